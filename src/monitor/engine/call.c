@@ -93,6 +93,23 @@ void call_done(struct scry_call *call, struct scry_object *object, int code, con
         call_ok(call, object);
 }
 
+void call_each(struct scry_call *call, call_answer_fn *answer)
+{
+    struct buf text = BUF_INIT;
+    for (size_t i = 0; i < call->object_count; i++) {
+        struct err err = {0};
+        buf_clear(&text);
+        int code = answer(call, i, &text, &err);
+        if (code < 0)
+            call_fail_errno(call, call->objects[i], code, &err);
+        else if (text.len || text.failed)
+            call_text(call, call->objects[i], &text);
+        else
+            call_ok(call, call->objects[i]);
+    }
+    buf_done(&text);
+}
+
 bool call_check_range(struct scry_call *call, size_t index, int64_t low, int64_t high)
 {
     const struct value *value = &call->args[index];

@@ -51,6 +51,10 @@ void call_fail_errno(struct scry_call *call, struct scry_object *object, int cod
 /* call_ok for 0, call_fail_errno for a -errno. */
 void call_done(struct scry_call *call, struct scry_object *object, int code, const struct err *err);
 
+/* Answers for each object, with what `answer` writes (nothing: OK) or with its -errno. */
+typedef int call_answer_fn(struct scry_call *call, size_t index, struct buf *text, struct err *err);
+void call_each(struct scry_call *call, call_answer_fn *answer);
+
 static inline int64_t call_integer(const struct scry_call *call, size_t index)
 {
     return (int64_t)call->args[index].integer.bits;

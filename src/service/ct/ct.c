@@ -228,8 +228,9 @@ static void ct_get_profile(struct scry_call *call)
         for_each(call, get_profile);
 }
 
-static int thread_profile(struct scry_call *call, const struct thread *thread, struct buf *text, struct err *err)
+static int thread_profile(struct scry_call *call, size_t index, struct buf *text, struct err *err)
 {
+    const struct thread *thread = call_thread(call, index);
     struct agent *agent = ct_agent(thread->process, err);
     if (!agent)
         return -EOPNOTSUPP;
@@ -256,18 +257,8 @@ static int thread_profile(struct scry_call *call, const struct thread *thread, s
 
 static void ct_get_thread_profile(struct scry_call *call)
 {
-    if (!call_check_range(call, 1, 0, INT64_MAX))
-        return;
-    for (size_t i = 0; i < call->object_count; i++) {
-        struct err err = {0};
-        struct buf text = BUF_INIT;
-        int code = thread_profile(call, call_thread(call, i), &text, &err);
-        if (code < 0)
-            call_fail_errno(call, call->objects[i], code, &err);
-        else
-            call_text(call, call->objects[i], &text);
-        buf_done(&text);
-    }
+    if (call_check_range(call, 1, 0, INT64_MAX))
+        call_each(call, thread_profile);
 }
 
 static int call_tree(struct scry_call *call, struct agent *agent, struct buf *text, struct err *err)

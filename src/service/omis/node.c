@@ -49,19 +49,9 @@ static void node_detach(struct scry_call *call)
 
 enum { NODE_INFO_BITS = 14 };
 
-static void print_info(struct scry_call *call)
+static int print_info(struct scry_call *call, size_t index, struct buf *text, struct err *err)
 {
-    struct node *node = call->monitor->node;
-    for (size_t i = 0; i < call->object_count; i++) {
-        struct buf text = BUF_INIT;
-        struct err err = {0};
-        int code = node_probe_print(node->probe, call_unsigned(call, 1), &text, &err);
-        if (code < 0)
-            call_fail_errno(call, call->objects[i], code, &err);
-        else
-            call_text(call, call->objects[i], &text);
-        buf_done(&text);
-    }
+    return node_probe_print(call->monitor->node->probe, call_unsigned(call, 1), text, err);
 }
 
 /* A first request for rates needs a moment. */
@@ -81,7 +71,7 @@ static void question_answer(void *ctx)
 {
     struct question *question = ctx;
     struct later *later = question->later;
-    print_info(call_later_begin(later));
+    call_each(call_later_begin(later), print_info);
     call_later_end(later, true);
     question_cancel(question);
 }
@@ -105,7 +95,7 @@ static void node_get_info(struct scry_call *call)
         return;
     if (question)
         question_cancel(question);
-    print_info(call);
+    call_each(call, print_info);
 }
 
 const struct scry_service node_services[] = {

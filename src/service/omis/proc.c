@@ -180,15 +180,15 @@ static void proc_detach(struct scry_call *call)
 
 /* ---- manipulation ---- */
 
+static int send_signal(struct scry_call *call, size_t index, struct buf *text, struct err *err)
+{
+    return proc_signal(call_process(call, index)->pidfd, (int)call_integer(call, 1));
+}
+
 static void proc_send_signal(struct scry_call *call)
 {
-    if (!call_check_range(call, 1, 0, SIGRTMAX))
-        return;
-    for (size_t i = 0; i < call->object_count; i++) {
-        struct process *process = call_process(call, i);
-        int code = proc_signal(process->pidfd, (int)call_integer(call, 1));
-        call_done(call, call->objects[i], code, NULL);
-    }
+    if (call_check_range(call, 1, 0, SIGRTMAX))
+        call_each(call, send_signal);
 }
 
 static void proc_set_priority(struct scry_call *call)
@@ -201,24 +201,22 @@ static void proc_set_priority(struct scry_call *call)
 
 /* ---- information ---- */
 
-static void proc_get_info(struct scry_call *call)
+static int get_info(struct scry_call *call, size_t index, struct buf *text, struct err *err)
 {
-    if (!call_check_range(call, 1, 0, (1 << PROC_INFO_BITS) - 1))
-        return;
-    struct buf text = BUF_INIT;
-    for (size_t i = 0; i < call->object_count; i++) {
-        buf_clear(&text);
-        int code = proc_info_print(call_process(call, i), call_unsigned(call, 1), &text);
-        if (code < 0)
-            call_fail_errno(call, call->objects[i], code, NULL);
-        else
-            call_text(call, call->objects[i], &text);
-    }
-    buf_done(&text);
+    return proc_info_print(call_process(call, index), call_unsigned(call, 1), text);
 }
 
-static void print_modules(struct buf *text, const struct proc_module *modules, size_t count)
+static void proc_get_info(struct scry_call *call)
 {
+    if (call_check_range(call, 1, 0, (1 << PROC_INFO_BITS) - 1))
+        call_each(call, get_info);
+}
+
+static int get_loader_info(struct scry_call *call, size_t index, struct buf *text, struct err *err)
+{
+    struct proc_module *modules = NULL;
+    size_t count = 0;
+    int code = proc_modules(call_process(call, index)->pid, &modules, &count);
     PUT(text, count);
     put_list(text);
     for (size_t i = 0; i < count; i++) {
@@ -226,24 +224,13 @@ static void print_modules(struct buf *text, const struct proc_module *modules, s
         PUT(text, m->path, "", m->code_start, m->code_len, m->data_start, m->data_len, m->bss_start, m->bss_len);
     }
     put_end(text);
+    proc_modules_free(modules, count);
+    return code;
 }
 
 static void proc_get_loader_info(struct scry_call *call)
 {
-    for (size_t i = 0; i < call->object_count; i++) {
-        struct proc_module *modules = NULL;
-        size_t count = 0;
-        int code = proc_modules(call_process(call, i)->pid, &modules, &count);
-        if (code < 0) {
-            call_fail_errno(call, call->objects[i], code, NULL);
-            continue;
-        }
-        struct buf text = BUF_INIT;
-        print_modules(&text, modules, count);
-        call_text(call, call->objects[i], &text);
-        buf_done(&text);
-        proc_modules_free(modules, count);
-    }
+    call_each(call, get_loader_info);
 }
 
 /* ---- what Linux cannot do by itself ---- */

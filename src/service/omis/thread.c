@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/dirs.h"
 #include "monitor/engine/call.h"
 #include "monitor/engine/node.h"
@@ -51,17 +52,17 @@ static void thread_resume(struct scry_call *call)
     runstate_apply(call, RUNSTATE_RESUME);
 }
 
+static int send_signal(struct scry_call *call, size_t index, struct buf *text, struct err *err)
+{
+    struct thread *thread = call_thread(call, index);
+    long code = syscall(SYS_tgkill, thread->process->pid, thread->tid, (int)call_integer(call, 1));
+    return code < 0 ? -errno : 0;
+}
+
 static void thread_send_signal(struct scry_call *call)
 {
-    if (!call_check_range(call, 1, 0, SIGRTMAX))
-        return;
-    for (size_t i = 0; i < call->object_count; i++) {
-        struct thread *thread = call_thread(call, i);
-        if (syscall(SYS_tgkill, thread->process->pid, thread->tid, (int)call_integer(call, 1)) < 0)
-            call_fail_errno(call, call->objects[i], -errno, NULL);
-        else
-            call_ok(call, call->objects[i]);
-    }
+    if (call_check_range(call, 1, 0, SIGRTMAX))
+        call_each(call, send_signal);
 }
 
 static void thread_set_priority(struct scry_call *call)
@@ -179,56 +180,45 @@ static struct value member(struct thread *thread, int bit, const struct proc_sta
     }
 }
 
+static int get_info(struct scry_call *call, size_t index, struct buf *text, struct err *err)
+{
+    uint64_t flags = call_unsigned(call, 1);
+    struct thread *thread = call_thread(call, index);
+    struct proc_stat stat;
+    int code = flags & THREAD_INFO_STAT ? proc_stat_read(thread->process->pid, thread->tid, &stat) : 0;
+    for (int bit = 0; code == 0 && bit < THREAD_INFO_BITS; bit++)
+        if (flags >> bit & 1)
+            PUT(text, member(thread, bit, &stat));
+    return code;
+}
+
 static void thread_get_info(struct scry_call *call)
 {
-    if (!call_check_range(call, 1, 0, (1 << THREAD_INFO_BITS) - 1))
-        return;
-    uint64_t flags = call_unsigned(call, 1);
-    struct buf text = BUF_INIT;
-    for (size_t i = 0; i < call->object_count; i++) {
-        struct thread *thread = call_thread(call, i);
-        struct proc_stat stat;
-        int code = flags & THREAD_INFO_STAT ? proc_stat_read(thread->process->pid, thread->tid, &stat) : 0;
-        if (code < 0) {
-            call_fail_errno(call, call->objects[i], code, NULL);
-            continue;
-        }
-        buf_clear(&text);
-        for (int bit = 0; bit < THREAD_INFO_BITS; bit++)
-            if (flags >> bit & 1)
-                PUT(&text, member(thread, bit, &stat));
-        call_text(call, call->objects[i], &text);
-    }
-    buf_done(&text);
+    if (call_check_range(call, 1, 0, (1 << THREAD_INFO_BITS) - 1))
+        call_each(call, get_info);
+}
+
+static int get_backtrace(struct scry_call *call, size_t index, struct buf *text, struct err *err)
+{
+    struct thread *thread = call_thread(call, index);
+    _cleanup_(freep) struct tracer_frame *frames = NULL;
+    size_t count = 0;
+    int code = tracing_seize(thread->process, err);
+    if (code == 0)
+        code =
+            tracer_backtrace(call->monitor->tracer, thread->tid, (size_t)call_integer(call, 1), &frames, &count, err);
+    PUT(text, count);
+    put_list(text);
+    for (size_t k = 0; k < count; k++)
+        PUT(text, frames[k].pc, frames[k].cfa);
+    put_end(text);
+    return code;
 }
 
 static void thread_get_backtrace(struct scry_call *call)
 {
-    if (!call_check_range(call, 1, 0, INT32_MAX))
-        return;
-    for (size_t i = 0; i < call->object_count; i++) {
-        struct thread *thread = call_thread(call, i);
-        struct err err = {0};
-        struct tracer_frame *frames = NULL;
-        size_t count = 0;
-        int code = tracing_seize(thread->process, &err);
-        if (code == 0)
-            code = tracer_backtrace(call->monitor->tracer, thread->tid, (size_t)call_integer(call, 1), &frames, &count,
-                                    &err);
-        if (code < 0) {
-            call_fail_errno(call, call->objects[i], code, &err);
-            continue;
-        }
-        struct buf text = BUF_INIT;
-        PUT(&text, count);
-        put_list(&text);
-        for (size_t k = 0; k < count; k++)
-            PUT(&text, frames[k].pc, frames[k].cfa);
-        put_end(&text);
-        call_text(call, call->objects[i], &text);
-        buf_done(&text);
-        free(frames);
-    }
+    if (call_check_range(call, 1, 0, INT32_MAX))
+        call_each(call, get_backtrace);
 }
 
 const struct scry_service thread_services[] = {
