@@ -47,9 +47,6 @@ bool client_timed_out(void);
 /* Did it fail because no monitor runs, and none should be started? */
 bool client_found_none(void);
 
-/* The monitor's identifier for this tool; 0 without a connection. */
-int client_tool_id(void);
-
 /* false before omis_init, after omis_finalize, and when the library has noticed that the connection is lost. */
 bool client_connected(void);
 

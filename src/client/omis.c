@@ -306,11 +306,6 @@ bool client_found_none(void)
     return init_code == -ESRCH;
 }
 
-int client_tool_id(void)
-{
-    return the.open && !is_foreign() ? the.tool_id : 0;
-}
-
 bool client_connected(void)
 {
     return the.open && !is_foreign() && the.fd >= 0;

@@ -171,7 +171,8 @@ void session_close(struct session *session)
     session_init(session);
 }
 
-void session_lose(struct session *session, const char *why)
+/* Closes a connection that is of no use any more and tells everyone who waits for something from it. */
+static void session_lose(struct session *session, const char *why)
 {
     if (session->fd < 0)
         return;

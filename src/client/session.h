@@ -155,9 +155,6 @@ struct delivery *session_next(struct session *session);
 /* Queues a reply for a callback, or for the error handler (callback NULL). */
 void session_queue(struct session *session, client_callback_fn *callback, void *param, Omis_reply reply);
 
-/* Closes a useless connection, and answers everyone who waits for something from it. */
-void session_lose(struct session *session, const char *why);
-
 /* The descriptor of omis_fd, or -1. */
 int session_descriptor(struct session *session);
 

@@ -90,7 +90,6 @@ static void test_blocking(void **state)
     int tool_id = 0;
     assert_int_equal(test_monitor_connect(monitor, NULL, &tool_id), OMIS_OK);
     assert_int_equal(tool_id, TEST_TOOL_ID);
-    assert_int_equal(client_tool_id(), TEST_TOOL_ID);
     Omis_reply reply = omis_request(request_text(": version()"), NULL, NULL, 0);
     assert_int_equal(reply[0]->status, OMIS_OK);
     assert_string_equal(reply[0]->obj_list, "");

@@ -53,7 +53,8 @@ void node_probe_free(struct node_probe *probe)
     free(probe);
 }
 
-void node_probe_sample(struct node_probe *probe)
+/* Takes a sample for the rates, unless the last is younger than a second. Cheap (a few reads in /proc). */
+static void node_probe_sample(struct node_probe *probe)
 {
     if (clock_now_ns() - probe->last.time_ns < SECOND_NS)
         return;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What Linux knows about this node: the members of node_get_info (specification 8.1.1). Static facts are read once;
- * rates are differences between two samples at least 1 s apart. Samples are taken at the start, when rates are asked
- * for, and by node_probe_sample: whoever calls that, or asks, every 15 s or more often keeps the averages as fresh as
- * the specification wants them; else they are over the time since the last sample. Within the first second the interval
- * is shorter, within the first 0.1 s rates are -1 (node_probe_wait_ns). What cannot be known is -1 or "".
+ * rates are differences between two samples at least 1 s apart. Samples are taken at the start, and when rates are
+ * asked for: who asks every 15 s or more often has averages as fresh as the specification wants them; else they are
+ * over the time since the last sample. Within the first second the interval is shorter, within the first 0.1 s rates
+ * are -1 (node_probe_wait_ns). What cannot be known is -1 or "".
  */
 #ifndef SCRY_PROBE_NODE_H
 #define SCRY_PROBE_NODE_H
@@ -16,9 +16,6 @@ struct node_probe;
 
 int node_probe_new(struct node_probe **ret_probe);
 void node_probe_free(struct node_probe *probe);
-
-/* Takes a sample for the rates, unless the last is younger than a second. Cheap (a few reads in /proc). */
-void node_probe_sample(struct node_probe *probe);
 
 /* How long it is until rates among these members are known; 0: now, or there are none. */
 uint64_t node_probe_wait_ns(const struct node_probe *probe, uint64_t flags);

@@ -251,34 +251,6 @@ int proc_threads(pid_t pid, pid_t **ret_tids, size_t *ret_count)
     return 0;
 }
 
-int proc_traced_by(pid_t pid, pid_t *ret_tracer, char *ret_comm, size_t size)
-{
-    _cleanup_(freep) pid_t *tids = NULL;
-    size_t count;
-    int r = proc_threads(pid, &tids, &count);
-    if (r < 0)
-        return r;
-    pid_t tracer = 0;
-    for (size_t i = 0; i < count && !tracer; i++) {
-        struct proc_status status;
-        r = proc_status_read(pid, tids[i], &status);
-        if (r < 0 && r != -ESRCH)
-            return r;
-        if (r == 0)
-            tracer = status.tracer;
-    }
-    struct proc_stat stat = {0};
-    if (tracer && proc_stat_of(tracer, 0, &stat) < 0)
-        stat.comm[0] = 0; /* outside our pid namespace, or gone since */
-    if (size) {
-        size_t len = strnlen(stat.comm, size - 1);
-        memcpy(ret_comm, stat.comm, len);
-        ret_comm[len] = 0;
-    }
-    *ret_tracer = tracer;
-    return 0;
-}
-
 /* The sp of a thread that waits in the kernel; 0 while it runs, since nothing is stopped to find out. */
 static uint64_t stack_pointer(pid_t pid, pid_t tid)
 {

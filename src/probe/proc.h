@@ -55,9 +55,6 @@ int proc_cwd(pid_t pid, char *ret_path, size_t size);
 /* Thread ids, ascending, malloc'ed. Threads that ended but are not gone yet (zombies) are among them. */
 int proc_threads(pid_t pid, pid_t **ret_tids, size_t *ret_count);
 
-/* Who ptraces it: pid (0: nobody) and name. */
-int proc_traced_by(pid_t pid, pid_t *ret_tracer, char *ret_comm, size_t size);
-
 /* Whether a library may be brought into a process: 0, or -EOPNOTSUPP with the reason (other rights than the user's,
  * seccomp, shadow stacks, 32 bits, another namespace, SCRY=off, a limit of memory), or -errno. `files` (absolute names
  * up to NULL) are those that it has to see as we do. */

@@ -159,7 +159,7 @@ static void test_zombie_and_gone(void **state)
     struct proc_status gone_status;
     struct proc_io io;
     uint64_t voluntary, involuntary;
-    pid_t *tids, tracer;
+    pid_t *tids;
     char text[PATH_MAX];
     assert_int_equal(proc_stat_read(pid, 0, &stat), -ESRCH);
     assert_int_equal(proc_stat_read(getpid(), pid, &stat), -ESRCH);
@@ -169,7 +169,6 @@ static void test_zombie_and_gone(void **state)
     assert_int_equal(proc_cmdline(pid, &bytes), -ESRCH);
     assert_int_equal(proc_exe(pid, text, sizeof text), -ESRCH);
     assert_int_equal(proc_threads(pid, &tids, &count), -ESRCH);
-    assert_int_equal(proc_traced_by(pid, &tracer, text, sizeof text), -ESRCH);
     assert_int_equal(proc_pidfd(pid), -ESRCH);
     assert_int_equal(proc_modules(pid, &modules, &count), -ESRCH);
     assert_int_equal(proc_set_nice(pid, 0, 5), -ESRCH);
@@ -400,24 +399,6 @@ static void test_lists(void **state)
     buf_done(&bytes);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-}
-
-static void test_traced_by(void **state)
-{
-    int fd;
-    pid_t pid = start(sleeper, &fd), tracer;
-    char comm[16];
-    await_number(fd);
-    assert_int_equal(proc_traced_by(pid, &tracer, comm, sizeof comm), 0);
-    assert_int_equal(tracer, 0);
-    assert_string_equal(comm, "");
-    assert_int_equal(ptrace(PTRACE_SEIZE, pid, NULL, NULL), 0);
-    char own[16];
-    prctl(PR_GET_NAME, own);
-    assert_int_equal(proc_traced_by(pid, &tracer, comm, sizeof comm), 0);
-    assert_int_equal(tracer, getpid());
-    assert_string_equal(comm, own);
-    finish(pid, fd);
 }
 
 /* A grandchild that its own parent reaps: its end is told to us all the same. */
@@ -685,17 +666,11 @@ static void test_loadable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stat),
-        cmocka_unit_test(test_zombie_and_gone),
-        cmocka_unit_test(test_leader_gone),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_usage),
-        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_traced_by),
-        cmocka_unit_test(test_exit_status),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_nice_all_or_nothing),
+        cmocka_unit_test(test_stat),        cmocka_unit_test(test_zombie_and_gone),
+        cmocka_unit_test(test_leader_gone), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_usage),       cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_exit_status), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_refused),     cmocka_unit_test(test_nice_all_or_nothing),
         cmocka_unit_test(test_loadable),
     };
     return cmocka_run_group_tests_name("proc", tests, NULL, NULL);

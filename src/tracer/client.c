@@ -380,11 +380,6 @@ int tracer_release(struct tracer *tracer, pid_t pid)
     return call_simple(tracer, MESSAGE(.kind = WIRE_RELEASE, .id = pid), NULL, 0, NULL);
 }
 
-int tracer_release_thread(struct tracer *tracer, pid_t tid)
-{
-    return call_simple(tracer, MESSAGE(.kind = WIRE_RELEASE_THREAD, .id = tid), NULL, 0, NULL);
-}
-
 static void put_list(struct buf *buf, const char *const *list)
 {
     size_t count = 0;

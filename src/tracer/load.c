@@ -70,7 +70,7 @@ static bool is_held(const struct thread *thread)
 static int check_caller(struct thread *thread, uint64_t *ret_way_out, struct err *err)
 {
     *ret_way_out = 0;
-    if (!thread->in_stop || thread->exited || thread->ignored || thread->leaving)
+    if (!thread->in_stop || thread->exited || thread->leaving)
         return err_set(err, -EAGAIN, "thread %d is inside the kernel", thread->tid);
     if (thread->stop == STOP_GROUP)
         return err_set(err, -EAGAIN, "process %d is stopped", thread->process->pid);

@@ -24,7 +24,6 @@ enum wire_kind {
     WIRE_BYE,
     WIRE_SEIZE,
     WIRE_RELEASE,
-    WIRE_RELEASE_THREAD,
     WIRE_SPAWN, /* payload: see spawn.c; reply a: pid */
     WIRE_WATCH, /* payload: struct tracer_watch */
     WIRE_STOP,  /* payload: pid_t[]; reply: int[] */

@@ -37,7 +37,7 @@ static struct thread *wanted_thread(pid_t tid)
         if (process && attach_seize_new(process) > 0)
             thread = thread_find(tid);
     }
-    return thread && thread->process->wanted && !thread->ignored && !thread->exited ? thread : NULL;
+    return thread && thread->process->wanted && !thread->exited ? thread : NULL;
 }
 
 static int do_seize(struct request *request)
@@ -50,21 +50,6 @@ static int do_release(struct request *request)
     struct process *process = wanted_process(request->message->id);
     if (process)
         attach_release(process);
-    return 0;
-}
-
-static int do_release_thread(struct request *request)
-{
-    struct thread *thread = wanted_thread(request->message->id);
-    if (!thread)
-        return 0;
-    /* It stays attached: an int3 of the process would kill it otherwise. */
-    thread->ignored = true;
-    thread->stopped = false;
-    thread->hold = 0;
-    breakpoint_clear_step(thread);
-    thread->step = TRACER_STEP_NONE;
-    thread_update(thread);
     return 0;
 }
 
@@ -369,7 +354,6 @@ static int do_break_clear(struct request *request)
 static request_fn *const handlers[WIRE_KIND_COUNT] = {
     [WIRE_SEIZE] = do_seize,
     [WIRE_RELEASE] = do_release,
-    [WIRE_RELEASE_THREAD] = do_release_thread,
     [WIRE_SPAWN] = do_spawn,
     [WIRE_WATCH] = do_watch,
     [WIRE_STOP] = do_stop,

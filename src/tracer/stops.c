@@ -20,6 +20,16 @@ struct unknown {
 };
 static struct unknown *unknowns;
 
+static void stop_forget_unknown(pid_t tid)
+{
+    struct unknown *unknown;
+    LL_SEARCH_SCALAR(unknowns, unknown, tid, tid);
+    if (unknown) {
+        LL_DELETE(unknowns, unknown);
+        free(unknown);
+    }
+}
+
 static void remember_unknown(pid_t tid, int status)
 {
     struct unknown *unknown;
@@ -39,20 +49,9 @@ static void remember_unknown(pid_t tid, int status)
     unknown->status = status;
 }
 
-void stop_forget_unknown(pid_t tid)
-{
-    struct unknown *unknown;
-    LL_SEARCH_SCALAR(unknowns, unknown, tid, tid);
-    if (unknown) {
-        LL_DELETE(unknowns, unknown);
-        free(unknown);
-    }
-}
-
 bool process_reports(const struct thread *thread)
 {
-    return thread->process->wanted && !thread->process->releasing && !thread->process->spawning && !thread->ignored &&
-           !monitor_gone;
+    return thread->process->wanted && !thread->process->releasing && !thread->process->spawning && !monitor_gone;
 }
 
 /* The new child has made its first stop (or died before that: child NULL). */
@@ -135,7 +134,6 @@ static struct thread *exec_survivor(pid_t pid, struct thread *thread)
     if (former && former != thread) {
         thread->stopped = former->stopped;
         thread->leaving = former->leaving;
-        thread->ignored = former->ignored;
     }
     thread->exited = false;
     struct thread *other, *next;

@@ -48,7 +48,7 @@ static const char newer_counts[] = "4264352533"
                                    "4644444336"
                                    "6545";
 
-unsigned syscall_arg_count(uint32_t number)
+static unsigned syscall_arg_count(uint32_t number)
 {
     if (number < sizeof arg_counts - 1)
         return (unsigned)(arg_counts[number] - '0');

@@ -218,7 +218,7 @@ static void resume(struct thread *thread)
         return;
     }
     struct process *process = thread->process;
-    int request = process->syscalls && !thread->ignored ? PTRACE_SYSCALL : PTRACE_CONT;
+    int request = process->syscalls ? PTRACE_SYSCALL : PTRACE_CONT;
     if (thread->stop == STOP_GROUP && !thread->signal) {
         if (thread_flush_regs(thread) == 0 && ptrace(PTRACE_LISTEN, thread->tid, NULL, NULL) == 0) {
             thread->in_stop = false;
@@ -299,7 +299,7 @@ void process_update(struct process *process)
     thread_update(thread);
 }
 
-void process_pause(struct process *process)
+static void process_pause(struct process *process)
 {
     process->pauses++;
     process_update(process);

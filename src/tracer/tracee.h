@@ -175,7 +175,6 @@ struct thread {
     bool seen_stop;      /* it has stopped since it was seized: what it does since then, we see */
     bool unsettled;      /* must stop once before int3 may be written: may be inside fork */
     bool leaving;        /* detach at the next opportunity */
-    bool ignored;        /* its events are nobody's business any more */
     enum stop_kind stop; /* while in_stop */
     int signal;          /* to be delivered when it resumes */
     uint32_t guarded_signal;
@@ -256,7 +255,6 @@ bool thread_go(struct thread *thread, int request, int signal);
 void thread_pause(struct thread *thread);
 void thread_unpause(struct thread *thread);
 void process_update(struct process *process);
-void process_pause(struct process *process);
 void process_unpause(struct process *process);
 /* Pauses the thread and waits until it is in a ptrace-stop. On success the caller unpauses it. */
 int thread_halt(struct thread *thread);
@@ -273,7 +271,6 @@ void thread_regs_changed(struct thread *thread); /* by somebody who wants it to 
 
 /* ---- stops.c ---- */
 void stop_handle(pid_t tid, int status);
-void stop_forget_unknown(pid_t tid);
 bool process_reports(const struct thread *thread); /* are its events anybody's business? */
 
 /* ---- events and waiting (main.c) ---- */
@@ -382,7 +379,6 @@ int regs_get_sigmask(const struct thread *thread, uint64_t *ret_mask);
 int regs_set_sigmask(const struct thread *thread, uint64_t mask);
 
 void syscall_stopped(struct thread *thread);
-unsigned syscall_arg_count(uint32_t number);
 int syscall_watch(struct process *process, const struct tracer_watch *watch);
 
 /* ret_whole (may be NULL): the backtrace ends where the thread began. */

@@ -91,8 +91,6 @@ void tracer_receive(struct tracer *tracer);
 int tracer_seize(struct tracer *tracer, pid_t pid, struct err *err);
 /* Removes everything and detaches; a process not seized is fine. Threads that were stopped run. */
 int tracer_release(struct tracer *tracer, pid_t pid);
-/* Leaves one thread of a seized process alone for good: it runs, and nothing of it is reported. */
-int tracer_release_thread(struct tracer *tracer, pid_t tid);
 
 struct tracer_spawn {
     const char *path;        /* executable */

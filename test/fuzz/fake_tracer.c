@@ -265,12 +265,6 @@ int tracer_release(struct tracer *tracer, pid_t pid)
     return 0;
 }
 
-int tracer_release_thread(struct tracer *tracer, pid_t tid)
-{
-    (void)tid;
-    return outcome(tracer, NULL);
-}
-
 int tracer_spawn(struct tracer *tracer, const struct tracer_spawn *spawn, pid_t *ret_pid, struct err *err)
 {
     struct fake_child *child = &fake_children[FAKE_CHILDREN - 1];

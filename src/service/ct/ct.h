@@ -54,7 +54,4 @@ struct ct_place {
 };
 void ct_place(struct agent *agent, uint32_t slot, struct ct_place *ret_place);
 
-/* Appends `"text"` as JSON. */
-void ct_json_string(struct buf *out, const char *text, size_t len);
-
 #endif

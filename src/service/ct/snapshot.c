@@ -58,7 +58,8 @@ static size_t utf8_length(const unsigned char *at, size_t left)
     return overlong || beyond ? 0 : len;
 }
 
-void ct_json_string(struct buf *out, const char *text, size_t len)
+/* Appends `"text"` as JSON. */
+static void ct_json_string(struct buf *out, const char *text, size_t len)
 {
     buf_putc(out, '"');
     for (size_t i = 0; i < len;) {
