@@ -68,6 +68,11 @@ static int ask(const char *path, struct err *err)
     return code;
 }
 
+static bool runs(const struct why *why)
+{
+    return why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
+}
+
 static bool is_here(const struct why *why)
 {
     char host[256] = "";
@@ -155,10 +160,9 @@ static int look_at_mpi(struct why *why, struct err *err)
 {
     struct err unnamed = {0};
     const char *path = why->report.path;
-    bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
     int code = 0;
-    for (int i = 0; i == 0 || (runs && i < ASKS && code >= 0 && !why->note.code && is_overwritten(why)); i++) {
-        if (runs)
+    for (int i = 0; i == 0 || (runs(why) && i < ASKS && code >= 0 && !why->note.code && is_overwritten(why)); i++) {
+        if (runs(why))
             ask(path, &why->note);
         mpi_stats_set_done(&why->set);
         code = mpi_stats_read(&why->set, path, err);
@@ -181,7 +185,7 @@ static int look_at_mpi(struct why *why, struct err *err)
     if (code < 0)
         return err_set(err, code, "out of memory");
     why->has_mpi = true;
-    if (runs && is_here(why))
+    if (runs(why) && is_here(why))
         find_wheres(why);
     return 0;
 }
@@ -218,9 +222,8 @@ static size_t still_running(const struct mpi_stats_set *set)
 /* Explains why nothing is known about ranks although there are some. */
 static void note_uncounted(struct why *why)
 {
-    bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
     size_t count, uses = 0;
-    if (why->has_mpi || why->note.code || !runs || !is_here(why))
+    if (why->has_mpi || why->note.code || !runs(why) || !is_here(why))
         return;
     _cleanup_(freep) pid_t *list = other_processes(why, &count);
     for (size_t i = 0; list && i < count; i++)
@@ -237,23 +240,22 @@ static void put_text(struct buf *out, const struct why *why)
 {
     buf_puts(out, "job ");
     text_show(out, why->report.info.id);
-    bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
-    buf_printf(out, " %s%s", runs ? "is " : "", job_state_name(why->report.state));
-    size_t left = runs ? 0 : still_running(&why->set);
+    buf_printf(out, " %s%s", runs(why) ? "is " : "", job_state_name(why->report.state));
+    size_t left = runs(why) ? 0 : still_running(&why->set);
     if (left)
         buf_printf(out, ": its command has, and %zu rank%s of it still run%s\n", left, left == 1 ? "" : "s",
                    left == 1 ? "s" : "");
     else
-        buf_puts(out, runs ? "\n" : ": nothing is left to go on\n");
+        buf_puts(out, runs(why) ? "\n" : ": nothing is left to go on\n");
     mpi_ends_text(out, &why->set, "");
-    if (!runs)
+    if (!runs(why))
         why_stall_text(out, why->report.model.stall, &why->set);
     why_locks_text(out, why->locks, why->lock_count);
     if (why->has_mpi && why->lock_count)
         buf_putc(out, '\n');
     if (why->has_mpi)
         mpi_why_text(out, &why->mpi);
-    if (runs && (!why->has_mpi || why->all)) {
+    if (runs(why) && (!why->has_mpi || why->all)) {
         size_t count;
         _cleanup_(freep) pid_t *list = other_processes(why, &count);
         if (is_here(why))
@@ -275,7 +277,6 @@ static json_t *as_json(const struct why *why)
 {
     size_t count;
     _cleanup_(freep) pid_t *list = other_processes(why, &count);
-    bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
     return why_json(&(struct why_row){.id = why->report.info.id,
                                       .state = job_state_name(why->report.state),
                                       .note = why->note.code ? why->note.text : "",
@@ -285,14 +286,13 @@ static json_t *as_json(const struct why *why)
                                       .locks = why->locks,
                                       .lock_count = why->lock_count,
                                       .processes = list,
-                                      .process_count = runs && list && is_here(why) ? count : 0});
+                                      .process_count = runs(why) && list && is_here(why) ? count : 0});
 }
 
 static void find_locks(struct why *why)
 {
-    bool runs = why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
     size_t count;
-    _cleanup_(freep) pid_t *list = runs && is_here(why) ? other_processes(why, &count) : NULL;
+    _cleanup_(freep) pid_t *list = runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
     if (list)
         why->lock_count = why_locks_find(&why->locks, list, count);
 }

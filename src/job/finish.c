@@ -29,12 +29,6 @@ static uint64_t max_count(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static const char *command_name(const struct job *job)
-{
-    const char *path = job->options->command[0], *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* The command's end as its parent knows it: without a monitor, or if the monitor did not see it. */
 static void put_command(struct job *job)
 {
@@ -47,7 +41,7 @@ static void put_command(struct job *job)
         return;
     double end = recorder_seconds(&job->recorder, job->end_ns);
     char name[16];
-    snprintf(name, sizeof name, "%s", command_name(job));
+    snprintf(name, sizeof name, "%s", text_base(job->options->command[0]));
     recorder_put(&job->recorder, RECORD(process_end,
                                         .process = {.pid = pid,
                                                     .ppid = getpid(),
@@ -200,7 +194,7 @@ static void warn_traces(struct job *job)
 static bool is_mpi_launcher(const char *command)
 {
     static const char *const names[] = {"mpirun", "mpiexec", "orterun", "prterun"};
-    const char *name = strrchr(command, '/') ? strrchr(command, '/') + 1 : command;
+    const char *name = text_base(command);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t length = strlen(names[i]);
         if (strncmp(name, names[i], length) == 0 && (name[length] == '\0' || name[length] == '.'))

@@ -30,8 +30,7 @@ static bool is_on_the_way(const char *module)
 {
     static const char *const names[] = {"libc.so",      "libc-2",    "libpthread", "ld-linux", "ld-2",
                                         "libstdc++.so", "libc++.so", "libgcc_s",   "libscry-", "[vdso]"};
-    const char *slash = strrchr(module, '/');
-    return starts_with_any(slash ? slash + 1 : module, names, sizeof names / sizeof *names);
+    return starts_with_any(text_base(module), names, sizeof names / sizeof *names);
 }
 
 /* The standard library's templates. */
