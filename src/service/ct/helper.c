@@ -6,15 +6,10 @@
 #include "service/ct/helper.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "symbols/client/helper_process.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
@@ -24,77 +19,9 @@
 
 enum { OUTPUT_LIMIT = 16 << 20, REGISTERS = 17 };
 
-static void close_end(int *end)
-{
-    close(*end);
-    *end = -1;
-}
-
-/* Writes what the pipe takes; the rest later. */
-static void feed(struct helper_process *pipes, const struct buf *request, size_t *inout_sent)
-{
-    ssize_t len = write(pipes->input, request->data + *inout_sent, request->len - *inout_sent);
-    if (len > 0)
-        *inout_sent += (size_t)len;
-    if ((len < 0 && errno != EAGAIN && errno != EINTR) || *inout_sent == request->len)
-        close_end(&pipes->input);
-}
-
-static int drain(struct helper_process *pipes, struct helper_reader *reader, size_t *inout_total, struct err *err)
-{
-    char bytes[65536];
-    ssize_t len = read(pipes->output, bytes, sizeof bytes);
-    if (len < 0)
-        return errno == EINTR || errno == EAGAIN ? 0 : err_errno(err, -errno, "cannot read from scry-symbols");
-    if (len == 0)
-        close_end(&pipes->output);
-    helper_feed(reader, bytes, (size_t)len);
-    *inout_total += (size_t)len;
-    return *inout_total > OUTPUT_LIMIT ? err_set(err, -E2BIG, "more than %d MB of values", OUTPUT_LIMIT >> 20) : 0;
-}
-
-static int converse(struct helper_process *pipes, const struct buf *request, struct helper_reader *reader,
-                    struct err *err)
-{
-    uint64_t deadline = clock_now_ns() + CT_HELPER_NS;
-    size_t sent = 0, total = 0;
-    while (pipes->output >= 0) {
-        uint64_t now = clock_now_ns();
-        if (now >= deadline)
-            return err_set(err, -ETIME, "the debug information was not read within %llu s",
-                           (unsigned long long)(CT_HELPER_NS / NS_PER_SECOND));
-        struct pollfd fds[] = {{pipes->output, POLLIN, 0}, {pipes->input, POLLOUT, 0}};
-        if (poll(fds, 2, (int)((deadline - now) / 1000000) + 1) < 0 && errno != EINTR)
-            return err_errno(err, -errno, "cannot wait for scry-symbols");
-        if (fds[1].revents)
-            feed(pipes, request, &sent);
-        int code = fds[0].revents ? drain(pipes, reader, &total, err) : 0;
-        if (code < 0)
-            return code;
-    }
-    return 0;
-}
-
 int ct_helper_run(const char *job, const struct buf *request, struct helper_reader *ret_reader, struct err *err)
 {
-    struct helper_process helper;
-    char *argv[] = {(char *)(uintptr_t) "scry-symbols", (char *)(uintptr_t)job, NULL};
-    *ret_reader = (struct helper_reader){0};
-    if (request->failed)
-        return err_set(err, -ENOMEM, "out of memory");
-    int code = helper_process_start(&helper, argv, err);
-    if (code < 0)
-        return code;
-    code = converse(&helper, request, ret_reader, err);
-    if (helper.input >= 0)
-        close_end(&helper.input);
-    if (helper.output >= 0)
-        close_end(&helper.output);
-    if (code < 0)
-        kill(helper.pid, SIGKILL); /* it is our child: the number is still its own */
-    while (waitpid(helper.pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
-    return code;
+    return helper_process_run(job, request, CT_HELPER_NS, OUTPUT_LIMIT, ret_reader, err);
 }
 
 /* ---- requests ---- */
