@@ -115,8 +115,8 @@ const struct command_row command_rows[COMMANDS] = {
         "               speedscope\n"
         "  folded-cpu, folded-waiting\n"
         "               the same: only time on a processor, or only time waiting\n"
-        "  csv          a line for each call with its values, for spreadsheets and scripts\n"
-        "               (RFC 4180)\n"
+        "  csv          a line for each call with its values, for spreadsheets and\n"
+        "               scripts (RFC 4180)\n"
         "  messages     a line for each MPI message: where and when (RFC 4180)\n"
         "  spacetime    a picture (SVG) of the ranks of an MPI program over time\n",
         NULL, "scry export --format chrome -o trace.json @last", WORDS_JOBS, 1, 1},
