@@ -195,7 +195,7 @@ static void ring(void)
 }
 
 /* One event at a time a thread: in a signal handler that runs while the thread is held there is none. And none that
- * nobody would hear: a monitor that goes on later would take it for one of just then. */
+ * nobody would hear: a monitor that goes on later would take it for a new one. */
 static void raise_event(struct area_thread *thread, uint32_t csr, const struct agent_call *call,
                         const struct code_event *event)
 {

@@ -69,7 +69,7 @@ struct agent_stack {
     uint64_t low, size;
     struct agent_frame *frames; /* NULL: nothing is recorded there */
     uint32_t limit, depth, plain, waiting;
-    uint32_t lost; /* exits not told yet */
+    uint32_t lost; /* exits not reported yet */
     uint32_t id;
     uint64_t used; /* when it was switched to, for reuse */
 };
@@ -146,11 +146,11 @@ struct agent_thread {
     const struct capture_frame *registers;    /* of the innermost long hook */
     struct agent_frame *entering;             /* whose entry the long way is recording */
     uint64_t hole_at, hole_size, hole_before; /* its record, if hole_id has HOLE_LONG; at 0: none */
-    uint32_t ending;      /* recorded calls that are being taken off the stack, and are not told yet */
+    uint32_t ending;      /* recorded calls that are being removed from the stack, and not reported yet */
     uint32_t ending_to;   /* the depth after `ending`; until then that frame is FRAME_ENDED */
     uint32_t base_plain;  /* `plain` without frames of handlers, while there are levels */
     uint32_t retiring;    /* 1 + index of the packet that is being given away */
-    uint32_t told_stack;  /* the stack that the packet was told of last */
+    uint32_t told_stack;  /* the stack that the packet names last */
     uint32_t values_read; /* how often: some are measured */
 };
 
@@ -256,7 +256,7 @@ static inline bool waited_in_vain(const struct agent_thread *self, enum guard gu
 {
     return guard == GUARD_OUTER && self->waited;
 }
-/* Nothing more into this packet before the next one has told what there is to tell. */
+/* Writes nothing more into this packet before the next one has reported what is missing. */
 void record_close(struct agent_thread *self);
 /* The size of the whole record at `at`, of at most `left` bytes, and its id; 0: there is none. */
 uint32_t record_size(const uint8_t *at, uint64_t left, uint32_t *ret_id);
@@ -319,7 +319,7 @@ static inline void thread_unguard(struct agent_thread *self, enum guard guard)
 bool stack_switch(struct agent_thread *self, enum guard guard, uint64_t sp, bool create);
 /* Bounds of the calling thread's own stack, if they are known. */
 void stack_own(struct agent_thread *self);
-/* Takes frames off the top until `depth` are left; tells those that were recorded as unwound. */
+/* Removes frames from the top until `depth` are left. Reports recorded ones as unwound. */
 void stack_unwind(struct agent_thread *self, enum guard guard, uint32_t depth);
 void stack_unwind_all(struct agent_thread *self, enum guard guard); /* on all stacks: the thread ends */
 /* Takes off what cannot live any more when a function of `callsite` enters at `sp` with its hook at `site`. */

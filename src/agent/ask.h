@@ -17,17 +17,16 @@ struct agent_question {
     const char *socket; /* its path */
     const void *hello;
     uint32_t hello_size;
-    uint32_t welcome_size; /* an answer has just that size; 0: none is waited for */
+    uint32_t welcome_size; /* the exact size of the answer; 0: do not wait for one */
     void *welcome;
-    int *fds; /* what came with the answer, the others are -1: the caller closes them, whatever is returned */
+    int *fds; /* received with the answer, else -1: the caller closes them in any case */
     uint32_t fd_count;
-    enum wait_kind wait; /* how long, for all of it: WAIT_HELLO or WAIT_HELLO_FORK */
-    bool alone;          /* there is one thread, and the program has not begun: any descriptor will do */
+    enum wait_kind wait; /* limit for all of it: WAIT_HELLO or WAIT_HELLO_FORK */
+    bool alone;          /* only one thread, and the program has not begun: any descriptor number is fine */
 };
 
-/* 0: said, and answered if an answer was waited for. -ETIMEDOUT: the monitor took too long; -EMFILE: it has answered,
- * but there was no room for its descriptors in this process; -EPROTO: the answer is none of a monitor's; others: it is
- * not there. */
+/* 0: sent, and answered if an answer was expected. -ETIMEDOUT: the monitor took too long. -EMFILE: it answered, but
+ * this process had no room for its descriptors. -EPROTO: no answer of a monitor. Others: there is no monitor. */
 typedef int agent_ask_function(const struct agent_question *question);
 agent_ask_function agent_ask;
 

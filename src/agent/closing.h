@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Libraries that are closed. Another one may be mapped where one was, and then what is known by address would be taken
- * for the other's: so the slots of its functions are closed with it (AREA_CLOSED), before that can be.
+ * Libraries that are closed. Another one may be mapped at the same address, and must not inherit what is known by
+ * address: so the slots of a library's functions are closed with it (AREA_CLOSED), before that can happen.
  */
 #ifndef SCRY_AGENT_CLOSING_H
 #define SCRY_AGENT_CLOSING_H
@@ -15,7 +15,7 @@ struct closing {                    /* of one call of dlclose */
 
 void closing_begin(struct closing *ret_closing);
 void closing_end(struct closing *closing);
-/* Lets another thread's dlclose come to its end first, as the C library does, but not for long. */
+/* Lets another thread's dlclose finish first, as the C library does, but not for long. */
 void closing_wait(void);
 
 #endif

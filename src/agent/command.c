@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every process of a job comes here, so it is a handful of plain system calls, and no page that is not there anyway:
- * the code lies beside that of the start, arguments are written from where they are. The fifo is opened for reading,
- * too: so nobody waits for a reader, and one that goes just then sends no SIGPIPE.
+ * Every process of a job comes here. So this is a handful of plain system calls, and touches no new page: the code lies
+ * beside that of the start, and arguments are written from where they are. The fifo is opened for reading, too: so
+ * nobody waits for a reader, and a reader that goes away at that moment causes no SIGPIPE.
  */
 #include "agent/command.h"
 

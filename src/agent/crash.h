@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Notes fatal signals in the area before they are handed on: which, where, the registers, the stack; and has them
- * recorded, so that the last calls before the crash reach the disk. Async-signal-safe, no allocation; what it looks at
- * is read by process_vm_readv, for in a crash nothing can be trusted.
+ * Notes fatal signals in the area before they are passed on: which, where, the registers, the stack. Has them recorded,
+ * so that the last calls before the crash reach the disk. Async-signal-safe, no allocation. Reads memory by
+ * process_vm_readv, because in a crash nothing can be trusted.
  */
 #ifndef SCRY_AGENT_CRASH_H
 #define SCRY_AGENT_CRASH_H
@@ -14,8 +14,8 @@
 
 #include "shm/area.h"
 
-/* What the crash handler asks of the recording side; each may be NULL. Called in a signal handler, at any point of the
- * program or of a hook: must not wait. */
+/* What the crash handler needs from the recording side; each may be NULL. Called in a signal handler, at any point of
+ * the program or of a hook: must not wait. */
 struct agent_crash_ops {
     struct area_thread *(*thread)(void); /* block of this thread; NULL: has none */
     /* Writes RECORD_SIGNAL and hands in the packet of this thread. */
@@ -28,7 +28,7 @@ struct agent_crash_ops {
 /* After agent_read_init. */
 void agent_crash_init(const struct area_view *view, struct doorbell *bell, const struct agent_crash_ops *ops);
 
-/* Notes it, once for the process. */
+/* Notes the signal, once for the process. */
 void agent_crash_note(int signal, const siginfo_t *info, const ucontext_t *context);
 
 /* ---- for signals.c ---- */

@@ -158,8 +158,8 @@ static _Atomic uint64_t *insertion_begin(uint64_t function, uint32_t mode)
 }
 
 /* A function without a slot gets one if the monitor wants to hear of such: first the slot, whose mode is 0, then the
- * mode. Who finds that 0 meanwhile, in another thread or in a handler that interrupted us and may never return, knows
- * by the note that it is not what the monitor has chosen, and sets the mode. */
+ * mode. A hook that finds it 0 meanwhile, in another thread or in a handler that interrupted us and may never return,
+ * knows by the note that it is not what the monitor has chosen, and sets the mode. */
 static struct area_slot *slot_new(struct area *area, uint64_t function)
 {
     uint32_t mode = atomic_load_explicit(&area->unknown_mode, memory_order_relaxed);

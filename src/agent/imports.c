@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does anything that is loaded call the hooks? Every process of a job is asked this at its start, so it is asked in the
- * cheapest way: the symbols that an object takes from others stand together at the beginning of its symbol table,
- * before those that its hash table finds. An object without such a table, or with an empty one, has its relocations
- * looked at: they tell what it takes, too, but there are many more of them.
+ * Does anything that is loaded call the hooks? Every process of a job checks this at its start, so it must be cheap.
+ * The symbols that an object imports stand at the beginning of its symbol table, before those in its hash table. For an
+ * object without such a table, or with an empty one, its relocations are read: they show imports, too, but there are
+ * many more of them.
  */
 #include "agent/imports.h"
 

@@ -5,15 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether any loaded object takes the hooks from another. *ret_changes: how often objects had come and gone then. */
+/* Does any loaded object import the hooks? *ret_changes: how often objects had come and gone then. */
 bool agent_imports_hooks(uint64_t *ret_changes);
 /* All objects that do, as one number; 0: none. */
 uint64_t agent_importers(void);
 
 struct dl_phdr_info;
 
-/* How many libraries have had their turn, whose constructors may have called hooks; `matters`: of those for which it
- * says so. */
+/* The number of libraries whose constructors have run and may have called hooks; only those that `matters` accepts. */
 unsigned agent_constructed(bool (*matters)(const struct dl_phdr_info *info));
 
 bool agent_object_has(const struct dl_phdr_info *info, uint64_t address);

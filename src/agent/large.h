@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library is loaded into every process of a job, and most of them are never traced. Each page that such a process
- * touches is paid for some hundred times in a build; so what only traced ones need lies behind everything else.
+ * The library is loaded into every process of a job, and most are never traced. A build pays for each page that such a
+ * process touches some hundred times; so memory that only traced processes need lies after everything else.
  */
 #ifndef SCRY_AGENT_LARGE_H
 #define SCRY_AGENT_LARGE_H

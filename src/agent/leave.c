@@ -65,7 +65,7 @@ static void exit_record(struct exit_call *x, struct agent_frame *frame)
         uint64_t time = exit_put(x);
         if (!time)
             ending_begin(self, x->guard, (uint32_t)(frame - self->frames), 1);
-        frame->flags = 0; /* should a signal's handler leave us here for good, it is not told a second time */
+        frame->flags = 0; /* should a signal's handler leave us here for good, it is not reported twice */
         if (!time)
             ending_lost(self, x->guard);
         else

@@ -15,11 +15,11 @@ void *modules_dlsym(void *handle, const char *name);
 void *modules_makecontext(const ucontext_t *context);
 void *modules_syscall(long number, long operation);
 
-/* Lets the monitor see what is there now, and put the selection for it in place, before the program goes on; not for
- * long, and not if it never answers. */
+/* Has the monitor look at the libraries and apply its selection before the program goes on; waits only a little, even
+ * if it never answers. */
 void modules_look(struct area *area);
-/* At a call of a function that has no slot: whether this thread has called dlopen, and none has been asked for since.
- * Then it is mostly in there, calling constructors, and the monitor looked before this returns. Signal-safe. */
+/* At a call of a function without a slot: has this thread called dlopen, and has nobody asked since? Then it is mostly
+ * inside dlopen, calling constructors; the monitor has looked before this returns. Signal-safe. */
 bool modules_came(struct area *area);
 
 #endif

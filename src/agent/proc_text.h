@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel says of processes in files of /proc, for who runs inside of one: only system calls, no allocation,
- * async-signal-safe, errno as it was. (Outside there is base/proc_file.h.) A file takes the lowest free descriptor for
- * a moment; outside_look (agent/read_internal.h) moves it out of the way.
+ * The kernel's files about processes in /proc, for code inside the target: only system calls, no allocation,
+ * async-signal-safe, errno unchanged. (Outside there is base/proc_file.h.) A file takes the lowest free descriptor for
+ * a moment; outside_look (agent/read_internal.h) avoids that.
  */
 #ifndef SCRY_AGENT_PROC_TEXT_H
 #define SCRY_AGENT_PROC_TEXT_H

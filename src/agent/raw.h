@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copying without the C library: no vector register is touched, and nobody's interposed functions are called.
+ * Copies without the C library: uses no vector register, and calls no interposed functions.
  */
 #ifndef SCRY_AGENT_RAW_H
 #define SCRY_AGENT_RAW_H

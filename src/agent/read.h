@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading memory that may not be there, inside the traced program: a bad address is told, never harms. Three ways,
- * chosen by area.reader (enum area_reader) at any time:
+ * Reads memory that may not be there, inside the traced program: a bad address is reported, and never harms. Three
+ * ways; area.reader (enum area_reader) can change at any time:
  *
  *   direct   a copy whose fault our SIGSEGV/SIGBUS handler repairs (agent/signals.h). Only where that is certain to
  *            work: our handlers in place, both signals open in the kernel's mask of this thread, room for a signal's
  *            frame on a stack known to be the thread's own, no debugger. Else the next way is taken.
  *   syscall  process_vm_readv on ourselves: 1 us, always possible but in some sandboxes. Never touches device mappings.
  *   victim   another process in the same memory does the copy and may die of it: 30 us, a new one for each read. In a
- *            program with threads the way before it, unless that is refused.
+ *            program with threads `syscall` is used instead, unless that is refused.
  *
  * Device mappings are known from /proc/self/maps (at the start and after dlopen) and from mmap, which is interposed:
  * what is neither anonymous nor a regular file outside of sysfs counts as one. Not seen: what a raw system call maps,
@@ -27,22 +27,20 @@
 
 #include "shm/area.h"
 
-/* Once the area is mapped, before anything is read. Also in the child after fork (a victim is the parent's). */
+/* Call it when the area is mapped, before anything is read; also in the child after fork (a victim is the parent's). */
 void agent_read_init(const struct area_view *view);
-/* Ends the victim of another thread's read, if there is one: before exec, at exit, when the agent switches itself off.
- */
+/* Ends the victim of another thread's read, if any: before exec, at exit, when the agent switches itself off. */
 void agent_read_done(void);
 
 /* 0, or -1: nothing usable was copied. A capture_read_fn. */
 int agent_read(void *dst, uint64_t address, size_t size);
 
-/* Around all the reads of one event: what was found out about this thread (signals open, room on the stack) holds from
- * begin to end; reads outside of such a pair find it out each time. Nests (signal handlers): end gets what begin gave.
- */
+/* Put these around all reads of one event: facts about this thread (open signals, room on the stack) are found once,
+ * not for each read. Nests (signal handlers): pass begin's result to end. */
 unsigned agent_read_begin(void);
 void agent_read_end(unsigned before);
 
-/* Bad addresses met by this thread since it began. */
+/* The number of bad addresses in this thread so far. */
 uint64_t agent_read_faults(void);
 
 /* The program mapped something: [address, address + size) of file descriptor fd. Notes device mappings. */
@@ -57,7 +55,7 @@ int32_t agent_read_process(void);
 
 /* This thread changed its alternate signal stack. */
 void agent_read_altstack(void);
-/* If pc is in our copying: where to go on, else 0. */
+/* If pc is in our copying: where to continue, else 0. */
 uint64_t agent_read_fixup(uint64_t pc);
 
 #endif

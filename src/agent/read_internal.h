@@ -23,7 +23,7 @@ void victim_end(pid_t self);
 enum { DEVICES_MAX = 64 };
 
 struct outside {
-    pid_t pid;             /* whom to look at; for process_starttime any process */
+    pid_t pid;             /* the process to look at */
     pid_t tracer;          /* TracerPid; -1: not known */
     uint64_t ticks;        /* field 22 of stat; 0: could not be read, or no such process */
     char state;            /* field 3: 'R', 'S', 'T', 'Z', ...; 0 likewise */
@@ -32,8 +32,8 @@ struct outside {
 };
 enum outside_what { OUTSIDE_TRACER = 1, OUTSIDE_DEVICES = 2, OUTSIDE_STAT = 4 };
 
-/* false: not done (somebody is at it, or clone is refused). Uses one static buffer: *ret_outside is a copy of nothing,
- * valid until outside_release(). */
+/* false: not done (another thread is in it, or clone is refused). Uses one static buffer: *ret_outside points to it,
+ * and is valid until outside_release(). */
 const struct outside *outside_look(pid_t pid, unsigned what);
 void outside_release(void);
 

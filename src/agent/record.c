@@ -168,7 +168,7 @@ static uint32_t packet_wait(struct agent_thread *self)
     return UINT32_MAX;
 }
 
-/* Whether it is no use to wait, until something is freed: else each of millions of records would wait anew. */
+/* Is it useless to wait until something is freed? Else each of millions of records would wait. */
 static bool waits_in_vain(uint32_t freed)
 {
     return atomic_load_explicit(&agent_hot.vain, memory_order_relaxed) >= VAIN_MOST &&

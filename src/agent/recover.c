@@ -10,7 +10,7 @@
  * record begins; it reaches to where the first record of a level above it begins, or, without one, to the cursor. Where
  * a level above has reserved the very place, this one has not.
  *
- * Whether a record is whole is told by the frame that it is of: its flags change after the record is written.
+ * The frame of a record shows whether the record is whole: its flags change after the record is written.
  */
 #include "agent/agent.h"
 
@@ -68,7 +68,7 @@ static void hole_keep(struct agent_thread *self, const struct hole *hole)
         atomic_store_explicit(&self->block->last_time, time, memory_order_relaxed);
 }
 
-/* What it was, and whether the shadow stack already says that it was written; where it can be told again, it is. */
+/* What it was, and whether the shadow stack already says that it was written; where it can be reported again, it is. */
 static void hole_mend(struct agent_thread *self, const struct hole *hole)
 {
     bool recorded = hole->frame && frame_lives(self, hole->frame) && (hole->frame->flags & FRAME_RECORDED);
@@ -163,7 +163,7 @@ void ending_lost(struct agent_thread *self, enum guard guard)
 {
     uint32_t *ending = guard == GUARD_OUTER ? &self->ending : &self->store->levels[guard - 1].ending;
     uint64_t count = *ending;
-    record_close(self); /* nothing may come before it is told */
+    record_close(self); /* nothing may come before it is reported */
     if (count && !(self->lost & UINT64_C(1) << guard)) {
         lost_add(self, count * LOST_ONE + (UINT64_C(1) << guard));
         agent_add_local(&self->block->lost_exits, count);
@@ -171,7 +171,7 @@ void ending_lost(struct agent_thread *self, enum guard guard)
     ending_done(self, guard);
 }
 
-/* Calls that were about to be taken off: were they? Then it is told that they have ended. */
+/* Calls that were about to be removed: if they were, their ends are reported. */
 static void ending_mend(struct agent_thread *self, enum guard guard, uint32_t *ending, uint32_t to)
 {
     if (!*ending)

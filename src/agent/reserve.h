@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How room in a packet is taken by a hook that nothing was interrupted by (GUARD_OUTER). For record.c and mpi_short.c.
- */
+/* How a hook that interrupted nothing (GUARD_OUTER) reserves room in a packet. For record.c and mpi_short.c. */
 #ifndef SCRY_AGENT_RESERVE_H
 #define SCRY_AGENT_RESERVE_H
 
@@ -13,8 +12,8 @@ static inline bool cursor_move(_Atomic uint64_t *cursor, uint64_t from, uint64_t
     return moved;
 }
 
-/* What recover.c has to know, should we never come back. The place is noted last, and records of handlers are watched
- * for before it is looked at again: one that they put there is told from ours. false: one of them was there already. */
+/* Notes for recover.c, should we never come back. The place is noted last. Then records of handlers are noticed before
+ * it is read again: one that they put there is not ours. false: one of them was there already. */
 static inline bool hole_begin(struct agent_thread *self, uint32_t id, uint64_t cursor, size_t size, uint64_t last)
 {
     struct area_thread *block = self->block;

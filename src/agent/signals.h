@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Our handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT and SIGTRAP beside the program's own. They repair bad reads
- * (agent/read.h), go on from what a killed tracer has left, and note crashes (agent/crash.h); everything else goes to
- * whoever would have had it, as the kernel would have delivered it: same stack, mask, arguments, context.
+ * (agent/read.h), clean up after a killed tracer, and note crashes (agent/crash.h). Everything else goes to its
+ * receiver as the kernel would have delivered it: same stack, mask, arguments, context.
  *
- * While handlers are in place, sigaction and its kin are interposed (signals_interpose.c): the program sees and sets
- * its own dispositions. The masks of threads, too: the four signals that faults cause stay open in the kernel when
- * the program blocks them, and are kept in a word of the thread (the program's mask is the kernel's and that word).
- * What the program ignores is really ignored, then without us: so it stays across exec. In programs that are not
+ * While handlers are installed, sigaction and similar functions are interposed (signals_interpose.c): the program sees
+ * and sets its own dispositions. The masks of threads, too: the four signals that faults cause stay open in the kernel
+ * when the program blocks them, and are kept in a word of the thread (the program's mask is the kernel's and that
+ * word). What the program ignores is really ignored, then without us: so it stays across exec. In programs that are not
  * traced everything passes through.
  *
  * Handlers that siglongjmp away get back what was believed blocked when the mask was saved (it is kept in the unused
  * end of the sigjmp_buf); setcontext and swapcontext restore the kernel's mask only.
  *
- * Where it steps aside: signals read by signalfd stay blocked as they are; handlers' sa_mask and the masks of
+ * Exceptions: signals read by signalfd stay blocked as they are; handlers' sa_mask and the masks of
  * sigsuspend, ppoll ... act as they are (a direct read looks at the kernel's mask first, so it is safe wherever signals
  * are blocked behind our back); thread sanitizer: no handlers at all; address sanitizer: its handlers are called as
  * any program's own.
@@ -24,28 +24,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Puts the handlers in place: once the agent is connected (area mapped, agent_read_init and agent_crash_init called).
- */
+/* Installs the handlers, when the agent is connected (area mapped, agent_read_init and agent_crash_init called). */
 void agent_signals_start(void);
-/* Gives the dispositions back: when the agent switches itself off. */
+/* Restores the dispositions, when the agent switches itself off. */
 void agent_signals_stop(void);
 /* In the child after fork. */
 void agent_signals_forked(void);
-/* Looks whether the kernel still has our handlers (a runtime may set its own by system call). After dlopen. */
+/* Checks whether the kernel still has our handlers (a runtime may set its own by system call). After dlopen. */
 void agent_signals_look(void);
 
-/* What a new thread inherits of the mask: got in pthread_create by the creator, given in the new thread. */
+/* The part of the mask that a new thread inherits: the creator gets it in pthread_create, the new thread sets it. */
 unsigned agent_signals_inherit(void);
 void agent_signals_thread(unsigned inherited);
 
-/* Before exec: what the program believes blocked is really blocked, for the next program inherits it. After an exec
- * that failed, with what the former gave. */
+/* Before exec: blocks really what the program believes blocked, for the next program inherits it. After a failed exec,
+ * undoes it with the first one's result. */
 unsigned agent_signals_exec(void);
 void agent_signals_exec_failed(unsigned before);
 
 /* ---- for read.c ---- */
 
-/* Our handlers for SIGSEGV and SIGBUS are the kernel's, as far as is known. */
+/* Are our handlers for SIGSEGV and SIGBUS still the kernel's, as far as is known? */
 bool agent_signals_repair(void);
 
 #endif

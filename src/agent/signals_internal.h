@@ -15,21 +15,21 @@ enum { SIGNALS_TAG_AT = 192 };
 /* What the program believes blocked in this thread but the kernel keeps open. */
 extern _Thread_local uint64_t agent_signals_blocked __attribute__((tls_model("initial-exec")));
 
-/* True if the disposition of this signal is kept by us: then the next is to be called in place of the real one. */
+/* Do we keep the disposition of this signal? Then call the next function instead of the real one. */
 bool signals_mine(int signal);
 /* Either pointer may be NULL. 0 or -errno. */
 int signals_action(int signal, const struct kernel_action *action, struct kernel_action *ret_old);
 
-/* True if the masks of threads are kept by us now, at least in part. */
+/* Do we keep the masks of threads now, at least in part? */
 bool signals_masking(void);
 /* As rt_sigprocmask; set and ret_old may be NULL. 0 or -errno. */
 int signals_mask(int how, const uint64_t *set, uint64_t *ret_old);
 
-/* Makes what is believed blocked really blocked for a while: around calls that wait with a mask of their own. */
+/* Blocks really what is believed blocked, around calls that wait with a mask of their own. */
 uint64_t signals_real_begin(void);
 void signals_real_end(uint64_t before);
 
-/* These are read by the program itself: from now on blocked means blocked. */
+/* The program reads these itself: from now on blocked means blocked. */
 void signals_step_aside(uint64_t set);
 
 #endif

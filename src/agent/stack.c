@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shadow stacks: which calls are open on which stack, and which of them an exit ends. What is told by addresses alone:
+ * Shadow stacks: which calls are open on which stack, and which of them an exit ends. Addresses decide:
  * a caller's frame lies above its callee's, so whatever lies below the stack pointer of a hook is dead.
  */
 #include "agent/agent.h"
@@ -224,7 +224,7 @@ static void *map_private(uint64_t size)
         return NULL;
     /* with huge pages, each thread would cost 2 MB when it touches the first byte */
     sys_call4(SYS_madvise, at, (long)size, MADV_NOHUGEPAGE, 0);
-    /* a child of fork begins anew (thread_forget); it is not to cost the parent a copy of each page it then writes */
+    /* a child of fork starts again (thread_forget); it must not cost the parent a copy of each page it writes */
     if (sys_call4(SYS_madvise, at, (long)size, MADV_DONTFORK, 0) < 0) {
         sys_call2(SYS_munmap, at, (long)size);
         return NULL;
@@ -496,7 +496,7 @@ static void stack_go_to(struct agent_thread *self, enum guard guard, uint32_t in
     if (!first || told.stack)
         self->told_stack = UINT32_MAX;
     agent_signal_fence();
-    if (lost_count(self)) /* it is told first, in a packet of its own */
+    if (lost_count(self)) /* reported first, in a packet of its own */
         record_close(self);
     if ((!first || told.stack) && record_put(self, guard, RECORD_STACK, 0, &told, sizeof told, NULL, 0))
         self->told_stack = told.stack;

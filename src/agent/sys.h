@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* System calls as the kernel has them: no errno, no cancellation, nothing that somebody interposed. -errno on failure.
- */
+/* Plain system calls: no errno, no cancellation, nothing interposed. -errno on failure. */
 #ifndef SCRY_AGENT_SYS_H
 #define SCRY_AGENT_SYS_H
 

@@ -158,7 +158,7 @@ static void test_another_looks(void **state)
     assert_int_equal(waits_for(&patience, LONG_MS), STOPPED_MS);
 }
 
-/* One that does its work as soon as it has a processor is told from one that has none to do, or is stopped. */
+/* Distinguishes a monitor that works when it has a processor from one that has no work, or is stopped. */
 static void test_state(void **state)
 {
     for (const char *letter = "SRDTt"; *letter; letter++) {

@@ -27,7 +27,7 @@ void say_number(const char *text, long number)
     say(line);
 }
 
-/* Good and bad addresses are told apart, wherever this is called. */
+/* Good and bad addresses are distinguished, wherever this is called. */
 void probe(void)
 {
     char bytes[64], good[64] = "good";

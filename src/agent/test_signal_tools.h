@@ -28,7 +28,7 @@ extern volatile int count;
 
 void say(const char *text);
 void say_number(const char *text, long number);
-/* Good and bad addresses are told apart, wherever this is called. */
+/* Good and bad addresses are distinguished, wherever this is called. */
 void probe(void);
 void set(int signal, void (*handler)(int, siginfo_t *, void *), int flags);
 void mask(const char *text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the capture programs (shm/capture.h) of the area. A program is checked once, when it is first run; `programs`
- * is never reused, so what was found of an offset holds for ever (map it read-only, and it cannot change afterwards).
- * Async-signal-safe, no allocation, errno untouched, general registers only.
+ * Runs the capture programs (shm/capture.h) of the area. A program is checked once, when it first runs. `programs` is
+ * never reused, so the result for an offset holds for ever (map it read-only, and it cannot change afterwards).
+ * Async-signal-safe, no allocation, errno unchanged, general registers only.
  */
 #ifndef SCRY_AGENT_VALUES_H
 #define SCRY_AGENT_VALUES_H
@@ -23,10 +23,10 @@ size_t agent_values_capture(const struct area_view *view, uint32_t offset, const
 size_t agent_values_caller(const struct area_view *view, uint32_t unwind_at, uint32_t offset,
                            const struct capture_frame *frame, void *out, size_t room);
 
-/* Whether frame has to come with xmm registers for it. */
+/* Does the program need xmm registers in the frame? */
 bool agent_values_wants_xmm(const struct area_view *view, uint32_t offset);
 
-/* For act.c, too. What is known of the program at an offset; checks it when it is asked for the first time. */
+/* What is known of the program at an offset, checked at the first call. For act.c, too. */
 enum agent_program_kind { AGENT_PROGRAM_CAPTURE, AGENT_PROGRAM_CODE, AGENT_PROGRAM_LIST };
 enum agent_program_flag {
     AGENT_PROGRAM_OK = 1,       /* else none of the others */
@@ -37,7 +37,7 @@ enum agent_program_flag {
     AGENT_PROGRAM_RAISES = 16,  /* list */
     AGENT_PROGRAM_KEPT = 16,    /* capture: looks at no register that a call may change, nor at memory but the frame */
 };
-/* Another area: what was known holds no longer. */
+/* Another area: forgets all programs. */
 void agent_programs_forget(void);
 unsigned agent_program_flags(const struct area_view *view, uint32_t offset, enum agent_program_kind kind);
 

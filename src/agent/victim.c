@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The victim: a process in the program's memory, apart from it in everything that a fault touches. It copies what it is
- * asked for and dies if the address is bad. (Kolbe, "C-Tracer": the way that needs nothing of the program's signal
- * handling and no process_vm_readv.)
+ * The victim: a process in the program's memory, separate in everything that a fault touches. It copies what is
+ * requested and dies if the address is bad. (Kolbe, "C-Tracer": the way that needs neither the program's signal
+ * handling nor process_vm_readv.)
  *
- * Each read has its own, which is gone when the read is done: one that is kept is a child of the program, and
+ * Each read has its own, which is gone when the read is done. A lasting one would be a child of the program, and
  * waitpid(-1, ..., __WALL) would wait for it, or find it dead. (An orphan would be no child, but a stranger to whoever
- * gets the job's orphans, and that may be the program itself.) Another thread that waits so just then would get it: a
- * program with threads has victims only where process_vm_readv is refused (read.c).
- * The victim dies of a handler of its own that exits, not of the signal: a core dump of one process used to end all
- * that share its memory.
+ * gets the job's orphans, perhaps the program itself.) Another thread that waits at that moment would get it: so
+ * programs with threads have victims only if process_vm_readv is refused (read.c). The victim dies of a handler of its
+ * own that exits, not of the signal: a core dump of one process used to end all that share its memory.
  *
- * One request at a time. Who finds it taken, and does not get it soon, reads another way.
+ * One request at a time. A thread that finds it busy, and does not get it soon, reads another way.
  */
 #include <asm/unistd.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a thread that waits sees of the world: the clock, and other processes. shm/waits.h decides about it. The agent
- * has it from the kernel (world.c); unit tests link one of their own, in which no time passes.
+ * What a waiting thread sees of the world: the clock, and other processes. shm/waits.h decides on it. The agent gets it
+ * from the kernel (world.c); unit tests link a world of their own, in which no time passes.
  *
  * Only system calls: async-signal-safe, no allocation, errno as it was.
  */
@@ -22,15 +22,14 @@ static inline uint64_t agent_now_ms(void)
  * -errno. */
 int agent_poll(int fd, short events, uint64_t most_ns, short *ret_events);
 
-/* FUTEX_WAIT: until somebody wakes who waits for this word, or the time has passed, or it is another number than that.
- */
+/* FUTEX_WAIT: until somebody wakes the waiters of this word, the time has passed, or the word has another value. */
 void agent_sleep_on(const _Atomic uint32_t *word, uint32_t value, uint64_t most_ns);
 
-/* The kernel's letter in /proc/PID/stat; 0: not known. Takes the lowest free descriptor for a moment: for who connects
- * takes one anyway. Others have outside_look. */
+/* The kernel's letter in /proc/PID/stat; 0: not known. Takes the lowest free descriptor for a moment; a caller that
+ * connects takes one anyway. Others use outside_look. */
 char agent_state_of(int32_t pid);
 
-/* Whether there is such a process, or what is left of it. */
+/* Is there such a process, perhaps as a zombie? */
 bool agent_is_there(int32_t pid);
 
 #endif

@@ -8,9 +8,8 @@
 struct cell_memory;
 
 int cells_new(struct cell_memory **ret_cells); /* 0 or -errno */
-/* From now on they lie in the file `path`, which is made if need be: programs that a former monitor gave its cells, in
- * the same file, count for this one. What there is keeps its value and address. 0; or -errno, and nothing has changed.
- */
+/* Moves the cells into the file `path`, which is made if needed. Programs that got cells in this file from an earlier
+ * monitor then count for this one. Existing cells keep value and address. 0, or -errno with nothing changed. */
 int cells_keep(struct cell_memory *cells, const char *path);
 void cells_free(struct cell_memory *cells);
 int cells_fd(const struct cell_memory *cells);

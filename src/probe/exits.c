@@ -60,23 +60,23 @@ static int listen_to(int fd)
 
 int exits_open(struct err *err)
 {
-    static const char contained[] = "the kernel tells no ends of processes in a container (namespace)";
+    static const char contained[] = "in a container (namespace) the kernel reports no ends of processes";
     struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = CN_IDX_PROC};
     int bytes = BUFFER_BYTES;
     if (!is_first("/proc/self/ns/pid", 0xEFFFFFFC) || !is_first("/proc/self/ns/user", 0xEFFFFFFD))
         return err_set(err, -EACCES, "%s", contained);
     _cleanup_(closep) int fd = socket(PF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_CONNECTOR);
     if (fd < 0)
-        return err_set(err, -errno, "this kernel tells no ends of processes (built without CONFIG_PROC_EVENTS)");
+        return err_set(err, -errno, "this kernel reports no ends of processes (built without CONFIG_PROC_EVENTS)");
     if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) < 0)
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
     int code = bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ? -errno : listen_to(fd);
     if (code == -ECONNREFUSED)
         return err_set(err, -EACCES, "%s", contained);
     if (code == -EPERM || code == -EACCES)
-        return err_set(err, -EACCES, "the kernel tells ends of processes to root alone (before Linux 6.6)");
+        return err_set(err, -EACCES, "the kernel reports ends of processes to root alone (before Linux 6.6)");
     if (code < 0)
-        return err_errno(err, code, "ends of processes cannot be heard (process events)");
+        return err_errno(err, code, "ends of processes cannot be read (process events)");
     return TAKE_FD(fd);
 }
 
@@ -86,7 +86,7 @@ static void take(const char *bytes, size_t size, exits_fn *fn, void *ctx)
     const struct cn_msg *message = NLMSG_DATA(header);
     struct proc_event event;
     size_t most = NLMSG_LENGTH(sizeof *message) + sizeof event;
-    /* later kernels may add to what an event tells */
+    /* later kernels may extend events */
     size_t least = NLMSG_LENGTH(sizeof *message) + offsetof(struct proc_event, event_data.exit.parent_pid);
     if (size < least || message->id.idx != CN_IDX_PROC || message->id.val != CN_VAL_PROC)
         return;

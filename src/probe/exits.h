@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How tasks end, whoever's children they are: the kernel's process events (<linux/cn_proc.h>), which tell the end of
- * each task of the node with its exit code. Nothing is stopped, and nobody's wait(2) is taken. Everybody may hear them
- * since Linux 6.6, before that CAP_NET_ADMIN is needed. They are told in the first namespaces of processes, users and
- * networks only: not in most containers. What the buffer does not hold is dropped, and that is told.
+ * How tasks end, whoever's children they are: the kernel's process events (<linux/cn_proc.h>), which report the end of
+ * each task of the node with its exit code. Nothing is stopped, and no wait(2) is disturbed. Everybody may read them
+ * since Linux 6.6; before that, CAP_NET_ADMIN is needed. They exist only in the initial namespaces of processes, users
+ * and networks: not in most containers. What does not fit into the buffer is dropped, and that is reported.
  */
 #ifndef SCRY_PROBE_EXITS_H
 #define SCRY_PROBE_EXITS_H
@@ -16,7 +16,7 @@
 /* Between two readings; a buffer of the usual size (net.core.rmem_max) holds some 550 ends. */
 #define EXITS_REST_NS UINT64_C(40000000)
 
-/* The end of a thread. That of the last one of its process has the wait status of the process (signal(7), wait(2)). */
+/* The end of a thread. For the last thread of a process, it has the wait status of the process (signal(7), wait(2)). */
 struct exit_event {
     pid_t pid, tid;
     int status;
@@ -24,9 +24,9 @@ struct exit_event {
 };
 typedef void exits_fn(void *ctx, const struct exit_event *event);
 
-/* A descriptor that is readable when there are some, or -errno with the reason. */
+/* A descriptor that is readable when there are events, or -errno with the reason. */
 int exits_open(struct err *err);
-/* Hands out all there are. 0; -ENOBUFS: some were dropped before one of these; -errno: there will be no more. */
+/* Calls fn for all events. 0; -ENOBUFS: some were dropped before one of these; -errno: there will be no more. */
 int exits_read(int fd, exits_fn *fn, void *ctx);
 
 #endif

@@ -11,10 +11,10 @@
  * the lock of the clock's children (since Linux 5.13; before, some may spoil each other, and from 5.13 on the kernel
  * forgot to write them, until its commit c418d8b4d7a4 in 6.19: then times of single processes are not known). An
  * inherited event of no processor may not have a ring, but it may write into another's: that of the root's own clock,
- * which is not inherited and tells what the root itself needed, for which there is no READ.
+ * which is not inherited and has what the root itself needed, for which there is no READ.
  *
- * So each end is told twice, by EXIT and by READ, in different rings. perf_ring_next and the records below are checked
- * for what makes no sense, and it is told as lost.
+ * So each end is reported twice, by EXIT and by READ, in different rings. perf_ring_next and the records below are
+ * checked; damaged ones are reported as lost.
  */
 #include "base/grow.h"
 #include "probe/follow.h"
@@ -316,7 +316,7 @@ static int drain(struct follow *follow, struct perf_ring *ring, uint64_t until, 
     return r;
 }
 
-/* The ring of counts last: a READ is written after its EXIT. What is lost of it is told with each end. */
+/* The ring of counts last: a READ is written after its EXIT. Its losses are reported with each end. */
 static int drain_all(struct follow *follow, uint64_t until)
 {
     bool doubtful;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Follows a whole process tree from outside by perf task records with inherit, one buffer a CPU: every process, however
- * short, its parent and its name; and its CPU time by a buffer for all (inherit_stat). Nothing is stopped or slowed by
- * ptrace. Call follow_open while the root is held, before its first instruction that matters. -EACCES with a reason
- * where perf is refused: the caller then falls back to polling.
+ * short, its parent and its name; and its CPU time by one more buffer (inherit_stat). Nothing is stopped, and ptrace
+ * slows nothing. Call follow_open while the root is held, before its first instruction that matters. -EACCES with a
+ * reason if perf is refused: the caller then polls.
  */
 #ifndef SCRY_PROBE_FOLLOW_H
 #define SCRY_PROBE_FOLLOW_H
@@ -40,16 +40,16 @@ struct follow_record {
 typedef void follow_fn(void *ctx, const struct follow_record *record);
 
 int follow_open(struct follow **ret_follow, pid_t root, struct err *err);
-/* Hands out what has arrived, in order of time as far as the buffers of different CPUs allow. An end is handed out once
- * the thread's counts are there, normally at once, 0.2 s later at most; so late it is handed out also where the counts
- * are all there is, because the record of the end was lost. After the whole tree has been waited for, one call hands
- * out everything, where the kernel tells counts (some do not: follow.c). 0, or -ENOMEM (what could be read
- * was handed out; call again). */
+/* Calls fn for what has arrived, in the order of time as far as the CPUs' buffers allow. An end is passed on when the
+ * thread's counts are there: normally at once, after 0.2 s at most. Then it is passed on even if only the counts are
+ * there, because the record of the end was lost. When the whole tree has been waited for, one call passes on
+ * everything, if the kernel reports counts (some do not: follow.c). 0, or -ENOMEM (what could be read was passed on;
+ * call again). */
 int follow_read(struct follow *follow, follow_fn *fn, void *ctx);
-/* A descriptor (epoll) that is readable when a buffer is a quarter full, and when the whole tree has ended; no wake-up
- * before that. follow_read makes it quiet again. */
+/* An epoll descriptor that is readable when a buffer is a quarter full, and when the whole tree has ended; it does not
+ * wake up before. follow_read makes it unreadable again. */
 int follow_fd(const struct follow *follow);
-/* The CPU time of the whole tree so far, by the kernel's own sum: of those too that no record told of. 0 or -errno. */
+/* The CPU time of the whole tree so far, by the kernel's own sum: also of processes without a record. 0 or -errno. */
 int follow_cpu(const struct follow *follow, uint64_t *ret_ns);
 void follow_close(struct follow *follow);
 /* NULL, or why it cannot work on this machine; the text lives until the thread's next call. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much memory this process may still have together with what shares its limit: a batch job's control group (cgroup,
- * version 1 or 2; see cgroups(7)) mostly holds the job and whoever watches it, and who takes the last page of it makes
- * the kernel end one of them. Cheap enough for a few times a second.
+ * How much memory this process may still get, together with what shares its limit. A batch job's control group (cgroup,
+ * version 1 or 2; see cgroups(7)) mostly contains the job and its watchers; whoever takes its last page makes the
+ * kernel kill one of them. Cheap enough for a few calls a second.
  */
 #ifndef SCRY_PROBE_MEMORY_ROOM_H
 #define SCRY_PROBE_MEMORY_ROOM_H
@@ -15,7 +15,7 @@ struct memory_room {
 };
 
 void memory_room_read(struct memory_room *ret_room);
-/* The same of other files: `groups` is what /proc/PID/cgroup says, `root` is where control groups are mounted. */
+/* The same from other files: `groups` is the content of /proc/PID/cgroup, `root` where control groups are mounted. */
 void memory_room_of(const char *groups, const char *root, struct memory_room *ret_room);
 
 #endif

@@ -168,7 +168,7 @@ static void put_queues(struct printer *printer)
     _cleanup_(freep) char *stat = NULL;
     int64_t running = -1, blocked = -1;
     if (file_read("/proc/stat", &stat, NULL) == 0) {
-        /* Running and ready tasks. Who asks is one of them and would be seen on an idle node, too: leave it out. */
+        /* Running and ready tasks. The asking process is one of them, also on an idle node: leave it out. */
         running = node_find_number(stat, "procs_running");
         running -= running > 0;
         blocked = node_find_number(stat, "procs_blocked");

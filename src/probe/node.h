@@ -20,9 +20,9 @@ void node_probe_free(struct node_probe *probe);
 /* How long it is until rates among these members are known; 0: now, or there are none. */
 uint64_t node_probe_wait_ns(const struct node_probe *probe, uint64_t flags);
 
-/* Appends the members that `flags` selects (bits 0-13) in the language's syntax, comma-separated, as node_get_info
- * returns them. The first time that bit 2 or 3 is asked for takes some 20 ms of processor time more, for the
- * benchmarks. -EINVAL for other bits. */
+/* Appends the members selected by `flags` (bits 0-13) in the language's syntax, comma-separated, as node_get_info
+ * returns them. The first request for bit 2 or 3 takes some 20 ms of processor time more, for the benchmarks. -EINVAL
+ * for other bits. */
 int node_probe_print(struct node_probe *probe, uint64_t flags, struct buf *out, struct err *err);
 
 #endif

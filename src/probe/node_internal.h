@@ -16,14 +16,14 @@
 
 enum {
     NODE_TEXT = 64,
-    NODE_LINKS = 64, /* network links told of */
+    NODE_LINKS = 64, /* network links reported */
     NODE_DISKS = 256,
     NODE_FILE = 256, /* a small file of /proc or /sys */
 };
 
 /* Reads the beginning of a small file as a string without its last newline; false if there is none. */
 bool node_read_text(char *ret_text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* The next range of a list of numbers such as "0-3,8", behind which *at moves. False: there is none. */
+/* The next range of a list of numbers such as "0-3,8"; moves *at after it. False: there is none. */
 bool node_next_range(const char **at, long *ret_first, long *ret_last);
 /* The same as a number; -1 when there is none. */
 int64_t node_read_number(const char *format, ...) __attribute__((format(printf, 1, 2)));

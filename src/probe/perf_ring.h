@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the probe: one perf event and the ring of records that the kernel writes for it (perf_event_open(2)). What
- * comes out of a ring is checked before it is believed: the records of inherited events may be written by several
- * processors at a time, and a torn one must not take us along. Not thread-safe.
+ * Inside the probe: one perf event and the ring of records that the kernel writes for it (perf_event_open(2)). Records
+ * are checked before they are used: those of inherited events may be written by several processors at a time, and a
+ * torn one must not harm us. Not thread-safe.
  */
 #ifndef SCRY_PROBE_PERF_RING_H
 #define SCRY_PROBE_PERF_RING_H
@@ -18,13 +18,13 @@
 struct perf_ring {
     int fd;
     struct perf_event_mmap_page *page;   /* NULL: no ring, the event only counts */
-    size_t size;                         /* of the data behind the page, a power of two */
-    uint64_t tail, head;                 /* what is read next, and how far the kernel was when we looked */
+    size_t size;                         /* of the data after the page, a power of two */
+    uint64_t tail, head;                 /* the next byte to read, and the kernel's position at the last check */
     _Alignas(8) unsigned char copy[512]; /* a record; ours are all shorter */
 };
 
-/* What all our events have in common: nothing of the kernel is looked at, times are CLOCK_MONOTONIC, every record ends
- * with thread id and time (struct perf_record_id), readers are woken at a watermark of wake_bytes. */
+/* The common attributes of our events: nothing of the kernel, times by CLOCK_MONOTONIC, thread id and time at the end
+ * of every record (struct perf_record_id), a wake-up at a watermark of wake_bytes. */
 struct perf_event_attr perf_attr(uint64_t software_event, uint32_t wake_bytes);
 
 struct perf_record_id {
@@ -41,14 +41,14 @@ int perf_ring_open(struct perf_ring *ring, const struct perf_event_attr *attr, p
 void perf_ring_close(struct perf_ring *ring);
 
 enum { PERF_CPUS = 8192 };
-/* The processors that are online, at most so many; returns their number. */
+/* The online processors, at most `most`. Returns their number. */
 size_t perf_processors(int *ret_cpus, size_t most);
 
-/* Looks how far the kernel is. */
+/* Reads the kernel's position. */
 void perf_ring_begin(struct perf_ring *ring);
-/* The next whole record, valid until the next call, or NULL. Where the rest of the ring makes no sense it is dropped,
- * and as many bytes are added to *dropped; perf_ring_drop does the same for who finds no sense in the record just read.
- * perf_ring_unread steps back before it. */
+/* The next whole record, valid until the next call, or NULL. If the rest of the ring makes no sense, drops it and adds
+ * its bytes to *dropped. perf_ring_drop does the same if the caller cannot use the record just read. perf_ring_unread
+ * steps back before it. */
 const struct perf_event_header *perf_ring_next(struct perf_ring *ring, uint64_t *dropped);
 void perf_ring_drop(struct perf_ring *ring, const struct perf_event_header *record, uint64_t *dropped);
 void perf_ring_unread(struct perf_ring *ring, const struct perf_event_header *record);

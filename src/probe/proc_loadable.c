@@ -61,7 +61,7 @@ static bool has_our_rights(const char *status)
            id[2] == id[0];
 }
 
-/* Its file gave it rights: the dynamic linker is in secure mode, and looks where it likes. */
+/* Its file gave it rights: the dynamic linker is in secure mode, and searches other places. */
 static bool is_secure(pid_t pid)
 {
     Elf64_auxv_t items[64];

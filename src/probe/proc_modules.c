@@ -3,7 +3,7 @@
  * Load modules of a process from outside. Where each module's segments lie is read from the program headers in the
  * process's own memory, so stripped, deleted and replaced files do not matter; the link order comes from the dynamic
  * linker's r_debug (<link.h>), when it has run already; what neither knows (a library loaded by other means) from
- * /proc/PID/maps. 64-bit programs; of 32-bit ones the mappings are told, without bss.
+ * /proc/PID/maps. 64-bit programs; of 32-bit ones the mappings are reported, without bss.
  */
 #include <elf.h>
 #include <errno.h>

@@ -31,8 +31,8 @@ struct switch_rings {
     struct switch_ring *rings;
     size_t count;
     int epoll;
-    uint64_t until_ns;      /* all that is earlier was told */
-    struct switched *waits; /* read, but not told: other rings are not as far */
+    uint64_t until_ns;      /* everything earlier was reported */
+    struct switched *waits; /* read, but not reported: other rings are behind */
     size_t wait_count, wait_room;
 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the context switches of one thread mean to its tools. The kernel records every switch, also those of the
- * tracer's own: a thread that it interrupts leaves the processor, comes back when it is let go on, and sleeps on where
- * its sleep was interrupted. None of that is an event; without this a request that stops the thread it hears of would
- * hear of its own work for ever.
+ * What the context switches of one thread mean to its tools. The kernel records every switch, also those that the
+ * tracer causes: a thread that it interrupts leaves the processor, returns when it is resumed, and sleeps on where its
+ * sleep was interrupted. None of that is an event: else a request that stops the thread would see its own work for
+ * ever.
  *
- * The tracer tells before each of its two acts (TRACER_INTERRUPTS, TRACER_RESUMES), so what it told is known before a
- * record of what came of it can be read: the time off the processor in which it resumed the thread is its own, and so
- * is all from the interrupt to that. Pure: records and times in, events out.
+ * The tracer announces each interrupt and resumption (TRACER_INTERRUPTS, TRACER_RESUMES), so the announcement is known
+ * before a record of its effect can be read. The time off the processor in which it resumed the thread is its own, and
+ * so is all time from the interrupt to that. Pure: records and times in, events out.
  */
 #ifndef SCRY_PROBE_SWITCH_STATE_H
 #define SCRY_PROBE_SWITCH_STATE_H
@@ -30,8 +30,8 @@ struct switch_pause {
 };
 
 struct switch_state {
-    enum switch_place told; /* where the tools have it */
-    bool left;              /* it left the processor, and whose doing that was is not known yet */
+    enum switch_place told; /* as the tools know it */
+    bool left;              /* it left the processor, and the cause is not known yet */
     struct switch_record out;
     uint64_t restarted_ns;       /* its sleep was interrupted; from here on it may sleep on; 0: no */
     uint64_t runs_ns, ran_ns;    /* since then: on the processor since (0: preempted), and for how long before */
@@ -41,14 +41,14 @@ struct switch_state {
 
 void switch_state_free(struct switch_state *state);
 
-/* What the tracer tells. */
+/* Announcements of the tracer. */
 void switch_interrupts(struct switch_state *state, uint64_t time_ns);
 void switch_resumes(struct switch_state *state, uint64_t time_ns);
 
-/* The next record. Everything that was told before it was written must have been said before. */
+/* The next record. Pass announcements that came before it first. */
 void switch_take(struct switch_state *state, const struct switch_record *record, switch_event_fn *fn, void *ctx);
 
-/* There is no further record. `stopped`: the thread is in a stop of the tracer, asked for only where it matters. */
+/* There is no further record. `stopped`: the thread is in a stop of the tracer; asked only if it matters. */
 bool switch_asks_stopped(const struct switch_state *state);
 void switch_settle(struct switch_state *state, bool stopped, uint64_t now_ns, switch_event_fn *fn, void *ctx);
 

@@ -28,11 +28,11 @@ bool switch_decode(const struct perf_event_header *record, struct switch_record 
 
 /* Watches one thread from now on. */
 int switches_open(struct switches **ret_switches, pid_t tid, struct err *err);
-/* An epoll descriptor that is readable when there are records; switches_begin makes it quiet again. It does not tell
- * the end of the thread: the last notice may come before that. */
+/* An epoll descriptor that is readable when there are records; switches_begin makes it unreadable again. It does not
+ * report the end of the thread: the last notice may come before that. */
 int switches_fd(const struct switches *switches);
-/* Hands out what is there at the beginning, one by one, as many as are asked for; *inout_lost grows by what the kernel
- * dropped. switches_end: true if there are newer ones. */
+/* Passes on the records that are there at the beginning, one by one, as requested. Adds what the kernel dropped to
+ * *inout_lost. switches_end: true if there are newer ones. */
 void switches_begin(struct switches *switches);
 bool switches_next(struct switches *switches, struct switch_record *ret_record, uint64_t *inout_lost);
 bool switches_end(struct switches *switches);

@@ -18,7 +18,7 @@ struct task_record {
     char comm[16];
 };
 
-/* Takes over what we use of a record; false for kinds and sizes that we do not expect. */
+/* Decodes what we use of a record; false for unexpected kinds and sizes. */
 bool task_record_decode(const struct perf_event_header *record, struct task_record *ret_record);
 /* By time, for qsort. */
 int task_record_compare(const void *a, const void *b);

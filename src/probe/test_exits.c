@@ -171,7 +171,7 @@ static int nothing(void *arg)
     return 0;
 }
 
-/* More than the buffer has room for: it is told that some were dropped. */
+/* More than the buffer has room for: the loss of some is reported. */
 static void test_flood(void **state)
 {
     int fd = open_or_skip(), small = 4096;

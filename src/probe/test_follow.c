@@ -266,7 +266,7 @@ static void test_thread_execs(void **state)
             assert_true(log->records[i].cpu_known);
 }
 
-/* Nobody reads: the ring overflows, and we are told so. */
+/* Nobody reads: the ring overflows, and that is reported. */
 static void storm(void)
 {
     for (int i = 0; i < 6000; i++) {

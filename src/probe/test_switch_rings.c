@@ -132,7 +132,7 @@ static void storm(void)
             return;
 }
 
-/* Nobody reads meanwhile: so many do not fit, and that is told. */
+/* Nobody reads meanwhile: they do not all fit, and that is reported. */
 static void test_full(void **state)
 {
     struct seen seen = {0};

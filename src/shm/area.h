@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The area: memory shared by one traced process (its agent) and the monitor. One file under the runtime directory for
- * one incarnation of a process; made and sized by the monitor, mapped by both, so neither's death loses what the other
- * wrote, and a monitor that was started again finds it. In the order of the file:
+ * The area: memory shared by one traced process (its agent) and the monitor. One file in the runtime directory for one
+ * incarnation of a process. The monitor makes and sizes it and both map it, so neither's death loses what the other
+ * wrote, and a new monitor finds it. In the order of the file:
  *
  *   struct area          geometry, switches (monitor writes), state and crash note (agent writes)
  *   filter               AREA_FILTER bytes by area_filter_index(function): AREA_ENTER | AREA_EXIT, 0: nothing there
@@ -15,8 +15,8 @@
  *   packets              CTF packets (shm/record.h), all of one size: threads take free ones, fill them and give them
  *                        to the monitor, which writes them to disk and frees them
  *
- * Everything a side reads from the other is checked against the geometry it took over once (struct area_view): a
- * program that scribbles over this memory may lose its trace, nothing else. Freestanding, async-signal-safe.
+ * Each side checks what it reads from the other against the geometry that it read once (struct area_view): a program
+ * that overwrites this memory may lose its trace, nothing else. Freestanding, async-signal-safe.
  *
  * The handshake: the agent connects to the monitor's agent socket (SOCK_SEQPACKET), sends struct agent_hello, and gets
  * struct agent_welcome with three descriptors (SCM_RIGHTS): area, doorbell, cells. It maps them and closes all: no
@@ -42,11 +42,11 @@ enum {
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
     AREA_THREAD_SIZE = 2 * AREA_PAGE,
-    AREA_FRAMES = AREA_PAGE / 64 - 1, /* open calls of a thread that its block has */
+    AREA_FRAMES = AREA_PAGE / 64 - 1, /* open calls of a thread in its block */
     AREA_SLOTS = 1 << 17,             /* functions of one process; beyond them calls are counted in functions_omitted */
     AREA_SITES = 1 << 17,
     AREA_PLACE_PROBES = 16, /* a place is one of so many rows from its own on: hooks look at all of them */
-    AREA_PROBES = 64,       /* that a lookup in slots or sites looks at */
+    AREA_PROBES = 64,       /* rows that a lookup in slots or sites reads */
     AREA_THREADS = 8192,
     AREA_PROGRAMS = 32 << 20, /* bytes; sparse */
     AREA_PROGRAMS_MIN = 256 << 10,
@@ -57,29 +57,29 @@ enum {
     AREA_RAISE_VALUES = 3072, /* bytes of captured values that a raised event carries */
     AREA_PATH = 4096,
     AREA_RANGES = 8,
-    AREA_CLOSINGS = 64, /* that are remembered */
+    AREA_CLOSINGS = 64, /* to remember */
 };
 #define AREA_MAGIC UINT32_C(0x59524353) /* "SCRY" */
-/* Set in the function of a slot whose library was closed: another one may come to lie there, and its functions get
- * slots of their own. The slot keeps its number and what was recorded with it. */
+/* Set in the function of a slot whose library was closed. Another library may come to lie there; its functions get
+ * slots of their own. The slot keeps its number and its records. */
 #define AREA_CLOSED (UINT64_C(1) << 63)
 #define DOORBELL_MAGIC UINT32_C(0x4c4c4542) /* "BELL" */
 
 /* ---- the handshake ---- */
 
 enum agent_hello_flag {
-    AGENT_HAS_HOOKS = 1,          /* something in the program calls the hooks; without it no answer is waited for */
-    AGENT_NO_ROOM = 2,            /* said after a welcome: the area could not be mapped; no answer is waited for */
+    AGENT_HAS_HOOKS = 1,          /* something in the program calls the hooks; else do not wait for an answer */
+    AGENT_NO_ROOM = 2,            /* sent after a welcome: the area could not be mapped; no answer */
     AGENT_NO_FILES = 4,           /* the same: the limit of open files let no descriptors through */
-    AGENT_HAS_MPI = 8,            /* calls of MPI are to be told (shm/mpi_told.h): as good as hooks */
-    AGENT_BY_MPI = 16,            /* there is an MPI library, which maps much later: little of `room` may be taken */
-    AGENT_MPI_NO_ROOM = 32,       /* calls of MPI are not counted, which would take too much of `room`; no answer */
+    AGENT_HAS_MPI = 8,            /* report MPI calls (shm/mpi_told.h): counts like hooks */
+    AGENT_BY_MPI = 16,            /* there is an MPI library, which maps much later: take little of `room` */
+    AGENT_MPI_NO_ROOM = 32,       /* MPI calls are not counted: that would take too much of `room`; no answer */
     AGENT_CONSTRUCTED = 64,       /* constructors of libraries ran before the agent's, and may have called the hooks, */
     AGENT_COUNTS_MPI = 128,       /* asks for the MPI area instead, for the interposer; `mpi` is filled in */
     AGENT_CONSTRUCTED_SHIFT = 16, /* of so many */
 };
-/* Of its address space that a program with a limit (RLIMIT_AS) gives, as 1/PART: for the area; and where there is MPI,
- * whose libraries, segments and threads come to be mapped when a first look at the room is long done. */
+/* The part of a limited address space (RLIMIT_AS), 1/PART, that the area may take. With MPI it is smaller: its
+ * libraries, segments and threads are mapped long after the room was measured. */
 enum { AREA_ROOM_PART = 8, AREA_ROOM_PART_MPI = 32 };
 
 /* What the interposer says of a process with MPI. */
@@ -108,8 +108,8 @@ struct agent_hello { /* agent to monitor; only `size` bytes of it are sent: each
 };
 enum { AGENT_HELLO_HEAD = offsetof(struct agent_hello, texts) };
 
-/* Whether the `size` bytes that came are a whole hello: its head, two texts that end, below AREA_PATH each, and nothing
- * behind them. Then *ret_exe is the second; the first is hello->texts. */
+/* Are the `size` received bytes a whole hello: its head, two complete texts below AREA_PATH each, and nothing after
+ * them? Then *ret_exe is the second; the first is hello->texts. */
 static inline bool agent_hello_whole(const struct agent_hello *hello, size_t size, const char **ret_exe)
 {
     if (size <= AGENT_HELLO_HEAD || size > sizeof *hello || hello->size != size)
@@ -136,7 +136,7 @@ struct agent_welcome { /* monitor to agent; status 0 comes with the three descri
 
 enum area_filter_bit {
     AREA_ENTER = 1, /* look up the slot at entries */
-    AREA_EXIT = 2,  /* look at the shadow stack at exits; stays after AREA_ENTER was taken away, for the open calls */
+    AREA_EXIT = 2,  /* look at the shadow stack at exits; stays after AREA_ENTER was cleared, for the open calls */
 };
 
 enum area_mode {                      /* bits of a slot's mode; 0: off */
@@ -155,29 +155,29 @@ struct area_slot {             /* one cache line */
     _Atomic uint32_t enter_list, exit_list; /* offset in programs of a struct area_list; 0: none */
     _Atomic uint32_t rate_left;             /* agent: recorded calls left in this second */
     _Atomic uint64_t rate_second;           /* agent */
-    _Atomic uint64_t calls, ticks;          /* AREA_COUNT; else calls whose records were overwritten, or not written */
+    _Atomic uint64_t calls, ticks;          /* AREA_COUNT; else calls whose records were overwritten or not written */
     _Atomic uint64_t thinned;               /* calls not recorded because of the rate */
     _Atomic uint32_t born;                  /* one more than area.closes when it was made; 0: not known yet */
     _Atomic uint32_t closed;                /* the closing that made it AREA_CLOSED, or AREA_CLOSED_...; 0: none */
 };
-/* Of a function that is recorded: the record of this call will not be read. */
+/* For a recorded function: the record of this call will not be read. */
 static inline void area_call_unkept(struct area_slot *slot)
 {
     if (!(atomic_load_explicit(&slot->mode, memory_order_relaxed) & AREA_COUNT))
         atomic_fetch_add_explicit(&slot->calls, 1, memory_order_relaxed);
 }
 
-/* Instead of the number of a closing: what was called there meanwhile may be of the one or the other library; the
- * monitor found it closed. */
+/* In place of the number of a closing: the monitor found the library closed, and calls meanwhile may belong to the one
+ * or the other library. */
 #define AREA_CLOSED_UNSURE UINT32_MAX
 #define AREA_CLOSED_SEEN (UINT32_MAX - 1)
 _Static_assert(sizeof(struct area_slot) == 64, "a slot is a cache line");
 
 /* ---- places: where functions are called from ---- */
 
-/* Made by the agent at the first call that is recorded from there, never taken out. First `callsite` is taken by
- * compare-and-exchange, last comes `hook`: who finds both has the rest. Of two that make the same one at once each may
- * get its own. */
+/* The agent makes a place at the first recorded call from there, and never removes it. `callsite` is set first, by
+ * compare-and-exchange, and `hook` last: a reader that finds both has the rest. Two threads that make the same place at
+ * once may get one each. */
 struct area_place {
     _Atomic uint64_t callsite; /* return address into the caller; with AREA_CLOSED: a library it was in is gone */
     _Atomic uint64_t hook;     /* return address of the entry hook: of inlined functions it says where they are */
@@ -190,7 +190,7 @@ _Static_assert(sizeof(struct area_place) == 32, "hooks shift by 5");
 
 /* ---- sites ---- */
 
-/* One byte before the return address of an inlined function's entry hook stands its caller, in the same frame. */
+/* One byte before the return address of an inlined function's entry hook is its caller, in the same frame. */
 struct area_site {
     _Atomic uint64_t address; /* hook's return address, or the call's return address in the caller; 0: free */
     _Atomic uint32_t values;  /* offset in programs of a struct area_program: what to record; 0: none */
@@ -234,7 +234,7 @@ struct area_raise {
     uint32_t depth;
     uint64_t time, entry_time;      /* ticks */
     uint64_t site, callsite, frame; /* hook's return address, return address into the caller, stack address */
-    uint32_t csr;                   /* that asked for it first; the monitor matches all */
+    uint32_t csr;                   /* the first that wants it; the monitor matches all */
     uint32_t layout, values_size;
     uint32_t param_count;
     int64_t params[CODE_PARAMS];
@@ -245,8 +245,8 @@ struct area_raise {
 struct area_thread { /* the first page of AREA_THREAD_SIZE, so that threads share no cache line */
     _Atomic uint32_t state;
     uint32_t tid;
-    /* The write position, as an offset from the start of the file; [packet head .. cursor) is reserved. pending != 0:
-     * a hook is at it, and from there on records may be unfinished: read up to min(cursor, pending). Only the thread
+    /* The write position, as an offset from the start of the file; [packet head .. cursor) is reserved. pending != 0: a
+     * hook is writing, and from there on records may be unfinished: read up to min(cursor, pending). Only the thread
      * itself writes these. */
     _Atomic uint64_t cursor;
     _Atomic uint64_t pending;
@@ -254,35 +254,35 @@ struct area_thread { /* the first page of AREA_THREAD_SIZE, so that threads shar
     _Atomic uint32_t packet;     /* index; UINT32_MAX: none */
     uint32_t stack_id;           /* which stack it runs on, see RECORD_STACK */
     _Atomic uint64_t discarded;  /* cumulative: records that found no room */
-    _Atomic uint64_t lost_exits; /* of these, exits; told by RECORD_LOST as soon as there is room */
+    _Atomic uint64_t lost_exits; /* of these, exits; reported by RECORD_LOST when there is room */
     _Atomic uint64_t last_time;  /* ticks of the last record */
     _Atomic uint64_t frames;     /* address in the process of its shadow stack, struct agent_frame[] */
     _Atomic uint32_t depth;      /* frames on it */
     uint32_t serial;             /* its packets' thread_serial */
     _Atomic uint64_t events;     /* records written */
-    _Atomic uint64_t faults;     /* bad addresses met while values were read */
+    _Atomic uint64_t faults;     /* bad addresses found while values were read */
     char name[AREA_NAME_SIZE];   /* as in /proc/PID/task/TID/comm when it was first seen */
-    /* the monitor's own, for the next one: ticks up to which its records are on disk, how many discarded were told */
+    /* for the next monitor: ticks up to which its records are on disk, number of discarded records reported */
     uint64_t written_to, written_discarded;
     struct area_raise raise;
-    _Atomic uint64_t values_ticks; /* that reading values took, by samples */
+    _Atomic uint64_t values_ticks; /* time of reading values, by samples */
     _Atomic uint32_t own_depth;    /* frames on the thread's own stack while it runs on another one */
 };
 _Static_assert(sizeof(struct area_thread) <= AREA_PAGE, "a thread block is a page");
 
 enum agent_frame_flag {
-    FRAME_RECORDED = 1, /* its entry was recorded; alone: an exit needs no long way */
+    FRAME_RECORDED = 1, /* its entry was recorded; alone: the exit can take the short way */
     FRAME_WAITING = 2,  /* its entry is recorded when it turns out long enough */
     FRAME_COUNT = 4,    /* count it at the exit */
-    FRAME_VALUES = 8,   /* values of its exit are wanted */
-    FRAME_ENDED = 32,   /* the lowest of those that are just being taken off */
-    FRAME_DROPPED = 16, /* its entry found no room: its exit is as well counted as discarded */
-    FRAME_WAITED = 64,  /* and that after a wait that ran out */
+    FRAME_VALUES = 8,   /* record values at its exit */
+    FRAME_ENDED = 32,   /* the lowest of those being removed */
+    FRAME_DROPPED = 16, /* its entry found no room: its exit counts as discarded, too */
+    FRAME_WAITED = 64,  /* and this after a wait that ran out */
 };
 
 /* One open call, in the process's own memory; the monitor reads it from there for snapshots. The outermost AREA_FRAMES
- * of a thread's own stack lie in the second page of its block, behind one that is none: a process that is killed leaves
- * them to the monitor. */
+ * of a thread's own stack are in the second page of its block, after an empty one: so the monitor has them if the
+ * process is killed. */
 struct agent_frame {
     uint64_t function;
     uint64_t callsite; /* return address into the caller */
@@ -301,7 +301,7 @@ _Static_assert(sizeof(struct agent_frame) * (AREA_FRAMES + 1) == AREA_PAGE, "fra
 enum area_packet_state { /* low 8 bits of a packet's word; above them the order in which packets were filled */
                          AREA_PACKET_FREE,
                          AREA_PACKET_TAKEN, /* a thread writes it */
-                         AREA_PACKET_FULL,  /* may be written out; in flight mode also taken again, oldest first */
+                         AREA_PACKET_FULL,  /* may be written out; in flight mode also reused, oldest first */
                          AREA_PACKET_READ,  /* the monitor writes it out */
 };
 
@@ -309,7 +309,7 @@ enum area_policy { AREA_DROP, AREA_WAIT, AREA_FLIGHT };
 enum area_agent_state { AREA_STARTING, AREA_RUNNING, AREA_OFF /* fault of its own: see fault */, AREA_EXITED };
 enum area_reader { AREA_READ_DIRECT, AREA_READ_SYSCALL, AREA_READ_VICTIM }; /* how doubtful memory is read */
 
-/* What was noted at a fatal signal before it was handed on. */
+/* Noted at a fatal signal before it is passed on. */
 struct area_crash {
     _Atomic uint32_t valid; /* set last */
     int32_t signal, code;
@@ -329,7 +329,7 @@ struct area {
         size;
     uint64_t serial; /* of the area, unique in the life of the runtime directory */
     int32_t pid;
-    uint32_t bell; /* the doorbell's id: after the runtime directory was removed, a later monitor has another one */
+    uint32_t bell; /* the doorbell's id: a monitor after a removal of the runtime directory has another one */
 
     /* ---- the monitor's switches ---- */
     _Alignas(64) _Atomic uint32_t go; /* futex: main is held until it is not 0 */
@@ -338,7 +338,7 @@ struct area {
     _Atomic uint32_t policy, reader;
     _Atomic uint32_t max_depth; /* of recorded calls inside each other; 0: no limit */
     _Atomic uint32_t rate;      /* recorded calls a second of a function that is AREA_RATED */
-    _Atomic uint32_t wait_us;   /* AREA_WAIT: how long a thread waits for room from a monitor that could make some */
+    _Atomic uint32_t wait_us;   /* AREA_WAIT: how long a thread waits for room, if a monitor can make some */
     _Atomic uint64_t min_ticks; /* calls shorter than this leave no record */
     _Atomic uint64_t programs_used;
     _Atomic uint64_t ticks_per_second;       /* of the time stamp counter, as calibrated */
@@ -350,7 +350,7 @@ struct area {
 
     /* ---- the agent's side ---- */
     _Alignas(64) _Atomic uint32_t agent_state;
-    _Atomic uint32_t modules;      /* grows with dlopen and dlclose; monitor looks again */
+    _Atomic uint32_t modules;      /* grows with dlopen and dlclose; the monitor looks again */
     _Atomic uint32_t modules_seen; /* monitor: up to where it has looked; dlopen waits for it a little; futex */
     _Atomic uint32_t holding;      /* 1 while main is held */
     _Atomic uint64_t packet_order; /* takes a number for each packet that was filled */
@@ -360,20 +360,20 @@ struct area {
     _Atomic uint64_t flight_overwritten;                           /* packets */
     _Atomic uint64_t flight_overwritten_records;                   /* entries and exits in them */
     _Atomic uint64_t waits_ran_out; /* AREA_WAIT: no room came within wait_us, or there is no monitor; after a few in a
-                                       row it is not waited until packets are freed */
-    _Atomic uint64_t waits_dropped; /* of what was discarded: because of these */
-    _Atomic uint32_t mpi; /* 1: calls of MPI are told; set before `modules` grows: then they get their slots */
-    /* Libraries that call the hooks and were closed: how many, where the last ones lay (by their numbers, which begin
-     * with 1), and how many calls of dlclose are under way: meanwhile libraries may be gone that are not told yet. */
+                                       row nobody waits until packets are freed */
+    _Atomic uint64_t waits_dropped; /* records discarded because of these */
+    _Atomic uint32_t mpi; /* 1: MPI calls are reported; set before `modules` grows: then they get their slots */
+    /* Closed libraries that called the hooks: their number, where the last ones lay (by their numbers, from 1), and the
+     * calls of dlclose in progress, in which libraries may be gone that are not reported yet. */
     _Atomic uint32_t closes, closing;
     _Atomic uint64_t closings[AREA_CLOSINGS][2]; /* from, to (exclusive) */
-    char fault[200];                             /* why the agent switched itself off, or what it has to say */
+    char fault[200];                             /* why the agent switched itself off, or another message */
     struct area_crash crash;
-    _Atomic uint64_t left; /* ticks at which it began to exit, or to execute another program; 0: it has not */
+    _Atomic uint64_t left; /* ticks when it began to exit, or to execute another program; 0: not yet */
 
-    /* ---- the monitor's notes for the next one, should it be killed: what of this is on disk ---- */
+    /* ---- the monitor's notes for its successor, should it be killed: what is on disk ---- */
     uint64_t written_bytes, written_events; /* in the trace that it writes now */
-    uint64_t writing_bytes, writing_events; /* as they will be when the packet under way is there */
+    uint64_t writing_bytes, writing_events; /* the same when the current packet is written */
     uint64_t skipped_events;                /* of packets that were not written, in all traces of this area */
     uint64_t next_layout;                   /* ids of layouts in sites and records are below */
 };
@@ -387,7 +387,7 @@ struct doorbell {
     _Atomic uint32_t sleeping; /* the monitor waits: only then a wake-up is needed */
     _Atomic int32_t monitor_pid;
     uint32_t id;                          /* never 0 */
-    _Atomic uint64_t monitor_start_ticks; /* held threads let themselves go when this process is gone */
+    _Atomic uint64_t monitor_start_ticks; /* held threads release themselves when this process is gone */
 };
 
 static inline void area_ring(struct doorbell *bell)
@@ -415,14 +415,14 @@ static inline uint64_t area_slot_address(const struct area_slot *slot)
     return atomic_load_explicit(&slot->function, memory_order_acquire) & ~AREA_CLOSED;
 }
 
-/* The same, 0 if its library was closed. */
+/* The same; 0 if its library was closed. */
 static inline uint64_t area_slot_live(const struct area_slot *slot)
 {
     uint64_t function = atomic_load_explicit(&slot->function, memory_order_acquire);
     return function & AREA_CLOSED ? 0 : function;
 }
 
-/* What one side works with: pointers and limits taken over once and checked (area_check). */
+/* What one side works with: pointers and limits, read once and checked (area_check). */
 struct area_view {
     struct area *area;
     uint8_t *base;
@@ -444,12 +444,13 @@ uint64_t area_plan(struct area *ret_header, uint64_t buffer_bytes, uint32_t slot
 /* The same for a program with little address space: everything together in about `most` bytes, at least
  * AREA_SMALLEST. */
 uint64_t area_plan_within(struct area *ret_header, uint64_t most);
-/* Takes over a mapped area of `size` bytes. false: it is none, of another version, or its geometry does not fit. */
+/* Reads the geometry of a mapped area of `size` bytes. false: no area, another version, or its geometry does not fit.
+ */
 bool area_take(struct area_view *ret_view, void *base, uint64_t size);
 
 /* The slot of a function, or NULL. With `insert`, a new one (mode 0) if there is none; NULL: no room. */
 struct area_slot *area_slot_find(const struct area_view *view, uint64_t function, bool insert);
-/* Where the function of a slot is called from; new, if there is none. NULL: no room. */
+/* The place from which the function of a slot is called; made if new. NULL: no room. */
 struct area_place *area_place_find(const struct area_view *view, uint64_t callsite, uint64_t hook, uint32_t slot);
 struct area_site *area_site_find(const struct area_view *view, uint64_t address, bool insert);
 
@@ -461,7 +462,7 @@ static inline struct area_thread *area_thread_at(const struct area_view *view, u
     return (struct area_thread *)(void *)(view->threads + (uint64_t)index * AREA_THREAD_SIZE);
 }
 
-/* Its open calls, AREA_FRAMES at most; so many there are: `depth`, or `own_depth` while stack_id is not 0. */
+/* Its open calls, at most AREA_FRAMES. Their number is `depth`, or `own_depth` while stack_id is not 0. */
 static inline struct agent_frame *area_frames_of(const struct area_thread *block)
 {
     return (struct agent_frame *)(uintptr_t)((const uint8_t *)block + AREA_PAGE) + 1;

@@ -6,10 +6,10 @@
  * Memory is read through a function that reports bad addresses instead of faulting, except the frame itself.
  *
  * What a program emits is described by a layout (symbols/layout/layout.h) with the same id. Little-endian,
- * byte-aligned. What may be missing begins with a status byte (enum capture_status). The parts that are always there
- * have their size in the head; before anything optional is emitted there is a look whether all that must come after it
- * still fits, so a run either emits nothing at all or bytes that its layout describes to the end. Programs that feed
- * conditions emit 9 bytes for each number: u8 enum code_type (shm/code.h), i64 bits.
+ * byte-aligned. Optional parts begin with a status byte (enum capture_status). Parts that are always there have their
+ * size in the head. Before anything optional is emitted, the program checks that everything after it still fits. So a
+ * run emits either nothing, or bytes that its layout describes completely. Programs for conditions emit 9 bytes for
+ * each number: u8 enum code_type (shm/code.h), i64 bits.
  */
 #ifndef SCRY_SHM_CAPTURE_H
 #define SCRY_SHM_CAPTURE_H
@@ -24,7 +24,7 @@ struct capture_frame {
     uint64_t gpr[17];
     uint64_t xmm[16][2]; /* low 128 bits; only valid with has_xmm */
     bool has_xmm;
-    uint64_t result; /* with has_result, of an exit: 0: it brings nothing that is worth values */
+    uint64_t result; /* with has_result, of an exit: 0: not worth values */
     bool has_result;
 };
 
@@ -34,31 +34,30 @@ enum capture_status {
     CAPTURE_NULL,    /* a null pointer; nothing follows, as with the next two */
     CAPTURE_INVALID, /* not readable */
     CAPTURE_CUT,     /* no room */
-    CAPTURE_ABSENT,  /* nothing is there, as it may be: the other alternatives of a variant */
-    CAPTURE_ODD,     /* what is there contradicts itself: not made yet, or destroyed */
+    CAPTURE_ABSENT,  /* validly absent: the other alternatives of a variant */
+    CAPTURE_ODD,     /* contradictory: not made yet, or destroyed */
     CAPTURE_STATUSES
 };
 
 /* Copies `size` bytes from an address that may be bad. 0, or -1: nothing usable was copied. */
 typedef int capture_read_fn(void *dst, uint64_t address, size_t size);
 
-/* Runs a program. Returns the number of bytes emitted; 0: there is not the room it needs at least, it wants vector
- * registers that the frame does not have, or what it takes for certain could not be read. `read` must be
- * async-signal-safe. */
+/* Runs a program. Returns the number of bytes emitted. 0: no room for its minimum, it needs vector registers that the
+ * frame does not have, or a mandatory part could not be read. `read` must be async-signal-safe. */
 size_t capture_run(const void *code, size_t size, const struct capture_frame *frame, capture_read_fn *read, void *out,
                    size_t room);
-/* The same of one that has shared blocks in the `before` bytes before it, which can be read. */
+/* The same for a program with shared blocks in the `before` bytes before it, which must be readable. */
 size_t capture_run_sharing(const void *code, size_t size, size_t before, const struct capture_frame *frame,
                            capture_read_fn *read, void *out, size_t room);
 
 /* True if every operation is one that capture_run can run and blocks nest as they should. */
 bool capture_check(const void *code, size_t size);
 bool capture_check_sharing(const void *code, size_t size, size_t before);
-/* The same of one whose shared blocks have only numbers yet; and of such a block. */
+/* The same for a program whose shared blocks are only numbers yet; and for such a block. */
 bool capture_check_apart(const void *code, size_t size);
 bool capture_check_block(const void *code, size_t size);
 
-/* True if the program looks at xmm registers. */
+/* Does the program use xmm registers? */
 bool capture_wants_xmm(const void *code, size_t size);
 
 /* The least number of bytes that it emits. */
@@ -85,7 +84,7 @@ enum capture_flag { CAPTURE_XMM_USED = 1 };
 struct capture_head {
     uint8_t version, flags;
     uint16_t minimum; /* bytes emitted at least */
-    uint8_t temps;    /* temporaries that are used: so many of the first; 0: all */
+    uint8_t temps;    /* number of temporaries used, from the first; 0: all */
     uint8_t scratch;  /* bytes of scratch, likewise */
     uint16_t reserved;
 };
@@ -96,8 +95,8 @@ struct capture_insn {
     int32_t off;
 };
 
-/* v[] are the values, `after` is how many bytes must still fit behind a block (or what stands for one). Instructions
- * marked 2 have a second word: struct capture_operand, or the constant. */
+/* v[] are the values. `after` is the number of bytes that must still fit after a block (or its replacement).
+ * Instructions marked 2 have a second word: struct capture_operand, or the constant. */
 enum capture_op {
     CAPTURE_REG,     /* emit n bytes of v[r] from its byte off on; only registers: fast, like the next four */
     CAPTURE_REGS,    /* emit registers r .. r + n - 1 */
@@ -139,7 +138,7 @@ enum capture_op {
     CAPTURE_OPS
 };
 
-/* Whether there is a second word behind an instruction. */
+/* Does a second word follow the instruction? */
 static inline bool capture_is_long(unsigned op)
 {
     return op == CAPTURE_CONST || op == CAPTURE_SHARED || (op >= CAPTURE_BYTES && op <= CAPTURE_LOOP);
@@ -196,8 +195,8 @@ struct capture_operand {
 
 #define CAPTURE_BITS_OFF(shift, bits, is_signed) ((shift) | (bits) << 8 | (is_signed) << 16)
 
-/* What CAPTURE_ALU makes of two numbers (enum capture_alu), as the compiler has it when it knows both. Anything is
- * defined: a division by 0 gives 0, shifts by 64 or more what is left then. */
+/* The result of CAPTURE_ALU for two numbers (enum capture_alu), for the compiler if it knows both. Defined for all: a
+ * division by 0 gives 0, a shift by 64 or more what is left then. */
 uint64_t capture_compute(unsigned kind, uint64_t a, uint64_t b);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lowered action lists: a small bytecode, run where the event happens (in the tracer and in the agent) by one
+ * Lowered action lists: a small bytecode that runs where the event occurs (in the tracer and in the agent), by one
  * interpreter, over 64-bit cells in shared memory. Freestanding, no allocation, async-signal-safe, and safe on any
  * program: code_check refuses what code_run could not run. There are no jumps: a program cannot loop.
  *
- * Numbers carry their type, because one condition is used for functions whose parameters differ. Integers are what they
- * are worth, whatever their signs, beside a floating number they become one (nan != nan). Of a float and
- * what a float can hold it is a float. What cannot be said is
- * missing: what an operation on something missing comes to (but of `0 && missing` and `1 || missing`), a result that
- * needs more than 64 bits, a division of integers by 0. Only what is there and not 0 is true.
+ * Numbers carry their type, because one condition is used for functions with different parameters. Integers compare by
+ * value, whatever their signs. Beside a floating number an integer becomes one (nan != nan). A float and a number that
+ * a float can hold make a float. Some results are missing: those of missing operands (but of `0 && missing` and `1 ||
+ * missing`), those of more than 64 bits, and of a division of integers by 0. A value is true if it is neither missing
+ * nor 0.
  */
 #ifndef SCRY_SHM_CODE_H
 #define SCRY_SHM_CODE_H

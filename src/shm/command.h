@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process says of itself when its program begins, so that processes too short to be looked at are known, too:
- * the agent writes one such note to the fifo beside the agent socket (agent/command.c), the monitor reads it
- * (monitor/recorder/agent_commands.c). A write of at most PIPE_BUF bytes is whole in the fifo or not at all, whoever
- * else writes; where there is no room, or nobody to read it, nobody waits.
+ * What a process reports about itself when its program begins, so that even the shortest processes are known. The agent
+ * writes one such note to the fifo beside the agent socket (agent/command.c), and the monitor reads it
+ * (monitor/recorder/agent_commands.c). A write of at most PIPE_BUF bytes is in the fifo completely or not at all,
+ * whoever else writes. Without room, or without a reader, nobody waits.
  */
 #ifndef SCRY_SHM_COMMAND_H
 #define SCRY_SHM_COMMAND_H

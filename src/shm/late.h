@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the monitor gives the agent's library when it brings it into a process that runs already (tracer_load): the one
- * argument of scry_agent_late, and what that returns. Both are of one build; magic and version keep a mixture from
- * harm.
+ * What the monitor passes to the agent's library when it loads it into a running process (tracer_load): the argument of
+ * scry_agent_late, and its result. Both come from one build; magic and version protect against mixtures.
  */
 #ifndef SCRY_SHM_LATE_H
 #define SCRY_SHM_LATE_H
@@ -18,7 +17,7 @@ struct late_start {
     char mpi_dir[LATE_DIR]; /* where the interposers lie; "": beside the agent */
 };
 
-/* What came of it. */
+/* The result. */
 enum late_result {
     LATE_DONE,      /* calls of MPI are caught from here on, or already were */
     LATE_OTHER,     /* another version of the library, or it was switched off here before */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The MPI area: what one MPI process has done and does, counted by the interposer (src/mpi) where it happens, read by
- * the monitor at any time. One file under the runtime directory for one incarnation of a process, made by the monitor:
- * what was counted outlives a process that is killed, aborts or never finalises, and a monitor that is. In the order of
+ * The MPI area: what one MPI process has done and does. The interposer (src/mpi) counts in it, and the monitor reads it
+ * at any time. One file in the runtime directory for one incarnation of a process, made by the monitor: the counts
+ * outlive a process that is killed, aborts or never finalises, and a killed monitor, too. In the order of
  * the file:
  *
  *   struct mpi_area      geometry, switches (monitor writes), who the process is (interposer writes)
@@ -12,11 +12,12 @@
  *   modules              struct mpi_module: what the addresses of call sites are relative to
  *   pool                 bump-allocated, never freed: histograms, tables of call sites and peers, lists of ranks
  *
- * Offsets are from the start of the file; 0: none. All times are ticks of the time stamp counter. A thread's block and
- * what hangs on it are written by that thread only (but for block MPIA_THREADS - 1, which threads share when there are
- * too many, adding atomically), so that counting needs no atomic operation. What the reader must see together stands
- * under a sequence number. Everything a reader takes from here is checked against the geometry, which is fixed: a
- * program that scribbles over this memory may lose its statistics, nothing else. Freestanding.
+ * Offsets are from the start of the file; 0: none. All times are ticks of the time stamp counter. Only the thread
+ * itself writes its block and what belongs to it, so that counting needs no atomic operation. (Threads share block
+ * MPIA_THREADS
+ * - 1 if there are too many, and add atomically.) What a reader must see together is under a sequence number. Readers
+ * check everything against the geometry, which is fixed: a program that overwrites this memory may lose its statistics,
+ * nothing else. Freestanding.
  *
  * The handshake is that of shm/area.h, with AGENT_COUNTS_MPI: the agent has it for the interposer, which gets the two
  * mappings. The interposer rings after MPI_Init, MPI_Finalize and when asked to report.
@@ -349,7 +350,7 @@ enum mpi_metric { /* bits of mpi_area.metrics */
                   MPIA_METRIC_PEERS = 8,
                   MPIA_METRIC_REQUESTS = 16,
                   MPIA_METRIC_ALL = 31,      /* of what is counted */
-                  MPIA_METRIC_TELL = 32,     /* calls and messages are told to the agent (agent/mpi_host.h) */
+                  MPIA_METRIC_TELL = 32,     /* calls and messages are reported to the agent (agent/mpi_host.h) */
                   MPIA_METRIC_MESSAGES = 64, /* messages of each channel are numbered */
                   MPIA_METRIC_POKE = 128, /* means nothing; changed by the monitor so that each thread looks around */
 };
@@ -392,7 +393,7 @@ struct mpi_area {
     uint32_t late;                /* 1: MPI ran before its calls were watched */
     _Atomic uint32_t taken;       /* the interposer has it; else it had given up waiting for it */
     _Atomic uint64_t reset_at;    /* ticks, of the last time that `reset` grew; 0: never */
-    _Atomic uint32_t unrecorded;  /* calls have gone by untold since the last one that was told (MPIA_METRIC_TELL) */
+    _Atomic uint32_t unrecorded;  /* calls were not reported since the last reported one (MPIA_METRIC_TELL) */
 };
 _Static_assert(sizeof(struct mpi_area) <= 4096, "the header is a page");
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every kind of wait, what it is told of the other process, and what it decides: no process, and no time passes. */
+/* Every kind of wait, what it knows of the other process, and what it decides: no process, and no time passes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -108,7 +108,7 @@ static void test_processor_time(void **state)
     }
 }
 
-/* Whoever comes after one that has waited does not wait at all, if that is for the same reason. */
+/* A thread after one that has waited does not wait at all, if that is for the same reason. */
 static void test_in_vain(void **state)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

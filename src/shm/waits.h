@@ -66,7 +66,7 @@ static const struct wait_policy wait_policies[WAIT_KINDS] __attribute__((unused)
     [WAIT_HELLO_FORK] = {250, 200, 0, 4, 0, 5, 50, 50}, /* nobody sees why a child should take longer */
     [WAIT_DIAL] = {0, 200, 0, 1, 0, 5, 5, 0}, /* the limit of the question; whose socket it is, is not known */
     [WAIT_HELD] = {WAITS_FOREVER, 200, 1000, 1, 0, 0, 50, 0},
-    [WAIT_MAIN] = {20000, 200, 0, 1, 0, 0, 100, 0}, /* the monitor tells it to the agent */
+    [WAIT_MAIN] = {20000, 200, 0, 1, 0, 0, 100, 0}, /* the monitor sends it to the agent */
     [WAIT_MAIN_FORK] = {250, 200, 0, 1, 0, 0, 100, 0},
     [WAIT_MAIN_DLOPEN] = {2000, 200, 0, 1, 0, 0, 100, 0},
     [WAIT_SEEN] = {500, 200, 0, 8, 0, 0, 20, 20},

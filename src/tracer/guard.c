@@ -3,23 +3,22 @@
  * The guard: a second, tiny process that undoes what the tracer has changed if that is killed. The kernel lets the
  * tracees of a dead tracer go at once, and the first int3 that one of them meets kills it.
  *
- * The tracer writes into memory that both share what there is to undo, before it changes anything, and the two share
- * their descriptors: so the guard has /proc/PID/mem open already, and the monitor hears of the tracer's death when the
- * guard, too, has ended. It waits on a robust futex of the tracer's (linux/futex.h, set_robust_list(2)): the kernel
- * wakes it as one of the first things of a thread's end, and tracees are let go as one of the last. The tracer keeps
- * those that wait for somebody in a state in which that does no harm (thread_park, step_trapped). A guard that is
- * killed is started anew.
+ * Before it changes anything, the tracer writes what there is to undo into memory that both share. The two also share
+ * their descriptors: so the guard already has /proc/PID/mem open, and the monitor notices the tracer's death only when
+ * the guard, too, has ended. The guard waits on a robust futex of the tracer's (linux/futex.h, set_robust_list(2)): the
+ * kernel wakes it as one of the first things at a thread's end, and releases tracees as one of the last. The tracer
+ * keeps waiting threads in a state in which that does no harm (thread_park, step_trapped). A guard that is killed is
+ * started again.
  *
- * Once a second it looks whether the tracer is stopped (SIGSTOP): nobody but the monitor hears of that, and it may be
- * stopped as well, or gone. Threads that wait for the tracer would wait as long, so it is told to go on, when the
- * patience for a monitor that holds them is over. It is not killed, which would harm those at a breakpoint; and one
- * that a debugger has is left to that. (Not by ^Z: the tracer has a session of its own.)
+ * Once a second it checks whether the tracer is stopped (SIGSTOP): only the monitor would notice, and that may be
+ * stopped or gone. Threads that wait for the tracer would wait as long. So the guard continues the tracer when the
+ * patience for a monitor that holds them is over. It does not kill it, which would harm threads at a breakpoint; and it
+ * leaves a tracer under a debugger to that. (^Z does not reach the tracer: it has a session of its own.)
  *
- * What this cannot mend: a thread that executes an int3 from the SIGKILL on until the guard has taken it away, some
- * 0.1 ms, longer where the guard gets no processor, is stopped by the kernel with a SIGTRAP that nobody takes back, and
- * dies of it, but for processes with the agent (agent/signals.c); one whose hit or step is just being handled goes on
- * at a wrong place or with its trap flag set; a child whose fork is just being handled keeps the int3 that it has
- * inherited.
+ * What this cannot repair, from the SIGKILL until the guard has removed an int3 (some 0.1 ms, longer if the guard gets
+ * no processor): a thread that executes the int3 gets a SIGTRAP that nobody takes back, and dies of it, unless its
+ * process has the agent (agent/signals.c). A thread whose hit or step is being handled goes on at a wrong place or with
+ * its trap flag set. A child whose fork is being handled keeps the int3 that it inherited.
  */
 #include <errno.h>
 #include <linux/aio_abi.h>

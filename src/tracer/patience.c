@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a thread that an event holds waits for the monitor: as agent/patience.h has it, for the same row of
- * shm/waits.h. While the monitor is stopped nobody is held; it is told how many were let go, and what it did not hear
- * of, when it runs again.
+ * How long a thread that an event holds waits for the monitor: like agent/patience.h, by the same row of shm/waits.h.
+ * While the monitor is stopped nobody is held. When it runs again, it gets the number of released threads, and of
+ * events that it missed.
  */
 #include "base/clock.h"
 #include "base/wait_world.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the monitor (client.c) and the program scry-tracer say to each other over a stream socket. Private to this
- * folder: both ends come from one build, the version is checked all the same. Each message is a struct wire_message
- * followed by size - sizeof bytes. The client sends one request at a time and waits for the reply with the same
- * serial number; releasing a hold has no reply. Events have serial number 0 and carry a struct tracer_event.
+ * The messages between the monitor (client.c) and the program scry-tracer over a stream socket. Private to this folder:
+ * both ends come from one build, but the version is checked. Each message is a struct wire_message followed by size -
+ * sizeof bytes. The client sends one request at a time and waits for the reply with the same serial number; releasing a
+ * hold has no reply. Events have serial number 0 and carry a struct tracer_event.
  */
 #ifndef SCRY_TRACER_PROTOCOL_H
 #define SCRY_TRACER_PROTOCOL_H

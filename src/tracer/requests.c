@@ -223,7 +223,7 @@ static int go_to(struct request *request, struct thread *thread)
     thread->regs.rip = request->message->a;
     thread->regs.orig_rax = (unsigned long long)-1;
     thread_regs_changed(thread);
-    thread->break_done = false; /* even if it is there already: the breakpoint is reached anew */
+    thread->break_done = false; /* even if it is there already: the breakpoint is reached again */
     return thread_flush_regs(thread);
 }
 

@@ -148,7 +148,7 @@ static void steps_of_both_kinds(void **state)
     assert_int_equal(shared->counters[0], 5);
 }
 
-/* Who changes the mode inside a call is told of its end all the same. */
+/* A tool that changes the mode inside a call still gets its end. */
 static void modes_change_inside_a_call(void **state)
 {
     (void)state;

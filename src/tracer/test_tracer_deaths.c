@@ -203,7 +203,7 @@ static void come_here(void)
     }
 }
 
-/* A monitor of its own, which counts what it is told. */
+/* A monitor of its own, which counts reports. */
 static void be_monitor(pid_t target)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -65,7 +65,7 @@ static void forked_children_are_clean(void **state)
     assert_int_equal(shared->counters[0], 3);
 }
 
-/* Its new processes are told, and it stops in test_hot. */
+/* Its new processes are reported, and it stops in test_hot. */
 static void begin_with_children(pid_t pid)
 {
     tracer_begin();

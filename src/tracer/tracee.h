@@ -99,7 +99,7 @@ struct scratch { /* unused executable bytes at the end of a segment */
 struct space {
     unsigned references; /* processes: more than one after vfork */
     int mem_fd;
-    struct breakpoint *breakpoints; /* also those once set here: late hits are told from the program's own int3 */
+    struct breakpoint *breakpoints; /* also earlier ones: to distinguish late hits from the program's own int3 */
     unsigned inserted_count;
     struct scratch *scratches;
     bool scratch_searched;
@@ -290,7 +290,7 @@ extern char **original_environment;
 
 /* ---- patience.c ---- */
 bool patience_over(void);   /* the monitor is stopped: nobody is to wait for it */
-void patience_unsaid(void); /* it is not told of an event */
+void patience_unsaid(void); /* the monitor does not get an event */
 bool patience_tick(void);   /* lets go who need not wait any longer; false: no need to look again */
 
 /* ---- wait_x86_64.c ---- */

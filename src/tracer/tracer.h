@@ -44,8 +44,8 @@ enum tracer_event_kind {
     TRACER_THREAD_EXIT, /* the thread is about to end, its memory and registers are still there; held like other events
                          */
     TRACER_GONE,        /* the process ended or was detached by force; not held */
-    TRACER_INTERRUPTS,  /* the thread is going to be interrupted; not held, and told at once (see tracer_watch) */
-    TRACER_RESUMES,     /* it is going to be let go on; likewise */
+    TRACER_INTERRUPTS,  /* the thread will be interrupted; not held, and reported at once (see tracer_watch) */
+    TRACER_RESUMES,     /* it will be resumed; likewise */
     TRACER_CALL_ENDED,  /* what tracer_call called has returned, and the registers are what they were: addr, result
                            (rax),  args[0] (the low half of xmm0), args[1] (tracer_call_place.slot); held if that is
                            watched */
@@ -80,10 +80,10 @@ int tracer_fd(const struct tracer *tracer); /* readable: call tracer_dispatch */
 pid_t tracer_pid(const struct tracer *tracer);
 bool tracer_died(const struct tracer *tracer);    /* found out by a call; the next tracer_dispatch says so, too */
 bool tracer_pending(const struct tracer *tracer); /* events were queued during a call: call tracer_dispatch */
-/* Hands out the events there are, not those that come meanwhile, and for a moment only: tracer_pending tells whether
- * more are left. 0, or -EPIPE when the tracer died. */
+/* Passes on the events that are there, not later ones, and only for a moment: tracer_pending says whether more are
+ * left. 0, or -EPIPE if the tracer died. */
 int tracer_dispatch(struct tracer *tracer);
-/* Receives what the tracer has said by now. */
+/* Receives what the tracer has sent so far. */
 void tracer_receive(struct tracer *tracer);
 
 /* ---- processes ---- */
@@ -101,28 +101,28 @@ struct tracer_spawn {
 /* Starts a program and leaves it seized and stopped (as by tracer_stop) at its first instruction. */
 int tracer_spawn(struct tracer *tracer, const struct tracer_spawn *spawn, pid_t *ret_pid, struct err *err);
 
-/* What to report of a seized process; replaces the former watch. Things not watched are passed on silently. */
+/* What to report about a seized process; replaces the earlier watch. Other things pass silently. */
 struct tracer_watch {
     uint64_t signals; /* bit signo - 1 */
     bool new_process, new_thread, thread_exit;
-    /* TRACER_INTERRUPTS, TRACER_RESUMES: said before it is done, and told as soon as they are received, also during
-     * calls and by tracer_receive. */
+    /* TRACER_INTERRUPTS, TRACER_RESUMES: sent before the act, and reported when received, also during calls and by
+     * tracer_receive. */
     bool switches;
-    bool calls; /* TRACER_CALL_ENDED holds the thread; it is told without that, too */
+    bool calls; /* TRACER_CALL_ENDED holds the thread; without this it is only reported */
     uint64_t syscall_enter[TRACER_SYSCALLS / 64], syscall_exit[TRACER_SYSCALLS / 64];
 };
 int tracer_watch(struct tracer *tracer, pid_t pid, const struct tracer_watch *watch);
 
 /* ---- run states ---- */
-/* Stops and continues single threads of seized processes (idempotent). On return every thread has stopped, or ret_codes
- * (may be NULL) tells which not. A thread that is held by an event counts as stopped. Threads created by a stopped
- * process start as they are. */
+/* Stops and continues single threads of seized processes (idempotent). On return every thread has stopped; ret_codes
+ * (may be NULL) shows those that have not. A thread that is held by an event counts as stopped. Threads created by a
+ * stopped process start unstopped. */
 int tracer_stop(struct tracer *tracer, const pid_t *tids, size_t count, int *ret_codes);
 int tracer_continue(struct tracer *tracer, const pid_t *tids, size_t count, int *ret_codes);
 int tracer_release_hold(struct tracer *tracer, uint64_t hold);
 
-/* From now on the thread runs step by step, when it runs: a TRACER_STEP event after each, until the mode is NONE. Where
- * a breakpoint follows a step, the step is reported first, the breakpoint when the thread goes on. */
+/* From now on a running thread runs step by step, with a TRACER_STEP event after each, until the mode is NONE. If a
+ * breakpoint follows a step, the step is reported first, and the breakpoint when the thread goes on. */
 enum tracer_step_mode {
     TRACER_STEP_NONE,
     TRACER_STEP_INTO,
@@ -138,8 +138,8 @@ int tracer_get_xstate(struct tracer *tracer, pid_t tid, void *ret_bytes, size_t 
 int tracer_set_xstate(struct tracer *tracer, pid_t tid, const void *bytes, size_t size);
 /* Jumps: rip = addr, a system call in progress is not restarted. */
 int tracer_goto(struct tracer *tracer, pid_t tid, uint64_t addr, struct err *err);
-/* Calls the function at addr as if from here; when it returns, the thread's registers are what they were. The return
- * address is not the program's: what is to be shown instead is told. */
+/* Calls the function at addr as if from here. When it returns, the thread's registers are restored. The return address
+ * is not the program's: *ret_place says what to show instead. */
 enum { TRACER_STUB_SIZE = 16 };
 struct tracer_call_place {
     uint64_t slot;                      /* where the return address lies */
@@ -150,15 +150,15 @@ struct tracer_call_place {
 int tracer_call(struct tracer *tracer, pid_t tid, uint64_t addr, struct tracer_call_place *ret_place, struct err *err);
 
 /*
- * Brings a library into a seized process, and calls a function of it: one of its threads is made to call dlopen(path),
- * dlsym(symbol) and symbol(data), which returns a long. Only where that is safe is it begun: no thread is inside the
- * dynamic linker or fork; the calling one is in the program's own code or waits in a system call that the program
- * made, on its own stack, with room there, and nowhere inside of malloc, of other functions of the C library, of MPI
- * or of a signal's handler. While it calls, signals to it wait, all else goes on, and none of it is an event. Its
- * registers, signal mask and errno are what they were when it is over.
+ * Loads a library into a seized process, and calls a function of it: one of its threads calls dlopen(path),
+ * dlsym(symbol) and symbol(data), which returns a long. It begins only where that is safe: no thread is inside the
+ * dynamic linker or fork; the calling thread is in the program's own code, or waits in a system call that the program
+ * made, on its own stack, with room there, and not inside malloc, other functions of the C library, MPI, or a signal
+ * handler. During the call, signals to it wait, everything else goes on, and nothing of it is an event. Afterwards its
+ * registers, signal mask and errno are restored.
  *
- * 0: begun, TRACER_LOADED tells when it is over. -EAGAIN: not just now, err says why: try again in a while.
- * -EOPNOTSUPP: never in this process, err says why. -EBUSY: one is in progress.
+ * 0: begun, TRACER_LOADED reports the end. -EAGAIN: not possible now, err says why: try again in a while. -EOPNOTSUPP:
+ * never in this process, err says why. -EBUSY: one is in progress.
  */
 struct tracer_load {
     const char *path, *symbol;

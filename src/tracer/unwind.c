@@ -42,7 +42,7 @@ struct unwinder {
     uint64_t pc;
     bool have_pc;
     struct thread *thread;
-    const struct call *next; /* of tracer_call, whose frames were told: below it goes on */
+    const struct call *next; /* of tracer_call, whose frames were reported: continue below */
 };
 
 /* A process in a container or chroot has other files under the same names. */

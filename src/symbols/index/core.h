@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a core file tells of a crash (core(5)): who, by which signal, and for each thread where it was, with functions,
- * files and lines. Like lines.h for short-lived children and commands; DEBUGINFOD_URLS is removed.
+ * What a core file has about a crash (core(5)): which process, by which signal, and for each thread where it was, with
+ * functions, files and lines. Like lines.h for short-lived children and commands; DEBUGINFOD_URLS is removed.
  */
 #ifndef SCRY_SYMBOLS_INDEX_CORE_H
 #define SCRY_SYMBOLS_INDEX_CORE_H

@@ -122,7 +122,7 @@ static void set_place(struct walk *walk, struct built_function *function, Dwarf_
         function->line = (uint32_t)number;
     bool elsewhere = false; /* not in the unit's own file, which is the first one */
     if (dwarf_attr_integrate(die, DW_AT_decl_file, &attr) && dwarf_formudata(&attr, &number) == 0) {
-        /* a skeleton has the names of files that are meant in its own one */
+        /* a skeleton has the file names for its own unit */
         Dwarf_CU *unit = attr.cu == walk->content ? walk->unit : attr.cu;
         function->file = elf_files_find(walk->files, walk->builder, unit, number);
         elsewhere = number > 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside symbols: which ELF file is this? Its headers and build-id, from the file or from a process that has it mapped,
- * read with plain code. 32-bit files are told in the 64-bit form.
+ * read with plain code. 32-bit files are converted to the 64-bit form.
  */
 #ifndef SCRY_SYMBOLS_INDEX_ELF_IDENTITY_H
 #define SCRY_SYMBOLS_INDEX_ELF_IDENTITY_H

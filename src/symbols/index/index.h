@@ -76,7 +76,7 @@ struct module {
     char name[256];  /* for people: base name */
     uint64_t bias, start, end;
     bool is_program;          /* the program itself, not a library */
-    char key[INDEX_KEY_SIZE]; /* "": nothing can be told of it, see problem */
+    char key[INDEX_KEY_SIZE]; /* "": unusable, see problem */
     char problem[128];        /* "the file was replaced while it ran", ... ; "" */
 };
 
@@ -88,7 +88,7 @@ bool module_is_agent(const struct module *module);
 /* The module that holds an address of the process; NULL: none. */
 const struct module *module_find(const struct module *modules, size_t count, uint64_t address);
 
-/* ---- which functions are meant ---- */
+/* ---- which functions match ---- */
 
 /*
  * A selection: items separated by blanks or commas (but for those inside parentheses and angle brackets), each
@@ -116,10 +116,10 @@ void selection_free(struct selection *selection);
 /* `module` may be NULL: an unknown one. A function without a name (in no index) has the name "". */
 bool selection_matches(const struct selection *selection, const struct module *module,
                        const struct index_function *function);
-/* True if functions that are not in any index may be meant (all, lib:, addr:, fn:*, the default). */
+/* May it match functions that are in no index (all, lib:, addr:, fn:*, the default)? */
 bool selection_wants_unknown(const struct selection *selection, const struct module *module);
-/* Where names without wildcards are all that it chooses: the functions of an index among which those are that it means,
- * sorted, in an array to be freed; so that a million others need not be looked at. false: it may mean any. */
+/* If it only has names without wildcards: the functions of an index that may match, sorted, in an array to be freed, so
+ * that a million others need not be read. false: it may match any. */
 bool selection_candidates(const struct selection *selection, const struct index *index, size_t **ret_list,
                           size_t *ret_count);
 enum { SELECTION_ITEMS = 4096, SELECTION_TEXT = 1 << 20 };

@@ -66,7 +66,7 @@ uint32_t builder_intern(struct builder *builder, const char *string);
 uint32_t builder_intern_path(struct builder *builder, const char *path);
 /* A copy that lives as long as the builder. */
 const char *builder_text(struct builder *builder, const char *text, size_t len);
-/* Problems are told once each. */
+/* Each problem is reported once. */
 void builder_problem(struct builder *builder, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Where debug information would lie that is not there (the parts of a path): if it comes, the index is built again. */
 void builder_debug_path(struct builder *builder, const char *directory, const char *middle, const char *name);

@@ -100,7 +100,7 @@ void split_demangled(const char *demangled, struct buf *ret_name, struct buf *re
     buf_append(ret_full, all.ptr + begin, all.len - begin);
 }
 
-/* "text[abi:cxx11](int)" is what nobody writes: in place. */
+/* Nobody writes "text[abi:cxx11](int)": removes the tag, in place. */
 static void drop_tags(char *text)
 {
     static const char mark[] = "[abi:";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which functions are meant: parsing selections and applying them. */
+/* Selections of functions: parses and applies them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -122,7 +122,7 @@ static bool ends_with(const char *text, const char *end)
     return len > end_len && strcmp(text + len - end_len, end) == 0;
 }
 
-/* Somebody meant something else than a function's name. */
+/* Refuses an item that is no function's name, such as a source file. */
 static int check_bare(const char *glob, size_t column, struct err *err)
 {
     static const char *const sources[] = {".c",   ".cc",  ".cpp", ".cxx", ".C",   ".h",

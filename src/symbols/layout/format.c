@@ -23,7 +23,7 @@
 
 enum {
     OUT_LIMIT = 1 << 20, /* bytes of one part as text */
-    REPEATS = 10,        /* equal elements that are told as one */
+    REPEATS = 10,        /* equal elements that are shown as one */
 };
 
 struct printer {
