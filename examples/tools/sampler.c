@@ -33,7 +33,7 @@ static struct {
     unsigned long count;
 } stacks[STACKS];
 static size_t function_count, stack_count;
-static unsigned long samples, looks;
+static unsigned long samples, rounds;
 static bool ended;
 
 static struct function *find_function(const char *name)
@@ -81,7 +81,7 @@ static void take_stack(const struct omis_value *frames)
 }
 
 /* Both actions answer for the same threads, each by its token. A result may stand for several threads. */
-static void look(const char *process)
+static void take_samples(const char *process)
 {
     enum { RUNS = 0, STATE = 256 }; /* scheduling_state is bit 8 of thread_get_info's flags; 0: runs or could */
     static char waiting[1 << 16];
@@ -94,7 +94,7 @@ static void look(const char *process)
         omis_reader_free(reader);
         return;
     }
-    looks++;
+    rounds++;
     waiting[0] = 0;
     do {
         if (omis_reader_action(reader) == 1 && omis_integer(omis_item(omis_reader_values(reader), 0)) != RUNS)
@@ -122,11 +122,11 @@ static int by_self(const void *a, const void *b)
 static void print_table(void)
 {
     if (!samples) {
-        printf("no thread was running in %lu looks\n", looks);
+        printf("no thread was running in %lu rounds\n", rounds);
         return;
     }
     qsort(functions, function_count, sizeof *functions, by_self);
-    printf("%lu samples of running threads in %lu looks\n   self  total  function\n", samples, looks);
+    printf("%lu samples of running threads in %lu rounds\n   self  total  function\n", samples, rounds);
     for (size_t i = 0; i < function_count && i < SHOWN; i++)
         printf("%6.1f%% %5.1f%%  %s\n", 100.0 * (double)functions[i].self / (double)samples,
                100.0 * (double)functions[i].total / (double)samples, functions[i].name);
@@ -172,9 +172,9 @@ int main(int argc, char **argv)
             tool_wait((int)(wait * 1000) + 1);
             continue;
         }
-        look(process);
-        if (looks == 1)
-            fprintf(stderr, "sampler: %g looks a second at %s, for %g s\n", hz, argv[optind], seconds);
+        take_samples(process);
+        if (rounds == 1)
+            fprintf(stderr, "sampler: %g samples a second at %s, for %g s\n", hz, argv[optind], seconds);
         next += 1 / hz;
     }
     for (size_t i = 0; folded && i < stack_count; i++)

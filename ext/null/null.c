@@ -62,7 +62,7 @@ static void null_box_set(struct scry_call *call)
         }
         box->number = number;
         scry_ok(call, object);
-        /* everybody who waits for null_box_changed on this box is told, after the running action list */
+        /* requests that wait for null_box_changed on this box run after the current action list */
         const char *params[] = {scry_arg_list_text(call, 1, 0, NULL)};
         scry_event_raise("null_box_changed", object, params, 1);
     }

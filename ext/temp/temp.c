@@ -189,7 +189,7 @@ static void temp_get(struct scry_call *call)
         scry_result_floating(call, NULL, celsius);
 }
 
-/* The timer of a watch. Whoever waits for temp_measured on it is told; a sensor that does not answer is asked again. */
+/* The timer of a watch. Raises temp_measured; a sensor that does not answer is asked again. */
 static void measure(struct scry_object *object)
 {
     const struct sensor *sensor = scry_object_data(object);

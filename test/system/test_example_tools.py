@@ -53,7 +53,7 @@ class Tools(scrytest.TestCase):
         share = re.search(r"^ *([\d.]+)% +([\d.]+)%  step$", shown, re.M)
         self.assertTrue(share and float(share[2]) > 50, shown)
         tool = self.tool("sampler", "-s", "1000", "-f", program.pid)
-        self.assertIn("looks a second", tool.stdout.readline())
+        self.assertIn("samples a second", tool.stdout.readline())
         program.communicate("", timeout=20 * scrytest.SCALE)
         self.assertRegex(tool.communicate(timeout=30 * scrytest.SCALE)[0], r"(?m)^\S+;work;step \d+$")
 
