@@ -252,7 +252,7 @@ static void read_one(void *ctx)
         leave(c);
 }
 
-/* What comes soon after is not told before the rest is over, nor forgotten. */
+/* Later arrivals are neither reported before the rest is over, nor forgotten. */
 static void what_comes_soon_is_told_later(void **state)
 {
     static const uint64_t rest_ns = 30000000;

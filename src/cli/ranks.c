@@ -452,7 +452,7 @@ const struct field ranks_fields[] = {
     {"state", FIELD_CHOICE, FIELD_AT(struct rank_now, state),
      .choices = "starting|computing|in_call|ended|died|aborted|off",
      .about = "starting: MPI_Init has not returned; ended: MPI_Finalize was called; died: without it; off: not counted "
-              "just now, see fault"},
+              "at the moment, see fault"},
     {"call", FIELD_TEXT, FIELD_AT(struct rank_now, call), FIELD_ZERO_IS_NULL, .about = "the MPI call that it is in"},
     {"doing", FIELD_TEXT, FIELD_AT(struct rank_now, text), FIELD_ZERO_IS_NULL,
      .about = "the call for people, with its peer, size and communicator"},

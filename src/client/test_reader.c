@@ -128,7 +128,7 @@ static void results_come_in_order(void **state)
     assert_int_equal(omis_reader_find(reader, 2), 1);
     assert_int_equal(omis_unsigned(omis_item(omis_reader_values(reader), 0)), 1);
     omis_reader_free(reader);
-    whole[0].status = OMIS_SYNTAX_ERROR; /* refused as a whole: whoever wants to read action 1 is told why */
+    whole[0].status = OMIS_SYNTAX_ERROR; /* refused as a whole: a reader of action 1 gets the reason */
     reader = omis_reader_new(reply);
     assert_int_equal(omis_reader_find(reader, 1), 0);
     assert_string_equal(omis_reader_error(reader), "OMIS_SYNTAX_ERROR: c_1_1");

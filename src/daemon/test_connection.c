@@ -115,7 +115,8 @@ static int teardown(void **state)
     return rmdir(dir);
 }
 
-/* Who says one thing has its answer when each of the others had one turn, and no more is read from them meanwhile. */
+/* A tool with one request has its answer when each of the others had one turn, and no more is read from them meanwhile.
+ */
 static void tools_have_turns(void **state)
 {
     struct tool floods[FLOODS], polite;
@@ -167,7 +168,7 @@ static void one_that_goes_meanwhile_is_gone(void **state)
     }
 }
 
-/* A process with as many connections as one may have: the next one is told, and others are served. */
+/* A process with as many connections as one may have: the next one is refused with a reason, and others are served. */
 static void one_with_too_many_keeps_nobody_out(void **state)
 {
     enum { FILES = 400, SHARE = FILES / 4 };

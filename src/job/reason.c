@@ -119,7 +119,7 @@ bool reason_find_logged(struct reason_logged *ret_logged, pid_t pid, const char 
     char record[RECORD];
     bool found = false;
     _cleanup_(closep) int fd = sees_numbers_of_log() ? open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
-    for (int i = 0; fd >= 0 && i < RECORDS_MOST; i++) { /* a record each; EPIPE: some were overwritten just now */
+    for (int i = 0; fd >= 0 && i < RECORDS_MOST; i++) { /* a record each; EPIPE: some were overwritten meanwhile */
         ssize_t got = read(fd, record, sizeof record - 1);
         unsigned long long since_us;
         struct reason_logged logged;

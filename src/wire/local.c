@@ -49,7 +49,7 @@ static int replaceable(const struct sockaddr_un *address, struct err *err)
     if (code == 0 || code == -EAGAIN) /* EAGAIN: it lives, but its queue is full */
         return err_set(err, -EADDRINUSE, "somebody answers at %s already", path);
     if (code != -ECONNREFUSED && code != -ENOENT)
-        return err_errno(err, code, "cannot tell whether somebody answers at %s", path);
+        return err_errno(err, code, "cannot find out whether somebody answers at %s", path);
     return 0;
 }
 

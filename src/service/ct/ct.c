@@ -320,7 +320,7 @@ static void ct_get_callers(struct scry_call *call)
     for_each(call, get_callers);
 }
 
-/* ---- how it stands ---- */
+/* ---- the state of tracing ---- */
 
 static int flush(struct scry_call *call, struct agent *agent, struct buf *text, struct err *err)
 {

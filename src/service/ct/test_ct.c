@@ -389,7 +389,7 @@ static void switches_raising_requests(void **state)
     test_close(tool);
 }
 
-/* A tool that wants to be told when requests are enabled is told: the list runs in the monitor. */
+/* A tool that wants reports of enabled requests gets them: the list runs in the monitor. */
 static void enables_aloud(void **state)
 {
     struct test_session *tool = with_process(NULL);

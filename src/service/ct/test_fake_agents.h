@@ -28,7 +28,7 @@ extern char fake_settings[256], fake_selected[64];
 extern uint32_t fake_mode;
 extern bool fake_job_known;
 
-/* MPI is in the process: monitor->mpi knows it. How many want it to tell of its calls, and to number its messages. */
+/* MPI is in the process: monitor->mpi knows it. How many requests want its calls, and its messages numbered. */
 extern int fake_tells, fake_numbers;
 extern bool fake_mpi_on; /* before it comes */
 void fake_mpi_come(struct monitor *monitor, pid_t pid);
@@ -44,7 +44,7 @@ void fake_gone(void);
 /* A call of "solve" or the return from it, with values for the parameters "n" (signed), "x" (double) and "p"
  * (missing). Returns how many programs ran to their end; lists of raised events have run then. */
 unsigned fake_call(bool exit, int64_t n, double x);
-/* The same with a call of MPI; `told` is what is told of it. */
+/* The same with an MPI call; `told` is its report. */
 unsigned fake_mpi_call(uint32_t call, bool exit, const struct mpi_told *told);
 unsigned fake_filters_run(void); /* filters of raises that passed since the last call of it */
 

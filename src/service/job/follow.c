@@ -509,7 +509,7 @@ int job_follow_new(struct job_follow **ret_follow, pid_t root, const char *dir, 
         follow->root = root;
         follow->root_ticks = stat.start_ticks;
         follow->dir = dir ? strdup(dir) : NULL;
-        job_exits_open(&follow->exits); /* before perf: whose end perf tells is told here, too */
+        job_exits_open(&follow->exits); /* before perf: every end that perf reports is reported here, too */
         process = add(follow, root, stat.ppid, ticks_to_ns(stat.start_ticks));
     }
     if (!process) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of job_follow share: held children, and what is told of them. */
+/* What the tests of job_follow share: held children, and the reports about them. */
 #ifndef SCRY_SERVICE_JOB_TEST_FOLLOW_SUPPORT_H
 #define SCRY_SERVICE_JOB_TEST_FOLLOW_SUPPORT_H
 

@@ -182,7 +182,8 @@ static void until_said(void)
     assert_int_equal(read(said[0], &c, 1), 1);
 }
 
-/* What a process said, be it late, is its own and that of children that execute nothing; not of the program after. */
+/* What a process reported, even late, is its own and that of children that execute nothing; not of the program after.
+ */
 static void test_commands(void **state)
 {
     if (follow_missing())

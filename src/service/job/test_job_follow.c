@@ -133,8 +133,8 @@ static void many_seen(void)
     _exit(0);
 }
 
-/* Who says hello is known to its end, although no sample saw it, and perf tells the end before the kernel is through
- * with it. */
+/* A process that says hello is known to its end, although no sample saw it, and perf tells the end before the kernel is
+ * through with it. */
 static void test_seen(void **state)
 {
     if (missing_statuses())
@@ -375,7 +375,7 @@ static void test_gone(void **state)
     assert_non_null(strstr(err.text, "cannot follow"));
 }
 
-/* The kernel drops what it tells of ends when nobody reads: that is the reason of each that is not known, and none is
+/* The kernel drops its events of ends when nobody reads: that is the reason of each that is not known, and none is
  * taken for another's. */
 static void test_dropped(void **state)
 {

@@ -43,7 +43,7 @@ static void test_each_call_begins_anew(void **state)
     assert_true(begins(9.0 * 19 + 10, 19, 4));
 }
 
-/* Who computes stands still for MPI, but nobody waits. */
+/* A computing rank stands still for MPI, but nobody waits. */
 static void test_somebody_is_in_a_call(void **state)
 {
     assert_false(begins(0, 7, 0));
