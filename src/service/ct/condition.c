@@ -313,7 +313,8 @@ static int read_value(struct reader *reader, unsigned level, struct operand *ret
     const struct joint *joint;
     struct operand right;
     if (reader->depth == DEPTH_LIMIT)
-        return err_set(reader->err, -EINVAL, "condition: more than %d nested parentheses and signs", DEPTH_LIMIT);
+        return err_set(reader->err, -EINVAL, "condition: more than %d parentheses and signs in each other",
+                       DEPTH_LIMIT);
     reader->depth++;
     skip_space(reader);
     int code = read_signed(reader, ret_operand);
