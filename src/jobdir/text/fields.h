@@ -92,13 +92,13 @@ struct field {
     } column;
 };
 
-/* The member of a struct, as designators of a field. */
+/* The member of a struct, as designators of a field; flags may follow. */
 #define FIELD_AT(type, member) .at = offsetof(type, member), .held = FIELD_HELD(((type *)0)->member)
-#define FIELD_NAMED(type, member, name) .at = offsetof(type, member), .held = HELD_NAMED, .named = (name)
+#define FIELD_NAMED(type, member, name) .named = (name), .at = offsetof(type, member), .held = HELD_NAMED
 /* A list: the member points to its rows, the other one says how many there are. */
 #define FIELD_ROWS(type, member, count) \
-    .at = offsetof(type, member), .held = HELD_ROWS, .count_at = offsetof(type, count), \
-    .row_size = sizeof *((type *)0)->member
+    .count_at = offsetof(type, count), .row_size = sizeof *((type *)0)->member, .at = offsetof(type, member), \
+    .held = HELD_ROWS
 /* clang-format off */
 #define FIELD_HELD(value) \
     _Generic(&(value), bool *: HELD_BOOL, int32_t *: HELD_I32, uint32_t *: HELD_U32, int64_t *: HELD_I64, \

@@ -159,9 +159,57 @@ static void test_rows(void **state)
     buf_done(&out);
 }
 
+static const char *name_of(uint32_t number)
+{
+    return number ? "odd" : NULL;
+}
+
+static int widest(const void *all)
+{
+    return *(const int *)all;
+}
+
+static void put_behind(struct buf *out, const void *at, const void *row, const void *all)
+{
+    if (*(const uint32_t *)at)
+        buf_puts(out, " (odd)");
+}
+
+struct group {
+    const struct inner *list;
+    size_t count;
+};
+
+/* A list that the row points to, a number's name, a column as wide as it must be, and one right behind the others. */
+static void test_lists(void **state)
+{
+    static const struct field named_fields[] = {
+        {"name", FIELD_TEXT, FIELD_NAMED(struct inner, line, name_of), FIELD_OR_NULL,
+         .column = {1, 2, .heading = "Name", .fit = widest, .none = "?"}},
+        {.type = FIELD_COUNT, FIELD_AT(struct inner, line), .column = {2, 1, 4, "line", .none = "", .zero = true}},
+        {.type = FIELD_SHOWN, FIELD_AT(struct inner, line), .column = {3, 0, 0, .text = put_behind}},
+        {0}};
+    static const struct field group_fields[] = {
+        {"list", FIELD_LIST, FIELD_ROWS(struct group, list, count), .of = named_fields}, {0}};
+    static const struct inner list[] = {{1}, {0}};
+    const int width = 6;
+    json_t *json = fields_json(group_fields, &(struct group){list, 2}, NULL);
+    char *text = json_dumps(json, 0);
+    assert_string_equal(text, "{\"list\": [{\"name\": \"odd\"}, {\"name\": null}]}");
+    free(text);
+    json_decref(json);
+    struct buf out = BUF_INIT;
+    fields_table(&out, &(struct field_table){named_fields}, list, 2, sizeof *list, &width);
+    assert_string_equal(out.data, "\nName     line\n"
+                                  "  odd       1 (odd)\n"
+                                  "  ?\n");
+    buf_done(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_json), cmocka_unit_test(test_schema),
-                                       cmocka_unit_test(test_table), cmocka_unit_test(test_rows)};
+                                       cmocka_unit_test(test_table), cmocka_unit_test(test_rows),
+                                       cmocka_unit_test(test_lists)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
