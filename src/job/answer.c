@@ -98,24 +98,23 @@ int answer_token(Omis_reply reply, char *ret_token, size_t size, struct err *err
     return 0;
 }
 
-static json_t *json_count(int64_t count, int64_t unit)
+/* What is unknown, -1, stays so. */
+static int64_t bytes_of(int64_t pages, uint64_t page_bytes)
 {
-    return count >= 0 ? json_integer(count * unit) : json_null();
+    return pages >= 0 ? pages * (int64_t)page_bytes : -1;
 }
 
 static void put_node(struct answer_context *context, const struct node_answer *node)
 {
     context->page_bytes = node->mem_pagesize > 0 ? (uint64_t)node->mem_pagesize : 0;
-    recorder_put_take(context->recorder, "node",
-                      json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "host", text_json(node->name), "os",
-                                text_json(node->os_name), "release", text_json(node->os_release), "arch",
-                                text_json(node->cpu_arch), "cpus", json_count(node->cpu_num, 1), "memory_bytes",
-                                json_count(node->mem_numpages, (int64_t)context->page_bytes)));
+    recorder_put(context->recorder, RECORD(node, .host = node->name, .os = node->os_name, .release = node->os_release,
+                                           .arch = node->cpu_arch, .cpus = node->cpu_num,
+                                           .memory_bytes = bytes_of(node->mem_numpages, context->page_bytes)));
     context->node_known = true;
 }
 
-/* The node's values, or NULL: then the sample goes on without them. */
-static json_t *take_node(struct omis_reader *reader, struct answer_context *context)
+/* The node's values; false: the sample goes on without them. */
+static bool take_node(struct omis_reader *reader, struct answer_context *context, struct system_fields *ret_system)
 {
     struct decoder decoder;
     struct node_answer node;
@@ -123,17 +122,21 @@ static json_t *take_node(struct omis_reader *reader, struct answer_context *cont
                  context->node_known ? node_sample_fields : node_fields);
     const struct omis_value *values = values_of(reader, 1, decoder.members, NULL);
     if (!values)
-        return NULL;
+        return false;
     decode(&decoder, values, 0, &node);
     if (!context->node_known)
         put_node(context, &node);
-    int64_t page = (int64_t)context->page_bytes;
-    return json_pack("{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "load", node.cpu_rql1, "run_queue",
-                     json_count(node.cpu_rql, 1), "disk_wait", json_count(node.cpu_dwj, 1), "memory_free_bytes",
-                     json_count(node.mem_freepages, page), "swap_free_bytes", json_count(node.mem_freeswap, page),
-                     "pages_in", json_count(node.vm_pagein, 1), "pages_out", json_count(node.vm_pageout, 1),
-                     "disk_reads", json_count(node.dsk_rawrd, 1), "disk_writes", json_count(node.dsk_rawwr, 1),
-                     "packets", json_count(node.net_fpkt, 1));
+    *ret_system = (struct system_fields){.load = node.cpu_rql1,
+                                         .run_queue = node.cpu_rql,
+                                         .disk_wait = node.cpu_dwj,
+                                         .memory_free_bytes = bytes_of(node.mem_freepages, context->page_bytes),
+                                         .swap_free_bytes = bytes_of(node.mem_freeswap, context->page_bytes),
+                                         .pages_in = node.vm_pagein,
+                                         .pages_out = node.vm_pageout,
+                                         .disk_reads = node.dsk_rawrd,
+                                         .disk_writes = node.dsk_rawwr,
+                                         .packets = node.net_fpkt};
+    return true;
 }
 
 static void put_method(struct answer_context *context, const struct job_answer *job)
@@ -141,26 +144,21 @@ static void put_method(struct answer_context *context, const struct job_answer *
     struct job_model *model = &context->recorder->model;
     bool singly = job->singly != 0;
     if (model->samples == 0 || singly != model->singly)
-        recorder_put_take(context->recorder, "method",
-                          json_pack("{s:b, s:o}", "singly", singly, "reason", text_json(job->reason)));
+        recorder_put(context->recorder, RECORD(method, .singly = singly, .reason = job->reason));
 }
 
-/* Adds to the record what is known of the command: argv, argv_cut if there is more of it, cwd. */
-static void add_command(const struct answer_context *context, const struct process_answer *process, json_t *record)
+/* The command, as far as it is known. `argv` is the caller's to release. */
+static struct command_fields command_of(const struct answer_context *context, const struct process_answer *process)
 {
     size_t count = omis_count(process->args);
-    if (!record || process->whole < 0 || !count)
-        return;
-    _cleanup_(freep) char **words = calloc(count + 1, sizeof *words);
+    _cleanup_(freep) char **words = process->whole >= 0 && count ? calloc(count + 1, sizeof *words) : NULL;
     if (!words)
-        return;
+        return (struct command_fields){0};
     for (size_t i = 0; i < count; i++)
         words[i] = (char *)omis_text(omis_item(process->args, i), NULL);
-    json_object_set_new(record, "argv", hide_args_json(words, context->recorder->hide));
-    if (!(process->whole & COMMAND_IS_WHOLE))
-        json_object_set_new(record, "argv_cut", json_true());
-    if (*process->directory)
-        json_object_set_new(record, "cwd", text_json(process->directory));
+    return (struct command_fields){.argv = hide_args_json(words, context->recorder->hide),
+                                   .argv_cut = !(process->whole & COMMAND_IS_WHOLE),
+                                   .cwd = *process->directory ? process->directory : NULL};
 }
 
 /* It ended, and the agent was not in it, or found no way to say so. */
@@ -177,18 +175,24 @@ static void put_ended(struct answer_context *context, const struct process_answe
     struct recorder *recorder = context->recorder;
     bool told = ended->status >= 0;
     int status = told ? (int)ended->status : recorder_status(recorder, ended->pid);
-    json_t *record = json_pack("{s:i, s:i, s:f, s:o, s:f, s:I, s:o, s:I, s:I}", "pid", ended->pid, "ppid", ended->ppid,
-                               "start", recorder_seconds(recorder, ended->start_ns), "name", text_json(ended->name),
-                               "end", recorder_seconds(recorder, ended->end_ns), "cpu_ns", (json_int_t)ended->cpu_ns,
-                               "status", status != JOB_STATUS_UNKNOWN ? json_integer(status) : json_null(), "threads",
-                               (json_int_t)ended->threads, "peak_rss", (json_int_t)ended->peak_rss);
-    if (status == JOB_STATUS_UNKNOWN)
-        json_object_set_new(record, "why", text_json(ended->why));
-    else
-        json_object_set_new(record, "source", told ? text_json(ended->source) : json_string("wait"));
-    add_command(context, ended, record);
+    bool unknown = status == JOB_STATUS_UNKNOWN;
+    struct process_end_record record = {.process = {.pid = ended->pid,
+                                                    .ppid = ended->ppid,
+                                                    .start = recorder_seconds(recorder, ended->start_ns),
+                                                    .name = ended->name,
+                                                    .command = command_of(context, ended)},
+                                        .end = recorder_seconds(recorder, ended->end_ns),
+                                        .cpu_ns = ended->cpu_ns,
+                                        .threads = ended->threads,
+                                        .peak_rss = ended->peak_rss,
+                                        .status = status,
+                                        .source = unknown ? NULL
+                                                  : told  ? ended->source
+                                                          : job_status_source_name(JOB_STATUS_BY_WAIT),
+                                        .why = unknown ? ended->why : NULL};
     note_untraced(recorder, ended);
-    recorder_put_take(recorder, "process_end", record);
+    recorder_put(recorder, RECORD_process_end, &record);
+    json_decref(record.process.command.argv);
     recorder_ended(recorder, ended->pid, ended->name, status);
 }
 
@@ -199,22 +203,27 @@ static struct job_process *known_process(const struct answer_context *context, p
     return process;
 }
 
-/* A record when the process is new or has a new name or command. Names are compared as they are stored. */
+/* A name as it is stored. */
+static bool is_name(const char *stored, const char *name)
+{
+    _cleanup_(buf_done) struct buf clean = BUF_INIT;
+    text_clean(&clean, name);
+    return strcmp(stored, clean.data ? clean.data : "") == 0;
+}
+
+/* A record when the process is new or has a new name or command. */
 static void put_alive(struct answer_context *context, const struct process_answer *alive)
 {
     struct recorder *recorder = context->recorder;
     double start = recorder_seconds(recorder, alive->start_ns);
-    json_t *name = text_json(alive->name);
     const struct job_process *process = known_process(context, alive->pid);
-    if (process && process->start - start < 0.05 && start - process->start < 0.05 && name &&
-        strcmp(process->name, json_string_value(name)) == 0 && alive->whole < 0) {
-        json_decref(name);
+    if (process && process->start - start < 0.05 && start - process->start < 0.05 &&
+        is_name(process->name, alive->name) && alive->whole < 0)
         return;
-    }
-    json_t *record =
-        json_pack("{s:i, s:i, s:f, s:o}", "pid", alive->pid, "ppid", alive->ppid, "start", start, "name", name);
-    add_command(context, alive, record);
-    recorder_put_take(recorder, "process", record);
+    struct command_fields command = command_of(context, alive);
+    recorder_put(recorder, RECORD(process, .pid = alive->pid, .ppid = alive->ppid, .start = start, .name = alive->name,
+                                  .command = command));
+    json_decref(command.argv);
 }
 
 /* One row of the sample, or NULL when nothing changed since the last. */
@@ -245,37 +254,41 @@ static void end_missed(struct answer_context *context, const struct job_answer *
     struct job_process *process, *next;
     HASH_ITER(hh, context->recorder->model.alive, process, next)
     if (!is_listed(job, process->pid))
-        recorder_put_take(context->recorder, "process_end",
-                          json_pack("{s:i, s:i, s:f, s:s, s:f, s:I, s:n, s:I, s:I}", "pid", process->pid, "ppid",
-                                    process->ppid, "start", process->start, "name", process->name, "end",
-                                    process->sampled, "cpu_ns", (json_int_t)process->cpu_ns, "status", "threads",
-                                    (json_int_t)process->peak_threads, "peak_rss", (json_int_t)process->peak_rss));
+        recorder_put(
+            context->recorder,
+            RECORD(
+                process_end,
+                .process = {.pid = process->pid, .ppid = process->ppid, .start = process->start, .name = process->name},
+                .end = process->sampled, .cpu_ns = process->cpu_ns, .status = JOB_STATUS_UNKNOWN,
+                .threads = process->peak_threads, .peak_rss = process->peak_rss));
 }
 
-static void put_sample(struct answer_context *context, const struct job_answer *job, json_t *node)
+static void put_sample(struct answer_context *context, const struct job_answer *job, const struct system_fields *system)
 {
     struct decoder decoder;
     decoder_init(&decoder, JOB_ALIVE, 0, alive_fields);
     size_t count = decoder_rows(&decoder, job->alive_list);
-    uint64_t rss = 0, threads = 0, cpu_ns = job->ended_cpu_ns;
-    json_t *rows = json_array();
+    struct sample_record record = {.tree = {.processes = count,
+                                            .cpu_ns = job->ended_cpu_ns,
+                                            .started = job->started,
+                                            .ended = job->ended,
+                                            .peak_processes = job->peak_processes,
+                                            .peak_threads = job->peak_threads},
+                                   .system = system,
+                                   .alive = json_array()};
     for (size_t i = 0; i < count; i++) {
         struct process_answer alive;
         decode(&decoder, job->alive_list, i, &alive);
         put_alive(context, &alive);
         json_t *changed = alive_row(context, &alive);
         if (changed)
-            json_array_append_new(rows, changed);
-        rss += alive.rss;
-        threads += alive.threads;
-        cpu_ns += alive.cpu_ns;
+            json_array_append_new(record.alive, changed);
+        record.tree.rss += alive.rss;
+        record.tree.threads += alive.threads;
+        record.tree.cpu_ns += alive.cpu_ns;
     }
-    recorder_put_take(context->recorder, "sample",
-                      json_pack("{s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}, s:o*, s:o}", "tree", "processes",
-                                (json_int_t)count, "threads", (json_int_t)threads, "rss", (json_int_t)rss, "cpu_ns",
-                                (json_int_t)cpu_ns, "started", (json_int_t)job->started, "ended",
-                                (json_int_t)job->ended, "peak_processes", (json_int_t)job->peak_processes,
-                                "peak_threads", (json_int_t)job->peak_threads, "system", node, "alive", rows));
+    recorder_put(context->recorder, RECORD_sample, &record);
+    json_decref(record.alive);
 }
 
 /* What was taken for a process of the job and is none: one of the agent's own that had not yet named itself. */
@@ -284,9 +297,8 @@ static void withdraw(struct answer_context *context, const struct job_answer *jo
     struct job_process *process, *next;
     HASH_ITER(hh, context->recorder->model.alive, process, next)
     if (!is_listed(job, process->pid))
-        recorder_put_take(context->recorder, "withdrawn",
-                          json_pack("{s:i, s:I, s:I}", "pid", process->pid, "peak_processes",
-                                    (json_int_t)job->peak_processes, "peak_threads", (json_int_t)job->peak_threads));
+        recorder_put(context->recorder, RECORD(withdrawn, .pid = process->pid, .peak_processes = job->peak_processes,
+                                               .peak_threads = job->peak_threads));
 }
 
 static bool is_list_of(const struct decoder *decoder, const struct omis_value *value)
@@ -309,7 +321,8 @@ int answer_sample(Omis_reply reply, struct answer_context *context, struct err *
     if (!is_list_of(&ended, job.ended_list) || !is_list_of(&alive, job.alive_list))
         return err_set(err, -EBADMSG,
                        "the monitor's answer about the job has an unknown shape: is it of another version?");
-    json_t *node = take_node(reader, context);
+    struct system_fields system;
+    bool has_system = take_node(reader, context, &system);
     put_method(context, &job);
     for (size_t i = 0; i < decoder_rows(&ended, job.ended_list); i++) {
         struct process_answer process;
@@ -318,7 +331,7 @@ int answer_sample(Omis_reply reply, struct answer_context *context, struct err *
     }
     if (context->fresh)
         end_missed(context, &job);
-    put_sample(context, &job, node);
+    put_sample(context, &job, has_system ? &system : NULL);
     context->coming = job.coming > 0 ? (uint64_t)job.coming : 0;
     context->unseen = job.unseen;
     context->unclocked_ns = job.unclocked_ns;

@@ -139,9 +139,8 @@ void tracing_stalled(struct recorder *recorder, Omis_reply reply)
         return;
     const char *text = omis_text(omis_item(values, TEXT), NULL);
     double seconds = omis_floating(omis_item(values, SECONDS));
-    recorder_put_take(recorder, "stall",
-                      json_pack("{s:f, s:I, s:o}", "seconds", seconds, "ranks",
-                                (json_int_t)omis_unsigned(omis_item(values, RANKS)), "why", text_json(text)));
+    recorder_put(recorder,
+                 RECORD(stall, .seconds = seconds, .ranks = omis_unsigned(omis_item(values, RANKS)), .why = text));
     recorder_note(recorder,
                   NOTE(mpi_stalled, .seconds = seconds, .finding = omis_text(omis_item(values, FINDING), NULL)));
 }
@@ -195,9 +194,8 @@ void tracing_record_rule(struct recorder *recorder, struct rule *rule, Omis_repl
                 json_object_set_new(row, "error", json_string(omis_status_name(result->status)));
             json_array_append_new(results, row);
         }
-    recorder_put_take(recorder, "rule",
-                      json_pack("{s:o, s:I, s:o}", "rule", text_json(rule->text), "fired", (json_int_t)rule->fired,
-                                "results", results));
+    recorder_put(recorder, RECORD(rule, .rule = rule->text, .fired = rule->fired, .results = results));
+    json_decref(results);
 }
 
 void tracing_record_rules(struct recorder *recorder, const struct rules *rules)
@@ -209,6 +207,6 @@ void tracing_record_rules(struct recorder *recorder, const struct rules *rules)
                                                   (json_int_t)rules->list[i].fired, "failed",
                                                   (json_int_t)rules->list[i].failed));
     if (json_array_size(list))
-        recorder_put_take(recorder, "rules", json_pack("{s:O}", "list", list));
+        recorder_put(recorder, RECORD(rules, .list = list));
     json_decref(list);
 }

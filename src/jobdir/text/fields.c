@@ -178,7 +178,7 @@ static json_t *field_schema(const struct field *field)
     if (field->type == FIELD_CHOICE)
         json_object_set_new(schema, "enum", choices_schema(field->choices, or_null));
     else if (field->flags & FIELD_OR_WORD)
-        json_object_set_new(schema, "type", json_pack("[s, s, s]", type_name(field->type), "string", "null"));
+        json_object_set_new(schema, "type", json_pack("[s, s, s]", field_type_name(field->type), "string", "null"));
     else
         json_object_set_new(schema, "type",
                             or_null ? json_pack("[s, s]", field_type_name(field->type), "null")

@@ -116,7 +116,7 @@ void fields_add(json_t *object, const struct field *fields, const void *row, con
 json_t *fields_list(const struct field *fields, const void *rows, size_t count, size_t size, const void *all);
 
 /* The other way: members of the object go to the row, which is cleared before. What the object lacks or has of another
- * type stays 0, and -1 where that is null in JSON; so do objects that the row has pointers to. Texts and JSON are the
+ * type stays 0; a number that may be unknown is -1. Objects that the row points to are not read. Texts and JSON are the
  * object's. */
 void fields_read(const struct field *fields, const json_t *object, void *ret_row, size_t size);
 

@@ -5,7 +5,7 @@
 
 static void put_number(const struct field *field, const json_t *json, void *at)
 {
-    bool unknown = json_is_null(json) && field->flags & FIELD_NEGATIVE_IS_NULL;
+    bool unknown = (!json || json_is_null(json)) && field->flags & FIELD_NEGATIVE_IS_NULL;
     double number = unknown ? -1 : json_is_boolean(json) ? json_is_true(json) : json_number_value(json);
     json_int_t integer = json_is_integer(json) ? json_integer_value(json) : (json_int_t)number;
     if (field->type == FIELD_SECONDS && field->held != HELD_DOUBLE)
@@ -47,7 +47,7 @@ static void read_into(const struct field *fields, const json_t *object, char *ro
             *(json_t **)at = json_is_null(json) ? NULL : json;
         else if (field->type == FIELD_OBJECT && !(field->flags & FIELD_POINTER))
             read_into(field->of, json, at);
-        else if (json && field->held != HELD_INSIDE)
+        else if ((json || field->flags & FIELD_NEGATIVE_IS_NULL) && field->held != HELD_INSIDE)
             put_number(field, json, at);
     }
 }
