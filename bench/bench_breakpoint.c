@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "tracer/tracer.h"
 
 enum { MAX_PAIRS = 1000, LOWERED = 0, REPORTED, CONDITION, COMMANDS, KINDS };

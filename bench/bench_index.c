@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/dirs.h"
+#include "base/system/dirs.h"
 #include "bench.h"
 #include "symbols/index/index.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "lang/request.h"
 
 enum { PAIRS = 31, ROUNDS = 20000 };

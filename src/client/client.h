@@ -11,8 +11,8 @@
 
 #include <scry/omis.h>
 
-#include "base/buf.h"
-#include "base/span.h"
+#include "base/data/buf.h"
+#include "base/data/span.h"
 
 typedef void client_callback_fn(Omis_reply reply, void *param);
 

@@ -17,9 +17,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/dirs.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
 #include "shm/waits.h"
 #include "wire/local.h"
 

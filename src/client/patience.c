@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "base/wait_world.h"
+#include "base/system/wait_world.h"
 #include "shm/waits.h"
 
 void patience_again(struct patience *patience, uint64_t since_ns)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
+#include "base/data/arena.h"
 #include "lang/reply.h"
 #include "lang/request.h"
 

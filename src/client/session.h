@@ -26,8 +26,8 @@
 #define HASH_NONFATAL_OOM 1 /* the default ends the program, which a library may not do */
 #include <uthash.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 #include "client/client.h"
 #include "client/patience.h"
 #include "lang/local_reply.h"

@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/err.h"
+#include "base/system/clock.h"
+#include "base/data/err.h"
 #include "client/client.h"
 #include "client/test_monitor.h"
 #include "wire/local.h"

@@ -11,7 +11,7 @@
 
 #include <omis.h>
 
-#include "base/span.h"
+#include "base/data/span.h"
 #include "wire/frame.h"
 
 #define CHECK(condition) \

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/test_wait_world.h"
+#include "base/system/test_wait_world.h"
 #include "client/patience.h"
 
 enum { LIMIT_MS = 300, STEP_MS = 5, MONITOR = 77 };

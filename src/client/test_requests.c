@@ -16,7 +16,7 @@
 
 #include <scry/omis.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "client/client.h"
 #include "client/test_monitor.h"
 #include "lang/request.h"

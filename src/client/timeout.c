@@ -8,7 +8,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "base/wait_world.h"
+#include "base/system/wait_world.h"
 #include "shm/waits.h"
 
 uint64_t timeout_deadline_ns(unsigned timeout_ms)

@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
 #include "lang/reply.h"
 #include "monitor/engine/execute.h"
 #include "monitor/engine/monitor.h"

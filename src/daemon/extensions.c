@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dirs.h"
-#include "base/log.h"
-#include "base/pause.h"
-#include "base/trusted.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
+#include "base/system/pause.h"
+#include "base/system/trusted.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/registry.h"
 #include "monitor/engine/tool.h"

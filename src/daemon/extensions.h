@@ -5,7 +5,8 @@
 
 struct monitor;
 
-/* Loads all extensions. Logs and omits those that cannot be loaded, or that others could change (base/trusted.h). */
+/* Loads all extensions. Logs and omits those that cannot be loaded, or that others could change
+ * (base/system/trusted.h). */
 void extensions_load(struct monitor *monitor);
 
 /* Ends extensions that are tools themselves, when there is no other tool. */

@@ -12,12 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/dirs.h"
-#include "base/log.h"
-#include "base/loop.h"
-#include "base/pause.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
+#include "base/system/loop.h"
+#include "base/system/pause.h"
 #include "daemon/connection.h"
 #include "monitor/recorder/agents.h"
 #include "wire/local.h"

@@ -14,7 +14,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
-#include "base/err.h"
+#include "base/data/err.h"
 
 struct agents;
 struct loop;

@@ -18,13 +18,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/dirs.h"
-#include "base/log.h"
-#include "base/map_guard.h"
-#include "base/loop.h"
-#include "base/stack.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
+#include "base/system/map_guard.h"
+#include "base/system/loop.h"
+#include "base/system/stack.h"
 #include "daemon/connection.h"
 #include "daemon/extensions.h"
 #include "daemon/home.h"
@@ -77,7 +77,7 @@ static void became_idle(void *ctx, bool stop)
 }
 
 /* Raises limits: a pidfd for each of a thousand processes, and the log. Children get the old limits back
- * (monitor/engine/tracing.c). */
+ * (monitor/tracing/tracing.c). */
 static void raise_limit(int resource, rlim_t most, const char *variable)
 {
     struct rlimit limit;

@@ -5,9 +5,9 @@
 
 #include <scry/omis.h>
 
-#include "base/notes.h"
+#include "base/data/notes.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/recorder/mpi_params.h"
+#include "monitor/params/mpi_params.h"
 #include "monitor/engine/registry.h"
 
 static const char intro[] =

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/loop.h"
+#include "base/system/loop.h"
 #include "daemon/connection.h"
 #include "monitor/engine/monitor.h"
 #include "service/all/register.h"

@@ -6,7 +6,7 @@
 #ifndef SCRY_LANG_LEXER_H
 #define SCRY_LANG_LEXER_H
 
-#include "base/err.h"
+#include "base/data/err.h"
 #include "lang/value.h"
 
 enum symbol_kind {

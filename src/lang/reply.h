@@ -10,10 +10,10 @@
 
 #include <scry/omis.h> /* omis_status_name, which is here */
 
-#include "base/arena.h"
-#include "base/buf.h"
-#include "base/err.h"
-#include "base/span.h"
+#include "base/data/arena.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "base/data/span.h"
 
 enum { REPLY_SIZE_LIMIT = 64 << 20 }; /* bytes of one reply: a frame takes no more */
 

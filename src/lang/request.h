@@ -10,7 +10,7 @@
 #ifndef SCRY_LANG_REQUEST_H
 #define SCRY_LANG_REQUEST_H
 
-#include "base/err.h"
+#include "base/data/err.h"
 #include "lang/value.h"
 
 enum {

@@ -18,7 +18,7 @@
 #ifndef SCRY_LANG_SIGNATURE_H
 #define SCRY_LANG_SIGNATURE_H
 
-#include "base/err.h"
+#include "base/data/err.h"
 #include "lang/value.h"
 
 enum type_kind { TYPE_INTEGER, TYPE_FLOATING, TYPE_STRING, TYPE_BINARY, TYPE_TOKEN, TYPE_ANY };

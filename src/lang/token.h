@@ -6,8 +6,8 @@
 #ifndef SCRY_LANG_TOKEN_H
 #define SCRY_LANG_TOKEN_H
 
-#include "base/buf.h"
-#include "base/span.h"
+#include "base/data/buf.h"
+#include "base/data/span.h"
 #include "lang/signature.h"
 
 struct token {

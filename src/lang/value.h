@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "base/buf.h"
-#include "base/span.h"
+#include "base/data/arena.h"
+#include "base/data/buf.h"
+#include "base/data/span.h"
 
 enum value_kind {
     VALUE_INTEGER,

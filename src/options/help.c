@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "options/options.h"
 
 enum { COLUMNS = 80, WIDEST_FORM = 24 };

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/dirs.h"
-#include "base/near.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
+#include "base/data/near.h"
 #include "options/options.h"
 
 enum { ENVIRONMENT_NAME_SIZE = 64 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every row of the table is whole, and every command reads its options by it. Values of scry run: job/test_options.c.
+/* Every row of the table is whole, and every command reads its options by it. Values of scry run:
+ * job/watch/test_options.c.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -12,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "options/options.h"
 
 enum { WORDS = 12, LINE = 80 };

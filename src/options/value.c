@@ -8,9 +8,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/units.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/data/units.h"
 #include "lang/request.h"
 #include "options/options.h"
 #include "symbols/index/index.h"

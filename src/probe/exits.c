@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 
 enum {
     BUFFER_BYTES = 4 << 20, /* some 10000 ends, where we may have so much */

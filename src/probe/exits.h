@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "base/data/err.h"
 
 /* Between two readings; a buffer of the usual size (net.core.rmem_max) holds some 550 ends. */
 #define EXITS_REST_NS UINT64_C(40000000)

@@ -16,7 +16,7 @@
  * So each end is reported twice, by EXIT and by READ, in different rings. perf_ring_next and the records below are
  * checked; damaged ones are reported as lost.
  */
-#include "base/grow.h"
+#include "base/data/grow.h"
 #include "probe/follow.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@
 #include <unistd.h>
 #include <uthash.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "probe/node_internal.h"
 #include "probe/perf_ring.h"
 #include "probe/proc.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 
 enum { TEXT_SIZE = 8192 };
 #define NO_LIMIT (UINT64_C(1) << 60) /* version 1 says a number like this for none */

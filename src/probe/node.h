@@ -9,8 +9,8 @@
 #ifndef SCRY_PROBE_NODE_H
 #define SCRY_PROBE_NODE_H
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 
 struct node_probe;
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/utsname.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 
 enum {
     NODE_TEXT = 64,

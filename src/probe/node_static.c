@@ -11,8 +11,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/dirs.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
 #include "probe/node_internal.h"
 
 static bool read_text(char *ret_text, size_t size, const char *format, va_list args)

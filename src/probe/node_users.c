@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <utmp.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "probe/node_internal.h"
 
 enum { ACTIVE_SECONDS = 300 };

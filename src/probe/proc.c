@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A process or thread from outside: /proc/PID/stat, status, io, cmdline, environ, task (proc(5)). */
-#include "base/grow.h"
+#include "base/data/grow.h"
 #include "probe/proc.h"
 
 #include <dirent.h>
@@ -11,9 +11,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/proc_file.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/proc_file.h"
 
 enum {
     STATUS_TEXT = 8192, /* grows with the processor masks: 1.4 KB on small machines, 5 KB at 8192 processors */

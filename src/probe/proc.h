@@ -11,9 +11,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/buf.h"
-#include "base/err.h"
-#include "base/proc_file.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "base/system/proc_file.h"
 
 /* The specification's scheduling states (proc_get_info). */
 enum proc_state { PROC_RUNNING, PROC_SLEEPING, PROC_READY, PROC_ZOMBIE, PROC_STOPPED };

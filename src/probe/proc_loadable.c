@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "probe/proc.h"
-#include "base/proc_file.h"
+#include "base/system/proc_file.h"
 
 enum { ROOM_BYTES = 64 << 20 };
 

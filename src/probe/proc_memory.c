@@ -9,9 +9,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "probe/proc.h"
-#include "base/proc_file.h"
+#include "base/system/proc_file.h"
 
 /* One address of the file /proc/PID/mem is out of off_t's range: the upper half belongs to the kernel. */
 #define USER_END (UINT64_C(1) << 63)

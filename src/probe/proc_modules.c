@@ -12,11 +12,11 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include "base/cleanup.h"
-#include "base/dirs.h"
-#include "base/grow.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
+#include "base/data/grow.h"
 #include "probe/proc.h"
-#include "base/proc_file.h"
+#include "base/system/proc_file.h"
 
 enum {
     PHDRS_MAX = 256,    /* of one module; real ones have about 12 */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "probe/proc.h"
-#include "base/proc_file.h"
+#include "base/system/proc_file.h"
 
 /* From <linux/pidfd.h> of Linux 6.15; defined here since older headers lack them. */
 struct pidfd_info_v0 {

@@ -10,7 +10,7 @@
 #include <linux/capability.h>
 
 #include "probe/proc.h"
-#include "base/proc_file.h"
+#include "base/system/proc_file.h"
 
 static unsigned long long number_of(const char *status, const char *format)
 {

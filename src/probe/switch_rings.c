@@ -10,8 +10,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/grow.h"
+#include "base/system/clock.h"
+#include "base/data/grow.h"
 #include "probe/perf_ring.h"
 
 enum {

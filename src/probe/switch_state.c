@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/switch_state.h"
-#include "base/grow.h"
+#include "base/data/grow.h"
 
 #include <stdlib.h>
 

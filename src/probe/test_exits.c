@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "probe/exits.h"
 
 enum { PATIENCE_MS = 5000, NOBODY = 65534 };

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "probe/follow.h"
 
 enum { CHILDREN = 150, RECORDS = 4096, MS = 1000000 };

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "probe/node.h"
 
 enum { MEMBERS = 64, PAGE = 4096 };

@@ -24,7 +24,7 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "probe/proc.h"
 
 /* Runs fn in a child that waits for nothing; *ret_ready is readable when the child said so. */

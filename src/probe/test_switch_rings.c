@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "probe/switch_rings.h"
 
 static struct switch_rings *rings;

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "probe/switches.h"
 
 struct counts {

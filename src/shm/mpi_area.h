@@ -298,7 +298,7 @@ struct mpi_comm {
     _Atomic uint32_t held;        /* windows: how many locks this process holds on it (passive target) */
     uint64_t identity; /* the same in all processes: 1 MPI_COMM_WORLD, 2 MPI_COMM_SELF, else by parent, ordinal, lowest;
                           0: not known */
-    uint64_t meeting;  /* with another program (mpi/meeting.h), where it was the root of the call; 0: not known */
+    uint64_t meeting;  /* with another program (mpi/shape/meeting.h), where it was the root of the call; 0: not known */
     char name[MPIA_NAME]; /* MPI_Comm_set_name; of a file its path's end */
 };
 
@@ -350,7 +350,7 @@ enum mpi_metric { /* bits of mpi_area.metrics */
                   MPIA_METRIC_PEERS = 8,
                   MPIA_METRIC_REQUESTS = 16,
                   MPIA_METRIC_ALL = 31,      /* of what is counted */
-                  MPIA_METRIC_TELL = 32,     /* calls and messages are reported to the agent (agent/mpi_host.h) */
+                  MPIA_METRIC_TELL = 32,     /* calls and messages are reported to the agent (agent/hooks/mpi_host.h) */
                   MPIA_METRIC_MESSAGES = 64, /* messages of each channel are numbered */
                   MPIA_METRIC_POKE = 128, /* means nothing; changed by the monitor so that each thread looks around */
 };

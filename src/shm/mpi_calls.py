@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """mpi_calls.py TABLE HEADER SOURCE: makes shm/mpi_calls.h and shm/mpi_calls.c from the table of MPI calls.
 
-Also the module that reads the table, for those who make something else of it (src/mpi/wrap.py).
+Also the module that reads the table, for those who make something else of it (src/mpi/wrap/wrap.py).
 """
 
 import collections

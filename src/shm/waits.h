@@ -5,8 +5,8 @@
  * answers only when somebody lets it go on. One that wants a processor, or waits for a disk, would go on if it could:
  * it has the limit several times.
  *
- * Pure: whoever waits reads the clock and the state (base/wait_world.h, agent/world.h) and says what it saw. No
- * allocation, no system call, async-signal-safe.
+ * Pure: whoever waits reads the clock and the state (base/system/wait_world.h, agent/system/world.h) and says what it
+ * saw. No allocation, no system call, async-signal-safe.
  */
 #ifndef SCRY_SHM_WAITS_H
 #define SCRY_SHM_WAITS_H

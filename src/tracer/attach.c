@@ -13,9 +13,9 @@
 
 #include <utlist.h>
 
-#include "base/cleanup.h"
-#include "base/dirs.h"
-#include "base/proc_file.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
+#include "base/system/proc_file.h"
 #include "tracer/tracee.h"
 
 long attach_options(void)

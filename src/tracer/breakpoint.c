@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/ptrace.h>
 
-#include "base/clock.h"
-#include "base/proc_file.h"
+#include "base/system/clock.h"
+#include "base/system/proc_file.h"
 #include "tracer/tracee.h"
 
 static const uint8_t int3 = INT3;

@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <sys/ucontext.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "tracer/tracee.h"
 
 enum {

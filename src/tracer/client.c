@@ -19,9 +19,9 @@
 
 #include <utlist.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/wait_world.h"
+#include "base/data/buf.h"
+#include "base/system/clock.h"
+#include "base/system/wait_world.h"
 #include "probe/proc.h"
 #include "tracer/protocol.h"
 

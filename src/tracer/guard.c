@@ -17,8 +17,8 @@
  *
  * What this cannot repair, from the SIGKILL until the guard has removed an int3 (some 0.1 ms, longer if the guard gets
  * no processor): a thread that executes the int3 gets a SIGTRAP that nobody takes back, and dies of it, unless its
- * process has the agent (agent/signals.c). A thread whose hit or step is being handled goes on at a wrong place or with
- * its trap flag set. A child whose fork is being handled keeps the int3 that it inherited.
+ * process has the agent (agent/safety/signals.c). A thread whose hit or step is being handled goes on at a wrong place
+ * or with its trap flag set. A child whose fork is being handled keeps the int3 that it inherited.
  */
 #include <errno.h>
 #include <linux/aio_abi.h>
@@ -35,10 +35,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/pause.h"
-#include "base/process_names.h"
-#include "base/wait_world.h"
+#include "base/system/clock.h"
+#include "base/system/pause.h"
+#include "base/system/process_names.h"
+#include "base/system/wait_world.h"
 #include "tracer/tracee.h"
 
 enum { TRAPS = 1 << 20, SIGNALS = 1 << 16, STACK_SIZE = 65536 };

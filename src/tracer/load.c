@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/proc_file.h"
+#include "base/system/proc_file.h"
 #include "tracer/tracee.h"
 
 enum { STACK_ROOM = 128 << 10, RTLD_NOW_LOCAL = 2, MESSAGE_SIZE = 512, THREADS_MOST = 1024 };

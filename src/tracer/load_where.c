@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "tracer/tracee.h"
 
 bool load_starts(const char *text, const char *start)

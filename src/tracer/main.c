@@ -21,9 +21,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/pause.h"
-#include "base/process_names.h"
+#include "base/system/clock.h"
+#include "base/system/pause.h"
+#include "base/system/process_names.h"
 #include "tracer/tracee.h"
 
 enum { TID_BITS = 23, TICK_US = 2000, READ_SIZE = 65536 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a thread that an event holds waits for the monitor: like agent/patience.h, by the same row of shm/waits.h.
- * While the monitor is stopped nobody is held. When it runs again, it gets the number of released threads, and of
- * events that it missed.
+ * How long a thread that an event holds waits for the monitor: like agent/safety/patience.h, by the same row of
+ * shm/waits.h. While the monitor is stopped nobody is held. When it runs again, it gets the number of released threads,
+ * and of events that it missed.
  */
-#include "base/clock.h"
-#include "base/wait_world.h"
+#include "base/system/clock.h"
+#include "base/system/wait_world.h"
 #include "tracer/tracee.h"
 
 static struct {

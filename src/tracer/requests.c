@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/proc_file.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/proc_file.h"
 #include "tracer/tracee.h"
 
 struct request {

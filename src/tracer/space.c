@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/proc_file.h"
+#include "base/system/proc_file.h"
 #include "tracer/tracee.h"
 
 enum { SCRATCH_SIZE_LIMIT = 4096, PHDR_LIMIT = 64 };

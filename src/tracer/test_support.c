@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/dirs.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
 
 struct shared *shared;
 struct tracer *tracer;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads, registers and breakpoints of real processes. */
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "tracer/test_support.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/test_wait_world.h"
+#include "base/system/test_wait_world.h"
 #include "tracer/test_insns.h"
 
 /* ---- targets ---- */

@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/dirs.h"
-#include "base/test_rounds.h"
-#include "base/wait_world.h"
+#include "base/system/dirs.h"
+#include "base/system/test_rounds.h"
+#include "base/system/wait_world.h"
 #include "tracer/test_insns.h"
 #include "shm/area.h"
 

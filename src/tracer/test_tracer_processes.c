@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/dirs.h"
+#include "base/system/dirs.h"
 #include "probe/proc.h"
 #include "tracer/test_insns.h"
 

@@ -9,7 +9,7 @@
 
 #include <utlist.h>
 
-#include "base/proc_file.h"
+#include "base/system/proc_file.h"
 #include "tracer/tracee.h"
 
 struct thread *all_threads;

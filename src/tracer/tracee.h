@@ -22,8 +22,8 @@
 
 #include <uthash.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 #include "tracer/tracer.h"
 #include "tracer/protocol.h"
 

@@ -19,7 +19,7 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
-#include "base/err.h"
+#include "base/data/err.h"
 #include "shm/code.h"
 #include "shm/waits.h"
 

@@ -12,9 +12,9 @@
 
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
-#include "base/span.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "base/data/span.h"
 
 enum { FRAME_HEADER_SIZE = 12, FRAME_PAYLOAD_LIMIT = 64 << 20, WIRE_VERSION = 1 };
 

@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 
 static int set_address(const char *path, struct sockaddr_un *address, struct err *err)
 {

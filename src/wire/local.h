@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "base/data/err.h"
 
 /* scry-monitor ends with this status where another one owns the runtime directory. */
 enum { LOCAL_BUSY = 3 };

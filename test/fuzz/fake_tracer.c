@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "fuzz.h"
 
 enum { BREAKS = 256, EVENTS = 256 };

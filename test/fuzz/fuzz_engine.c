@@ -24,9 +24,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/dirs.h"
-#include "base/log.h"
-#include "base/loop.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
+#include "base/system/loop.h"
 #include "fake_tracer.h"
 #include "fuzz.h"
 #include "lang/reply.h"

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "fuzz.h"
 #include "wire/frame.h"
 

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/dirs.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
 #include "lang/request.h"
 #include "lang/signature.h"
 

@@ -47,6 +47,17 @@ class Layers(unittest.TestCase):
     def test_downward_include(self):
         self.refused("src/service/omis/x.c", SPDX + '#include "monitor/engine/y.h"\n#include <stdio.h>\n', None)
 
+    def test_large_room(self):
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.join(root, "src", "lang"))
+            for name in ["test_x.c"] + [f"x{i}.c" for i in range(40)]:
+                with open(os.path.join(root, "src", "lang", name), "w", encoding="utf-8") as file:
+                    file.write(SPDX + "\n" * 200)
+            self.assertEqual(check(root).stdout, "")
+            with open(os.path.join(root, "src", "lang", "x.c"), "w", encoding="utf-8") as file:
+                file.write(SPDX + "\n" * 2000)
+            self.assertEqual(check(root).stdout, "src/lang:1: 41 files with 10041 lines: at most 40 and 10000\n")
+
     def test_unit_tests_are_exempt(self):
         self.refused("src/lang/test_x.c", SPDX + '#include "daemon/y.h"\n', None)
 
@@ -57,29 +68,29 @@ class Layers(unittest.TestCase):
 
     def test_inside_the_users_process(self):
         self.refused("src/shm/x.c", SPDX + "#include <stdlib.h>\n", "freestanding")
-        self.refused("src/agent/x.c", SPDX + "#include <stdio.h>\n", "inside the user's process")
+        self.refused("src/agent/hooks/x.c", SPDX + "#include <stdio.h>\n", "inside the user's process")
 
     def test_roomless_and_unknown(self):
-        self.refused("src/base/x.c", SPDX + '#include "buf.h"\n', 'write it with its room: "base/buf.h"')
-        self.refused("src/base/x.c", SPDX + '#include "../shm/code.h"\n', "without ..")
-        self.refused("src/base/x.c", SPDX + "#include <shm/code.h>\n", "angle brackets")
-        self.refused("src/base/x.c", SPDX + '#include "attic/old.h"\n', "there is no room attic/")
+        self.refused("src/base/data/x.c", SPDX + '#include "buf.h"\n', 'write it with its room: "base/data/buf.h"')
+        self.refused("src/base/data/x.c", SPDX + '#include "../shm/code.h"\n', "without ..")
+        self.refused("src/base/data/x.c", SPDX + "#include <shm/code.h>\n", "angle brackets")
+        self.refused("src/base/data/x.c", SPDX + '#include "attic/old.h"\n', "there is no room attic/")
         self.refused("src/attic/x.c", SPDX, "no such room")
 
     def test_extensions_and_installed_headers(self):
         self.refused("ext/pa/x.c", SPDX + '#include "monitor/engine/y.h"\n', "only the installed headers")
         self.refused("ext/pa/x.c", SPDX + "#include <scry/ext.h>\n", None)
-        self.refused("include/scry/x.h", SPDX + '#include "base/buf.h"\n', "installed headers include each other")
+        self.refused("include/scry/x.h", SPDX + '#include "base/data/buf.h"\n', "installed headers include each other")
 
     def test_sentences(self):
         for call in ('strstr(note, "not traced")', 'strncmp(why,\n "no monitor runs", 15)', 'strcmp(f("a, (b"), " of it")'):
-            self.refused("src/job/x.c", SPDX + f"bool x = {call};\n", "src/job/x.c:2: looks for")
-        self.refused("src/job/x.c", SPDX + 'bool x = strcmp(kind, "gap") == 0; /* strstr(text, "a b") */ f("a b");\n', None)
-        self.refused("src/job/test_x.c", SPDX + 'bool x = strstr(note, "not traced");\n', None)
-        self.refused("src/job/x.c", SPDX + "bool x = *text == '\"' && strstr(note, \"not traced\") && f('(');\n", "looks for")
+            self.refused("src/job/run/x.c", SPDX + f"bool x = {call};\n", "src/job/run/x.c:2: looks for")
+        self.refused("src/job/run/x.c", SPDX + 'bool x = strcmp(kind, "gap") == 0; /* strstr(text, "a b") */ f("a b");\n', None)
+        self.refused("src/job/run/test_x.c", SPDX + 'bool x = strstr(note, "not traced");\n', None)
+        self.refused("src/job/run/x.c", SPDX + "bool x = *text == '\"' && strstr(note, \"not traced\") && f('(');\n", "looks for")
 
     def test_licence_line(self):
-        self.refused("src/base/x.c", "int x;\n", "src/base/x.c:1: no line 'SPDX-License-Identifier")
+        self.refused("src/base/data/x.c", "int x;\n", "src/base/data/x.c:1: no line 'SPDX-License-Identifier")
         self.refused("tools/x", "#!/bin/sh\n", "tools/x:1: no line")
 
 

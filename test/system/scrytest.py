@@ -420,7 +420,7 @@ class Sandbox:
 
 
 class Pause:
-    """A point at which one process waits (src/base/pause.h), the first to come there after the beginning of the with
+    """A point at which one process waits (src/base/system/pause.h), the first to come there after the beginning of the with
     statement, until release():
 
         with self.box.pause("info.between-looks") as pause:

@@ -17,7 +17,7 @@ BABELTRACE = shutil.which("babeltrace2")
 ENDING = ("test", "system", "targets", "ending")
 LATE = re.compile(r"(\d+) process(?:es were| was) not traced: the monitor did not answer in time on this busy node")
 WAITS = re.compile(r"(\d+) waits? for the monitor ran out, (\d+) records? dropped")
-GIVEN_UP = 3  # waits in vain, one after the other (agent/record.c)
+GIVEN_UP = 3  # waits in vain, one after the other (agent/hooks/record.c)
 CALL = re.compile(r" (?:entry|exit)(?:_of|_values)?: ")
 
 

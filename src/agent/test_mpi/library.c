@@ -5,7 +5,7 @@
  */
 #include <stddef.h>
 
-#include "agent/mpi_host.h"
+#include "agent/hooks/mpi_host.h"
 
 const struct mpi_host *test_mpi_host;
 

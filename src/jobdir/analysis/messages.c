@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/hash.h"
+#include "base/data/cleanup.h"
+#include "base/data/hash.h"
 #include "jobdir/analysis/messages_internal.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/mpi/trace.h"

@@ -25,8 +25,8 @@
 #include <jansson.h>
 #include <uthash.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 #include "jobdir/mpi/stats.h"
 #include "jobdir/analysis/timeline.h"
 #include "jobdir/trace/trace.h"

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/grow.h"
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
 
 /* ---- what there is ---- */
 

@@ -2,7 +2,7 @@
 /* What a reader of messages is to know, a line each: reports and pictures say it. */
 #include <inttypes.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/analysis/messages.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/text/text.h"

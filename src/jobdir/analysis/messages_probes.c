@@ -3,7 +3,7 @@
  * message that the receive got which was posted next on that channel. */
 #include <stdlib.h>
 
-#include "base/hash.h"
+#include "base/data/hash.h"
 #include "jobdir/analysis/messages_internal.h"
 
 /* ---- posts ---- */

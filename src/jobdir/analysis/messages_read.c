@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
-#include "base/hash.h"
+#include "base/data/grow.h"
+#include "base/data/hash.h"
 #include "jobdir/analysis/messages_internal.h"
 #include "jobdir/mpi/trace.h"
 #include "shm/mpi_told.h"

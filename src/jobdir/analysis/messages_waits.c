@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/grow.h"
-#include "base/hash.h"
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
+#include "base/data/hash.h"
 #include "jobdir/analysis/messages_waits.h"
 
 const char *mpi_wait_name(enum mpi_wait_kind kind)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/mpi/test_mpi_fixture.h"
 
 /* Of both ranks at `time`, with what each had sent to the other one before. */

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/mpi/test_mpi_fixture.h"
 
 static const struct mpi_wait *wait_in(const struct mpi_messages *messages, uint32_t call)

@@ -2,7 +2,7 @@
 /* Situations of ranks, made by hand: what is said of them. */
 #include "jobdir/analysis/test_mpi_why.h"
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 
 static void test_two_receive(void **state)
 {

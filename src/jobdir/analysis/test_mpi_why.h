@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "jobdir/analysis/why.h"
 
 enum { LONG = 2000000000, WORLD = 0 };

@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/process_names.h"
-#include "base/test_wait_world.h"
+#include "base/system/process_names.h"
+#include "base/system/test_wait_world.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/analysis/test_mpi_why.h"
 #include "shm/waits.h"

@@ -9,9 +9,9 @@
 
 #include <uthash.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/hash.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/data/hash.h"
 #include "jobdir/analysis/messages_internal.h"
 
 #define WINDOW_SHARE 10 /* the first and last part in so many of a pair's messages, by time */

@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/cleanup.h"
-#include "base/grow.h"
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
 #include "jobdir/analysis/messages_internal.h"
 
 struct step {

@@ -24,9 +24,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/arena.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 #include "jobdir/mpi/stats.h"
 
 enum { MPI_WHY_SETTLED_NS = 200000000, MPI_WHY_NONE = UINT32_MAX };

@@ -11,8 +11,8 @@
 
 #include <uthash.h>
 
-#include "base/cleanup.h"
-#include "base/hash.h"
+#include "base/data/cleanup.h"
+#include "base/data/hash.h"
 #include "jobdir/export/export.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/text/text.h"

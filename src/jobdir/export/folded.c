@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/log.h"
+#include "base/data/cleanup.h"
+#include "base/system/log.h"
 #include "jobdir/export/export.h"
 
 enum { PATHS = 4 << 20, DEEPEST = 500, NONE = 0 };

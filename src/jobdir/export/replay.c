@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/text/text.h"
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/grow.h"
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
 #include "shm/mpi_told.h"
 
 enum { CALL_NOT_LOOKED = UINT16_MAX, MARGIN_SHARE = 50 };

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/trace/calls.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/export/spacetime.h"

@@ -12,9 +12,9 @@
 
 #include <uthash.h>
 
-#include "base/cleanup.h"
-#include "base/grow.h"
-#include "base/hash.h"
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
+#include "base/data/hash.h"
 #include "jobdir/export/export.h"
 
 enum { CHUNK = 16 << 10, COPY = 64 << 10 };

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/export/export.h"
 #include "jobdir/export/replay.h"
 #include "jobdir/report/functions.h"

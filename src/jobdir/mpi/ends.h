@@ -7,7 +7,7 @@
 #ifndef SCRY_JOBDIR_MPI_ENDS_H
 #define SCRY_JOBDIR_MPI_ENDS_H
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 #include "jobdir/record/model.h"
 #include "jobdir/mpi/stats.h"
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/proc_file.h"
-#include "base/process_names.h"
-#include "base/wait_world.h"
+#include "base/system/proc_file.h"
+#include "base/system/process_names.h"
+#include "base/system/wait_world.h"
 #include "shm/waits.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"

@@ -7,8 +7,8 @@
 #ifndef SCRY_JOBDIR_MPI_MATRIX_H
 #define SCRY_JOBDIR_MPI_MATRIX_H
 
-#include "base/arena.h"
-#include "base/buf.h"
+#include "base/data/arena.h"
+#include "base/data/buf.h"
 #include "jobdir/mpi/stats.h"
 
 struct mpi_matrix_cell {

@@ -22,9 +22,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/arena.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 #include "jobdir/mpi/thread_wait.h"
 #include "shm/mpi_area.h"
 

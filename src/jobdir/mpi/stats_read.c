@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/dirs.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
 #include "jobdir/mpi/stats.h"
 
 /* ---- all of a job ---- */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "jobdir/mpi/stats.h"
 #include "jobdir/mpi/stats_take.h"
 

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/dirs.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
 #include "jobdir/mpi/stats_fields.h"
 #include "jobdir/text/text.h"
 

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/dirs.h"
+#include "base/system/dirs.h"
 #include "jobdir/mpi/stats.h"
 #include "jobdir/mpi/test_mpi_area.h"
 

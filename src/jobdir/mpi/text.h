@@ -3,7 +3,7 @@
 #ifndef SCRY_JOBDIR_MPI_TEXT_H
 #define SCRY_JOBDIR_MPI_TEXT_H
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 #include "jobdir/mpi/stats.h"
 
 const char *mpi_text_call(uint32_t call); /* "MPI_Send"; of an unknown number "?" */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "base/proc_file.h"
+#include "base/system/proc_file.h"
 #include "jobdir/text/text.h"
 
 enum {

@@ -12,8 +12,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/proc_file.h"
-#include "base/wait_world.h"
+#include "base/system/proc_file.h"
+#include "base/system/wait_world.h"
 #include "jobdir/mpi/thread_start.h"
 #include "shm/waits.h"
 

@@ -8,8 +8,8 @@
 
 #include <uthash.h>
 
-#include "base/cleanup.h"
-#include "base/hash.h"
+#include "base/data/cleanup.h"
+#include "base/data/hash.h"
 #include "jobdir/mpi/text.h"
 #include "shm/mpi_told.h"
 

@@ -7,7 +7,7 @@
 #ifndef SCRY_JOBDIR_MPI_TRACE_H
 #define SCRY_JOBDIR_MPI_TRACE_H
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 #include "jobdir/mpi/stats.h"
 #include "jobdir/trace/trace.h"
 

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "base/err.h"
+#include "base/data/err.h"
 
 enum { JOB_ID_SIZE = 128 };
 

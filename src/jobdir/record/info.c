@@ -10,11 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/dirs.h"
-#include "base/pause.h"
-#include "base/proc_file.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/pause.h"
+#include "base/system/proc_file.h"
 #include "jobdir/text/text.h"
 
 /* A job of another host is taken for running as long as its spool grows: at least this often. */

@@ -12,7 +12,7 @@
 
 #include <jansson.h>
 
-#include "base/err.h"
+#include "base/data/err.h"
 
 enum { JOB_VERSION = 1 };
 

@@ -18,7 +18,7 @@
 
 #include <jansson.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 #include "jobdir/text/fields.h"
 
 /* In the order of layers, from the node up. */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
-#include "base/hash.h"
+#include "base/data/grow.h"
+#include "base/data/hash.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/record/spool.h"
 

@@ -14,7 +14,7 @@
 #include <jansson.h>
 #include <uthash.h>
 
-#include "base/err.h"
+#include "base/data/err.h"
 #include "jobdir/record/series.h"
 
 enum { JOB_NAME_SIZE = 64, JOB_COMMANDS = 1000, JOB_FIRINGS = 10000, JOB_WHYS = 50, JOB_STATUS_UNKNOWN = -1 };
@@ -74,7 +74,7 @@ struct job_model {
     json_t *warnings, *gaps, *crashes;
     json_t *pauses; /* array of {from, to}: when nothing was recorded because scry set said so; to null: on */
     bool switched_off, trace_off; /* on=no, trace=off */
-    json_t *firings;              /* array of `rule` records: of each rule the first, see job/tracing.h */
+    json_t *firings;              /* array of `rule` records: of each rule the first, see job/watch/tracing.h */
     json_t *rules;                /* the last list of rules and how often each fired, or NULL */
     bool singly;
     char reason[256]; /* why not singly */

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/data/err.h"
 
 /* The disk space of a job directory, so far as it was seen before `deadline_ns` (clock_now_ns; 0: none). false: that
  * was not all. */

@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 
 enum { SERIES_WINDOWS = 480 };
 

@@ -12,8 +12,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/span.h"
+#include "base/data/cleanup.h"
+#include "base/data/span.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/text/text.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The spool, spool/records.jsonl: append-only records (jobdir/record/kinds.h), one JSON object a line. The first one says
- * what the file is: {"seq": 0, "type": "spool", "format": "scry-spool", "version": 1, "job": ID, "node": HOST, "t": 0}.
- * "seq" counts lines from 0. "job" and "node" of the first record hold for all that have none; "stream" follows from
- * "type". It is the source of truth: whatever is shown can be made from it again (jobdir/record/model.h).
+ * The spool, spool/records.jsonl: append-only records (jobdir/record/kinds.h), one JSON object a line. The first one
+ * says what the file is: {"seq": 0, "type": "spool", "format": "scry-spool", "version": 1, "job": ID, "node": HOST,
+ * "t": 0}. "seq" counts lines from 0. "job" and "node" of the first record hold for all that have none; "stream"
+ * follows from "type". It is the source of truth: whatever is shown can be made from it again (jobdir/record/model.h).
  *
  * Writing never fails towards the caller. When the disk is full, a limit is reached or a write fails, the file is cut
  * back to its last whole record and recording stops; later records are counted as lost.
@@ -16,8 +16,8 @@
 
 #include <jansson.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 
 enum {
     SPOOL_FIRST_SEQ = 1, /* after the one that says what it is */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/dirs.h"
+#include "base/system/dirs.h"
 #include "jobdir/text/notes_json.h"
 #include "jobdir/report/report.h"
 #include "jobdir/record/spool.h"

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "base/dirs.h"
+#include "base/system/dirs.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/text/text.h"
 

@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/record/model.h"
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/grow.h"
-#include "base/hash.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/data/grow.h"
+#include "base/data/hash.h"
 #include "jobdir/record/model.h"
 #include "jobdir/text/notes_json.h"
 #include "jobdir/report/functions_internal.h"

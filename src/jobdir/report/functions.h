@@ -13,9 +13,9 @@
 #include <jansson.h>
 #include <uthash.h>
 
-#include "base/arena.h"
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/arena.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 #include "jobdir/trace/calls.h"
 #include "jobdir/mpi/stats.h"
 #include "jobdir/mpi/text.h"
@@ -78,7 +78,7 @@ struct job_site { /* where a function is called from */
     bool inlined;
     uint64_t calls;
     double total_ns;
-    const char *caller, *file; /* the function that calls; "": not known (job/trace_names.h) */
+    const char *caller, *file; /* the function that calls; "": not known (job/places/trace_names.h) */
     uint64_t line;
     UT_hash_handle hh;
 };

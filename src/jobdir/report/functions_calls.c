@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/grow.h"
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/text/text.h"

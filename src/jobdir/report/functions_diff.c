@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/text/text.h"

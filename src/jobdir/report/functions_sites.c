@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
-#include "base/hash.h"
+#include "base/data/grow.h"
+#include "base/data/hash.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/text/text.h"
 

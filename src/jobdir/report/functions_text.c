@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/text/notes_json.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/report/internal.h"

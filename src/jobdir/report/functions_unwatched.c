@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/hash.h"
+#include "base/data/cleanup.h"
+#include "base/data/hash.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/text/text.h"
 

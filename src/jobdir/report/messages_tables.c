@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/analysis/messages.h"
 #include "jobdir/mpi/text.h"

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/trace/calls.h"
 #include "jobdir/analysis/messages.h"
 #include "jobdir/mpi/text.h"

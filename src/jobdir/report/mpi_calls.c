@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/report/mpi_internal.h"
 #include "jobdir/text/text.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/mpi/ends.h"
 #include "jobdir/report/mpi_internal.h"
 #include "jobdir/text/text.h"

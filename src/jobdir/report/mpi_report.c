@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/mpi/ends.h"
 #include "jobdir/report/mpi_internal.h"
 #include "shm/mpi_told.h"

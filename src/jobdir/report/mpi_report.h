@@ -9,9 +9,9 @@
 
 #include <jansson.h>
 
-#include "base/arena.h"
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/arena.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 #include "jobdir/mpi/matrix.h"
 #include "jobdir/mpi/stats.h"
 #include "jobdir/mpi/text.h"

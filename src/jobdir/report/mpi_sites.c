@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Section of the report of MPI: where its calls come from. */
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/report/mpi_internal.h"
 #include "jobdir/text/text.h"

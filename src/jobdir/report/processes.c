@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/report/failed.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/text/text.h"

@@ -10,7 +10,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "jobdir/report/failed.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/report/rules.h"

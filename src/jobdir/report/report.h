@@ -10,8 +10,8 @@
 
 #include <jansson.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/model.h"

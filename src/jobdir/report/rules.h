@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 #include "jobdir/record/model.h"
 
 /* [{rule, fired, failed, firings: [{seconds, results}]}]; a new reference. */

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/mpi/ends.h"
 #include "jobdir/report/mpi_report.h"
 #include "shm/mpi_told.h"

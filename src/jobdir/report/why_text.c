@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/mpi/ends.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/analysis/why.h"

@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 
 enum field_type {
     FIELD_END,
@@ -42,7 +42,7 @@ enum { /* what a field may lack: the schema says so */
        FIELD_POINTER = 64,         /* of objects and parts: the row has a pointer to theirs */
        FIELD_LEFT_OUT = 128,       /* what is false, or a pointer that is NULL, is not in the object */
        FIELD_WHERE_KNOWN = FIELD_OPTIONAL | FIELD_LEFT_OUT,
-       FIELD_OR_WORD = 256,        /* a number in whose place a text may stand */
+       FIELD_OR_WORD = 256, /* a number in whose place a text may stand */
        FIELD_NULLS = FIELD_OR_NULL | FIELD_ZERO_IS_NULL | FIELD_NEGATIVE_IS_NULL,
 };
 

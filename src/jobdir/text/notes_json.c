@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jobdir/text/notes_json.h"
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/text/text.h"
 
 static json_t *field_json(enum note_field_type type, union note_word word)

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "base/notes.h"
+#include "base/data/notes.h"
 #include "jobdir/text/fields.h"
 
 /* {"kind", "note", "fields", "text"}: its group, its name, its fields by their names, and what a person reads. Notes

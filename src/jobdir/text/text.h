@@ -12,7 +12,7 @@
 
 #include <jansson.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 
 enum { TEXT_LIMIT = 64 << 10 }; /* bytes of one string kept in a job directory; longer ones are cut and marked */
 

@@ -10,9 +10,9 @@
 
 #include <uthash.h>
 
-#include "base/cleanup.h"
-#include "base/grow.h"
-#include "base/hash.h"
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
+#include "base/data/hash.h"
 #include "jobdir/text/text.h"
 
 struct track {    /* one stack of calls */

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 #include "jobdir/trace/trace.h"
 
 struct mpi_stats_site;

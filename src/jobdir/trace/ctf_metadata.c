@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "shm/mpi_calls.h"
 #include "jobdir/text/text.h"
 

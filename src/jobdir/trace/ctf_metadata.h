@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 #include "jobdir/trace/write.h"
 
 struct ctf_function {

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
-#include "base/hash.h"
+#include "base/data/cleanup.h"
+#include "base/data/hash.h"
 #include "jobdir/trace/internal.h"
 
 /* ---- the heap ---- */

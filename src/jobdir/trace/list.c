@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/trace/internal.h"
 
 /* ---- the traces of a job ---- */

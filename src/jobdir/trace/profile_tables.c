@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/data/grow.h"
 #include "jobdir/trace/profile_internal.h"
 
 enum { FIRST_ROOM = 16 };

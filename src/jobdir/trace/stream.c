@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "jobdir/trace/internal.h"
 
 enum { HEAD = sizeof(struct packet_head) };

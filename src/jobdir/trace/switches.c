@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/hash.h"
+#include "base/data/hash.h"
 #include "jobdir/trace/switches.h"
-#include "base/grow.h"
+#include "base/data/grow.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 #include "jobdir/trace/profile.h"
 
 enum trace_off {

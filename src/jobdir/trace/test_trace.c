@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "jobdir/record/info.h"
 #include "jobdir/trace/test_trace_events.h"
 

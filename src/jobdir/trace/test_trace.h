@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 #include "shm/record.h"
 
 struct made {

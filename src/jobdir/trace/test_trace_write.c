@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/dirs.h"
+#include "base/data/buf.h"
+#include "base/system/dirs.h"
 #include "jobdir/trace/write.h"
 
 enum { GHZ = 1000000000 };

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "jobdir/trace/internal.h"
 #include "symbols/index/index.h"
 #include "symbols/layout/refs.h"

@@ -35,8 +35,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 #include "jobdir/trace/profile.h"
 #include "shm/record.h"
 #include "symbols/layout/layout.h"

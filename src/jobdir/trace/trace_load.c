@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/grow.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/data/grow.h"
 #include "jobdir/text/text.h"
 #include "jobdir/trace/internal.h"
 #include "symbols/layout/refs.h"

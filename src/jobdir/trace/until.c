@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "jobdir/record/info.h"
 #include "jobdir/trace/internal.h"
 

@@ -12,11 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/dirs.h"
-#include "base/grow.h"
-#include "base/hash.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/data/grow.h"
+#include "base/data/hash.h"
 #include "jobdir/trace/trace.h"
 #include "jobdir/trace/write_internal.h"
 #include "symbols/layout/layout.h"

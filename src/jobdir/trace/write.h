@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 #include "shm/record.h"
 
 struct trace_writer;

@@ -5,7 +5,7 @@
 
 #include <uthash.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 #include "jobdir/trace/ctf_metadata.h"
 #include "jobdir/trace/write.h"
 

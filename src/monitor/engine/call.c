@@ -7,7 +7,7 @@
 
 #include <scry/omis.h>
 
-#include "base/log.h"
+#include "base/system/log.h"
 #include "monitor/engine/execute.h"
 
 static struct span token_of(const struct scry_object *object)

@@ -10,8 +10,8 @@
 
 #include <stdarg.h>
 
-#include "base/arena.h"
-#include "base/buf.h"
+#include "base/data/arena.h"
+#include "base/data/buf.h"
 #include "lang/reply.h"
 #include "lang/value.h"
 #include "monitor/engine/monitor.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/system/log.h"
 #include "lang/reply.h"
 #include "monitor/engine/call.h"
 #include "probe/cells.h"

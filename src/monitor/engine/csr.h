@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "base/arena.h"
+#include "base/data/arena.h"
 #include "lang/request.h"
 #include "monitor/engine/object.h"
 #include "monitor/engine/registry.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/system/log.h"
 #include "monitor/engine/call.h"
 #include "monitor/engine/execute.h"
 #include "monitor/engine/monitor.h"

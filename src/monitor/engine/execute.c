@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "lang/token.h"
 #include "monitor/engine/convert.h"
 #include "monitor/engine/csr.h"

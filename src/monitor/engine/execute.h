@@ -5,7 +5,7 @@
 #ifndef SCRY_MONITOR_ENGINE_EXECUTE_H
 #define SCRY_MONITOR_ENGINE_EXECUTE_H
 
-#include "base/arena.h"
+#include "base/data/arena.h"
 #include "lang/reply.h"
 #include "lang/request.h"
 #include "monitor/engine/tool.h"

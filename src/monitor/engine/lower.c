@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
 #include "monitor/engine/call.h"
 #include "probe/cells.h"
 #include "monitor/engine/convert.h"

@@ -7,7 +7,7 @@
 #ifndef SCRY_MONITOR_ENGINE_MESSAGES_H
 #define SCRY_MONITOR_ENGINE_MESSAGES_H
 
-#include "base/arena.h"
+#include "base/data/arena.h"
 #include "monitor/engine/object.h"
 #include "monitor/engine/process.h"
 

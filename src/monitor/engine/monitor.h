@@ -11,9 +11,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/buf.h"
-#include "base/err.h"
-#include "base/loop.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "base/system/loop.h"
 #include "monitor/engine/object.h"
 #include "shm/code.h"
 

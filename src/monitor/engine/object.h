@@ -13,7 +13,7 @@
 #include <scry/ext.h>
 #include <uthash.h>
 
-#include "base/span.h"
+#include "base/data/span.h"
 #include "lang/signature.h"
 
 struct monitor;

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "base/data/err.h"
 #include "monitor/engine/object.h"
 #include "monitor/engine/tool.h"
 #include "monitor/engine/trace_need.h"
@@ -60,7 +60,7 @@ struct process {
     struct trace_state trace;
     struct noted_call *calls;       /* in progress, or left to themselves */
     struct switch_watch *switching; /* of scheduling events; NULL */
-    struct loading *loading;        /* monitor/engine/loading.h; NULL */
+    struct loading *loading;        /* monitor/tracing/loading.h; NULL */
     struct message_queue *queue;    /* monitor/engine/messages.h; NULL: nobody has asked for it */
     bool terminated, exit_reported;
     bool all_stopped, were_stopped; /* for proc_has_been_stopped/continued: now; since it was last continued */

@@ -12,8 +12,8 @@
 #include <scry/ext.h>
 #include <uthash.h>
 
-#include "base/err.h"
-#include "base/span.h"
+#include "base/data/err.h"
+#include "base/data/span.h"
 #include "lang/signature.h"
 
 struct csr;

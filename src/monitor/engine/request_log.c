@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/log.h"
+#include "base/system/log.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/process.h"

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/system/log.h"
 #include "lang/reply.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"

@@ -7,8 +7,8 @@
 
 #include <utlist.h>
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"

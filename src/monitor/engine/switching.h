@@ -6,7 +6,7 @@
 #ifndef SCRY_MONITOR_ENGINE_SWITCHING_H
 #define SCRY_MONITOR_ENGINE_SWITCHING_H
 
-#include "base/err.h"
+#include "base/data/err.h"
 
 struct csr;
 struct monitor;

@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-#include "base/loop.h"
+#include "base/system/loop.h"
 #include "monitor/engine/execute.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/tool.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/log.h"
+#include "base/system/log.h"
 #include "lang/reply.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/execute.h"

@@ -13,7 +13,7 @@
 
 #include <uthash.h>
 
-#include "base/span.h"
+#include "base/data/span.h"
 #include "monitor/engine/object.h"
 
 struct process;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/data/err.h"
 #include "tracer/tracer.h"
 
 struct csr;

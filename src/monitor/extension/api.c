@@ -10,8 +10,8 @@
 #pragma GCC visibility pop
 #include <scry/ext.h>
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
 #include "lang/local_reply.h"
 #include "lang/request.h"
 #include "monitor/engine/call.h"

@@ -6,7 +6,7 @@
 
 #include <uthash.h>
 
-#include "base/log.h"
+#include "base/system/log.h"
 #include "lang/local_reply.h"
 #include "lang/reply.h"
 #include "monitor/engine/csr.h"

@@ -14,7 +14,7 @@
 
 #include <omis.h>
 
-#include "base/span.h"
+#include "base/data/span.h"
 
 struct execution;
 struct monitor;

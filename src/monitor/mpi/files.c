@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/internal.h"
 #include "monitor/engine/node.h"
 #include "monitor/engine/process.h"
-#include "monitor/engine/runstate.h"
+#include "monitor/tracing/runstate.h"
 #include "probe/proc.h"
 
 enum { INCARNATIONS = 100000 };

@@ -7,10 +7,10 @@
 #ifndef SCRY_MONITOR_MPI_INTERNAL_H
 #define SCRY_MONITOR_MPI_INTERNAL_H
 
-#include "base/loop.h"
+#include "base/system/loop.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/mpi/mpi.h"
-#include "monitor/recorder/mpi_params.h"
+#include "monitor/params/mpi_params.h"
 #include "shm/mpi_area.h"
 
 struct mpi_process {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/agent_library.h"
-#include "monitor/engine/loading.h"
+#include "base/system/agent_library.h"
+#include "monitor/tracing/loading.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
 #include "monitor/mpi/internal.h"

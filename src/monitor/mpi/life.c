@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/system/log.h"
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/internal.h"
 #include "monitor/mpi/message_internal.h"
-#include "monitor/engine/traced.h"
+#include "monitor/tracing/traced.h"
 #include "probe/proc.h"
 
 /* ---- settings ---- */

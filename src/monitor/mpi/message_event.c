@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/internal.h"

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/internal.h"
 #include "monitor/mpi/late.h"

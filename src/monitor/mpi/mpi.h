@@ -13,9 +13,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/arena.h"
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/arena.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 #include "jobdir/mpi/stats.h"
 
 struct monitor;

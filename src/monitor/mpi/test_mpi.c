@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/dirs.h"
+#include "base/system/dirs.h"
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/mpi/internal.h"

@@ -14,8 +14,8 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
-#include "base/cleanup.h"
-#include "base/log.h"
+#include "base/data/cleanup.h"
+#include "base/system/log.h"
 #include "monitor/recorder/agents_internal.h"
 #include "probe/cells.h"
 #include "monitor/engine/monitor.h"

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <x86intrin.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "monitor/recorder/agents_internal.h"
 
 enum { SPAN_MIN_NS = 20000000, TRIES = 16, COST_ROUNDS = 2000 };

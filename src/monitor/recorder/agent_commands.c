@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/dirs.h"
-#include "base/log.h"
-#include "base/seldom.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
+#include "base/system/seldom.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/engine/monitor.h"
 #include "shm/command.h"

@@ -16,9 +16,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/dirs.h"
-#include "base/log.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
 #include "monitor/recorder/agent_commands.h"
 #include "monitor/recorder/agents_internal.h"
 #include "probe/cells.h"
@@ -396,7 +396,7 @@ bool agent_hello_waits(const struct agents *agents)
     return poll(&queue, 1, 0) > 0;
 }
 
-/* What processes noted while a monitor was stopped (agent/ask.c). */
+/* What processes noted while a monitor was stopped (agent/hooks/ask.c). */
 static void unlink_mark(const struct agents *agents)
 {
     char path[sizeof agents->socket_path + sizeof ".stopped"];

@@ -10,9 +10,9 @@
 #include <sys/epoll.h>
 #include <sys/wait.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
 #include "monitor/recorder/agents_internal.h"
 #include "symbols/client/helper_process.h"
 #include "monitor/engine/monitor.h"

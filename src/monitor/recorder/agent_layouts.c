@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/log.h"
+#include "base/data/cleanup.h"
+#include "base/system/log.h"
 #include "jobdir/trace/ctf_metadata.h"
 #include "jobdir/trace/trace.h"
 #include "monitor/recorder/agent_mpi.h"

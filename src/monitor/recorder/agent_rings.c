@@ -2,8 +2,8 @@
 /*
  * Where areas and the doorbell are: in the runtime directory, RUNTIME/rings. Where that lies on a disk, each area costs
  * ten times as much, and what programs write into it is written to the disk, too; then RUNTIME/rings is a link to a
- * folder in memory (base/memory_dir.h), and areas for which there is no room lie in RUNTIME/rings.disk. A monitor that
- * comes later finds those of this one by the link.
+ * folder in memory (base/system/memory_dir.h), and areas for which there is no room lie in RUNTIME/rings.disk. A
+ * monitor that comes later finds those of this one by the link.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/dirs.h"
-#include "base/log.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
 #include "monitor/recorder/agents_internal.h"
 #include "probe/proc.h"
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 #include "shm/area.h"
 
 struct agent;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs, traced processes and helpers, for monitor/engine/state.h. */
-#include "base/log.h"
+#include "base/system/log.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/engine/monitor.h"
 

@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/engine/monitor.h"
 #include "jobdir/trace/switch_log.h"

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "base/clock.h"
-#include "base/dirs.h"
-#include "base/log.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/engine/monitor.h"
 #include "probe/proc.h"

@@ -19,9 +19,9 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#include "base/buf.h"
-#include "base/err.h"
-#include "base/notes.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "base/data/notes.h"
 #include "jobdir/trace/profile.h"
 #include "shm/area.h"
 #include "shm/mpi_calls.h"
@@ -220,7 +220,7 @@ struct agent_demand {
     bool raise;                         /* hold the thread and tell the monitor; else run `program` there */
     const struct code_program *program; /* borrowed; with raise: a filter that has to pass. NULL: none */
     const char *const *params;          /* expressions that par0, par1 ... of the program are, on the arguments; of MPI
-                                         * calls, names (monitor/recorder/mpi_params.h) */
+                                         * calls, names (monitor/params/mpi_params.h) */
     unsigned param_count;
     bool values;  /* arguments and locals are wanted as text */
     bool statics; /* with values at exits: static variables, too */

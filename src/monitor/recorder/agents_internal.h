@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <uthash.h>
 
-#include "base/loop.h"
-#include "base/memory_dir.h"
+#include "base/system/loop.h"
+#include "base/system/memory_dir.h"
 #include "jobdir/trace/write.h"
 #include "monitor/recorder/agent_files.h"
 #include "monitor/recorder/agent_names.h"

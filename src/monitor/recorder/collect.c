@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
 #include "monitor/recorder/agents_internal.h"
 
 struct ordered {

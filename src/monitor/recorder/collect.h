@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <uthash.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 #include "jobdir/trace/profile.h"
 #include "shm/area.h"
 #include "shm/record.h"

@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/cleanup.h"
-#include "base/dirs.h"
-#include "base/log.h"
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
 #include "jobdir/trace/trace.h"
 #include "monitor/recorder/agents_internal.h"
 

@@ -10,8 +10,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/node.h"

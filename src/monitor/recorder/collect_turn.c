@@ -3,9 +3,9 @@
  * before the loop next waits, or because somebody asks. */
 #include <errno.h>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/map_guard.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
+#include "base/system/map_guard.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/engine/monitor.h"
 

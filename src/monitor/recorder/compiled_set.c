@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/system/log.h"
 #include "shm/area.h"
 #include "shm/capture.h"
 #include "symbols/client/helper.h"

@@ -9,7 +9,7 @@
 
 #include "monitor/recorder/agents.h"
 #include "monitor/recorder/agents_internal.h"
-#include "monitor/recorder/mpi_params.h"
+#include "monitor/params/mpi_params.h"
 #include "options/options.h"
 #include "shm/mpi_area.h"
 

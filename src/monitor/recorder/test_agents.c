@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 #include "monitor/recorder/agent_commands.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/recorder/test_area_fixture.h"

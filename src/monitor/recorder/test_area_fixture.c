@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/dirs.h"
-#include "monitor/engine/tracing.h"
+#include "base/data/buf.h"
+#include "base/system/dirs.h"
+#include "monitor/tracing/tracing.h"
 #include "monitor/mpi/mpi.h"
 
 char dir[64], job[128];

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "monitor/recorder/agents.h"
 #include "monitor/engine/monitor.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "mpi/library.h"
-#include "mpi/self.h"
+#include "mpi/count/library.h"
+#include "mpi/count/self.h"
 
 struct mpi_area *area;
 int count_failures;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mpi/wrap.h"
+#include "mpi/wrap/wrap.h"
 #include "shm/mpi_area.h"
 
 /* The wrapper of a call, to be called in its place. */

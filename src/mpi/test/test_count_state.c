@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "mpi/comm.h"
-#include "mpi/pool.h"
+#include "mpi/count/comm.h"
+#include "mpi/count/pool.h"
 
 static double out[64], in[64];
 static MPI_Comm self_comm;

@@ -3,9 +3,9 @@
  * In place of what the interposer counts: who came in, for tests of the wrappers and of how slots are bound. With
  * TEST_GUEST_LOG, each call is written there: its name, the file that it was called from, and the offset in it.
  */
-#include "agent/mpi_host.h"
-#include "mpi/connect.h"
-#include "mpi/library.h"
+#include "agent/hooks/mpi_host.h"
+#include "mpi/wrap/connect.h"
+#include "mpi/count/library.h"
 #include "mpi/test/test_shape.h"
 #include "mpi/test/test_twins.h"
 
@@ -135,7 +135,7 @@ void mpi_quick_ends(struct mpi_self *me, struct mpi_told *told, int64_t result)
     mpi_tell_ends(me, told, result);
 }
 
-/* Nothing of it is told: there is no agent's side here. (mpi/tell.h has what this file has its own of.) */
+/* Nothing of it is told: there is no agent's side here. (mpi/message/tell.h has what this file has its own of.) */
 void tell_start(const struct mpi_host *host);
 void tell_start(const struct mpi_host *host)
 {

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "mpi/match.h"
+#include "mpi/message/match.h"
 
 enum { COMM = 1, OTHER = 77, ME = 0, TID = 4711 };
 

@@ -4,7 +4,7 @@
 #define SCRY_MPI_TEST_SHAPE_H
 
 #define MPI_SHAPES_ELSEWHERE 1
-#include "mpi/shape.h"
+#include "mpi/shape/shape.h"
 
 static inline void shape_plain_before(struct mpi_self *self, const struct mpi_args *args)
 {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "mpi/volume.h"
+#include "mpi/shape/volume.h"
 
 struct row {
     uint32_t rule;

@@ -3,10 +3,10 @@
 
 #include <errno.h>
 
-#include "base/log.h"
+#include "base/system/log.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/registry.h"
-#include "monitor/engine/tracing.h"
+#include "monitor/tracing/tracing.h"
 #include "service/omis/service.h"
 
 static const struct {

@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/system/log.h"
 #include "monitor/recorder/agents.h"
 #include "probe/cells.h"
 #include "monitor/engine/csr.h"

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "base/data/err.h"
 #include "lang/value.h"
 #include "monitor/engine/event.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/number_type.h"
+#include "base/data/number_type.h"
 
 struct operand {
     uint8_t kind;

@@ -11,8 +11,8 @@
  *                    'sizeof' '(' type ')'
  *     expression ::= { '*' | '&' } name { '.' name | '->' name | '[' ... ']' | '::' name } | 'sizeof' '(' ... ')'
  *
- * A type is a number type (base/number_type.h). symbols/capture/numbers.c reads what is in brackets, and enumerators.
- * 'duration' is the time of the call in seconds; only returns have it.
+ * A type is a number type (base/data/number_type.h). symbols/capture/numbers.c reads what is in brackets, and
+ * enumerators. 'duration' is the time of the call in seconds; only returns have it.
  *
  * The expressions, each once, in the order of their first use, are the parameters par0, par1, ... Those after the
  * semicolon are only parameters.
@@ -20,9 +20,9 @@
 #ifndef SCRY_SERVICE_CT_CONDITION_H
 #define SCRY_SERVICE_CT_CONDITION_H
 
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/span.h"
+#include "base/data/arena.h"
+#include "base/data/err.h"
+#include "base/data/span.h"
 #include "shm/code.h"
 
 enum { CT_OPERATIONS = 32 }; /* of one condition */

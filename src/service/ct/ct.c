@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "jobdir/trace/profile.h"
 #include "monitor/recorder/agents.h"
 #include "monitor/engine/call.h"

@@ -11,9 +11,9 @@
 
 #include <scry/ext.h>
 
-#include "base/buf.h"
-#include "base/err.h"
-#include "base/span.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "base/data/span.h"
 #include "shm/area.h"
 
 struct agent;

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/loop.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/loop.h"
 #include "lang/request.h"
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/recorder/agents.h"

@@ -13,7 +13,7 @@
 #include "symbols/client/helper_process.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
-#include "monitor/engine/tracing.h"
+#include "monitor/tracing/tracing.h"
 #include "symbols/client/helper.h"
 #include "symbols/index/index.h"
 

@@ -3,9 +3,9 @@
 #ifndef SCRY_SERVICE_CT_HELPER_H
 #define SCRY_SERVICE_CT_HELPER_H
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/err.h"
+#include "base/data/buf.h"
+#include "base/system/clock.h"
+#include "base/data/err.h"
 #include "tracer/tracer.h"
 #include "symbols/client/helper_client.h"
 

@@ -3,7 +3,7 @@
 #ifndef SCRY_SERVICE_CT_JOB_OBJECT_H
 #define SCRY_SERVICE_CT_JOB_OBJECT_H
 
-#include "base/span.h"
+#include "base/data/span.h"
 
 struct monitor;
 struct scry_object;

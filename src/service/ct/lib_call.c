@@ -18,7 +18,7 @@
 #include "monitor/engine/lower.h"
 #include "monitor/mpi/late.h"
 #include "monitor/mpi/mpi.h"
-#include "monitor/recorder/mpi_params.h"
+#include "monitor/params/mpi_params.h"
 #include "service/ct/call_event.h"
 #include "service/ct/ct.h"
 #include "service/ct/job_object.h"

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "jobdir/trace/profile.h"
 #include "monitor/recorder/agents.h"
 #include "monitor/engine/call.h"

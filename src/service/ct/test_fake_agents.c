@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "monitor/recorder/agent_mpi.h"
 #include "probe/cells.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/recorder/mpi_params.h"
+#include "monitor/params/mpi_params.h"
 #include "monitor/engine/test_support.h"
 #include "service/omis/service.h"
 

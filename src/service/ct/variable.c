@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "monitor/recorder/agents.h"
 #include "monitor/engine/call.h"
 #include "monitor/engine/convert.h"
 #include "monitor/engine/csr.h"
-#include "monitor/engine/runstate.h"
+#include "monitor/tracing/runstate.h"
 #include "lang/put.h"
 #include "service/ct/ct.h"
 #include "service/ct/helper.h"

@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/buf.h"
-#include "base/span.h"
+#include "base/data/buf.h"
+#include "base/data/span.h"
 
 enum { JOB_COMMAND_BYTES = 16384 }; /* bytes of arguments to keep */
 

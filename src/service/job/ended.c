@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "probe/proc.h"
 
 /* How long a status may take after the news of an end; it takes longer only for another user's zombie. */

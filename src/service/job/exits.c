@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/grow.h"
+#include "base/system/clock.h"
+#include "base/data/grow.h"
 
 void job_exits_open(struct job_exits *exits)
 {

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "base/data/err.h"
 #include "probe/exits.h"
 
 struct job_exits {

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "probe/proc.h"
 #include "service/job/tree.h"
 
@@ -244,7 +244,7 @@ static void on_exit_record(struct job_follow *follow, const struct follow_record
         count_threads(follow, process, process->threads - 1);
 }
 
-/* Processes of the agent (agent/outside.c, agent/victim.c) belong to scry, not to the job. */
+/* Processes of the agent (agent/safety/outside.c, agent/safety/victim.c) belong to scry, not to the job. */
 static const char AGENT_NAME[] = "scry-agent";
 
 /* The peak without one of `count`, which was there since the peak was `before`. */

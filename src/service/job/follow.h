@@ -17,8 +17,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 
 enum {
     JOB_FOLLOW_PIDFDS = 1024,  /* processes whose wait status will be known */

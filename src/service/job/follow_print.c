@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is told of a job's processes: job_follow_print. */
 #include "lang/put.h"
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "service/job/follow_internal.h"
 
 struct job_counts {

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/loop.h"
-#include "base/notes.h"
-#include "base/seldom.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
+#include "base/system/loop.h"
+#include "base/data/notes.h"
+#include "base/system/seldom.h"
 #include "lang/put.h"
 #include "lang/results.h"
 #include "monitor/recorder/agent_commands.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "probe/follow.h"
 #include "probe/proc.h"
 #include "service/job/test_follow_support.h"

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/arena.h"
+#include "base/data/arena.h"
 #include "lang/request.h"
 #include "service/job/follow.h"
 

@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#include "base/arena.h"
-#include "base/clock.h"
+#include "base/data/arena.h"
+#include "base/system/clock.h"
 #include "lang/request.h"
 #include "probe/exits.h"
 #include "probe/follow.h"

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/cleanup.h"
-#include "base/grow.h"
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
 
 enum { MOST_ANCESTORS = 256 };
 

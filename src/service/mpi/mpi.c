@@ -8,7 +8,7 @@
 
 #include "monitor/engine/call.h"
 #include "monitor/mpi/mpi.h"
-#include "monitor/recorder/mpi_params.h"
+#include "monitor/params/mpi_params.h"
 #include "lang/put.h"
 #include "lang/results.h"
 #include "service/omis/service.h"

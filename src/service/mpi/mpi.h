@@ -7,7 +7,7 @@
 #ifndef SCRY_SERVICE_MPI_MPI_H
 #define SCRY_SERVICE_MPI_MPI_H
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 #include "jobdir/mpi/stats.h"
 #include "jobdir/analysis/why.h"
 

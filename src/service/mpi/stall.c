@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
 #include "monitor/engine/call.h"
 #include "monitor/engine/event.h"
 #include "monitor/mpi/mpi.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/loop.h"
+#include "base/system/loop.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/analysis/polls.h"
 #include "monitor/engine/call.h"

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/system/log.h"
 #include "monitor/engine/call.h"
 #include "monitor/engine/convert.h"
 #include "monitor/engine/event.h"

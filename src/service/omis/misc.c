@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/system/log.h"
 #include "lang/put.h"
 #include "monitor/engine/call.h"
 #include "monitor/engine/state.h"

@@ -8,7 +8,7 @@
 
 #include "monitor/engine/call.h"
 #include "monitor/engine/node.h"
-#include "monitor/engine/tracing.h"
+#include "monitor/tracing/tracing.h"
 #include "probe/proc.h"
 #include "service/omis/proc_info.h"
 #include "service/omis/priority.h"

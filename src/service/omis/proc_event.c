@@ -14,7 +14,7 @@ static void wish_thread_exit(struct trace_need *need)
 
 static const struct event_ops terminated_ops = {.object_class = "p", .wish = wish_thread_exit};
 
-/* Raised by monitor/engine/runstate.c, which decides run states. */
+/* Raised by monitor/tracing/runstate.c, which decides run states. */
 static const struct event_ops runstate_ops = {.object_class = "p"};
 
 static const struct event_ops switching_ops = {

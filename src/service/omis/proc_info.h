@@ -3,7 +3,7 @@
 #ifndef SCRY_SERVICE_OMIS_PROC_INFO_H
 #define SCRY_SERVICE_OMIS_PROC_INFO_H
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 #include "monitor/engine/process.h"
 
 enum { PROC_INFO_BITS = 25 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "monitor/engine/call.h"
-#include "monitor/engine/tracing.h"
+#include "monitor/tracing/tracing.h"
 #include "probe/proc.h"
 #include "service/omis/service.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "base/span.h"
+#include "base/data/span.h"
 
 struct syscall_row {
     uint32_t number;

@@ -8,12 +8,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/dirs.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
 #include "monitor/engine/call.h"
 #include "monitor/engine/node.h"
-#include "monitor/engine/runstate.h"
-#include "monitor/engine/tracing.h"
+#include "monitor/tracing/runstate.h"
+#include "monitor/tracing/tracing.h"
 #include "probe/proc.h"
 #include "service/omis/priority.h"
 #include "lang/results.h"

@@ -8,7 +8,7 @@
 #include "monitor/engine/event.h"
 #include "monitor/engine/process.h"
 #include "monitor/engine/switching.h"
-#include "monitor/engine/tracing.h"
+#include "monitor/tracing/tracing.h"
 #include "probe/switches.h"
 #include "service/omis/message.h"
 #include "service/omis/service.h"
@@ -110,7 +110,7 @@ static int lower_address(struct csr *csr, struct scry_code *code)
 static const struct event_ops address_ops = {
     .object_class = "t", .need = need_address, .match = match_address, .lower = lower_address};
 
-/* ---- instructions: the modes are set in monitor/engine/steps.c ---- */
+/* ---- instructions: the modes are set in monitor/tracing/steps.c ---- */
 
 static void need_steps(struct csr *csr, struct process *process, struct trace_need *need)
 {

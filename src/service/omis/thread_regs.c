@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "monitor/engine/call.h"
-#include "monitor/engine/tracing.h"
+#include "monitor/tracing/tracing.h"
 #include "lang/put.h"
 #include "service/omis/registers.h"
 #include "service/omis/service.h"

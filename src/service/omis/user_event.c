@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "monitor/engine/call.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/lower.h"

@@ -7,7 +7,7 @@
 #include <dwarf.h>
 
 #include "symbols/capture/site.h"
-#include "symbols/capture/step.h"
+#include "symbols/code/step.h"
 
 struct bound {
     const struct site *site;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "symbols/capture/internal.h"
 #include "symbols/capture/site.h"
 #include "symbols/index/index_build.h"

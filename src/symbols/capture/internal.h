@@ -7,10 +7,6 @@
  *     dwarf_containers the C++ library's containers
  *     capture_emit     programs and layouts: places and types in, instructions and text out
  *     dwarf_location   where DWARF says that something is
- *     capture_decode   instructions of a function: hook sites, stack slots that were written
- *     capture_step     what one instruction does to what is known of registers and the stack
- *     capture_arithmetic, capture_vector    what arithmetic computes
- *     capture_track    where the values that registers had at one instruction are at a later one
  *     capture_abi      in which registers arguments and results are passed (System V, x86-64)
  *     capture_scopes   functions
  *     capture_variables    inlined instances, variables in scope
@@ -30,10 +26,13 @@
 #include <stdint.h>
 #include <uthash.h>
 
-#include "base/arena.h"
-#include "base/buf.h"
+#include "base/data/arena.h"
+#include "base/data/buf.h"
 #include "shm/capture.h"
 #include "symbols/capture/compile.h"
+#include "symbols/code/code.h"
+#include "symbols/code/place.h"
+#include "symbols/code/track.h"
 
 /* ---- dwarf_types.c ---- */
 
@@ -110,40 +109,6 @@ bool container_owns(const struct container *container);
 bool container_pointer(Dwarf_Die *stripped, bool indexed, uint64_t *ret_offset, Dwarf_Die *ret_element);
 
 /* ---- capture/emit.c ---- */
-
-enum place_kind {
-    PLACE_OPTIMISED_OUT,
-    PLACE_NOT_AVAILABLE,
-    PLACE_MEMORY,   /* v[base] + offset */
-    PLACE_REGISTER, /* v[base] */
-    PLACE_XMM,      /* xmm[base] */
-    PLACE_CONSTANT, /* bytes of the constant */
-    PLACE_PIECES,
-};
-
-enum { PLACE_PIECES_MAX = 8, SCRATCH_BITS = CAPTURE_SCRATCH_SIZE };
-
-struct piece {
-    enum place_kind kind;
-    uint8_t base;
-    bool frame;
-    int64_t offset;
-    uint64_t constant;
-    uint32_t size;
-};
-
-struct place {
-    enum place_kind kind;
-    uint8_t base;
-    bool frame;   /* memory: in the frame, certainly there */
-    bool scratch; /* memory: put together; it is not where the program has it */
-    int64_t offset;
-    uint64_t constant;
-    unsigned size; /* constant, register: bytes that are known; 0: all */
-    unsigned piece_count;
-    struct piece pieces[PLACE_PIECES_MAX];
-    uint64_t missing[SCRATCH_BITS / 64]; /* of scratch memory that was put together: bytes that are not there */
-};
 
 struct fixup {
     size_t at; /* of the instruction in code */
@@ -265,200 +230,6 @@ void emit_quoted(struct buf *text, const char *name);
 struct place place_at(const struct place *place, uint64_t offset); /* a part of memory */
 /* Registers, constants and pieces as memory: spilled to scratch. */
 struct place emit_place_in_memory(struct emitter *emitter, const struct place *place, uint64_t size);
-
-/* ---- capture/decode.c ---- */
-
-struct hook_site {
-    uint64_t address;  /* of the call */
-    uint64_t returns;  /* address behind it */
-    uint64_t function; /* its first argument; 0: could not be seen */
-    bool exit, jump;
-};
-
-struct code_site {
-    uint64_t behind; /* the instruction */
-    uint64_t target;
-};
-
-struct code_sites { /* by target */
-    struct code_site *items;
-    size_t count;
-};
-
-struct stack_access { /* an instruction that looks at [base + offset] */
-    uint64_t address;
-    int32_t offset;
-    uint16_t size; /* 0: takes the address */
-    uint8_t base;  /* DWARF number */
-    bool writes;   /* or takes the address */
-    int32_t depth; /* base rsp: from there to the canonical frame address; 0: not known */
-    uint64_t call; /* where the call that comes next returns to; 0: there is none */
-    uint64_t used; /* behind the next instruction that may write to an address: a call or a store; 0: there is none */
-};
-
-struct code_section {
-    uint64_t address, size;
-    const uint8_t *bytes;
-};
-
-struct hook_slot { /* in the GOT */
-    uint64_t address;
-    bool exit;
-};
-
-enum elf_returns {
-    RETURNS_NO,    /* or something else */
-    RETURNS_MAYBE, /* what the function returns, or nothing */
-    RETURNS_YES,   /* what the function returns: only parameters are not passed any more */
-};
-
-struct elf_clone {
-    uint64_t address;
-    enum elf_returns returns;
-};
-
-struct elf_code {
-    struct code_section sections[64], constants[16]; /* what the program executes; what it never writes to */
-    size_t section_count, constant_count;
-    struct hook_slot *slots;
-    size_t slot_count;
-    uint64_t enter, exit;     /* addresses of hooks that are in the file itself; 0: none */
-    struct elf_clone *clones; /* whose interface the compiler changed (.isra, .constprop, .part), and cold parts */
-    size_t clone_count;
-    struct code_sites calls;     /* all direct calls; read at first need, as the next */
-    struct code_sites addresses; /* where an address of code is loaded, other than from memory */
-    bool sites_known;
-};
-
-int elf_code_read(struct elf_code *code, Elf *elf, struct err *err);
-/* The symbols of another file for the same code: a separate debug file. */
-void elf_code_read_symbols(struct elf_code *code, Elf *elf);
-bool elf_code_is_clone(const struct elf_code *code, uint64_t address);
-enum elf_returns elf_code_returns(const struct elf_code *code, uint64_t address);
-void elf_code_done(struct elf_code *code);
-/* Bytes at an address and how many are left; NULL: no code there. */
-const uint8_t *elf_code_at(const struct elf_code *code, uint64_t address, size_t *ret_left);
-/* The same of constants. */
-const uint8_t *elf_code_constant(const struct elf_code *code, uint64_t address, size_t *ret_left);
-/* -1: no hook; 0: enter; 1: exit. `target` is what a direct call or jump goes to. */
-int elf_code_hook(const struct elf_code *code, uint64_t target);
-int elf_code_hook_slot(const struct elf_code *code, uint64_t slot);
-/* The direct calls of a function in the whole file. */
-size_t elf_code_calls(struct elf_code *code, uint64_t target, const struct code_site **ret_calls);
-/* Where its address is loaded, as the hooks' first argument is. */
-size_t elf_code_addresses(struct elf_code *code, uint64_t target, const struct code_site **ret_addresses);
-
-struct function_code { /* what decoding a function's ranges found */
-    struct hook_site *hooks;
-    size_t hook_count;
-    struct stack_access *accesses;
-    size_t access_count;
-    uint64_t *indirect; /* return addresses of indirect calls */
-    size_t indirect_count;
-};
-
-struct address_range {
-    uint64_t low, high;
-};
-int function_code_read(struct function_code *function, const struct elf_code *code, const struct address_range *ranges,
-                       size_t count);
-void function_code_done(struct function_code *function);
-
-/* ---- capture/track.c ---- */
-
-enum track_kind {
-    TRACK_UNKNOWN,
-    TRACK_REGISTER, /* what the register was at the start, plus `add` */
-    TRACK_MEMORY,   /* what lay at the register's value + add, then */
-    TRACK_CONSTANT, /* add */
-    TRACK_FIXED,    /* the address `add` of the file */
-    TRACK_COMPUTED, /* nodes[base] */
-    TRACK_EXTENDED, /* the x87 number of mantissa `add`, head `mask` */
-};
-
-struct tracked {
-    enum track_kind kind;
-    uint8_t base; /* 0-15, 16-31 xmm; DWARF order; from TRACK_HIGH on the upper halves of xmm */
-    uint8_t size; /* low bytes that are known */
-    int64_t add;
-    uint64_t mask; /* and then only these bits of it; 0: all */
-};
-
-enum { TRACK_SLOTS = 192, TRACK_NODES = 192, TRACK_X87 = 32, TRACK_HIGH, TRACK_VALUES = TRACK_HIGH + 16 };
-enum {
-    TRACK_SIGN_EXTEND = CAPTURE_ALUS, /* of the low bytes of a, as many as the constant b says */
-    TRACK_ZERO_EXTEND,
-    TRACK_LOAD,  /* what lies at a + the constant b */
-    TRACK_SELECT /* a if c is not 0, or b */
-};
-
-struct track_node {    /* what an instruction computes of two values */
-    uint8_t how, size; /* enum capture_alu or of the above; of so many bytes */
-    struct tracked a, b, c;
-};
-
-struct track_nodes { /* of all ways */
-    struct track_node nodes[TRACK_NODES];
-    unsigned count;
-};
-
-enum track_flags {
-    FLAGS_UNKNOWN,
-    FLAGS_COMPARED, /* a with b */
-    FLAGS_ADDED,    /* b to something, and a is the sum */
-    FLAGS_RESULT,   /* of a; neither carry nor overflow */
-    FLAGS_SIGN,     /* of a; of the rest nothing is known */
-    FLAGS_FLOATS,   /* a with b */
-};
-
-struct track_slot {
-    int64_t offset; /* from the base's value at the start */
-    uint8_t base, size;
-    struct tracked value;
-};
-
-struct track {
-    struct tracked values[TRACK_VALUES]; /* general, xmm, top of the x87 stack, upper halves of xmm */
-    struct track_slot slots[TRACK_SLOTS];
-    unsigned slot_count;
-    struct track_nodes *nodes; /* results of instructions; NULL: computed values are unknown */
-    const struct elf_code *code;
-    uint64_t next; /* address behind the instruction that is followed */
-    struct {       /* what the last instruction that set them did; of so many bytes */
-        enum track_flags kind;
-        uint8_t size;
-        struct tracked a, b;
-    } flags;
-    uint8_t frame;    /* behind an entry hook: the register by which the frame's slots are addressed; 0: none */
-    bool memory_lost; /* memory may not be as it was at the start */
-    bool reachable;
-};
-
-/* From a function's first instruction to `end`. False: what happens between could not be followed. */
-bool track_entry(struct track *track, const struct elf_code *code, uint64_t begin, uint64_t end);
-/* From behind an exit hook to the function's return, on all ways there: the values of registers for results. False also
- * where it goes on by calls, as when an exception leaves the function. */
-bool track_exit(struct track *track, struct track_nodes *nodes, const struct elf_code *code, uint64_t begin);
-/* The state right behind an entry hook, which is what a capture program finds; track_behind() goes on from there. The
- * frame's slots, addressed by `frame`, are set from now on. */
-void track_start_behind(struct track *ret, struct track_nodes *nodes, const struct elf_code *code, unsigned frame);
-/* Goes on behind an entry hook, instruction by instruction, until `look` has seen what it looks for. False: it has not
- * before the way parts. */
-typedef bool track_look_fn(void *ctx, const struct track *now, uint64_t at);
-bool track_behind(struct track *now, uint64_t begin, track_look_fn *look, void *ctx);
-/* What the slot at rsp(at the start) + offset holds at the end, or after the first store to it from `begin` on, behind
- * an entry hook. False: there is none before the way parts. */
-bool track_first_stored(const struct track *track, uint64_t begin, int64_t offset, struct tracked *ret_stored);
-/* Whether something was stored to the byte at rsp(at the start) + offset. */
-bool track_stored(const struct track *track, int64_t offset);
-/* Where a place in memory is from rsp(at the start). */
-bool track_offset(const struct track *track, const struct place *place, int64_t *ret_offset);
-/* Where `size` bytes of what a register was at the function's start are at the end. */
-bool track_find(const struct track *track, unsigned reg, unsigned size, struct place *ret_place);
-/* Whether a place keeps its content through calls. */
-bool track_keeps(const struct place *place);
-/* The address rsp(at the start) + offset, at the end. */
-bool track_stack(const struct track *track, int64_t offset, struct place *ret_place);
 
 /* ---- capture/abi.c ---- */
 

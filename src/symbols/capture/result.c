@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "symbols/capture/site.h"
-#include "symbols/capture/step.h"
+#include "symbols/code/step.h"
 #include "symbols/capture/values.h"
 
 enum {

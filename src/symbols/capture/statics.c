@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "symbols/capture/internal.h"
 #include "symbols/capture/site.h"
 #include "symbols/index/selection_glob.h"

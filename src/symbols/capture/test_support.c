@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "base/dirs.h"
+#include "base/system/dirs.h"
 
 static char folder[PATH_MAX];
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "symbols/index/cache_file.h"
 #include "symbols/index/index_format.h"
 

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 #include "symbols/client/helper_client.h"
 
 #define COMPILED_ALL UINT64_MAX

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/dirs.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
 
 static int make_pipes(int in[2], int out[2], struct err *err)
 {

@@ -8,8 +8,8 @@
 
 #include <sys/types.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
 #include "symbols/client/helper_client.h"
 
 struct helper_process {

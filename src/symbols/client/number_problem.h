@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 
 enum number_problem_kind {
     NUMBER_FINE,

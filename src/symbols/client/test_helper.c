@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "base/dirs.h"
+#include "base/system/dirs.h"
 #include "symbols/client/helper.h"
 #include "symbols/client/helper_client.h"
 #include "symbols/index/index.h"

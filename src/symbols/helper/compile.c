@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/pause.h"
+#include "base/data/cleanup.h"
+#include "base/system/pause.h"
 #include "symbols/capture/compile.h"
 #include "symbols/client/helper.h"
 #include "symbols/helper/jobs.h"

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "symbols/client/helper.h"
 #include "symbols/helper/jobs.h"
 #include "symbols/index/index_build.h"

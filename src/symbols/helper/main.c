@@ -7,7 +7,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#include "base/stack.h"
+#include "base/system/stack.h"
 #include "symbols/helper/jobs.h"
 #include "symbols/helper/variable.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "symbols/client/helper.h"
 #include "symbols/helper/variable_internal.h"
 

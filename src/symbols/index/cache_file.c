@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/grow.h"
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
 
 #define CACHE_LIMIT ((off_t)2 << 30) /* bytes; half of it stays */
 enum {

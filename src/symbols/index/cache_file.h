@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
-#include "base/err.h"
+#include "base/data/err.h"
 
 /* Puts a file of these parts at `path`, a name in the cache directory. `ready` (NULL-able) is called with it before it
  * takes its place: 0 or -errno. Returns 0 or -errno. */

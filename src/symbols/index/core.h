@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "base/data/err.h"
 #include "symbols/index/lines.h"
 
 enum { CORE_FRAMES = 256 }; /* of a thread at most; endless recursions have 100 000 */

@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 
 enum { NEST_LIMIT = 64, ARGUMENTS = 64, NAME_LIMIT = 1 << 16 };
 

@@ -3,7 +3,7 @@
 #ifndef SCRY_SYMBOLS_INDEX_CXX_NAMES_H
 #define SCRY_SYMBOLS_INDEX_CXX_NAMES_H
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 
 /* Appends a name or a declaration as demanglers and compilers have it, without what the C++ library adds to it:
  * "std::vector<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >, ...>" becomes

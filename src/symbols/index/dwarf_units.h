@@ -9,7 +9,7 @@
 #include <elfutils/libdw.h>
 #include <stdbool.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 
 /* What a unit describes: of a skeleton what is in its file, of others the unit itself. False: the file is not there, or
  * not the one that belongs to the program. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/data/grow.h"
 #include "symbols/index/dwarf_units.h"
 #include "symbols/index/elf_files.h"
 #include "symbols/index/index_build.h"

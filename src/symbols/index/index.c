@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/dirs.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
 #include "symbols/index/index_format.h"
 
 enum { NESTING = 16 }; /* symbols that lie inside a longer one, looked at from the inner ones outward */

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "symbols/index/elf_identity.h"
 
 /* ---- separate debug information ---- */

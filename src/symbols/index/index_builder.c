@@ -7,8 +7,8 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "base/cleanup.h"
-#include "base/grow.h"
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
 #include "symbols/index/index_build.h"
 #include "symbols/index/selection_glob.h"
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/data/err.h"
 #include "symbols/index/index.h"
 
 #define INDEX_MAGIC "scryindx"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/span.h"
+#include "base/data/span.h"
 #include "symbols/index/cxx_names.h"
 #include "symbols/index/index_build.h"
 #include "symbols/index/selection_glob.h"

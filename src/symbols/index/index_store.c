@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "symbols/index/cache_file.h"
 #include "symbols/index/index_build.h"
 

@@ -15,9 +15,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/grow.h"
-#include "base/proc_file.h"
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
+#include "base/system/proc_file.h"
 #include "symbols/index/elf_identity.h"
 #include "symbols/index/index.h"
 

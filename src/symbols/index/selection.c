@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/data/grow.h"
 #include "symbols/index/cxx_names.h"
 #include "symbols/index/index.h"
 #include "symbols/index/selection_glob.h"

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "base/dirs.h"
+#include "base/system/dirs.h"
 #include "symbols/index/cxx_names.h"
 #include "symbols/index/index.h"
 #include "symbols/index/index_build.h"

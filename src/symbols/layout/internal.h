@@ -3,7 +3,7 @@
 #ifndef SCRY_SYMBOLS_LAYOUT_INTERNAL_H
 #define SCRY_SYMBOLS_LAYOUT_INTERNAL_H
 
-#include "base/arena.h"
+#include "base/data/arena.h"
 #include "symbols/layout/layout.h"
 
 enum layout_kind {

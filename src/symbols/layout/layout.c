@@ -39,7 +39,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "symbols/layout/internal.h"
 
 enum {

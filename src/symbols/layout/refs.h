@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "base/data/buf.h"
 
 /* The text of a number, borrowed; NULL: there is none. */
 typedef const char *layout_text_fn(void *ctx, uint32_t id);

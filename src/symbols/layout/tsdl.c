@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/cleanup.h"
+#include "base/data/cleanup.h"
 #include "symbols/layout/internal.h"
 
 static void put_declaration(struct buf *out, const struct layout_type *type, const char *name);

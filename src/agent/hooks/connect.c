@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding the monitor and taking over the area; see "the handshake" in shm/area.h. Whatever goes wrong, nothing is done
+ * at all, and nobody is told. Only system calls: the child of a fork comes here, too.
+ */
+#include "agent/hooks/connect.h"
+
+#include "agent/safety/act.h"
+#include "agent/hooks/agent.h"
+#include "agent/hooks/ask.h"
+#include "agent/safety/crash.h"
+#include "agent/hooks/early.h"
+#include "agent/system/imports.h"
+#include "agent/system/large.h"
+#include "agent/hooks/mpi_host.h"
+#include "agent/hooks/mpi_short.h"
+#include "agent/safety/read.h"
+#include "agent/safety/signals.h"
+#include "agent/hooks/mpi.h"
+#include "agent/system/world.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+_Static_assert(sizeof agent_hot == AREA_PAGE && sizeof agent_filter == 65536, "as in memory_x86_64.S");
+bool agent_was_connected;
+
+enum {
+    OTHER_MS = 300, /* a thread of a child of fork is not held up longer by the one that connects */
+    FDS = 3,
+    FD_AREA = 0,
+    FD_BELL,
+    FD_CELLS,
+};
+
+struct connect_settings connect_settings;
+
+/* What the child of a fork may still know, for agent_hot is empty then. */
+static int32_t known_pid, known_incarnation;
+static _Atomic int32_t connecting; /* tid */
+static uint64_t known_serial;
+static uint32_t connected_user;
+
+/* ---- what hello says ---- */
+
+uint64_t agent_address_room(void)
+{
+    struct {
+        uint64_t now, most;
+    } limit = {UINT64_MAX, UINT64_MAX};
+    char text[64];
+    uint64_t pages = 0;
+    if (sys_call4(SYS_prlimit64, 0, 9 /* RLIMIT_AS */, 0, (long)&limit) < 0 || limit.now == UINT64_MAX)
+        return UINT64_MAX;
+    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)"/proc/self/statm", O_RDONLY | O_CLOEXEC, 0);
+    long got = fd < 0 ? 0 : sys_call4(SYS_read, fd, (long)text, sizeof text, 0);
+    if (fd >= 0)
+        sys_call2(SYS_close, fd, 0);
+    for (long i = 0; i < got && text[i] >= '0' && text[i] <= '9'; i++)
+        pages = pages * 10 + (uint64_t)(text[i] - '0');
+    return limit.now > pages * AREA_PAGE ? limit.now - pages * AREA_PAGE : 0;
+}
+
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+
+static void hello_fill(struct agent_hello *hello, int how, uint32_t flags)
+{
+    hello->magic = AREA_MAGIC;
+    hello->version = AREA_VERSION;
+    hello->pid = (int32_t)sys_call0(SYS_getpid);
+    hello->ppid = (int32_t)sys_call0(SYS_getppid);
+    hello->flags = flags;
+    hello->incarnation = how == CONNECT_FORK ? known_incarnation : 0;
+    hello->fork_of = how == CONNECT_FORK ? known_serial : 0;
+    hello->load_address = (uint64_t)__ehdr_start;
+    hello->room = agent_address_room();
+    hello->image = connect_settings.image;
+    size_t at = raw_length(connect_settings.job, AREA_PATH - 1);
+    raw_copy(hello->texts, connect_settings.job, at);
+    hello->texts[at++] = '\0';
+    long length = sys_call4(SYS_readlink, (long)"/proc/self/exe", (long)(hello->texts + at), AREA_PATH - 1, 0);
+    at += length > 0 ? (size_t)length : 0;
+    hello->texts[at++] = '\0';
+    hello->size = (uint32_t)(AGENT_HELLO_HEAD + at);
+}
+
+/* ---- the mappings ---- */
+
+/* NULL: it is none of the monitor's files; or, and then that is in *trouble, it finds no room. */
+static void *map_shared(int fd, uint64_t least, uint64_t *ret_size, uint32_t *trouble)
+{
+    struct stat info;
+    if (sys_call2(SYS_fstat, fd, (long)&info) < 0 || (uint64_t)info.st_size < least || !S_ISREG(info.st_mode))
+        return NULL;
+    *ret_size = (uint64_t)info.st_size;
+    long at = sys_call6(SYS_mmap, 0, (long)*ret_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at < 0 && at > -4096) {
+        *trouble |= at == -ENOMEM ? AGENT_NO_ROOM : 0;
+        return NULL;
+    }
+    sys_call4(SYS_madvise, at, (long)*ret_size, MADV_DONTFORK, 0);
+    return (void *)at;
+}
+
+static void unmap(void *at, uint64_t size)
+{
+    if (at)
+        sys_call2(SYS_munmap, (long)at, (long)size);
+}
+
+static bool take_over(const int fds[FDS], uint32_t *trouble, struct mpi_shared *unused)
+{
+    (void)unused;
+    uint64_t area_size = 0, bell_size = 0, cells_size = 0;
+    struct area_view view;
+    uint8_t *area = map_shared(fds[FD_AREA], AREA_PAGE, &area_size, trouble);
+    struct doorbell *bell = map_shared(fds[FD_BELL], sizeof *bell, &bell_size, trouble);
+    code_cell *cells = map_shared(fds[FD_CELLS], CODE_CELLS * sizeof(code_cell), &cells_size, trouble);
+    if (area && bell && cells && area_take(&view, area, area_size) && bell->magic == DOORBELL_MAGIC &&
+        bell->version == AREA_VERSION &&
+        sys_call4(SYS_madvise, (long)&agent_hot, sizeof agent_hot, MADV_WIPEONFORK, 0) == 0) {
+        /* what the monitor alone writes cannot be changed by the program any more */
+        sys_call4(SYS_mprotect, (long)view.sites, (long)(view.threads - (uint8_t *)view.sites) & -AREA_PAGE, PROT_READ,
+                  0);
+        long filter = sys_call6(SYS_mmap, (long)agent_filter, AREA_FILTER, PROT_READ, MAP_SHARED | MAP_FIXED,
+                                fds[FD_AREA], (long)(view.filter - view.base));
+        if (filter == (long)agent_filter) {
+            agent_hot.view = view;
+            agent_hot.bell = bell;
+            agent_hot.cells = cells;
+            agent_hot.slots = view.slots;
+            agent_hot.slot_mask = view.slot_mask;
+            agent_hot.places = view.places;
+            agent_hot.place_mask = view.place_mask;
+            agent_hot.pid = (int32_t)sys_call0(SYS_getpid);
+            mpi_short_forget();
+            atomic_thread_fence(memory_order_seq_cst);
+            agent_hot.area = view.area;
+            return true;
+        }
+        *trouble |= AGENT_NO_ROOM;
+        agent_filter_clear();
+    }
+    unmap(area, area_size);
+    unmap(bell, bell_size);
+    unmap(cells, cells_size);
+    return false;
+}
+
+static bool take_mpi(const int fds[FDS], uint32_t *trouble, struct mpi_shared *ret_shared)
+{
+    uint64_t bell_size = 0;
+    void *area = map_shared(fds[FD_AREA], AREA_PAGE, &ret_shared->size, trouble);
+    struct doorbell *bell = map_shared(fds[FD_BELL], sizeof *bell, &bell_size, trouble);
+    if (area && bell && bell->magic == DOORBELL_MAGIC && bell->version == AREA_VERSION) {
+        ret_shared->area = area;
+        ret_shared->bell = bell;
+        return true;
+    }
+    unmap(area, ret_shared->size);
+    unmap(bell, bell_size);
+    return false;
+}
+
+void agent_filter_clear(void)
+{
+    sys_call6(SYS_mmap, (long)agent_filter, AREA_FILTER, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+/* ---- switching off ---- */
+
+void agent_ring(void)
+{
+    struct doorbell *bell = agent_hot.bell;
+    if (!bell)
+        return;
+    atomic_fetch_add_explicit(&bell->rung, 1, memory_order_release);
+    if (atomic_load_explicit(&bell->sleeping, memory_order_seq_cst))
+        sys_call4(SYS_futex, (long)&bell->rung, FUTEX_WAKE, 1, 0);
+}
+
+void agent_fault(const char *text)
+{
+    struct area *area = agent_hot.area;
+    if (!area)
+        return;
+    agent_filter_clear();
+    raw_copy(area->fault, text, raw_length(text, sizeof area->fault - 1));
+    atomic_store(&area->agent_state, AREA_OFF);
+    agent_ring();
+    /* hooks that are under way find nothing to do; the mappings stay, for they may still be in use */
+    agent_hot.area = NULL;
+    known_pid = (int32_t)sys_call0(SYS_getpid);
+}
+
+void agent_seal(const char *text)
+{
+    agent_mpi_seal(text);
+    agent_fault(text);
+    connect_settings.socket[0] = '\0'; /* no other connection, */
+    known_pid = 0;                     /* nor in children */
+}
+
+static struct area_thread *crash_thread(void)
+{
+    return agent_hot.area ? agent_self.block : NULL;
+}
+
+/* A fault in a hook of ours: it is left as if it had returned, and there are no more. In its first part, up to `call`
+ * in hooks_x86_64.S, the stack pointer is the hook's and callee-saved registers are its caller's; later they are in the
+ * frame that was saved there. */
+static bool hook_fault(ucontext_t *context, int32_t signal, uint64_t address)
+{
+    greg_t *gregs = context->uc_mcontext.gregs;
+    const struct capture_frame *saved = agent_self.registers;
+    uint64_t pc = (uint64_t)gregs[REG_RIP];
+    if (!agent_hot.area)
+        return false;
+    if (pc >= (uint64_t)agent_hooks_begin && pc < (uint64_t)agent_hooks_end) {
+        gregs[REG_RIP] = *(const greg_t *)gregs[REG_RSP];
+        gregs[REG_RSP] += (greg_t)sizeof(greg_t);
+    } else if (saved) {
+        gregs[REG_RBX] = (greg_t)saved->gpr[3];
+        gregs[REG_RBP] = (greg_t)saved->gpr[6];
+        gregs[REG_RSP] = (greg_t)saved->gpr[7];
+        gregs[REG_R12] = (greg_t)saved->gpr[12];
+        gregs[REG_R13] = (greg_t)saved->gpr[13];
+        gregs[REG_R14] = (greg_t)saved->gpr[14];
+        gregs[REG_R15] = (greg_t)saved->gpr[15];
+        gregs[REG_RIP] = (greg_t)saved->gpr[16];
+    } else {
+        return false;
+    }
+    agent_self.registers = NULL;
+    agent_fault("a hook of the agent met a bad address");
+    return true;
+}
+
+static void crash_record(int32_t signal, int32_t code, uint64_t address, uint64_t pc)
+{
+    struct agent_thread *self = &agent_self;
+    if (!agent_hot.area || !self->block)
+        return;
+    struct {
+        int32_t signal, code;
+        uint64_t address, pc;
+    } record = {signal, code, address, pc};
+    bool inside = atomic_load(&self->block->pending) != 0;
+    enum guard guard = GUARD_OUTER;
+    if (inside) { /* it goes on nowhere: its level lies above all others */
+        if (self->levels < AGENT_LEVELS)
+            guard = level_begin(self, 0);
+        else
+            return;
+        if (guard == GUARD_STUCK)
+            return;
+    } else {
+        self->writer = (uint64_t)__builtin_frame_address(0);
+        atomic_store(&self->block->pending, 1);
+    }
+    record_put(self, guard, RECORD_SIGNAL, 0, &record, sizeof record, NULL, 0);
+    if (!inside)
+        record_retire(self);
+    thread_unguard(self, guard);
+    agent_ring();
+}
+
+/* ---- all of it ---- */
+
+/* most_ms: what the monitor says. */
+static void hold(int how, uint64_t most_ms)
+{
+    const struct wait_policy *policy = &wait_policies[how == CONNECT_FORK     ? WAIT_MAIN_FORK
+                                                      : how == CONNECT_DLOPEN ? WAIT_MAIN_DLOPEN
+                                                                              : WAIT_MAIN];
+    struct area *area = agent_hot.area;
+    uint64_t since_ns = agent_now_ns();
+    struct wait_seen seen = {.state = 0};
+    if (how == CONNECT_START || how == CONNECT_MPI || most_ms < policy->limit_ms)
+        seen.limit_ns = most_ms * WAITS_NS_PER_MS;
+    if (atomic_load(&area->go))
+        return;
+    atomic_store(&area->holding, 1);
+    agent_ring();
+    while (!atomic_load(&area->go) && most_ms) {
+        agent_sleep_on(&area->go, 0, waits_slice_ns(policy, &seen));
+        seen.passed_ns = agent_now_ns() - since_ns;
+        seen.state = agent_monitor_state();
+        if (waits_is_dead(seen.state) || waits_judge(policy, &seen) != WAIT_ON)
+            break;
+    }
+    atomic_store(&area->holding, 0);
+}
+
+static void parts_start(int how)
+{
+    static const struct agent_crash_ops crash_ops = {
+        .thread = crash_thread, .record = crash_record, .fault = hook_fault};
+    agent_read_init(&agent_hot.view);
+    agent_crash_init(&agent_hot.view, agent_hot.bell, &crash_ops);
+    agent_act_init(&agent_hot.view, agent_hot.bell, agent_hot.cells);
+    if (connect_settings.late) /* handlers that sigaction does not hide: no reads that may fault */
+        return;
+    if (how == CONNECT_FORK)
+        agent_signals_forked();
+    else
+        agent_signals_start();
+}
+
+extern char __libc_single_threaded __attribute__((weak)); /* of glibc 2.32 and later */
+
+/* A monitor that takes connections but does not answer was waited for, once; a program may open dozens of libraries. */
+static _Atomic bool unanswered;
+
+typedef bool take_function(const int fds[FDS], uint32_t *trouble, struct mpi_shared *ret_shared);
+
+/* Asks for what `take` then maps. */
+static bool converse(struct agent_hello *hello, enum wait_kind wait, take_function *take, struct mpi_shared *ret_shared,
+                     uint64_t *ret_hold_ms)
+{
+    struct agent_welcome welcome = {.status = -1};
+    int fds[FDS] = {-1, -1, -1};
+    struct agent_question question = {.socket = connect_settings.socket,
+                                      .hello = hello,
+                                      .hello_size = hello->size,
+                                      .welcome = &welcome,
+                                      .welcome_size = sizeof welcome,
+                                      .fds = fds,
+                                      .fd_count = FDS,
+                                      .wait = wait};
+    int code = agent_ask(&question);
+    if (code == -ETIMEDOUT)
+        atomic_store(&unanswered, true);
+    bool welcomed = welcome.magic == AREA_MAGIC && welcome.version == AREA_VERSION && welcome.status == 0;
+    uint32_t trouble = welcomed && code == -EMFILE ? AGENT_NO_FILES : 0;
+    bool done = welcomed && code == 0 && fds[FDS - 1] >= 0 && take(fds, &trouble, ret_shared);
+    for (unsigned i = 0; i < FDS; i++)
+        if (fds[i] >= 0)
+            sys_call2(SYS_close, fds[i], 0);
+    if (trouble) { /* so that somebody hears why nothing is traced */
+        hello->flags |= trouble;
+        question.welcome_size = question.fd_count = 0;
+        agent_ask(&question);
+    }
+    *ret_hold_ms = welcome.hold_ms;
+    return done;
+}
+
+/* 8 KB: too much for the stack of a signal handler, which a child of a raw clone may be in; one thread at a time */
+static struct agent_hello hello_own AGENT_LARGE;
+
+bool agent_connect_mpi(const struct hello_mpi *mpi, struct mpi_shared *ret_shared)
+{
+    static struct agent_hello hello AGENT_LARGE; /* the interposer is loaded once */
+    uint64_t hold_ms;
+    hello.mpi = *mpi;
+    hello_fill(&hello, CONNECT_START, AGENT_COUNTS_MPI);
+    return converse(&hello, WAIT_HELLO, take_mpi, ret_shared, &hold_ms);
+}
+
+/* What crtbeginS.o, which we are linked without, has: pthread_atfork says with it whose the function is. */
+extern const char __dso_handle;
+const char __dso_handle __attribute__((visibility("hidden")));
+
+/* A program that is not its user's any more: to the monitor, which is, no child gets. */
+static void fork_comes(void)
+{
+    static const char text[] = "it gave up its user's rights, so the processes that it starts are not traced";
+    struct area *area = agent_hot.area;
+    if (area && !area->fault[0] && (uint32_t)sys_call0(SYS_geteuid) != connected_user)
+        raw_copy(area->fault, text, sizeof text);
+}
+
+/* What a process needs that is traced, and no other. */
+static void prepare(void)
+{
+    if (agent_was_connected)
+        return;
+    agent_was_connected = true;
+    threads_init();
+    pthread_atfork(fork_comes, NULL, fork_happened);
+}
+
+static _Atomic int32_t busy; /* pid: a child of fork does not wait for its parent's threads */
+
+/* Two threads may come to it at once. */
+static bool busy_take(int32_t pid)
+{
+    int32_t was = atomic_load(&busy);
+    return was != pid && atomic_compare_exchange_strong(&busy, &was, pid);
+}
+
+/* What needs no answer. */
+static void say(int how, uint32_t flags)
+{
+    struct agent_question question = {.socket = connect_settings.socket,
+                                      .hello = &hello_own,
+                                      .wait = how == CONNECT_FORK ? WAIT_HELLO_FORK : WAIT_HELLO,
+                                      .alone = &__libc_single_threaded && __libc_single_threaded};
+    hello_fill(&hello_own, how, flags);
+    question.hello_size = hello_own.size;
+    agent_ask(&question);
+}
+
+void agent_say(uint32_t flags)
+{
+    if (connect_settings.socket[0] && busy_take((int32_t)sys_call0(SYS_getpid))) {
+        say(CONNECT_START, flags);
+        atomic_store(&busy, 0);
+    }
+}
+
+static bool ask(int how, uint32_t flags, uint64_t *ret_hold_ms)
+{
+    hello_fill(&hello_own, how, flags);
+    return converse(&hello_own, how == CONNECT_FORK ? WAIT_HELLO_FORK : WAIT_HELLO, take_over, NULL, ret_hold_ms);
+}
+
+void agent_connect(int how)
+{
+    if (!connect_settings.socket[0])
+        return;
+    uint64_t changes = 0;
+    bool has_hooks = how == CONNECT_FORK || agent_imports_hooks(&changes);
+    uint32_t flags = (has_hooks ? AGENT_HAS_HOOKS : 0u) | (how == CONNECT_MPI ? AGENT_HAS_MPI : 0u);
+    if (how == CONNECT_START)
+        modules_init(changes);
+    if ((!flags && !(connect_settings.wanted && how == CONNECT_START)) || agent_hot.area)
+        return;
+    if ((how == CONNECT_DLOPEN || how == CONNECT_MPI) && atomic_load(&unanswered))
+        return;
+    int32_t pid = (int32_t)sys_call0(SYS_getpid);
+    if (!busy_take(pid))
+        return;
+    if (flags)
+        prepare();
+    uint64_t hold_ms = 0;
+    static bool by_mpi; /* a child of fork does not look: the linker's lock may be another thread's */
+    if (flags && how != CONNECT_FORK)
+        by_mpi = agent_mpi_found();
+    bool behind = how == CONNECT_DLOPEN || (how == CONNECT_START && !early_was_first());
+    unsigned constructed = flags && behind ? agent_constructed(NULL) : 0;
+    if (constructed)
+        flags |= AGENT_CONSTRUCTED | (constructed < UINT16_MAX ? constructed : UINT16_MAX) << AGENT_CONSTRUCTED_SHIFT;
+    if (!flags) {
+        say(how, 0);
+    } else if (ask(how, flags | (by_mpi ? AGENT_BY_MPI : 0u), &hold_ms)) {
+        known_pid = pid;
+        known_serial = agent_hot.area->serial;
+        connected_user = (uint32_t)sys_call0(SYS_geteuid);
+        parts_start(how);
+        atomic_store(&agent_hot.area->agent_state, AREA_RUNNING);
+        hold(how, hold_ms);
+    }
+    atomic_store(&busy, 0);
+}
+
+/* ---- fork ---- */
+
+/* The areas are not inherited (MADV_DONTFORK). The child connects when it first calls a traced function: many call none
+ * and execute something else. Which functions are traced may change until then, so each call comes through. */
+void fork_happened(void)
+{
+    if (agent_hot.area || !known_pid)
+        return;
+    agent_signals_forked();
+    thread_forget(&agent_self);
+    long filter = sys_call6(SYS_mmap, (long)agent_filter, AREA_FILTER, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_POPULATE, -1, 0);
+    if (filter == (long)agent_filter)
+        for (uint64_t i = 0; i < AREA_FILTER / sizeof(uint64_t); i++)
+            ((volatile uint64_t *)(void *)agent_filter)[i] = UINT64_C(0x0101010101010101) * (AREA_ENTER | AREA_EXIT);
+}
+
+/* Another thread of the child is at it: calls made meanwhile are not to be lost. */
+static void wait_for_other(void)
+{
+    int32_t tid = (int32_t)sys_call0(SYS_gettid), other = atomic_load(&connecting);
+    uint64_t deadline = agent_now_ms() + OTHER_MS;
+    while (other && other != tid && agent_now_ms() < deadline) {
+        sys_call4(SYS_poll, 0, 0, 1, 0);
+        other = atomic_load(&connecting);
+    }
+}
+
+void fork_noticed(void)
+{
+    if (agent_hot.area || !known_pid)
+        return;
+    int32_t pid = (int32_t)sys_call0(SYS_getpid), before = known_pid;
+    if (before == pid ||
+        !__atomic_compare_exchange_n(&known_pid, &before, pid, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+        wait_for_other();
+        return;
+    }
+    atomic_store(&connecting, (int32_t)sys_call0(SYS_gettid));
+    known_incarnation++;
+    agent_filter_clear();
+    thread_forget(&agent_self);
+    agent_connect(CONNECT_FORK);
+    atomic_store(&connecting, 0);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entries that take the long way, and calls that wait until they have lasted long enough. See agent.h. */
+#include "agent/hooks/hooks.h"
+#include "agent/safety/moves.h"
+#include "shm/mpi_told.h"
+
+struct entry {
+    struct agent_thread *self;
+    enum guard guard;
+    uint64_t function, callsite, site, sp;
+    struct capture_frame *registers; /* NULL: not as found */
+    bool kept;                       /* but for those that calls keep */
+    struct area *area;
+    struct area_slot *slot;
+    uint32_t mode;
+    struct agent_frame *frame;
+};
+
+static uint32_t frame_dropped(const struct agent_thread *self, enum guard guard)
+{
+    return FRAME_DROPPED | (waited_in_vain(self, guard) ? FRAME_WAITED : 0);
+}
+
+/* What its entry names: where it is called from, if that is to be had. */
+static uint32_t entry_word(const struct agent_frame *frame)
+{
+    if (mpi_function_is(frame->function))
+        return frame->slot;
+    const struct area_place *place = area_place_find(&agent_hot.view, frame->callsite, frame->site, frame->slot);
+    return place ? RECORD_PLACE | (uint32_t)(place - agent_hot.view.places) : frame->slot;
+}
+
+/* Writes the entry with the values that belong to it. */
+static bool entry_with_values(struct entry *e)
+{
+    struct agent_thread *self = e->self;
+    const struct area_site *site = area_site_find(&agent_hot.view, e->site, false);
+    struct record_entry entry = {.function = entry_word(e->frame)};
+    struct values *caller = site ? scratch_get(self) : NULL;
+    uint64_t time;
+    if (caller) {
+        struct reading reading = reading_begin(self);
+        if ((e->mode & AREA_CALLER) && !e->kept && hook_values_of_caller(site, e->callsite, e->registers, caller))
+            entry.caller_size = (uint32_t)values_size(caller);
+        struct values *own = (struct values *)(void *)((uint8_t *)caller + entry.caller_size);
+        if ((e->mode & AREA_VALUES) && hook_values(site, e->registers, e->kept, own))
+            entry.values_size = (uint32_t)values_size(own);
+        entry.caller = caller;
+        entry.values = own;
+        time = record_put_entry(self, e->guard, 0, &entry);
+        reading_end(self, reading);
+        scratch_put(self);
+    } else {
+        time = record_put_entry(self, e->guard, 0, &entry);
+    }
+    e->frame->time = time;
+    return time != 0;
+}
+
+/* Values that wait with their entry, in the order of the frames: `caller` first. */
+struct waiting {
+    uint32_t total;       /* of both and this */
+    uint32_t caller, own; /* bytes of struct values that follow; 0: none */
+};
+
+static void entry_keep_values(struct entry *e)
+{
+    struct agent_thread *self = e->self;
+    const struct area_site *site = area_site_find(&agent_hot.view, e->site, false);
+    uint32_t at = (self->values_used + 7) & ~7u;
+    if (!site || AGENT_WAITING - at < sizeof(struct waiting) + 2 * sizeof(struct values))
+        return;
+    struct waiting *waiting = (struct waiting *)(void *)(self->store->waiting + at);
+    struct values *caller = (struct values *)(void *)(waiting + 1);
+    struct reading reading = reading_begin(self);
+    *waiting = (struct waiting){.total = sizeof *waiting};
+    /* a signal handler in between keeps off what is being written */
+    self->values_used = at + (uint32_t)(sizeof *waiting + 2 * sizeof(struct values));
+    agent_signal_fence();
+    if ((e->mode & AREA_CALLER) && !e->kept && hook_values_of_caller(site, e->callsite, e->registers, caller))
+        waiting->caller = (uint32_t)values_size(caller);
+    struct values *own = (struct values *)(void *)((uint8_t *)caller + waiting->caller);
+    if ((e->mode & AREA_VALUES) && hook_values(site, e->registers, e->kept, own))
+        waiting->own = (uint32_t)values_size(own);
+    reading_end(self, reading);
+    waiting->total += waiting->caller + waiting->own;
+    e->frame->values_at = at + 1;
+    agent_signal_fence();
+    self->values_used = at + waiting->total;
+}
+
+/* Writes the entry of a call that turned out to be worth it. */
+static bool waiting_flush_one(struct agent_thread *self, enum guard guard, struct agent_frame *frame)
+{
+    struct record_entry entry = {.function = entry_word(frame)};
+    frame_begin(self, guard, frame, false);
+    if (frame->values_at) {
+        const struct waiting *waiting = (const void *)(self->store->waiting + frame->values_at - 1);
+        entry.caller = waiting + 1;
+        entry.caller_size = waiting->caller;
+        entry.values = (const uint8_t *)entry.caller + waiting->caller;
+        entry.values_size = guard == GUARD_OUTER ? waiting->own : 0;
+    }
+    uint64_t time = record_put_entry(self, guard, frame->time, &entry);
+    if (time)
+        frame->packet_seq = self->packet_seq;
+    else
+        self->plain++;
+    self->waiting--;
+    agent_signal_fence();
+    frame->flags = (frame->flags & ~(uint32_t)FRAME_WAITING) | (time ? FRAME_RECORDED : frame_dropped(self, guard));
+    return time != 0;
+}
+
+void hooks_flush_waiting(struct agent_thread *self, enum guard guard)
+{
+    uint32_t depth = atomic_load_explicit(&self->block->depth, memory_order_relaxed), from = depth;
+    uint32_t left = self->waiting;
+    while (from && left)
+        left -= (self->frames[--from].flags & FRAME_WAITING) != 0;
+    for (uint32_t i = from; i < depth; i++)
+        if (self->frames[i].flags & FRAME_WAITING)
+            waiting_flush_one(self, guard, &self->frames[i]);
+    self->waiting = 0;
+    self->values_used = 0;
+}
+
+static bool entry_wanted(struct entry *e)
+{
+    struct area *area = e->area;
+    if (!(e->mode & AREA_RECORD))
+        return false;
+    uint32_t limit = atomic_load_explicit(&area->max_depth, memory_order_relaxed);
+    uint32_t depth = atomic_load_explicit(&e->self->block->depth, memory_order_relaxed);
+    if (limit && depth - e->self->plain >= limit)
+        return false;
+    if (!(e->mode & AREA_RATED))
+        return true;
+    enum rate rate = hook_rate(area, e->slot);
+    if (rate == RATE_FIRST_THINNED) {
+        uint32_t function = slot_index(e->slot);
+        if (e->guard == GUARD_OUTER && e->self->waiting)
+            hooks_flush_waiting(e->self, e->guard);
+        record_put(e->self, e->guard, RECORD_THINNED, 0, &function, sizeof function, NULL, 0);
+    }
+    return rate == RATE_PASS;
+}
+
+/* Puts the frame on the shadow stack; `sp` before and after, as in hooks_x86_64.S. */
+static void entry_push(struct entry *e)
+{
+    struct area_thread *block = e->self->block;
+    uint32_t depth = atomic_load_explicit(&block->depth, memory_order_relaxed);
+    struct agent_frame *frame = &e->self->frames[depth];
+    frame->flags = 0;
+    frame->sp = e->sp;
+    agent_signal_fence();
+    e->self->plain++; /* until it is recorded */
+    atomic_store_explicit(&block->depth, depth + 1, memory_order_relaxed);
+    agent_signal_fence();
+    /* one by one: a frame whose sp is 0 for a moment would be dead to a signal's handler */
+    frame->sp = e->sp;
+    frame->function = e->function;
+    frame->callsite = e->callsite;
+    frame->site = e->site;
+    frame->time = 0;
+    frame->slot = slot_index(e->slot);
+    frame->packet_seq = e->self->packet_seq;
+    frame->values_at = 0;
+    e->frame = frame;
+}
+
+static void entry_record(struct entry *e, bool wanted)
+{
+    struct agent_thread *self = e->self;
+    struct agent_frame *frame = e->frame;
+    uint32_t flags = 0;
+    if (wanted && atomic_load_explicit(&e->area->min_ticks, memory_order_relaxed) && e->guard == GUARD_OUTER) {
+        if (e->registers && (e->mode & (AREA_VALUES | AREA_CALLER)))
+            entry_keep_values(e);
+        flags = FRAME_WAITING;
+        frame->time = agent_ticks();
+    } else if (wanted) {
+        if (self->waiting && e->guard == GUARD_OUTER)
+            hooks_flush_waiting(self, e->guard);
+        frame_begin(self, e->guard, frame, false);
+        bool done;
+        if (e->registers && (e->mode & (AREA_VALUES | AREA_CALLER))) {
+            done = entry_with_values(e);
+        } else {
+            const uint32_t word = entry_word(frame);
+            frame->time = record_put(self, e->guard, RECORD_ENTRY, 0, &word, sizeof word, NULL, 0);
+            done = frame->time != 0;
+        }
+        flags = done ? FRAME_RECORDED : frame_dropped(self, e->guard);
+    }
+    if (!frame->time)
+        frame->time = agent_ticks();
+    if (e->mode & AREA_COUNT) {
+        flags |= FRAME_COUNT;
+        atomic_fetch_add_explicit(&e->slot->calls, 1, memory_order_relaxed);
+    }
+    frame->packet_seq = self->packet_seq;
+    if (flags & FRAME_WAITING)
+        self->waiting++;
+    if (flags & (FRAME_WAITING | FRAME_RECORDED))
+        self->plain--;
+    agent_signal_fence();
+    frame->flags = flags;
+}
+
+static void entry_act(struct entry *e)
+{
+    uint32_t list = atomic_load_explicit(&e->slot->enter_list, memory_order_acquire);
+    if (!list)
+        return;
+    struct agent_call call = {
+        .site_entry = area_site_find(&agent_hot.view, e->site, false),
+        .site = e->site,
+        .callsite = e->callsite,
+        .sp = e->sp,
+        .time = agent_ticks(),
+        .entry_time = e->frame ? e->frame->time : 0,
+        .slot = slot_index(e->slot),
+        .depth = atomic_load_explicit(&e->self->block->depth, memory_order_relaxed),
+        .values = (e->mode & AREA_VALUES) != 0,
+    };
+    hook_act(e->self, list, &call, e->kept ? NULL : e->registers);
+}
+
+/* An entry that is done away with because a signal handler came at a bad moment, or its stack cannot be followed; with
+ * it its exit, unless leave() counts that. */
+static void entry_drop(struct entry *e, unsigned count)
+{
+    if (e->mode & AREA_RECORD)
+        agent_add_local(&e->self->block->discarded, count);
+}
+
+void hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *registers, uint32_t full)
+{
+    struct agent_thread *self = &agent_self;
+    if (!agent_hot.area)
+        fork_noticed();
+    struct entry e = {
+        .self = self,
+        .function = function,
+        .callsite = callsite,
+        .site = registers->gpr[16],
+        .sp = registers->gpr[7],
+        .registers = full ? registers : NULL,
+        .kept = full == 2,
+        .area = agent_hot.area,
+    };
+    if (!e.area || !atomic_load_explicit(&e.area->on, memory_order_relaxed) || self->off)
+        return;
+    e.slot = hook_slot(e.area, function, &e.mode);
+    if (!e.slot || !e.mode || (!self->block && !thread_attach(self)))
+        return;
+    if (e.mode == MODE_VALUES && !registers->has_result)
+        agent_moves_learn(&agent_hot.view, e.site);
+
+    e.guard = thread_guard(self, e.sp - 8);
+    if (e.guard == GUARD_STUCK) {
+        entry_drop(&e, 1);
+        return;
+    }
+    if (!in_stack(self, e.sp) && (e.guard > GUARD_OUTER || !stack_switch(self, e.guard, e.sp, true))) {
+        entry_drop(&e, e.guard > GUARD_OUTER ? 1 : 2);
+        thread_unguard(self, e.guard);
+        return;
+    }
+    stack_unwind_entry(self, e.guard, e.sp, e.site, callsite);
+    if (atomic_load_explicit(&self->block->depth, memory_order_relaxed) >= self->frame_limit) {
+        atomic_fetch_add_explicit(&e.area->too_deep, 1, memory_order_relaxed);
+    } else {
+        bool wanted = entry_wanted(&e);
+        if (wanted || (e.mode & (AREA_COUNT | AREA_ACT_EXIT))) {
+            entry_push(&e);
+            entry_record(&e, wanted);
+        }
+    }
+    thread_unguard(self, e.guard);
+    if (e.mode & AREA_ACT_ENTER)
+        entry_act(&e);
+}

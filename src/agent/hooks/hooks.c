@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls that are more than a plain record: values, counts, rates, limits, actions, other stacks, functions and threads
+ * seen for the first time. See agent.h. Here: who may begin, which functions, how often; entries are in enter.c, exits
+ * in leave.c, their values in hook_values.c.
+ */
+#include "agent/hooks/hooks.h"
+#include "agent/hooks/modules.h"
+#include "agent/safety/moves.h"
+#include "agent/system/valgrind.h"
+#include "shm/mpi_told.h"
+
+#define SAME(constant, type, member) _Static_assert((constant) == offsetof(struct type, member), #type "." #member)
+SAME(HOT_AREA, agent_hot, area);
+SAME(HOT_SLOTS, agent_hot, slots);
+SAME(HOT_SLOT_MASK, agent_hot, slot_mask);
+SAME(HOT_PLACES, agent_hot, places);
+SAME(HOT_PLACE_MASK, agent_hot, place_mask);
+SAME(SELF_BLOCK, agent_thread, block);
+SAME(SELF_STACK_LOW, agent_thread, stack_low);
+SAME(SELF_STACK_SIZE, agent_thread, stack_size);
+SAME(SELF_FRAMES, agent_thread, frames);
+SAME(SELF_PACKET_SEQ, agent_thread, packet_seq);
+SAME(SELF_WRITER, agent_thread, writer);
+SAME(SELF_FRAME_LIMIT, agent_thread, frame_limit);
+SAME(SELF_LEAVING, agent_thread, leaving);
+SAME(SELF_PLAIN, agent_thread, plain);
+SAME(SELF_HOLE_ID, agent_thread, hole_id);
+SAME(FRAME_FUNCTION, agent_frame, function);
+SAME(FRAME_CALLSITE, agent_frame, callsite);
+SAME(FRAME_SITE, agent_frame, site);
+SAME(FRAME_SP, agent_frame, sp);
+SAME(FRAME_TIME, agent_frame, time);
+SAME(FRAME_SLOT, agent_frame, slot);
+SAME(FRAME_FLAGS, agent_frame, flags);
+SAME(FRAME_PACKET_SEQ, agent_frame, packet_seq);
+_Static_assert(FRAME_SIZE == sizeof(struct agent_frame), "agent_frame");
+SAME(SLOT_MODE, area_slot, mode);
+SAME(SLOT_CALLS, area_slot, calls);
+SAME(SLOT_TICKS, area_slot, ticks);
+_Static_assert(1 << SLOT_SHIFT == sizeof(struct area_slot), "area_slot");
+SAME(PLACE_HOOK, area_place, hook);
+SAME(PLACE_SLOT, area_place, slot);
+_Static_assert(1 << PLACE_SHIFT == sizeof(struct area_place) && offsetof(struct area_place, callsite) == 0 &&
+                   PLACE_PROBES == AREA_PLACE_PROBES && PLACE_BIT == RECORD_PLACE,
+               "area_place");
+SAME(AREA_ON, area, on);
+SAME(AREA_MAX_DEPTH, area, max_depth);
+SAME(AREA_MIN_TICKS, area, min_ticks);
+SAME(BLOCK_CURSOR, area_thread, cursor);
+SAME(BLOCK_PENDING, area_thread, pending);
+SAME(BLOCK_END, area_thread, end);
+SAME(BLOCK_LAST_TIME, area_thread, last_time);
+SAME(BLOCK_DEPTH, area_thread, depth);
+SAME(REGS_XMM, capture_frame, xmm);
+SAME(REGS_HAS_XMM, capture_frame, has_xmm);
+SAME(REGS_RESULT, capture_frame, result);
+SAME(REGS_HAS_RESULT, capture_frame, has_result);
+SAME(SITE_VALUES, area_site, values);
+SAME(MOVES_ADDRESS, agent_moves, address);
+SAME(MOVES_SITE, agent_moves, site);
+SAME(MOVES_SITE_ADDRESS, agent_moves, site_address);
+SAME(MOVES_WORD, agent_moves, word);
+SAME(MOVES_RBP_BIAS, agent_moves, rbp_bias);
+SAME(MOVES_RBP_LIMIT, agent_moves, rbp_limit);
+SAME(MOVES_LAYOUT, agent_moves, layout);
+SAME(MOVES_SIZE, agent_moves, size);
+SAME(MOVES_TOTAL, agent_moves, total);
+SAME(MOVES_KIND, agent_moves, kind);
+SAME(MOVES_COUNT, agent_moves, count);
+SAME(MOVES_REGISTERS, agent_moves, registers);
+SAME(MOVES_TEMPLATE, agent_moves, template);
+SAME(MOVES_LIST, agent_moves, moves);
+_Static_assert(sizeof(struct agent_move) == 8 && offsetof(struct agent_move, size) == 1 &&
+                   offsetof(struct agent_move, off) == 4 && offsetof(struct area_site, address) == 0 &&
+                   MOVES_KIND_NONE == MOVES_NONE && MOVES_KIND_SHORT == MOVES_SHORT && MOVES_TABLE == 65536,
+               "moves");
+_Static_assert(MODE_COUNT == AREA_COUNT && MODE_VALUES == (AREA_RECORD | AREA_VALUES) && MODE_ACT == AREA_ACT_ENTER &&
+                   MODE_EXITS == (AREA_COUNT | AREA_RECORD | AREA_ACT_EXIT) && FLAG_COUNT == FRAME_COUNT &&
+                   ID_ENTRY_VALUES == RECORD_ENTRY_VALUES && ID_EXIT_VALUES == RECORD_EXIT_VALUES,
+               "constants");
+_Static_assert(REGS_SIZE == sizeof(struct capture_frame), "capture_frame");
+_Static_assert(MODE_RECORD == AREA_RECORD && FLAG_RECORDED == FRAME_RECORDED && FILTER_ENTER == AREA_ENTER &&
+                   FILTER_EXIT == AREA_EXIT && ID_EXIT == RECORD_EXIT && RECORD_ENTRY == 0 &&
+                   TIME_BITS == RECORD_TIME_BITS,
+               "constants");
+
+enum { STUCK_LIMIT = 4096 };
+
+enum guard thread_guard(struct agent_thread *self, uint64_t rsp)
+{
+    struct area_thread *block = self->block;
+    if (atomic_load_explicit(&block->pending, memory_order_relaxed)) {
+        /* A hook was interrupted; if it lies on this stack below us, it was left for good. */
+        bool here = in_stack(self, rsp), there = in_stack(self, self->writer);
+        if (here && there && rsp < self->writer)
+            return level_begin(self, rsp);
+        if (!here && ++self->stuck < STUCK_LIMIT)
+            return GUARD_STUCK;
+        if (!here && there && stack_is_alternate(rsp)) { /* a long handler: the hook goes on after it */
+            self->stuck = 0;
+            return GUARD_STUCK;
+        }
+        recover_all(self);
+    } else if (self->levels) { /* hooks in a handler that was left by another, inside of it */
+        recover_levels(self, 0);
+    }
+    self->stuck = 0;
+    uint64_t cursor = atomic_load_explicit(&block->cursor, memory_order_relaxed);
+    /* in this order: a handler in between takes us for dead, at worst, when there is nothing yet to set right */
+    atomic_store_explicit(&block->pending, cursor ? cursor : 1, memory_order_relaxed);
+    agent_signal_fence();
+    self->writer = rsp;
+    agent_signal_fence();
+    return GUARD_OUTER;
+}
+
+/* ---- slots ---- */
+
+static bool in_ranges(const struct area *area, uint64_t function)
+{
+    uint32_t count = atomic_load_explicit(&area->range_count, memory_order_relaxed);
+    if (!count)
+        return true;
+    for (uint32_t i = 0; i < count && i < AREA_RANGES; i++)
+        if (function >= atomic_load_explicit(&area->ranges[i][0], memory_order_relaxed) &&
+            function < atomic_load_explicit(&area->ranges[i][1], memory_order_relaxed))
+            return true;
+    return false;
+}
+
+/* Does for another thread what is left to do once a function has a slot. */
+static void insertion_end(_Atomic uint64_t *note, uint64_t function, uint32_t mode)
+{
+    struct area_slot *slot = area_slot_find(&agent_hot.view, function, false);
+    uint32_t none = 0;
+    if (!slot)
+        return;
+    atomic_compare_exchange_strong(&slot->mode, &none, mode);
+    atomic_compare_exchange_strong(note, &function, 0);
+}
+
+/* Notes that a function is to get a slot. Notes of threads that never come to the end of it (a signal's handler has
+ * left them for good) are worked off where there is no place else. */
+static _Atomic uint64_t *insertion_begin(uint64_t function, uint32_t mode)
+{
+    for (unsigned tries = 0;; tries++) {
+        _Atomic uint64_t *place = &agent_hot.inserting[tries % AGENT_INSERTING];
+        uint64_t other = 0;
+        if (atomic_compare_exchange_strong(place, &other, function) || other == function)
+            return place;
+        if (tries < AGENT_INSERTING)
+            continue;
+        if (tries == 3 * AGENT_INSERTING)
+            return NULL; /* then a call of it in another thread may be missing, at just this moment */
+        insertion_end(place, other, mode);
+    }
+}
+
+/* A function without a slot gets one if the monitor wants to hear of such: first the slot, whose mode is 0, then the
+ * mode. A hook that finds it 0 meanwhile, in another thread or in a handler that interrupted us and may never return,
+ * knows by the note that it is not what the monitor has chosen, and sets the mode. */
+static struct area_slot *slot_new(struct area *area, uint64_t function)
+{
+    uint32_t mode = atomic_load_explicit(&area->unknown_mode, memory_order_relaxed);
+    if (!mode || mpi_function_is(function) || !in_ranges(area, function)) /* MPI's are the monitor's alone to choose */
+        return NULL;
+    _Atomic uint64_t *note = insertion_begin(function, mode);
+    struct area_slot *slot = area_slot_find(&agent_hot.view, function, true);
+    if (slot) {
+        uint32_t none = 0;
+        atomic_compare_exchange_strong(&slot->mode, &none, mode);
+    } else {
+        atomic_fetch_add_explicit(&area->functions_omitted, 1, memory_order_relaxed);
+    }
+    if (note)
+        atomic_compare_exchange_strong(note, &function, 0);
+    return slot;
+}
+
+struct area_slot *hook_slot(struct area *area, uint64_t function, uint32_t *ret_mode)
+{
+    struct area_slot *slot = area_slot_find(&agent_hot.view, function, false);
+    if (!slot && modules_came(area)) /* the library may have been here before, and its functions have slots */
+        slot = area_slot_find(&agent_hot.view, function, false);
+    if (!slot && !(slot = slot_new(area, function)))
+        return NULL;
+    *ret_mode = atomic_load_explicit(&slot->mode, memory_order_acquire);
+    for (unsigned i = 0; !*ret_mode && i < AGENT_INSERTING; i++)
+        if (atomic_load(&agent_hot.inserting[i]) == function)
+            insertion_end(&agent_hot.inserting[i], function, atomic_load(&area->unknown_mode));
+    if (!*ret_mode)
+        *ret_mode = atomic_load_explicit(&slot->mode, memory_order_acquire);
+    return slot;
+}
+
+/* ---- rates ---- */
+
+#define RATE_TOLD UINT32_C(0x80000000)
+
+enum rate hook_rate(struct area *area, struct area_slot *slot)
+{
+    uint64_t second_ticks = atomic_load_explicit(&area->ticks_per_second, memory_order_relaxed);
+    uint64_t second = second_ticks ? agent_ticks() / second_ticks : 0;
+    uint64_t was = atomic_load_explicit(&slot->rate_second, memory_order_relaxed);
+    if (was != second && atomic_compare_exchange_strong(&slot->rate_second, &was, second))
+        atomic_store(&slot->rate_left, atomic_load_explicit(&area->rate, memory_order_relaxed) & ~RATE_TOLD);
+    uint32_t left = atomic_load_explicit(&slot->rate_left, memory_order_relaxed);
+    for (;;) {
+        uint32_t next = left == RATE_TOLD ? left : left ? left - 1 : RATE_TOLD;
+        if (next == left || atomic_compare_exchange_weak(&slot->rate_left, &left, next)) {
+            if (next != RATE_TOLD)
+                return RATE_PASS;
+            atomic_fetch_add_explicit(&slot->thinned, 1, memory_order_relaxed);
+            return next == left ? RATE_THINNED : RATE_FIRST_THINNED;
+        }
+    }
+}
+
+/* ---- where hooks_x86_64.S goes on ---- */
+
+static const struct capture_frame *way_begin(const struct capture_frame *frame)
+{
+    const struct capture_frame *outer = agent_self.registers;
+    agent_self.registers = frame;
+    if (__builtin_expect(agent_hot.valgrind, 0))
+        valgrind_ask(VALGRIND_SILENCE, 1);
+    return outer;
+}
+
+static void way_end(const struct capture_frame *outer)
+{
+    if (__builtin_expect(agent_hot.valgrind, 0))
+        valgrind_ask(VALGRIND_SILENCE, -1);
+    agent_self.registers = outer;
+}
+
+void agent_enter_slow(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t full)
+{
+    const struct capture_frame *outer = way_begin(frame);
+    hook_enter(function, callsite, frame, full);
+    way_end(outer);
+}
+
+/* An action at an entry that is nothing else; if it is a plain one, no stack and no record is needed for it. */
+void agent_enter_act(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t slot)
+{
+    uint32_t list = atomic_load_explicit(&agent_hot.slots[slot].enter_list, memory_order_acquire);
+    if (list && (agent_self.off || agent_hot.valgrind || !agent_act_short(list, frame)))
+        agent_enter_slow(function, callsite, frame, 1);
+}
+
+void agent_exit_slow(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t full)
+{
+    const struct capture_frame *outer = way_begin(frame);
+    hook_leave(function, callsite, frame, full);
+    way_end(outer);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the long ways of entries (enter.c) and exits (leave.c) have in common. */
+#ifndef SCRY_AGENT_HOOKS_HOOKS_H
+#define SCRY_AGENT_HOOKS_HOOKS_H
+
+#include "agent/safety/act.h"
+#include "agent/hooks/agent.h"
+
+static inline bool in_stack(const struct agent_thread *self, uint64_t sp)
+{
+    return sp - self->stack_low < self->size;
+}
+
+/* ---- hooks.c: which functions ---- */
+
+/* The slot of a function and what is to be done; NULL: nothing is. */
+struct area_slot *hook_slot(struct area *area, uint64_t function, uint32_t *ret_mode);
+
+static inline uint32_t slot_index(const struct area_slot *slot)
+{
+    return (uint32_t)(slot - agent_hot.slots);
+}
+
+enum rate { RATE_PASS, RATE_THINNED, RATE_FIRST_THINNED };
+
+enum rate hook_rate(struct area *area, struct area_slot *slot);
+
+/* ---- hook_values.c: what they are called with ---- */
+
+struct values {
+    uint32_t layout;
+    uint16_t size;
+    uint8_t bytes[RECORD_VALUES_LIMIT];
+} __attribute__((packed));
+_Static_assert(2 * sizeof(struct values) <= AGENT_SCRATCH, "scratch holds the values of an entry");
+
+/* One of the thread's buffers; NULL where signal handlers have both. */
+static inline struct values *scratch_get(struct agent_thread *self)
+{
+    if (self->scratch_used >= 2)
+        return NULL;
+    return (struct values *)(void *)self->store->scratch[self->scratch_used++];
+}
+
+static inline void scratch_put(struct agent_thread *self)
+{
+    self->scratch_used--;
+}
+
+static inline size_t values_size(const struct values *values)
+{
+    return offsetof(struct values, bytes) + values->size;
+}
+
+/* kept: only the registers that calls keep are as the hook found them. */
+bool hook_values(const struct area_site *site, struct capture_frame *frame, bool kept, struct values *out);
+bool hook_values_of_caller(const struct area_site *site, uint64_t callsite, struct capture_frame *frame,
+                           struct values *out);
+
+/* Values are being read. */
+struct reading {
+    unsigned how;
+    uint64_t since; /* 0: not measured */
+};
+
+struct reading reading_begin(struct agent_thread *self);
+void reading_end(struct agent_thread *self, struct reading reading);
+
+/* ---- enter.c, leave.c ---- */
+
+void hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *registers, uint32_t full);
+void hook_leave(uint64_t function, uint64_t callsite, struct capture_frame *registers, uint32_t full);
+
+/* Does the list of actions. */
+static inline void hook_act(struct agent_thread *self, uint32_t list, struct agent_call *call,
+                            struct capture_frame *registers)
+{
+    unsigned needs = agent_act_needs(list, call->site_entry, call->values);
+    if (registers && (needs & AGENT_ACT_XMM) && !registers->has_xmm)
+        agent_save_xmm(registers);
+    call->frame = registers;
+    agent_act(self->block, list, call);
+}
+
+#endif

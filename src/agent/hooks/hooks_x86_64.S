@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hooks that compilers call (-finstrument-functions): rdi is the function, rsi the return address into its caller;
+ * at (%rsp) the hook's own return address, the site.
+ *
+ * What is not chosen leaves after one look at the filter. A function that is recorded, with values that agent/safety/moves.h
+ * can say or without, or counted, no more and no less, on a stack that is known, with room in the packet, is done here
+ * in one straight piece; everything else is a case for hooks.c and gets the registers as they are now. Up to the point
+ * where that is decided only rax, r10 and r11 are used, and those are kept in the red zone (-8, -16, -24): signal
+ * handlers leave it alone.
+ *
+ * Space is reserved by a compare-and-exchange that needs no lock: it is only a signal handler of this same thread that
+ * may have been there since `pending` was set, and then it is all done again, with the time read anew, so that times in
+ * a packet never go back. The cursor is read before the time for the same reason. What a handler that never comes back
+ * (siglongjmp) leaves half done is set right by the next hook: record_recover.
+ */
+#include "agent/system/offsets.h"
+
+        .text
+
+        .globl  agent_hooks_begin, agent_hooks_end
+        .hidden agent_hooks_begin, agent_hooks_end
+agent_hooks_begin:
+
+        .macro FILTER bit
+        movq    %rax, -8(%rsp)
+        movq    %r10, -16(%rsp)
+        movl    %edi, %eax
+        shrl    $16, %eax
+        xorl    %edi, %eax
+        movzwl  %ax, %eax
+        leaq    agent_filter(%rip), %r10
+        testb   $\bit, (%r10,%rax)
+        .endm
+
+        /*
+         * A record at an entry: plain, or with values (KEPT_MOVES(%rsp): struct agent_moves). rax area, r10 slot index. Uses
+         * the registers that a call may change.
+         */
+        .macro ENTER_RECORD values
+        movq    agent_self@gottpoff(%rip), %r11
+        movq    %fs:SELF_BLOCK(%r11), %r8
+        testq   %r8, %r8
+        jz      .Lenter_plain\values
+        cmpq    $0, BLOCK_PENDING(%r8)
+        jne     .Lenter_plain\values
+        movq    BLOCK_CURSOR(%r8), %r9
+        movq    %r9, BLOCK_PENDING(%r8)
+        movq    %rsp, %fs:SELF_WRITER(%r11)
+
+        /* stack known, frame on top older than this one, room on it */
+        leaq    8(%rsp), %rcx
+        movq    %rcx, %rdx
+        subq    %fs:SELF_STACK_LOW(%r11), %rdx
+        cmpq    %fs:SELF_STACK_SIZE(%r11), %rdx
+        jae     .Lenter_back\values
+        movl    BLOCK_DEPTH(%r8), %r9d
+        cmpl    %fs:SELF_FRAME_LIMIT(%r11), %r9d
+        jae     .Lenter_back\values
+        movl    %r9d, %edx
+        shlq    $FRAME_SHIFT, %rdx
+        addq    %fs:SELF_FRAMES(%r11), %rdx
+        cmpq    %rcx, FRAME_SP-FRAME_SIZE(%rdx)
+        jbe     .Lenter_back\values
+
+        /* The frame: sp before and after it is counted, since a signal handler in between may have used it. */
+        movl    $0, FRAME_FLAGS(%rdx)
+        movq    %rcx, FRAME_SP(%rdx)
+        incl    %r9d
+        movl    %r9d, BLOCK_DEPTH(%r8)
+        movq    %rcx, FRAME_SP(%rdx)
+        movq    %rdi, FRAME_FUNCTION(%rdx)
+        movq    %rsi, FRAME_CALLSITE(%rdx)
+        movq    (%rsp), %rcx
+        movq    %rcx, FRAME_SITE(%rdx)
+        movl    %r10d, FRAME_SLOT(%rdx)
+        movq    %fs:SELF_PACKET_SEQ(%r11), %r9
+        movq    %r9, FRAME_PACKET_SEQ(%rdx)
+
+        /* Where it is called from, in one of the rows from its own on: r11 the row's number, rdi the row. rcx hook */
+        movq    %rax, %r9
+        leaq    (%rsi,%rcx), %rdi
+        movabsq $0x9e3779b97f4a7c15, %r11
+        imulq   %rdi, %r11
+        shrq    $40, %r11
+        andq    agent_hot+HOT_PLACE_MASK(%rip), %r11
+        movq    %r11, %rdi
+        shlq    $PLACE_SHIFT, %rdi
+        addq    agent_hot+HOT_PLACES(%rip), %rdi
+        movl    $PLACE_PROBES, %eax
+20:     cmpq    %rsi, (%rdi)
+        jne     21f
+        cmpq    %rcx, PLACE_HOOK(%rdi)
+        jne     21f
+        cmpl    %r10d, PLACE_SLOT(%rdi)
+        je      22f
+21:     incl    %r11d
+        addq    $(1 << PLACE_SHIFT), %rdi
+        decl    %eax
+        jnz     20b
+        movq    %rdx, %rsi
+        jmp     .Lenter_undo\values
+22:     leal    PLACE_BIT(%r11), %r10d
+
+        /* The record. rcx cursor, rsi frame, rdi area, r10 the record */
+        movq    %rdx, %rsi
+        movq    %r9, %rdi
+        movq    BLOCK_PENDING(%r8), %rcx
+        .if \values
+        movq    KEPT_MOVES(%rsp), %r9
+        movzwl  MOVES_TOTAL(%r9), %r9d
+        addq    %rcx, %r9
+        .else
+        leaq    8(%rcx), %r9
+        .endif
+        cmpq    BLOCK_END(%r8), %r9
+        ja      .Lenter_undo\values
+        rdtsc
+        shlq    $32, %rdx
+        orq     %rax, %rdx
+        movq    %rdx, FRAME_TIME(%rsi)
+        movl    %edx, %eax
+        shll    $5, %eax
+        shlq    $32, %r10
+        orq     %rax, %r10
+        movq    %rdx, %rax
+        subq    BLOCK_LAST_TIME(%r8), %rax
+        shrq    $TIME_BITS, %rax
+        jnz     .Lenter_undo\values
+        .if \values
+        movq    KEPT_MOVES(%rsp), %r11
+        movq    MOVES_SITE(%r11), %rax
+        movq    SITE_VALUES(%rax), %rax
+        cmpq    %rax, MOVES_WORD(%r11)
+        jne     .Lenter_undo\values
+        .endif
+        movq    %rcx, %rax
+        cmpxchgq %r9, BLOCK_CURSOR(%r8)
+        jne     .Lenter_undo\values
+        .if \values
+        addq    %rcx, %rdi
+        orq     $ID_ENTRY_VALUES, %r10
+        movq    %r10, (%rdi)
+        MOVES   8
+        .else
+        movq    %r10, (%rdi,%rcx)
+        .endif
+        movl    $FLAG_RECORDED, FRAME_FLAGS(%rsi)
+        movq    %rdx, BLOCK_LAST_TIME(%r8)
+        movq    $0, BLOCK_PENDING(%r8)
+        ret
+        .endm
+
+        /* Whether the slot's function, its hook returning to (%rsp), has values that are taken in the short way: r11
+         * its agent_moves, as long as the site's word is what it was: looked at later, where it holds up nothing. */
+        .macro MOVES_FIND other, else
+        movabsq $0x9e3779b97f4a7c15, %r11
+        imulq   (%rsp), %r11
+        shrq    $48, %r11
+        leaq    agent_moves_table(%rip), \other
+        movq    (\other,%r11,8), %r11
+        testq   %r11, %r11
+        jz      \else
+        movq    (%rsp), \other
+        cmpq    \other, MOVES_ADDRESS(%r11)
+        jne     \else
+        .endm
+
+        /* Where there is nothing: the site's place is still as it was, too. */
+        .macro MOVES_CHECK other, else
+        movq    MOVES_SITE(%r11), \other
+        movq    SITE_VALUES(\other), \other
+        cmpq    \other, MOVES_WORD(%r11)
+        jne     \else
+        movq    MOVES_SITE(%r11), \other
+        movq    (\other), \other
+        cmpq    \other, MOVES_SITE_ADDRESS(%r11)
+        jne     \else
+        .endm
+
+        /* Writes layout, size and values of a record (KEPT_MOVES(%rsp): its agent_moves) at `head` of rdi. Leaves rdx, rsi, r8. */
+        .macro MOVES head
+        movq    KEPT_MOVES(%rsp), %r11
+        movl    MOVES_LAYOUT(%r11), %eax
+        movl    %eax, \head(%rdi)
+        movzwl  MOVES_SIZE(%r11), %eax
+        movw    %ax, \head+4(%rdi)
+        cmpb    $1, MOVES_REGISTERS(%r11)
+        jne     17f
+        movq    %rbx, KEPT_RBX(%rsp)
+        movq    %rbp, KEPT_RBP(%rsp)
+        movq    %r12, KEPT_R12(%rsp)
+        movq    %r13, KEPT_R13(%rsp)
+        movq    %r14, KEPT_R14(%rsp)
+        movq    %r15, KEPT_R15(%rsp)
+17:     movq    %rsp, KEPT_RSP(%rsp)
+        movzwl  MOVES_COUNT(%r11), %r9d
+        addq    $MOVES_LIST, %r11
+        addq    $(\head+6), %rdi
+        leaq    (%r11,%r9,8), %r9
+11:     movslq  4(%r11), %rcx
+        movzwl  (%r11), %eax
+        addq    $8, %r11
+        cmpl    $MOVE_RSP_4, %eax
+        jne     12f
+        movl    (%rsp,%rcx), %eax
+        movl    %eax, (%rdi)
+        addq    $4, %rdi
+14:     cmpq    %r9, %r11
+        jne     11b
+        jmp     15f
+12:     cmpl    $MOVE_RSP_8, %eax
+        jne     13f
+        movq    (%rsp,%rcx), %rax
+        movq    %rax, (%rdi)
+        addq    $8, %rdi
+        jmp     14b
+13:     movsbq  %al, %r10
+        addq    (%rsp,%r10), %rcx
+        shrl    $8, %eax
+        movl    %eax, %r10d
+        leaq    (%rdi,%r10), %rdi
+        cmpl    $4, %r10d
+        jb      16f
+        ja      18f
+        movl    (%rcx), %eax
+        movl    %eax, -4(%rdi)
+        jmp     14b
+18:     movq    (%rcx), %rax
+        movq    %rax, -8(%rdi)
+        jmp     14b
+16:     cmpl    $2, %r10d
+        jb      19f
+        movzwl  (%rcx), %eax
+        movw    %ax, -2(%rdi)
+        jmp     14b
+19:     movzbl  (%rcx), %eax
+        movb    %al, -1(%rdi)
+        jmp     14b
+15:
+        .endm
+
+        .p2align 6
+        .globl  __cyg_profile_func_enter
+        .type   __cyg_profile_func_enter, @function
+__cyg_profile_func_enter:
+        .cfi_startproc
+        FILTER  FILTER_ENTER
+        jnz     1f
+        ret
+        .p2align 4
+1:      movq    %r11, -24(%rsp)
+        movq    agent_hot+HOT_AREA(%rip), %rax
+        testq   %rax, %rax
+        jz      .Lenter_full
+        cmpl    $0, AREA_ON(%rax)
+        je      2f
+        movabsq $0x9e3779b97f4a7c15, %r11
+        imulq   %rdi, %r11
+        shrq    $40, %r11
+        andq    agent_hot+HOT_SLOT_MASK(%rip), %r11
+        movq    %r11, %r10
+        shlq    $SLOT_SHIFT, %r11
+        addq    agent_hot+HOT_SLOTS(%rip), %r11
+        cmpq    %rdi, (%r11)
+        jne     .Lenter_full
+        cmpl    $MODE_RECORD, SLOT_MODE(%r11)
+        jne     .Lenter_more
+.Lenter_record:
+        cmpl    $0, AREA_MAX_DEPTH(%rax)
+        jne     .Lenter_full
+        cmpq    $0, AREA_MIN_TICKS(%rax)
+        jne     .Lenter_full
+        ENTER_RECORD 0
+
+        /* Not so plain: the long way. Takes back what was done. */
+.Lenter_undo0:
+        movq    FRAME_FUNCTION(%rsi), %rdi
+        movq    FRAME_CALLSITE(%rsi), %rsi
+        decl    BLOCK_DEPTH(%r8)
+.Lenter_back0:
+        movq    $0, BLOCK_PENDING(%r8)
+.Lenter_plain0:
+        xorl    %eax, %eax
+        jmp     .Lenter_slow
+.Lenter_full:
+        movl    $1, %eax
+.Lenter_slow:
+        leaq    agent_enter_slow(%rip), %r11
+        jmp     .Lslow
+
+        /* With values, counted, or with an action. rax area, r10 slot index, r11 slot. */
+        .p2align 4
+.Lenter_more:
+        cmpl    $MODE_VALUES, SLOT_MODE(%r11)
+        jne     .Lenter_other
+        MOVES_FIND %rax, .Lenter_full
+        movq    agent_hot+HOT_AREA(%rip), %rax
+        testq   %rax, %rax
+        jz      .Lenter_full
+        cmpl    $MOVES_KIND_SHORT, MOVES_KIND(%r11)
+        jb      .Lenter_nothing
+        ja      .Lenter_full
+        cmpl    $0, AREA_MAX_DEPTH(%rax)
+        jne     .Lenter_full
+        cmpq    $0, AREA_MIN_TICKS(%rax)
+        jne     .Lenter_full
+        movq    %r11, KEPT_MOVES(%rsp)
+        movq    %rbp, %rcx
+        subq    %rsp, %rcx
+        addq    MOVES_RBP_BIAS(%r11), %rcx
+        cmpq    MOVES_RBP_LIMIT(%r11), %rcx
+        ja      .Lenter_plain1
+        ENTER_RECORD 1
+.Lenter_nothing:
+        MOVES_CHECK %rax, .Lenter_full
+        movq    agent_hot+HOT_AREA(%rip), %rax
+        testq   %rax, %rax
+        jz      .Lenter_full
+        jmp     .Lenter_record
+.Lenter_undo1:
+        movq    FRAME_FUNCTION(%rsi), %rdi
+        movq    FRAME_CALLSITE(%rsi), %rsi
+        decl    BLOCK_DEPTH(%r8)
+.Lenter_back1:
+        movq    $0, BLOCK_PENDING(%r8)
+.Lenter_plain1:
+        movl    $2, %eax
+        jmp     .Lenter_slow
+
+        .p2align 4
+.Lenter_other:
+        cmpl    $MODE_ACT, SLOT_MODE(%r11)
+        jne     1f
+        movl    %r10d, %eax
+        leaq    agent_enter_act(%rip), %r11
+        jmp     .Lslow
+1:      cmpl    $MODE_COUNT, SLOT_MODE(%r11)
+        jne     .Lenter_full
+
+        /* Only counted: a frame, the time in it. */
+        movq    %r11, KEPT_MOVES(%rsp)
+        movq    agent_self@gottpoff(%rip), %r11
+        movq    %fs:SELF_BLOCK(%r11), %r8
+        testq   %r8, %r8
+        jz      .Lenter_plain0
+        cmpq    $0, BLOCK_PENDING(%r8)
+        jne     .Lenter_plain0
+        movq    BLOCK_CURSOR(%r8), %r9
+        cmpq    $1, %r9
+        adcq    $0, %r9
+        movq    %r9, BLOCK_PENDING(%r8)
+        movq    %rsp, %fs:SELF_WRITER(%r11)
+        leaq    8(%rsp), %rcx
+        movq    %rcx, %rdx
+        subq    %fs:SELF_STACK_LOW(%r11), %rdx
+        cmpq    %fs:SELF_STACK_SIZE(%r11), %rdx
+        jae     .Lenter_back0
+        movl    BLOCK_DEPTH(%r8), %r9d
+        cmpl    %fs:SELF_FRAME_LIMIT(%r11), %r9d
+        jae     .Lenter_back0
+        movl    %r9d, %edx
+        shlq    $FRAME_SHIFT, %rdx
+        addq    %fs:SELF_FRAMES(%r11), %rdx
+        cmpq    %rcx, FRAME_SP-FRAME_SIZE(%rdx)
+        jbe     .Lenter_back0
+        movl    $0, FRAME_FLAGS(%rdx)
+        movq    %rcx, FRAME_SP(%rdx)
+        incl    %fs:SELF_PLAIN(%r11)
+        incl    %r9d
+        movl    %r9d, BLOCK_DEPTH(%r8)
+        movq    %rcx, FRAME_SP(%rdx)
+        movq    %rdi, FRAME_FUNCTION(%rdx)
+        movq    %rsi, FRAME_CALLSITE(%rdx)
+        movq    (%rsp), %rcx
+        movq    %rcx, FRAME_SITE(%rdx)
+        movl    %r10d, FRAME_SLOT(%rdx)
+        movq    %fs:SELF_PACKET_SEQ(%r11), %rcx
+        movq    %rcx, FRAME_PACKET_SEQ(%rdx)
+        movq    KEPT_MOVES(%rsp), %r9
+        lock
+        incq    SLOT_CALLS(%r9)
+        movq    %rdx, %rsi
+        rdtsc
+        shlq    $32, %rdx
+        orq     %rax, %rdx
+        movq    %rdx, FRAME_TIME(%rsi)
+        movl    $FLAG_COUNT, FRAME_FLAGS(%rsi)
+        movq    $0, BLOCK_PENDING(%r8)
+2:      ret
+        .cfi_endproc
+        .size   __cyg_profile_func_enter, . - __cyg_profile_func_enter
+
+        /* A record at an exit: 0 plain, 1 with values, 2 with one byte that is always the same (r8: struct agent_moves),
+         * as of a result that the compiler removed. rax frame, r10 block, r11 self. */
+        .macro EXIT_RECORD values
+        movq    %rax, %fs:SELF_LEAVING(%r11)
+        .if \values
+        movl    $(ID_EXIT_VALUES + 1), %fs:SELF_HOLE_ID(%r11)
+        .endif
+        movq    %rax, %r11
+        movq    agent_hot+HOT_AREA(%rip), %rdi
+        movq    BLOCK_PENDING(%r10), %rcx
+        .if \values == 2
+        leaq    23(%rcx), %r9
+        .elseif \values
+        movq    KEPT_MOVES(%rsp), %r9
+        movzwl  MOVES_TOTAL(%r9), %r9d
+        leaq    8(%rcx,%r9), %r9
+        .else
+        leaq    4(%rcx), %r9
+        .endif
+        cmpq    BLOCK_END(%r10), %r9
+        ja      .Lexit_again\values
+        rdtsc
+        shlq    $32, %rdx
+        orq     %rax, %rdx
+        movq    %rdx, %rax
+        subq    BLOCK_LAST_TIME(%r10), %rax
+        shrq    $TIME_BITS, %rax
+        jnz     .Lexit_again\values
+        .if \values
+        .if \values == 1
+        movq    KEPT_MOVES(%rsp), %r8
+        .endif
+        movq    MOVES_SITE(%r8), %rax
+        movq    SITE_VALUES(%rax), %rax
+        cmpq    %rax, MOVES_WORD(%r8)
+        jne     .Lexit_again\values
+        .endif
+        movq    %rcx, %rax
+        cmpxchgq %r9, BLOCK_CURSOR(%r10)
+        jne     .Lexit_again\values
+        movl    %edx, %eax
+        shll    $5, %eax
+        .if \values
+        orl     $ID_EXIT_VALUES, %eax
+        addq    %rcx, %rdi
+        .if \values == 2
+        movl    %eax, (%rdi)
+        movl    FRAME_SLOT(%r11), %ecx
+        movl    %ecx, 4(%rdi)
+        movq    MOVES_TEMPLATE(%r8), %r8
+        movq    %r8, 15(%rdi) /* layout, size and the byte; what is before them comes next */
+        movq    FRAME_TIME(%r11), %rax
+        movq    %rax, 8(%rdi)
+        movl    $0, FRAME_FLAGS(%r11)
+        decl    BLOCK_DEPTH(%r10)
+        movq    %rdx, BLOCK_LAST_TIME(%r10)
+        movq    agent_self@gottpoff(%rip), %r11
+        movl    $0, %fs:SELF_HOLE_ID(%r11)
+        movq    $0, BLOCK_PENDING(%r10)
+        .else
+        movl    %eax, (%rdi)
+        movl    FRAME_SLOT(%r11), %eax
+        movl    %eax, 4(%rdi)
+        movq    FRAME_TIME(%r11), %rax
+        movq    %rax, 8(%rdi)
+        movq    %r11, %rsi
+        movq    %r10, %r8
+        MOVES   16
+        movl    $0, FRAME_FLAGS(%rsi)
+        decl    BLOCK_DEPTH(%r8)
+        movq    %rdx, BLOCK_LAST_TIME(%r8)
+        movq    agent_self@gottpoff(%rip), %r11
+        movl    $0, %fs:SELF_HOLE_ID(%r11)
+        movq    $0, BLOCK_PENDING(%r8)
+        .endif
+        .else
+        orl     $ID_EXIT, %eax
+        movl    %eax, (%rdi,%rcx)
+        decl    BLOCK_DEPTH(%r10)
+        movq    %rdx, BLOCK_LAST_TIME(%r10)
+        movq    $0, BLOCK_PENDING(%r10)
+        .endif
+        .endm
+
+        .p2align 6
+        .globl  __cyg_profile_func_exit
+        .type   __cyg_profile_func_exit, @function
+__cyg_profile_func_exit:
+        .cfi_startproc
+        FILTER  FILTER_EXIT
+        jnz     1f
+        ret
+        .p2align 4
+1:      movq    %r11, -24(%rsp)
+        cmpq    $0, agent_hot+HOT_AREA(%rip)
+        je      .Lexit_full
+        movq    agent_self@gottpoff(%rip), %r11
+        movq    %fs:SELF_BLOCK(%r11), %r10
+        testq   %r10, %r10
+        jz      2f
+        cmpq    $0, BLOCK_PENDING(%r10)
+        jne     .Lexit_full
+        movq    BLOCK_CURSOR(%r10), %rax
+        movq    %rax, BLOCK_PENDING(%r10)
+        movq    %rsp, %fs:SELF_WRITER(%r11)
+
+        /* rax the frame on top */
+        movl    BLOCK_DEPTH(%r10), %eax
+        shlq    $FRAME_SHIFT, %rax
+        addq    %fs:SELF_FRAMES(%r11), %rax
+        subq    $FRAME_SIZE, %rax
+        cmpq    %rdi, FRAME_FUNCTION(%rax)
+        jne     .Lexit_other
+        leaq    8(%rsp), %rdi
+        cmpq    %rsi, (%rsp)
+        je      .Lexit_tail
+        cmpq    %rdi, FRAME_SP(%rax)
+        jne     .Lexit_restore
+.Lexit_matches:
+        cmpl    $FLAG_RECORDED, FRAME_FLAGS(%rax)
+        jne     .Lexit_count
+        movl    FRAME_SLOT(%rax), %edi
+        shlq    $SLOT_SHIFT, %rdi
+        addq    agent_hot+HOT_SLOTS(%rip), %rdi
+        cmpl    $MODE_RECORD, SLOT_MODE(%rdi)
+        jne     .Lexit_values
+.Lexit_record:
+        movq    FRAME_PACKET_SEQ(%rax), %rdi
+        cmpq    %fs:SELF_PACKET_SEQ(%r11), %rdi
+        jne     .Lexit_restore
+
+        EXIT_RECORD 0
+2:      ret
+
+        /* A tail call: the function's frame is gone already, sp is its caller's. */
+        .p2align 4
+.Lexit_tail:
+        cmpq    %rdi, FRAME_SP(%rax)
+        jae     .Lexit_restore
+        cmpq    %rdi, FRAME_SP-FRAME_SIZE(%rax)
+        jae     .Lexit_matches
+        jmp     .Lexit_restore
+
+        /* Recorded with values: plain where there are none at this exit, as in a tail call. rdi slot */
+        .p2align 4
+.Lexit_values:
+        cmpl    $MODE_VALUES, SLOT_MODE(%rdi)
+        jne     .Lexit_restore
+        cmpq    %rsi, (%rsp)
+        je      .Lexit_record
+        MOVES_FIND %rdi, .Lexit_restore
+        cmpl    $MOVES_KIND_SHORT, MOVES_KIND(%r11)
+        ja      .Lexit_restore
+        jb      1f
+        cmpb    $MOVES_ONE_CONSTANT, MOVES_REGISTERS(%r11)
+        je      3f
+        movq    %rbp, %rdi
+        subq    %rsp, %rdi
+        addq    MOVES_RBP_BIAS(%r11), %rdi
+        cmpq    MOVES_RBP_LIMIT(%r11), %rdi
+        ja      .Lexit_restore
+        movq    %r11, KEPT_MOVES(%rsp)
+        movq    agent_self@gottpoff(%rip), %r11
+        EXIT_RECORD 1
+        ret
+3:      movq    %r11, %r8
+        movq    agent_self@gottpoff(%rip), %r11
+        EXIT_RECORD 2
+        ret
+1:      MOVES_CHECK %rdi, .Lexit_restore
+        movq    agent_self@gottpoff(%rip), %r11
+        jmp     .Lexit_record
+
+        .p2align 4
+.Lexit_count:
+        cmpl    $FLAG_COUNT, FRAME_FLAGS(%rax)
+        jne     .Lexit_restore
+        movl    FRAME_SLOT(%rax), %edi
+        shlq    $SLOT_SHIFT, %rdi
+        addq    agent_hot+HOT_SLOTS(%rip), %rdi
+        cmpl    $MODE_COUNT, SLOT_MODE(%rdi)
+        jne     .Lexit_restore
+        movq    %rax, %rcx
+        rdtsc
+        shlq    $32, %rdx
+        orq     %rax, %rdx
+        subq    FRAME_TIME(%rcx), %rdx
+        lock
+        addq    %rdx, SLOT_TICKS(%rdi)
+        movl    %fs:SELF_PLAIN(%r11), %eax
+        subl    $1, %eax
+        adcl    $0, %eax
+        movl    %eax, %fs:SELF_PLAIN(%r11)
+        decl    BLOCK_DEPTH(%r10)
+        movq    $0, BLOCK_PENDING(%r10)
+        ret
+
+        /* Another function's frame is on top. If it is an older one, and the function one whose exits are of no use,
+         * that is as it should be. */
+        .p2align 4
+.Lexit_other:
+        movq    $0, BLOCK_PENDING(%r10)
+        movq    FRAME_SP(%rax), %rax
+        leaq    8(%rsp), %r10
+        cmpq    %r10, %rax
+        jbe     .Lexit_full
+        movabsq $0x9e3779b97f4a7c15, %r11
+        imulq   %rdi, %r11
+        shrq    $40, %r11
+        andq    agent_hot+HOT_SLOT_MASK(%rip), %r11
+        shlq    $SLOT_SHIFT, %r11
+        addq    agent_hot+HOT_SLOTS(%rip), %r11
+        cmpq    %rdi, (%r11)
+        jne     .Lexit_full
+        testl   $MODE_EXITS, SLOT_MODE(%r11)
+        jnz     .Lexit_full
+        ret
+
+.Lexit_again0:
+        movq    FRAME_FUNCTION(%r11), %rdi
+        movq    $0, BLOCK_PENDING(%r10)
+        xorl    %eax, %eax
+        jmp     .Lexit_slow
+.Lexit_again1:
+.Lexit_again2:
+        movq    FRAME_FUNCTION(%r11), %rdi
+        movq    $0, BLOCK_PENDING(%r10)
+        movl    $2, %eax
+        jmp     .Lexit_slow
+.Lexit_restore:
+        movq    FRAME_FUNCTION(%rax), %rdi
+.Lexit_back:
+        movq    $0, BLOCK_PENDING(%r10)
+.Lexit_full:
+        movl    $1, %eax
+.Lexit_slow:
+        leaq    agent_exit_slow(%rip), %r11
+        .cfi_endproc
+        .size   __cyg_profile_func_exit, . - __cyg_profile_func_exit
+agent_hooks_end:
+
+        /* rax 1: all registers but rax, r10, r11 are the hook's; 2: those that calls keep, rdi and rsi; r11 where to go. */
+        .type   .Lslow, @function
+.Lslow:
+        .cfi_startproc
+        leaq    -(REGS_SIZE + 8)(%rsp), %rsp
+        .cfi_adjust_cfa_offset REGS_SIZE + 8
+        movq    %rdx, 1*8(%rsp)
+        movq    %rcx, 2*8(%rsp)
+        movq    %rbx, 3*8(%rsp)
+        movq    %rsi, 4*8(%rsp)
+        movq    %rdi, 5*8(%rsp)
+        movq    %rbp, 6*8(%rsp)
+        movq    %r8, 8*8(%rsp)
+        movq    %r9, 9*8(%rsp)
+        movq    %r12, 12*8(%rsp)
+        movq    %r13, 13*8(%rsp)
+        movq    %r14, 14*8(%rsp)
+        movq    %r15, 15*8(%rsp)
+        movq    (REGS_SIZE + 8 - 8)(%rsp), %rdx
+        movq    %rdx, 0*8(%rsp)
+        movq    (REGS_SIZE + 8 - 16)(%rsp), %rdx
+        movq    %rdx, 10*8(%rsp)
+        movq    (REGS_SIZE + 8 - 24)(%rsp), %rdx
+        movq    %rdx, 11*8(%rsp)
+        leaq    (REGS_SIZE + 8 + 8)(%rsp), %rdx
+        movq    %rdx, 7*8(%rsp)
+        movq    -8(%rdx), %rdx
+        movq    %rdx, 16*8(%rsp)
+        movb    $0, REGS_HAS_XMM(%rsp)
+        movb    $0, REGS_HAS_RESULT(%rsp)
+        movl    %eax, %ecx
+        movq    %rsp, %rdx
+        call    *%r11
+        leaq    (REGS_SIZE + 8)(%rsp), %rsp
+        .cfi_adjust_cfa_offset -(REGS_SIZE + 8)
+        ret
+        .cfi_endproc
+
+        .p2align 4
+        .globl  agent_save_xmm
+        .hidden agent_save_xmm
+        .type   agent_save_xmm, @function
+agent_save_xmm:
+        .cfi_startproc
+        movb    $1, REGS_HAS_XMM(%rdi)
+        .irp    n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+        movups  %xmm\n, REGS_XMM+16*\n(%rdi)
+        .endr
+        ret
+        .cfi_endproc
+        .size   agent_save_xmm, . - agent_save_xmm
+
+        .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hooks/mpi_short.h"
+
+#include "agent/hooks/hooks.h"
+#include "agent/system/large.h"
+#include "agent/hooks/reserve.h"
+#include "agent/safety/values.h"
+
+enum { FIELDS = 24, WAYS = 2 * CALL_COUNT + 64, MODE = AREA_RECORD | AREA_VALUES };
+
+/* ---- what is written of a call ---- */
+
+struct way {
+    struct area_slot *slot;
+    const struct area_site *site;
+    uint64_t word; /* what that held: program and layout */
+    uint32_t function;
+    uint16_t size, count; /* bytes; fields */
+    struct {
+        uint16_t off, size; /* 4, 8 */
+    } fields[FIELDS];
+};
+
+/* Written once, published by one store, never changed while the area lasts. */
+static _Atomic(struct way *) entries[CALL_COUNT] AGENT_LARGE, exits[CALL_COUNT] AGENT_LARGE;
+static struct way ways[WAYS] AGENT_LARGE;
+static _Atomic uint32_t ways_used;
+
+static uint64_t site_word(const struct area_site *site)
+{
+    return __atomic_load_n((const uint64_t *)(const void *)&site->values, __ATOMIC_ACQUIRE);
+}
+
+/* false: it does more than to copy fields. */
+static bool decode(struct way *way)
+{
+    const struct area_view *view = &agent_hot.view;
+    uint32_t offset = (uint32_t)way->word;
+    if (!offset || !(agent_program_flags(view, offset, AGENT_PROGRAM_CAPTURE) & AGENT_PROGRAM_OK))
+        return false;
+    const struct area_program *program = (const struct area_program *)(const void *)(view->programs + offset);
+    for (uint32_t at = sizeof(struct capture_head); at < program->size; at += sizeof(struct capture_insn)) {
+        struct capture_insn insn;
+        __builtin_memcpy(&insn, program->code + at, sizeof insn);
+        if (insn.op != CAPTURE_MEM || insn.r != MPI_TOLD_REGISTER || (insn.n != 4 && insn.n != 8) || insn.off < 0 ||
+            insn.off > (int32_t)sizeof(struct mpi_told) - 8 || way->count == FIELDS)
+            return false;
+        way->fields[way->count].off = (uint16_t)insn.off;
+        way->fields[way->count++].size = insn.n;
+        way->size = (uint16_t)(way->size + insn.n);
+    }
+    return way->count && way->size >= capture_minimum(program->code, program->size);
+}
+
+static inline bool holds(const struct way *way)
+{
+    return way && atomic_load_explicit(&way->slot->mode, memory_order_acquire) == MODE &&
+           site_word(way->site) == way->word;
+}
+
+static void learn(_Atomic(struct way *) *place, struct area_slot *slot, uint64_t address)
+{
+    struct way way = {
+        .slot = slot, .site = area_site_find(&agent_hot.view, address, false), .function = slot_index(slot)};
+    if (!way.site)
+        return;
+    way.word = site_word(way.site);
+    if (!decode(&way))
+        return;
+    uint32_t index = atomic_load(&ways_used);
+    while (index < WAYS && !atomic_compare_exchange_weak(&ways_used, &index, index + 1))
+        ;
+    if (index < WAYS) {
+        ways[index] = way;
+        atomic_store_explicit(place, &ways[index], memory_order_release);
+    }
+}
+
+void mpi_short_learn(uint32_t call)
+{
+    struct area_slot *slot = agent_hot.area ? area_slot_find(&agent_hot.view, mpi_function(call), false) : NULL;
+    if (!slot || atomic_load_explicit(&slot->mode, memory_order_acquire) != MODE)
+        return;
+    if (!holds(atomic_load_explicit(&entries[call], memory_order_acquire)))
+        learn(&entries[call], slot, mpi_function_entry(call));
+    if (!holds(atomic_load_explicit(&exits[call], memory_order_acquire)))
+        learn(&exits[call], slot, mpi_function_exit(call));
+}
+
+void mpi_short_forget(void)
+{
+    if (!atomic_exchange(&ways_used, 0))
+        return;
+    for (uint32_t i = 0; i < CALL_COUNT; i++) {
+        atomic_store_explicit(&entries[i], NULL, memory_order_relaxed);
+        atomic_store_explicit(&exits[i], NULL, memory_order_relaxed);
+    }
+}
+
+/* ---- the piece ---- */
+
+struct piece {
+    struct area_thread *block;
+    uint64_t cursor, last, time;
+    size_t size;
+    uint32_t count; /* of messages */
+};
+
+enum { MESSAGE_SIZE = RECORD_HEAD + sizeof(struct record_message), VALUES_SIZE = 4 + 2, LINE = 64, AHEAD = 4 * LINE };
+
+/* As thread_guard, but only where nothing is interrupted; false: something is. */
+static inline bool piece_guard(struct agent_thread *self, uint64_t sp, struct piece *piece)
+{
+    const struct area *area = agent_hot.area;
+    struct area_thread *block = self->block;
+    if (!block || self->levels || !atomic_load_explicit(&area->on, memory_order_relaxed) ||
+        atomic_load_explicit(&block->pending, memory_order_relaxed))
+        return false;
+    piece->block = block;
+    piece->cursor = atomic_load_explicit(&block->cursor, memory_order_relaxed);
+    atomic_store_explicit(&block->pending, piece->cursor ? piece->cursor : 1, memory_order_relaxed);
+    agent_signal_fence();
+    self->writer = sp - sizeof(uint64_t);
+    agent_signal_fence();
+    return true;
+}
+
+/* Whether all is as usual, and there is room: for `size` bytes and the messages. */
+static inline bool piece_fits(const struct agent_thread *self, uint64_t sp, const struct mpi_messages *messages,
+                              size_t size, struct piece *piece)
+{
+    const struct area_thread *block = piece->block;
+    piece->count = atomic_load_explicit(&agent_hot.area->messages, memory_order_relaxed) ? messages->count : 0;
+    piece->size = size + piece->count * MESSAGE_SIZE;
+    piece->last = atomic_load_explicit(&block->last_time, memory_order_relaxed);
+    piece->time = messages->time ? messages->time : agent_ticks();
+    return sp - self->stack_low < self->stack_size && !self->waiting &&
+           atomic_load_explicit(&block->end, memory_order_relaxed) >= piece->cursor + piece->size &&
+           piece->time - piece->last < UINT64_C(1) << RECORD_TIME_BITS; /* nor is it earlier */
+}
+
+/* As one to recover.c, which takes it for a record `id`. false: a signal's handler has written something. */
+static inline bool piece_reserve(struct agent_thread *self, uint32_t id, const struct piece *piece)
+{
+    return hole_begin(self, id, piece->cursor, piece->size, piece->last) &&
+           cursor_move(&piece->block->cursor, piece->cursor, piece->cursor + piece->size);
+}
+
+static inline uint8_t *put_head(uint8_t *to, uint32_t id, uint64_t time)
+{
+    uint32_t head = (uint32_t)(time << (32 - RECORD_TIME_BITS)) | id;
+    __builtin_memcpy(to, &head, sizeof head);
+    return to + sizeof head;
+}
+
+static inline uint8_t *put_values(uint8_t *to, const struct way *way, const struct mpi_told *told)
+{
+    uint32_t layout = (uint32_t)(way->word >> 32);
+    __builtin_memcpy(to, &layout, sizeof layout);
+    __builtin_memcpy(to + sizeof layout, &way->size, sizeof way->size);
+    to += VALUES_SIZE;
+    const uint8_t *fields = (const uint8_t *)told;
+    uint32_t last = way->count - 1u;
+    for (uint32_t i = 0; i < last; i++) { /* what is too much, the next one overwrites */
+        __builtin_memcpy(to, fields + way->fields[i].off, 8);
+        to += way->fields[i].size;
+    }
+    if (way->fields[last].size == 4)
+        __builtin_memcpy(to, fields + way->fields[last].off, 4);
+    else
+        __builtin_memcpy(to, fields + way->fields[last].off, 8);
+    return to + way->fields[last].size;
+}
+
+/* `from`: the earliest that they can have; returns where the next record goes. */
+static inline uint8_t *put_messages(uint8_t *to, const struct piece *piece, const struct mpi_messages *messages,
+                                    uint64_t from)
+{
+    for (uint32_t i = 0; i < piece->count; i++) {
+        const struct mpi_message *message = &messages->list[i];
+        uint64_t time = message->time ? message->time : piece->time;
+        time = time < from ? from : time > piece->time ? piece->time : time;
+        from = time;
+        to = put_head(to, RECORD_MESSAGE, time);
+        *(struct record_message *)(void *)to = mpi_message_record(message);
+        to += sizeof(struct record_message);
+    }
+    return to;
+}
+
+/* Lines that are written next: the monitor, on another processor, has read them since they were written last, or nobody
+ * has had them yet. Writing waits for them in order, and while it waits nothing else is written. By hand: the compiler,
+ * which may use general registers only, leaves a prefetch out. */
+static inline void piece_ahead(const struct piece *piece)
+{
+    const uint8_t *at = agent_hot.view.base + piece->cursor + AHEAD;
+    for (size_t done = 0; done < piece->size; done += LINE)
+        __asm__ volatile("prefetcht0 %0" : : "m"(at[done])); /* of what is not there, or behind the end: nothing */
+}
+
+static inline void piece_done(const struct piece *piece)
+{
+    piece_ahead(piece);
+    agent_signal_fence();
+    atomic_store_explicit(&piece->block->last_time, piece->time, memory_order_relaxed);
+    agent_signal_fence();
+}
+
+/* ---- a call ---- */
+
+/* On the shadow stack: sp before and after it is counted, since a signal's handler in between may have used the place.
+ */
+static inline struct agent_frame *frame_push(struct agent_thread *self, const struct piece *piece, uint32_t depth,
+                                             uint64_t sp)
+{
+    struct agent_frame *frame = &self->frames[depth];
+    frame->flags = 0;
+    frame->sp = sp;
+    agent_signal_fence();
+    self->plain++;
+    atomic_store_explicit(&piece->block->depth, depth + 1, memory_order_relaxed);
+    agent_signal_fence();
+    frame->sp = sp;
+    return frame;
+}
+
+static inline bool short_begins(uint32_t call, uint64_t site, const struct mpi_told *told,
+                                const struct mpi_messages *messages)
+{
+    struct agent_thread *self = &agent_self;
+    const struct area *area = agent_hot.area;
+    const struct way *way = atomic_load_explicit(&entries[call], memory_order_acquire);
+    uint64_t sp = (uint64_t)told;
+    struct piece piece;
+    if (!area || !holds(way) || atomic_load_explicit(&area->max_depth, memory_order_relaxed) ||
+        atomic_load_explicit(&area->min_ticks, memory_order_relaxed) || !piece_guard(self, sp, &piece))
+        return false;
+    uint32_t depth = atomic_load_explicit(&piece.block->depth, memory_order_relaxed);
+    if (!piece_fits(self, sp, messages, RECORD_HEAD + 4 + VALUES_SIZE + way->size, &piece) ||
+        depth >= self->frame_limit || self->frames[(int64_t)depth - 1].sp <= sp) {
+        thread_unguard(self, GUARD_OUTER);
+        return false;
+    }
+    struct agent_frame *frame = frame_push(self, &piece, depth, sp);
+    frame->function = mpi_function(call);
+    frame->callsite = site;
+    frame->site = mpi_function_entry(call);
+    frame->time = piece.time;
+    frame->slot = way->function;
+    frame->packet_seq = self->packet_seq;
+    frame->values_at = 0;
+    frame_begin(self, GUARD_OUTER, frame, false);
+    if (!piece_reserve(self, RECORD_ENTRY_VALUES, &piece)) {
+        self->plain--;
+        agent_signal_fence();
+        atomic_store_explicit(&piece.block->depth, depth, memory_order_relaxed);
+        thread_unguard(self, GUARD_OUTER);
+        return false;
+    }
+    uint8_t *to = put_head(agent_hot.view.base + piece.cursor, RECORD_ENTRY_VALUES, piece.time);
+    __builtin_memcpy(to, &way->function, sizeof way->function);
+    to = put_values(to + sizeof way->function, way, told);
+    put_messages(to, &piece, messages, piece.time);
+    piece_done(&piece);
+    self->plain--;
+    agent_signal_fence();
+    frame->flags = FRAME_RECORDED;
+    thread_unguard(self, GUARD_OUTER);
+    return true;
+}
+
+/* The frame of the call, if it is on top and has an entry that this exit can be told of. */
+static inline struct agent_frame *frame_on_top(const struct agent_thread *self, uint32_t depth, uint32_t call,
+                                               uint64_t site, uint64_t sp)
+{
+    struct agent_frame *frame = &self->frames[(int64_t)depth - 1];
+    return depth && frame->sp == sp && frame->function == mpi_function(call) && frame->callsite == site &&
+                   frame->flags == FRAME_RECORDED
+               ? frame
+               : NULL;
+}
+
+static inline bool short_ends(uint32_t call, uint64_t site, const struct mpi_told *told,
+                              const struct mpi_messages *messages)
+{
+    struct agent_thread *self = &agent_self;
+    const struct way *way = atomic_load_explicit(&exits[call], memory_order_acquire);
+    uint64_t sp = (uint64_t)told;
+    bool says = told->flags & MPI_TOLD_SAYS;
+    size_t size = says ? RECORD_HEAD + sizeof(uint32_t) + sizeof(uint64_t) + VALUES_SIZE : RECORD_HEAD;
+    struct piece piece;
+    if (!agent_hot.area || !holds(way) || !piece_guard(self, sp, &piece))
+        return false;
+    uint32_t depth = atomic_load_explicit(&piece.block->depth, memory_order_relaxed);
+    struct agent_frame *frame = frame_on_top(self, depth, call, site, sp);
+    bool fits = frame && (says || frame->packet_seq == self->packet_seq) &&
+                piece_fits(self, sp, messages, size + (says ? way->size : 0), &piece);
+    if (fits)
+        frame_begin(self, GUARD_OUTER, frame, true);
+    /* half written, several are all blanked, and the call is told as unwound: as with an exit that has values */
+    uint32_t id = says || (fits && piece.count) ? RECORD_EXIT_VALUES : RECORD_EXIT;
+    if (!fits || !piece_reserve(self, id, &piece)) {
+        thread_unguard(self, GUARD_OUTER);
+        return false;
+    }
+    uint8_t *to = put_messages(agent_hot.view.base + piece.cursor, &piece, messages, piece.last);
+    to = put_head(to, says ? RECORD_EXIT_VALUES : RECORD_EXIT, piece.time);
+    if (says) {
+        __builtin_memcpy(to, &way->function, sizeof way->function);
+        __builtin_memcpy(to + sizeof way->function, &frame->time, sizeof frame->time);
+        put_values(to + sizeof way->function + sizeof frame->time, way, told);
+    }
+    piece_done(&piece);
+    frame->flags = 0;
+    agent_signal_fence();
+    atomic_store_explicit(&piece.block->depth, depth - 1, memory_order_relaxed);
+    if (depth == 1)
+        self->plain = self->waiting = self->values_used = 0;
+    thread_unguard(self, GUARD_OUTER);
+    return true;
+}
+
+static inline bool short_messages(const struct mpi_messages *messages, uint64_t sp)
+{
+    struct agent_thread *self = &agent_self;
+    struct piece piece;
+    if (!piece_guard(self, sp, &piece))
+        return false;
+    bool done = piece_fits(self, sp, messages, 0, &piece) && piece_reserve(self, RECORD_MESSAGE, &piece);
+    if (done) {
+        put_messages(agent_hot.view.base + piece.cursor, &piece, messages, piece.last);
+        piece_done(&piece);
+    }
+    thread_unguard(self, GUARD_OUTER);
+    return done;
+}
+
+/* ---- called by mpi_tell_x86_64.S ---- */
+
+/* `caller`: what the interposer's registers are to be again after a fault of ours. */
+#define FROM_ASSEMBLY __attribute__((used, visibility("hidden")))
+
+FROM_ASSEMBLY void mpi_tell_begins(uint32_t call, uint64_t site, struct mpi_told *told,
+                                   const struct mpi_messages *messages, const struct capture_frame *caller);
+FROM_ASSEMBLY void mpi_tell_ends(uint32_t call, uint64_t site, struct mpi_told *told,
+                                 const struct mpi_messages *messages, const struct capture_frame *caller);
+FROM_ASSEMBLY void mpi_tell_messages(const struct mpi_messages *messages, const struct capture_frame *caller);
+
+void mpi_tell_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages,
+                     const struct capture_frame *caller)
+{
+    const struct capture_frame *outer = agent_self.registers;
+    agent_self.registers = caller;
+    if (!short_begins(call, site, told, messages))
+        mpi_long_begins(call, site, told, messages);
+    agent_self.registers = outer;
+}
+
+void mpi_tell_ends(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages,
+                   const struct capture_frame *caller)
+{
+    const struct capture_frame *outer = agent_self.registers;
+    agent_self.registers = caller;
+    if (!short_ends(call, site, told, messages))
+        mpi_long_ends(call, site, told, messages);
+    agent_self.registers = outer;
+}
+
+void mpi_tell_messages(const struct mpi_messages *messages, const struct capture_frame *caller)
+{
+    const struct capture_frame *outer = agent_self.registers;
+    agent_self.registers = caller;
+    if (!short_messages(messages, (uint64_t)__builtin_frame_address(0)))
+        mpi_long_messages(messages);
+    agent_self.registers = outer;
+}

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shadow stacks: which calls are open on which stack, and which of them an exit ends. Addresses decide:
+ * a caller's frame lies above its callee's, so whatever lies below the stack pointer of a hook is dead.
+ */
+#include "agent/hooks/agent.h"
+#include "agent/system/large.h"
+#include "agent/system/proc_text.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+enum {
+    PUSHED_MAX = 4096,       /* bytes of arguments that may still be on the stack at an exit */
+    ENTERED_PUSHED_MAX = 512 /* the same at an entry, where what lies there is not known any more at the exit */
+};
+
+extern void *__libc_stack_end; /* of the dynamic linker: the outermost frame */
+
+/* ---- which call ends ---- */
+
+static void unwind_to(struct agent_thread *self, enum guard guard, uint32_t depth)
+{
+    struct area_thread *block = self->block;
+    uint32_t now = atomic_load_explicit(&block->depth, memory_order_relaxed), recorded = 0, waiting = 0;
+    if (now <= depth)
+        return;
+    for (uint32_t i = now; i > depth; i--) {
+        const struct agent_frame *frame = &self->frames[i - 1];
+        recorded += (frame->flags & FRAME_RECORDED) != 0;
+        waiting += (frame->flags & (FRAME_RECORDED | FRAME_WAITING)) == FRAME_WAITING;
+        if (frame->values_at && (frame->flags & FRAME_WAITING))
+            self->values_used = (uint32_t)frame->values_at - 1;
+        if (frame->flags & FRAME_COUNT)
+            atomic_fetch_add_explicit(&agent_hot.slots[frame->slot].ticks, agent_ticks() - frame->time,
+                                      memory_order_relaxed);
+    }
+    uint32_t plain = now - depth - recorded - waiting;
+    if (recorded)
+        ending_begin(self, guard, depth, recorded);
+    atomic_store_explicit(&block->depth, depth, memory_order_relaxed);
+    agent_signal_fence();
+    self->waiting -= waiting < self->waiting ? waiting : self->waiting;
+    self->plain -= plain < self->plain ? plain : self->plain;
+    if (!depth)
+        self->plain = self->waiting = self->values_used = 0;
+    if (!recorded)
+        return;
+    if (self->waiting && guard == GUARD_OUTER)
+        hooks_flush_waiting(self, guard);
+    bool told = record_put(self, guard, RECORD_UNWOUND, 0, &recorded, sizeof recorded, NULL, 0);
+    if (!told)
+        ending_lost(self, guard);
+    else
+        ending_done(self, guard);
+}
+
+/* Calls that wait until they have taken long enough, and have by now, are recorded. Those above them began later. */
+static void unwind_waiting(struct agent_thread *self, enum guard guard, uint32_t depth)
+{
+    uint64_t limit = atomic_load_explicit(&agent_hot.area->min_ticks, memory_order_relaxed), now = agent_ticks();
+    uint32_t keep = atomic_load_explicit(&self->block->depth, memory_order_relaxed);
+    for (; keep > depth; keep--) {
+        const struct agent_frame *frame = &self->frames[keep - 1];
+        if (frame->flags & FRAME_WAITING && now - frame->time >= limit)
+            break;
+    }
+    if (keep <= depth)
+        return;
+    unwind_to(self, guard, keep);
+    hooks_flush_waiting(self, guard);
+}
+
+void stack_unwind(struct agent_thread *self, enum guard guard, uint32_t depth)
+{
+    if (self->waiting && guard == GUARD_OUTER)
+        unwind_waiting(self, guard, depth);
+    unwind_to(self, guard, depth);
+}
+
+void stack_unwind_entry(struct agent_thread *self, enum guard guard, uint64_t sp, uint64_t site, uint64_t callsite)
+{
+    uint32_t depth = atomic_load_explicit(&self->block->depth, memory_order_relaxed);
+    const struct agent_frame *frames = self->frames;
+    while (depth && frames[depth - 1].sp < sp)
+        depth--;
+    /* At the same place: bodies inlined into one frame live side by side, but each only once. */
+    for (uint32_t i = depth; i && frames[i - 1].sp == sp; i--)
+        if (frames[i - 1].site == site || frames[i - 1].callsite != callsite)
+            depth = i - 1;
+    stack_unwind(self, guard, depth);
+}
+
+/* With alloca the stack pointer at the exit is lower than at the entry: then there is a frame pointer, and the return
+ * address above it is the call site. Returns how high the entry may have been. */
+static uint64_t exit_reach(const struct agent_thread *self, uint64_t sp, uint64_t rbp, uint64_t callsite)
+{
+    if (rbp <= sp || rbp % sizeof(uint64_t) || rbp - self->stack_low >= self->size - 2 * sizeof(uint64_t))
+        return sp;
+    return *(const uint64_t *)(rbp + sizeof(uint64_t)) == callsite ? rbp : sp;
+}
+
+/* Without a frame pointer it is lower, too, where the compiler has not yet removed the arguments of a call from the
+ * stack. Another activation of the function, whose entry we have not seen, would have its return address in between. */
+static bool exit_of_pushed(const struct agent_frame *frame, uint64_t sp, uint64_t callsite)
+{
+    if (frame->sp <= sp || frame->sp - sp > PUSHED_MAX || sp % sizeof(uint64_t))
+        return false;
+    for (uint64_t at = sp; at < frame->sp; at += sizeof(uint64_t))
+        if (*(const uint64_t *)at == callsite)
+            return false;
+    return true;
+}
+
+bool stack_find_exit(struct agent_thread *self, uint64_t function, uint64_t callsite, uint64_t site, uint64_t sp,
+                     uint64_t rbp, uint32_t *ret_index)
+{
+    uint32_t depth = atomic_load_explicit(&self->block->depth, memory_order_relaxed);
+    const struct agent_frame *frames = self->frames;
+    if (site == callsite) {
+        /* A tail call of the hook: the function's frame is gone, sp is its caller's. */
+        uint32_t found = UINT32_MAX;
+        for (; depth && frames[depth - 1].sp < sp; depth--)
+            if (frames[depth - 1].function == function)
+                found = depth - 1;
+        *ret_index = found == UINT32_MAX ? depth : found;
+        return found != UINT32_MAX;
+    }
+    uint64_t reach = exit_reach(self, sp, rbp, callsite);
+    for (uint32_t i = depth; i && frames[i - 1].sp <= reach; i--) {
+        const struct agent_frame *frame = &frames[i - 1];
+        if (frame->sp >= sp && frame->function == function && frame->callsite == callsite) {
+            *ret_index = i - 1;
+            return true;
+        }
+    }
+    /* An inlined body was entered before the compiler removed such arguments, and is left behind that. */
+    for (uint32_t i = depth; i && frames[i - 1].sp < sp; i--) {
+        const struct agent_frame *frame = &frames[i - 1];
+        if (sp - frame->sp <= ENTERED_PUSHED_MAX && frame->function == function && frame->callsite == callsite) {
+            *ret_index = i - 1;
+            return true;
+        }
+    }
+    while (depth && frames[depth - 1].sp < sp)
+        depth--;
+    for (uint32_t i = depth; i && frames[i - 1].sp - sp <= PUSHED_MAX; i--) {
+        const struct agent_frame *frame = &frames[i - 1];
+        if (frame->function == function && frame->callsite == callsite && exit_of_pushed(frame, sp, callsite)) {
+            *ret_index = i - 1;
+            return true;
+        }
+    }
+    *ret_index = depth;
+    return false;
+}
+
+/* The current stack is that of signal handlers. */
+static bool on_signal_stack(const struct agent_thread *self)
+{
+    stack_t alternate;
+    return sys_call2(SYS_sigaltstack, 0, (long)&alternate) == 0 && !(alternate.ss_flags & SS_DISABLE) &&
+           (uint64_t)alternate.ss_sp - self->stack_low < self->size;
+}
+
+bool stack_is_alternate(uint64_t sp)
+{
+    stack_t alternate;
+    return sys_call2(SYS_sigaltstack, 0, (long)&alternate) == 0 && !(alternate.ss_flags & SS_DISABLE) &&
+           sp - (uint64_t)alternate.ss_sp < alternate.ss_size;
+}
+
+/* longjmp: setjmp keeps stack pointers mangled (PTR_MANGLE of the C library on x86-64). */
+void agent_stack_jump(uint64_t mangled)
+{
+    struct agent_thread *self = &agent_self;
+    if (!agent_hot.area || !self->block)
+        return;
+    uint64_t sp = mangled, guard_word;
+    __asm__("movq %%fs:0x30, %0" : "=r"(guard_word));
+    sp = (sp >> 17 | sp << 47) ^ guard_word;
+    uint64_t here = (uint64_t)__builtin_frame_address(0);
+    enum guard guard = thread_guard(self, here);
+    if (guard != GUARD_OUTER) {
+        /* Out of a handler; if the hook that it interrupted is left with it, that is certain now: it lies below where
+         * we go, or, like us, on a stack of handlers that is left altogether. */
+        bool there = sp - self->stack_low < self->size, writer = self->writer - self->stack_low < self->size;
+        bool left = there ? sp >= self->writer : here - self->stack_low < self->size && on_signal_stack(self);
+        if (writer && left) {
+            recover_all(self);
+            self->writer = there ? sp : here;
+            guard = GUARD_OUTER;
+        } else if (guard != GUARD_STUCK && there) {
+            level_end(self, guard);
+            guard = level_begin(self, sp); /* what lies below where we go is left */
+        } else {
+            thread_unguard(self, guard);
+            return;
+        }
+        if (guard == GUARD_STUCK)
+            return;
+    }
+    if (here - self->stack_low < self->size && sp - self->stack_low >= self->size && on_signal_stack(self)) {
+        stack_unwind(self, guard, 0); /* a handler on a stack of its own that does not return */
+        stack_switch(self, guard, sp, false);
+    }
+    uint32_t depth = atomic_load_explicit(&self->block->depth, memory_order_relaxed);
+    if (sp - self->stack_low < self->size) {
+        while (depth && self->frames[depth - 1].sp < sp)
+            depth--;
+        stack_unwind(self, guard, depth);
+    }
+    thread_unguard(self, guard);
+}
+
+/* ---- memory ---- */
+
+static void *map_private(uint64_t size)
+{
+    long at =
+        sys_call6(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at < 0 && at > -4096)
+        return NULL;
+    /* with huge pages, each thread would cost 2 MB when it touches the first byte */
+    sys_call4(SYS_madvise, at, (long)size, MADV_NOHUGEPAGE, 0);
+    /* a child of fork starts again (thread_forget); it must not cost the parent a copy of each page it writes */
+    if (sys_call4(SYS_madvise, at, (long)size, MADV_DONTFORK, 0) < 0) {
+        sys_call2(SYS_munmap, at, (long)size);
+        return NULL;
+    }
+    return (void *)at;
+}
+
+/* The first page becomes that beside the block, which outlives the process (shm/area.h); a second mapping of it. */
+static bool share_first(struct agent_frame *frames, const struct area_thread *block)
+{
+    long page = (long)(area_frames_of(block) - 1);
+    return sys_call6(SYS_mremap, page, 0, AREA_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (long)frames, 0) == (long)frames;
+}
+
+/* A shadow stack: a frame before the first that is never left. block: it is that of a thread's own stack. */
+static struct agent_frame *frames_map(uint32_t *io_limit, const struct area_thread *block)
+{
+    struct agent_frame *frames = map_private((uint64_t)(*io_limit + 1) * sizeof *frames);
+    if (!frames && *io_limit > AGENT_FRAMES_FEW) {
+        *io_limit = AGENT_FRAMES_FEW;
+        frames = map_private((uint64_t)(*io_limit + 1) * sizeof *frames);
+    }
+    if (frames && block && !share_first(frames, block)) { /* it may be gone now: without, then */
+        sys_call2(SYS_munmap, (long)frames, (long)((uint64_t)(*io_limit + 1) * sizeof *frames));
+        frames = map_private((uint64_t)(*io_limit + 1) * sizeof *frames);
+    }
+    if (!frames)
+        return NULL;
+    frames[0].sp = UINT64_MAX;
+    return frames + 1;
+}
+
+static void frames_unmap(struct agent_frame *frames, uint32_t limit)
+{
+    if (frames)
+        sys_call2(SYS_munmap, (long)(frames - 1), (long)((uint64_t)(limit + 1) * sizeof *frames));
+}
+
+bool stack_store(struct agent_thread *self)
+{
+    self->store_size = (sizeof *self->store + AREA_PAGE - 1) & ~(uint64_t)(AREA_PAGE - 1);
+    self->store = map_private(self->store_size);
+    return self->store != NULL;
+}
+
+void stack_release(struct agent_thread *self)
+{
+    if (!self->store)
+        return;
+    for (uint32_t i = 0; i < self->stack_count; i++)
+        frames_unmap(self->store->stacks[i].frames, self->store->stacks[i].limit);
+    sys_call2(SYS_munmap, (long)self->store, (long)self->store_size);
+    self->store = NULL;
+    self->stack_count = 0;
+}
+
+/* ---- bounds ---- */
+
+struct bounds {
+    uint64_t low, high;
+};
+
+static struct bounds contexts[AGENT_CONTEXTS] AGENT_LARGE;
+static _Atomic uint32_t context_count;
+
+void stack_context(uint64_t low, uint64_t size)
+{
+    uint32_t count = atomic_load(&context_count), known = count < AGENT_CONTEXTS ? count : AGENT_CONTEXTS;
+    for (uint32_t i = 0; i < known; i++)
+        if (contexts[i].low == low && contexts[i].high == low + size)
+            return;
+    struct bounds *context = &contexts[atomic_fetch_add(&context_count, 1) % AGENT_CONTEXTS];
+    context->high = 0;
+    context->low = low;
+    context->high = low + size;
+}
+
+static bool context_find(uint64_t sp, struct bounds *ret_bounds)
+{
+    uint32_t count = atomic_load(&context_count), known = count < AGENT_CONTEXTS ? count : AGENT_CONTEXTS;
+    /* the youngest first: older ones may have been freed */
+    for (uint32_t i = 0; i < known; i++) {
+        struct bounds context = contexts[(count - 1 - i) % AGENT_CONTEXTS];
+        if (sp > context.low && sp <= context.high) {
+            *ret_bounds = context;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The mapping that holds an address; `buffer` to read in. */
+static bool mapping_find(uint64_t address, char *buffer, size_t size, struct bounds *ret_bounds)
+{
+    struct bounds found;
+    if (proc_text_mapping(address, buffer, size, &found.low, &found.high) < 0)
+        return false;
+    *ret_bounds = found;
+    return true;
+}
+
+static void bounds_of_main(struct bounds *ret)
+{
+    struct rlimit limit;
+    uint64_t size = UINT64_C(8) << 20;
+    if (sys_call4(SYS_prlimit64, 0, RLIMIT_STACK, 0, (long)&limit) == 0)
+        size = limit.rlim_cur;
+    uint64_t most = UINT64_C(4) << 30;
+    ret->high = (uint64_t)__libc_stack_end + 64;
+    ret->low = ret->high - (size < most ? size : most);
+}
+
+/* The thread pointer lies above the stack that the C library made. */
+static uint64_t thread_pointer(void)
+{
+    uint64_t pointer;
+    __asm__("movq %%fs:0, %0" : "=r"(pointer));
+    return pointer;
+}
+
+void stack_own(struct agent_thread *self)
+{
+    if (self->own_high)
+        return;
+    struct bounds own = {0, 0};
+    if (self->tid == agent_hot.pid) {
+        bounds_of_main(&own);
+    } else {
+        uint64_t pointer = thread_pointer();
+        char *buffer = (char *)self->store->scratch[1];
+        if (mapping_find(pointer, buffer, AGENT_SCRATCH, &own))
+            own.high = pointer;
+    }
+    self->own_low = own.low;
+    self->own_high = own.high;
+}
+
+static bool bounds_find(struct agent_thread *self, uint64_t sp, struct bounds *ret)
+{
+    stack_t alternate;
+    if (sp >= self->own_low && sp < self->own_high) {
+        *ret = (struct bounds){self->own_low, self->own_high};
+        return true;
+    }
+    if (sys_call2(SYS_sigaltstack, 0, (long)&alternate) == 0 && !(alternate.ss_flags & SS_DISABLE) &&
+        sp > (uint64_t)alternate.ss_sp && sp <= (uint64_t)alternate.ss_sp + alternate.ss_size) {
+        *ret = (struct bounds){(uint64_t)alternate.ss_sp, (uint64_t)alternate.ss_sp + alternate.ss_size + 1};
+        return true;
+    }
+    if (context_find(sp, ret)) {
+        ret->high++;
+        return true;
+    }
+    if (!mapping_find(sp, (char *)self->store->scratch[1], AGENT_SCRATCH, ret))
+        return false;
+    /* the main stack, grown beyond the limit that it had */
+    if (self->own_high && self->own_high > ret->low && self->own_high <= ret->high) {
+        self->own_low = ret->low;
+        ret->high = self->own_high;
+    }
+    return true;
+}
+
+/* ---- switching ---- */
+
+static void stack_leave(struct agent_thread *self, enum guard guard)
+{
+    if (!self->stack_count || self->switching)
+        return;
+    if (self->waiting)
+        hooks_flush_waiting(self, guard);
+    struct agent_stack *stack = &self->store->stacks[self->stack];
+    self->switching = SWITCH_LEAVES; /* from here on, handlers change nothing */
+    agent_signal_fence();
+    stack->depth = atomic_load_explicit(&self->block->depth, memory_order_relaxed);
+    if (self->stack == 0)
+        atomic_store_explicit(&self->block->own_depth, stack->depth, memory_order_relaxed);
+    stack->plain = self->plain;
+    stack->lost = lost_count(self);
+}
+
+static void stack_enter(struct agent_thread *self, uint32_t index)
+{
+    struct agent_stack *stack = &self->store->stacks[index];
+    struct area_thread *block = self->block;
+    atomic_store_explicit(&block->depth, 0, memory_order_relaxed);
+    agent_signal_fence();
+    self->stack = index;
+    self->frames = stack->frames;
+    self->frame_limit = stack->limit;
+    self->plain = stack->plain;
+    self->waiting = 0;
+    self->lost = stack->lost * LOST_ONE;
+    self->stack_low = stack->low;
+    self->size = stack->size;
+    self->stack_size = self->off ? 0 : stack->size;
+    block->stack_id = stack->id;
+    atomic_store_explicit(&block->frames, (uint64_t)stack->frames, memory_order_relaxed);
+    agent_signal_fence();
+    atomic_store_explicit(&block->depth, stack->depth, memory_order_relaxed);
+    stack->used = ++self->switches;
+}
+
+/* A place for a stack not seen before: a new one, that of memory used otherwise now, or the one unused for longest. */
+static struct agent_stack *stack_place(struct agent_thread *self, const struct bounds *bounds)
+{
+    struct agent_stack *stacks = self->store->stacks, *place = NULL;
+    for (uint32_t i = 1; i < self->stack_count; i++)
+        if (i != self->stack && stacks[i].low < bounds->high && stacks[i].low + stacks[i].size > bounds->low) {
+            stacks[i].size = 0;
+            place = &stacks[i];
+        }
+    bool own = bounds->high == self->own_high && bounds->low == self->own_low;
+    if (own)
+        return &stacks[0];
+    if (place)
+        return place;
+    if (self->stack_count < AGENT_STACKS)
+        return &stacks[self->stack_count++];
+    place = &stacks[1];
+    for (uint32_t i = 1; i < self->stack_count; i++)
+        if (i != self->stack && stacks[i].used < place->used)
+            place = &stacks[i];
+    return place;
+}
+
+static bool stack_make(struct agent_thread *self, uint64_t sp, uint32_t *ret_index)
+{
+    struct bounds bounds;
+    if (!self->stack_count)
+        self->stack_count = 1; /* 0 is the thread's own */
+    if (!bounds_find(self, sp, &bounds))
+        return false;
+    struct agent_stack *stack = stack_place(self, &bounds);
+    uint32_t limit = AGENT_FRAMES;
+    uint64_t size = bounds.high - bounds.low;
+    if (stack != &self->store->stacks[0])
+        limit = size / 64 < 256 ? 256 : size / 64 > AGENT_FRAMES ? AGENT_FRAMES : (uint32_t)(size / 64);
+    if (stack->frames && stack->limit < limit) {
+        frames_unmap(stack->frames, stack->limit);
+        stack->frames = NULL;
+    }
+    if (!stack->frames) {
+        stack->frames = frames_map(&limit, stack == self->store->stacks ? self->block : NULL);
+        if (!stack->frames)
+            return false;
+        stack->limit = limit;
+    }
+    stack->low = bounds.low;
+    stack->size = size;
+    stack->depth = stack->plain = stack->lost = 0;
+    stack->id = stack == &self->store->stacks[0] ? 0 : ++self->last_stack_id;
+    *ret_index = (uint32_t)(stack - self->store->stacks);
+    return true;
+}
+
+/* From now on it is the current one; first: that the thread has. */
+static void stack_go_to(struct agent_thread *self, enum guard guard, uint32_t index, bool first)
+{
+    agent_signal_fence();
+    self->switching = SWITCH_ENTERS;
+    agent_signal_fence();
+    stack_enter(self, index);
+    agent_signal_fence();
+    self->switching = SWITCH_NOT;
+    struct {
+        uint32_t stack, depth;
+    } told = {self->block->stack_id, stack_recorded(self)};
+    if (!first || told.stack)
+        self->told_stack = UINT32_MAX;
+    agent_signal_fence();
+    if (lost_count(self)) /* reported first, in a packet of its own */
+        record_close(self);
+    if ((!first || told.stack) && record_put(self, guard, RECORD_STACK, 0, &told, sizeof told, NULL, 0))
+        self->told_stack = told.stack;
+}
+
+bool stack_switch(struct agent_thread *self, enum guard guard, uint64_t sp, bool create)
+{
+    uint32_t index = UINT32_MAX;
+    if (self->tid != (int32_t)sys_call0(SYS_gettid))
+        return false; /* a raw clone that shares this thread's state: it is nobody */
+    for (uint32_t i = 0; i < self->stack_count; i++)
+        if (sp - self->store->stacks[i].low < self->store->stacks[i].size) {
+            index = i;
+            break;
+        }
+    if (index == UINT32_MAX && !create)
+        return false;
+    bool first = !self->stack_count;
+    stack_leave(self, guard);
+    if (index == UINT32_MAX && !stack_make(self, sp, &index)) {
+        if (self->switching == SWITCH_LEAVES)
+            self->switching = SWITCH_NOT;
+        return false;
+    }
+    stack_go_to(self, guard, index, first);
+    return true;
+}
+
+void stack_unwind_all(struct agent_thread *self, enum guard guard)
+{
+    stack_unwind(self, guard, 0);
+    for (uint32_t i = 0; i < self->stack_count; i++) {
+        if (i == self->stack || !self->store->stacks[i].size || !self->store->stacks[i].depth)
+            continue;
+        stack_leave(self, guard);
+        stack_go_to(self, guard, i, false);
+        stack_unwind(self, guard, 0);
+    }
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads memory that may not be there, inside the traced program: a bad address is reported, and never harms. Three
+ * ways; area.reader (enum area_reader) can change at any time:
+ *
+ *   direct   a copy whose fault our SIGSEGV/SIGBUS handler repairs (agent/safety/signals.h). Only where that is certain
+ * to work: our handlers in place, both signals open in the kernel's mask of this thread, room for a signal's frame on a
+ * stack known to be the thread's own, no debugger. Else the next way is taken. syscall  process_vm_readv on ourselves:
+ * 1 us, always possible but in some sandboxes. Never touches device mappings. victim   another process in the same
+ * memory does the copy and may die of it: 30 us, a new one for each read. In a program with threads `syscall` is used
+ * instead, unless that is refused.
+ *
+ * Device mappings are known from /proc/self/maps (at the start and after dlopen) and from mmap, which is interposed:
+ * what is neither anonymous nor a regular file outside of sysfs counts as one. Not seen: what a raw system call maps,
+ * or mremap moves.
+ *
+ * Whatever the way: kernel and non-canonical addresses and the first page are refused, device mappings are left to
+ * process_vm_readv (which refuses them), and the thread's own stack above the stack pointer is copied as it is.
+ * Async-signal-safe, no allocation, errno untouched, general registers only.
+ */
+#ifndef SCRY_AGENT_SAFETY_READ_H
+#define SCRY_AGENT_SAFETY_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shm/area.h"
+
+/* Call it when the area is mapped, before anything is read; also in the child after fork (a victim is the parent's). */
+void agent_read_init(const struct area_view *view);
+/* Ends the victim of another thread's read, if any: before exec, at exit, when the agent switches itself off. */
+void agent_read_done(void);
+
+/* 0, or -1: nothing usable was copied. A capture_read_fn. */
+int agent_read(void *dst, uint64_t address, size_t size);
+
+/* Put these around all reads of one event: facts about this thread (open signals, room on the stack) are found once,
+ * not for each read. Nests (signal handlers): pass begin's result to end. */
+unsigned agent_read_begin(void);
+void agent_read_end(unsigned before);
+
+/* The number of bad addresses in this thread so far. */
+uint64_t agent_read_faults(void);
+
+/* The program mapped something: [address, address + size) of file descriptor fd. Notes device mappings. */
+void agent_read_mapped(uint64_t address, size_t size, int fd);
+/* Looks for device mappings in /proc/self/maps, and for a debugger: at the start, after dlopen. */
+void agent_read_look(void);
+
+/* ---- for signals.c ---- */
+
+/* The process that was initialised for; 0: none, or this is a child of it that was not yet. */
+int32_t agent_read_process(void);
+
+/* This thread changed its alternate signal stack. */
+void agent_read_altstack(void);
+/* If pc is in our copying: where to continue, else 0. */
+uint64_t agent_read_fixup(uint64_t pc);
+
+#endif

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The functions of libc that set dispositions and masks of signals, as the program finds them: see
+ * agent/safety/signals.h. Each goes on to the next of its name (libc's, or that of another preloaded library) unless
+ * the agent keeps what it is about. The next one is looked up when it is first needed.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/signalfd.h>
+
+#include "agent/safety/read.h"
+#include "agent/safety/signals_internal.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* The next definition of the function it is used in. */
+#define NEXT(name) ((__typeof__(&name))next(&slot_##name, #name))
+#define SLOT(name) static _Atomic(void *) slot_##name
+
+static void *next(_Atomic(void *) *slot, const char *name)
+{
+    void *function = atomic_load_explicit(slot, memory_order_relaxed);
+    if (!function) {
+        function = dlsym(RTLD_NEXT, name);
+        atomic_store_explicit(slot, function, memory_order_relaxed);
+    }
+    return function;
+}
+
+static int result_of(int error)
+{
+    if (error == 0)
+        return 0;
+    errno = -error;
+    return -1;
+}
+
+static uint64_t word_of(const sigset_t *set)
+{
+    return set->__val[0];
+}
+
+static void word_to(sigset_t *set, uint64_t word)
+{
+    set->__val[0] = word;
+}
+
+/* ---- dispositions ---- */
+
+SLOT(sigaction);
+EXPORT int sigaction(int signal, const struct sigaction *restrict action, struct sigaction *restrict old)
+{
+    struct kernel_action set, was;
+    if (!signals_mine(signal))
+        return NEXT(sigaction)(signal, action, old);
+    if (action)
+        set = (struct kernel_action){
+            .handler = (uintptr_t)action->sa_handler,
+            .flags = (uint32_t)action->sa_flags | SIGSET_RESTORER,
+            .restorer = (uintptr_t)sigset_restorer,
+            .mask = word_of(&action->sa_mask) & ~(SIGSET_BIT(SIGKILL) | SIGSET_BIT(SIGSTOP)),
+        };
+    int error = signals_action(signal, action ? &set : NULL, &was);
+    if (error == 0 && old) {
+        old->sa_handler = (sighandler_t)(uintptr_t)was.handler;
+        old->sa_flags = (int)was.flags;
+        old->sa_restorer = (void (*)(void))(uintptr_t)was.restorer;
+        word_to(&old->sa_mask, was.mask);
+    }
+    return result_of(error);
+}
+
+int __sigaction(int signal, const struct sigaction *action, struct sigaction *old);
+SLOT(__sigaction);
+EXPORT int __sigaction(int signal, const struct sigaction *action, struct sigaction *old)
+{
+    return signals_mine(signal) ? sigaction(signal, action, old) : NEXT(__sigaction)(signal, action, old);
+}
+
+static sighandler_t set_handler(int signal, sighandler_t handler, int flags, uint64_t mask)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags}, old;
+    word_to(&action.sa_mask, mask);
+    if (handler == SIG_ERR) {
+        errno = EINVAL;
+        return SIG_ERR;
+    }
+    return sigaction(signal, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
+}
+
+SLOT(signal);
+EXPORT sighandler_t signal(int number, sighandler_t handler)
+{
+    if (!signals_mine(number))
+        return NEXT(signal)(number, handler);
+    return set_handler(number, handler, SA_RESTART, SIGSET_BIT(number));
+}
+
+sighandler_t bsd_signal(int number, sighandler_t handler);
+SLOT(bsd_signal);
+EXPORT sighandler_t bsd_signal(int number, sighandler_t handler)
+{
+    if (!signals_mine(number))
+        return NEXT(bsd_signal)(number, handler);
+    return signal(number, handler);
+}
+
+SLOT(ssignal);
+EXPORT sighandler_t ssignal(int number, sighandler_t handler)
+{
+    if (!signals_mine(number))
+        return NEXT(ssignal)(number, handler);
+    return signal(number, handler);
+}
+
+SLOT(sysv_signal);
+EXPORT sighandler_t sysv_signal(int number, sighandler_t handler)
+{
+    if (!signals_mine(number))
+        return NEXT(sysv_signal)(number, handler);
+    return set_handler(number, handler, (int)(SA_RESETHAND | SA_NODEFER), 0);
+}
+
+sighandler_t __sysv_signal(int number, sighandler_t handler);
+SLOT(__sysv_signal);
+EXPORT sighandler_t __sysv_signal(int number, sighandler_t handler)
+{
+    if (!signals_mine(number))
+        return NEXT(__sysv_signal)(number, handler);
+    return sysv_signal(number, handler);
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* obsolete they are, and still called */
+SLOT(sigset);
+EXPORT sighandler_t sigset(int number, sighandler_t disposition)
+{
+    struct kernel_action old;
+    sighandler_t before;
+    uint64_t bit = number > 0 && number < 65 ? SIGSET_BIT(number) : 0, mask = 0;
+    if (!signals_mine(number))
+        return NEXT(sigset)(number, disposition);
+    if (disposition == SIG_HOLD) {
+        signals_mask(SIG_BLOCK, &bit, &mask);
+        signals_action(number, NULL, &old);
+        before = (sighandler_t)(uintptr_t)old.handler;
+    } else {
+        before = set_handler(number, disposition, 0, 0);
+        if (before == SIG_ERR)
+            return SIG_ERR;
+        signals_mask(SIG_UNBLOCK, &bit, &mask);
+    }
+    return mask & bit ? SIG_HOLD : before;
+}
+
+SLOT(sigignore);
+EXPORT int sigignore(int number)
+{
+    if (!signals_mine(number))
+        return NEXT(sigignore)(number);
+    return set_handler(number, SIG_IGN, 0, 0) == SIG_ERR ? -1 : 0;
+}
+
+/* ---- masks ---- */
+
+/* As glibc: its own two signals (cancellation, setxid) cannot be blocked. */
+static int mask_of_thread(int how, const sigset_t *set, sigset_t *old)
+{
+    uint64_t given = set ? word_of(set) & ~(UINT64_C(3) << 31) : 0, was = 0;
+    int error = signals_mask(how, set ? &given : NULL, &was);
+    if (error == 0 && old)
+        word_to(old, was);
+    return -error;
+}
+
+SLOT(pthread_sigmask);
+EXPORT int pthread_sigmask(int how, const sigset_t *restrict set, sigset_t *restrict old)
+{
+    return signals_masking() ? mask_of_thread(how, set, old) : NEXT(pthread_sigmask)(how, set, old);
+}
+
+SLOT(sigprocmask);
+EXPORT int sigprocmask(int how, const sigset_t *restrict set, sigset_t *restrict old)
+{
+    return signals_masking() ? result_of(-mask_of_thread(how, set, old)) : NEXT(sigprocmask)(how, set, old);
+}
+
+static int mask_one(int how, int number)
+{
+    uint64_t bit = SIGSET_BIT(number);
+    return result_of(signals_mask(how, &bit, NULL));
+}
+
+SLOT(sighold);
+EXPORT int sighold(int number)
+{
+    return signals_masking() && signals_mine(number) ? mask_one(SIG_BLOCK, number) : NEXT(sighold)(number);
+}
+
+SLOT(sigrelse);
+EXPORT int sigrelse(int number)
+{
+    return signals_masking() && signals_mine(number) ? mask_one(SIG_UNBLOCK, number) : NEXT(sigrelse)(number);
+}
+
+SLOT(sigblock);
+EXPORT int sigblock(int mask)
+{
+    uint64_t set = (uint32_t)mask, old = 0;
+    if (!signals_masking())
+        return NEXT(sigblock)(mask);
+    signals_mask(SIG_BLOCK, &set, &old);
+    return (int)old;
+}
+
+SLOT(sigsetmask);
+EXPORT int sigsetmask(int mask)
+{
+    uint64_t set = (uint32_t)mask, old = 0;
+    if (!signals_masking())
+        return NEXT(sigsetmask)(mask);
+    signals_mask(SIG_SETMASK, &set, &old);
+    return (int)old;
+}
+#pragma GCC diagnostic pop
+
+/* ---- waiting with a mask ---- */
+
+#define WAITING(type, name, ...) \
+    uint64_t believed = signals_real_begin(); \
+    type result = NEXT(name)(__VA_ARGS__); \
+    signals_real_end(believed); \
+    return result
+
+SLOT(sigsuspend);
+EXPORT int sigsuspend(const sigset_t *mask)
+{
+    WAITING(int, sigsuspend, mask);
+}
+
+SLOT(ppoll);
+EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit, const sigset_t *mask)
+{
+    if (!mask)
+        return NEXT(ppoll)(fds, count, limit, mask);
+    WAITING(int, ppoll, fds, count, limit, mask);
+}
+
+SLOT(pselect);
+EXPORT int pselect(int count, fd_set *restrict reading, fd_set *restrict writing, fd_set *restrict special,
+                   const struct timespec *restrict limit, const sigset_t *restrict mask)
+{
+    if (!mask)
+        return NEXT(pselect)(count, reading, writing, special, limit, mask);
+    WAITING(int, pselect, count, reading, writing, special, limit, mask);
+}
+
+SLOT(epoll_pwait);
+EXPORT int epoll_pwait(int fd, struct epoll_event *events, int count, int limit, const sigset_t *mask)
+{
+    if (!mask)
+        return NEXT(epoll_pwait)(fd, events, count, limit, mask);
+    WAITING(int, epoll_pwait, fd, events, count, limit, mask);
+}
+
+SLOT(epoll_pwait2);
+EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int count, const struct timespec *limit,
+                        const sigset_t *mask)
+{
+    if (!mask)
+        return NEXT(epoll_pwait2)(fd, events, count, limit, mask);
+    WAITING(int, epoll_pwait2, fd, events, count, limit, mask);
+}
+
+SLOT(sigwait);
+EXPORT int sigwait(const sigset_t *restrict set, int *restrict number)
+{
+    WAITING(int, sigwait, set, number);
+}
+
+SLOT(sigwaitinfo);
+EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info)
+{
+    WAITING(int, sigwaitinfo, set, info);
+}
+
+SLOT(sigtimedwait);
+EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict limit)
+{
+    WAITING(int, sigtimedwait, set, info, limit);
+}
+
+SLOT(signalfd);
+EXPORT int signalfd(int fd, const sigset_t *mask, int flags)
+{
+    signals_step_aside(word_of(mask));
+    return NEXT(signalfd)(fd, mask, flags);
+}
+
+SLOT(sigaltstack);
+EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
+{
+    agent_read_altstack();
+    return NEXT(sigaltstack)(stack, old);
+}
+
+/* ---- jumps that restore a mask ---- */
+
+_Static_assert(offsetof(struct __jmp_buf_tag, __saved_mask.__val[15]) == SIGNALS_TAG_AT, "as in signals_x86_64.S");
+
+extern void *agent_real_sigsetjmp __attribute__((visibility("hidden")));
+void *agent_real_sigsetjmp;
+void agent_find_sigsetjmp(void);
+void agent_find_sigsetjmp(void)
+{
+    agent_real_sigsetjmp = dlsym(RTLD_NEXT, "__sigsetjmp");
+}
+
+/* Recorded calls that are left (stack.c); not in tests of this part alone. */
+extern void agent_stack_jump(uint64_t mangled) __attribute__((weak));
+
+/* What was believed blocked when the mask was saved is believed blocked again. */
+static void jump(const struct __jmp_buf_tag *to)
+{
+    if (agent_stack_jump)
+        agent_stack_jump((uint64_t)to->__jmpbuf[6]);
+    uint64_t saved = to->__saved_mask.__val[15];
+    if (to->__mask_was_saved && signals_masking())
+        agent_signals_blocked = (saved & ~UINT64_C(0xffffffff)) == SIGNALS_TAG ? saved & UINT32_MAX : 0;
+}
+
+#define JUMP(name) \
+    SLOT(name); \
+    EXPORT _Noreturn void name(struct __jmp_buf_tag to[1], int value) \
+    { \
+        jump(to); \
+        NEXT(name)(to, value); \
+        __builtin_unreachable(); \
+    }
+
+_Noreturn void __longjmp_chk(struct __jmp_buf_tag to[1], int value);
+JUMP(longjmp)
+JUMP(_longjmp)
+JUMP(siglongjmp)
+JUMP(__longjmp_chk)
+
+/* ---- mappings ---- */
+
+static void *map(void *address, size_t size, int protection, int flags, int fd, off_t at)
+{
+    long result = sys_call6(__NR_mmap, (long)address, (long)size, protection, flags, fd, at);
+    if (result < 0 && result > -4096) {
+        errno = (int)-result;
+        return MAP_FAILED;
+    }
+    return (void *)result; /* NOLINT(performance-no-int-to-ptr) */
+}
+
+/* dlsym may itself map memory: until it has answered there is the system call. */
+#define MAP(name, symbol) \
+    void *name(void *address, size_t size, int protection, int flags, int fd, off_t at) __asm__(symbol); \
+    EXPORT void *name(void *address, size_t size, int protection, int flags, int fd, off_t at) \
+    { \
+        static _Atomic(void *) slot; \
+        static _Atomic uint32_t looking; \
+        __typeof__(&map) real = (__typeof__(&map))atomic_load_explicit(&slot, memory_order_relaxed); \
+        if (!real && !atomic_exchange(&looking, 1)) \
+            real = (__typeof__(&map))next(&slot, symbol); \
+        void *result = (real ? real : map)(address, size, protection, flags, fd, at); \
+        if (result != MAP_FAILED && fd >= 0 && !(flags & MAP_ANONYMOUS)) \
+            agent_read_mapped((uintptr_t)result, size, fd); \
+        return result; \
+    }
+
+MAP(map_short, "mmap")
+MAP(map_long, "mmap64") /* which is what mmap is called in programs with 64-bit offsets */

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where hooks_x86_64.S finds things; hooks.c asserts that the structures agree.
+ */
+#ifndef SCRY_AGENT_SYSTEM_OFFSETS_H
+#define SCRY_AGENT_SYSTEM_OFFSETS_H
+
+#define HOT_AREA 0
+#define HOT_SLOTS 8
+#define HOT_SLOT_MASK 16
+#define HOT_PLACES 24
+#define HOT_PLACE_MASK 32
+
+#define SELF_BLOCK 0
+#define SELF_STACK_LOW 8
+#define SELF_STACK_SIZE 16
+#define SELF_FRAMES 24
+#define SELF_PACKET_SEQ 32
+#define SELF_WRITER 40
+#define SELF_FRAME_LIMIT 48
+#define SELF_LEAVING 56
+#define SELF_PLAIN 96
+#define SELF_HOLE_ID 220
+
+#define FRAME_SIZE 64
+#define FRAME_SHIFT 6
+#define FRAME_FUNCTION 0
+#define FRAME_CALLSITE 8
+#define FRAME_SITE 16
+#define FRAME_SP 24
+#define FRAME_TIME 32
+#define FRAME_SLOT 40
+#define FRAME_FLAGS 44
+#define FRAME_PACKET_SEQ 48
+
+#define SLOT_MODE 8
+#define SLOT_CALLS 32
+#define SLOT_TICKS 40
+#define SLOT_SHIFT 6
+
+#define MODE_COUNT 1
+#define MODE_RECORD 2
+#define MODE_VALUES 6 /* recorded with values */
+#define MODE_ACT 32   /* an action list at entries */
+#define MODE_EXITS 67 /* what an exit is of use for */
+#define FLAG_RECORDED 1
+#define FLAG_COUNT 4
+#define FILTER_ENTER 1
+#define FILTER_EXIT 2
+#define ID_EXIT 1
+#define ID_ENTRY_VALUES 3
+#define ID_EXIT_VALUES 4
+#define TIME_BITS 27
+
+#define AREA_ON 132
+#define AREA_MAX_DEPTH 148
+#define AREA_MIN_TICKS 160
+
+#define BLOCK_CURSOR 8
+#define BLOCK_PENDING 16
+#define BLOCK_END 24
+#define BLOCK_LAST_TIME 56
+#define BLOCK_DEPTH 72
+
+/* struct area_place */
+#define PLACE_HOOK 8
+#define PLACE_SLOT 16
+#define PLACE_SHIFT 5
+#define PLACE_PROBES 16
+#define PLACE_BIT 0x80000000
+
+/* struct area_site */
+#define SITE_VALUES 8
+
+/* struct agent_moves */
+#define MOVES_ADDRESS 0
+#define MOVES_SITE 8
+#define MOVES_SITE_ADDRESS 16
+#define MOVES_WORD 24
+#define MOVES_RBP_BIAS 32
+#define MOVES_RBP_LIMIT 40
+#define MOVES_LAYOUT 48
+#define MOVES_SIZE 52
+#define MOVES_TOTAL 54
+#define MOVES_KIND 56
+#define MOVES_COUNT 60
+#define MOVES_REGISTERS 62
+#define MOVES_TEMPLATE 64
+#define MOVES_LIST 72
+#define MOVES_KIND_NONE 0
+#define MOVES_KIND_SHORT 1
+#define MOVES_ONE_CONSTANT 2
+
+/* where a hook keeps registers for moves, from its rsp: in the red zone */
+#define KEPT_MOVES (-32) /* struct agent_moves */
+#define KEPT_RBX (-40)
+#define KEPT_RBP (-48)
+#define KEPT_R12 (-56)
+#define KEPT_R13 (-64)
+#define KEPT_R14 (-72)
+#define KEPT_R15 (-80)
+#define KEPT_RSP (-88)
+/* the first two bytes of a struct agent_move */
+#define MOVE_RSP_4 ((KEPT_RSP & 0xff) | 4 << 8)
+#define MOVE_RSP_8 ((KEPT_RSP & 0xff) | 8 << 8)
+
+/* struct capture_frame */
+#define REGS_XMM 136
+#define REGS_HAS_XMM 392
+#define REGS_RESULT 400
+#define REGS_HAS_RESULT 408
+#define REGS_SIZE 416
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plain system calls: no errno, no cancellation, nothing interposed. -errno on failure. */
+#ifndef SCRY_AGENT_SYSTEM_SYS_H
+#define SCRY_AGENT_SYSTEM_SYS_H
+
+#include <stdint.h>
+#include <sys/syscall.h>
+
+static inline long sys_call6(long number, long a, long b, long c, long d, long e, long f)
+{
+    long result;
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+static inline long sys_call4(long number, long a, long b, long c, long d)
+{
+    long result;
+    register long r10 __asm__("r10") = d;
+    __asm__ volatile("syscall" : "=a"(result) : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
+    return result;
+}
+
+static inline long sys_call2(long number, long a, long b)
+{
+    return sys_call4(number, a, b, 0, 0);
+}
+
+static inline long sys_call0(long number)
+{
+    return sys_call4(number, 0, 0, 0, 0);
+}
+
+#endif

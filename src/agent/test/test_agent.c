@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/test/test_monitor.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static const char *target(const char *suffix)
+{
+    static char path[1024];
+    const char *directory = getenv("TEST_TARGETS");
+    assert_non_null(directory);
+    snprintf(path, sizeof path, "%s/agent_target_%s", directory, suffix);
+    return path;
+}
+
+static const char *const builds[] = {TEST_BUILDS};
+enum { BUILDS = sizeof builds / sizeof *builds };
+
+static void ended_well(const struct mini *mini)
+{
+    assert_true(WIFEXITED(mini->status));
+    assert_int_equal(WEXITSTATUS(mini->status), 0);
+}
+
+static void tree_is(struct mini *mini, unsigned area, uint32_t serial, const char *expected)
+{
+    assert_true(mini->count > area);
+    char *tree = mini_tree(mini, &mini->areas[area], serial);
+    assert_string_equal(tree, expected);
+    free(tree);
+}
+
+static void expect(const char *scenario, const char *argument, const char *expected)
+{
+    for (unsigned i = 0; i < BUILDS; i++) {
+        struct mini mini;
+        mini_init(&mini);
+        mini_run(&mini, target(builds[i]), scenario, argument);
+        ended_well(&mini);
+        print_message("# %s\n", builds[i]);
+        tree_is(&mini, 0, 1, expected);
+        struct mini_totals totals;
+        mini_pair(&mini, &mini.areas[0], &totals);
+        assert_int_equal(totals.open, 0);
+        mini_done(&mini);
+    }
+}
+
+static void records_nested_calls(void **state)
+{
+    expect("nest", NULL, "main(nest('begin'twice(leaf()leaf())down(down(down(down(leaf()))))))");
+}
+
+static void tells_inlined_bodies_apart(void **state)
+{
+    expect("inlined", NULL, "main(inlined(middle(inner(leaf())inner(leaf()))middle(inner(leaf())inner(leaf()))))");
+}
+
+static void pairs_with_alloca(void **state)
+{
+    expect("alloca", "3", "main(grow(grow(grow(grow()leaf())leaf())leaf()))");
+}
+
+static void unwinds_longjmp(void **state)
+{
+    expect("jump", NULL, "main(jump(jump_out(jump_out(jump_out(!!!leaf()jump_out(!))");
+}
+
+static void counts_every_call(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini_run(&mini, target(builds[0]), "many", "300000");
+    ended_well(&mini);
+    struct mini_totals totals;
+    mini_pair(&mini, &mini.areas[0], &totals);
+    assert_int_equal(totals.entries + totals.exits + totals.discarded, 2 * 300002);
+    assert_int_equal(totals.exits + totals.lost, totals.entries);
+    mini_done(&mini);
+}
+
+static void counts_what_it_drops(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.keep = true;
+    mini.buffer_bytes = AREA_BUFFER_MIN;
+    mini_run(&mini, target(builds[0]), "many", "300000");
+    ended_well(&mini);
+    struct mini_totals totals;
+    mini_pair(&mini, &mini.areas[0], &totals);
+    uint64_t lost = area_thread_at(&mini.areas[0].view, 0)->lost_exits;
+    assert_true(totals.discarded > 100000);
+    assert_int_equal(totals.entries + totals.exits + totals.discarded, 2 * 300002);
+    assert_int_equal(totals.exits + lost, totals.entries);
+    mini_done(&mini);
+}
+
+static void goes_deep(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini_run(&mini, target(builds[0]), "deep", "100000");
+    ended_well(&mini);
+    struct mini_totals totals;
+    mini_pair(&mini, &mini.areas[0], &totals);
+    assert_int_equal(totals.entries, 100002);
+    assert_int_equal(totals.exits, 100002);
+    mini_done(&mini);
+}
+
+/* ---- stacks ---- */
+
+static void follows_coroutines(void **state)
+{
+    expect("swap", NULL, "main(swap([1]coroutine(step()[2]coroutine(step()[1]step()[2]step()[1])[2])[0]))");
+}
+
+static void follows_signal_stacks(void **state)
+{
+    expect("alternate", NULL, "main(alternate([1]handler(leaf())[0]leaf()[1]handler(leaf())[0]))");
+}
+
+/* Whatever a signal interrupts: what is recorded pairs, and all that is missing is counted. */
+static void storm(const char *scenario, bool jumps)
+{
+    for (unsigned i = 0; i < BUILDS; i++) {
+        struct mini mini;
+        mini_init(&mini);
+        mini.buffer_bytes = 16 << 20;
+        mini_run(&mini, target(builds[i]), scenario, "1000");
+        ended_well(&mini);
+        struct mini_totals totals;
+        mini_pair(&mini, &mini.areas[0], &totals);
+        print_message("# %s: %lu entries, %lu unwound, %lu discarded\n", builds[i], (unsigned long)totals.entries,
+                      (unsigned long)totals.unwound, (unsigned long)totals.discarded);
+        assert_true(totals.entries > 4000);
+        assert_int_equal(totals.entries, totals.exits + totals.unwound + totals.lost + totals.open);
+        if (!jumps)
+            assert_int_equal(totals.unwound, 0);
+        /* what is open at the end was lost, and there was no room to tell */
+        uint64_t untold = 0;
+        for (uint32_t k = 0; k < mini.areas[0].view.thread_count; k++)
+            untold += area_thread_at(&mini.areas[0].view, k)->lost_exits;
+        assert_true(totals.open <= untold);
+        mini_done(&mini);
+    }
+}
+
+static void survives_signals(void **state)
+{
+    storm("storm", false);
+}
+
+static void survives_signals_on_their_stack(void **state)
+{
+    storm("storm-alternate", false);
+}
+
+static void survives_jumps_out_of_signals(void **state)
+{
+    storm("storm-jump", true);
+    storm("storm-alternate-jump", true);
+}
+
+/* ---- processes and threads ---- */
+
+static void follows_fork(const char *scenario)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini_run(&mini, target(builds[0]), scenario, NULL);
+    ended_well(&mini);
+    assert_int_equal(mini.count, 2);
+    assert_int_equal(mini.areas[1].hello.fork_of, 1);
+    assert_int_equal(mini.areas[1].hello.incarnation, 1);
+    assert_int_equal(mini.areas[1].hello.ppid, mini.areas[0].hello.pid);
+    tree_is(&mini, 0, 1, "main(forks(in_parent(leaf())))");
+    tree_is(&mini, 1, 1, "in_child(leaf())");
+    mini_done(&mini);
+}
+
+static void follows_forks(void **state)
+{
+    follows_fork("fork");
+    follows_fork("clone");
+}
+
+static void leaves_vfork_alone(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini_run(&mini, target(builds[0]), "vfork", NULL);
+    ended_well(&mini);
+    assert_int_equal(mini.hellos, 1);
+    tree_is(&mini, 0, 1, "main(vforks(leaf()in_parent(leaf())))");
+    mini_done(&mini);
+}
+
+enum { THREAD_CALLS = 1 + 50 * 3 + 2 };
+
+static void thread_calls(const char *scenario, uint32_t blocks, uint64_t buffer)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.threads = blocks;
+    mini.buffer_bytes = buffer;
+    mini_run(&mini, target(builds[0]), scenario, "1000");
+    ended_well(&mini);
+    struct mini_totals totals;
+    mini_pair(&mini, &mini.areas[0], &totals);
+    assert_int_equal(mini.areas[0].view.area->threads_omitted, 0);
+    assert_int_equal(totals.open, 0);
+    assert_int_equal(totals.threads, 1001);
+    assert_int_equal(totals.entries, 1000 * THREAD_CALLS + 1);
+    mini_done(&mini);
+}
+
+static void follows_a_thousand_threads(void **state)
+{
+    thread_calls("threads", 400, 64 << 20);
+    thread_calls("together", 1100, 64 << 20);
+}
+
+/* ---- limits ---- */
+
+static void keeps_to_max_depth(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.max_depth = 3;
+    mini_run(&mini, target(builds[0]), "nest", NULL);
+    ended_well(&mini);
+    tree_is(&mini, 0, 1, "main(nest('begin'twice()down()))");
+    mini_done(&mini);
+}
+
+static void leaves_short_calls_out(void **state)
+{
+    for (unsigned i = 0; i < BUILDS; i++) {
+        struct mini mini;
+        mini_init(&mini);
+        mini.min_ticks = 10000000; /* some milliseconds, whatever the clock */
+        mini_run(&mini, target(builds[i]), "slow", "4");
+        ended_well(&mini);
+        tree_is(&mini, 0, 1, "main(slow(holder(sleeper())holder(sleeper())))");
+        struct mini_totals totals;
+        mini_pair(&mini, &mini.areas[0], &totals);
+        mini_done(&mini);
+    }
+}
+
+static void thins_what_is_hot(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.unknown_mode = AREA_RECORD | AREA_RATED;
+    mini.rate = 100;
+    mini_run(&mini, target(builds[0]), "many", "200000");
+    ended_well(&mini);
+    struct mini_totals totals;
+    mini_pair(&mini, &mini.areas[0], &totals);
+    uint64_t thinned = 0;
+    for (uint32_t i = 0; i <= mini.areas[0].view.slot_mask; i++)
+        thinned += mini.areas[0].view.slots[i].thinned;
+    assert_int_equal(totals.entries + thinned, 200002);
+    assert_true(totals.entries >= 102 && totals.entries < 1000);
+    assert_true(totals.thinned >= 1 && totals.thinned < 10);
+    assert_int_equal(totals.exits, totals.entries);
+    mini_done(&mini);
+}
+
+static void counts_without_records(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.unknown_mode = AREA_COUNT;
+    mini_run(&mini, target(builds[0]), "many", "5000");
+    ended_well(&mini);
+    struct mini_totals totals;
+    mini_pair(&mini, &mini.areas[0], &totals);
+    assert_int_equal(totals.entries, 0);
+    const struct area_view *view = &mini.areas[0].view;
+    uint32_t leaf = mini_slot(&mini, &mini.areas[0], "leaf"), many = mini_slot(&mini, &mini.areas[0], "many");
+    assert_int_equal(view->slots[leaf].calls, 5000);
+    assert_int_equal(view->slots[many].calls, 1);
+    assert_true(view->slots[leaf].ticks > 0 && view->slots[leaf].ticks < view->slots[many].ticks);
+    mini_done(&mini);
+}
+
+static void records_nothing_that_was_not_chosen(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.unknown_mode = 0;
+    mini_run(&mini, target(builds[0]), "nest", NULL);
+    ended_well(&mini);
+    struct mini_totals totals;
+    mini_pair(&mini, &mini.areas[0], &totals);
+    assert_int_equal(totals.entries, 0);
+    mini_done(&mini);
+}
+
+/* ---- room ---- */
+
+static void waits_for_room(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.policy = AREA_WAIT;
+    mini.wait_us = 10000000;
+    mini.buffer_bytes = AREA_BUFFER_MIN;
+    mini_run(&mini, target(builds[0]), "many", "1000000");
+    ended_well(&mini);
+    struct mini_totals totals;
+    mini_pair(&mini, &mini.areas[0], &totals);
+    assert_int_equal(totals.discarded, 0);
+    assert_int_equal(totals.entries, 1000002);
+    assert_int_equal(totals.exits, 1000002);
+    assert_int_equal(atomic_load(&mini.areas[0].view.area->waits_ran_out), 0);
+    mini_done(&mini);
+}
+
+/* Nobody makes room: after a few waits there are no more, and each record that would have waited is dropped and counted
+ * as that, with the exits of calls whose entries were; and nothing else is. */
+static void waits_run_out(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.policy = AREA_WAIT;
+    mini.wait_us = 20;
+    mini.keep = true;
+    mini.buffer_bytes = AREA_BUFFER_MIN;
+    mini_run(&mini, target(builds[0]), "many", "88000"); /* 12 bytes a call: 1 MB has room for 87381 */
+    ended_well(&mini);
+    struct mini_totals totals;
+    mini_pair(&mini, &mini.areas[0], &totals);
+    const struct area *area = mini.areas[0].view.area;
+    uint64_t waits = atomic_load(&area->waits_ran_out);
+    assert_int_equal(totals.entries + totals.exits + totals.discarded, 2 * 88002);
+    assert_int_equal(waits, 3);
+    assert_true(totals.discarded > 100);
+    assert_int_equal(atomic_load(&area->waits_dropped), totals.discarded);
+    mini_done(&mini);
+}
+
+static void count_call(void *ctx, const struct mini_event *event)
+{
+    *(uint64_t *)ctx += event->id <= RECORD_EXIT_VALUES;
+}
+
+static void keeps_the_last_in_flight(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.policy = AREA_FLIGHT;
+    mini.keep = true;
+    mini.buffer_bytes = AREA_BUFFER_MIN;
+    mini_run(&mini, target(builds[0]), "many", "300000");
+    ended_well(&mini);
+    const struct mini_area *area = &mini.areas[0];
+    assert_true(area->view.area->flight_overwritten > 50);
+    assert_int_equal(area_thread_at(&area->view, 0)->discarded, 0);
+    uint64_t calls = area->view.area->flight_overwritten_records;
+    mini_each(&mini, area, count_call, &calls);
+    assert_int_equal(calls, 2 * 300002);
+    char *tree = mini_tree(&mini, area, 1);
+    size_t length = strlen(tree);
+    assert_true(length > 100000);
+    assert_string_equal(tree + length - 20, "leaf()leaf()leaf()))");
+    free(tree);
+    mini_done(&mini);
+}
+
+static void drops_and_goes_on(struct mini *mini)
+{
+    /* room comes and goes: packets are only brought in now and then */
+    static unsigned ticks;
+    mini->keep = ticks++ % 64 != 0;
+}
+
+static void accounts_for_gaps(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.buffer_bytes = AREA_BUFFER_MIN;
+    mini.tick = drops_and_goes_on;
+    mini_run(&mini, target(builds[0]), "many", "2000000");
+    ended_well(&mini);
+    struct mini_totals totals;
+    mini_pair(&mini, &mini.areas[0], &totals);
+    uint64_t lost = totals.lost + area_thread_at(&mini.areas[0].view, 0)->lost_exits;
+    assert_int_equal(totals.entries + totals.exits + totals.discarded, 2 * 2000002);
+    assert_int_equal(totals.exits + lost, totals.entries);
+    mini_done(&mini);
+}
+
+/* ---- the process ---- */
+
+static void sees_libraries_come(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    char path[1024];
+    snprintf(path, sizeof path, "%s", target("loaded.so"));
+    mini_run(&mini, target(builds[0]), "load", path);
+    ended_well(&mini);
+    tree_is(&mini, 0, 1, "main(load(unknown(unknown())unknown(unknown())))");
+    assert_int_equal(mini.areas[0].view.area->modules, 4);
+    mini_done(&mini);
+}
+
+static void leaves_no_descriptor(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini_run(&mini, target(builds[0]), "descriptors", NULL);
+    ended_well(&mini);
+    assert_int_equal(mini.count, 1);
+    char *with = strdup(mini.output);
+    mini_done(&mini);
+    mini_init(&mini);
+    mini.environment[0] = "SCRY=off";
+    mini_run(&mini, target(builds[0]), "descriptors", NULL);
+    ended_well(&mini);
+    assert_int_equal(mini.hellos, 0);
+    assert_string_equal(mini.output, with);
+    free(with);
+    mini_done(&mini);
+}
+
+static void does_nothing_when_refused(void **state)
+{
+    for (int way = 0; way < 2; way++) {
+        struct mini mini;
+        mini_init(&mini);
+        if (way == 0)
+            mini.refuse = true;
+        else
+            mini.version = AREA_VERSION + 1;
+        mini_run(&mini, target(builds[0]), "fork", NULL);
+        ended_well(&mini);
+        assert_int_equal(mini.hellos, 1);
+        assert_string_equal(mini.output, "done 0 0\n");
+        mini_done(&mini);
+    }
+}
+
+static void greets_only_if_wanted(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini_run(&mini, "/bin/true", NULL, NULL);
+    ended_well(&mini);
+    assert_int_equal(mini.hellos, 0);
+    mini_done(&mini);
+    mini_init(&mini);
+    mini.environment[0] = "SCRY_TRACE_WANTED=1";
+    mini_run(&mini, "/bin/true", NULL, NULL);
+    ended_well(&mini);
+    /* it does not wait to be seen */
+    assert_int_equal(mini.count, 0);
+    mini_done(&mini);
+}
+
+/* ---- C++ ---- */
+
+static const char *const cpp_builds[] = {TEST_CPP_BUILDS};
+enum { CPP_BUILDS = sizeof cpp_builds / sizeof *cpp_builds };
+
+/* gcc calls the exit hooks of frames that an exception leaves, clang does not. */
+static void expect_cpp(const char *scenario, const char *expected_gcc, const char *expected_clang)
+{
+    for (unsigned i = 0; i < CPP_BUILDS; i++) {
+        struct mini mini;
+        mini_init(&mini);
+        mini_run(&mini, target(cpp_builds[i]), scenario, NULL);
+        ended_well(&mini);
+        print_message("# %s\n", cpp_builds[i]);
+        const char *expected = strstr(cpp_builds[i], "clang") ? expected_clang : expected_gcc;
+        if (expected)
+            tree_is(&mini, 0, 1, expected);
+        struct mini_totals totals;
+        mini_pair(&mini, &mini.areas[0], &totals);
+        assert_int_equal(totals.open, 0);
+        assert_int_equal(totals.entries, totals.exits + totals.unwound);
+        mini_done(&mini);
+    }
+}
+
+static void pairs_through_exceptions(void **state)
+{
+    expect_cpp("catch", "main(catcher(thrower(thrower(thrower()))after()after()))",
+               "main(catcher(thrower(thrower(thrower(!!!after()after()))");
+    /* where nothing tells of the unwinding, a call may look like one of the frame that is left, as long as that is
+     * not below it; each still ends once */
+    expect_cpp("rethrow", "main(outer(rethrower(thrower(thrower()))after()))", NULL);
+}
+
+static void records_late_destructors(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini_run(&mini, target(cpp_builds[0]), "thread", NULL);
+    ended_well(&mini);
+    char *tree = mini_tree(&mini, &mini.areas[0], 2);
+    assert_non_null(strstr(tree, "in_thread("));
+    assert_non_null(strstr(tree, "~local(after())"));
+    free(tree);
+    struct mini_totals totals;
+    mini_pair(&mini, &mini.areas[0], &totals);
+    assert_int_equal(totals.open, 0);
+    mini_done(&mini);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_nested_calls),
+        cmocka_unit_test(tells_inlined_bodies_apart),
+        cmocka_unit_test(pairs_with_alloca),
+        cmocka_unit_test(unwinds_longjmp),
+        cmocka_unit_test(counts_every_call),
+        cmocka_unit_test(counts_what_it_drops),
+        cmocka_unit_test(goes_deep),
+        cmocka_unit_test(follows_coroutines),
+        cmocka_unit_test(follows_signal_stacks),
+        cmocka_unit_test(survives_signals),
+        cmocka_unit_test(survives_signals_on_their_stack),
+        cmocka_unit_test(survives_jumps_out_of_signals),
+        cmocka_unit_test(follows_forks),
+        cmocka_unit_test(leaves_vfork_alone),
+        cmocka_unit_test(follows_a_thousand_threads),
+        cmocka_unit_test(keeps_to_max_depth),
+        cmocka_unit_test(leaves_short_calls_out),
+        cmocka_unit_test(thins_what_is_hot),
+        cmocka_unit_test(counts_without_records),
+        cmocka_unit_test(records_nothing_that_was_not_chosen),
+        cmocka_unit_test(waits_for_room),
+        cmocka_unit_test(waits_run_out),
+        cmocka_unit_test(keeps_the_last_in_flight),
+        cmocka_unit_test(accounts_for_gaps),
+        cmocka_unit_test(sees_libraries_come),
+        cmocka_unit_test(leaves_no_descriptor),
+        cmocka_unit_test(does_nothing_when_refused),
+        cmocka_unit_test(greets_only_if_wanted),
+        cmocka_unit_test(pairs_through_exceptions),
+        cmocka_unit_test(records_late_destructors),
+    };
+    const char *only = getenv("TEST_ONLY");
+    if (only)
+        cmocka_set_test_filter(only);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs that get signals where they are blocked, ignored or nested, on other stacks, in threads and children. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/time.h>
+#include <sys/syscall.h>
+#include <sys/ucontext.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "agent/test/test_signal_tools.h"
+
+static int blocked_pending(void)
+{
+    sigset_t all, pending, old;
+    set(SIGSEGV, note, 0);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    mask("blocked");
+    probe();
+    kill(getpid(), SIGSEGV);
+    say("sent\n");
+    probe();
+    sigpending(&pending);
+    say_number("pending", sigismember(&pending, SIGSEGV));
+    mask("still blocked");
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    say("opened\n");
+    mask("opened");
+    probe();
+    return 0;
+}
+
+static int blocked_fault(void)
+{
+    sigset_t all;
+    set(SIGSEGV, skip, 0);
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    probe();
+    fault(nowhere); /* kills in spite of the handler */
+    return 0;
+}
+
+static int blocked_really(void)
+{
+    uint64_t all = UINT64_MAX;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, 8);
+    probe();
+    mask("by system call");
+    return 7;
+}
+
+static int blocked_wait(void)
+{
+    sigset_t segv;
+    siginfo_t info;
+    sigemptyset(&segv);
+    sigaddset(&segv, SIGSEGV);
+    pthread_sigmask(SIG_BLOCK, &segv, NULL);
+    kill(getpid(), SIGSEGV);
+    probe();
+    say_number("waited for", sigwaitinfo(&segv, &info));
+    say_number("of this process", info.si_pid == getpid());
+    kill(getpid(), SIGSEGV);
+    int number = 0;
+    sigwait(&segv, &number);
+    say_number("again", number);
+    int fd = signalfd(-1, &segv, 0);
+    struct signalfd_siginfo read_info;
+    kill(getpid(), SIGSEGV);
+    say_number("read", read(fd, &read_info, sizeof read_info));
+    say_number("signal", read_info.ssi_signo);
+    probe();
+    return 0;
+}
+
+static int blocked_suspend(void)
+{
+    sigset_t segv, none;
+    set(SIGSEGV, note, 0);
+    sigemptyset(&segv);
+    sigemptyset(&none);
+    sigaddset(&segv, SIGSEGV);
+    pthread_sigmask(SIG_BLOCK, &segv, NULL);
+    kill(getpid(), SIGSEGV);
+    say("suspending\n");
+    say_number("suspended", sigsuspend(&none));
+    mask("after");
+    probe();
+    return 0;
+}
+
+static int ignored(void)
+{
+    signal(SIGSEGV, SIG_IGN);
+    raise(SIGSEGV);
+    kill(getpid(), SIGSEGV);
+    probe();
+    say("alive\n");
+    if (fork() == 0)
+        execl("/bin/sh", "sh", "-c", "kill -SEGV $$; echo ignored after exec", (char *)NULL);
+    int status;
+    wait(&status);
+    say_number("child", status);
+    fault(nowhere);
+    return 0;
+}
+
+static int jumps_keep_mask(void)
+{
+    sigset_t all, none;
+    sigfillset(&all);
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    if (sigsetjmp(again, 1) == 0) {
+        pthread_sigmask(SIG_SETMASK, &none, NULL);
+        mask("open");
+        siglongjmp(again, 1);
+    }
+    mask("as when it was saved");
+    probe();
+    pthread_sigmask(SIG_SETMASK, &none, NULL);
+    if (sigsetjmp(again, 1) == 0) {
+        pthread_sigmask(SIG_SETMASK, &all, NULL);
+        siglongjmp(again, 1);
+    }
+    mask("open again");
+    return 0;
+}
+
+static void nested(int signal, siginfo_t *info, void *context)
+{
+    say_number("level", ++count);
+    say_number("on alternate stack", on_alt_stack());
+    probe();
+    if (count < 3)
+        fault(nowhere);
+    ucontext_t *uc = context;
+    uc->uc_mcontext.gregs[REG_RIP] = (greg_t)uc->uc_mcontext.gregs[REG_RAX];
+    say_number("leaving", count--);
+}
+
+static int nested_faults(void)
+{
+    alt_stack(65536);
+    set(SIGSEGV, nested, SA_NODEFER | SA_ONSTACK);
+    fault(nowhere);
+    set(SIGSEGV, nested, SA_NODEFER);
+    fault(nowhere);
+    return 0;
+}
+
+static void overflowed(int signal, siginfo_t *info, void *context)
+{
+    say_number("overflow on alternate stack", on_alt_stack());
+    probe();
+    siglongjmp(again, 1);
+}
+
+static __attribute__((noinline)) int deep(int n)
+{
+    volatile char block[1024];
+    block[n & 1023] = (char)n;
+    return n == -1 ? 0 : deep(n + 1) + block[0];
+}
+
+static int overflow_handled(void)
+{
+    alt_stack(65536);
+    set(SIGSEGV, overflowed, SA_ONSTACK);
+    for (volatile int i = 0; i < 2; i++)
+        if (sigsetjmp(again, 1) == 0)
+            deep(0);
+    mask("after");
+    return 3;
+}
+
+/* The handler's frame has no room: the kernel kills, although there is a handler and an alternate stack. */
+static int overflow_no_room(void)
+{
+    alt_stack(65536);
+    set(SIGSEGV, overflowed, 0);
+    deep(0);
+    return 0;
+}
+
+static int overflow_plain(void)
+{
+    deep(0);
+    return 0;
+}
+
+static atomic_int busy = 1;
+
+static void *reads(void *unused)
+{
+    sigset_t all;
+    sigfillset(&all);
+    for (int i = 0; i < 200; i++) {
+        probe();
+        pthread_sigmask(i & 1 ? SIG_BLOCK : SIG_UNBLOCK, &all, NULL);
+    }
+    while (atomic_load(&busy))
+        probe();
+    return unused;
+}
+
+static _Thread_local sigjmp_buf own;
+static void jump_own(int signal, siginfo_t *info, void *context)
+{
+    siglongjmp(own, 1);
+}
+
+static void *faults(void *result)
+{
+    for (volatile int i = 0; i < 300; i++) {
+        if (sigsetjmp(own, 1) == 0)
+            fault(nowhere);
+        else
+            ++*(int *)result;
+        probe();
+    }
+    return NULL;
+}
+
+static int threads(void)
+{
+    pthread_t readers[4], faulters[4];
+    int results[4] = {0};
+    set(SIGSEGV, jump_own, 0);
+    for (int i = 0; i < 4; i++) {
+        pthread_create(&readers[i], NULL, reads, NULL);
+        pthread_create(&faulters[i], NULL, faults, &results[i]);
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(faulters[i], NULL);
+    atomic_store(&busy, 0);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(readers[i], NULL);
+        say_number("faults", results[i]);
+    }
+    return 0;
+}
+
+static void *crashes(void *unused)
+{
+    probe();
+    fault(nowhere);
+    return unused;
+}
+
+static int thread_crash(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, crashes, NULL);
+    pthread_join(thread, NULL);
+    return 0;
+}
+
+/* What is blocked in a child of vfork that was begun with all signals blocked, and in its parent then. */
+static void blocked_child(const char *name, int how, const sigset_t *set)
+{
+    sigset_t all, before, now;
+    static sigset_t seen[2];
+    int status;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t child = vfork();
+    if (child == 0) {
+        if (set)
+            sigprocmask(how, set, &seen[0]);
+        sigprocmask(SIG_BLOCK, NULL, &seen[1]);
+        _exit(4);
+    }
+    waitpid(child, &status, 0);
+    sigprocmask(SIG_SETMASK, NULL, &now);
+    say_number(name, status);
+    say_number("was blocked", set ? sigismember(&seen[0], SIGSEGV) : 1);
+    say_number("is blocked", sigismember(&seen[1], SIGSEGV));
+    say_number("is blocked in its parent", sigismember(&now, SIGSEGV));
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static void blocked_children(void)
+{
+    sigset_t none, one, other;
+    sigemptyset(&none);
+    sigemptyset(&one);
+    sigaddset(&one, SIGSEGV);
+    sigemptyset(&other);
+    sigaddset(&other, SIGUSR1);
+    blocked_child("mask inherited", 0, NULL);
+    blocked_child("mask emptied", SIG_SETMASK, &none);
+    blocked_child("mask without one", SIG_UNBLOCK, &one);
+    blocked_child("mask with one", SIG_SETMASK, &one);
+    blocked_child("mask without another", SIG_UNBLOCK, &other);
+}
+
+static int forks(void)
+{
+    int status;
+    set(SIGSEGV, skip, 0);
+    probe();
+    pid_t child = fork();
+    if (child == 0) {
+        probe();
+        fault(nowhere);
+        signal(SIGSEGV, SIG_DFL);
+        probe();
+        _exit(9);
+    }
+    waitpid(child, &status, 0);
+    say_number("child", status);
+    child = vfork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        execl("/bin/sh", "sh", "-c", "kill -SEGV $$", (char *)NULL);
+        _exit(1);
+    }
+    waitpid(child, &status, 0);
+    say_number("child", status);
+    blocked_children();
+    struct sigaction now;
+    sigaction(SIGSEGV, NULL, &now);
+    say_number("handler kept", now.sa_sigaction == skip);
+    fault(nowhere);
+    errno = 0;
+    say_number("no child is left", wait(&status));
+    say_number("errno", errno);
+    return 0;
+}
+
+static void coroutine(void)
+{
+    for (int i = 0; i < 100; i++)
+        probe();
+    say("on a small stack\n");
+}
+
+static int small_stacks(void)
+{
+    static ucontext_t back, there;
+    static char around[3][8192];
+    memset(around, 85, sizeof around);
+    getcontext(&there);
+    there.uc_stack.ss_sp = around[1];
+    there.uc_stack.ss_size = sizeof around[1];
+    there.uc_link = &back;
+    makecontext(&there, coroutine, 0);
+    swapcontext(&back, &there);
+    for (unsigned i = 0; i < sizeof around[0]; i++)
+        if (around[0][i] != 85)
+            return 1;
+    alt_stack(2048 + 512); /* as small as it may be, or nearly */
+    set(SIGUSR1, note, SA_ONSTACK);
+    for (int i = 0; i < 100; i++)
+        probe();
+    say("with a small alternate stack\n");
+    return 0;
+}
+
+static int devices(void)
+{
+    volatile char *zero = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, open("/dev/zero", O_RDONLY), 0);
+    char byte = 1;
+    if (reader && (reader(&byte, (uintptr_t)zero, 1) != 0 || byte != 0))
+        say("/dev/zero is plain memory\n");
+    return 0;
+}
+
+static int probes(void)
+{
+    for (int i = 0; i < 300; i++)
+        probe();
+    return 5;
+}
+
+static atomic_int ticks;
+
+static void tick(int signal)
+{
+    probe();
+    atomic_fetch_add(&ticks, 1);
+}
+
+/* Handlers that come at any point of a read, with everything really blocked. */
+static int masked_handlers(void)
+{
+    struct sigaction action = {.sa_handler = tick, .sa_flags = SA_RESTART};
+    struct itimerval often = {{0, 200}, {0, 200}}, never = {0};
+    sigfillset(&action.sa_mask);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    while (atomic_load(&ticks) < 300)
+        probe();
+    setitimer(ITIMER_REAL, &never, NULL);
+    return 6;
+}
+
+static int old_ways(void)
+{
+    say_number("signal", signal(SIGSEGV, SIG_IGN) == SIG_DFL);
+    say_number("signal", signal(SIGSEGV, SIG_DFL) == SIG_IGN);
+    struct sigaction now;
+    void (*handler)(int) = (void (*)(int))(void *)skip;
+    signal(SIGSEGV, handler);
+    sigaction(SIGSEGV, NULL, &now);
+    say_number("flags", now.sa_flags & ~0x04000000);
+    say_number("mask", sigismember(&now.sa_mask, SIGSEGV));
+    sysv_signal(SIGBUS, handler);
+    sigaction(SIGBUS, NULL, &now);
+    say_number("flags", now.sa_flags & ~0x04000000);
+    say_number("mask", sigismember(&now.sa_mask, SIGBUS));
+    errno = 0;
+    say_number("error", sigaction(SIGKILL, &now, NULL));
+    say_number("errno", errno);
+    errno = 0;
+    say_number("error", sigaction(99, &now, NULL));
+    say_number("errno", errno);
+    say_number("error", sigprocmask(42, &now.sa_mask, NULL));
+    say_number("errno", errno);
+    say_number("error", pthread_sigmask(42, &now.sa_mask, NULL));
+    return 0;
+}
+
+const struct program signal_places[] = {
+    {"blocked, pending", blocked_pending, 0},
+    {"blocked, fault", blocked_fault, SIGSEGV},
+    {"blocked by system call", blocked_really, 0},
+    {"blocked, waited for", blocked_wait, 0},
+    {"blocked, suspended", blocked_suspend, 0},
+    {"ignored", ignored, 0},
+    {"jumps keep the mask", jumps_keep_mask, 0},
+    {"nested", nested_faults, 0},
+    {"overflow handled", overflow_handled, 0},
+    {"overflow without room", overflow_no_room, SIGSEGV},
+    {"overflow", overflow_plain, 0},
+    {"threads", threads, 0},
+    {"thread crash", thread_crash, SIGSEGV},
+    {"forks", forks, 0},
+    {"small stacks", small_stacks, 0},
+    {"devices", devices, 0},
+    {"probes", probes, 0},
+    {"masked handlers", masked_handlers, 0},
+    {"old ways", old_ways, 0},
+    {NULL, NULL, 0},
+};

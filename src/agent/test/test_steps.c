@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A signal at every single instruction of the hooks (test_target_steps.c), with handlers that call functions, are
+ * interrupted themselves, and never return: what is recorded pairs all the same. With TEST_MPI_STEPS it is those of
+ * calls of MPI.
+ *
+ * To come to an instruction all those before it are stepped through. So each handler comes at each EVERYth instruction
+ * only, the next one at those beside them: together they come at all. In a thorough run each one does, and always the
+ * one that only calls and returns.
+ */
+#include "agent/test/test_monitor.h"
+#include "base/system/test_rounds.h"
+#include "shm/capture.h"
+#include "shm/mpi_told.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct after {
+    uint32_t slot;
+    uint64_t count;
+};
+
+static void count_after(void *ctx, const struct mini_event *event)
+{
+    struct after *after = ctx;
+    after->count += (event->id == RECORD_ENTRY || event->id == RECORD_ENTRY_VALUES) && event->function == after->slot;
+}
+
+static uint64_t number_in(const char *text, const char *before)
+{
+    const char *at = strstr(text, before);
+    assert_non_null(at);
+    return strtoull(at + strlen(before), NULL, 10);
+}
+
+/* ---- calls of MPI ---- */
+
+enum { LAYOUT = 5, VALUES = 12 }; /* bytes: two fields */
+
+/* As the monitor does it: the call has its slot, and a program at both its sites. */
+static void mpi_prepare(struct mini *mini, struct mini_area *area)
+{
+    const struct area_view *view = &area->view;
+    struct {
+        struct capture_head capture;
+        struct capture_insn insns[2];
+    } code = {.capture = {.version = CAPTURE_VERSION, .minimum = VALUES},
+              .insns = {{CAPTURE_MEM, MPI_TOLD_REGISTER, 4, offsetof(struct mpi_told, peer)},
+                        {CAPTURE_MEM, MPI_TOLD_REGISTER, 8, offsetof(struct mpi_told, bytes)}}};
+    const struct area_program program = {.size = sizeof code};
+    uint64_t at = (view->area->programs_used + 7) & ~UINT64_C(7);
+    memcpy(view->programs + at, &program, sizeof program);
+    memcpy(view->programs + at + sizeof program, &code, sizeof code);
+    view->area->programs_used = at + sizeof program + sizeof code;
+    const uint64_t sites[] = {mpi_function_entry(CALL_MPI_Sendrecv), mpi_function_exit(CALL_MPI_Sendrecv)};
+    for (size_t i = 0; i < 2; i++) {
+        struct area_site *site = area_site_find(view, sites[i], true);
+        site->values = (uint32_t)at;
+        site->layout = LAYOUT;
+    }
+    area_slot_find(view, mpi_function(CALL_MPI_Sendrecv), true)->mode = AREA_RECORD | AREA_VALUES;
+    view->area->messages = 1;
+}
+
+struct mpi_seen {
+    uint64_t values, messages;
+};
+
+static void mpi_look(void *ctx, const struct mini_event *event)
+{
+    static const uint8_t values[VALUES] = {7, [4] = 8};
+    static const struct record_message message = {.comm = 1, .bytes = 2, .order = 3, .call = 4, .peer = 5, .tag = 6};
+    struct mpi_seen *seen = ctx;
+    if (event->id == RECORD_MESSAGE) {
+        assert_memory_equal(event->bytes, &message, sizeof message);
+        seen->messages++;
+    } else if (event->id == RECORD_ENTRY_VALUES || event->id == RECORD_EXIT_VALUES) {
+        assert_int_equal(event->layout, LAYOUT);
+        assert_int_equal(event->size, VALUES);
+        assert_memory_equal(event->bytes, values, VALUES);
+        seen->values++;
+    }
+}
+
+/* ---- programs ---- */
+
+enum { EVERY = 7 };
+
+static void target_steps(const char *target, bool mpi, const char *mode, const char *which)
+{
+    struct mini mini;
+    char dir[128], link[160], every[64];
+    static int turn;
+    mini_init(&mini);
+    bool all = strcmp(mode, "calls") == 0; /* the commonest case, and soon done */
+    snprintf(every, sizeof every, "TEST_EVERY=%ld:%d", all ? 1 : test_rounds(EVERY, 1), all ? 0 : turn++ % EVERY);
+    mini.environment[0] = every;
+    mini.buffer_bytes = 16 << 20;
+    snprintf(dir, sizeof dir, "SCRY_MPI_DIR=%s", mini.directory);
+    snprintf(link, sizeof link, "%s/libscry-mpi-openmpi.so", mini.directory);
+    if (mpi) {
+        mini.prepare = mpi_prepare;
+        mini.environment[1] = dir;
+        assert_int_equal(symlink(getenv("TEST_MPI_LIBRARY"), link), 0);
+    }
+    mini_run(&mini, target, mode, which);
+    unlink(link);
+    if (!WIFEXITED(mini.status) || WEXITSTATUS(mini.status))
+        fail_msg("%s %s: status %#x", mode, which, (unsigned)mini.status);
+    struct mini_totals totals;
+    mini_pair(&mini, &mini.areas[0], &totals);
+    struct after after = {mini_slot(&mini, &mini.areas[0], "after"), 0};
+    mini_each(&mini, &mini.areas[0], count_after, &after);
+    struct after within = {0, 0};
+    if (strstr(mode, "calls")) {
+        within.slot = mini_slot(&mini, &mini.areas[0], "within");
+        mini_each(&mini, &mini.areas[0], count_after, &within);
+    }
+    struct mpi_seen seen = {0, 0};
+    if (mpi)
+        mini_each(&mini, &mini.areas[0], mpi_look, &seen);
+    uint64_t rounds = number_in(mini.output, "rounds "), withins = number_in(mini.output, "within ");
+    print_message("# %s %s: %" PRIu64 " rounds, %" PRIu64 " entries, %" PRIu64 " unwound, %" PRIu64
+                  " discarded, %" PRIu64 " messages\n",
+                  mode, which, rounds, totals.entries, totals.unwound, totals.discarded, seen.messages);
+    assert_true(rounds > 0);
+    assert_int_equal(totals.open, 0);
+    assert_int_equal(totals.entries, totals.exits + totals.unwound + totals.lost);
+    assert_true(!mpi || (seen.values && !seen.messages == !strstr(mode, "messages")));
+    /* what comes after a call that was left, or not, is all there */
+    assert_int_equal(after.count, rounds);
+    /* and so is what a handler has called, but for what is said to be discarded */
+    if (!totals.discarded)
+        assert_int_equal(within.count, withins);
+    if (strcmp(mode, "calls") == 0 && !mpi) /* in a round twice, leaf, leaf, after; in a handler within; main */
+        assert_int_equal(totals.entries + totals.exits + totals.discarded, 2 * (4 * rounds + 4 * withins + 1));
+    mini_done(&mini);
+}
+
+static void steps(const char *mode, const char *which)
+{
+    target_steps(getenv("TEST_STEPS"), false, mode, which);
+}
+
+static void mpi_steps(const char *mode, const char *which)
+{
+    target_steps(getenv("TEST_MPI_STEPS"), true, mode, which);
+}
+
+static void handlers_that_return(void **state)
+{
+    steps("quiet", "1");
+    steps("calls", "1");
+}
+
+static void handlers_that_never_return(void **state)
+{
+    steps("jump", "1");
+    steps("calls,jump", "1");
+    steps("calls,jump,stack", "1");
+}
+
+/* ... and that nobody tells of: what is on the stack says it. */
+static void handlers_that_go_in_silence(void **state)
+{
+    steps("calls,silent,jump", "1");
+    steps("calls,silent,jump,stack", "1");
+}
+
+/* STRIDE:FROM:TO: here the instructions of the outer call are gone through in part */
+static void handlers_in_handlers(void **state)
+{
+    static const char *const modes[] = {"calls,nested", "calls,nested,inner", "calls,nested,inner,jump",
+                                        "calls,nested,stack"};
+    static const char *const few[] = {"307:20:20", "337:61:61", "367:370:370"};
+    static const char *const many[] = {"61:20:20", "67:61:61", "73:370:370"};
+    const char *const *parts = test_rounds(0, 1) ? many : few;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        for (size_t k = 0; k < sizeof few / sizeof *few; k++)
+            steps(modes[i], parts[k]);
+}
+
+/* STRIDE:FROM:TO:ROOM: so many bytes are left in the packet before the call */
+static void at_the_end_of_a_packet(void **state)
+{
+    static const char *const rooms[] = {"1:1:200:4", "1:200:420:8"};
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
+        steps("calls,full", rooms[i]);
+        steps("calls,jump,full", rooms[i]);
+    }
+}
+
+/* ... and comes again: the first handler returns, only the second may leave */
+static void handlers_one_after_the_other(void **state)
+{
+    steps("calls,again", "97:1:40");
+    steps("calls,again,jump", "97:1:60");
+    steps("calls,again,jump,full", "97:1:40:4");
+    steps("calls,again,jump,full", "131:200:220:8");
+}
+
+static void mpi_calls_with_handlers(void **state)
+{
+    static const char *const modes[] = {"messages,says,calls", "messages,calls,jump",
+                                        "says,calls,jump",     "jump",
+                                        "says,calls,stack",    "messages,says,calls,jump,stack",
+                                        "says,silent,jump"};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        mpi_steps(modes[i], "1");
+    mpi_steps("says,calls,nested,inner,jump", "67:61:80");
+}
+
+static void mpi_calls_at_the_end_of_a_packet(void **state)
+{
+    mpi_steps("messages,says,calls,full", "1:1:700:200");
+    mpi_steps("messages,says,calls,full", "1:900:1300:200");
+    mpi_steps("messages,says,calls,jump,full", "1:400:900:120");
+    mpi_steps("jump,full", "1:1:600:40");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(handlers_that_return),        cmocka_unit_test(handlers_that_never_return),
+        cmocka_unit_test(handlers_that_go_in_silence), cmocka_unit_test(handlers_in_handlers),
+        cmocka_unit_test(at_the_end_of_a_packet),      cmocka_unit_test(handlers_one_after_the_other),
+    };
+    const struct CMUnitTest mpi_tests[] = {
+        cmocka_unit_test(mpi_calls_with_handlers),
+        cmocka_unit_test(mpi_calls_at_the_end_of_a_packet),
+    };
+    const char *only = getenv("TEST_ONLY");
+    if (only)
+        cmocka_set_test_filter(only);
+    return getenv("TEST_MPI_STEPS") ? cmocka_run_group_tests(mpi_tests, NULL, NULL)
+                                    : cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arrays on the heap that grow as they are filled:
+ *
+ *     if (!GROW(list->items, list->count, list->room))
+ *         return -ENOMEM;
+ *     list->items[list->count++] = item;
+ */
+#ifndef SCRY_BASE_DATA_GROW_H
+#define SCRY_BASE_DATA_GROW_H
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether there is room for one more behind `count`: where `room` is used up, it is doubled. false: out of memory, and
+ * all is as it was. All three are variables. */
+#define GROW(array, count, room) GROW_TO(array, (count) + 1, room)
+
+/* The same for `wanted` elements in all. */
+#define GROW_TO(array, wanted, room) GROW_BY(array, wanted, room, false)
+/* The same, and what is new is zero. */
+#define GROW_ZERO_TO(array, wanted, room) GROW_BY(array, wanted, room, true)
+
+#define GROW_BY(array, wanted, room, zeroed) \
+    ((wanted) <= (room) || ({ \
+         size_t wanted_ = (wanted), room_ = (room) ? 2 * (size_t)(room) : 8; \
+         room_ = room_ < wanted_ ? wanted_ : room_; \
+         char *grown_ = reallocarray(array, room_, sizeof *(array)); \
+         if (grown_) { \
+             if (zeroed) \
+                 memset(grown_ + (room) * sizeof *(array), 0, (room_ - (room)) * sizeof *(array)); \
+             (array) = (void *)grown_; \
+             (room) = room_; \
+         } \
+         grown_ != NULL; \
+     }))
+
+#endif

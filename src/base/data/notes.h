@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Notes: what scry says about a job. A note is a kind with fields. Monitor, scry run and reports exchange notes, and
+ * note_text() makes the text where a person reads it. Programs compare kinds, never words.
+ *
+ * A row of the table has the name ("note" in JSON), the "kind" of the warning that it becomes, the text, and the
+ * fields. In the text, {name} is a field, {name.1} has one decimal, and {name?one|other} is `one` for 1 and for true.
+ * Fields have their units in their names. A row never changes its meaning: add a row instead. New fields come last,
+ * because other versions read the notes of this one.
+ */
+#ifndef SCRY_BASE_DATA_NOTES_H
+#define SCRY_BASE_DATA_NOTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/data/buf.h"
+
+/* clang-format off */
+#define NOTES(NOTE, INTEGER, FLOATING, STRING, FLAG) \
+    /* any other text; also a note of another version, by its name */ \
+    NOTE(said, "trace", "{text}", STRING(text)) \
+    /* from the monitor, about the processes of a job */ \
+    NOTE(no_such_function, "trace", "a rule or request cannot hold: no function of the programs is '{function}'", \
+         STRING(function)) \
+    NOTE(condition_unseen, "trace", \
+         "a rule or request {elsewhere?does not hold everywhere|cannot hold}: '{function}' with a condition: {reason}", \
+         FLAG(elsewhere) STRING(function) STRING(reason)) \
+    NOTE(main_waits, "trace", \
+         "pid {pid}, {program}, waits until {indexed?the places of its values are known|its symbols are read (they are " \
+         "kept for the next time)}, at most {limit_seconds} s", \
+         INTEGER(pid) STRING(program) FLAG(indexed) INTEGER(limit_seconds)) \
+    NOTE(refused, "trace", "{at_least?at least |}{processes} process{processes? was|es were} not traced: {reason}", \
+         INTEGER(processes) FLAG(at_least) STRING(reason)) \
+    NOTE(late, "trace", \
+         "{processes} process{processes? was|es were} not traced: the monitor did not answer in time on this busy node, " \
+         "or it was stopped", \
+         INTEGER(processes)) \
+    NOTE(mpi_no_room, "trace", \
+         "MPI calls of {processes} process{processes?|es} were not counted: the limit of address space (ulimit -v) " \
+         "leaves only {room_mb} MB, and MPI may need them", \
+         INTEGER(processes) INTEGER(room_mb)) \
+    NOTE(constructed, "trace", \
+         "calls may be missing: the constructors of {libraries} librar{libraries?y|ies (in all processes)} ran before " \
+         "recording could begin", \
+         INTEGER(libraries)) \
+    NOTE(socket_removed, "trace", \
+         "{socket} was removed while the job ran: programs that started at that moment are not traced", STRING(socket)) \
+    /* from the monitor, if nothing was recorded */ \
+    NOTE(nothing_recorded, "trace", "{reason}", STRING(reason)) \
+    NOTE(no_hooks, "trace", \
+         "compiled without -finstrument-functions: {programs}; compile with -g -finstrument-functions to record their " \
+         "calls", \
+         STRING(programs)) \
+    NOTE(own_hooks, "trace", \
+         "these programs have hooks of their own (__cyg_profile_func_enter), which get their calls: {programs}; remove " \
+         "the hooks to record the calls", \
+         STRING(programs)) \
+    /* from scry run, about tracing */ \
+    NOTE(agent_not_loaded, "trace", "{reason}", STRING(reason)) \
+    NOTE(tracing_unsupported, "trace", "{reason}", STRING(reason)) \
+    NOTE(no_environment, "trace", \
+         "the command runs untraced, and without SCRY_JOB: its environment and arguments leave no room for scry's " \
+         "variables (ARG_MAX)",) \
+    NOTE(traces_removed, "trace", \
+         "the recorded calls ({records} records) are gone: {directory}/trace was {emptied?emptied|removed} while the job " \
+         "ran", \
+         INTEGER(records) STRING(directory) FLAG(emptied)) \
+    NOTE(no_hooks_called, "trace", \
+         "no function was recorded: compile the program with -g -finstrument-functions, or correct the selection (see " \
+         "scry-run(1))",) \
+    NOTE(no_trace_directory, "trace", \
+         "no function was recorded: there is no job directory for a trace",) \
+    NOTE(traces_incomplete, "trace", \
+         "the traces of {processes} processes were not complete {seconds.0} s after the end: see `scry report` later", \
+         INTEGER(processes) FLOATING(seconds)) \
+    NOTE(untraced, "untraced", "not traced: {program} ({processes} process{processes?|es}): {reason}", \
+         STRING(program) INTEGER(processes) STRING(reason)) \
+    NOTE(more_untraced, "untraced", "not traced: {programs} more program{programs?|s}", INTEGER(programs)) \
+    /* from reports, about traces */ \
+    NOTE(trace_unfinished, "trace", \
+         "the trace of process {pid} was not written to its end: does the monitor still write it, was it killed, or is " \
+         "the disk full?", \
+         INTEGER(pid)) \
+    NOTE(traces_unfinished, "trace", \
+         "{traces} traces were not written to their ends: does the monitor still write them, was it killed, or is the " \
+         "disk full?", \
+         INTEGER(traces)) \
+    /* from scry run, about MPI and crashes */ \
+    NOTE(mpi_no_directory, "mpi", \
+         "MPI calls were not counted: there is no job directory for their statistics",) \
+    NOTE(mpi_not_seen, "mpi", \
+         "no MPI calls were counted: the program made none, or its MPI is linked statically, or something replaced " \
+         "LD_PRELOAD on the way to its ranks (set yours before scry run, and both are loaded)",) \
+    NOTE(mpi_stalled, "stalled", "no rank began or ended an MPI call for {seconds.0} s: {finding}", \
+         FLOATING(seconds) STRING(finding)) \
+    NOTE(privileges_denied, "privilege", \
+         "{program} ran without its privileges (setuid, setgid or capabilities), because Linux grants none to processes " \
+         "under ptrace; without --crash-stack it has them", \
+         STRING(program)) \
+    NOTE(crash_stack_late, "crash_stack", \
+         "early crashes have no backtrace: the command was started before the monitor watched for crashes, which took " \
+         "longer than {seconds} s", \
+         INTEGER(seconds)) \
+    NOTE(no_crash_stacks, "crash_stack", "no backtraces of crashes: {reason}", STRING(reason)) \
+    /* about rules and settings */ \
+    NOTE(rules_late, "rule", "not in force from the start: the monitor was not ready within {seconds} s", \
+         INTEGER(seconds)) \
+    NOTE(rules_interrupted, "rule", "not in force from the start: the monitor was lost at that moment",) \
+    NOTE(rules_lost, "rule", "not in force to the end: {reason}", STRING(reason)) \
+    NOTE(rule_failed, "rule", "an action of rule '{rule}' failed {times} time{times?|s}: {reason}", \
+         STRING(rule) INTEGER(times) STRING(reason)) \
+    NOTE(setting_refused, "setting", "{reason}", STRING(reason)) \
+    /* about the monitor */ \
+    NOTE(no_monitor, "monitor", \
+         "no monitor: only the command as a whole is known, not its processes{functions? and functions|}: {reason}", \
+         FLAG(functions) STRING(reason)) \
+    NOTE(monitor_hangs, "monitor", "the job was started unwatched and untraced: {reason}", STRING(reason)) \
+    NOTE(not_followed, "monitor", "the job cannot be followed: {reason}", STRING(reason)) \
+    NOTE(unwatched, "gap", "not watched from {from_seconds.1} s to {to_seconds.1} s: {reason}", \
+         FLOATING(from_seconds) FLOATING(to_seconds) STRING(reason)) \
+    NOTE(unwatched_to_end, "gap", "not watched from {from_seconds.1} s to the end: {reason}", \
+         FLOATING(from_seconds) STRING(reason)) \
+    /* about processes */ \
+    NOTE(out_of_memory, "out_of_memory", \
+         "out of memory: the kernel killed {processes} process{processes?|es} {own_group?of this job's control group|on " \
+         "this node meanwhile, probably this job's among them}", \
+         INTEGER(processes) FLAG(own_group)) \
+    NOTE(killed, "killed", \
+         "killed by SIGKILL: by a batch system's limit, or by somebody's kill -9; the kernel has counted no kill for " \
+         "lack of memory",) \
+    NOTE(shell_signal, "signal", "exit status {status} is how a shell reports that a command was killed by {signal}", \
+         INTEGER(status) STRING(signal)) \
+    NOTE(processes_lost, "lost", "{records} process records were lost: counts may be too low", \
+         INTEGER(records)) \
+    NOTE(processes_unlisted, "unseen", \
+         "{processes} processes are counted, but not listed: only their processor time is known", \
+         INTEGER(processes)) \
+    NOTE(cpu_time_unassigned, "unclocked", "{seconds.2} s of processor time cannot be assigned to a process", \
+         FLOATING(seconds)) \
+    NOTE(more_crashes, "crashes", "{processes} more processes crashed", INTEGER(processes)) \
+    /* about writing */ \
+    NOTE(disk_hangs, "disk_hangs", \
+         "the disk with the job directory does not answer: the rest is written when it does",) \
+    NOTE(recording_stopped, "recording_stopped", \
+         "recording stopped: {reason}; {records} records were lost{traces? (those of functions are counted separately)|}", \
+         STRING(reason) INTEGER(records) FLAG(traces)) \
+    NOTE(job_json_unwritten, "job_json", "{directory}/job.json could not be written: {reason}", \
+         STRING(directory) STRING(reason))
+
+#define NOTE_ENUM(name, group, text, fields) NOTE_##name,
+#define NOTE_MEMBER(name, group, text, fields) struct { fields } name;
+#define NOTE_MEMBER_INTEGER(name) uint64_t name;
+#define NOTE_MEMBER_FLOATING(name) double name;
+#define NOTE_MEMBER_STRING(name) const char *name;
+#define NOTE_NONE_OF(name)
+/* clang-format on */
+
+enum note_kind { NOTE_NONE, NOTES(NOTE_ENUM, NOTE_NONE_OF, NOTE_NONE_OF, NOTE_NONE_OF, NOTE_NONE_OF) NOTE_KINDS };
+
+enum { NOTE_FIELDS = 4 };
+union note_word { /* one of each field, in its order */
+    uint64_t integer;
+    double floating;
+    const char *string; /* borrowed; NULL is "" */
+};
+
+struct note {
+    enum note_kind kind;
+    union {
+        union note_word words[NOTE_FIELDS];
+        NOTES(NOTE_MEMBER, NOTE_MEMBER_INTEGER, NOTE_MEMBER_FLOATING, NOTE_MEMBER_STRING, NOTE_MEMBER_INTEGER)
+    };
+};
+
+/* NOTE(late, .processes = 3) is a struct note. */
+#define NOTE(name, ...) ((struct note){.kind = NOTE_##name, .name = {__VA_ARGS__}})
+
+enum note_field_type { NOTE_INTEGER, NOTE_FLOATING, NOTE_STRING, NOTE_FLAG };
+struct note_field {
+    enum note_field_type type;
+    const char *name; /* NULL: there are no more fields */
+};
+
+const struct note_field *note_fields(enum note_kind kind); /* of known kinds; NOTE_NONE has none */
+const char *note_name(enum note_kind kind);
+const char *note_group(enum note_kind kind);    /* "kind" of the warning that it becomes */
+const char *note_template(enum note_kind kind); /* its text, with {field}: for the reference */
+enum note_kind note_find(const char *name);     /* NOTE_NONE: there is no such note in this version */
+
+/* Appends its text, as the fields are: whoever shows it on a terminal escapes it. Of NOTE_NONE nothing. */
+void note_text(struct buf *out, const struct note *note);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/system/agent_library.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+
+static bool try_library(char *ret_path, int size, const char *dir, const char *below)
+{
+    char path[PATH_MAX + 128], real[PATH_MAX];
+    snprintf(path, sizeof path, "%s%s/%s", dir, below, AGENT_LIBRARY);
+    return realpath(path, real) && access(real, R_OK) == 0 && snprintf(ret_path, (size_t)size, "%s", real) < size;
+}
+
+/* The loader would complain in every process of the job, and go on without it. */
+static bool is_library(const char *path)
+{
+    Elf64_Ehdr header;
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    return fd >= 0 && read(fd, &header, sizeof header) == sizeof header &&
+           memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64 &&
+           header.e_type == ET_DYN;
+}
+
+int agent_library(char *ret_path, int size, struct err *err)
+{
+    static const char *const beside[] = {"/../" SCRY_LIBDIR_NAME "/scry", "/../lib/scry",
+                                         "/../../" SCRY_LIBDIR_NAME "/scry" /* from libexec */,
+                                         "/../agent" /* as built */};
+    const char *own = getenv("SCRY_AGENT_LIB");
+    char here[PATH_MAX], real[PATH_MAX];
+    if (own && *own) {
+        if (!realpath(own, real) || access(real, R_OK) < 0)
+            return err_set(err, -ENOENT, "SCRY_AGENT_LIB is %s, which cannot be read: correct it", own);
+        if (!is_library(real))
+            return err_set(err, -EINVAL, "SCRY_AGENT_LIB is %s, which is no shared library: correct it", own);
+        return snprintf(ret_path, (size_t)size, "%s", real) < size ? 0
+                                                                   : err_set(err, -ENAMETOOLONG, "%s: too long", own);
+    }
+    ssize_t len = readlink("/proc/self/exe", here, sizeof here - 1);
+    here[len < 0 ? 0 : len] = 0;
+    char *slash = strrchr(here, '/');
+    if (slash)
+        *slash = 0;
+    for (size_t i = 0; slash && i < sizeof beside / sizeof *beside; i++)
+        if (try_library(ret_path, size, here, beside[i]))
+            return 0;
+    if (try_library(ret_path, size, SCRY_LIBDIR "/scry", ""))
+        return 0;
+    return err_set(
+        err, -ENOENT,
+        "no functions are traced, because the library %s is missing: install scry again, or set SCRY_AGENT_LIB",
+        AGENT_LIBRARY);
+}
+
+static bool has_mpi(const char *dir)
+{
+    static const char *const names[] = {"libscry-mpi-openmpi.so", "libscry-mpi-mpich.so"};
+    char path[PATH_MAX + 64];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) < PATH_MAX && access(path, R_OK) == 0)
+            return true;
+    return false;
+}
+
+/* A machine may have them for one MPI only. */
+void agent_library_mpi(char ret_dir[PATH_MAX], const char *library)
+{
+    const char *own = getenv("SCRY_MPI_DIR"), *slash = strrchr(library, '/');
+    char beside[PATH_MAX], built[PATH_MAX + 16];
+    snprintf(beside, sizeof beside, "%.*s", slash ? (int)(slash - library) : 0, library);
+    snprintf(built, sizeof built, "%s/../mpi", beside);
+    const char *const dirs[] = {own ? own : "", beside, built};
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
+        if (*dirs[i] && has_mpi(dirs[i]) && realpath(dirs[i], ret_dir))
+            return;
+    ret_dir[0] = 0;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where scry keeps its files (XDG), and small helpers on files. Paths are written to a caller's buffer of PATH_MAX.
+ */
+#ifndef SCRY_BASE_SYSTEM_DIRS_H
+#define SCRY_BASE_SYSTEM_DIRS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/data/err.h"
+
+/* The runtime directory (sockets, areas), created with mode 0700: $SCRY_RUNTIME_DIR, else $XDG_RUNTIME_DIR/scry. If
+ * that is unset or unwritable, or a socket's path in it would exceed 107 bytes: /tmp/scry-UID, whose owner and mode are
+ * checked. 0 or -errno with err. */
+int dirs_runtime(char *ret_path, size_t size, struct err *err);
+/* Makes it again at a path from dirs_runtime, if nothing is there; what is there must be as private. Does not make the
+ * folder around it. 0 or -errno with err. */
+int dirs_runtime_again(const char *path, struct err *err);
+
+/* The monitor's socket for agents: "agent.sock" in the runtime directory. 0 or -errno with err. */
+int dirs_agent_socket(char *ret_path, size_t size, struct err *err);
+
+/* The directory of job directories: $SCRY_STATE_DIR, else $XDG_STATE_HOME/scry/jobs or ~/.local/state/scry/jobs.
+ * dirs_jobs makes it; dirs_jobs_find only returns the path. 0 or -errno with err. */
+int dirs_jobs(char *ret_path, size_t size, struct err *err);
+int dirs_jobs_find(char *ret_path, size_t size, struct err *err);
+
+/* Finds `name` among scry's own programs (scry-monitor, scry-tracer, scry-symbols): in $SCRY_LIBEXEC, else in
+ * ../libexec/scry beside the running program's directory, else in that directory, else in the compiled-in place. */
+int dirs_libexec(const char *name, char *ret_path, size_t size, struct err *err);
+
+/* Extension directories searched in order: $SCRY_EXT_PATH (colon-separated), then LIBDIR/scry/ext beside the program.
+ * Calls fn for each one that exists. */
+void dirs_extensions(void (*fn)(void *ctx, const char *dir), void *ctx);
+
+int dirs_make(const char *path, mode_t mode); /* mkdir -p; 0 or -errno */
+
+/* Does this open file or directory still lie at the path, and not another one? */
+bool file_is_at(const char *path, int fd);
+/* Removes it, if it is still this one. */
+void file_unlink_own(const char *path, int fd);
+
+/* Reads a whole small file (also in /proc, where sizes are 0) into a malloc'ed, NUL-terminated block. 0 or -errno. */
+int file_read(const char *path, char **ret_bytes, size_t *ret_len);
+
+/* Writes a file so that readers see the old or the new content, never a part: temporary file, fsync, rename. 0 or
+ * -errno. */
+int file_replace(const char *path, const void *bytes, size_t len, mode_t mode);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line. Each subcommand is a function in a file of its name, and rows in the table of commands and options
+ * (options/table.h). main.c parses the arguments with that table.
+ */
+#ifndef SCRY_CLI_COMMON_CLI_H
+#define SCRY_CLI_COMMON_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/data/err.h"
+#include "options/options.h"
+
+enum {
+    EXIT_ERRORS = 1, /* done, with errors */
+    EXIT_USAGE = 2,  /* not done: wrong arguments, or no monitor */
+    EXIT_STUCK = 3,  /* scry why: some rank can never go on */
+};
+
+/* Each gets the parsed options, with as many words as the table allows, and returns the exit status. */
+int cmd_doctor(const struct options *options);
+int cmd_exec(const struct options *options);
+int cmd_export(const struct options *options);
+int cmd_monitor(const struct options *options);
+int cmd_omis(const struct options *options);
+int cmd_ps(const struct options *options);
+int cmd_replay(const struct options *options);
+int cmd_report(const struct options *options);
+int cmd_rm(const struct options *options);
+int cmd_run(const struct options *options);
+int cmd_set(const struct options *options);
+int cmd_top(const struct options *options);
+int cmd_watch(const struct options *options);
+int cmd_why(const struct options *options);
+
+/* The width of the terminal at standard output; 0: it is no terminal. */
+size_t cli_columns(void);
+
+/* Logs an error that may contain a path or typed text. Control characters are escaped. */
+void cli_log_error(const struct err *err);
+
+/* Prints "scry NAME: ...; see scry NAME --help" and returns EXIT_USAGE. */
+int cli_usage_error(const struct options *options, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry ps: jobs and their processes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
+#include "base/data/units.h"
+#include "cli/common/cli.h"
+#include "cli/jobs/ps_json.h"
+#include "cli/jobs/ranks.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/record/remove.h"
+#include "jobdir/report/report.h"
+#include "jobdir/text/text.h"
+
+enum {
+    PS_ENDED = 10,     /* ended jobs shown without --all */
+    PS_PROCESSES = 10, /* processes of a job shown without --all */
+};
+
+static bool is_over(const struct job_report *report)
+{
+    return report->state == JOB_ENDED || report->state == JOB_LOST;
+}
+
+static void command_line(const struct job_report *report, struct buf *out)
+{
+    enum { SHOWN = 4096 }; /* more than any terminal has columns */
+    size_t index;
+    json_t *arg;
+    if (report->info.name[0]) {
+        text_show(out, report->info.name);
+        return;
+    }
+    json_array_foreach(report->info.argv, index, arg)
+    {
+        buf_puts(out, index ? " " : "");
+        text_show(out, json_string_value(arg) ? json_string_value(arg) : "?");
+        if (out->len > SHOWN) {
+            out->len = text_fit(out->data, out->len, SHOWN);
+            buf_puts(out, "...");
+            break;
+        }
+    }
+}
+
+static void put_outcome(struct buf *out, const struct job_report *report, const struct job_result *result)
+{
+    char name[32];
+    const char *status = job_report_status(report);
+    if (strcmp(status, "signaled") == 0)
+        buf_puts(out, text_signal(result->signal, name, sizeof name));
+    else if (strcmp(status, "exited") == 0 || strcmp(status, "not_started") == 0)
+        buf_printf(out, "exit %d", result->exit_code);
+    else
+        buf_puts(out, status);
+}
+
+static int by_cpu_share(const void *a, const void *b)
+{
+    const struct job_process *left = *(struct job_process *const *)a, *right = *(struct job_process *const *)b;
+    if (left->cpu_share != right->cpu_share)
+        return left->cpu_share < right->cpu_share ? 1 : -1;
+    return left->pid - right->pid;
+}
+
+static bool is_rank(const struct rank_now *ranks, size_t count, pid_t pid)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ranks[i].pid == pid && !ranks[i].elsewhere)
+            return true;
+    return false;
+}
+
+/* The processes that are no ranks. */
+static void put_processes(struct buf *out, const struct job_model *model, const struct rank_now *ranks,
+                          size_t rank_count, bool all)
+{
+    size_t count = HASH_COUNT(model->alive), used = 0;
+    _cleanup_(freep) const struct job_process **list = calloc(count + 1, sizeof *list);
+    for (const struct job_process *process = model->alive; process && list; process = process->hh.next)
+        if (!is_rank(ranks, rank_count, process->pid))
+            list[used++] = process;
+    if (used)
+        qsort(list, used, sizeof *list, by_cpu_share);
+    for (size_t i = 0; i < used && (all || i < PS_PROCESSES); i++) {
+        struct buf name = BUF_INIT;
+        text_show(&name, list[i]->name);
+        buf_printf(out, "    %8d %c %5.0f%%  ", list[i]->pid, list[i]->state, 100 * list[i]->cpu_share);
+        text_size(out, list[i]->rss);
+        buf_printf(out, "  %s", name.data ? name.data : "");
+        if (list[i]->threads > 1)
+            buf_printf(out, " (%llu threads)", (unsigned long long)list[i]->threads);
+        buf_putc(out, '\n');
+        buf_done(&name);
+    }
+    if (!all && used > PS_PROCESSES)
+        buf_printf(out, "    ... and %zu more\n", used - PS_PROCESSES);
+}
+
+/* ---- ranks ---- */
+
+static void put_ranks(struct buf *out, const struct job_model *model, const struct rank_now *ranks, size_t count,
+                      bool all)
+{
+    for (size_t same; count; ranks += same, count -= same) {
+        same = ranks_same(ranks, count);
+        const struct ranks_view view = {model, .host_width = ranks_host_width(ranks, same, SIZE_MAX)};
+        buf_puts(out, "    ");
+        ranks_summary(out, ranks, same, true);
+        buf_puts(out, "\n     ");
+        fields_title(out, ranks_fields, &view);
+        for (size_t i = 0; i < same && (all || i < PS_PROCESSES); i++) {
+            buf_puts(out, "     ");
+            fields_row(out, ranks_fields, &ranks[i], &view);
+        }
+        if (!all && same > PS_PROCESSES)
+            buf_printf(out, "    ... and %zu more ranks\n", same - PS_PROCESSES);
+    }
+}
+
+/* ---- the table ---- */
+
+enum { COLUMN_ID, COLUMN_STATE, COLUMN_ELAPSED, COLUMN_CPU, COLUMN_PEAK, COLUMN_COMMAND, COLUMNS };
+enum { COMMAND_ROOM = 18 };
+
+static const char *const titles[COLUMNS] = {"JOB", "STATE", "ELAPSED", "CPU", "PEAK", "COMMAND"};
+
+struct row {
+    char *cells[COLUMNS]; /* malloc'ed; NULL: out of memory */
+    struct buf below;     /* further lines: its processes */
+};
+
+struct table {
+    struct row *rows;
+    size_t count;
+    size_t columns; /* available */
+};
+
+static void table_done(struct table *table)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        for (size_t column = 0; column < COLUMNS; column++)
+            free(table->rows[i].cells[column]);
+        buf_done(&table->rows[i].below);
+    }
+    free(table->rows);
+}
+
+/* The next row, empty; the table was made large enough. */
+static struct row *table_add(struct table *table)
+{
+    return &table->rows[table->count++];
+}
+
+static size_t width_of(const char *text)
+{
+    size_t width = 0;
+    for (; text && *text; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+/* Columns are as wide as their contents. A narrow terminal omits some (0), so that the command stays visible. */
+static void measure(const struct table *table, size_t ret_widths[COLUMNS])
+{
+    static const int least_needed[] = {COLUMN_CPU, COLUMN_PEAK, COLUMN_ELAPSED};
+    size_t total = 0;
+    for (size_t column = 0; column < COLUMN_COMMAND; column++) {
+        ret_widths[column] = strlen(titles[column]);
+        for (size_t i = 0; i < table->count; i++) {
+            size_t width = width_of(table->rows[i].cells[column]);
+            if (width > ret_widths[column])
+                ret_widths[column] = width;
+        }
+        total += ret_widths[column] + 2;
+    }
+    for (size_t i = 0; i < sizeof least_needed / sizeof *least_needed; i++) {
+        if (total + COMMAND_ROOM <= table->columns)
+            break;
+        total -= ret_widths[least_needed[i]] + 2;
+        ret_widths[least_needed[i]] = 0;
+    }
+}
+
+static void put_row(struct buf *out, const struct table *table, const size_t widths[COLUMNS], const char *const *cells)
+{
+    size_t start = out->len, used = 0;
+    for (size_t column = 0; column < COLUMN_COMMAND; column++) {
+        bool number = column >= COLUMN_ELAPSED;
+        if (!widths[column])
+            continue;
+        const char *cell = cells[column] ? cells[column] : "";
+        if (number)
+            buf_printf(out, "%*s  ", (int)widths[column], cell);
+        else
+            text_column(out, cell, widths[column] + 2);
+        used += widths[column] + 2;
+    }
+    if (table->columns > used + 8)
+        text_cut(out, cells[COLUMN_COMMAND] ? cells[COLUMN_COMMAND] : "", table->columns - used);
+    buf_putc(out, '\n');
+    text_wrap(out, start, table->columns);
+}
+
+static void put_table(struct buf *out, const struct table *table)
+{
+    size_t widths[COLUMNS];
+    measure(table, widths);
+    put_row(out, table, widths, titles);
+    for (size_t i = 0; i < table->count; i++) {
+        put_row(out, table, widths, (const char *const *)table->rows[i].cells);
+        size_t start = out->len;
+        buf_puts(out, table->rows[i].below.data ? table->rows[i].below.data : "");
+        text_wrap(out, start, table->columns);
+    }
+}
+
+static void add_job(struct table *table, const struct job_report *report, const struct rank_list *ranks, bool all)
+{
+    struct job_result result = job_report_result(report);
+    struct row *row = table_add(table);
+    struct buf cells[COLUMNS] = {0};
+    text_show(&cells[COLUMN_ID], report->info.id);
+    put_outcome(&cells[COLUMN_STATE], report, &result);
+    text_seconds(&cells[COLUMN_ELAPSED], result.wall_seconds);
+    text_seconds(&cells[COLUMN_CPU], result.cpu_seconds);
+    text_size(&cells[COLUMN_PEAK], result.peak_tree_rss_bytes);
+    command_line(report, &cells[COLUMN_COMMAND]);
+    for (size_t column = 0; column < COLUMNS; column++)
+        row->cells[column] = buf_take(&cells[column]);
+    if (!is_over(report)) {
+        size_t count;
+        const struct rank_now *list = ranks_of(ranks, report->path, &count);
+        put_processes(&row->below, &report->model, list, count, all);
+        put_ranks(&row->below, &report->model, list, count, all);
+    }
+}
+
+/* Lists jobs whose directory cannot be read, too: without them the listing would be wrong. */
+static void add_unreadable(struct table *table, json_t *list, const char *path, const struct err *err)
+{
+    const char *cells[COLUMNS] = {text_base(path), "unreadable", "", "", "", err->text};
+    json_array_append_new(list, ps_unreadable_json(path, err->text));
+    struct row *row = table_add(table);
+    for (size_t column = 0; column < COLUMNS; column++) {
+        struct buf shown = BUF_INIT;
+        text_show(&shown, cells[column]);
+        row->cells[column] = buf_take(&shown);
+    }
+}
+
+/* Reads the spool only of jobs that are not over. */
+static int load(struct job_report *report, const char *path, struct err *err)
+{
+    struct job_info info;
+    int code = job_info_read(path, &info, err);
+    if (code == 0 && info.ended) {
+        *report = (struct job_report){.path = path, .info = info, .state = JOB_ENDED};
+        return 0;
+    }
+    job_info_done(&info);
+    return code < 0 ? code : job_report_load(report, path, err);
+}
+
+/* The ranks of running jobs; asks the monitor once for all. */
+static void look_at_ranks(struct rank_list *ranks, bool *asked, const struct job_report *report)
+{
+    if (is_over(report))
+        return;
+    if (!*asked)
+        ranks_ask(ranks);
+    *asked = true;
+    ranks_add_elsewhere(ranks, report->path);
+}
+
+/* Newest first. Returns how many are over. */
+static size_t add_jobs(struct table *table, json_t *list, char **paths, size_t count, bool all)
+{
+    struct rank_list ranks = {0};
+    struct err err = {0};
+    bool asked = false;
+    size_t over = 0;
+    for (size_t i = count; i-- > 0;) {
+        struct job_report report = {0};
+        if (load(&report, paths[i], &err) < 0) {
+            add_unreadable(table, list, paths[i], &err);
+        } else if (!is_over(&report) || over++ < PS_ENDED || all) {
+            look_at_ranks(&ranks, &asked, &report);
+            add_job(table, &report, &ranks, all);
+            size_t rank_count = 0;
+            const struct rank_now *its = is_over(&report) ? NULL : ranks_of(&ranks, report.path, &rank_count);
+            json_array_append_new(list, ps_job_json(&report, its, rank_count));
+        }
+        job_report_done(&report);
+    }
+    ranks_done(&ranks);
+    return over;
+}
+
+/* Says so if all jobs together take much: more than SCRY_KEEP_SIZE, by default 10 GB or a tenth of the disk. Gives up
+ * after a moment. */
+static void put_space(struct buf *out, char **paths, size_t count)
+{
+    enum { MUCH_GB = 10, PATIENCE_NS = 300 * 1000 * 1000 };
+    const char *wanted = getenv("SCRY_KEEP_SIZE");
+    uint64_t much, bytes, total = 0, deadline_ns = clock_now_ns() + PATIENCE_NS;
+    struct statvfs disk;
+    if (!count)
+        return;
+    if (!wanted || !size_parse(wanted, &much)) {
+        much = (uint64_t)MUCH_GB << 30;
+        if (statvfs(paths[count - 1], &disk) == 0 && disk.f_frsize * disk.f_blocks / 10 < much)
+            much = disk.f_frsize * disk.f_blocks / 10;
+    }
+    bool all = true;
+    for (size_t i = 0; i < count && all; i++, total += bytes)
+        all = jobdir_size(paths[i], deadline_ns, &bytes);
+    if (total <= much)
+        return;
+    buf_printf(out, "%zu job%s %s", count, count == 1 ? " takes" : "s take", all ? "" : "more than ");
+    text_size(out, total);
+    buf_puts(out, " of the disk: scry rm --older-than 30d\n");
+}
+
+int cmd_ps(const struct options *options)
+{
+    bool all = options_on(options, "all"), json = options_on(options, "json");
+    struct err err = {0};
+    char **paths;
+    size_t count, over;
+    if (jobdir_list(&paths, &count, &err) < 0) {
+        cli_log_error(&err);
+        return EXIT_ERRORS;
+    }
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    json_t *list = json_array();
+    _cleanup_(table_done) struct table table = {.rows = calloc(count + 1, sizeof *table.rows),
+                                                .columns = text_columns(STDOUT_FILENO)};
+    if (!table.rows) {
+        log_error("out of memory");
+        json_decref(list);
+        jobdir_list_free(paths, count);
+        return EXIT_ERRORS;
+    }
+    over = add_jobs(&table, list, paths, count, all);
+    put_table(&out, &table);
+    if (!json && !all && over > PS_ENDED)
+        buf_printf(&out, "%zu more that ended: scry ps --all\n", over - PS_ENDED);
+    if (!json)
+        put_space(&out, paths, count);
+    jobdir_list_free(paths, count);
+    if (json) {
+        json_t *whole = json_pack("{s:o}", "jobs", list);
+        json_dumpf(whole, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+        putchar('\n');
+        json_decref(whole);
+    } else {
+        json_decref(list);
+        fputs(out.data ? out.data : "", stdout);
+    }
+    return 0;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry ps, for programs: doc/reference/ps.schema.json. */
+#include "cli/jobs/ps_json.h"
+
+#include "jobdir/text/text.h"
+
+static json_t *state_json(const void *row, const void *all)
+{
+    return json_stringn(&((const struct job_process *)row)->state, 1);
+}
+
+static const struct field process_fields[] = {{"", FIELD_PART, .of = job_process_fields},
+                                              {"state", FIELD_TEXT, .json = state_json, .about = "the kernel's letter"},
+                                              {"rss_bytes", FIELD_BYTES, FIELD_AT(struct job_process, rss)},
+                                              {"cpus", FIELD_NUMBER, FIELD_AT(struct job_process, cpu_share),
+                                               .about = "processors used between the last two samples"},
+                                              {0}};
+
+/* Also for a job that cannot be read. */
+struct row {
+    const char *id, *path, *state, *reason;
+    const struct job_report *report;
+    struct job_result result;
+    const char *status;
+    const struct rank_now *ranks;
+    size_t rank_count;
+};
+
+static const struct field place_fields[] = {{"id", FIELD_TEXT, FIELD_AT(struct row, id)},
+                                            {"path", FIELD_TEXT, FIELD_AT(struct row, path)},
+                                            {"state", FIELD_CHOICE, FIELD_AT(struct row, state),
+                                             .choices = "running|ended|unwatched|lost|unreachable|unreadable"},
+                                            {0}};
+
+static const struct field reason_fields[] = {
+    {"reason", FIELD_TEXT, FIELD_AT(struct row, reason), FIELD_OPTIONAL, .about = "why it is unreadable"}, {0}};
+
+static const struct field info_fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct job_report, info.name), FIELD_OPTIONAL},
+    {"host", FIELD_TEXT, FIELD_AT(struct job_report, info.host), FIELD_OPTIONAL},
+    {"argv", FIELD_LIST, FIELD_AT(struct job_report, info.argv), FIELD_OPTIONAL, .of = fields_texts},
+    {"started_seconds", FIELD_SECONDS, FIELD_AT(struct job_report, info.started_ns), FIELD_OPTIONAL},
+    {0}};
+
+static json_t *exit_code_json(const void *row, const void *all)
+{
+    const struct row *job = row;
+    return job->report->info.ended ? json_integer(job->result.exit_code) : json_null();
+}
+
+static json_t *processes_json(const void *row, const void *all)
+{
+    const struct row *job = row;
+    bool over = job->report->state == JOB_ENDED || job->report->state == JOB_LOST;
+    json_t *list = json_array();
+    for (const struct job_process *each = over ? NULL : job->report->model.alive; each; each = each->hh.next)
+        json_array_append_new(list, fields_json(process_fields, each, NULL));
+    return list;
+}
+
+static json_t *its_ranks_json(const void *row, const void *all)
+{
+    return ranks_json(((const struct row *)row)->ranks, ((const struct row *)row)->rank_count);
+}
+
+static const struct field result_fields[] = {
+    {"", FIELD_PART, FIELD_AT(struct row, report), FIELD_POINTER, .of = info_fields},
+    {"status", FIELD_TEXT, FIELD_AT(struct row, status), FIELD_OPTIONAL, .about = "as in report.schema.json"},
+    {"exit_code", FIELD_INTEGER, .flags = FIELD_OR_NULL | FIELD_OPTIONAL, .json = exit_code_json},
+    {"signal", FIELD_INTEGER, FIELD_AT(struct row, result.signal), FIELD_ZERO_IS_NULL | FIELD_OPTIONAL},
+    {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct row, result.wall_seconds), FIELD_OPTIONAL},
+    {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct row, result.cpu_seconds), FIELD_OPTIONAL},
+    {"peak_tree_rss_bytes", FIELD_BYTES, FIELD_AT(struct row, result.peak_tree_rss_bytes), FIELD_OPTIONAL},
+    {"processes", FIELD_LIST, .flags = FIELD_OPTIONAL, .json = processes_json, .of = process_fields,
+     .about = "that live"},
+    {"ranks", FIELD_LIST, .flags = FIELD_OPTIONAL, .json = its_ranks_json, .of = ranks_fields,
+     .about = "of its MPI programs"},
+    {0}};
+
+json_t *ps_job_json(const struct job_report *report, const struct rank_now *ranks, size_t rank_count)
+{
+    const struct row row = {.id = report->info.id,
+                            .path = report->path,
+                            .state = job_state_name(report->state),
+                            .report = report,
+                            .result = job_report_result(report),
+                            .status = job_report_status(report),
+                            .ranks = ranks,
+                            .rank_count = rank_count};
+    json_t *json = fields_json(place_fields, &row, NULL);
+    fields_add(json, result_fields, &row, NULL);
+    return json;
+}
+
+json_t *ps_unreadable_json(const char *path, const char *reason)
+{
+    const struct row row = {.id = text_base(path), .path = path, .state = "unreadable", .reason = reason};
+    json_t *json = fields_json(place_fields, &row, NULL);
+    fields_add(json, reason_fields, &row, NULL);
+    return json;
+}
+
+json_t *ps_schema(void)
+{
+    static const struct field job[] = {{"", FIELD_PART, .of = place_fields},
+                                       {"", FIELD_PART, .of = reason_fields},
+                                       {"", FIELD_PART, .of = result_fields},
+                                       {0}},
+                              whole[] = {{"jobs", FIELD_LIST, .of = job, .about = "newest first"}, {0}};
+    return fields_schema(whole);
+}

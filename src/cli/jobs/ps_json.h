@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry ps, for programs. All return a new reference, or NULL when out of memory. */
+#ifndef SCRY_CLI_JOBS_PS_JSON_H
+#define SCRY_CLI_JOBS_PS_JSON_H
+
+#include <jansson.h>
+
+#include "cli/jobs/ranks.h"
+#include "jobdir/report/report.h"
+
+/* One of .jobs, with its ranks (none if it is over). */
+json_t *ps_job_json(const struct job_report *report, const struct rank_now *ranks, size_t rank_count);
+/* A job whose directory cannot be read. */
+json_t *ps_unreadable_json(const char *path, const char *reason);
+json_t *ps_schema(void);
+
+#endif

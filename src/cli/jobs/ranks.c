@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/jobs/ranks.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <omis.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/data/err.h"
+#include "base/system/log.h"
+#include "cli/common/cli.h"
+#include "client/client.h"
+#include "client/decode.h"
+#include "jobdir/report/mpi_report.h"
+#include "jobdir/mpi/text.h"
+#include "jobdir/text/text.h"
+#include "lang/results.h"
+
+static const uint64_t SHORT_NS = 10000000; /* shorter times are not shown: they are over before they are read */
+
+/* ---- the list ---- */
+
+void ranks_done(struct rank_list *ranks)
+{
+    free(ranks->list);
+    arena_done(&ranks->arena);
+    *ranks = (struct rank_list){0};
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct rank_now *one = a, *other = b;
+    int order = strcmp(one->job, other->job);
+    order = order ? order : strcmp(one->mpi_job, other->mpi_job);
+    order = order ? order : (one->rank > other->rank) - (one->rank < other->rank);
+    return order ? order : (one->pid > other->pid) - (one->pid < other->pid);
+}
+
+static struct rank_now *add(struct rank_list *ranks)
+{
+    struct rank_now *more = realloc(ranks->list, (ranks->count + 1) * sizeof *more);
+    if (!more)
+        return NULL;
+    ranks->list = more;
+    return &more[ranks->count++];
+}
+
+static void sort(struct rank_list *ranks)
+{
+    if (ranks->count)
+        qsort(ranks->list, ranks->count, sizeof *ranks->list, by_rank);
+}
+
+const struct rank_now *ranks_of(const struct rank_list *ranks, const char *path, size_t *ret_count)
+{
+    size_t first = 0, count = 0;
+    _cleanup_(freep) char *real = path ? realpath(path, NULL) : NULL; /* as the monitor knows it */
+    while (first < ranks->count && (!real || strcmp(ranks->list[first].job, real) != 0))
+        first++;
+    while (first + count < ranks->count && strcmp(ranks->list[first + count].job, real) == 0)
+        count++;
+    *ret_count = count;
+    return count ? &ranks->list[first] : NULL;
+}
+
+size_t ranks_same(const struct rank_now *list, size_t count)
+{
+    size_t same = 0;
+    while (same < count && strcmp(list[same].mpi_job, list[0].mpi_job) == 0)
+        same++;
+    return same;
+}
+
+/* ---- of this node ---- */
+
+static const char *copy(struct arena *arena, const char *text)
+{
+    const char *copied = arena_dup(arena, text, strlen(text));
+    return copied ? copied : "";
+}
+
+/* The texts are somebody else's so far. */
+static void own_texts(struct rank_now *rank, struct arena *arena)
+{
+    const char **texts[] = {&rank->job,   &rank->mpi_job, &rank->host, &rank->library,
+                            &rank->fault, &rank->state,   &rank->call, &rank->text};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        *texts[i] = copy(arena, *texts[i]);
+}
+
+/* The share in the time between two answers. */
+static void find_recent(struct rank_list *ranks, const struct rank_list *before)
+{
+    for (size_t i = 0; i < ranks->count && before->count; i++) {
+        struct rank_now *now = &ranks->list[i];
+        const struct rank_now *was = bsearch(now, before->list, before->count, sizeof *now, by_rank);
+        if (!was || now->compute_ns < was->compute_ns || now->communicate_ns < was->communicate_ns)
+            continue; /* the counts started again */
+        uint64_t computed = now->compute_ns - was->compute_ns;
+        uint64_t communicated = now->communicate_ns - was->communicate_ns;
+        if (computed + communicated)
+            now->recent = (double)communicated / (double)(computed + communicated);
+    }
+}
+
+static void keep_elsewhere(struct rank_list *ranks, const struct rank_list *before)
+{
+    for (size_t i = 0; i < before->count; i++) {
+        struct rank_now *rank = before->list[i].elsewhere ? add(ranks) : NULL;
+        if (!rank)
+            continue;
+        *rank = before->list[i];
+        own_texts(rank, &ranks->arena);
+    }
+    sort(ranks);
+}
+
+static void forget_elsewhere(struct rank_list *ranks, const char *job)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < ranks->count; i++)
+        if (!ranks->list[i].elsewhere || strcmp(ranks->list[i].job, job) != 0)
+            ranks->list[used++] = ranks->list[i];
+    ranks->count = used;
+}
+
+#define NOW(member) DECODE(struct rank_now, member)
+static const struct decode_field now_fields[] = {
+    NOW(job),     NOW(mpi_job), NOW(rank),       NOW(ranks),          NOW(host),     NOW(pid),
+    NOW(library), NOW(state),   NOW(spawned),    NOW(call),           NOW(since_ns), NOW(peer),
+    NOW(tag),     NOW(text),    NOW(compute_ns), NOW(communicate_ns), NOW(fault),    {0}};
+
+void ranks_take(struct rank_list *ranks, const struct omis_value *rows)
+{
+    struct rank_list fresh = {0};
+    struct decoder decoder;
+    decoder_init(&decoder, MPI_ACTIVITY_ROW, 0, now_fields);
+    for (size_t i = 0; i < decoder_rows(&decoder, rows); i++) {
+        struct rank_now *rank = add(&fresh);
+        if (!rank)
+            break;
+        *rank = (struct rank_now){.recent = -1};
+        decode(&decoder, rows, i, rank);
+        own_texts(rank, &fresh.arena);
+    }
+    sort(&fresh);
+    find_recent(&fresh, ranks);
+    keep_elsewhere(&fresh, ranks);
+    ranks_done(ranks);
+    *ranks = fresh;
+}
+
+void ranks_ask(struct rank_list *ranks)
+{
+    if (!client_join()) {
+        if (client_timed_out())
+            log_warning("%s", client_error());
+        return;
+    }
+    struct omis_reader *reader = omis_reader_take(client_request(span_str(":mpi_get_activity(\"\")"), NULL, NULL, 0));
+    while (omis_reader_next(reader))
+        if (omis_count(omis_reader_values(reader)))
+            ranks_take(ranks, omis_item(omis_reader_values(reader), 0));
+    omis_reader_free(reader);
+    omis_finalize();
+}
+
+/* ---- on other nodes ---- */
+
+static bool has_other_nodes(const char *path, const char *here)
+{
+    char dir[PATH_MAX];
+    bool others = false;
+    DIR *nodes = snprintf(dir, sizeof dir, "%s/stats", path) < (int)sizeof dir ? opendir(dir) : NULL;
+    for (struct dirent *entry; nodes && !others && (entry = readdir(nodes));)
+        others = entry->d_name[0] != '.' && entry->d_type != DT_REG && strcmp(entry->d_name, here) != 0;
+    if (nodes)
+        closedir(nodes);
+    return others;
+}
+
+static const char *state_of(const struct mpi_stats *stats, const struct mpi_stats_thread *thread)
+{
+    if (stats->aborted)
+        return "aborted";
+    if (!stats->running)
+        return stats->state == MPIA_RUNNING ? "died" : "ended";
+    if (stats->state == MPIA_LOADED || stats->state == MPIA_OFF)
+        return stats->state == MPIA_LOADED ? "starting" : "off";
+    return thread && thread->now.call != CALL_NONE ? "in_call" : "computing";
+}
+
+static void take_stats(struct rank_list *ranks, const char *job, const struct mpi_stats *stats, uint64_t now_ns)
+{
+    static const struct mpi_stats_thread none;
+    const struct mpi_stats_thread *main = mpi_report_main(stats), *thread = main ? main : &none;
+    const char *state = state_of(stats, main);
+    bool in_call = strcmp(state, "in_call") == 0;
+    struct buf text = BUF_INIT;
+    struct rank_now *rank = add(ranks);
+    if (!rank)
+        return;
+    if (in_call)
+        mpi_text_now(&text, stats, &thread->now);
+    *rank = (struct rank_now){
+        .job = job,
+        .mpi_job = stats->namespace,
+        .host = stats->node,
+        .library = stats->library,
+        .fault = stats->fault,
+        .text = text.data ? text.data : "",
+        .rank = stats->rank,
+        .ranks = stats->world_size,
+        .pid = stats->pid,
+        .spawned = stats->spawned,
+        .state = state,
+        .call = in_call ? mpi_text_call(thread->now.call) : "",
+        .since_ns = stats->running ? thread->now.age_ns : 0,
+        .peer = in_call ? thread->now.peer : MPIA_RANK_NONE,
+        .tag = in_call ? thread->now.tag : MPIA_TAG_NONE,
+        .compute_ns = thread->outermost.compute_ns,
+        .communicate_ns = thread->outermost.communicate_ns,
+        .elsewhere = true,
+        .old_seconds = now_ns > stats->taken_wall_ns ? (double)(now_ns - stats->taken_wall_ns) / 1e9 : 0,
+        .recent = -1,
+    };
+    own_texts(rank, &ranks->arena);
+    buf_done(&text);
+}
+
+void ranks_add_elsewhere(struct rank_list *ranks, const char *path)
+{
+    char here[256] = "";
+    struct mpi_stats_set set = {0};
+    struct err err = {0};
+    _cleanup_(freep) char *real = realpath(path, NULL);
+    gethostname(here, sizeof here - 1);
+    if (!real || !has_other_nodes(real, here) || mpi_stats_read(&set, real, &err) < 0)
+        return;
+    forget_elsewhere(ranks, real);
+    for (size_t i = 0; i < set.count; i++)
+        if (strcmp(set.ranks[i].node, here) != 0)
+            take_stats(ranks, real, &set.ranks[i], clock_wall_ns());
+    sort(ranks);
+    mpi_stats_set_done(&set);
+}
+
+/* ---- for people ---- */
+
+static void put_for(struct buf *out, uint64_t ns)
+{
+    if (ns < SHORT_NS)
+        return;
+    buf_puts(out, " for ");
+    text_seconds(out, (double)ns / 1e9);
+}
+
+void ranks_state_text(struct buf *out, const struct rank_now *rank)
+{
+    static const char *const states[][2] = {
+        {"computing", "computing"},           {"starting", "has not returned from MPI_Init"},
+        {"ended", "has called MPI_Finalize"}, {"died", "died without MPI_Finalize"},
+        {"aborted", "called MPI_Abort"},      {"off", "is not counted"}};
+    if (*rank->call && strcmp(rank->state, "starting") != 0) {
+        const char *more = rank->text + strlen(rank->call); /* the call's name comes first */
+        bool fits = strncmp(rank->text, rank->call, strlen(rank->call)) == 0 && *more;
+        buf_printf(out, "in %s", rank->call);
+        put_for(out, rank->since_ns);
+        if (fits) {
+            buf_puts(out, ":");
+            text_show(out, strncmp(more, " of ", 4) == 0 ? more + 3 : more);
+        }
+    } else {
+        for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+            if (strcmp(rank->state, states[i][0]) == 0)
+                buf_puts(out, states[i][1]);
+        put_for(out, rank->since_ns);
+    }
+    if (*rank->fault) {
+        buf_puts(out, ": ");
+        text_show(out, rank->fault);
+    }
+    if (rank->elsewhere) {
+        buf_puts(out, " (");
+        text_seconds(out, rank->old_seconds);
+        buf_puts(out, " ago)");
+    }
+}
+
+static const char *word_of(const struct rank_now *rank, char *text, size_t size)
+{
+    static const char *const words[][2] = {{"ended", "ended"}, {"off", "not counted"}};
+    if (*rank->call && strcmp(rank->state, "starting") != 0) {
+        snprintf(text, size, "in %s", rank->call);
+        return text;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(rank->state, words[i][0]) == 0)
+            return words[i][1];
+    return rank->state;
+}
+
+void ranks_summary(struct buf *out, const struct rank_now *list, size_t count, bool with_library)
+{
+    enum { WORDS = 6 };
+    struct {
+        char text[64];
+        size_t count;
+    } words[WORDS];
+    size_t used = 0, others = 0;
+    for (size_t i = 0; i < count; i++) {
+        char text[64];
+        const char *word = word_of(&list[i], text, sizeof text);
+        size_t at = 0;
+        while (at < used && strcmp(words[at].text, word) != 0)
+            at++;
+        if (at == used && used < WORDS) {
+            snprintf(words[used].text, sizeof words[used].text, "%s", word);
+            words[used++].count = 0;
+        }
+        if (at < used)
+            words[at].count++;
+        else
+            others++;
+    }
+    const char *library = list[0].library;
+    buf_printf(out, "%zu %srank%s", count, list[0].spawned ? "spawned " : "", count == 1 ? "" : "s");
+    if (list[0].ranks > (int32_t)count)
+        buf_printf(out, " of %d", list[0].ranks);
+    if (with_library && *library)
+        buf_printf(out, " under %s", strcmp(library, "openmpi") == 0 ? "Open MPI" : "MPICH");
+    for (size_t i = 0; i < used; i++)
+        buf_printf(out, "%s %zu %s", i ? "," : ":", words[i].count, words[i].text);
+    if (others)
+        buf_printf(out, ", %zu in other calls", others);
+}
+
+double ranks_share(const struct rank_now *rank)
+{
+    uint64_t whole = rank->compute_ns + rank->communicate_ns;
+    return whole ? (double)rank->communicate_ns / (double)whole : -1;
+}
+
+static json_t *share_json(const void *row, const void *all)
+{
+    double share = ranks_share(row);
+    return share < 0 ? json_null() : json_real(share);
+}
+
+/* ---- the table ---- */
+
+static bool in_ps(const void *all)
+{
+    return ((const struct ranks_view *)all)->model != NULL;
+}
+
+static bool in_top(const void *all)
+{
+    return !in_ps(all);
+}
+
+static bool is_wide(const void *all)
+{
+    return !((const struct ranks_view *)all)->narrow;
+}
+
+static int host_width(const void *all)
+{
+    return ((const struct ranks_view *)all)->host_width;
+}
+
+static struct job_process *process_of(const struct rank_now *rank, const void *all)
+{
+    struct job_process *process = NULL;
+    if (!rank->elsewhere)
+        HASH_FIND_INT(((const struct ranks_view *)all)->model->alive, &rank->pid, process);
+    return process;
+}
+
+static void put_letter(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct job_process *process = process_of(row, all);
+    buf_putc(out, process ? process->state : '-');
+}
+
+static void put_cpu(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct job_process *process = process_of(row, all);
+    if (process)
+        buf_printf(out, "%.0f%%", 100 * process->cpu_share);
+    else
+        buf_putc(out, '-');
+}
+
+static void put_memory(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct job_process *process = process_of(row, all);
+    if (process)
+        text_size(out, process->rss);
+    else
+        buf_putc(out, '-');
+}
+
+static void put_percent(struct buf *out, double share)
+{
+    if (share < 0)
+        buf_putc(out, '-');
+    else
+        buf_printf(out, "%.1f", 100 * share);
+}
+
+static void put_share(struct buf *out, const void *at, const void *row, const void *all)
+{
+    put_percent(out, ranks_share(row));
+}
+
+static void put_recent(struct buf *out, const void *at, const void *row, const void *all)
+{
+    put_percent(out, *(const double *)at);
+}
+
+static void put_state(struct buf *out, const void *at, const void *row, const void *all)
+{
+    ranks_state_text(out, row);
+}
+
+int ranks_host_width(const struct rank_now *list, size_t count, size_t most)
+{
+    size_t width = strlen("HOST");
+    for (size_t i = 0; i < count; i++)
+        width = strlen(list[i].host) > width ? strlen(list[i].host) : width;
+    return (int)(width < most ? width : most);
+}
+
+const struct field ranks_fields[] = {
+    {"rank", FIELD_INTEGER, FIELD_AT(struct rank_now, rank), .about = "in its MPI_COMM_WORLD",
+     .column = {1, 0, 4, "RANK"}},
+    {"size", FIELD_INTEGER, FIELD_AT(struct rank_now, ranks), .about = "of its MPI_COMM_WORLD; -1: not known yet"},
+    {"mpi_job", FIELD_TEXT, FIELD_AT(struct rank_now, mpi_job),
+     .about = "the launcher's name of the MPI program; one job can have several"},
+    {"host", FIELD_TEXT, FIELD_AT(struct rank_now, host),
+     .column = {2, 2, .fit = host_width, .heading = "HOST", .when = is_wide}},
+    {"pid", FIELD_COUNT, FIELD_AT(struct rank_now, pid), .column = {3, 1, 8, "PID", .when = is_wide}},
+    {"library", FIELD_CHOICE, FIELD_AT(struct rank_now, library), .choices = "openmpi|mpich|"},
+    {"spawned", FIELD_BOOL, FIELD_AT(struct rank_now, spawned), .about = "it was started by MPI_Comm_spawn"},
+    {"state", FIELD_CHOICE, FIELD_AT(struct rank_now, state),
+     .choices = "starting|computing|in_call|ended|died|aborted|off",
+     .about = "starting: MPI_Init has not returned; ended: MPI_Finalize was called; died: without it; off: not counted "
+              "at the moment, see fault"},
+    {"call", FIELD_TEXT, FIELD_AT(struct rank_now, call), FIELD_ZERO_IS_NULL, .about = "the MPI call that it is in"},
+    {"doing", FIELD_TEXT, FIELD_AT(struct rank_now, text), FIELD_ZERO_IS_NULL,
+     .about = "the call for people, with its peer, size and communicator"},
+    {"since_seconds", FIELD_SECONDS, FIELD_AT(struct rank_now, since_ns), FIELD_FROM_ZERO,
+     .about = "for how long it computes, or is in the call"},
+    {"peer", FIELD_INTEGER, FIELD_AT(struct rank_now, peer), FIELD_NEGATIVE_IS_NULL,
+     .about = "destination, source, root or target of the call, as a rank of MPI_COMM_WORLD; null: none, or any"},
+    {"tag", FIELD_INTEGER, FIELD_AT(struct rank_now, tag), FIELD_NEGATIVE_IS_NULL},
+    {"mpi_share", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = share_json,
+     .about = "of the time since MPI_Init, in MPI calls: 0 to 1",
+     .column = {7, 1, 5, "MPI %", .when = in_top, .text = put_share}},
+    {"recent_mpi_share", FIELD_NUMBER, FIELD_AT(struct rank_now, recent), FIELD_NEGATIVE_IS_NULL,
+     .about = "of the time between the last two looks; null where it is looked at once",
+     .column = {8, 2, 5, "NOW %", .when = in_top, .text = put_recent}},
+    {"fault", FIELD_TEXT, FIELD_AT(struct rank_now, fault), FIELD_ZERO_IS_NULL, .about = "why it is not counted"},
+    {"old_seconds", FIELD_SECONDS, FIELD_AT(struct rank_now, old_seconds), FIELD_FROM_ZERO,
+     .about = "how long ago this was so; 0: now. Ranks on other nodes are shown as they last said"},
+    {.type = FIELD_SHOWN, .column = {4, 1, 1, "S", .when = in_ps, .text = put_letter}},
+    {.type = FIELD_SHOWN, .column = {5, 1, 6, "CPU", .when = in_ps, .text = put_cpu}},
+    {.type = FIELD_SHOWN, .column = {6, 1, 8, "MEMORY", .when = in_ps, .text = put_memory}},
+    {.type = FIELD_SHOWN, .column = {9, 2, 0, "STATE", .when = in_ps, .text = put_state}},
+    {.type = FIELD_SHOWN, .column = {9, 2, 0, .when = in_top, .text = put_state}},
+    {0}};
+
+json_t *ranks_json(const struct rank_now *list, size_t count)
+{
+    return fields_list(ranks_fields, list, count, sizeof *list, NULL);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the ranks of a job's MPI programs are doing, for scry ps and scry top. This node's monitor reads it from their
+ * memory (mpi_get_activity). Ranks on other nodes are shown as they last wrote to the job directory.
+ */
+#ifndef SCRY_CLI_JOBS_RANKS_H
+#define SCRY_CLI_JOBS_RANKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include <scry/omis.h>
+
+#include "base/data/arena.h"
+#include "base/data/buf.h"
+#include "jobdir/record/model.h"
+#include "jobdir/text/fields.h"
+
+struct rank_now {
+    const char *job, *mpi_job, *host, *library, *fault;
+    int32_t rank, ranks, pid; /* ranks: of its world; -1: not known */
+    bool spawned, elsewhere;  /* elsewhere: on another node, as it was old_seconds ago */
+    const char *state;        /* starting, computing, in_call, ended, died, aborted, off */
+    const char *call;         /* "": in none */
+    const char *text;         /* the call with its peer and so on */
+    uint64_t since_ns;        /* time that it has computed or been in the call */
+    int32_t peer, tag;
+    uint64_t compute_ns, communicate_ns; /* since MPI_Init */
+    double old_seconds;
+    double recent; /* share of communication since the answer before; < 0: unknown */
+};
+
+struct rank_list {
+    struct rank_now *list; /* by (job, mpi_job, rank) */
+    size_t count;
+    struct arena arena;
+};
+
+/* Replaces the ranks of this node by the rows of an answer of mpi_get_activity. */
+void ranks_take(struct rank_list *ranks, const struct omis_value *rows);
+/* Asks this node's monitor, if one runs, for the ranks of all jobs, and waits for the answer. */
+void ranks_ask(struct rank_list *ranks);
+/* Adds a job's ranks on other nodes, from its directory. */
+void ranks_add_elsewhere(struct rank_list *ranks, const char *path);
+void ranks_done(struct rank_list *ranks);
+
+/* The ranks of a job: *ret_count of them. */
+const struct rank_now *ranks_of(const struct rank_list *ranks, const char *path, size_t *ret_count);
+/* The number of ranks at the start of a list that belong to one MPI program. */
+size_t ranks_same(const struct rank_now *list, size_t count);
+
+/* "computing for 0.3 s", "in MPI_Recv from rank 0, tag 7 on MPI_COMM_WORLD for 3.2 s" */
+void ranks_state_text(struct buf *out, const struct rank_now *rank);
+/* About the ranks of one MPI program: "4 ranks under Open MPI: 3 computing, 1 in MPI_Recv". */
+void ranks_summary(struct buf *out, const struct rank_now *list, size_t count, bool with_library);
+/* The share of communication since MPI_Init; < 0: not known. */
+double ranks_share(const struct rank_now *rank);
+/* Of a struct rank_now; the table's columns belong to a struct ranks_view. */
+extern const struct field ranks_fields[];
+struct ranks_view {
+    const struct job_model *model; /* of scry ps: the job's processes; NULL: of scry top */
+    bool narrow;
+    int host_width;
+};
+/* Columns that the hosts' names take, at most so many. */
+int ranks_host_width(const struct rank_now *list, size_t count, size_t most);
+json_t *ranks_json(const struct rank_now *list, size_t count);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry report: shows a run. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/log.h"
+#include "cli/common/cli.h"
+#include "cli/common/progress.h"
+#include "job/places/mpi_names.h"
+#include "job/places/trace_names.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/mpi/ends.h"
+#include "jobdir/report/report.h"
+#include "jobdir/text/text.h"
+
+static int load_functions(struct job_report *report, pid_t process, struct err *err)
+{
+    struct progress progress;
+    struct job_functions_options options = {.process = process, .progress = progress_show, .ctx = &progress};
+    progress_begin(&progress, "reading the trace");
+    int code = job_report_load_functions(report, &options, err);
+    progress_end(&progress);
+    if (code == 0 && process && !report->functions->processes)
+        code = err_set(err, -ENOENT, "there is no trace of process %d in %s", (int)process, report->path);
+    struct err unnamed = {0}; /* functions without a name are shown by module */
+    if (code == 0 && trace_names_sites(report->functions, report->path, &unnamed) == -ENOMEM)
+        code = err_set(err, -ENOMEM, "out of memory");
+    return code;
+}
+
+static int load_messages(struct job_report *report, struct err *err)
+{
+    struct progress progress;
+    progress_begin(&progress, "looking for messages");
+    int code = job_report_load_messages(report, progress_show, &progress, err);
+    progress_end(&progress);
+    return code;
+}
+
+static int load_ranks(struct job_report *report, struct err *err)
+{
+    int code = mpi_names_report(&report->mpi, report->path, MPI_NAMES_TIMEOUT_MS, err);
+    if (code == 0)
+        code = mpi_ends_find(&report->mpi->set, &report->model, report->info.host, report->info.started_ns);
+    return code < 0 && code != -ENOENT ? code : 0;
+}
+
+/* Limits what follows to this rank. How its end relates to the others' is known by now. */
+static int choose_rank(struct job_report *report, int rank, struct err *err)
+{
+    report->one_rank = rank >= 0;
+    report->mpi_rank = rank;
+    int code = rank < 0 ? 0 : report->mpi ? mpi_report_only(report->mpi, rank) : -ENOENT;
+    if (code == -ENOENT)
+        return err_set(err, code, "there are no statistics of a rank %d in %s", rank, report->path);
+    return code < 0 ? err_set(err, code, "out of memory") : 0;
+}
+
+static bool load(const char *job, pid_t process, int rank, char *path, size_t size, struct job_report *report)
+{
+    struct err err = {0};
+    if (jobdir_find(job, path, size, &err) == 0 && job_report_load(report, path, &err) == 0 &&
+        load_ranks(report, &err) == 0 && choose_rank(report, rank, &err) == 0 &&
+        load_functions(report, process, &err) == 0 && (rank >= 0 || load_messages(report, &err) == 0))
+        return true;
+    cli_log_error(&err);
+    job_report_done(report);
+    return false;
+}
+
+static int print_json(json_t *json)
+{
+    _cleanup_(freep) char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
+    json_decref(json);
+    if (!text) {
+        log_error("out of memory");
+        return EXIT_ERRORS;
+    }
+    puts(text);
+    return 0;
+}
+
+static int print_text(const struct buf *text)
+{
+    if (text->failed) {
+        log_error("out of memory");
+        return EXIT_ERRORS;
+    }
+    fwrite(text->data, 1, text->len, stdout);
+    return 0;
+}
+
+static int report_one(const char *job, pid_t process, int rank, bool json)
+{
+    char path[PATH_MAX];
+    struct job_report report = {0};
+    if (!load(job, process, rank, path, sizeof path, &report))
+        return EXIT_ERRORS;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    int status;
+    if (json) {
+        status = print_json(job_report_json(&report));
+    } else {
+        job_report_text(&text, &report, report_style_for(STDOUT_FILENO));
+        status = print_text(&text);
+    }
+    job_report_done(&report);
+    return status;
+}
+
+static int report_two(const char *first, const char *second, bool json)
+{
+    char paths[2][PATH_MAX];
+    struct job_report a = {0}, b = {0};
+    int status = EXIT_ERRORS;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    if (!load(first, 0, -1, paths[0], sizeof paths[0], &a))
+        return status;
+    if (load(second, 0, -1, paths[1], sizeof paths[1], &b)) {
+        if (json) {
+            status = print_json(job_report_diff_json(&a, &b));
+        } else {
+            job_report_diff_text(&text, &a, &b);
+            text_wrap(&text, 0, text_columns(STDOUT_FILENO));
+            status = print_text(&text);
+        }
+        job_report_done(&b);
+    }
+    job_report_done(&a);
+    return status;
+}
+
+int cmd_report(const struct options *options)
+{
+    bool diff = options_on(options, "diff"), json = options_on(options, "json");
+    bool of_rank = options_given(options, "rank"), of_process = options_given(options, "process");
+    char **jobs = options->words;
+    if (options->word_count != (diff ? 2 : 1))
+        return cli_usage_error(options, diff ? "--diff needs two jobs" : "one job at a time, or two with --diff");
+    if (diff && (of_process || of_rank))
+        return cli_usage_error(options, "--process and --rank cannot be used with --diff");
+    if (diff)
+        return report_two(jobs[0], jobs[1], json);
+    return report_one(jobs[0], (pid_t)options_number(options, "process"),
+                      of_rank ? (int)options_number(options, "rank") : -1, json);
+}

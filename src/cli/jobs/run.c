@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry run: run a job and follow it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/system/log.h"
+#include "cli/common/cli.h"
+#include "job/launch/launch.h"
+#include "job/run/supervise.h"
+
+/* SCRY=off: as if scry were not there. */
+static int run_alone(char **command)
+{
+    execvp(command[0], command);
+    int code = -errno;
+    launch_explain(command[0], code);
+    return launch_exit_code(code);
+}
+
+/* Removes old jobs in a grandchild of low priority: nobody waits for the disk. The job that has just ended is the
+ * youngest, so it stays. */
+static void remove_old(const struct options *options)
+{
+    enum { NICE = 19 };
+    char rm[] = "scry", command[] = "rm", quiet[] = "--quiet", older[] = "--older-than", keep[] = "--keep-size";
+    char *argv[8] = {rm, command, quiet};
+    size_t argc = 3;
+    const char *keep_for = options_text(options, "keep-for"), *keep_size = options_text(options, "keep-size");
+    if (keep_for) {
+        argv[argc++] = older;
+        argv[argc++] = (char *)keep_for; /* execv does not change it */
+    }
+    if (keep_size) {
+        argv[argc++] = keep;
+        argv[argc++] = (char *)keep_size;
+    }
+    pid_t child = argc > 3 ? fork() : -1;
+    if (child == 0) {
+        int null = open("/dev/null", O_RDWR);
+        if (fork() != 0 || null < 0)
+            _exit(0);
+        for (int stream = 0; stream <= STDERR_FILENO; stream++)
+            dup2(null, stream);
+        close_range(STDERR_FILENO + 1, ~0U, 0);
+        setsid();
+        if (nice(NICE) == -1 || chdir("/") < 0)
+            errno = 0; /* run without the limit */
+        execv("/proc/self/exe", argv);
+        _exit(0);
+    }
+    if (child > 0)
+        waitpid(child, NULL, 0);
+}
+
+int cmd_run(const struct options *given)
+{
+    struct run_options options;
+    struct err err = {0};
+    const char *off = getenv("SCRY");
+    int status = JOB_FAILED_BEFORE_START;
+    if (run_options_take(&options, given, &err) < 0) {
+        cli_log_error(&err);
+    } else if (off && strcasecmp(off, "off") == 0) {
+        status = run_alone(options.command);
+    } else {
+        if (options.log_level)
+            log_set_level(options.log_level);
+        status = job_run(&options);
+        remove_old(given);
+    }
+    run_options_done(&options);
+    return status;
+}

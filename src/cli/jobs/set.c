@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry set: changes what a running job records. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <jansson.h>
+#include <scry/omis.h>
+
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/system/log.h"
+#include "cli/common/cli.h"
+#include "cli/common/settings.h"
+#include "client/client.h"
+#include "job/watch/options.h"
+#include "job/watch/tracing.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/record/info.h"
+#include "jobdir/text/text.h"
+#include "lang/put.h"
+#include "shm/waits.h"
+
+static int reach_monitor(struct err *err)
+{
+    client_set_patience(wait_policies[WAIT_SET].limit_ms);
+    return client_join() ? 0 : err_set(err, -ENOTCONN, "%s", client_error());
+}
+
+static int find_job(const char *job, char *ret_path, size_t size, struct job_info *ret_info, enum job_state *ret_state,
+                    struct err *err)
+{
+    int code = jobdir_find(job, ret_path, size, err);
+    char *real = code == 0 ? realpath(ret_path, NULL) : NULL; /* as the monitor knows it; @last can be a link */
+    if (real && strlen(real) < size)
+        memcpy(ret_path, real, strlen(real) + 1);
+    free(real);
+    *ret_info = (struct job_info){0};
+    if (code == 0)
+        code = job_info_read_state(ret_path, ret_info, ret_state, err);
+    return code;
+}
+
+/* ---- changing ---- */
+
+/* Warns about settings that hold only from now on. */
+static void say_limits(char **pairs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(pairs[i], "mpi=messages") == 0)
+            log_warning(
+                "mpi=messages: messages have numbers, and queues are known, only for ranks that call MPI_Init from now "
+                "on; for the others they are uncertain: start the job with --mpi messages");
+}
+
+/* Warns about a selection that matches nothing, mostly a typing error. Large programs are searched for some time. */
+static void say_unmatched(const char *path, char **pairs, size_t count)
+{
+    enum { LOOKS = 100, LOOK_NS = 30 * 1000 * 1000 };
+    bool chosen = false;
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(pairs[i], "trace=", 6) == 0)
+            chosen = strcmp(pairs[i], "trace=off") != 0;
+    struct trace_info info = {.choosing = 1};
+    for (int look = 0; chosen && info.choosing && look < LOOKS; look++) {
+        struct buf text = BUF_INIT;
+        if (look)
+            nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+        PUT_CALL(&text, "job_trace_info", path);
+        Omis_reply reply = client_ask(&text);
+        tracing_answer(reply, &info);
+        omis_reply_free(reply);
+    }
+    if (chosen && *info.unmatched) {
+        _cleanup_(buf_done) struct buf shown = BUF_INIT;
+        text_show(&shown, info.unmatched);
+        log_warning("%s; nothing is recorded until you set another one", shown.data ? shown.data : "");
+    }
+}
+
+/* Prints what was refused; the rest is in force. */
+static int explain(Omis_reply reply, char **pairs)
+{
+    int status = 0;
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    while (omis_reader_next(reader)) {
+        if (omis_reader_status(reader) < OMIS_FIRST_ERROR)
+            continue;
+        struct err err = {0};
+        size_t i = omis_reader_action(reader);
+        const char *text = omis_reader_text(reader);
+        int key_len = i ? (int)strcspn(pairs[i - 1], "=") : 0;
+        err_set(&err, -EINVAL, "%.*s%s%s", key_len, i ? pairs[i - 1] : "", i ? ": " : "",
+                *text ? text : omis_status_name(omis_reader_status(reader)));
+        cli_log_error(&err);
+        status = EXIT_ERRORS;
+    }
+    return status;
+}
+
+static int change(const char *job, char **pairs, size_t count)
+{
+    char path[PATH_MAX];
+    struct job_info info;
+    enum job_state state;
+    struct err err = {0};
+    struct buf text = BUF_INIT;
+    int code = find_job(job, path, sizeof path, &info, &state, &err);
+    if (code == 0 && state != JOB_RUNNING)
+        code = err_set(&err, -ESRCH, "job %s is %s: only a running job can be changed", info.id, job_state_name(state));
+    if (code == 0)
+        code = reach_monitor(&err);
+    job_info_done(&info);
+    if (code < 0) {
+        cli_log_error(&err);
+        return EXIT_ERRORS;
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t key_len = strcspn(pairs[i], "=");
+        _cleanup_(freep) char *key = strndup(pairs[i], key_len);
+        PUT_CALL(&text, "job_set", path, key, pairs[i] + key_len + 1);
+    }
+    Omis_reply reply = client_ask(&text);
+    int status = reply ? explain(reply, pairs) : EXIT_ERRORS;
+    if (status == 0) {
+        say_limits(pairs, count);
+        say_unmatched(path, pairs, count);
+    }
+    omis_reply_free(reply);
+    omis_finalize();
+    return status;
+}
+
+/* ---- showing ---- */
+
+/* As the monitor has it. False: it does not know the job. */
+static bool ask_settings(const char *path, json_t *settings)
+{
+    struct err err;
+    struct buf text = BUF_INIT;
+    if (reach_monitor(&err) < 0) {
+        if (client_timed_out())
+            log_warning("these are the recorded settings: %s", err.text);
+        return false;
+    }
+    PUT_CALL(&text, "job_get_settings", path);
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_take(client_ask(&text));
+    omis_reader_find(reader, 1);
+    const struct omis_value *values = omis_reader_values(reader);
+    bool known = omis_count(values) > 0;
+    const struct omis_value *list = known ? omis_item(values, omis_count(values) - 1) : NULL;
+    for (size_t i = 0; i + 1 < omis_count(list); i += 2)
+        json_object_set_new(settings, omis_text(omis_item(list, i), NULL),
+                            text_json(omis_text(omis_item(list, i + 1), NULL)));
+    omis_finalize();
+    return known;
+}
+
+static void print_settings(json_t *settings)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(settings, key, value)
+    {
+        _cleanup_(buf_done) struct buf line = BUF_INIT;
+        text_show(&line, key);
+        buf_putc(&line, '=');
+        text_show(&line, json_string_value(value) ? json_string_value(value) : "");
+        puts(line.data ? line.data : "");
+    }
+}
+
+static int show(const char *job, bool json)
+{
+    char path[PATH_MAX], seconds[32];
+    struct job_info info;
+    enum job_state state;
+    struct err err = {0};
+    int code = find_job(job, path, sizeof path, &info, &state, &err);
+    if (code < 0) {
+        job_info_done(&info);
+        cli_log_error(&err);
+        return EXIT_ERRORS;
+    }
+    json_t *settings = json_object();
+    snprintf(seconds, sizeof seconds, "%g", info.sample_seconds);
+    json_object_set_new(settings, "sample", json_string(seconds));
+    settings_read(path, settings);
+    if (state == JOB_RUNNING)
+        ask_settings(path, settings);
+    job_info_done(&info);
+    if (json) {
+        json_dumpf(settings, stdout, JSON_INDENT(2));
+        putchar('\n');
+    } else {
+        print_settings(settings);
+    }
+    json_decref(settings);
+    return 0;
+}
+
+/* 0, or -errno after printing what is wrong. Nothing is sent if one of them is wrong. */
+static int check(const struct options *options, char **pairs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct err err = {0};
+        char *equals = strchr(pairs[i], '=');
+        if (!equals) {
+            cli_usage_error(options, "\"%s\" is not KEY=VALUE", pairs[i]);
+            return -EINVAL;
+        }
+        *equals = 0;
+        int code = run_setting_check(pairs[i], equals + 1, &err);
+        *equals = '=';
+        if (code < 0) {
+            cli_log_error(&err);
+            return code;
+        }
+    }
+    return 0;
+}
+
+int cmd_set(const struct options *options)
+{
+    bool json = options_on(options, "json");
+    char **pairs = options->words + 1;
+    size_t count = options->word_count - 1;
+    if (count && json)
+        return cli_usage_error(options, "--json only shows settings");
+    if (!count)
+        return show(options->words[0], json);
+    return check(options, pairs, count) < 0 ? EXIT_USAGE : change(options->words[0], pairs, count);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry watch: the records of a job in the order of time, while it runs or afterwards. */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/system/log.h"
+#include "cli/common/cli.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/record/info.h"
+#include "jobdir/record/kinds.h"
+#include "jobdir/record/spool.h"
+#include "jobdir/text/text.h"
+
+enum { LOOK_MS = 500, STREAM_COLUMNS = 8 }; /* network file systems say nothing of changes elsewhere */
+
+struct watching {
+    struct spool_reader reader;
+    uint32_t streams; /* bits, 1 << enum record_stream; 0: all, and what is unknown */
+    double since;
+    regex_t pattern;
+    bool has_pattern, json, colours;
+    struct buf line; /* the record as it is shown; used again */
+    const char *path;
+};
+
+static const char *colour_of(const json_t *record, enum record_type type)
+{
+    if (type == RECORD_crash || type == RECORD_stall)
+        return TEXT_RED;
+    if (type == RECORD_warning || type == RECORD_gap)
+        return TEXT_YELLOW;
+    if (type == RECORD_end)
+        return json_integer_value(json_object_get(record, "exit_code")) ? TEXT_RED : TEXT_GREEN;
+    return type == RECORD_sample || type == RECORD_TYPES ? TEXT_FAINT : NULL;
+}
+
+static bool is_wanted(const struct watching *watching, const json_t *record, enum record_type type)
+{
+    if (json_number_value(json_object_get(record, "t")) < watching->since)
+        return false;
+    if (!watching->streams)
+        return true;
+    return type < RECORD_TYPES && watching->streams & 1u << record_kinds[type].stream;
+}
+
+static void put_json(struct watching *watching, json_t *record)
+{
+    spool_reader_complete(&watching->reader, record);
+    _cleanup_(freep) char *text = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    buf_puts(&watching->line, text ? text : "");
+}
+
+static void put_text(struct watching *watching, const json_t *record, enum record_type type)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    const char *stream = json_string_value(json_object_get(record, "stream"));
+    if (!stream)
+        stream = type < RECORD_TYPES ? record_stream_name(record_kinds[type].stream) : "?";
+    buf_printf(&watching->line, "%10.3f  ", json_number_value(json_object_get(record, "t")));
+    text_column(&watching->line, stream, STREAM_COLUMNS);
+    buf_puts(&watching->line, "  ");
+    record_text(&text, record);
+    text_show(&watching->line, text.data ? text.data : "");
+}
+
+static void show(struct watching *watching, json_t *record)
+{
+    enum record_type type = record_type(record);
+    if (!is_wanted(watching, record, type))
+        return;
+    buf_clear(&watching->line);
+    if (watching->json)
+        put_json(watching, record);
+    else
+        put_text(watching, record, type);
+    if (!watching->line.data ||
+        (watching->has_pattern && regexec(&watching->pattern, watching->line.data, 0, NULL, 0) != 0))
+        return;
+    const char *colour = watching->colours ? colour_of(record, type) : NULL;
+    printf("%s%s%s\n", colour ? colour : "", watching->line.data, colour ? TEXT_PLAIN : "");
+}
+
+/* All that is there now. */
+static void show_rest(struct watching *watching)
+{
+    for (json_t *record; (record = spool_reader_next(&watching->reader)); json_decref(record))
+        show(watching, record);
+    fflush(stdout);
+}
+
+static bool is_over(const struct watching *watching, enum job_state *ret_state)
+{
+    struct job_info info;
+    bool known = job_info_read_state(watching->path, &info, ret_state, NULL) == 0;
+    job_info_done(&info);
+    return !known || (*ret_state != JOB_RUNNING && *ret_state != JOB_UNREACHABLE);
+}
+
+/* Until records were added, it is time to look, or nobody reads any more: then false. */
+static bool wait_for_more(int changes)
+{
+    struct pollfd inputs[2] = {{.fd = changes, .events = POLLIN}, {.fd = STDOUT_FILENO}};
+    char drained[4096];
+    if (poll(inputs, 2, LOOK_MS) > 0 && inputs[0].revents)
+        while (read(changes, drained, sizeof drained) > 0)
+            continue;
+    return !(inputs[1].revents & (POLLERR | POLLNVAL));
+}
+
+static void follow(struct watching *watching)
+{
+    char file[PATH_MAX + 32];
+    snprintf(file, sizeof file, "%s/spool/records.jsonl", watching->path);
+    _cleanup_(closep) int changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (changes >= 0)
+        inotify_add_watch(changes, file, IN_MODIFY);
+    enum job_state state = JOB_ENDED;
+    bool over;
+    do {
+        over = is_over(watching, &state); /* before: what was recorded by then is read */
+        show_rest(watching);
+    } while (!over && !ferror(stdout) && wait_for_more(changes));
+    if (state == JOB_UNWATCHED || state == JOB_LOST)
+        log_warning("scry run was killed%s: nothing more was recorded",
+                    state == JOB_UNWATCHED ? ", and the job goes on" : "");
+}
+
+static int read_options(const struct options *options, struct watching *watching)
+{
+    size_t at = 0;
+    for (const char *name; (name = options_next(options, "stream", &at));)
+        for (enum record_stream stream = 0; stream < STREAM_COUNT; stream++)
+            if (strcmp(record_stream_name(stream), name) == 0)
+                watching->streams |= 1u << stream;
+    watching->since = (double)options_number(options, "since") / 1e9;
+    watching->json = options_on(options, "json");
+    watching->colours = !watching->json && text_has_colours(STDOUT_FILENO);
+    const char *pattern = options_text(options, "grep");
+    char why[256];
+    int code = pattern ? regcomp(&watching->pattern, pattern, REG_EXTENDED | REG_NOSUB) : 0;
+    watching->has_pattern = pattern && code == 0;
+    if (code == 0)
+        return 0;
+    regerror(code, &watching->pattern, why, sizeof why);
+    return cli_usage_error(options, "--grep: '%s' is no regular expression: %s", pattern, why);
+}
+
+int cmd_watch(const struct options *options)
+{
+    char path[PATH_MAX];
+    struct err err = {0};
+    struct watching watching = {.reader = {.fd = -1}, .path = path};
+    int status = read_options(options, &watching);
+    if (status == 0 && (jobdir_find(options->words[0], path, sizeof path, &err) < 0 ||
+                        spool_reader_open(&watching.reader, path, &err) < 0)) {
+        cli_log_error(&err);
+        status = EXIT_ERRORS;
+    } else if (status == 0) {
+        follow(&watching);
+        if (watching.reader.unread)
+            log_warning("%llu lines of the spool cannot be read", (unsigned long long)watching.reader.unread);
+    }
+    spool_reader_close(&watching.reader);
+    buf_done(&watching.line);
+    if (watching.has_pattern)
+        regfree(&watching.pattern);
+    return status;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program `scry`: reads a command's options by their table, and calls it. */
+#include "cli/common/cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/system/log.h"
+#include "base/data/near.h"
+#include "base/system/stack.h"
+#include "job/run/supervise.h"
+#include "jobdir/text/text.h"
+
+static int cmd_help(const struct options *options);
+static int cmd_version(const struct options *options);
+
+static int (*const functions[COMMANDS])(const struct options *options) = {
+    [COMMAND_RUN] = cmd_run,         [COMMAND_EXEC] = cmd_exec,     [COMMAND_PS] = cmd_ps,
+    [COMMAND_TOP] = cmd_top,         [COMMAND_WHY] = cmd_why,       [COMMAND_SET] = cmd_set,
+    [COMMAND_REPORT] = cmd_report,   [COMMAND_REPLAY] = cmd_replay, [COMMAND_EXPORT] = cmd_export,
+    [COMMAND_RM] = cmd_rm,           [COMMAND_OMIS] = cmd_omis,     [COMMAND_MONITOR] = cmd_monitor,
+    [COMMAND_DOCTOR] = cmd_doctor,   [COMMAND_WATCH] = cmd_watch,   [COMMAND_HELP] = cmd_help,
+    [COMMAND_VERSION] = cmd_version,
+};
+
+static void print_usage(FILE *out)
+{
+    fputs("Usage: scry COMMAND [ARGUMENT...]\n\n"
+          "See what a job does on machines that you cannot look into.\n\nCommands:\n",
+          out);
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(out, "  %-9s %s\n", command_rows[i].name, command_rows[i].description);
+    fputs("\n`scry COMMAND --help` shows details and an example.\n", out);
+}
+
+/* COMMANDS, after logging that there is no such command. */
+static enum command find_command(const char *name)
+{
+    _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    struct near_word meant = {.distance = NEAR_NONE};
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (strcmp(command_rows[i].name, name) == 0)
+            return (enum command)i;
+        near_take(&meant, name, strlen(name), command_rows[i].name);
+    }
+    text_show(&shown, name);
+    fprintf(stderr, "scry: there is no command \"%s\"%s%s%s; `scry help` lists them\n", shown.data ? shown.data : "",
+            *meant.text ? " (did you mean " : "", meant.text, *meant.text ? "?)" : "");
+    return COMMANDS;
+}
+
+static int print_help(enum command command)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    options_help(&text, command);
+    fputs(text.data ? text.data : "", stdout);
+    return 0;
+}
+
+static int cmd_help(const struct options *options)
+{
+    enum command command = options->word_count ? find_command(options->words[0]) : COMMAND_HELP;
+    if (command == COMMANDS)
+        return EXIT_USAGE;
+    if (command != COMMAND_HELP)
+        return print_help(command);
+    print_usage(stdout);
+    return 0;
+}
+
+static int cmd_version(const struct options *options)
+{
+    puts("scry " SCRY_VERSION);
+    return 0;
+}
+
+/* Output that could not be written, for instance to a full disk, is an error. */
+static int check_output(int status)
+{
+    bool failed_before = ferror(stdout); /* then errno is from something else */
+    errno = 0;
+    if (fflush(stdout) == 0 && !failed_before)
+        return status;
+    fprintf(stderr, "scry: cannot write to standard output%s%s\n", errno ? ": " : "", errno ? strerror(errno) : "");
+    return status ? status : EXIT_ERRORS;
+}
+
+static int run_command(enum command command, int argc, char **argv)
+{
+    static char program[32]; /* the log's */
+    struct options options;
+    struct err err = {0};
+    int status;
+    snprintf(program, sizeof program, "scry %s", command_rows[command].name);
+    log_open(program, 0);
+    if (options_parse(&options, command, argc, argv, &err) < 0) {
+        status = cli_usage_error(&options, "%s", err.text);
+        if (command == COMMAND_RUN)
+            status = JOB_FAILED_BEFORE_START; /* other codes are the job's own */
+    } else {
+        status = options.help ? print_help(command) : functions[command](&options);
+    }
+    options_done(&options);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = "help";
+    else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+        name = "version";
+    enum command command = find_command(name);
+    return command == COMMANDS ? EXIT_USAGE : check_output(run_command(command, argc - 1, argv + 1));
+}
+
+int main(int argc, char **argv)
+{
+    return stack_run(run, argc, argv);
+}

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry top: shows a job live. It reads the job's spool as it grows, so it also works on another node with a shared
+ * disk. */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
+#include "cli/common/cli.h"
+#include "cli/top/functions.h"
+#include "cli/top/json.h"
+#include "cli/top/keys.h"
+#include "cli/top/processes.h"
+#include "cli/top/ranks.h"
+#include "cli/top/terminal.h"
+#include "client/client.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/report/report.h"
+#include "jobdir/record/spool.h"
+#include "jobdir/text/text.h"
+
+enum {
+    DEFAULT_ROWS = 24,
+    DEFAULT_COLUMNS = 80,
+    NARROW_COLUMNS = 60,
+    MAX_COLUMNS = 512,
+    REFRESH_MS = 500,
+    ASK_S = 10,  /* for one picture; a monitor on a busy node may need it */
+    YOUNG_S = 2, /* a job this young may have no monitor yet */
+    CONNECT_POLL_MS = 20,
+};
+#define FINAL_NS UINT64_C(2000000000) /* time to read the traces when the job is over */
+
+struct view {
+    struct job_report report;
+    struct spool_reader reader;
+    struct top_functions functions;
+    struct top_ranks ranks;
+    struct top_choice choice;
+    size_t rows, columns;
+    bool whole; /* output to a file or a pipe: lines are not cut */
+    struct report_style style;
+};
+
+static void read_new(struct view *view)
+{
+    for (json_t *record; (record = spool_reader_next(&view->reader));) {
+        job_model_apply(&view->report.model, record);
+        json_decref(record);
+    }
+}
+
+/* job.json changes at the start and at the end of a job. */
+static void read_info(struct view *view)
+{
+    struct job_info info;
+    enum job_state state;
+    if (job_info_read_state(view->report.path, &info, &state, NULL) < 0) {
+        job_info_done(&info);
+        return;
+    }
+    job_info_done(&view->report.info);
+    view->report.info = info;
+    view->report.state = state;
+}
+
+/* The number of columns of a text: a UTF-8 sequence counts one, colours none. */
+static size_t width_of(const char *text, size_t len)
+{
+    size_t width = 0;
+    for (size_t i = 0; i < len; i++)
+        width += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return width;
+}
+
+/* Appends a line, cut to the width of the screen if there is one. */
+static void put_line(struct buf *out, const struct view *view, struct buf *line)
+{
+    if (line->data)
+        buf_append(out, line->data, view->whole ? line->len : text_fit(line->data, line->len, view->columns));
+    buf_putc(out, '\n');
+    buf_clear(line);
+}
+
+/* The line of a table, of which put_line makes the end. */
+static void drop_end(struct buf *line)
+{
+    if (line->len && line->data[line->len - 1] == '\n')
+        line->data[--line->len] = '\0';
+}
+
+static void put_row(struct buf *out, const struct view *view, struct buf *line, const struct field *fields,
+                    const void *row, const void *all)
+{
+    fields_row(line, fields, row, all);
+    drop_end(line);
+    put_line(out, view, line);
+}
+
+static void put_heading(struct buf *out, const struct view *view, struct buf *line)
+{
+    drop_end(line);
+    if (view->style.colour) {
+        /* reverse video over the whole width */
+        size_t width = width_of(line->data, line->len);
+        for (; width < view->columns; width++)
+            buf_putc(line, ' ');
+        buf_puts(out, "\033[7m");
+    }
+    size_t before = out->len;
+    put_line(out, view, line);
+    if (view->style.colour && out->len > before) {
+        out->len--;
+        buf_puts(out, "\033[0m\n");
+    }
+}
+
+static void put_head(struct buf *out, const struct view *view, struct buf *line)
+{
+    struct job_result result = job_report_result(&view->report);
+    char name[32];
+    buf_puts(line, "scry ");
+    text_show(line, view->report.info.id);
+    if (view->report.info.name[0]) {
+        buf_putc(line, ' ');
+        text_show(line, view->report.info.name);
+    }
+    buf_printf(line, "  %s", job_report_status(&view->report));
+    if (result.signal)
+        buf_printf(line, " %s", text_signal(result.signal, name, sizeof name));
+    else if (view->report.info.ended)
+        buf_printf(line, " %d", result.exit_code);
+    buf_puts(line, "  ");
+    text_seconds(line, result.wall_seconds);
+    put_heading(out, view, line);
+}
+
+static void put_node(struct buf *out, const struct view *view, struct buf *line)
+{
+    const json_t *node = view->report.model.node, *now = view->report.model.node_sample;
+    if (!node)
+        return;
+    const char *host = json_string_value(json_object_get(node, "host"));
+    double all = json_number_value(json_object_get(node, "memory_bytes"));
+    double unused = json_number_value(json_object_get(now, "memory_free_bytes"));
+    buf_puts(line, "node  ");
+    text_show(line, host ? host : "?");
+    buf_printf(line, "  load %.2f on %lld processors  memory ", json_number_value(json_object_get(now, "load")),
+               (long long)json_integer_value(json_object_get(node, "cpus")));
+    if (all > unused)
+        text_size(line, (uint64_t)(all - unused));
+    buf_puts(line, " of ");
+    text_size(line, (uint64_t)all);
+    double paging = json_number_value(json_object_get(now, "pages_out"));
+    if (paging > 0)
+        buf_printf(line, "  paging out %.0f/s", paging);
+    double waiting = json_number_value(json_object_get(now, "disk_wait"));
+    if (waiting > 0)
+        buf_printf(line, "  %.0f waiting for disks", waiting);
+    put_line(out, view, line);
+}
+
+static void put_course(struct buf *out, const struct view *view, struct buf *line, const char *label,
+                       const struct series *series)
+{
+    size_t room = view->columns > 34 ? view->columns - 34 : 8;
+    if (series->used == 0)
+        return;
+    buf_printf(line, "%-6s", label);
+    series_sparkline(series, line, series->used < room ? series->used : room, 0, view->style.ascii);
+    buf_putc(line, ' ');
+}
+
+static void put_courses(struct buf *out, const struct view *view, struct buf *line)
+{
+    const struct job_model *model = &view->report.model;
+    put_course(out, view, line, "cpu", &model->cpu_series);
+    buf_printf(line, "%.2f now, most %.2f", model->cpu_share, series_max(&model->cpu_series));
+    put_line(out, view, line);
+    put_course(out, view, line, "mem", &model->rss_series);
+    text_size(line, model->rss);
+    buf_puts(line, " now, most ");
+    text_size(line, model->peak_tree_rss);
+    put_line(out, view, line);
+    buf_printf(line, "%llu process%s (%llu so far), %llu thread%s, cpu ", (unsigned long long)model->processes,
+               model->processes == 1 ? "" : "es", (unsigned long long)model->started_total,
+               (unsigned long long)model->threads, model->threads == 1 ? "" : "s");
+    text_seconds(line, (double)model->cpu_ns / 1e9);
+    put_line(out, view, line);
+}
+
+/* The number of lines of a table to skip. */
+static size_t first_of(const struct view *view, size_t count, size_t rows)
+{
+    size_t most = count > rows ? count - rows : 0;
+    return view->choice.scroll < most ? view->choice.scroll : most;
+}
+
+static void put_processes(struct buf *out, const struct view *view, struct buf *line,
+                          const struct top_processes *processes, size_t rows)
+{
+    fields_title(line, top_process_fields, NULL);
+    put_heading(out, view, line);
+    size_t first = first_of(view, processes->count, rows);
+    for (size_t i = first; i < processes->count && i - first < rows; i++) {
+        const struct top_process one = {processes->list[i], processes->depths[i]};
+        put_row(out, view, line, top_process_fields, &one, NULL);
+    }
+}
+
+static void put_functions(struct buf *out, const struct view *view, struct buf *line, size_t rows)
+{
+    const struct top_functions_view shown = {&view->functions, view->columns < NARROW_COLUMNS};
+    fields_title(line, top_function_fields, &shown);
+    put_heading(out, view, line);
+    size_t matching = 0, at = 0;
+    for (size_t i = 0; i < view->functions.count; i++)
+        matching += top_choice_has(&view->choice, view->functions.list[i].name);
+    size_t first = first_of(view, matching, rows);
+    for (size_t i = 0; i < view->functions.count && at < first + rows; i++)
+        if (top_choice_has(&view->choice, view->functions.list[i].name) && at++ >= first)
+            put_row(out, view, line, top_function_fields, &view->functions.list[i], &shown);
+}
+
+static void put_ranks(struct buf *out, const struct view *view, struct buf *line, size_t rows)
+{
+    const struct ranks_view shown = top_ranks_view(&view->ranks, view->columns < NARROW_COLUMNS);
+    fields_title(line, ranks_fields, &shown);
+    drop_end(line);
+    top_ranks_summary(line, &view->ranks);
+    put_heading(out, view, line);
+    size_t count = view->ranks.known.count, first = first_of(view, count, rows);
+    for (size_t i = first; i < count && i - first < rows; i++)
+        put_row(out, view, line, ranks_fields, &view->ranks.known.list[i], &shown);
+}
+
+static void put_warnings(struct buf *out, const struct view *view, struct buf *line, size_t rows)
+{
+    const json_t *warnings = view->report.info.warnings ? view->report.info.warnings : view->report.model.warnings;
+    size_t count = json_array_size(warnings), first = count > rows ? count - rows : 0;
+    for (size_t i = first; i < count; i++) {
+        const char *text = json_string_value(json_object_get(json_array_get(warnings, i), "text"));
+        buf_puts(line, "warning: ");
+        text_show(line, text ? text : "?");
+        put_line(out, view, line);
+    }
+}
+
+/* The tables share the room: each gets what it needs of an equal part, and the first one that can use it gets the rest.
+ * In lines, with the heading; 0: not shown. */
+enum { TABLE_PROCESSES, TABLE_RANKS, TABLE_FUNCTIONS, TABLES };
+
+static void give_room(const struct view *view, size_t processes, size_t room, size_t ret_lines[TABLES])
+{
+    size_t wanted[TABLES] = {processes + 1, view->ranks.known.count ? view->ranks.known.count + 1 : 0,
+                             view->functions.count ? view->functions.count + 1 : 0};
+    bool only[TABLES] = {false, view->choice.only_ranks, view->choice.only_functions};
+    size_t tables = 0;
+    for (size_t i = 0; i < TABLES; i++)
+        if (only[i] && wanted[i])
+            for (size_t other = 0; other < TABLES; other++)
+                wanted[other] = other == i ? wanted[other] : 0;
+    for (size_t i = 0; i < TABLES; i++)
+        tables += wanted[i] != 0;
+    for (size_t i = 0, left = room; i < TABLES; i++) {
+        size_t part = room / (tables ? tables : 1);
+        ret_lines[i] = wanted[i] < part ? wanted[i] : wanted[i] ? part : 0;
+        ret_lines[i] = ret_lines[i] == 1 ? 2 : ret_lines[i]; /* a heading alone says nothing */
+        left -= ret_lines[i] < left ? ret_lines[i] : left;
+        if (i == TABLES - 1)
+            for (size_t k = 0; k < TABLES; k++) {
+                size_t more = wanted[k] > ret_lines[k] ? wanted[k] - ret_lines[k] : 0;
+                more = more < left ? more : left;
+                ret_lines[k] += more;
+                left -= more;
+            }
+    }
+}
+
+static void draw(struct buf *out, struct view *view)
+{
+    enum { WARNING_ROWS = 2 };
+    struct buf line = BUF_INIT;
+    size_t used = 1, lines[TABLES];
+    put_head(out, view, &line);
+    put_node(out, view, &line);
+    put_courses(out, view, &line);
+    put_warnings(out, view, &line, WARNING_ROWS);
+    for (size_t i = 0; i < out->len; i++)
+        used += out->data[i] == '\n';
+    size_t room = view->rows > used + 1 ? view->rows - used : 2;
+    view->choice.page = room > 2 ? room - 2 : 1;
+    if (view->choice.help) {
+        for (size_t i = 0; top_keys_help[i]; i++) {
+            buf_puts(&line, top_keys_help[i]);
+            put_line(out, view, &line);
+        }
+        buf_done(&line);
+        return;
+    }
+    struct top_processes processes;
+    top_processes_choose(&processes, &view->report.model, &view->choice);
+    give_room(view, processes.count, room, lines);
+    if (lines[TABLE_PROCESSES])
+        put_processes(out, view, &line, &processes, lines[TABLE_PROCESSES] - 1);
+    if (lines[TABLE_RANKS])
+        put_ranks(out, view, &line, lines[TABLE_RANKS] - 1);
+    if (lines[TABLE_FUNCTIONS])
+        put_functions(out, view, &line, lines[TABLE_FUNCTIONS] - 1);
+    size_t most = processes.count; /* nothing to scroll to beyond its last line */
+    most = view->ranks.known.count > most ? view->ranks.known.count : most;
+    most = view->functions.count > most ? view->functions.count : most;
+    if (view->choice.scroll > most)
+        view->choice.scroll = most;
+    top_processes_done(&processes);
+    buf_done(&line);
+}
+
+static void measure(struct view *view, int fd)
+{
+    struct winsize size = {0};
+    view->rows = DEFAULT_ROWS;
+    view->columns = DEFAULT_COLUMNS;
+    view->whole = !isatty(fd);
+    if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_row && size.ws_col) {
+        view->rows = size.ws_row;
+        view->columns = size.ws_col;
+    }
+    if (view->columns > MAX_COLUMNS)
+        view->columns = MAX_COLUMNS;
+}
+
+static int write_all(int fd, const struct buf *text)
+{
+    for (size_t put = 0; put < text->len;) {
+        ssize_t got = write(fd, text->data + put, text->len - put);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return -1;
+        put += (size_t)got;
+    }
+    return 0;
+}
+
+/* Each line ends with "erase to end of line", the picture with "erase below": no flicker. */
+static int show(struct view *view)
+{
+    _cleanup_(buf_done) struct buf picture = BUF_INIT, screen = BUF_INIT;
+    draw(&picture, view);
+    buf_puts(&screen, "\033[H");
+    size_t row = 0;
+    for (size_t i = 0; i < picture.len && row + 1 < view->rows; i++) {
+        if (picture.data[i] == '\n') {
+            buf_puts(&screen, "\033[K\r\n");
+            row++;
+        } else {
+            buf_putc(&screen, picture.data[i]);
+        }
+    }
+    char keys[256];
+    top_keys_line(&view->choice, keys, sizeof keys);
+    buf_puts(&screen, "\033[J");
+    buf_append(&screen, keys, text_fit(keys, strlen(keys), view->columns));
+    return screen.failed ? -1 : write_all(STDOUT_FILENO, &screen);
+}
+
+/* false: quit */
+static bool take_keys(struct view *view)
+{
+    char keys[64];
+    ssize_t got = read(STDIN_FILENO, keys, sizeof keys);
+    if (got > 0 && !top_keys_take(&view->choice, keys, (size_t)got))
+        return false;
+    return got != 0; /* end of file: the terminal is gone */
+}
+
+static int run_once(struct view *view)
+{
+    _cleanup_(buf_done) struct buf picture = BUF_INIT;
+    measure(view, STDOUT_FILENO);
+    draw(&picture, view);
+    fwrite(picture.data ? picture.data : "", 1, picture.len, stdout);
+    return picture.failed ? EXIT_ERRORS : 0;
+}
+
+static int run_json(const struct view *view)
+{
+    json_t *root = top_json(&view->report, &view->ranks.known, &view->functions);
+    if (!root)
+        return EXIT_ERRORS;
+    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    putchar('\n');
+    json_decref(root);
+    return 0;
+}
+
+/* Waits for a key, a reply, or the time of the next picture. false: quit. */
+static bool wait_for_news(struct view *view)
+{
+    struct pollfd inputs[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                               {.fd = top_functions_fd(&view->functions), .events = POLLIN}};
+    uint64_t until = clock_now_ns() + REFRESH_MS * UINT64_C(1000000);
+    for (uint64_t now; (now = clock_now_ns()) < until;) {
+        if (poll(inputs, 2, (int)((until - now) / 1000000) + 1) < 0)
+            return true; /* the window has another size */
+        if (inputs[1].revents) {
+            top_functions_handle(&view->functions);
+            inputs[1].fd = top_functions_fd(&view->functions);
+        }
+        if (inputs[0].revents)
+            return take_keys(view);
+    }
+    return true;
+}
+
+/* The functions of an ended job: the monitor's last answer was before the end. */
+static void read_functions(struct view *view)
+{
+    struct err err;
+    const struct job_functions_options options = {.budget_ns = FINAL_NS};
+    if (job_report_load_functions(&view->report, &options, &err) < 0)
+        log_warning("%s", err.text);
+    top_functions_final(&view->functions, view->report.functions);
+    if (view->report.functions && view->report.functions->incomplete)
+        log_warning("the job has ended; `scry report` shows its functions");
+}
+
+/* Ranks first: they need no look at the processes' programs. */
+static void ask(struct view *view)
+{
+    top_ranks_ask(&view->ranks, view->functions.connected);
+    top_functions_ask(&view->functions, &view->report.model);
+    top_functions_connect(&view->functions); /* then forgets requests to a monitor that is gone */
+}
+
+/* A job that has just started may still be starting its monitor. */
+static void connect_first(struct view *view)
+{
+    uint64_t begun_ns = view->report.info.started_ns, now_ns;
+    do {
+        top_functions_connect(&view->functions);
+        now_ns = clock_ns(CLOCK_REALTIME);
+    } while (!view->functions.connected && !client_timed_out() && now_ns >= begun_ns &&
+             now_ns - begun_ns < YOUNG_S * UINT64_C(1000000000) && poll(NULL, 0, CONNECT_POLL_MS) == 0);
+    if (client_timed_out())
+        log_warning("%s", client_error());
+}
+
+static int run_live(struct view *view)
+{
+    if (!top_terminal_take()) {
+        log_error("standard input is no terminal: use --once");
+        return EXIT_ERRORS;
+    }
+    bool quit = false;
+    while (!quit && !view->report.info.ended) {
+        measure(view, STDOUT_FILENO);
+        if (show(view) < 0)
+            break;
+        ask(view);
+        quit = !wait_for_news(view);
+        read_info(view);
+        read_new(view);
+    }
+    top_terminal_restore();
+    if (quit)
+        return 0;
+    read_functions(view);
+    return run_once(view); /* keep the last picture */
+}
+
+static int run(const char *job, bool once, bool json)
+{
+    char path[PATH_MAX], real[PATH_MAX];
+    struct err err = {0};
+    struct view view = {.reader = {.fd = -1}, .style = report_style_for(STDOUT_FILENO)};
+    int status = EXIT_ERRORS;
+    view.report.path = path;
+    if (jobdir_find(job, path, sizeof path, &err) < 0 ||
+        job_info_read_state(path, &view.report.info, &view.report.state, &err) < 0 ||
+        job_model_init(&view.report.model, 0) < 0 || spool_reader_open(&view.reader, path, &err) < 0) {
+        cli_log_error(&err);
+    } else {
+        view.ranks.path = realpath(path, real) ? real : path; /* as the monitor knows it */
+        read_new(&view);
+        bool over = view.report.info.ended || view.report.state == JOB_LOST;
+        once = once || json || over || !isatty(STDOUT_FILENO);
+        if (!over)
+            connect_first(&view);
+        if (once && !over) {
+            ask(&view);
+            if (!top_functions_wait(&view.functions, &view.ranks.asking, ASK_S * 1000))
+                log_warning("the monitor has not answered within %d s: %s are missing here", ASK_S,
+                            view.ranks.asking ? "ranks and functions" : "functions");
+            if (*view.ranks.refused)
+                log_warning("ranks are not known: %s", view.ranks.refused);
+        }
+        status = json ? run_json(&view) : once ? run_once(&view) : run_live(&view);
+    }
+    top_functions_close(&view.functions);
+    top_ranks_close(&view.ranks);
+    spool_reader_close(&view.reader);
+    job_report_done(&view.report);
+    return status;
+}
+
+int cmd_top(const struct options *options)
+{
+    return run(options->words[0], options_on(options, "once"), options_on(options, "json"));
+}

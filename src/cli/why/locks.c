@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/why/locks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/wait_world.h"
+#include "job/places/blocked.h"
+#include "job/places/where.h"
+#include "jobdir/text/text.h"
+#include "jobdir/mpi/thread_wait.h"
+
+enum { BETWEEN_MS = 50, SHOWN_THREADS = 16 };
+
+/* ---- what its threads are blocked in ---- */
+
+void why_lock_threads_tell(struct why_lock_thread *threads, size_t count, pid_t pid)
+{
+    struct blocked *blocked = NULL;
+    size_t blocked_count = 0;
+    _cleanup_(freep) pid_t *tids = calloc(count + 1, sizeof *tids);
+    for (size_t i = 0; tids && i < count; i++)
+        tids[i] = threads[i].tid;
+    json_t *places = tids ? where_blocked(pid, tids, count) : NULL;
+    if (blocked_read(pid, &blocked, &blocked_count, NULL) < 0)
+        blocked_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct why_lock_thread *thread = &threads[i];
+        for (size_t k = 0; k < blocked_count; k++)
+            if (blocked[k].tid == thread->tid && blocked[k].text.data)
+                buf_puts(&thread->text, blocked[k].text.data);
+        json_t *place = json_array_get(places, i);
+        if (!json_is_object(place))
+            continue;
+        thread->place = json_incref(place);
+        buf_puts(&thread->text, thread->text.len ? ", at " : "at ");
+        where_put(&thread->text, place);
+    }
+    json_decref(places);
+    if (blocked_count)
+        blocked_free(blocked, blocked_count);
+}
+
+void why_lock_threads_done(struct why_lock_thread *threads, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        buf_done(&threads[i].text);
+        json_decref(threads[i].place);
+    }
+}
+
+/* ---- finding circles ---- */
+
+struct process {
+    pid_t pid;
+    struct thread_seen *threads;
+    size_t count;
+    bool candidate;
+};
+
+static bool has_circle(const struct thread_seen *threads, size_t count)
+{
+    _cleanup_(freep) size_t *circle = calloc(count + 1, sizeof *circle);
+    for (size_t i = 0; circle && i < count; i++)
+        if (threads_circle(threads, count, i, circle))
+            return true;
+    return false;
+}
+
+static void add(struct why_lock **locks, size_t *count, const struct process *process, const size_t *circle,
+                size_t length)
+{
+    struct why_lock *larger = realloc(*locks, (*count + 1) * sizeof *larger);
+    struct why_lock lock = {.pid = process->pid, .threads = calloc(length, sizeof *lock.threads), .count = length};
+    *locks = larger ? larger : *locks;
+    if (!larger || !lock.threads) {
+        free(lock.threads);
+        return;
+    }
+    memcpy(lock.name, process->threads[0].name, sizeof lock.name); /* of its first thread */
+    for (size_t i = 0; i < length; i++) {
+        const struct thread_seen *seen = &process->threads[circle[i]];
+        if (seen->tid == process->pid)
+            memcpy(lock.name, seen->name, sizeof lock.name);
+        lock.threads[i] = (struct why_lock_thread){.tid = seen->tid, .text = BUF_INIT};
+        memcpy(lock.threads[i].name, seen->name, sizeof seen->name);
+    }
+    why_lock_threads_tell(lock.threads, length, process->pid);
+    larger[(*count)++] = lock;
+}
+
+static void find_in(struct why_lock **locks, size_t *count, const struct process *process)
+{
+    _cleanup_(freep) size_t *circle = calloc(process->count + 1, sizeof *circle);
+    _cleanup_(freep) bool *told = calloc(process->count + 1, sizeof *told);
+    for (size_t i = 0; circle && told && i < process->count; i++) {
+        size_t length = told[i] ? 0 : threads_circle(process->threads, process->count, i, circle);
+        for (size_t k = 0; k < length; k++)
+            told[circle[k]] = true;
+        if (length)
+            add(locks, count, process, circle, length);
+    }
+}
+
+static bool look_again(struct process *process)
+{
+    struct thread_seen *threads;
+    size_t count;
+    if (threads_look(&threads, &count, process->pid) < 0)
+        return false;
+    bool good = threads_settle(&threads, &count, process->threads, process->count) == 0;
+    free(process->threads);
+    process->threads = threads;
+    process->count = count;
+    return good;
+}
+
+size_t why_locks_find(struct why_lock **ret_locks, const pid_t *pids, size_t count)
+{
+    _cleanup_(freep) struct process *processes = calloc(count + 1, sizeof *processes);
+    size_t found = 0;
+    bool any = false;
+    *ret_locks = NULL;
+    for (size_t i = 0; processes && i < count; i++) {
+        struct process *process = &processes[i];
+        process->pid = pids[i];
+        if (threads_look(&process->threads, &process->count, pids[i]) < 0)
+            continue;
+        process->candidate = has_circle(process->threads, process->count);
+        any |= process->candidate;
+    }
+    if (any)
+        wait_poll(NULL, 0, BETWEEN_MS);
+    for (size_t i = 0; processes && i < count; i++) {
+        if (processes[i].candidate && look_again(&processes[i]))
+            find_in(ret_locks, &found, &processes[i]);
+        free(processes[i].threads);
+    }
+    return found;
+}
+
+void why_locks_free(struct why_lock *locks, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        why_lock_threads_done(locks[i].threads, locks[i].count);
+        free(locks[i].threads);
+    }
+    free(locks);
+}
+
+/* ---- output ---- */
+
+static void put_head(struct buf *out, const struct why_lock *lock)
+{
+    if (lock->count == 1)
+        buf_printf(out, "deadlock: thread %d of process %d (", lock->threads[0].tid, lock->pid);
+    else
+        buf_printf(out, "deadlock: %zu threads of process %d (", lock->count, lock->pid);
+    text_show(out, lock->name);
+    buf_puts(out, lock->count == 1 ? ") waits for a mutex that it holds itself" : ") wait for each other");
+}
+
+void why_locks_text(struct buf *out, const struct why_lock *locks, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct why_lock *lock = &locks[i];
+        buf_putc(out, '\n');
+        put_head(out, lock);
+        buf_putc(out, '\n');
+        for (size_t k = 0; k < lock->count && k < SHOWN_THREADS; k++) {
+            buf_printf(out, "  thread %d (", lock->threads[k].tid);
+            text_show(out, lock->threads[k].name);
+            buf_printf(out, "): %s\n", lock->threads[k].text.data ? lock->threads[k].text.data : "?");
+        }
+        if (lock->count > SHOWN_THREADS)
+            buf_printf(out, "  ... and %zu more threads (--json lists them)\n", lock->count - SHOWN_THREADS);
+    }
+}
+
+static json_t *thread_text_json(const void *row, const void *all)
+{
+    const struct buf *text = &((const struct why_lock_thread *)row)->text;
+    return text_json(text->data ? text->data : "");
+}
+
+static json_t *place_json(const void *row, const char *member)
+{
+    json_t *value = json_object_get(((const struct why_lock_thread *)row)->place, member);
+    return value ? json_incref(value) : json_null();
+}
+
+static json_t *function_json(const void *row, const void *all)
+{
+    return place_json(row, "function");
+}
+
+static json_t *file_json(const void *row, const void *all)
+{
+    return place_json(row, "file");
+}
+
+static json_t *line_json(const void *row, const void *all)
+{
+    bool known = json_object_get(((const struct why_lock_thread *)row)->place, "file");
+    return known ? place_json(row, "line") : json_null();
+}
+
+static json_t *module_json(const void *row, const void *all)
+{
+    return place_json(row, "module");
+}
+
+static const struct field thread_fields[] = {{"tid", FIELD_INTEGER, FIELD_AT(struct why_lock_thread, tid)},
+                                             {"name", FIELD_TEXT, FIELD_AT(struct why_lock_thread, name)},
+                                             {"text", FIELD_TEXT, .json = thread_text_json},
+                                             {"function", FIELD_TEXT, .flags = FIELD_OR_NULL, .json = function_json,
+                                              .about = "from where in the program it came to that"},
+                                             {"file", FIELD_TEXT, .flags = FIELD_OR_NULL, .json = file_json},
+                                             {"line", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = line_json},
+                                             {"module", FIELD_TEXT, .flags = FIELD_OR_NULL, .json = module_json},
+                                             {0}};
+
+static json_t *head_json(const void *row, const void *all)
+{
+    struct buf text = BUF_INIT;
+    put_head(&text, row);
+    json_t *json = text_json(text.data ? text.data : "");
+    buf_done(&text);
+    return json;
+}
+
+static json_t *threads_json(const void *row, const void *all)
+{
+    const struct why_lock *lock = row;
+    return fields_list(thread_fields, lock->threads, lock->count, sizeof *lock->threads, NULL);
+}
+
+const struct field why_lock_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct why_lock, pid)},
+                                        {"name", FIELD_TEXT, FIELD_AT(struct why_lock, name)},
+                                        {"text", FIELD_TEXT, .json = head_json},
+                                        {"threads", FIELD_LIST, .json = threads_json, .of = thread_fields,
+                                         .about = "in the order of the circle: each waits for the next"},
+                                        {0}};

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/why/processes.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/data/cleanup.h"
+#include "job/places/blocked.h"
+#include "jobdir/text/text.h"
+
+enum { SHOWN_PROCESSES = 40, SHOWN_THREADS = 16 };
+
+static int by_pid(const void *a, const void *b)
+{
+    pid_t left = *(const pid_t *)a, right = *(const pid_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+static void put_text(struct buf *out, const struct blocked *thread)
+{
+    buf_puts(out, thread->text.data ? thread->text.data : "?");
+    buf_putc(out, '\n');
+}
+
+static bool alike(const struct blocked *one, const struct blocked *other)
+{
+    return one->text.data && other->text.data && strcmp(one->text.data, other->text.data) == 0;
+}
+
+/* Threads of a pool that wait for the same thing share one line. */
+static void put_threads(struct buf *out, const struct blocked *threads, size_t count)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t others = 0;
+        bool before = false;
+        for (size_t k = 0; k < count; k++) {
+            before |= k < i && alike(&threads[i], &threads[k]);
+            others += k > i && alike(&threads[i], &threads[k]);
+        }
+        if (before)
+            continue;
+        if (shown++ == SHOWN_THREADS) {
+            buf_puts(out, "    ... (--json lists all threads)\n");
+            return;
+        }
+        buf_printf(out, "    thread %d (", threads[i].tid);
+        text_show(out, threads[i].name);
+        buf_putc(out, ')');
+        if (others)
+            buf_printf(out, " and %zu more", others);
+        buf_puts(out, ": ");
+        put_text(out, &threads[i]);
+    }
+}
+
+static void put_process(struct buf *out, pid_t pid)
+{
+    struct blocked *threads;
+    size_t count;
+    if (blocked_read(pid, &threads, &count, NULL) < 0)
+        return; /* it has just ended */
+    const struct blocked *first = &threads[0];
+    buf_printf(out, "  process %d (", pid);
+    text_show(out, first->name);
+    buf_puts(out, count == 1 ? "): " : ")\n");
+    if (count == 1)
+        put_text(out, first);
+    else
+        put_threads(out, threads, count);
+    blocked_free(threads, count);
+}
+
+void why_processes_text(struct buf *out, const pid_t *pids, size_t count)
+{
+    _cleanup_(freep) pid_t *list = malloc((count + 1) * sizeof *list);
+    if (!list || !count)
+        return;
+    memcpy(list, pids, count * sizeof *list);
+    qsort(list, count, sizeof *list, by_pid);
+    buf_puts(out, "\nProcesses\n");
+    for (size_t i = 0; i < count && i < SHOWN_PROCESSES; i++)
+        put_process(out, list[i]);
+    if (count > SHOWN_PROCESSES)
+        buf_printf(out, "  ... and %zu more (--json lists them)\n", count - SHOWN_PROCESSES);
+}
+
+static json_t *state_json(const void *row, const void *all)
+{
+    return json_stringn(&((const struct blocked *)row)->state, 1);
+}
+
+static json_t *thread_text_json(const void *row, const void *all)
+{
+    const struct buf *text = &((const struct blocked *)row)->text;
+    return text_json(text->data ? text->data : "");
+}
+
+static json_t *waits_json(const void *row, const void *all)
+{
+    const struct blocked *thread = row;
+    json_t *list = json_array();
+    for (size_t i = 0; i < thread->waits_count; i++)
+        json_array_append_new(list, json_integer(thread->waits_for[i]));
+    return list;
+}
+
+static const struct field thread_fields[] = {
+    {"tid", FIELD_INTEGER, FIELD_AT(struct blocked, tid)},
+    {"name", FIELD_TEXT, FIELD_AT(struct blocked, name)},
+    {"state", FIELD_TEXT, .json = state_json, .about = "the kernel's letter"},
+    {"syscall", FIELD_TEXT, FIELD_AT(struct blocked, syscall), FIELD_ZERO_IS_NULL},
+    {"fd", FIELD_INTEGER, FIELD_AT(struct blocked, fd), FIELD_NEGATIVE_IS_NULL},
+    {"text", FIELD_TEXT, .json = thread_text_json},
+    {"waits_for", FIELD_LIST, .json = waits_json, .of = fields_integers, .about = "processes, or threads of this one"},
+    {0}};
+
+struct process_row {
+    pid_t pid;
+    const char *name;
+    struct blocked *threads;
+    size_t count;
+};
+
+static json_t *threads_json(const void *row, const void *all)
+{
+    const struct process_row *process = row;
+    return fields_list(thread_fields, process->threads, process->count, sizeof *process->threads, NULL);
+}
+
+const struct field why_process_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct process_row, pid)},
+                                           {"name", FIELD_TEXT, FIELD_AT(struct process_row, name)},
+                                           {"threads", FIELD_LIST, .json = threads_json, .of = thread_fields},
+                                           {0}};
+
+json_t *why_processes_json(const pid_t *pids, size_t count)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        struct process_row row = {.pid = pids[i]};
+        if (blocked_read(pids[i], &row.threads, &row.count, NULL) < 0)
+            continue;
+        row.name = row.threads[0].name;
+        json_array_append_new(list, fields_json(why_process_fields, &row, NULL));
+        blocked_free(row.threads, row.count);
+    }
+    return list;
+}
+
+bool why_processes_use_mpi(pid_t pid)
+{
+    char path[64], line[PATH_MAX + 128];
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    FILE *file = fopen(path, "re");
+    while (file && !found && fgets(line, sizeof line, file))
+        found = strstr(line, "/libmpi.so") || strstr(line, "/libmpich.so");
+    if (file)
+        fclose(file);
+    return found;
+}
+
+bool why_processes_blocked(struct buf *out, pid_t pid, pid_t tid)
+{
+    struct blocked *threads;
+    size_t count;
+    bool found = false;
+    if (blocked_read(pid, &threads, &count, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (threads[i].tid == tid && threads[i].syscall[0]) {
+            buf_puts(out, threads[i].text.data ? threads[i].text.data : "?");
+            found = true;
+        }
+    blocked_free(threads, count);
+    return found;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry why: what keeps a job from going on. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+#include <omis.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/log.h"
+#include "cli/common/cli.h"
+#include "cli/why/json.h"
+#include "cli/why/locks.h"
+#include "cli/why/processes.h"
+#include "cli/why/stall.h"
+#include "client/client.h"
+#include "job/places/mpi_names.h"
+#include "job/places/where.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/mpi/ends.h"
+#include "jobdir/analysis/why.h"
+#include "jobdir/report/report.h"
+#include "jobdir/text/text.h"
+#include "lang/reply.h"
+#include "lang/request.h"
+#include "lang/put.h"
+
+enum {
+    WHERE_RANKS = 4, /* computing ranks, that others wait for, whose place is shown */
+    ASKS = 3,        /* at most, until the record is the one that the monitor wrote */
+};
+
+struct why {
+    struct job_report report;
+    struct mpi_stats_set set;
+    struct mpi_why mpi;
+    struct arena arena;
+    struct why_lock *locks; /* of processes that are no ranks */
+    size_t lock_count;
+    bool has_mpi, all;
+    uint64_t settled_ns;
+    struct err note; /* why something is old or incomplete */
+};
+
+/* ---- what the ranks are in ---- */
+
+/* Has the monitor look at the ranks and write what it sees to the job directory. */
+static int ask(const char *path, struct err *err)
+{
+    int code = 0;
+    if (!client_join())
+        return err_set(err, -ENOTCONN, "this is the job's last report, and may be old: %s", client_error());
+    struct buf text = BUF_INIT;
+    PUT_CALL(&text, "mpi_flush", path);
+    PUT_CALL(&text, "mpi_get_wait_graph", path, 1);
+    Omis_reply reply = client_ask(&text);
+    for (size_t i = 0; reply && reply[i]; i++)
+        if (reply[i]->obj_list && reply[i]->status >= OMIS_FIRST_ERROR)
+            code = err_set(err, -EIO, "this is the job's last report, and may be old: %s",
+                           reply[i]->result ? reply[i]->result : omis_status_name(reply[i]->status));
+    omis_reply_free(reply);
+    omis_finalize();
+    return code;
+}
+
+static bool runs(const struct why *why)
+{
+    return why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
+}
+
+static bool is_here(const struct why *why)
+{
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    return strcmp(host, why->report.info.host) == 0;
+}
+
+/* Somebody else had it written again meanwhile. */
+static bool is_overwritten(const struct why *why)
+{
+    for (size_t i = 0; i < why->set.count; i++) {
+        const struct mpi_stats *stats = &why->set.ranks[i];
+        if (stats->running && stats->rank >= 0 && !stats->looked && strcmp(stats->node, why->report.info.host) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- where the ranks compute that others wait for ---- */
+
+static void find_where(struct why *why, struct mpi_why_rank *rank)
+{
+    struct buf text = BUF_INIT;
+    struct err err = {0};
+    const struct mpi_stats_thread *thread = rank->shown < rank->thread_count ? rank->threads[rank->shown].thread : NULL;
+    pid_t tid = thread && thread->tid > 0 ? thread->tid : rank->stats->pid;
+    if (rank->where || (rank->state != MPI_WHY_COMPUTES && rank->state != MPI_WHY_STARTS))
+        return;
+    rank->blocked = why_processes_blocked(&text, rank->stats->pid, tid);
+    if (!rank->blocked) {
+        buf_puts(&text, "in ");
+        if (where_computes(rank->stats->pid, tid, &text, &err) < 0) {
+            buf_clear(&text);
+            if (err.code != -ENODATA && !why->note.code)
+                why->note = err;
+        }
+    }
+    if (text.len && !text.failed)
+        rank->where = arena_dup(&why->arena, text.data, text.len);
+    rank->blocked &= rank->where != NULL;
+    buf_done(&text);
+}
+
+/* What a rank's threads wait for: those in a circle, and its own, if that is blocked. */
+static void find_locked(struct why *why, struct mpi_why_rank *rank)
+{
+    const struct mpi_why_thread *shown = rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
+    size_t count = rank->circle_count + (rank->state == MPI_WHY_BLOCKED && shown);
+    _cleanup_(freep) struct why_lock_thread *threads = calloc(count + 1, sizeof *threads);
+    if (!count || !threads)
+        return;
+    for (size_t i = 0; i < count; i++)
+        threads[i].tid = i < rank->circle_count ? rank->actors[rank->circle[i]].seen->tid : shown->thread->tid;
+    why_lock_threads_tell(threads, count, rank->stats->pid);
+    for (size_t i = 0; i < count; i++) {
+        const struct buf *text = &threads[i].text;
+        const char *where = text->len && !text->failed ? arena_dup(&why->arena, text->data, text->len) : NULL;
+        if (i < rank->circle_count) {
+            rank->actors[rank->circle[i]].where = where;
+        } else {
+            rank->where = where;
+            rank->blocked = where != NULL;
+        }
+    }
+    why_lock_threads_done(threads, count);
+}
+
+static void find_wheres(struct why *why)
+{
+    size_t asked = 0;
+    for (size_t i = 0; i < why->mpi.count; i++)
+        find_locked(why, &why->mpi.ranks[i]);
+    for (size_t i = 0; i < why->mpi.finding_count; i++)
+        for (size_t k = 0; k < why->mpi.findings[i].rank_count && asked < WHERE_RANKS; k++, asked++)
+            find_where(why, &why->mpi.ranks[why->mpi.findings[i].ranks[k]]);
+    for (size_t i = 0; i < why->mpi.count && asked < WHERE_RANKS; i++)
+        if (why->mpi.ranks[i].state == MPI_WHY_COMPUTES && !why->mpi.ranks[i].where) {
+            find_where(why, &why->mpi.ranks[i]);
+            asked++;
+        }
+    mpi_why_found_where(&why->mpi, &why->arena);
+}
+
+static int look_at_mpi(struct why *why, struct err *err)
+{
+    struct err unnamed = {0};
+    const char *path = why->report.path;
+    int code = 0;
+    for (int i = 0; i == 0 || (runs(why) && i < ASKS && code >= 0 && !why->note.code && is_overwritten(why)); i++) {
+        if (runs(why))
+            ask(path, &why->note);
+        mpi_stats_set_done(&why->set);
+        code = mpi_stats_read(&why->set, path, err);
+    }
+    if (code == -ENOENT || (code >= 0 && !why->set.count)) {
+        why->note = (struct err){0};
+        return 0;
+    }
+    if (code < 0)
+        return code;
+    if (code > 0)
+        why->note = *err;
+    code = mpi_ends_find(&why->set, &why->report.model, why->report.info.host, why->report.info.started_ns);
+    if (code < 0)
+        return err_set(err, code, "out of memory");
+    mpi_stats_set_forget_ended(&why->set);
+    mpi_names_find(&why->set, path, MPI_NAMES_TIMEOUT_MS, &unnamed);
+    struct mpi_why_options options = {.settled_ns = why->settled_ns};
+    code = mpi_why_find(&why->mpi, &why->set, &options, &why->arena);
+    if (code < 0)
+        return err_set(err, code, "out of memory");
+    why->has_mpi = true;
+    if (runs(why) && is_here(why))
+        find_wheres(why);
+    return 0;
+}
+
+/* ---- output ---- */
+
+static bool is_rank(const struct why *why, pid_t pid)
+{
+    for (size_t i = 0; i < why->set.count; i++)
+        if (why->set.ranks[i].pid == pid)
+            return true;
+    return false;
+}
+
+static pid_t *other_processes(const struct why *why, size_t *ret_count)
+{
+    pid_t *list = calloc(HASH_COUNT(why->report.model.alive) + 1, sizeof *list);
+    *ret_count = 0;
+    for (const struct job_process *process = why->report.model.alive; process && list; process = process->hh.next)
+        if (!is_rank(why, process->pid))
+            list[(*ret_count)++] = process->pid;
+    return list;
+}
+
+/* Ranks that live though their launcher was killed. */
+static size_t still_running(const struct mpi_stats_set *set)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < set->count; i++)
+        count += set->ranks[i].running;
+    return count;
+}
+
+/* Explains why nothing is known about ranks although there are some. */
+static void note_uncounted(struct why *why)
+{
+    size_t count, uses = 0;
+    if (why->has_mpi || why->note.code || !runs(why) || !is_here(why))
+        return;
+    _cleanup_(freep) pid_t *list = other_processes(why, &count);
+    for (size_t i = 0; list && i < count; i++)
+        uses += why_processes_use_mpi(list[i]);
+    if (uses)
+        err_set(
+            &why->note, -ENODATA,
+            "%zu process%s use%s MPI, but it is not known which rank waits for which: their calls are not counted, or "
+            "not yet. If the job was started with --mpi off, start it without; else see the warnings of scry report",
+            uses, uses == 1 ? "" : "es", uses == 1 ? "s" : "");
+}
+
+static void put_text(struct buf *out, const struct why *why)
+{
+    buf_puts(out, "job ");
+    text_show(out, why->report.info.id);
+    buf_printf(out, " %s%s", runs(why) ? "is " : "", job_state_name(why->report.state));
+    size_t left = runs(why) ? 0 : still_running(&why->set);
+    if (left)
+        buf_printf(out, ": its command has, and %zu rank%s of it still run%s\n", left, left == 1 ? "" : "s",
+                   left == 1 ? "s" : "");
+    else
+        buf_puts(out, runs(why) ? "\n" : ": nothing is left to go on\n");
+    mpi_ends_text(out, &why->set, "");
+    if (!runs(why))
+        why_stall_text(out, why->report.model.stall, &why->set);
+    why_locks_text(out, why->locks, why->lock_count);
+    if (why->has_mpi && why->lock_count)
+        buf_putc(out, '\n');
+    if (why->has_mpi)
+        mpi_why_text(out, &why->mpi);
+    if (runs(why) && (!why->has_mpi || why->all)) {
+        size_t count;
+        _cleanup_(freep) pid_t *list = other_processes(why, &count);
+        if (is_here(why))
+            why_processes_text(out, list, list ? count : 0);
+        else {
+            buf_puts(out, "its processes are on ");
+            text_show(out, why->report.info.host);
+            buf_puts(out, ": run scry why there to see what they are blocked in\n");
+        }
+    }
+    if (why->note.code) {
+        buf_puts(out, "\nnote: ");
+        text_show(out, why->note.text);
+        buf_putc(out, '\n');
+    }
+}
+
+static json_t *as_json(const struct why *why)
+{
+    size_t count;
+    _cleanup_(freep) pid_t *list = other_processes(why, &count);
+    return why_json(&(struct why_row){.id = why->report.info.id,
+                                      .state = job_state_name(why->report.state),
+                                      .note = why->note.code ? why->note.text : "",
+                                      .mpi = why->has_mpi ? &why->mpi : NULL,
+                                      .set = &why->set,
+                                      .stall = why->report.model.stall,
+                                      .locks = why->locks,
+                                      .lock_count = why->lock_count,
+                                      .processes = list,
+                                      .process_count = runs(why) && list && is_here(why) ? count : 0});
+}
+
+static void find_locks(struct why *why)
+{
+    size_t count;
+    _cleanup_(freep) pid_t *list = runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
+    if (list)
+        why->lock_count = why_locks_find(&why->locks, list, count);
+}
+
+static int show(const struct why *why, bool json)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    if (json) {
+        json_t *whole = as_json(why);
+        _cleanup_(freep) char *text = whole ? json_dumps(whole, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
+        json_decref(whole);
+        buf_puts(&out, text ? text : "");
+        buf_putc(&out, '\n');
+        out.failed |= !text;
+    } else {
+        put_text(&out, why);
+        text_wrap(&out, 0, text_columns(STDOUT_FILENO));
+    }
+    if (out.failed) {
+        log_error("out of memory");
+        return EXIT_ERRORS;
+    }
+    fwrite(out.data, 1, out.len, stdout);
+    return why->lock_count || mpi_why_is_stuck(&why->mpi) ? EXIT_STUCK : 0;
+}
+
+static int why(const char *job, struct why *why, bool json)
+{
+    char path[PATH_MAX];
+    struct err err = {0};
+    int status = EXIT_ERRORS, code = jobdir_find(job, path, sizeof path, &err);
+    _cleanup_(freep) char *real = code == 0 ? realpath(path, NULL) : NULL; /* as the monitor knows it */
+    if (code == 0)
+        code = job_report_load(&why->report, real ? real : path, &err);
+    if (code == 0)
+        code = look_at_mpi(why, &err);
+    if (code < 0) {
+        cli_log_error(&err);
+    } else {
+        note_uncounted(why);
+        find_locks(why);
+        status = show(why, json);
+    }
+    why_locks_free(why->locks, why->lock_count);
+    mpi_stats_set_done(&why->set);
+    arena_done(&why->arena);
+    job_report_done(&why->report);
+    return status;
+}
+
+int cmd_why(const struct options *options)
+{
+    struct why what = {.all = options_on(options, "all"), .settled_ns = options_number(options, "settled") * 1000000};
+    return why(options->words[0], &what, options_on(options, "json"));
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts the job. The command is forked and held on a pipe until it is watched. Then it is executed with everything as
+ * scry run got it: signals, descriptors, limits, working directory, process group, terminal, and environment, but for
+ * SCRY_JOB and the variables in job/launch/preload.h.
+ */
+#ifndef SCRY_JOB_LAUNCH_LAUNCH_H
+#define SCRY_JOB_LAUNCH_LAUNCH_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/data/err.h"
+#include "job/launch/preload.h"
+#include "job/launch/signals.h"
+
+struct launch {
+    pid_t pid;
+    int go_fd;    /* the child waits for a byte from here */
+    int error_fd; /* the child's errno if it could not be executed; end of file if it was */
+};
+
+/* `dir`: the job directory, for SCRY_JOB; NULL: none. `traceable`: other processes of this user may trace it, where
+ * Yama restricts that to ancestors. 0 or -errno with err. */
+int launch_held(struct launch *ret_launch, char **command, const char *dir, bool traceable,
+                const struct preload *preload, const struct signals *signals, struct err *err);
+
+/* Ends the held child; nothing is executed. */
+void launch_abandon(struct launch *launch);
+
+enum { LAUNCH_UNTRACED = 1 };
+/* Lets the child execute the command, traced or not. 0: it runs. LAUNCH_UNTRACED: it runs with the environment of scry
+ * run, because there was no room for more. Else -errno of execvp, and the child ends. */
+int launch_release(struct launch *launch, bool traced);
+
+/* Prints on standard error why the command could not be executed. */
+void launch_explain(const char *command, int code);
+
+/* A shell's exit status for that errno: 127 not found, 126 not executable. */
+int launch_exit_code(int code);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/launch/preload.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/system/agent_library.h"
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
+#include "job/launch/program.h"
+
+static const char LIBRARY[] = AGENT_LIBRARY;
+static const char LINK_ORDER[] = "verify_asan_link_order=0";
+
+/* The loader takes blanks and colons for separators: such a path gets a link in the runtime directory. */
+static int without_separators(char path[PATH_MAX], struct err *err)
+{
+    char dir[PATH_MAX], link[PATH_MAX + 32], temporary[PATH_MAX + 64], target[PATH_MAX];
+    if (!strpbrk(path, " :"))
+        return 0;
+    int code = dirs_runtime(dir, sizeof dir, err);
+    if (code < 0)
+        return code;
+    if (strpbrk(dir, " :"))
+        return err_set(err, -EINVAL,
+                       "the loader cannot use the path %s, and %s has blanks or colons, too: set SCRY_RUNTIME_DIR to a "
+                       "path without",
+                       path, dir);
+    snprintf(link, sizeof link, "%s/%s", dir, LIBRARY);
+    ssize_t len = readlink(link, target, sizeof target - 1);
+    target[len < 0 ? 0 : len] = 0;
+    if (strcmp(target, path) != 0) {
+        snprintf(temporary, sizeof temporary, "%s.%d", link, getpid());
+        if (symlink(path, temporary) < 0 || rename(temporary, link) < 0) {
+            code = -errno;
+            unlink(temporary);
+            return err_errno(err, code, "cannot make the link %s", link);
+        }
+    }
+    return snprintf(path, PATH_MAX, "%s", link) < PATH_MAX ? 0 : err_set(err, -ENAMETOOLONG, "%s: too long", link);
+}
+
+/* The agent's socket, beside the monitor's. */
+static int find_socket(char *ret_path, size_t size, struct err *err)
+{
+    const char *connect = getenv("SCRY_CONNECT");
+    if (!connect || strncmp(connect, "unix:", 5) != 0)
+        return dirs_agent_socket(ret_path, size, err);
+    const char *path = connect + 5, *slash = strrchr(path, '/');
+    int len = slash ? (int)(slash - path) : 1;
+    return (size_t)snprintf(ret_path, size, "%.*s/agent.sock", len, slash ? path : ".") < size
+               ? 0
+               : err_set(err, -ENAMETOOLONG, "SCRY_CONNECT is too long");
+}
+
+int preload_find(struct preload *ret_preload, const char *command, bool wanted, struct err *err)
+{
+    struct preload found = {.wanted = wanted};
+    struct program program;
+    *ret_preload = (struct preload){0};
+    int code = agent_library(found.library, sizeof found.library, err);
+    if (code == 0)
+        agent_library_mpi(found.mpi_dir, found.library);
+    if (code == 0)
+        code = without_separators(found.library, err);
+    if (code == 0)
+        code = find_socket(found.socket, sizeof found.socket, err);
+    if (code < 0)
+        return code;
+    program_look(&program, command);
+    if (program.obstacle)
+        return err_set(err, -ENOEXEC, "cannot trace %s: %s; the job runs untraced. Remedy: %s", command,
+                       program.obstacle, program.remedy);
+    if (program.sanitizer[0])
+        program_library(&program, program.sanitizer, found.sanitizer, sizeof found.sanitizer);
+    found.is_script = program.path[0] && !program.is_elf;
+    if (strpbrk(found.sanitizer, " :"))
+        found.sanitizer[0] = 0; /* ASAN_OPTIONS is enough */
+    *ret_preload = found;
+    return 0;
+}
+
+static bool is_name(const char *entry, size_t len, const char *name)
+{
+    size_t name_len = strlen(name);
+    return len >= name_len && memcmp(entry + len - name_len, name, name_len) == 0 &&
+           (len == name_len || entry[len - name_len - 1] == '/');
+}
+
+static bool is_sanitizer(const char *entry, size_t len)
+{
+    const char *slash = memrchr(entry, '/', len);
+    const char *name = slash ? slash + 1 : entry;
+    size_t rest = len - (size_t)(name - entry);
+    return (rest >= 10 && memcmp(name, "libasan.so", 10) == 0) ||
+           (rest >= 16 && memcmp(name, "libclang_rt.asan", 16) == 0);
+}
+
+static void put_entry(struct buf *out, const char *entry, size_t len)
+{
+    if (!len)
+        return;
+    if (out->len)
+        buf_putc(out, ':');
+    buf_append(out, entry, len);
+}
+
+/* Puts the entries of LD_PRELOAD that are, or are not, the address sanitizer's; leaves ours out. */
+static void put_entries(struct buf *out, const char *list, bool sanitizers)
+{
+    for (size_t len; list && *(list += strspn(list, " :")); list += len) {
+        len = strcspn(list, " :");
+        if (!is_name(list, len, LIBRARY) && is_sanitizer(list, len) == sanitizers)
+            put_entry(out, list, len);
+    }
+}
+
+static void set_or_unset(const char *name, const struct buf *value)
+{
+    if (value->failed)
+        return;
+    if (value->len)
+        setenv(name, value->data, 1);
+    else
+        unsetenv(name);
+}
+
+void preload_apply(const struct preload *preload)
+{
+    _cleanup_(buf_done) struct buf list = BUF_INIT, options = BUF_INIT;
+    const char *before = getenv("LD_PRELOAD"), *asan = getenv("ASAN_OPTIONS");
+    bool on = preload->library[0] != 0;
+    put_entries(&list, before, true);
+    bool has_sanitizer = list.len > 0;
+    if (on && !has_sanitizer)
+        put_entry(&list, preload->sanitizer, strlen(preload->sanitizer));
+    if (on)
+        put_entry(&list, preload->library, strlen(preload->library));
+    put_entries(&list, before, false);
+    if (on || (before && strstr(before, LIBRARY)))
+        set_or_unset("LD_PRELOAD", &list);
+    unsetenv("SCRY_ASAN_PRELOAD");
+    unsetenv("SCRY_TRACE_WANTED");
+    unsetenv("SCRY_AGENT_SOCKET");
+    const char *mpi = getenv("SCRY_MPI");
+    bool messages = mpi && strcmp(mpi, "messages") == 0;
+    unsetenv("SCRY_MPI");
+    unsetenv("SCRY_MPI_DIR");
+    if (!on)
+        return;
+    setenv("SCRY_MPI", preload->mpi_off ? "off" : messages ? "messages" : "stats", 1);
+    if (!preload->mpi_off && preload->mpi_dir[0])
+        setenv("SCRY_MPI_DIR", preload->mpi_dir, 1);
+    setenv("SCRY_AGENT_SOCKET", preload->socket, 1);
+    if (preload->wanted)
+        setenv("SCRY_TRACE_WANTED", "1", 1);
+    if (preload->sanitizer[0] && !has_sanitizer)
+        setenv("SCRY_ASAN_PRELOAD", preload->sanitizer, 1);
+    if (!asan || !strstr(asan, LINK_ORDER)) {
+        buf_printf(&options, "%s%s%s", asan ? asan : "", asan && *asan ? ":" : "", LINK_ORDER);
+        set_or_unset("ASAN_OPTIONS", &options);
+    }
+}

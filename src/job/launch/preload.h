@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads the agent into the job: the library, and the environment variables with which the dynamic loader and the agent
+ * find what they need (ld.so(8)):
+ *
+ *   LD_PRELOAD           the library, before what is there; after the address sanitizer's, which must be first
+ *   SCRY_AGENT_SOCKET    where its monitor listens
+ *   SCRY_TRACE_WANTED    1: tracing was requested, so report programs without hooks
+ *   SCRY_MPI             stats; messages (as at the start): number them; off: do not look at MPI calls
+ *   SCRY_MPI_DIR         where the libraries for MPI programs are (libscry-mpi-*.so)
+ *   ASAN_OPTIONS         programs with the address sanitizer that the job starts would otherwise refuse to run
+ *   SCRY_ASAN_PRELOAD    what was put before the library; the agent removes it for programs that this one starts
+ */
+#ifndef SCRY_JOB_LAUNCH_PRELOAD_H
+#define SCRY_JOB_LAUNCH_PRELOAD_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "base/data/err.h"
+
+struct preload {
+    char library[PATH_MAX];   /* as in LD_PRELOAD; "": load nothing */
+    char sanitizer[PATH_MAX]; /* to be put before it; "" */
+    char socket[PATH_MAX];
+    char mpi_dir[PATH_MAX]; /* "": there are none */
+    bool wanted, mpi_off;
+    bool is_script; /* the command is no program itself, but may start some */
+};
+
+/* For a command as given to execvp. 0, or -errno with err: why nothing can be loaded, and what to do. -ENOENT: the
+ * library is missing; -ENOEXEC: the program cannot be traced. Then *ret_preload is empty and valid. */
+int preload_find(struct preload *ret_preload, const char *command, bool wanted, struct err *err);
+
+/* Changes the environment of this process: call it in the child, or before exec. An empty preload removes what an outer
+ * job has set. */
+void preload_apply(const struct preload *preload);
+
+#endif

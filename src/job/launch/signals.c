@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/launch/signals.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/system/clock.h"
+
+/* Dispositions that are changed here and restored in the child. Some parents leave SIGCHLD ignored; then nobody could
+ * be waited for. */
+static const struct {
+    int signo;
+    void (*handler)(int);
+} changed[] = {{SIGPIPE, SIG_IGN}, {SIGXFSZ, SIG_IGN}, {SIGTTOU, SIG_IGN}, {SIGCHLD, SIG_DFL}};
+enum { CHANGED = sizeof changed / sizeof *changed };
+
+/* Signals caused by our own writes. Blocked signals are queued even if ignored. */
+static bool is_own(int code, pid_t sender)
+{
+    return code <= 0 && sender == getpid();
+}
+
+/* Removes signals of our own writes before they are unblocked. */
+static void drop_own(void)
+{
+    const struct timespec now = {0};
+    siginfo_t info;
+    sigset_t faults;
+    sigemptyset(&faults);
+    sigaddset(&faults, SIGPIPE);
+    sigaddset(&faults, SIGXFSZ);
+    int signo;
+    while ((signo = sigtimedwait(&faults, &info, &now)) > 0)
+        if (!is_own(info.si_code, info.si_pid)) { /* these come last: they are for the process, ours for the thread */
+            kill(getpid(), signo);
+            break;
+        }
+}
+
+/* Timers set before scry run was executed (`alarm 60; exec scry run ...`) belong to the command, but children do not
+ * inherit them. */
+static void take_timers(struct signals *signals)
+{
+    const struct itimerval none = {0};
+    signals->timers_ns = clock_now_ns();
+    for (int which = 0; which < SIGNALS_TIMERS; which++)
+        setitimer(which, &none, &signals->timers[which]);
+}
+
+static void give_timers(const struct signals *signals)
+{
+    uint64_t passed_us = (clock_now_ns() - signals->timers_ns) / 1000;
+    for (int which = 0; which < SIGNALS_TIMERS; which++) {
+        struct itimerval timer = signals->timers[which];
+        uint64_t left_us = (uint64_t)timer.it_value.tv_sec * 1000000 + (uint64_t)timer.it_value.tv_usec;
+        if (!left_us)
+            continue;
+        if (which == ITIMER_REAL) /* the others count processor time, and the command had none */
+            left_us = left_us > passed_us ? left_us - passed_us : 1;
+        timer.it_value = (struct timeval){.tv_sec = (time_t)(left_us / 1000000), .tv_usec = left_us % 1000000};
+        setitimer(which, &timer, NULL);
+    }
+}
+
+int signals_init(struct signals *signals)
+{
+    *signals = (struct signals){.fd = -1, .witness.fd = -1};
+    take_timers(signals);
+    for (size_t i = 0; i < CHANGED; i++) {
+        struct sigaction action = {.sa_handler = changed[i].handler};
+        sigaction(changed[i].signo, &action, &signals->original[i]);
+    }
+    sigset_t set;
+    sigfillset(&set);
+    sigprocmask(SIG_SETMASK, &set, &signals->original_mask);
+    signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    int code = signals->fd < 0 ? -errno : 0;
+    if (code == 0)
+        witness_start(&signals->witness); /* without it, signals to the group arrive twice */
+    return code;
+}
+
+void signals_restore(const struct signals *signals)
+{
+    drop_own();
+    for (size_t i = 0; i < CHANGED; i++)
+        sigaction(changed[i].signo, &signals->original[i], NULL);
+    give_timers(signals);
+    sigprocmask(SIG_SETMASK, &signals->original_mask, NULL);
+}
+
+void signals_done(struct signals *signals)
+{
+    witness_end(&signals->witness);
+    if (signals->fd >= 0)
+        close(signals->fd);
+    signals->fd = -1;
+}
+
+static bool is_from_kernel(const struct signalfd_siginfo *info)
+{
+    return info->ssi_code > 0;
+}
+
+/* Did the signal reach the whole group? The kernel sends SIGHUP of a terminal to the session's leader alone. */
+static bool is_for_group(const struct signals *signals, const struct signalfd_siginfo *info)
+{
+    if (signals->witness.pid)
+        return witness_had(&signals->witness, info);
+    bool hangup = info->ssi_signo == SIGHUP || info->ssi_signo == SIGCONT;
+    return is_from_kernel(info) && !(hangup && getsid(0) == getpid());
+}
+
+static void forward(const struct signalfd_siginfo *info, pid_t pid)
+{
+    union sigval value = {.sival_ptr = (void *)(uintptr_t)info->ssi_ptr};
+    if (info->ssi_code == SI_QUEUE)
+        sigqueue(pid, (int)info->ssi_signo, value);
+    else
+        kill(pid, (int)info->ssi_signo);
+}
+
+void signals_pass_on(struct signals *signals, const struct signalfd_siginfo *info, pid_t pid)
+{
+    if ((info->ssi_signo == SIGXCPU || info->ssi_signo == SIGCHLD) && is_from_kernel(info))
+        return; /* the command gets its own signals about processor time and children */
+    if (is_own(info->ssi_code, (pid_t)info->ssi_pid))
+        return;
+    if (info->ssi_code <= 0 && (pid_t)info->ssi_pid == signals->witness.pid)
+        return; /* it only wakes us */
+    if (!is_for_group(signals, info)) {
+        forward(info, pid);
+        return;
+    }
+    if (is_from_kernel(info)) {
+        signals->saw_terminal_interrupt |= info->ssi_signo == SIGINT;
+        return;
+    }
+    if (getpgid(pid) != getpgrp()) /* as the leader in our place it would be in the group */
+        forward(info, pid);
+}
+
+void signals_stop_self(int signo)
+{
+    struct sigaction standard = {.sa_handler = SIG_DFL}, before;
+    sigset_t one, mask;
+    sigaction(signo, &standard, &before);
+    sigemptyset(&one);
+    sigaddset(&one, signo);
+    raise(signo);
+    sigprocmask(SIG_UNBLOCK, &one, &mask); /* stops here */
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    sigaction(signo, &before, NULL);
+}
+
+_Noreturn void signals_die_of_interrupt(void)
+{
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    sigset_t one;
+    sigaction(SIGINT, &standard, NULL);
+    sigemptyset(&one);
+    sigaddset(&one, SIGINT);
+    raise(SIGINT);
+    sigprocmask(SIG_UNBLOCK, &one, NULL);
+    _exit(128 + SIGINT);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs work in a child that has a deadline and answers through a pipe. For debug information: reading it takes memory
+ * and time, and files may be damaged.
+ */
+#ifndef SCRY_JOB_PLACES_ASIDE_H
+#define SCRY_JOB_PLACES_ASIDE_H
+
+#include <jansson.h>
+
+typedef json_t *aside_fn(const void *ctx); /* runs in the child */
+
+/* The child's answer: a new reference, or NULL if it took too long or failed. */
+json_t *aside_run(aside_fn *task, const void *ctx, unsigned timeout_ms);
+
+#endif

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/places/blocked.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
+#include "base/system/proc_file.h"
+#include "jobdir/text/text.h"
+#include "jobdir/mpi/thread_wait.h"
+
+enum { THREADS_MOST = 65536, POLLED_SHOWN = 6 };
+
+enum about { /* the meaning of the arguments */
+             ABOUT_NOTHING,
+             ABOUT_FD,
+             ABOUT_PATH, /* of openat */
+             ABOUT_FUTEX,
+             ABOUT_POLL,
+             ABOUT_EPOLL,
+             ABOUT_CHILD,  /* of wait4 */
+             ABOUT_CHILD2, /* of waitid: kind, then number */
+             ABOUT_LOCK,   /* of fcntl: only F_SETLKW blocks */
+};
+
+static const struct call {
+    long number;
+    const char *name, *text;
+    enum about about;
+} calls[] = {
+    {SYS_read, "read", "reads from", ABOUT_FD},
+    {SYS_pread64, "pread64", "reads from", ABOUT_FD},
+    {SYS_readv, "readv", "reads from", ABOUT_FD},
+    {SYS_preadv, "preadv", "reads from", ABOUT_FD},
+    {SYS_write, "write", "writes to", ABOUT_FD},
+    {SYS_pwrite64, "pwrite64", "writes to", ABOUT_FD},
+    {SYS_writev, "writev", "writes to", ABOUT_FD},
+    {SYS_pwritev, "pwritev", "writes to", ABOUT_FD},
+    {SYS_fsync, "fsync", "waits until the disk has", ABOUT_FD},
+    {SYS_fdatasync, "fdatasync", "waits until the disk has", ABOUT_FD},
+    {SYS_ftruncate, "ftruncate", "cuts", ABOUT_FD},
+    {SYS_fallocate, "fallocate", "makes room for", ABOUT_FD},
+    {SYS_flock, "flock", "waits for the lock (flock) of", ABOUT_FD},
+    {SYS_fcntl, "fcntl", "waits for a lock (fcntl) in", ABOUT_LOCK},
+    {SYS_ioctl, "ioctl", "waits in ioctl of", ABOUT_FD},
+    {SYS_recvfrom, "recvfrom", "receives from", ABOUT_FD},
+    {SYS_recvmsg, "recvmsg", "receives from", ABOUT_FD},
+    {SYS_sendto, "sendto", "sends to", ABOUT_FD},
+    {SYS_sendmsg, "sendmsg", "sends to", ABOUT_FD},
+    {SYS_accept, "accept", "waits for a connection at", ABOUT_FD},
+    {SYS_accept4, "accept4", "waits for a connection at", ABOUT_FD},
+    {SYS_connect, "connect", "connects", ABOUT_FD},
+    {SYS_openat, "openat", "opens", ABOUT_PATH},
+    {SYS_close, "close", "closes", ABOUT_FD},
+    {SYS_futex, "futex", "waits", ABOUT_FUTEX},
+    {SYS_wait4, "wait4", "waits for the end of", ABOUT_CHILD},
+    {SYS_waitid, "waitid", "waits for the end of", ABOUT_CHILD2},
+#ifdef SYS_poll
+    {SYS_poll, "poll", "polls", ABOUT_POLL},
+    {SYS_select, "select", "waits in select", ABOUT_NOTHING},
+    {SYS_epoll_wait, "epoll_wait", "waits for events of", ABOUT_EPOLL},
+    {SYS_pause, "pause", "waits for a signal", ABOUT_NOTHING},
+#endif
+    {SYS_ppoll, "ppoll", "polls", ABOUT_POLL},
+    {SYS_pselect6, "pselect6", "waits in select", ABOUT_NOTHING},
+    {SYS_epoll_pwait, "epoll_pwait", "waits for events of", ABOUT_EPOLL},
+    {SYS_nanosleep, "nanosleep", "sleeps", ABOUT_NOTHING},
+    {SYS_clock_nanosleep, "clock_nanosleep", "sleeps", ABOUT_NOTHING},
+    {SYS_rt_sigsuspend, "rt_sigsuspend", "waits for a signal", ABOUT_NOTHING},
+    {SYS_rt_sigtimedwait, "rt_sigtimedwait", "waits for a signal", ABOUT_NOTHING},
+    {SYS_msgrcv, "msgrcv", "receives from a System V message queue", ABOUT_NOTHING},
+    {SYS_msgsnd, "msgsnd", "sends to a System V message queue", ABOUT_NOTHING},
+    {SYS_semtimedop, "semtimedop", "waits for a System V semaphore", ABOUT_NOTHING},
+    {SYS_semop, "semop", "waits for a System V semaphore", ABOUT_NOTHING},
+    {SYS_io_getevents, "io_getevents", "waits for asynchronous I/O", ABOUT_NOTHING},
+};
+
+/* ---- small files ---- */
+
+static ssize_t read_file(const char *path, char *room, size_t size)
+{
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, room, size - 1);
+    if (got < 0) {
+        room[0] = 0;
+        return -errno;
+    }
+    room[got] = 0;
+    return got;
+}
+
+static void put_process(struct buf *out, pid_t pid)
+{
+    char name[64];
+    proc_comm(pid, 0, name, sizeof name);
+    buf_printf(out, "process %d", pid);
+    if (name[0]) {
+        buf_puts(out, " (");
+        text_show(out, name);
+        buf_putc(out, ')');
+    }
+}
+
+static void add_waited(struct blocked *thread, pid_t pid)
+{
+    for (size_t i = 0; i < thread->waits_count; i++)
+        if (thread->waits_for[i] == pid)
+            return;
+    if (thread->waits_count < BLOCKED_WAITED)
+        thread->waits_for[thread->waits_count++] = pid;
+}
+
+/* ---- descriptors ---- */
+
+static bool fd_target(pid_t pid, const char *fd, char target[PATH_MAX])
+{
+    char path[320];
+    snprintf(path, sizeof path, "/proc/%d/fd/%s", pid, fd);
+    ssize_t len = readlink(path, target, PATH_MAX - 1);
+    target[len < 0 ? 0 : len] = 0;
+    return len >= 0;
+}
+
+static bool fd_info(pid_t pid, const char *fd, unsigned *ret_flags, uint64_t *ret_offset)
+{
+    char path[320], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/fdinfo/%s", pid, fd);
+    unsigned long long offset = 0;
+    if (read_file(path, text, sizeof text) < 0 || sscanf(text, "pos: %llu flags: %o", &offset, ret_flags) != 2)
+        return false;
+    *ret_offset = offset;
+    return true;
+}
+
+/* Puts the processes that have the other end of a pipe, as far as we may see them. */
+static void put_other_end(struct buf *out, struct blocked *thread, pid_t own, const char *pipe, bool writers)
+{
+    char target[PATH_MAX], path[320];
+    size_t found = 0;
+    DIR *processes = opendir("/proc");
+    for (struct dirent *entry; processes && (entry = readdir(processes));) {
+        pid_t pid = (pid_t)atoi(entry->d_name);
+        if (pid <= 0)
+            continue;
+        snprintf(path, sizeof path, "/proc/%s/fd", entry->d_name);
+        DIR *fds = opendir(path);
+        bool has = false;
+        for (struct dirent *fd; fds && !has && (fd = readdir(fds));) {
+            unsigned flags;
+            uint64_t offset;
+            has = fd->d_name[0] != '.' && fd_target(pid, fd->d_name, target) && strcmp(target, pipe) == 0 &&
+                  fd_info(pid, fd->d_name, &flags, &offset) &&
+                  ((flags & O_ACCMODE) == O_RDWR || ((flags & O_ACCMODE) == O_WRONLY) == writers);
+        }
+        if (fds)
+            closedir(fds);
+        if (!has || found >= BLOCKED_WAITED)
+            continue;
+        buf_puts(out, found++ ? ", " : writers ? " that can be written by " : " that can be read by ");
+        put_process(out, pid);
+        if (pid != own)
+            add_waited(thread, pid);
+    }
+    if (processes)
+        closedir(processes);
+    if (!found)
+        buf_puts(out, writers ? " that no visible process writes" : " that no visible process reads");
+}
+
+/* Finds a socket in /proc/PID/net/tcp, tcp6, udp and udp6. */
+static bool put_internet(struct buf *out, pid_t pid, const char *table, unsigned long inode)
+{
+    static const char *const states[] = {"?",        "established", "connecting", "SYN received",    "FIN sent",
+                                         "FIN sent", "closing",     "closed",     "peer has closed", "last ACK",
+                                         "listening"};
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%d/net/%s", pid, table);
+    FILE *file = fopen(path, "re");
+    bool found = false;
+    while (file && !found && fgets(line, sizeof line, file)) {
+        char remote[64];
+        unsigned local_port, port, state;
+        unsigned long number;
+        if (sscanf(line, " %*d: %*[0-9A-F]:%x %63[0-9A-F]:%x %x %*s %*s %*s %*u %*u %lu", &local_port, remote, &port,
+                   &state, &number) != 5 ||
+            number != inode)
+            continue;
+        found = true;
+        unsigned a = 0;
+        buf_printf(out, "a %.3s connection", table);
+        if (strlen(remote) == 8 && sscanf(remote, "%x", &a) == 1 && port)
+            buf_printf(out, " with %u.%u.%u.%u port %u", a & 255, a >> 8 & 255, a >> 16 & 255, a >> 24, port);
+        else
+            buf_printf(out, ", port %u", port ? port : local_port);
+        if (state < sizeof states / sizeof *states)
+            buf_printf(out, " (%s)", states[state]);
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+static void put_socket(struct buf *out, pid_t pid, const char *target)
+{
+    static const char *const tables[] = {"tcp", "tcp6", "udp", "udp6"};
+    unsigned long inode = strtoul(target + strlen("socket:["), NULL, 10);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        if (put_internet(out, pid, tables[i], inode))
+            return;
+    buf_puts(out, "a local socket");
+}
+
+static void put_fd(struct buf *out, struct blocked *thread, pid_t pid, int fd, bool reads)
+{
+    static const char *const names[] = {"standard input", "standard output", "standard error"};
+    char number[16], target[PATH_MAX];
+    unsigned flags = 0;
+    uint64_t offset = 0;
+    snprintf(number, sizeof number, "%d", fd);
+    if (fd >= 0 && fd <= 2)
+        buf_printf(out, "%s, ", names[fd]);
+    if (!fd_target(pid, number, target)) {
+        buf_printf(out, "descriptor %d", fd);
+        return;
+    }
+    bool known = fd_info(pid, number, &flags, &offset);
+    if (strncmp(target, "pipe:", 5) == 0) {
+        buf_puts(out, "a pipe");
+        put_other_end(out, thread, pid, target, reads);
+    } else if (strncmp(target, "socket:", 7) == 0) {
+        put_socket(out, pid, target);
+    } else {
+        text_show(out, target);
+        if (known && target[0] == '/' && strncmp(target, "/dev/", 5) != 0)
+            buf_printf(out, " at offset %llu", (unsigned long long)offset);
+    }
+}
+
+/* ---- what the arguments point to ---- */
+
+static bool read_memory(pid_t pid, uint64_t address, void *room, size_t size)
+{
+    struct iovec here = {room, size}, there = {(void *)(uintptr_t)address, size}; /* NOLINT: an address over there */
+    return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)size;
+}
+
+/* Puts a path. Reads up to the end of the page first: the next page may be unreadable. */
+static void put_path(struct buf *out, pid_t pid, uint64_t address)
+{
+    char path[PATH_MAX];
+    struct iovec here = {path, sizeof path};
+    uint64_t to_page = 4096 - address % 4096;
+    struct iovec there[] = {{(void *)(uintptr_t)address, to_page}, /* NOLINT: an address over there */
+                            {(void *)(uintptr_t)(address + to_page), sizeof path - to_page}}; /* NOLINT */
+    ssize_t size = process_vm_readv(pid, &here, 1, there, to_page < sizeof path ? 2 : 1, 0);
+    if (size > 0 && memchr(path, 0, (size_t)size))
+        text_show(out, path);
+    else
+        buf_puts(out, "a file");
+}
+
+static void put_thread(struct buf *out, struct blocked *thread, pid_t pid, pid_t tid)
+{
+    char name[64];
+    proc_comm(pid, tid, name, sizeof name);
+    buf_printf(out, "thread %d", tid);
+    if (name[0]) {
+        buf_puts(out, " (");
+        text_show(out, name);
+        buf_putc(out, ')');
+    }
+    add_waited(thread, tid);
+}
+
+static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, const char *syscall)
+{
+    struct thread_wait wait = thread_wait_of(pid, syscall);
+    if (wait.kind == THREAD_WAITS_OWNER && wait.tid == thread->tid) {
+        buf_puts(out, wait.limited ? "waits for a mutex that it holds itself"
+                                   : "waits for a mutex that it holds itself: it will wait for ever");
+    } else if (wait.kind == THREAD_WAITS_OWNER || wait.kind == THREAD_WAITS_END) {
+        buf_puts(out, wait.kind == THREAD_WAITS_END ? "waits for the end of " : "waits for a mutex that is held by ");
+        put_thread(out, thread, pid, wait.tid);
+    } else {
+        buf_puts(out, "waits for another thread (a condition, a semaphore, or a lock whose owner is not known)");
+    }
+}
+
+static void put_poll(struct buf *out, struct blocked *thread, pid_t pid, const uint64_t *args)
+{
+    struct pollfd list[POLLED_SHOWN];
+    size_t count = args[1] < POLLED_SHOWN ? (size_t)args[1] : POLLED_SHOWN;
+    if (args[1] == 0) {
+        buf_puts(out, "sleeps (poll of nothing)");
+        return;
+    }
+    buf_puts(out, "waits until there is something at ");
+    if (!read_memory(pid, args[0], list, count * sizeof *list)) {
+        buf_printf(out, "one of %llu descriptors", (unsigned long long)args[1]);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        buf_puts(out, i ? "; " : "");
+        put_fd(out, thread, pid, list[i].fd, list[i].events & (POLLIN | POLLPRI));
+    }
+    if (args[1] > count)
+        buf_printf(out, "; and %llu more", (unsigned long long)args[1] - count);
+}
+
+static void put_epoll(struct buf *out, struct blocked *thread, pid_t pid, const uint64_t *args)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/fdinfo/%d", pid, (int)args[0]);
+    unsigned shown = 0, all = 0;
+    read_file(path, text, sizeof text);
+    buf_puts(out, "waits for events at ");
+    for (const char *at = text; (at = strstr(at, "tfd:")); at += 4) {
+        if (all++ < POLLED_SHOWN) {
+            buf_puts(out, shown++ ? "; " : "");
+            put_fd(out, thread, pid, atoi(at + 4), true);
+        }
+    }
+    if (!all)
+        buf_puts(out, "no descriptor");
+    else if (all > shown)
+        buf_printf(out, "; and %u more", all - shown);
+}
+
+static void put_children(struct buf *out, struct blocked *thread, pid_t pid, int64_t wanted)
+{
+    char path[96], text[4096];
+    unsigned shown = 0;
+    if (wanted > 0) {
+        put_process(out, (pid_t)wanted);
+        add_waited(thread, (pid_t)wanted);
+        return;
+    }
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
+    read_file(path, text, sizeof text);
+    for (char *at = text, *end; shown < BLOCKED_WAITED; at = end, shown++) {
+        long child = strtol(at, &end, 10);
+        if (end == at)
+            break;
+        buf_puts(out, shown ? ", " : "");
+        put_process(out, (pid_t)child);
+        add_waited(thread, (pid_t)child);
+    }
+    if (!shown)
+        buf_puts(out, "a child");
+}
+
+/* ---- a thread ---- */
+
+static const struct call *call_of(long number)
+{
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (calls[i].number == number)
+            return &calls[i];
+    return NULL;
+}
+
+static void put_call(struct blocked *thread, pid_t pid, const struct call *call, const uint64_t *args,
+                     const char *syscall)
+{
+    struct buf *out = &thread->text;
+    bool reads = call->number == SYS_read || call->number == SYS_readv || call->number == SYS_recvfrom ||
+                 call->number == SYS_recvmsg || call->number == SYS_pread64 || call->number == SYS_preadv;
+    switch (call->about) {
+    case ABOUT_FD:
+    case ABOUT_LOCK:
+        thread->fd = (int)args[0];
+        buf_printf(out, "%s ", call->text);
+        put_fd(out, thread, pid, thread->fd, reads);
+        break;
+    case ABOUT_PATH:
+        buf_printf(out, "%s ", call->text);
+        put_path(out, pid, args[1]);
+        break;
+    case ABOUT_FUTEX:
+        put_futex(out, thread, pid, syscall);
+        break;
+    case ABOUT_POLL:
+        put_poll(out, thread, pid, args);
+        break;
+    case ABOUT_EPOLL:
+        thread->fd = (int)args[0];
+        put_epoll(out, thread, pid, args);
+        break;
+    case ABOUT_CHILD:
+        buf_printf(out, "%s ", call->text);
+        put_children(out, thread, pid, (int32_t)args[0]);
+        break;
+    case ABOUT_CHILD2:
+        buf_printf(out, "%s ", call->text);
+        put_children(out, thread, pid, args[0] == 1 ? (int32_t)args[1] : -1);
+        break;
+    case ABOUT_NOTHING:
+        buf_puts(out, call->text);
+        break;
+    }
+}
+
+static void put_wchan(struct blocked *thread, pid_t pid)
+{
+    char path[96], text[128];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/wchan", pid, thread->tid);
+    if (read_file(path, text, sizeof text) > 0 && strcmp(text, "0") != 0) {
+        buf_puts(&thread->text, " (in the kernel's ");
+        text_show(&thread->text, text);
+        buf_putc(&thread->text, ')');
+    }
+}
+
+static void put_blocked(struct blocked *thread, pid_t pid)
+{
+    char path[96], text[256];
+    long number = -1;
+    unsigned long long args[6] = {0};
+    snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", pid, thread->tid);
+    ssize_t got = read_file(path, text, sizeof text);
+    int count = sscanf(text, "%ld %llx %llx %llx %llx %llx %llx", &number, &args[0], &args[1], &args[2], &args[3],
+                       &args[4], &args[5]);
+    const struct call *call = count == 7 ? call_of(number) : NULL;
+    if (call) {
+        uint64_t values[6];
+        for (size_t i = 0; i < 6; i++)
+            values[i] = args[i];
+        snprintf(thread->syscall, sizeof thread->syscall, "%s", call->name);
+        put_call(thread, pid, call, values, text);
+    } else if (strncmp(text, "running", 7) == 0) {
+        buf_puts(&thread->text, "runs on a processor");
+    } else if (count == 7) {
+        buf_printf(&thread->text, "waits in system call %ld", number);
+    } else {
+        buf_puts(&thread->text,
+                 got == -EACCES || got == -EPERM ? "waits (this system does not show in what)" : "waits");
+    }
+    if (!call || thread->state == 'D')
+        put_wchan(thread, pid);
+}
+
+static void put_tracer(struct blocked *thread, pid_t pid)
+{
+    int64_t tracer = proc_status_number(pid, thread->tid, "TracerPid");
+    buf_puts(&thread->text, "is held by ");
+    if (tracer > 0) {
+        put_process(&thread->text, (pid_t)tracer);
+        buf_puts(&thread->text, ", ");
+    }
+    buf_puts(&thread->text, "a debugger or tracer");
+}
+
+static int look(struct blocked *thread, pid_t pid)
+{
+    struct proc_stat stat;
+    int code = proc_stat_of(pid, thread->tid, &stat);
+    if (code < 0)
+        return code == -EACCES ? -EACCES : -ESRCH;
+    snprintf(thread->name, sizeof thread->name, "%.*s", (int)sizeof thread->name - 1, stat.comm);
+    thread->state = stat.state;
+    switch (thread->state) {
+    case 'R':
+        buf_puts(&thread->text, "runs on a processor");
+        break;
+    case 'Z':
+        buf_puts(&thread->text, "has ended, and its parent has not waited for it");
+        break;
+    case 'T':
+        buf_puts(&thread->text, "was stopped by a signal");
+        break;
+    case 't':
+        put_tracer(thread, pid);
+        break;
+    default:
+        put_blocked(thread, pid);
+        break;
+    }
+    return 0;
+}
+
+static int by_tid(const void *a, const void *b)
+{
+    const struct blocked *left = a, *right = b;
+    return left->tid < right->tid ? -1 : left->tid > right->tid;
+}
+
+int blocked_read(pid_t pid, struct blocked **ret_threads, size_t *ret_count, struct err *err)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *dir = opendir(path);
+    struct blocked *threads = NULL;
+    size_t count = 0, room = 0;
+    int code = dir ? 0 : errno == EACCES ? -EACCES : -ESRCH;
+    for (struct dirent *entry; code == 0 && count < THREADS_MOST && (entry = readdir(dir));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        if (!GROW(threads, count, room)) {
+            code = -ENOMEM;
+            break;
+        }
+        threads[count] = (struct blocked){.tid = (pid_t)atoi(entry->d_name), .fd = -1};
+        if (look(&threads[count], pid) == 0)
+            count++;
+        else
+            buf_done(&threads[count].text);
+    }
+    if (dir)
+        closedir(dir);
+    if (code == 0 && count == 0)
+        code = -ESRCH;
+    if (code < 0) {
+        blocked_free(threads, count);
+        return err_errno(err, code, "process %d", pid);
+    }
+    qsort(threads, count, sizeof *threads, by_tid);
+    *ret_threads = threads;
+    *ret_count = count;
+    return 0;
+}
+
+void blocked_free(struct blocked *threads, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        buf_done(&threads[i].text);
+    free(threads);
+}

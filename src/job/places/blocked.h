@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the threads of a process are blocked in, seen from outside (proc(5)): /proc/PID/task/TID/{stat,syscall,wchan},
+ * the descriptors and, if the process may be read, the lock or the list of descriptors that the call names. Nothing is
+ * stopped, so the answer describes a moment that has passed.
+ */
+#ifndef SCRY_JOB_PLACES_BLOCKED_H
+#define SCRY_JOB_PLACES_BLOCKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+
+enum { BLOCKED_WAITED = 8 };
+
+struct blocked {
+    pid_t tid;
+    char name[32];
+    char state;                      /* the kernel's letter */
+    char syscall[32];                /* "read"; "": it runs, or we may not see it */
+    int fd;                          /* its descriptor; -1 */
+    struct buf text;                 /* for people: "reads from standard input, a pipe that process 12 (cat) writes" */
+    pid_t waits_for[BLOCKED_WAITED]; /* processes, or threads of this one */
+    size_t waits_count;
+};
+
+/* The caller passes the list to blocked_free. 0, -ESRCH: it has ended; -EACCES, -ENOMEM. */
+int blocked_read(pid_t pid, struct blocked **ret_threads, size_t *ret_count, struct err *err);
+void blocked_free(struct blocked *threads, size_t count);
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/places/place_names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <uthash.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
+#include "job/places/aside.h"
+#include "jobdir/text/text.h"
+#include "symbols/index/elf_identity.h"
+#include "symbols/index/lines.h"
+
+enum { PLACES_MOST = 200000 };
+
+/* A place in the code, shared by all ranks, calls and processes that have it. */
+struct place {
+    struct place_name name;
+    char *key; /* BUILD-ID OFFSET MODULE, inlined or not */
+    const char *module, *build_id;
+    uint64_t offset;
+    bool inlined;
+    UT_hash_handle hh;
+};
+
+struct place_names {
+    struct place *places;
+    struct arena *arena;
+    bool failed;
+};
+
+int place_names_new(struct place_names **ret_names, struct arena *arena)
+{
+    struct place_names *names = calloc(1, sizeof *names);
+    if (!names)
+        return -ENOMEM;
+    names->arena = arena;
+    *ret_names = names;
+    return 0;
+}
+
+void place_names_free(struct place_names *names)
+{
+    if (names)
+        HASH_CLEAR(hh, names->places);
+    free(names);
+}
+
+const struct place_name *place_names_add(struct place_names *names, const char *module, const char *build_id,
+                                         uint64_t offset, bool inlined)
+{
+    struct place *place = NULL;
+    char *key = arena_printf(names->arena, "%s %" PRIx64 " %s%s", build_id, offset, module, inlined ? " inlined" : "");
+    if (!key) {
+        names->failed = true;
+        return NULL;
+    }
+    HASH_FIND_STR(names->places, key, place);
+    if (place)
+        return &place->name;
+    if (HASH_COUNT(names->places) >= PLACES_MOST)
+        return NULL;
+    place = arena_zalloc(names->arena, 1, sizeof *place);
+    if (!place) {
+        names->failed = true;
+        return NULL;
+    }
+    *place = (struct place){.key = key, .module = module, .build_id = build_id, .offset = offset, .inlined = inlined};
+    HASH_ADD_KEYPTR(hh, names->places, place->key, strlen(place->key), place);
+    return &place->name;
+}
+
+/* ---- looking up, in the child ---- */
+
+static bool is_same_file(const struct place *place, struct err *err)
+{
+    struct elf_identity identity;
+    char build_id[2 * ELF_BUILD_ID + 1] = "";
+    _cleanup_(closep) int fd = open(place->module, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int code = fd < 0 ? -errno : elf_identity_file(&identity, fd);
+    if (code < 0) {
+        err_errno(err, code, "%s", place->module);
+        return false;
+    }
+    for (size_t i = 0; i < identity.build_id_size; i++)
+        snprintf(build_id + 2 * i, 3, "%02x", identity.build_id[i]);
+    if (strncmp(build_id, place->build_id, strlen(place->build_id)) == 0 && (*place->build_id || !*build_id))
+        return true;
+    err_set(err, -ESTALE, "%s has been replaced since it ran", place->module);
+    return false;
+}
+
+static int by_module(const struct place *a, const struct place *b)
+{
+    int order = strcmp(a->module, b->module);
+    return order ? order : strcmp(a->build_id, b->build_id);
+}
+
+/* The frame with the call: for an inlined function, the frame around it. */
+static const struct line_frame *calling(const struct line_location *where, const struct place *place)
+{
+    if (!place->inlined)
+        return &where->frames[0];
+    return where->frames[0].inlined && where->count > 1 ? &where->frames[1] : NULL;
+}
+
+static json_t *answer_of(struct lines *lines, const struct place *place)
+{
+    struct line_location where = {0};
+    json_t *json = json_pack("{s:s}", "key", place->key);
+    /* A return address: the call ends before it. */
+    if (lines && lines_find(lines, place->offset - 1, &where) == 0 && where.count) {
+        const struct line_frame *frame = calling(&where, place);
+        if (frame && frame->function)
+            json_object_set_new(json, "function", text_json(frame->function));
+        if (frame && frame->file) {
+            json_object_set_new(json, "file", text_json(frame->file));
+            json_object_set_new(json, "line", json_integer(frame->line));
+        }
+    }
+    line_location_done(&where);
+    return json;
+}
+
+static json_t *look_up(const void *ctx)
+{
+    const struct place_names *names = ctx;
+    struct place *places = names->places, *last = NULL;
+    struct lines *lines = NULL;
+    json_t *list = json_array(), *problem = json_null();
+    HASH_SORT(places, by_module);
+    for (struct place *place = places; place; place = place->hh.next) {
+        struct err err = {0};
+        if (place->name.found)
+            continue;
+        if (!last || by_module(last, place) != 0) {
+            struct lines_module module = {.path = place->module};
+            lines_close(lines);
+            lines = NULL;
+            if (is_same_file(place, &err))
+                lines_open_modules(&lines, &module, 1, &err);
+            if (err.code && json_is_null(problem))
+                problem = text_json(err.text);
+            last = place;
+        }
+        if (lines)
+            json_array_append_new(list, answer_of(lines, place));
+    }
+    lines_close(lines);
+    return json_pack("{s:o, s:o}", "sites", list, "problem", problem);
+}
+
+/* ---- what was found before ---- */
+
+static const char *keep_text(struct place_names *names, const json_t *json)
+{
+    const char *text = json_string_value(json);
+    return text ? arena_dup(names->arena, text, strlen(text)) : NULL;
+}
+
+static void take(struct place_names *names, const json_t *sites)
+{
+    size_t index;
+    json_t *site;
+    json_array_foreach(sites, index, site)
+    {
+        struct place *place = NULL;
+        const char *key = json_string_value(json_object_get(site, "key"));
+        if (key)
+            HASH_FIND_STR(names->places, key, place);
+        if (!place)
+            continue;
+        place->name.found = true;
+        place->name.function = keep_text(names, json_object_get(site, "function"));
+        place->name.file = keep_text(names, json_object_get(site, "file"));
+        json_int_t line = json_integer_value(json_object_get(site, "line"));
+        place->name.line = line > 0 && line < INT_MAX ? (uint32_t)line : 0;
+    }
+}
+
+static void sites_path(char *ret_path, size_t size, const char *jobdir)
+{
+    snprintf(ret_path, size, "%s/stats/sites.json", jobdir);
+}
+
+/* Keeps nothing if the job directory is read-only. */
+static void keep(const char *jobdir, json_t *kept, const json_t *found)
+{
+    char path[PATH_MAX + 32];
+    json_t *all = json_is_array(json_object_get(kept, "sites")) ? json_object_get(kept, "sites") : json_array();
+    json_array_extend(all, (json_t *)found);
+    json_t *whole = json_pack("{s:i, s:O}", "version", 1, "sites", all);
+    _cleanup_(freep) char *text = whole ? json_dumps(whole, JSON_INDENT(1)) : NULL;
+    sites_path(path, sizeof path, jobdir);
+    char *slash = strrchr(path, '/');
+    *slash = 0;
+    mkdir(path, 0700);
+    *slash = '/';
+    if (text)
+        file_replace(path, text, strlen(text), 0600);
+    json_decref(whole);
+    if (all != json_object_get(kept, "sites"))
+        json_decref(all);
+}
+
+static size_t count_unknown(const struct place_names *names)
+{
+    size_t count = 0;
+    for (const struct place *place = names->places; place; place = place->hh.next)
+        count += !place->name.found;
+    return count;
+}
+
+int place_names_find(struct place_names *names, const char *jobdir, unsigned timeout_ms, struct err *err)
+{
+    char path[PATH_MAX + 32];
+    if (!names->places)
+        return names->failed ? -ENOMEM : 0;
+    sites_path(path, sizeof path, jobdir);
+    json_t *kept = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    take(names, json_object_get(kept, "sites"));
+    size_t unknown = count_unknown(names);
+    if (unknown && !names->failed) {
+        json_t *answer = aside_run(look_up, names, timeout_ms);
+        const json_t *sites = json_object_get(answer, "sites");
+        const char *problem = json_string_value(json_object_get(answer, "problem"));
+        take(names, sites);
+        if (json_array_size(sites))
+            keep(jobdir, kept, sites);
+        unknown = count_unknown(names);
+        if (unknown)
+            err_set(err, -ENODATA, "%zu call sites have no names: %s", unknown,
+                    problem ? problem : "their debug information took too long to read");
+        json_decref(answer);
+    }
+    json_decref(kept);
+    return names->failed ? -ENOMEM : unknown > 0;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/places/where.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "job/places/aside.h"
+#include "jobdir/text/text.h"
+#include "symbols/index/lines.h"
+
+enum { RING_PAGES = 8, PERIOD_NS = 500000, SAMPLES_MOST = 1024, NS_PER_MS = 1000000 };
+
+struct samples {
+    uint64_t at[SAMPLES_MOST];
+    size_t count;
+    pid_t pid;
+};
+
+struct sample_record {
+    struct perf_event_header header;
+    uint64_t ip;
+};
+
+/* All records have one size, which divides the ring's, or nearly: so bytes are read one by one where a record wraps. */
+static void drain(struct samples *samples, const struct perf_event_mmap_page *page, size_t page_size)
+{
+    const char *data = (const char *)page + page_size;
+    uint64_t size = RING_PAGES * page_size, tail = 0;
+    uint64_t head = atomic_load_explicit((const _Atomic uint64_t *)&page->data_head, memory_order_acquire);
+    while (tail + sizeof(struct perf_event_header) <= head && samples->count < SAMPLES_MOST) {
+        struct sample_record record = {0};
+        for (size_t i = 0; i < sizeof record && tail + i < head; i++)
+            ((char *)&record)[i] = data[(tail + i) % size];
+        if (record.header.size < sizeof record.header)
+            return;
+        if (record.header.type == PERF_RECORD_SAMPLE && record.header.size >= sizeof record)
+            samples->at[samples->count++] = record.ip;
+        tail += record.header.size;
+    }
+}
+
+/* Empty: perhaps the thread waits for a processor. */
+static bool is_empty(const struct perf_event_mmap_page *page)
+{
+    return atomic_load_explicit((const _Atomic uint64_t *)&page->data_head, memory_order_acquire) == 0;
+}
+
+static int sample(struct samples *samples, pid_t tid, struct err *err)
+{
+    size_t page_size = (size_t)sysconf(_SC_PAGESIZE), size = (RING_PAGES + 1) * page_size;
+    struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+                                   .size = sizeof attr,
+                                   .config = PERF_COUNT_SW_TASK_CLOCK,
+                                   .sample_period = PERIOD_NS,
+                                   .sample_type = PERF_SAMPLE_IP,
+                                   .exclude_kernel = 1,
+                                   .exclude_hv = 1};
+    _cleanup_(closep) int fd = (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0)
+        return err_errno(err, -errno, "cannot sample thread %d", tid);
+    struct perf_event_mmap_page *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED)
+        return err_errno(err, -errno, "cannot sample thread %d", tid);
+    uint64_t from = clock_now_ns(), until = from + (uint64_t)WHERE_SAMPLE_MS * NS_PER_MS;
+    const uint64_t last = from + (uint64_t)WHERE_SAMPLE_MOST_MS * NS_PER_MS;
+    for (uint64_t now; (now = clock_now_ns()) < until || (is_empty(page) && now < last);)
+        poll(NULL, 0, now < until ? (int)((until - now) / NS_PER_MS) + 1 : WHERE_SAMPLE_MS);
+    drain(samples, page, page_size);
+    munmap(page, size);
+    return 0;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+struct place {
+    char *function, *file, *module;
+    unsigned line;
+    uint64_t offset;
+    size_t count;
+};
+
+static bool same(const struct place *place, const struct line_frame *frame, const char *module)
+{
+    return frame && frame->function ? place->function && strcmp(place->function, frame->function) == 0
+                                    : !place->function && module && place->module && strcmp(place->module, module) == 0;
+}
+
+bool where_put(struct buf *out, const json_t *place)
+{
+    const char *function = json_string_value(json_object_get(place, "function"));
+    const char *file = json_string_value(json_object_get(place, "file"));
+    const char *module = json_string_value(json_object_get(place, "module"));
+    if (!module)
+        return false;
+    text_show(out, function ? function : text_base(module));
+    if (file) {
+        buf_puts(out, " (");
+        text_show(out, text_base(file));
+        buf_printf(out, ":%d)", (int)json_integer_value(json_object_get(place, "line")));
+    } else if (function) {
+        buf_puts(out, " (");
+        text_show(out, text_base(module));
+        buf_putc(out, ')');
+    }
+    return true;
+}
+
+/* scry's own part of a call is no place of the program. */
+static bool is_ours(const char *module)
+{
+    return strncmp(text_base(module), "libscry-", 8) == 0;
+}
+
+/* In the child: the function with the most samples, and the first of its lines that was seen. */
+static json_t *name_samples(const void *ctx)
+{
+    const struct samples *samples = ctx;
+    struct lines *lines;
+    struct place places[64];
+    size_t used = 0, best = 0;
+    if (lines_open_process(&lines, samples->pid, NULL) < 0)
+        return NULL;
+    for (size_t i = 0; i < samples->count; i++) {
+        struct line_location where = {0};
+        if (lines_find(lines, samples->at[i], &where) < 0)
+            continue;
+        if (!where.module || is_ours(where.module)) {
+            line_location_done(&where);
+            continue;
+        }
+        const struct line_frame *frame = where.count ? &where.frames[where.count - 1] : NULL; /* not an inlined one */
+        size_t at = 0;
+        while (at < used && !same(&places[at], frame, where.module))
+            at++;
+        if (at == used && used < sizeof places / sizeof *places)
+            places[used++] = (struct place){.function = frame && frame->function ? strdup(frame->function) : NULL,
+                                            .file = frame && frame->file ? strdup(frame->file) : NULL,
+                                            .line = frame ? frame->line : 0,
+                                            .module = strdup(where.module)};
+        if (at < used && ++places[at].count > places[best].count)
+            best = at;
+        line_location_done(&where);
+    }
+    if (!used)
+        return NULL;
+    json_t *json = json_pack("{s:o, s:i}", "module", text_json(places[best].module), "line", (int)places[best].line);
+    if (places[best].function)
+        json_object_set_new(json, "function", text_json(places[best].function));
+    if (places[best].file)
+        json_object_set_new(json, "file", text_json(places[best].file));
+    return json;
+}
+
+int where_computes(pid_t pid, pid_t tid, struct buf *out, struct err *err)
+{
+    struct samples *samples = calloc(1, sizeof *samples);
+    if (!samples)
+        return err_set(err, -ENOMEM, "out of memory");
+    samples->pid = pid;
+    int code = sample(samples, tid, err);
+    json_t *place = NULL;
+    if (code == 0 && samples->count) {
+        qsort(samples->at, samples->count, sizeof *samples->at, by_address);
+        place = aside_run(name_samples, samples, WHERE_TIMEOUT_MS);
+    }
+    free(samples);
+    if (code < 0)
+        return code;
+    bool known = where_put(out, place);
+    json_decref(place);
+    return known ? 0 : err_set(err, -ENODATA, "the place of thread %d is not known", tid);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a thread computes or is blocked, without stopping it. For a computing thread, the kernel's clock event samples
+ * its program counter for a short while (perf_event_open(2)), and debug information names the place with the most
+ * samples. On a busy machine this waits until the thread had a processor, within limits.
+ */
+#ifndef SCRY_JOB_PLACES_WHERE_H
+#define SCRY_JOB_PLACES_WHERE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include <jansson.h>
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+
+enum { WHERE_SAMPLE_MS = 60, WHERE_SAMPLE_MOST_MS = 1000, WHERE_TIMEOUT_MS = 10000 };
+
+/* Appends "do_force (stommel.c:210)", or "libm.so.6+0x1234". 0; -ENODATA: it did not run meanwhile, or its place is not
+ * known; -EACCES: not permitted (perf_event_paranoid); other -errno. With err. */
+int where_computes(pid_t pid, pid_t tid, struct buf *out, struct err *err);
+
+/*
+ * Where in the program blocked threads are: the first function on each stack that belongs neither to the C library nor
+ * to a header of the system. Nothing is stopped (symbols/index/lines.h). Returns a new reference to an array of `count`
+ * objects with "module" and, if known, "function", "file", "line"; null for threads of which nothing is known. NULL:
+ * nothing is known of any.
+ */
+json_t *where_blocked(pid_t pid, const pid_t *tids, size_t count);
+
+/* Appends a place, "take_both (hang.c:42)". false: there is none. */
+bool where_put(struct buf *out, const json_t *place);
+
+#endif

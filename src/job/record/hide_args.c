@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/record/hide_args.h"
+
+#include <regex.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "jobdir/text/text.h"
+#include "options/options.h"
+
+/* Hides to the end of the word: nobody knows where a quoted secret ends in a script, or whether a password has a blank.
+ */
+#define NAMES "passw(or)?d|passphrase|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|credentials?"
+#define IS "[\"']?[[:space:]]*[=:][[:space:]]*"
+static const char *const usual[] = {
+    "(" NAMES ")" IS "(.*)",                /* --db-password=X, TOKEN=X, {"secret": "X"} */
+    "(^|[^[:alnum:]])(pass|pwd)" IS "(.*)", /* no bypass=1 */
+    "(^|[[:space:]])--?([[:alnum:]]+[-_])*(" NAMES "|pass|pwd)([[:space:]]+|$)(.*)", /* --password X */
+    "authorization" IS "((bearer|basic|digest|token)[[:space:]]+)?(.*)",
+    "://[^]/?#@:[:space:]]*:([^[:space:]]+)@", /* https://user:X@host, but not http://host:8080/ */
+};
+enum { USUAL = sizeof usual / sizeof *usual, GROUPS = OPTION_REGEX_GROUPS + 1 };
+
+struct rules {
+    regex_t list[USUAL + 1];
+    size_t count;
+};
+
+struct hide_args {
+    struct rules rules;
+    size_t usual; /* their number */
+    bool failed;  /* then everything is hidden */
+};
+
+static void rules_done(struct rules *rules)
+{
+    while (rules->count)
+        regfree(&rules->list[--rules->count]);
+}
+
+static bool is_off(const char *regex)
+{
+    return regex && (!*regex || strcmp(regex, "off") == 0);
+}
+
+static bool add(struct rules *rules, const char *regex, int flags)
+{
+    regex_t *rule = &rules->list[rules->count];
+    if (regcomp(rule, regex, REG_EXTENDED | flags) != 0)
+        return false;
+    rules->count++;
+    return rule->re_nsub < GROUPS;
+}
+
+/* Every match of a usual rule contains one of these. Most words do not, and thousands of words come in a second. */
+static bool may_be_usual(const char *word)
+{
+    static const char *const parts[] = {"pass", "pwd", "secret", "token", "key", "credential", "authorization", "://"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcasestr(word, parts[i]))
+            return true;
+    return false;
+}
+
+/* Where the secret in a word begins; the word's length if there is none. *ret_next: the next word is a secret. */
+static size_t secret_at(const struct hide_args *hide, const char *word, bool *ret_next)
+{
+    const struct rules *rules = &hide->rules;
+    size_t len = strlen(word), at = len;
+    for (size_t i = may_be_usual(word) ? 0 : hide->usual; i < rules->count; i++) {
+        regmatch_t found[GROUPS];
+        size_t last = rules->list[i].re_nsub;
+        int code = regexec(&rules->list[i], word, GROUPS, found, 0);
+        if (code == REG_NOMATCH)
+            continue;
+        if (code) /* out of memory: not known */
+            return 0;
+        const regmatch_t *secret = found[last].rm_so >= 0 ? &found[last] : &found[0];
+        size_t from = (size_t)secret->rm_so;
+        *ret_next = *ret_next || (secret != &found[0] && from == len);
+        at = from < at ? from : at;
+    }
+    return at;
+}
+
+struct hide_args *hide_args_new(const char *regex)
+{
+    struct hide_args *hide = calloc(1, sizeof *hide);
+    if (!hide)
+        return NULL;
+    for (size_t i = 0; i < USUAL && !is_off(regex) && !hide->failed; i++)
+        hide->failed = !add(&hide->rules, usual[i], REG_ICASE);
+    hide->usual = hide->rules.count;
+    if (regex && !is_off(regex) && !hide->failed)
+        hide->failed = !add(&hide->rules, regex, 0);
+    return hide;
+}
+
+void hide_args_free(struct hide_args *hide)
+{
+    if (hide)
+        rules_done(&hide->rules);
+    free(hide);
+}
+
+json_t *hide_args_json(char *const *command, const struct hide_args *hide)
+{
+    json_t *list = json_array();
+    size_t bytes = 0;
+    bool hidden = false, all = !hide || hide->failed;
+    for (char *const *word = command; *word && bytes < TEXT_LIMIT; word++) {
+        bytes += strlen(*word) + 1;
+        bool next = false;
+        size_t at = hidden || all ? 0 : word == command ? strlen(*word) : secret_at(hide, *word, &next);
+        hidden = next;
+        _cleanup_(buf_done) struct buf shown = BUF_INIT;
+        buf_append(&shown, *word, at);
+        if ((*word)[at])
+            buf_puts(&shown, "***");
+        buf_putc(&shown, 0);
+        json_array_append_new(list, shown.failed ? NULL : text_json(shown.data));
+    }
+    return list;
+}

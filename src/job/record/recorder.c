@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/record/recorder.h"
+
+#include <signal.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "base/system/clock.h"
+#include "base/system/log.h"
+#include "jobdir/text/notes_json.h"
+#include "jobdir/text/text.h"
+
+double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns)
+{
+    return monotonic_ns > recorder->start_ns ? (double)(monotonic_ns - recorder->start_ns) / NS_PER_SECOND : 0;
+}
+
+void recorder_put_take(struct recorder *recorder, const char *type, json_t *record)
+{
+    if (record) {
+        log_debug("record type=%s", type);
+        json_object_set_new(record, "type", json_string(type));
+        json_object_set_new(record, "t", json_real(recorder_seconds(recorder, clock_now_ns())));
+        job_model_apply(&recorder->model, record);
+    }
+    scribe_put_take(&recorder->scribe, record);
+}
+
+void recorder_put(struct recorder *recorder, enum record_type type, const void *row)
+{
+    recorder_put_take(recorder, record_kinds[type].type, record_json(type, row));
+}
+
+void recorder_note(struct recorder *recorder, struct note note)
+{
+    recorder_put_take(recorder, "warning", note_json(&note));
+}
+
+int recorder_status(const struct recorder *recorder, pid_t pid)
+{
+    return recorder->command == pid ? recorder->command_status : JOB_STATUS_UNKNOWN;
+}
+
+/* The signals of faults: nobody uses them to end a process in an orderly way. */
+static bool is_crash(int signo)
+{
+    return signo == SIGSEGV || signo == SIGBUS || signo == SIGILL || signo == SIGFPE || signo == SIGABRT ||
+           signo == SIGSYS || signo == SIGTRAP;
+}
+
+void recorder_ended(struct recorder *recorder, pid_t pid, const char *name, int status)
+{
+    if (status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(status) || !is_crash(WTERMSIG(status)))
+        return;
+    if (json_array_size(recorder->model.crashes) >= RECORDER_CRASHES) {
+        recorder->crashes_omitted++;
+        return;
+    }
+    recorder_put(recorder, RECORD(crash, .pid = pid, .name = name, .signal = WTERMSIG(status),
+                                  .core_dumped = WCOREDUMP(status) != 0));
+}

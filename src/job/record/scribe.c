@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/record/scribe.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
+#include "base/system/pause.h"
+#include "base/system/process_names.h"
+#include "base/system/wait_world.h"
+#include "job/launch/helper.h"
+#include "jobdir/record/spool.h"
+#include "shm/waits.h"
+
+enum { OUT_MOST = 32 << 20 };
+
+enum message_kind {
+    MESSAGE_RECORDS, /* number of records, lines */
+    MESSAGE_LIMIT,   /* number of bytes */
+    MESSAGE_CLOSE,   /* the spool */
+    MESSAGE_FILE,    /* name with its NUL, content */
+    MESSAGE_ASK,     /* the answer is a struct scribe_told */
+};
+
+struct message {
+    uint64_t number;
+    uint32_t kind; /* enum message_kind */
+    uint32_t len;  /* of what follows */
+};
+
+/* ---- in the process ---- */
+
+struct writer {
+    int fd;
+    const char *dir;
+    struct spool spool;
+    int replaced;
+};
+
+static bool read_all(int fd, void *into, size_t len)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t got = read(fd, (char *)into + done, len - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+static int replace(const struct writer *writer, const char *payload, size_t len)
+{
+    char path[PATH_MAX];
+    size_t name_len = strnlen(payload, len) + 1;
+    if (name_len > len || snprintf(path, sizeof path, "%s/%s", writer->dir, payload) >= (int)sizeof path)
+        return -ENAMETOOLONG;
+    return file_replace(path, payload + name_len, len - name_len, 0600);
+}
+
+static void answer(const struct writer *writer)
+{
+    const struct spool *spool = &writer->spool;
+    struct scribe_told told = {
+        .lost = spool->lost, .size_bytes = spool->size_bytes, .replaced = writer->replaced, .stopped = spool->stopped};
+    memcpy(told.reason, spool->reason, sizeof told.reason);
+    ssize_t sent = send(writer->fd, &told, sizeof told, MSG_NOSIGNAL);
+    (void)sent; /* scry run may be gone: what it has sent is written anyway */
+}
+
+static bool take(struct writer *writer, const struct message *message, const char *payload)
+{
+    switch ((enum message_kind)message->kind) {
+    case MESSAGE_RECORDS:
+        spool_put_lines(&writer->spool, payload, message->len, message->number);
+        return true;
+    case MESSAGE_LIMIT:
+        writer->spool.max_bytes = message->number;
+        return true;
+    case MESSAGE_CLOSE:
+        spool_close(&writer->spool);
+        return true;
+    case MESSAGE_FILE:
+        writer->replaced = replace(writer, payload, message->len);
+        return true;
+    case MESSAGE_ASK:
+        spool_flush(&writer->spool);
+        answer(writer);
+        return true;
+    }
+    return false;
+}
+
+static _Noreturn void serve(int fd, const char *dir, const char *id, uint64_t max_bytes)
+{
+    struct writer writer = {.fd = fd, .dir = dir};
+    struct message message;
+    spool_open(&writer.spool, dir, id, max_bytes);
+    while (read_all(fd, &message, sizeof message)) {
+        _cleanup_(freep) char *payload = malloc((size_t)message.len + 1);
+        if (!payload || !read_all(fd, payload, message.len))
+            break;
+        payload[message.len] = 0;
+        pause_at("scribe.before-write");
+        if (!take(&writer, &message, payload))
+            break;
+        int more = 0;
+        if (ioctl(fd, FIONREAD, &more) < 0 || more == 0)
+            spool_flush(&writer.spool);
+    }
+    spool_close(&writer.spool);
+    _exit(0);
+}
+
+/* ---- in scry run ---- */
+
+int scribe_start(struct scribe *scribe, const char *dir, const char *id, uint64_t max_bytes)
+{
+    int ends[2];
+    *scribe = (struct scribe){.fd = -1, .next_seq = SPOOL_FIRST_SEQ};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return -errno;
+    pid_t pid = fork();
+    if (pid == 0)
+        serve(helper_become(SCRIBE_PROCESS_NAME, ends[1]), dir, id, max_bytes);
+    int code = pid < 0 ? -errno : 0;
+    close(ends[1]);
+    if (pid < 0)
+        close(ends[0]);
+    else
+        scribe->fd = ends[0], scribe->pid = pid;
+    return code;
+}
+
+static void drop(struct scribe *scribe)
+{
+    if (scribe->fd >= 0)
+        close(scribe->fd);
+    scribe->fd = -1;
+    buf_done(&scribe->out);
+}
+
+static void put(struct scribe *scribe, struct message message, const char *name, const char *bytes, size_t len)
+{
+    size_t name_len = name ? strlen(name) + 1 : 0;
+    message.len = (uint32_t)(name_len + len);
+    if (scribe->fd < 0)
+        return;
+    buf_append(&scribe->out, &message, sizeof message);
+    buf_append(&scribe->out, name, name_len);
+    buf_append(&scribe->out, bytes, len);
+    if (scribe->out.failed)
+        drop(scribe);
+}
+
+void scribe_put_take(struct scribe *scribe, json_t *record)
+{
+    _cleanup_(buf_done) struct buf line = BUF_INIT;
+    bool whole = spool_line_take(record, scribe->next_seq, &line);
+    if (!whole || scribe->fd < 0 || scribe->out.len > OUT_MOST) {
+        scribe->lost++;
+        return;
+    }
+    scribe->next_seq++;
+    put(scribe, (struct message){.kind = MESSAGE_RECORDS, .number = 1}, NULL, line.data, line.len);
+}
+
+void scribe_push(struct scribe *scribe)
+{
+    while (scribe->fd >= 0 && scribe->out.len) {
+        ssize_t sent = send(scribe->fd, scribe->out.data, scribe->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && errno != EAGAIN)
+            drop(scribe); /* it was killed */
+        if (sent <= 0)
+            return;
+        buf_drop(&scribe->out, (size_t)sent);
+    }
+}
+
+void scribe_limit(struct scribe *scribe, uint64_t max_bytes)
+{
+    put(scribe, (struct message){.kind = MESSAGE_LIMIT, .number = max_bytes}, NULL, NULL, 0);
+}
+
+void scribe_close_spool(struct scribe *scribe)
+{
+    put(scribe, (struct message){.kind = MESSAGE_CLOSE}, NULL, NULL, 0);
+}
+
+void scribe_replace(struct scribe *scribe, const char *name, const char *bytes, size_t len)
+{
+    put(scribe, (struct message){.kind = MESSAGE_FILE}, name, bytes, len);
+}
+
+bool scribe_wait(struct scribe *scribe)
+{
+    const struct wait_policy *policy = &wait_policies[WAIT_WRITTEN];
+    uint64_t start = wait_now_ns();
+    if (scribe->late)
+        return false;
+    put(scribe, (struct message){.kind = MESSAGE_ASK}, NULL, NULL, 0);
+    if (scribe->pid > 0)
+        kill(scribe->pid, SIGCONT); /* the group may have been stopped, and only scry run continued */
+    for (;;) {
+        scribe_push(scribe);
+        if (scribe->fd < 0)
+            return false;
+        struct wait_seen seen = {.passed_ns = wait_now_ns() - start};
+        struct pollfd both = {.fd = scribe->fd, .events = scribe->out.len ? POLLIN | POLLOUT : POLLIN};
+        wait_poll(&both, 1, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);
+        if (both.revents & (POLLIN | POLLHUP)) {
+            if (recv(scribe->fd, &scribe->told, sizeof scribe->told, MSG_DONTWAIT) == sizeof scribe->told)
+                return true;
+            drop(scribe);
+            return false;
+        }
+        seen.passed_ns = wait_now_ns() - start;
+        seen.state = wait_look(scribe->pid).state;
+        if (waits_judge(policy, &seen) != WAIT_ON) {
+            scribe->late = true;
+            return false;
+        }
+    }
+}
+
+uint64_t scribe_lost(const struct scribe *scribe)
+{
+    return scribe->lost + scribe->told.lost;
+}
+
+/* Sends the rest when scry run has gone, however long it takes. */
+static void leave_rest(struct scribe *scribe)
+{
+    if (fork() != 0)
+        return;
+    int fd = helper_become(SCRIBE_PROCESS_NAME, scribe->fd);
+    for (size_t done = 0; done < scribe->out.len;) {
+        ssize_t sent = send(fd, scribe->out.data + done, scribe->out.len - done, MSG_NOSIGNAL);
+        if (sent <= 0 && errno != EINTR)
+            break;
+        done += sent > 0 ? (size_t)sent : 0;
+    }
+    _exit(0);
+}
+
+void scribe_end(struct scribe *scribe)
+{
+    bool left = scribe->fd >= 0 && !scribe_wait(scribe);
+    if (left && scribe->fd >= 0 && scribe->out.len)
+        leave_rest(scribe);
+    drop(scribe);
+    while (scribe->pid > 0 && !left && waitpid(scribe->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    scribe->pid = 0;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process that writes the job directory for scry run. A disk that hangs delays only this process: neither scry run,
+ * which has signals to pass on, nor the job. What scry run has for it waits in a socket and in memory, up to a limit.
+ * More is lost, and counted. If the disk hangs at the end of the job, the process stays until it has written the rest.
+ *
+ * No function here blocks but scribe_wait. Not thread-safe.
+ */
+#ifndef SCRY_JOB_RECORD_SCRIBE_H
+#define SCRY_JOB_RECORD_SCRIBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <jansson.h>
+
+#include "base/data/buf.h"
+
+/* The state of the directory at the last scribe_wait. */
+struct scribe_told {
+    uint64_t lost;       /* records received and not written */
+    uint64_t size_bytes; /* of the records written */
+    int replaced;        /* the last file: 0 or -errno */
+    bool stopped;        /* recording has stopped */
+    char reason[256];    /* why */
+};
+
+struct scribe {
+    int fd; /* -1: no process, and all records are lost */
+    pid_t pid;
+    struct buf out; /* not sent yet */
+    uint64_t next_seq, lost;
+    bool late; /* it did not answer in time: do not wait for it again */
+    struct scribe_told told;
+};
+
+/* For the existing job directory `dir`. 0 or -errno; before that, and after an error, *scribe has no process. */
+int scribe_start(struct scribe *scribe, const char *dir, const char *id, uint64_t max_bytes);
+/* Adopts the record (NULL: lost) and appends it to the spool, see jobdir/record/spool.h. */
+void scribe_put_take(struct scribe *scribe, json_t *record);
+/* Sends what can be sent without blocking. */
+void scribe_push(struct scribe *scribe);
+/* Sets the largest size of the job directory. */
+void scribe_limit(struct scribe *scribe, uint64_t max_bytes);
+/* Ends the records: the reserve for the files at the end is theirs now. */
+void scribe_close_spool(struct scribe *scribe);
+/* Replaces a file of the directory as a whole, mode 0600. */
+void scribe_replace(struct scribe *scribe, const char *name, const char *bytes, size_t len);
+/* Waits until everything is written, or cannot be: see `told`. false: the disk does not answer, or the process was
+ * killed. */
+bool scribe_wait(struct scribe *scribe);
+/* The number of records lost, here and in the process. */
+uint64_t scribe_lost(const struct scribe *scribe);
+/* Ends the process when it has written everything; does not wait for a late one. Any scribe, also twice. */
+void scribe_end(struct scribe *scribe);
+
+#endif

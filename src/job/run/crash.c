@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/run/crash.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <glob.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "job/places/aside.h"
+#include "job/run/reason.h"
+#include "jobdir/text/text.h"
+#include "symbols/index/core.h"
+#include "symbols/index/lines.h"
+
+enum {
+    CHILD_TIMEOUT_MS = 20000,
+    FRAMES_KEPT = 64, /* of a crash, with inlined ones */
+    CRASHES_EXPLAINED = 5,
+};
+
+/* ---- from addresses to frames, in the child ---- */
+
+static json_t *frame_json(uint64_t pc, const char *module, const struct line_frame *frame)
+{
+    json_t *json = json_pack("{s:I}", "pc", (json_int_t)pc);
+    if (module)
+        json_object_set_new(json, "module", text_json(module));
+    if (frame && frame->function)
+        json_object_set_new(json, "function", text_json(frame->function));
+    if (frame && frame->file && frame->line) {
+        json_object_set_new(json, "file", text_json(frame->file));
+        json_object_set_new(json, "line", json_integer(frame->line));
+    }
+    return json;
+}
+
+static void add_frames(json_t *list, uint64_t pc, const struct line_location *where)
+{
+    if (where->count == 0)
+        json_array_append_new(list, frame_json(pc, where->module, NULL));
+    for (size_t i = 0; i < where->count && json_array_size(list) < FRAMES_KEPT; i++)
+        json_array_append_new(list, frame_json(pc, where->module, &where->frames[i]));
+}
+
+struct core_task {
+    const char *path;
+    pid_t pid;
+};
+
+static json_t *read_core(const void *ctx)
+{
+    const struct core_task *task = ctx;
+    struct core *core;
+    struct err err = {0};
+    if (core_read(&core, task->path, NULL, &err) < 0)
+        return json_pack("{s:o}", "note", text_json(err.text));
+    if (core->pid != task->pid) /* it belongs to another process */
+        return json_pack("{s:b}", "other", 1);
+    json_t *list = json_array();
+    for (size_t i = 0; core->count && i < core->threads[0].count && json_array_size(list) < FRAMES_KEPT; i++)
+        add_frames(list, core->threads[0].frames[i].pc, &core->threads[0].frames[i].where);
+    json_t *found = json_pack("{s:o}", "frames", list);
+    if (core->faulted) {
+        json_object_set_new(found, "address", json_integer((json_int_t)core->fault_addr));
+        json_object_set_new(found, "sp", json_integer((json_int_t)core->sp));
+    }
+    return found;
+}
+
+/* The difference between the addresses in memory and in the file, from where the code lies and where the file wants it.
+ */
+static bool module_bias(const struct stacks_module *module, uint64_t *ret_bias)
+{
+    Elf64_Ehdr header;
+    Elf64_Phdr segment;
+    _cleanup_(closep) int fd = open(module->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || pread(fd, &header, sizeof header, 0) != sizeof header ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof segment)
+        return false;
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        off_t at = (off_t)(header.e_phoff + (uint64_t)i * sizeof segment);
+        if (pread(fd, &segment, sizeof segment, at) != sizeof segment)
+            return false;
+        if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X))
+            continue;
+        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+        *ret_bias = (module->code_start - segment.p_vaddr + page - 1) & ~(page - 1);
+        return true;
+    }
+    return false;
+}
+
+static json_t *resolve_stack(const void *ctx)
+{
+    const struct stacks_entry *entry = ctx;
+    struct lines_module modules[STACKS_MODULES];
+    struct lines *lines = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < entry->module_count; i++) {
+        modules[count].path = entry->modules[i].path;
+        count += module_bias(&entry->modules[i], &modules[count].bias);
+    }
+    if (lines_open_modules(&lines, modules, count, NULL) < 0)
+        lines = NULL;
+    json_t *list = json_array();
+    for (size_t i = 0; i < entry->frame_count && json_array_size(list) < FRAMES_KEPT; i++) {
+        struct line_location where = {0};
+        uint64_t pc = entry->frames[i];
+        if (lines)
+            lines_find(lines, i ? pc - 1 : pc, &where);
+        add_frames(list, pc, &where);
+        line_location_done(&where);
+    }
+    lines_close(lines);
+    return json_pack("{s:o}", "frames", list);
+}
+
+/* ---- crashes ---- */
+
+static void explain_core(const struct job *job, json_t *crash, pid_t pid)
+{
+    _cleanup_(freep) char *core = NULL;
+    char note[256];
+    const char *name = json_string_value(json_object_get(crash, "name"));
+    int signo = (int)json_integer_value(json_object_get(crash, "signal"));
+    trouble_find_core(pid, name ? name : "*", job->cwd, signo, (time_t)(job->info.started_ns / NS_PER_SECOND), &core,
+                      note, sizeof note);
+    if (*note)
+        json_object_set_new(crash, "note", text_json(note));
+    if (!core)
+        return;
+    struct core_task task = {.path = core, .pid = pid};
+    json_t *found = aside_run(read_core, &task, CHILD_TIMEOUT_MS);
+    if (!json_object_get(found, "other"))
+        json_object_set_new(crash, "core", text_json(core));
+    json_object_del(found, "other");
+    json_object_update(crash, found);
+    json_decref(found);
+}
+
+bool crash_is_traced(const struct job *job, pid_t pid)
+{
+    char pattern[PATH_MAX + 64], number[16] = "*";
+    glob_t found;
+    if (strpbrk(job->dir, "*?[\\"))
+        return !pid;
+    if (pid)
+        snprintf(number, sizeof number, "%d", pid);
+    snprintf(pattern, sizeof pattern, "%s/trace/*/%s-*", job->dir, number);
+    bool traced = glob(pattern, GLOB_NOSORT, NULL, &found) == 0;
+    globfree(&found);
+    return traced;
+}
+
+/* Explains a fault by the core file or the kernel's log. */
+static void explain_fault(const struct job *job, json_t *crash)
+{
+    struct reason_logged logged;
+    const char *name = json_string_value(json_object_get(crash, "name"));
+    int signo = (int)json_integer_value(json_object_get(crash, "signal"));
+    const json_t *address = json_object_get(crash, "address");
+    uint64_t sp = (uint64_t)json_integer_value(json_object_get(crash, "sp"));
+    json_object_del(crash, "sp");
+    if (!address && signo == SIGSEGV &&
+        reason_find_logged(&logged, (pid_t)json_integer_value(json_object_get(crash, "pid")), name,
+                           job->recorder.start_ns) &&
+        !logged.out_of_memory) {
+        json_object_set_new(crash, "address", json_integer((json_int_t)logged.address));
+        address = json_object_get(crash, "address");
+        sp = logged.sp;
+    }
+    const char *reason = address ? reason_of_fault(signo, (uint64_t)json_integer_value(address), sp) : NULL;
+    if (reason)
+        json_object_set_new(crash, "reason", json_string(reason));
+}
+
+/* `advised`: another crash already says how to get backtraces. */
+static void explain_one(const struct job *job, json_t *crash, bool *advised)
+{
+    pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
+    const struct stacks_entry *stack = stacks_find(&job->watch.stacks, pid);
+    if (stack) {
+        json_t *found = aside_run(resolve_stack, stack, CHILD_TIMEOUT_MS);
+        json_object_update(crash, found);
+        json_decref(found);
+    } else if (json_is_true(json_object_get(crash, "core_dumped"))) {
+        explain_core(job, crash, pid);
+    } else if (crash_is_traced(job, pid)) {
+        json_object_set_new(crash, "note", json_string("`scry report` shows the calls that led to it"));
+    } else if (!job->options->crash_stack && !*advised) {
+        *advised = true;
+        json_object_set_new(crash, "note",
+                            json_string("no core file: use `ulimit -c unlimited` or --crash-stack for backtraces"));
+    }
+}
+
+void crash_explain(struct job *job)
+{
+    size_t index;
+    json_t *crash;
+    bool advised = false;
+    json_array_foreach(job->recorder.model.crashes, index, crash)
+    {
+        if (index >= CRASHES_EXPLAINED)
+            break;
+        explain_one(job, crash, &advised);
+        explain_fault(job, crash);
+    }
+}

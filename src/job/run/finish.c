@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/run/finish.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
+#include "job/run/crash.h"
+#include "job/places/mpi_names.h"
+#include "job/watch/untraced.h"
+#include "jobdir/mpi/ends.h"
+#include "jobdir/report/report.h"
+#include "jobdir/text/text.h"
+
+enum { REREAD_BYTES = 8 << 20, MPI_NAMES_MS = 3000 };
+static const uint64_t UNCLOCKED_LEAST_NS = NS_PER_SECOND / 100; /* less missing processor time is not mentioned */
+static const uint64_t TRACES_NS = UINT64_C(2) * NS_PER_SECOND;  /* to read traces for the summary */
+
+static uint64_t max_count(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The command's end as its parent knows it: without a monitor, or if the monitor did not see it. */
+static void put_command(struct job *job)
+{
+    struct job_process *process;
+    struct job_model *model = &job->recorder.model;
+    pid_t pid = job->launch.pid;
+    bool unseen = model->started_total == 0 && model->samples == 0;
+    HASH_FIND_INT(model->alive, &pid, process);
+    if (!process && !unseen)
+        return;
+    double end = recorder_seconds(&job->recorder, job->end_ns);
+    char name[16];
+    snprintf(name, sizeof name, "%s", text_base(job->options->command[0]));
+    recorder_put(&job->recorder, RECORD(process_end,
+                                        .process = {.pid = pid,
+                                                    .ppid = getpid(),
+                                                    .start = process ? process->start : 0,
+                                                    .name = process ? process->name : name},
+                                        .end = end, .cpu_ns = process ? process->cpu_ns : job->cpu_ns,
+                                        .threads = process ? process->peak_threads : 1,
+                                        .peak_rss = process ? process->peak_rss : job->largest_rss,
+                                        .status = job->status, .source = job_status_source_name(JOB_STATUS_BY_WAIT)));
+    recorder_ended(&job->recorder, pid, process ? process->name : name, job->status);
+}
+
+/* The kernel's peak of the largest process also counts scry run's own size, and a little more, as that of the forked
+ * child. So it holds only if nothing larger was sampled, or nothing at all. */
+static uint64_t peak_rss(const struct job *job)
+{
+    uint64_t sampled = job->recorder.model.peak_rss;
+    uint64_t inherited = job->fork_rss + job->fork_rss / 4 + (1 << 20);
+    return job->largest_rss > inherited || sampled == 0 ? max_count(job->largest_rss, sampled) : sampled;
+}
+
+/* Processor time: that of processes that were waited for, as time(1) has it, and of those that live on. Children of
+ * parents that ignore SIGCHLD are in neither: if the monitor saw clearly more, its figure holds. It is the second
+ * choice because the kernel's task clock also runs while a hypervisor has the processor. */
+static uint64_t cpu_ns(const struct job *job)
+{
+    uint64_t waited = job->cpu_ns, seen = job->recorder.model.cpu_ns;
+    for (const struct job_process *process = job->recorder.model.alive; process; process = process->hh.next)
+        waited += process->cpu_ns;
+    return seen > waited + waited / 10 + NS_PER_SECOND / 20 ? seen : waited;
+}
+
+static void set_result(struct job *job, int exit_code)
+{
+    const struct job_model *model = &job->recorder.model;
+    uint64_t peak = peak_rss(job), alive = HASH_COUNT(model->alive);
+    job->info.ended = true;
+    job->info.result = (struct job_result){
+        .started = job->exec_code == 0,
+        .exit_code = exit_code,
+        .signal = job->exec_code == 0 && WIFSIGNALED(job->status) ? WTERMSIG(job->status) : 0,
+        .core_dumped = WIFSIGNALED(job->status) && WCOREDUMP(job->status),
+        .wall_seconds = recorder_seconds(&job->recorder, job->end_ns),
+        .cpu_seconds = (double)cpu_ns(job) / NS_PER_SECOND,
+        .peak_rss_bytes = peak,
+        .peak_tree_rss_bytes = max_count(peak, model->peak_tree_rss),
+        .processes = max_count(max_count(model->started_total, model->ended_omitted + model->ended_count + alive),
+                               job->exec_code == 0),
+        .processes_at_once = max_count(model->peak_processes, job->exec_code == 0),
+        .threads_at_once = max_count(model->peak_threads, job->exec_code == 0),
+        .left_running = job->seen_to_end ? alive : 0,
+    };
+}
+
+/* Why the command got the signal that killed it. */
+static void put_reason(struct job *job)
+{
+    struct reason_logged logged;
+    struct buf text = BUF_INIT;
+    int signo = job->info.result.signal;
+    size_t index;
+    json_t *crash;
+    json_array_foreach(job->recorder.model.crashes, index, crash)
+    {
+        const char *reason = json_string_value(json_object_get(crash, "reason"));
+        if (reason && signo && json_integer_value(json_object_get(crash, "pid")) == job->launch.pid && !text.len)
+            buf_puts(&text, reason);
+    }
+    if (!text.len && !reason_of_limits(&text, &job->limits, signo) && signo == SIGKILL &&
+        reason_find_logged(&logged, job->launch.pid, NULL, job->recorder.start_ns) && logged.out_of_memory)
+        buf_puts(&text, "out of memory");
+    snprintf(job->reason, sizeof job->reason, "%s", text.data && !text.failed ? text.data : "");
+    job->info.result.reason = job->reason;
+    buf_done(&text);
+}
+
+static void warn_memory(struct job *job)
+{
+    struct trouble_counts now, *before = &job->trouble_before;
+    trouble_count(&now);
+    uint64_t group = now.group_known ? now.group_oom_kills - before->group_oom_kills : 0;
+    uint64_t node = now.node_oom_kills - before->node_oom_kills;
+    bool killed = job->info.result.signal == SIGKILL || job->info.result.exit_code == 128 + SIGKILL;
+    if (group || (node && killed))
+        recorder_note(&job->recorder, NOTE(out_of_memory, .processes = group ? group : node, .own_group = group != 0));
+    else if (killed && !*job->reason)
+        recorder_note(&job->recorder, NOTE(killed));
+}
+
+static void warn_hidden_signal(struct job *job)
+{
+    int signo = job->info.result.exit_code - 128;
+    char name[32];
+    if (job->info.result.signal || json_array_size(job->recorder.model.crashes) || signo < 1 || signo > SIGRTMIN)
+        return;
+    recorder_note(&job->recorder, NOTE(shell_signal, .status = (uint64_t)job->info.result.exit_code,
+                                       .signal = text_signal(signo, name, sizeof name)));
+}
+
+static bool has_traces(const struct job *job)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/trace", job->dir);
+    return access(path, F_OK) == 0;
+}
+
+static void note_all(struct recorder *recorder, const struct note *notes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        recorder_note(recorder, notes[i]);
+}
+
+/* Processes were not traced, and a note says so. */
+static bool were_refused(const struct trace_info *traces)
+{
+    return tracing_note(traces, NOTE_refused) || tracing_note(traces, NOTE_late) ||
+           tracing_note(traces, NOTE_socket_removed);
+}
+
+/* Warns if tracing was requested and nothing was recorded, or if rules were lost with a monitor. */
+static void warn_traces(struct job *job)
+{
+    const struct watch *watch = &job->watch;
+    const struct trace_info *traces = &watch->traces;
+    bool told = traces->events || traces->problem_count, removed = !has_traces(job);
+    bool nothing = removed || (told && !crash_is_traced(job, 0));
+    if (traces->events && nothing && job->dir[0])
+        recorder_note(&job->recorder,
+                      NOTE(traces_removed, .records = traces->events, .directory = job->dir, .emptied = !removed));
+    else if (traces->problem_count && nothing) /* the notes include the problems */
+        note_all(&job->recorder, traces->problems, traces->problem_count);
+    else if (job->options->trace_wanted && !job->options->trace_off && job->preload.library[0] && job->exec_code == 0 &&
+             traces->known && nothing && !were_refused(traces))
+        recorder_note(&job->recorder, NOTE(no_hooks_called));
+    note_all(&job->recorder, traces->notes, traces->note_count);
+    if (job->preload.library[0] && (job->preload.wanted || traces->events))
+        untraced_note(job->recorder.untraced, &job->recorder, job->cwd);
+    if (watch->was_up && watch->rules.err.code)
+        recorder_note(&job->recorder, NOTE(rules_lost, .reason = watch->rules.err.text));
+    for (size_t i = 0; i < watch->rules.count; i++) {
+        const struct rule *rule = &watch->rules.list[i];
+        if (rule->failed && !rule->optional)
+            recorder_note(&job->recorder, NOTE(rule_failed, .rule = rule->text, .times = rule->failed,
+                                               .reason = rule->action_err.text));
+    }
+    if (job->options->trace_wanted && !job->options->trace_off && !job->dir[0])
+        recorder_note(&job->recorder, NOTE(no_trace_directory));
+}
+
+static bool is_mpi_launcher(const char *command)
+{
+    static const char *const names[] = {"mpirun", "mpiexec", "orterun", "prterun"};
+    const char *name = text_base(command);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i]);
+        if (strncmp(name, names[i], length) == 0 && (name[length] == '\0' || name[length] == '.'))
+            return true;
+    }
+    return false;
+}
+
+/* Warns if MPI calls were to be counted and no process used MPI. */
+static void warn_mpi(struct job *job)
+{
+    const struct run_options *options = job->options;
+    char path[PATH_MAX + 16];
+    bool meant = (options->mpi != RUN_MPI_AUTO && options->mpi != RUN_MPI_OFF) ||
+                 (options->mpi == RUN_MPI_AUTO && is_mpi_launcher(options->command[0]));
+    snprintf(path, sizeof path, "%s/stats", job->dir);
+    if (meant && !job->dir[0])
+        recorder_note(&job->recorder, NOTE(mpi_no_directory));
+    else if (meant && job->exec_code == 0 && job->preload.library[0] && job->seen_to_end && access(path, F_OK) < 0 &&
+             !tracing_note(&job->watch.traces, NOTE_mpi_no_room))
+        recorder_note(&job->recorder, NOTE(mpi_not_seen));
+}
+
+static void warn_recording(struct job *job)
+{
+    struct scribe *scribe = &job->recorder.scribe;
+    bool killed = !scribe_wait(scribe) && job->dir[0] && !scribe->late;
+    if (scribe->late)
+        recorder_note(&job->recorder, NOTE(disk_hangs));
+    else if (scribe->told.stopped || scribe_lost(scribe) || killed)
+        recorder_note(&job->recorder,
+                      NOTE(recording_stopped,
+                           .reason = killed                 ? "the process that wrote it was killed"
+                                     : scribe->told.stopped ? scribe->told.reason
+                                                            : "the disk with the job directory did not answer for long",
+                           .records = scribe_lost(scribe), .traces = has_traces(job)));
+}
+
+/* Warns about the difference between the single processes and the kernel's totals. */
+static void warn_lost(struct job *job)
+{
+    struct recorder *recorder = &job->recorder;
+    const struct watch *watch = &job->watch;
+    uint64_t lost = watch->lost + watch->lost_before;
+    if (lost)
+        recorder_note(recorder, NOTE(processes_lost, .records = lost));
+    if (watch->unseen)
+        recorder_note(recorder, NOTE(processes_unlisted, .processes = watch->unseen));
+    if (watch->unclocked_ns > UNCLOCKED_LEAST_NS && watch->unclocked_ns > recorder->model.cpu_ns / 100)
+        recorder_note(recorder, NOTE(cpu_time_unassigned, .seconds = (double)watch->unclocked_ns / NS_PER_SECOND));
+}
+
+static void add_warnings(struct job *job)
+{
+    struct recorder *recorder = &job->recorder;
+    warn_memory(job);
+    warn_hidden_signal(job);
+    warn_lost(job);
+    if (recorder->crashes_omitted)
+        recorder_note(recorder, NOTE(more_crashes, .processes = recorder->crashes_omitted));
+    if (job->watch.was_up && !job->seen_to_end)
+        recorder_note(recorder,
+                      NOTE(unwatched_to_end, .from_seconds = recorder_seconds(recorder, job->watch.answered_ns),
+                           .reason = job->watch.hangs[0]   ? job->watch.hangs
+                                     : job->watch.gap_open ? job->watch.lost_why
+                                                           : "the monitor did not answer"));
+    warn_traces(job);
+    warn_mpi(job);
+    if (job->options->crash_stack && job->watch.stacks.err.code)
+        recorder_note(recorder, NOTE(no_crash_stacks, .reason = job->watch.stacks.err.text));
+    warn_recording(job);
+}
+
+static void put_end(struct job *job)
+{
+    const struct job_result *result = &job->info.result;
+    recorder_put(&job->recorder,
+                 RECORD(end, .started = result->started, .exit_code = result->exit_code, .signal = result->signal,
+                        .reason = result->reason, .core_dumped = result->core_dumped,
+                        .wall_seconds = result->wall_seconds, .cpu_seconds = result->cpu_seconds));
+}
+
+/* Writes what `scry report` prints, with every process. Reading a long spool would take too long: then with what is
+ * known here. */
+static void write_report(struct job *job, struct job_report *summary)
+{
+    const struct job_report *report = summary;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct job_report read = {0};
+    if (job->recorder.scribe.told.size_bytes <= REREAD_BYTES && job_report_load(&read, job->dir, NULL) == 0) {
+        read.functions = report->functions;
+        report = &read;
+        summary->failed = json_incref(read.failed);
+    }
+    job_report_text(&text, report, (struct report_style){.columns = 80});
+    read.functions = NULL; /* lent */
+    job_report_done(&read);
+    if (!text.failed && text.data)
+        scribe_replace(&job->recorder.scribe, "report.txt", text.data, text.len);
+}
+
+/* Reads the traces, if there are any. */
+static void load_functions(const struct job *job, struct job_report *report)
+{
+    struct job_functions_options options = {.start_ns = job->info.started_ns, .budget_ns = TRACES_NS};
+    struct err err = {0};
+    if (has_traces(job) && job_report_load_functions(report, &options, &err) < 0)
+        log_debug("cannot read the traces of %s: %s", job->dir, err.text);
+}
+
+/* Looks up the names of call sites now, while the program has not changed. */
+static void load_mpi(const struct job *job, struct job_report *report)
+{
+    struct err err = {0};
+    int code = mpi_names_report(&report->mpi, job->dir, MPI_NAMES_MS, &err);
+    if (code < 0 && code != -ENOENT)
+        log_debug("cannot read the MPI statistics of %s: %s", job->dir, err.text);
+    if (code == 0)
+        mpi_ends_find(&report->mpi->set, &report->model, report->info.host, report->info.started_ns);
+}
+
+void finish(struct job *job, int exit_code, struct buf *text)
+{
+    struct recorder *recorder = &job->recorder;
+    if (job->exec_code == 0)
+        put_command(job);
+    set_result(job, exit_code);
+    crash_explain(job);
+    put_reason(job);
+    add_warnings(job);
+    tracing_record_rules(&job->recorder, &job->watch.rules);
+    watch_close(&job->watch);
+    put_end(job);
+    scribe_wait(&recorder->scribe);
+    job->info.result.lost_records = scribe_lost(&recorder->scribe);
+    job->info.warnings = recorder->model.warnings;
+    job->info.crashes = recorder->model.crashes;
+    struct job_report report = {.path = job->dir, .info = job->info, .state = JOB_ENDED, .model = recorder->model};
+    scribe_close_spool(&recorder->scribe);
+    finish_put_info(job);
+    if (scribe_wait(&recorder->scribe)) {
+        int code = recorder->scribe.told.replaced;
+        if (code < 0)
+            recorder_note(recorder, NOTE(job_json_unwritten, .directory = job->dir, .reason = strerror(-code)));
+        struct job_info kept = {0};
+        if (code < 0 && job_info_read(job->dir, &kept, NULL) < 0)
+            report.path = ""; /* the directory was never written: scry report cannot read it */
+        job_info_done(&kept);
+        report.model = recorder->model;
+        load_mpi(job, &report);
+        load_functions(job, &report); /* counts programs as the statistics do */
+        write_report(job, &report);
+    }
+    job_report_summary(text, &report, report_style_for(STDERR_FILENO));
+    job_functions_free(report.functions);
+    mpi_report_free(report.mpi);
+    json_decref(report.failed);
+}
+
+void finish_put_info(struct job *job)
+{
+    _cleanup_(freep) char *text = job_info_text(&job->info);
+    if (text)
+        scribe_replace(&job->recorder.scribe, "job.json", text, strlen(text));
+}
+
+void finish_done(struct job *job)
+{
+    scribe_end(&job->recorder.scribe);
+    job_model_done(&job->recorder.model);
+    json_decref(job->info.argv);
+    hide_args_free(job->recorder.hide);
+    untraced_free(job->recorder.untraced);
+    signals_done(&job->signals);
+}
+
+void finish_failed(struct job *job)
+{
+    char path[PATH_MAX + 32];
+    static const char *const files[] = {"spool/records.jsonl", "spool", "job.json"};
+    finish_done(job);
+    for (size_t i = 0; job->dir[0] && i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/%s", job->dir, files[i]);
+        remove(path);
+    }
+    if (job->dir[0])
+        rmdir(job->dir);
+}

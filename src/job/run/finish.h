@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a job: the result, warnings, job.json, report.txt and the summary. */
+#ifndef SCRY_JOB_RUN_FINISH_H
+#define SCRY_JOB_RUN_FINISH_H
+
+#include "base/data/buf.h"
+#include "job/run/job.h"
+
+/* Appends the summary to `text`. */
+void finish(struct job *job, int exit_code, struct buf *text);
+/* The job was not started: removes its directory. */
+void finish_failed(struct job *job);
+/* Hands the current job.json to the process that writes it. */
+void finish_put_info(struct job *job);
+void finish_done(struct job *job);
+
+#endif

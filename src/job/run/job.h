@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job, as scry run holds it. */
+#ifndef SCRY_JOB_RUN_JOB_H
+#define SCRY_JOB_RUN_JOB_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "job/launch/launch.h"
+#include "job/watch/options.h"
+#include "job/launch/preload.h"
+#include "job/run/reason.h"
+#include "job/record/recorder.h"
+#include "job/launch/signals.h"
+#include "job/run/trouble.h"
+#include "job/watch/watch.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/record/info.h"
+
+struct job {
+    struct run_options *options;         /* borrowed; scry set changes them */
+    char id[JOB_ID_SIZE], dir[PATH_MAX]; /* dir "": it could not be made */
+    char host[256], user[256], cwd[PATH_MAX], boot_id[64];
+    struct job_info info;
+    struct signals signals;
+    struct preload preload;
+    struct err untraced; /* why nothing is traced though it was requested */
+    struct launch launch;
+    struct recorder recorder;
+    struct watch watch;
+    struct trouble_counts trouble_before;
+    uint64_t sample_ns;   /* when the next sample is due */
+    uint64_t fork_rss;    /* scry run's peak at the fork: the kernel counts it for the child */
+    uint64_t cpu_ns;      /* of all processes that were waited for */
+    uint64_t largest_rss; /* of the same processes */
+    uint64_t end_ns;
+    bool ended, seen_to_end;     /* the last sample was taken after the end */
+    int status;                  /* the command's wait status */
+    struct reason_limits limits; /* at the command's end */
+    char reason[128];            /* why it got its signal; "" */
+    int exec_code;               /* -errno of execvp */
+    bool refused;                /* an option cannot be fulfilled: the command is not started */
+    /* does main wait for long? */
+    bool wait_asked, wait_told;
+};
+
+#endif

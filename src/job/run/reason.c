@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/run/reason.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/wait_world.h"
+
+enum {
+    PAGE = 4096,
+    BELOW = 256,   /* bytes below the stack pointer that a call, a push or a leaf function writes */
+    RECORD = 8192, /* bytes of a log record, at most */
+    RECORDS_MOST = 100000,
+    /* The kernel checks the limit by ticks, which overestimate on shared processors: so near to the limit is the limit.
+     */
+    NEARLY_PERCENT = 85,
+    NEARLY_MS = 500,
+};
+
+/* The inode of the initial PID namespace (PROC_PID_INIT_INO), whose numbers the log has. */
+static const uint64_t INITIAL_NAMESPACE = 0xEFFFFFFC;
+
+const char *reason_of_fault(int signo, uint64_t address, uint64_t sp)
+{
+    if (signo != SIGSEGV && signo != SIGBUS)
+        return NULL;
+    if (address < PAGE && signo == SIGSEGV)
+        return "a NULL pointer";
+    /* The stack pointer's own page, or the bytes just below it, cannot be used. */
+    return sp && address >= sp - BELOW && address / PAGE <= sp / PAGE ? "stack overflow" : NULL;
+}
+
+/* ---- limits ---- */
+
+static uint64_t limit_of(const char *text)
+{
+    return strncmp(text, "unlimited", strlen("unlimited")) == 0 ? UINT64_MAX : strtoull(text, NULL, 10);
+}
+
+void reason_look(struct reason_limits *ret_limits, pid_t pid)
+{
+    char path[64], line[256], soft[32], hard[32];
+    *ret_limits = (struct reason_limits){.cpu_ns = wait_look(pid).cpu_ns};
+    snprintf(path, sizeof path, "/proc/%d/limits", pid);
+    FILE *file = fopen(path, "re");
+    while (file && !ret_limits->known && fgets(line, sizeof line, file))
+        if (sscanf(line, "Max cpu time %31s %31s", soft, hard) == 2)
+            *ret_limits = (struct reason_limits){true, limit_of(soft), limit_of(hard), ret_limits->cpu_ns};
+    if (file)
+        fclose(file);
+}
+
+bool reason_of_limits(struct buf *out, const struct reason_limits *limits, int signo)
+{
+    /* with SIGXCPU the kernel raises the soft limit by a second */
+    uint64_t seconds = signo == SIGKILL ? limits->hard_seconds : limits->soft_seconds - 1;
+    if (!limits->known || (signo != SIGKILL && signo != SIGXCPU) || seconds > UINT32_MAX)
+        return false;
+    uint64_t limit_ns = seconds * NS_PER_SECOND;
+    if (limits->cpu_ns < limit_ns / 100 * NEARLY_PERCENT &&
+        limits->cpu_ns + NEARLY_MS * (NS_PER_SECOND / 1000) < limit_ns)
+        return false;
+    bool sure = signo == SIGXCPU || limits->cpu_ns >= limit_ns;
+    buf_printf(out, "%sits limit of processor time (ulimit -t %" PRIu64 ")", sure ? "" : "probably ", seconds);
+    return true;
+}
+
+/* ---- the kernel's log ---- */
+
+static void take_name(struct reason_logged *logged, const char *from, const char *to)
+{
+    snprintf(logged->name, sizeof logged->name, "%.*s", (int)(to - from), from);
+}
+
+bool reason_parse(struct reason_logged *ret_logged, const char *line)
+{
+    static const char fault[] = "]: segfault at ", killed[] = "ut of memory: Killed process ";
+    const char *at = strstr(line, fault), *end = strchr(line, '\n');
+    *ret_logged = (struct reason_logged){.pid = 0};
+    end = end ? end : line + strlen(line);
+    if (at && at < end) {
+        const char *number = at;
+        while (number > line && number[-1] != '[')
+            number--;
+        take_name(ret_logged, line, number > line ? number - 1 : line);
+        ret_logged->pid = (pid_t)strtol(number, NULL, 10);
+        return sscanf(at + strlen(fault), "%" SCNx64 " ip %*x sp %" SCNx64, &ret_logged->address, &ret_logged->sp) == 2;
+    }
+    at = strstr(line, killed);
+    if (!at || at >= end)
+        return false;
+    char *open;
+    ret_logged->out_of_memory = true;
+    ret_logged->pid = (pid_t)strtol(at + strlen(killed), &open, 10);
+    const char *close = strchr(open, ')');
+    if (strncmp(open, " (", 2) != 0 || !close)
+        return false;
+    take_name(ret_logged, open + 2, close);
+    return true;
+}
+
+static bool sees_numbers_of_log(void)
+{
+    struct stat info;
+    return stat("/proc/self/ns/pid", &info) == 0 && info.st_ino == INITIAL_NAMESPACE;
+}
+
+bool reason_find_logged(struct reason_logged *ret_logged, pid_t pid, const char *name, uint64_t since_ns)
+{
+    char record[RECORD];
+    bool found = false;
+    _cleanup_(closep) int fd = sees_numbers_of_log() ? open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+    for (int i = 0; fd >= 0 && i < RECORDS_MOST; i++) { /* a record each; EPIPE: some were overwritten meanwhile */
+        ssize_t got = read(fd, record, sizeof record - 1);
+        unsigned long long since_us;
+        struct reason_logged logged;
+        if (got < 0 && errno == EPIPE)
+            continue;
+        if (got <= 0)
+            break;
+        record[got] = '\0';
+        const char *text = strchr(record, ';');
+        if (!text || sscanf(record, "%*u,%*u,%llu", &since_us) != 1 || since_us * 1000 < since_ns ||
+            !reason_parse(&logged, text + 1) || logged.pid != pid || (name && strcmp(logged.name, name) != 0))
+            continue;
+        *ret_logged = logged;
+        found = true;
+    }
+    return found;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why a signal killed a process: a limit of processor time, out of memory, a stack overflow, a NULL pointer. Only what
+ * is certain: from core files, the kernel's log (if readable), and limits.
+ */
+#ifndef SCRY_JOB_RUN_REASON_H
+#define SCRY_JOB_RUN_REASON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/data/buf.h"
+
+/* "a NULL pointer", "stack overflow", or NULL: not known. `sp`: the thread's stack pointer; 0: not known. */
+const char *reason_of_fault(int signo, uint64_t address, uint64_t sp);
+
+struct reason_limits { /* of a process that has ended and was not waited for yet */
+    bool known;
+    uint64_t soft_seconds, hard_seconds; /* RLIMIT_CPU; UINT64_MAX: none */
+    uint64_t cpu_ns;
+};
+void reason_look(struct reason_limits *ret_limits, pid_t pid);
+/* Appends "its limit of processor time (ulimit -t 60)" if that was it; with "probably" if it was not quite reached. */
+bool reason_of_limits(struct buf *out, const struct reason_limits *limits, int signo);
+
+struct reason_logged { /* a line of the kernel's log about a process that it killed */
+    pid_t pid;
+    char name[32];
+    bool out_of_memory;
+    uint64_t address, sp; /* else: of a SIGSEGV */
+};
+bool reason_parse(struct reason_logged *ret_logged, const char *line);
+/* The last such line since `since_ns` (CLOCK_MONOTONIC). false: none, or the log is not readable. */
+bool reason_find_logged(struct reason_logged *ret_logged, pid_t pid, const char *name, uint64_t since_ns);
+
+#endif

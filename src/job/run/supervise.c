@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scry run is the command's parent. One thread, one loop: signals, the monitor's replies, the sampling time. It never
+ * waits for the monitor and never gives up because of it: the job comes first.
+ */
+#include "job/run/supervise.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
+#include "base/system/pause.h"
+#include "job/run/finish.h"
+#include "job/record/hide_args.h"
+#include "job/run/job.h"
+#include "job/record/sampling.h"
+#include "job/launch/stop.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/text/text.h"
+
+enum {
+    START_WAIT_MS = 5000, /* for the monitor to follow the held job */
+    END_WAIT_MS = 2000,   /* for the records of ended processes, while none of them arrive */
+    END_MOST_MS = 10000,  /* the same in all */
+    ANSWER_MS = 5000,     /* then for one answer of a working monitor */
+    END_MONITORS = 3,     /* tried one after the other if they die */
+    LOST_WAIT_MS = 300,   /* for ends of processes after lost records; follow.h says how late they can be */
+    TRACES_POLL_MS = 5,
+    COMING_POLL_MS = 20,
+};
+static const double WAIT_TOLD_SECONDS = 1.5;
+
+/* Keeps what scry opens from becoming the job's standard streams, and what scry prints from going into it. */
+static void fill_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+static void describe(struct job *job)
+{
+    struct job_info *info = &job->info;
+    struct passwd *user = getpwuid(geteuid());
+    gethostname(job->host, sizeof job->host - 1);
+    if (!getcwd(job->cwd, sizeof job->cwd))
+        snprintf(job->cwd, sizeof job->cwd, "?");
+    snprintf(job->user, sizeof job->user, "%s", user ? user->pw_name : "?");
+    job_boot_id(job->boot_id, sizeof job->boot_id);
+    *info = (struct job_info){.id = job->id,
+                              .name = job->options->name,
+                              .host = job->host,
+                              .user = job->user,
+                              .cwd = job->cwd,
+                              .boot_id = job->boot_id,
+                              .argv = hide_args_json(job->options->command, job->recorder.hide),
+                              .started_ns = clock_wall_ns(),
+                              .sample_seconds = job->options->sample_seconds,
+                              .supervisor = getpid(),
+                              .supervisor_ticks = job_process_ticks(getpid())};
+}
+
+/* Is it the disk's fault, and not the user's? Then the job runs anyway. */
+static bool is_about_room(int code)
+{
+    return code == -ENOSPC || code == -EDQUOT || code == -EROFS || code == -EIO || code == -ENFILE || code == -EMFILE;
+}
+
+static int refuse(struct job *job, const struct err *why, struct err *err)
+{
+    job->refused = true;
+    return err_set(err, why->code, "%s", why->text);
+}
+
+/* The job waits for this, unless the disk does not answer. */
+static void write_info(struct job *job)
+{
+    finish_put_info(job);
+    scribe_wait(&job->recorder.scribe);
+}
+
+/* 0 or -errno. */
+static int open_directory(struct job *job, struct err *err)
+{
+    struct err here = {0};
+    int code = jobdir_make(job->id, job->options->dir, job->dir, sizeof job->dir, &here);
+    if (code < 0 && job->options->dir && !is_about_room(code))
+        return refuse(job, &here, err);
+    if (code < 0)
+        job->dir[0] = 0;
+    job->recorder.hide = hide_args_new(job->options->hide_args);
+    describe(job);
+    if (job_model_init(&job->recorder.model, 0) < 0)
+        return err_set(err, -ENOMEM, "out of memory");
+    if (job->dir[0] && (code = scribe_start(&job->recorder.scribe, job->dir, job->id, job->options->max_bytes)) < 0)
+        return err_errno(err, code, "watching takes one more process%s", code == -EAGAIN ? " (ulimit -u)" : "");
+    if (job->dir[0]) {
+        write_info(job);
+        return 0;
+    }
+    struct scribe_told *told = &job->recorder.scribe.told;
+    told->stopped = true;
+    snprintf(told->reason, sizeof told->reason, "%.250s", here.text);
+    return 0;
+}
+
+static void put(const struct buf *text)
+{
+    if (text->failed || !text->data)
+        return;
+    for (size_t put = 0; put < text->len;) {
+        ssize_t got = write(STDERR_FILENO, text->data + put, text->len - put);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return; /* nobody reads it; the report has it, too */
+        put += (size_t)got;
+    }
+}
+
+static void say(const struct job *job, const struct buf *text)
+{
+    if (!job->options->quiet)
+        put(text);
+}
+
+/* Prints, even for a quiet job, that nobody watches it or that records of it are lost: there will hardly be a report.
+ */
+static void say_loudly(const struct job *job, const char *const *kinds)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    size_t index;
+    const json_t *warning;
+    json_array_foreach(job->recorder.model.warnings, index, warning)
+    {
+        const char *kind = json_string_value(json_object_get(warning, "kind"));
+        const char *said = json_string_value(json_object_get(warning, "text"));
+        bool chosen = false;
+        for (const char *const *each = kinds; kind && said && *each; each++)
+            chosen = chosen || strcmp(kind, *each) == 0;
+        if (!chosen)
+            continue;
+        buf_puts(&text, "scry: ");
+        text_show(&text, said);
+        buf_putc(&text, '\n');
+    }
+    put(&text);
+}
+
+static void announce(const struct job *job)
+{
+    static const char *const unwatched[] = {"monitor", NULL};
+    if (job->options->quiet)
+        say_loudly(job, unwatched);
+    if (job->options->quiet && job->dir[0])
+        return;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    buf_printf(&text, "scry: job %s", job->id);
+    if (!job->dir[0]) {
+        buf_puts(&text, " is not recorded: ");
+        text_show(&text, job->recorder.scribe.told.reason);
+    } else if (job->options->dir) {
+        buf_puts(&text, " in ");
+        text_show(&text, job->dir);
+    }
+    buf_putc(&text, '\n');
+    if (job->untraced.code && !job->options->quiet) { /* also in the summary, but that may be hours away */
+        buf_puts(&text, "scry: ");
+        text_show(&text, job->untraced.text);
+        buf_putc(&text, '\n');
+    }
+    put(&text);
+}
+
+/* The agent that will be loaded into the command. */
+static void prepare_tracing(struct job *job)
+{
+    const struct run_options *options = job->options;
+    struct err err = {0};
+    if (!job->dir[0])
+        return;
+    json_t *settings = json_object();
+    for (size_t i = 0; i < options->setting_count; i++)
+        json_object_set_new(settings, options->settings[i].key, text_json(options->settings[i].value));
+    if (options->setting_count)
+        recorder_put(&job->recorder, RECORD(tracing, .settings = settings));
+    json_decref(settings);
+    if (options->trace_off && options->mpi == RUN_MPI_OFF)
+        return;
+    bool wanted = (options->trace_wanted && !options->trace_off) || options->rule_count;
+    int code = preload_find(&job->preload, options->command[0], wanted, &err);
+    job->preload.mpi_off = options->mpi == RUN_MPI_OFF;
+    if (job->preload.is_script)
+        recorder_put(&job->recorder, RECORD(script, .path = options->command[0]));
+    if (code == -ENOEXEC)
+        recorder_put(&job->recorder, RECORD(untraced, .text = err.text));
+    if (code == -ENOEXEC && !wanted)
+        return; /* nothing was expected */
+    if (code < 0)
+        recorder_note(&job->recorder, NOTE(agent_not_loaded, .reason = err.text));
+    if (code < 0 && wanted)
+        job->untraced = err;
+}
+
+/* Refuses to start the job if the monitor cannot fulfil an option. 0 or -errno. */
+static int check_refused(struct job *job, struct err *err)
+{
+    struct watch *watch = &job->watch;
+    const struct err *first = watch->refused.code ? &watch->refused : &watch->rules.err;
+    if (watch->refused.code && !job->preload.library[0])
+        first = &watch->rules.err; /* nothing is traced anyway, and the reason was printed */
+    if (!first->code)
+        return 0;
+    if (first->code == -ENOSYS && !job->options->rule_count) {
+        recorder_note(&job->recorder, NOTE(tracing_unsupported, .reason = first->text));
+        return 0;
+    }
+    return refuse(job, first, err);
+}
+
+/* Warns about options that are not in force when the command starts. */
+static void warn_late(struct job *job)
+{
+    const struct watch *watch = &job->watch;
+    if (watch->stacks.arming > 0)
+        recorder_note(&job->recorder, NOTE(crash_stack_late, .seconds = START_WAIT_MS / 1000));
+    if (watch->rules.arming > 0 && job->options->rule_count)
+        recorder_note(&job->recorder, NOTE(rules_late, .seconds = START_WAIT_MS / 1000));
+    else if (watch->rules.lost && job->options->rule_count)
+        recorder_note(&job->recorder, NOTE(rules_interrupted));
+}
+
+/* Has the monitor follow the held child; else the job runs without it. */
+static void start_watching(struct job *job)
+{
+    struct err err = {0};
+    struct watch *watch = &job->watch;
+    if (watch_connect(watch, &err) < 0) {
+        recorder_note(
+            &job->recorder,
+            NOTE(no_monitor, .functions = job->options->trace_wanted || job->options->rule_count, .reason = err.text));
+        watch->retry_ns = clock_now_ns() + NS_PER_SECOND;
+        watch->tries = 4;
+    } else {
+        watch_create(watch);
+        bool ready = watch_wait(watch, START_WAIT_MS);
+        if ((!ready && watch->phase == WATCH_IDLE) || watch->rules.lost)
+            warn_late(job);
+        if (ready || (watch->phase != WATCH_CREATING && watch->phase != WATCH_SETTING))
+            return;
+        if (!watch->hangs[0])
+            snprintf(watch->hangs, sizeof watch->hangs, "the monitor did not answer in %d s", START_WAIT_MS / 1000);
+        recorder_note(&job->recorder, NOTE(monitor_hangs, .reason = watch->hangs));
+    }
+    /* The agent would wait for it, too, in every process. */
+    if (watch->hangs[0]) {
+        err_set(&job->untraced, -ETIMEDOUT, "the job is started unwatched and untraced: %s", watch->hangs);
+        job->preload.library[0] = 0;
+    }
+}
+
+static void follow_stop(struct job *job, int signo)
+{
+    double from = recorder_seconds(&job->recorder, clock_now_ns());
+    if (stop_follow(job->launch.pid, signo, &job->signals.witness))
+        recorder_put(&job->recorder, RECORD(gap, .from = from, .to = recorder_seconds(&job->recorder, clock_now_ns()),
+                                            .reason = "stopped at the terminal"));
+}
+
+static void add_usage(struct job *job, const struct rusage *usage)
+{
+    job->cpu_ns += (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * NS_PER_SECOND +
+                   (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000;
+    uint64_t largest = (uint64_t)usage->ru_maxrss * 1024;
+    job->largest_rss = largest > job->largest_rss ? largest : job->largest_rss;
+}
+
+/* Waits for the command. Its usage includes that of the descendants it waited for. */
+static void reap(struct job *job)
+{
+    int status;
+    struct rusage usage;
+    pid_t pid;
+    siginfo_t gone = {.si_pid = 0};
+    if (!job->ended && waitid(P_PID, (id_t)job->launch.pid, &gone, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        gone.si_pid == job->launch.pid && (gone.si_code == CLD_KILLED || gone.si_code == CLD_DUMPED))
+        reason_look(&job->limits, job->launch.pid);
+    while ((pid = wait4(-1, &status, WNOHANG | WUNTRACED, &usage)) > 0) {
+        if (WIFSTOPPED(status)) {
+            if (pid == job->launch.pid)
+                follow_stop(job, WSTOPSIG(status));
+            continue;
+        }
+        if (pid != job->launch.pid)
+            continue;
+        add_usage(job, &usage);
+        job->ended = true;
+        job->status = job->recorder.command_status = status;
+        job->recorder.command = pid;
+        job->end_ns = clock_now_ns();
+    }
+}
+
+static void take_signals(struct job *job)
+{
+    struct signalfd_siginfo info;
+    while (read(job->signals.fd, &info, sizeof info) == sizeof info) {
+        pause_at("run.signal");
+        if (!job->ended)
+            signals_pass_on(&job->signals, &info, job->launch.pid);
+    }
+    reap(job);
+}
+
+static void plan_sample(struct job *job)
+{
+    job->sample_ns = sampling_next_ns(job->recorder.start_ns, clock_now_ns(), job->options->sample_seconds);
+}
+
+/* A program may have to wait for its tracing before main. After a while, this tells the person why. */
+static void tell_wait(struct job *job)
+{
+    struct watch *watch = &job->watch;
+    if (job->wait_told || !job->preload.library[0] || watch->phase != WATCH_IDLE)
+        return;
+    if (!job->wait_asked) {
+        job->wait_asked = recorder_seconds(&job->recorder, clock_now_ns()) > WAIT_TOLD_SECONDS;
+        if (job->wait_asked)
+            watch_ask_traces(watch, false);
+        return;
+    }
+    job->wait_told = true;
+    const struct note *note = tracing_note(&watch->traces, NOTE_main_waits);
+    if (!note)
+        return;
+    _cleanup_(buf_done) struct buf said = BUF_INIT, text = BUF_INIT;
+    note_text(&said, note);
+    buf_puts(&text, "scry: ");
+    text_show(&text, said.data ? said.data : "");
+    buf_putc(&text, '\n');
+    say(job, &text);
+}
+
+static void supervise(struct job *job)
+{
+    plan_sample(job);
+    while (!job->ended) {
+        uint64_t now = clock_now_ns();
+        if (now >= job->sample_ns) {
+            watch_tick(&job->watch);
+            scribe_push(&job->recorder.scribe);
+            plan_sample(job);
+            continue;
+        }
+        uint64_t wait_ms = (job->sample_ns - now) / 1000000 + 1;
+        struct pollfd inputs[2] = {{.fd = job->signals.fd, .events = POLLIN},
+                                   {.fd = watch_fd(&job->watch), .events = POLLIN}};
+        poll(inputs, 2, wait_ms > 60000 ? 60000 : (int)wait_ms);
+        if (inputs[1].revents) {
+            watch_handle(&job->watch);
+            tell_wait(job);
+        }
+        if (inputs[0].revents)
+            take_signals(job);
+    }
+}
+
+/* The number of ended processes whose records are not all on disk. The job may know of an end before the traces do: no
+ * more processes live there than here. */
+static uint64_t unfinished(const struct job *job)
+{
+    const struct trace_info *traces = &job->watch.traces;
+    uint64_t alive = HASH_COUNT(job->recorder.model.alive);
+    return traces->draining + (job->seen_to_end && traces->live > alive ? traces->live - alive : 0);
+}
+
+/* Waits for a while until the records of ended processes are on disk. */
+static void wait_for_traces(struct job *job)
+{
+    struct watch *watch = &job->watch;
+    uint64_t start = clock_now_ns(), now, advanced = start, least = UINT64_MAX;
+    bool flush = job->options->mpi != RUN_MPI_OFF, answered;
+    int wait_ms = 1;
+    do {
+        if (unfinished(job)) { /* mostly they are already coming */
+            poll(NULL, 0, wait_ms);
+            wait_ms = 2 * wait_ms < TRACES_POLL_MS ? 2 * wait_ms : TRACES_POLL_MS;
+        }
+        watch_ask_traces(watch, flush);
+        flush = false;
+        answered = watch_wait(watch, ANSWER_MS);
+        now = clock_now_ns();
+        if (unfinished(job) < least) {
+            least = unfinished(job);
+            advanced = now;
+        }
+    } while (answered && unfinished(job) && now - advanced < END_WAIT_MS * UINT64_C(1000000) &&
+             now - start < END_MOST_MS * UINT64_C(1000000));
+    if (watch->traces.draining)
+        recorder_note(&job->recorder, NOTE(traces_incomplete, .processes = watch->traces.draining,
+                                           .seconds = (double)(now - start) / NS_PER_SECOND));
+}
+
+/* Has the processes' records brought to disk. If the monitor has died, before or meanwhile, another one does that. */
+static void collect_traces(struct job *job)
+{
+    struct watch *watch = &job->watch;
+    struct err err = {0};
+    bool again = false;
+    for (unsigned monitors = 0; monitors < END_MONITORS; monitors++) {
+        if (watch->phase == WATCH_OFF && watch->was_up && watch_connect(watch, &err) == 0) {
+            watch->phase = WATCH_IDLE;
+            again = true;
+        }
+        if (watch->phase == WATCH_IDLE)
+            wait_for_traces(job);
+        if (watch->phase != WATCH_OFF)
+            break;
+    }
+    if (again)
+        watch_close(watch); /* it cannot follow an ended job */
+}
+
+/* Takes the last sample, with the processes that ended since the one before. */
+static void watch_end(struct job *job)
+{
+    struct watch *watch = &job->watch;
+    if (watch->phase != WATCH_OFF && watch->phase != WATCH_IDLE)
+        watch_wait(watch, ANSWER_MS);
+    if (job->preload.library[0])
+        collect_traces(job);
+    uint64_t until = clock_now_ns() + END_WAIT_MS * UINT64_C(1000000);
+    uint64_t lost_until = clock_now_ns() + LOST_WAIT_MS * UINT64_C(1000000);
+    while (watch->phase == WATCH_IDLE) { /* again if many ended at once: the kernel reports one after the other */
+        watch_tick(watch);
+        job->seen_to_end = watch_wait(watch, ANSWER_MS);
+        bool hopeless = watch->lost && clock_now_ns() > lost_until; /* the records of their ends may be lost */
+        if (!job->seen_to_end || !watch->coming || hopeless || clock_now_ns() > until)
+            break;
+        poll(NULL, 0, COMING_POLL_MS);
+    }
+    if (watch->phase == WATCH_IDLE && job->preload.library[0] && job->seen_to_end && !watch->traces.draining)
+        wait_for_traces(job); /* for those whose ends were not known before */
+    reap(job);
+}
+
+static int exit_code_of(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* `scry set` changed the job. The monitor has already applied what concerns tracing. */
+static void on_changed(void *ctx, const char *key, const char *value)
+{
+    struct job *job = ctx;
+    struct err err = {0};
+    int code = run_setting_change(job->options, key, value, &err);
+    recorder_put(&job->recorder, RECORD(setting, .key = key, .value = value, .taken = code == 0));
+    if (code < 0) {
+        recorder_note(&job->recorder, NOTE(setting_refused, .reason = err.text));
+        return;
+    }
+    scribe_limit(&job->recorder.scribe, job->options->max_bytes);
+    plan_sample(job);
+}
+
+static int start(struct job *job, struct err *err)
+{
+    int code = signals_init(&job->signals);
+    job->recorder.scribe.fd = -1;
+    if (code < 0)
+        return err_errno(err, code, "cannot handle signals%s", code == -EMFILE ? " (ulimit -n)" : "");
+    jobdir_new_id(job->id);
+    job->recorder.start_ns = clock_now_ns();
+    code = open_directory(job, err);
+    if (code < 0)
+        return code;
+    trouble_count(&job->trouble_before);
+    prepare_tracing(job);
+    code = launch_held(&job->launch, job->options->command, job->dir[0] ? job->dir : NULL, job->options->crash_stack,
+                       &job->preload, &job->signals, err);
+    if (code < 0)
+        return code;
+    struct rusage own;
+    getrusage(RUSAGE_SELF, &own);
+    job->fork_rss = (uint64_t)own.ru_maxrss * 1024;
+    job->watch = (struct watch){.phase = WATCH_OFF,
+                                .recorder = &job->recorder,
+                                .dir = job->dir,
+                                .root = job->launch.pid,
+                                .crash_stack = job->options->crash_stack,
+                                .options = job->options,
+                                .changed = on_changed,
+                                .ctx = job};
+    start_watching(job);
+    code = check_refused(job, err);
+    if (code < 0) {
+        launch_abandon(&job->launch);
+        watch_close(&job->watch);
+        return code;
+    }
+    announce(job);
+    job->info.root = job->launch.pid;
+    job->info.root_ticks = job_process_ticks(job->launch.pid);
+    job->info.started_ns = clock_wall_ns();
+    job->recorder.start_ns = clock_now_ns();
+    write_info(job);
+    return 0;
+}
+
+static void release(struct job *job)
+{
+    job->exec_code = launch_release(&job->launch, job->preload.library[0] != 0);
+    if (job->exec_code != LAUNCH_UNTRACED)
+        return;
+    struct note note = NOTE(no_environment);
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    job->exec_code = 0;
+    recorder_note(&job->recorder, note);
+    note_text(&text, &note);
+    log_warning("%s", text.data ? text.data : "");
+}
+
+/* Executes the command in place of this process, as if scry were not there. */
+static int run_unwatched(struct job *job, const struct err *err)
+{
+    char **command = job->options->command;
+    _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    text_show(&shown, err->text);
+    log_warning("the job runs unwatched: %s", shown.data ? shown.data : "");
+    finish_failed(job);
+    signals_restore(&job->signals);
+    execvp(command[0], command);
+    int code = -errno;
+    launch_explain(command[0], code);
+    return launch_exit_code(code);
+}
+
+int job_run(struct run_options *options)
+{
+    static const char *const lost[] = {"recording_stopped", "disk_hangs", "job_json", NULL};
+    _cleanup_(freep) struct job *job = calloc(1, sizeof *job);
+    struct err err = {0};
+    fill_standard_streams();
+    if (!job) {
+        log_error("out of memory");
+        return JOB_FAILED_BEFORE_START;
+    }
+    job->options = options;
+    int code = start(job, &err);
+    if (code < 0 && !job->refused)
+        return run_unwatched(job, &err);
+    if (code < 0) {
+        _cleanup_(buf_done) struct buf shown = BUF_INIT;
+        text_show(&shown, err.text);
+        log_error("%s", shown.data ? shown.data : "");
+        finish_failed(job);
+        return JOB_FAILED_BEFORE_START;
+    }
+    release(job);
+    supervise(job);
+    watch_end(job);
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    int exit_code = job->exec_code < 0 ? launch_exit_code(job->exec_code) : exit_code_of(job->status);
+    finish(job, exit_code, &text);
+    if (job->exec_code < 0)
+        launch_explain(options->command[0], job->exec_code);
+    say(job, &text);
+    if (options->quiet && job->dir[0]) /* else it was printed at the start that nothing is recorded */
+        say_loudly(job, lost);
+    bool interrupted =
+        job->signals.saw_terminal_interrupt && WIFSIGNALED(job->status) && WTERMSIG(job->status) == SIGINT;
+    finish_done(job);
+    if (interrupted)
+        signals_die_of_interrupt(); /* the shell still sees 130, and stops its script */
+    return exit_code;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why the kernel sent a signal. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "job/run/reason.h"
+
+static void test_faults(void **state)
+{
+    static const struct {
+        int signo;
+        uint64_t address, sp;
+        const char *reason;
+    } cases[] = {
+        {SIGSEGV, 0, 0x7ffe00001000, "a NULL pointer"},
+        {SIGSEGV, 8, 0, "a NULL pointer"},
+        {SIGSEGV, 0x10000, 0x7ffe00001000, NULL},
+        {SIGSEGV, 0x7ffd8202dfb0, 0x7ffd8202dfb0, "stack overflow"},
+        {SIGSEGV, 0x7ffd8202cff8, 0x7ffd8202d000, "stack overflow"}, /* a call at the page's start */
+        {SIGSEGV, 0x7ffd8202dff0, 0x7ffd8202d010, "stack overflow"},
+        {SIGSEGV, 0x7ffd8202e000, 0x7ffd8202df00, NULL}, /* beyond the stack's top, perhaps */
+        {SIGSEGV, 0x7ffd82020000, 0x7ffd8202df00, NULL},
+        {SIGSEGV, 0x7ffd8202dfb0, 0, NULL},
+        {SIGFPE, 0, 0x7ffe00001000, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *reason = reason_of_fault(cases[i].signo, cases[i].address, cases[i].sp);
+        assert_string_equal(reason ? reason : "", cases[i].reason ? cases[i].reason : "");
+    }
+}
+
+static void test_limits(void **state)
+{
+    static const struct {
+        struct reason_limits limits;
+        int signo;
+        const char *text;
+    } cases[] = {
+        {{true, 1, 1, 1000000000}, SIGKILL, "its limit of processor time (ulimit -t 1)"},
+        {{true, 3, 10, 2010000000}, SIGXCPU, "its limit of processor time (ulimit -t 2)"},
+        {{true, 1, 1, 900000000}, SIGKILL, "probably its limit of processor time (ulimit -t 1)"},
+        {{true, 1, 1, 600000000}, SIGKILL, "probably its limit of processor time (ulimit -t 1)"},
+        {{true, 1, 1, 400000000}, SIGKILL, ""},
+        {{true, 100, 100, 86000000000}, SIGKILL, "probably its limit of processor time (ulimit -t 100)"},
+        {{true, 100, 100, 84000000000}, SIGKILL, ""},
+        {{true, UINT64_MAX, UINT64_MAX, 900000000}, SIGKILL, ""},
+        {{true, UINT64_MAX, UINT64_MAX, 900000000}, SIGXCPU, ""}, /* sent by somebody */
+        {{true, 1, 1, 1000000000}, SIGTERM, ""},
+        {{false, 0, 0, 1000000000}, SIGKILL, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buf text = BUF_INIT;
+        assert_int_equal(reason_of_limits(&text, &cases[i].limits, cases[i].signo), *cases[i].text != 0);
+        assert_string_equal(text.data ? text.data : "", cases[i].text);
+        buf_done(&text);
+    }
+}
+
+static void test_log(void **state)
+{
+    struct reason_logged logged;
+    assert_true(reason_parse(&logged,
+                             "my [x] app[8073]: segfault at 8 ip 0000559206c9017b sp 00007ffebade0970 error 4 in "
+                             "seg[117b,559206c90000+1000] likely on CPU 1\n SUBSYSTEM=x\n"));
+    assert_int_equal(logged.pid, 8073);
+    assert_string_equal(logged.name, "my [x] app");
+    assert_int_equal(logged.address, 8);
+    assert_int_equal(logged.sp, 0x7ffebade0970);
+    assert_false(logged.out_of_memory);
+    assert_true(reason_parse(&logged, "Memory cgroup out of memory: Killed process 12 (stress) total-vm:1kB"));
+    assert_int_equal(logged.pid, 12);
+    assert_string_equal(logged.name, "stress");
+    assert_true(logged.out_of_memory);
+    assert_true(reason_parse(&logged, "Out of memory: Killed process 13 (a b) total-vm:1kB"));
+    assert_string_equal(logged.name, "a b");
+    assert_false(reason_parse(&logged, "]: segfault at"));
+    assert_false(reason_parse(&logged, "]: segfault at zz ip 0 sp 0"));
+    assert_false(reason_parse(&logged, "Out of memory: Killed process "));
+    assert_false(reason_parse(&logged, "usb 1-1: new device"));
+    assert_false(reason_parse(&logged, ""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_log),
+    };
+    return cmocka_run_group_tests_name("reason", tests, NULL, NULL);
+}

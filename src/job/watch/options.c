@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/watch/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Keeps a setting for the monitor: the last value, or all values of options that add up. */
+static int keep_setting(struct run_options *options, const struct option_row *row, const char *value, struct err *err)
+{
+    struct run_setting *setting = options->settings, *end = setting + options->setting_count;
+    while (setting < end && strcmp(setting->key, row->name) != 0)
+        setting++;
+    if (setting == end && options->setting_count == RUN_SETTINGS)
+        return err_set(err, -E2BIG, "too many settings");
+    const char *before = setting < end ? setting->value : NULL;
+    if (!row->argument && !*value)
+        value = "yes";
+    if (before && (row->flags & OPTION_MANY) && strcmp(before, "off") != 0 && strcmp(value, "off") != 0)
+        value = arena_printf(&options->memory, "%s %s", before, value);
+    if (!value)
+        return err_set(err, -ENOMEM, "out of memory");
+    *setting = (struct run_setting){row->name, value};
+    options->setting_count += setting == end;
+    return 0;
+}
+
+int run_options_take(struct run_options *ret_options, const struct options *given, struct err *err)
+{
+    *ret_options = (struct run_options){
+        .command = given->words,
+        .dir = options_text(given, "output"),
+        .name = options_given(given, "name") ? options_text(given, "name") : "",
+        .hide_args = options_text(given, "hide-args"),
+        .log_level = options_text(given, "log-level"),
+        .quiet = options_on(given, "quiet"),
+        .crash_stack = options_on(given, "crash-stack"),
+        .sample_seconds = options_seconds(given, "sample"),
+        .max_bytes = options_number(given, "max-size"),
+        .mpi = (enum run_mpi)options_number(given, "mpi"),
+        .stall_seconds = options_seconds(given, "mpi-stall"),
+        .trace_off = options_given(given, "trace") && !options_on(given, "trace"),
+    };
+    const char *rule;
+    for (size_t at = 0; (rule = options_next(given, "rule", &at));) {
+        if (ret_options->rule_count == RUN_RULES)
+            return err_set(err, -E2BIG, "--rule: at most %d rules", RUN_RULES);
+        ret_options->rules[ret_options->rule_count++] = rule;
+    }
+    for (size_t i = 0; i < given->count; i++) {
+        const struct option_row *row = given->given[i].row;
+        int code = row->flags & OPTION_MONITOR ? keep_setting(ret_options, row, given->given[i].text, err) : 0;
+        if (code < 0)
+            return code;
+        ret_options->trace_wanted |= (row->flags & OPTION_TRACING) != 0;
+    }
+    if (ret_options->mpi == RUN_MPI_OFF)
+        ret_options->loaded = ret_options->trace_off ? "nothing" : "functions";
+    return 0;
+}
+
+void run_options_done(struct run_options *options)
+{
+    arena_done(&options->memory);
+}
+
+static const struct option_row *find_setting(const char *key, const char *value, struct option_value *ret_value,
+                                             struct err *err)
+{
+    const struct option_row *row = option_find_setting(key, err);
+    if (!row)
+        return NULL;
+    if (!*value && row->type != OPTION_SELECTION) { /* an empty selection: the program's own functions */
+        err_set(err, -EINVAL, "%s: expected a value", key);
+        return NULL;
+    }
+    return option_parse(row, value, key, ret_value, err) == 0 ? row : NULL;
+}
+
+int run_setting_check(const char *key, const char *value, struct err *err)
+{
+    struct option_value parsed;
+    return find_setting(key, value, &parsed, err) ? 0 : err->code;
+}
+
+int run_setting_change(struct run_options *options, const char *key, const char *value, struct err *err)
+{
+    struct option_value parsed;
+    const struct option_row *row = find_setting(key, value, &parsed, err);
+    if (!row)
+        return err->code;
+    char *kept = arena_dup(&options->memory, value, strlen(value));
+    if (!kept)
+        return err_set(err, -ENOMEM, "out of memory");
+    if (strcmp(key, "sample") == 0)
+        options->sample_seconds = parsed.seconds;
+    else if (strcmp(key, "max-size") == 0)
+        options->max_bytes = parsed.number;
+    else if (strcmp(key, "mpi") == 0)
+        options->mpi = (enum run_mpi)parsed.number;
+    else if (strcmp(key, "trace") == 0)
+        options->trace_off = !parsed.on;
+    for (size_t i = 0; i < options->setting_count; i++)
+        if (strcmp(options->settings[i].key, key) == 0)
+            options->settings[i] = options->settings[--options->setting_count]; /* it replaces all values */
+    return row->flags & OPTION_MONITOR ? keep_setting(options, row, kept, err) : 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The options of `scry run` in the form that a job needs, and the changes that `scry set` makes while it runs. The
+ * options and their types are in options/table.h.
+ */
+#ifndef SCRY_JOB_WATCH_OPTIONS_H
+#define SCRY_JOB_WATCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/data/arena.h"
+#include "base/data/err.h"
+#include "options/options.h"
+
+enum { RUN_SETTINGS = 32, RUN_RULES = 64 };
+
+/* In the order of the words of --mpi. */
+enum run_mpi { RUN_MPI_AUTO, RUN_MPI_OFF, RUN_MPI_STATS, RUN_MPI_TRACE, RUN_MPI_MESSAGES };
+
+/* A setting of the job in the monitor (service job_set), as given and checked. */
+struct run_setting {
+    const char *key, *value;
+};
+
+struct run_options {
+    char **command;        /* NULL-terminated */
+    const char *dir;       /* NULL: a new one */
+    const char *name;      /* "": none */
+    const char *hide_args; /* see job/record/hide_args.h */
+    const char *log_level; /* for scry run and the monitor (base/system/log.h); NULL: unchanged */
+    bool quiet, crash_stack;
+    double sample_seconds;
+    uint64_t max_bytes;
+    enum run_mpi mpi;
+    double stall_seconds; /* report ranks without progress after this time; 0: never */
+    bool trace_off;       /* --trace off: no functions are traced; with --mpi off nothing is loaded into the job */
+    const char *loaded;   /* so what is loaded: "nothing", "functions"; NULL: all. Does not change */
+    bool trace_wanted;    /* an option of tracing was given: warn if nothing is recorded */
+    struct run_setting settings[RUN_SETTINGS];
+    size_t setting_count;
+    const char *rules[RUN_RULES]; /* conditional requests; their syntax was checked */
+    size_t rule_count;
+    struct arena memory; /* of combined or changed values */
+};
+
+/* 0, or -errno with err for people. Command and texts are borrowed from `given`. Call run_options_done in any case. */
+int run_options_take(struct run_options *ret_options, const struct options *given, struct err *err);
+void run_options_done(struct run_options *options);
+
+/* Checks a setting that `scry set` can change while the job runs, and its value. 0 or -errno with err. */
+int run_setting_check(const char *key, const char *value, struct err *err);
+/* Changes options in use. The value is copied. */
+int run_setting_change(struct run_options *options, const char *key, const char *value, struct err *err);
+
+#endif

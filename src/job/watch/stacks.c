@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/watch/stacks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "client/client.h"
+#include "client/decode.h"
+#include "lang/results.h"
+
+/* Attaches every new process before it runs. */
+static const char FOLLOW[] = "thread_creates_proc([]) : proc_attach([$new_proc])";
+/* SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS. 512: the local process id (specification 8.1.2). The
+ * sample makes the job's follower watch the process, so that its end is known, however short its life. */
+static const char CAPTURE[] = "thread_received_signal([],[4,5,6,7,8,11,31]) : thread_get_backtrace([$thread],64) "
+                              "proc_get_info([$proc],512) proc_get_loader_info([$proc]) job_get_info([%s],0)";
+enum { ACTION_BACKTRACE = 1, ACTION_PID, ACTION_MODULES };
+
+static void free_modules(struct stacks_module *modules, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(modules[i].path);
+    free(modules);
+}
+
+/* The values of an action's only result; empty if it failed. */
+static const struct omis_value *values_of(struct omis_reader *reader, size_t action)
+{
+    omis_reader_find(reader, action);
+    return omis_reader_values(reader);
+}
+
+static void take_modules(struct stacks_entry *entry, const struct omis_value *list)
+{
+    struct module {
+        const char *path;
+        uint64_t code_start;
+    } module;
+    static const struct decode_field fields[] = {DECODE(struct module, path), DECODE(struct module, code_start), {0}};
+    struct decoder decoder;
+    decoder_init(&decoder, LOADER_MODULE, 0, fields);
+    size_t count = decoder_rows(&decoder, list), used = 0;
+    count = count > STACKS_MODULES ? STACKS_MODULES : count;
+    struct stacks_module *modules = calloc(count ? count : 1, sizeof *modules);
+    if (!modules || omis_kind(list) != OMIS_KIND_LIST) {
+        free(modules);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        decode(&decoder, list, i, &module);
+        modules[used].path = strdup(module.path);
+        modules[used].code_start = module.code_start;
+        used += modules[used].path != NULL;
+    }
+    free_modules(entry->modules, entry->module_count);
+    entry->modules = modules;
+    entry->module_count = used;
+}
+
+static void captured(struct stacks *stacks, Omis_reply reply)
+{
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    const struct omis_value *frames = omis_item(values_of(reader, ACTION_BACKTRACE), 1);
+    const struct omis_value *local_id = omis_item(values_of(reader, ACTION_PID), 0);
+    if (omis_kind(frames) != OMIS_KIND_LIST || omis_kind(local_id) != OMIS_KIND_INTEGER)
+        return;
+    pid_t pid = (pid_t)omis_unsigned(local_id);
+    struct stacks_entry *entry;
+    HASH_FIND_INT(stacks->entries, &pid, entry);
+    if (!entry) {
+        if (HASH_COUNT(stacks->entries) >= STACKS_PROCESSES || !(entry = calloc(1, sizeof *entry)))
+            return;
+        entry->pid = pid;
+        HASH_ADD_INT(stacks->entries, pid, entry);
+    }
+    entry->frame_count = 0;
+    for (size_t i = 0; i + 1 < omis_count(frames) && entry->frame_count < STACKS_FRAMES; i += 2)
+        entry->frames[entry->frame_count++] = omis_unsigned(omis_item(frames, i));
+    take_modules(entry, omis_item(values_of(reader, ACTION_MODULES), 1));
+}
+
+static void fail(struct stacks *stacks, Omis_reply reply)
+{
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    if (!stacks->err.code && omis_reader_first_error(reader))
+        err_set(&stacks->err, -EIO, "%s", omis_reader_first_error(reader));
+}
+
+static void on_enabled(Omis_reply reply, void *param)
+{
+    struct stacks *stacks = param;
+    stacks->arming--;
+    fail(stacks, reply);
+    omis_reply_free(reply);
+}
+
+static void on_event(Omis_reply reply, void *param)
+{
+    struct stacks *stacks = param;
+    Omis_status status = reply && reply[0] && reply[0]->obj_list ? reply[0]->status : OMIS_INTERNAL_ERROR;
+    if (status == OMIS_CSR_DEFINED && reply[0]->result) {
+        struct buf text = BUF_INIT;
+        buf_printf(&text, ":csr_enable([%s])", reply[0]->result);
+        if (!text.failed)
+            client_request(span_of(text.data, text.len), on_enabled, stacks, 0);
+        buf_done(&text);
+    } else if (status == OMIS_CSR_DEFINED || (status >= OMIS_FIRST_ERROR && stacks->arming > 0)) {
+        stacks->arming--;
+        fail(stacks, reply);
+    } else if (status == OMIS_CSR_TRIGGERED) {
+        captured(stacks, reply);
+    }
+    omis_reply_free(reply);
+}
+
+void stacks_arm(struct stacks *stacks, const char *job)
+{
+    struct buf capture = BUF_INIT;
+    buf_printf(&capture, CAPTURE, job);
+    stacks->arming = 2;
+    stacks->err = (struct err){0};
+    client_request(span_str(FOLLOW), on_event, stacks, OMIS_DONT_RETURN_EN_DIS);
+    if (!capture.failed)
+        client_request(span_of(capture.data, capture.len), on_event, stacks, OMIS_DONT_RETURN_EN_DIS);
+    buf_done(&capture);
+}
+
+const struct stacks_entry *stacks_find(const struct stacks *stacks, pid_t pid)
+{
+    struct stacks_entry *entry;
+    HASH_FIND_INT(stacks->entries, &pid, entry);
+    return entry;
+}
+
+void stacks_done(struct stacks *stacks)
+{
+    struct stacks_entry *entry, *next;
+    HASH_ITER(hh, stacks->entries, entry, next)
+    {
+        HASH_DEL(stacks->entries, entry);
+        free_modules(entry->modules, entry->module_count);
+        free(entry);
+    }
+}

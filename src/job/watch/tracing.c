@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/watch/tracing.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/data/arena.h"
+#include "base/data/cleanup.h"
+#include "client/client.h"
+#include "client/decode.h"
+#include "jobdir/text/text.h"
+#include "lang/request.h"
+#include "lang/results.h"
+#include "lang/put.h"
+
+void tracing_request(struct buf *out, const struct run_options *options, const char *dir)
+{
+    for (size_t i = 0; i < options->setting_count && *dir; i++)
+        PUT_CALL(out, "job_set", dir, options->settings[i].key, options->settings[i].value);
+    if (options->loaded && *dir) /* last: from then on, what is not loaded cannot be switched on */
+        PUT_CALL(out, "job_set", dir, "loaded", options->loaded);
+}
+
+void tracing_check(Omis_reply reply, const struct run_options *options, struct err *err)
+{
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    while (omis_reader_next(reader)) {
+        Omis_status status = omis_reader_status(reader);
+        size_t i = omis_reader_action(reader);
+        if (status < OMIS_FIRST_ERROR)
+            continue;
+        bool unknown = status == OMIS_UNKNOWN_SERVICE || status == OMIS_UNSUPPORTED_SERVICE;
+        const char *key = i > 0 && i <= options->setting_count ? options->settings[i - 1].key : NULL;
+        const char *text = omis_reader_text(reader);
+        err_set(err, unknown ? -ENOSYS : -EINVAL, "%s%s: %s", key ? "--" : "the settings of tracing", key ? key : "",
+                unknown ? "the running monitor cannot trace functions: is it of another version?"
+                : *text ? text
+                        : omis_status_name(status));
+        return;
+    }
+}
+
+static const char *keep_text(struct trace_info *info, const char *text)
+{
+    if (info->text_count == TRACING_NOTES)
+        return "";
+    char *kept = info->texts[info->text_count++];
+    snprintf(kept, sizeof info->texts[0], "%s", text);
+    return kept;
+}
+
+/* Reads a note: its name and fields. Of a kind that only another version knows, keeps the name. */
+static struct note take_note(struct trace_info *info, const struct omis_value *list)
+{
+    const char *name = omis_text(omis_item(list, 0), NULL);
+    struct note note = {.kind = note_find(name)};
+    const struct note_field *fields = note_fields(note.kind);
+    for (size_t i = 0; fields[i].name; i++) {
+        const struct omis_value *value = omis_item(list, i + 1);
+        if (fields[i].type == NOTE_STRING)
+            note.words[i].string = keep_text(info, omis_text(value, NULL));
+        else if (fields[i].type == NOTE_FLOATING)
+            note.words[i].floating = omis_floating(value);
+        else
+            note.words[i].integer = omis_unsigned(value);
+    }
+    return note.kind ? note : NOTE(said, .text = keep_text(info, name));
+}
+
+static size_t take_notes(struct trace_info *info, struct note *ret_notes, const struct omis_value *lists)
+{
+    size_t count = 0;
+    for (; count < omis_count(lists) && count < TRACING_NOTES; count++)
+        ret_notes[count] = take_note(info, omis_item(lists, count));
+    return count;
+}
+
+const struct note *tracing_note(const struct trace_info *info, enum note_kind kind)
+{
+    for (size_t i = 0; i < info->note_count; i++)
+        if (info->notes[i].kind == kind)
+            return &info->notes[i];
+    return NULL;
+}
+
+void tracing_answer(Omis_reply reply, struct trace_info *ret_info)
+{
+    struct answer {
+        uint64_t agents, draining, events, discarded, choosing;
+        const char *unmatched;
+        const struct omis_value *notes, *problems;
+    } answer;
+    static const struct decode_field fields[] = {
+        DECODE(struct answer, agents),    DECODE(struct answer, draining), DECODE(struct answer, events),
+        DECODE(struct answer, discarded), DECODE(struct answer, choosing), DECODE(struct answer, unmatched),
+        DECODE(struct answer, notes),     DECODE(struct answer, problems), {0}};
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    struct decoder decoder;
+    decoder_init(&decoder, JOB_TRACE_INFO_RESULT, 0, fields);
+    omis_reader_find(reader, 1);
+    decode(&decoder, omis_reader_values(reader), 0, &answer);
+    *ret_info = (struct trace_info){0};
+    if (!answer.problems)
+        return;
+    *ret_info = (struct trace_info){.known = true,
+                                    .live = answer.agents,
+                                    .draining = answer.draining,
+                                    .events = answer.events,
+                                    .discarded = answer.discarded,
+                                    .choosing = answer.choosing};
+    snprintf(ret_info->unmatched, sizeof ret_info->unmatched, "%s", answer.unmatched);
+    ret_info->note_count = take_notes(ret_info, ret_info->notes, answer.notes);
+    ret_info->problem_count = take_notes(ret_info, ret_info->problems, answer.problems);
+}
+
+/* What the reply's print([...]) printed: the number of values, and their list. Empty if it printed nothing. */
+static const struct omis_value *printed(struct omis_reader *reader)
+{
+    omis_reader_find(reader, 1);
+    return omis_item(omis_reader_values(reader), 1);
+}
+
+void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *key, const char *value), void *ctx)
+{
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    const struct omis_value *key = omis_item(printed(reader), 0), *value = omis_item(printed(reader), 1);
+    if (omis_kind(key) == OMIS_KIND_STRING && omis_kind(value) == OMIS_KIND_STRING && changed)
+        changed(ctx, omis_text(key, NULL), omis_text(value, NULL));
+}
+
+void tracing_stalled(struct recorder *recorder, Omis_reply reply)
+{
+    enum { SECONDS, RANKS, TEXT, FINDING };
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    const struct omis_value *values = printed(reader);
+    if (omis_kind(omis_item(values, TEXT)) != OMIS_KIND_STRING ||
+        omis_kind(omis_item(values, SECONDS)) != OMIS_KIND_FLOATING)
+        return;
+    const char *text = omis_text(omis_item(values, TEXT), NULL);
+    double seconds = omis_floating(omis_item(values, SECONDS));
+    recorder_put(recorder,
+                 RECORD(stall, .seconds = seconds, .ranks = omis_unsigned(omis_item(values, RANKS)), .why = text));
+    recorder_note(recorder,
+                  NOTE(mpi_stalled, .seconds = seconds, .finding = omis_text(omis_item(values, FINDING), NULL)));
+}
+
+void tracing_denied(struct recorder *recorder, const struct rule *rule, Omis_reply reply)
+{
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    const struct omis_value *file = omis_item(printed(reader), 0);
+    if (rule->fired <= 1 && omis_kind(file) == OMIS_KIND_STRING)
+        recorder_note(recorder, NOTE(privileges_denied, .program = omis_text(file, NULL)));
+}
+
+static struct span action_name(const struct request *request, size_t number)
+{
+    return number <= request->action_count ? request->actions[number - 1].name : span_str("an action");
+}
+
+/* Counts a failed action of a rule, for the warning at the end. */
+static void note_failure(struct rule *rule, const struct request *request, struct omis_reader *reader)
+{
+    bool failed = false;
+    while (omis_reader_next(reader)) {
+        size_t i = omis_reader_action(reader);
+        if (i == 0 || omis_reader_status(reader) < OMIS_FIRST_ERROR)
+            continue;
+        failed = true;
+        if (!rule->action_err.code)
+            err_set(&rule->action_err, -EIO, "%.*s: %s", SPAN_ARG(action_name(request, i)), omis_reader_error(reader));
+    }
+    rule->failed += failed;
+}
+
+void tracing_record_rule(struct recorder *recorder, struct rule *rule, Omis_reply reply)
+{
+    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+    struct request request = {0};
+    if (request_parse(&arena, span_str(rule->text), &request, NULL) < 0)
+        request.action_count = 0;
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    note_failure(rule, &request, reader);
+    if (rule->fired > TRACING_RULE_RECORDS)
+        return;
+    json_t *results = json_array();
+    for (size_t i = 1; reply[0] && reply[i]; i++)
+        for (const Omis_object_result *result = reply[i]; result->obj_list; result++) {
+            struct span service = action_name(&request, i);
+            json_t *row = json_pack("{s:i, s:s%, s:o, s:i, s:o}", "action", (int)i, "service", service.ptr, service.len,
+                                    "objects", text_json(result->obj_list), "status", result->status, "result",
+                                    text_json(result->result));
+            if (result->status >= OMIS_FIRST_ERROR)
+                json_object_set_new(row, "error", json_string(omis_status_name(result->status)));
+            json_array_append_new(results, row);
+        }
+    recorder_put(recorder, RECORD(rule, .rule = rule->text, .fired = rule->fired, .results = results));
+    json_decref(results);
+}
+
+void tracing_record_rules(struct recorder *recorder, const struct rules *rules)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < rules->count; i++)
+        if (!rules->list[i].optional)
+            json_array_append_new(list, json_pack("{s:o, s:I, s:I}", "rule", text_json(rules->list[i].text), "fired",
+                                                  (json_int_t)rules->list[i].fired, "failed",
+                                                  (json_int_t)rules->list[i].failed));
+    if (json_array_size(list))
+        recorder_put(recorder, RECORD(rules, .list = list));
+    json_decref(list);
+}

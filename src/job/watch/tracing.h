@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tracing of compiled functions, between scry run and the monitor: makes requests, reads answers. */
+#ifndef SCRY_JOB_WATCH_TRACING_H
+#define SCRY_JOB_WATCH_TRACING_H
+
+#include <omis.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "base/data/notes.h"
+#include "job/watch/options.h"
+#include "job/record/recorder.h"
+#include "job/watch/rules.h"
+
+enum { TRACING_RULE_RECORDS = 1000 }; /* recorded for a rule; more are only counted */
+enum { TRACING_NOTES = 16 };
+
+/* The answer of the service job_trace_info. */
+struct trace_info {
+    bool known;              /* there was an answer */
+    uint64_t live, draining; /* traced processes that run; ended ones with records not yet on disk */
+    uint64_t events, discarded;
+    struct note notes[TRACING_NOTES];    /* facts that are in no trace */
+    struct note problems[TRACING_NOTES]; /* why nothing was recorded though it was requested */
+    size_t note_count, problem_count;
+    uint64_t choosing;              /* processes whose symbols are still being read for the selection */
+    char unmatched[512];            /* the selection matches no function of a living process; "" */
+    char texts[TRACING_NOTES][512]; /* of the notes, which point here: do not copy this struct */
+    size_t text_count;
+};
+
+/* Appends the request that sets everything; nothing if there is nothing to set. */
+void tracing_request(struct buf *out, const struct run_options *options, const char *dir);
+/* Checks its answer: err says what was refused (-ENOSYS: the monitor cannot trace). */
+void tracing_check(Omis_reply reply, const struct run_options *options, struct err *err);
+
+void tracing_answer(Omis_reply reply, struct trace_info *ret_info);
+const struct note *tracing_note(const struct trace_info *info, enum note_kind kind); /* NULL: there is none */
+
+/* Calls `changed` for a reported change of a setting. */
+void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *key, const char *value), void *ctx);
+
+/* Records what the rule for stalls reports, who waits for whom, and warns. */
+void tracing_stalled(struct recorder *recorder, Omis_reply reply);
+/* Warns, for the first program only, that it did not get its privileges (setuid, setgid or capabilities) because it is
+ * under ptrace. */
+void tracing_denied(struct recorder *recorder, const struct rule *rule, Omis_reply reply);
+/* Records that a rule fired. */
+void tracing_record_rule(struct recorder *recorder, struct rule *rule, Omis_reply reply);
+/* At the end: records how often each rule fired. */
+void tracing_record_rules(struct recorder *recorder, const struct rules *rules);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scry run as a tool of the monitor: follows the job with the services node_get_info and job_*. A sample is one
+ * request, and nobody waits for its answer: the job goes on while the monitor is slow, stopped or dead. If the monitor
+ * dies, it is started again, and the time between is recorded as a gap.
+ */
+#ifndef SCRY_JOB_WATCH_WATCH_H
+#define SCRY_JOB_WATCH_WATCH_H
+
+#include <limits.h>
+#include <omis.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/data/err.h"
+#include "job/watch/options.h"
+#include "job/record/recorder.h"
+#include "job/watch/rules.h"
+#include "job/watch/stacks.h"
+#include "job/watch/tracing.h"
+
+enum watch_phase {
+    WATCH_OFF,      /* no connection: try again after a while */
+    WATCH_CREATING, /* job_create is under way */
+    WATCH_SETTING,  /* the settings of tracing are under way */
+    WATCH_IDLE,     /* following; no request under way */
+    WATCH_ASKING,   /* a sample is under way */
+    WATCH_TRACES,   /* the state of the traces is under way */
+};
+
+struct watch {
+    enum watch_phase phase;
+    struct recorder *recorder; /* borrowed */
+    const char *dir;           /* of the job; borrowed */
+    pid_t root;
+    bool crash_stack;                  /* backtraces are wanted */
+    const struct run_options *options; /* settings and rules; borrowed */
+    struct rules rules;
+    struct err refused;       /* why the monitor refused a setting or rule: the first one */
+    struct trace_info traces; /* the last answer */
+    void (*changed)(void *ctx, const char *key, const char *value); /* scry set changed the job */
+    void *ctx;
+    char changes[PATH_MAX + 96]; /* the request that reports it */
+    char stalls[PATH_MAX + 128]; /* the one that reports MPI programs that stand still */
+    struct stacks stacks;
+    char token[64];
+    uint64_t cursor;
+    uint64_t asked_ns;    /* when the request under way was sent */
+    uint64_t answered_ns; /* of the last answer: a gap starts there */
+    uint64_t retry_ns;    /* when to connect again */
+    unsigned tries;       /* failed in sequence */
+    uint64_t page_bytes;
+    uint64_t coming; /* processes, or their ends, not reported yet */
+    uint64_t lost;   /* process records, from this monitor; earlier ones: lost_before */
+    uint64_t lost_before;
+    uint64_t unseen, unclocked_ns; /* from this monitor: service/job/follow.h */
+    bool node_known, was_up, gap_open;
+    bool fresh; /* this monitor has not answered yet */
+    char lost_why[256];
+    char hangs[256];  /* why the last wait for an answer was in vain; "": it was not */
+    Omis_reply reply; /* arrived, not yet read */
+};
+
+/* Connects, and starts the monitor if needed. 0, or -errno with err: then the job runs unwatched. */
+int watch_connect(struct watch *watch, struct err *err);
+/* Starts to follow the (held) process; WATCH_CREATING. */
+void watch_create(struct watch *watch);
+/* Requests a sample unless one is under way; connects again when it is time. */
+void watch_tick(struct watch *watch);
+/* Asks for the state of the traces; the answer is in `traces`. flush: write MPI statistics also for processes that live
+ * on. */
+void watch_ask_traces(struct watch *watch, bool flush);
+/* Call it when watch_fd() is readable, and after each of the above. */
+void watch_handle(struct watch *watch);
+int watch_fd(const struct watch *watch); /* -1: none */
+/* Waits at most timeout_ms for the answer. false: none came. */
+bool watch_wait(struct watch *watch, int timeout_ms);
+void watch_close(struct watch *watch);
+
+#endif

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor/tracing/tracing.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/data/grow.h"
+#include "base/system/log.h"
+#include "base/system/pause.h"
+#include "probe/cells.h"
+#include "monitor/engine/csr.h"
+#include "monitor/engine/event.h"
+#include "monitor/tracing/loading.h"
+#include "monitor/engine/monitor.h"
+#include "monitor/engine/process.h"
+#include "monitor/tracing/runstate.h"
+#include "monitor/tracing/steps.h"
+#include "monitor/tracing/traced.h"
+#include "probe/proc.h"
+
+enum { NOTED_CALLS = 64 };
+#define TRACER_DEATHS_NS (UINT64_C(60) * NS_PER_SECOND)
+#define TRACER_IDLE_NS (UINT64_C(10) * NS_PER_SECOND) /* unused for so long, the tracer is ended */
+
+/* ---- the tracer process ---- */
+
+/* Something kills each of them, or they die of what they are asked to do. */
+static void note_death(struct monitor *monitor)
+{
+    enum { COUNT = sizeof monitor->tracer_died_ns / sizeof *monitor->tracer_died_ns };
+    uint64_t now_ns = clock_now_ns(), *first_ns = &monitor->tracer_died_ns[(monitor->tracer_deaths + 1) % COUNT];
+    monitor->tracer_died_ns[monitor->tracer_deaths++ % COUNT] = now_ns;
+    monitor->tracing_off |= monitor->tracer_deaths >= COUNT && now_ns - *first_ns < TRACER_DEATHS_NS;
+}
+
+/* Its guard has repaired, and the kernel detached, everything; start over where that is possible. */
+static void tracer_lost(struct monitor *monitor)
+{
+    note_death(monitor);
+    log_debug("tracer state=died pid=%d deaths=%u off=%d", tracer_pid(monitor->tracer), monitor->tracer_deaths,
+              monitor->tracing_off);
+    log_error("the tracer (pid %d) died; breakpoints and stops are %s", tracer_pid(monitor->tracer),
+              monitor->tracing_off ? "off until this monitor is restarted" : "set up again if that is possible");
+    loop_remove(monitor->tracer_source);
+    monitor->tracer_source = NULL;
+    tracer_stop_all(monitor->tracer);
+    monitor->tracer = NULL;
+    for (struct process *process = monitor->processes; process; process = process->hh.next) {
+        loading_ended(process, -EPIPE);
+        free(process->trace.breaks);
+        process->trace = (struct trace_state){0};
+        for (struct thread *thread = process->threads; thread; thread = thread->hh.next) {
+            thread->stopped = false;
+            thread->step = TRACER_STEP_NONE;
+        }
+    }
+    /* with tracing off this fails, and the tools are told */
+    csr_rearm(monitor);
+    for (struct process *process = monitor->processes; process; process = process->hh.next)
+        runstate_restore(process);
+}
+
+static void tracer_readable(void *ctx, int fd, uint32_t events)
+{
+    (void)fd;
+    (void)events;
+    struct monitor *monitor = ctx;
+    monitor_enter(monitor);
+    if (monitor->tracer && tracer_dispatch(monitor->tracer) < 0)
+        tracer_lost(monitor);
+    monitor_leave(monitor);
+}
+
+static void tracer_has_pending(void *ctx)
+{
+    struct monitor *monitor = ctx;
+    monitor->tracer_deferred = NULL;
+    tracer_readable(ctx, -1, 0);
+}
+
+/* The soft limits that the monitor raised for itself, and where it noted what they were (daemon/main.c). */
+static const struct {
+    __rlimit_resource_t resource;
+    const char *variable;
+} raised_limits[] = {{RLIMIT_NOFILE, "SCRY_NOFILE"}, {RLIMIT_FSIZE, "SCRY_FSIZE"}};
+
+enum { RAISED_LIMITS = sizeof raised_limits / sizeof *raised_limits };
+
+/* Programs that the tracer starts shall have the limits that the monitor was started with. */
+static void limits_lower(struct rlimit ret_saved[RAISED_LIMITS])
+{
+    for (size_t i = 0; i < RAISED_LIMITS; i++) {
+        const char *text = getenv(raised_limits[i].variable);
+        getrlimit(raised_limits[i].resource, &ret_saved[i]);
+        struct rlimit original = {text ? strtoull(text, NULL, 10) : ret_saved[i].rlim_cur, ret_saved[i].rlim_max};
+        setrlimit(raised_limits[i].resource, &original);
+    }
+}
+
+static void limits_restore(const struct rlimit saved[RAISED_LIMITS])
+{
+    for (size_t i = 0; i < RAISED_LIMITS; i++)
+        setrlimit(raised_limits[i].resource, &saved[i]);
+}
+
+bool tracing_lost(const struct monitor *monitor)
+{
+    return monitor->tracer && tracer_died(monitor->tracer);
+}
+
+int tracing_need_tracer(struct monitor *monitor, struct err *err)
+{
+    if (monitor->tracer)
+        return 0;
+    if (monitor->tracing_off)
+        return err_set(err, -EPIPE,
+                       "the tracer died three times within a minute: breakpoints, stops and backtraces are "
+                       "off until the monitor is restarted");
+    char path[PATH_MAX];
+    int code = dirs_libexec("scry-tracer", path, sizeof path, err);
+    if (code == 0) {
+        struct rlimit saved[RAISED_LIMITS];
+        limits_lower(saved);
+        code = tracer_start(&monitor->tracer, path, cells_fd(monitor->cells), traced_event, monitor, err);
+        limits_restore(saved);
+    }
+    if (code < 0)
+        return code;
+    monitor->tracer_source = loop_add_fd(monitor->loop, tracer_fd(monitor->tracer), EPOLLIN, tracer_readable, monitor);
+    if (!monitor->tracer_source) {
+        tracer_stop_all(monitor->tracer);
+        monitor->tracer = NULL;
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    log_debug("tracer state=started pid=%d deaths=%u", tracer_pid(monitor->tracer), monitor->tracer_deaths);
+    return 0;
+}
+
+void tracing_stop(struct monitor *monitor)
+{
+    loop_remove(monitor->tracer_source);
+    loop_remove(monitor->tracer_deferred);
+    loop_remove(monitor->tracer_idle);
+    monitor->tracer_source = monitor->tracer_deferred = monitor->tracer_idle = NULL;
+    if (monitor->tracer) {
+        log_debug("tracer state=ended pid=%d", tracer_pid(monitor->tracer));
+        tracer_stop_all(monitor->tracer);
+    }
+    monitor->tracer = NULL;
+}
+
+int tracing_seize(struct process *process, struct err *err)
+{
+    struct monitor *monitor = process->object.monitor;
+    if (process->trace.seized)
+        return 0;
+    int code = tracing_need_tracer(monitor, err);
+    pause_at("tracing.seize");
+    if (code == 0)
+        code = tracer_seize(monitor->tracer, process->pid, err);
+    if (code < 0)
+        return code;
+    log_debug("tracing process=%s pid=%d state=seized", process->object.token, process->pid);
+    process->trace.seized = true;
+    if (process->switching) { /* before the first stop */
+        struct tracer_watch watch = {.switches = true};
+        if (tracer_watch(monitor->tracer, process->pid, &watch) == 0)
+            process->trace.watch = watch;
+    }
+    tracing_unsettle(process);
+    return 0;
+}
+
+static void give_back(struct process *process)
+{
+    struct monitor *monitor = process->object.monitor;
+    log_debug("tracing process=%s pid=%d state=released", process->object.token, process->pid);
+    if (monitor->tracer)
+        tracer_release(monitor->tracer, process->pid);
+    free(process->trace.breaks);
+    process->trace = (struct trace_state){0};
+    for (struct thread *thread = process->threads; thread; thread = thread->hh.next)
+        thread->step = TRACER_STEP_NONE;
+}
+
+/* ---- what a process needs ---- */
+
+/* A program runs for every thread that comes there: only when all are meant. */
+static bool all_threads_meant(const struct csr *csr, const struct process *process)
+{
+    if (csr_names_threads(csr))
+        return false;
+    for (const struct thread *thread = process->threads; thread; thread = thread->hh.next)
+        if (!thread_visible(thread, csr->object.owner))
+            return false;
+    return true;
+}
+
+void trace_need_break(struct trace_need *need, const struct process *process, uint64_t addr, struct csr *csr)
+{
+    if (!GROW(need->breaks, need->break_count, need->break_cap)) {
+        need->failed = true;
+        return;
+    }
+    need->breaks[need->break_count++] =
+        (struct trace_break){.addr = addr, .csr_serial = csr->object.serial, .csr = csr};
+    if (csr->program && all_threads_meant(csr, process))
+        need->breaks[need->break_count - 1].program_serial = csr->program_serial;
+}
+
+/* What requests can use if the process is traced anyway. */
+static void add_wishes(const struct process *process, struct trace_need *need)
+{
+    for (struct attachment *a = process->attachments; a; a = a->next_of_process)
+        for (struct scry_object *object = a->tool->owned; object; object = object->next_owned) {
+            struct csr *csr = (struct csr *)object;
+            const struct event_ops *ops =
+                object_is(object, "c") && csr->enabled ? event_ops_of(csr->event_service) : NULL;
+            if (ops && ops->wish && csr_target(csr, process))
+                ops->wish(need);
+        }
+}
+
+/* A request more, in a process that is traced: what is set up stays as it is. (10 000 requests are not enabled one by
+ * one in any other way.) */
+static void add_need(struct process *process, struct csr *csr, struct trace_need *need)
+{
+    need->any = true;
+    need->watch = process->trace.watch;
+    event_ops_of(csr->event_service)->need(csr, process, need);
+}
+
+static void compute_need(struct process *process, struct trace_need *need)
+{
+    for (struct attachment *a = process->attachments; a; a = a->next_of_process)
+        for (struct scry_object *object = a->tool->owned; object; object = object->next_owned) {
+            struct csr *csr = (struct csr *)object;
+            const struct event_ops *ops =
+                object_is(object, "c") && csr->enabled ? event_ops_of(csr->event_service) : NULL;
+            struct csr_target *target = ops && ops->need ? csr_target(csr, process) : NULL;
+            if (!target || target->status >= OMIS_FIRST_ERROR)
+                continue;
+            need->any = true;
+            ops->need(csr, process, need);
+        }
+    for (struct thread *thread = process->threads; thread && !need->any; thread = thread->hh.next)
+        need->any = thread->stopped || runstate_must_wait(thread);
+    need->any |= process->trace.holds > 0 || process->loading;
+    if (need->any)
+        add_wishes(process, need);
+}
+
+/* Breakpoints are kept in this order, which is that of a tool's list of objects: newest request first. */
+static int break_order(const void *first, const void *second)
+{
+    const struct trace_break *a = first, *b = second;
+    if (a->csr_serial != b->csr_serial)
+        return a->csr_serial > b->csr_serial ? -1 : 1;
+    return a->addr == b->addr ? 0 : a->addr < b->addr ? -1 : 1;
+}
+
+static void sort_breaks(struct trace_break *breaks, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (break_order(&breaks[i - 1], &breaks[i]) > 0) { /* of several tools, seldom */
+            qsort(breaks, count, sizeof *breaks, break_order);
+            return;
+        }
+}
+
+/* Sets a breakpoint, or changes the program at one that is set (`was`). False if it is not there, or not any more. */
+static bool set_break(struct process *process, struct trace_break *wanted, const struct trace_break *was,
+                      const struct csr *csr, int *inout_code, struct err *err)
+{
+    struct tracer *tracer = process->object.monitor->tracer;
+    struct err why = {0};
+    int code = tracer_break_set(tracer, process->pid, wanted->addr, wanted->csr_serial,
+                                wanted->program_serial ? wanted->csr->program : NULL, &wanted->original, &why);
+    if (code == 0)
+        return true;
+    if (was) /* the former program may not run on: its cells may be another counter's now */
+        tracer_break_clear(tracer, process->pid, was->addr, was->csr_serial);
+    if (*inout_code == 0 && (!csr || wanted->csr == csr))
+        *inout_code = why.text[0] ? err_set(err, code, "%s", why.text)
+                                  : err_errno(err, code, "cannot set a breakpoint at %#llx in process %d",
+                                              (unsigned long long)wanted->addr, process->pid);
+    return false;
+}
+
+/* From the breakpoints that are set to those that are needed. The error returned is the first one that concerns `csr`,
+ * or any when it is NULL. */
+static int update_breaks(struct process *process, struct trace_need *need, const struct csr *csr, struct err *err)
+{
+    struct trace_state *trace = &process->trace;
+    struct trace_break *all = malloc((trace->break_count + need->break_count + 1) * sizeof *all);
+    if (!all)
+        return err_set(err, -ENOMEM, "out of memory");
+    sort_breaks(need->breaks, need->break_count);
+    size_t count = 0, now = 0, next = 0;
+    int result = 0;
+    while (now < trace->break_count || next < need->break_count) {
+        struct trace_break *was = now < trace->break_count ? &trace->breaks[now] : NULL;
+        struct trace_break *wanted = next < need->break_count ? &need->breaks[next] : NULL;
+        int order = !was ? 1 : !wanted ? -1 : break_order(was, wanted);
+        now += order <= 0;
+        next += order >= 0;
+        if (order < 0)
+            tracer_break_clear(process->object.monitor->tracer, process->pid, was->addr, was->csr_serial);
+        else if (order == 0 && was->program_serial == wanted->program_serial)
+            all[count++] = *was;
+        else if (set_break(process, wanted, order == 0 ? was : NULL, csr, &result, err))
+            all[count++] = *wanted;
+    }
+    free(trace->breaks);
+    trace->breaks = all;
+    trace->break_count = count;
+    trace->break_cap = count;
+    return result;
+}
+
+/* Sets those of the need beside those that are set. */
+static int add_breaks(struct process *process, struct trace_need *need, const struct csr *csr, struct err *err)
+{
+    struct trace_state *trace = &process->trace;
+    if (!GROW_TO(trace->breaks, trace->break_count + need->break_count, trace->break_cap))
+        return err_set(err, -ENOMEM, "out of memory");
+    int result = 0;
+    for (size_t i = 0; i < need->break_count; i++) {
+        struct trace_break *wanted = &need->breaks[i], *at = trace->breaks, *end = at + trace->break_count;
+        while (at < end && break_order(at, wanted) < 0)
+            at++;
+        bool there = at < end && break_order(at, wanted) == 0;
+        if (there && at->program_serial == wanted->program_serial)
+            continue;
+        bool set = set_break(process, wanted, there ? at : NULL, csr, &result, err);
+        if (set && there)
+            *at = *wanted;
+        else if (set) {
+            memmove(at + 1, at, (size_t)(end - at) * sizeof *at);
+            *at = *wanted;
+            trace->break_count++;
+        } else if (there) {
+            memmove(at, at + 1, (size_t)(end - at - 1) * sizeof *at);
+            trace->break_count--;
+        }
+    }
+    return result;
+}
+
+static bool same_watch(const struct tracer_watch *a, const struct tracer_watch *b)
+{
+    return a->signals == b->signals && a->switches == b->switches && a->calls == b->calls &&
+           a->new_process == b->new_process && a->new_thread == b->new_thread && a->thread_exit == b->thread_exit &&
+           memcmp(a->syscall_enter, b->syscall_enter, sizeof a->syscall_enter) == 0 &&
+           memcmp(a->syscall_exit, b->syscall_exit, sizeof a->syscall_exit) == 0;
+}
+
+int tracing_update(struct process *process, struct csr *csr, struct err *err)
+{
+    struct trace_need need = {0};
+    bool more = csr && process->trace.seized;
+    if (more)
+        add_need(process, csr, &need);
+    else
+        compute_need(process, &need);
+    int code = need.failed ? err_set(err, -ENOMEM, "out of memory") : 0;
+    if (!need.any) {
+        if (process->trace.seized)
+            give_back(process);
+    } else if (code == 0 && (code = tracing_seize(process, err)) == 0) {
+        struct tracer *tracer = process->object.monitor->tracer;
+        if (!same_watch(&need.watch, &process->trace.watch)) {
+            code = tracer_watch(tracer, process->pid, &need.watch);
+            if (code == 0)
+                process->trace.watch = need.watch;
+            else
+                err_errno(err, code, "cannot watch process %d", process->pid);
+        }
+        int break_code = more ? add_breaks(process, &need, csr, err) : update_breaks(process, &need, csr, err);
+        int step_code = steps_update(process, csr, err);
+        code = code ? code : break_code ? break_code : step_code;
+        if (more && code < 0)
+            tracing_unsettle(process); /* what was set up of it is taken back */
+    }
+    free(need.breaks);
+    return code;
+}
+
+void tracing_unsettle(struct process *process)
+{
+    struct monitor *monitor = process->object.monitor;
+    if (process->is_unsettled || process->object.gone)
+        return;
+    process->is_unsettled = true;
+    process->next_unsettled = monitor->unsettled;
+    monitor->unsettled = process;
+}
+
+static bool any_seized(const struct monitor *monitor)
+{
+    for (const struct process *process = monitor->processes; process; process = process->hh.next)
+        if (process->trace.seized)
+            return true;
+    return false;
+}
+
+/* Beside the monitor runs a tracer only while one is needed; the delay is for tools that ask again soon. */
+static void tracer_unused(void *ctx)
+{
+    struct monitor *monitor = ctx;
+    monitor->tracer_idle = NULL;
+    if (monitor->tracer && !any_seized(monitor))
+        tracing_stop(monitor);
+}
+
+static void watch_idle(struct monitor *monitor)
+{
+    loop_remove(monitor->tracer_idle);
+    monitor->tracer_idle = NULL;
+    if (!any_seized(monitor))
+        monitor->tracer_idle = loop_add_timer(monitor->loop, TRACER_IDLE_NS, 0, tracer_unused, monitor);
+}
+
+void tracing_settle(struct monitor *monitor)
+{
+    bool changed = monitor->unsettled != NULL;
+    struct process *process = monitor->unsettled;
+    monitor->unsettled = NULL;
+    while (process) {
+        struct process *next = process->next_unsettled;
+        process->is_unsettled = false;
+        struct err err = {0};
+        if (process->trace.seized && tracing_update(process, NULL, &err) < 0)
+            log_info("process %d: %s", process->pid, err.text);
+        process = next;
+    }
+    if (monitor->tracer && changed)
+        watch_idle(monitor);
+    if (monitor->tracer && tracer_pending(monitor->tracer) && !monitor->tracer_deferred)
+        monitor->tracer_deferred = loop_add_deferred(monitor->loop, tracer_has_pending, monitor);
+}
+
+void tracing_note_call(struct process *process, const struct tracer_call_place *place)
+{
+    tracing_forget_call(process, place->slot);
+    struct noted_call *noted = calloc(1, sizeof *noted);
+    if (!noted)
+        return;
+    noted->place = *place;
+    noted->next = process->calls;
+    process->calls = noted;
+    /* of those that end while nobody traces the process nothing is heard */
+    struct noted_call *last = noted;
+    for (int i = 1; last && i < NOTED_CALLS; i++)
+        last = last->next;
+    if (last && last->next)
+        tracing_forget_call(process, last->next->place.slot);
+}
+
+void tracing_forget_call(struct process *process, uint64_t slot)
+{
+    for (struct noted_call **at = &process->calls; *at; at = &(*at)->next)
+        if ((*at)->place.slot == slot) {
+            struct noted_call *noted = *at;
+            *at = noted->next;
+            free(noted);
+            return;
+        }
+}
+
+/* Puts `len` bytes at `from` over what lies there in a piece of memory that was read. */
+static void show(uint64_t from, const void *shown, size_t len, uint64_t addr, uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < len; i++)
+        if (from + i - addr < size)
+            bytes[from + i - addr] = ((const uint8_t *)shown)[i];
+}
+
+static void hide_calls(const struct process *process, uint64_t addr, uint8_t *bytes, size_t len)
+{
+    for (const struct noted_call *noted = process->calls; noted; noted = noted->next) {
+        const struct tracer_call_place *place = &noted->place;
+        uint64_t there = 0;
+        show(place->stub, place->original, sizeof place->original, addr, bytes, len);
+        /* the stack is the program's: only if that is still the return address */
+        if (place->slot + sizeof there - addr < len + sizeof there &&
+            proc_memory_read(process->pid, place->slot, &there, sizeof there, NULL) == 0 && there == place->stub)
+            show(place->slot, &place->pc, sizeof place->pc, addr, bytes, len);
+    }
+}
+
+void tracing_hide_breaks(const struct process *process, uint64_t addr, void *bytes, size_t len)
+{
+    hide_calls(process, addr, bytes, len);
+    for (size_t i = 0; i < process->trace.break_count; i++) {
+        const struct trace_break *at = &process->trace.breaks[i];
+        if (at->addr >= addr && at->addr - addr < len)
+            ((uint8_t *)bytes)[at->addr - addr] = at->original;
+    }
+}
+
+int tracing_write(struct process *process, uint64_t addr, const void *bytes, size_t len)
+{
+    int code = tracer_write_memory(process->object.monitor->tracer, process->pid, addr, bytes, len);
+    for (size_t i = 0; code == 0 && i < process->trace.break_count; i++) {
+        struct trace_break *at = &process->trace.breaks[i];
+        if (at->addr >= addr && at->addr - addr < len)
+            at->original = ((const uint8_t *)bytes)[at->addr - addr];
+    }
+    return code;
+}
+
+void tracing_release_hold(struct monitor *monitor, struct process *process, uint64_t hold)
+{
+    if (!hold)
+        return;
+    if (process) {
+        process->trace.holds--;
+        tracing_unsettle(process);
+    }
+    if (monitor->tracer)
+        tracer_release_hold(monitor->tracer, hold);
+}
+
+const struct monitor_tracing tracing_for_engine = {
+    .update = tracing_update,
+    .unsettle = tracing_unsettle,
+    .settle = tracing_settle,
+    .stop = tracing_stop,
+    .lost = tracing_lost,
+    .forget_call = tracing_forget_call,
+    .look_done = runstate_look_done,
+    .release = runstate_release,
+    .loading_ended = loading_ended,
+};

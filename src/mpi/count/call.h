@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a wrapper does around a call, whatever the call is (shape.h has a wrapper written out): counting in self.c and
+ * done.c, telling the agent in tell.c.
+ */
+#ifndef SCRY_MPI_COUNT_CALL_H
+#define SCRY_MPI_COUNT_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shm/mpi_told.h"
+
+#pragma GCC visibility push(hidden)
+
+/* The calling thread. */
+struct mpi_self;
+
+/* One outermost call of a thread. */
+struct mpi_self *mpi_enter_at(uint32_t call, uint64_t site, uintptr_t frame);
+static inline __attribute__((always_inline)) struct mpi_self *mpi_enter(uint32_t call, uint64_t site)
+{
+    return mpi_enter_at(call, site, (uintptr_t)__builtin_dwarf_cfa()); /* of the wrapper */
+}
+void mpi_done(struct mpi_self *self);
+/* A call of shape quick: counted, no more. true: it may have to be told. */
+bool mpi_quick(uint32_t call);
+
+/*
+ * While calls are told to the agent (tell.h), each goes through another body of its wrapper, which lies out
+ * of the way: mpi_enter says NULL then, and mpi_tells is not NULL. In it stands, around the call itself,
+ *
+ *     struct mpi_told told; its arguments, as numbers
+ *     bool tells = mpi_tell_begins(self, &told);
+ *     ... the call, mpi_leave, shape_send_after(self, &args, result);
+ *     if (tells) mpi_tell_ends(self, &told, result);
+ */
+bool mpi_tell_begins(struct mpi_self *self, struct mpi_told *told);
+void mpi_tell_ends(struct mpi_self *self, struct mpi_told *told, int64_t result);
+/* A call of shape quick; NULL: it is not told. */
+struct mpi_self *mpi_quick_tells(uint32_t call, uint64_t site, uintptr_t frame);
+bool mpi_quick_begins(struct mpi_self *self, struct mpi_told *told, uint64_t comm); /* a handle; 0: it has none */
+void mpi_quick_ends(struct mpi_self *self, struct mpi_told *told, int64_t result);
+
+#pragma GCC visibility pop
+
+#endif

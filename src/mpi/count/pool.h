@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pool of the area, and the histograms in it. */
+#ifndef SCRY_MPI_COUNT_POOL_H
+#define SCRY_MPI_COUNT_POOL_H
+
+#include "mpi/count/self.h"
+
+#pragma GCC visibility push(hidden)
+
+enum { POOL_REFUSED = 1 }; /* an offset that is none: there was no room, and it is not asked for again */
+
+/* `size` zero bytes, aligned to cache lines: the offset, or 0 (and counted in pool_refused). */
+uint32_t pool_take(uint64_t size);
+
+ALWAYS void *pool_at(uint32_t at)
+{
+    return (uint8_t *)mpi_hot.area + at;
+}
+
+/* The resolution that is set now. */
+uint32_t histogram_bits(void);
+/* A histogram of the thread's resolution at *at, or POOL_REFUSED. All of a thread's have the same. */
+void histogram_make(const struct mpi_self *self, uint32_t *at);
+/* What shall stand in place of `at` when counts start again: it, emptied, or 0 if the thread's resolution was changed.
+ */
+uint32_t histogram_clear(const struct mpi_self *self, uint32_t at);
+
+/* The histogram at *at, which is made if need be; NULL: there is no room. */
+ALWAYS struct mpi_histogram *histogram_of(const struct mpi_self *self, uint32_t *at)
+{
+    if (UNLIKELY(*at <= POOL_REFUSED)) {
+        if (*at != POOL_REFUSED)
+            histogram_make(self, at);
+        if (*at == POOL_REFUSED)
+            return NULL;
+    }
+    return pool_at(*at);
+}
+
+/* Adds a value to the distribution at *at; false: there was no room for one. */
+static inline bool histogram_add(const struct mpi_self *self, uint32_t *at, uint64_t value)
+{
+    struct mpi_histogram *histogram = histogram_of(self, at);
+    if (!histogram)
+        return false;
+    self_add(self, &histogram->total, value);
+    self_add(self, &histogram->buckets[mpi_bucket(value, histogram->bits)], 1);
+    return true;
+}
+
+/* Takes it away: of distributions that are added to others. */
+static inline void histogram_take(const struct mpi_self *self, uint32_t *at, uint64_t value)
+{
+    struct mpi_histogram *histogram = histogram_of(self, at);
+    if (!histogram)
+        return;
+    self_add(self, &histogram->total, -value);
+    self_add(self, &histogram->buckets[mpi_bucket(value, histogram->bits)], UINT64_MAX);
+}
+
+#pragma GCC visibility pop
+
+#endif

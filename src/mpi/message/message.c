@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi/message/message.h"
+
+#include "agent/hooks/mpi_host.h"
+#include "mpi/message/channel.h"
+#include "mpi/message/tell.h"
+
+static _Atomic uint64_t posts;
+
+uint64_t message_post(void)
+{
+    if (mpi_hot.threads_multiple)
+        return atomic_fetch_add_explicit(&posts, 1, memory_order_relaxed) + 1;
+    uint64_t post = atomic_load_explicit(&posts, memory_order_relaxed) + 1; /* one thread at a time is in MPI */
+    atomic_store_explicit(&posts, post, memory_order_relaxed);
+    return post;
+}
+
+static uint64_t identity_of(uint32_t comm)
+{
+    return comm < MPIA_COMMS ? mpi_comm_at(mpi_hot.area, comm)->identity : MPI_IDENTITY_NONE;
+}
+
+uint64_t message_posts(void)
+{
+    return atomic_load_explicit(&posts, memory_order_relaxed);
+}
+
+void message_flush(struct mpi_self *self)
+{
+    self->messages.time = 0;
+    tell_host->messages(&self->messages);
+    self->messages.count = 0;
+}
+
+ALWAYS void record(struct mpi_self *self, enum message_kind kind, const struct message_about *about, uint64_t identity,
+                   uint64_t time)
+{
+    struct mpi_messages *messages = &self->messages;
+    if (!(self->metrics & MPIA_METRIC_TELL))
+        return;
+    if (UNLIKELY(messages->count == MPI_MESSAGES))
+        message_flush(self);
+    messages->list[messages->count++] = (struct mpi_message){
+        .time = time,
+        .comm = identity,
+        .bytes = about->bytes,
+        .order = about->order,
+        .kind = kind,
+        .call = about->call,
+        .peer = about->peer,
+        .tag = about->tag,
+    };
+}
+
+void message_record(struct mpi_self *self, enum message_kind kind, const struct message_about *about, uint64_t identity,
+                    uint64_t time)
+{
+    record(self, kind, about, identity, time);
+}
+
+void message_sent(struct mpi_self *self, const struct message_about *about)
+{
+    struct mpi_told *told = self->told;
+    if (!mpi_hot.area || !told)
+        return;
+    const struct mpi_told_message message = {
+        .comm_id = identity_of(about->comm),
+        .from = mpi_hot.area->rank,
+        .to = mpi_rank_shown(about->peer),
+        .tag = about->tag,
+        .bytes = about->bytes,
+        .number = channel_sends(self),
+    };
+    if (message.number)
+        channel_sent_bytes(self, about->bytes);
+    if (!(told->flags & MPI_TOLD_SENT) || self->channel.posts)
+        told->sent = message;
+    told->flags |= MPI_TOLD_SENT;
+    record(self, MESSAGE_SENT, about, message.comm_id, self->enter);
+}
+
+void message_unsent(struct mpi_self *self)
+{
+    const struct message_about about = {
+        self->said.call, UINT32_MAX, MPIA_RANK_NONE, MPIA_TAG_NONE, 0, self->said.order,
+    };
+    self->said.order = 0;
+    record(self, MESSAGE_UNSENT, &about, MPI_IDENTITY_NONE, 0);
+}
+
+void message_got(struct mpi_self *self, const struct message_about *about)
+{
+    struct mpi_told *told = self->told;
+    if (!mpi_hot.area || !told)
+        return;
+    uint64_t post = self->channel.post; /* of a blocking receive; others are done where their request is */
+    const struct mpi_told_message message = {
+        .number = post ? channel_done(self, post, about->peer, about->tag, about->bytes) : 0,
+        .comm_id = identity_of(about->comm),
+        .from = mpi_rank_shown(about->peer),
+        .to = mpi_hot.area->rank,
+        .tag = about->tag,
+        .bytes = about->bytes,
+    };
+    if (!(told->flags & MPI_TOLD_GOT))
+        told->got = message;
+    told->flags |= MPI_TOLD_GOT;
+    told->got_bytes += about->bytes;
+    record(self, MESSAGE_RECEIVED, about, message.comm_id, 0);
+}
+
+void message_collective(struct mpi_self *self, const struct message_about *about, bool done)
+{
+    message_note_kind(self, done ? MESSAGE_COLLECTIVE_DONE : MESSAGE_COLLECTIVE, about);
+}
+
+void message_note_kind(struct mpi_self *self, enum message_kind kind, const struct message_about *about)
+{
+    if (mpi_hot.area && self->told)
+        record(self, kind, about, identity_of(about->comm), 0);
+}
