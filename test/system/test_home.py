@@ -77,7 +77,7 @@ class Home:
 
     def other_job(self):
         """A job that starts now; its calls are recorded."""
-        done = self.scry_run("--trace", "--", target(), "calls", 3)
+        done = self.scry_run("--trace", "all", "--", target(), "calls", 3)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("calls leaf", done.stdout)
 
