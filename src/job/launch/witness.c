@@ -13,7 +13,7 @@
 #include "base/system/pause.h"
 #include "base/system/process_names.h"
 #include "base/system/wait_world.h"
-#include "job/launch/helper.h"
+#include "job/launch/worker.h"
 #include "shm/waits.h"
 
 enum { ANSWER_MS = 500, STOPPED_LOOK_MS = 20, WAKE_LOOK_MS = 50 };
@@ -78,7 +78,7 @@ int witness_start(struct witness *ret_witness)
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* also while it is stopped */
         if (getppid() != supervisor)
             _exit(0);
-        serve(helper_become(WITNESS_PROCESS_NAME, ends[1]), supervisor);
+        serve(worker_become(WITNESS_PROCESS_NAME, ends[1]), supervisor);
     }
     int code = pid < 0 ? -errno : 0;
     close(ends[1]);

@@ -18,7 +18,7 @@
 #include "base/system/pause.h"
 #include "base/system/process_names.h"
 #include "base/system/wait_world.h"
-#include "job/launch/helper.h"
+#include "job/launch/worker.h"
 #include "jobdir/record/spool.h"
 #include "shm/waits.h"
 
@@ -133,7 +133,7 @@ int scribe_start(struct scribe *scribe, const char *dir, const char *id, uint64_
         return -errno;
     pid_t pid = fork();
     if (pid == 0)
-        serve(helper_become(SCRIBE_PROCESS_NAME, ends[1]), dir, id, max_bytes);
+        serve(worker_become(SCRIBE_PROCESS_NAME, ends[1]), dir, id, max_bytes);
     int code = pid < 0 ? -errno : 0;
     close(ends[1]);
     if (pid < 0)
@@ -246,7 +246,7 @@ static void leave_rest(struct scribe *scribe)
 {
     if (fork() != 0)
         return;
-    int fd = helper_become(SCRIBE_PROCESS_NAME, scribe->fd);
+    int fd = worker_become(SCRIBE_PROCESS_NAME, scribe->fd);
     for (size_t done = 0; done < scribe->out.len;) {
         ssize_t sent = send(fd, scribe->out.data + done, scribe->out.len - done, MSG_NOSIGNAL);
         if (sent <= 0 && errno != EINTR)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/launch/helper.h"
+#include "job/launch/worker.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static void take_command_line(const char *name)
     }
 }
 
-int helper_become(const char *name, int fd)
+int worker_become(const char *name, int fd)
 {
     prctl(PR_SET_NAME, name);
     take_command_line(name);
