@@ -39,9 +39,9 @@ class Why(mpitest.MpiCase):
 
     def text_of(self, path, answer, shown=""):
         """What is asked for again is looked at again: a rank that had no processor meanwhile may do anything. The service
-        says the same as the command, which knows more of ranks that compute, and of those that died."""
+        says the same as the command, which knows more of ranks that compute."""
         texts, findings = [], [each["text"] for each in answer["mpi"]["findings"]]
-        same = [each["text"] for each in answer["mpi"]["findings"] if each["kind"] in ("deadlock", "mismatch", "polls")]
+        same = [each["text"] for each in answer["mpi"]["findings"] if each["kind"] in ("deadlock", "mismatch", "polls", "dead_peer")]
 
         def said():
             texts.append(self.box.run(self.box.scry("why", path)).stdout)
@@ -408,9 +408,9 @@ class Why(mpitest.MpiCase):
             scrytest.wait_until(lambda: found("dead_peer"), 30, lambda: json.dumps(answers[-1][0], indent=1))
             (finding,) = answers[-1][0]["mpi"]["findings"]
             self.assertEqual((finding["ranks"], finding["victims"], answers[-1][1]), ([1], [0, 2], 3))
-            self.assertIn("rank 1 died without MPI_Finalize, and 2 ranks wait for it", finding["text"])
+            self.assertIn("rank 1 was killed by SIGKILL, and 2 ranks wait for it", finding["text"])
             text = self.text_of(path, answers[-1][0])
-            self.assertRegex(text, rf"rank 1 \(\S+, process {pids[1]}\): died without MPI_Finalize\n  waiting for it: "
+            self.assertRegex(text, rf"rank 1 \(\S+, process {pids[1]}\): killed by SIGKILL\n  waiting for it: "
                                    r"ranks 0,2\n")
         finally:
             for pid in held:

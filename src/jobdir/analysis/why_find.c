@@ -294,7 +294,7 @@ static void find_locked(struct why_work *work, struct marks *marks, bool *explai
 static const char *died_text(struct why_work *work, const struct mpi_stats *stats, size_t victims)
 {
     struct buf end = BUF_INIT;
-    mpi_end_text(&end, stats);
+    mpi_end_predicate(&end, stats);
     const char *how = end.len && !end.failed ? end.data : "died without MPI_Finalize";
     const char *text = victims ? arena_printf(work->arena, "rank %d %s, and %zu rank%s wait%s for it", stats->rank, how,
                                               victims, victims == 1 ? "" : "s", victims == 1 ? "s" : "")

@@ -142,6 +142,8 @@ static void put_way(struct buf *out, const struct mpi_stats *stats, const char *
 {
     char name[32];
     int status = stats->end.known ? stats->end.status : JOB_STATUS_UNKNOWN;
+    if (status == JOB_STATUS_UNKNOWN && stats->status_known)
+        status = stats->status;
     if (status == JOB_STATUS_UNKNOWN)
         buf_puts(out, "died without MPI_Finalize");
     else if (WIFSIGNALED(status))
@@ -185,6 +187,11 @@ void mpi_end_text(struct buf *out, const struct mpi_stats *stats)
     put_end(out, stats, "");
 }
 
+void mpi_end_predicate(struct buf *out, const struct mpi_stats *stats)
+{
+    put_end(out, stats, "was ");
+}
+
 void mpi_ends_text(struct buf *out, const struct mpi_stats_set *set, const char *indent)
 {
     bool several = set->count && end_of_world(set, 0) < set->count;
@@ -207,7 +214,7 @@ void mpi_ends_text(struct buf *out, const struct mpi_stats_set *set, const char 
         if (first) {
             mpi_text_who(out, (struct mpi_who){first->rank, several ? program : 0});
             buf_putc(out, ' ');
-            put_end(out, first, "was ");
+            mpi_end_predicate(out, first);
             if (bad > 1)
                 buf_printf(out, ", the first of %zu ranks that ended without MPI_Finalize", bad);
         } else {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the ranks of MPI programs ended: what the interposer knows (MPI_Finalize, MPI_Abort) and what the records of the
- * job say of their processes (signal or exit status, and when). A launcher ends all ranks as soon as one has died, so
- * which was the first says more than what became of the others.
+ * How the ranks of MPI programs ended: what the interposer knows (MPI_Finalize, MPI_Abort), what the records of the job
+ * say of their processes (signal or exit status, and when), and, until these do, what the monitor saw of them. A
+ * launcher ends all ranks as soon as one has died, so which was the first says more than what became of the others.
  */
 #ifndef SCRY_JOBDIR_MPI_ENDS_H
 #define SCRY_JOBDIR_MPI_ENDS_H
@@ -22,6 +22,8 @@ bool mpi_ended_badly(const struct mpi_stats *stats);
 /* "killed by SIGKILL", "exited with status 5 without MPI_Finalize", "called MPI_Abort with 7", "never called MPI_Init",
  * ...; nothing of one that runs or has ended as it should. For any number of ranks. */
 void mpi_end_text(struct buf *out, const struct mpi_stats *stats);
+/* The same behind a subject: "was killed by SIGKILL". */
+void mpi_end_predicate(struct buf *out, const struct mpi_stats *stats);
 
 /* Of one whose MPI_Init did not return: "never called MPI_Init", "ended inside of MPI_Init", or that it used sessions
  * of MPI 4, which are in no world, without which there are no ranks, messages and clocks. */

@@ -154,6 +154,8 @@ struct mpi_stats {
     bool running;   /* the process lives, and this is how far it is */
     bool aborted;
     int32_t abort_code;
+    bool status_known;                  /* of one that has ended: the monitor saw how, */
+    int32_t status;                     /* as from wait(2) */
     bool spawned;                       /* by MPI_Comm_spawn: its MPI_COMM_WORLD has a parent */
     bool uncounted;                     /* counting is switched off just now: what it is in is not known */
     uint64_t resets;                    /* how often counting began anew: what was before is in no number */

@@ -35,6 +35,8 @@ const struct mpi_field mpi_stats_fields[] = {
     F(running, FIELD_BOOL),
     F(aborted, FIELD_BOOL),
     F(abort_code, FIELD_I32),
+    F(status_known, FIELD_BOOL),
+    F(status, FIELD_I32),
     F(spawned, FIELD_BOOL),
     F(started_wall_ns, FIELD_U64),
     F(taken_wall_ns, FIELD_U64),

@@ -119,6 +119,12 @@ static void find_modules(const struct mpi_process *process, struct mpi_stats *st
         proc_modules_free(modules, count);
 }
 
+bool mpi_process_status(const struct mpi_process *process, int32_t *ret_status)
+{
+    const struct agent *agent = process->agent;
+    return agent->ended && agent->pidfd >= 0 && proc_pidfd_exit_status(agent->pidfd, ret_status) == 0;
+}
+
 static const char *node_name(const struct mpi_process *process)
 {
     const struct node *node = process->registry->agents->monitor->node;
@@ -143,6 +149,7 @@ static int take_by(struct mpi_process *process, take_fn *take, struct mpi_stats 
     ret_stats->node = arena_dup(arena, node_name(process), strlen(node_name(process)));
     ret_stats->exe = arena_dup(arena, process->agent->exe, strlen(process->agent->exe));
     ret_stats->running = !process->agent->ended;
+    ret_stats->status_known = mpi_process_status(process, &ret_stats->status);
     ret_stats->taken_wall_ns = clock_wall_ns();
     if (ret_stats->rank < 0 && process->agent->rank.hint >= 0) {
         ret_stats->rank = process->agent->rank.hint;

@@ -91,6 +91,7 @@ static void remember(struct mpi_process *process)
                               .state = atomic_load(&area->state),
                               .aborted = atomic_load(&area->aborted) != 0,
                               .abort_code = area->abort_code};
+    past->status_known = mpi_process_status(process, &past->status);
     snprintf(past->namespace, sizeof past->namespace, "%.*s", (int)sizeof area->namespace - 1, area->namespace);
     if (!past->job || past->rank < 0) {
         free(past->job);

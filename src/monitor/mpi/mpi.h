@@ -66,8 +66,8 @@ struct mpi_past {
     pid_t pid;
     int32_t rank, size;
     uint32_t state; /* enum mpi_state at its end */
-    bool aborted;
-    int32_t abort_code;
+    bool aborted, status_known;
+    int32_t abort_code, status; /* status: as in struct mpi_stats */
     char namespace[128];
 };
 void mpi_past_each(struct mpi_registry *registry, const char *dir, void (*fn)(void *ctx, const struct mpi_past *past),

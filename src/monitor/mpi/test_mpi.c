@@ -143,6 +143,13 @@ static void test_life(void **state)
     assert_int_equal(agents_count(agents), 0);
 }
 
+static void check_past(void *ctx, const struct mpi_past *past)
+{
+    assert_true(past->status_known);
+    assert_int_equal(past->status, SIGKILL);
+    ++*(unsigned *)ctx;
+}
+
 static void test_killed_in_a_call(void **state)
 {
     struct child child = child_new(fake_interposer);
@@ -158,6 +165,11 @@ static void test_killed_in_a_call(void **state)
     assert_int_equal(set.ranks[0].threads[0].now.call, CALL_MPI_Recv);
     assert_int_equal(set.ranks[0].threads[0].now.peer, 0);
     assert_int_equal(set.ranks[0].threads[0].now.site.offset, FAKE_SITE - 0x400000);
+    assert_true(set.ranks[0].status_known); /* in the file as in what is remembered */
+    assert_int_equal(set.ranks[0].status, SIGKILL);
+    unsigned pasts = 0;
+    mpi_past_each(monitor->mpi, NULL, check_past, &pasts);
+    assert_int_equal(pasts, 1);
     mpi_stats_set_done(&set);
 }
 

@@ -69,7 +69,9 @@ static void gather_past(void *ctx, const struct mpi_past *past)
                                 .world_size = past->size,
                                 .state = past->state,
                                 .aborted = past->aborted,
-                                .abort_code = past->abort_code};
+                                .abort_code = past->abort_code,
+                                .status_known = past->status_known,
+                                .status = past->status};
     set->count++;
 }
 
