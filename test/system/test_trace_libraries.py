@@ -91,6 +91,15 @@ class Reused(TracerCase):
             if call["function"].startswith("mark"):
                 self.assertIn(call.get("from_function"), ("", call["function"].replace("mark", "plugin")))
 
+    def test_rules(self):
+        """A rule on a function that comes with a library fires from its first call on, and is not said to be in vain."""
+        self.make()
+        for name, count in (("plugin1", 20), ("mark*", 80), ("nobody", 0)):
+            done = self.scry_run("--rule", f'ct_function_called([], "{name}") : print([1])', "--", "./program", 1)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr, rf"print\(\[1\]\) +fired {count} x")
+            self.assertEqual("no function of the programs" in done.stderr, count == 0, done.stderr)
+
     def test_their_constructors(self):
         """They run before dlopen returns."""
         self.make("__attribute__((constructor))")

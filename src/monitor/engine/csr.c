@@ -178,7 +178,7 @@ static struct csr_target *target_add(struct csr *csr, struct process *process)
 static void target_disarm(struct csr *csr, struct csr_target *target)
 {
     const struct event_ops *ops = event_ops_of(csr->event_service);
-    if (ops && ops->disarm && target->status < OMIS_FIRST_ERROR)
+    if (ops && ops->disarm && (target->status < OMIS_FIRST_ERROR || ops->may_come))
         ops->disarm(csr, target->process);
     if (ops && (ops->need || ops->wish))
         csr->object.monitor->tracing->unsettle(target->process);
@@ -419,7 +419,7 @@ void csr_process_gone(struct process *process)
 void csr_target_ready(struct csr *csr, struct process *process, int code, const struct err *err)
 {
     struct csr_target *target = csr_target(csr, process);
-    if (!target || (code == 0 && !target->pending))
+    if (!target || (code == 0 && !target->pending && target->status < OMIS_FIRST_ERROR))
         return;
     bool was_armed = !target->pending && target->status < OMIS_FIRST_ERROR;
     target->pending = false;

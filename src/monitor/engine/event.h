@@ -55,6 +55,8 @@ struct event_ops {
     /* Other mechanisms. NULL: none. 0, -errno, or 1: it will be in place later, csr_target_ready is called then. */
     int (*arm)(struct csr *csr, struct process *process, struct err *err);
     void (*disarm)(struct csr *csr, struct process *process);
+    /* What arm did not find may come later: csr_target_ready is called then, and disarm in any case. */
+    bool may_come;
     /* Beyond its objects: does this event match? NULL: yes. */
     bool (*match)(const struct csr *csr, const struct event *event);
     /* Its lists can be lowered: adds what has to hold for the event itself, before the list. 0, or -1: cannot be. NULL:

@@ -39,7 +39,8 @@ struct demand {
     uint32_t *slots;
     size_t slot_count, slot_cap;
     bool waits_for_index, waits_for_compile;
-    bool blind; /* its condition cannot be looked at in this process */
+    bool missing; /* there is no such function, and that was said */
+    bool blind;   /* its condition cannot be looked at in this process */
     void (*ready)(void *ctx, int code, const char *reason);
     void *ctx;
     uint32_t program_at; /* with the parameters as program_map has them */
@@ -304,10 +305,15 @@ static int find_slots(struct agent *agent, struct demand *demand)
     return code;
 }
 
+/* Once; but where functions are missing, again when they have come with a library. */
 static void tell(struct demand *demand, int code, const char *reason)
 {
     void (*ready)(void *ctx, int code, const char *reason) = demand->ready;
-    demand->ready = NULL;
+    if (code == -ENOENT && demand->missing)
+        return;
+    demand->missing = code == -ENOENT;
+    if (!demand->missing)
+        demand->ready = NULL;
     if (ready)
         ready(demand->ctx, code, reason);
 }
@@ -480,6 +486,7 @@ void agent_demands_indexed(struct agent *agent)
 {
     if (agent->ended || !agent_indexes_ready(agent))
         return;
+    agent->demands_stale = false;
     for (struct demand *demand = agent->demands, *next; demand; demand = next) {
         next = demand->next;
         if (demand->selection)
@@ -490,7 +497,7 @@ void agent_demands_indexed(struct agent *agent)
 bool agent_demands_wait(const struct agent *agent)
 {
     for (const struct demand *demand = agent->demands; demand; demand = demand->next)
-        if (!in_place(demand))
+        if (!in_place(demand) || (agent->demands_stale && demand->selection))
             return true;
     return false;
 }

@@ -474,6 +474,7 @@ void agent_look_again(struct agent *agent)
     if (agent_modules_refresh(agent) == 0) {
         agent->unnamed = true;
         agent_names_again(agent);
+        agent->demands_stale = true; /* the program waits for them, too */
         agent_apply(agent);
         agent_demands_indexed(agent);
     }

@@ -195,6 +195,7 @@ struct agent { /* an entry of the registry: from its first hello until a process
     bool layouts_lost;                /* records may have some that only a monitor before this one knew */
     uint64_t held[AREA_THREADS / 64]; /* bit set of blocks whose raised event is being handled */
     struct demand *demands;           /* in the order in which they came */
+    bool demands_stale;               /* libraries came or went, and they are not resolved anew yet */
     struct slot_params *slot_params;  /* hash by slot */
 };
 

@@ -175,9 +175,9 @@ static int demand(struct csr *csr, struct process *process, struct err *err)
     free(filter);
     if (code < 0)
         return code;
+    waiting->later = true; /* what is missing may come with a library */
     if (waiting->done)
         return waiting->code < 0 ? err_set(err, waiting->code, "%s", waiting->err.text) : 0;
-    waiting->later = true;
     return 1;
 }
 
@@ -229,7 +229,7 @@ static bool param(const struct csr *csr, const struct event *event, unsigned num
 /* The two events differ only in their definition. */
 #define CALL_EVENT(define_) \
     { \
-        .object_class = "p", .define = (define_), .arm = demand, .disarm = undemand, .match = match, \
+        .object_class = "p", .define = (define_), .arm = demand, .disarm = undemand, .may_come = true, .match = match, \
         .lower = lower_condition, .relowered = call_event_rearm, .posts = true, .param_count = param_count, \
         .param = param, \
     }
