@@ -7,6 +7,7 @@
 #include "base/system/clock.h"
 #include "shm/mpi_calls.h"
 #include "jobdir/text/text.h"
+#include "symbols/layout/layout.h"
 
 /* A string literal: quotes, backslashes and control characters escaped. */
 static void put_string(struct buf *out, const char *text)
@@ -27,25 +28,6 @@ static void put_uuid(struct buf *out, const uint8_t *uuid)
 {
     for (unsigned i = 0; i < 16; i++)
         buf_printf(out, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
-}
-
-static void put_types(struct buf *out)
-{
-    static const struct {
-        const char *name;
-        unsigned bits;
-        const char *more;
-    } integers[] = {{"u8", 8, "signed = false;"},
-                    {"u16", 16, "signed = false;"},
-                    {"u32", 32, "signed = false;"},
-                    {"u64", 64, "signed = false;"},
-                    {"i32", 32, "signed = true;"},
-                    {"x64", 64, "signed = false; base = 16;"},
-                    {"utf8", 8, "signed = false; encoding = UTF8;"}};
-    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
-        buf_printf(out, "typealias integer { size = %u; align = 8; %s } := %s;\n", integers[i].bits, integers[i].more,
-                   integers[i].name);
-    buf_putc(out, '\n');
 }
 
 static void put_trace(struct buf *out, const struct ctf_metadata *metadata)
@@ -208,7 +190,8 @@ static const struct {
 void ctf_metadata_print(const struct ctf_metadata *metadata, struct buf *out)
 {
     buf_puts(out, "/* CTF 1.8 */\n\n");
-    put_types(out);
+    layout_tsdl_types(out);
+    buf_putc(out, '\n');
     put_trace(out, metadata);
     put_clock(out, metadata->identity);
     put_stream(out);

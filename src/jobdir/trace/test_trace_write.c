@@ -211,6 +211,25 @@ static void test_many_names(void **state)
     free(text);
 }
 
+/* What all values have in common is not said again for each of them: that made metadata of tens of megabytes. */
+static void test_types_once(void **state)
+{
+    struct trace_writer *writer = new_writer();
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(trace_writer_layout_use(writer, i, "args(s:s,n:i4,e:S)"), 1);
+    assert_int_equal(trace_writer_sync(writer, true), 0);
+    char path[300], text[1 << 14];
+    snprintf(path, sizeof path, "%s/metadata", trace_writer_path(writer));
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    assert_int_equal(occurrences(text, "content = 0"), 1);
+    assert_int_equal(occurrences(text, "encoding = UTF8"), 1);
+    assert_int_equal(occurrences(text, "size = 64; align = 8; signed = false; base = 16"), 1);
+    trace_writer_free(writer);
+}
+
 /* The directory is gone: told once, then nothing is written. */
 static void test_failing(void **state)
 {
@@ -242,6 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_babeltrace, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_many_names, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_types_once, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_failing, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_incarnations, make_dir, remove_dir),
     };

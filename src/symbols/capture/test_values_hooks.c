@@ -146,6 +146,10 @@ static void open_trace(const char *directory)
                       "{ size = 32; align = 8; } magic; }; };\nclock { name = c; freq = 1000000000; };\n"
                       "stream { event.header := struct { integer { size = 32; align = 8; } id; integer { size = 64; "
                       "align = 8; map = clock.c.value; } timestamp; }; };\n");
+    struct buf types = BUF_INIT;
+    layout_tsdl_types(&types);
+    fputs(types.data, metadata);
+    buf_done(&types);
     for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
         struct buf text = BUF_INIT;
         if (!layouts[i])

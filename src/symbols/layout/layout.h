@@ -64,7 +64,9 @@ void layout_format_list(const struct layout *layout, enum layout_part part, cons
 void layout_format_json(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
                         const struct layout_style *style, struct buf *out);
 
-/* The layout as a TSDL struct type (without name), whose fields are exactly the bytes. */
+/* The layout as a TSDL struct type (without name), whose fields are exactly the bytes, made of the types that
+ * layout_tsdl_types() declares: those are to stand before it, once. */
+void layout_tsdl_types(struct buf *out);
 void layout_tsdl(const struct layout *layout, struct buf *out);
 
 #endif

@@ -2,7 +2,8 @@
 /*
  * A layout as a structure of TSDL (CTF 1.8, 7.3): the same bytes for every reader of CTF. Names get an underscore in
  * front, which readers take away again, so that none is a keyword; what has no bytes is an empty structure whose name
- * says why.
+ * says why. Structures are written out where they stand: babeltrace2 2.0 takes one underscore more from the names in
+ * `struct name` or a typealias with each use inside of another, so that `__lock` and the tag `_status` are lost.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -44,24 +45,37 @@ static void put_fields(struct buf *out, const struct layout_type *type)
         if (name.data)
             put_declaration(out, type->fields[i].type, name.data);
     }
-    buf_puts(out, "} align(8)");
+    buf_puts(out, "}");
 }
 
-static void put_integer(struct buf *out, size_t size, bool is_signed, const char *more)
+static void put_integer(struct buf *out, size_t size, bool is_signed)
 {
-    buf_printf(out, "integer { size = %zu; align = 8; signed = %s; %s} ", size * 8, is_signed ? "true" : "false", more);
+    buf_printf(out, "%c%zu ", is_signed ? 'i' : 'u', size * 8);
 }
 
-#define TEXT_BYTE "integer { size = 8; align = 8; signed = false; encoding = UTF8; } "
-#define STATUS \
-    "enum : integer { size = 8; align = 8; signed = false; } " \
-    "{ content = 0 ... 1, \"null\" = 2, invalid = 3, cut = 4, absent = 5, odd = 6 } _status; "
-#define NOTHING "struct { } null; struct { } invalid; struct { } cut; struct { } absent; struct { } odd; "
+void layout_tsdl_types(struct buf *out)
+{
+    for (unsigned bits = 8; bits <= 64; bits *= 2) {
+        buf_printf(out, "typealias integer { size = %u; align = 8; signed = false; } := u%u;\n", bits, bits);
+        buf_printf(out, "typealias integer { size = %u; align = 8; signed = true; } := i%u;\n", bits, bits);
+    }
+    buf_puts(out,
+             "typealias integer { size = 8; align = 8; signed = false; base = 16; } := x8;\n"
+             "typealias integer { size = 64; align = 8; signed = false; base = 16; } := x64;\n"
+             "typealias integer { size = 8; align = 8; signed = false; encoding = UTF8; } := utf8;\n"
+             "typealias floating_point { exp_dig = 8; mant_dig = 24; align = 8; } := f32;\n"
+             "typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; } := f64;\n"
+             "typealias enum : u8 { content = 0 ... 1, \"null\" = 2, invalid = 3, cut = 4, absent = 5, odd = 6 } := "
+             "capture_status;\n"
+             "typealias struct { } := nothing;\n");
+}
+
+#define NOTHING "nothing null; nothing invalid; nothing cut; nothing absent; nothing odd; "
 
 static void put_enum(struct buf *out, const struct layout_type *type)
 {
     buf_puts(out, "enum : ");
-    put_integer(out, type->size, !type->flagged, "");
+    put_integer(out, type->size, !type->flagged);
     buf_puts(out, "{ ");
     for (size_t i = 0; i < type->name_count; i++) {
         buf_puts(out, i ? ", \"" : "\"");
@@ -81,16 +95,15 @@ static void put_enum(struct buf *out, const struct layout_type *type)
 
 static const char *float_of(size_t size)
 {
-    return size == 4 ? "floating_point { exp_dig = 8; mant_dig = 24; align = 8; } "
-                     : "floating_point { exp_dig = 11; mant_dig = 53; align = 8; } ";
+    return size == 4 ? "f32 " : "f64 ";
 }
 
 static void put_bytes(struct buf *out, size_t size, const char *name)
 {
     if (size == 0)
-        buf_printf(out, "struct { } %s; ", name);
+        buf_printf(out, "nothing %s; ", name);
     else
-        buf_printf(out, "integer { size = 8; align = 8; signed = false; base = 16; } %s[%zu]; ", name, size);
+        buf_printf(out, "x8 %s[%zu]; ", name, size);
 }
 
 /* struct { counts, content } for the part of a variant that has content */
@@ -98,23 +111,23 @@ static void put_counted(struct buf *out, bool total, const struct layout_type *i
 {
     buf_puts(out, "struct { ");
     if (total)
-        buf_puts(out, "integer { size = 32; align = 8; signed = false; } _count; ");
-    buf_puts(out, "integer { size = 16; align = 8; signed = false; } _shown; ");
+        buf_puts(out, "u32 _count; ");
+    buf_puts(out, "u16 _shown; ");
     if (inner) {
         buf_puts(out, "struct { ");
         put_declaration(out, inner, "_element");
-        buf_puts(out, "} align(8) _elements[_shown]; ");
+        buf_puts(out, "} _elements[_shown]; ");
     } else
-        buf_puts(out, TEXT_BYTE "_text[_shown]; ");
-    buf_puts(out, "} align(8) content; ");
+        buf_puts(out, "utf8 _text[_shown]; ");
+    buf_puts(out, "} content; ");
 }
 
 static void put_optional(struct buf *out, const struct layout_type *type, const char *name)
 {
     buf_puts(out, "struct { ");
     if (type->kind == LAYOUT_FOLLOWED || type->kind == LAYOUT_REFERENCE || type->kind == LAYOUT_STRING)
-        buf_puts(out, "integer { size = 64; align = 8; signed = false; base = 16; } _address; ");
-    buf_puts(out, STATUS "variant <_status> { ");
+        buf_puts(out, "x64 _address; ");
+    buf_puts(out, "capture_status _status; variant <_status> { ");
     if (type->kind == LAYOUT_STRING || type->kind == LAYOUT_BYTES)
         put_counted(out, type->kind == LAYOUT_BYTES, NULL);
     else if (type->kind == LAYOUT_VECTOR)
@@ -122,9 +135,9 @@ static void put_optional(struct buf *out, const struct layout_type *type, const 
     else {
         buf_puts(out, "struct { ");
         put_declaration(out, type->inner, "_value");
-        buf_puts(out, "} align(8) content; ");
+        buf_puts(out, "} content; ");
     }
-    buf_printf(out, NOTHING "} _to; } align(8) %s; ", name);
+    buf_printf(out, NOTHING "} _to; } %s; ", name);
 }
 
 /* A field that has bytes; false: it has none. */
@@ -138,14 +151,14 @@ static void put_number(struct buf *out, const struct layout_type *type, const ch
             put_bytes(out, type->size, name);
             return;
         }
-        put_integer(out, type->size, type->kind == LAYOUT_SIGNED, "");
+        put_integer(out, type->size, type->kind == LAYOUT_SIGNED);
         break;
     case LAYOUT_CHAR:
-        put_integer(out, type->size, !type->flagged, "");
+        put_integer(out, type->size, !type->flagged);
         break;
     case LAYOUT_POINTER:
     case LAYOUT_CODE_POINTER:
-        put_integer(out, 8, false, "base = 16; ");
+        buf_puts(out, "x64 ");
         break;
     case LAYOUT_ENUM:
         put_enum(out, type);
@@ -162,7 +175,7 @@ static void put_number(struct buf *out, const struct layout_type *type, const ch
             put_bytes(out, 2 * (size_t)type->size, name);
             return;
         }
-        buf_printf(out, "struct { %s_real; %s_imaginary; } align(8) ", float_of(type->size), float_of(type->size));
+        buf_printf(out, "struct { %s_real; %s_imaginary; } ", float_of(type->size), float_of(type->size));
         break;
     default:
         put_bytes(out, type->size, name);
@@ -175,26 +188,22 @@ static void put_declaration(struct buf *out, const struct layout_type *type, con
 {
     switch (type->kind) {
     case LAYOUT_OPTIMISED_OUT:
-        buf_printf(out, "struct { } %s_optimised_out; ", name);
+        buf_printf(out, "nothing %s_optimised_out; ", name);
         break;
     case LAYOUT_NOT_AVAILABLE:
-        buf_printf(out, "struct { } %s_not_available; ", name);
+        buf_printf(out, "nothing %s_not_available; ", name);
         break;
     case LAYOUT_NO_ROOM:
-        buf_printf(out, "struct { } %s_cut; ", name);
+        buf_printf(out, "nothing %s_cut; ", name);
         break;
     case LAYOUT_UNSIZED:
-        buf_printf(out, "struct { } %s_of_unknown_size; ", name);
+        buf_printf(out, "nothing %s_of_unknown_size; ", name);
         break;
     case LAYOUT_PAD:
         put_bytes(out, 1, name);
         break;
     case LAYOUT_CALLABLE:
-        buf_puts(out, "struct { ");
-        put_integer(out, 8, false, "base = 16; ");
-        buf_puts(out, "_caller; ");
-        put_integer(out, 8, false, "base = 16; ");
-        buf_printf(out, "_target; } align(8) %s; ", name);
+        buf_printf(out, "struct { x64 _caller; x64 _target; } %s; ", name);
         break;
     case LAYOUT_STRUCT:
     case LAYOUT_UNION:
@@ -208,15 +217,15 @@ static void put_declaration(struct buf *out, const struct layout_type *type, con
         if (type->count > 0) {
             buf_puts(out, "struct { ");
             put_declaration(out, type->inner, "_element");
-            buf_printf(out, "} align(8) _elements[%" PRIu32 "]; ", type->count);
+            buf_printf(out, "} _elements[%" PRIu32 "]; ", type->count);
         }
-        buf_printf(out, "} align(8) %s; ", name);
+        buf_printf(out, "} %s; ", name);
         break;
     case LAYOUT_TEXT:
         if (type->count > 0)
-            buf_printf(out, TEXT_BYTE "%s[%" PRIu32 "]; ", name, type->count);
+            buf_printf(out, "utf8 %s[%" PRIu32 "]; ", name, type->count);
         else
-            buf_printf(out, "struct { } %s; ", name);
+            buf_printf(out, "nothing %s; ", name);
         break;
     case LAYOUT_FOLLOWED:
     case LAYOUT_REFERENCE:
@@ -239,5 +248,5 @@ void layout_tsdl(const struct layout *layout, struct buf *out)
             put_fields(out, &layout->parts[i]);
             buf_printf(out, " _%s; ", layout_part_names[i]);
         }
-    buf_puts(out, "} align(8)");
+    buf_puts(out, "}");
 }
