@@ -2,8 +2,9 @@
 /*
  * A layout as a structure of TSDL (CTF 1.8, 7.3): the same bytes for every reader of CTF. Names get an underscore in
  * front, which readers take away again, so that none is a keyword; what has no bytes is an empty structure whose name
- * says why. Structures are written out where they stand: babeltrace2 2.0 takes one underscore more from the names in
- * `struct name` or a typealias with each use inside of another, so that `__lock` and the tag `_status` are lost.
+ * says why. Structures of programs are written out where they stand: babeltrace2 2.0 takes one underscore more from the
+ * names of fields with each use of a `struct name` or a typealias inside of another, so that `__lock` would be `lock`,
+ * and tags that begin with one are not found. What is named here has no such fields.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -13,13 +14,15 @@
 
 static void put_declaration(struct buf *out, const struct layout_type *type, const char *name);
 
-/* Letters, digits and _ of a name, and which field it is where that is needed to tell two apart. */
-static void put_name(struct buf *to, const struct layout_field *fields, size_t index)
+/* Letters, digits and _ of a name, and which field it is where that is needed to tell two apart. `odd`: names of the
+ * fields before it were changed, and is set where its own is. */
+static void put_name(struct buf *to, const struct layout_field *fields, size_t index, bool *odd)
 {
     const char *name = fields[index].name;
     buf_putc(to, '_');
     for (const char *p = name; *p; p++) {
         bool good = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || *p == '_';
+        *odd |= !good;
         if (good)
             buf_putc(to, *p);
         else if (*p != '<' && *p != '>')
@@ -28,20 +31,21 @@ static void put_name(struct buf *to, const struct layout_field *fields, size_t i
     if (!*name)
         buf_puts(to, "value");
     /* another field may have become the same: all but the first of those get their number */
-    for (size_t i = 0; i < index; i++)
-        if (strcmp(fields[i].name, name) == 0 || strpbrk(name, "<>$~. #") || strpbrk(fields[i].name, "<>$~. #")) {
-            buf_printf(to, "_%zu", index);
-            break;
-        }
+    bool same = *odd && index > 0;
+    for (size_t i = 0; i < index && !same; i++)
+        same = *fields[i].name == *name && strcmp(fields[i].name, name) == 0;
+    if (same)
+        buf_printf(to, "_%zu", index);
 }
 
 static void put_fields(struct buf *out, const struct layout_type *type)
 {
     _cleanup_(buf_done) struct buf name = BUF_INIT;
+    bool odd = false;
     buf_puts(out, "struct { ");
     for (size_t i = 0; i < type->field_count; i++) {
         buf_clear(&name);
-        put_name(&name, type->fields, i);
+        put_name(&name, type->fields, i, &odd);
         if (name.data)
             put_declaration(out, type->fields[i].type, name.data);
     }
@@ -52,6 +56,9 @@ static void put_integer(struct buf *out, size_t size, bool is_signed)
 {
     buf_printf(out, "%c%zu ", is_signed ? 'i' : 'u', size * 8);
 }
+
+#define NOTHING "nothing null; nothing invalid; nothing cut; nothing absent; nothing odd; "
+#define COUNTED_TEXT "u16 shown; utf8 text[shown]; "
 
 void layout_tsdl_types(struct buf *out)
 {
@@ -67,10 +74,12 @@ void layout_tsdl_types(struct buf *out)
              "typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; } := f64;\n"
              "typealias enum : u8 { content = 0 ... 1, \"null\" = 2, invalid = 3, cut = 4, absent = 5, odd = 6 } := "
              "capture_status;\n"
-             "typealias struct { } := nothing;\n");
+             "typealias struct { } := nothing;\n"
+             "typealias struct { x64 address; capture_status status; variant <status> { struct { " COUNTED_TEXT
+             "} content; " NOTHING "} to; } := text_pointer;\n"
+             "typealias struct { capture_status status; variant <status> { struct { u32 count; " COUNTED_TEXT
+             "} content; " NOTHING "} to; } := text_object;\n");
 }
-
-#define NOTHING "nothing null; nothing invalid; nothing cut; nothing absent; nothing odd; "
 
 static void put_enum(struct buf *out, const struct layout_type *type)
 {
@@ -106,38 +115,19 @@ static void put_bytes(struct buf *out, size_t size, const char *name)
         buf_printf(out, "x8 %s[%zu]; ", name, size);
 }
 
-/* struct { counts, content } for the part of a variant that has content */
-static void put_counted(struct buf *out, bool total, const struct layout_type *inner)
-{
-    buf_puts(out, "struct { ");
-    if (total)
-        buf_puts(out, "u32 _count; ");
-    buf_puts(out, "u16 _shown; ");
-    if (inner) {
-        buf_puts(out, "struct { ");
-        put_declaration(out, inner, "_element");
-        buf_puts(out, "} _elements[_shown]; ");
-    } else
-        buf_puts(out, "utf8 _text[_shown]; ");
-    buf_puts(out, "} content; ");
-}
-
 static void put_optional(struct buf *out, const struct layout_type *type, const char *name)
 {
     buf_puts(out, "struct { ");
-    if (type->kind == LAYOUT_FOLLOWED || type->kind == LAYOUT_REFERENCE || type->kind == LAYOUT_STRING)
+    if (type->kind == LAYOUT_FOLLOWED || type->kind == LAYOUT_REFERENCE)
         buf_puts(out, "x64 _address; ");
-    buf_puts(out, "capture_status _status; variant <_status> { ");
-    if (type->kind == LAYOUT_STRING || type->kind == LAYOUT_BYTES)
-        put_counted(out, type->kind == LAYOUT_BYTES, NULL);
-    else if (type->kind == LAYOUT_VECTOR)
-        put_counted(out, true, type->inner);
-    else {
-        buf_puts(out, "struct { ");
+    buf_puts(out, "capture_status _status; variant <_status> { struct { ");
+    if (type->kind == LAYOUT_VECTOR) {
+        buf_puts(out, "u32 _count; u16 _shown; struct { ");
+        put_declaration(out, type->inner, "_element");
+        buf_puts(out, "} _elements[_shown]; ");
+    } else
         put_declaration(out, type->inner, "_value");
-        buf_puts(out, "} content; ");
-    }
-    buf_printf(out, NOTHING "} _to; } %s; ", name);
+    buf_printf(out, "} content; " NOTHING "} _to; } %s; ", name);
 }
 
 /* A field that has bytes; false: it has none. */
@@ -227,10 +217,14 @@ static void put_declaration(struct buf *out, const struct layout_type *type, con
         else
             buf_printf(out, "nothing %s; ", name);
         break;
+    case LAYOUT_STRING:
+        buf_printf(out, "text_pointer %s; ", name);
+        break;
+    case LAYOUT_BYTES:
+        buf_printf(out, "text_object %s; ", name);
+        break;
     case LAYOUT_FOLLOWED:
     case LAYOUT_REFERENCE:
-    case LAYOUT_STRING:
-    case LAYOUT_BYTES:
     case LAYOUT_VECTOR:
     case LAYOUT_CHECKED:
         put_optional(out, type, name);
