@@ -10,6 +10,7 @@
 
 #include <utlist.h>
 
+#include "base/system/siginfo.h"
 #include "tracer/tracee.h"
 
 /* Statuses of children that came before their parent's fork event: the order can invert. */
@@ -184,6 +185,16 @@ static void handle_exit_event(struct thread *thread)
     }
 }
 
+static void describe_fault(struct thread *thread, struct tracer_event *event)
+{
+    siginfo_t info;
+    if (ptrace(PTRACE_GETSIGINFO, thread->tid, NULL, &info) == 0 && siginfo_has_address(&info) &&
+        thread_load_regs(thread) == 0) {
+        event->args[event->arg_count++] = (uint64_t)(uintptr_t)info.si_addr;
+        event->args[event->arg_count++] = thread->regs.rsp;
+    }
+}
+
 static void handle_signal(struct thread *thread, int signo)
 {
     thread->stop = STOP_SIGNAL;
@@ -201,6 +212,7 @@ static void handle_signal(struct thread *thread, int signo)
     }
     if (process_reports(thread) && (thread->process->watch.signals & UINT64_C(1) << (signo - 1))) {
         struct tracer_event event = {.kind = TRACER_SIGNAL, .signo = signo};
+        describe_fault(thread, &event);
         event_hold(thread, &event);
     }
 }

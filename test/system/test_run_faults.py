@@ -451,6 +451,24 @@ class Crashes(FaultCase):
                 self.assertTrue(frame["file"].endswith("examples/crash.c"))
                 self.assertRegex(done.stderr, rf"#{start} +inner at .*examples/crash.c:{frame['line']}\n")
 
+    def test_crash_stack_with_its_reason(self):
+        """The kernel logs no faults of traced processes: the reason comes from what the tracer saw."""
+        for command, number, reason in ((["null", "main"], signal.SIGSEGV, "a NULL pointer"),
+                                        (["null", "thread"], signal.SIGSEGV, "a NULL pointer"),
+                                        (["stack", "main"], signal.SIGSEGV, "stack overflow"),
+                                        (["abort", "main"], signal.SIGABRT, None)):
+            done = self.box.run(self.box.scry("run", "--crash-stack", "sh", "-c", 'ulimit -c 0; exec "$@"', "sh",
+                                              scrytest.example("crash"), *command))
+            report = self.report()
+            self.assertEqual((report["signal"], report["reason"]), (number, reason), command)
+            crash, = report["crashes"]
+            self.assertEqual((crash.get("reason"), "address" in crash), (reason, reason is not None))
+            if reason:
+                self.assertIn(f": {reason}\n", done.stderr)
+        self.box.run(self.box.scry("run", "--crash-stack", "sh", "-c", "ulimit -c 0; kill -SEGV $$"))
+        crash, = self.report()["crashes"]
+        self.assertFalse("reason" in crash or "address" in crash or "sp" in crash, crash)
+
     def test_crash_stack_of_a_child(self):
         """Of a process that lived for a millisecond, whose parent keeps its end to itself."""
         script = f"{scrytest.example('crash')} bus; true"

@@ -254,12 +254,12 @@ class Signals(ServiceTest):
         self.assertEqual(tracer_of(self.target_.pid), 0)
 
     def test_received(self):
-        number, csr = self.enable("thread_received_signal([], [10, 37]) : print([$sig, $thread])")
+        number, csr = self.enable("thread_received_signal([], [10, 37]) : print([$sig, $thread, $fault])")
         token = self.threads(self.process)[self.target_.pid]
         for signo, count in ((10, 1), (12, 1), (10, 2), (37, 1)):
             self.assertEqual(self.target_.numbers(f"raise {signo}"), [count])
         self.assertEqual([self.triggered(number).result() for _ in range(3)],
-                         [f"2,[{signo},{token}]" for signo in (10, 10, 37)])
+                         [f"3,[{signo},{token},[]]" for signo in (10, 10, 37)])
         self.omis.quiet(number, 0)
         self.ask(f": csr_delete([{csr}])")
         self.assertEqual(tracer_of(self.target_.pid), 0)

@@ -53,6 +53,13 @@ struct core_task {
     pid_t pid;
 };
 
+/* What explain_fault() needs. */
+static void put_fault(json_t *found, uint64_t address, uint64_t sp)
+{
+    json_object_set_new(found, "address", json_integer((json_int_t)address));
+    json_object_set_new(found, "sp", json_integer((json_int_t)sp));
+}
+
 static json_t *read_core(const void *ctx)
 {
     const struct core_task *task = ctx;
@@ -66,10 +73,8 @@ static json_t *read_core(const void *ctx)
     for (size_t i = 0; core->count && i < core->threads[0].count && json_array_size(list) < FRAMES_KEPT; i++)
         add_frames(list, core->threads[0].frames[i].pc, &core->threads[0].frames[i].where);
     json_t *found = json_pack("{s:o}", "frames", list);
-    if (core->faulted) {
-        json_object_set_new(found, "address", json_integer((json_int_t)core->fault_addr));
-        json_object_set_new(found, "sp", json_integer((json_int_t)core->sp));
-    }
+    if (core->faulted)
+        put_fault(found, core->fault_addr, core->sp);
     return found;
 }
 
@@ -118,7 +123,10 @@ static json_t *resolve_stack(const void *ctx)
         line_location_done(&where);
     }
     lines_close(lines);
-    return json_pack("{s:o}", "frames", list);
+    json_t *found = json_pack("{s:o}", "frames", list);
+    if (entry->faulted)
+        put_fault(found, entry->address, entry->sp);
+    return found;
 }
 
 /* ---- crashes ---- */
@@ -158,7 +166,7 @@ bool crash_is_traced(const struct job *job, pid_t pid)
     return traced;
 }
 
-/* Explains a fault by the core file or the kernel's log. */
+/* Explains a fault by the backtrace taken live, the core file or the kernel's log. */
 static void explain_fault(const struct job *job, json_t *crash)
 {
     struct reason_logged logged;

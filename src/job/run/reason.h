@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Why a signal killed a process: a limit of processor time, out of memory, a stack overflow, a NULL pointer. Only what
- * is certain: from core files, the kernel's log (if readable), and limits.
+ * is certain: from what the tracer saw (--crash-stack), core files, the kernel's log (if readable), and limits.
  */
 #ifndef SCRY_JOB_RUN_REASON_H
 #define SCRY_JOB_RUN_REASON_H

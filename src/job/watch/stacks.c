@@ -16,8 +16,9 @@ static const char FOLLOW[] = "thread_creates_proc([]) : proc_attach([$new_proc])
 /* SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS. 512: the local process id (specification 8.1.2). The
  * sample makes the job's follower watch the process, so that its end is known, however short its life. */
 static const char CAPTURE[] = "thread_received_signal([],[4,5,6,7,8,11,31]) : thread_get_backtrace([$thread],64) "
-                              "proc_get_info([$proc],512) proc_get_loader_info([$proc]) job_get_info([%s],0)";
-enum { ACTION_BACKTRACE = 1, ACTION_PID, ACTION_MODULES };
+                              "proc_get_info([$proc],512) proc_get_loader_info([$proc]) print([$fault]) "
+                              "job_get_info([%s],0)";
+enum { ACTION_BACKTRACE = 1, ACTION_PID, ACTION_MODULES, ACTION_FAULT };
 
 static void free_modules(struct stacks_module *modules, size_t count)
 {
@@ -80,6 +81,10 @@ static void captured(struct stacks *stacks, Omis_reply reply)
     for (size_t i = 0; i + 1 < omis_count(frames) && entry->frame_count < STACKS_FRAMES; i += 2)
         entry->frames[entry->frame_count++] = omis_unsigned(omis_item(frames, i));
     take_modules(entry, omis_item(values_of(reader, ACTION_MODULES), 1));
+    const struct omis_value *fault = omis_item(omis_item(values_of(reader, ACTION_FAULT), 1), 0);
+    entry->faulted = omis_count(fault) == 2;
+    entry->address = omis_unsigned(omis_item(fault, 0));
+    entry->sp = omis_unsigned(omis_item(fault, 1));
 }
 
 static void fail(struct stacks *stacks, Omis_reply reply)

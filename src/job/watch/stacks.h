@@ -8,6 +8,7 @@
 #define SCRY_JOB_WATCH_STACKS_H
 
 #include <omis.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -30,6 +31,8 @@ struct stacks_entry {
     size_t frame_count;
     struct stacks_module *modules;
     size_t module_count;
+    bool faulted;         /* a memory access failed: */
+    uint64_t address, sp; /* its address, and the stack pointer */
     UT_hash_handle hh;
 };
 

@@ -128,6 +128,14 @@ static void raise_call_ended(const struct sighting *seen)
     raise(seen, "scry_thread_call_returned", outputs, sizeof outputs / sizeof *outputs, 0);
 }
 
+static void raise_signal(const struct sighting *seen)
+{
+    const struct tracer_event *raw = seen->raw;
+    const struct value fault[] = {value_uint(raw->args[0]), value_uint(raw->args[1])};
+    const struct value outputs[] = {value_int(raw->signo), value_list(fault, raw->arg_count)};
+    raise(seen, "thread_received_signal", outputs, sizeof outputs / sizeof *outputs, 0);
+}
+
 /* When the last thread goes, so does the process, and its memory can still be read now. */
 static void thread_exits(const struct sighting *seen)
 {
@@ -151,7 +159,6 @@ static void thread_exits(const struct sighting *seen)
 static void translate(const struct sighting *seen)
 {
     const struct tracer_event *raw = seen->raw;
-    struct value number;
     switch (raw->kind) {
     case TRACER_LET_GO:     /* of no process */
     case TRACER_INTERRUPTS: /* no events */
@@ -171,8 +178,7 @@ static void translate(const struct sighting *seen)
         raise_syscall(seen, raw->kind == TRACER_SYSCALL_EXIT);
         break;
     case TRACER_SIGNAL:
-        number = value_int(raw->signo);
-        raise(seen, "thread_received_signal", &number, 1, 0);
+        raise_signal(seen);
         break;
     case TRACER_NEW_PROCESS:
         raise_new_process(seen);

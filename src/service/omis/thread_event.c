@@ -215,8 +215,12 @@ const struct scry_service thread_event_services[] = {
               "A thread creates a thread.", &creates_thread_ops),
     EVENT_ROW("thread_has_terminated", "token<t>* thread_list -> void", SCRY_REQUIRED, "A thread has terminated.",
               &terminated_ops),
-    EVENT_ROW("thread_received_signal", "token<t>* thread_list, integer* sig_list -> { integer sig }", SCRY_OPTIONAL,
-              "A thread is about to receive a signal of the list.", &signal_ops),
+    EVENT_ROW(
+        "thread_received_signal", "token<t>* thread_list, integer* sig_list -> { integer sig; integer* fault }",
+        SCRY_OPTIONAL,
+        "A thread is about to receive a signal of the list. fault: of a memory access that failed the address and "
+        "the stack pointer; else nothing.",
+        &signal_ops),
     SWITCH_ROW("thread_has_blocked", "A thread has blocked (reported afterwards)."),
     SWITCH_ROW("thread_has_been_unblocked", "A blocked thread runs again (reported afterwards)."),
     EVENT_ROW("thread_has_been_stopped", "token<t>* thread_list -> void", SCRY_REQUIRED,

@@ -17,6 +17,7 @@
 #include <sys/user.h>
 #include <unistd.h>
 
+#include "base/system/siginfo.h"
 #include "symbols/index/lines_internal.h"
 
 enum { THREADS_MAX = 65536 };
@@ -98,9 +99,7 @@ static void read_siginfo(struct reading *reading, const void *bytes, size_t size
     case SIGTRAP:
         if (info.si_code > 0) /* not sent by kill(2) */
             reading->core->fault_addr = (uint64_t)(uintptr_t)info.si_addr;
-        reading->core->faulted = /* what the processor refuses otherwise has no address */
-            (info.si_signo == SIGSEGV && (info.si_code == SEGV_MAPERR || info.si_code == SEGV_ACCERR)) ||
-            (info.si_signo == SIGBUS && info.si_code == BUS_ADRERR);
+        reading->core->faulted = siginfo_has_address(&info);
     }
 }
 
