@@ -112,6 +112,20 @@ class DoctorJob(scrytest.TestCase):
         self.assert_found(found, "limits", "warn", "recording stopped: the job directory reached its limit")
         self.assertNotIn("nothing was lost", str(found))
 
+    def test_trace_that_cannot_grow(self):
+        """It is not the buffer that was too small."""
+        source = self.box.path("work", "many.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("int f(int x) { return x + 1; }\n"
+                       "int main(void) { int s = 0; for (int i = 0; i < 3000000; i++) s = f(s); return 0; }\n")
+        program = self.box.path("work", "many")
+        self.assertEqual(self.box.run(["cc", "-g", "-finstrument-functions", source, "-o", program]).returncode, 0)
+        self.run_job("--max-size", "1M", "--trace", "fn:*", program)
+        found = self.doctor()
+        self.assert_found(found, "calls", "warn", "reached its limit (--max-size)")
+        self.assert_found(found, "limits", "warn", "records are missing: the traces could not grow any more", "--max-size")
+        self.assertNotIn("buffer", str(found["limits"]))
+
     def test_running(self):
         good = self.program("good", "-g", "-finstrument-functions")
         job = self.box.path("work", "job")

@@ -436,7 +436,12 @@ static void check_limits(struct job_look *look)
     size_t told = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         told += say_warnings(look, kinds[i], "limits", FINDING_WARN);
-    if (functions->discarded || functions->overwritten) {
+    if (functions->limited && functions->discarded + functions->overwritten) {
+        finding_set(&finding, FINDING_WARN,
+                    "%" PRIu64 " records are missing: the traces could not grow any more, see \"calls\"",
+                    functions->discarded + functions->overwritten);
+        finding_remedy(&finding, "make room on the disk, raise --max-size, or record less (--min-time, --trace)");
+    } else if (functions->discarded || functions->overwritten) {
         finding_set(&finding, FINDING_WARN,
                     "%" PRIu64 " records were discarded, %" PRIu64 " overwritten: the buffer was full",
                     functions->discarded, functions->overwritten);

@@ -292,6 +292,7 @@ static int add_counts(struct job_functions *all, const struct trace *trace)
     all->overwritten += trace_number(trace, "overwritten");
     all->thinned += trace_number(trace, "thinned");
     all->min_time_ns = job_most(all->min_time_ns, trace_number(trace, "min_time"));
+    all->limited |= trace_value(trace, "limited") != NULL;
     all->min_time_partly |= trace_value(trace, "min_time_least") != NULL;
     uint64_t max_depth = trace_number(trace, "max_depth");
     if (max_depth && (!all->max_depth || max_depth < all->max_depth))

@@ -191,6 +191,7 @@ struct agent { /* an entry of the registry: from its first hello until a process
     bool layouts_new;                 /* some are in use that are not on disk yet */
     bool mpi_captured, mpi_waits;     /* agent_mpi.c: of all calls; for a compilation to be over */
     bool mpi_described;               /* its rank is in its trace */
+    bool limited;                     /* its trace cannot grow any more */
     bool only_mpi;                    /* it said hello for MPI alone, without hooks */
     bool layouts_lost;                /* records may have some that only a monitor before this one knew */
     uint64_t held[AREA_THREADS / 64]; /* bit set of blocks whose raised event is being handled */

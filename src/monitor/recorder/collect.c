@@ -109,6 +109,7 @@ static void write_failed(struct agent *agent, int code)
     log_warning("%s: %s", trace_writer_path(agent->writer), why);
     trace_writer_problem(agent->writer, why);
     agent_set_problem(agent, "%s", why);
+    agent->limited = true;
     if (!agent->ended)
         atomic_store(&agent->view.area->policy, AREA_FLIGHT);
     if (agent->job && (code == -ENOSPC || code == -EDQUOT))

@@ -129,6 +129,8 @@ static void write_counts(struct agent *agent)
     if (agent->mpi)
         agent->agents->mpi->describe(agent);
     trace_writer_set(writer, "events", "%" PRIu64, counts.events);
+    if (agent->limited || (agent->job && agent->job->limited))
+        trace_writer_set(writer, "limited", "1");
     trace_writer_set(writer, "discarded", "%" PRIu64, counts.discarded);
     trace_writer_set(writer, "bytes", "%" PRIu64, counts.bytes);
     trace_writer_set(writer, "cost_ns", "%" PRIu64, counts.cost_ns);
