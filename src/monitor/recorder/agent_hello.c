@@ -92,7 +92,7 @@ static const char *check_hello(const struct agents *agents, const struct agent_h
         return "this is no agent's hello";
     if (hello->version != AREA_VERSION)
         return "agent and monitor are of different versions of scry";
-    if (!agent_hello_whole(hello, size, &exe) || strchr(job, '\n') || strchr(exe, '\n') || (*job && *job != '/'))
+    if (!agent_hello_whole(hello, size, &exe) || strchr(job, '\n') || (*job && *job != '/'))
         return "the agent's hello is malformed";
     *ret_greeting = (struct greeting){.flags = hello->flags,
                                       .fork_of = hello->fork_of,
@@ -297,6 +297,13 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
         job->hooked = true;
     if (job && hello->flags & AGENT_CONSTRUCTED)
         job->constructed += hello->flags >> AGENT_CONSTRUCTED_SHIFT;
+    if (strchr(hello->exe, '\n')) { /* lines of text have it: of traces, of /proc/self/maps */
+        struct err err;
+        err_set(&err, -EINVAL, "the path of its program has a newline");
+        refuse(job, peer->pid, hello, &err);
+        send_welcome(agents, fd, NULL, err.code, err.text);
+        return;
+    }
     bool small = !hello->mpi && room_to_take(hello) < AREA_SMALLEST;
     if (small || hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES))
         no_room(agents, peer->pid, job, hello);

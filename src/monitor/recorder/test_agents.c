@@ -231,6 +231,24 @@ static void test_long_texts(void **state)
     close(fd);
 }
 
+/* Such a path would be two lines of the trace. */
+static void test_newline(void **state)
+{
+    (void)state;
+    static struct agent_hello hello;
+    struct agents_job_state job_state;
+    struct err err;
+    assert_int_equal(agents_job_set(agents, job, "trace", "fn:*", &err), 0);
+    size_t size = hello_fill(&hello, AGENT_HAS_HOOKS, "/bin/a\nb");
+    int fd = hello_dial();
+    assert_int_equal(send(fd, &hello, size, 0), size);
+    step_until(agents_job_state(agents, job, &job_state) == 0 && job_state.note_count);
+    assert_int_equal(job_state.notes[0].kind, NOTE_refused);
+    assert_non_null(strstr(job_state.notes[0].refused.reason, "newline"));
+    assert_int_equal(agents_count(agents), 0);
+    close(fd);
+}
+
 static void test_no_hooks(void **state)
 {
     (void)state;
@@ -700,6 +718,7 @@ int main(void)
         ROW(test_discarded),
         ROW(test_refused),
         ROW(test_long_texts),
+        ROW(test_newline),
         ROW(test_no_hooks),
         ROW(test_ends_at_once),
         ROW(test_refused_again),
