@@ -134,10 +134,10 @@ static void put_self(struct buf *out, const void *at, const void *row, const voi
     if (report_only_counted(function))
         buf_puts(out, "only counted");
     else if (report_time_unknown(function))
-        buf_printf(out, "?%6s", "");
+        buf_printf(out, "?%7s", "");
     else {
         text_ns(out, function->self_ns);
-        buf_printf(out, "%5.1f%%", report_share(function->self_ns, ((const struct view *)all)->functions->self_ns));
+        buf_printf(out, " %5.1f%%", report_share(function->self_ns, ((const struct view *)all)->functions->self_ns));
     }
 }
 

@@ -3,6 +3,25 @@
 #include "jobdir/mpi/test_mpi_trace.h"
 #include "jobdir/export/test_replay.h"
 
+/* What took all of the time leaves a blank between its time and its share. */
+static void test_all_of_the_time(void **state)
+{
+    struct place *place = *state;
+    struct job_functions *functions;
+    struct buf text = BUF_INIT;
+    made_begin(&place->made, 100, 1000);
+    made_enter(&place->made, 1000, 1);
+    made_exit(&place->made, 7780);
+    made_end(&place->made);
+    made_stream(&place->made, place->dir, "stream-0000");
+    assert_int_equal(
+        job_functions_load(&functions, place->root, &(struct job_functions_options){.start_ns = START}, NULL), 0);
+    job_functions_text(&text, functions, NULL, 80);
+    assert_non_null(strstr(text.data, "\n  6.78 us 100.0%"));
+    buf_done(&text);
+    job_functions_free(functions);
+}
+
 static void test_functions(void **state)
 {
     struct place *place = *state;
@@ -438,6 +457,7 @@ static void test_unwatched(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_all_of_the_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_functions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_continued, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unfinished, set_up, tear_down),

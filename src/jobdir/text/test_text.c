@@ -45,6 +45,13 @@ static void test_wrap(void **state)
     /* below what follows a label, and rather between columns than in them */
     check_wrapped("  label   one two three four five", 24, "  label   one two three\n          four five");
     check_wrapped("  1.25 s  in a  12 us  pid 9332 thread 1", 36, "  1.25 s  in a  12 us\n          pid 9332 thread 1");
+    /* however far it is indented, but not beyond the middle */
+    check_wrapped("   0.001002                  solve(n = 5)  7.1 us  solve.c:20", 60,
+                  "   0.001002                  solve(n = 5)  7.1 us\n"
+                  "                             solve.c:20");
+    check_wrapped("   0.001002                       f()  7.1 us  solve.c:20", 50,
+                  "   0.001002                       f()  7.1 us\n"
+                  "                         solve.c:20");
     /* a word that is too long alone: at a sign, if there is one */
     check_wrapped("/home/somebody/program/file.c", 20, "/home/somebody/\n    program/file.c");
     check_wrapped("0123456789abcdefghijklmno", 20, "0123456789abcdefghij\n    klmno");

@@ -148,12 +148,13 @@ static size_t colour_at(const char *text, size_t len)
     return end < len ? end + 1 : 0;
 }
 
-/* Where what follows a line's first words begins, if that is near; else a little behind its beginning. */
+/* Where what follows a line's first words begins, if these end near, but at most in the middle; else a little behind
+ * the line's beginning. */
 static size_t hang_of(const char *line, size_t len, size_t columns)
 {
-    size_t column = 0, spaces = 0, begin = 0;
+    size_t column = 0, spaces = 0, begin = 0, middle = columns / 2;
     bool begun = false;
-    for (size_t i = 0; i < len && column <= HANG_MOST && column < columns / 2; i++) {
+    for (size_t i = 0; i < len; i++) {
         size_t colour = colour_at(line + i, len - i);
         if (colour) {
             i += colour - 1;
@@ -161,14 +162,16 @@ static size_t hang_of(const char *line, size_t len, size_t columns)
         }
         if (line[i] != ' ') {
             if (begun && spaces > 1)
-                return column;
+                return column < middle ? column : middle;
+            if (column > HANG_MOST || column >= middle)
+                break;
             begin = begun ? begin : column;
             begun = true;
         }
         spaces = line[i] == ' ' ? spaces + 1 : 0;
         column += ((unsigned char)line[i] & 0xc0) != 0x80;
     }
-    return begin + HANG < columns / 2 ? begin + HANG : columns / 2;
+    return begin + HANG < middle ? begin + HANG : middle;
 }
 
 /* As much as fits: up to two spaces, if they are not too near, or one; of a word that is too long alone, up to a sign
