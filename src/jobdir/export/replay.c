@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The beginning of a call waits until it is known whether it stands alone on its line: for its end, a call inside it,
- * or for a moment (HOLD_NS; if short calls are left out, until it is not one). Those that wait form a list in the order
- * of their beginnings, over all threads.
+ * or for a moment (HOLD_NS; if short calls are left out, until it is not one). Meanwhile later lines, of other threads,
+ * wait behind it in a list, so that all are in the order of their times. When nothing comes any more (replay_idle), no
+ * line waits.
  */
 #include "jobdir/export/replay_internal.h"
 
@@ -239,32 +240,76 @@ static void put_end(struct replay *replay, const struct call *call, const struct
         buf_puts(&replay->out, "  (its beginning was not recorded)");
 }
 
-/* ---- those that wait ---- */
+/* ---- lines in the order of their times ---- */
+
+static struct replay_line *line_add(struct replay *replay, struct call *call)
+{
+    struct replay_line *line = calloc(1, sizeof *line);
+    if (!line) {
+        replay->out.failed = true;
+        return NULL;
+    }
+    *line = (struct replay_line){.call = call, .previous = replay->last};
+    *(replay->last ? &replay->last->next : &replay->first) = line;
+    replay->last = line;
+    return line;
+}
+
+static void line_remove(struct replay *replay, struct replay_line *line)
+{
+    *(line->previous ? &line->previous->next : &replay->first) = line->next;
+    *(line->next ? &line->next->previous : &replay->last) = line->previous;
+    buf_done(&line->text);
+    free(line);
+}
+
+/* Prints those that are whole, from the first on up to one that waits; `all`: also behind that. */
+static void lines_print(struct replay *replay, bool all)
+{
+    for (struct replay_line *line = replay->first, *next; line && (all || !line->call); line = next) {
+        next = line->next;
+        if (line->call)
+            continue;
+        buf_append(&replay->out, line->text.data ? line->text.data : "", line->text.len);
+        replay->out.failed |= line->text.failed;
+        line_remove(replay, line);
+    }
+}
+
+/* The line is what was written from `start` on, which stays where it is if no line before it waits. */
+static void line_end(struct replay *replay, struct replay_line *line, size_t start)
+{
+    if (!line)
+        return;
+    line->call = NULL;
+    if (line != replay->first && replay->out.len > start) {
+        buf_append(&line->text, replay->out.data + start, replay->out.len - start);
+        replay->out.len = start;
+    } else if (line != replay->first) {
+        line_remove(replay, line);
+    } else {
+        line_remove(replay, line);
+        lines_print(replay, false);
+    }
+}
 
 static void wait_for_end(struct replay *replay, struct call *call)
 {
     call->mark = WAITING;
-    call->previous = replay->last;
-    call->next = NULL;
-    *(replay->last ? &replay->last->next : &replay->first) = call;
-    replay->last = call;
-}
-
-static void stop_waiting(struct replay *replay, struct call *call)
-{
-    *(call->previous ? &call->previous->next : &replay->first) = call->next;
-    *(call->next ? &call->next->previous : &replay->last) = call->previous;
-    call->mark = OPENED;
+    call->line = line_add(replay, call);
 }
 
 static void put_beginning(struct replay *replay, struct call *call)
 {
-    stop_waiting(replay, call);
+    size_t start = replay->out.len;
+    call->mark = OPENED;
     put_start(replay, call->entry_time, call->thread, call->stack, call->depth);
     buf_append(&replay->out, call->text.data, call->text.len);
     buf_clear(&call->text); /* messages that come yet stand at the end */
     put_source(replay, call);
     buf_putc(&replay->out, '\n');
+    line_end(replay, call->line, start);
+    call->line = NULL;
 }
 
 /* Those around this one that wait, the outermost first. */
@@ -291,8 +336,10 @@ static void put_beginnings_around(struct replay *replay, const struct call *call
 
 static void put_overdue(struct replay *replay, uint64_t now)
 {
-    while (replay->first && now > replay->first->entry_time && now - replay->first->entry_time >= replay->hold_ticks)
-        put_beginning(replay, replay->first);
+    /* a line that is whole is never the first */
+    while (replay->first && now > replay->first->call->entry_time &&
+           now - replay->first->call->entry_time >= replay->hold_ticks)
+        put_beginning(replay, replay->first->call);
 }
 
 /* ---- text ---- */
@@ -330,12 +377,14 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     put_overdue(replay, event->time);
     bool brief = event->time - event->entry_time < replay->min_ticks && event->how == TRACE_RETURNED;
     bool waiting = call->mark == WAITING;
-    if (waiting)
-        stop_waiting(replay, call);
+    if (brief && waiting)
+        line_end(replay, call->line, replay->out.len);
     if (brief)
         return;
     if (waiting || event->alone)
         put_beginnings_around(replay, call);
+    struct replay_line *line = waiting ? call->line : line_add(replay, NULL);
+    size_t start = replay->out.len;
     put_start(replay, waiting ? call->entry_time : event->time, call->thread, call->stack, call->depth);
     if (waiting) {
         buf_append(&replay->out, call->text.data, call->text.len);
@@ -352,6 +401,7 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
         put_source(replay, call);
     put_signature(replay, call, event);
     buf_putc(&replay->out, '\n');
+    line_end(replay, line, start);
 }
 
 static void put_signal(struct replay *replay, const struct trace_event *event)
@@ -412,11 +462,13 @@ static void other(void *ctx, const struct call *innermost, const struct trace_ev
         return;
     }
     while (!replay->min_ticks && replay->first)
-        put_beginning(replay, replay->first);
+        put_beginning(replay, replay->first->call);
     uint32_t depth = innermost ? innermost->depth + innermost->shown : 0;
     if (event->kind == TRACE_SIGNAL && innermost) /* what led there is shown, however short it was */
         put_beginnings_around(replay, &(struct call){.around = innermost->shown ? (struct call *)(uintptr_t)innermost
                                                                                 : innermost->around});
+    struct replay_line *line = line_add(replay, NULL);
+    size_t start = replay->out.len;
     put_start(replay, event->time, event->thread, event->stack, depth);
     if (event->kind == TRACE_SIGNAL) {
         put_signal(replay, event);
@@ -430,6 +482,7 @@ static void other(void *ctx, const struct call *innermost, const struct trace_ev
         buf_puts(&replay->out, " is called so often that from here on not every call is recorded");
     }
     buf_putc(&replay->out, '\n');
+    line_end(replay, line, start);
 }
 
 /* ---- feeding ---- */
@@ -461,6 +514,8 @@ void replay_free(struct replay *replay)
     if (!replay)
         return;
     calls_free(replay->calls);
+    while (replay->first)
+        line_remove(replay, replay->first);
     buf_done(&replay->out);
     free(replay);
 }
@@ -516,7 +571,7 @@ int replay_pause(struct replay *replay, uint64_t from_ns, uint64_t to_ns)
         return flush(replay, FLUSH);
     }
     while (!replay->min_ticks && replay->first)
-        put_beginning(replay, replay->first);
+        put_beginning(replay, replay->first->call);
     put_wall(replay, from_ns);
     buf_puts(&replay->out, "  ... recording was off from here on (scry set)");
     if (known) {
@@ -532,8 +587,8 @@ int replay_pause(struct replay *replay, uint64_t from_ns, uint64_t to_ns)
 
 int replay_idle(struct replay *replay)
 {
-    if (!replay->min_ticks)
-        while (replay->first)
-            put_beginning(replay, replay->first);
+    while (!replay->min_ticks && replay->first)
+        put_beginning(replay, replay->first->call);
+    lines_print(replay, true);
     return flush(replay, 0);
 }

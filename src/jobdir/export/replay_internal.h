@@ -5,13 +5,19 @@
 
 #include "jobdir/export/replay.h"
 
+struct replay_line {
+    struct call *call; /* that waits; NULL: it is `text` */
+    struct buf text;
+    struct replay_line *previous, *next;
+};
+
 struct replay {
     struct replay_options options;
     const struct trace *trace;
     struct calls *calls;
     struct call_visitor visitor;
     uint64_t hold_ticks, min_ticks;
-    struct call *first, *last; /* that wait */
+    struct replay_line *first, *last; /* that are not printed yet, in the order of their times */
     struct buf out;
     FILE *file;
     bool failed;

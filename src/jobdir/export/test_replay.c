@@ -141,6 +141,64 @@ static void test_depth_and_threads(void **state)
                  "   0.030000  [100]      end of main  20.0 ms\n");
 }
 
+/* Lines of other threads wait for a call that began before and may still end on its line; but not when nothing comes.
+ */
+static void test_order_of_threads(void **state)
+{
+    struct place *place = *state;
+    struct made *made = &place->made;
+    made_begin(made, 100, 1000000);
+    made_enter(made, 1000000, 1);
+    made_exit(made, 1900000);
+    made_end(made);
+    made_stream(made, place->dir, "stream-0000");
+    made->bytes.len = 0;
+    made_begin(made, 101, 1000000);
+    made_enter(made, 1100000, 4);
+    made_exit(made, 1100100);
+    made_enter(made, 1200000, 2);
+    made_enter(made, 1300000, 4);
+    made_exit(made, 1300100);
+    made_exit(made, 1400000);
+    made_record(made, RECORD_MARK, 1950000);
+    buf_append(&made->records, "\4\0half", 6);
+    made_end(made);
+    made_stream(made, place->dir, "stream-0001");
+    check_replay(place, (struct replay_options){.threads = true},
+                 "   0.001000  [100]      main()  900 us  main.c:10\n"
+                 "   0.001100  [101]      norm()  100 ns\n"
+                 "   0.001200  [101]      solve()  solve.c:20\n"
+                 "   0.001300  [101]        norm()  100 ns\n"
+                 "   0.001400  [101]      end of solve  200 us\n"
+                 "   0.001950  [101]      -- half\n");
+    check_replay(place, (struct replay_options){.threads = true, .min_ns = 200000},
+                 "   0.001000  [100]      main()  900 us  main.c:10\n"
+                 "   0.001200  [101]      solve()  200 us  solve.c:20\n"
+                 "   0.001950  [101]      -- half\n");
+    /* a mark that comes while a call waits, and then nothing */
+    struct replay *replay;
+    struct trace_cursor *cursor;
+    struct trace_event event;
+    char *text = NULL;
+    size_t len;
+    open_trace(place);
+    FILE *out = open_memstream(&text, &len);
+    const struct replay_options options = {.start_ns = START, .threads = true, .min_ns = 100000};
+    assert_int_equal(replay_new(&replay, place->trace, &options, out), 0);
+    assert_int_equal(trace_cursor_new(&cursor, place->trace, false, NULL), 0);
+    for (int i = 0; i < 7; i++) { /* until solve has ended */
+        assert_int_equal(trace_next(cursor, &event), 1);
+        assert_int_equal(replay_event(replay, &event), 0);
+    }
+    assert_int_equal(replay_idle(replay), 0);
+    fflush(out);
+    assert_non_null(strstr(text, "   0.001200  [101]      solve()"));
+    replay_free(replay);
+    trace_cursor_free(cursor);
+    fclose(out);
+    free(text);
+}
+
 static void test_json(void **state)
 {
     struct place *place = *state;
@@ -277,6 +335,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_filters, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_places, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_words, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_order_of_threads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_depth_and_threads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_json, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_csv, set_up, tear_down),

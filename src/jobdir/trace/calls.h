@@ -15,6 +15,7 @@
 #include "jobdir/trace/trace.h"
 
 struct mpi_stats_site;
+struct replay_line;
 
 struct call {
     uint32_t function, stack;
@@ -34,7 +35,7 @@ struct call {
     uint32_t mark;                     /* 0 at the beginning */
     uint64_t value;                    /* likewise */
     const struct mpi_stats_site *site; /* where a call of MPI came from; NULL at the beginning */
-    struct call *previous, *next;
+    struct replay_line *line;          /* that it waits for; NULL at the beginning */
 };
 
 struct call_filter {
