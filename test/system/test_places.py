@@ -59,13 +59,20 @@ contains
         integer, intent(inout) :: k
         k = k + 1
     end subroutine
+    subroutine middle(k)
+        integer, intent(inout) :: k
+        integer :: before
+        before = k
+        call inner(k)
+        if (before == k) stop 2
+    end subroutine
 end module
 program outer
     use deep
     integer :: k
     k = 1
     call inner(k)
-    call inner(k)
+    call middle(k)
     if (k /= 3) stop 1
 end program
 """
@@ -108,9 +115,18 @@ class Places(TracerCase):
         self.check("places.c", "-O0", arguments=["--args", "--min-time", "1ns"])
 
     def test_fortran(self):
-        self.run_program(FORTRAN, "places.f90", "-O0", compiler="gfortran")
-        lines = [call["from_line"] for call in self.replayed() if "inner" in call["function"]]
-        self.assertEqual(lines, [12, 13])
+        """A procedure has one name, whether it is called or calls."""
+        self.run_program(FORTRAN, "places.f90", "-O0", compiler="gfortran", arguments=["--locals", "--depth", "2"])
+        calls = [call for call in self.replayed() if "inner" in call["function"]]
+        self.assertEqual([call["from_line"] for call in calls], [19, 11])
+        self.assertEqual(calls[1]["function"], "deep::inner")
+        self.assertEqual(calls[1]["from_function"], "deep::middle")
+        self.assertEqual(calls[1]["caller_locals_of"], "deep::middle")
+        tree = self.scry("replay", "@last").stdout
+        self.assertIn("in deep::middle {", tree)
+        self.assertNotIn("_MOD_", tree + self.scry("report", "@last").stdout)
+        csv_text = self.scry("export", "--format", "csv", "-o", "-", "@last").stdout
+        self.assertNotIn("_MOD_", csv_text)
 
     def test_clone(self):
         """A copy that the compiler made of a function is called as the function is."""

@@ -243,3 +243,13 @@ void cxx_name_put(struct buf *out, const char *name)
     bool good = strlen(name) < NAME_LIMIT && put_until_end(&names, &text, false) && !text.failed;
     buf_puts(out, good && text.data ? text.data : name);
 }
+
+bool fortran_name_put(struct buf *out, const char *name)
+{
+    static const char mark[] = "_MOD_";
+    const char *module = strncmp(name, "__", 2) == 0 ? name + 2 : "", *end = strstr(module, mark);
+    if (!end || end == module || !end[sizeof mark - 1])
+        return false;
+    buf_printf(out, "%.*s::%s", (int)(end - module), module, end + sizeof mark - 1);
+    return true;
+}

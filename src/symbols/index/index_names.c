@@ -138,6 +138,7 @@ void readable_name(const char *linkage, struct buf *ret_name, struct buf *ret_fu
             return;
         }
     }
-    buf_append(ret_name, linkage, len);
-    buf_append(ret_full, linkage, len);
+    if (!fortran_name_put(ret_name, linkage))
+        buf_append(ret_name, linkage, len);
+    buf_append(ret_full, ret_name->data ? ret_name->data : "", ret_name->len);
 }

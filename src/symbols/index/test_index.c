@@ -543,6 +543,26 @@ static void test_names_as_written(void **state)
     }
 }
 
+static void test_fortran_names(void **state)
+{
+    static const char *const cases[][2] = {
+        {"__ocean_MOD_fact", "ocean::fact"},
+        {"__ocean_MOD_fact.constprop.0", "ocean::fact.constprop.0"},
+        {"__ocean_MOD___copy_ocean_Cell", "ocean::__copy_ocean_Cell"},
+        {"ocean_MOD_fact", NULL},
+        {"__MOD_fact", NULL},
+        {"__ocean_MOD_", NULL},
+        {"__", NULL},
+        {"", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buf name = BUF_INIT;
+        assert_int_equal(fortran_name_put(&name, cases[i][0]), cases[i][1] != NULL);
+        assert_string_equal(name.data ? name.data : "", cases[i][1] ? cases[i][1] : "");
+        buf_done(&name);
+    }
+}
+
 static void test_clones(void **state)
 {
     static const char source[] =
@@ -651,6 +671,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_wrong_offsets, enter, support_leave),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_names_as_written),
+        cmocka_unit_test(test_fortran_names),
         cmocka_unit_test_setup_teardown(test_clones, enter, support_leave),
         cmocka_unit_test_setup_teardown(test_candidates, enter, support_leave),
     };
