@@ -621,11 +621,13 @@ class Set(TraceCase):
         self.scry_set("sample=0.05")
         self.assertIn("sample=0.05\n", self.scry_set())  # at once
         self.assertLessEqual(self.top()["step"], before + 5)  # those that were under way
+        shown = self.scry_set()
         steps = self.end(run)
         counted = self.calls()["step"]
         self.assertGreater(counted, 10)
         self.assertLess(counted, steps)
-        self.assertIn("on=no", self.scry_set())  # of an ended job: as it was recorded
+        self.assertEqual(self.scry_set(), shown)  # of an ended job: as it was recorded
+        self.assertIn("on=no\n", shown)
 
     def test_earlier_selection(self):
         """A new selection ends the warning about the earlier one."""

@@ -22,6 +22,7 @@
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 #include "lang/put.h"
+#include "options/table.h"
 #include "shm/waits.h"
 
 static int reach_monitor(struct err *err)
@@ -173,6 +174,22 @@ static void print_settings(json_t *settings)
     }
 }
 
+/* What holds if nobody sets it, written as the monitor has it. */
+static void put_defaults(json_t *settings)
+{
+    for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++) {
+        if (!(row->flags & OPTION_SETTING) || json_object_get(settings, row->name))
+            continue;
+        const char *value = row->otherwise                  ? row->otherwise
+                            : strcmp(row->name, "on") == 0  ? "yes"
+                            : row->type == OPTION_SWITCH    ? "no"
+                            : row->type == OPTION_LIST      ? "off"
+                            : row->type == OPTION_SELECTION ? ""
+                                                            : "0";
+        json_object_set_new(settings, row->name, json_string(value));
+    }
+}
+
 static int show(const char *job, bool json)
 {
     char path[PATH_MAX], seconds[32];
@@ -188,6 +205,7 @@ static int show(const char *job, bool json)
     json_t *settings = json_object();
     snprintf(seconds, sizeof seconds, "%g", info.sample_seconds);
     json_object_set_new(settings, "sample", json_string(seconds));
+    put_defaults(settings);
     settings_read(path, settings);
     if (state == JOB_RUNNING)
         ask_settings(path, settings);
