@@ -56,7 +56,6 @@ static int ask(const char *path, struct err *err)
     if (!client_join())
         return err_set(err, -ENOTCONN, "this is the job's last report, and may be old: %s", client_error());
     struct buf text = BUF_INIT;
-    PUT_CALL(&text, "mpi_flush", path);
     PUT_CALL(&text, "mpi_get_wait_graph", path, 1);
     Omis_reply reply = client_ask(&text);
     for (size_t i = 0; reply && reply[i]; i++)

@@ -167,6 +167,8 @@ int mpi_process_take_now(struct mpi_process *process, struct mpi_stats *ret_stat
 
 int mpi_process_take(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena, struct err *err)
 {
+    bool in_call;
+    process->taken_mark = mpi_process_mark(process, &in_call);
     int code = take_by(process, mpi_stats_take, ret_stats, arena, err);
     if (code == 0)
         find_modules(process, ret_stats, arena);
@@ -220,27 +222,26 @@ int mpi_process_record(struct mpi_process *process, const struct mpi_stats *stat
 {
     char dir[PATH_MAX];
     int code = directory_of(process, dir, err);
-    if (code < 0 || is_nothing(stats))
-        return code;
-    if (process->agent->rank.incarnation < 0)
-        choose_incarnation(process, dir);
-    return mpi_stats_write(stats, dir, (uint32_t)process->agent->rank.incarnation, err);
+    if (code == 0 && !is_nothing(stats)) {
+        if (process->agent->rank.incarnation < 0)
+            choose_incarnation(process, dir);
+        code = mpi_stats_write(stats, dir, (uint32_t)process->agent->rank.incarnation, err);
+    }
+    if (code == 0)
+        process->written_mark = process->taken_mark;
+    return code;
 }
 
 int mpi_process_write(struct mpi_process *process, bool distributions, struct err *err)
 {
     struct mpi_stats stats;
     struct arena arena = ARENA_INIT;
-    bool in_call;
-    uint64_t mark = mpi_process_mark(process, &in_call);
     int code = mpi_process_take(process, &stats, &arena, err);
     if (code == 0) {
         if (!distributions)
             stats.distribution_count = 0;
         code = mpi_process_record(process, &stats, err);
     }
-    if (code == 0)
-        process->written_mark = mark;
     arena_done(&arena);
     return code;
 }

@@ -22,6 +22,7 @@ struct mpi_process {
     uint32_t told_state;             /* enum mpi_state that was told */
     uint32_t told_reports;           /* reports that the program asked for, and got */
     uint64_t looked_ns;              /* when it was looked whether there is something new */
+    uint64_t taken_mark;             /* of what was taken last: mpi_process_mark, from just before */
     uint64_t written_mark;           /* of what is in the file */
     bool write_failed;               /* of one that has ended; tried again */
     bool finished;                   /* of one that has ended: all of it is written */

@@ -192,12 +192,13 @@ static void on_deferred(void *ctx)
     }
 }
 
-int mpi_job_flush(struct mpi_registry *registry, const char *dir, struct err *err)
+int mpi_job_flush(struct mpi_registry *registry, const char *dir, bool living, struct err *err)
 {
     int code = 0;
-    for (struct mpi_process *process = registry->list, *next; process; process = next) {
+    for (struct mpi_process *process = registry ? registry->list : NULL, *next; process; process = next) {
         next = process->next;
-        if (!mpi_job(process) || (dir && strcmp(mpi_process_job(process), dir) != 0))
+        if (!mpi_job(process) || (!living && !process->agent->ended) ||
+            (dir && strcmp(mpi_process_job(process), dir) != 0))
             continue;
         struct err why = {.text = ""};
         /* the files of one that has ended are not written again at its turn */

@@ -43,7 +43,7 @@ int mpi_process_take(struct mpi_process *process, struct mpi_stats *ret_stats, s
 /* Only what it is in (mpi_stats_take_now). */
 int mpi_process_take_now(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena,
                          struct err *err);
-/* Writes what was taken of it. 0 or -errno with err; of no job: -ENOENT. */
+/* Writes what was taken of it last. 0 or -errno with err; of no job: -ENOENT. */
 int mpi_process_record(struct mpi_process *process, const struct mpi_stats *stats, struct err *err);
 /* Takes and writes. Likewise. */
 int mpi_process_flush(struct mpi_process *process, struct err *err);
@@ -55,9 +55,9 @@ uint64_t mpi_process_mark(const struct mpi_process *process, bool *ret_in_call);
 /* Calls fn every so often until it returns false; again called, only the shortest time stays. */
 int mpi_watch(struct mpi_registry *registry, uint64_t period_ns, bool (*fn)(void *ctx), void *ctx);
 
-/* Writes the files of all processes of a job (NULL: of all jobs): those that live, and those that have ended just now.
- * 0, or -errno of the first that failed, with err. */
-int mpi_job_flush(struct mpi_registry *registry, const char *dir, struct err *err);
+/* Writes the files of all processes of a job (NULL: of all jobs): those that live, if these are wanted, and those that
+ * have ended just now. 0, or -errno of the first that failed, with err. */
+int mpi_job_flush(struct mpi_registry *registry, const char *dir, bool living, struct err *err);
 
 /* Ranks of a job that have ended; remembered while it lasts. */
 struct mpi_past {

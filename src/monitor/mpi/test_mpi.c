@@ -217,6 +217,9 @@ static void test_live(void **state)
     assert_int_equal(mpi_process_take(process, &stats, &arena, &err), 0);
     check_counts(&stats, 7);
     assert_true(stats.running);
+    assert_int_equal(mpi_process_record(process, &stats, &err), 0);
+    bool in_call;
+    assert_int_equal(process->written_mark, mpi_process_mark(process, &in_call)); /* its turn does not write it again */
     assert_int_equal(mpi_process_flush(process, &err), 0);
     assert_int_equal(read_all(&set), 1);
     check_counts(&set.ranks[0], 7);
@@ -263,12 +266,12 @@ static void test_flush_at_the_end(void **state)
     kill(child.pid, SIGKILL);
     waitpid(child.pid, NULL, 0);
     assert_int_equal(draining(NULL), 1);
-    assert_int_equal(mpi_job_flush(monitor->mpi, job, &err), 0);
+    assert_int_equal(mpi_job_flush(monitor->mpi, job, false, &err), 0);
     assert_int_equal(read_all(&set), 1);
     assert_false(set.ranks[0].running);
     mpi_stats_set_done(&set);
     ino_t file = file_of(child.pid);
-    assert_int_equal(mpi_job_flush(monitor->mpi, job, &err), 0);
+    assert_int_equal(mpi_job_flush(monitor->mpi, job, true, &err), 0);
     assert_int_equal(file_of(child.pid), file);
     check_ended(4);
 }

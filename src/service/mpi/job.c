@@ -125,6 +125,6 @@ void mpi_flush(struct scry_call *call)
     struct err err = {0};
     if (!dir)
         return;
-    int code = call->monitor->mpi ? mpi_job_flush(call->monitor->mpi, dir_or_all(dir), &err) : 0;
+    int code = mpi_job_flush(call->monitor->mpi, dir_or_all(dir), true, &err);
     call_done(call, NULL, code, &err);
 }

@@ -112,7 +112,7 @@ static int record(struct question *question, struct err *err)
         if (process && *mpi_process_job(process))
             code = mpi_process_record(process, stats, err);
     }
-    return code;
+    return code == 0 ? mpi_job_flush(question->monitor->mpi, question->dir, false, err) : code;
 }
 
 static int conclude(struct question *question, struct mpi_why *ret_why, struct arena *arena)
