@@ -86,3 +86,23 @@ void decode(const struct decoder *decoder, const struct omis_value *list, size_t
         }
     }
 }
+
+/* ---- what requests print ---- */
+
+void decode_request(struct buf *out, const struct decode_field *fields)
+{
+    buf_puts(out, "print([");
+    for (size_t i = 0; fields[i].name; i++)
+        buf_printf(out, "%s$%s", i ? ", " : "", fields[i].name);
+    buf_puts(out, "])");
+}
+
+bool decode_printed(const struct omis_value *result, const struct decode_field *fields, void *ret_struct)
+{
+    struct decoder decoder = {.fields = fields};
+    for (; fields[decoder.members].name; decoder.members++)
+        decoder.at[decoder.members] = (unsigned short)decoder.members;
+    const struct omis_value *args = omis_item(result, 1); /* behind their number */
+    decode(&decoder, args, 0, ret_struct);
+    return omis_count(args) == decoder.members;
+}

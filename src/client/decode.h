@@ -22,6 +22,8 @@
 
 #include <scry/omis.h>
 
+#include "base/data/buf.h"
+
 enum { DECODE_FIELDS = 24 }; /* of one structure, at most */
 
 enum decode_type {
@@ -69,5 +71,10 @@ void decoder_init(struct decoder *ret_decoder, const char *result, uint64_t flag
 size_t decoder_rows(const struct decoder *decoder, const struct omis_value *list);
 /* Row `row` of a flat list; a result that is no list is row 0 of its values. What the fields do not name stays. */
 void decode(const struct decoder *decoder, const struct omis_value *list, size_t row, void *ret_struct);
+
+/* The same of an action that prints what an event says: appends "print([$NAME, ...])", each field by its name. */
+void decode_request(struct buf *out, const struct decode_field *fields);
+/* Takes apart its result. false: it did not print as many values. */
+bool decode_printed(const struct omis_value *result, const struct decode_field *fields, void *ret_struct);
 
 #endif

@@ -54,6 +54,28 @@ static void members_are_found_by_name(void **state)
     omis_reader_free(reader);
 }
 
+static void what_was_printed_has_the_names_of_the_request(void **state)
+{
+    struct said {
+        double seconds;
+        const char *text;
+    } said;
+    static const struct decode_field fields[] = {DECODE(struct said, text), DECODE(struct said, seconds), {0}};
+    struct buf request = BUF_INIT;
+    (void)state;
+    decode_request(&request, fields);
+    assert_string_equal(request.data, "print([$text, $seconds])");
+    buf_done(&request);
+    struct omis_reader *reader = read_result("2,[\"why\",1.5]");
+    assert_true(decode_printed(omis_reader_values(reader), fields, &said));
+    assert_string_equal(said.text, "why");
+    assert_true(said.seconds == 1.5);
+    omis_reader_free(reader);
+    reader = read_result("1,[\"why\"]");
+    assert_false(decode_printed(omis_reader_values(reader), fields, &said));
+    omis_reader_free(reader);
+}
+
 static void brackets_count_where_they_were_asked_for(void **state)
 {
     struct node {
@@ -105,6 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_are_found_by_name),
         cmocka_unit_test(brackets_count_where_they_were_asked_for),
+        cmocka_unit_test(what_was_printed_has_the_names_of_the_request),
         cmocka_unit_test(lists_of_structures_are_one_member),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,7 @@ static const char FOLLOW[] = "thread_creates_proc([]) : proc_attach([$new_proc])
 static const char CAPTURE[] = "thread_received_signal([],[4,5,6,7,8,11,31]) : thread_get_backtrace([$thread],64) "
                               "proc_get_info([$proc],512) proc_get_loader_info([$proc]) print([$fault]) "
                               "job_get_info([%s],0)";
-enum { ACTION_BACKTRACE = 1, ACTION_PID, ACTION_MODULES, ACTION_FAULT };
+enum { ACTION_BACKTRACE = 1, ACTION_PID, ACTION_MODULES, ACTION_FAULT, PID_FLAG = 512 };
 
 static void free_modules(struct stacks_module *modules, size_t count)
 {
@@ -27,11 +27,14 @@ static void free_modules(struct stacks_module *modules, size_t count)
     free(modules);
 }
 
-/* The values of an action's only result; empty if it failed. */
-static const struct omis_value *values_of(struct omis_reader *reader, size_t action)
+/* Of an action's only result; as if nothing were known if it failed. */
+static void decode_action(struct omis_reader *reader, size_t action, const char *result, uint64_t flags,
+                          const struct decode_field *fields, void *ret_struct)
 {
+    struct decoder decoder;
+    decoder_init(&decoder, result, flags, fields);
     omis_reader_find(reader, action);
-    return omis_reader_values(reader);
+    decode(&decoder, omis_reader_values(reader), 0, ret_struct);
 }
 
 static void take_modules(struct stacks_entry *entry, const struct omis_value *list)
@@ -61,14 +64,38 @@ static void take_modules(struct stacks_entry *entry, const struct omis_value *li
     entry->module_count = used;
 }
 
-static void captured(struct stacks *stacks, Omis_reply reply)
+static void take_frames(struct stacks_entry *entry, const struct omis_value *list)
 {
+    struct frame {
+        uint64_t pc;
+    } frame;
+    static const struct decode_field fields[] = {DECODE(struct frame, pc), {0}};
+    struct decoder decoder;
+    decoder_init(&decoder, BACKTRACE_FRAME, 0, fields);
+    size_t count = decoder_rows(&decoder, list);
+    entry->frame_count = count > STACKS_FRAMES ? STACKS_FRAMES : count;
+    for (size_t i = 0; i < entry->frame_count; i++) {
+        decode(&decoder, list, i, &frame);
+        entry->frames[i] = frame.pc;
+    }
+}
+
+static void take_capture(struct stacks *stacks, Omis_reply reply)
+{
+    struct captured {
+        int32_t local_id;
+        const struct omis_value *stack, *loader_info;
+    } captured;
+    static const struct decode_field backtrace_fields[] = {DECODE(struct captured, stack), {0}},
+                                     pid_fields[] = {DECODE(struct captured, local_id), {0}},
+                                     modules_fields[] = {DECODE(struct captured, loader_info), {0}};
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
-    const struct omis_value *frames = omis_item(values_of(reader, ACTION_BACKTRACE), 1);
-    const struct omis_value *local_id = omis_item(values_of(reader, ACTION_PID), 0);
-    if (omis_kind(frames) != OMIS_KIND_LIST || omis_kind(local_id) != OMIS_KIND_INTEGER)
+    decode_action(reader, ACTION_BACKTRACE, BACKTRACE_RESULT, 0, backtrace_fields, &captured);
+    decode_action(reader, ACTION_PID, PROC_INFO_RESULT, PID_FLAG, pid_fields, &captured);
+    decode_action(reader, ACTION_MODULES, LOADER_INFO_RESULT, 0, modules_fields, &captured);
+    if (omis_kind(captured.stack) != OMIS_KIND_LIST || captured.local_id < 0)
         return;
-    pid_t pid = (pid_t)omis_unsigned(local_id);
+    pid_t pid = captured.local_id;
     struct stacks_entry *entry;
     HASH_FIND_INT(stacks->entries, &pid, entry);
     if (!entry) {
@@ -77,11 +104,10 @@ static void captured(struct stacks *stacks, Omis_reply reply)
         entry->pid = pid;
         HASH_ADD_INT(stacks->entries, pid, entry);
     }
-    entry->frame_count = 0;
-    for (size_t i = 0; i + 1 < omis_count(frames) && entry->frame_count < STACKS_FRAMES; i += 2)
-        entry->frames[entry->frame_count++] = omis_unsigned(omis_item(frames, i));
-    take_modules(entry, omis_item(values_of(reader, ACTION_MODULES), 1));
-    const struct omis_value *fault = omis_item(omis_item(values_of(reader, ACTION_FAULT), 1), 0);
+    take_frames(entry, captured.stack);
+    take_modules(entry, captured.loader_info);
+    omis_reader_find(reader, ACTION_FAULT);
+    const struct omis_value *fault = omis_item(omis_item(omis_reader_values(reader), 1), 0);
     entry->faulted = omis_count(fault) == 2;
     entry->address = omis_unsigned(omis_item(fault, 0));
     entry->sp = omis_unsigned(omis_item(fault, 1));
@@ -116,7 +142,7 @@ static void on_event(Omis_reply reply, void *param)
         stacks->arming--;
         fail(stacks, reply);
     } else if (status == OMIS_CSR_TRIGGERED) {
-        captured(stacks, reply);
+        take_capture(stacks, reply);
     }
     omis_reply_free(reply);
 }

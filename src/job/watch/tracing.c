@@ -114,43 +114,74 @@ void tracing_answer(Omis_reply reply, struct trace_info *ret_info)
     ret_info->problem_count = take_notes(ret_info, ret_info->problems, answer.problems);
 }
 
-/* What the reply's print([...]) printed: the number of values, and their list. Empty if it printed nothing. */
+/* ---- what rules of scry run print ---- */
+
+struct change {
+    const char *key, *value;
+};
+static const struct decode_field change_fields[] = {DECODE(struct change, key), DECODE(struct change, value), {0}};
+
+struct stall {
+    double seconds;
+    uint64_t ranks;
+    const char *text, *finding;
+};
+static const struct decode_field stall_fields[] = {DECODE(struct stall, seconds),
+                                                   DECODE(struct stall, ranks),
+                                                   DECODE(struct stall, text),
+                                                   DECODE(struct stall, finding),
+                                                   {0}};
+
+/* Of the action behind the colon. */
 static const struct omis_value *printed(struct omis_reader *reader)
 {
     omis_reader_find(reader, 1);
-    return omis_item(omis_reader_values(reader), 1);
+    return omis_reader_values(reader);
+}
+
+void tracing_rule_changed(struct buf *out, const char *dir)
+{
+    buf_puts(out, "job_setting_changed(");
+    value_print_string(out, span_str(dir));
+    buf_puts(out, ") : ");
+    decode_request(out, change_fields);
 }
 
 void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *key, const char *value), void *ctx)
 {
+    struct change change;
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
-    const struct omis_value *key = omis_item(printed(reader), 0), *value = omis_item(printed(reader), 1);
-    if (omis_kind(key) == OMIS_KIND_STRING && omis_kind(value) == OMIS_KIND_STRING && changed)
-        changed(ctx, omis_text(key, NULL), omis_text(value, NULL));
+    if (decode_printed(printed(reader), change_fields, &change) && changed)
+        changed(ctx, change.key, change.value);
+}
+
+void tracing_rule_stalled(struct buf *out, const char *dir, double seconds)
+{
+    buf_puts(out, "mpi_job_has_stalled(");
+    value_print_string(out, span_str(dir));
+    buf_printf(out, ", %.3f) : ", seconds);
+    decode_request(out, stall_fields);
 }
 
 void tracing_stalled(struct recorder *recorder, Omis_reply reply)
 {
-    enum { SECONDS, RANKS, TEXT, FINDING };
+    struct stall stall;
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
-    const struct omis_value *values = printed(reader);
-    if (omis_kind(omis_item(values, TEXT)) != OMIS_KIND_STRING ||
-        omis_kind(omis_item(values, SECONDS)) != OMIS_KIND_FLOATING)
+    if (!decode_printed(printed(reader), stall_fields, &stall))
         return;
-    const char *text = omis_text(omis_item(values, TEXT), NULL);
-    double seconds = omis_floating(omis_item(values, SECONDS));
-    recorder_put(recorder,
-                 RECORD(stall, .seconds = seconds, .ranks = omis_unsigned(omis_item(values, RANKS)), .why = text));
-    recorder_note(recorder,
-                  NOTE(mpi_stalled, .seconds = seconds, .finding = omis_text(omis_item(values, FINDING), NULL)));
+    recorder_put(recorder, RECORD(stall, .seconds = stall.seconds, .ranks = stall.ranks, .why = stall.text));
+    recorder_note(recorder, NOTE(mpi_stalled, .seconds = stall.seconds, .finding = stall.finding));
 }
 
 void tracing_denied(struct recorder *recorder, const struct rule *rule, Omis_reply reply)
 {
+    struct denied {
+        const char *file;
+    } denied;
+    static const struct decode_field fields[] = {DECODE(struct denied, file), {0}};
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
-    const struct omis_value *file = omis_item(printed(reader), 0);
-    if (rule->fired <= 1 && omis_kind(file) == OMIS_KIND_STRING)
-        recorder_note(recorder, NOTE(privileges_denied, .program = omis_text(file, NULL)));
+    if (rule->fired <= 1 && decode_printed(printed(reader), fields, &denied))
+        recorder_note(recorder, NOTE(privileges_denied, .program = denied.file));
 }
 
 static struct span action_name(const struct request *request, size_t number)

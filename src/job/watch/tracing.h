@@ -39,6 +39,10 @@ void tracing_check(Omis_reply reply, const struct run_options *options, struct e
 void tracing_answer(Omis_reply reply, struct trace_info *ret_info);
 const struct note *tracing_note(const struct trace_info *info, enum note_kind kind); /* NULL: there is none */
 
+/* Appends the rules whose replies the two functions below take. */
+void tracing_rule_changed(struct buf *out, const char *dir);
+void tracing_rule_stalled(struct buf *out, const char *dir, double seconds);
+
 /* Calls `changed` for a reported change of a setting. */
 void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *key, const char *value), void *ctx);
 

@@ -177,14 +177,10 @@ static void on_rule(void *ctx, size_t rule, Omis_reply reply)
 static void add_rules(struct watch *watch)
 {
     struct buf text = BUF_INIT;
-    buf_puts(&text, "job_setting_changed(");
-    value_print_string(&text, span_str(watch->dir));
-    buf_puts(&text, ") : print([$key, $value])");
+    tracing_rule_changed(&text, watch->dir);
     snprintf(watch->changes, sizeof watch->changes, "%s", text.data ? text.data : "");
     buf_clear(&text);
-    buf_puts(&text, "mpi_job_has_stalled(");
-    value_print_string(&text, span_str(watch->dir));
-    buf_printf(&text, ", %.3f) : print([$seconds, $ranks, $text, $finding])", watch->options->stall_seconds);
+    tracing_rule_stalled(&text, watch->dir, watch->options->stall_seconds);
     snprintf(watch->stalls, sizeof watch->stalls, "%s", text.data ? text.data : "");
     buf_done(&text);
     watch->rules = (struct rules){.fired = on_rule, .ctx = watch};
