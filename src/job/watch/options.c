@@ -25,6 +25,24 @@ static int keep_setting(struct run_options *options, const struct option_row *ro
     return 0;
 }
 
+/* Events that happen only where scry's library is. */
+static int check_rules(const struct run_options *options, struct err *err)
+{
+    static const char *const events[] = {"ct_function_called", "ct_function_returned", "thread_has_started_lib_call",
+                                         "thread_has_ended_lib_call"};
+    for (size_t i = 0; options->trace_off && options->mpi == RUN_MPI_OFF && i < options->rule_count; i++) {
+        const char *rule = options->rules[i] + strspn(options->rules[i], " \t\n");
+        for (size_t k = 0; k < sizeof events / sizeof *events; k++)
+            if (strncmp(rule, events[k], strlen(events[k])) == 0)
+                return err_set(
+                    err, -EINVAL,
+                    "--rule: %s cannot happen: with --trace off and --mpi off nothing is loaded into the job; "
+                    "leave out one of them",
+                    events[k]);
+    }
+    return 0;
+}
+
 int run_options_take(struct run_options *ret_options, const struct options *given, struct err *err)
 {
     *ret_options = (struct run_options){
@@ -56,7 +74,7 @@ int run_options_take(struct run_options *ret_options, const struct options *give
     }
     if (ret_options->mpi == RUN_MPI_OFF)
         ret_options->loaded = ret_options->trace_off ? "nothing" : "functions";
-    return 0;
+    return check_rules(ret_options, err);
 }
 
 void run_options_done(struct run_options *options)

@@ -147,6 +147,14 @@ static void test_tracing(void **state)
     assert_int_equal(options.rule_count, 2);
     assert_string_equal(options.rules[1], "c([]):d([$proc])");
     run_options_done(&options);
+    assert_int_equal(parse(&options, "run --trace off --rule ct_function_called([],\"f\"):d() true", &err), 0);
+    run_options_done(&options);
+    assert_int_equal(parse(&options, "run --trace off --mpi off --rule a([]):b() true", &err), 0);
+    run_options_done(&options);
+    assert_int_equal(parse(&options, "run --trace off --mpi off --rule ct_function_called([],\"f\"):d() true", &err),
+                     -EINVAL); /* nothing would ever call it */
+    assert_non_null(strstr(err.text, "nothing is loaded"));
+    run_options_done(&options);
 }
 
 /* The command line is stronger than the environment, also where values add up. */
