@@ -128,6 +128,21 @@ class Late(EachMpiTest):
         self.assertEqual(self.process.wait(timeout=60 * scrytest.SCALE), 0)
         self.assertTrue(self.said(outs[0], "got 1 5 10 1") and self.said(outs[0], "got 1 5 20 2"))
 
+    def test_events_of_messages(self):
+        """A request for them brings the interposer, too."""
+        tokens, (zero, one), _ = self.messengers()
+        extended, csr = self.define("message_queue_has_been_extended([]) : print([$size])")
+        self.omis.send(f": csr_enable([{csr}])")
+        received, csr = self.define("thread_has_received_tagged_msg([], []) : print([$size])")
+        self.omis.send(f": csr_enable([{csr}])")
+        for number in (extended, received):
+            ready = [self.armed(number) for _ in tokens]
+            self.assertTrue(all(reply.ok() for reply in ready), str(ready))
+        for fifo in (zero, one):
+            self.tell(fifo, "end")
+            fifo.close()
+        self.assertEqual(self.process.wait(timeout=60 * scrytest.SCALE), 0)
+
     def all_running(self, tokens):
         rows = [row for row in self.rank_rows("")[1] if row["token"] in tokens.values()]
         return len(rows) == len(tokens) and all(row["state"] == "running" for row in rows) and rows

@@ -161,8 +161,10 @@ static struct mpi_late *start(struct process *process, struct err *err)
     return registry->lates = late;
 }
 
-static void forget(struct mpi_late *late, const void *ctx, bool ends)
+/* true: somebody waited. */
+static bool forget(struct mpi_late *late, const void *ctx, bool ends)
 {
+    bool waited = false;
     for (struct waiter **at = &late->waiters, *waiter; (waiter = *at) != NULL;) {
         if (ctx && waiter->ctx != ctx) {
             at = &waiter->next;
@@ -170,11 +172,13 @@ static void forget(struct mpi_late *late, const void *ctx, bool ends)
         }
         *at = waiter->next;
         free(waiter);
+        waited = true;
     }
     if (late->waiters || !late->loading || !ends)
-        return;
+        return waited;
     loading_cancel(late->loading);
     late_free(late);
+    return waited;
 }
 
 int mpi_late_begin(struct process *process, mpi_late_fn *fn, void *ctx, struct err *err)
@@ -196,11 +200,10 @@ int mpi_late_begin(struct process *process, mpi_late_fn *fn, void *ctx, struct e
     return 0;
 }
 
-void mpi_late_forget(struct process *process, const void *ctx)
+bool mpi_late_forget(struct process *process, const void *ctx)
 {
     struct mpi_late *late = find(process);
-    if (late)
-        forget(late, ctx, true);
+    return late && forget(late, ctx, true);
 }
 
 void mpi_late_forget_all(struct mpi_registry *registry, const void *ctx)

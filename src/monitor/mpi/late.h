@@ -6,6 +6,8 @@
 #ifndef SCRY_MONITOR_MPI_LATE_H
 #define SCRY_MONITOR_MPI_LATE_H
 
+#include <stdbool.h>
+
 #include "base/data/err.h"
 
 struct monitor;
@@ -18,8 +20,9 @@ typedef void mpi_late_fn(void *ctx, struct process *process, int code, const str
 
 /* 0: begun, and fn is called once, if nobody forgets it. -errno: it cannot be done here, err says why. */
 int mpi_late_begin(struct process *process, mpi_late_fn *fn, void *ctx, struct err *err);
-/* fn of this ctx is not called any more for this process. What nobody waits for is not begun. */
-void mpi_late_forget(struct process *process, const void *ctx);
+/* fn of this ctx is not called any more for this process. What nobody waits for is not begun. true: it was still
+ * to be called. */
+bool mpi_late_forget(struct process *process, const void *ctx);
 /* Of all processes; NULL: of all. */
 void mpi_late_forget_all(struct mpi_registry *registry, const void *ctx);
 
