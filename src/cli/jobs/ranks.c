@@ -14,11 +14,13 @@
 #include "base/system/clock.h"
 #include "base/data/err.h"
 #include "base/system/log.h"
+#include "base/system/proc_file.h"
 #include "cli/common/cli.h"
 #include "client/client.h"
 #include "client/decode.h"
 #include "jobdir/report/mpi_report.h"
 #include "jobdir/mpi/text.h"
+#include "jobdir/mpi/thread_wait.h"
 #include "jobdir/text/text.h"
 #include "lang/results.h"
 
@@ -130,6 +132,17 @@ static void forget_elsewhere(struct rank_list *ranks, const char *job)
     ranks->count = used;
 }
 
+/* The thread that holds the mutex for which a process's first thread waits at this moment; 0: it waits for none, or we
+ * may not look. */
+static int32_t owner_of(pid_t pid)
+{
+    char syscall[256];
+    if (proc_file_read(pid, pid, "syscall", syscall, sizeof syscall, NULL) < 0)
+        return 0;
+    struct thread_wait wait = thread_wait_of(pid, syscall);
+    return wait.kind == THREAD_WAITS_OWNER ? wait.tid : 0;
+}
+
 #define NOW(member) DECODE(struct rank_now, member)
 static const struct decode_field now_fields[] = {
     NOW(job),     NOW(mpi_job), NOW(rank),       NOW(ranks),          NOW(host),     NOW(pid),
@@ -148,6 +161,8 @@ void ranks_take(struct rank_list *ranks, const struct omis_value *rows)
         *rank = (struct rank_now){.recent = -1};
         decode(&decoder, rows, i, rank);
         own_texts(rank, &fresh.arena);
+        if (strcmp(rank->state, "computing") == 0)
+            rank->owner = owner_of(rank->pid);
     }
     sort(&fresh);
     find_recent(&fresh, ranks);
@@ -276,6 +291,10 @@ void ranks_state_text(struct buf *out, const struct rank_now *rank)
             buf_puts(out, ":");
             text_show(out, strncmp(more, " of ", 4) == 0 ? more + 3 : more);
         }
+    } else if (rank->owner == rank->pid && rank->owner) {
+        buf_puts(out, "waits for a mutex that it holds itself");
+    } else if (rank->owner) {
+        buf_printf(out, "waits for a mutex that thread %d holds", rank->owner);
     } else {
         for (size_t i = 0; i < sizeof states / sizeof *states; i++)
             if (strcmp(rank->state, states[i][0]) == 0)
@@ -303,7 +322,7 @@ static const char *word_of(const struct rank_now *rank, char *text, size_t size)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(rank->state, words[i][0]) == 0)
             return words[i][1];
-    return rank->state;
+    return rank->owner ? "waiting for a mutex" : rank->state;
 }
 
 void ranks_summary(struct buf *out, const struct rank_now *list, size_t count, bool with_library)

@@ -27,6 +27,7 @@ struct rank_now {
     const char *call;         /* "": in none */
     const char *text;         /* the call with its peer and so on */
     uint64_t since_ns;        /* time that it has computed or been in the call */
+    int32_t owner; /* computing: its first thread waits for a mutex, which this thread holds; 0: it does not */
     int32_t peer, tag;
     uint64_t compute_ns, communicate_ns; /* since MPI_Init */
     double old_seconds;
@@ -52,7 +53,8 @@ const struct rank_now *ranks_of(const struct rank_list *ranks, const char *path,
 /* The number of ranks at the start of a list that belong to one MPI program. */
 size_t ranks_same(const struct rank_now *list, size_t count);
 
-/* "computing for 0.3 s", "in MPI_Recv from rank 0, tag 7 on MPI_COMM_WORLD for 3.2 s" */
+/* "computing for 0.3 s", "waits for a mutex that thread 12 holds", "in MPI_Recv from rank 0, tag 7 on MPI_COMM_WORLD
+ * for 3.2 s" */
 void ranks_state_text(struct buf *out, const struct rank_now *rank);
 /* About the ranks of one MPI program: "4 ranks under Open MPI: 3 computing, 1 in MPI_Recv". */
 void ranks_summary(struct buf *out, const struct rank_now *list, size_t count, bool with_library);
