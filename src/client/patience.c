@@ -36,7 +36,7 @@ bool patience_over(const struct patience *patience, unsigned limit_ms, struct er
     if (verdict == WAIT_ON)
         return false;
     if (verdict == WAIT_STOPPED) {
-        err_set(err, -ETIMEDOUT, "the monitor (pid %d) is stopped: `kill -CONT %d` lets it go on", pid, pid);
+        err_set(err, -ETIMEDOUT, "the monitor (pid %d) was stopped: `kill -CONT %d` lets it go on", pid, pid);
         return true;
     }
     if (pid)

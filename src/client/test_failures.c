@@ -136,7 +136,7 @@ static void check_silent(bool stopped, const char *state, const char *remedy, un
 
 static void test_stopped(void **state)
 {
-    check_silent(true, "is stopped: ", "CONT", 200);
+    check_silent(true, "was stopped: ", "CONT", 200);
 }
 
 static void test_silent(void **state)

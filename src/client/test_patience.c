@@ -74,7 +74,7 @@ static void test_stopped(void **state)
     struct err err;
     for (const char *letter = "Tt"; *letter; letter++) {
         assert_int_equal(wait_for(*letter, 0, MONITOR, &err), 200);
-        assert_string_equal(err.text, "the monitor (pid 77) is stopped: `kill -CONT 77` lets it go on");
+        assert_string_equal(err.text, "the monitor (pid 77) was stopped: `kill -CONT 77` lets it go on");
     }
 }
 

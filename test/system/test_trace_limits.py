@@ -474,7 +474,7 @@ class StoppedMonitor(LimitsCase):
         self.run_target("sh", "-c", f"kill -STOP {monitor}; {target('traced')} calls 1")
         os.kill(monitor, signal.SIGCONT)
         said = self.box.run(self.box.scry("replay", "@last")).stderr
-        self.assertIn("is stopped", said)
+        self.assertIn("was stopped", said)
         self.assertNotIn("compile the program", said)
 
     def test_waiting_for_room(self):
