@@ -2,6 +2,8 @@
 """scry doctor --job: why a job shows nothing, or too little. Each case breaks a job in another way."""
 
 import json
+import os
+import signal
 
 import scrytest
 
@@ -26,9 +28,9 @@ class DoctorJob(scrytest.TestCase):
         done = self.box.run(self.box.scry("run", "--quiet", *arguments), env=env)
         self.assertEqual(done.returncode, status, done.stderr)
 
-    def doctor(self, status=0, job="@last"):
+    def doctor(self, status=0, job="@last", env=None):
         """{name: its findings}."""
-        done = self.box.run(self.box.scry("doctor", "--json", "--job", job))
+        done = self.box.run(self.box.scry("doctor", "--json", "--job", job), env=env)
         self.assertEqual((done.returncode, done.stderr), (status, ""), done.stdout)
         answer = json.loads(done.stdout)
         self.assertEqual(answer["job"], job)
@@ -76,8 +78,99 @@ class DoctorJob(scrytest.TestCase):
         self.assert_found(self.doctor(status=1), "hooks", "fail", "hooks of their own, which get their calls: own")
 
     def test_static(self):
-        self.run_job("--trace", "fn:add", self.program("fixed", "-g", "-static"))
-        self.assert_found(self.doctor(status=1), "command", "fail", "cannot trace")
+        """Its hooks, those of the C library, are no hooks of its own, and that it has them helps nobody."""
+        for name, flags in (("bare", []), ("fixed", ["-finstrument-functions"])):
+            self.run_job("--trace", "fn:add", self.program(name, "-g", "-static", *flags))
+            found = self.doctor(status=1)
+            self.assert_found(found, "command", "fail", "cannot trace")
+            self.assert_found(found, "hooks", "warn", "nothing can be loaded into " + name, "link it dynamically")
+            self.assertEqual(len(found["hooks"]), 1, found)
+
+    def test_static_in_script(self):
+        fixed = self.program("fixed", "-g", "-static", "-finstrument-functions")
+        self.run_job("--trace", "fn:add", "sh", "-c", f"{fixed}; true")
+        found = self.doctor()
+        self.assert_found(found, "traced", "warn", f"not traced: {fixed} (1 process): it is statically linked")
+        self.assertNotIn("there is nothing to trace", str(found))
+
+    def test_partly_traced(self):
+        good = self.program("good", "-g", "-finstrument-functions")
+        job = self.box.path("work", "job")
+        self.box.start(self.box.scry("run", "--quiet", "-o", job, "sh", "-c",
+                                     f"{good} wait & env -u LD_PRELOAD {good} wait & wait"))
+
+        def both_seen():
+            done = self.box.run(self.box.scry("report", "--json", job))
+            argv = [process["argv"] for process in json.loads(done.stdout or "{}").get("processes", [])]
+            traces = self.box.run(self.box.scry("doctor", "--job", job)).stdout
+            return argv.count([good, "wait"]) == 2 and "1 processes traced now" in traces
+
+        scrytest.wait_until(both_seen)
+        self.assert_found(self.doctor(job=job), "traced", "warn", "1 of 2 processes of good have no trace")
+
+    def test_forked(self):
+        """A copy of a process that calls nothing misses nothing."""
+        source, path = self.box.path("work", "fork.c"), self.box.path("work", "forks")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("#include <sys/wait.h>\n#include <unistd.h>\n"
+                       "int main(void) { if (!fork()) _exit(0); return wait(0) < 0; }\n")
+        done = self.box.run(["cc", "-g", "-finstrument-functions", source, "-o", path])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.run_job(path)
+        found = self.doctor()
+        self.assertEqual({check["state"] for check in found["traced"]}, {"ok"}, found)
+
+    def test_unknown_programs(self):
+        """Of a process that ends at once with SCRY=off nobody may see the command line; here nobody did."""
+        good, job = self.program("good", "-g", "-finstrument-functions"), self.box.path("work", "job")
+        self.run_job("-o", job, "sh", "-c", f"{good}; SCRY=off {good}; true")
+        spool = os.path.join(job, "spool", "records.jsonl")
+        with open(spool, encoding="utf-8") as file:
+            records = [json.loads(line) for line in file]
+        ends = [record for record in records if record["type"] == "process_end" and record["name"] == "good"]
+        self.assertEqual(len(ends), 2, records)
+        for record in records:
+            if record.get("pid") == ends[-1]["pid"]:
+                record.pop("argv", None)
+        with open(spool, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
+        self.assert_found(self.doctor(job=job), "traced", "warn",
+                          "of 1 processes the program is not known (too short, static, or SCRY=off)")
+
+    def test_never_called(self):
+        source, path = self.box.path("work", "never.c"), self.box.path("work", "never")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("int solve(int x) { return x; }\nint main(int c, char **v) { return c > 5 ? solve(c) : 0; }\n")
+        done = self.box.run(["cc", "-g", "-finstrument-functions", source, "-o", path])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.run_job("--trace", "fn:solve", path)
+        found = self.doctor(status=1)
+        self.assert_found(found, "calls", "fail", "no function that matches the selection", "exists, but was not called")
+        self.assertNotIn("correct --trace", str(found))
+
+    def test_off_here(self):
+        """Whoever has SCRY=off makes no records: the last job is another."""
+        good = self.program("good", "-g", "-finstrument-functions")
+        self.run_job(good)
+        self.run_job("--trace", "fn:add", good, env={"SCRY": "off"})
+        found = self.doctor(env={"SCRY": "off"})
+        self.assertIn("SCRY=off", found["record"][0]["text"])
+        self.assert_found(found, "record", "warn", "leaves no record; @last is an older one", "unset SCRY")
+        self.assert_found(found, "record", "ok", f"{good}, started ")
+        self.assertEqual(len(self.doctor()["record"]), 1)
+
+    def test_monitor_stopped(self):
+        good = self.program("good", "-g", "-finstrument-functions")
+        self.run_job(good)
+        monitor = self.box.monitor_pid()
+        os.kill(monitor, signal.SIGSTOP)
+        try:
+            self.run_job("--trace", "fn:add", good)
+        finally:
+            os.kill(monitor, signal.SIGCONT)
+        found = self.doctor(status=1)
+        self.assert_found(found, "monitor", "fail", "was stopped", "scry doctor")
+        self.assertNotIn("LD_PRELOAD", str(found))
 
     def test_stripped(self):
         self.run_job(self.program("stripped", "-s", "-finstrument-functions"))

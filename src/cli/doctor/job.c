@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <time.h>
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
@@ -27,12 +29,17 @@
 #include "jobdir/text/text.h"
 #include "lang/put.h"
 
-enum { PROGRAMS = 64 /* checked */, SHOWN = 8 /* findings of one kind */ };
+enum {
+    PROGRAMS = 64, /* checked */
+    SHOWN = 8,     /* findings of one kind */
+    COPIES = 1000, /* processes whose parents are searched for */
+};
 #define TRACES_NS (UINT64_C(10) * NS_PER_SECOND)
 
 struct seen_program {
-    char path[PATH_MAX];
+    struct program program;
     struct program_symbols symbols;
+    size_t processes, untraced; /* untraced: they executed it, and have no trace */
 };
 
 struct job_look {
@@ -44,6 +51,10 @@ struct job_look {
     struct seen_program *programs;
     size_t program_count, hooked;
     size_t ranks;
+    size_t traced;          /* processes that have traces, as far as they are in the records */
+    size_t copies;          /* whose parents were searched for */
+    size_t unknown;         /* processes whose program is not known */
+    size_t monitor_told;    /* warnings about the monitor */
     struct trace_info live; /* from the monitor; not `known`: the job is over, or no answer */
 };
 
@@ -73,8 +84,9 @@ static const char *shown(const char *text, char *to, size_t size)
     return to;
 }
 
-/* Adds a finding for each of the job's warnings of this kind. Returns their number. */
-static size_t say_warnings(struct job_look *look, const char *kind, const char *name, enum finding_state state)
+/* Adds a finding for each of the job's warnings of this kind; `remedy` may be "". Returns their number. */
+static size_t say_warnings(struct job_look *look, const char *kind, const char *name, enum finding_state state,
+                           const char *remedy)
 {
     size_t index, count = 0;
     json_t *warning;
@@ -86,6 +98,7 @@ static size_t say_warnings(struct job_look *look, const char *kind, const char *
             continue;
         struct finding finding = {.state = state};
         shown(text, finding.text, sizeof finding.text);
+        finding_remedy(&finding, "%s", remedy);
         doctor_say(look->out, name, &finding);
     }
     return count;
@@ -93,13 +106,48 @@ static size_t say_warnings(struct job_look *look, const char *kind, const char *
 
 /* ---- the record ---- */
 
+/* Who looks at @last after a `scry run` that did nothing looks at another job. */
+static void check_off(struct job_look *look)
+{
+    const char *off = getenv("SCRY");
+    struct finding finding = {0};
+    if (!off || strcasecmp(off, "off") != 0)
+        return;
+    finding_set(&finding, FINDING_WARN,
+                "SCRY=off is set here: a job started here leaves no record; @last is an older one");
+    finding_remedy(&finding, "unset SCRY, and run the job again");
+    doctor_say(look->out, "record", &finding);
+}
+
+/* Which job it is: " (COMMAND, started WHEN)"; "" if that is not known. */
+static const char *which_job(const struct job_look *look, char *to, size_t size)
+{
+    const struct job_info *info = &look->report.info;
+    _cleanup_(buf_done) struct buf words = BUF_INIT;
+    char when[64], command[120];
+    time_t seconds = (time_t)(info->started_ns / NS_PER_SECOND);
+    struct tm tm;
+    size_t index;
+    json_t *word;
+    *to = 0;
+    json_array_foreach(info->argv, index, word)
+        buf_printf(&words, "%s%s", index ? " " : "", json_string_value(word) ? json_string_value(word) : "");
+    if (!words.len || !localtime_r(&seconds, &tm))
+        return to;
+    strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
+    snprintf(to, size, " (%s, started %s)", shown(words.data, command, sizeof command), when);
+    return to;
+}
+
 static void check_record(struct job_look *look)
 {
     const struct job_report *report = &look->report;
     struct finding finding = {0};
     size_t index;
     json_t *problem;
-    char text[400];
+    char text[400], which[200];
+    check_off(look);
+    which_job(look, which, sizeof which);
     json_array_foreach(report->problems, index, problem)
     {
         if (index >= SHOWN)
@@ -109,15 +157,16 @@ static void check_record(struct job_look *look)
         doctor_say(look->out, "record", &wrong);
     }
     if (report->state == JOB_LOST || report->state == JOB_UNWATCHED || report->state == JOB_UNREACHABLE) {
-        finding_set(&finding, FINDING_WARN, "the job is %s: nothing more will be recorded",
-                    job_state_name(report->state));
+        finding_set(&finding, FINDING_WARN, "the job is %s: nothing more will be recorded%s",
+                    job_state_name(report->state), which);
         finding_remedy(&finding, "read what there is, or run the job again");
     } else if (report->model.missing_records) {
-        finding_set(&finding, FINDING_WARN, "%" PRIu64 " of its records are missing", report->model.missing_records);
+        finding_set(&finding, FINDING_WARN, "%" PRIu64 " of its records are missing%s", report->model.missing_records,
+                    which);
         finding_remedy(&finding, "check the disk with %.300s", look->path);
     } else {
-        finding_set(&finding, FINDING_OK, "%.300s: %" PRIu64 " records, %s", look->path, report->model.records,
-                    job_report_status(report));
+        finding_set(&finding, FINDING_OK, "%.250s: %" PRIu64 " records, %s%s", look->path, report->model.records,
+                    job_report_status(report), which);
     }
     doctor_say(look->out, "record", &finding);
 }
@@ -223,8 +272,10 @@ static void ask_monitor(struct job_look *look, struct finding *finding)
 static void check_monitor(struct job_look *look)
 {
     struct finding finding = {0};
-    size_t wrong = say_warnings(look, "monitor", "monitor", FINDING_FAIL);
-    wrong += say_warnings(look, "gap", "monitor", FINDING_WARN);
+    look->monitor_told = say_warnings(look, "monitor", "monitor", FINDING_FAIL,
+                                      "scry doctor (without a job) says whether the monitor answers now; run the job "
+                                      "again");
+    size_t wrong = look->monitor_told + say_warnings(look, "gap", "monitor", FINDING_WARN, "");
     if (runs(look))
         ask_monitor(look, &finding);
     else if (look->report.state == JOB_UNWATCHED || look->report.state == JOB_LOST)
@@ -237,31 +288,70 @@ static void check_monitor(struct job_look *look)
 
 /* ---- programs ---- */
 
-/* Looks at the program as it is now; it may have been compiled again. */
-static void see_program(struct job_look *look, const char *command, const char *cwd)
+/* Nothing can be loaded into it. What defines hooks in a static program is the C library. */
+static bool is_closed(const struct seen_program *seen)
+{
+    return seen->program.obstacle;
+}
+
+static bool is_hooked(const struct seen_program *seen)
+{
+    return !is_closed(seen) && seen->symbols.hooks && !seen->symbols.own_hooks;
+}
+
+/* Looks at the program as it is now; it may have been compiled again. NULL: it is none, or one too many. */
+static struct seen_program *see_program(struct job_look *look, const char *command, const char *cwd)
 {
     char path[PATH_MAX];
     struct program program;
     bool relative = command && *command != '/' && strchr(command, '/');
-    if (!command || !*command || look->program_count == PROGRAMS ||
+    if (!command || !*command ||
         snprintf(path, sizeof path, "%s%s%s", relative && cwd ? cwd : "", relative && cwd ? "/" : "", command) >=
             (int)sizeof path)
-        return;
+        return NULL;
     program_look(&program, path);
     if (!program.is_elf)
-        return;
+        return NULL;
     for (size_t i = 0; i < look->program_count; i++)
-        if (strcmp(look->programs[i].path, program.path) == 0)
-            return;
+        if (strcmp(look->programs[i].program.path, program.path) == 0)
+            return &look->programs[i];
+    if (look->program_count == PROGRAMS)
+        return NULL;
     struct seen_program *seen = &look->programs[look->program_count++];
-    snprintf(seen->path, sizeof seen->path, "%s", program.path);
+    seen->program = program;
     program_symbols(&seen->symbols, program.path);
-    look->hooked += seen->symbols.hooks && !seen->symbols.own_hooks;
+    look->hooked += is_hooked(seen);
+    return seen;
+}
+
+/* Whether its parent runs the same: it is a copy, which has a trace only if it calls something. After many searches,
+ * which take their time in a job of many processes, whether it is one stays open. */
+static bool may_be_copy(struct job_look *look, const struct job_process *process)
+{
+    const struct job_model *model = &look->report.model;
+    const struct job_process *parent;
+    if (look->copies++ >= COPIES)
+        return true;
+    HASH_FIND(hh, model->alive, &process->ppid, sizeof process->ppid, parent);
+    for (size_t i = 0; !parent && i < model->ended_count; i++)
+        if (model->ended[i].pid == process->ppid)
+            parent = &model->ended[i];
+    return parent && json_equal(parent->argv, process->argv);
 }
 
 static void see_process(struct job_look *look, const struct job_process *process)
 {
-    see_program(look, json_string_value(json_array_get(process->argv, 0)), json_string_value(process->cwd));
+    struct seen_program *seen =
+        see_program(look, json_string_value(json_array_get(process->argv, 0)), json_string_value(process->cwd));
+    bool traced = job_functions_traced(functions_of(look), look->report.info.host, process->pid);
+    look->unknown += !process->argv;
+    look->traced += traced;
+    if (!seen || !is_hooked(seen))
+        return;
+    if (!traced && may_be_copy(look, process))
+        return;
+    seen->processes++;
+    seen->untraced += !traced;
 }
 
 static void see_programs(struct job_look *look)
@@ -279,38 +369,33 @@ static void see_programs(struct job_look *look)
 }
 
 /* Puts the names of the first few programs for which `is` holds. Returns how many there are. */
-static size_t put_programs(const struct job_look *look, bool (*is)(const struct program_symbols *symbols),
-                           char *ret_names, size_t size)
+static size_t put_programs(const struct job_look *look, bool (*is)(const struct seen_program *seen), char *ret_names,
+                           size_t size)
 {
     _cleanup_(buf_done) struct buf names = BUF_INIT;
     size_t count = 0;
     for (size_t i = 0; i < look->program_count; i++)
-        if (is(&look->programs[i].symbols) && count++ < SHOWN)
-            buf_printf(&names, "%s%s", names.len ? ", " : "", text_base(look->programs[i].path));
+        if (is(&look->programs[i]) && count++ < SHOWN)
+            buf_printf(&names, "%s%s", names.len ? ", " : "", text_base(look->programs[i].program.path));
     if (count > SHOWN)
         buf_puts(&names, ", ...");
     shown(names.data ? names.data : "", ret_names, size);
     return count;
 }
 
-static bool is_hooked(const struct program_symbols *symbols)
+static bool is_bare(const struct seen_program *seen)
 {
-    return symbols->hooks && !symbols->own_hooks;
+    return !is_closed(seen) && !seen->symbols.hooks && !seen->symbols.own_hooks;
 }
 
-static bool is_bare(const struct program_symbols *symbols)
+static bool has_own_hooks(const struct seen_program *seen)
 {
-    return !symbols->hooks && !symbols->own_hooks;
+    return !is_closed(seen) && seen->symbols.own_hooks;
 }
 
-static bool has_own_hooks(const struct program_symbols *symbols)
+static bool is_nameless(const struct seen_program *seen)
 {
-    return symbols->own_hooks;
-}
-
-static bool is_nameless(const struct program_symbols *symbols)
-{
-    return is_hooked(symbols) && !symbols->debug;
+    return is_hooked(seen) && !seen->symbols.debug;
 }
 
 static void check_hooks(struct job_look *look)
@@ -323,14 +408,24 @@ static void check_hooks(struct job_look *look)
         doctor_say(look->out, "hooks", &finding);
     }
     finding = (struct finding){0};
+    size_t closed = put_programs(look, is_closed, names, sizeof names);
+    if (closed) {
+        finding_set(&finding, FINDING_WARN, "nothing can be loaded into %s", names);
+        for (size_t i = 0; i < look->program_count && !*finding.remedy; i++)
+            if (is_closed(&look->programs[i]))
+                finding_remedy(&finding, "%s", look->programs[i].program.remedy);
+        doctor_say(look->out, "hooks", &finding);
+    }
+    finding = (struct finding){0};
     if (put_programs(look, is_hooked, names, sizeof names)) {
         finding_set(&finding, FINDING_OK, "in %s", names);
     } else if (functions_of(look)->processes > look->ranks) { /* in a library, or the program has changed */
         finding_set(&finding, FINDING_OK, "functions were traced, by hooks in a library or a program that has changed");
-    } else if (look->program_count) {
-        put_programs(look, is_bare, names, sizeof names);
+    } else if (put_programs(look, is_bare, names, sizeof names)) {
         finding_set(&finding, FINDING_WARN, "none in %s", names);
         finding_remedy(&finding, "compile what you want to trace with -g -finstrument-functions");
+    } else if (look->program_count) {
+        return; /* said above */
     } else {
         finding_set(&finding, FINDING_WARN, "no program of the job can be read any more");
     }
@@ -360,19 +455,40 @@ static void say_note(const struct note *note, struct finding *finding, enum find
     finding_set(finding, state, "%s", shown(text.data ? text.data : "", line, sizeof line));
 }
 
+/* Programs with hooks of which only some processes have traces. */
+static void say_partly(struct job_look *look)
+{
+    if (functions_of(look)->incomplete || !look->traced)
+        return; /* there may be more traces; none are those of other nodes, or all are missing */
+    for (size_t i = 0; i < look->program_count; i++) {
+        const struct seen_program *seen = &look->programs[i];
+        struct finding finding = {0};
+        char name[200];
+        if (!seen->untraced)
+            continue;
+        finding_set(&finding, FINDING_WARN, "%zu of %zu processes of %s have no trace", seen->untraced, seen->processes,
+                    shown(text_base(seen->program.path), name, sizeof name));
+        finding_remedy(&finding, "was LD_PRELOAD replaced, or SCRY=off set for them?");
+        doctor_say(look->out, "traced", &finding);
+    }
+}
+
 static void check_processes(struct job_look *look)
 {
     const struct job_functions *functions = functions_of(look);
     struct finding finding = {0};
     struct job_result result = job_report_result(&look->report);
-    size_t told = say_warnings(look, "trace", "traced", FINDING_WARN);
+    size_t told = look->monitor_told + say_warnings(look, "trace", "traced", FINDING_WARN, "");
+    size_t refused = say_warnings(look, "untraced", "traced", FINDING_WARN, "");
+    told += refused;
     if (look->live.problem_count)
         say_note(&look->live.problems[0], &finding, FINDING_FAIL);
     else if (functions->processes || look->live.live)
         finding_set(&finding, FINDING_OK, "%zu of %" PRIu64 " processes have traces", functions->processes,
                     result.processes);
     else if (!look->hooked || !look->hooks_needed)
-        finding_set(&finding, FINDING_OK, "none of %" PRIu64 " processes: there is nothing to trace", result.processes);
+        finding_set(&finding, FINDING_OK, "none of %" PRIu64 " processes%s", result.processes,
+                    refused ? ", see above" : ": there is nothing to trace");
     else {
         finding_set(&finding, FINDING_FAIL, "none of %" PRIu64 " processes, though programs with hooks ran",
                     result.processes);
@@ -382,6 +498,14 @@ static void check_processes(struct job_look *look)
                               "the agent can be loaded here");
     }
     doctor_say(look->out, "traced", &finding);
+    if (look->hooks_needed)
+        say_partly(look);
+    if (look->unknown && look->hooks_needed) {
+        finding = (struct finding){0};
+        finding_set(&finding, FINDING_WARN,
+                    "of %zu processes the program is not known (too short, static, or SCRY=off)", look->unknown);
+        doctor_say(look->out, "traced", &finding);
+    }
     for (size_t i = 0; i < look->live.note_count; i++) {
         finding = (struct finding){0};
         say_note(&look->live.notes[i], &finding, FINDING_WARN);
@@ -413,7 +537,11 @@ static void check_calls(struct job_look *look)
                     "processes were traced, but no function that matches the selection was called%s%s",
                     functions->min_time_ns ? ", or none took as long as --min-time " : "",
                     functions->min_time_ns ? setting(look, "min-time") : "");
-        finding_remedy(&finding, "correct --trace (%.200s); scry run without it records all functions with hooks",
+        finding_remedy(&finding,
+                       json_array_size(functions->problems) || !*setting(look, "trace")
+                           ? "correct --trace (%.200s); scry run without it records all functions with hooks"
+                           : "what is chosen (%.200s) exists, but was not called; scry run without --trace records all "
+                             "functions with hooks",
                        *setting(look, "trace") ? setting(look, "trace") : "not given");
     }
     doctor_say(look->out, "calls", &finding);
@@ -435,7 +563,7 @@ static void check_limits(struct job_look *look)
     struct finding finding = {0};
     size_t told = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        told += say_warnings(look, kinds[i], "limits", FINDING_WARN);
+        told += say_warnings(look, kinds[i], "limits", FINDING_WARN, "");
     if (functions->limited && functions->discarded + functions->overwritten) {
         finding_set(&finding, FINDING_WARN,
                     "%" PRIu64 " records are missing: the traces could not grow any more, see \"calls\"",
@@ -471,7 +599,7 @@ static void read_ranks(struct job_look *look)
 static void check_mpi(struct job_look *look)
 {
     struct finding finding = {0};
-    size_t told = say_warnings(look, "mpi", "mpi", FINDING_FAIL);
+    size_t told = say_warnings(look, "mpi", "mpi", FINDING_FAIL, "");
     if (strcmp(setting(look, "mpi"), "off") == 0) {
         finding_set(&finding, FINDING_WARN, "MPI calls were not counted: mpi=off");
         finding_remedy(&finding, "start the job without --mpi off and SCRY_MPI=off");

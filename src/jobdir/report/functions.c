@@ -328,6 +328,16 @@ static int add_process(struct job_functions *all, const struct trace *trace)
     return 0;
 }
 
+bool job_functions_traced(const struct job_functions *functions, const char *node, pid_t pid)
+{
+    _cleanup_(freep) char *key = NULL;
+    struct job_traced *known = NULL;
+    if (asprintf(&key, "%s/%d", node ? node : "", (int)pid) < 0)
+        return false;
+    HASH_FIND_STR(functions->traced, key, known);
+    return known;
+}
+
 static void add_all_counts(struct reading *reading)
 {
     struct job_functions *all = reading->all;

@@ -164,6 +164,8 @@ struct job_functions_options {
 int job_functions_load(struct job_functions **ret_functions, const char *jobdir,
                        const struct job_functions_options *options, struct err *err);
 void job_functions_free(struct job_functions *functions);
+/* Whether there is a trace of this process. */
+bool job_functions_traced(const struct job_functions *functions, const char *node, pid_t pid);
 
 /* After names were given to sites: those in one line of the source become one, and the report shows them. */
 void job_sites_join(struct job_functions *functions);
