@@ -51,6 +51,14 @@ class Watch(JobCase):
         self.assertEqual((run.wait(), watch.wait()), (5, 0))
         self.assertRegex(rest, r"(?m)^ +\d+\.\d{3}  job       exit status 5, ")
 
+    def test_cut_off(self):
+        """A spool that ends in the middle of a line, as on a full disk."""
+        self.scry_run("-q", "--", "true")
+        self.assertEqual(self.scry("watch", "@last").stderr, "")
+        spool = os.path.join(json.loads(self.scry("ps", "--json").stdout)["jobs"][0]["path"], "spool", "records.jsonl")
+        os.truncate(spool, os.path.getsize(spool) - 5)
+        self.assertIn("the last records of the job are missing", self.scry("watch", "@last").stderr)
+
     def test_reader_goes(self):
         """Nobody reads any more: it ends although the job is silent."""
         run = self.start_run("-q", "--sample", "1000", "--", "sleep", "1000")

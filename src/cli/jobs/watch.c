@@ -29,6 +29,7 @@ struct watching {
     uint32_t streams; /* bits, 1 << enum record_stream; 0: all, and what is unknown */
     double since;
     regex_t pattern;
+    bool end_seen; /* the record of the job's end */
     bool has_pattern, json, colours;
     struct buf line; /* the record as it is shown; used again */
     const char *path;
@@ -77,6 +78,7 @@ static void put_text(struct watching *watching, const json_t *record, enum recor
 static void show(struct watching *watching, json_t *record)
 {
     enum record_type type = record_type(record);
+    watching->end_seen |= type == RECORD_end;
     if (!is_wanted(watching, record, type))
         return;
     buf_clear(&watching->line);
@@ -134,6 +136,8 @@ static void follow(struct watching *watching)
     if (state == JOB_UNWATCHED || state == JOB_LOST)
         log_warning("scry run was killed%s: nothing more was recorded",
                     state == JOB_UNWATCHED ? ", and the job goes on" : "");
+    else if (state == JOB_ENDED && !watching->end_seen)
+        log_warning("the last records of the job are missing");
 }
 
 static int read_options(const struct options *options, struct watching *watching)
