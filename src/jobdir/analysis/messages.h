@@ -39,7 +39,7 @@ enum {
 
 /* What the other end of a message is, if it has none. */
 #define MPI_OTHER_NONE UINT64_MAX            /* it was not received, or not sent, as far as the traces go */
-#define MPI_OTHER_AMBIGUOUS (UINT64_MAX - 1) /* records are missing: which one it is cannot be told */
+#define MPI_OTHER_AMBIGUOUS (UINT64_MAX - 1) /* records are missing: which one it is, is not known */
 #define MPI_OTHER_FAILED (UINT64_MAX - 2)    /* it is no message: the call that was to send it has failed */
 #define MPI_OTHER_FOREIGN (UINT64_MAX - 3)   /* a rank without a trace, of another program that is not known, or both */
 
@@ -149,7 +149,7 @@ struct mpi_message_rank {
     uint64_t certain;             /* what has an order below is certain; UINT64_MAX: all is */
     int64_t begin, finish;        /* of the first and last that is known of it */
     int64_t init_begin, init_end; /* of its MPI_Init; INT64_MIN: not known */
-    int64_t final_begin;          /* of its MPI_Finalize; likewise */
+    int64_t final_begin;          /* of its MPI_Finalize; INT64_MIN: not known */
     uint64_t threads;             /* that made calls of MPI */
     uint64_t failed;              /* sends that are none: MPI_OTHER_FAILED */
     bool in_call;                 /* its trace ends inside of a call of MPI: */
@@ -219,7 +219,7 @@ struct mpi_messages {
     int64_t latency_total_ns, latency_min_ns;
     struct mpi_wait *waits;                   /* hash; by total after the load */
     int64_t judged_ns;                        /* in blocking calls that are judged, of all threads of all ranks */
-    struct mpi_unjudged unjudged[CALL_COUNT]; /* the other blocking ones, and those that only look */
+    struct mpi_unjudged unjudged[CALL_COUNT]; /* the other blocking ones, and those that only ask */
 };
 
 struct mpi_messages_options {

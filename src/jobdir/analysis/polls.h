@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that poll: between two looks at the statistics they called MPI_Test, MPI_Iprobe or their likes again and
- * again, nothing came of it, and they called nothing else that moves anything. What such a thread waits for is what
- * these ask for; but it may do other things any moment, so it never counts as stuck for that.
+ * Threads that poll: between two readings of the statistics they called MPI_Test, MPI_Iprobe or similar calls again and
+ * again. Nothing completed, and they called nothing else that makes progress. Such a thread waits for what these calls
+ * ask for. But it may do other things at any moment, so it never counts as stuck for that.
  */
 #ifndef SCRY_JOBDIR_ANALYSIS_POLLS_H
 #define SCRY_JOBDIR_ANALYSIS_POLLS_H

@@ -11,11 +11,12 @@
  * others of its process (jobdir/mpi/thread_wait.h). The statistics of ranks are not of one moment, so only calls that
  * have lasted longer than `settled_ns` count as waiting: ranks that wait through that time wait at the same moment.
  *
- * Who polls (jobdir/analysis/polls.h) may do something else meanwhile, so it is never stuck. What it polls for are weak
- * edges: those that could not act if it did nothing but poll are found in a second round, and told as just that.
+ * A thread that polls (jobdir/analysis/polls.h) may do something else between its polls, so it is never stuck. What it
+ * polls for are weak edges: a second round finds the ranks that could not act if it did nothing but poll, and reports
+ * them as just that.
  *
- * Two communicators of different ranks are the same if their kind, ordinal, lowest world rank and, likewise, parents
- * are.
+ * Two communicators of different ranks are the same if their kind, ordinal and lowest world rank are, and their parents
+ * are the same by this rule, too.
  */
 #ifndef SCRY_JOBDIR_ANALYSIS_WHY_H
 #define SCRY_JOBDIR_ANALYSIS_WHY_H
@@ -48,10 +49,10 @@ enum mpi_why_reason {
     MPI_WHY_FOR_SEND,       /* receives: for the peer to send */
     MPI_WHY_FOR_RECEIVE,    /* sends: for the peer to receive */
     MPI_WHY_FOR_COLLECTIVE, /* for a rank that has not entered it */
-    MPI_WHY_FOR_TARGET,     /* one-sided: for who holds a lock on the window, or for the target */
+    MPI_WHY_FOR_TARGET,     /* one-sided: for the holder of a lock on the window, or for the target */
     MPI_WHY_FOR_FINALIZE,   /* for a rank to enter MPI_Finalize (MPI_Init: to start) */
     MPI_WHY_FOR_POST,       /* one-sided epochs: for a target to call MPI_Win_post */
-    MPI_WHY_FOR_COMPLETE,   /* likewise: for an origin to call MPI_Win_complete */
+    MPI_WHY_FOR_COMPLETE,   /* one-sided epochs: for an origin to call MPI_Win_complete */
 };
 
 struct mpi_why_condition {
@@ -59,11 +60,11 @@ struct mpi_why_condition {
     bool maybe; /* may have come true already: one of several requests, or a send that is perhaps buffered */
     bool all;   /* all of for_ranks are needed (collectives); else any of them would do */
     const uint32_t *for_ranks; /* indices into mpi_why.ranks; may be shared with other conditions */
-    uint32_t for_count;        /* 0: there is nobody that could */
+    uint32_t for_count;        /* 0: no rank could */
     int32_t peer, tag;         /* world rank or MPIA_RANK_...; MPIA_TAG_... */
     uint32_t call, comm;       /* of the operation; index in the rank's comms, MPI_WHY_NONE */
-    uint64_t unmatched;        /* receives: messages sent to it on this communicator by whom it waits for, and not
-                                  received */
+    uint64_t unmatched;        /* receives: messages that these ranks sent to it on this communicator, not received
+                                  yet */
 };
 
 struct mpi_why_thread {
@@ -77,7 +78,7 @@ struct mpi_why_thread {
 
 struct mpi_why_actor {              /* a thread that may do something for its rank */
     struct mpi_why_thread *thread;  /* NULL: has not called MPI */
-    const struct thread_seen *seen; /* NULL: has not been looked at */
+    const struct thread_seen *seen; /* NULL: was not inspected */
     bool free;                      /* may go on */
     const char *where; /* for the caller to set, of those in the circle: what it waits for, and from where */
 };
@@ -93,9 +94,9 @@ struct mpi_why_rank {
     size_t actor_count;
     const size_t *circle; /* of its actors, those that wait for each other's mutexes or ends, in order */
     size_t circle_count;
-    uint32_t root;     /* index of the rank that it waits for in the end, over any number of others; MPI_WHY_NONE */
+    uint32_t root;     /* index of the rank that it waits for in the end, through any number of others; MPI_WHY_NONE */
     const char *where; /* for the caller to set before the texts are made: "in do_force (stommel.c:210)"; NULL */
-    bool blocked;      /* likewise: `where` says what it is blocked in, outside of MPI: "sleeps" */
+    bool blocked;      /* set with it: `where` says what it is blocked in, outside of MPI: "sleeps" */
 };
 
 enum mpi_why_kind {                    /* gravest first */
@@ -106,14 +107,14 @@ enum mpi_why_kind {                    /* gravest first */
                                           tag */
                     MPI_WHY_POLLS_IN_VAIN, /* the same as the two above, if those that poll did nothing else */
                     MPI_WHY_STRAGGLER,     /* ranks wait for ranks that compute, or do I/O */
-                    MPI_WHY_DIED_RANK,     /* died, and nobody waits for it (yet) */
+                    MPI_WHY_DIED_RANK,     /* died, and no rank waits for it (yet) */
 };
 
 struct mpi_why_finding {
     enum mpi_why_kind kind;
-    const uint32_t *ranks; /* who make it: the circle in order; who disagree; who is waited for */
+    const uint32_t *ranks; /* the circle in order; the ranks that disagree; those that are waited for */
     size_t rank_count;
-    const uint32_t *victims; /* who wait for these, directly or over others */
+    const uint32_t *victims; /* those that wait for these, directly or through others */
     size_t victim_count;
     const char *text; /* one line for people, without the calls of the single ranks */
 };
@@ -142,11 +143,12 @@ const char *mpi_why_reason_name(enum mpi_why_reason reason); /* "send", "collect
 const char *mpi_why_state_name(enum mpi_why_state state);    /* "computes", "waits", ... */
 const char *mpi_why_kind_name(enum mpi_why_kind kind);       /* "deadlock", "straggler", ... */
 
-/* "a signal or a debugger", or which tool: who has stopped a thread. */
+/* What has stopped a thread: a tool, or "a signal or a debugger". */
 const char *mpi_why_stopper(const struct mpi_why_thread *thread);
-/* It waits or polls, and had no processor between the two looks (jobdir/mpi/look.h): nothing follows from that. */
+/* It waits or polls, and had no processor between the two inspections (jobdir/mpi/look.h): nothing follows from that.
+ */
 bool mpi_why_is_starved(const struct mpi_why_thread *thread);
-/* Threads beside those that MPI knows may act, or not, for all that is known: nobody could look at them. */
+/* It may have threads that MPI does not know, and could not be inspected: they may act, or not. */
 bool mpi_why_is_unseen(const struct mpi_why_rank *rank);
 /* Something never goes on: a rank, or threads of one. */
 bool mpi_why_is_stuck(const struct mpi_why *why);

@@ -39,7 +39,7 @@ struct why_work {
     struct why_group ***comm_groups;   /* by index of the set, by index in its comms */
     const struct why_world **world_of; /* by index of the set; NULL: an older process of the same number */
     bool late; /* some rank's calls were not watched from the start: their numbers mean nothing */
-    bool weak; /* who polls is taken for one that waits */
+    bool weak; /* a thread that polls counts as one that waits */
     bool failed;
 };
 
@@ -53,7 +53,8 @@ struct why_group *why_group_of(const struct why_work *work, uint32_t index, uint
 /* Its place in the rank's comms, or MPI_WHY_NONE. */
 uint32_t why_group_in(const struct why_work *work, uint32_t index, const struct why_group *group);
 
-/* For whom a call of one-sided epochs waits (indices), and to do what; none where it is another call, or not known. */
+/* The ranks (indices) for which a call of one-sided epochs waits, and what they have to do; none where it is another
+ * call, or not known. */
 uint32_t *why_epochs(struct why_work *work, uint32_t index, uint32_t window, uint32_t call, uint32_t *ret_count,
                      enum mpi_why_reason *ret_reason);
 
@@ -64,10 +65,10 @@ bool why_joins(const struct mpi_stats *stats, int32_t tid);
 /* Given the ranks that may: may a thread that is in MPI act, or any of the rank's threads? */
 bool why_may_act(const struct why_work *work, const struct mpi_why_thread *thread, const bool *live);
 bool why_rank_may_act(const struct why_work *work, const struct mpi_why_rank *rank, const bool *live);
-/* The states of threads of one that is stuck; else of those of its circle. */
+/* Sets the states of the threads of a stuck rank; otherwise of those in its circle. */
 void why_block_threads(struct mpi_why_rank *rank);
 
-/* May any (all) of whom it waits for act? */
+/* May any (all) of the ranks that it waits for act? */
 bool why_satisfiable(const struct why_work *work, const struct mpi_why_condition *condition, const bool *live);
 
 void why_findings(struct why_work *work);

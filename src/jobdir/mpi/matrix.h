@@ -15,7 +15,7 @@ struct mpi_matrix_cell {
     uint32_t world;
     int32_t from, to;                                      /* world ranks, or MPIA_RANK_FOREIGN */
     uint64_t sent_count, sent_bytes, got_count, got_bytes; /* as the sender, as the receiver counted */
-    uint64_t put_count, put_bytes; /* one-sided, by who called: `from` called, whichever way the bytes went */
+    uint64_t put_count, put_bytes; /* one-sided, by caller: `from` called, whichever way the bytes went */
 };
 
 struct mpi_matrix {

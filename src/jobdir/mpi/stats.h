@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What one MPI process has done, out of its area (shm/mpi_area.h): the form in which the monitor writes it to disk,
- * reports read it, and services and `scry why` look at it. In the job directory:
+ * reports read it, and services and `scry why` use it. In the job directory:
  *
  *     stats/NODE/PID-N.json             all of struct mpi_stats, without the distributions (doc/reference/
  *                                       mpi-stats.schema.json); N as of the trace
@@ -51,8 +51,9 @@ struct mpi_stats_site {
     uint64_t offset;             /* of the return address, as the file of the module has it; without module: itself */
     const char *function, *file; /* "" until they were looked up */
     uint32_t line;
-    uint64_t count, total_ns, min_ns, max_ns, args_bytes; /* count 0: of calls that are told, but not counted by site */
-    uint64_t others_count, others_ns, open, open_ns;      /* as of a row */
+    uint64_t count, total_ns, min_ns, max_ns,
+        args_bytes;                                  /* count 0: of calls that are reported, but not counted by site */
+    uint64_t others_count, others_ns, open, open_ns; /* as of a row */
 };
 
 /* `comm` of what follows is an index in comms; UINT32_MAX: none, or not known. */
@@ -103,7 +104,7 @@ struct mpi_stats_now { /* what a thread is in, since when */
     struct mpi_stats_site site; /* without counts */
 };
 
-enum mpi_attends { /* to what a thread waits for (jobdir/mpi/look.h) */
+enum mpi_attends { /* whether a thread attends to what it waits for (jobdir/mpi/look.h) */
                    MPI_ATTENDS_UNKNOWN,
                    MPI_ATTENDS,
                    MPI_STARVED,        /* it had no processor */
@@ -116,12 +117,13 @@ struct mpi_stats_thread {
     bool is_main;
     bool ended; /* while its process lives: what it is in has no meaning */
     const char *name;
-    const char *held; /* who has stopped it: "a rule of scry (thread_has_started_lib_call)"; "", or NULL: no tool has */
+    const char
+        *held; /* what has stopped it: "a rule of scry (thread_has_started_lib_call)"; "", or NULL: no tool has */
     struct mpi_stats_clock outermost, blocking;
     struct mpi_stats_now now;
     struct mpi_stats_now last; /* while it computes: the call that it has come out of; CALL_NONE: not known */
     uint64_t errors;
-    enum mpi_attends attends; /* this and what follows: if the process was looked at */
+    enum mpi_attends attends; /* this and what follows: if the process was inspected */
     bool polls;               /* with `last` (jobdir/analysis/polls.h) */
     uint64_t polls_ns;        /* for so long nothing came of it */
     double polls_per_second;
@@ -184,7 +186,7 @@ struct mpi_stats {
     size_t request_count;
     struct mpi_stats_thread *threads;
     size_t thread_count;
-    bool looked;                    /* it was looked at its threads when this was taken (jobdir/mpi/look.h) */
+    bool looked;                    /* its threads were inspected when this was taken (jobdir/mpi/look.h) */
     const struct thread_seen *seen; /* then: all of them but those of the MPI library; */
     size_t seen_count;              /* 0: that was not possible */
     struct mpi_stats_distribution *distributions;

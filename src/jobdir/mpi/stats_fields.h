@@ -49,7 +49,7 @@ struct mpi_table {
     size_t size;              /* of a row */
     size_t rows_at, count_at; /* in struct mpi_stats */
 };
-enum { MPI_TABLES = 7, MPI_TABLE_SEEN = 6 /* only of one that was looked at */ };
+enum { MPI_TABLES = 7, MPI_TABLE_SEEN = 6 /* only of one that was inspected */ };
 extern const struct mpi_table mpi_tables[MPI_TABLES];
 
 #endif

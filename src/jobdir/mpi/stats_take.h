@@ -32,7 +32,7 @@ uint64_t take_ns(const struct take *take, uint64_t ticks);
 const struct mpi_thread *take_thread(const struct take *take, uint32_t index);
 bool take_is_shared(const struct mpi_thread *thread);
 
-/* At most 128 bytes, until they are the same twice: then nobody wrote to it meanwhile, or only the last time of many.
+/* Reads at most 128 bytes until they are the same twice: nothing wrote to them between, or only the last time of many.
  */
 void take_stable(void *to, const void *from, size_t size);
 const char *take_text(struct arena *arena, const char *from, size_t size); /* up to its first NUL; never NULL */

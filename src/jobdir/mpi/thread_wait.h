@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For what the threads of a process wait, outside of MPI: which of them another one can set free only, and which may
- * act by themselves. From /proc/PID/task/TID/syscall and, of locks of glibc, the process's memory; nothing is stopped.
- * In doubt a thread may act.
+ * What the threads of a process wait for, outside of MPI: which of them only another one can set free, and which may
+ * act by themselves. Read from /proc/PID/task/TID/syscall and, for locks of glibc, from the process's memory; nothing
+ * is stopped. In doubt a thread may act.
  *
- * One look sees each thread at another moment. What threads wait for in two looks, without having run in between, they
- * wait for together: at the moment between the looks.
+ * One inspection sees each thread at another moment. What threads wait for in two inspections, without having run
+ * between them, they wait for together: at the moment between the two.
  */
 #ifndef SCRY_JOBDIR_MPI_THREAD_WAIT_H
 #define SCRY_JOBDIR_MPI_THREAD_WAIT_H
@@ -29,7 +29,7 @@ struct thread_wait {
     int32_t tid;   /* a thread of its process; itself, perhaps */
     uint64_t word; /* the lock's address */
     bool limited;  /* it may be over after a time */
-    bool unseen;   /* the system does not let us look */
+    bool unseen;   /* the system does not let us see it */
 };
 
 struct thread_seen {
@@ -48,8 +48,8 @@ struct thread_wait thread_wait_of(pid_t pid, const char *syscall);
  * numbers; the caller frees the list. 0, -ESRCH, -EACCES or -ENOMEM. */
 int threads_look(struct thread_seen **ret_threads, size_t *ret_count, pid_t pid);
 
-/* After a second look, with some time between: what is not as it was may act; of those that are gone since, one stays
- * in the list that may. `threads` may be exchanged. 0 or -ENOMEM. */
+/* After a second inspection, with some time between: a thread that has changed may act. If threads are gone since, one
+ * that may act stays in the list for them. `threads` may be exchanged. 0 or -ENOMEM. */
 int threads_settle(struct thread_seen **threads, size_t *count, const struct thread_seen *before, size_t before_count);
 
 /* Those that wait for each other in a circle which leads from `start` back to it, as indices in their order; 0: there

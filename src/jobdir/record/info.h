@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * job.json: who ran what, where and when, and how it ended. Rewritten atomically: readers see the old or the new one.
- * What the file says and what is true may differ when its writer was killed; job_state() looks at both.
+ * job.json: the user, the command, host and time, and how it ended. Rewritten atomically: readers see the old or the
+ * new one. What the file says and what is true may differ when its writer was killed; job_state() compares both.
  */
 #ifndef SCRY_JOBDIR_RECORD_INFO_H
 #define SCRY_JOBDIR_RECORD_INFO_H
@@ -21,7 +21,7 @@ struct job_result {
     bool started;       /* the command was executed; otherwise exit_code is 126 or 127 */
     int exit_code;      /* what scry run exited with: the command's own, or 128 + signal */
     int signal;         /* that killed the command; 0: none */
-    const char *reason; /* why it got that: "out of memory"; "": not known; NULL likewise */
+    const char *reason; /* why it got that: "out of memory"; "" or NULL: not known */
     bool core_dumped;
     double wall_seconds, cpu_seconds;
     uint64_t peak_rss_bytes;      /* of the largest process */
@@ -62,7 +62,7 @@ enum job_state {
 };
 enum job_state job_state(const char *path, const struct job_info *info);
 
-/* Both at once. A job that ends between the two looks has ended, and is not lost. As job_info_read; *ret_state is
+/* Both at once. A job that ends between the two readings has ended, and is not lost. As job_info_read; *ret_state is
  * JOB_LOST where that fails. */
 int job_info_read_state(const char *path, struct job_info *ret_info, enum job_state *ret_state, struct err *err);
 const char *job_state_name(enum job_state state); /* "running", "ended", "unwatched", "lost", "unreachable" */

@@ -2,9 +2,9 @@
 /*
  * The kinds of records. What is known of a job is one stream of records in order of time (jobdir/record/spool.h), each
  * a JSON object with "job", "node", "stream", "type", "seq", "t" (seconds since the start of the job), and the fields
- * of its type. A type is a row of the table here: its stream, its struct, the fields of that. Who writes fills in the
- * struct, who reads gets it back; the schema and the page of the reference come from the same rows. Times are seconds
- * since the start of the job, sizes bytes.
+ * of its type. A type is a row of the table here: its stream, its struct, the fields of that. A writer fills in the
+ * struct, and a reader gets it back. The schema and the page of the reference come from the same rows. Times are
+ * seconds since the start of the job, sizes bytes.
  *
  * A field never changes its meaning: what means something else has another name. New fields and new types come without
  * notice, and readers skip what they do not know.

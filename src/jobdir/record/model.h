@@ -19,9 +19,9 @@
 
 enum { JOB_NAME_SIZE = 64, JOB_COMMANDS = 1000, JOB_FIRINGS = 10000, JOB_WHYS = 50, JOB_STATUS_UNKNOWN = -1 };
 
-/* Who told a status: nobody, the kernel's process events, a pidfd, scry run as the parent. */
+/* The source of a status: none, the kernel's process events, a pidfd, scry run as the parent. */
 enum job_status_source { JOB_STATUS_BY_NOBODY, JOB_STATUS_BY_EVENT, JOB_STATUS_BY_PIDFD, JOB_STATUS_BY_WAIT };
-const char *job_status_source_name(enum job_status_source source); /* as in records; NULL: nobody */
+const char *job_status_source_name(enum job_status_source source); /* as in records; NULL: no source */
 
 /* Why a status is unknown: there are a handful of texts. */
 struct job_why {

@@ -71,7 +71,7 @@ int spool_reader_open(struct spool_reader *ret_reader, const char *path, struct 
 /* The next record, a new reference; NULL: no more whole line (now). Lines that are no records are skipped and counted.
  */
 json_t *spool_reader_next(struct spool_reader *reader);
-/* Adds "job", "node" and "stream" where the record has none, for those who read it without its file. */
+/* Adds "job", "node" and "stream" where the record has none, for readers without its file. */
 void spool_reader_complete(const struct spool_reader *reader, json_t *record);
 /* Bytes of a line that was begun and not finished. */
 size_t spool_reader_rest(const struct spool_reader *reader);

@@ -25,7 +25,7 @@ enum {
     FUNCTIONS_SLOWEST = 10,
     FUNCTIONS_SLOWEST_EACH = 3, /* of one function */
     FUNCTIONS_LAST = 8,         /* calls before a crash */
-    FUNCTIONS_SITES = 100,      /* of which --json tells */
+    FUNCTIONS_SITES = 100,      /* that --json has */
 };
 
 /* Of a function's time, what its threads did not have a processor: because they waited, because others had it, and why
@@ -41,8 +41,8 @@ struct job_function {
     const char *name, *file;
     char *strings;
     uint32_t line;
-    uint64_t counted;              /* of the calls, those that were only counted: their time is in the total only */
-    uint64_t unkept;               /* of the calls, those whose records were overwritten, or beyond a limit: likewise */
+    uint64_t counted; /* of the calls, those that were only counted: their time is in the total only */
+    uint64_t unkept; /* of the calls, those whose records were overwritten, or beyond a limit: time in the total only */
     uint64_t thinned;              /* further calls, that were not recorded to keep the rate (--rate) */
     uint64_t calls, unwound, open; /* open: never ended; their time counts until the end of the trace */
     uint64_t lost;                 /* ended, and when is not known: their time counts for nothing */
@@ -121,7 +121,7 @@ struct job_functions {
     struct job_function_rank *by_rank; /* hash by key */
     struct job_site *sites;            /* sorted by total time */
     struct arena names;                /* of sites */
-    bool sites_named;                  /* somebody looked where they are in the source */
+    bool sites_named;                  /* their places in the source were looked up */
     struct mpi_who *ranks;             /* that were traced, in their order */
     struct mpi_programs programs;
     size_t rank_count;
@@ -145,7 +145,7 @@ struct job_functions {
                           each */
     bool limited;      /* the traces could not grow any more: at --max-size, or on a full disk */
     bool incomplete;   /* there was no time to read all of them: functions are missing */
-    size_t unread;     /* processes of which then nothing was looked at, nor what the monitor counted */
+    size_t unread;     /* processes of which then nothing was read, nor what the monitor counted */
 };
 
 struct job_functions_options {

@@ -41,7 +41,7 @@ struct reading {
     size_t alone_room;
     struct job_site **sites; /* by places of the trace */
     size_t site_room;
-    double least_slow_ns; /* calls that took less need not be looked at */
+    double least_slow_ns; /* shorter calls are not among the slowest */
     uint64_t last_time, events, gaps;
     int code;
 };
@@ -93,7 +93,7 @@ void report_put_remarks(struct buf *out, const struct job_function *function);
 bool report_only_counted(const struct job_function *function);
 bool report_time_unknown(const struct job_function *function);
 double report_share(double part, double whole); /* percent */
-/* Under the title of a table in which something is missing that nobody asked to leave out. */
+/* Under the title of a table in which something is missing without having been asked for. */
 void report_put_not_whole(struct buf *out, const struct job_functions *functions, bool times);
 /* For people: its program only if there are several. */
 struct mpi_who report_shown_who(const struct job_functions *functions, struct mpi_who who);

@@ -27,13 +27,13 @@ struct job_report {
     enum job_state state;
     struct job_model model;
     json_t *problems;                /* what could not be read: array of strings */
-    json_t *snapshots;               /* jobdir/report/rules.h; NULL: not looked at */
-    struct job_functions *functions; /* of its traces; NULL: not looked at */
-    struct mpi_report *mpi;          /* NULL: no MPI, or not looked at. The report's own */
+    json_t *snapshots;               /* jobdir/report/rules.h; NULL: not read */
+    struct job_functions *functions; /* of its traces; NULL: not read */
+    struct mpi_report *mpi;          /* NULL: no MPI, or not read. The report's own */
     bool one_rank;                   /* of mpi_rank only */
     int mpi_rank;
-    struct mpi_messages *messages; /* NULL: not looked at. The report's own */
-    json_t *failed;                /* jobdir/report/failed.h; NULL: not looked at. The report's own */
+    struct mpi_messages *messages; /* NULL: not read. The report's own */
+    json_t *failed;                /* jobdir/report/failed.h; NULL: not read. The report's own */
 };
 
 /* Reads a job directory, as far as it can be read: only a missing or unreadable job.json without a spool, and newer
@@ -45,7 +45,7 @@ const json_t *job_report_warnings(const struct job_report *report);
 /* Reads the job's traces, too: report->functions. Calls of MPI have their places by report->mpi. 0 or -errno. */
 int job_report_load_functions(struct job_report *report, const struct job_functions_options *options, struct err *err);
 
-/* And what the traces of its ranks tell of messages, after report->mpi: report->messages. Likewise. */
+/* Reads the messages in the traces of its ranks, after report->mpi: report->messages. 0 or -errno. */
 int job_report_load_messages(struct job_report *report, void (*progress)(void *ctx, double share), void *ctx,
                              struct err *err);
 
@@ -66,7 +66,7 @@ void job_report_summary(struct buf *out, const struct job_report *report, struct
 void job_report_text(struct buf *out, const struct job_report *report, struct report_style style);
 
 json_t *job_report_json(const struct job_report *report); /* a new reference, or NULL */
-json_t *job_report_schema(void);                          /* of that; likewise */
+json_t *job_report_schema(void);                          /* of that; a new reference, or NULL */
 
 void job_report_diff_text(struct buf *out, const struct job_report *a, const struct job_report *b);
 json_t *job_report_diff_json(const struct job_report *a, const struct job_report *b);

@@ -17,7 +17,7 @@ struct ctf_function {
     uint32_t id;
     const char *name;
 };
-enum { CTF_LAST_LAYOUT = 1000 }; /* those with greater numbers are bytes: their types are not looked at */
+enum { CTF_LAST_LAYOUT = 1000 }; /* those with greater numbers are bytes: their types are not used */
 enum ctf_role { CTF_NONE, CTF_ENTRY, CTF_EXIT, CTF_CALLER };
 struct ctf_layout {
     uint32_t id;

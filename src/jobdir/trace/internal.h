@@ -19,7 +19,7 @@ enum {
     TRACE_STACKS = 1 << 20, /* beyond the threads' own */
     TRACE_DEPTH = 1 << 20,  /* calls inside each other that are paired */
     TRACE_CALLS = 16 << 20, /* of all threads together */
-    TRACE_PROBLEMS = 100,   /* told of one trace */
+    TRACE_PROBLEMS = 100,   /* reported of one trace */
     TRACE_OPEN_FILES = 256, /* streams kept open; the others are opened for each read */
     TRACE_HEADS = 512,      /* bytes read where only the heads of packets are wanted */
     TRACE_WINDOW_MIN = 8 << 10,
@@ -132,7 +132,7 @@ struct trace_stream {
     size_t index; /* order of those with the same time */
     int fd;
     bool kept_open, told, broken;
-    uint64_t size;   /* as looked at last */
+    uint64_t size;   /* as last read */
     uint64_t offset; /* in the file, of window[0] */
     uint8_t *window;
     size_t room, have, at;
@@ -191,7 +191,7 @@ struct trace_cursor {
     struct trace *trace; /* the one of those that follow each other that is read */
     bool follow, looked, look_once_more, closing;
     bool function_told, layout_told, place_told; /* that one is not in the trace's files */
-    bool followed; /* it began in follow mode: files may have grown since they were looked at */
+    bool followed; /* it began in follow mode: files may have grown since they were read */
     struct trace_stream **streams;
     size_t stream_count;
     struct trace_stream **heap; /* streams that are not at their end, by time; as much room as streams */

@@ -17,7 +17,7 @@ struct switch_thread;
 struct switch_log {
     struct switch_thread *threads;
     uint64_t from;  /* nothing was seen before */
-    uint64_t floor; /* likewise: the end of the last gap */
+    uint64_t floor; /* nor before this: the end of the last gap */
     struct buf entries;
     uint64_t last_end;
     bool failed; /* no memory */
@@ -31,8 +31,8 @@ void switch_log_thread(struct switch_log *log, uint32_t tid, bool waits);
 void switch_log_take(struct switch_log *log, uint32_t tid, bool in, bool preempted, uint64_t time);
 /* Switches may be missing between these. */
 void switch_log_gap(struct switch_log *log, uint64_t from, uint64_t to);
-/* All until then has been told: what threads are in is written as far as that. Threads that are not there any more are
- * forgotten. */
+/* All switches until then are in: writes what threads are in, as far as that. Forgets threads that are not there any
+ * more. */
 typedef bool switch_lives_fn(void *ctx, uint32_t tid);
 void switch_log_until(struct switch_log *log, uint64_t time, switch_lives_fn *lives, void *ctx);
 size_t switch_log_threads(const struct switch_log *log);

@@ -26,7 +26,7 @@
  *     .switches          when threads had no processor (jobdir/trace/switches.h)
  *
  * babeltrace2 leaves files alone whose names start with a dot. Formats carry a version in .process; newer is refused by
- * name. The readers take any bytes: what is readable is read, the rest is told by `problem`.
+ * name. The readers take any bytes: what is readable is read, and `problem` says what is not.
  */
 #ifndef SCRY_JOBDIR_TRACE_TRACE_H
 #define SCRY_JOBDIR_TRACE_TRACE_H
@@ -56,7 +56,7 @@ struct trace_function {
     uint32_t line;
 };
 
-/* Where a function is called from. What the debug information says of it is found out by who asks (job/names.h). */
+/* Where a function is called from. Readers look up what the debug information says of it (job/places/place_names.h). */
 struct trace_place {
     uint32_t function;
     bool inlined;              /* the function's code is a part of its caller's, and the address is in it */
@@ -76,10 +76,10 @@ struct trace; /* one process */
 
 typedef void trace_problem_fn(void *ctx, const char *text);
 
-/* Opens one trace directory. Problems that leave something to read are told, not returned. */
+/* Opens one trace directory. Problems that leave something to read are reported, not returned. */
 int trace_open(struct trace **ret_trace, const char *path, trace_problem_fn *problem, void *ctx, struct err *err);
 void trace_close(struct trace *trace);
-/* Takes in what the writer has added meanwhile; a cursor in follow mode does so by itself. What trace_function and
+/* Reads what the writer has added since; a cursor in follow mode does so by itself. What trace_function and
  * trace_value gave before is no longer valid. 0 or -errno. */
 int trace_update(struct trace *trace, struct err *err);
 /* The directories of all traces of a job, sorted by their start; malloc'ed strings in a malloc'ed array. */
@@ -172,8 +172,8 @@ struct trace_event {
 /* All events of a trace in the order of time over its threads. Every entry gets an exit (TRACE_OPEN at trace_until, or
  * after the last record if that is not known, for those that never ended; before the exit of a call around others that
  * are open, these come as TRACE_EXIT_LOST). Valid until the next call. 1, 0 at the end, -errno. In follow mode the end
- * is not told as TRACE_OPEN: call again later; trace_cursor_close says that there will be no more. At most one cursor
- * of a trace at a time. */
+ * is not reported as TRACE_OPEN: call again later; trace_cursor_close says that there will be no more. At most one
+ * cursor of a trace at a time. */
 struct trace_cursor;
 int trace_cursor_new(struct trace_cursor **ret_cursor, struct trace *trace, bool follow, struct err *err);
 void trace_cursor_free(struct trace_cursor *cursor);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writing the trace of one process (jobdir/trace/trace.h). Used by the monitor's loop: no JSON, no waiting but for the
- * disk; a full disk or a limit stops the writing and is told once. Descriptors are opened for an append and kept in a
- * small cache, so a thousand threads need no thousand descriptors.
+ * disk; a full disk or a limit stops the writing and is reported once. Descriptors are opened for an append and kept in
+ * a small cache, so a thousand threads need no thousand descriptors.
  */
 #ifndef SCRY_JOBDIR_TRACE_WRITE_H
 #define SCRY_JOBDIR_TRACE_WRITE_H
@@ -41,14 +41,14 @@ void trace_writer_clock(struct trace_writer *writer, uint64_t ticks_per_second, 
 int trace_writer_stream_new(struct trace_writer *writer, uint64_t time, uint32_t *ret_stream);
 void trace_writer_stream_end(struct trace_writer *writer, uint32_t stream);
 
-/* Appends one packet: of the head only times, tid, depth, stack and thread_serial are looked at; the rest, with the
+/* Appends one packet: of the head only times, tid, depth, stack and thread_serial are used; the rest, with the
  * cumulative count of discarded events of the file, is filled in here. `discarded` is new since the thread's last
  * packet. 0 or -errno (-ENOSPC, -EIO ...: the packet is not in the file;
  * nothing more is ever written to it, and -EPIPE returned from then on). */
 int trace_writer_packet(struct trace_writer *writer, uint32_t stream, const struct packet_head *head,
                         const void *records, size_t size, uint64_t discarded);
 /* Says that packets of the stream's thread are not in it, with `records` entries and exits: an empty packet with the
- * head given, whose number is so much higher. Readers do not know which calls ended meanwhile. */
+ * head given, whose number is so much higher. Readers do not know which calls ended in that time. */
 int trace_writer_missing(struct trace_writer *writer, uint32_t stream, const struct packet_head *head, uint64_t packets,
                          uint64_t records);
 /* Appends to .switches (jobdir/trace/switches.h), and notes the times between which it is whole. After an error
