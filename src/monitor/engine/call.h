@@ -68,8 +68,8 @@ static inline uint64_t call_unsigned(const struct scry_call *call, size_t index)
 /* Fails the call with OMIS_PARAMETER_ERROR and returns false unless low <= argument <= high. */
 bool call_check_range(struct scry_call *call, size_t index, int64_t low, int64_t high);
 
-/* The answer takes a while: the handler returns without it, and everybody else is served meanwhile; the rest of this
- * list and the session's next requests wait. `cancel` is called if the tool goes away before. Objects may end
+/* The answer takes a while: the handler returns without it, and all other tools are served in that time; the rest of
+ * this list and the session's next requests wait. `cancel` is called if the tool goes away before. Objects may end
  * meanwhile: keep their tokens. NULL: lists that run for an event (its thread waits) or in braces are not interrupted:
  * answer now. */
 struct later *call_later(struct scry_call *call, void (*cancel)(void *ctx), void *ctx);

@@ -25,7 +25,7 @@ struct csr_target {
     struct process *process;
     Omis_status status;
     bool stale;        /* the process executed another program: not armed again */
-    bool pending;      /* not in place yet: the tool is told when it is */
+    bool pending;      /* not in place yet: the tool gets a reply when it is */
     char *text;        /* why not, malloc'ed; NULL */
     UT_hash_handle hh; /* of the request, by process, in the order of arming */
 };
@@ -60,22 +60,22 @@ void csr_delete(struct csr *csr); /* disables silently, sends OMIS_CSR_DELETED *
 void csr_drop(struct csr *csr);   /* the same without replies: its session is gone */
 
 /* For requests that programs enable and disable: from now on it stays armed, and a cell says whether it is enabled: 1,
- * or 0, which its own program looks at first. Only where its event is detected by agents and its tool does not want to
- * be told of these changes. Returns the cell, or -1. */
+ * or 0, which its own program checks first. Only where agents detect its event and its tool wants no replies of these
+ * changes. Returns the cell, or -1. */
 int csr_gate(struct csr *csr);
 
-/* Whether the event definition names this process or a thread, queue ... of it. Does not look at attachment. */
+/* Whether the event definition names this process or a thread, queue ... of it. Attachment does not matter. */
 bool csr_covers_process(const struct csr *csr, const struct process *process);
 bool csr_covers_thread(const struct csr *csr, const struct thread *thread);
 bool csr_covers_object(const struct csr *csr, const struct scry_object *object);
 
-/* Whether it names single threads: then not everything in its processes is meant. */
+/* Whether it names single threads: then it does not match everything in its processes. */
 bool csr_names_threads(const struct csr *csr);
 
 /* A process was attached (or a thread appeared) or is being detached: arms or disarms the tool's enabled requests. */
 void csr_process_attached(struct tool *tool, struct process *process);
 void csr_process_detached(struct tool *tool, struct process *process);
-/* A thread is left alone: the requests it was watched for say so. */
+/* A thread is not watched any more: the requests it was watched for say so. */
 void csr_thread_detached(struct tool *tool, const struct thread *thread);
 /* The process executed another program: addresses mean nothing any more. */
 void csr_process_executed(struct process *process);
@@ -85,11 +85,11 @@ void csr_process_gone(struct process *process);
 void csr_process_renewed(struct process *process, const struct event_ops *ops);
 /* Objects ended that lists of any tool were lowered with: those are lowered again, or left to the monitor. */
 void csr_relower(struct monitor *monitor);
-/* The targets whose tracing was lost with the tracer are armed again; the tool is told of those that cannot be, and of
- * those that now can. Not if the new tracer dies, too: then they are as they were, for the next one. */
+/* Arms again the targets whose tracing was lost with the tracer. The tool gets a reply of those that cannot be armed,
+ * and of those that now can. If the new tracer dies, too, they stay as they were, for the next one. */
 void csr_rearm(struct monitor *monitor);
 
-/* What was pending in a process is in place (code 0), or turned out not to work, also later: the tool is told. */
+/* What was pending in a process is in place (code 0), or turned out not to work, also later: the tool gets a reply. */
 void csr_target_ready(struct csr *csr, struct process *process, int code, const struct err *err);
 
 struct csr_target *csr_target(const struct csr *csr, const struct process *process);

@@ -50,7 +50,7 @@ struct event_ops {
     Omis_status (*define)(struct csr *csr, struct err *err);
     /* What the tracer must do for it. NULL: nothing. */
     void (*need)(struct csr *csr, struct process *process, struct trace_need *need);
-    /* What it would like to be told if the process is traced for another reason. NULL: nothing. */
+    /* What it would like to get if the process is traced for another reason. NULL: nothing. */
     void (*wish)(struct trace_need *need);
     /* Other mechanisms. NULL: none. 0, -errno, or 1: it will be in place later, csr_target_ready is called then. */
     int (*arm)(struct csr *csr, struct process *process, struct err *err);
@@ -93,7 +93,7 @@ void event_raise(struct monitor *monitor, struct event *event);
  */
 int event_queue(struct monitor *monitor, const struct event *event);
 
-/* These threads, which are looked at (runstate_look), are let go when what was queued before is done. The list is
+/* Releases these threads, which are being inspected (runstate_look), when what was queued before is done. The list is
  * malloc'ed, and taken. -ENOMEM. */
 int event_queue_end_looks(struct monitor *monitor, struct thread **threads_take, size_t count);
 

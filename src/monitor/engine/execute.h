@@ -38,7 +38,7 @@ struct execution {
     struct process **attached;     /* what [] meant when it was first needed */
     size_t attached_count;
     bool attached_known;
-    struct queue_messages *messages; /* likewise: what is in the queues that were looked at */
+    struct queue_messages *messages; /* also for the whole execution: what is in the queues that were read */
     struct reply_builder reply;
     struct later *later; /* of an unconditional request: it may wait; NULL: not */
 };

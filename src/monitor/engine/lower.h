@@ -29,7 +29,7 @@ struct code_insn *lower_insn(struct scry_code *code, enum code_op op);
 
 /* A user event that a program posts: raised by the monitor, as often as the program did, when it comes to it. */
 struct csr_post {
-    int cell; /* how often since the monitor last looked */
+    int cell; /* how often since the monitor last read it */
     struct scry_object *object;
     const struct value *params; /* of the request's arena */
     size_t param_count;

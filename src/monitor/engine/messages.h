@@ -2,7 +2,7 @@
 /*
  * Message queues and messages as objects (specification 8.1.4). Each process that has messages sent to it has one
  * queue. A message in a queue, or on its way, is named by what both its ends count (struct message_id) and gets its
- * token when somebody first asks for it; what was created, or taken out of a queue, is held here with its content.
+ * token when a tool first asks for it; what was created, or taken out of a queue, is held here with its content.
  */
 #ifndef SCRY_MONITOR_ENGINE_MESSAGES_H
 #define SCRY_MONITOR_ENGINE_MESSAGES_H

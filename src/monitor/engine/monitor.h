@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The engine of one node's monitor. It knows no sockets: the daemon hands it requests and takes its replies (tool.h).
- * One thread; everything a request causes on this node is finished before the next one is looked at, so an action list
+ * One thread; everything a request causes on this node is finished before the next one begins, so an action list
  * is never interrupted by another one here. The exception are actions whose answer takes a while (call_later): a list
- * without braces waits at them, and others run meanwhile.
+ * without braces waits at them, and others run in that time.
  */
 #ifndef SCRY_MONITOR_ENGINE_MONITOR_H
 #define SCRY_MONITOR_ENGINE_MONITOR_H
@@ -46,7 +46,7 @@ struct monitor {
     struct tool *tools;        /* hash by id */
     uint32_t last_tool_id;
 
-    const struct monitor_tracing *tracing; /* set by who registers the services */
+    const struct monitor_tracing *tracing; /* set when the services are registered */
     struct tracer *tracer;                 /* NULL until needed */
     struct loop_source *tracer_source, *tracer_deferred, *tracer_idle;
     uint64_t tracer_died_ns[3]; /* when, in a ring: three times within a short while are enough */
@@ -57,11 +57,12 @@ struct monitor {
     struct agents *agents;                       /* of traced processes, set by the daemon; NULL: there are none */
     struct mpi_registry *mpi;                    /* MPI processes; comes and goes with agents */
     const struct message_source *message_source; /* set with mpi (messages.h) */
-    void (*on_hello)(struct monitor *monitor, pid_t pid); /* set by whom it concerns: a process of ours with an agent
+    void (*on_hello)(struct monitor *monitor, pid_t pid); /* set by its listener: a process of ours with an agent
                                                            * lives, and waits for an answer; NULL */
-    void (*on_command)(struct monitor *monitor, const struct agent_command *command); /* likewise: what one said */
-    struct state_part {                            /* who knows more of the state (monitor/engine/state.h) */
-        void (*print)(void *ctx, struct buf *out); /* NULL: nobody */
+    void (*on_command)(struct monitor *monitor,
+                       const struct agent_command *command); /* set by its listener: what one said */
+    struct state_part {                                      /* other parts of the state (monitor/engine/state.h) */
+        void (*print)(void *ctx, struct buf *out);           /* NULL: none */
         void *ctx;
     } connections, traced;
     struct loop_source *sampler; /* runs while processes are attached */

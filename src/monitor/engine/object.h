@@ -2,7 +2,7 @@
 /*
  * Objects: everything that has a token. Nodes, processes, threads, user-defined events, conditional requests and the
  * objects of extensions are all a struct scry_object first. The table finds them by token; serial numbers are never
- * reused, so that a token of something that ended can be told from one that was never issued.
+ * reused, so the token of an object that ended differs from one that was never issued.
  */
 #ifndef SCRY_MONITOR_ENGINE_OBJECT_H
 #define SCRY_MONITOR_ENGINE_OBJECT_H
@@ -43,9 +43,9 @@ struct scry_object {
     struct object_class *class;
     uint64_t serial;
     char token[TOKEN_TEXT_SIZE];
-    struct tool *owner;                         /* of monitor objects: who created it; NULL for system objects */
-    void *data;                                 /* of extensions' objects */
-    struct scry_watch *watches;                 /* likewise; on_end ends them */
+    struct tool *owner;         /* of monitor objects: the tool that created it; NULL for system objects */
+    void *data;                 /* of extensions' objects */
+    struct scry_watch *watches; /* likewise; on_end ends them */
     void (*on_end)(struct scry_object *object); /* NULL: nothing to do */
     uint64_t gathered;                          /* monitor->last_gather that found it (convert.c) */
     bool gone;                                  /* no longer in the table; freed when no execution can refer to it */

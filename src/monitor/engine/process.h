@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes and threads as objects. Attaching is light: a pidfd and a look into /proc. Threads get their tokens when
+ * Processes and threads as objects. Attaching is light: a pidfd, and what /proc says. Threads get their tokens when
  * somebody first asks for them. A process that was named (by an event, by parent) but not attached keeps its token
  * while it lives.
  */
@@ -31,11 +31,11 @@ struct thread {
     struct process *process;
     pid_t tid;
     struct thread_claim *claims;
-    unsigned looks;               /* how many look at its frames: it waits until they have */
-    bool stopped;                 /* as we last told the tracer */
+    unsigned looks;               /* how many inspect its frames: it waits until they have */
+    bool stopped;                 /* as the tracer was last told */
     bool exit_reported;           /* thread_has_terminated was raised */
     bool ended;                   /* it could not be stopped any more */
-    int step;                     /* enum tracer_step_mode as we last told the tracer */
+    int step;                     /* enum tracer_step_mode as the tracer was last told */
     char parent[TOKEN_TEXT_SIZE]; /* token of the thread that created it, where that was seen; "" */
     uint64_t start_ticks;         /* when the process was detached: with the tid, this thread and no other */
     uint64_t seen;                /* when it was last seen in /proc */
@@ -56,7 +56,7 @@ struct process {
     struct loop_source *exit_source;
     struct attachment *attachments;
     struct thread *threads; /* hash by tid */
-    uint64_t snapshot;      /* execution that last looked at the threads */
+    uint64_t snapshot;      /* execution that last read the list of threads */
     struct trace_state trace;
     struct noted_call *calls;       /* in progress, or left to themselves */
     struct switch_watch *switching; /* of scheduling events; NULL */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Scheduling events: context switches of watched processes, from the kernel's perf records, as events of the
- * specification (scheduled, descheduled, blocked, unblocked). They are told afterwards: the thread is not held.
+ * specification (scheduled, descheduled, blocked, unblocked). They are reported afterwards: the thread is not held.
  */
 #ifndef SCRY_MONITOR_ENGINE_SWITCHING_H
 #define SCRY_MONITOR_ENGINE_SWITCHING_H
@@ -23,7 +23,7 @@ void switching_wish(struct trace_need *need);
 /* The tracer is going to interrupt a thread, or to let it go on (tracer/tracer.h): that is no event. */
 void switching_note(struct process *process, const struct tracer_event *raw);
 
-/* Reads what no wake-up told of; called by the sampler, so that no event is later than its period. */
+/* Reads records for which no wake-up came; called by the sampler, so that no event is later than its period. */
 void switching_catch_up(struct monitor *monitor);
 
 /* Watches threads that appeared since; called by the sampler. */

@@ -19,7 +19,7 @@ struct mpi_process {
     struct mpi_process *next, *previous;
     bool announced;
     struct mpi_area *head;           /* a page */
-    uint32_t told_state;             /* enum mpi_state that was told */
+    uint32_t told_state;             /* enum mpi_state that was reported */
     uint32_t told_reports;           /* reports that the program asked for, and got */
     uint64_t looked_ns;              /* when it was looked whether there is something new */
     uint64_t taken_mark;             /* of what was taken last: mpi_process_mark, from just before */
@@ -29,7 +29,7 @@ struct mpi_process {
     int tell_wishes, message_wishes; /* mpi_process_want */
     int call_requests;               /* of tell_wishes, those that said which calls */
     uint16_t *call_wishes;           /* mpi_process_want_calls, by enum call_id; NULL: never */
-    struct mpi_messages *messages;   /* mpi_messages.h; NULL: nobody has looked at them */
+    struct mpi_messages *messages;   /* monitor/mpi/messages.h; NULL: not read yet */
 };
 
 struct mpi_registry {
@@ -72,9 +72,9 @@ void mpi_process_leave(struct agent *agent);
 void mpi_process_off(struct agent *agent, const char *why);         /* why NULL: the monitor was too slow */
 void mpi_past_free(struct mpi_registry *registry, const char *dir); /* of a job; NULL: all */
 
-/* mpi_tell.c: MPIA_METRIC_TELL, MPIA_METRIC_MESSAGES, as they are wanted */
+/* mpi/tell.c: MPIA_METRIC_TELL, MPIA_METRIC_MESSAGES, as they are wanted */
 uint32_t mpi_tell_bits(const struct mpi_process *process);
-void mpi_tell_calls(const struct mpi_process *process); /* which calls are told; before the bit is set */
+void mpi_tell_calls(const struct mpi_process *process); /* which calls are reported; before the bit is set */
 
 /* mpi/files.c */
 /* How it has ended, as from wait(2). false: it has not, or the kernel does not tell. */
@@ -85,7 +85,7 @@ int mpi_process_write(struct mpi_process *process, bool distributions, struct er
 int mpi_area_make(struct mpi_process *process, const struct hello_mpi *hello, struct err *err);
 int mpi_area_adopt(struct mpi_process *process, uint64_t size);
 
-/* mpi/find.c: what tells MPI jobs apart where the launcher set nothing: unchanged if there already is something. */
+/* mpi/find.c: what distinguishes MPI jobs where the launcher set nothing; unchanged if there is something already. */
 void mpi_namespace_find(pid_t pid, char *inout_namespace, size_t size);
 
 /* The rank that has started this process by MPI_Comm_spawn, as the launcher says (Open MPI's does). */

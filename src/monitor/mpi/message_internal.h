@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between mpi_messages.c (queues, tags), mpi/message_event.c (what processes tell) and mpi/message_command.c (what is
+/* Between mpi/messages.c (queues, tags), mpi/message_event.c (what processes report) and mpi/message_command.c (what is
  * to be done). */
 #ifndef SCRY_MONITOR_MPI_MESSAGE_INTERNAL_H
 #define SCRY_MONITOR_MPI_MESSAGE_INTERNAL_H
@@ -13,7 +13,7 @@ struct mpi_messages {
     void *area; /* all of it, mapped */
     bool wanted, known;
     unsigned tagged, extended; /* requests that watch */
-    uint64_t raised;           /* of mpim.raised, that were looked at */
+    uint64_t raised;           /* of mpim.raised, those that were handled */
     unsigned raising;
     struct mpi_message_job *first, *last; /* to be done; the first is put */
     uint32_t serial;
@@ -26,7 +26,7 @@ void mpi_message_commands_end(struct mpi_process *process);
  * files of content that it left are removed, before any process is adopted. */
 void mpi_message_commands_adopt(struct mpi_process *process);
 void mpi_message_files_remove(struct agents *agents);
-/* A queue of the job is watched, or is not any more: its ranks are told which. */
+/* A queue of the job is watched, or is not any more: its ranks get to know which. */
 void mpi_message_watch_all(struct mpi_process *process);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The messages of MPI processes (shm/mpi_messages.h), as the message services need them: which are in a process's queue
- * (sent to it by any rank of its MPI job, and not matched there), tags, what processes tell of them, and what is to be
- * done with them at a process's next MPI call. What the processes have written is checked, and may be wrong only for
+ * (sent to it by any rank of its MPI job, and not matched there), tags, what processes report of them, and what is to
+ * be done with them at a process's next MPI call. What the processes have written is checked, and may be wrong only for
  * them.
  */
 #ifndef SCRY_MONITOR_MPI_MESSAGES_H
@@ -12,7 +12,7 @@
 #include "monitor/mpi/mpi.h"
 #include "shm/mpi_messages.h"
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
 struct mpi_queued {
     struct message_id id;
@@ -102,8 +102,8 @@ int mpi_message_do(struct mpi_process *process, const struct mpi_message_command
 /* ---- between the files of MPI ---- */
 
 struct mpi_messages;
-void mpi_messages_look(struct mpi_process *process); /* it may have something to tell */
-/* What a monitor before this one wanted to hear of nobody wants to any more, and who waits for it goes on. */
+void mpi_messages_look(struct mpi_process *process); /* it may have something to report */
+/* Ends what a monitor before this one wanted to hear of; threads that wait for that monitor go on. */
 void mpi_messages_adopt(struct mpi_process *process);
 /* MPI_Init has returned in it: its job may be watched already. */
 void mpi_messages_started(struct mpi_process *process);

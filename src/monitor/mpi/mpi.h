@@ -87,13 +87,13 @@ struct mpi_found {
     int32_t rank, size;
     enum mpi_library library; /* 0: not known */
     bool here;                /* on this node */
-    char namespace[128];      /* tells jobs apart */
+    char namespace[128];      /* distinguishes jobs */
     char host[256];
     char job[256]; /* its SCRY_JOB; "" */
     char exe[512];
 };
 /* Of this user, on this node and, where a launcher runs here, on others. `ret_found` is malloc'ed. What could not be
- * looked at is in `note` (of any size; ""). 0 or -errno. */
+ * read is in `note` (of any size; ""). 0 or -errno. */
 int mpi_find_ranks(struct mpi_found **ret_found, size_t *ret_count, char *note, size_t note_size);
 
 #endif

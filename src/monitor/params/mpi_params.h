@@ -42,7 +42,7 @@ bool mpi_param_is_about(uint32_t call, bool ended, struct span name);
 /* The greatest number that it has. */
 unsigned mpi_param_last(uint32_t call);
 
-/* Its 64 bits in what was told. */
+/* Its 64 bits in what the call reported. */
 int64_t mpi_param_bits(const struct mpi_told *told, struct mpi_param param);
 
 /* Appends what it has, for people: "par1 buf, par2 count, ..., par7 message, par8 length". */

@@ -39,9 +39,9 @@ typedef int area_fill_fn(struct agent *agent, void *ctx);
 /* Makes the file and fills it; where there is no room in memory, once more on disk. 0 or -errno; -ENOMEM: the job's
  * limit of memory leaves no room. */
 int area_file_make(struct agent *agent, enum area_kind kind, area_fill_fn *fill, void *ctx);
-/* Memory for a part of it, which is not to be had (-ENOMEM, -ENOSPC) if that could harm the job. */
+/* Allocates memory for a part of it. -ENOMEM or -ENOSPC if there is none, or if it could harm the job. */
 int area_file_reserve(struct agents *agents, struct area_file *file, uint64_t from, uint64_t size);
-void area_file_give_back(struct agents *agents, struct area_file *file); /* all memory, which is had no longer */
+void area_file_give_back(struct agents *agents, struct area_file *file); /* frees all its memory */
 void area_file_end(struct agents *agents, struct area_file *file);       /* removes and closes it */
 void area_file_leave(struct agents *agents, struct area_file *file);     /* closes it, for the next monitor to find */
 void agent_note(const struct agent *agent);   /* whose the areas are, for the next monitor; again when that changes */

@@ -23,7 +23,7 @@ uint32_t agent_mpi_call(const struct agent *agent, uint32_t slot);
 /* The program's calls are functions by now. */
 bool agent_mpi_tells(const struct agent *agent);
 
-/* What a raised event of an MPI call tells; false: it is no MPI call's. */
+/* What a raised event of an MPI call reports; false: it is no MPI call's. */
 bool agent_event_told(const struct agent_event *event, struct mpi_told *ret_told);
 
 /* ---- between the files of the agents' side ---- */
@@ -35,11 +35,11 @@ bool agent_mpi_function(const struct agent *agent, uint32_t slot, struct index_f
 const char *agent_mpi_library(const struct agent *agent);
 /* Whether its calls are to be recorded. */
 bool agent_mpi_records(const struct agent *agent);
-/* Modes of MPI's slots by the settings of the job, and what is captured there, if the program tells of its calls. */
+/* Modes of MPI's slots by the settings of the job, and what is captured there, if the program reports its calls. */
 void agent_mpi_apply(struct agent *agent);
 /* The name and the layouts of an MPI call for the trace; false: the slot is another function's. */
 bool agent_mpi_name(struct agent *agent, uint32_t slot);
-/* Of an area that a former monitor made: a layout that a site has. */
+/* Of an area that an earlier monitor made: a layout that a site has. */
 void agent_mpi_adopt(struct agent *agent, uint64_t site, uint32_t layout);
 
 #endif

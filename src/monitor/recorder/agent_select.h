@@ -19,7 +19,7 @@ struct agents;
 /* agent_select.c */
 void agent_apply(struct agent *agent); /* settings to switches and slots; lets it go as soon as that can be */
 bool agent_applies_long(
-    const struct agent *agent);          /* so many functions have to be looked at that an answer goes first */
+    const struct agent *agent);          /* so many functions have to be compared that an answer goes first */
 void agent_indexed(struct agent *agent); /* an index that it waited for is there, or failed */
 bool agent_inherit(struct agent *agent, const struct agent *parent); /* the parent's choice, as it is in place */
 /* Whether something is to be recorded: an agent may be there only for what is done at calls of MPI. */

@@ -81,7 +81,7 @@ struct trace_job;
 struct agents_mpi {
     int (*start)(struct agents *agents, struct err *err);
     void (*stop)(struct agents *agents); /* there are no parts any more */
-    void (*rung)(struct agents *agents); /* the doorbell was: they may have something to tell */
+    void (*rung)(struct agents *agents); /* the doorbell was: they may have something to report */
     /* NULL, or what is wrong with it. */
     const char *(*check)(const struct hello_mpi *hello);
     /* Makes the part with its area, or takes over that of a monitor before this one, which has `size` bytes and is open
@@ -113,7 +113,7 @@ const char *agents_socket(const struct agents *agents);
 /* The runtime directory was tidied up, or (moved) another one, which is empty, is in its place and the caller's: makes
  * what is missing anew. The agents there are have all that they need. -EBUSY: it has areas of another monitor. */
 int agents_again(struct agents *agents, bool moved, struct err *err);
-void agents_unreachable(struct agents *agents); /* for a while, or for good; jobs are told at their ends */
+void agents_unreachable(struct agents *agents); /* for a while, or for good; jobs are informed at their ends */
 
 /* A job's settings changed, or a job appeared (key NULL: only that): applies them to its agents, now and later. `dir`
  * is the job directory. */
@@ -134,7 +134,7 @@ struct agents_job_state {
     unsigned draining;          /* ended ones whose records are not all on disk yet */
     uint64_t events, discarded; /* of all its processes so far */
     /* Their texts are the agents', until anything of them changes, or stand in `programs`. */
-    struct note notes[AGENTS_NOTES]; /* what no trace tells */
+    struct note notes[AGENTS_NOTES]; /* what no trace has */
     struct note problems[2];         /* why nothing, or not everything, came */
     unsigned note_count, problem_count;
     char programs[2][512];
@@ -167,7 +167,7 @@ bool agent_name_address(void *agent, uint64_t address, struct buf *out);  /* a l
 const char *agent_layout(struct agent *agent, uint32_t id);               /* its text, with references; NULL */
 bool agent_layout_put(struct agent *agent, uint32_t id, struct buf *out); /* the whole text; false: there is none */
 
-/* Brings partial packets in and tells the profile; for services that answer now. */
+/* Collects partial packets and updates the profile; for services that answer now. */
 void agent_collect(struct agent *agent);
 struct profile *agent_profile(struct agent *agent); /* NULL: nothing is recorded */
 /* Writes out everything that is in its packets, in flight mode, too. 0 or -errno. */
@@ -217,7 +217,7 @@ struct agent_demand {
     const char *selection; /* the functions, or */
     const uint64_t *mpi;   /* calls of MPI: bits by enum call_id, MPI_CALL_WORDS; NULL: functions */
     bool at_exit;
-    bool raise;                         /* hold the thread and tell the monitor; else run `program` there */
+    bool raise;                         /* hold the thread and notify the monitor; else run `program` there */
     const struct code_program *program; /* borrowed; with raise: a filter that has to pass. NULL: none */
     const char *const *params;          /* expressions that par0, par1 ... of the program are, on the arguments; of MPI
                                          * calls, names (monitor/params/mpi_params.h) */

@@ -24,7 +24,7 @@
 
 enum {
     COLLECT_BUDGET = 4 << 20, /* bytes of packets written before other work has its turn */
-    COLLECT_MIN_MS = 100,     /* between two looks while there is something to collect */
+    COLLECT_MIN_MS = 100,     /* between two rounds while there is something to collect */
     COLLECT_MAX_MS = 2000,    /* while there is not */
     PARTIAL_MS = 1000,        /* until a thread's unfinished packet is brought in */
     THREADS_RESERVED = 64,    /* blocks of threads that surely have memory at first */
@@ -55,9 +55,9 @@ struct trace_job {
     uint64_t bytes_before;                /* of traces that were there before */
     uint64_t events, discarded;           /* of agents that are gone */
     uint64_t written;                     /* bytes of packets, of all */
-    struct job_disk {                     /* as it was at the last look at it (collect_trace.c) */
+    struct job_disk {                     /* as it was when last read (collect_trace.c) */
         uint64_t looked_ns, looked_bytes; /* when, and how much the job had */
-        uint64_t step;                    /* so much may be written until the next look */
+        uint64_t step;                    /* so much may be written until it is read again */
         uint64_t last;                    /* so much when the job is limited */
         int reserve;                      /* a file without a name that keeps room for names; -1: none */
     } disk;
@@ -164,7 +164,7 @@ struct agent { /* an entry of the registry: from its first hello until a process
     struct shared_index **indexes; /* of the modules */
     size_t module_count;
     uint32_t *modules_seen;       /* of each, how many libraries had been closed when it was surely there */
-    struct former_module *former; /* the last ones that are gone, the oldest first */
+    struct former_module *former; /* the last ones that were unloaded, the oldest first */
     size_t former_count;
     struct former_sites *former_sites; /* what was captured in them */
     uint32_t modules_looked;           /* the program's count of changes that this is of */
@@ -172,7 +172,7 @@ struct agent { /* an entry of the registry: from its first hello until a process
 
     uint8_t *modes; /* of slots, as the settings want them */
     bool selected, selection_waits;
-    bool applies_soon;          /* in the next turn: it is told where its area is before its selection is looked for */
+    bool applies_soon;          /* in the next turn: it gets its area before its selection is looked for */
     struct selection_override { /* agent_select; the later ones win */
         struct selection *selection;
         uint32_t mode;
@@ -181,7 +181,7 @@ struct agent { /* an entry of the registry: from its first hello until a process
     struct loop_source *hold_timer;
     struct compile_run *compile_run;
     bool compile_failed; /* of the runs that followed each other */
-    uint64_t *compiled;  /* bit set of slots whose captures are in place or could not be had */
+    uint64_t *compiled;  /* bit set of slots whose captures are in place or could not be compiled */
     uint32_t next_layout;
     struct agent_layout_text *layouts;
     uint32_t layouts_noted; /* so many are LAYOUT_NOTED */
@@ -239,8 +239,8 @@ struct agents {
     struct loop_source *timer, *deferred;
     struct loop_source *start_timer; /* agent_area.c */
     uint64_t timer_ns;
-    uint64_t faults;     /* map_guard_faults(), as far as it was looked who it was */
-    unsigned collecting; /* depth: nobody is freed meanwhile */
+    uint64_t faults;     /* map_guard_faults(), those whose process was identified */
+    unsigned collecting; /* depth: no agent is freed in that time */
 
     /* the time stamp counter */
     uint64_t first_ticks, first_ns, ticks_per_second, event_ticks;
@@ -306,8 +306,8 @@ void job_note_refused(struct trace_job *job, pid_t pid, const char *why); /* why
 /* agent_hello.c */
 int agent_hello_listen(struct agents *agents, struct err *err);
 void agent_hello_close(struct agents *agents);
-void agent_hello_hear(struct agents *agents);        /* whoever has said hello by now, within a turn's time */
-bool agent_hello_waits(const struct agents *agents); /* somebody whom nobody has listened to yet */
+void agent_hello_hear(struct agents *agents);        /* all hellos that have come by now, within a turn's time */
+bool agent_hello_waits(const struct agents *agents); /* a hello that was not read yet */
 
 /* agent_clock.c */
 void agent_clock_start(struct agents *agents);

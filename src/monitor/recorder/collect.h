@@ -30,7 +30,7 @@ struct collect_thread { /* by thread_serial */
     uint64_t partial_seq, partial_to;         /* of the packet with that number so many bytes of records are written */
     bool partial, whole;                      /* partial: there was one; whole: it came when it was full */
     uint64_t missing_packets, missing_events; /* overwritten or left out since what was written last */
-    bool lives;                               /* it has a block; only looked at when an area is adopted */
+    bool lives;                               /* it has a block; only used when an area is adopted */
     UT_hash_handle hh;
 };
 
@@ -71,7 +71,7 @@ int collect_open(struct agent *agent, struct err *err); /* the trace directory *
 uint64_t agent_until(const struct agent *agent);        /* the tick at which it ended, or now; 0: not known */
 void collect_until(struct agent *agent);                /* notes that */
 void collect_close(struct agent *agent, const char *state);
-/* How much may be written until the disk is looked at again; 0: nothing more. Limits the job when it is nearly full. */
+/* How much may be written until the disk is checked again; 0: nothing more. Limits the job when it is nearly full. */
 uint64_t collect_disk_left(struct agents *agents, struct trace_job *job);
 void collect_release_reserve(struct trace_job *job);
 

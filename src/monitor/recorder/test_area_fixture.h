@@ -68,7 +68,7 @@ struct child child_new(void (*main_)(int fd));
 /* In the child: does what it is told, and writes the letter back when that is done, or '!' when it could not. */
 void child_serve(int fd, bool (*serve)(void *ctx, const struct child_command *command), void *ctx);
 void child_send(const struct child *child, char letter, uint32_t number);
-void child_heard(const struct child *child, char letter); /* nobody turns the loop meanwhile */
+void child_heard(const struct child *child, char letter); /* the loop does not run until then */
 void child_tell(const struct child *child, char letter, uint32_t number);
 void child_end(struct child *child, int signo); /* 0: by 'q' */
 void step_until_readable(int fd);

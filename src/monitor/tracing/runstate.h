@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a thread may run: not (stopped by some tool, or some tool's suspend count > 0, or looked at, or held by an
+ * Whether a thread may run: not (stopped by some tool, or some tool's suspend count > 0, or inspected, or held by an
  * event). Stop and continue are one idempotent switch; suspends count per tool; holds are the tracer's. This is the
  * only place that decides.
  */
@@ -19,7 +19,7 @@ bool runstate_must_wait(const struct thread *thread);
 /* The event of the conditional request that stopped or suspended it, "" if a tool did so itself; NULL: it runs. */
 const char *runstate_held_by(const struct thread *thread);
 
-/* The thread waits while its frames are looked at, whatever tools do; nobody is told. 0 or -errno. */
+/* The thread waits while its frames are inspected, whatever tools do. No event is raised. 0 or -errno. */
 int runstate_look(struct thread *thread, struct err *err);
 void runstate_look_done(struct thread *thread);
 
@@ -29,8 +29,8 @@ int runstate_detach_thread(struct tool *tool, struct thread *thread);
 /* A tool lets go of a process: its stops and suspends end. */
 void runstate_release(struct tool *tool, struct process *process);
 
-/* After the tracer was lost, or the process has a new program: stops again what must be. What cannot be is told to run.
- */
+/* After the tracer was lost, or the process has a new program: stops again what must be. What cannot be stopped
+ * runs. */
 void runstate_restore(struct process *process);
 
 #endif

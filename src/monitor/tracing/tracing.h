@@ -21,7 +21,7 @@ void trace_need_break(struct trace_need *need, const struct process *process, ui
  * returned is the one that concerns `csr` (or seizing as such); NULL: any. */
 int tracing_update(struct process *process, struct csr *csr, struct err *err);
 
-/* Marks a process whose need may have become smaller; looked at when the execution is over. */
+/* Marks a process whose need may have become smaller; checked when the execution is over. */
 void tracing_unsettle(struct process *process);
 void tracing_settle(struct monitor *monitor);
 
