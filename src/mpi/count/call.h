@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a wrapper does around a call, whatever the call is (shape.h has a wrapper written out): counting in self.c and
- * done.c, telling the agent in tell.c.
+ * What a wrapper does around a call, whatever the call is (shape/shape.h has a wrapper written out): it counts (self.c,
+ * done.c), and reports to the agent (message/tell.c).
  */
 #ifndef SCRY_MPI_COUNT_CALL_H
 #define SCRY_MPI_COUNT_CALL_H
@@ -23,12 +23,12 @@ static inline __attribute__((always_inline)) struct mpi_self *mpi_enter(uint32_t
     return mpi_enter_at(call, site, (uintptr_t)__builtin_dwarf_cfa()); /* of the wrapper */
 }
 void mpi_done(struct mpi_self *self);
-/* A call of shape quick: counted, no more. true: it may have to be told. */
+/* A call of shape quick: counted, no more. true: it may have to be reported. */
 bool mpi_quick(uint32_t call);
 
 /*
- * While calls are told to the agent (tell.h), each goes through another body of its wrapper, which lies out
- * of the way: mpi_enter says NULL then, and mpi_tells is not NULL. In it stands, around the call itself,
+ * While calls are reported to the agent (message/tell.h), each goes through another body of its wrapper, which lies out
+ * of the way: mpi_enter returns NULL then, and mpi_tells does not. Around the call itself, this body has
  *
  *     struct mpi_told told; its arguments, as numbers
  *     bool tells = mpi_tell_begins(self, &told);
@@ -37,7 +37,7 @@ bool mpi_quick(uint32_t call);
  */
 bool mpi_tell_begins(struct mpi_self *self, struct mpi_told *told);
 void mpi_tell_ends(struct mpi_self *self, struct mpi_told *told, int64_t result);
-/* A call of shape quick; NULL: it is not told. */
+/* A call of shape quick; NULL: it is not reported. */
 struct mpi_self *mpi_quick_tells(uint32_t call, uint64_t site, uintptr_t frame);
 bool mpi_quick_begins(struct mpi_self *self, struct mpi_told *told, uint64_t comm); /* a handle; 0: it has none */
 void mpi_quick_ends(struct mpi_self *self, struct mpi_told *told, int64_t result);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Communicators, windows and files, found by their handles: their number in the area, and what a rank in them is in
- * MPI_COMM_WORLD. They are noted when the call that made them succeeded, since then the handle is valid and looking at
+ * MPI_COMM_WORLD. They are noted when the call that made them succeeded, since then the handle is valid and reading
  * it is a matter of this process; forgotten when the call that frees them returned. A handle may come again. One that
  * was made out of sight (by a nested call) is noted when a call with it has succeeded.
  *
- * A table of their own and no attributes: those would cost a lock at each look, and call us back out of the library.
+ * A table of their own and no attributes: those would cost a lock at each access, and call us back out of the library.
  */
 #ifndef SCRY_MPI_COUNT_COMM_H
 #define SCRY_MPI_COUNT_COMM_H
@@ -66,7 +66,7 @@ ALWAYS int32_t comm_world_rank(const struct comm_info *info, int rank)
                                    : MPIA_RANK_NONE;
 }
 
-/* MPI ran before anything was seen of it: how a communicator was made cannot be told in the same way on all ranks, so
+/* MPI ran before anything was seen of it: how a communicator was made is not known in the same way on all ranks, so
  * none but MPI_COMM_WORLD and MPI_COMM_SELF has an identity. Before comm_start. */
 extern bool comm_begun_late;
 
@@ -85,7 +85,7 @@ ALWAYS uint32_t comm_ordinal(struct comm_info *info)
 struct comm_info *comm_adopt(struct mpi_self *self, MPI_Comm comm);
 /* `call` has made `made` (not a null handle: see comm_not_made) from `parent`, which may be unknown. */
 void comm_note(struct mpi_self *self, MPI_Comm made, struct comm_info *parent, uint32_t call, uint32_t ordinal);
-/* The same of a communicator that may not be looked at yet: the ranks are those of `parent`. */
+/* The same of a communicator that may not be read yet: the ranks are those of `parent`. */
 void comm_note_copy(struct mpi_self *self, MPI_Comm made, struct comm_info *parent, uint32_t call, uint32_t ordinal);
 void comm_note_window(struct mpi_self *self, MPI_Win made, struct comm_info *parent, uint32_t call);
 void comm_note_file(struct mpi_self *self, MPI_File made, struct comm_info *parent, uint32_t call, const char *path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is used of the MPI library itself: its PMPI_ functions that only look at the own process, and its predefined
+ * What is used of the MPI library itself: its PMPI_ functions that only read the own process, and its predefined
  * handles, found by name at the start (in Open MPI they are addresses of objects). Nothing of it is linked, so
  * a library that the program opened for itself is as good as one that it is linked with. Read-only after the start.
  */

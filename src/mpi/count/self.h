@@ -9,7 +9,7 @@
  * When there are more threads than blocks, the rest shares the last block, adding atomically; what only makes sense for
  * one thread (now, clocks) then stays private.
  *
- * None of this may be touched in a child of fork: mpi_hot is wiped there, and everything looks at it first.
+ * None of this may be touched in a child of fork: mpi_hot is wiped there, and everything checks it first.
  */
 #ifndef SCRY_MPI_COUNT_SELF_H
 #define SCRY_MPI_COUNT_SELF_H
@@ -43,7 +43,7 @@ struct request_message { /* that MPI_Mprobe has matched */
     struct comm_info *comm;
     uint32_t comm_number;
     int32_t peer, tag;
-    uint64_t order, post; /* if messages are told, numbered (channel.h) */
+    uint64_t order, post; /* if messages are reported, numbered (channel.h) */
 };
 
 struct self_range { /* values of which none is an extreme: value - least <= span */
@@ -81,10 +81,10 @@ struct mpi_self {
     bool clock_runs;
     uint32_t reset_seen, bits;
     uint64_t switches[3];         /* as they were when `counts` to `fast` were decided */
-    bool tells, telling;          /* its calls are told: then `switches` never agree; this one is, see mpi_tells */
-    uint64_t seen[3];             /* while it tells: the switches */
-    struct mpi_told *told;        /* of the call, if it is told */
-    struct mpi_messages messages; /* to be told with its begin, or its end */
+    bool tells, telling;          /* its calls are reported: then `switches` never agree; this one is, see mpi_tells */
+    uint64_t seen[3];             /* while it reports: the switches */
+    struct mpi_told *told;        /* of the call, if it is reported */
+    struct mpi_messages messages; /* to be reported with its begin, or its end */
     uint64_t enter, leave;
     uint64_t args_bytes, sent, got; /* goes to its row; args_bytes: SELF_UNSIZED if the call has no size */
     uint64_t computed, pended;      /* before the call; what was pending then (struct mpi_blocking) */
@@ -108,8 +108,8 @@ struct mpi_self {
         uint64_t k, post;
         uint32_t posts;
     } channel;
-    struct {                   /* a blocking send of the call, while it is told: its post's number, 0: none (tell.c) */
-        uint64_t posts, order; /* it is about to be said; it was */
+    struct {                   /* a blocking send, while its call is reported: its post's number, 0: none (tell.c) */
+        uint64_t posts, order; /* about to be reported; already reported */
         uint32_t call;
     } said;
     /* of completion calls */
@@ -140,7 +140,7 @@ extern struct mpi_hot mpi_hot;
 struct mpi_tls {
     struct mpi_self *self;
     uint64_t refused; /* calls of a thread that there is no struct mpi_self for */
-    bool opened;      /* it was in dlopen, or is: what came with that is to be looked at */
+    bool opened;      /* it was in dlopen, or is: what came with that is to be checked */
 };
 extern _Thread_local struct mpi_tls mpi_tls __attribute__((tls_model("initial-exec")));
 
@@ -204,7 +204,7 @@ struct self_target {
         .source_tag = MPIA_TAG_NONE \
     }
 
-/* The call begins: its time stamp, and what it is in for whoever looks. */
+/* The call begins: its time stamp, and what it is in, for readers of the area. */
 ALWAYS void self_begin(struct mpi_self *self, bool blocking, const struct self_target *target)
 {
     self->is_blocking = blocking;
@@ -316,19 +316,20 @@ ALWAYS void self_bytes(struct mpi_self *self, uint64_t args, uint64_t sent, uint
 /* An operation that began at `since` with `call` is complete: its row in spans. */
 void self_span(struct mpi_self *self, uint32_t call, uint64_t since, uint64_t until, uint64_t bytes);
 
-/* ---- who hears of single calls, and of their messages ---- */
+/* ---- the listener to single calls and their messages ---- */
 
-/* Set before anything is caught (tell.c); NULL: nobody hears. Counting knows no more of it than this. Each runs on a
+/* Set before anything is caught (tell.c); NULL: no listener. Counting knows no more of it than this. Each runs on a
  * thread that calls MPI, before its call. */
 struct self_listener {
-    bool (*wants)(uint32_t metrics);         /* whether calls are told from now on; may wait for the agent */
+    bool (*wants)(uint32_t metrics);         /* whether calls are reported from now on; may wait for the agent */
     void (*switched)(struct mpi_self *self); /* something was, and `tells` is decided */
     void (*missed)(struct mpi_self *self);   /* calls have gone by that were not even counted */
     void (*goes_on)(struct mpi_self *self);  /* with what it has begun: see self_pending */
     void (*ends)(void);                      /* MPI_Finalize comes */
 };
 extern const struct self_listener *self_listener;
-/* How much the listener has begun and not completed: while it is not 0, `goes_on` is called before each told call. */
+/* How much the listener has begun and not completed: while it is not 0, `goes_on` is called before each call that is
+ * reported. */
 extern uint32_t self_pending;
 
 /* ---- the process ---- */
@@ -336,9 +337,9 @@ extern uint32_t self_pending;
 /* Takes over the area that is mapped at `area`; false: no memory. Before anything is redirected. */
 bool self_start(struct mpi_area *area, struct doorbell *bell);
 
-/* The thread goes to dlopen. A library may register itself there, and be called without another word to the dynamic
- * linker: the thread's next call of MPI has `self_look` look. Only that of the same thread, which has the linker's lock
- * if anybody has. */
+/* The thread goes to dlopen. A library may register itself there, and be called without another call of the dynamic
+ * linker: so the thread's next call of MPI calls `self_look`. Only that of the same thread, which has the linker's lock
+ * if any thread has. */
 void self_opens(void);
 extern void (*self_look)(void);
 

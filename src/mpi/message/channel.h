@@ -5,7 +5,7 @@
  * them; and what the monitor wants done with messages (channel_command.c). Never on the path of a call that is only
  * counted.
  *
- * A receive that was posted is known by a `post` (0: none), which whoever completes it has to have kept.
+ * A receive that was posted is known by a `post` (0: none), which the call that completes it must have kept.
  */
 #ifndef SCRY_MPI_MESSAGE_CHANNEL_H
 #define SCRY_MPI_MESSAGE_CHANNEL_H
@@ -15,8 +15,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Something was switched: the block is made when messages are first counted; a pause is noted; commands are looked at.
- */
+/* Something was switched: the block is made when messages are first counted; a pause is noted; commands are
+ * read. */
 void channel_switched(struct mpi_self *self);
 /* Before MPI_Finalize: what was begun for the monitor is given up. */
 void channel_end(void);
@@ -34,7 +34,7 @@ static inline uint64_t channel_sends(const struct mpi_self *self)
 void channel_sent_bytes(struct mpi_self *self, uint64_t bytes);
 /* It has returned, and what it completed is noted. */
 void channel_call_ends(struct mpi_self *self, struct mpi_told *told, int result);
-/* The receive that the call has posted: somebody else takes care of it. `handle`: of its request; 0. */
+/* The receive that the call has posted: the caller goes on with it. `handle`: of its request; 0. */
 uint64_t channel_take_post(struct mpi_self *self, uint64_t handle);
 
 /* ---- persistent ones are started, Mprobe has matched; `comm` is a number ---- */

@@ -3,8 +3,8 @@
  * Which message a receive gets: the rules of matching (MPI 3.1, 3.5), without MPI. Messages of a channel (communicator,
  * sender, receiver, tag) are received in the order in which they were sent, by the receives that match it in the order
  * in which these were posted. So the k-th receive that matched a channel got its k-th message. A receive from one
- * sender with one tag has its number when it is posted; one from anybody when it is known whom it got a message from;
- * and one that was posted behind such a one, and may have competed with it, only then, too.
+ * sender with one tag has its number when it is posted; one from any sender when it is known from which it got a
+ * message; and one that was posted behind such a one, and may have competed with it, only then, too.
  *
  * What there is to know of the channels stands in a struct mpim (shm/mpi_messages.h). Not thread-safe: the caller has a
  * lock.
@@ -29,7 +29,7 @@ enum match_state { MATCH_FREE, MATCH_POSTED, MATCH_COMPLETE, MATCH_LOST /* its r
 /* A receive that was posted and is not complete, or has no number yet. In a list in the order of their posts. */
 struct match_post {
     uint32_t next, previous;
-    uint32_t serial; /* tells uses of this entry apart */
+    uint32_t serial; /* distinguishes uses of this entry */
     uint32_t state;  /* enum match_state */
     bool known;      /* the channel is */
     uint32_t tid;

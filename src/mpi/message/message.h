@@ -51,7 +51,7 @@ void message_note_kind(struct mpi_self *self, enum message_kind kind, const stru
 void message_gap(const struct mpi_self *self, bool unseen);
 /* The call of the thread is the first that is recorded after such ones: what was sent and received before. */
 void message_begin(struct mpi_self *self);
-/* Is told with the call's begin or end; flush: at once, when there are too many for that, or it has begun. */
+/* Is reported with the call's begin or end; flush: at once, when there are too many for that, or it has begun. */
 void message_record(struct mpi_self *self, enum message_kind kind, const struct message_about *about, uint64_t identity,
                     uint64_t time);
 void message_flush(struct mpi_self *self);

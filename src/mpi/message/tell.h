@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Telling the agent of calls (agent/hooks/mpi_host.h): another body of each wrapper (wrap.py), out of the way, which a
- * wrapper goes to when mpi_enter says that calls are told. A process that tells nothing pays nothing for it: that
- * somebody began to listen is noticed by the comparison that notices all switches.
+ * Reporting calls to the agent (agent/hooks/mpi_host.h): another body of each wrapper (wrap.py), out of the way, which
+ * a wrapper goes to when mpi_enter says that calls are reported. A process that reports nothing pays nothing for it:
+ * the comparison that notices all switches also notices that a listener has come.
  */
 #ifndef SCRY_MPI_MESSAGE_TELL_H
 #define SCRY_MPI_MESSAGE_TELL_H
@@ -17,7 +17,7 @@ struct mpi_host;
 void tell_start(const struct mpi_host *host);
 extern const struct mpi_host *tell_host;
 
-/* After mpi_enter has said NULL: not NULL if that was because the call is to be told. */
+/* After mpi_enter has returned NULL: not NULL if that was because the call is to be reported. */
 ALWAYS struct mpi_self *mpi_tells(void)
 {
     struct mpi_self *self = mpi_tls.self;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What two programs that meet (MPI_Comm_connect and MPI_Comm_accept, MPI_Comm_join) both know of it: the port's name,
- * or the two addresses of the socket. MPI itself says to neither who the other one is. As a number, the same on both
- * sides: struct mpi_comm.meeting.
+ * or the two addresses of the socket. MPI itself does not say to either which the other one is. As a number, the same
+ * on both sides: struct mpi_comm.meeting.
  */
 #ifndef SCRY_MPI_SHAPE_MEETING_H
 #define SCRY_MPI_SHAPE_MEETING_H

@@ -24,7 +24,7 @@ struct request_about {
     uint64_t bytes;     /* as posted: of receives at most */
     uint64_t sent, got; /* persistent: at each start; got of collectives and one-sided ones also: at completion */
     struct comm_info *comm;
-    uint64_t order;     /* of its post, if messages are told */
+    uint64_t order;     /* of its post, if messages are reported */
     uint32_t peer_call; /* CALL_NONE: messages of the user; else the row among the peers has this */
 };
 
@@ -34,8 +34,8 @@ void request_begin(struct mpi_self *self, MPI_Request request, const struct requ
 void request_start(struct mpi_self *self, MPI_Request request);
 /* MPI_Request_free: that of a receive which is not known to be complete is counted, as what it gets is not seen. */
 void request_freed(struct mpi_self *self, uint64_t handle);
-/* It is among those that have completed together, which are looked at one by one: whom it got its message from. Only
- * where messages are numbered. */
+/* It is among those that have completed together, which are handled one by one: from which rank it got its message.
+ * Only where messages are numbered. */
 void request_known(struct mpi_self *self, uint64_t handle, const MPI_Status *status);
 /* It is complete, and still there (MPI_Request_get_status): what comes for it later finds nothing more to count. */
 void request_seen(struct mpi_self *self, uint64_t handle, const MPI_Status *status);

@@ -21,7 +21,7 @@
  * is why wrappers pass these two from args. Shapes never call MPI_ names: only PMPI_ ones through mpi_library.h's
  * table, of those only local ones, and those only on handles that are known to be valid (one that a call just succeeded
  * with), so that an error of ours never reaches an error handler of the program's. Everything that a shape does with
- * arguments is inlined into the wrapper, so arguments that it does not look at cost nothing.
+ * arguments is inlined into the wrapper, so arguments that it does not use cost nothing.
  *
  * Thread-safe: a thread writes its own block only. A signal handler that calls MPI is nested (and erroneous). Nothing
  * here allocates but from the area's pool and by mmap, takes a lock that blocks, or touches errno.
@@ -51,7 +51,7 @@ struct mpi_args {
     uint32_t call, volume; /* enum call_id, enum call_volume */
     bool blocking;
     struct mpi_told *told;    /* NULL: a call that is only counted. Known when a wrapper is compiled */
-    uint64_t order, order_in; /* of the post of a send, of a receive, if it is told */
+    uint64_t order, order_in; /* of the post of a send, of a receive, if it is reported */
     const void *buf, *sbuf;
     void *rbuf;
     MPI_Count count, scount, rcount; /* MPI_Count: also of calls with large counts */
@@ -96,7 +96,7 @@ static inline __attribute__((always_inline)) void told_clear(struct mpi_told *to
         at[i] = at[i + 1] = at[i + 2] = at[i + 3] = zero;
 }
 
-/* An argument or a result as it is told: integers as they are, of a double its bits. */
+/* An argument or a result as it is reported: integers as they are, of a double its bits. */
 #define TOLD(argument) ((int64_t)(intptr_t)(argument))
 static inline int64_t told_double(double value)
 {

@@ -64,7 +64,7 @@ ALWAYS void receive_begin(struct mpi_self *self, struct mpi_args *args)
     self_begin(self, args->blocking, &target);
 }
 
-/* ---- messages one by one: only in bodies of wrappers that tell ---- */
+/* ---- messages one by one: only in bodies of wrappers that report ---- */
 
 ALWAYS void tell_post(struct mpi_args *args, int dest, int source)
 {

@@ -36,7 +36,7 @@
  *   neighbor_allgather[v]       outdegree x b, sum over the sources
  *   neighbor_alltoall[v, w]     sums over the neighbours; of Cartesian topologies without those that are MPI_PROC_NULL
  *
- * Of an intercommunicator N is the size of the other group, nobody sends to itself, and only the root (who says
+ * Of an intercommunicator N is the size of the other group, no rank sends to itself, and only the root (which passes
  * MPI_ROOT) and the other group take part in a rooted one: the root gives (or gets) all of its blocks, each process of
  * the other group gets (or gives) one.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stand-in for an MPI library, a program that calls it, and what the interposer noted meanwhile (test_guest.c). The
+ * A stand-in for an MPI library, a program that calls it, and what the interposer noted of it (test_guest.c). The
  * first two are generated from the table of calls (test_twins.py).
  */
 #ifndef SCRY_MPI_TEST_TWINS_H

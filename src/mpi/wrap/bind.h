@@ -22,7 +22,7 @@ struct mpi_host;
 
 /* `host` must outlive it. NULL, or why it is not certain which MPI the program calls. */
 const char *bind_start(const struct mpi_host *host);
-/* As dlsym (`handle` is not looked at): PMPI_ names in the MPI library, others in the program's lookup order. */
+/* As dlsym (`handle` is not used): PMPI_ names in the MPI library, others in the program's lookup order. */
 void *bind_find(void *handle, const char *name);
 /* Changes the slots of all objects that were loaded since. */
 void bind_look(void);

@@ -10,8 +10,8 @@
 
 struct mpi_host;
 
-/* Once, after mpi_library_start. False: nothing may be redirected. With host->why_not the monitor is told that, and it
- * is false, too. */
+/* Once, after mpi_library_start. False: nothing may be redirected. With host->why_not the monitor gets that, and the
+ * answer is false, too. */
 bool mpi_connect(const struct mpi_host *host);
 
 #endif

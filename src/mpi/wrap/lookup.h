@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbols of one object of the process, by its own hash table: no lock, no memory, no error that dlerror would tell the
- * program. (A link map is no handle for dlsym unless somebody has opened just that object.)
+ * Symbols of one object of the process, by its own hash table: no lock, no memory, no error that dlerror would give the
+ * program. (A link map is no handle for dlsym unless that very object was opened.)
  */
 #ifndef SCRY_MPI_WRAP_LOOKUP_H
 #define SCRY_MPI_WRAP_LOOKUP_H

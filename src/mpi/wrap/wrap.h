@@ -4,7 +4,7 @@
  * share.
  *
  * Each call has two entries: what slots of MPI_Send are redirected to, and those of PMPI_Send. `real` of an entry is
- * what all slots that lead there had before, so that an entry knows where to go on without knowing who called.
+ * what all slots that lead there had before, so that an entry knows where to go on without knowing its caller.
  */
 #ifndef SCRY_MPI_WRAP_WRAP_H
 #define SCRY_MPI_WRAP_WRAP_H
