@@ -28,10 +28,10 @@ int capture_compiler_new(struct capture_compiler **ret_compiler, const char *elf
 void capture_compiler_free(struct capture_compiler *compiler);
 
 /* ENTRY and EXIT: hooks, by their return address. CALL: a call, by its return address: runs on the caller's registers.
- * UNWIND: at an entry hook; has no layout and emits the caller's registers as in capture_frame.gpr. Of a function that
- * was inlined the hook is told the call of the function around it: its own caller has a CALL one byte before the hook's
- * return address, and UNWIND emits the registers as they are. Entry and exit
- * hooks that were jumped to (tail calls) return to the caller: they have no site. */
+ * UNWIND: at an entry hook; has no layout and emits the caller's registers as in capture_frame.gpr. The hook of
+ * an inlined function gets the call of the function around it: its own caller has a CALL one byte before the hook's
+ * return address, and UNWIND emits the registers as they are. Entry and exit hooks that were jumped to (tail calls)
+ * return to the caller: they have no site. */
 enum capture_site_kind { CAPTURE_ENTRY, CAPTURE_EXIT, CAPTURE_CALL, CAPTURE_UNWIND };
 
 struct capture_output { /* called for each thing compiled; borrowed */
@@ -53,8 +53,8 @@ struct capture_output { /* called for each thing compiled; borrowed */
 };
 
 /* Compiles the hook sites of one function (address in the file) and, with options.caller, the call sites in it. Layout
- * ids are taken from *layout_id on; equal layouts share one. 0 or -errno; what could not be done for parts of it is
- * told by those for problems. */
+ * ids are taken from *layout_id on; equal layouts share one. 0 or -errno; what could not be done for parts of it
+ * goes to the callbacks for problems. */
 int capture_compile_function(struct capture_compiler *compiler, uint64_t address, const char *const *params,
                              unsigned param_count, uint32_t *layout_id, const struct capture_output *output,
                              struct err *err);

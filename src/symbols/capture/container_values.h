@@ -16,7 +16,7 @@ struct container_job {
     unsigned depth, nest;
 };
 
-/* capture/elements.c: those with elements, one after the other. False: what leads to them is not to be had. */
+/* capture/elements.c: those with elements, one after the other. False: what leads to them is not available. */
 bool emit_elements_of(struct container_job *job);
 /* Whether there is no room for what is in it; `takes`: it is of the program's own classes. */
 bool container_too_deep(struct container_job *job, bool takes);
@@ -95,7 +95,7 @@ static inline bool member_at(struct container_job *job, const char *path, struct
     return place_is_there(ret_place, size < 8 ? size : 8);
 }
 
-/* Of the whole object: the word at an offset. -1: it is not to be had. */
+/* Of the whole object: the word at an offset. -1: it is not available. */
 static inline int word_at(struct container_job *job, uint64_t offset, unsigned size)
 {
     struct place at = place_at(job->place, offset);

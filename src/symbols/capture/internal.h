@@ -118,7 +118,7 @@ struct fixup {
 struct emitter;
 struct place;
 /* Fortran: what an attribute of a type (the length of a text, the bound of an array) is where the field is captured,
- * for the object at a place: the number of the value. -1: it is not to be had. */
+ * for the object at a place: the number of the value. -1: it is not available. */
 typedef int emit_attribute_fn(void *ctx, struct emitter *emitter, Dwarf_Die *type, unsigned attribute,
                               const struct place *object);
 
@@ -180,7 +180,7 @@ bool emitter_finish(struct emitter *emitter);
 unsigned emit_temp(struct emitter *emitter); /* number of a free value */
 void emit(struct emitter *emitter, enum capture_op op, unsigned r, unsigned n, int64_t off);
 void emit_constant(struct emitter *emitter, unsigned r, uint64_t value);
-/* v[...] = the 8 bytes of a place or fewer, zero-extended; the number of the value. -1: it cannot be had. */
+/* v[...] = the 8 bytes of a place or fewer, zero-extended; the number of the value. -1: it is not available. */
 int emit_load(struct emitter *emitter, const struct place *place, unsigned size);
 /* Instructions with a status byte that is followed by nothing certain: STRING, and those with a count. */
 void emit_expecting(struct emitter *emitter, enum capture_op op, unsigned r, unsigned n);
@@ -260,7 +260,7 @@ struct abi_arguments { /* passing one after the other */
 };
 
 struct abi_place {
-    bool unknown;    /* not to be told by the ABI */
+    bool unknown;    /* the ABI does not say it */
     bool doubted;    /* and what DWARF says of registers has been seen to be wrong */
     bool in_memory;  /* at stack */
     bool by_address; /* its address is in `registers[0]`, or at stack */
@@ -275,7 +275,7 @@ struct abi_place {
 void abi_next(struct abi_arguments *arguments, const struct abi_type *type, struct abi_place *ret_place);
 /* Whether the first register has the address to which the result is to be written. */
 bool abi_has_hidden_pointer(const struct abi_type *result);
-/* Registers of a result: 0 rax, 1 rdx, 16 xmm0, 17 xmm1; by_address: rax has its address; none if it is not to be told.
+/* Registers of a result: 0 rax, 1 rdx, 16 xmm0, 17 xmm1; by_address: rax has its address; none if it is not known.
  * False: on the x87 stack. */
 bool abi_result(const struct abi_type *type, struct abi_place *ret_place);
 
@@ -361,7 +361,7 @@ void location_variable(struct location *location, Dwarf_Die *variable, struct pl
 bool location_cfa(struct capture_compiler *compiler, uint64_t pc, uint8_t *ret_base, int64_t *ret_offset);
 /* Fills in the depths of a function's accesses. */
 void location_depths(struct capture_compiler *compiler, struct function_code *function);
-/* The program that emits the caller's registers. False: the call frame information does not tell. */
+/* The program that emits the caller's registers. False: the call frame information does not say it. */
 bool location_unwind(struct capture_compiler *compiler, uint64_t pc, struct emitter *emitter);
 /* An expression of DWARF as a place. */
 void location_evaluate(struct location *location, const Dwarf_Op *ops, size_t count, Dwarf_Attribute *attribute,

@@ -35,7 +35,7 @@ struct site {
     bool unused_are_garbage; /* callers pass anything for parameters that the function does not use */
     int32_t depth;           /* from rsp to the canonical frame address; 0: not known */
     bool nowhere;            /* the scope's variables are not to be found at this place */
-    bool frame, innermost;   /* of a thread that is looked at: registers that calls destroy are only the innermost's */
+    bool frame, innermost;   /* of a thread that is inspected: registers that calls destroy are only the innermost's */
     struct emitter *emitter;
     unsigned fields;
     struct buf used_names; /* of the list that is written, each with its end */
@@ -70,7 +70,7 @@ void site_find_parameters(struct site *site, bool by_abi);
 void site_locate_variable(void *ctx, struct emitter *emitter, struct place *ret_place);
 /* capture/result.c */
 void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_place);
-/* `size` low bytes of a value that was followed from where the program runs. False: it is not to be had. */
+/* `size` low bytes of a value that was followed from where the program runs. False: it is not available. */
 bool site_place_of(const struct track *track, struct tracked value, unsigned size, struct emitter *emitter,
                    struct place *ret_place);
 /* capture/bounds.c: what the code behind an entry hook is about to write to a variable that was not set before. */

@@ -17,7 +17,7 @@ struct array {
 
 void layout_put(struct emitter *emitter, const char *text);
 void layout_put_missing(struct emitter *emitter, enum place_kind kind);
-/* Whether all of its bytes are to be had. */
+/* Whether all of its bytes are available. */
 bool place_is_there(const struct place *place, uint64_t size);
 bool type_is_scalar(Dwarf_Die *type);
 bool layout_put_scalar(struct emitter *emitter, Dwarf_Die *type, uint64_t size);

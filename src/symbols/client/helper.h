@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper program scry-symbols (libexec): everything that needs elfutils, for those who may not link it. It reads
- * one job from standard input, answers on standard output, and ends; it runs with low priority, without debuginfod, and
- * under limits of time and memory: if it ends without having answered, damaged debug information was too much for it.
- * Requests and answers are lines of fields separated by tabs (\t \n \\ in fields are escaped by a backslash):
+ * The helper program scry-symbols (libexec): everything that needs elfutils, for programs that may not link it. It
+ * reads one job from standard input, answers on standard output, and ends. It runs with its caller's priority, without
+ * debuginfod, and under limits of time and memory: if it ends without having answered, damaged debug information was
+ * too much for it. Requests and answers are lines of fields separated by tabs (\t \n \\ in fields are escaped by a
+ * backslash):
  *
  *   scry-symbols index FILE...            builds missing indexes; for each
  *        ok KEY FILE                       the index is in the cache
@@ -34,14 +35,14 @@
  *                          KIND entry|exit|call|unwind; ADDRESS of the hook's (the call's) return address, in the file;
  *                          HEX the capture program
  *        params KIND ADDRESS HEX
- *                          likewise, of the params program
+ *                          a hook's program of parameters, in the same form
  *        param-problem KIND ADDRESS EXPRESSION WHY AT NAME
  *                          the expression is no number at that hook; why (symbols/client/number_problem.h), at which
  *                          character, and the name that is unknown
  *        lines-only ADDRESS
  *                          the function has no values: its file was compiled with -g1
  *        missing ADDRESS TEXT
- *                          likewise: the file with its debug information is missing; TEXT is for people
+ *                          the file with its debug information is missing; TEXT is for people
  *        problem ADDRESS TEXT
  *                          what else a function could not be given, for people
  *        function ADDRESS  the end of one function; functions come in the order of the request

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running the helper scry-symbols (symbols/client/helper.h): started, written to, read from, ended. Who has a loop of
- * events calls these as the pipes get ready; who has none, and may wait, calls helper_process_run.
+ * Running the helper scry-symbols (symbols/client/helper.h): started, written to, read from, ended. A caller with a
+ * loop of events calls these as the pipes get ready. One that has none, and may wait, calls helper_process_run.
  */
 #ifndef SCRY_SYMBOLS_CLIENT_HELPER_PROCESS_H
 #define SCRY_SYMBOLS_CLIENT_HELPER_PROCESS_H
@@ -21,7 +21,7 @@ struct helper_process {
  * for its name only. 0; -ENOENT: it is not installed; -errno. */
 int helper_process_start(struct helper_process *ret_process, char *const argv[], struct err *err);
 
-/* Writes what the pipe takes of a request; input is closed when all is written, or nobody reads it. */
+/* Writes what the pipe takes of a request; input is closed when all is written, or it has no reader. */
 void helper_process_write(struct helper_process *process, const struct buf *request, size_t *inout_written);
 /* Feeds the reader with what there is. How many bytes; 0: none now, or, if output is closed, never again; -errno. */
 ssize_t helper_process_read(struct helper_process *process, struct helper_reader *reader);

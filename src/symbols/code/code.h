@@ -30,7 +30,7 @@ struct code_sites { /* by target */
     size_t count;
 };
 
-struct stack_access { /* an instruction that looks at [base + offset] */
+struct stack_access { /* an instruction that accesses [base + offset] */
     uint64_t address;
     int32_t offset;
     uint16_t size; /* 0: takes the address */

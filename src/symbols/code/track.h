@@ -90,12 +90,12 @@ bool track_exit(struct track *track, struct track_nodes *nodes, const struct elf
 /* The state right behind an entry hook, which is what a capture program finds; track_behind() goes on from there. The
  * frame's slots, addressed by `frame`, are set from now on. */
 void track_start_behind(struct track *ret, struct track_nodes *nodes, const struct elf_code *code, unsigned frame);
-/* Goes on behind an entry hook, instruction by instruction, until `look` has seen what it looks for. False: it has not
- * before the way parts. */
+/* Goes on behind an entry hook, instruction by instruction, until `look` has found what it looks for. False: it has not
+ * before the code branches. */
 typedef bool track_look_fn(void *ctx, const struct track *now, uint64_t at);
 bool track_behind(struct track *now, uint64_t begin, track_look_fn *look, void *ctx);
 /* What the slot at rsp(at the start) + offset holds at the end, or after the first store to it from `begin` on, behind
- * an entry hook. False: there is none before the way parts. */
+ * an entry hook. False: there is none before the code branches. */
 bool track_first_stored(const struct track *track, uint64_t begin, int64_t offset, struct tracked *ret_stored);
 /* Whether something was stored to the byte at rsp(at the start) + offset. */
 bool track_stored(const struct track *track, int64_t offset);

@@ -16,7 +16,7 @@
 bool unit_content(Dwarf_Die *unit, Dwarf_Die *ret_content);
 /* Where the file of a skeleton should be; "": the unit does not say. */
 void unit_put_file(Dwarf_Die *skeleton, struct buf *out);
-/* Why the content is not to be had: one line. program: the path of the file with the skeleton. */
+/* Why the content is not available: one line. program: the path of the file with the skeleton. */
 void unit_put_missing(Dwarf_Die *skeleton, const char *program, struct buf *out);
 
 #endif

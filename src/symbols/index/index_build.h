@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside symbols: building the index of an ELF file, from its symbol tables first and then its DWARF, as far as they
- * are there and can be read (elfutils). Linked into the helper only. What cannot be read is left out and told by the
- * index's problem; only a file that is no ELF file at all is an error. One thread.
+ * are there and can be read (elfutils). Linked into the helper only. What cannot be read is left out, and the index's
+ * problem says so; only a file that is no ELF file at all is an error. One thread.
  */
 #ifndef SCRY_SYMBOLS_INDEX_INDEX_BUILD_H
 #define SCRY_SYMBOLS_INDEX_INDEX_BUILD_H

@@ -17,7 +17,7 @@
 
 struct lines;
 
-/* What a process has loaded now; nothing of it is stopped. -ESRCH when it is gone, -EACCES when we may not look. */
+/* What a process has loaded now; nothing of it is stopped. -ESRCH when it is gone, -EACCES when it may not be read. */
 int lines_open_process(struct lines **ret_lines, pid_t pid, struct err *err);
 
 /* Files with the addresses they are loaded at: `bias` is added to the addresses in the file. Files that cannot be read

@@ -11,7 +11,7 @@
 struct lines {
     Dwfl *dwfl;
     pid_t pid;             /* of lines_open_process */
-    bool attached;         /* to its state; what follows is of the thread that is looked at */
+    bool attached;         /* to its state; what follows is of the thread that is inspected */
     Dwarf_Word sp, pc, bp; /* bp 0: not known */
 };
 
