@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The messages of the MPI programs of a job, out of the traces of their ranks (RECORD_MESSAGE, shm/record.h): sends and
- * receives of each channel (communicator, source, destination, tag) sorted by the order in which they were posted, the
- * k-th send being the k-th receive's, as MPI lets no message overtake another one of its channel. Collective operations
- * are those with the same number on the same communicator.
+ * The messages of the MPI programs of a job, from the traces of their ranks (RECORD_MESSAGE, shm/record.h). The sends
+ * and receives of each channel (communicator, source, destination, tag) are sorted by the order in which they were
+ * posted. The k-th send belongs to the k-th receive, because MPI lets no message overtake another one of its channel.
+ * The parts of a collective operation have the same number on the same communicator.
  *
- * Where records of a rank are missing, its channels are matched up to there; what comes later is counted as ambiguous,
+ * Where records of a rank are missing, its channels are matched up to there. What comes later is counted as ambiguous,
  * never guessed. Where recording began, or went on, while the program ran, messages between two ranks are matched from
- * the moment on when none was under way between them (analysis/messages_late.c).
+ * the first moment on at which none was under way between them (analysis/messages_late.c).
  *
  * Times are nanoseconds after the start of the job, on one time line for all hosts (jobdir/analysis/timeline.h). A
  * message is under way from the beginning of the call that posted it to the end of the call that completed its receive.

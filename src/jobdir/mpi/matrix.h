@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who sent how many messages and bytes to whom: the user's messages and one-sided operations, from both sides. What the
- * sender counted and what the receiver counted are kept apart: they differ by what was never received, and by what is
- * not known of ranks without statistics.
+ * Who sent how many messages and bytes to whom: the user's messages and one-sided operations, from both sides. The
+ * counts of the sender and of the receiver are kept apart: they differ by what was never received, and by what is not
+ * known of ranks without statistics.
  */
 #ifndef SCRY_JOBDIR_MPI_MATRIX_H
 #define SCRY_JOBDIR_MPI_MATRIX_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A job's state and history, made from its records one after the other. scry run feeds it what it records, reports and
- * views feed it what they read from the spool: both say the same. What records there are says jobdir/record/kinds.h.
+ * views feed it what they read from the spool: both say the same. jobdir/record/kinds.h has the kinds of records.
  */
 #ifndef SCRY_JOBDIR_RECORD_MODEL_H
 #define SCRY_JOBDIR_RECORD_MODEL_H

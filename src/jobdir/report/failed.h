@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What failed in a job: which process was the first to end with a status other than 0, or by a signal, and which one
- * made its parents fail, up to the command. The latter is judged, by times and statuses: of the children of a process
- * that failed, the first to fail after which it started nothing more; else the last whose status it ended with itself.
- * A failure that its parent did not mind (a test, `|| true`) is none of these.
+ * made its parents fail, up to the command. The latter is judged by times and statuses. Of the children of a process
+ * that failed, it is the first to fail after which the process started nothing more; otherwise the last whose status
+ * the process itself ended with. A failure that the parent ignored (a test, `|| true`) is none of these.
  */
 #ifndef SCRY_JOBDIR_REPORT_FAILED_H
 #define SCRY_JOBDIR_REPORT_FAILED_H

@@ -2,7 +2,7 @@
 /*
  * Writing the trace of one process (jobdir/trace/trace.h). Used by the monitor's loop: no JSON, no waiting but for the
  * disk; a full disk or a limit stops the writing and is reported once. Descriptors are opened for an append and kept in
- * a small cache, so a thousand threads need no thousand descriptors.
+ * a small cache, so a thousand threads do not need a thousand descriptors.
  */
 #ifndef SCRY_JOBDIR_TRACE_WRITE_H
 #define SCRY_JOBDIR_TRACE_WRITE_H
