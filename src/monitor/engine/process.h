@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Processes and threads as objects. Attaching is light: a pidfd, and what /proc says. Threads get their tokens when
- * somebody first asks for them. A process that was named (by an event, by parent) but not attached keeps its token
+ * a tool first asks for them. A process that was named (by an event, by parent) but not attached keeps its token
  * while it lives.
  */
 #ifndef SCRY_MONITOR_ENGINE_PROCESS_H

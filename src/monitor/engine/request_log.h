@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests, replies, events and changes of conditional requests in the log, one line each (base/system/log.h, level
- * debug). All are cheap when that level is off. They change nothing, and never fail: what there is no memory for is not
- * logged.
+ * debug). All are cheap when that level is off. They change nothing, and never fail: without memory they
+ * log nothing.
  */
 #ifndef SCRY_MONITOR_ENGINE_REQUEST_LOG_H
 #define SCRY_MONITOR_ENGINE_REQUEST_LOG_H

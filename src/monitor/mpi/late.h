@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bringing the interposer into an MPI process that was not started by scry and is attached (monitor/tracing/loading.h):
- * asked for by mpi_load, or needed by an event of library calls. Who asks while it is under way waits for the same end.
+ * asked for by mpi_load, or needed by an event of library calls. A second request while it is under way waits for
+ * the same end.
  */
 #ifndef SCRY_MONITOR_MPI_LATE_H
 #define SCRY_MONITOR_MPI_LATE_H

@@ -2,8 +2,8 @@
 /*
  * The messages of MPI processes (shm/mpi_messages.h), as the message services need them: which are in a process's queue
  * (sent to it by any rank of its MPI job, and not matched there), tags, what processes report of them, and what is to
- * be done with them at a process's next MPI call. What the processes have written is checked, and may be wrong only for
- * them.
+ * be done with them at a process's next MPI call. What the processes have written is checked. If it is wrong, only they
+ * are harmed.
  */
 #ifndef SCRY_MONITOR_MPI_MESSAGES_H
 #define SCRY_MONITOR_MPI_MESSAGES_H

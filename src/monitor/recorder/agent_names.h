@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What functions and values are called: modules and their indexes (agent_names.c), libraries that are gone
+ * What functions and values are called: modules and their indexes (agent_names.c), libraries that were unloaded
  * (agent_former.c), and how values are laid out (agent_layouts.c).
  */
 #ifndef SCRY_MONITOR_RECORDER_AGENT_NAMES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was compiled for one request is the same for all processes of a program, as addresses in its file: it is kept,
- * in memory and, for the monitors to come, in the cache of symbols (symbols/client/compiled.h).
+ * What was compiled for one request is the same for all processes of a program, as addresses in its file. It is kept
+ * in memory and, for later monitors, in the cache of symbols (symbols/client/compiled.h).
  */
 #ifndef SCRY_MONITOR_RECORDER_COMPILED_SET_H
 #define SCRY_MONITOR_RECORDER_COMPILED_SET_H

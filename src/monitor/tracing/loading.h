@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bringing a library into an attached process (tracer_load): it is tried again and again until a moment is found at
- * which it is safe, for LOADING_NS at most; then the reason of the last refusal stands. Between two tries a thread is
- * waited for where it comes back from a library to the program.
+ * Loading a library into an attached process (tracer_load). It is tried again and again, for LOADING_NS at most, until
+ * there is a moment at which it is safe. After that, it fails with the reason of the last refusal. Between two tries, a
+ * breakpoint waits for a thread that returns from a library to the program.
  */
 #ifndef SCRY_MONITOR_TRACING_LOADING_H
 #define SCRY_MONITOR_TRACING_LOADING_H
