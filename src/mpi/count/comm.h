@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Communicators, windows and files, found by their handles: their number in the area, and what a rank in them is in
- * MPI_COMM_WORLD. They are noted when the call that made them succeeded, since then the handle is valid and reading
- * it is a matter of this process; forgotten when the call that frees them returned. A handle may come again. One that
- * was made out of sight (by a nested call) is noted when a call with it has succeeded.
+ * MPI_COMM_WORLD. They are noted when the call that made them has succeeded: from then on the handle is valid, and
+ * reading it involves this process only. They are forgotten when the call that frees them has returned. A handle may
+ * come again. One that was made unseen (by a nested call) is noted when a call with it has succeeded.
  *
  * A table of their own and no attributes: those would cost a lock at each access, and call us back out of the library.
  */

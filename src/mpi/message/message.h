@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages one by one, while somebody wants them (MPIA_METRIC_TELL: recorded, MPIA_METRIC_MESSAGES: numbered): the one
- * place that hears of every send that was posted and of every receive that is complete, and of collective operations.
+ * Messages one by one, while they are wanted (MPIA_METRIC_TELL: recorded, MPIA_METRIC_MESSAGES: numbered): the one
+ * place that sees every posted send, every completed receive, and every collective operation.
  * Never on the path of a call that is only counted.
  *
  * Posts of sends and receives are numbered together, in the order in which this process made them: by that, and not by

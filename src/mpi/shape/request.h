@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations that were begun and are not complete: a table in the area by handle, so that anybody sees what is pending,
- * and beside it what only we need when they complete. Handles come again, and libraries give one handle to several
- * operations that are complete as they begin (MPICH: built-in requests; Open MPI: ompi_request_empty): those are never
- * noted, they are complete at their post. An entry that is there under the handle of a new one was completed out of our
- * sight.
+ * Operations that were begun and are not complete: a table in the area by handle, so that readers of the area see what
+ * is pending, and beside it what only we need when they complete. Handles come again, and libraries give one handle to
+ * several operations that are complete as they begin (MPICH: built-in requests; Open MPI: ompi_request_empty): those
+ * are never noted, they are complete at their post. An entry that is there under the handle of a new one was completed
+ * unseen.
  *
  * Messages sent are counted where they are posted (persistent ones: started), messages received where they complete,
  * with the bytes and the source that the status says. A cancelled operation is not counted.
