@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the values that registers had at one instruction are at a later one: code is followed, instruction by
- * instruction, as far as there is one way.
+ * Where the values that registers had at one instruction are at a later one. The code is followed, instruction by
+ * instruction, as long as it does not branch.
  */
 #ifndef SCRY_SYMBOLS_CODE_TRACK_H
 #define SCRY_SYMBOLS_CODE_TRACK_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside symbols: files of the cache (index_directory()). They are written beside their place and renamed, so any
- * number of writers and readers get on. Nobody else cleans up there, so whoever writes does: what was not used for
- * longest goes when there is too much.
+ * number of writers and readers work at the same time. Each writer also cleans up: when there is too much, it removes
+ * what was not used for longest.
  */
 #ifndef SCRY_SYMBOLS_INDEX_CACHE_FILE_H
 #define SCRY_SYMBOLS_INDEX_CACHE_FILE_H
