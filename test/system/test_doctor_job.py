@@ -200,7 +200,7 @@ class DoctorJob(scrytest.TestCase):
 
     def test_limit_of_size(self):
         """What is said only when nothing can be recorded any more."""
-        self.run_job("--max-size", "1K", self.program("good", "-g", "-finstrument-functions"))
+        self.run_job("--max-size", "400", self.program("good", "-g", "-finstrument-functions"))
         found = self.doctor()
         self.assert_found(found, "limits", "warn", "recording stopped: the job directory reached its limit")
         self.assertNotIn("nothing was lost", str(found))

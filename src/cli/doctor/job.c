@@ -532,6 +532,9 @@ static void check_calls(struct job_look *look)
     } else if (functions->events || functions->functions) {
         finding_set(&finding, FINDING_OK, "%" PRIu64 " events of %u functions", functions->events,
                     HASH_COUNT(functions->functions));
+    } else if (runs(look)) {
+        finding_set(&finding, FINDING_WARN, "no call was recorded so far");
+        finding_remedy(&finding, "look again in a moment: calls are collected from time to time");
     } else {
         finding_set(&finding, FINDING_FAIL,
                     "processes were traced, but no function that matches the selection was called%s%s",
