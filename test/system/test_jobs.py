@@ -183,7 +183,7 @@ class Listing(CheckedCase):
             done = self.box.run(self.box.scry(*command))
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("sleep", done.stdout)
-            self.assertIn(f"the monitor (pid {monitor}) is stopped: `kill -CONT {monitor}` lets it go on", done.stderr)
+            self.assertIn(f"the monitor (pid {monitor}) was stopped: `kill -CONT {monitor}` lets it go on", done.stderr)
         os.kill(monitor, signal.SIGCONT)
         self.assertEqual(self.box.run(self.box.scry("top", "--once", "@last")).stderr, "")
         os.kill(run.pid, signal.SIGTERM)

@@ -121,7 +121,7 @@ class Deaths(FaultCase):
         run = self.start_run("-q", *self.waiter())
         self.assertEqual(run.stdout.readline(), "ready\n")
         os.kill(monitor, signal.SIGSTOP)
-        reason, remedy = f"the monitor (pid {monitor}) is stopped", f"`kill -CONT {monitor}` lets it go on"
+        reason, remedy = f"the monitor (pid {monitor}) was stopped", f"`kill -CONT {monitor}` lets it go on"
         try:
             self.check_bounded(reason, remedy)
             job = os.path.basename(next(path for path in self.jobs() if self.is_running(path)))

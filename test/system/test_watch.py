@@ -21,6 +21,8 @@ class Watch(JobCase):
         for record in records:
             self.assertEqual(list(schematest.violations(record, schema)), [], record)
         self.assertEqual([record["seq"] for record in records], list(range(len(records))))
+        times = [record["t"] for record in records]
+        self.assertEqual(times, sorted(times))
         self.assertEqual({record["node"] for record in records}, {os.uname().nodename})
         self.assertEqual(len({record["job"] for record in records}), 1)
         types = [record["type"] for record in records]

@@ -22,7 +22,7 @@ void recorder_put_take(struct recorder *recorder, const char *type, json_t *reco
     if (record) {
         log_debug("record type=%s", type);
         json_object_set_new(record, "type", json_string(type));
-        json_object_set_new(record, "t", json_real(recorder_seconds(recorder, clock_now_ns())));
+        json_object_set_new(record, "t", json_real(recorder->started ? recorder_seconds(recorder, clock_now_ns()) : 0));
         job_model_apply(&recorder->model, record);
     }
     scribe_put_take(&recorder->scribe, record);

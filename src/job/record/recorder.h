@@ -19,6 +19,7 @@ struct recorder {
     struct scribe scribe;
     struct job_model model;
     uint64_t start_ns;  /* CLOCK_MONOTONIC; "t" counts from here */
+    bool started;       /* the command was; "t" is 0 before */
     pid_t command;      /* set when scry run has waited for it: the monitor may not know its status; 0 */
     int command_status; /* its wait status */
     uint64_t crashes_omitted;

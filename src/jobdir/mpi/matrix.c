@@ -94,11 +94,13 @@ int mpi_matrix_make(struct mpi_matrix *ret_matrix, const struct mpi_stats_set *s
     ret_matrix->cells = arena_alloc(arena, (room + 1) * sizeof *ret_matrix->cells);
     if (!ret_matrix->cells)
         return -ENOMEM;
-    for (size_t i = 0; i < set->count; i++)
+    for (size_t i = 0; i < set->count; i++) {
+        ret_matrix->freed += set->ranks[i].receives_freed;
         for (size_t j = 0; j < set->ranks[i].peer_count; j++)
             if (is_exchange(&set->ranks[i].peers[j]))
                 ret_matrix->count += put_cells(ret_matrix->cells + ret_matrix->count, &set->ranks[i], world_of[i],
                                                &set->ranks[i].peers[j]);
+    }
     if (ret_matrix->count)
         qsort(ret_matrix->cells, ret_matrix->count, sizeof *ret_matrix->cells, by_place);
     join(ret_matrix);
@@ -291,6 +293,22 @@ static void put_foreign(struct buf *out, const struct mpi_matrix *matrix)
     buf_putc(out, '\n');
 }
 
+/* Where nobody counted a receive, nothing is said. */
+static void put_lost(struct buf *out, const struct mpi_matrix *matrix)
+{
+    uint64_t missing = matrix->messages > matrix->got_messages ? matrix->messages - matrix->got_messages : 0;
+    uint64_t lost = missing > matrix->freed ? missing - matrix->freed : 0, doubtful = missing - lost;
+    if (!matrix->got_messages)
+        return;
+    if (lost)
+        buf_printf(out, "  %" PRIu64 " message%s sent, but not received\n", lost, lost == 1 ? " was" : "s were");
+    if (doubtful)
+        buf_printf(out,
+                   "  of %" PRIu64
+                   " message%s sent it is not known whether a receive got %s that MPI_Request_free gave up\n",
+                   doubtful, doubtful == 1 ? "" : "s", doubtful == 1 ? "it" : "them");
+}
+
 void mpi_matrix_text(struct buf *out, const struct mpi_matrix *matrix, uint32_t worlds)
 {
     size_t first, count;
@@ -314,9 +332,5 @@ void mpi_matrix_text(struct buf *out, const struct mpi_matrix *matrix, uint32_t 
         put_table(out, cells, count, puts, ONE_SIDED);
     else if (puts)
         buf_puts(out, "\nOne-sided operations by pairs of ranks: --json lists them\n");
-    if (matrix->messages != matrix->got_messages && matrix->messages && matrix->got_messages) {
-        uint64_t lost = matrix->messages > matrix->got_messages ? matrix->messages - matrix->got_messages : 0;
-        if (lost)
-            buf_printf(out, "  %" PRIu64 " message%s sent, but not received\n", lost, lost == 1 ? " was" : "s were");
-    }
+    put_lost(out, matrix);
 }

@@ -22,6 +22,7 @@ struct mpi_matrix {
     struct mpi_matrix_cell *cells; /* those that are not empty, by world, from, to */
     size_t count;
     uint64_t messages, bytes, got_messages, got_bytes;
+    uint64_t freed; /* receives given up by MPI_Request_free: each may have got a message that nobody counted */
 };
 
 /* 0 or -ENOMEM. */
