@@ -157,7 +157,7 @@ class Deaths(FaultCase):
         report = self.report()
         self.assertEqual(report["exit_code"], 6)
         monitor = self.box.monitor_pid()
-        self.assertRegex(report["warnings"][0]["text"], f"^not watched from .* s to the end: the monitor .pid {monitor}. is "
+        self.assertRegex(report["warnings"][0]["text"], f"^not watched from .* s to the end: the monitor .pid {monitor}. was "
                                                         f"stopped: `kill -CONT {monitor}` lets it go on$")
 
     def test_monitor_killed(self):
