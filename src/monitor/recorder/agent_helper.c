@@ -4,9 +4,11 @@
  * answers come through the loop. At most HELPERS at once; a job that takes too long is ended.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/wait.h>
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
@@ -15,7 +17,7 @@
 #include "symbols/client/helper_process.h"
 #include "monitor/engine/monitor.h"
 
-enum { HELPERS = 2 };
+enum { HELPERS = 2, READ_SIZE = 65536 };
 #define HELPER_TIME_NS (UINT64_C(300) * NS_PER_SECOND)
 
 struct helper_job {
@@ -29,31 +31,39 @@ struct helper_job {
     bool at_once;      /* not one of the HELPERS: somebody waits for the answer */
     uint64_t limit_ns; /* how long it may take */
     uint64_t began_ns;
-    struct helper_process process; /* pid 0: waits for its turn */
+    pid_t pid; /* 0: waits for its turn */
+    int in, out;
     struct loop_source *in_source, *out_source, *limit, *failed;
     struct helper_reader reader;
 };
 
 static void start_waiting(struct agents *agents);
 
-static void stop_writing(struct helper_job *job)
+static void close_input(struct helper_job *job)
 {
     loop_remove(job->in_source);
     job->in_source = NULL;
-    helper_process_close_input(&job->process);
+    if (job->in >= 0)
+        close(job->in);
+    job->in = -1;
 }
 
 static void free_job(struct helper_job *job)
 {
     struct agents *agents = job->agents;
-    loop_remove(job->in_source);
+    close_input(job);
     loop_remove(job->out_source);
     loop_remove(job->limit);
     loop_remove(job->failed);
-    if (job->process.pid > 0) { /* it has said all it had to say, or nobody listens */
-        log_debug("helper pid=%d state=ended what=%s answers=%zu ms=%llu", job->process.pid, job->argv[1], job->answers,
+    if (job->out >= 0)
+        close(job->out);
+    if (job->pid > 0)
+        log_debug("helper pid=%d state=ended what=%s answers=%zu ms=%llu", job->pid, job->argv[1], job->answers,
                   (unsigned long long)(clock_now_ns() - job->began_ns) / 1000000);
-        helper_process_end(&job->process, true);
+    if (job->pid > 0) { /* it has said all it had to say, or nobody listens */
+        kill(job->pid, SIGKILL);
+        while (waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
         agents->helpers_running -= !job->at_once;
     }
     if (job->previous)
@@ -98,11 +108,13 @@ static void cannot_start(void *ctx)
 static void write_input(void *ctx, int fd, uint32_t events)
 {
     struct helper_job *job = ctx;
-    helper_process_write(&job->process, &job->input, &job->written);
-    if (job->process.input < 0)
-        stop_writing(job);
-    (void)fd;
-    (void)events;
+    ssize_t put = write(fd, job->input.data + job->written, job->input.len - job->written);
+    if (put > 0)
+        job->written += (size_t)put;
+    else if (put == 0 || (errno != EAGAIN && errno != EINTR) || (events & EPOLLERR))
+        job->written = job->input.len;
+    if (job->written == job->input.len)
+        close_input(job);
 }
 
 static void read_output(void *ctx, int fd, uint32_t events)
@@ -110,38 +122,46 @@ static void read_output(void *ctx, int fd, uint32_t events)
     struct helper_job *job = ctx;
     struct helper_answer answer;
     struct err err = {0};
-    ssize_t got = helper_process_read(&job->process, &job->reader);
+    char bytes[READ_SIZE];
+    ssize_t got = read(fd, bytes, sizeof bytes);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got > 0)
+        helper_feed(&job->reader, bytes, (size_t)got);
     int code;
     while ((code = helper_next(&job->reader, &answer, &err)) > 0) {
         job->answers++;
         job->fn(job->ctx, &answer);
     }
     if (job->answers_wanted && job->answers >= job->answers_wanted)
-        stop_writing(job); /* indexes in its memory have been opened: it may go */
+        close_input(job); /* indexes in its memory have been opened: it may go */
     if (code < 0) {
         job->agents->helpers_failed++;
         log_warning("scry-symbols: %s", err.text);
     }
-    if (got < 0 || code < 0 || job->process.output < 0)
+    if (got <= 0 || code < 0)
         finish(job);
-    (void)fd;
     (void)events;
 }
 
 static int spawn(struct helper_job *job)
 {
     struct agents *agents = job->agents;
+    struct helper_process process;
     struct err err = {0};
-    int code = helper_process_start(&job->process, job->argv, &err);
+    int code = helper_process_start(&process, job->argv, &err);
     if (code == -ENOENT && !agents->helper_missing)
         log_warning("functions have no names: %s", err.text);
     agents->helper_missing = code == -ENOENT;
     if (code < 0)
         return code;
+    job->pid = process.pid;
     job->began_ns = clock_now_ns();
     agents->helpers_started++;
+    log_debug("helper pid=%d state=started what=%s files=%zu", job->pid, job->argv[1], job->answers_wanted);
+    job->in = process.input;
+    job->out = process.output;
     agents->helpers_running += !job->at_once;
-    log_debug("helper pid=%d state=started what=%s files=%zu", job->process.pid, job->argv[1], job->answers_wanted);
     return 0;
 }
 
@@ -151,8 +171,8 @@ static void start_job(struct helper_job *job)
     int code = spawn(job);
     if (code == 0) {
         if (job->input.len)
-            job->in_source = loop_add_fd(loop, job->process.input, EPOLLOUT, write_input, job);
-        job->out_source = loop_add_fd(loop, job->process.output, EPOLLIN, read_output, job);
+            job->in_source = loop_add_fd(loop, job->in, EPOLLOUT, write_input, job);
+        job->out_source = loop_add_fd(loop, job->out, EPOLLIN, read_output, job);
         job->limit = loop_add_timer(loop, job->limit_ns, 0, too_long, job);
         if (!job->out_source || (job->input.len && !job->in_source))
             code = -ENOMEM;
@@ -166,7 +186,7 @@ static void start_waiting(struct agents *agents)
     while (agents->helpers_running < HELPERS) {
         struct helper_job *oldest = NULL;
         for (struct helper_job *job = agents->helpers; job; job = job->next)
-            if (!job->process.pid && !job->failed)
+            if (!job->pid && !job->failed)
                 oldest = job; /* new ones are put in front */
         if (!oldest)
             return;
@@ -192,7 +212,7 @@ static struct helper_job *new_job(struct agents *agents, const char *what, const
             buf_done(input_take);
         return NULL;
     }
-    *job = (struct helper_job){.agents = agents, .argv = argv, .fn = fn, .ctx = ctx};
+    *job = (struct helper_job){.agents = agents, .argv = argv, .fn = fn, .ctx = ctx, .in = -1, .out = -1};
     job->answers_wanted = file_count;
     job->limit_ns = HELPER_TIME_NS;
     if (input_take) {
@@ -240,7 +260,7 @@ unsigned helpers_waiting(const struct agents *agents)
 {
     unsigned count = 0;
     for (const struct helper_job *job = agents->helpers; job; job = job->next)
-        count += !job->process.pid;
+        count += !job->pid;
     return count;
 }
 

@@ -89,11 +89,6 @@ ssize_t helper_process_read(struct helper_process *process, struct helper_reader
     return len;
 }
 
-void helper_process_close_input(struct helper_process *process)
-{
-    close_end(&process->input);
-}
-
 void helper_process_end(struct helper_process *process, bool now)
 {
     close_end(&process->input);

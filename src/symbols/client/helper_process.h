@@ -25,8 +25,6 @@ int helper_process_start(struct helper_process *ret_process, char *const argv[],
 void helper_process_write(struct helper_process *process, const struct buf *request, size_t *inout_written);
 /* Feeds the reader with what there is. How many bytes; 0: none now, or, if output is closed, never again; -errno. */
 ssize_t helper_process_read(struct helper_process *process, struct helper_reader *reader);
-/* It gets no more of a request, and may end. */
-void helper_process_close_input(struct helper_process *process);
 /* Closes both, and waits for its end; `now`: it is killed before. */
 void helper_process_end(struct helper_process *process, bool now);
 
