@@ -24,11 +24,6 @@ enum { REREAD_BYTES = 8 << 20, MPI_NAMES_MS = 3000 };
 static const uint64_t UNCLOCKED_LEAST_NS = NS_PER_SECOND / 100; /* less missing processor time is not mentioned */
 static const uint64_t TRACES_NS = UINT64_C(2) * NS_PER_SECOND;  /* to read traces for the summary */
 
-static uint64_t max_count(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* The command's end as its parent knows it: without a monitor, or if the monitor did not see it. */
 static void put_command(struct job *job)
 {
@@ -60,7 +55,7 @@ static uint64_t peak_rss(const struct job *job)
 {
     uint64_t sampled = job->recorder.model.peak_rss;
     uint64_t inherited = job->fork_rss + job->fork_rss / 4 + (1 << 20);
-    return job->largest_rss > inherited || sampled == 0 ? max_count(job->largest_rss, sampled) : sampled;
+    return job->largest_rss > inherited || sampled == 0 ? job_most(job->largest_rss, sampled) : sampled;
 }
 
 /* Processor time: that of processes that were waited for, as time(1) has it, and of those that live on. Children of
@@ -87,11 +82,11 @@ static void set_result(struct job *job, int exit_code)
         .wall_seconds = recorder_seconds(&job->recorder, job->end_ns),
         .cpu_seconds = (double)cpu_ns(job) / NS_PER_SECOND,
         .peak_rss_bytes = peak,
-        .peak_tree_rss_bytes = max_count(peak, model->peak_tree_rss),
-        .processes = max_count(max_count(model->started_total, model->ended_omitted + model->ended_count + alive),
-                               job->exec_code == 0),
-        .processes_at_once = max_count(model->peak_processes, job->exec_code == 0),
-        .threads_at_once = max_count(model->peak_threads, job->exec_code == 0),
+        .peak_tree_rss_bytes = job_most(peak, model->peak_tree_rss),
+        .processes = job_most(job_most(model->started_total, model->ended_omitted + model->ended_count + alive),
+                              job->exec_code == 0),
+        .processes_at_once = job_most(model->peak_processes, job->exec_code == 0),
+        .threads_at_once = job_most(model->peak_threads, job->exec_code == 0),
         .left_running = job->seen_to_end ? alive : 0,
     };
 }

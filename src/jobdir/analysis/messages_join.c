@@ -52,7 +52,7 @@ static int note(struct join *join, uint32_t index, const struct mpi_stats_comm *
         if (join->list[i].world == rank->world && join->list[i].comm->identity == comm->identity)
             shared = &join->list[i];
     if (!shared) {
-        if (!GROW_TO(join->list, join->count + 1, join->room))
+        if (!GROW(join->list, join->count, join->room))
             return -ENOMEM;
         uint32_t *own = malloc(comm->size * sizeof *own);
         if (!own)

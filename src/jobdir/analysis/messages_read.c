@@ -130,7 +130,7 @@ static uint32_t comm_of(struct reader *reader, uint64_t identity)
 
 static void wait_for_end(struct reader *reader, struct track *track, uint32_t kind, size_t index)
 {
-    if (!GROW_TO(track->pending, track->count + 1, track->room)) {
+    if (!GROW(track->pending, track->count, track->room)) {
         reader->code = -ENOMEM;
         return;
     }
@@ -159,7 +159,7 @@ static void add_post(struct reader *reader, uint64_t order, size_t got)
     struct mpi_post post = {.got = (uint32_t)got};
     if (!mpi_posted_take(&reader->posted, order, &post))
         return;
-    if (!GROW_TO(rank->posts, rank->post_count + 1, rank->post_room)) {
+    if (!GROW(rank->posts, rank->post_count, rank->post_room)) {
         reader->code = -ENOMEM;
         return;
     }
@@ -172,7 +172,7 @@ static void add_done(struct reader *reader, struct track *track, size_t index, b
     struct mpi_message_rank *rank = reader->rank;
     if (!track->inside || call_infos[track->call].class != CALL_CLASS_COMPLETION)
         return;
-    if (!GROW_TO(rank->dones, rank->done_count + 1, rank->done_room)) {
+    if (!GROW(rank->dones, rank->done_count, rank->done_room)) {
         reader->code = -ENOMEM;
         return;
     }
@@ -190,7 +190,7 @@ static void add_end(struct reader *reader, struct track *track, const struct rec
     struct mpi_end **list = sent ? &rank->sent : probed ? &rank->probes : &rank->got;
     size_t *count = sent ? &rank->sent_count : probed ? &rank->probe_count : &rank->got_count;
     size_t *room = sent ? &rank->sent_room : probed ? &rank->probe_room : &rank->got_room;
-    if (!GROW_TO(*list, *count + 1, *room)) {
+    if (!GROW(*list, *count, *room)) {
         reader->code = -ENOMEM;
         return;
     }
@@ -206,7 +206,7 @@ static void add_part(struct reader *reader, struct track *track, const struct re
                      const struct mpi_end *end)
 {
     struct mpi_message_rank *rank = reader->rank;
-    if (!GROW_TO(rank->parts, rank->part_count + 1, rank->part_room)) {
+    if (!GROW(rank->parts, rank->part_count, rank->part_room)) {
         reader->code = -ENOMEM;
         return;
     }
@@ -267,7 +267,7 @@ static void begin_late(struct mpi_message_rank *rank, const struct record_messag
 static void take_before(struct reader *reader, const struct record_message *message)
 {
     struct mpi_message_rank *rank = reader->rank;
-    if (!GROW_TO(rank->before, rank->before_count + 1, rank->before_room)) {
+    if (!GROW(rank->before, rank->before_count, rank->before_room)) {
         reader->code = -ENOMEM;
         return;
     }

@@ -113,7 +113,7 @@ struct items { /* of one rank */
 
 static int add_item(struct items *items, const struct item *item)
 {
-    if (!GROW_TO(items->list, items->count + 1, items->room))
+    if (!GROW(items->list, items->count, items->room))
         return -ENOMEM;
     items->list[items->count++] = *item;
     return 0;
@@ -146,7 +146,7 @@ static const struct item *decisive(const struct item *list, size_t count, bool f
 /* For the picture. */
 static int keep_waited(struct mpi_message_rank *rank, const struct item *item, int64_t until, uint32_t call)
 {
-    if (!GROW_TO(rank->waited, rank->waited_count + 1, rank->waited_room))
+    if (!GROW(rank->waited, rank->waited_count, rank->waited_room))
         return -ENOMEM;
     rank->waited[rank->waited_count++] = (struct mpi_waited){item->begin, until, call, item->cause_rank};
     return 0;

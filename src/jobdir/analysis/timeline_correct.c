@@ -79,7 +79,7 @@ static int course_init(struct course *course, const struct mpi_message_rank *ran
 
 static int add_knot(struct timeline_trace *trace, int64_t at, int64_t shift)
 {
-    if (!GROW_TO(trace->knots, trace->knot_count + 1, trace->knot_room))
+    if (!GROW(trace->knots, trace->knot_count, trace->knot_room))
         return -ENOMEM;
     trace->knots[trace->knot_count++] = (struct timeline_knot){at, shift};
     return 0;

@@ -157,7 +157,7 @@ static void keep_call(struct gathering *gathering, struct spacetime_lane *lane, 
         lane->call_count = lane->call_room = 0;
         return;
     }
-    if (!GROW_TO(lane->calls, lane->call_count + 1, lane->call_room))
+    if (!GROW(lane->calls, lane->call_count, lane->call_room))
         return; /* their part of the columns is there */
     lane->calls[lane->call_count++] = *call;
 }

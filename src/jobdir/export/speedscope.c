@@ -174,7 +174,7 @@ static uint32_t frame_of(struct exporter *exporter, uint32_t function)
     struct speedscope *scope = exporter->state;
     if (function < scope->by_function_room && scope->by_function[function])
         return scope->by_function[function] - 1;
-    if (!GROW_TO(scope->frames, scope->frame_count + 1, scope->frame_room)) {
+    if (!GROW(scope->frames, scope->frame_count, scope->frame_room)) {
         fail(exporter, ENOMEM);
         return 0;
     }

@@ -91,7 +91,7 @@ static void keep_ended(struct job_model *model, const struct job_process *proces
         let_go(process);
         return;
     }
-    if (!GROW_TO(model->ended, model->ended_count + 1, model->ended_room)) {
+    if (!GROW(model->ended, model->ended_count, model->ended_room)) {
         model->ended_omitted++;
         let_go(process);
         return;

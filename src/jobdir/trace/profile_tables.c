@@ -42,7 +42,7 @@ static uint32_t row_find(const struct profile_thread *thread, uint32_t function)
 static bool row_room(struct profile_thread *thread)
 {
     size_t before = thread->row_room;
-    if (!GROW_TO(thread->rows, thread->row_count + 1, thread->row_room))
+    if (!GROW(thread->rows, thread->row_count, thread->row_room))
         return false;
     if (thread->spent && thread->row_room > before) {
         struct row_spent *spent = realloc(thread->spent, thread->row_room * sizeof *spent);
@@ -90,7 +90,7 @@ static uint32_t node_find(const struct profile_thread *thread, uint32_t parent, 
 
 static bool node_room(struct profile_thread *thread)
 {
-    if (!GROW_TO(thread->nodes, thread->node_count + 1, thread->node_room))
+    if (!GROW(thread->nodes, thread->node_count, thread->node_room))
         return false;
     if (thread->node_count * 2 < thread->by_path.mask)
         return true;

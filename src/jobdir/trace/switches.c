@@ -96,7 +96,7 @@ static bool get_number(FILE *file, uint64_t *ret_number)
 
 static bool add_off(struct off_thread *thread, const struct off *off)
 {
-    if (!GROW_TO(thread->list, thread->count + 1, thread->room))
+    if (!GROW(thread->list, thread->count, thread->room))
         return false;
     thread->list[thread->count++] = *off;
     return true;

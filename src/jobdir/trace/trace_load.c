@@ -251,7 +251,7 @@ static int add_module(struct trace *trace, char *line)
         !trace_number_of(fields[1], &module.end) || !trace_number_of(fields[2], &module.bias) || strchr(fields[3], '/'))
         return -EINVAL;
     module.key = fields[3];
-    if (trace->module_count >= TRACE_IDS || !GROW_TO(trace->modules, trace->module_count + 1, trace->module_room))
+    if (trace->module_count >= TRACE_IDS || !GROW(trace->modules, trace->module_count, trace->module_room))
         return -ENOMEM;
     trace->modules[trace->module_count++] = module;
     return 0;

@@ -245,7 +245,7 @@ static int add_layout(struct trace_writer *writer, uint32_t id, enum ctf_role ro
 {
     if (!tsdl_take)
         return -ENOMEM;
-    if (!GROW_TO(writer->layouts, writer->layout_count + 1, writer->layout_cap)) {
+    if (!GROW(writer->layouts, writer->layout_count, writer->layout_cap)) {
         free(tsdl_take);
         return -ENOMEM;
     }
@@ -288,7 +288,7 @@ int trace_writer_layout_note(struct trace_writer *writer, uint32_t id, const cha
 
 static struct value *add_value(struct trace_writer *writer, const char *key)
 {
-    if (!GROW_TO(writer->values, writer->value_count + 1, writer->value_cap))
+    if (!GROW(writer->values, writer->value_count, writer->value_cap))
         return NULL;
     char *copy = strdup(key);
     if (!copy)

@@ -192,7 +192,7 @@ int trace_writer_stream_new(struct trace_writer *writer, uint64_t time, uint32_t
             *ret_stream = i;
             return 0;
         }
-    if (!GROW_TO(writer->streams, writer->stream_count + 1, writer->stream_cap))
+    if (!GROW(writer->streams, writer->stream_count, writer->stream_cap))
         return -ENOMEM;
     writer->streams[writer->stream_count] = (struct stream){.fd = -1, .busy = true};
     *ret_stream = writer->stream_count++;
