@@ -87,7 +87,7 @@ const struct option_row option_rows[] = {
      .most = INT_MAX, .expected = "milliseconds"},
     {"once", 0, NULL, OPTION_SWITCH, TOP, 0, "print one picture and end (as output to a pipe does)"},
     {"stream", 0, "NAME", OPTION_CHOICE, WATCH, OPTION_MANY, "show only this stream; may be repeated", NULL,
-     "job node process warning mpi rule setting"},
+     "job node process script python function log warning mpi rule setting"},
     {"since", 0, "T", OPTION_MOMENT, WATCH, 0, "begin so long after the job's start: seconds, or with a unit as in 20ms"},
     {"grep", 0, "REGEX", OPTION_TEXT, WATCH, 0, "show only lines that match (POSIX extended)"},
     {"diff", 0, NULL, OPTION_SWITCH, REPORT, 0, "compare two runs"},

@@ -42,6 +42,7 @@ static const struct row {
     {WAIT_RUN_SILENCE, 0, 5000, 25000, 200, SAME, 10000},
     {WAIT_SET, 0, 2000, 10000, 200, SAME, 4000},
     {WAIT_WRITTEN, 0, 3000, 6000, 200, SAME, 0},
+    {WAIT_OBSERVED, 0, 2000, 4000, 200, SAME, 0},
     {WAIT_RANKS, 0, 100, 3000, SAME, SAME, 0},
 };
 

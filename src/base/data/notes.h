@@ -140,6 +140,16 @@
     NOTE(cpu_time_unassigned, "unclocked", "{seconds.2} s of processor time cannot be assigned to a process", \
          FLOATING(seconds)) \
     NOTE(more_crashes, "crashes", "{processes} more processes crashed", INTEGER(processes)) \
+    /* about what scry run itself looks at: scripts, logs, the node (job/observe) */ \
+    NOTE(source_off, "observer", "{source} is not watched: {reason}", STRING(source) STRING(reason)) \
+    NOTE(observed_dropped, "observer", "{records} records of scripts, logs or the node came too fast and are lost", \
+         INTEGER(records)) \
+    NOTE(observer_late, "observer", \
+         "scripts, logs and the node were not looked at to the end: a file or file system does not answer",) \
+    NOTE(observer_lost, "observer", \
+         "the process that looks at scripts, logs and the node was killed by signal {signal}{again?: another one goes " \
+         "on|: they are not watched any more}", \
+         FLAG(again) INTEGER(signal)) \
     /* about writing */ \
     NOTE(disk_hangs, "disk_hangs", \
          "the disk with the job directory does not answer: the rest is written when it does",) \

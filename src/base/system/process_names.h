@@ -10,8 +10,9 @@
  * breakpoints and end by themselves. */
 #define TRACER_PROCESS_NAME "job-tracer"
 #define GUARD_PROCESS_NAME "job-guard"
-/* Children of scry run (job/launch/witness.h, job/record/scribe.h). */
+/* Children of scry run (job/launch/witness.h, job/record/scribe.h, job/observe/observer.h). */
 #define WITNESS_PROCESS_NAME "job-signals"
 #define SCRIBE_PROCESS_NAME "job-writer"
+#define OBSERVER_PROCESS_NAME "job-observer"
 
 #endif

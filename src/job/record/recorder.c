@@ -24,6 +24,8 @@ void recorder_put_take(struct recorder *recorder, const char *type, json_t *reco
         json_object_set_new(record, "type", json_string(type));
         json_object_set_new(record, "t", json_real(recorder->started ? recorder_seconds(recorder, clock_now_ns()) : 0));
         job_model_apply(&recorder->model, record);
+        if (recorder->recorded)
+            recorder->recorded(recorder->ctx, record_type(record), record);
     }
     scribe_put_take(&recorder->scribe, record);
 }

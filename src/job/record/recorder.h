@@ -25,6 +25,9 @@ struct recorder {
     uint64_t crashes_omitted;
     struct hide_args *hide;    /* in command lines */
     struct untraced *untraced; /* programs that the agent is not in */
+    /* Called with each record; may be NULL. */
+    void (*recorded)(void *ctx, enum record_type type, json_t *record);
+    void *ctx;
 };
 
 double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns);

@@ -10,6 +10,7 @@
 #include "job/launch/launch.h"
 #include "job/watch/options.h"
 #include "job/launch/preload.h"
+#include "job/observe/observer.h"
 #include "job/run/reason.h"
 #include "job/record/recorder.h"
 #include "job/launch/signals.h"
@@ -29,6 +30,7 @@ struct job {
     struct launch launch;
     struct recorder recorder;
     struct watch watch;
+    struct observer_link observer;
     struct trouble_counts trouble_before;
     uint64_t sample_ns;   /* when the next sample is due */
     uint64_t fork_rss;    /* scry run's peak at the fork: the kernel counts it for the child */

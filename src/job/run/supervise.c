@@ -25,6 +25,7 @@
 #include "job/run/finish.h"
 #include "job/record/hide_args.h"
 #include "job/run/job.h"
+#include "job/run/sources.h"
 #include "job/record/sampling.h"
 #include "job/launch/stop.h"
 #include "jobdir/record/dir.h"
@@ -368,12 +369,17 @@ static void supervise(struct job *job)
             continue;
         }
         uint64_t wait_ms = (job->sample_ns - now) / 1000000 + 1;
-        struct pollfd inputs[2] = {{.fd = job->signals.fd, .events = POLLIN},
-                                   {.fd = watch_fd(&job->watch), .events = POLLIN}};
-        poll(inputs, 2, wait_ms > 60000 ? 60000 : (int)wait_ms);
+        struct pollfd inputs[3] = {{.fd = job->signals.fd, .events = POLLIN},
+                                   {.fd = watch_fd(&job->watch), .events = POLLIN},
+                                   {.fd = job->observer.fd, .events = POLLIN}};
+        poll(inputs, 3, wait_ms > 60000 ? 60000 : (int)wait_ms);
         if (inputs[1].revents) {
             watch_handle(&job->watch);
             tell_wait(job);
+        }
+        if (inputs[2].revents) {
+            observer_handle(&job->observer);
+            scribe_push(&job->recorder.scribe);
         }
         if (inputs[0].revents)
             take_signals(job);
@@ -459,6 +465,27 @@ static void watch_end(struct job *job)
     reap(job);
 }
 
+/* What the observer wants to know. */
+static void on_recorded(void *ctx, enum record_type type, json_t *record)
+{
+    struct job *job = ctx;
+    if (type == RECORD_process || type == RECORD_process_end || type == RECORD_setting)
+        observer_tell_take(&job->observer, json_incref(record));
+}
+
+static void start_observer(struct job *job)
+{
+    job->observer.recorder = &job->recorder;
+    job->observer.sources = observe_sources;
+    job->observer.given =
+        (struct observer){.options = job->options, .root = job->launch.pid, .dir = job->dir, .cwd = job->cwd};
+    if (!job->dir[0])
+        return;
+    observer_start(&job->observer);
+    job->recorder.recorded = on_recorded;
+    job->recorder.ctx = job;
+}
+
 static int exit_code_of(int status)
 {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -482,7 +509,7 @@ static void on_changed(void *ctx, const char *key, const char *value)
 static int start(struct job *job, struct err *err)
 {
     int code = signals_init(&job->signals);
-    job->recorder.scribe.fd = -1;
+    job->recorder.scribe.fd = job->observer.fd = -1;
     if (code < 0)
         return err_errno(err, code, "cannot handle signals%s", code == -EMFILE ? " (ulimit -n)" : "");
     jobdir_new_id(job->id);
@@ -510,10 +537,12 @@ static int start(struct job *job, struct err *err)
     start_watching(job);
     code = check_refused(job, err);
     if (code < 0) {
+        observer_end(&job->observer);
         launch_abandon(&job->launch);
         watch_close(&job->watch);
         return code;
     }
+    start_observer(job);
     announce(job);
     job->info.root = job->launch.pid;
     job->info.root_ticks = job_process_ticks(job->launch.pid);
@@ -576,6 +605,7 @@ int job_run(struct run_options *options)
     release(job);
     supervise(job);
     watch_end(job);
+    observer_finish(&job->observer);
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     int exit_code = job->exec_code < 0 ? launch_exit_code(job->exec_code) : exit_code_of(job->status);
     finish(job, exit_code, &text);

@@ -4,8 +4,10 @@
 #include <string.h>
 
 static const char *const streams[STREAM_COUNT] = {
-    [STREAM_JOB] = "job", [STREAM_NODE] = "node", [STREAM_PROCESS] = "process", [STREAM_WARNING] = "warning",
-    [STREAM_MPI] = "mpi", [STREAM_RULE] = "rule", [STREAM_SETTING] = "setting",
+    [STREAM_JOB] = "job",       [STREAM_NODE] = "node",       [STREAM_PROCESS] = "process",
+    [STREAM_SCRIPT] = "script", [STREAM_PYTHON] = "python",   [STREAM_FUNCTION] = "function",
+    [STREAM_LOG] = "log",       [STREAM_WARNING] = "warning", [STREAM_MPI] = "mpi",
+    [STREAM_RULE] = "rule",     [STREAM_SETTING] = "setting",
 };
 
 const char *record_stream_name(enum record_stream stream)
@@ -187,6 +189,231 @@ static const struct field rules_fields[] = {
     {0}};
 #undef ROW
 
+#define UNKNOWN .flags = FIELD_NEGATIVE_IS_NULL
+
+#define ROW load_fields
+static const struct field load_fields[] = {
+    {"cpu", FIELD_NUMBER, AT(cpu), UNKNOWN, .about = "share of all processors that was busy"},
+    {"cpu_peak", FIELD_NUMBER, AT(cpu_peak), UNKNOWN, .about = "the same at the busiest moment"},
+    {"iowait", FIELD_NUMBER, AT(iowait), UNKNOWN, .about = "share in which a processor waited for a disk"},
+    {"steal", FIELD_NUMBER, AT(steal), UNKNOWN, .about = "share that the hypervisor took"},
+    {"load", FIELD_NUMBER, AT(load), UNKNOWN, .about = "average of one minute"},
+    {0}};
+#undef ROW
+
+#define ROW pressure_fields
+static const struct field pressure_fields[] = {{"cpu", FIELD_NUMBER, AT(cpu), UNKNOWN},
+                                               {"memory", FIELD_NUMBER, AT(memory), UNKNOWN},
+                                               {"memory_full", FIELD_NUMBER, AT(memory_full), UNKNOWN},
+                                               {"io", FIELD_NUMBER, AT(io), UNKNOWN},
+                                               {"io_full", FIELD_NUMBER, AT(io_full), UNKNOWN},
+                                               {0}};
+#undef ROW
+
+#define ROW memory_fields
+static const struct field memory_fields[] = {{"total_bytes", FIELD_BYTES, AT(total_bytes), UNKNOWN},
+                                             {"available_bytes", FIELD_BYTES, AT(available_bytes), UNKNOWN},
+                                             {"available_least_bytes", FIELD_BYTES, AT(available_least_bytes), UNKNOWN},
+                                             {"swap_total_bytes", FIELD_BYTES, AT(swap_total_bytes), UNKNOWN},
+                                             {"swap_free_bytes", FIELD_BYTES, AT(swap_free_bytes), UNKNOWN},
+                                             {0}};
+#undef ROW
+
+#define ROW traffic_fields
+static const struct field traffic_fields[] = {{"disk_read_bytes", FIELD_NUMBER, AT(disk_read_bytes), UNKNOWN},
+                                              {"disk_written_bytes", FIELD_NUMBER, AT(disk_written_bytes), UNKNOWN},
+                                              {"received_bytes", FIELD_NUMBER, AT(received_bytes), UNKNOWN},
+                                              {"sent_bytes", FIELD_NUMBER, AT(sent_bytes), UNKNOWN},
+                                              {"network_errors", FIELD_NUMBER, AT(network_errors), UNKNOWN},
+                                              {0}};
+#undef ROW
+
+static const struct field filesystem_fields[] = {{"path", FIELD_TEXT},
+                                                 {"uses", FIELD_TEXT, .about = "of the job: work, temporary, jobs"},
+                                                 {"total_bytes", FIELD_BYTES},
+                                                 {"free_bytes", FIELD_BYTES, .about = "for this user"},
+                                                 {"inodes", FIELD_COUNT},
+                                                 {"free_inodes", FIELD_COUNT},
+                                                 {0}};
+static const struct field cgroup_fields[] = {{"version", FIELD_COUNT},
+                                             {"path", FIELD_TEXT},
+                                             {"memory_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL},
+                                             {"memory_peak_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL},
+                                             {"memory_limit_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL},
+                                             {"tasks", FIELD_COUNT, .flags = FIELD_OPTIONAL},
+                                             {"tasks_limit", FIELD_COUNT, .flags = FIELD_OPTIONAL},
+                                             {"cpus_limit", FIELD_NUMBER, .flags = FIELD_OPTIONAL},
+                                             {"throttled", FIELD_NUMBER, .flags = FIELD_OPTIONAL,
+                                              .about = "share of the time in which it was kept from the processors"},
+                                             {"oom_kills", FIELD_COUNT, .flags = FIELD_OPTIONAL},
+                                             {0}};
+
+#define ROW health_record
+static const struct field health_fields[] = {
+    {"seconds", FIELD_NUMBER, AT(seconds), .about = "since the record before: all shares are of this time"},
+    {"load", FIELD_OBJECT, AT(load), .of = load_fields},
+    {"pressure", FIELD_OBJECT, AT(pressure), .of = pressure_fields,
+     .about = "share of the time in which some tasks, or all (full), waited"},
+    {"memory", FIELD_OBJECT, AT(memory), .of = memory_fields},
+    {"traffic", FIELD_OBJECT, AT(traffic), .of = traffic_fields, .about = "a second, of the whole node"},
+    {"filesystems", FIELD_LIST, AT(filesystems), .of = filesystem_fields, .flags = FIELD_WHERE_KNOWN},
+    {"cgroup", FIELD_OBJECT, AT(cgroup), .of = cgroup_fields, .flags = FIELD_WHERE_KNOWN},
+    {"processes", FIELD_LIST, AT(processes), .of = (const struct field[]){{"", FIELD_LIST}, {0}},
+     .flags = FIELD_WHERE_KNOWN,
+     .about = "[pid, read_bytes, written_bytes, open_files, open_files_limit] of each of which something changed"},
+    {0}};
+#undef ROW
+
+#define LEVELS "error|warning|info|debug"
+#define ROW log_record
+static const struct field log_fields[] = {
+    {"file", FIELD_TEXT, AT(file)},
+    {"pattern", FIELD_TEXT, AT(pattern), .about = "its name, or the regular expression"},
+    {"level", FIELD_CHOICE, AT(level), .choices = LEVELS},
+    {"text", FIELD_TEXT, AT(text)},
+    {"text_cut", FIELD_BOOL, AT(text_cut), .flags = FIELD_WHERE_KNOWN},
+    {"line", FIELD_COUNT, AT(line), UNKNOWN, .about = "in the file, from 1"},
+    {"folded", FIELD_COUNT, AT(folded), .about = "lines that matched the same since the last record, and have none"},
+    {"fields", FIELD_OBJECT, AT(fields), .flags = FIELD_WHERE_KNOWN, .about = "named groups of the expression"},
+    {0}};
+#undef ROW
+
+#define ROW log_folded_record
+static const struct field log_folded_fields[] = {{"file", FIELD_TEXT, AT(file)},
+                                                 {"pattern", FIELD_TEXT, AT(pattern)},
+                                                 {"level", FIELD_CHOICE, AT(level), .choices = LEVELS},
+                                                 {"lines", FIELD_COUNT, AT(lines)},
+                                                 {0}};
+#undef ROW
+
+#define ROW log_file_record
+static const struct field log_file_fields[] = {
+    {"file", FIELD_TEXT, AT(file)},
+    {"state", FIELD_CHOICE, AT(state), .choices = "watched|waited_for|rotated|truncated|removed|skipped|unwatched",
+     .about = "skipped: a part was passed over; unwatched: the reason says why"},
+    {"reason", FIELD_TEXT, AT(reason), .flags = FIELD_WHERE_KNOWN},
+    {0}};
+#undef ROW
+
+#define ROW progress_record
+static const struct field progress_fields[] = {
+    {"source", FIELD_TEXT, AT(source), .about = "where it was read"},
+    {"done", FIELD_NUMBER, AT(done)},
+    {"total", FIELD_NUMBER, AT(total)},
+    {"left_seconds", FIELD_NUMBER, AT(left_seconds), UNKNOWN, .about = "until it is done, at the rate until now"},
+    {0}};
+#undef ROW
+
+#define ROW line_fields
+static const struct field line_fields[] = {
+    {"pid", FIELD_COUNT, AT(pid)},
+    {"language", FIELD_CHOICE, AT(language), .choices = "bash|sh|python"},
+    {"file", FIELD_TEXT, AT(file)},
+    {"line", FIELD_COUNT, AT(line), UNKNOWN},
+    {"function", FIELD_TEXT, AT(function), .flags = FIELD_WHERE_KNOWN},
+    {"command", FIELD_TEXT, AT(command), .flags = FIELD_WHERE_KNOWN, .about = "as it is written, not expanded"},
+    {0}};
+#undef ROW
+
+static const struct field frame_fields[] = {{"function", FIELD_TEXT}, {"file", FIELD_TEXT}, {"line", FIELD_COUNT}, {0}};
+#define TIME_FIELD \
+    { \
+        "time", FIELD_NUMBER, AT(time), UNKNOWN, .about = "when, where that is known better than by t" \
+    }
+
+#define ROW script_line_record
+static const struct field script_line_fields[] = {
+    {"", FIELD_PART, AT(at), .of = line_fields},
+    {"how", FIELD_CHOICE, AT(how), .choices = "outside|trap|builtin", .about = "it is known"},
+    TIME_FIELD,
+    {0}};
+#undef ROW
+
+#define ROW command_failed_record
+static const struct field command_failed_fields[] = {
+    {"", FIELD_PART, AT(at), .of = line_fields},
+    {"status", FIELD_COUNT, AT(status), .about = "as $?"},
+    {"seconds", FIELD_SECONDS, AT(seconds), UNKNOWN, .about = "that the command took"},
+    {"stack", FIELD_LIST, AT(stack), .of = frame_fields, .flags = FIELD_WHERE_KNOWN, .about = "the innermost first"},
+    TIME_FIELD,
+    {0}};
+#undef ROW
+
+static const struct field timed_line_fields[] = {{"file", FIELD_TEXT},
+                                                 {"line", FIELD_COUNT},
+                                                 {"command", FIELD_TEXT, .flags = FIELD_OPTIONAL},
+                                                 {"count", FIELD_COUNT},
+                                                 {"failed", FIELD_COUNT},
+                                                 {"seconds", FIELD_NUMBER},
+                                                 {0}};
+
+#define ROW script_end_record
+static const struct field script_end_fields[] = {{"pid", FIELD_COUNT, AT(pid)},
+                                                 {"file", FIELD_TEXT, AT(file)},
+                                                 {"status", FIELD_COUNT, AT(status), UNKNOWN},
+                                                 {"seconds", FIELD_SECONDS, AT(seconds)},
+                                                 {"lines", FIELD_LIST, AT(lines), .of = timed_line_fields,
+                                                  .flags = FIELD_WHERE_KNOWN, .about = "of most time first"},
+                                                 {0}};
+#undef ROW
+
+static const struct field thread_fields[] = {{"tid", FIELD_COUNT},
+                                             {"name", FIELD_TEXT, .flags = FIELD_OPTIONAL},
+                                             {"frames", FIELD_LIST, .of = frame_fields, .about = "the innermost first"},
+                                             {0}};
+
+#define ROW python_stack_record
+static const struct field python_stack_fields[] = {{"pid", FIELD_COUNT, AT(pid)},
+                                                   {"version", FIELD_TEXT, AT(version)},
+                                                   {"threads", FIELD_LIST, AT(threads), .of = thread_fields},
+                                                   {0}};
+#undef ROW
+
+#define ROW python_exception_record
+static const struct field python_exception_fields[] = {
+    {"pid", FIELD_COUNT, AT(pid)},
+    {"tid", FIELD_COUNT, AT(tid)},
+    {"name", FIELD_TEXT, AT(name)},
+    {"message", FIELD_TEXT, AT(message)},
+    {"message_cut", FIELD_BOOL, AT(message_cut), .flags = FIELD_WHERE_KNOWN},
+    {"file", FIELD_TEXT, AT(file)},
+    {"line", FIELD_COUNT, AT(line), UNKNOWN},
+    {"function", FIELD_TEXT, AT(function)},
+    {"caught", FIELD_BOOL, AT(caught)},
+    {"traceback", FIELD_LIST, AT(traceback), .of = frame_fields, .flags = FIELD_WHERE_KNOWN,
+     .about = "where it was raised first"},
+    TIME_FIELD,
+    {0}};
+#undef ROW
+
+static const struct field python_function_fields[] = {{"function", FIELD_TEXT},
+                                                      {"file", FIELD_TEXT},
+                                                      {"line", FIELD_COUNT},
+                                                      {"calls", FIELD_COUNT},
+                                                      {"total_ns", FIELD_NS},
+                                                      {"self_ns", FIELD_NS},
+                                                      {0}};
+
+#define ROW python_calls_record
+static const struct field python_calls_fields[] = {
+    {"pid", FIELD_COUNT, AT(pid)},
+    {"calls", FIELD_COUNT, AT(calls)},
+    {"functions", FIELD_LIST, AT(functions), .of = python_function_fields, .about = "of most self time first"},
+    {0}};
+#undef ROW
+
+static const struct field function_sum_fields[] = {
+    {"name", FIELD_TEXT}, {"calls", FIELD_COUNT}, {"self_ns", FIELD_NS}, {0}};
+
+#define ROW functions_record
+static const struct field functions_fields[] = {
+    {"seconds", FIELD_NUMBER, AT(seconds), .about = "since the record before"},
+    {"calls", FIELD_COUNT, AT(calls)},
+    {"list", FIELD_LIST, AT(list), .of = function_sum_fields, .about = "of most self time first"},
+    {0}};
+#undef ROW
+#undef UNKNOWN
+
 #define ROW end_record
 static const struct field end_fields[] = {
     {"started", FIELD_BOOL, AT(started), .about = "the command was executed"},
@@ -227,6 +454,34 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
         {"sample", STREAM_NODE, sample_fields, "Figures, at intervals.",
          "{tree.processes} process{tree.processes?|es}, {tree.threads} thread{tree.threads?|s}, {tree.rss}, "
          "{tree.cpu_ns} of CPU time[; load {system.load}][, {system.memory_free_bytes} free]"},
+    [RECORD_health] =
+        {"health", STREAM_NODE, health_fields, "The node's health, and the limits of the job, at intervals.",
+         "[processors {load.cpu:percent} busy][, waiting for memory {pressure.memory:percent}][, for disks "
+         "{pressure.io:percent}][; {memory.available_bytes} of memory available]"},
+    [RECORD_script_line] = {"script_line", STREAM_SCRIPT, script_line_fields, "A script is at another line.",
+                            "{pid} {file}[:{line}][ in {function}][: {command}]"},
+    [RECORD_command_failed] = {"command_failed", STREAM_SCRIPT, command_failed_fields, "A command of a script failed.",
+                               "{pid} {file}[:{line}][ in {function}] failed with {status}[: {command}]"},
+    [RECORD_script_end] = {"script_end", STREAM_SCRIPT, script_end_fields, "A script ended.",
+                           "{pid} {file} ended[ with {status}] after {seconds}"},
+    [RECORD_python_stack] = {"python_stack", STREAM_PYTHON, python_stack_fields,
+                             "Where the threads of a Python program are.", "{pid} {threads}"},
+    [RECORD_python_exception] = {"python_exception", STREAM_PYTHON, python_exception_fields,
+                                 "An exception was raised, of each place the first times.",
+                                 "{pid} {file}[:{line}] in {function}: {name}[: {message}]{caught? (caught)|}"},
+    [RECORD_python_calls] = {"python_calls", STREAM_PYTHON, python_calls_fields,
+                             "Calls of functions of a Python program.", "{pid} {calls} calls[: {functions}]"},
+    [RECORD_functions] = {"functions", STREAM_FUNCTION, functions_fields,
+                          "Calls of traced functions, of all processes together.", "{calls} calls[: {list}]"},
+    [RECORD_log] = {"log", STREAM_LOG, log_fields, "A line of a log matched.",
+                    "{file}[:{line}] {level}: {text}[ ({folded} more before)]"},
+    [RECORD_log_folded] = {"log_folded", STREAM_LOG, log_folded_fields,
+                           "Lines that matched, and came too fast to be listed.",
+                           "{file} {level}: {lines} more line{lines?|s} matched {pattern}"},
+    [RECORD_log_file] = {"log_file", STREAM_LOG, log_file_fields, "What became of a log.",
+                         "{file} {state}[: {reason}]"},
+    [RECORD_progress] = {"progress", STREAM_LOG, progress_fields, "How far the job is, as a log says.",
+                         "{done} of {total}[, {left_seconds.0} s left]"},
     [RECORD_gap] = {"gap", STREAM_JOB, gap_fields, "Nothing was observed in between.",
                     "nothing was seen from {from.1} to {to.1} s: {reason}"},
     [RECORD_warning] = {"warning", STREAM_WARNING, warning_fields,

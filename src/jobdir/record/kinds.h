@@ -23,13 +23,17 @@
 
 /* In the order of layers, from the node up. */
 enum record_stream {
-    STREAM_JOB,     /* how it began and ended, and what could not be seen of it */
-    STREAM_NODE,    /* the node, and figures of it and of the processes at intervals */
-    STREAM_PROCESS, /* processes that begin, end and crash */
-    STREAM_WARNING, /* what a person should know */
-    STREAM_MPI,     /* ranks that stand still */
-    STREAM_RULE,    /* rules that fired */
-    STREAM_SETTING, /* what was set, and changed while it ran */
+    STREAM_JOB,      /* how it began and ended, and what could not be seen of it */
+    STREAM_NODE,     /* the node, and figures of it and of the processes at intervals */
+    STREAM_PROCESS,  /* processes that begin, end and crash */
+    STREAM_SCRIPT,   /* where shell scripts are, and which of their commands failed */
+    STREAM_PYTHON,   /* calls, exceptions and stacks of Python */
+    STREAM_FUNCTION, /* calls of traced functions, summed up */
+    STREAM_LOG,      /* lines of logs that matched, and what became of the files */
+    STREAM_WARNING,  /* what a person should know */
+    STREAM_MPI,      /* ranks that stand still */
+    STREAM_RULE,     /* rules that fired */
+    STREAM_SETTING,  /* what was set, and changed while it ran */
     STREAM_COUNT
 };
 /* "job", "node", ...; NULL for other numbers. */
@@ -139,6 +143,120 @@ struct rules_record {
     json_t *list; /* [{rule, fired, failed}, ...] */
 };
 
+/* ---- the node's health (job/health) ---- */
+
+struct health_record {
+    /* Shares are of the time since the record before: 0 to 1, of all processors together. -1: unknown, also below. */
+    double seconds; /* since then */
+    struct load_fields {
+        double cpu, cpu_peak, iowait, steal, load; /* cpu_peak: of the busiest part of that time that was looked at */
+    } load;
+    struct pressure_fields { /* share of time in which some, or all, tasks waited (PSI) */
+        double cpu, memory, memory_full, io, io_full;
+    } pressure;
+    struct memory_fields {
+        int64_t total_bytes, available_bytes, available_least_bytes, swap_total_bytes, swap_free_bytes;
+    } memory;
+    struct traffic_fields { /* a second */
+        double disk_read_bytes, disk_written_bytes, received_bytes, sent_bytes, network_errors;
+    } traffic;
+    json_t *filesystems; /* [{path, uses, total_bytes, free_bytes, inodes, free_inodes}, ...] */
+    json_t *cgroup;      /* {version, path, memory_bytes, memory_peak_bytes, memory_limit_bytes, ...}; NULL: none */
+    json_t *processes;   /* [[pid, read_bytes, written_bytes, open_files, open_files_limit], ...]; NULL: none */
+};
+
+/* ---- logs (job/logs) ---- */
+
+struct log_record {
+    const char *file;    /* as named, "stdout" or "stderr" */
+    const char *pattern; /* its name, or the expression */
+    const char *level;   /* "error", "warning", "info", "debug" */
+    const char *text;    /* the line, without its end */
+    bool text_cut;
+    int64_t line;    /* in the file, from 1; -1: unknown */
+    uint64_t folded; /* so many lines that matched the same are not listed since the last one */
+    json_t *fields;  /* named groups; NULL: none */
+};
+
+struct log_folded_record { /* at the end, and when a rest is left */
+    const char *file, *pattern, *level;
+    uint64_t lines;
+};
+
+struct log_file_record {
+    const char *file, *state; /* see the table */
+    const char *reason;       /* NULL: nothing is said */
+};
+
+struct progress_record {
+    const char *source; /* the log, or the script */
+    double done, total;
+    double left_seconds; /* -1: unknown */
+};
+
+/* ---- shell scripts (job/scripts) ---- */
+
+struct line_fields {
+    int32_t pid;
+    const char *language; /* "bash", "sh", "python" */
+    const char *file;
+    int64_t line;                   /* -1: unknown */
+    const char *function, *command; /* NULL: unknown; the command is not expanded */
+};
+
+struct script_line_record { /* where it is now: when that changed, and as often as it is looked at or reported */
+    struct line_fields at;
+    const char *how; /* "outside", "trap", "builtin" */
+    double time;     /* seconds since the start of the job; -1: as t */
+};
+
+struct command_failed_record {
+    struct line_fields at;
+    int32_t status; /* as $? */
+    double seconds; /* that the command took; -1: unknown */
+    json_t *stack;  /* [{function, file, line}, ...], the innermost first; NULL: unknown */
+    double time;
+};
+
+struct script_end_record {
+    int32_t pid;
+    const char *file;
+    int32_t status; /* -1: unknown */
+    double seconds;
+    json_t *lines; /* [{file, line, command, count, failed, seconds}, ...], of most time first; NULL: not counted */
+};
+
+/* ---- Python (job/python) ---- */
+
+struct python_stack_record { /* of all threads, taken from outside */
+    int32_t pid;
+    const char *version;
+    json_t *threads; /* [{tid, name, frames: [{function, file, line}, ...]}, ...], the innermost frame first */
+};
+
+struct python_exception_record {
+    int32_t pid, tid;
+    const char *name, *message, *file, *function;
+    int64_t line;
+    bool caught, message_cut;
+    json_t *traceback; /* [{function, file, line}, ...], where it was raised first */
+    double time;
+};
+
+struct python_calls_record { /* of a window, and at the end */
+    int32_t pid;
+    uint64_t calls;
+    json_t *functions; /* [{function, file, line, calls, total_ns, self_ns}, ...] of most self time first */
+};
+
+/* ---- functions ---- */
+
+struct functions_record { /* of all processes since the record before */
+    double seconds;
+    uint64_t calls;
+    json_t *list; /* [{name, calls, self_ns}, ...], of most self time first */
+};
+
 struct end_record {
     bool started, core_dumped;
     int32_t exit_code, signal; /* -1, 0: none */
@@ -149,8 +267,10 @@ struct end_record {
 /* clang-format off */
 #define RECORD_KINDS(KIND) \
     KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(process) \
-    KIND(process_end) KIND(withdrawn) KIND(sample) KIND(gap) KIND(warning) KIND(crash) KIND(stall) KIND(rule) \
-    KIND(rules) KIND(end)
+    KIND(process_end) KIND(withdrawn) KIND(sample) KIND(health) KIND(gap) KIND(warning) KIND(crash) \
+    KIND(script_line) KIND(command_failed) KIND(script_end) KIND(python_stack) KIND(python_exception) \
+    KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(progress) KIND(stall) \
+    KIND(rule) KIND(rules) KIND(end)
 /* clang-format on */
 
 enum record_type {

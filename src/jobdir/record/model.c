@@ -434,6 +434,18 @@ void job_model_apply(struct job_model *model, const json_t *record)
     case RECORD_spool:
     case RECORD_script:
     case RECORD_untraced:
+    case RECORD_health:
+    case RECORD_script_line:
+    case RECORD_command_failed:
+    case RECORD_script_end:
+    case RECORD_python_stack:
+    case RECORD_python_exception:
+    case RECORD_python_calls:
+    case RECORD_functions:
+    case RECORD_log:
+    case RECORD_log_folded:
+    case RECORD_log_file:
+    case RECORD_progress:
     case RECORD_TYPES:
         return;
     }

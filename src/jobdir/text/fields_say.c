@@ -146,6 +146,8 @@ static void put_formed(struct buf *out, const struct place *place, const struct 
         buf_append(out, one ? form + 1 : bar + 1, (size_t)(one ? bar - form - 1 : end - bar - 1));
     } else if (place->form_len == 2 && *form == '.') {
         buf_printf(out, "%.*f", form[1] - '0', json_number_value(json));
+    } else if (place->form_len == 8 && memcmp(form, ":percent", 8) == 0) {
+        buf_printf(out, "%.0f %%", json_number_value(json) * 100);
     } else if (place->form_len == 7 && memcmp(form, ":signal", 7) == 0) {
         put_signal(out, number);
     } else if (place->form_len == 5 && memcmp(form, ":wait", 5) == 0) {

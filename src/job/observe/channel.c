@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/observe/channel.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/data/cleanup.h"
+#include "jobdir/text/notes_json.h"
+
+enum { READ_BYTES = 64 << 10, READS_MOST = 64 };
+
+bool channel_put_take(struct buf *out, json_t *record)
+{
+    _cleanup_(freep) char *text = record ? json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    json_decref(record);
+    if (!text)
+        return false;
+    buf_puts(out, text);
+    buf_putc(out, '\n');
+    return !out->failed;
+}
+
+json_t *channel_note_json(const struct note *note)
+{
+    json_t *record = note_json(note);
+    if (record)
+        json_object_set_new(record, "type", json_string(record_kinds[RECORD_warning].type));
+    return record;
+}
+
+static void take_lines(struct buf *in, void (*each)(void *ctx, json_t *record), void *ctx)
+{
+    size_t done = 0;
+    for (const char *end; in->data && (end = memchr(in->data + done, '\n', in->len - done));) {
+        json_t *record = json_loadb(in->data + done, (size_t)(end - in->data) - done, 0, NULL);
+        done = (size_t)(end - in->data) + 1;
+        if (record)
+            each(ctx, record);
+        json_decref(record);
+    }
+    buf_drop(in, done);
+}
+
+bool channel_read(int fd, struct buf *in, void (*each)(void *ctx, json_t *record), void *ctx)
+{
+    for (unsigned reads = 0; reads < READS_MOST; reads++) {
+        char *room = buf_reserve(in, READ_BYTES);
+        ssize_t got = room ? recv(fd, room, READ_BYTES, MSG_DONTWAIT) : -1;
+        if (!room)
+            return false;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN)
+            break;
+        if (got <= 0) {
+            take_lines(in, each, ctx);
+            return false;
+        }
+        in->len += (size_t)got;
+        take_lines(in, each, ctx);
+    }
+    return true;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between scry run and its observer: records as lines of JSON, in both directions. */
+#ifndef SCRY_JOB_OBSERVE_CHANNEL_H
+#define SCRY_JOB_OBSERVE_CHANNEL_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "job/observe/observe.h"
+
+/* In the place of a type: the observer has started. */
+#define CHANNEL_READY "ready"
+
+/* Appends the record as a line; adopts it (NULL: false). false: out of memory. */
+bool channel_put_take(struct buf *out, json_t *record);
+json_t *channel_note_json(const struct note *note);
+/* Reads what there is, and calls `each` for each whole record, which it may borrow. false: the other side is gone. */
+bool channel_read(int fd, struct buf *in, void (*each)(void *ctx, json_t *record), void *ctx);
+
+/* The observer's life. */
+_Noreturn void channel_serve(struct observer *observer, const struct observe_source *const *sources, int fd);
+
+#endif

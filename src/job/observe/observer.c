@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/observe/observer.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/system/clock.h"
+#include "base/system/process_names.h"
+#include "base/system/wait_world.h"
+#include "job/launch/worker.h"
+#include "job/observe/channel.h"
+#include "shm/waits.h"
+
+enum { OUT_MOST = 4 << 20 };
+
+static void drop(struct observer_link *link)
+{
+    if (link->fd >= 0)
+        close(link->fd);
+    link->fd = -1;
+    buf_done(&link->in);
+    buf_done(&link->out);
+}
+
+/* 0 or -errno. */
+static int start(struct observer_link *link)
+{
+    int ends[2];
+    link->fd = -1;
+    link->starts++;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return -errno;
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct observer observer = link->given;
+        observer.restarted = link->starts > 1;
+        observer.start_ns = link->recorder->start_ns;
+        channel_serve(&observer, link->sources, worker_become(OBSERVER_PROCESS_NAME, ends[1]));
+    }
+    int code = pid < 0 ? -errno : 0;
+    close(ends[1]);
+    if (pid < 0) {
+        close(ends[0]);
+        return code;
+    }
+    link->fd = ends[0];
+    link->pid = pid;
+    return 0;
+}
+
+static void on_record(void *ctx, json_t *record)
+{
+    struct observer_link *link = ctx;
+    const char *type = json_string_value(json_object_get(record, "type"));
+    if (type && strcmp(type, CHANNEL_READY) == 0)
+        link->ready = true;
+    else if (type)
+        recorder_put_take(link->recorder, type, json_incref(record));
+}
+
+static void push(struct observer_link *link)
+{
+    while (link->fd >= 0 && link->out.len) {
+        ssize_t sent = send(link->fd, link->out.data, link->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent <= 0)
+            return; /* if it is gone, reading finds out */
+        buf_drop(&link->out, (size_t)sent);
+    }
+}
+
+/* What it knew of processes goes to the next one. */
+static void restart(struct observer_link *link)
+{
+    int status = 0;
+    waitpid(link->pid, &status, 0);
+    drop(link);
+    bool again = link->starts < OBSERVER_STARTS;
+    recorder_note(link->recorder, NOTE(observer_lost, .again = again, .signal = (uint64_t)WTERMSIG(status)));
+    if (!again || start(link) < 0)
+        return;
+    for (const struct job_process *process = link->recorder->model.alive; process; process = process->hh.next)
+        observer_tell_take(
+            link, record_json(RECORD(process, .pid = process->pid, .ppid = process->ppid, .name = process->name)));
+}
+
+void observer_handle(struct observer_link *link)
+{
+    push(link);
+    if (link->fd >= 0 && !channel_read(link->fd, &link->in, on_record, link))
+        restart(link);
+}
+
+/* One that sleeps answers at once: nothing but a file system that hangs keeps it. */
+static bool wait_for(struct observer_link *link, bool until_gone)
+{
+    const struct wait_policy *policy = &wait_policies[WAIT_OBSERVED];
+    uint64_t start_ns = wait_now_ns();
+    while (link->fd >= 0 && (until_gone || !link->ready)) {
+        struct wait_seen seen = {.passed_ns = wait_now_ns() - start_ns};
+        struct pollfd input = {.fd = link->fd, .events = link->out.len ? POLLIN | POLLOUT : POLLIN};
+        wait_poll(&input, 1, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);
+        push(link);
+        if (!channel_read(link->fd, &link->in, on_record, link))
+            return until_gone;
+        seen.passed_ns = wait_now_ns() - start_ns;
+        seen.state = wait_look(link->pid).state;
+        if (waits_judge(policy, &seen) != WAIT_ON)
+            return false;
+    }
+    return true;
+}
+
+void observer_start(struct observer_link *link)
+{
+    int code = start(link);
+    if (code < 0)
+        recorder_note(link->recorder, NOTE(source_off, .source = "observer", .reason = strerror(-code)));
+    else if (!wait_for(link, false))
+        recorder_note(link->recorder, NOTE(observer_late));
+}
+
+void observer_tell_take(struct observer_link *link, json_t *record)
+{
+    size_t before = link->out.len;
+    if (link->fd < 0 || before > OUT_MOST) {
+        json_decref(record);
+        return;
+    }
+    if (!channel_put_take(&link->out, record))
+        link->out.len = before;
+    push(link);
+}
+
+void observer_finish(struct observer_link *link)
+{
+    if (link->fd < 0)
+        return;
+    kill(link->pid, SIGCONT); /* the group may have been stopped, and only scry run continued */
+    push(link);
+    shutdown(link->fd, SHUT_WR);
+    if (!wait_for(link, true)) {
+        recorder_note(link->recorder, NOTE(observer_late));
+        kill(link->pid, SIGKILL); /* it holds nothing of the job's */
+    } else {
+        while (waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+    }
+    link->pid = 0;
+    drop(link);
+}
+
+void observer_end(struct observer_link *link)
+{
+    if (link->pid > 0 && link->fd >= 0)
+        kill(link->pid, SIGKILL);
+    drop(link);
+}

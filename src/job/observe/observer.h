@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The observer as scry run sees it: a process that is started, told of processes and settings, read from, and ended. If
+ * it dies, it is started again a few times; what it found until then is kept. No function here blocks but
+ * observer_finish. Not thread-safe.
+ */
+#ifndef SCRY_JOB_OBSERVE_OBSERVER_H
+#define SCRY_JOB_OBSERVE_OBSERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "job/observe/observe.h"
+#include "job/record/recorder.h"
+
+enum { OBSERVER_STARTS = 3 };
+
+struct observer_link {
+    int fd; /* -1: no process */
+    pid_t pid;
+    struct buf in, out;
+    unsigned starts;
+    bool ready; /* its sources have started */
+    struct recorder *recorder;
+    const struct observe_source *const *sources; /* ends with NULL */
+    struct observer given;                       /* what the process is started with */
+};
+
+/* Starts it, with what `link` has in recorder, sources and given (options, root, dir, cwd). Without it, a note says so.
+ */
+void observer_start(struct observer_link *link);
+/* Call it when `fd` is readable, and now and then: records what has come, and sends what is left. */
+void observer_handle(struct observer_link *link);
+/* Adopts a record that concerns it, of a process or a setting; it never blocks. */
+void observer_tell_take(struct observer_link *link, json_t *record);
+/* The command has ended: waits until it has looked a last time, but not for one that hangs. */
+void observer_finish(struct observer_link *link);
+/* Any link, also twice. */
+void observer_end(struct observer_link *link);
+
+#endif
