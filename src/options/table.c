@@ -70,6 +70,8 @@ const struct option_row option_rows[] = {
      .expected = "all, none, or names of MPI calls with commas, such as MPI_Send,MPI_*reduce"},
     {"mpi-stall", 0, "SECONDS", OPTION_SECONDS, RUN, ENV, "report when ranks stand still so long", "60", .most = 86400,
      .expected = "seconds, up to 86400; 0: never"},
+    {"script", 0, "HOW", OPTION_CHOICE, RUN, ENV, "of shell scripts and Python: off, outside, calls, lines", "outside",
+     "off outside calls lines"},
     {"rule", 0, "REQUEST", OPTION_REQUEST, RUN, ENV | OPTION_MANY, "'EVENT : ACTIONS', a conditional request for the job"},
     {"keep-for", 0, "AGE", OPTION_TIME, RUN, ENV, "remove jobs that ended longer ago: 30d, 8w", .expected = AGE},
     {"keep-size", 0, "SIZE", OPTION_SIZE, RUN, ENV, "remove the oldest jobs above this size: 20G"},
@@ -77,7 +79,6 @@ const struct option_row option_rows[] = {
      "error warning info debug", .expected = "error, warning, info or debug"},
     {"config", 0, "FILE", OPTION_FILE, RUN, ENV | OPTION_NOT_IN_FILE, "read more options from here, one a line"},
     {"log", 0, "FILE=REGEX", OPTION_PLANNED, RUN}, /* SCRY_LOG is the default of --log-level */
-    {"script", 0, "HOW", OPTION_PLANNED, RUN, ENV},
     {"broker", 0, "URL", OPTION_PLANNED, RUN, ENV},
 
     /* looking at jobs */

@@ -18,6 +18,9 @@ enum { RUN_SETTINGS = 32, RUN_RULES = 64 };
 /* In the order of the words of --mpi. */
 enum run_mpi { RUN_MPI_AUTO, RUN_MPI_OFF, RUN_MPI_STATS, RUN_MPI_TRACE, RUN_MPI_MESSAGES };
 
+/* In the order of the words of --script: what is seen of shell scripts and Python. */
+enum run_script { RUN_SCRIPT_OFF, RUN_SCRIPT_OUTSIDE, RUN_SCRIPT_CALLS, RUN_SCRIPT_LINES };
+
 /* A setting of the job in the monitor (service job_set), as given and checked. */
 struct run_setting {
     const char *key, *value;
@@ -33,6 +36,7 @@ struct run_options {
     double sample_seconds;
     uint64_t max_bytes;
     enum run_mpi mpi;
+    enum run_script script;
     double stall_seconds; /* report ranks without progress after this time; 0: never */
     bool trace_off;       /* --trace off: no functions are traced; with --mpi off nothing is loaded into the job */
     const char *loaded;   /* so what is loaded: "nothing", "functions"; NULL: all. Does not change */

@@ -55,6 +55,7 @@ static void test_command_line(void **state)
     assert_true(options.sample_seconds == 0.5);
     assert_true(options.max_bytes == UINT64_C(3) << 29);
     assert_false(options.crash_stack);
+    assert_int_equal(options.script, RUN_SCRIPT_OUTSIDE);
     assert_string_equal(options.command[0], "make");
     assert_string_equal(options.command[1], "-j2"); /* the command's own options are left alone */
     assert_null(options.command[2]);
@@ -91,7 +92,8 @@ static void test_errors(void **state)
     check_bad("run --max-size 5Q true", "expected a size");
     check_bad("run --name", "needs a value");
     check_bad("run --mpi maybe true", "--mpi: expected auto, off, stats, trace or messages");
-    check_bad("run --script=off true", "not available in this version");
+    check_bad("run --script all true", "--script: expected off, outside, calls or lines");
+    check_bad("run --broker=x true", "not available in this version");
     check_bad("run --depth 17 true", "--depth: expected a number of pointer levels");
     check_bad("run --depth -1 true", "--depth: expected");
     check_bad("run --min-time 5 true", "--min-time: expected a time such as 500us");
