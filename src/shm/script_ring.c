@@ -137,7 +137,7 @@ static int open_at(struct script_writer *writer, const struct script_open *open)
     char path[SCRIPT_PATH];
     uint64_t born_ns = now_ns(CLOCK_BOOTTIME);
     uint32_t size = PAGE + open->ring_size + open->sum_count * (uint32_t)sizeof(struct script_sum) + open->texts_size;
-    void *memory;
+    void *memory = NULL;
     writer->opened_by = own_pid();
     if (!file_name(path, open->directory, SCRIPT_RING_NEW, writer->opened_by, born_ns) ||
         !file_name(writer->path, open->directory, open->language, writer->opened_by, born_ns))
