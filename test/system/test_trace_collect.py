@@ -108,7 +108,7 @@ class Whole(CollectCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         (trace,) = self.traces()
         process = trace_process(trace)
-        self.assertTrue(any("--max-size" in problem for problem in process["problem"]), process)
+        self.assertTrue(any(problem.startswith("trace_full\\t") for problem in process["problem"]), process)
         size = sum(os.path.getsize(name) for name in glob.glob(os.path.join(trace, "stream-*")))
         self.assertGreater(size, 1 << 20)
         self.assertLessEqual(size, 2 << 20)

@@ -47,6 +47,70 @@
          INTEGER(libraries)) \
     NOTE(socket_removed, "trace", \
          "{socket} was removed while the job ran: programs that started at that moment are not traced", STRING(socket)) \
+    /* from the monitor, about one process or its trace */ \
+    NOTE(untraced_files, "trace", \
+         "pid {pid}, {program}, is not traced: its limit of open files (ulimit -n) leaves no room for three more", \
+         INTEGER(pid) STRING(program)) \
+    NOTE(untraced_limit, "trace", \
+         "pid {pid}, {program}, is not traced: its limit of address space (ulimit -v) leaves no more than {kilobytes} KB", \
+         INTEGER(pid) STRING(program) INTEGER(kilobytes)) \
+    NOTE(untraced_space, "trace", "pid {pid}, {program}, is not traced: there is not enough address space", \
+         INTEGER(pid) STRING(program)) \
+    NOTE(agent_off, "trace", "the agent in pid {pid} switched itself off: {reason}", INTEGER(pid) STRING(reason)) \
+    NOTE(agent_fault, "trace", "pid {pid}, {program}: {reason}", INTEGER(pid) STRING(program) STRING(reason)) \
+    NOTE(area_cut, "trace", \
+         "pid {pid} has cut the memory that it shares with the monitor: records of it are missing", INTEGER(pid)) \
+    NOTE(area_damaged, "trace", "the program wrote over its trace buffer: records are missing",) \
+    NOTE(buffer_memory, "trace", "memory is short: the buffer of pid {pid} stays at {kilobytes} KB", \
+         INTEGER(pid) INTEGER(kilobytes)) \
+    NOTE(buffer_disk, "trace", \
+         "{in_memory?half of|the runtime directory} {directory} is {in_memory?in use|full}: the buffer of pid {pid} " \
+         "stays at {kilobytes} KB", \
+         FLAG(in_memory) STRING(directory) INTEGER(pid) INTEGER(kilobytes)) \
+    NOTE(symbols_late, "trace", \
+         "reading the symbols of {program} took longer than {seconds} s: pid {pid} was let go before its selection was " \
+         "in place", \
+         STRING(program) INTEGER(seconds) INTEGER(pid)) \
+    NOTE(symbols_lacking, "trace", "{module}: {reason}", STRING(module) STRING(reason)) \
+    NOTE(symbols_unread, "trace", "the symbols of {module} cannot be read: {reason}", STRING(module) STRING(reason)) \
+    NOTE(modules_unread, "trace", "what is mapped into pid {pid} cannot be read: {reason}", \
+         INTEGER(pid) STRING(reason)) \
+    NOTE(nothing_selected, "trace", \
+         "no function of {program} is meant by the selection '{selection}'{lacking?: |}{reason}", \
+         STRING(program) STRING(selection) FLAG(lacking) STRING(reason)) \
+    NOTE(values_no_room, "trace", \
+         "pid {pid}: the values of {functions} of its functions cannot be had, or not all of them: there is no room for " \
+         "so many; select fewer (--trace)", \
+         INTEGER(pid) INTEGER(functions)) \
+    NOTE(values_uncompiled, "trace", \
+         "scry-symbols could not compile the values of {functions} functions of {program}: these calls are recorded " \
+         "without", \
+         INTEGER(functions) STRING(program)) \
+    NOTE(values_undescribed, "trace", \
+         "{module}: it has no debug information about the values of {named?functions such as |some functions}{function}: " \
+         "compile with -g (not -g1) to see them", \
+         STRING(module) FLAG(named) STRING(function)) \
+    NOTE(actions_no_room, "trace", "there is no room for more action lists in pid {pid}", INTEGER(pid)) \
+    NOTE(requests_not_run, "trace", \
+         "pid {pid} had begun before the runtime directory {directory} was removed, and then its monitor was killed: " \
+         "from there on requests at its calls are not run", \
+         INTEGER(pid) STRING(directory)) \
+    NOTE(names_unwritten, "trace", "the names of functions of pid {pid} cannot be written: {reason}", \
+         INTEGER(pid) STRING(reason)) \
+    NOTE(trace_unwritten, "trace", "writing the trace of pid {pid} failed ({reason}): what came later was only counted", \
+         INTEGER(pid) STRING(reason)) \
+    NOTE(trace_uncut, "trace", \
+         "the end of a trace of pid {pid}, of a monitor that was killed, cannot be cut off: {reason}", \
+         INTEGER(pid) STRING(reason)) \
+    NOTE(trace_continued, "trace", \
+         "the monitor was started again: what follows is in the next trace of this process",) \
+    NOTE(trace_full, "trace", \
+         "the trace reached its limit (--max-size): from then on only the last records of each process were kept",) \
+    NOTE(trace_disk_full, "trace", \
+         "the disk with the job directory is {nearly?nearly |}full: from then on only the last records of each process " \
+         "were kept", \
+         FLAG(nearly)) \
+    NOTE(mpi_unwritten, "mpi", "{reason}", STRING(reason)) \
     /* from the monitor, if nothing was recorded */ \
     NOTE(nothing_recorded, "trace", "{reason}", STRING(reason)) \
     NOTE(no_hooks, "trace", \
@@ -79,6 +143,7 @@
          STRING(program) INTEGER(processes) STRING(reason)) \
     NOTE(more_untraced, "untraced", "not traced: {programs} more program{programs?|s}", INTEGER(programs)) \
     /* from reports, about traces */ \
+    NOTE(trace_unread, "trace", "{reason}", STRING(reason)) \
     NOTE(trace_unfinished, "trace", \
          "the trace of process {pid} was not written to its end: does the monitor still write it, was it killed, or is " \
          "the disk full?", \

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/data/notes.h"
+#include "base/data/note_line.h"
 
 static void check_text(struct note note, const char *expected)
 {
@@ -54,8 +54,79 @@ static void test_table(void **state)
     assert_int_equal(note_find("none of this version"), NOTE_NONE);
 }
 
+/* What comes back is what was put. */
+static void check_line(struct note note, const char *expected)
+{
+    struct kept_note read;
+    struct buf line = BUF_INIT;
+    note_put_line(&line, &note);
+    assert_string_equal(line.data, expected);
+    note_read_line(&read, line.data);
+    assert_true(note_equal(&read.note, &note));
+    buf_done(&line);
+}
+
+static void test_lines(void **state)
+{
+    (void)state;
+    check_line(NOTE(late, .processes = 1),
+               "late\t1\t1 process was not traced: the monitor did not answer in time on this busy node, or it was "
+               "stopped");
+    check_line(NOTE(unwatched_to_end, .from_seconds = 0.1, .reason = "a\tb\\"),
+               "unwatched_to_end\t0.10000000000000001\ta\\\tb\\\\\tnot watched from 0.1 s to the end: a\\\tb\\\\");
+    check_line(NOTE(no_hooks_called), "no_hooks_called\tno function was recorded: compile the program with -g "
+                                      "-finstrument-functions, or correct the selection (see scry-run(1))");
+    check_line(NOTE(said), "said\t\t");
+}
+
+static void check_read(const char *line, struct note expected)
+{
+    struct kept_note read;
+    note_read_line(&read, line);
+    assert_string_equal(note_name(read.note.kind), note_name(expected.kind));
+    assert_true(note_equal(&read.note, &expected));
+}
+
+/* Of other versions, and damaged ones. */
+static void test_other_lines(void **state)
+{
+    (void)state;
+    check_read("late\t7\tof a later field\t7 processes", NOTE(late, .processes = 7));
+    check_read("not of this version\t7\tits text", NOTE(said, .text = "its text"));
+    check_read("refused\t7\tits text", NOTE(said, .text = "its text"));
+    check_read("late\tmany\tits text", NOTE(said, .text = "its text"));
+    check_read("late\t7", NOTE(said, .text = "7"));
+    check_read("late", NOTE(said, .text = "late"));
+    check_read("a plain text", NOTE(said, .text = "a plain text"));
+    check_read("ends so\\", NOTE(said, .text = "ends so\\"));
+    check_read("", NOTE(said));
+}
+
+static void test_kept(void **state)
+{
+    (void)state;
+    char text[sizeof((struct kept_note *)0)->texts + 10];
+    struct kept_note kept;
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    note_keep(&kept, &NOTE(condition_unseen, .elsewhere = true, .function = "f", .reason = text));
+    assert_string_equal(kept.note.condition_unseen.function, "f");
+    assert_int_equal(strlen(kept.note.condition_unseen.reason), sizeof kept.texts - 3);
+    assert_true(kept.note.condition_unseen.elsewhere);
+    note_keep(&kept, &NOTE(condition_unseen, .function = text, .reason = "r"));
+    assert_int_equal(strlen(kept.note.condition_unseen.function), sizeof kept.texts - 1);
+    assert_string_equal(kept.note.condition_unseen.reason, "");
+    note_keep(&kept, &(struct note){0});
+    assert_int_equal(kept.note.kind, NOTE_NONE);
+    assert_false(note_equal(&NOTE(late, .processes = 1), &NOTE(late, .processes = 2)));
+    assert_false(note_equal(&NOTE(said, .text = "a"), &NOTE(said)));
+    assert_true(note_equal(&NOTE(said, .text = ""), &NOTE(said)));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_table)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_table),
+                                       cmocka_unit_test(test_lines), cmocka_unit_test(test_other_lines),
+                                       cmocka_unit_test(test_kept)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -352,16 +352,17 @@ void job_traces_explain(const struct job_traces *traces, pid_t process)
         return;
     }
     for (size_t i = 0; i < traces->count; i++) {
-        const char *text;
-        for (size_t k = 0; (text = trace_problem(traces->list[i], k)); k++) {
-            _cleanup_(buf_done) struct buf line = BUF_INIT;
+        struct kept_note problem;
+        for (size_t k = 0; trace_problem(traces->list[i], k, &problem); k++) {
+            _cleanup_(buf_done) struct buf line = BUF_INIT, text = BUF_INIT;
+            note_text(&text, &problem.note);
             buf_printf(&line, "process %d: ", (int)trace_pid(traces->list[i]));
-            text_show(&line, text);
+            text_show(&line, text.data ? text.data : "");
             log_error("%s", line.data ? line.data : "");
             said = true;
         }
-        text = trace_value(traces->list[i], "state");
-        if (!traces->is_running && (!text || strcmp(text, "running") == 0)) {
+        const char *state = trace_value(traces->list[i], "state");
+        if (!traces->is_running && (!state || strcmp(state, "running") == 0)) {
             log_error("process %d: its trace was not written to its end: does the monitor still write it, was it "
                       "killed, or is the disk full?",
                       (int)trace_pid(traces->list[i]));

@@ -271,16 +271,16 @@ void report_add_once(json_t *list, json_t *item_take)
     json_decref(item_take);
 }
 
-static void add_problem(void *ctx, const char *text)
+static void add_unread(void *ctx, const char *text)
 {
     struct job_functions *all = ctx;
-    report_add_once(all->problems, note_json(&NOTE(said, .text = text)));
+    report_add_once(all->problems, note_json(&NOTE(trace_unread, .reason = text)));
 }
 
 /* What the writer counted; of a trace that goes on, or was damaged, what was read counts. */
 static int add_counts(struct job_functions *all, const struct trace *trace)
 {
-    const char *text;
+    struct kept_note problem;
     all->events += trace_number(trace, "events");
     all->discarded += trace_number(trace, "discarded");
     all->bytes += trace_number(trace, "bytes");
@@ -298,8 +298,8 @@ static int add_counts(struct job_functions *all, const struct trace *trace)
     if (max_depth && (!all->max_depth || max_depth < all->max_depth))
         all->max_depth = max_depth;
     all->cost_seconds += (double)trace_number(trace, "cost_ns") / 1e9;
-    for (size_t i = 0; (text = trace_problem(trace, i)); i++)
-        add_problem(all, text);
+    for (size_t i = 0; trace_problem(trace, i, &problem); i++)
+        report_add_once(all->problems, note_json(&problem.note));
     return report_unwatched_add(all, trace);
 }
 
@@ -465,7 +465,7 @@ static int told(struct job_functions *all, int code, const struct err *why)
 {
     if (code == 0 || code == -ENOMEM)
         return code;
-    add_problem(all, why->text[0] ? why->text : "a trace cannot be read");
+    add_unread(all, why->text[0] ? why->text : "a trace cannot be read");
     return 0;
 }
 
@@ -483,12 +483,12 @@ static int load_one(struct job_functions *all, char **paths, size_t count, const
     struct reading *reading = calloc(1, sizeof *reading);
     if (!reading)
         return -ENOMEM;
-    int code = trace_open(&reading->trace, paths[0], add_problem, all, &here);
+    int code = trace_open(&reading->trace, paths[0], add_unread, all, &here);
     if (code < 0 || !is_wanted(reading->trace, options)) {
         reading_free(reading);
         return told(all, code, &here);
     }
-    trace_append_all(reading->trace, paths + 1, count - 1, add_problem, all);
+    trace_append_all(reading->trace, paths + 1, count - 1, add_unread, all);
     reading->all = all;
     reading->options = options;
     code = read_trace(reading, deadline_ns, &here);

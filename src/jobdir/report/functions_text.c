@@ -90,14 +90,15 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
         buf_printf(out, "; how many %sare missing is not known", functions->overwritten ? "more " : "");
 }
 
-static bool is_said(const json_t *warnings, const char *text)
+/* Whether a warning says the same. */
+static bool is_warned(const json_t *warnings, const json_t *problem)
 {
     size_t index;
     const json_t *warning;
     json_array_foreach(warnings, index, warning)
     {
-        const char *said = json_string_value(json_object_get(warning, "text"));
-        if (said && strcmp(said, text) == 0)
+        if (json_equal(json_object_get(warning, "note"), json_object_get(problem, "note")) &&
+            json_equal(json_object_get(warning, "fields"), json_object_get(problem, "fields")))
             return true;
     }
     return false;
@@ -126,7 +127,7 @@ static void put_problems(struct buf *out, const struct job_functions *functions,
     {
         const char *said = json_string_value(json_object_get(problem, "text"));
         bool summed = functions->unfinished > 1 && note_json_kind(problem) == NOTE_trace_unfinished;
-        if (summed || is_said(warnings, said))
+        if (summed || is_warned(warnings, problem))
             continue;
         if (shown == most) {
             more++;

@@ -58,12 +58,14 @@ uint64_t trace_number(const struct trace *trace, const char *key)
     return value && trace_number_of(value, &number) ? number : 0;
 }
 
-const char *trace_problem(const struct trace *trace, size_t index)
+bool trace_problem(const struct trace *trace, size_t index, struct kept_note *ret_note)
 {
     for (size_t i = 0; i < trace->pair_count; i++)
-        if (strcmp(trace->pairs[i].key, "problem") == 0 && index-- == 0)
-            return trace->pairs[i].value;
-    return NULL;
+        if (strcmp(trace->pairs[i].key, "problem") == 0 && index-- == 0) {
+            note_read_line(ret_note, trace->pairs[i].value);
+            return true;
+        }
+    return false;
 }
 
 /* ---- places ---- */

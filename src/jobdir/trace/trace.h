@@ -10,7 +10,8 @@
  *                        until (the tick up to which the process was there: when it ended, or executed another program)
  *                        limited (1: it could not grow any more: at --max-size, or on a full disk)
  *                        events discarded waits_ran_out waits_dropped (of discarded, because of them) bytes cost_ns
- *                        functions_omitted flight_overwritten ... problem (may repeat)
+ *                        functions_omitted flight_overwritten ... problem (a note, base/data/note_line.h; may
+ *                        repeat)
  *                        switches_from switches_until (ticks, between which .switches is whole) switches_bytes
  *                        switches_missing (why it is not, or not longer) switches_gone (1: for the process was gone)
  *                        of calls that were left out as was asked for: thinned (how many), min_time (ns; and
@@ -38,6 +39,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
+#include "base/data/note_line.h"
 #include "jobdir/trace/profile.h"
 #include "shm/record.h"
 #include "symbols/layout/layout.h"
@@ -99,7 +101,8 @@ const char *trace_node(const struct trace *trace);
 const char *trace_path(const struct trace *trace);
 const char *trace_value(const struct trace *trace, const char *key); /* of .process; NULL. state: of the last one */
 uint64_t trace_number(const struct trace *trace, const char *key);   /* the same as a number; 0 */
-const char *trace_problem(const struct trace *trace, size_t index);  /* the writer's; NULL: no more */
+bool trace_problem(const struct trace *trace, size_t index,
+                   struct kept_note *ret_note);                                      /* the writer's; false: no more */
 const struct trace_function *trace_function(const struct trace *trace, uint32_t id); /* NULL: none */
 /* Places have numbers below trace_place_count; NULL: none. The names are the trace's to keep: borrowed, they have to
  * stay. */

@@ -321,28 +321,48 @@ void trace_writer_set(struct trace_writer *writer, const char *key, const char *
     writer->process_stale = true;
 }
 
-void trace_writer_problem(struct trace_writer *writer, const char *text)
-{
-    for (size_t i = 0; i < writer->value_count; i++)
-        if (strcmp(writer->values[i].key, "problem") == 0 && writer->values[i].text &&
-            strcmp(writer->values[i].text, text) == 0)
-            return; /* said already */
-    struct value *value = add_value(writer, "problem");
-    if (value)
-        value->text = strdup(text);
-    writer->process_stale = true;
-}
-
-void trace_writer_problem_over(struct trace_writer *writer, const char *text)
+static struct value *find_problem(struct trace_writer *writer, const char *line)
 {
     for (size_t i = 0; i < writer->value_count; i++) {
         struct value *value = &writer->values[i];
-        if (strcmp(value->key, "problem") != 0 || !value->text || strcmp(value->text, text) != 0)
-            continue;
-        free(value->key);
-        free(value->text);
-        memmove(value, value + 1, (--writer->value_count - i) * sizeof *value);
-        writer->process_stale = true;
-        return;
+        if (strcmp(value->key, "problem") == 0 && value->text && strcmp(value->text, line) == 0)
+            return value;
     }
+    return NULL;
+}
+
+void trace_writer_problem(struct trace_writer *writer, const struct note *note)
+{
+    _cleanup_(buf_done) struct buf line = BUF_INIT;
+    note_put_line(&line, note);
+    if (line.failed || find_problem(writer, line.data))
+        return;
+    struct value *value = add_value(writer, "problem");
+    if (value)
+        value->text = buf_take(&line);
+    writer->process_stale = true;
+}
+
+void trace_writer_problem_over(struct trace_writer *writer, const struct note *note)
+{
+    _cleanup_(buf_done) struct buf line = BUF_INIT;
+    note_put_line(&line, note);
+    struct value *value = line.failed ? NULL : find_problem(writer, line.data);
+    if (!value)
+        return;
+    free(value->key);
+    free(value->text);
+    size_t behind = (size_t)(writer->values + writer->value_count - (value + 1));
+    memmove(value, value + 1, behind * sizeof *value);
+    writer->value_count--;
+    writer->process_stale = true;
+}
+
+void trace_put_problem(struct buf *out, const struct note *note)
+{
+    _cleanup_(buf_done) struct buf line = BUF_INIT;
+    note_put_line(&line, note);
+    buf_puts(out, "problem\t");
+    trace_write_field(out, line.data ? line.data : "");
+    buf_putc(out, '\n');
 }

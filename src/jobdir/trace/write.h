@@ -13,6 +13,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
+#include "base/data/note_line.h"
 #include "shm/record.h"
 
 struct trace_writer;
@@ -75,8 +76,9 @@ void trace_writer_set(struct trace_writer *writer, const char *key, const char *
     __attribute__((format(printf, 3, 4)));
 /* The whole content of .counts: functions whose calls are only counted. */
 int trace_writer_counts(struct trace_writer *writer, const struct buf *lines);
-void trace_writer_problem(struct trace_writer *writer, const char *text);
-void trace_writer_problem_over(struct trace_writer *writer, const char *text); /* it is not so any more */
+void trace_writer_problem(struct trace_writer *writer, const struct note *note);
+void trace_writer_problem_over(struct trace_writer *writer, const struct note *note); /* it is not so any more */
+void trace_put_problem(struct buf *out, const struct note *note); /* the line of .process that it becomes */
 
 /* Writes what changed of metadata, .functions, .places, .layouts, .process. Cheap when nothing did; a large metadata
  * file is not rewritten every time, unless `all`. 0 or -errno. */

@@ -57,7 +57,7 @@ static int make(struct agent *agent, const struct hello_mpi *hello, struct err *
     int code = mpi_area_make(process, hello, err);
     if (code < 0) {
         if (agent->job)
-            job_set_problem(agent->job, "%s", err->text);
+            job_set_problem(agent->job, NOTE(nothing_recorded, .reason = err->text));
         mpi_process_free(process);
         return code;
     }

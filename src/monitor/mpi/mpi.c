@@ -69,8 +69,8 @@ static void note_problem(struct mpi_process *process, const struct err *err)
 {
     struct trace_job *job = mpi_job(process);
     log_warning("%s", err->text);
-    if (job && !*job->problem)
-        snprintf(job->problem, sizeof job->problem, "%s", err->text);
+    if (job)
+        job_set_problem(job, NOTE(mpi_unwritten, .reason = err->text));
 }
 
 /* What is known of one that has ended, from then on, though its area may stay until all is written: that it is not

@@ -543,7 +543,8 @@ static void test_no_room_on_disk(void **state)
     child_end(&child, 0);
     step_until(draining(NULL) == 0);
     assert_int_equal(agents_job_state(agents, job, &job_state), 0);
-    assert_non_null(strstr(job_state.problems[0].nothing_recorded.reason, path));
+    assert_int_equal(job_state.problems[0].kind, NOTE_mpi_unwritten);
+    assert_non_null(strstr(job_state.problems[0].mpi_unwritten.reason, path));
 }
 
 int main(void)

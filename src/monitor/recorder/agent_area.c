@@ -73,15 +73,14 @@ static void release_packets(struct agent *agent, uint32_t count)
     if (code == 0 || agent->grow_failed)
         return;
     agent->grow_failed = true;
+    bool in_memory = agent->files[AREA_FUNCTIONS].in_memory;
     uint64_t kilobytes = (uint64_t)agent->released * agent->view.packet_size / 1024;
     if (code == -ENOMEM)
-        agent_set_problem(agent, "memory is short: the buffer of pid %d stays at %" PRIu64 " KB", agent->pid,
-                          kilobytes);
+        agent_set_problem(agent, NOTE(buffer_memory, .pid = (uint64_t)agent->pid, .kilobytes = kilobytes));
     else
-        agent_set_problem(agent, "%s %s %s: the buffer of pid %d stays at %" PRIu64 " KB",
-                          agent->files[AREA_FUNCTIONS].in_memory ? "half of" : "the runtime directory",
-                          agent->files[AREA_FUNCTIONS].in_memory ? MEMORY_DIR_ROOT : agent->agents->runtime,
-                          agent->files[AREA_FUNCTIONS].in_memory ? "is in use" : "is full", agent->pid, kilobytes);
+        agent_set_problem(agent, NOTE(buffer_disk, .in_memory = in_memory,
+                                      .directory = in_memory ? MEMORY_DIR_ROOT : agent->agents->runtime,
+                                      .pid = (uint64_t)agent->pid, .kilobytes = kilobytes));
 }
 
 /* A program whose last process ended soon and recorded little begins with little: what it could have filled would take
@@ -211,8 +210,7 @@ void agent_area_check(struct agent *agent)
 {
     struct stat st;
     if (agent->view.base && fstat(agent->files[AREA_FUNCTIONS].fd, &st) == 0 && (uint64_t)st.st_size < agent->view.size)
-        agent_set_problem(agent, "pid %d has cut the memory that it shares with the monitor: records of it are missing",
-                          agent->pid);
+        agent_set_problem(agent, NOTE(area_cut, .pid = (uint64_t)agent->pid));
 }
 
 static int map_area(struct agent *agent, uint64_t size)
@@ -271,7 +269,7 @@ static int make(struct agent *agent, void *ctx)
     if (making->again) {
         agent->released = 0;
         agent->grow_failed = false;
-        *agent->problem = 0;
+        agent->problem.note.kind = NOTE_NONE;
     }
     making->again = true;
     for (unsigned attempt = 0; attempt < 2 && (code == -ENOSPC || code == -ENOMEM); attempt++) {

@@ -177,10 +177,7 @@ static void tell_no_room(const struct compile_run *run, const struct buf *refuse
     if (!count)
         return;
     size_t functions = functions_of(run, (const uint64_t *)(const void *)refused->data, count);
-    agent_set_problem(agent,
-                      "pid %d: the values of %zu of its functions cannot be had, or not all of them: there is no room "
-                      "for so many; select fewer (--trace)",
-                      agent->pid, functions);
+    agent_set_problem(agent, NOTE(values_no_room, .pid = (uint64_t)agent->pid, .functions = functions));
 }
 
 static void take_layouts(struct compile_run *run)
@@ -238,15 +235,11 @@ static void tell_bare(struct agent *agent, const struct compile_run *run)
     const struct module *module = NULL;
     uint64_t address = run->set->bare + run->bias;
     int64_t slot = run->set->bare ? recorded_slot(run, address) : -1;
-    char text[PROBLEM_SIZE];
     if (slot < 0 || agent->bare_told || !agent->writer)
         return;
     agent_function(agent, (uint32_t)slot, &function, &address, &module);
-    snprintf(text, sizeof text,
-             "%.100s: it has no debug information about the values of %s%.200s: compile with -g (not -g1) to see them",
-             module ? module->name : agent->exe, *function.name ? "functions such as " : "some functions",
-             function.name);
-    trace_writer_problem(agent->writer, text);
+    trace_writer_problem(agent->writer, &NOTE(values_undescribed, .module = module ? module->name : agent->exe,
+                                              .named = *function.name != 0, .function = function.name));
     agent->bare_told = true;
 }
 
@@ -287,10 +280,7 @@ static void finish_run(struct compile_run *run)
         if (!(run->again && run->again[i]))
             agent->compiled[run->slots[i] >> 6] |= UINT64_C(1) << (run->slots[i] & 63);
     if (!run->set->done)
-        agent_set_problem(agent,
-                          "scry-symbols could not compile the values of %zu functions of %s: these calls are "
-                          "recorded without",
-                          run->count, agent->exe);
+        agent_set_problem(agent, NOTE(values_uncompiled, .functions = run->count, .program = agent->exe));
     agent->compile_run = NULL;
     run_free(run);
     if (agent->mpi_waits)

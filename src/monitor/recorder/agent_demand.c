@@ -196,7 +196,7 @@ static uint32_t list_for(struct agent *agent, uint32_t slot, bool at_exit, struc
             buf_append(last, bytes.data, bytes.len);
             *last_at = last->failed ? 0 : at;
         } else {
-            agent_set_problem(agent, "there is no room for more action lists in pid %d", agent->pid);
+            agent_set_problem(agent, NOTE(actions_no_room, .pid = (uint64_t)agent->pid));
         }
     }
     buf_done(&bytes);

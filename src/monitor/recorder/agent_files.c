@@ -273,14 +273,12 @@ static void adopt_functions(struct agent *agent, const struct sidecar *sidecar)
         collect_former_begun(sidecar->begun);
     collect_former(agent, sidecar->trace);
     if (agent->job && collect_open(agent, &err) < 0)
-        agent_set_problem(agent, "%s", err.text);
+        agent_set_problem(agent, NOTE(nothing_recorded, .reason = err.text));
     if (agent->writer)
         note(agent, sidecar->trace, trace_writer_path(agent->writer));
     if (agent->view.area->bell != agent->agents->bell->id)
         agent_set_problem(agent,
-                          "pid %d had begun before the runtime directory %.200s was removed, and then its monitor was "
-                          "killed: from there on requests at its calls are not run",
-                          agent->pid, agent->agents->runtime);
+                          NOTE(requests_not_run, .pid = (uint64_t)agent->pid, .directory = agent->agents->runtime));
     pause_at("adopt.begun");
     agent_layouts_write(agent);
     if (agent->writer)

@@ -180,20 +180,24 @@ static void no_room(struct agents *agents, pid_t pid, struct trace_job *job, con
 {
     struct agent *agent = hello->mpi ? agents_known(agents, pid) : agents_find(agents, pid);
     char why[128] = "there is not enough address space";
-    if (hello->flags & AGENT_NO_FILES)
+    struct note note = NOTE(untraced_space, .pid = (uint64_t)pid, .program = hello->exe);
+    if (hello->flags & AGENT_NO_FILES) {
         snprintf(why, sizeof why, "its limit of open files (ulimit -n) leaves no room for three more");
-    else if (hello->room != UINT64_MAX)
+        note = NOTE(untraced_files, .pid = (uint64_t)pid, .program = hello->exe);
+    } else if (hello->room != UINT64_MAX) {
         snprintf(why, sizeof why, "its limit of address space (ulimit -v) leaves no more than %llu KB",
                  (unsigned long long)hello->room / 1024);
+        note = NOTE(untraced_limit, .pid = (uint64_t)pid, .program = hello->exe, .kilobytes = hello->room / 1024);
+    }
     if (hello->mpi) {
         if (agent && agent->mpi)
             agents->mpi->refused(agent, why);
     } else if (agent) {
-        agent_set_problem(agent, "pid %d, %.200s, is not traced: %s", pid, hello->exe, why);
+        agent_set_problem(agent, note);
         atomic_store(&agent->view.area->agent_state, AREA_OFF);
         agent_refused(agent);
     } else if (job) {
-        job_set_problem(job, "pid %d, %.200s, is not traced: %s", pid, hello->exe, why);
+        job_set_problem(job, note);
     }
 }
 

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,16 +22,6 @@
 #include "probe/proc.h"
 
 enum { START_EXACT_NS = 30 * 1000000 }; /* when a process started is known to a tick of the system */
-
-void job_set_problem(struct trace_job *job, const char *format, ...)
-{
-    va_list args;
-    if (*job->problem)
-        return;
-    va_start(args, format);
-    vsnprintf(job->problem, sizeof job->problem, format, args);
-    va_end(args);
-}
 
 /* ---- jobs ---- */
 
@@ -291,12 +280,12 @@ static void describe_noted(struct trace_job *job, struct agents_job_state *state
 /* Why there is nothing. */
 static void describe_problems(struct trace_job *job, struct agents_job_state *state)
 {
-    if (*job->problem)
-        add_problem(state, NOTE(nothing_recorded, .reason = job->problem));
+    if (job->problem.note.kind)
+        add_problem(state, job->problem.note);
     else if (!job->hooked && job->noted_count && job->settings.enabled)
         describe_noted(job, state);
-    else if (!state->events && *job->unmatched)
-        add_problem(state, NOTE(nothing_recorded, .reason = job->unmatched));
+    else if (!state->events && job->unmatched.note.kind)
+        add_problem(state, job->unmatched.note);
 }
 
 static void add_note(struct agents_job_state *state, struct note note)
@@ -350,15 +339,20 @@ static void describe_missing(const struct agents *agents, const struct trace_job
 static void describe_selected(struct agents *agents, const struct trace_job *job, struct agents_job_state *state)
 {
     bool matched = false;
+    const struct note *unmatched = NULL;
     for (const struct agent *agent = agents->list; agent; agent = agent->next) {
         if (agent->job != job || agent->ended || !agent->writer)
             continue;
         state->choosing += agent->selection_waits;
-        matched |= !*agent->unmatched;
-        snprintf(state->unmatched, sizeof state->unmatched, "%s", agent->unmatched);
+        matched |= !agent->unmatched.note.kind;
+        unmatched = &agent->unmatched.note;
     }
-    if (matched || state->choosing)
-        state->unmatched[0] = 0;
+    if (!unmatched || matched || state->choosing)
+        return;
+    struct buf text = BUF_INIT;
+    note_text(&text, unmatched);
+    snprintf(state->unmatched, sizeof state->unmatched, "%s", text.data ? text.data : "");
+    buf_done(&text);
 }
 
 bool agent_drains(const struct agent *agent)

@@ -241,7 +241,7 @@ int agent_modules_refresh(struct agent *agent)
     if (code == -ESRCH)
         return code; /* it has ended meanwhile */
     if (code < 0) {
-        agent_set_problem(agent, "what is mapped into pid %d cannot be read: %s", agent->pid, err.text);
+        agent_set_problem(agent, NOTE(modules_unread, .pid = (uint64_t)agent->pid, .reason = err.text));
         return code;
     }
     if (!count) { /* it is about to end, and its memory has gone already: what is known of it stays */

@@ -59,10 +59,8 @@ void agent_go(struct agent *agent)
 static void held_long_enough(void *ctx)
 {
     struct agent *agent = ctx;
-    agent_set_problem(agent,
-                      "reading the symbols of %s took longer than %d s: pid %d was let go before its selection was in "
-                      "place",
-                      agent->exe, (int)wait_policies[WAIT_MAIN].limit_ms / 1000, agent->pid);
+    agent_set_problem(agent, NOTE(symbols_late, .program = agent->exe,
+                                  .seconds = wait_policies[WAIT_MAIN].limit_ms / 1000, .pid = (uint64_t)agent->pid));
     agent_go(agent);
 }
 
@@ -266,43 +264,43 @@ static void tell_index_problems(struct agent *agent)
 {
     for (size_t i = 0; i < agent->module_count; i++)
         if (*index_lacks(agent, i)) {
-            agent_set_problem(agent, "%s: %s", agent->modules[i].name, index_lacks(agent, i));
+            agent_set_problem(agent,
+                              NOTE(symbols_lacking, .module = agent->modules[i].name, .reason = index_lacks(agent, i)));
             return;
         }
 }
 
 static void nothing_matches(struct agent *agent, const char *selection)
 {
-    char text[PROBLEM_SIZE];
     const char *name = strrchr(agent->exe, '/'), *lacks = "";
     for (size_t i = 0; i < agent->module_count; i++)
         if (agent->modules[i].is_program && *index_lacks(agent, i)) {
             lacks = index_lacks(agent, i);
         } else if (agent->modules[i].is_program && *agent->modules[i].problem) {
-            agent_set_problem(agent, "%s: %s", agent->modules[i].name, agent->modules[i].problem);
+            agent_set_problem(
+                agent, NOTE(symbols_lacking, .module = agent->modules[i].name, .reason = agent->modules[i].problem));
             return;
         } else if (agent->modules[i].is_program && agent->indexes[i] && agent->indexes[i]->failed) {
-            agent_set_problem(agent, "the symbols of %s cannot be read: %s", agent->modules[i].name,
-                              *agent->indexes[i]->problem ? agent->indexes[i]->problem : "scry-symbols failed");
+            const char *why = *agent->indexes[i]->problem ? agent->indexes[i]->problem : "scry-symbols failed";
+            agent_set_problem(agent, NOTE(symbols_unread, .module = agent->modules[i].name, .reason = why));
             return;
         }
-    snprintf(text, sizeof text, "no function of %s is meant by the selection '%.200s'%s%s",
-             name ? name + 1 : agent->exe, selection, *lacks ? ": " : "", lacks);
+    note_keep(&agent->unmatched, &NOTE(nothing_selected, .program = name ? name + 1 : agent->exe,
+                                       .selection = selection, .lacking = *lacks != 0, .reason = lacks));
     if (agent->writer)
-        trace_writer_problem(agent->writer, text);
+        trace_writer_problem(agent->writer, &agent->unmatched.note);
     if (agent->job)
-        snprintf(agent->job->unmatched, sizeof agent->job->unmatched, "%s", text);
-    memcpy(agent->unmatched, text, sizeof text);
+        note_keep(&agent->job->unmatched, &agent->unmatched.note);
 }
 
 /* What was said of a former selection. */
 static void forget_unmatched(struct agent *agent)
 {
-    if (agent->writer && *agent->unmatched)
-        trace_writer_problem_over(agent->writer, agent->unmatched);
-    if (agent->job && strcmp(agent->job->unmatched, agent->unmatched) == 0)
-        agent->job->unmatched[0] = 0;
-    agent->unmatched[0] = 0;
+    if (agent->writer && agent->unmatched.note.kind)
+        trace_writer_problem_over(agent->writer, &agent->unmatched.note);
+    if (agent->job && note_equal(&agent->job->unmatched.note, &agent->unmatched.note))
+        agent->job->unmatched.note.kind = NOTE_NONE;
+    agent->unmatched.note.kind = NOTE_NONE;
 }
 
 static void select_functions(struct agent *agent, uint32_t mode)
@@ -374,14 +372,14 @@ void agent_apply(struct agent *agent)
     if (agent->ended)
         return;
     if (!agent_modes_new(agent)) {
-        agent_set_problem(agent, "out of memory");
+        agent_set_problem(agent, NOTE(nothing_recorded, .reason = "out of memory"));
         agent_go(agent);
         return;
     }
     if (!agent->agents->ticks_per_second)
         agent_clock_calibrate(agent->agents);
     if (agent_records(agent) && !agent->writer && collect_open(agent, &err) < 0)
-        agent_set_problem(agent, "%s", err.text);
+        agent_set_problem(agent, NOTE(nothing_recorded, .reason = err.text));
     if (agent->as_left) { /* the settings of its job are not known yet, and its area has them */
         agent->selection_waits = false;
         agent_settle(agent);

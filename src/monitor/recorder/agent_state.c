@@ -28,7 +28,7 @@ static void print_job(const struct agents *agents, const struct trace_job *job, 
                number(discarded), job->limited, job->refused, job->late, job->mpi_no_room, job->unreachable);
     if (job->refused)
         buf_printf(out, " refused_why=%s", LOG_TEXT(job->refused_why));
-    buf_printf(out, " problem=%s\n", LOG_TEXT(job->problem));
+    buf_printf(out, " problem=%s\n", note_name(job->problem.note.kind));
 }
 
 static void print_agent(const struct agent *agent, struct buf *out)
@@ -43,7 +43,7 @@ static void print_agent(const struct agent *agent, struct buf *out)
                LOG_TEXT(agent->job ? agent->job->dir : ""), number(agent->files[AREA_FUNCTIONS].memory_taken),
                agent->released, number(agent->events), number(agent->discarded), number(agent->skipped),
                number(agent->damaged), agent->hold_timer != NULL, agent_compiling(agent), LOG_TEXT(agent->exe),
-               LOG_TEXT(agent->problem));
+               note_name(agent->problem.note.kind));
 }
 
 void agents_state_print(void *ctx, struct buf *out)

@@ -3,7 +3,6 @@
 #include "monitor/recorder/agents.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,19 +17,19 @@
 
 /* ---- problems, for people ---- */
 
-void agent_set_problem(struct agent *agent, const char *format, ...)
+void agent_set_problem(struct agent *agent, struct note note)
 {
-    va_list args;
-    if (*agent->problem) /* the first one is the cause of the others */
+    struct buf text = BUF_INIT;
+    if (agent->problem.note.kind)
         return;
-    va_start(args, format);
-    vsnprintf(agent->problem, sizeof agent->problem, format, args);
-    va_end(args);
-    log_warning("%s", agent->problem);
+    note_keep(&agent->problem, &note);
+    note_text(&text, &agent->problem.note);
+    log_warning("%s", text.data ? text.data : "");
+    buf_done(&text);
     if (agent->writer)
-        trace_writer_problem(agent->writer, agent->problem);
+        trace_writer_problem(agent->writer, &agent->problem.note);
     if (agent->job)
-        job_set_problem(agent->job, "%s", agent->problem);
+        job_set_problem(agent->job, agent->problem.note);
 }
 
 /* ---- agents ---- */
@@ -214,7 +213,7 @@ void agent_open(struct agent *agent)
         return;
     agent->opens_late = false;
     if (agent->job && agent_records(agent) && collect_open(agent, &err) < 0) {
-        agent_set_problem(agent, "%s", err.text);
+        agent_set_problem(agent, NOTE(nothing_recorded, .reason = err.text));
         atomic_store(&agent->view.area->on, 0);
     }
     agent_layouts_write(agent);
@@ -328,9 +327,9 @@ const char *agent_trace_path(const struct agent *agent)
     return agent->writer ? trace_writer_path(agent->writer) : "";
 }
 
-const char *agent_problem(const struct agent *agent)
+const struct note *agent_problem(const struct agent *agent)
 {
-    return agent->problem;
+    return &agent->problem.note;
 }
 
 struct profile *agent_profile(struct agent *agent)

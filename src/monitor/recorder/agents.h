@@ -157,8 +157,8 @@ const struct area_view *agent_view(const struct agent *agent);
 const char *agent_trace_path(const struct agent *agent); /* "" while nothing is recorded */
 
 /* Why nothing comes from this process although it was asked for, with the remedy (compiled without hooks, statically
- * linked, 32 bit, ...); "" */
-const char *agent_problem(const struct agent *agent);
+ * linked, 32 bit, ...); NOTE_NONE */
+const struct note *agent_problem(const struct agent *agent);
 
 /* A function of the process by its slot; from the index, as far as it is built. */
 bool agent_function(struct agent *agent, uint32_t slot, struct index_function *ret_function, uint64_t *ret_address,

@@ -84,8 +84,8 @@ struct trace_job {
         *refused_list; /* those that could not be traced for another reason, each once however often */
     unsigned refused;  /* it asked, up to REFUSED_LIMIT */
     char refused_why[PROBLEM_SIZE - 64]; /* of the first */
-    char problem[PROBLEM_SIZE];
-    char unmatched[PROBLEM_SIZE]; /* worth a word if nothing was recorded at all */
+    struct kept_note problem;            /* the first one is the cause of the others */
+    struct kept_note unmatched;          /* worth a word if nothing was recorded at all */
     UT_hash_handle hh;
 };
 
@@ -150,15 +150,15 @@ struct agent { /* an entry of the registry: from its first hello until a process
     uint64_t skipped; /* entries and exits of packets that did not fit below the limit */
     uint64_t overwritten_seen, overwritten_events_seen; /* by the flight recorder: of which thread is known */
     uint64_t partial_ns, synced_ns, opened_ns;
-    bool bare_told;                                      /* that functions have no values because of -g1 */
-    bool counts;                                         /* some function is only counted */
-    struct open_calls *open_counted;                     /* of those, when it ended */
-    bool rated;                                          /* there was a --rate: calls may be missing */
-    bool more;                                           /* packets were left for the next turn */
-    uint64_t longest_min_ns, least_min_ns;               /* shorter calls may be missing, all the time; 0: none */
-    bool switched;                                       /* least_min_ns is known */
-    unsigned least_max_depth;                            /* deeper calls may be missing; 0: none */
-    char problem[PROBLEM_SIZE], unmatched[PROBLEM_SIZE]; /* the latter by the selection in force */
+    bool bare_told;                        /* that functions have no values because of -g1 */
+    bool counts;                           /* some function is only counted */
+    struct open_calls *open_counted;       /* of those, when it ended */
+    bool rated;                            /* there was a --rate: calls may be missing */
+    bool more;                             /* packets were left for the next turn */
+    uint64_t longest_min_ns, least_min_ns; /* shorter calls may be missing, all the time; 0: none */
+    bool switched;                         /* least_min_ns is known */
+    unsigned least_max_depth;              /* deeper calls may be missing; 0: none */
+    struct kept_note problem, unmatched;   /* the latter by the selection in force */
 
     struct module *modules;
     struct shared_index **indexes; /* of the modules */
@@ -286,8 +286,13 @@ void agent_area_check(struct agent *agent);
 /* settings.c: bytes of values of one record at most; whether captures depend on a setting. */
 unsigned trace_settings_values(const struct trace_settings *settings);
 bool trace_settings_compiled(const char *key);
-void agent_set_problem(struct agent *agent, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void job_set_problem(struct trace_job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Of an agent or a job, the first problem is kept: it is the cause of the others. */
+void agent_set_problem(struct agent *agent, struct note note);
+static inline void job_set_problem(struct trace_job *job, struct note note)
+{
+    if (!job->problem.note.kind)
+        note_keep(&job->problem, &note);
+}
 struct trace_job *job_get(struct agents *agents, const char *dir);
 /* The process was there before the directory, which replaces that of the job it belonged to. */
 bool job_is_older(const struct trace_job *job, pid_t pid);

@@ -83,18 +83,18 @@ static uint64_t job_bytes(const struct trace_job *job)
 }
 
 /* From here on the last records are kept in memory, as far as the buffer goes, and written when somebody asks. */
-void collect_limit(struct agents *agents, struct trace_job *job, const char *why)
+void collect_limit(struct agents *agents, struct trace_job *job, struct note why)
 {
     if (job->limited)
         return;
     job->limited = true;
     job->disk.looked_ns = 0; /* how much the last records may take is to be seen */
-    job_set_problem(job, "%s: from then on only the last records of each process were kept", why);
+    job_set_problem(job, why);
     for (struct agent *agent = agents->list; agent; agent = agent->next) {
         if (agent->job != job)
             continue;
         if (agent->writer)
-            trace_writer_problem(agent->writer, job->problem);
+            trace_writer_problem(agent->writer, &why);
         if (!agent->ended && agent->view.area)
             atomic_store(&agent->view.area->policy, AREA_FLIGHT);
     }
@@ -103,17 +103,15 @@ void collect_limit(struct agents *agents, struct trace_job *job, const char *why
 /* What the program goes on to do is not written, but it is counted: as overwritten. */
 static void write_failed(struct agent *agent, int code)
 {
-    char why[PROBLEM_SIZE];
-    snprintf(why, sizeof why, "writing the trace of pid %d failed (%s): what came later was only counted", agent->pid,
-             strerror(-code));
-    log_warning("%s: %s", trace_writer_path(agent->writer), why);
-    trace_writer_problem(agent->writer, why);
-    agent_set_problem(agent, "%s", why);
+    struct note why = NOTE(trace_unwritten, .pid = (uint64_t)agent->pid, .reason = strerror(-code));
+    log_warning("%s cannot be written: %s", trace_writer_path(agent->writer), strerror(-code));
+    trace_writer_problem(agent->writer, &why);
+    agent_set_problem(agent, why);
     agent->limited = true;
     if (!agent->ended)
         atomic_store(&agent->view.area->policy, AREA_FLIGHT);
     if (agent->job && (code == -ENOSPC || code == -EDQUOT))
-        collect_limit(agent->agents, agent->job, "the disk with the job directory is full");
+        collect_limit(agent->agents, agent->job, NOTE(trace_disk_full));
 }
 
 static void name_function(void *ctx, uint32_t function)
@@ -184,7 +182,7 @@ static void write_packet(struct agent *agent, const struct packet_head *head, ui
     thread->partial_seq = head->packet_seq;
     thread->partial_to = walk.end;
     if (walk.damaged && !agent->damaged++)
-        trace_writer_problem(agent->writer, "the program wrote over its trace buffer: records are missing");
+        trace_writer_problem(agent->writer, &NOTE(area_damaged));
     uint64_t lost = discarded > thread->discarded ? discarded - thread->discarded : 0;
     if (walk.size == 0 && lost == 0)
         return;
@@ -606,6 +604,6 @@ uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool 
     free(ended);
     struct trace_job *job = agent->job;
     if (bytes && job && !job->limited && !bytes_before_limit(job))
-        collect_limit(agent->agents, job, "the trace reached its limit (--max-size)");
+        collect_limit(agent->agents, job, NOTE(trace_full));
     return bytes;
 }

@@ -51,8 +51,7 @@ static void look_at_stream(struct agent *agent, int fd, struct former *former)
         at += bytes;
     }
     if (at < size && ftruncate(fd, (off_t)at) < 0)
-        agent_set_problem(agent, "the end of a trace of pid %d, of a monitor that was killed, cannot be cut off: %s",
-                          agent->pid, strerror(errno));
+        agent_set_problem(agent, NOTE(trace_uncut, .pid = (uint64_t)agent->pid, .reason = strerror(errno)));
     former->bytes += at;
 }
 
@@ -82,8 +81,8 @@ static void put_line(struct buf *out, const struct agent *agent, const char *lin
     const struct area *area = agent->view.area;
     size_t key = strcspn(line, "\t");
     if (strcmp(line, "state\trunning") == 0) {
-        buf_puts(out, "state\tcontinued\nproblem\tthe monitor was started again: what follows is in the next trace "
-                      "of this process\n");
+        buf_puts(out, "state\tcontinued\n");
+        trace_put_problem(out, &NOTE(trace_continued));
         return;
     }
     if (strncmp(line, "events\t", 7) == 0) {

@@ -152,11 +152,12 @@ static void write_counts(struct agent *agent)
     memcpy(fault, area->fault, sizeof area->fault);
     fault[sizeof area->fault] = 0;
     if (atomic_load(&area->agent_state) == AREA_OFF)
-        agent_set_problem(agent, "the agent in pid %d switched itself off: %s", agent->pid, fault);
+        agent_set_problem(agent, NOTE(agent_off, .pid = (uint64_t)agent->pid, .reason = fault));
     else if (*fault)
-        agent_set_problem(agent, "pid %d, %s: %s", agent->pid, agent->exe, fault);
-    if (*agent->problem)
-        trace_writer_problem(writer, agent->problem);
+        agent_set_problem(agent,
+                          NOTE(agent_fault, .pid = (uint64_t)agent->pid, .program = agent->exe, .reason = fault));
+    if (agent->problem.note.kind)
+        trace_writer_problem(writer, &agent->problem.note);
 }
 
 /* It says itself when it exits, executes another program or crashes; else it was killed just before that was seen. */
@@ -276,7 +277,7 @@ uint64_t collect_disk_left(struct agents *agents, struct trace_job *job)
         written = 0;
     }
     if (disk->step == 0 && !job->limited) {
-        collect_limit(agents, job, "the disk with the job directory is nearly full");
+        collect_limit(agents, job, NOTE(trace_disk_full, .nearly = true));
         look_at_disk(agents, job);
     }
     uint64_t most = job->limited ? disk->last : disk->step;
@@ -304,7 +305,7 @@ void collect_finish(struct agent *agent, bool all)
         code = trace_writer_sync(agent->writer, all);
     }
     if (code < 0 && !trace_writer_failed(agent->writer))
-        agent_set_problem(agent, "the names of functions of pid %d cannot be written: %s", agent->pid, strerror(-code));
+        agent_set_problem(agent, NOTE(names_unwritten, .pid = (uint64_t)agent->pid, .reason = strerror(-code)));
 }
 
 void collect_close(struct agent *agent, const char *state)

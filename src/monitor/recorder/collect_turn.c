@@ -121,5 +121,11 @@ int agent_flush(struct agent *agent, struct err *err)
     collect_until(agent);
     collect_finish(agent, true);
     agent->agents->collecting--;
-    return trace_writer_failed(agent->writer) ? err_set(err, -EIO, "%s", agent->problem) : 0;
+    if (!trace_writer_failed(agent->writer))
+        return 0;
+    struct buf text = BUF_INIT;
+    note_text(&text, &agent->problem.note);
+    err_set(err, -EIO, "%s", text.data ? text.data : "");
+    buf_done(&text);
+    return -EIO;
 }

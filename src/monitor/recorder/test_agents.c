@@ -227,7 +227,8 @@ static void test_long_texts(void **state)
     int fd = hello_dial();
     assert_int_equal(send(fd, &hello, size, 0), size);
     step_until(agents_job_state(agents, job, &job_state) == 0 && job_state.problem_count);
-    assert_non_null(strstr(job_state.problems[0].nothing_recorded.reason, "yyy"));
+    assert_int_equal(job_state.problems[0].kind, NOTE_no_hooks);
+    assert_non_null(strstr(job_state.problems[0].no_hooks.programs, "yyy"));
     close(fd);
 }
 
@@ -275,7 +276,7 @@ static void test_ends_at_once(void **state)
     child_end(&child, 0);
     assert_int_equal(agents_job_state(agents, job, &job_state), 0);
     assert_int_equal(job_state.living, 0);
-    assert_non_null(strstr(job_state.problems[0].nothing_recorded.reason, "limit of open files"));
+    assert_int_equal(job_state.problems[0].kind, NOTE_untraced_files);
     assert_int_equal(job_state.note_count, 0);
     step_until(agents_count(agents) == 0);
 }
@@ -645,7 +646,7 @@ static void test_limit(void **state)
     assert_int_equal(atomic_load(&agent_view(agent)->area->policy), AREA_FLIGHT);
     struct agents_job_state job_state;
     assert_int_equal(agents_job_state(agents, job, &job_state), 0);
-    assert_non_null(strstr(job_state.problems[0].nothing_recorded.reason, "--max-size"));
+    assert_int_equal(job_state.problems[0].kind, NOTE_trace_full);
     child_end(&child, 0);
     step_until(agents_count(agents) == 0);
 }

@@ -368,7 +368,11 @@ static int get_info(struct scry_call *call, struct agent *agent, struct buf *tex
     PUT(text, state_name(area), threads, counts.events, counts.discarded, counts.bytes);
     buf_printf(text, ",%.9f", (double)counts.cost_ns / 1e9);
     PUT(text, faults, atomic_load(&area->functions_omitted), atomic_load(&area->too_deep),
-        atomic_load(&area->flight_overwritten), agent_job(agent), agent_trace_path(agent), agent_problem(agent));
+        atomic_load(&area->flight_overwritten), agent_job(agent), agent_trace_path(agent));
+    struct buf problem = BUF_INIT;
+    note_text(&problem, agent_problem(agent));
+    put_buf(text, &problem);
+    buf_done(&problem);
     return 0;
 }
 

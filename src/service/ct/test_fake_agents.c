@@ -256,9 +256,10 @@ const char *agent_trace_path(const struct agent *at)
     return "the trace";
 }
 
-const char *agent_problem(const struct agent *at)
+const struct note *agent_problem(const struct agent *at)
 {
-    return "";
+    static const struct note none = {.kind = NOTE_NONE};
+    return &none;
 }
 
 bool agent_function(struct agent *at, uint32_t slot, struct index_function *ret_function, uint64_t *ret_address,
