@@ -73,6 +73,6 @@
 #define MPI_ACTIVITY_ROW \
     "{ string job; string mpi_job; integer rank; integer ranks; string host; integer pid; string library; string " \
     "state; integer spawned; string call; integer<ns> since_ns; integer peer; integer tag; string text; " \
-    "integer<ns> compute_ns; integer<ns> communicate_ns; string fault }"
+    "integer<ns> compute_ns; integer<ns> communicate_ns; string fault; string details }"
 
 #endif

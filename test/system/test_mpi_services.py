@@ -80,7 +80,7 @@ class Services(RanksTest):
     def activity(self):
         """What mpi_get_activity says, by rank; no rank is ever missing."""
         names = ("job", "namespace", "rank", "size", "host", "pid", "library", "state", "spawned", "call", "since", "peer",
-                 "tag", "text", "compute", "communicate", "fault")
+                 "tag", "text", "compute", "communicate", "fault", "details")
         (flat,) = value(self.ask(f': mpi_get_activity("{self.jobdir}")').result())
         self.assertEqual(len(flat) % len(names), 0, flat)
         rows = [dict(zip(names, flat[i:i + len(names)])) for i in range(0, len(flat), len(names))]

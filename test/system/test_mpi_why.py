@@ -369,18 +369,23 @@ class Why(mpitest.MpiCase):
         self.assertEqual(answer["mpi"]["ranks"][1]["state"], "blocked")
         self.assertRegex(text, r"rank 1 \(.*\): outside of MPI: waits for a mutex that it holds itself.*, at main \(stuck.c:\d+\)")
 
-    def test_mutex_elsewhere(self):
-        """scry top and scry ps do not say that it computes, either."""
-        self.start_job(3, self.target("stuck.c", "-Wno-stringop-overflow"), "mutex", stdout=subprocess.DEVNULL)
+    def elsewhere(self, way, in_top, in_ps):
+        """scry top and scry ps do not say that rank 1 computes, either."""
+        self.start_job(3, self.target("stuck.c", "-Wno-stringop-overflow"), way, stdout=subprocess.DEVNULL)
         path, shown = self.box.path("work", "job"), {}
 
         def found(command, expected, *words):
             shown[command] = self.box.run(self.box.scry(command, *words)).stdout
             return re.search(expected, shown[command])
 
-        scrytest.wait_until(lambda: found("top", r"\n +1 .* waits for a mutex that it holds itself\n", "--once", path), 30,
-                            lambda: shown["top"])
-        scrytest.wait_until(lambda: found("ps", r"\b1 waiting for a mutex\b"), 30, lambda: shown["ps"])
+        scrytest.wait_until(lambda: found("top", rf"\n +1 .* {in_top}\n", "--once", path), 30, lambda: shown["top"])
+        scrytest.wait_until(lambda: found("ps", rf"\b{in_ps}\b"), 30, lambda: shown["ps"])
+
+    def test_mutex_elsewhere(self):
+        self.elsewhere("mutex", "waits for a mutex that it holds itself", "1 waiting for a mutex")
+
+    def test_join_elsewhere(self):
+        self.elsewhere("joined", r"waits for the end of thread \d+", "2 waiting for a thread")
 
     def test_mutexes(self):
         answer, status, text = self.stuck("mutexes", self.only("deadlock", [1], [0, 2]))

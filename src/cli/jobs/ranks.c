@@ -90,8 +90,8 @@ static const char *copy(struct arena *arena, const char *text)
 /* The texts are somebody else's so far. */
 static void own_texts(struct rank_now *rank, struct arena *arena)
 {
-    const char **texts[] = {&rank->job,   &rank->mpi_job, &rank->host, &rank->library,
-                            &rank->fault, &rank->state,   &rank->call, &rank->text};
+    const char **texts[] = {&rank->job,   &rank->mpi_job, &rank->host, &rank->library, &rank->fault,
+                            &rank->state, &rank->call,    &rank->text, &rank->details};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         *texts[i] = copy(arena, *texts[i]);
 }
@@ -132,22 +132,20 @@ static void forget_elsewhere(struct rank_list *ranks, const char *job)
     ranks->count = used;
 }
 
-/* The thread that holds the mutex for which a process's first thread waits at this moment; 0: it waits for none, or we
- * may not look. */
-static int32_t owner_of(pid_t pid)
+/* What a process's first thread waits for at this moment; THREAD_MAY_ACT, too, where we may not look. */
+static struct thread_wait wait_of(pid_t pid)
 {
     char syscall[256];
     if (proc_file_read(pid, pid, "syscall", syscall, sizeof syscall, NULL) < 0)
-        return 0;
-    struct thread_wait wait = thread_wait_of(pid, syscall);
-    return wait.kind == THREAD_WAITS_OWNER ? wait.tid : 0;
+        return (struct thread_wait){.kind = THREAD_MAY_ACT};
+    return thread_wait_of(pid, syscall);
 }
 
 #define NOW(member) DECODE(struct rank_now, member)
 static const struct decode_field now_fields[] = {
-    NOW(job),     NOW(mpi_job), NOW(rank),       NOW(ranks),          NOW(host),     NOW(pid),
-    NOW(library), NOW(state),   NOW(spawned),    NOW(call),           NOW(since_ns), NOW(peer),
-    NOW(tag),     NOW(text),    NOW(compute_ns), NOW(communicate_ns), NOW(fault),    {0}};
+    NOW(job),        NOW(mpi_job),        NOW(rank),  NOW(ranks),    NOW(host), NOW(pid), NOW(library),
+    NOW(state),      NOW(spawned),        NOW(call),  NOW(since_ns), NOW(peer), NOW(tag), NOW(text),
+    NOW(compute_ns), NOW(communicate_ns), NOW(fault), NOW(details),  {0}};
 
 void ranks_take(struct rank_list *ranks, const struct omis_value *rows)
 {
@@ -162,7 +160,7 @@ void ranks_take(struct rank_list *ranks, const struct omis_value *rows)
         decode(&decoder, rows, i, rank);
         own_texts(rank, &fresh.arena);
         if (strcmp(rank->state, "computing") == 0)
-            rank->owner = owner_of(rank->pid);
+            rank->wait = wait_of(rank->pid);
     }
     sort(&fresh);
     find_recent(&fresh, ranks);
@@ -217,12 +215,14 @@ static void take_stats(struct rank_list *ranks, const char *job, const struct mp
     const struct mpi_stats_thread *main = mpi_report_main(stats), *thread = main ? main : &none;
     const char *state = state_of(stats, main);
     bool in_call = strcmp(state, "in_call") == 0;
-    struct buf text = BUF_INIT;
+    struct buf text = BUF_INIT, details = BUF_INIT;
     struct rank_now *rank = add(ranks);
     if (!rank)
         return;
-    if (in_call)
+    if (in_call) {
         mpi_text_now(&text, stats, &thread->now);
+        mpi_text_details(&details, stats, &thread->now);
+    }
     *rank = (struct rank_now){
         .job = job,
         .mpi_job = stats->namespace,
@@ -230,6 +230,7 @@ static void take_stats(struct rank_list *ranks, const char *job, const struct mp
         .library = stats->library,
         .fault = stats->fault,
         .text = text.data ? text.data : "",
+        .details = details.data ? details.data : "",
         .rank = stats->rank,
         .ranks = stats->world_size,
         .pid = stats->pid,
@@ -247,6 +248,7 @@ static void take_stats(struct rank_list *ranks, const char *job, const struct mp
     };
     own_texts(rank, &ranks->arena);
     buf_done(&text);
+    buf_done(&details);
 }
 
 void ranks_add_elsewhere(struct rank_list *ranks, const char *path)
@@ -276,6 +278,23 @@ static void put_for(struct buf *out, uint64_t ns)
     text_seconds(out, (double)ns / 1e9);
 }
 
+/* What its first thread waits for outside of MPI; false: for nothing that is known. */
+static bool put_wait(struct buf *out, const struct rank_now *rank)
+{
+    const struct thread_wait *wait = &rank->wait;
+    if (wait->kind == THREAD_WAITS_OWNER && wait->tid == rank->pid)
+        buf_puts(out, "waits for a mutex that it holds itself");
+    else if (wait->kind == THREAD_WAITS_OWNER)
+        buf_printf(out, "waits for a mutex that thread %d holds", wait->tid);
+    else if (wait->kind == THREAD_WAITS_END)
+        buf_printf(out, "waits for the end of thread %d", wait->tid);
+    else if (wait->kind == THREAD_WAITS_OTHERS)
+        buf_puts(out, "waits for another thread");
+    else
+        return false;
+    return true;
+}
+
 void ranks_state_text(struct buf *out, const struct rank_now *rank)
 {
     static const char *const states[][2] = {
@@ -283,19 +302,13 @@ void ranks_state_text(struct buf *out, const struct rank_now *rank)
         {"ended", "has called MPI_Finalize"}, {"died", "died without MPI_Finalize"},
         {"aborted", "called MPI_Abort"},      {"off", "is not counted"}};
     if (*rank->call && strcmp(rank->state, "starting") != 0) {
-        const char *more = rank->text + strlen(rank->call); /* the call's name comes first */
-        bool fits = strncmp(rank->text, rank->call, strlen(rank->call)) == 0 && *more;
         buf_printf(out, "in %s", rank->call);
         put_for(out, rank->since_ns);
-        if (fits) {
-            buf_puts(out, ":");
-            text_show(out, strncmp(more, " of ", 4) == 0 ? more + 3 : more);
+        if (*rank->details) {
+            buf_puts(out, ": ");
+            text_show(out, rank->details);
         }
-    } else if (rank->owner == rank->pid && rank->owner) {
-        buf_puts(out, "waits for a mutex that it holds itself");
-    } else if (rank->owner) {
-        buf_printf(out, "waits for a mutex that thread %d holds", rank->owner);
-    } else {
+    } else if (!put_wait(out, rank)) {
         for (size_t i = 0; i < sizeof states / sizeof *states; i++)
             if (strcmp(rank->state, states[i][0]) == 0)
                 buf_puts(out, states[i][1]);
@@ -322,7 +335,10 @@ static const char *word_of(const struct rank_now *rank, char *text, size_t size)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(rank->state, words[i][0]) == 0)
             return words[i][1];
-    return rank->owner ? "waiting for a mutex" : rank->state;
+    if (rank->wait.kind == THREAD_WAITS_OWNER)
+        return "waiting for a mutex";
+    return rank->wait.kind == THREAD_WAITS_END || rank->wait.kind == THREAD_WAITS_OTHERS ? "waiting for a thread"
+                                                                                         : rank->state;
 }
 
 void ranks_summary(struct buf *out, const struct rank_now *list, size_t count, bool with_library)

@@ -16,6 +16,7 @@
 
 #include "base/data/arena.h"
 #include "base/data/buf.h"
+#include "jobdir/mpi/thread_wait.h"
 #include "jobdir/record/model.h"
 #include "jobdir/text/fields.h"
 
@@ -26,8 +27,9 @@ struct rank_now {
     const char *state;        /* starting, computing, in_call, ended, died, aborted, off */
     const char *call;         /* "": in none */
     const char *text;         /* the call with its peer and so on */
+    const char *details;      /* the same without the call */
     uint64_t since_ns;        /* time that it has computed or been in the call */
-    int32_t owner; /* computing: its first thread waits for a mutex, which this thread holds; 0: it does not */
+    struct thread_wait wait;  /* computing: what its first thread waits for */
     int32_t peer, tag;
     uint64_t compute_ns, communicate_ns; /* since MPI_Init */
     double old_seconds;

@@ -19,6 +19,7 @@
 #include "base/system/dirs.h"
 #include "jobdir/mpi/stats.h"
 #include "jobdir/mpi/test_mpi_area.h"
+#include "jobdir/mpi/text.h"
 
 enum { RATE = 2000000000 /* two ticks a nanosecond */, START = 1000000, SITE = 0x401000 };
 
@@ -558,6 +559,48 @@ static void test_wrong_values(void **state)
     assert_int_equal(stats.peers[0].comm, UINT32_MAX);
 }
 
+/* The call, and what stands behind it in a column of its own. */
+static void check_now(const struct mpi_stats_now *now, const char *text, const char *details)
+{
+    static struct mpi_stats_comm comms[] = {{.number = 0, .parent = UINT32_MAX}, {.name = "out.dat"}};
+    const struct mpi_stats stats = {.comms = comms, .comm_count = 2};
+    struct buf out = BUF_INIT;
+    mpi_text_now(&out, &stats, now);
+    assert_string_equal(out.data, text);
+    buf_clear(&out);
+    buf_puts(&out, "");
+    mpi_text_details(&out, &stats, now);
+    assert_string_equal(out.data, details);
+    buf_done(&out);
+}
+
+#define OTHERS(peer_, bytes_, comm_) \
+    .peer = peer_, .tag = MPIA_TAG_NONE, .source_peer = MPIA_RANK_NONE, .bytes = bytes_, .comm = comm_
+static void test_now(void **state)
+{
+    (void)state;
+    check_now(&(struct mpi_stats_now){.call = CALL_MPI_Recv, OTHERS(3, 8, 0)},
+              "MPI_Recv of 8 B from rank 3 on MPI_COMM_WORLD", "8 B from rank 3 on MPI_COMM_WORLD");
+    check_now(&(struct mpi_stats_now){.call = CALL_MPI_Recv, OTHERS(3, 0, 9)}, "MPI_Recv from rank 3", "from rank 3");
+    check_now(&(struct mpi_stats_now){.call = CALL_MPI_Bcast, OTHERS(2, 0, 0), .ordinal = 4},
+              "MPI_Bcast, root 2 on MPI_COMM_WORLD (collective 4)", "root 2 on MPI_COMM_WORLD (collective 4)");
+    check_now(&(struct mpi_stats_now){.call = CALL_MPI_Bcast, OTHERS(2, 8, 0), .ordinal = 4},
+              "MPI_Bcast of 8 B, root 2 on MPI_COMM_WORLD (collective 4)",
+              "8 B, root 2 on MPI_COMM_WORLD (collective 4)");
+    check_now(&(struct mpi_stats_now){.call = CALL_MPI_Barrier, OTHERS(MPIA_RANK_NONE, 0, 0), .ordinal = 4},
+              "MPI_Barrier on MPI_COMM_WORLD (collective 4)", "on MPI_COMM_WORLD (collective 4)");
+    check_now(
+        &(struct mpi_stats_now){.call = CALL_MPI_File_close, OTHERS(MPIA_RANK_NONE, 0, 1), .flags = MPIA_NOW_FILE},
+        "MPI_File_close out.dat", "out.dat");
+    check_now(&(struct mpi_stats_now){.call = CALL_MPI_File_read, OTHERS(MPIA_RANK_NONE, 8, 1), .flags = MPIA_NOW_FILE},
+              "MPI_File_read of 8 B of out.dat", "8 B of out.dat");
+    check_now(
+        &(struct mpi_stats_now){
+            .call = CALL_MPI_Waitall, OTHERS(MPIA_RANK_NONE, 8, 0), .flags = MPIA_NOW_REQUESTS, .waiting = 2},
+        "MPI_Waitall for 2 requests", "for 2 requests");
+    check_now(&(struct mpi_stats_now){.call = CALL_MPI_Init, OTHERS(MPIA_RANK_NONE, 0, 9)}, "MPI_Init", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -577,6 +620,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_old_distributions_go, start, stop),
         cmocka_unit_test_setup_teardown(test_unreadable_ones, start, stop),
         cmocka_unit_test_setup_teardown(test_wrong_values, start, stop),
+        cmocka_unit_test(test_now),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/data/cleanup.h"
 #include "jobdir/text/text.h"
 
 const char *mpi_text_call(uint32_t call)
@@ -99,30 +100,36 @@ void mpi_text_site(struct buf *out, const struct mpi_stats_site *site)
 
 enum { SHOWN_REQUESTS = 4 };
 
-static void put_on(struct buf *out, const struct mpi_stats *stats, uint32_t comm)
+/* The details of a call come one behind the other; nothing stands before the first one. */
+struct details {
+    struct buf *out;
+    size_t start;
+};
+
+static void begin(const struct details *details, const char *separator)
+{
+    if (details->out->len > details->start)
+        buf_puts(details->out, separator);
+}
+
+static void put_on(const struct details *details, const struct mpi_stats *stats, uint32_t comm)
 {
     if (comm >= stats->comm_count)
         return;
-    buf_puts(out, " on ");
-    mpi_text_comm(out, stats, comm);
+    begin(details, " ");
+    buf_puts(details->out, "on ");
+    mpi_text_comm(details->out, stats, comm);
 }
 
-static void put_peer(struct buf *out, const char *from, int32_t peer, int32_t tag)
+static void put_peer(const struct details *details, const char *from, int32_t peer, int32_t tag)
 {
-    buf_printf(out, " %s ", from);
-    mpi_text_rank(out, peer);
+    begin(details, " ");
+    buf_printf(details->out, "%s ", from);
+    mpi_text_rank(details->out, peer);
     if (tag >= 0)
-        buf_printf(out, ", tag %d", tag);
+        buf_printf(details->out, ", tag %d", tag);
     else if (tag == MPIA_TAG_ANY)
-        buf_puts(out, ", any tag");
-}
-
-static void put_bytes(struct buf *out, uint64_t bytes)
-{
-    if (!bytes)
-        return;
-    buf_puts(out, " of ");
-    text_size(out, bytes);
+        buf_puts(details->out, ", any tag");
 }
 
 static const struct mpi_stats_request *request_of(const struct mpi_stats *stats, uint64_t handle)
@@ -133,61 +140,91 @@ static const struct mpi_stats_request *request_of(const struct mpi_stats *stats,
     return NULL;
 }
 
-static void put_requests(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
+static void put_requests(const struct details *details, const struct mpi_stats *stats, const struct mpi_stats_now *now)
 {
     uint32_t known = now->waiting < 8 ? now->waiting : 8, shown = 0;
-    buf_printf(out, " for %u request%s", now->waiting, now->waiting == 1 ? "" : "s");
+    buf_printf(details->out, "for %u request%s", now->waiting, now->waiting == 1 ? "" : "s");
     for (uint32_t i = 0; i < known && shown < SHOWN_REQUESTS; i++) {
         const struct mpi_stats_request *request = request_of(stats, now->waits[i]);
         if (!request)
             continue;
-        buf_printf(out, "%s%s", shown++ ? "; " : ": ", mpi_text_call(request->call));
+        buf_printf(details->out, "%s%s", shown++ ? "; " : ": ", mpi_text_call(request->call));
         if (request->flags & (MPIA_REQUEST_SEND | MPIA_REQUEST_RECEIVE))
-            put_peer(out, request->flags & MPIA_REQUEST_SEND ? "to" : "from", request->peer, request->tag);
-        put_on(out, stats, request->comm);
+            put_peer(details, request->flags & MPIA_REQUEST_SEND ? "to" : "from", request->peer, request->tag);
+        put_on(details, stats, request->comm);
     }
     if (shown && shown < now->waiting)
-        buf_puts(out, "; ...");
+        buf_puts(details->out, "; ...");
 }
 
-static void put_file(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
+static void put_file(const struct details *details, const struct mpi_stats *stats, const struct mpi_stats_now *now)
 {
-    put_bytes(out, now->bytes);
-    if (now->comm < stats->comm_count) {
-        const char *name = stats->comms[now->comm].name;
-        if (now->flags & MPIA_NOW_OFFSET)
-            buf_printf(out, " at offset %llu", (unsigned long long)now->offset);
-        buf_puts(out, now->flags & MPIA_NOW_OFFSET || now->bytes ? " of " : " ");
-        text_show(out, name && *name ? name : "a file");
-        if (now->ordinal)
-            buf_printf(out, " (collective %u)", now->ordinal);
+    if (now->comm >= stats->comm_count)
+        return;
+    const char *name = stats->comms[now->comm].name;
+    if (now->flags & MPIA_NOW_OFFSET) {
+        begin(details, " ");
+        buf_printf(details->out, "at offset %llu", (unsigned long long)now->offset);
     }
+    begin(details, " of ");
+    text_show(details->out, name && *name ? name : "a file");
+    if (now->ordinal)
+        buf_printf(details->out, " (collective %u)", now->ordinal);
+}
+
+static void put_collective(const struct details *details, const struct mpi_stats *stats,
+                           const struct mpi_stats_now *now)
+{
+    if (now->peer >= 0) {
+        begin(details, ", ");
+        buf_printf(details->out, "root %d", now->peer);
+    }
+    put_on(details, stats, now->comm);
+    begin(details, " ");
+    buf_printf(details->out, "(collective %u)", now->ordinal);
+}
+
+static void put_message(const struct details *details, const struct mpi_stats *stats, const struct mpi_stats_now *now)
+{
+    const struct call_info *info = call_info(now->call);
+    bool receives = call_info(info->polls ? info->polls : now->call)->waits == CALL_WAITS_RECEIVE;
+    if (now->peer != MPIA_RANK_NONE)
+        put_peer(details, receives ? "from" : "to", now->peer, now->tag);
+    if (now->source_peer != MPIA_RANK_NONE)
+        put_peer(details, now->peer != MPIA_RANK_NONE ? "and from" : "from", now->source_peer, now->source_tag);
+    put_on(details, stats, now->comm);
+}
+
+void mpi_text_details(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
+{
+    struct details details = {.out = out, .start = out->len};
+    if (now->flags & MPIA_NOW_REQUESTS && !(now->flags & MPIA_NOW_FILE)) {
+        put_requests(&details, stats, now);
+        return;
+    }
+    if (now->bytes)
+        text_size(out, now->bytes);
+    if (now->flags & MPIA_NOW_FILE)
+        put_file(&details, stats, now);
+    else if (now->ordinal)
+        put_collective(&details, stats, now);
+    else
+        put_message(&details, stats, now);
 }
 
 void mpi_text_now(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now)
 {
-    const struct call_info *info = call_info(now->call);
-    buf_puts(out, info->name);
-    if (now->flags & MPIA_NOW_FILE) {
-        put_file(out, stats, now);
+    _cleanup_(buf_done) struct buf details = BUF_INIT;
+    bool requests = now->flags & MPIA_NOW_REQUESTS, file = now->flags & MPIA_NOW_FILE;
+    mpi_text_details(&details, stats, now);
+    buf_puts(out, call_info(now->call)->name);
+    if (!details.len)
         return;
-    }
-    if (now->flags & MPIA_NOW_REQUESTS) {
-        put_requests(out, stats, now);
-        return;
-    }
-    put_bytes(out, now->bytes);
-    if (now->ordinal) {
-        if (now->peer >= 0)
-            buf_printf(out, ", root %d", now->peer);
-        put_on(out, stats, now->comm);
-        buf_printf(out, " (collective %u)", now->ordinal);
-        return;
-    }
-    bool receives = call_info(info->polls ? info->polls : now->call)->waits == CALL_WAITS_RECEIVE;
-    if (now->peer != MPIA_RANK_NONE)
-        put_peer(out, receives ? "from" : "to", now->peer, now->tag);
-    if (now->source_peer != MPIA_RANK_NONE)
-        put_peer(out, now->peer != MPIA_RANK_NONE ? "and from" : "from", now->source_peer, now->source_tag);
-    put_on(out, stats, now->comm);
+    if (now->bytes && (file || !requests))
+        buf_puts(out, " of ");
+    else if (now->ordinal && now->peer >= 0 && !file && !requests)
+        buf_puts(out, ", ");
+    else
+        buf_putc(out, ' ');
+    buf_append(out, details.data, details.len);
 }

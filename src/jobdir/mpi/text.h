@@ -27,5 +27,7 @@ void mpi_text_site(struct buf *out, const struct mpi_stats_site *site);
 
 /* "MPI_Recv of 8 B from rank 0, tag 7 on MPI_COMM_WORLD": what a thread is in, without since when and where. */
 void mpi_text_now(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now);
+/* The same without the call: "8 B from rank 0, tag 7 on MPI_COMM_WORLD". */
+void mpi_text_details(struct buf *out, const struct mpi_stats *stats, const struct mpi_stats_now *now);
 
 #endif

@@ -50,14 +50,17 @@ static void put_doing(struct buf *text, const struct mpi_stats *stats, const cha
     const struct mpi_stats_thread *thread = rank_thread(stats), *shown = thread ? thread : &none;
     bool in_call = shown->now.call != CALL_NONE && !shown->ended && strcmp(state, "off") != 0;
     bool ticks = in_call || strcmp(state, "computing") == 0;
-    struct buf people = BUF_INIT;
-    if (in_call)
+    struct buf people = BUF_INIT, details = BUF_INIT;
+    if (in_call) {
         mpi_text_now(&people, stats, &shown->now);
+        mpi_text_details(&details, stats, &shown->now);
+    }
     PUT(text, stats->library, state, stats->spawned, in_call ? call_infos[shown->now.call].name : "",
         ticks ? shown->now.age_ns : 0, in_call ? shown->now.peer : MPIA_RANK_NONE,
         in_call ? shown->now.tag : MPIA_TAG_NONE, people.data ? people.data : "", shown->outermost.compute_ns,
-        shown->outermost.communicate_ns, stats->fault);
+        shown->outermost.communicate_ns, stats->fault, details.data ? details.data : "");
     buf_done(&people);
+    buf_done(&details);
 }
 
 static void tell_living(void *ctx, struct mpi_process *process)

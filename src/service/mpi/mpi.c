@@ -455,6 +455,7 @@ const struct scry_service mpi_services[] = {
      "What the ranks of a job on this node do (" JOB
      "). state: starting, computing, in_call, ended, died, aborted, or off (not counted); spawned: 1; call: \"\" if it "
      "is in none; since_ns: how long it computes or is in the call; peer: a world rank; text: the call for people; "
+     "details: the same without the call; "
      "compute_ns, communicate_ns: since MPI_Init. Costs little."},
     {"mpi_comm_get_info", SCRY_INFORMATION, PROCESSES " -> any* communicators", SCRY_OPTIONAL, mpi_comm_get_info,
      "The communicators, windows and files of MPI processes: number, kind (intra, inter, window, file), name, size, "
