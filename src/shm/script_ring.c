@@ -119,6 +119,7 @@ static void fill_head(struct script_ring *ring, const struct script_open *open, 
     ring->texts_at = texts_at;
     ring->texts_size = open->texts_size;
     ring->size = texts_at + open->texts_size;
+    ring->in_ticks = open->in_ticks;
     ring->born_ns = born_ns;
     memcpy(ring->language, open->language, strlen(open->language) + 1);
     atomic_store_explicit(&ring->texts_used, 1, memory_order_relaxed); /* 0 is none */
@@ -211,7 +212,7 @@ static uint16_t text_size(const struct script_text *text, uint32_t most)
 }
 
 /* How many of the frames fit into a record, and the size of that. */
-static uint32_t measure(const struct script_record *record, uint32_t *ret_frames)
+static uint32_t measure(const struct script_event *record, uint32_t *ret_frames)
 {
     uint32_t size = sizeof(struct script_stored), frames = 0;
     for (unsigned i = 0; i < SCRIPT_TEXTS; i++)
@@ -257,7 +258,7 @@ static char *add(char *to, const struct script_text *text, uint16_t size)
     return to + size;
 }
 
-static void fill(struct script_stored *stored, const struct script_record *record, uint32_t frames)
+static void fill(struct script_stored *stored, const struct script_event *record, uint32_t frames)
 {
     char *to = stored->bytes;
     stored->time_ns = record->time_ns ? record->time_ns : now_ns(CLOCK_MONOTONIC);
@@ -289,7 +290,7 @@ static void fill(struct script_stored *stored, const struct script_record *recor
     }
 }
 
-bool script_put(struct script_writer *writer, const struct script_record *record)
+bool script_put(struct script_writer *writer, const struct script_event *record)
 {
     if (!writer || !script_writer_mine(writer))
         return false;

@@ -69,7 +69,7 @@ struct script_frame {
 };
 
 /* A record, as it is written and as it is read. */
-struct script_record {
+struct script_event {
     uint32_t kind;        /* enum script_kind */
     int32_t pid, tid;     /* writer: pid is filled in; tid 0: not said */
     int32_t line, status; /* line -1: unknown */
@@ -98,7 +98,8 @@ struct script_ring {
     int32_t pid;
     uint32_t ring_at, ring_size, sums_at, sum_count, texts_at, texts_size;
     uint32_t size;
-    uint64_t born_ns; /* CLOCK_BOOTTIME: a process that started later is another one with this pid */
+    uint32_t in_ticks; /* 1: times of sums are ticks of the time stamp counter; 0: ns */
+    uint64_t born_ns;  /* CLOCK_BOOTTIME: a process that started later is another one with this pid */
     char language[SCRIPT_LANGUAGE];
     /* ---- writers ---- */
     _Alignas(64) _Atomic uint64_t reserved; /* bytes of the ring since the start */
@@ -117,6 +118,7 @@ struct script_open {
     const char *directory, *language; /* language: letters, at most SCRIPT_LANGUAGE - 1 */
     uint32_t ring_size;               /* power of two */
     uint32_t sum_count, texts_size;   /* 0: nothing is counted */
+    bool in_ticks;                    /* times of sums are ticks of the time stamp counter */
     bool shared; /* children made by fork go on with it: for shells, whose subshells live too shortly for an own one */
 };
 
@@ -130,7 +132,7 @@ bool script_writer_mine(const struct script_writer *writer);
 void script_writer_close(struct script_writer *writer);
 
 /* false: dropped. Frames and texts are borrowed. */
-bool script_put(struct script_writer *writer, const struct script_record *record);
+bool script_put(struct script_writer *writer, const struct script_event *record);
 /* Calls the observer, which otherwise comes some times a second. One system call. */
 void script_ring_bell(struct script_writer *writer);
 
@@ -163,7 +165,7 @@ bool script_view_init(struct script_view *ret_view, void *memory, size_t size);
  * not finished, waits_for has the pid of its writer. `gone`: that process writes no more, so what it did not finish is
  * skipped. */
 enum { SCRIPT_GONE_NONE = 0, SCRIPT_GONE_ALL = -1 };
-bool script_view_take(struct script_view *view, int32_t gone, struct script_record *ret_record);
+bool script_view_take(struct script_view *view, int32_t gone, struct script_event *ret_record);
 
 struct script_sum_copy {
     uint32_t kind;

@@ -90,24 +90,24 @@ static bool take_frames(struct script_view *view, const char *at, const char *en
 }
 
 /* From the copy. */
-static bool read_record(struct script_view *view, uint32_t size, int32_t pid, struct script_record *ret_record)
+static bool read_record(struct script_view *view, uint32_t size, int32_t pid, struct script_event *ret_record)
 {
     const struct script_stored *stored = (const void *)view->room;
     const char *at = stored->bytes, *end = (const char *)view->room + size;
     if (stored->kind < SCRIPT_STARTED || stored->kind > SCRIPT_STEPPED_ASIDE ||
         stored->frame_count > SCRIPT_FRAMES_MOST)
         return false;
-    *ret_record = (struct script_record){.kind = stored->kind,
-                                         .pid = pid,
-                                         .tid = stored->tid,
-                                         .line = stored->line,
-                                         .status = stored->status,
-                                         .time_ns = stored->time_ns,
-                                         .duration_ns = stored->duration_ns,
-                                         .count = stored->count,
-                                         .cut = stored->cut,
-                                         .frame_count = stored->frame_count,
-                                         .frames = view->frames};
+    *ret_record = (struct script_event){.kind = stored->kind,
+                                        .pid = pid,
+                                        .tid = stored->tid,
+                                        .line = stored->line,
+                                        .status = stored->status,
+                                        .time_ns = stored->time_ns,
+                                        .duration_ns = stored->duration_ns,
+                                        .count = stored->count,
+                                        .cut = stored->cut,
+                                        .frame_count = stored->frame_count,
+                                        .frames = view->frames};
     for (unsigned i = 0; i < SCRIPT_TEXTS; i++)
         if (!(stored->none_bits >> i & 1) &&
             !take_text(&at, end, stored->text_sizes[i], SCRIPT_TEXT_MOST, &ret_record->texts[i]))
@@ -115,7 +115,7 @@ static bool read_record(struct script_view *view, uint32_t size, int32_t pid, st
     return take_frames(view, at, end, stored->frame_count);
 }
 
-bool script_view_take(struct script_view *view, int32_t gone, struct script_record *ret_record)
+bool script_view_take(struct script_view *view, int32_t gone, struct script_event *ret_record)
 {
     uint32_t ring_size = view->head.ring_size;
     view->waits_for = 0;

@@ -80,26 +80,26 @@ static struct script_text text(const char *bytes)
 
 static bool put(int32_t line, const char *command)
 {
-    return script_put(writer, &(struct script_record){.kind = SCRIPT_LINE,
-                                                      .line = line,
-                                                      .duration_ns = UINT64_MAX,
-                                                      .texts = {[SCRIPT_COMMAND] = text(command)}});
+    return script_put(writer, &(struct script_event){.kind = SCRIPT_LINE,
+                                                     .line = line,
+                                                     .duration_ns = UINT64_MAX,
+                                                     .texts = {[SCRIPT_COMMAND] = text(command)}});
 }
 
 static void test_record(void **state)
 {
     const struct script_frame frames[] = {{text("a.sh"), text("f"), 3}, {text("b.sh"), {0}, -1}};
-    struct script_record got;
+    struct script_event got;
     assert_false(script_view_take(&view, 0, &got));
-    assert_true(script_put(writer, &(struct script_record){.kind = SCRIPT_FAILED,
-                                                           .tid = 7,
-                                                           .line = 12,
-                                                           .status = 2,
-                                                           .time_ns = 5,
-                                                           .duration_ns = 6,
-                                                           .texts = {text("a.sh"), {0}, text("ls $x"), text("")},
-                                                           .frames = frames,
-                                                           .frame_count = 2}));
+    assert_true(script_put(writer, &(struct script_event){.kind = SCRIPT_FAILED,
+                                                          .tid = 7,
+                                                          .line = 12,
+                                                          .status = 2,
+                                                          .time_ns = 5,
+                                                          .duration_ns = 6,
+                                                          .texts = {text("a.sh"), {0}, text("ls $x"), text("")},
+                                                          .frames = frames,
+                                                          .frame_count = 2}));
     assert_true(script_view_take(&view, 0, &got));
     assert_int_equal(got.kind, SCRIPT_FAILED);
     assert_int_equal(got.pid, getpid());
@@ -123,14 +123,14 @@ static void test_cut(void **state)
 {
     static char longest[3 * SCRIPT_TEXT_MOST];
     struct script_frame frames[SCRIPT_FRAMES_MOST + 1];
-    struct script_record got;
+    struct script_event got;
     memset(longest, 'x', sizeof longest);
     for (size_t i = 0; i < SCRIPT_FRAMES_MOST + 1; i++)
         frames[i] = (struct script_frame){{longest, sizeof longest}, {longest, sizeof longest}, 1};
-    assert_true(script_put(writer, &(struct script_record){.kind = SCRIPT_EXCEPTION,
-                                                           .texts = {[SCRIPT_MESSAGE] = {longest, sizeof longest}},
-                                                           .frames = frames,
-                                                           .frame_count = SCRIPT_FRAMES_MOST + 1}));
+    assert_true(script_put(writer, &(struct script_event){.kind = SCRIPT_EXCEPTION,
+                                                          .texts = {[SCRIPT_MESSAGE] = {longest, sizeof longest}},
+                                                          .frames = frames,
+                                                          .frame_count = SCRIPT_FRAMES_MOST + 1}));
     assert_true(script_view_take(&view, 0, &got));
     assert_int_equal(got.texts[SCRIPT_MESSAGE].size, SCRIPT_TEXT_MOST);
     assert_int_equal(got.cut, 1u << SCRIPT_MESSAGE | 1u << SCRIPT_TEXTS);
@@ -141,7 +141,7 @@ static void test_cut(void **state)
 static void test_around(void **state)
 {
     static char command[600];
-    struct script_record got;
+    struct script_event got;
     for (int32_t i = 0; i < 5000; i++) {
         size_t size = (size_t)(i * 37) % sizeof command;
         memset(command, 'a' + i % 26, sizeof command);
@@ -158,7 +158,7 @@ static void test_around(void **state)
 /* What finds no room is counted, and changes nothing; half full, the reader is called once. */
 static void test_full(void **state)
 {
-    struct script_record got;
+    struct script_event got;
     struct stat before, after;
     int32_t written = 0, seen = 0;
     assert_int_equal(utimensat(AT_FDCWD, file, (struct timespec[2]){{1, 0}, {1, 0}}, 0), 0);
@@ -178,7 +178,7 @@ static void test_full(void **state)
 
 static void *write_many(void *number)
 {
-    struct script_record record = {.kind = SCRIPT_LINE, .tid = (int32_t)(intptr_t)number, .texts = {text("threads")}};
+    struct script_event record = {.kind = SCRIPT_LINE, .tid = (int32_t)(intptr_t)number, .texts = {text("threads")}};
     for (record.line = 0; record.line < RECORDS; record.line++)
         while (!script_put(writer, &record))
             sched_yield();
@@ -189,7 +189,7 @@ static void test_threads(void **state)
 {
     pthread_t threads[THREADS];
     int32_t next[THREADS] = {0};
-    struct script_record got;
+    struct script_event got;
     for (intptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, write_many, (void *)i), 0);
     for (int left = THREADS * RECORDS; left;) {
@@ -236,7 +236,7 @@ static int child_is_without(void)
 
 static void test_fork(void **state)
 {
-    struct script_record got;
+    struct script_event got;
     assert_int_equal(in_child(child_is_without), 0);
     assert_false(script_view_take(&view, 0, &got));
     assert_true(put(1, "x"));
@@ -259,7 +259,7 @@ static int child_dies_writing(void)
 
 static void test_shared(void **state)
 {
-    struct script_record got;
+    struct script_event got;
     teardown(NULL);
     struct script_open open = plain();
     open.shared = true;
@@ -319,7 +319,7 @@ static void test_damaged_heads(void **state)
         memcpy((void *)ring, head, sizeof head);
     }
     view.ring->reserved = 3; /* goes on, with nothing */
-    struct script_record got;
+    struct script_event got;
     assert_false(script_view_take(&view, 0, &got));
     assert_int_equal(view.damaged, 1);
     assert_true(put(8, "again"));

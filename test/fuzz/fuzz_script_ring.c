@@ -60,7 +60,7 @@ static void check_text(const struct script_text *text, uint32_t most)
         memcpy(copy, text->bytes, text->size);
 }
 
-static void check(const struct script_record *record)
+static void check(const struct script_event *record)
 {
     fuzz_expect(record->kind && record->frame_count <= SCRIPT_FRAMES_MOST);
     for (unsigned i = 0; i < SCRIPT_TEXTS; i++)
@@ -83,7 +83,7 @@ static void check_sums(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct script_record record;
+    struct script_event record;
     if (!clean[0])
         make();
     memcpy(memory, clean, SIZE);

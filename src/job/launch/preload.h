@@ -18,6 +18,7 @@
 #include <stdbool.h>
 
 #include "base/data/err.h"
+#include "job/launch/script_env.h"
 
 struct preload {
     char library[PATH_MAX];   /* as in LD_PRELOAD; "": load nothing */
@@ -25,6 +26,7 @@ struct preload {
     char socket[PATH_MAX];
     char mpi_dir[PATH_MAX]; /* "": there are none */
     bool wanted, mpi_off;
+    struct script_env script;
     bool is_script; /* the command is no program itself, but may start some */
 };
 

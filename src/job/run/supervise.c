@@ -188,6 +188,17 @@ static void announce(const struct job *job)
     put(&text);
 }
 
+/* What interpreters find in their environment. */
+static void prepare_scripts(struct job *job)
+{
+    struct err err = {0};
+    if (job->options->script < RUN_SCRIPT_CALLS)
+        return;
+    const char *level = job->options->script == RUN_SCRIPT_LINES ? "lines" : "calls";
+    if (script_env_find(&job->preload.script, level, &err) < 0)
+        recorder_note(&job->recorder, NOTE(source_off, .source = "what happens inside scripts", .reason = err.text));
+}
+
 /* The agent that will be loaded into the command. */
 static void prepare_tracing(struct job *job)
 {
@@ -201,11 +212,14 @@ static void prepare_tracing(struct job *job)
     if (options->setting_count)
         recorder_put(&job->recorder, RECORD(tracing, .settings = settings));
     json_decref(settings);
-    if (options->trace_off && options->mpi == RUN_MPI_OFF)
+    if (options->trace_off && options->mpi == RUN_MPI_OFF) {
+        prepare_scripts(job);
         return;
+    }
     bool wanted = (options->trace_wanted && !options->trace_off) || options->rule_count;
     int code = preload_find(&job->preload, options->command[0], wanted, &err);
     job->preload.mpi_off = options->mpi == RUN_MPI_OFF;
+    prepare_scripts(job);
     if (job->preload.is_script)
         recorder_put(&job->recorder, RECORD(script, .path = options->command[0]));
     if (code == -ENOEXEC)
