@@ -28,6 +28,7 @@ int job_model_init(struct job_model *model, size_t keep_limit)
     model->crashes = json_array();
     model->pauses = json_array();
     model->firings = json_array();
+    layers_init(&model->layers);
     return model->warnings && model->gaps && model->crashes && model->pauses ? 0 : -ENOMEM;
 }
 
@@ -55,6 +56,7 @@ void job_model_done(struct job_model *model)
     json_decref(model->gaps);
     json_decref(model->crashes);
     json_decref(model->pauses);
+    layers_done(&model->layers);
     *model = (struct job_model){0};
 }
 
@@ -142,6 +144,7 @@ static struct job_process *apply_process(struct job_model *model, const struct p
         process = calloc(1, sizeof *process);
         if (!process)
             return NULL;
+        layers_forget(&model->layers, record->pid);
         *process = (struct job_process){.pid = record->pid,
                                         .start = record->start,
                                         .end = -1,
@@ -431,9 +434,6 @@ void job_model_apply(struct job_model *model, const json_t *record)
         if (json_array_size(model->firings) < JOB_FIRINGS)
             json_array_append(model->firings, keep);
         return;
-    case RECORD_spool:
-    case RECORD_script:
-    case RECORD_untraced:
     case RECORD_health:
     case RECORD_script_line:
     case RECORD_command_failed:
@@ -446,6 +446,11 @@ void job_model_apply(struct job_model *model, const json_t *record)
     case RECORD_log_folded:
     case RECORD_log_file:
     case RECORD_progress:
+        layers_apply(&model->layers, type, record);
+        return;
+    case RECORD_spool:
+    case RECORD_script:
+    case RECORD_untraced:
     case RECORD_TYPES:
         return;
     }

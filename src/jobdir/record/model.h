@@ -15,6 +15,7 @@
 #include <uthash.h>
 
 #include "base/data/err.h"
+#include "jobdir/record/layers.h"
 #include "jobdir/record/series.h"
 
 enum { JOB_NAME_SIZE = 64, JOB_COMMANDS = 1000, JOB_FIRINGS = 10000, JOB_WHYS = 50, JOB_STATUS_UNKNOWN = -1 };
@@ -78,6 +79,7 @@ struct job_model {
     json_t *rules;                /* the last list of rules and how often each fired, or NULL */
     bool singly;
     char reason[256]; /* why not singly */
+    struct layers layers;
     double last_seconds;
     double rated_seconds; /* when cpu_share was taken, and the time used until then */
     uint64_t rated_cpu_ns;

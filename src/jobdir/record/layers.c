@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/record/layers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/data/cleanup.h"
+#include "base/data/hash.h"
+
+static void drop_place(struct layer_place *place)
+{
+    json_decref(place->line);
+    json_decref(place->stack);
+}
+
+void layers_init(struct layers *layers)
+{
+    *layers = (struct layers){.oom_kills_before = -1};
+}
+
+void layers_done(struct layers *layers)
+{
+    HASH_FREE_ALL(layers->places, drop_place(each));
+    HASH_FREE_ALL(layers->lines, free(each->file), free(each->command));
+    HASH_FREE_ALL(layers->scripts);
+    HASH_FREE_ALL(layers->python, free(each->function), free(each->file));
+    HASH_FREE_ALL(layers->functions, free(each->function), free(each->file));
+    HASH_FREE_ALL(layers->patterns);
+    HASH_FREE_ALL(layers->log_files, json_decref(each->record));
+    HASH_FREE_ALL(layers->progress, json_decref(each->record));
+    HASH_FREE_ALL(layers->filesystems);
+    struct layer_list *lists[] = {&layers->failures, &layers->uncaught, &layers->caught, &layers->logs,
+                                  &layers->errors};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        json_decref(lists[i]->records);
+    json_decref(layers->health);
+    json_decref(layers->last_functions);
+    free(layers->curves);
+    layers_init(layers);
+}
+
+/* ---- what tables and lists share ---- */
+
+static double get_number(const json_t *json, const char *key)
+{
+    return json_number_value(json_object_get(json, key));
+}
+
+static uint64_t get_count(const json_t *json, const char *key)
+{
+    json_int_t number = json_integer_value(json_object_get(json, key));
+    return number > 0 ? (uint64_t)number : 0;
+}
+
+static int64_t get_size(const json_t *json, const char *key)
+{
+    const json_t *number = json_object_get(json, key);
+    return json_is_integer(number) ? json_integer_value(number) : -1;
+}
+
+static const char *get_text(const json_t *json, const char *key)
+{
+    const char *text = json_string_value(json_object_get(json, key));
+    return text ? text : "";
+}
+
+double record_seconds(const json_t *record)
+{
+    const json_t *time = json_object_get(record, "time");
+    return json_is_number(time) ? json_number_value(time) : get_number(record, "t");
+}
+
+static const char *const levels[LOG_LEVELS] = {"error", "warning", "info", "debug"};
+
+const char *log_level_name(enum log_level level)
+{
+    return levels[level];
+}
+
+enum log_level log_level_of(const char *name)
+{
+    for (enum log_level level = 0; name && level < LOG_LEVELS; level++)
+        if (strcmp(name, levels[level]) == 0)
+            return level;
+    return LOG_INFO_LINE;
+}
+
+static void replace(json_t **slot, const json_t *record)
+{
+    json_decref(*slot);
+    *slot = json_incref((json_t *)record);
+}
+
+static void list_add(struct layer_list *list, const json_t *record, size_t most)
+{
+    if (!list->records)
+        list->records = json_array();
+    list->total++;
+    json_array_append(list->records, (json_t *)record);
+    if (json_array_size(list->records) > most)
+        json_array_remove(list->records, 0);
+}
+
+/* The element of a table with this name, which ends it; made where it is missing and there is room. */
+#define NAMED(head, member, text, most) \
+    ({ \
+        __typeof__(head) found_; \
+        const char *name_ = (text); \
+        HASH_FIND_STR(head, name_, found_); \
+        if (!found_ && HASH_COUNT(head) < (most) && \
+            (found_ = calloc(1, sizeof *found_ + strlen(name_) + 1)) != NULL) { \
+            memcpy(found_->member, name_, strlen(name_) + 1); \
+            HASH_ADD_STR(head, member, found_); \
+        } \
+        found_; \
+    })
+
+/* ---- places ---- */
+
+static void forget(struct layers *layers, struct layer_place *place)
+{
+    HASH_DEL(layers->places, place);
+    drop_place(place);
+    free(place);
+}
+
+static struct layer_place *find_place(const struct layers *layers, pid_t pid)
+{
+    struct layer_place *place;
+    HASH_FIND_INT(layers->places, &pid, place);
+    return place;
+}
+
+void layers_forget(struct layers *layers, pid_t pid)
+{
+    struct layer_place *place = find_place(layers, pid);
+    if (place)
+        forget(layers, place);
+}
+
+const struct layer_place *layers_place(const struct layers *layers, pid_t pid)
+{
+    return find_place(layers, pid);
+}
+
+/* It becomes the last of the table. Beyond the limit the first goes. */
+static struct layer_place *touch_place(struct layers *layers, json_int_t number)
+{
+    pid_t pid = (pid_t)number;
+    struct layer_place *place = find_place(layers, pid);
+    if (place) {
+        HASH_DEL(layers->places, place);
+    } else {
+        place = calloc(1, sizeof *place);
+        if (!place)
+            return NULL;
+        *place = (struct layer_place){
+            .pid = pid, .read_bytes = -1, .written_bytes = -1, .open_files = -1, .open_files_limit = -1};
+    }
+    HASH_ADD_INT(layers->places, pid, place);
+    if (HASH_COUNT(layers->places) > LAYER_PLACES)
+        forget(layers, layers->places);
+    return place;
+}
+
+static void apply_line(struct layers *layers, const json_t *record)
+{
+    struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
+    if (place)
+        replace(&place->line, record);
+}
+
+static void apply_stack(struct layers *layers, const json_t *record)
+{
+    struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
+    if (place)
+        replace(&place->stack, record);
+}
+
+static int64_t row_size(const json_t *row, size_t index)
+{
+    const json_t *number = json_array_get(row, index);
+    return json_is_integer(number) ? json_integer_value(number) : -1;
+}
+
+static void apply_files(struct layers *layers, const json_t *rows)
+{
+    size_t index;
+    json_t *row;
+    json_array_foreach(rows, index, row)
+    {
+        struct layer_place *place = touch_place(layers, json_integer_value(json_array_get(row, 0)));
+        if (!place)
+            continue;
+        place->read_bytes = row_size(row, 1);
+        place->written_bytes = row_size(row, 2);
+        place->open_files = row_size(row, 3);
+        place->open_files_limit = row_size(row, 4);
+    }
+}
+
+/* ---- scripts and functions ---- */
+
+/* A key of a text and a place, malloc'ed. */
+static char *key_of(const char *name, const char *file, int64_t line)
+{
+    char *key;
+    return asprintf(&key, "%s\n%s\n%lld", name, file, (long long)line) < 0 ? NULL : key;
+}
+
+static void apply_script_lines(struct layers *layers, const json_t *rows)
+{
+    size_t index;
+    json_t *row;
+    json_array_foreach(rows, index, row)
+    {
+        const char *file = get_text(row, "file"), *command = json_string_value(json_object_get(row, "command"));
+        _cleanup_(freep) char *key = key_of("", file, get_size(row, "line"));
+        struct layer_line *line = key ? NAMED(layers->lines, key, key, LAYER_LINES) : NULL;
+        if (!line) {
+            layers->omitted_lines++;
+            continue;
+        }
+        if (!line->file) {
+            line->file = strdup(file);
+            line->line = get_size(row, "line");
+        }
+        if (!line->command && command)
+            line->command = strdup(command);
+        line->count += get_count(row, "count");
+        line->failed += get_count(row, "failed");
+        line->seconds += get_number(row, "seconds");
+    }
+}
+
+static void apply_script_end(struct layers *layers, const json_t *record)
+{
+    struct layer_script *script = NAMED(layers->scripts, file, get_text(record, "file"), LAYER_SCRIPTS);
+    if (script) {
+        script->count++;
+        script->failed += get_size(record, "status") > 0;
+        script->seconds += get_number(record, "seconds");
+    }
+    apply_script_lines(layers, json_object_get(record, "lines"));
+}
+
+static void add_function(struct layers *layers, struct layer_function **table, const json_t *row, const char *name)
+{
+    const char *file = get_text(row, "file");
+    _cleanup_(freep) char *key = key_of(name, file, get_size(row, "line"));
+    struct layer_function *function = key ? NAMED(*table, key, key, LAYER_FUNCTIONS) : NULL;
+    if (!function) {
+        layers->omitted_functions++;
+        return;
+    }
+    if (!function->function) {
+        function->function = strdup(name);
+        function->file = strdup(file);
+        function->line = get_size(row, "line");
+    }
+    function->calls += get_count(row, "calls");
+    function->total_ns += get_count(row, "total_ns");
+    function->self_ns += get_count(row, "self_ns");
+}
+
+static void apply_python_calls(struct layers *layers, const json_t *record)
+{
+    size_t index;
+    json_t *row;
+    layers->python_calls += get_count(record, "calls");
+    json_array_foreach(json_object_get(record, "functions"), index, row)
+        add_function(layers, &layers->python, row, get_text(row, "function"));
+}
+
+static void apply_functions(struct layers *layers, const json_t *record)
+{
+    size_t index;
+    json_t *row;
+    layers->function_calls += get_count(record, "calls");
+    replace(&layers->last_functions, record);
+    json_array_foreach(json_object_get(record, "list"), index, row)
+        add_function(layers, &layers->functions, row, get_text(row, "name"));
+}
+
+/* ---- logs ---- */
+
+static void count_lines(struct layers *layers, const json_t *record, uint64_t lines)
+{
+    enum log_level level = log_level_of(get_text(record, "level"));
+    struct layer_pattern *pattern = NAMED(layers->patterns, pattern, get_text(record, "pattern"), LAYER_NAMED);
+    layers->levels[level] += lines;
+    if (!pattern)
+        return;
+    pattern->level = level;
+    pattern->lines += lines;
+    pattern->last = get_number(record, "t");
+}
+
+static void apply_log(struct layers *layers, const json_t *record)
+{
+    count_lines(layers, record, 1 + get_count(record, "folded"));
+    list_add(&layers->logs, record, LAYER_LOG_LINES);
+    if (log_level_of(get_text(record, "level")) == LOG_ERROR_LINE)
+        list_add(&layers->errors, record, LAYER_FAILURES);
+}
+
+/* The last record of each name. The name that was told longest ago goes where there are too many. */
+static void apply_last(struct layer_last **table, const char *name, const json_t *record)
+{
+    struct layer_last *last;
+    HASH_FIND_STR(*table, name, last);
+    if (last) {
+        HASH_DEL(*table, last);
+    } else {
+        last = calloc(1, sizeof *last + strlen(name) + 1);
+        if (!last)
+            return;
+        memcpy(last->name, name, strlen(name) + 1);
+    }
+    replace(&last->record, record);
+    HASH_ADD_STR(*table, name, last);
+    if (HASH_COUNT(*table) > LAYER_NAMED) {
+        struct layer_last *first = *table;
+        HASH_DEL(*table, first);
+        json_decref(first->record);
+        free(first);
+    }
+}
+
+/* ---- health ---- */
+
+static void curve_add(struct layers *layers, enum layer_curve curve, const json_t *record, double value)
+{
+    double seconds = get_number(record, "t"), passed = get_number(record, "seconds");
+    if (value >= 0)
+        series_add_from(&layers->curves[curve], seconds - passed, seconds, value);
+}
+
+static void curve_of(struct layers *layers, enum layer_curve curve, const json_t *record, const char *part,
+                     const char *name)
+{
+    const json_t *value = json_object_get(json_object_get(record, part), name);
+    if (json_is_number(value))
+        curve_add(layers, curve, record, json_number_value(value));
+}
+
+static void apply_memory(struct layers *layers, const json_t *record)
+{
+    const json_t *memory = json_object_get(record, "memory"), *group = json_object_get(record, "cgroup");
+    int64_t total = get_size(memory, "total_bytes"), least = get_size(memory, "available_least_bytes"),
+            swap = get_size(memory, "swap_total_bytes"), swap_free = get_size(memory, "swap_free_bytes"),
+            limit = get_size(group, "memory_limit_bytes"), used = get_size(group, "memory_bytes");
+    if (least < 0)
+        least = get_size(memory, "available_bytes");
+    if (total > 0 && least >= 0 && least <= total)
+        curve_add(layers, CURVE_MEMORY, record, 1 - (double)least / (double)total);
+    if (swap > 0 && swap_free >= 0 && swap_free <= swap)
+        curve_add(layers, CURVE_SWAP, record, (double)(swap - swap_free));
+    if (limit > 0 && used >= 0)
+        curve_add(layers, CURVE_CGROUP_MEMORY, record, (double)used / (double)limit);
+}
+
+static void apply_oom_kills(struct layers *layers, const json_t *record)
+{
+    int64_t kills = get_size(json_object_get(record, "cgroup"), "oom_kills");
+    if (kills < 0)
+        return;
+    if (layers->oom_kills_before >= 0 && kills > layers->oom_kills_before)
+        layers->oom_kills += (uint64_t)(kills - layers->oom_kills_before);
+    layers->oom_kills_before = kills;
+}
+
+static void apply_filesystem(struct layers *layers, const json_t *row, double seconds)
+{
+    size_t before = HASH_COUNT(layers->filesystems);
+    struct layer_filesystem *system = NAMED(layers->filesystems, path, get_text(row, "path"), LAYER_NAMED);
+    if (!system)
+        return;
+    bool first = HASH_COUNT(layers->filesystems) > before;
+    system->total_bytes = get_size(row, "total_bytes");
+    system->free_bytes = get_size(row, "free_bytes");
+    system->inodes = get_size(row, "inodes");
+    system->free_inodes = get_size(row, "free_inodes");
+    if (first || (system->free_bytes >= 0 && system->free_bytes < system->least_free_bytes)) {
+        system->least_free_bytes = system->free_bytes;
+        system->least_at = seconds;
+    }
+    if (first || (system->free_inodes >= 0 && system->free_inodes < system->least_free_inodes))
+        system->least_free_inodes = system->free_inodes;
+}
+
+static void apply_health(struct layers *layers, const json_t *record)
+{
+    size_t index;
+    json_t *row;
+    if (!layers->curves && !(layers->curves = calloc(LAYER_CURVES, sizeof *layers->curves)))
+        return;
+    replace(&layers->health, record);
+    curve_of(layers, CURVE_CPU, record, "load", "cpu_peak");
+    curve_of(layers, CURVE_CPU, record, "load", "cpu");
+    curve_of(layers, CURVE_IOWAIT, record, "load", "iowait");
+    curve_of(layers, CURVE_STEAL, record, "load", "steal");
+    curve_of(layers, CURVE_PRESSURE_CPU, record, "pressure", "cpu");
+    curve_of(layers, CURVE_PRESSURE_MEMORY, record, "pressure", "memory");
+    curve_of(layers, CURVE_PRESSURE_IO, record, "pressure", "io");
+    curve_of(layers, CURVE_DISK_READ, record, "traffic", "disk_read_bytes");
+    curve_of(layers, CURVE_DISK_WRITTEN, record, "traffic", "disk_written_bytes");
+    curve_of(layers, CURVE_RECEIVED, record, "traffic", "received_bytes");
+    curve_of(layers, CURVE_SENT, record, "traffic", "sent_bytes");
+    apply_memory(layers, record);
+    apply_oom_kills(layers, record);
+    json_array_foreach(json_object_get(record, "filesystems"), index, row)
+        apply_filesystem(layers, row, get_number(record, "t"));
+    apply_files(layers, json_object_get(record, "processes"));
+}
+
+void layers_apply(struct layers *layers, enum record_type type, const json_t *record)
+{
+    switch (type) {
+    case RECORD_script_line:
+        apply_line(layers, record);
+        return;
+    case RECORD_command_failed:
+        list_add(&layers->failures, record, LAYER_FAILURES);
+        return;
+    case RECORD_script_end:
+        apply_script_end(layers, record);
+        return;
+    case RECORD_python_stack:
+        apply_stack(layers, record);
+        return;
+    case RECORD_python_exception:
+        list_add(json_is_true(json_object_get(record, "caught")) ? &layers->caught : &layers->uncaught, record,
+                 LAYER_FAILURES);
+        return;
+    case RECORD_python_calls:
+        apply_python_calls(layers, record);
+        return;
+    case RECORD_functions:
+        apply_functions(layers, record);
+        return;
+    case RECORD_log:
+        apply_log(layers, record);
+        return;
+    case RECORD_log_folded:
+        count_lines(layers, record, get_count(record, "lines"));
+        return;
+    case RECORD_log_file:
+        apply_last(&layers->log_files, get_text(record, "file"), record);
+        return;
+    case RECORD_progress:
+        apply_last(&layers->progress, get_text(record, "source"), record);
+        return;
+    case RECORD_health:
+        apply_health(layers, record);
+        return;
+    default:
+        return;
+    }
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the records of the layers above processes say: where scripts and Python programs are, what failed in them, lines
+ * of logs, progress, the node's health, functions. Part of the model of a job. Each list and table has a limit, and
+ * what came last is kept: so it takes no more room for a job of a week than for one of an hour.
+ */
+#ifndef SCRY_JOBDIR_RECORD_LAYERS_H
+#define SCRY_JOBDIR_RECORD_LAYERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <jansson.h>
+#include <uthash.h>
+
+#include "jobdir/record/kinds.h"
+#include "jobdir/record/series.h"
+
+enum {
+    LAYER_PLACES = 2000,    /* processes of which a place is known */
+    LAYER_FAILURES = 50,    /* of each kind */
+    LAYER_LOG_LINES = 200,  /* and LAYER_FAILURES of errors, which others do not push out */
+    LAYER_LINES = 2000,     /* lines of scripts with their times */
+    LAYER_SCRIPTS = 500,    /* scripts that ended, by their files */
+    LAYER_FUNCTIONS = 1000, /* of Python, and of traced ones */
+    LAYER_NAMED = 200,      /* patterns, logs, sources of progress, file systems */
+};
+
+enum log_level { LOG_ERROR_LINE, LOG_WARNING_LINE, LOG_INFO_LINE, LOG_DEBUG_LINE, LOG_LEVELS };
+
+/* The last records of a kind, in their order. */
+struct layer_list {
+    json_t *records; /* an array; NULL: there were none */
+    uint64_t total;  /* also those that are not kept any more */
+};
+
+/* Where a process is, or was when it ended: the pid may have ended, but is not used again. */
+struct layer_place {
+    pid_t pid;
+    json_t *line, *stack; /* the last script_line and python_stack; NULL: none */
+    /* From the last health record that had it; -1: unknown. */
+    int64_t read_bytes, written_bytes, open_files, open_files_limit;
+    UT_hash_handle hh;
+};
+
+/* A line of a script, all its runs together. */
+struct layer_line {
+    char *file, *command; /* command NULL: unknown */
+    int64_t line;
+    uint64_t count, failed;
+    double seconds;
+    UT_hash_handle hh;
+    char key[];
+};
+
+/* All processes that ran this script and ended. */
+struct layer_script {
+    uint64_t count, failed;
+    double seconds;
+    UT_hash_handle hh;
+    char file[];
+};
+
+/* A function of Python, in all processes; of traced ones, only the name is known. */
+struct layer_function {
+    char *function, *file;
+    int64_t line;
+    uint64_t calls, total_ns, self_ns;
+    UT_hash_handle hh;
+    char key[];
+};
+
+struct layer_pattern {
+    enum log_level level;
+    uint64_t lines; /* that matched, also those that are not listed */
+    double last;    /* when one did */
+    UT_hash_handle hh;
+    char pattern[];
+};
+
+/* The last record about something that has a name: a log's state, a source of progress. */
+struct layer_last {
+    json_t *record;
+    UT_hash_handle hh;
+    char name[];
+};
+
+struct layer_filesystem {
+    int64_t total_bytes, free_bytes, least_free_bytes, inodes, free_inodes, least_free_inodes; /* -1: unknown */
+    double least_at;                                                                           /* of bytes */
+    UT_hash_handle hh;
+    char path[];
+};
+
+/* Shares are from 0 to 1. */
+enum layer_curve {
+    CURVE_CPU,
+    CURVE_IOWAIT,
+    CURVE_STEAL,
+    CURVE_MEMORY, /* that is not available, as a share */
+    CURVE_SWAP,   /* used, in bytes */
+    CURVE_PRESSURE_CPU,
+    CURVE_PRESSURE_MEMORY,
+    CURVE_PRESSURE_IO,
+    CURVE_DISK_READ, /* this and the next: bytes a second */
+    CURVE_DISK_WRITTEN,
+    CURVE_RECEIVED,
+    CURVE_SENT,
+    CURVE_CGROUP_MEMORY, /* share of its limit */
+    LAYER_CURVES
+};
+
+struct layers {
+    struct layer_place *places;                   /* hash by pid, the longest unchanged first */
+    struct layer_list failures, uncaught, caught; /* command_failed, python_exception */
+    struct layer_list logs, errors;               /* log; those of level error */
+    struct layer_line *lines;                     /* hash by key */
+    struct layer_script *scripts;                 /* hash by file */
+    struct layer_function *python, *functions;    /* hash by key */
+    uint64_t python_calls, function_calls;        /* of all */
+    struct layer_pattern *patterns;               /* hash by pattern */
+    uint64_t levels[LOG_LEVELS];                  /* lines that matched */
+    struct layer_last *log_files, *progress;      /* hash by name, the longest unchanged first */
+    struct layer_filesystem *filesystems;         /* hash by path */
+    struct series *curves;                        /* LAYER_CURVES of them; NULL: there was no health record */
+    json_t *health, *last_functions;              /* the last records; NULL: none */
+    uint64_t oom_kills;                           /* of the control group, since the first health record */
+    int64_t oom_kills_before;                     /* -1: unknown */
+    uint64_t omitted_lines, omitted_functions;    /* beyond the limits */
+};
+
+void layers_init(struct layers *layers);
+void layers_done(struct layers *layers);
+/* A record that the layers do not know changes nothing. Borrowed. */
+void layers_apply(struct layers *layers, enum record_type type, const json_t *record);
+/* The number is given to another process. */
+void layers_forget(struct layers *layers, pid_t pid);
+
+const struct layer_place *layers_place(const struct layers *layers, pid_t pid); /* NULL: nothing is known */
+/* "error", ...: as records have it; LOG_INFO_LINE for what is unknown. */
+enum log_level log_level_of(const char *name);
+const char *log_level_name(enum log_level level);
+
+/* When it happened: its "time" where that is known, else its "t". */
+double record_seconds(const json_t *record);
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the model keeps of scripts, Python, logs and the node's health, and that it forgets the oldest. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "jobdir/record/model.h"
+
+static void apply_new(struct job_model *model, json_t *record)
+{
+    assert_non_null(record);
+    job_model_apply(model, record);
+    json_decref(record);
+}
+
+#define APPLY(...) apply_new(model, json_pack(__VA_ARGS__))
+
+static int set_up(void **state)
+{
+    static struct job_model model;
+    *state = &model;
+    return job_model_init(&model, 10);
+}
+
+static int tear_down(void **state)
+{
+    job_model_done(*state);
+    return 0;
+}
+
+static void at_line(struct job_model *model, int pid, int line)
+{
+    APPLY("{s:s, s:f, s:i, s:s, s:i}", "type", "script_line", "t", 1.0, "pid", pid, "file", "job.sh", "line", line);
+}
+
+static json_int_t line_of(const struct job_model *model, int pid)
+{
+    const struct layer_place *place = layers_place(&model->layers, pid);
+    return place && place->line ? json_integer_value(json_object_get(place->line, "line")) : -1;
+}
+
+/* The last line of each process; of a number that is used again, and of the longest unchanged, nothing is left. */
+static void test_places(void **state)
+{
+    struct job_model *model = *state;
+    at_line(model, 10, 3);
+    at_line(model, 10, 4);
+    APPLY("{s:s, s:f, s:i, s:[]}", "type", "python_stack", "t", 1.0, "pid", 10, "threads");
+    assert_int_equal(line_of(model, 10), 4);
+    assert_non_null(layers_place(&model->layers, 10)->stack);
+    APPLY("{s:s, s:f, s:i, s:i, s:f, s:s}", "type", "process", "t", 2.0, "pid", 10, "ppid", 1, "start", 1.5, "name",
+          "sh");
+    assert_null(layers_place(&model->layers, 10));
+    at_line(model, 11, 1);
+    at_line(model, 12, 1);
+    at_line(model, 11, 2);
+    for (int i = 1; i < LAYER_PLACES; i++)
+        at_line(model, 1000 + i, i);
+    assert_int_equal(HASH_COUNT(model->layers.places), LAYER_PLACES);
+    assert_null(layers_place(&model->layers, 12));
+    assert_int_equal(line_of(model, 11), 2);
+}
+
+/* Errors are not pushed out by what is less; all are counted. */
+static void test_logs(void **state)
+{
+    struct job_model *model = *state;
+    APPLY("{s:s, s:f, s:s, s:s, s:s, s:s, s:i}", "type", "log", "t", 1.0, "file", "stderr", "pattern", "full", "level",
+          "error", "text", "No space left on device", "folded", 3);
+    for (int i = 0; i < 1000; i++)
+        APPLY("{s:s, s:f, s:s, s:s, s:s, s:s, s:i}", "type", "log", "t", 2.0, "file", "out", "pattern", "step", "level",
+              "info", "text", "step", "folded", 0);
+    APPLY("{s:s, s:f, s:s, s:s, s:s, s:i}", "type", "log_folded", "t", 3.0, "file", "out", "pattern", "step", "level",
+          "info", "lines", 500);
+    const struct layers *layers = &model->layers;
+    assert_int_equal(json_array_size(layers->logs.records), LAYER_LOG_LINES);
+    assert_int_equal(layers->logs.total, 1001);
+    assert_int_equal(json_array_size(layers->errors.records), 1);
+    assert_int_equal(layers->levels[LOG_ERROR_LINE], 4);
+    assert_int_equal(layers->levels[LOG_INFO_LINE], 1500);
+    struct layer_pattern *pattern;
+    HASH_FIND_STR(layers->patterns, "full", pattern);
+    assert_int_equal(pattern->lines, 4);
+    assert_int_equal(pattern->level, LOG_ERROR_LINE);
+}
+
+static void test_scripts(void **state)
+{
+    struct job_model *model = *state;
+    for (int i = 0; i < 2; i++)
+        APPLY("{s:s, s:f, s:i, s:s, s:i, s:f, s:[{s:s, s:i, s:s, s:i, s:i, s:f}]}", "type", "script_end", "t", 1.0,
+              "pid", 10 + i, "file", "job.sh", "status", i, "seconds", 2.0, "lines", "file", "job.sh", "line", 7,
+              "command", "make", "count", 2, "failed", i, "seconds", 1.5);
+    const struct layers *layers = &model->layers;
+    assert_int_equal(layers->scripts->count, 2);
+    assert_int_equal(layers->scripts->failed, 1);
+    assert_int_equal(HASH_COUNT(layers->lines), 1);
+    assert_int_equal(layers->lines->count, 4);
+    assert_int_equal(layers->lines->failed, 1);
+    assert_string_equal(layers->lines->command, "make");
+    assert_true(layers->lines->seconds > 2.99 && layers->lines->seconds < 3.01);
+    for (int i = 0; i < LAYER_FAILURES + 20; i++) {
+        APPLY("{s:s, s:f, s:i, s:b}", "type", "python_exception", "t", 1.0, "line", i, "caught", i % 2);
+        APPLY("{s:s, s:f, s:i}", "type", "command_failed", "t", 1.0, "line", i);
+    }
+    assert_int_equal(layers->failures.total, LAYER_FAILURES + 20);
+    assert_int_equal(json_array_size(layers->failures.records), LAYER_FAILURES);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(layers->failures.records, 0), "line")), 20);
+    assert_int_equal(layers->uncaught.total, (LAYER_FAILURES + 20) / 2);
+}
+
+/* Windows of the same functions are added up; beyond the limit they are counted. */
+static void test_functions(void **state)
+{
+    struct job_model *model = *state;
+    for (int i = 0; i < 3; i++)
+        APPLY("{s:s, s:f, s:i, s:i, s:[{s:s, s:s, s:i, s:i, s:i, s:i}]}", "type", "python_calls", "t", 1.0, "pid", i,
+              "calls", 5, "functions", "function", "step", "file", "a.py", "line", 3, "calls", 5, "total_ns", 20,
+              "self_ns", 10);
+    for (int i = 0; i < LAYER_FUNCTIONS + 5; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "f%d", i);
+        APPLY("{s:s, s:f, s:i, s:[{s:s, s:i, s:i}]}", "type", "functions", "t", 1.0, "calls", 1, "list", "name", name,
+              "calls", 1, "self_ns", 7);
+    }
+    const struct layers *layers = &model->layers;
+    assert_int_equal(HASH_COUNT(layers->python), 1);
+    assert_int_equal(layers->python->calls, 15);
+    assert_int_equal(layers->python->self_ns, 30);
+    assert_int_equal(layers->python_calls, 15);
+    assert_int_equal(HASH_COUNT(layers->functions), LAYER_FUNCTIONS);
+    assert_int_equal(layers->omitted_functions, 5);
+    assert_int_equal(layers->function_calls, LAYER_FUNCTIONS + 5);
+}
+
+static void test_health(void **state)
+{
+    struct job_model *model = *state;
+    for (int i = 0; i < 3; i++)
+        APPLY(
+            "{s:s, s:f, s:f, s:{s:f, s:n}, s:{s:i, s:i}, s:[{s:s, s:i, s:i}], s:{s:i, s:i, s:i}, s:[[i, i, i, i, i]]}",
+            "type", "health", "t", 1.0 + i, "seconds", 1.0, "load", "cpu", 0.25 * i, "iowait", "memory", "total_bytes",
+            1000, "available_bytes", 900 - 300 * i, "filesystems", "path", "/work", "total_bytes", 100, "free_bytes",
+            i == 1 ? 0 : 50, "cgroup", "memory_bytes", 10 * i, "memory_limit_bytes", 40, "oom_kills", 5 + i,
+            "processes", 10, 1, 2, 3, 1024);
+    const struct layers *layers = &model->layers;
+    assert_true(series_max(&layers->curves[CURVE_CPU]) == 0.5);
+    assert_int_equal(layers->curves[CURVE_IOWAIT].used, 0);
+    assert_true(series_max(&layers->curves[CURVE_MEMORY]) == 0.7);
+    assert_true(series_max(&layers->curves[CURVE_CGROUP_MEMORY]) == 0.5);
+    assert_int_equal(layers->oom_kills, 2);
+    assert_int_equal(layers->filesystems->least_free_bytes, 0);
+    assert_true(layers->filesystems->least_at == 2.0);
+    assert_int_equal(layers->filesystems->free_bytes, 50);
+    assert_int_equal(layers_place(layers, 10)->open_files, 3);
+}
+
+static void test_last(void **state)
+{
+    struct job_model *model = *state;
+    for (int i = 0; i < LAYER_NAMED + 1; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "log%d", i);
+        APPLY("{s:s, s:f, s:s, s:f, s:f}", "type", "progress", "t", 1.0, "source", i == 1 ? "log0" : name, "done",
+              (double)i, "total", 500.0);
+    }
+    assert_int_equal(HASH_COUNT(model->layers.progress), LAYER_NAMED);
+    assert_true(json_real_value(json_object_get(model->layers.progress->record, "done")) == 1.0);
+}
+
+/* Nonsense harms nobody. */
+static void test_nonsense(void **state)
+{
+    struct job_model *model = *state;
+    for (enum record_type type = 0; type < RECORD_TYPES; type++) {
+        const char *name = record_kinds[type].type;
+        APPLY("{s:s}", "type", name);
+        APPLY("{s:s, s:s, s:i, s:[i], s:{s:i}, s:s, s:[i, s, [], {}, n]}", "type", name, "t", "x", "pid", -5, "file", 1,
+              "memory", "total_bytes", -1, "cgroup", "x", "processes", 1, "x");
+        APPLY("{s:s, s:[[], [s], n], s:[n, i], s:[{}], s:[{s:i}]}", "type", name, "processes", "x", "filesystems", 3,
+              "functions", "lines", "file", 3);
+    }
+}
+
+int main(void)
+{
+#define KEPT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {KEPT(test_places), KEPT(test_logs), KEPT(test_scripts), KEPT(test_functions),
+                                       KEPT(test_health), KEPT(test_last), KEPT(test_nonsense)};
+    return cmocka_run_group_tests_name("layers", tests, NULL, NULL);
+}
