@@ -64,6 +64,27 @@
     "{ integer agents; integer draining; integer events; integer discarded; string problem; string note; integer " \
     "choosing; string unmatched; any* notes; any* problems }"
 
+/* Events that scry run raises of its records (job_raise): what they say, by the names of the records' members
+ * (jobdir/record/kinds.h). The job is added by the monitor. */
+#define JOB_LOG_MATCHED \
+    "{ string file; integer line; string level; string pattern; string text; integer folded; string fields; string " \
+    "job }"
+#define JOB_SCRIPT_LINE \
+    "{ integer pid; string language; string file; integer line; string function; string command; string how; string " \
+    "job }"
+#define JOB_COMMAND_FAILED \
+    "{ integer pid; string language; string file; integer line; string function; string command; integer status; " \
+    "floating<s> seconds; string job }"
+#define JOB_FUNCTION_CALLED \
+    "{ integer pid; string language; string file; integer line; string function; integer calls; string job }"
+#define JOB_EXCEPTION_RAISED \
+    "{ integer pid; integer tid; string name; string message; string file; integer line; string function; integer " \
+    "caught; string job }"
+#define JOB_WARNED "{ string note; string kind; string text; string fields; string job }"
+#define JOB_PROGRESS "{ string source; floating done; floating total; floating<s> left_seconds; string job }"
+/* Which of these anybody waits for: their names, with spaces between them. */
+#define JOB_EVENTS_WANTED "{ string events; string job }"
+
 /* ---- functions, MPI ---- */
 
 #define CT_PROFILE_ROW \

@@ -176,6 +176,10 @@
     NOTE(rules_lost, "rule", "not in force to the end: {reason}", STRING(reason)) \
     NOTE(rule_failed, "rule", "an action of rule '{rule}' failed {times} time{times?|s}: {reason}", \
          STRING(rule) INTEGER(times) STRING(reason)) \
+    NOTE(events_omitted, "rule", \
+         "{records} event{records?|s} of logs, scripts and warnings did not reach the rules: they get at most {rate} a " \
+         "second", \
+         INTEGER(records) INTEGER(rate)) \
     NOTE(setting_refused, "setting", "{reason}", STRING(reason)) \
     /* about the monitor */ \
     NOTE(no_monitor, "monitor", \

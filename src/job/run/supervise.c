@@ -479,10 +479,11 @@ static void watch_end(struct job *job)
     reap(job);
 }
 
-/* What the observer wants to know. */
+/* What the observer and rules want to know. */
 static void on_recorded(void *ctx, enum record_type type, json_t *record)
 {
     struct job *job = ctx;
+    raise_record(&job->watch.raises, type, record);
     if (type == RECORD_process || type == RECORD_process_end || type == RECORD_setting)
         observer_tell_take(&job->observer, json_incref(record));
 }
@@ -620,6 +621,9 @@ int job_run(struct run_options *options)
     supervise(job);
     watch_end(job);
     observer_finish(&job->observer);
+    watch_settle(&job->watch, ANSWER_MS);
+    if (job->watch.raises.omitted)
+        recorder_note(&job->recorder, NOTE(events_omitted, .records = job->watch.raises.omitted, .rate = RAISE_RATE));
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     int exit_code = job->exec_code < 0 ? launch_exit_code(job->exec_code) : exit_code_of(job->status);
     finish(job, exit_code, &text);

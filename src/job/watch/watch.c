@@ -117,6 +117,7 @@ static void lose(struct watch *watch, const char *why)
 {
     if (watch->phase != WATCH_OFF && !watch->gap_open)
         open_gap(watch, why);
+    watch->raises.up = watch->raises.asking = false;
     omis_finalize();
     omis_reply_free(watch->reply);
     watch->reply = NULL;
@@ -166,6 +167,8 @@ static void on_rule(void *ctx, size_t rule, Omis_reply reply)
     const char *text = watch->rules.list[rule].text;
     if (text == watch->changes)
         tracing_changed(reply, watch->changed, watch->ctx);
+    else if (text == watch->wants)
+        raise_take(&watch->raises, reply);
     else if (text == watch->stalls)
         tracing_stalled(watch->recorder, reply);
     else if (text == DENIED)
@@ -182,9 +185,13 @@ static void add_rules(struct watch *watch)
     buf_clear(&text);
     tracing_rule_stalled(&text, watch->dir, watch->options->stall_seconds);
     snprintf(watch->stalls, sizeof watch->stalls, "%s", text.data ? text.data : "");
+    buf_clear(&text);
+    raise_rule(&text, watch->dir);
+    snprintf(watch->wants, sizeof watch->wants, "%s", text.data ? text.data : "");
     buf_done(&text);
     watch->rules = (struct rules){.fired = on_rule, .ctx = watch};
     rules_add(&watch->rules, watch->changes, true);
+    rules_add(&watch->rules, watch->wants, true);
     if (watch->options->mpi != RUN_MPI_OFF && watch->options->stall_seconds > 0)
         rules_add(&watch->rules, watch->stalls, true);
     if (watch->crash_stack)
@@ -214,6 +221,8 @@ static void created(struct watch *watch)
     watch->answered_ns = clock_now_ns();
     if (watch->rules.count == 0)
         add_rules(watch);
+    watch->raises.dir = watch->dir;
+    raise_restart(&watch->raises);
     set(watch);
 }
 
@@ -335,6 +344,27 @@ bool watch_wait(struct watch *watch, int timeout_ms)
     return watch->phase == WATCH_IDLE;
 }
 
+static void wait_raised(struct watch *watch, uint64_t until_ns)
+{
+    while (watch->phase == WATCH_IDLE && watch->raises.asking && clock_now_ns() < until_ns &&
+           !client_hangs(watch->asked_ns, run->limit_ms)) {
+        struct pollfd input = {.fd = watch_fd(watch), .events = POLLIN};
+        poll(&input, 1, (int)run->look_ms);
+        watch_handle(watch);
+    }
+}
+
+void watch_settle(struct watch *watch, int timeout_ms)
+{
+    watch->asked_ns = clock_now_ns();
+    uint64_t until_ns = watch->asked_ns + (uint64_t)timeout_ms * 1000000;
+    wait_raised(watch, until_ns);
+    if (watch->phase == WATCH_IDLE)
+        raise_settle(&watch->raises); /* the replies of rules come before the answer to this */
+    wait_raised(watch, until_ns);
+    watch->raises.up = false;
+}
+
 void watch_close(struct watch *watch)
 {
     /* do not wait for a monitor that does not answer: the end of this process tells it enough */
@@ -344,4 +374,5 @@ void watch_close(struct watch *watch)
     watch->reply = NULL;
     watch->phase = WATCH_OFF;
     stacks_done(&watch->stacks);
+    raise_done(&watch->raises);
 }

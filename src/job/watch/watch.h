@@ -16,6 +16,7 @@
 #include "base/data/err.h"
 #include "job/watch/options.h"
 #include "job/record/recorder.h"
+#include "job/watch/raise.h"
 #include "job/watch/rules.h"
 #include "job/watch/stacks.h"
 #include "job/watch/tracing.h"
@@ -37,12 +38,14 @@ struct watch {
     bool crash_stack;                  /* backtraces are wanted */
     const struct run_options *options; /* settings and rules; borrowed */
     struct rules rules;
+    struct raises raises;
     struct err refused;       /* why the monitor refused a setting or rule: the first one */
     struct trace_info traces; /* the last answer */
     void (*changed)(void *ctx, const char *key, const char *value); /* scry set changed the job */
     void *ctx;
     char changes[PATH_MAX + 96]; /* the request that reports it */
     char stalls[PATH_MAX + 128]; /* the one that reports MPI programs that stand still */
+    char wants[PATH_MAX + 96];   /* the one that says what records somebody waits for */
     struct stacks stacks;
     char token[64];
     uint64_t cursor;
@@ -76,6 +79,8 @@ void watch_handle(struct watch *watch);
 int watch_fd(const struct watch *watch); /* -1: none */
 /* Waits at most timeout_ms for the answer. false: none came. */
 bool watch_wait(struct watch *watch, int timeout_ms);
+/* Waits until the rules that wait for recorded events have run. From then on none is raised. */
+void watch_settle(struct watch *watch, int timeout_ms);
 void watch_close(struct watch *watch);
 
 #endif

@@ -216,6 +216,13 @@ static void unlink_enabled(struct csr *csr)
     csr->next_enabled = csr->previous_enabled = NULL;
 }
 
+static void tell_turned(struct csr *csr)
+{
+    const struct event_ops *ops = event_ops_of(csr->event_service);
+    if (ops && ops->turned)
+        ops->turned(csr);
+}
+
 /* Lowers the list anew. False if that gave the same as before. */
 static bool lower(struct csr *csr)
 {
@@ -238,6 +245,7 @@ static void arm_all(struct csr *csr)
         for (struct attachment *a = csr->object.owner->attachments; a; a = a->next_of_tool)
             if (csr_covers_process(csr, a->process))
                 target_add(csr, a->process);
+    tell_turned(csr);
 }
 
 /* Opens or closes the gate of a request that has one. False: it was so already. */
@@ -289,6 +297,7 @@ static struct csr_target *disarm_all(struct csr *csr)
     csr->targets = NULL;
     for (struct csr_target *target = targets; target; target = target->hh.next)
         target_disarm(csr, target);
+    tell_turned(csr);
     return targets;
 }
 

@@ -77,6 +77,8 @@ struct event_ops {
     /* The parameter of programs (CODE_PARAM) that a context parameter of this request is; -1: programs do not have it.
      * NULL: parN is the N-th. */
     int (*lower_param)(struct csr *csr, struct span name);
+    /* A request of it was enabled, or is not any more. What it raises, it queues (event_queue). NULL: nobody asks. */
+    void (*turned)(struct csr *csr);
 };
 
 static inline const struct event_ops *event_ops_of(const struct service *service)

@@ -7,21 +7,23 @@
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/registry.h"
 #include "monitor/tracing/tracing.h"
+#include "service/job/raise.h"
 #include "service/omis/service.h"
 
 static const struct {
     const char *extension; /* "" is the basic monitoring system */
     const struct scry_service *rows;
 } families[] = {
-    {"", node_services},         {"", proc_services},
-    {"", proc_memory_services},  {"", proc_event_services},
-    {"", thread_services},       {"", thread_register_services},
-    {"", thread_event_services}, {"", lib_call_services},
-    {"", message_services},      {"", csr_services},
-    {"", user_event_services},   {"", misc_services},
-    {"scry", scry_services},     {"scry", scry_thread_event_services},
-    {"job", job_services},       {"ct", ct_services},
-    {"mpi", mpi_services},       {"mpi", mpi_message_services},
+    {"", node_services},           {"", proc_services},
+    {"", proc_memory_services},    {"", proc_event_services},
+    {"", thread_services},         {"", thread_register_services},
+    {"", thread_event_services},   {"", lib_call_services},
+    {"", message_services},        {"", csr_services},
+    {"", user_event_services},     {"", misc_services},
+    {"scry", scry_services},       {"scry", scry_thread_event_services},
+    {"job", job_services},         {"job", job_event_services},
+    {"ct", ct_services},           {"mpi", mpi_services},
+    {"mpi", mpi_message_services},
 };
 
 int service_register_all(struct monitor *monitor)

@@ -482,6 +482,48 @@ static void jobs_have_settings(void **state)
     test_close(other);
 }
 
+/* What scry run finds out: it is told what is wanted, and what it raises reaches those who wait. */
+static void scry_run_raises_events(void **state)
+{
+    struct test_session *run = test_open(NULL), *other = test_open(NULL);
+    test_ask(run, ": node_attach2(\"\") job_create(\"/tmp/jobs/abc\", %d)", test_child(1));
+    test_install(run, 0, "c_1_1", "job_events_wanted(\"\") : print([$events])");
+    test_next(run);
+    test_next(run);
+    assert_string_equal(test_next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=1,[\"\"]");
+    test_install(run, 0, "c_1_2", "job_log_matched(\"\", \"err*\") : print([$line, $text, $job])");
+    test_next(run);
+    test_next(run);
+    assert_string_equal(test_next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=1,[\"job_log_matched\"]");
+    test_install(other, 0, "c_1_3", "job_command_failed(\"abc\", \"run.sh:*\") : print([$status, $seconds])");
+    test_next(other);
+    test_next(other);
+    assert_string_equal(test_next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=1,[\"job_log_matched job_command_failed\"]");
+
+    assert_string_equal(test_ask(run, ": job_raise(\"abc\", \"job_log_matched\", "
+                                      "[\"/l\", -1, \"info\", \"p\", \"no\", 0, \"\"]) "
+                                      "job_raise(\"/tmp/jobs/abc\", \"job_log_matched\", "
+                                      "[\"/l\", 7, \"error\", \"p\", \"disk\", 0, \"\"])"),
+                        "OMIS_OK | OMIS_OK | OMIS_OK");
+    assert_string_equal(test_next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=3,[7,\"disk\",\"/tmp/jobs/abc\"]");
+    assert_null(run->replies);
+    test_ask(run, ": job_raise(\"abc\", \"job_command_failed\", "
+                  "[1, \"bash\", \"/home/run.sh\", 12, \"\", \"false\", 1, -1])");
+    assert_string_equal(test_next(other), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=2,[1,-1.0]");
+
+    test_has_text(test_ask(other, ": job_raise(\"abc\", \"job_progress\", [\"\", 1, 2, 3])"), "OMIS_NO_PERMISSION");
+    test_has_text(test_ask(run, ": job_raise(\"abc\", \"job_progress\", [\"\", 1, 2])"),
+                  "4 outputs without the job, not 3");
+    test_has_text(test_ask(run, ": job_raise(\"abc\", \"job_progress\", [1, 1, 2, 3])"),
+                  "output source of job_progress");
+    test_has_text(test_ask(run, ": job_raise(\"abc\", \"job_setting_changed\", [\"\"])"), "is no event that job_raise");
+    test_has_text(test_ask(run, ": job_raise(\"xyz\", \"job_progress\", [])"), "no job xyz runs here");
+
+    test_close(other);
+    assert_string_equal(test_next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=1,[\"job_log_matched\"]");
+    test_close(run);
+}
+
 /* Rules of scry run mean the processes of its job that are traced, also those that come later. */
 static void processes_of_a_job_are_attached(void **state)
 {
@@ -509,6 +551,7 @@ int main(void)
         cmocka_unit_test(expressions_are_parameters),
         cmocka_unit_test(says_what_is_wrong_with_a_condition),
         TEST(informs),
+        TEST(scry_run_raises_events),
         TEST(raises_events),
         TEST(raises_returns),
         TEST(refuses_wrong_definitions),

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules on what scry run records: job_warned and the events beside it."""
+
+import json
+import os
+import signal
+import subprocess
+
+import scrytest
+from jobtest import JobCase
+from scrytest import wait_until
+
+
+class JobEvents(JobCase):
+    def fired(self):
+        """[how often each rule fired], in their order"""
+        return [row["fired"] for row in self.report()["rules"]]
+
+    def spool(self):
+        with open(os.path.join(json.loads(self.scry("ps", "--json").stdout)["jobs"][0]["path"], "spool", "records.jsonl"),
+                  encoding="utf-8") as file:
+            return file.read()
+
+    @staticmethod
+    def child_of(run, name):
+        with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="ascii") as file:
+            return next(int(pid) for pid in file.read().split() if scrytest.process_status(pid).get("Name") == name)
+
+    def test_a_rule_fires_on_a_warning(self):
+        """The observer is killed, which is a warning. Other rules wait for what does not come."""
+        run = self.start_run("-q", "--rule", 'job_warned("", "observer_*"): print([$note, $kind, $fields, $job])',
+                             "--rule", 'job_warned("@last", "*"): print([$note])',
+                             "--rule", 'job_log_matched("", "error"): print([$text])',
+                             "--", "sh", "-c", "echo started; read line; exit 3", stdin=subprocess.PIPE)
+        self.assertEqual(run.stdout.readline(), "started\n")
+        os.kill(self.child_of(run, "job-observer"), signal.SIGKILL)
+        wait_until(lambda: '"rule"' in self.spool())
+        run.stdin.close()
+        self.assertEqual(run.wait(), 3)
+        self.assertEqual(self.fired(), [1, 0, 0])
+        result = json.loads(self.scry("watch", "--json", "--stream", "rule", "@last").stdout.splitlines()[0])["results"][0]["result"]
+        self.assertRegex(result, r'^4,\["observer_lost","observer",".*signal.*9.*","/.*"\]$')
+
+    def test_wrong_rules_are_refused(self):
+        """Before the command starts."""
+        for rule in ('job_log_matched(1): print([1])', 'job_log_matched("", ""): print([$no_such])', 'job_no_event(""): print([1])'):
+            done = self.scry_run("--rule", rule, "--", "echo", "started")
+            self.assertNotIn("started", done.stdout)
+            self.assertIn(f"rule '{rule}'", done.stderr)
+
+
+scrytest.main()
