@@ -5,35 +5,21 @@
  */
 #include "jobdir/mpi/thread_start.h"
 
-#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 
 #include "base/system/proc_file.h"
+#include "base/system/pthread_fields.h"
 #include "jobdir/text/text.h"
 
 enum {
     PAGE = 4096,
-    DESCRIPTOR_MOST = 4096, /* of it, what is looked at */
     STACK_MOST = 16 << 20,
     SELF_WORD = 2, /* header.self; header.tcb is the first */
     WORD = sizeof(uint64_t),
 };
-
-struct descriptor_field { /* nptl_db's */
-    uint32_t bits, count, offset;
-};
-
-static uint32_t offset_of(const char *name)
-{
-    struct descriptor_field field = {0};
-    const void *found = dlsym(RTLD_DEFAULT, name);
-    if (found)
-        memcpy(&field, found, sizeof field);
-    return field.offset < DESCRIPTOR_MOST - WORD ? field.offset : 0;
-}
 
 /* Up to the end of what can be read, at most two pages. */
 static size_t read_some(pid_t pid, uint64_t address, void *room, size_t size)
@@ -96,8 +82,8 @@ static bool is_in_mpi(pid_t pid, uint64_t address)
 
 bool thread_is_of_mpi(pid_t pid, pid_t tid, const char *syscall)
 {
-    uint32_t tid_offset = offset_of("_thread_db_pthread_tid");
-    uint32_t start_offset = offset_of("_thread_db_pthread_start_routine");
+    uint32_t tid_offset = pthread_field("_thread_db_pthread_tid");
+    uint32_t start_offset = pthread_field("_thread_db_pthread_start_routine");
     unsigned long long sp = 0;
     if (!tid_offset || !start_offset || sscanf(syscall, "%*s 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%llx", &sp) != 1 ||
         !sp)

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the threads of a Python process are: functions, files and lines, read from its memory while it runs. CPython
+ * 3.9 to 3.14. Nothing is stopped, nothing is written, no file of it is opened.
+ *
+ * Its threads go on meanwhile, so each stack is read twice. What both have is true. Where they differ, the frames
+ * inside the difference are left out. What does not look as CPython's own objects do (by their types, kinds and
+ * lengths) is never shown: no stack rather than a wrong one. Thread-safe.
+ */
+#ifndef SCRY_SYMBOLS_PYTHON_PYTHON_H
+#define SCRY_SYMBOLS_PYTHON_PYTHON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/data/arena.h"
+#include "symbols/python/layout.h"
+#include "symbols/python/memory.h"
+
+/* A Python in a process: found once, and good until it executes something. */
+struct python_program {
+    pid_t pid;
+    uint32_t version; /* as Py_Version: 0x030b07f0; the lower half is 0 where it is unknown */
+    struct python_layout layout;
+    uint64_t runtime, code_type, text_type, bytes_type, frame_type; /* addresses; frame_type 0: not compared */
+};
+
+/* 0; -ENOENT: there is none, or not yet; -ENOTSUP: a version that is not known, which is in ret_program->version; or
+ * -ESRCH, -EACCES. */
+int python_find(struct python_program *ret_program, pid_t pid);
+/* "3.11.7", "3.9". */
+enum { PYTHON_VERSION_SIZE = 24 };
+void python_version(char text[PYTHON_VERSION_SIZE], uint32_t version);
+
+struct python_frame {
+    const char *function, *file; /* as the bytes are: escape what is shown. UTF-8, but for names that are none */
+    int64_t line;                /* -1: unknown */
+    bool entry;                  /* C called the interpreter here: what is outside of it, C called in turn */
+};
+
+struct python_thread {
+    pid_t tid;
+    struct python_frame *frames; /* the innermost first */
+    size_t count;
+    bool moved; /* it ran: the innermost frames changed while they were read, and are left out */
+    bool cut;   /* there are more frames outside */
+};
+
+struct python_stacks {
+    struct arena memory;           /* of all below */
+    struct python_thread *threads; /* the first thread of the process first, then by tid; without those that are not in
+                                      Python */
+    size_t count;
+    bool cut; /* there may be more threads */
+};
+
+enum { PYTHON_THREADS = 500, PYTHON_FRAMES = 200, PYTHON_NAME = 300, PYTHON_FILE = 1024 };
+
+/* Of all threads, or of one (tid != 0); at most `frames` of each. 0, -ESRCH, -EACCES, -ENOMEM; -EAGAIN: what is there
+ * is not understood, it may be just starting or ending. Call python_stacks_done in any case. */
+int python_read(struct python_stacks *ret_stacks, const struct python_program *program,
+                const struct python_memory *memory, pid_t tid, size_t frames);
+void python_stacks_done(struct python_stacks *stacks);
+
+#endif

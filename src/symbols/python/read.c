@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of interpreters, their threads, and the frames of each. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
+#include "base/system/proc_file.h"
+#include "base/system/pthread_fields.h"
+#include "symbols/python/python.h"
+#include "symbols/python/text.h"
+
+enum {
+    INTERPRETERS = 64,
+    WALK_MOST = 1200, /* frames that are followed: Python's own limit is 1000 */
+    ATTEMPTS = 4,
+    WALKS = 6,
+    TABLE_MOST = 4 << 20,
+};
+
+struct raw_frame {
+    uint64_t address, code, previous, at;
+    bool shim, entry;
+};
+
+struct walk {
+    struct raw_frame frames[WALK_MOST];
+    size_t count;
+    bool cut;
+};
+
+struct reading {
+    const struct python_program *program;
+    const struct python_memory *memory;
+    struct python_stacks *stacks;
+    pid_t wanted;
+    size_t frames_most, room;
+    struct walk *first, *second;
+    size_t described[PYTHON_FRAMES]; /* which frame of the first walk each one is */
+};
+
+static int get(const struct reading *reading, uint64_t address, void *ret_bytes, size_t size)
+{
+    return python_get(reading->memory, address, ret_bytes, size);
+}
+
+/* ---- frames ---- */
+
+static int read_frame(const struct reading *reading, uint64_t address, struct raw_frame *ret_frame)
+{
+    const struct python_layout *layout = &reading->program->layout;
+    uint64_t type = 0, at = 0;
+    uint8_t owner = 0, entry = 0;
+    struct raw_frame frame = {.address = address};
+    struct python_part parts[6] = {
+        {address + layout->frame_code, &frame.code, sizeof frame.code},
+        {address + layout->frame_previous, &frame.previous, sizeof frame.previous},
+        {address + layout->frame_at, &at, layout->objects ? sizeof(int32_t) : sizeof at},
+    };
+    size_t count = 3;
+    if (layout->frame_owner)
+        parts[count++] = (struct python_part){address + layout->frame_owner, &owner, sizeof owner};
+    if (layout->frame_entry)
+        parts[count++] = (struct python_part){address + layout->frame_entry, &entry, sizeof entry};
+    if (layout->objects)
+        parts[count++] = (struct python_part){address + layout->object_type, &type, sizeof type};
+    int r = reading->memory->read(reading->memory->ctx, parts, count);
+    if (r < 0)
+        return r;
+    if ((layout->objects && type != reading->program->frame_type) || owner > layout->shims + 1 || entry > 1)
+        return -EFAULT;
+    frame.at = layout->objects ? (uint64_t)((int64_t)(int32_t)at * layout->at_unit) : at;
+    frame.code &= ~(uint64_t)7; /* 3.14 has tags there */
+    frame.shim = layout->frame_owner && owner >= layout->shims;
+    frame.entry = layout->objects || entry;
+    *ret_frame = frame;
+    return 0;
+}
+
+/* From the innermost frame outwards. 0, or -EFAULT: the thread went on meanwhile. */
+static int follow(const struct reading *reading, uint64_t thread, struct walk *walk)
+{
+    const struct python_layout *layout = &reading->program->layout;
+    uint64_t address = 0;
+    walk->count = 0;
+    walk->cut = false;
+    int r = get(reading, thread + layout->thread_frame, &address, sizeof address);
+    if (r == 0 && layout->by_cframe && address)
+        r = get(reading, address + layout->cframe_frame, &address, sizeof address);
+    for (; r == 0 && address; address = walk->frames[walk->count++].previous) {
+        if (walk->count == WALK_MOST) {
+            walk->cut = true;
+            break;
+        }
+        if (address % sizeof address)
+            return -EFAULT;
+        struct raw_frame *frame = &walk->frames[walk->count];
+        r = read_frame(reading, address, frame);
+        if (r == 0 && frame->previous == address)
+            return -EFAULT;
+        if (r == 0 && frame->shim && walk->count)
+            walk->frames[walk->count - 1].entry = true;
+    }
+    if (r == 0 && !walk->cut && walk->count)
+        walk->frames[walk->count - 1].entry = true;
+    return r;
+}
+
+/* How many of the outermost frames both have. What is inside one that went on has not been inside it all the time. */
+static size_t agree(const struct walk *a, const struct walk *b)
+{
+    size_t same = 0;
+    while (same < a->count && same < b->count) {
+        const struct raw_frame *one = &a->frames[a->count - 1 - same], *other = &b->frames[b->count - 1 - same];
+        if (one->address != other->address || one->code != other->code || one->previous != other->previous)
+            break;
+        same++;
+        if (one->at != other->at)
+            break;
+    }
+    return same;
+}
+
+/* ---- what they run ---- */
+
+static int64_t line_at(const struct reading *reading, uint64_t table, int64_t first_line, int64_t at)
+{
+    const struct python_layout *layout = &reading->program->layout;
+    uint64_t type, size;
+    const struct python_part parts[] = {{table + layout->object_type, &type, sizeof type},
+                                        {table + layout->bytes_size, &size, sizeof size}};
+    if (reading->memory->read(reading->memory->ctx, parts, 2) < 0 || type != reading->program->bytes_type ||
+        size > TABLE_MOST)
+        return -1;
+    uint8_t room[1024];
+    _cleanup_(freep) uint8_t *large = size > sizeof room ? malloc(size) : NULL;
+    uint8_t *bytes = size > sizeof room ? large : room;
+    if (!bytes || get(reading, table + layout->bytes_data, bytes, size) < 0)
+        return -1;
+    return python_line(layout->lines, bytes, size, first_line, at);
+}
+
+/* False: it is no code object. */
+static bool describe(const struct reading *reading, const struct raw_frame *raw, struct python_frame *ret_frame)
+{
+    const struct python_layout *layout = &reading->program->layout;
+    uint64_t type, file, name, table;
+    int32_t first_line;
+    const struct python_part parts[] = {
+        {raw->code + layout->object_type, &type, sizeof type},
+        {raw->code + layout->code_file, &file, sizeof file},
+        {raw->code + layout->code_name, &name, sizeof name},
+        {raw->code + layout->code_table, &table, sizeof table},
+        {raw->code + layout->code_first_line, &first_line, sizeof first_line},
+    };
+    if (reading->memory->read(reading->memory->ctx, parts, 5) < 0 || type != reading->program->code_type ||
+        first_line < 0)
+        return false;
+    struct arena *arena = &reading->stacks->memory;
+    *ret_frame = (struct python_frame){
+        .file = python_text(reading->program, reading->memory, arena, file, PYTHON_FILE),
+        .function = python_text(reading->program, reading->memory, arena, name, PYTHON_NAME),
+        .line = -1,
+        .entry = raw->entry,
+    };
+    if (!layout->no_lines)
+        ret_frame->line =
+            line_at(reading, table, first_line,
+                    layout->objects ? (int64_t)raw->at : (int64_t)(raw->at - raw->code - layout->code_start));
+    return ret_frame->file && ret_frame->function;
+}
+
+/* The innermost frames of the walk. Which of them could not be understood has no function. */
+static void describe_all(struct reading *reading, struct python_thread *thread)
+{
+    const struct walk *walk = reading->first;
+    thread->count = 0;
+    thread->cut = walk->cut;
+    for (size_t i = 0; i < walk->count; i++) {
+        if (walk->frames[i].shim)
+            continue;
+        if (thread->count == reading->frames_most) {
+            thread->cut = true;
+            break;
+        }
+        reading->described[thread->count] = i;
+        struct python_frame *frame = &thread->frames[thread->count++];
+        if (!describe(reading, &walk->frames[i], frame))
+            frame->function = NULL;
+    }
+}
+
+/* Leaves out the frames inside the `same` outermost ones of the walk. False: some of the others are not understood. */
+static bool keep_outer(const struct reading *reading, struct python_thread *thread, size_t same)
+{
+    size_t inner = 0;
+    while (inner < thread->count && reading->described[inner] + same < reading->first->count)
+        inner++;
+    thread->count -= inner;
+    memmove(thread->frames, thread->frames + inner, thread->count * sizeof *thread->frames);
+    for (size_t i = 0; i < thread->count; i++)
+        if (!thread->frames[i].function)
+            return false;
+    return true;
+}
+
+/* A thread in a loop may be back where it was, with other frames in between. So several walks have to agree, not two.
+ * While a frame is there, what it runs is not freed: that is looked at in between. */
+static int read_frames(struct reading *reading, uint64_t address, struct python_thread *thread)
+{
+    int r = -EFAULT;
+    for (int attempt = 0; r == -EFAULT && attempt < ATTEMPTS; attempt++)
+        r = follow(reading, address, reading->first);
+    if (r == -ESRCH || r == -EACCES)
+        return r;
+    thread->moved = r < 0;
+    if (r < 0)
+        return 0;
+    describe_all(reading, thread);
+    size_t same = reading->first->count;
+    for (int again = 0; again < WALKS && same; again++) {
+        if (follow(reading, address, reading->second) < 0) {
+            thread->moved = true;
+            continue;
+        }
+        const size_t both = agree(reading->first, reading->second);
+        thread->moved |= both < reading->first->count || both < reading->second->count;
+        same = both < same ? both : same;
+    }
+    if (!keep_outer(reading, thread, same)) {
+        thread->moved = true;
+        thread->count = 0;
+    }
+    return 0;
+}
+
+/* ---- threads ---- */
+
+static pid_t thread_number(const struct reading *reading, uint64_t thread)
+{
+    const struct python_layout *layout = &reading->program->layout;
+    uint64_t number = 0, descriptor = 0;
+    uint32_t offset = pthread_field("_thread_db_pthread_tid");
+    int32_t tid = 0;
+    if (layout->thread_tid)
+        return get(reading, thread + layout->thread_tid, &number, sizeof number) == 0 && number <= INT32_MAX
+                   ? (pid_t)number
+                   : 0;
+    if (!offset || get(reading, thread + layout->thread_pthread, &descriptor, sizeof descriptor) < 0 ||
+        get(reading, descriptor + offset, &tid, sizeof tid) < 0)
+        return 0;
+    return tid;
+}
+
+static bool is_known(const struct python_stacks *stacks, pid_t tid)
+{
+    for (size_t i = 0; i < stacks->count; i++)
+        if (stacks->threads[i].tid == tid)
+            return true;
+    return false;
+}
+
+static int add_thread(struct reading *reading, uint64_t address)
+{
+    struct python_stacks *stacks = reading->stacks;
+    pid_t tid = thread_number(reading, address), pid = reading->program->pid;
+    if (tid <= 0 || (reading->wanted && tid != reading->wanted) || is_known(stacks, tid) || !proc_letter(pid, tid))
+        return 0;
+    if (!GROW(stacks->threads, stacks->count, reading->room))
+        return -ENOMEM;
+    struct python_thread *thread = &stacks->threads[stacks->count];
+    *thread = (struct python_thread){.tid = tid};
+    thread->frames = arena_zalloc(&stacks->memory, reading->frames_most, sizeof *thread->frames);
+    if (!thread->frames)
+        return -ENOMEM;
+    int r = read_frames(reading, address, thread);
+    if (r == 0 && (thread->count || thread->moved))
+        stacks->count++;
+    return r;
+}
+
+static int read_threads(struct reading *reading, uint64_t interpreter)
+{
+    const struct python_layout *layout = &reading->program->layout;
+    uint64_t thread = 0, its = 0, next = 0;
+    int r = get(reading, interpreter + layout->interpreter_threads, &thread, sizeof thread);
+    for (size_t i = 0; r == 0 && thread; i++, thread = next) {
+        const struct python_part parts[] = {{thread + layout->thread_interpreter, &its, sizeof its},
+                                            {thread + layout->thread_next, &next, sizeof next}};
+        r = reading->memory->read(reading->memory->ctx, parts, 2);
+        if (r == 0 && its != interpreter)
+            return -EAGAIN;
+        if (i == PYTHON_THREADS || reading->stacks->count == PYTHON_THREADS) {
+            reading->stacks->cut = true;
+            break;
+        }
+        if (r == 0)
+            r = add_thread(reading, thread);
+        if (reading->wanted && reading->stacks->count)
+            break;
+    }
+    return r;
+}
+
+static int compare_threads(const void *a, const void *b)
+{
+    const struct python_thread *one = a, *other = b;
+    return (one->tid > other->tid) - (one->tid < other->tid);
+}
+
+static void sort_threads(struct python_stacks *stacks, pid_t pid)
+{
+    if (stacks->count)
+        qsort(stacks->threads, stacks->count, sizeof *stacks->threads, compare_threads);
+    for (size_t i = 1; i < stacks->count; i++)
+        if (stacks->threads[i].tid == pid) {
+            struct python_thread first = stacks->threads[i];
+            memmove(stacks->threads + 1, stacks->threads, i * sizeof first);
+            stacks->threads[0] = first;
+        }
+}
+
+static int read_interpreters(struct reading *reading)
+{
+    const struct python_layout *layout = &reading->program->layout;
+    uint64_t interpreter = 0;
+    int r = get(reading, reading->program->runtime + layout->interpreters, &interpreter, sizeof interpreter);
+    for (int i = 0; r == 0 && interpreter && i < INTERPRETERS; i++) {
+        r = read_threads(reading, interpreter);
+        if (r == 0)
+            r = get(reading, interpreter + layout->interpreter_next, &interpreter, sizeof interpreter);
+    }
+    return r;
+}
+
+int python_read(struct python_stacks *ret_stacks, const struct python_program *program,
+                const struct python_memory *memory, pid_t tid, size_t frames)
+{
+    *ret_stacks = (struct python_stacks){.memory = ARENA_INIT};
+    _cleanup_(freep) struct walk *walks = malloc(2 * sizeof *walks);
+    if (!walks)
+        return -ENOMEM;
+    struct reading reading = {
+        .program = program,
+        .memory = memory,
+        .stacks = ret_stacks,
+        .wanted = tid,
+        .frames_most = frames < PYTHON_FRAMES ? frames : PYTHON_FRAMES,
+        .first = &walks[0],
+        .second = &walks[1],
+    };
+    int r = read_interpreters(&reading);
+    sort_threads(ret_stacks, program->pid);
+    if (ret_stacks->memory.failed)
+        return -ENOMEM;
+    return r == -EFAULT ? -EAGAIN : r;
+}
+
+void python_stacks_done(struct python_stacks *stacks)
+{
+    free(stacks->threads);
+    arena_done(&stacks->memory);
+    *stacks = (struct python_stacks){0};
+}
