@@ -177,15 +177,17 @@ static const struct field result_fields[] = {{"action", FIELD_COUNT},
 static const struct field count_fields[] = {{"rule", FIELD_TEXT}, {"fired", FIELD_COUNT}, {"failed", FIELD_COUNT}, {0}};
 
 #define ROW rule_record
-static const struct field rule_fields[] = {{"rule", FIELD_TEXT, AT(rule)},
-                                           {"fired", FIELD_COUNT, AT(fired)},
-                                           {"results", FIELD_LIST, AT(results), .of = result_fields},
-                                           {0}};
+static const struct field rule_fields[] = {
+    {"rule", FIELD_TEXT, AT(rule)},
+    {"fired", FIELD_COUNT, AT(fired)},
+    {"results", FIELD_LIST, AT(results), .of = result_fields, .say = "{service}[ {error}][ {result}]"},
+    {0}};
 #undef ROW
 
 #define ROW rules_record
 static const struct field rules_fields[] = {
-    {"list", FIELD_LIST, AT(list), .of = count_fields, .about = "how often each fired, and how often an action failed"},
+    {"list", FIELD_LIST, AT(list), .of = count_fields, .about = "how often each fired, and how often an action failed",
+     .say = "{rule} fired {fired} time{fired?|s}[, an action failed {failed} time{failed?|s}]"},
     {0}};
 #undef ROW
 
@@ -315,6 +317,7 @@ static const struct field line_fields[] = {
     {0}};
 #undef ROW
 
+#define FRAMES_SAY .say = "{function}[ ({file}:{line})]", .between = " < "
 static const struct field frame_fields[] = {{"function", FIELD_TEXT}, {"file", FIELD_TEXT}, {"line", FIELD_COUNT}, {0}};
 #define TIME_FIELD \
     { \
@@ -334,7 +337,8 @@ static const struct field command_failed_fields[] = {
     {"", FIELD_PART, AT(at), .of = line_fields},
     {"status", FIELD_COUNT, AT(status), .about = "as $?"},
     {"seconds", FIELD_SECONDS, AT(seconds), UNKNOWN, .about = "that the command took"},
-    {"stack", FIELD_LIST, AT(stack), .of = frame_fields, .flags = FIELD_WHERE_KNOWN, .about = "the innermost first"},
+    {"stack", FIELD_LIST, AT(stack), .of = frame_fields, .flags = FIELD_WHERE_KNOWN, .about = "the innermost first",
+     FRAMES_SAY},
     TIME_FIELD,
     {0}};
 #undef ROW
@@ -357,16 +361,18 @@ static const struct field script_end_fields[] = {{"pid", FIELD_COUNT, AT(pid)},
                                                  {0}};
 #undef ROW
 
-static const struct field thread_fields[] = {{"tid", FIELD_COUNT},
-                                             {"name", FIELD_TEXT, .flags = FIELD_OPTIONAL},
-                                             {"frames", FIELD_LIST, .of = frame_fields, .about = "the innermost first"},
-                                             {0}};
+static const struct field thread_fields[] = {
+    {"tid", FIELD_COUNT},
+    {"name", FIELD_TEXT, .flags = FIELD_OPTIONAL},
+    {"frames", FIELD_LIST, .of = frame_fields, .about = "the innermost first", FRAMES_SAY},
+    {0}};
 
 #define ROW python_stack_record
-static const struct field python_stack_fields[] = {{"pid", FIELD_COUNT, AT(pid)},
-                                                   {"version", FIELD_TEXT, AT(version)},
-                                                   {"threads", FIELD_LIST, AT(threads), .of = thread_fields},
-                                                   {0}};
+static const struct field python_stack_fields[] = {
+    {"pid", FIELD_COUNT, AT(pid)},
+    {"version", FIELD_TEXT, AT(version)},
+    {"threads", FIELD_LIST, AT(threads), .of = thread_fields, .say = "[{name}: ]{frames}"},
+    {0}};
 #undef ROW
 
 #define ROW python_exception_record
@@ -395,11 +401,12 @@ static const struct field python_function_fields[] = {{"function", FIELD_TEXT},
                                                       {0}};
 
 #define ROW python_calls_record
-static const struct field python_calls_fields[] = {
-    {"pid", FIELD_COUNT, AT(pid)},
-    {"calls", FIELD_COUNT, AT(calls)},
-    {"functions", FIELD_LIST, AT(functions), .of = python_function_fields, .about = "of most self time first"},
-    {0}};
+static const struct field python_calls_fields[] = {{"pid", FIELD_COUNT, AT(pid)},
+                                                   {"calls", FIELD_COUNT, AT(calls)},
+                                                   {"functions", FIELD_LIST, AT(functions),
+                                                    .of = python_function_fields, .about = "of most self time first",
+                                                    .say = "{function} {calls} times, {self_ns}"},
+                                                   {0}};
 #undef ROW
 
 static const struct field function_sum_fields[] = {
@@ -409,7 +416,8 @@ static const struct field function_sum_fields[] = {
 static const struct field functions_fields[] = {
     {"seconds", FIELD_NUMBER, AT(seconds), .about = "since the record before"},
     {"calls", FIELD_COUNT, AT(calls)},
-    {"list", FIELD_LIST, AT(list), .of = function_sum_fields, .about = "of most self time first"},
+    {"list", FIELD_LIST, AT(list), .of = function_sum_fields, .about = "of most self time first",
+     .say = "{name} {calls} times, {self_ns}"},
     {0}};
 #undef ROW
 #undef UNKNOWN
@@ -445,7 +453,7 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
                         "{key} = {value}{taken?|, refused}"},
     [RECORD_process] = {"process", STREAM_PROCESS, process_fields,
                         "A process was first seen, or has a new name or command.",
-                        "{pid} {name}, of {ppid}[: {argv}][ ({cwd})]"},
+                        "{pid} {name}, of {ppid}[: {argv:words}]{argv_cut? ...|}[ ({cwd})]"},
     [RECORD_process_end] = {"process_end", STREAM_PROCESS, process_end_fields, "A process ended.",
                             "{pid} {name} ended[ with {status:wait}][, {why}]: {cpu_ns} of CPU time[, {peak_rss}]"},
     [RECORD_withdrawn] = {"withdrawn", STREAM_PROCESS, withdrawn_fields,
@@ -491,7 +499,7 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
     [RECORD_stall] = {"stall", STREAM_MPI, stall_fields, "No rank began or ended a call of MPI for so long.",
                       "{ranks} rank{ranks?|s} {ranks?stands|stand} still for {seconds}: {why}"},
     [RECORD_rule] = {"rule", STREAM_RULE, rule_fields, "A rule fired; of each rule the first times.",
-                     "{rule} (time {fired})"},
+                     "{rule} (time {fired})[: {results}]"},
     [RECORD_rules] = {"rules", STREAM_RULE, rules_fields, "How often each rule fired in all; at the end.", "{list}"},
     [RECORD_end] = {"end", STREAM_JOB, end_fields, "The command ended.",
                     "exit status {exit_code}{started?|, the command was not started}[: {signal:signal}][ ({reason})], "

@@ -42,6 +42,18 @@ static void test_lines(void **state)
                 "7 ls, of 1: ls -l (/tmp)");
     assert_said(RECORD(process, .pid = 7, .ppid = 1, .name = "ls"), "7 ls, of 1");
     json_decref(argv);
+    argv = json_pack("[s, s, s, s, s]", "sh", "-c", "a; b", "it's", "");
+    assert_said(RECORD(process, .pid = 7, .ppid = 1, .name = "sh", .command = {.argv = argv, .argv_cut = true}),
+                "7 sh, of 1: sh -c 'a; b' 'it'\\''s' '' ...");
+    json_decref(argv);
+    json_t *list = json_pack("[{s:s, s:i, s:i}, {s:s, s:i, s:i}]", "rule", "a : b", "fired", 1, "failed", 0, "rule",
+                             "c", "fired", 3, "failed", 1);
+    assert_said(RECORD(rules, .list = list), "a : b fired 1 time; c fired 3 times, an action failed 1 time");
+    json_decref(list);
+    list = json_pack("[{s:i, s:s, s:[{s:s, s:s, s:i}, {s:s, s:s, s:i}]}]", "tid", 7, "name", "main", "frames",
+                     "function", "f", "file", "a.py", "line", 3, "function", "g", "file", "", "line", 0);
+    assert_said(RECORD(python_stack, .pid = 7, .threads = list), "7 main: f (a.py:3) < g");
+    json_decref(list);
     struct system_fields system = {.load = 0.5, .memory_free_bytes = 1 << 20};
     struct sample_record sample = {.tree = {.processes = 1, .threads = 4, .rss = 4096}};
     assert_said(RECORD_sample, &sample, "1 process, 4 threads, 4.0 KB, 0 ns of CPU time");

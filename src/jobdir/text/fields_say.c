@@ -78,6 +78,35 @@ static bool is_something(const json_t *json)
 
 static void put_value(struct buf *out, const struct field *field, const json_t *json);
 
+/* A word of a command: in quotation marks if a shell would read it as something else. */
+static void put_word(struct buf *out, const char *word)
+{
+    size_t plain = strcspn(word, " \t\n\"'`$&|;<>()[]{}*?!#~\\");
+    bool is_plain = *word && !word[plain] && !strpbrk(word, "\a\b\v\f\r\x1b");
+    if (is_plain) {
+        buf_puts(out, word);
+        return;
+    }
+    buf_putc(out, '\'');
+    for (; *word; word++)
+        if (*word == '\'')
+            buf_puts(out, "'\\''");
+        else
+            buf_putc(out, *word);
+    buf_putc(out, '\'');
+}
+
+static void put_words(struct buf *out, const json_t *list)
+{
+    size_t i;
+    json_t *word;
+    json_array_foreach(list, i, word)
+    {
+        buf_puts(out, i ? " " : "");
+        put_word(out, json_is_string(word) ? json_string_value(word) : "?");
+    }
+}
+
 static void put_members(struct buf *out, const struct field *fields, const json_t *object)
 {
     const char *name, *gap = "";
@@ -90,6 +119,14 @@ static void put_members(struct buf *out, const struct field *fields, const json_
     }
 }
 
+static void put_object(struct buf *out, const struct field *field, const json_t *object)
+{
+    if (field && field->say)
+        fields_say(out, field->of, field->say, object);
+    else
+        put_members(out, field ? field->of : NULL, object);
+}
+
 static void put_elements(struct buf *out, const struct field *field, const json_t *list)
 {
     size_t i;
@@ -97,9 +134,10 @@ static void put_elements(struct buf *out, const struct field *field, const json_
     bool single = field && field->of && field->of->type != FIELD_PART && !*field->of->name;
     json_array_foreach(list, i, element)
     {
-        buf_puts(out, i == 0 ? "" : json_is_object(element) ? "; " : " ");
+        const char *between = field && field->between ? field->between : json_is_object(element) ? "; " : " ";
+        buf_puts(out, i == 0 ? "" : between);
         if (json_is_object(element))
-            put_members(out, field ? field->of : NULL, element);
+            put_object(out, field, element);
         else
             put_value(out, single ? field->of : NULL, element);
     }
@@ -109,7 +147,7 @@ static void put_value(struct buf *out, const struct field *field, const json_t *
 {
     enum field_type type = field ? field->type : FIELD_TEXT;
     if (json_is_object(json))
-        put_members(out, field ? field->of : NULL, json);
+        put_object(out, field, json);
     else if (json_is_array(json))
         put_elements(out, field, json);
     else if (json_is_string(json))
@@ -148,6 +186,8 @@ static void put_formed(struct buf *out, const struct place *place, const struct 
         buf_printf(out, "%.*f", form[1] - '0', json_number_value(json));
     } else if (place->form_len == 8 && memcmp(form, ":percent", 8) == 0) {
         buf_printf(out, "%.0f %%", json_number_value(json) * 100);
+    } else if (place->form_len == 6 && memcmp(form, ":words", 6) == 0) {
+        put_words(out, json);
     } else if (place->form_len == 7 && memcmp(form, ":signal", 7) == 0) {
         put_signal(out, number);
     } else if (place->form_len == 5 && memcmp(form, ":wait", 5) == 0) {
