@@ -73,14 +73,14 @@ double record_seconds(const json_t *record)
 
 static const char *const levels[LOG_LEVELS] = {"error", "warning", "info", "debug"};
 
-const char *log_level_name(enum log_level level)
+const char *line_level_name(enum line_level level)
 {
     return levels[level];
 }
 
-enum log_level log_level_of(const char *name)
+enum line_level line_level_of(const char *name)
 {
-    for (enum log_level level = 0; name && level < LOG_LEVELS; level++)
+    for (enum line_level level = 0; name && level < LOG_LEVELS; level++)
         if (strcmp(name, levels[level]) == 0)
             return level;
     return LOG_INFO_LINE;
@@ -287,7 +287,7 @@ static void apply_functions(struct layers *layers, const json_t *record)
 
 static void count_lines(struct layers *layers, const json_t *record, uint64_t lines)
 {
-    enum log_level level = log_level_of(get_text(record, "level"));
+    enum line_level level = line_level_of(get_text(record, "level"));
     struct layer_pattern *pattern = NAMED(layers->patterns, pattern, get_text(record, "pattern"), LAYER_NAMED);
     layers->levels[level] += lines;
     if (!pattern)
@@ -301,7 +301,7 @@ static void apply_log(struct layers *layers, const json_t *record)
 {
     count_lines(layers, record, 1 + get_count(record, "folded"));
     list_add(&layers->logs, record, LAYER_LOG_LINES);
-    if (log_level_of(get_text(record, "level")) == LOG_ERROR_LINE)
+    if (line_level_of(get_text(record, "level")) == LOG_ERROR_LINE)
         list_add(&layers->errors, record, LAYER_FAILURES);
 }
 

@@ -28,7 +28,7 @@ enum {
     LAYER_NAMED = 200,      /* patterns, logs, sources of progress, file systems */
 };
 
-enum log_level { LOG_ERROR_LINE, LOG_WARNING_LINE, LOG_INFO_LINE, LOG_DEBUG_LINE, LOG_LEVELS };
+enum line_level { LOG_ERROR_LINE, LOG_WARNING_LINE, LOG_INFO_LINE, LOG_DEBUG_LINE, LOG_LEVELS };
 
 /* The last records of a kind, in their order. */
 struct layer_list {
@@ -73,7 +73,7 @@ struct layer_function {
 };
 
 struct layer_pattern {
-    enum log_level level;
+    enum line_level level;
     uint64_t lines; /* that matched, also those that are not listed */
     double last;    /* when one did */
     UT_hash_handle hh;
@@ -140,8 +140,8 @@ void layers_forget(struct layers *layers, pid_t pid);
 
 const struct layer_place *layers_place(const struct layers *layers, pid_t pid); /* NULL: nothing is known */
 /* "error", ...: as records have it; LOG_INFO_LINE for what is unknown. */
-enum log_level log_level_of(const char *name);
-const char *log_level_name(enum log_level level);
+enum line_level line_level_of(const char *name);
+const char *line_level_name(enum line_level level);
 
 /* When it happened: its "time" where that is known, else its "t". */
 double record_seconds(const json_t *record);
