@@ -26,13 +26,18 @@ struct source {
     int fd;    /* -1: the process */
     pid_t pid; /* there the file begins at `start` */
     uint64_t start;
+    bool has_ended; /* the process, while it was read */
 };
 
-static bool take(const struct source *source, void *bytes, size_t len, uint64_t at)
+static bool take(struct source *source, void *bytes, size_t len, uint64_t at)
 {
     if (source->fd < 0) {
         struct iovec local = {bytes, len}, remote = {(void *)(uintptr_t)(source->start + at), len};
-        return process_vm_readv(source->pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
+        errno = 0;
+        if (process_vm_readv(source->pid, &local, 1, &remote, 1, 0) == (ssize_t)len)
+            return true;
+        source->has_ended |= errno == ESRCH;
+        return false;
     }
     for (size_t done = 0; done < len;) {
         ssize_t got =
@@ -53,7 +58,7 @@ static Elf64_Phdr widen_phdr(const Elf32_Phdr *p)
                         p->p_paddr, p->p_filesz, p->p_memsz,  p->p_align};
 }
 
-static bool read_header(const struct source *source, Elf64_Ehdr *ret)
+static bool read_header(struct source *source, Elf64_Ehdr *ret)
 {
     union {
         unsigned char ident[EI_NIDENT];
@@ -86,7 +91,7 @@ static bool read_header(const struct source *source, Elf64_Ehdr *ret)
     return true;
 }
 
-static bool read_phdrs(const struct source *source, struct elf_identity *identity)
+static bool read_phdrs(struct source *source, struct elf_identity *identity)
 {
     const Elf64_Ehdr *h = &identity->header;
     bool wide = h->e_ident[EI_CLASS] == ELFCLASS64;
@@ -132,7 +137,7 @@ static void find_in_notes(struct elf_identity *identity, const uint8_t *notes, s
 }
 
 /* `bias`: of a process, from the file's addresses to its own less source->start */
-static void read_build_id(const struct source *source, struct elf_identity *identity, uint64_t bias)
+static void read_build_id(struct source *source, struct elf_identity *identity, uint64_t bias)
 {
     for (size_t i = 0; i < identity->phdr_count && !identity->build_id_size; i++) {
         const Elf64_Phdr *p = &identity->phdrs[i];
@@ -168,20 +173,26 @@ bool elf_identity_bias(const struct elf_identity *identity, uint64_t start, uint
     return false;
 }
 
+static int read_process(struct source *source, struct elf_identity *identity)
+{
+    char magic[SELFMAG];
+    uint64_t bias;
+    if (!take(source, magic, sizeof magic, 0))
+        return errno == EPERM || errno == EACCES || errno == ENOSYS ? -EACCES : -ENOEXEC;
+    if (!read_header(source, &identity->header))
+        return -ENOEXEC;
+    if (!read_phdrs(source, identity) || !elf_identity_bias(identity, source->start, &bias))
+        return -EBADMSG;
+    read_build_id(source, identity, bias);
+    return 0;
+}
+
 int elf_identity_process(struct elf_identity *ret_identity, pid_t pid, uint64_t start)
 {
     struct source source = {.fd = -1, .pid = pid, .start = start};
-    char magic[SELFMAG];
-    uint64_t bias;
     *ret_identity = (struct elf_identity){0};
-    if (!take(&source, magic, sizeof magic, 0))
-        return errno == EPERM || errno == EACCES || errno == ENOSYS ? -EACCES : -ENOEXEC;
-    if (!read_header(&source, &ret_identity->header))
-        return -ENOEXEC;
-    if (!read_phdrs(&source, ret_identity) || !elf_identity_bias(ret_identity, start, &bias))
-        return -EBADMSG;
-    read_build_id(&source, ret_identity, bias);
-    return 0;
+    int code = read_process(&source, ret_identity);
+    return source.has_ended ? -ESRCH : code;
 }
 
 bool elf_identity_span(const struct elf_identity *identity, uint64_t *ret_low, uint64_t *ret_high)
@@ -202,7 +213,7 @@ bool elf_identity_span(const struct elf_identity *identity, uint64_t *ret_low, u
 /* ---- sections: read like headers before, missing ones are just not there ---- */
 
 /* All of them, malloc'ed; NULL: there are none. */
-static Elf64_Shdr *read_sections(const struct elf_identity *identity, const struct source *source)
+static Elf64_Shdr *read_sections(const struct elf_identity *identity, struct source *source)
 {
     const Elf64_Ehdr *h = &identity->header;
     if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shnum > SECTIONS ||
@@ -216,7 +227,7 @@ static Elf64_Shdr *read_sections(const struct elf_identity *identity, const stru
 }
 
 /* A section of strings, malloc'ed, the last one ended; NULL: it is empty or larger than `limit`. */
-static char *read_strings(const struct source *source, const Elf64_Shdr *section, size_t limit)
+static char *read_strings(struct source *source, const Elf64_Shdr *section, size_t limit)
 {
     char *text = section->sh_size && section->sh_size <= limit ? malloc(section->sh_size) : NULL;
     if (text && take(source, text, section->sh_size, section->sh_offset)) {
@@ -228,8 +239,8 @@ static char *read_strings(const struct source *source, const Elf64_Shdr *section
 }
 
 /* Whether a table of symbols has this one, defined there or not. */
-static bool has_symbol(const struct source *source, const Elf64_Shdr *symbols, const Elf64_Shdr *strings,
-                       const char *name, bool defined)
+static bool has_symbol(struct source *source, const Elf64_Shdr *symbols, const Elf64_Shdr *strings, const char *name,
+                       bool defined)
 {
     _cleanup_(freep) char *text = read_strings(source, strings, SYMBOL_NAMES);
     Elf64_Sym some[128];

@@ -29,7 +29,7 @@ struct elf_identity {
 /* -ENOEXEC: no ELF file; -EBADMSG: one that cannot be used. */
 int elf_identity_file(struct elf_identity *ret_identity, int fd);
 /* Of a process, by the address at which the beginning of the file is mapped. -EACCES: its memory may not be read (Yama
- * forbids it for any but descendants on many systems). */
+ * forbids it for any but descendants on many systems); -ESRCH: it has ended. */
 int elf_identity_process(struct elf_identity *ret_identity, pid_t pid, uint64_t start);
 /* What is added to its addresses where its beginning is mapped at `start`; false: it cannot be there. */
 bool elf_identity_bias(const struct elf_identity *identity, uint64_t start, uint64_t *ret_bias);

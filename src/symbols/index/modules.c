@@ -167,6 +167,8 @@ static int look_at(struct scan *scan, const struct proc_map *map, uint64_t *ret_
          stat(place, &st) < 0 || !S_ISREG(st.st_mode)))
         return 0;
     int r = elf_identity_process(&loaded, scan->pid, map->start);
+    if (r == -ESRCH)
+        return r; /* it has ended meanwhile: libraries that cannot be seen were not closed */
     if (r < 0 && r != -EACCES)
         return 0;
     struct module *module = add_module(scan);
@@ -223,9 +225,11 @@ static int read_all(struct scan *scan, struct err *err)
     uint64_t end = 0;
     for (size_t i = 0; i < scan->maps.count && scan->count < MODULES; i++) {
         const struct proc_map *map = &scan->maps.maps[i];
-        if (map->offset == 0 && map->inode != 0 && map->path[0] == '/' && map->start >= end && has_code(scan, i) &&
-            look_at(scan, map, &end) < 0)
-            return err_set(err, -ENOMEM, "out of memory for the modules of process %d", scan->pid);
+        if (map->offset != 0 || map->inode == 0 || map->path[0] != '/' || map->start < end || !has_code(scan, i))
+            continue;
+        r = look_at(scan, map, &end);
+        if (r < 0)
+            return err_errno(err, r, "what process %d has loaded", scan->pid);
     }
     find_program(scan);
     return 0;

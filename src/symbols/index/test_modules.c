@@ -31,8 +31,11 @@ static const char source[] = "#include <dlfcn.h>\n"
                              "    return 0;\n"
                              "}\n";
 
-/* As where Yama does not let us read the memory of a process. */
+/* As where Yama does not let us read the memory of a process; or the process ends before its memory is read that often
+ * again (ENDS_NEVER: it does not). */
+enum { ENDS_NEVER = -1 };
 static bool memory_forbidden;
+static int ends_after = ENDS_NEVER;
 ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *to, unsigned long to_count, const struct iovec *from,
                                 unsigned long from_count, unsigned long flags);
 ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to, unsigned long to_count, const struct iovec *from,
@@ -40,6 +43,11 @@ ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to, unsigned long
 ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to, unsigned long to_count, const struct iovec *from,
                                 unsigned long from_count, unsigned long flags)
 {
+    if (ends_after == 0) {
+        errno = ESRCH;
+        return -1;
+    }
+    ends_after -= ends_after > 0;
     if (!memory_forbidden)
         return __real_process_vm_readv(pid, to, to_count, from, from_count, flags);
     errno = EPERM;
@@ -284,6 +292,31 @@ static void test_gone(void **state)
     assert_true(err.text[0] != 0);
 }
 
+/* It has ended after its mappings were read: it is gone, and does not seem to have closed its libraries. */
+static void test_ends_meanwhile(void **state)
+{
+    support_run("cc -g -o prog prog.c");
+    make_library("lib.so", "");
+    struct child child = start(NULL, "./prog", "./lib.so");
+    struct found found = look(&child);
+    size_t count = 0;
+    int reads = 0, code = -ESRCH;
+    for (; code < 0 && reads < 100; reads++) {
+        struct err err = {0};
+        struct module *modules = NULL;
+        ends_after = reads;
+        code = modules_read(child.pid, &modules, &count, &err);
+        assert_true(code == 0 || code == -ESRCH);
+        free(modules);
+    }
+    ends_after = ENDS_NEVER;
+    assert_int_equal(code, 0);
+    assert_int_equal(count, found.count);
+    assert_in_range(reads, 10, 99);
+    free(found.modules);
+    stop(&child);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +326,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_forbidden, enter, support_leave),
         cmocka_unit_test_setup_teardown(test_other_root, enter, support_leave),
         cmocka_unit_test_setup_teardown(test_gone, enter, support_leave),
+        cmocka_unit_test_setup_teardown(test_ends_meanwhile, enter, support_leave),
     };
     return cmocka_run_group_tests_name("modules", tests, NULL, NULL);
 }
