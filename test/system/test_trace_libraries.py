@@ -140,6 +140,45 @@ class Reused(TracerCase):
         self.assertGreater(sum(counts), self.ROUNDS)
 
 
+class Rebuilt(TracerCase):
+    """A library is rebuilt while the program has it open. Only root can still find the file that is mapped."""
+
+    user = scrytest.Sandbox.ordinary_user()
+    PROGRAM = """#include <dlfcn.h>
+        #include <stdio.h>
+        int main(void)
+        {
+            void *first = dlopen("./first.so", RTLD_NOW);
+            int (*one)(int) = (int (*)(int))dlsym(first, "one"), (*two)(int) = (int (*)(int))dlsym(first, "two");
+            one(1);
+            void *second = rename("new.so", "first.so") == 0 ? dlopen("./second.so", RTLD_NOW) : NULL;
+            if (!second || !dlsym(second, "more"))
+                return 1;
+            one(2);
+            two(3);
+            return 0;
+        }
+        """
+
+    def build(self, name, text, *options):
+        with open(self.box.path("work", "part.c"), "w", encoding="utf-8") as out:
+            out.write(text)
+        done = self.box.run(["gcc", "-g", "-Wl,--build-id", *options, "part.c", "-o", name])
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_its_names_stay(self):
+        library = ["-finstrument-functions", "-shared", "-fPIC"]
+        self.build("program", self.PROGRAM)
+        self.build("first.so", "int one(int n) { return n; } int two(int n) { return n; }", *library)
+        self.build("new.so", "int other(int m) { return m; } int one(int m) { return m + 1; }", *library)
+        self.build("second.so", "int more(void) { return 0; }", *library)
+        done = self.scry_run("--trace", "all", "--args", "--", "./program")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.box.run(self.box.scry("replay", "--json", "@last"))
+        self.assertEqual([(call["function"], call["args"]) for call in map(json.loads, done.stdout.splitlines())],
+                         [("one", {"n": 1}), ("one", {"n": 2}), ("two", {"n": 3})], done.stderr)
+
+
 class Linked(TracerCase):
     """Constructors of libraries that a program is linked with: the agent starts before them, but behind a library that is
     to be the very first itself (-z initfirst)."""

@@ -282,6 +282,27 @@ void agent_module_write(struct agent *agent, const struct module *module)
         trace_writer_module(agent->writer, module->start, module->end, module->bias, module->key);
 }
 
+/* The key of this build-id. */
+static bool is_of(const char *key, const char *build_id)
+{
+    size_t len = strlen(build_id);
+    return len && strncmp(key, build_id, len) == 0 && key[len] == '-';
+}
+
+void agent_modules_keep_known(const struct agent *agent, const struct modules_reading *reading)
+{
+    for (size_t i = 0; i < reading->count; i++) {
+        struct module *module = &reading->modules[i];
+        const struct module *before =
+            *module->key ? NULL : module_find(agent->modules, agent->module_count, module->start);
+        if (!before || before->start != module->start || before->bias != module->bias ||
+            strcmp(before->name, module->name) != 0 || !is_of(before->key, module->loaded))
+            continue;
+        memcpy(module->key, before->key, sizeof module->key);
+        module->problem[0] = 0;
+    }
+}
+
 void agent_modules_replace(struct agent *agent, const struct modules_reading *reading)
 {
     bool sure = reading->seen != FORMER_UNSURE, back = false;

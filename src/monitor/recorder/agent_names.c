@@ -248,6 +248,7 @@ int agent_modules_refresh(struct agent *agent)
         free(modules);
         return -ESRCH;
     }
+    agent_modules_keep_known(agent, &reading);
     struct shared_index **indexes = calloc(count + 1, sizeof *indexes);
     reading.modules_seen = calloc(count + 1, sizeof *reading.modules_seen);
     if (!indexes || !reading.modules_seen) {

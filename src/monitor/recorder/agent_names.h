@@ -89,6 +89,10 @@ struct modules_reading {
 bool agent_slot_module(const struct agent *agent, uint32_t slot, struct slot_module *ret_module);
 /* The same of an address by which a place is known: where it is called from, or the hook there. */
 bool agent_place_module(const struct agent *agent, uint32_t place, uint64_t address, struct slot_module *ret_module);
+/* Before what is known is replaced: a module whose file was replaced on disk, or cannot be read at this moment, keeps
+ * its key, if its build-id in memory is what it was. Its path stays "": the new file is none to compile captures from.
+ */
+void agent_modules_keep_known(const struct agent *agent, const struct modules_reading *reading);
 void agent_modules_replace(struct agent *agent, const struct modules_reading *reading);
 /* Into the trace, if there is one. */
 void agent_module_write(struct agent *agent, const struct module *module);

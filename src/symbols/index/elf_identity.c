@@ -307,6 +307,13 @@ static char richness(const struct elf_identity *identity, int fd)
     return rich;
 }
 
+void elf_identity_id(const struct elf_identity *identity, char ret_id[INDEX_KEY_SIZE])
+{
+    *ret_id = 0;
+    for (size_t i = 0; i < identity->build_id_size; i++)
+        snprintf(ret_id + 2 * i, 3, "%02x", identity->build_id[i]);
+}
+
 void elf_identity_key(const struct elf_identity *identity, int fd, const struct stat *st, char ret_key[INDEX_KEY_SIZE])
 {
     if (!identity->build_id_size) {
@@ -314,10 +321,9 @@ void elf_identity_key(const struct elf_identity *identity, int fd, const struct 
                  (uint64_t)st->st_ino, (uint64_t)st->st_size, (uint64_t)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
         return;
     }
-    char *to = ret_key;
-    for (size_t i = 0; i < identity->build_id_size; i++)
-        to += sprintf(to, "%02x", identity->build_id[i]);
-    sprintf(to, "-%c", richness(identity, fd));
+    elf_identity_id(identity, ret_key);
+    size_t len = strlen(ret_key);
+    snprintf(ret_key + len, INDEX_KEY_SIZE - len, "-%c", richness(identity, fd));
 }
 
 int index_key(const char *elf_path, char ret_key[INDEX_KEY_SIZE], struct err *err)

@@ -37,6 +37,8 @@ bool elf_identity_bias(const struct elf_identity *identity, uint64_t start, uint
 /* The addresses that it spans, as linked; false: nothing is loaded of it. */
 bool elf_identity_span(const struct elf_identity *identity, uint64_t *ret_low, uint64_t *ret_high);
 
+/* The build-id in hexadecimal digits; "": it has none. */
+void elf_identity_id(const struct elf_identity *identity, char ret_id[INDEX_KEY_SIZE]);
 void elf_identity_key(const struct elf_identity *identity, int fd, const struct stat *st, char ret_key[INDEX_KEY_SIZE]);
 
 #endif

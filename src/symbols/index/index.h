@@ -75,9 +75,10 @@ struct module {
     char path[4096]; /* to open it, where needed through the process's own view of the files; "": see problem */
     char name[256];  /* for people: base name */
     uint64_t bias, start, end;
-    bool is_program;          /* the program itself, not a library */
-    char key[INDEX_KEY_SIZE]; /* "": unusable, see problem */
-    char problem[128];        /* "the file was replaced while it ran", ... ; "" */
+    bool is_program;             /* the program itself, not a library */
+    char key[INDEX_KEY_SIZE];    /* "": unusable, see problem */
+    char loaded[INDEX_KEY_SIZE]; /* the build-id in memory, in hexadecimal digits; "": it has none, or cannot be read */
+    char problem[128];           /* "the file was replaced while it ran", ... ; "" */
 };
 
 /* From /proc/PID/maps, by address; the caller frees the array. The build-id in memory is compared with the file's.

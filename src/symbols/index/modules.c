@@ -177,6 +177,8 @@ static int look_at(struct scan *scan, const struct proc_map *map, uint64_t *ret_
     module->is_program = scan->exe[0] && strcmp(scan->exe, map->path) == 0;
     if (r < 0)
         loaded.phdr_count = 0;
+    else
+        elf_identity_id(&loaded, module->loaded);
     find_file(scan, map, &loaded, module);
     if (loaded.phdr_count && elf_identity_bias(&loaded, map->start, &module->bias) &&
         elf_identity_span(&loaded, &low, &high)) {
