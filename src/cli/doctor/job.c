@@ -3,7 +3,7 @@
  * Why a job shows nothing, or too little: what was requested, found and lost. Each check needs those before it. The
  * facts come from the job's records and, while it runs, from the monitor.
  */
-#include "cli/doctor/doctor.h"
+#include "cli/doctor/job_look.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -20,43 +20,13 @@
 #include "cli/common/cli.h"
 #include "cli/common/settings.h"
 #include "client/client.h"
-#include "job/launch/program.h"
-#include "job/watch/tracing.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/mpi/stats.h"
-#include "jobdir/report/report.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
 #include "lang/put.h"
 
-enum {
-    PROGRAMS = 64, /* checked */
-    SHOWN = 8,     /* findings of one kind */
-    COPIES = 1000, /* processes whose parents are searched for */
-};
 #define TRACES_NS (UINT64_C(10) * NS_PER_SECOND)
-
-struct seen_program {
-    struct program program;
-    struct program_symbols symbols;
-    size_t processes, untraced; /* untraced: they executed it, and have no trace */
-};
-
-struct job_look {
-    struct doctor_out *out;
-    char path[PATH_MAX];
-    struct job_report report;
-    json_t *settings;  /* in force */
-    bool hooks_needed; /* functions were to be traced by their hooks */
-    struct seen_program *programs;
-    size_t program_count, hooked;
-    size_t ranks;
-    size_t traced;          /* processes that have traces, as far as they are in the records */
-    size_t copies;          /* whose parents were searched for */
-    size_t unknown;         /* processes whose program is not known */
-    size_t monitor_told;    /* warnings about the monitor */
-    struct trace_info live; /* from the monitor; not `known`: the job is over, or no answer */
-};
 
 static const char *setting(const struct job_look *look, const char *key)
 {
@@ -69,14 +39,13 @@ static bool runs(const struct job_look *look)
     return look->report.state == JOB_RUNNING;
 }
 
-static const struct job_functions *functions_of(const struct job_look *look)
+const struct job_functions *job_look_functions(const struct job_look *look)
 {
     static const struct job_functions none;
     return look->report.functions ? look->report.functions : &none;
 }
 
-/* Text from the job, with control characters escaped. */
-static const char *shown(const char *text, char *to, size_t size)
+const char *job_look_shown(const char *text, char *to, size_t size)
 {
     _cleanup_(buf_done) struct buf line = BUF_INIT;
     text_show(&line, text);
@@ -94,10 +63,10 @@ static size_t say_warnings(struct job_look *look, const char *kind, const char *
     {
         const char *text = json_string_value(json_object_get(warning, "text"));
         const char *has = json_string_value(json_object_get(warning, "kind"));
-        if (!text || !has || strcmp(has, kind) != 0 || count++ >= SHOWN)
+        if (!text || !has || strcmp(has, kind) != 0 || count++ >= JOB_LOOK_SHOWN)
             continue;
         struct finding finding = {.state = state};
-        shown(text, finding.text, sizeof finding.text);
+        job_look_shown(text, finding.text, sizeof finding.text);
         finding_remedy(&finding, "%s", remedy);
         doctor_say(look->out, name, &finding);
     }
@@ -135,7 +104,7 @@ static const char *which_job(const struct job_look *look, char *to, size_t size)
     if (!words.len || !localtime_r(&seconds, &tm))
         return to;
     strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
-    snprintf(to, size, " (%s, started %s)", shown(words.data, command, sizeof command), when);
+    snprintf(to, size, " (%s, started %s)", job_look_shown(words.data, command, sizeof command), when);
     return to;
 }
 
@@ -150,10 +119,10 @@ static void check_record(struct job_look *look)
     which_job(look, which, sizeof which);
     json_array_foreach(report->problems, index, problem)
     {
-        if (index >= SHOWN)
+        if (index >= JOB_LOOK_SHOWN)
             break;
         struct finding wrong = {0};
-        finding_set(&wrong, FINDING_WARN, "%s", shown(json_string_value(problem), text, sizeof text));
+        finding_set(&wrong, FINDING_WARN, "%s", job_look_shown(json_string_value(problem), text, sizeof text));
         doctor_say(look->out, "record", &wrong);
     }
     if (report->state == JOB_LOST || report->state == JOB_UNWATCHED || report->state == JOB_UNREACHABLE) {
@@ -202,10 +171,10 @@ static void check_command(struct job_look *look)
         finding_remedy(&finding, "correct the command: it was %s",
                        report->info.result.exit_code == 127 ? "not found" : "not executable");
     } else if (why) {
-        finding_set(&finding, FINDING_FAIL, "%s", shown(why, text, sizeof text));
+        finding_set(&finding, FINDING_FAIL, "%s", job_look_shown(why, text, sizeof text));
     } else if (path) {
         finding_set(&finding, FINDING_OK, "%s is a script: calls of the programs that it starts are recorded",
-                    shown(path, text, sizeof text));
+                    job_look_shown(path, text, sizeof text));
     } else {
         finding_set(&finding, FINDING_OK, "it started, and libraries can be loaded into it");
     }
@@ -236,7 +205,7 @@ static void check_asked(struct job_look *look)
         finding_set(&finding, FINDING_WARN, "scry set switched recording off for a while");
     } else {
         finding_set(&finding, FINDING_OK, "%s%s", list.len ? "as set:" : "all functions with hooks, as by default",
-                    shown(list.len ? list.data : "", text, sizeof text));
+                    job_look_shown(list.len ? list.data : "", text, sizeof text));
     }
     doctor_say(look->out, "asked", &finding);
 }
@@ -286,165 +255,6 @@ static void check_monitor(struct job_look *look)
         doctor_say(look->out, "monitor", &finding);
 }
 
-/* ---- programs ---- */
-
-/* Nothing can be loaded into it. What defines hooks in a static program is the C library. */
-static bool is_closed(const struct seen_program *seen)
-{
-    return seen->program.obstacle;
-}
-
-static bool is_hooked(const struct seen_program *seen)
-{
-    return !is_closed(seen) && seen->symbols.hooks && !seen->symbols.own_hooks;
-}
-
-/* Looks at the program as it is now; it may have been compiled again. NULL: it is none, or one too many. */
-static struct seen_program *see_program(struct job_look *look, const char *command, const char *cwd)
-{
-    char path[PATH_MAX];
-    struct program program;
-    bool relative = command && *command != '/' && strchr(command, '/');
-    if (!command || !*command ||
-        snprintf(path, sizeof path, "%s%s%s", relative && cwd ? cwd : "", relative && cwd ? "/" : "", command) >=
-            (int)sizeof path)
-        return NULL;
-    program_look(&program, path);
-    if (!program.is_elf)
-        return NULL;
-    for (size_t i = 0; i < look->program_count; i++)
-        if (strcmp(look->programs[i].program.path, program.path) == 0)
-            return &look->programs[i];
-    if (look->program_count == PROGRAMS)
-        return NULL;
-    struct seen_program *seen = &look->programs[look->program_count++];
-    seen->program = program;
-    program_symbols(&seen->symbols, program.path);
-    look->hooked += is_hooked(seen);
-    return seen;
-}
-
-/* Whether its parent runs the same: it is a copy, which has a trace only if it calls something. After many searches,
- * which take their time in a job of many processes, whether it is one stays open. */
-static bool may_be_copy(struct job_look *look, const struct job_process *process)
-{
-    const struct job_model *model = &look->report.model;
-    const struct job_process *parent;
-    if (look->copies++ >= COPIES)
-        return true;
-    HASH_FIND(hh, model->alive, &process->ppid, sizeof process->ppid, parent);
-    for (size_t i = 0; !parent && i < model->ended_count; i++)
-        if (model->ended[i].pid == process->ppid)
-            parent = &model->ended[i];
-    return parent && json_equal(parent->argv, process->argv);
-}
-
-static void see_process(struct job_look *look, const struct job_process *process)
-{
-    struct seen_program *seen =
-        see_program(look, json_string_value(json_array_get(process->argv, 0)), json_string_value(process->cwd));
-    bool traced = job_functions_traced(functions_of(look), look->report.info.host, process->pid);
-    look->unknown += !process->argv;
-    look->traced += traced;
-    if (!seen || !is_hooked(seen))
-        return;
-    if (!traced && may_be_copy(look, process))
-        return;
-    seen->processes++;
-    seen->untraced += !traced;
-}
-
-static void see_programs(struct job_look *look)
-{
-    const struct job_model *model = &look->report.model;
-    size_t index;
-    json_t *word;
-    json_array_foreach(look->report.info.argv, index, word) /* mpirun -n 4 ./solver, env -i ./solver */
-        if (index == 0 || strchr(json_string_value(word) ? json_string_value(word) : "", '/'))
-            see_program(look, json_string_value(word), look->report.info.cwd);
-    for (const struct job_process *process = model->alive; process; process = process->hh.next)
-        see_process(look, process);
-    for (size_t i = 0; i < model->ended_count; i++)
-        see_process(look, &model->ended[i]);
-}
-
-/* Puts the names of the first few programs for which `is` holds. Returns how many there are. */
-static size_t put_programs(const struct job_look *look, bool (*is)(const struct seen_program *seen), char *ret_names,
-                           size_t size)
-{
-    _cleanup_(buf_done) struct buf names = BUF_INIT;
-    size_t count = 0;
-    for (size_t i = 0; i < look->program_count; i++)
-        if (is(&look->programs[i]) && count++ < SHOWN)
-            buf_printf(&names, "%s%s", names.len ? ", " : "", text_base(look->programs[i].program.path));
-    if (count > SHOWN)
-        buf_puts(&names, ", ...");
-    shown(names.data ? names.data : "", ret_names, size);
-    return count;
-}
-
-static bool is_bare(const struct seen_program *seen)
-{
-    return !is_closed(seen) && !seen->symbols.hooks && !seen->symbols.own_hooks;
-}
-
-static bool has_own_hooks(const struct seen_program *seen)
-{
-    return !is_closed(seen) && seen->symbols.own_hooks;
-}
-
-static bool is_nameless(const struct seen_program *seen)
-{
-    return is_hooked(seen) && !seen->symbols.debug;
-}
-
-static void check_hooks(struct job_look *look)
-{
-    struct finding finding = {0};
-    char names[300];
-    if (put_programs(look, has_own_hooks, names, sizeof names)) {
-        finding_set(&finding, FINDING_FAIL, "these programs have hooks of their own, which get their calls: %s", names);
-        finding_remedy(&finding, "remove __cyg_profile_func_enter from them");
-        doctor_say(look->out, "hooks", &finding);
-    }
-    finding = (struct finding){0};
-    size_t closed = put_programs(look, is_closed, names, sizeof names);
-    if (closed) {
-        finding_set(&finding, FINDING_WARN, "nothing can be loaded into %s", names);
-        for (size_t i = 0; i < look->program_count && !*finding.remedy; i++)
-            if (is_closed(&look->programs[i]))
-                finding_remedy(&finding, "%s", look->programs[i].program.remedy);
-        doctor_say(look->out, "hooks", &finding);
-    }
-    finding = (struct finding){0};
-    if (put_programs(look, is_hooked, names, sizeof names)) {
-        finding_set(&finding, FINDING_OK, "in %s", names);
-    } else if (functions_of(look)->processes > look->ranks) { /* in a library, or the program has changed */
-        finding_set(&finding, FINDING_OK, "functions were traced, by hooks in a library or a program that has changed");
-    } else if (put_programs(look, is_bare, names, sizeof names)) {
-        finding_set(&finding, FINDING_WARN, "none in %s", names);
-        finding_remedy(&finding, "compile what you want to trace with -g -finstrument-functions");
-    } else if (look->program_count) {
-        return; /* said above */
-    } else {
-        finding_set(&finding, FINDING_WARN, "no program of the job can be read any more");
-    }
-    doctor_say(look->out, "hooks", &finding);
-}
-
-static void check_symbols(struct job_look *look)
-{
-    struct finding finding = {0};
-    char names[300];
-    if (put_programs(look, is_nameless, names, sizeof names)) {
-        finding_set(&finding, FINDING_WARN, "no debug information, so no values, files and lines: %s", names);
-        finding_remedy(&finding, "compile with -g, and do not strip");
-    } else {
-        finding_set(&finding, FINDING_OK, "%s", look->hooked ? "debug information is there" : "none are needed");
-    }
-    doctor_say(look->out, "symbols", &finding);
-}
-
 /* ---- what came ---- */
 
 static void say_note(const struct note *note, struct finding *finding, enum finding_state state)
@@ -452,13 +262,13 @@ static void say_note(const struct note *note, struct finding *finding, enum find
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     char line[300];
     note_text(&text, note);
-    finding_set(finding, state, "%s", shown(text.data ? text.data : "", line, sizeof line));
+    finding_set(finding, state, "%s", job_look_shown(text.data ? text.data : "", line, sizeof line));
 }
 
 /* Programs with hooks of which only some processes have traces. */
 static void say_partly(struct job_look *look)
 {
-    if (functions_of(look)->incomplete || !look->traced)
+    if (job_look_functions(look)->incomplete || !look->traced)
         return; /* there may be more traces; none are those of other nodes, or all are missing */
     for (size_t i = 0; i < look->program_count; i++) {
         const struct seen_program *seen = &look->programs[i];
@@ -467,7 +277,7 @@ static void say_partly(struct job_look *look)
         if (!seen->untraced)
             continue;
         finding_set(&finding, FINDING_WARN, "%zu of %zu processes of %s have no trace", seen->untraced, seen->processes,
-                    shown(text_base(seen->program.path), name, sizeof name));
+                    job_look_shown(text_base(seen->program.path), name, sizeof name));
         finding_remedy(&finding, "was LD_PRELOAD replaced, or SCRY=off set for them?");
         doctor_say(look->out, "traced", &finding);
     }
@@ -475,7 +285,7 @@ static void say_partly(struct job_look *look)
 
 static void check_processes(struct job_look *look)
 {
-    const struct job_functions *functions = functions_of(look);
+    const struct job_functions *functions = job_look_functions(look);
     struct finding finding = {0};
     struct job_result result = job_report_result(&look->report);
     size_t told = look->monitor_told + say_warnings(look, "trace", "traced", FINDING_WARN, "");
@@ -515,13 +325,13 @@ static void check_processes(struct job_look *look)
 
 static void check_calls(struct job_look *look)
 {
-    const struct job_functions *functions = functions_of(look);
+    const struct job_functions *functions = job_look_functions(look);
     struct finding finding = {0};
     char text[300];
     size_t index;
     json_t *problem;
     if (look->live.unmatched[0]) {
-        finding_set(&finding, FINDING_FAIL, "%s", shown(look->live.unmatched, text, sizeof text));
+        finding_set(&finding, FINDING_FAIL, "%s", job_look_shown(look->live.unmatched, text, sizeof text));
         finding_remedy(&finding, "scry set JOB trace='...' with names that the program has");
     } else if (look->live.choosing) {
         finding_set(&finding, FINDING_WARN,
@@ -550,10 +360,10 @@ static void check_calls(struct job_look *look)
     doctor_say(look->out, "calls", &finding);
     json_array_foreach(functions->problems, index, problem)
     {
-        if (index >= SHOWN)
+        if (index >= JOB_LOOK_SHOWN)
             break;
         finding = (struct finding){.state = FINDING_WARN};
-        shown(json_string_value(json_object_get(problem, "text")), finding.text, sizeof finding.text);
+        job_look_shown(json_string_value(json_object_get(problem, "text")), finding.text, sizeof finding.text);
         doctor_say(look->out, "calls", &finding);
     }
 }
@@ -562,7 +372,7 @@ static void check_limits(struct job_look *look)
 {
     static const char *const kinds[] = {"recording_stopped", "disk_hangs", "lost", "unseen", "rule",
                                         "setting",           "job_json"};
-    const struct job_functions *functions = functions_of(look);
+    const struct job_functions *functions = job_look_functions(look);
     struct finding finding = {0};
     size_t told = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -627,21 +437,26 @@ static int load(struct job_look *look, const char *job, struct err *err)
     struct err unread = {0};
     if (job_report_load_functions(&look->report, &options, &unread) < 0)
         log_debug("traces dir=%s text=%s", LOG_TEXT(look->path), LOG_TEXT(unread.text));
-    look->programs = calloc(PROGRAMS, sizeof *look->programs);
     look->settings = json_object();
-    if (!look->programs || !look->settings)
+    if (!look->settings || job_programs_see(look) < 0)
         return err_set(err, -ENOMEM, "out of memory");
     settings_read(look->path, look->settings);
     read_ranks(look);
-    see_programs(look);
     return 0;
 }
 
 int doctor_job(struct doctor_out *out, const char *job)
 {
-    static void (*const checks[])(struct job_look *
-                                  look) = {check_record,  check_command,   check_asked, check_monitor, check_hooks,
-                                           check_symbols, check_processes, check_calls, check_limits,  check_mpi};
+    static void (*const checks[])(struct job_look * look) = {check_record,
+                                                             check_command,
+                                                             check_asked,
+                                                             check_monitor,
+                                                             job_programs_check_hooks,
+                                                             job_programs_check_symbols,
+                                                             check_processes,
+                                                             check_calls,
+                                                             check_limits,
+                                                             check_mpi};
     struct job_look look = {.out = out};
     struct err err = {0};
     int code = load(&look, job, &err);
