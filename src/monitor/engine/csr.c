@@ -374,11 +374,29 @@ static void remove_target(struct csr *csr, struct process *process, bool disarm,
     target_free(target);
 }
 
+/* Whether each of its threads in the process was detached before, and that was reported of each. */
+static bool is_reported(const struct csr *csr, const struct process *process)
+{
+    bool any = false;
+    if (strcmp(csr->event_service->object_class, "t") != 0)
+        return false;
+    for (const struct thread *thread = process->threads; thread; thread = thread->hh.next) {
+        if (!csr_covers_thread(csr, thread))
+            continue;
+        if (thread_visible(thread, csr->object.owner))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
 void csr_process_detached(struct tool *tool, struct process *process)
 {
-    for (struct scry_object *object = tool->owned; object; object = object->next_owned)
-        if (object_is(object, "c") && ((struct csr *)object)->enabled)
-            remove_target((struct csr *)object, process, true, true);
+    for (struct scry_object *object = tool->owned; object; object = object->next_owned) {
+        struct csr *csr = (struct csr *)object;
+        if (object_is(object, "c") && csr->enabled)
+            remove_target(csr, process, true, !is_reported(csr, process));
+    }
 }
 
 void csr_thread_detached(struct tool *tool, const struct thread *thread)

@@ -367,6 +367,30 @@ static void threads_that_were_detached_are_not_counted(void **state)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, start, test_engine_stop)
 
+/* Of a thread it was reported that nothing fires there any more: not again when its process goes. */
+static void what_is_disabled_is_reported_once(void **state)
+{
+    new_child(0, 2);
+    struct test_session *tool = open_attached(1);
+    test_send(tool, 0, "thread_reached_addr([t_1_2], %d): print([1])", ADDRESS);
+    test_take(tool);
+    test_send(tool, 0, "thread_reached_addr([], %d): print([2])", ADDRESS);
+    test_take(tool);
+    test_ask(tool, ": csr_enable([])");
+    while (tool->replies)
+        test_take(tool);
+    test_send(tool, 0, ": thread_detach([t_1_2])");
+    test_has_text(test_next(tool), "OMIS_CSR_DISABLED | OMIS_OK t_1_2");
+    test_has_text(test_next(tool), "OMIS_CSR_DISABLED | OMIS_OK t_1_2");
+    test_has_text(test_next(tool), "OMIS_OK t_1_2");
+    assert_null(tool->replies);
+    test_send(tool, 0, ": proc_detach([p_1_1])");
+    test_has_text(test_next(tool), "OMIS_CSR_DISABLED | OMIS_OK p_1_1"); /* of the other thread */
+    test_has_text(test_next(tool), "OMIS_OK p_1_1");
+    assert_null(tool->replies);
+    test_close(tool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +409,7 @@ int main(void)
         TEST(the_list_is_lowered_anew_when_enabled_again),
         TEST(what_must_be_converted_each_time_is_not_lowered),
         TEST(threads_that_were_detached_are_not_counted),
+        TEST(what_is_disabled_is_reported_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
