@@ -72,6 +72,8 @@ const struct option_row option_rows[] = {
      .expected = "seconds, up to 86400; 0: never"},
     {"script", 0, "HOW", OPTION_CHOICE, RUN, ENV, "of shell scripts and Python: off, outside, calls, lines", "outside",
      "off outside calls lines"},
+    {"stall", 0, "SECONDS", OPTION_SECONDS, RUN, ENV | OPTION_SETTING, "warn when nothing of the job moves so long", "600",
+     .most = 1e6, .expected = "seconds, up to 1000000; 0: never"},
     {"rule", 0, "REQUEST", OPTION_REQUEST, RUN, ENV | OPTION_MANY, "'EVENT : ACTIONS', a conditional request for the job"},
     {"keep-for", 0, "AGE", OPTION_TIME, RUN, ENV, "remove jobs that ended longer ago: 30d, 8w", .expected = AGE},
     {"keep-size", 0, "SIZE", OPTION_SIZE, RUN, ENV, "remove the oldest jobs above this size: 20G"},

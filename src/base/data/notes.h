@@ -219,6 +219,72 @@
          "the process that looks at scripts, logs and the node was killed by signal {signal}{again?: another one goes " \
          "on|: they are not watched any more}", \
          FLAG(again) INTEGER(signal)) \
+    /* about the node and the job's limits (job/health) */ \
+    NOTE(disk_low, "disk", "only {free_mb.0} MB of {total_mb.0} MB are free in {path} ({uses})", \
+         STRING(path) STRING(uses) FLOATING(free_mb) FLOATING(total_mb)) \
+    NOTE(disk_filling, "disk", \
+         "{path} ({uses}) is full in {left_seconds.0} s, if it goes on like this: {free_mb.0} MB of {total_mb.0} MB are " \
+         "free", \
+         STRING(path) STRING(uses) FLOATING(free_mb) FLOATING(total_mb) FLOATING(left_seconds)) \
+    NOTE(inodes_low, "disk", \
+         "only {free} of {total} files and directories can still be made in {path} ({uses}): remove small files there", \
+         STRING(path) STRING(uses) INTEGER(free) INTEGER(total)) \
+    NOTE(inodes_filling, "disk", \
+         "no files can be made in {path} ({uses}) in {left_seconds.0} s, if it goes on like this: {free} of {total} are " \
+         "left", \
+         STRING(path) STRING(uses) INTEGER(free) INTEGER(total) FLOATING(left_seconds)) \
+    NOTE(memory_low, "memory", "only {available_mb.0} MB of the node's {total_mb.0} MB of memory are available", \
+         FLOATING(available_mb) FLOATING(total_mb)) \
+    NOTE(memory_filling, "memory", \
+         "the node's memory is used up in {left_seconds.0} s, if it goes on like this: {available_mb.0} MB of " \
+         "{total_mb.0} MB are available", \
+         FLOATING(available_mb) FLOATING(total_mb) FLOATING(left_seconds)) \
+    NOTE(memory_pressure, "memory", \
+         "the node lacks memory: for {percent.0} % of the last {seconds.0} s all that ran had to wait for it", \
+         FLOATING(percent) FLOATING(seconds)) \
+    NOTE(swapping, "memory", \
+         "the node lacks memory: it swaps {in_mb.0} MB in and {out_mb.0} MB out each second, and all is slow", \
+         FLOATING(in_mb) FLOATING(out_mb)) \
+    NOTE(group_memory_low, "memory", \
+         "the job needs {used_mb.0} MB of the {limit_mb.0} MB that its control group may have: ask for more memory", \
+         FLOATING(used_mb) FLOATING(limit_mb)) \
+    NOTE(group_memory_filling, "memory", \
+         "the job reaches the limit of its control group, {limit_mb.0} MB of memory, in {left_seconds.0} s, if it goes on " \
+         "like this: it needs {used_mb.0} MB", \
+         FLOATING(used_mb) FLOATING(limit_mb) FLOATING(left_seconds)) \
+    NOTE(group_tasks, "limit", \
+         "{tasks} of the {limit} processes and threads that the job's control group may have are there", \
+         INTEGER(tasks) INTEGER(limit)) \
+    NOTE(throttled, "limit", \
+         "the job is kept from the processors in {percent.0} % of the periods, because its control group may use only " \
+         "{cpus.1}: start fewer threads, or ask for more", \
+         FLOATING(percent) FLOATING(cpus)) \
+    NOTE(open_files, "limit", "pid {pid}, {program}, has {open} open files of at most {limit} (ulimit -n)", \
+         INTEGER(pid) STRING(program) INTEGER(open) INTEGER(limit)) \
+    NOTE(user_tasks, "limit", \
+         "this user has {tasks} processes and threads on this node, of at most {limit} (ulimit -u)", \
+         INTEGER(tasks) INTEGER(limit)) \
+    NOTE(stack_limit, "limit", "the stack of pid {pid}, {program}, has {used_kb} KB of at most {limit_kb} KB (ulimit -s)", \
+         INTEGER(pid) STRING(program) INTEGER(used_kb) INTEGER(limit_kb)) \
+    NOTE(cpu_limit, "limit", \
+         "pid {pid}, {program}, may compute for {left_seconds.0} s more: its limit is {limit_seconds.0} s (ulimit -t)", \
+         INTEGER(pid) STRING(program) FLOATING(limit_seconds) FLOATING(left_seconds)) \
+    NOTE(zombies, "limit", \
+         "{processes} processes have ended, and pid {pid}, {program}, does not ask for their exit status (wait)", \
+         INTEGER(processes) INTEGER(pid) STRING(program)) \
+    NOTE(clock_jumped, "clock", "the node's clock was put {back?back|forward} by {seconds.1} s: times of files differ", \
+         FLAG(back) FLOATING(seconds)) \
+    NOTE(suspended, "clock", "the node was suspended for {seconds.1} s", FLOATING(seconds)) \
+    NOTE(credential_expires, "credential", "the {credential} {path} expires in {left_seconds.0} s: renew it", \
+         STRING(credential) STRING(path) FLOATING(left_seconds)) \
+    NOTE(credential_expired, "credential", "the {credential} {path} has expired: renew it", \
+         STRING(credential) STRING(path)) \
+    NOTE(credential_unreadable, "credential", "the {credential} {path} cannot be read: {reason}", \
+         STRING(credential) STRING(path) STRING(reason)) \
+    NOTE(stands_still, "stalled", \
+         "nothing has moved for {seconds.0} s: no process came, ended, computed, read or wrote; the last was pid {pid}, " \
+         "{program}, which {last}", \
+         FLOATING(seconds) INTEGER(pid) STRING(program) STRING(last)) \
     /* about writing */ \
     NOTE(disk_hangs, "disk_hangs", \
          "the disk with the job directory does not answer: the rest is written when it does",) \
@@ -238,7 +304,7 @@
 
 enum note_kind { NOTE_NONE, NOTES(NOTE_ENUM, NOTE_NONE_OF, NOTE_NONE_OF, NOTE_NONE_OF, NOTE_NONE_OF) NOTE_KINDS };
 
-enum { NOTE_FIELDS = 4 };
+enum { NOTE_FIELDS = 6 };
 union note_word { /* one of each field, in its order */
     uint64_t integer;
     double floating;

@@ -18,6 +18,7 @@
 #include "job/watch/untraced.h"
 #include "jobdir/mpi/ends.h"
 #include "jobdir/report/report.h"
+#include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
 
 enum { REREAD_BYTES = 8 << 20, MPI_NAMES_MS = 3000 };
@@ -113,13 +114,30 @@ static void put_reason(struct job *job)
     buf_done(&text);
 }
 
+/* So many kills were warned of when they happened. */
+static uint64_t kills_warned(const struct job *job)
+{
+    uint64_t most = 0;
+    size_t i;
+    json_t *warning;
+    json_array_foreach(job->recorder.model.warnings, i, warning)
+    {
+        json_t *count = json_object_get(json_object_get(warning, "fields"), "processes");
+        uint64_t number = note_json_kind(warning) == NOTE_out_of_memory ? (uint64_t)json_integer_value(count) : 0;
+        most = number > most ? number : most;
+    }
+    return most;
+}
+
 static void warn_memory(struct job *job)
 {
-    struct trouble_counts now, *before = &job->trouble_before;
-    trouble_count(&now);
-    uint64_t group = now.group_known ? now.group_oom_kills - before->group_oom_kills : 0;
-    uint64_t node = now.node_oom_kills - before->node_oom_kills;
+    struct oom_counts now, *before = &job->oom_before;
+    oom_count("", getpid(), &now);
+    uint64_t group = now.group > before->group && before->group >= 0 ? (uint64_t)(now.group - before->group) : 0;
+    uint64_t node = now.node > before->node && before->node >= 0 ? (uint64_t)(now.node - before->node) : 0;
     bool killed = job->info.result.signal == SIGKILL || job->info.result.exit_code == 128 + SIGKILL;
+    if ((group || (node && killed)) && kills_warned(job) >= (group ? group : node))
+        return;
     if (group || (node && killed))
         recorder_note(&job->recorder, NOTE(out_of_memory, .processes = group ? group : node, .own_group = group != 0));
     else if (killed && !*job->reason)

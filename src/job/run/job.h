@@ -14,6 +14,7 @@
 #include "job/run/reason.h"
 #include "job/record/recorder.h"
 #include "job/launch/signals.h"
+#include "job/health/oom.h"
 #include "job/run/trouble.h"
 #include "job/watch/watch.h"
 #include "jobdir/record/dir.h"
@@ -31,7 +32,7 @@ struct job {
     struct recorder recorder;
     struct watch watch;
     struct observer_link observer;
-    struct trouble_counts trouble_before;
+    struct oom_counts oom_before;
     uint64_t sample_ns;   /* when the next sample is due */
     uint64_t fork_rss;    /* scry run's peak at the fork: the kernel counts it for the child */
     uint64_t cpu_ns;      /* of all processes that were waited for */

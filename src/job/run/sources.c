@@ -3,6 +3,9 @@
 
 #include <stddef.h>
 
+#include "job/health/health.h"
+
 const struct observe_source *const observe_sources[] = {
+    &health_source,
     NULL,
 };

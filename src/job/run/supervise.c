@@ -532,7 +532,7 @@ static int start(struct job *job, struct err *err)
     code = open_directory(job, err);
     if (code < 0)
         return code;
-    trouble_count(&job->trouble_before);
+    oom_count("", getpid(), &job->oom_before);
     prepare_tracing(job);
     code = launch_held(&job->launch, job->options->command, job->dir[0] ? job->dir : NULL, job->options->crash_stack,
                        &job->preload, &job->signals, err);

@@ -13,60 +13,6 @@
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 
-/* The number after "key " at the start of a line. */
-static bool find_count(const char *text, const char *key, uint64_t *ret_count)
-{
-    size_t len = strlen(key);
-    for (const char *line = text; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL)
-        if (strncmp(line, key, len) == 0 && line[len] == ' ') {
-            *ret_count = strtoull(line + len, NULL, 10);
-            return true;
-        }
-    return false;
-}
-
-static bool read_count(const char *path, const char *key, uint64_t *ret_count)
-{
-    _cleanup_(freep) char *text = NULL;
-    return file_read(path, &text, NULL) == 0 && find_count(text, key, ret_count);
-}
-
-/* The path of the control group: the line of /proc/self/cgroup whose `controllers` (after the number) are these. */
-static bool group_path(const char *cgroup, const char *controllers, char *ret_path, size_t size)
-{
-    for (const char *line = cgroup; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
-        const char *colon = strchr(line, ':');
-        if (!colon || strncmp(colon + 1, controllers, strlen(controllers)) != 0)
-            continue;
-        const char *path = colon + 1 + strlen(controllers);
-        snprintf(ret_path, size, "%.*s", (int)strcspn(path, "\n"), path);
-        return true;
-    }
-    return false;
-}
-
-void trouble_count(struct trouble_counts *ret_counts)
-{
-    _cleanup_(freep) char *cgroup = NULL;
-    char group[PATH_MAX], path[PATH_MAX + 64];
-    *ret_counts = (struct trouble_counts){0};
-    read_count("/proc/vmstat", "oom_kill", &ret_counts->node_oom_kills);
-    if (file_read("/proc/self/cgroup", &cgroup, NULL) < 0)
-        return;
-    if (group_path(cgroup, "memory:", group, sizeof group)) {
-        snprintf(path, sizeof path, "/sys/fs/cgroup/memory%s/memory.oom_control", group);
-        ret_counts->group_known = read_count(path, "oom_kill", &ret_counts->group_oom_kills);
-        if (ret_counts->group_known)
-            return;
-        /* in a container, the path is the host's and the mount is the group */
-        ret_counts->group_known =
-            read_count("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill", &ret_counts->group_oom_kills);
-    } else if (group_path(cgroup, ":", group, sizeof group)) {
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.events", group);
-        ret_counts->group_known = read_count(path, "oom_kill", &ret_counts->group_oom_kills);
-    }
-}
-
 /* Expands the specifiers of core_pattern; unknown ones match anything. */
 static void expand(struct buf *out, const char *pattern, pid_t pid, const char *name, int signo)
 {

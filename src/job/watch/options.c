@@ -58,6 +58,7 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         .mpi = (enum run_mpi)options_number(given, "mpi"),
         .script = (enum run_script)options_number(given, "script"),
         .stall_seconds = options_seconds(given, "mpi-stall"),
+        .still_seconds = options_seconds(given, "stall"),
         .trace_off = options_given(given, "trace") && !options_on(given, "trace"),
     };
     const char *rule;
@@ -113,6 +114,8 @@ int run_setting_change(struct run_options *options, const char *key, const char 
         return err_set(err, -ENOMEM, "out of memory");
     if (strcmp(key, "sample") == 0)
         options->sample_seconds = parsed.seconds;
+    else if (strcmp(key, "stall") == 0)
+        options->still_seconds = parsed.seconds;
     else if (strcmp(key, "max-size") == 0)
         options->max_bytes = parsed.number;
     else if (strcmp(key, "mpi") == 0)

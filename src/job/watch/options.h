@@ -38,6 +38,7 @@ struct run_options {
     enum run_mpi mpi;
     enum run_script script;
     double stall_seconds; /* report ranks without progress after this time; 0: never */
+    double still_seconds; /* report a job of which nothing moves after this time; 0: never */
     bool trace_off;       /* --trace off: no functions are traced; with --mpi off nothing is loaded into the job */
     const char *loaded;   /* so what is loaded: "nothing", "functions"; NULL: all. Does not change */
     bool trace_wanted;    /* an option of tracing was given: warn if nothing is recorded */

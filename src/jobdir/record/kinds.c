@@ -230,23 +230,26 @@ static const struct field traffic_fields[] = {{"disk_read_bytes", FIELD_NUMBER, 
                                               {0}};
 #undef ROW
 
-static const struct field filesystem_fields[] = {{"path", FIELD_TEXT},
-                                                 {"uses", FIELD_TEXT, .about = "of the job: work, temporary, jobs"},
-                                                 {"total_bytes", FIELD_BYTES},
-                                                 {"free_bytes", FIELD_BYTES, .about = "for this user"},
-                                                 {"inodes", FIELD_COUNT},
-                                                 {"free_inodes", FIELD_COUNT},
-                                                 {0}};
+static const struct field filesystem_fields[] = {
+    {"path", FIELD_TEXT},
+    {"uses", FIELD_TEXT, .about = "of the job: work, temporary, job directory, home, shared memory"},
+    {"total_bytes", FIELD_BYTES},
+    {"free_bytes", FIELD_BYTES, .about = "for this user"},
+    {"inodes", FIELD_COUNT},
+    {"free_inodes", FIELD_COUNT},
+    {0}};
 static const struct field cgroup_fields[] = {{"version", FIELD_COUNT},
                                              {"path", FIELD_TEXT},
                                              {"memory_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL},
+                                             {"memory_needed_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL,
+                                              .about = "without files, which can be read again; near the limit only"},
                                              {"memory_peak_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL},
                                              {"memory_limit_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL},
                                              {"tasks", FIELD_COUNT, .flags = FIELD_OPTIONAL},
                                              {"tasks_limit", FIELD_COUNT, .flags = FIELD_OPTIONAL},
                                              {"cpus_limit", FIELD_NUMBER, .flags = FIELD_OPTIONAL},
                                              {"throttled", FIELD_NUMBER, .flags = FIELD_OPTIONAL,
-                                              .about = "share of the time in which it was kept from the processors"},
+                                              .about = "share of the periods in which it was kept from the processors"},
                                              {"oom_kills", FIELD_COUNT, .flags = FIELD_OPTIONAL},
                                              {0}};
 
@@ -262,7 +265,9 @@ static const struct field health_fields[] = {
     {"cgroup", FIELD_OBJECT, AT(cgroup), .of = cgroup_fields, .flags = FIELD_WHERE_KNOWN},
     {"processes", FIELD_LIST, AT(processes), .of = (const struct field[]){{"", FIELD_LIST}, {0}},
      .flags = FIELD_WHERE_KNOWN,
-     .about = "[pid, read_bytes, written_bytes, open_files, open_files_limit] of each of which something changed"},
+     .about =
+         "[pid, read_bytes, written_bytes, open_files, open_files_limit] of each of which something changed; bytes "
+         "are those of its calls to read and write, from its start on; -1: unknown; no limit is null"},
     {0}};
 #undef ROW
 

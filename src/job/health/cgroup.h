@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control group of the job, version 1 or 2: what it uses of its limits. Each group above it has limits, too, for
+ * all below it: the one with the least room counts, with what is used there. As cgroups(7), and the kernel's
+ * admin-guide/cgroup-v2.rst and cgroup-v1 say. How the groups are mounted is in /proc/self/mountinfo.
+ */
+#ifndef SCRY_JOB_HEALTH_CGROUP_H
+#define SCRY_JOB_HEALTH_CGROUP_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <jansson.h>
+
+enum { CGROUP_SAID = 1024 };
+enum cgroup_controller { CGROUP_MEMORY, CGROUP_TASKS, CGROUP_CPU, CGROUP_CONTROLLERS };
+
+struct cgroup_place {
+    int version;           /* 0: unknown */
+    char folder[PATH_MAX]; /* of the group */
+    size_t mount_len;      /* of that, where the groups are mounted: there is nothing above */
+    size_t limit_len;      /* of that, the group with the least room; mount_len or more */
+    int64_t limit;         /* bytes or tasks; INT64_MAX: none */
+    double cpus;           /* of the time of processors; -1: no limit */
+};
+
+struct cgroup {
+    char said[CGROUP_SAID]; /* by /proc/PID/cgroup, as far as it fits */
+    char name[PATH_MAX];    /* as in /proc/PID/cgroup, of the controller of memory */
+    struct cgroup_place at[CGROUP_CONTROLLERS];
+};
+
+struct cgroup_state {
+    int64_t memory, memory_needed, memory_peak, memory_limit; /* needed: without what the kernel can drop */
+    int64_t tasks, tasks_limit;
+    int64_t periods, throttled_periods; /* counted since the group was made */
+    int64_t oom_kills;                  /* in the group itself, and version 2: below it */
+    double cpus_limit;                  /* limits: -1 where there is none */
+};
+
+/* Where they are; looks for limits at all levels, so seldom. */
+void cgroup_find(const char *root, pid_t pid, struct cgroup *ret_group);
+/* Whether the process is in another one now. One that has ended is not. */
+bool cgroup_left(const char *root, pid_t pid, const struct cgroup *group);
+void cgroup_read(const char *root, const struct cgroup *group, struct cgroup_state *ret_state);
+
+/* As the record of the health has it; `throttled` is a share. NULL: nothing is known, or out of memory. */
+json_t *cgroup_json(const struct cgroup *group, const struct cgroup_state *state, double throttled);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/health/credentials.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+
+#define LOOK_EVERY_NS (UINT64_C(10) * NS_PER_SECOND)
+
+static const int64_t stages[] = {3600, 600, 0}; /* seconds before */
+enum { STAGES = sizeof stages / sizeof *stages };
+
+/* ---- which ---- */
+
+static void take_path(struct credential *credential, const char *cwd, bool named, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void take_path(struct credential *credential, const char *cwd, bool named, const char *format, ...)
+{
+    _cleanup_(buf_done) struct buf path = BUF_INIT;
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&path, format, args);
+    va_end(args);
+    if (path.failed || !path.len || credential->path)
+        return;
+    if (credential->read && path.data[0] != '/') {
+        _cleanup_(buf_done) struct buf whole = BUF_INIT;
+        buf_printf(&whole, "%s/%s", cwd, path.data);
+        credential->path = buf_take(&whole);
+    } else {
+        credential->path = buf_take(&path);
+    }
+    credential->named = named;
+    if (!named && access(credential->path, F_OK) < 0) {
+        free(credential->path);
+        credential->path = NULL;
+    }
+}
+
+static void take_variable(struct credential *credential, const char *cwd, const char *value)
+{
+    if (value && *value)
+        take_path(credential, cwd, true, "%s", value);
+}
+
+void credentials_init(struct credentials *credentials, char *(*variable)(const char *name), const char *cwd)
+{
+    *credentials = (struct credentials){.of = {{.what = "X.509 proxy", .read = proxy_expires},
+                                               {.what = "bearer token", .read = token_expires},
+                                               {.what = "Kerberos ticket"}}};
+    struct credential *proxy = &credentials->of[0], *token = &credentials->of[1], *ticket = &credentials->of[2];
+    unsigned uid = getuid();
+    take_variable(proxy, cwd, variable("X509_USER_PROXY"));
+    take_path(proxy, cwd, false, "/tmp/x509up_u%u", uid);
+    const char *runtime = variable("XDG_RUNTIME_DIR"), *tickets = variable("KRB5CCNAME");
+    take_variable(token, cwd, variable("BEARER_TOKEN_FILE"));
+    if (runtime && *runtime)
+        take_path(token, cwd, false, "%s/bt_u%u", runtime, uid);
+    take_path(token, cwd, false, "/tmp/bt_u%u", uid);
+    take_variable(ticket, cwd, tickets);
+    take_path(ticket, cwd, false, "/tmp/krb5cc_%u", uid);
+}
+
+void credentials_done(struct credentials *credentials)
+{
+    for (size_t i = 0; i < CREDENTIALS; i++)
+        free(credentials->of[i].path);
+}
+
+/* ---- reading ---- */
+
+static int read_file(struct credential *credential, struct err *err)
+{
+    _cleanup_(closep) int fd = open(credential->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat info;
+    if (fd < 0 || fstat(fd, &info) < 0)
+        return err_set(err, -errno, "%s", strerror(errno));
+    credential->seen = info;
+    if (!S_ISREG(info.st_mode) || info.st_size > CREDENTIAL_MOST)
+        return err_set(err, -EINVAL, "this is no file of a credential");
+    _cleanup_(freep) char *bytes = calloc(1, (size_t)info.st_size + 1);
+    if (!bytes)
+        return err_set(err, -ENOMEM, "out of memory");
+    ssize_t len = read(fd, bytes, (size_t)info.st_size);
+    int code = len < 0 ? err_set(err, -errno, "%s", strerror(errno))
+                       : credential->read(bytes, (size_t)len, &credential->expires, err);
+    explicit_bzero(bytes, (size_t)info.st_size); /* keys are in there, too */
+    return code;
+}
+
+/* Whether it is another file than the one that was read, or has been written since. */
+static bool has_changed(const struct credential *credential)
+{
+    const struct stat *seen = &credential->seen;
+    struct stat now;
+    if (stat(credential->path, &now) < 0)
+        return false; /* it is being replaced, or gone: the one that was read may be in use */
+    return now.st_ino != seen->st_ino || now.st_size != seen->st_size || now.st_mtim.tv_sec != seen->st_mtim.tv_sec ||
+           now.st_mtim.tv_nsec != seen->st_mtim.tv_nsec;
+}
+
+static void look_again(struct credential *credential, const struct look *look)
+{
+    struct err err = {0};
+    int64_t before = credential->known ? credential->expires : -1;
+    int code =
+        credential->read ? read_file(credential, &err) : tickets_expire(credential->path, &credential->expires, &err);
+    credential->known = code == 0;
+    if (credential->known && credential->expires != before)
+        credential->said = 0;
+    bool bad = code < 0 && code != -ENODATA && credential->named;
+    if (bad && !credential->refused && !look->quiet)
+        look->say(look->ctx, NOTE(credential_unreadable, .credential = credential->what, .path = credential->path,
+                                  .reason = err.text));
+    credential->refused |= bad;
+}
+
+/* ---- warnings ---- */
+
+static void judge(struct credential *credential, const struct look *look, int64_t now, bool first)
+{
+    int64_t left = credential->expires > now ? credential->expires - now : 0;
+    int reached = 0;
+    while (credential->known && reached < STAGES && left <= stages[reached])
+        reached++;
+    if (reached <= credential->said)
+        return;
+    credential->said = reached;
+    if (look->quiet || (first && !left && !credential->named))
+        return;
+    if (left)
+        look->say(look->ctx, NOTE(credential_expires, .credential = credential->what, .path = credential->path,
+                                  .left_seconds = (double)left));
+    else
+        look->say(look->ctx, NOTE(credential_expired, .credential = credential->what, .path = credential->path));
+}
+
+void credentials_look(struct credentials *credentials, const struct look *look, int64_t now)
+{
+    bool first = !credentials->looked;
+    bool due = first || look->now_ns >= credentials->looked_ns + LOOK_EVERY_NS;
+    credentials->looked = true;
+    if (due)
+        credentials->looked_ns = look->now_ns;
+    for (size_t i = 0; i < CREDENTIALS; i++) {
+        struct credential *credential = &credentials->of[i];
+        if (!credential->path)
+            continue;
+        /* Of tickets that are in no file nobody says when they change. */
+        if (first || (due && (credential->read ? has_changed(credential) : true)))
+            look_again(credential, look);
+        judge(credential, look, now, first);
+    }
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/health/health.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/system/clock.h"
+#include "job/health/cgroup.h"
+#include "job/health/credentials.h"
+#include "job/health/filesystems.h"
+#include "job/health/judge.h"
+#include "job/health/processes.h"
+#include "job/health/record.h"
+#include "job/health/stall.h"
+
+/* --sample may be less. */
+#define LOOK_LEAST_NS (UINT64_C(250) * 1000 * 1000)
+#define GROUP_EVERY_NS (UINT64_C(30) * NS_PER_SECOND)
+#define LAST_LEAST_NS (UINT64_C(500) * 1000 * 1000)
+
+struct health {
+    struct observer *observer;
+    struct look look;
+    struct filesystems filesystems;
+    struct cgroup group;
+    uint64_t group_found_ns;
+    struct cgroup_state group_state;
+    struct health_window window;
+    struct judge judge;
+    struct processes processes;
+    struct credentials credentials;
+    struct stall stall;
+    bool looked; /* at more than what is counted */
+};
+
+static void say(void *ctx, struct note note)
+{
+    struct health *health = ctx;
+    observe_note(health->observer, note);
+}
+
+/* What is counted, as the base of all differences. Nothing of it may hang. */
+static void *start(struct observer *observer, struct err *err)
+{
+    struct health *health = calloc(1, sizeof *health);
+    if (!health) {
+        err_set(err, -ENOMEM, "out of memory");
+        return NULL;
+    }
+    struct node_state node;
+    health->observer = observer;
+    health->look =
+        (struct look){.root = "", .now_ns = clock_now_ns(), .quiet = observer->restarted, .say = say, .ctx = health};
+    node_state_read("", health->look.now_ns, &node);
+    cgroup_find("", observer->root, &health->group);
+    health->group_found_ns = health->look.now_ns;
+    cgroup_read("", &health->group, &health->group_state);
+    window_begin(&health->window, &node, &health->group_state, 1);
+    judge_look(&health->judge, &health->look, &node, &health->group_state);
+    return health;
+}
+
+/* What may hang waits for the job to begin. */
+static void begin(struct health *health)
+{
+    const struct observer *observer = health->observer;
+    health->looked = true;
+    filesystems_add(&health->filesystems, observer->cwd, "work");
+    filesystems_add(&health->filesystems, getenv("TMPDIR"), "temporary");
+    filesystems_add(&health->filesystems, "/tmp", "temporary");
+    filesystems_add(&health->filesystems, observer->dir, "job directory");
+    filesystems_add(&health->filesystems, getenv("HOME"), "home");
+    filesystems_add(&health->filesystems, "/dev/shm", "shared memory");
+    credentials_init(&health->credentials, getenv, observer->cwd);
+}
+
+/* ---- looking ---- */
+
+/* Limits may change, and batch systems move processes. */
+static void read_group(struct health *health)
+{
+    pid_t root = health->observer->root;
+    bool left = cgroup_left("", root, &health->group);
+    struct cgroup *group = NULL;
+    if (left || health->look.now_ns >= health->group_found_ns + GROUP_EVERY_NS) {
+        group = malloc(sizeof *group);
+        health->group_found_ns = health->look.now_ns;
+    }
+    if (group) {
+        cgroup_find("", root, group);
+        if (group->said[0]) /* else the command has ended, and others go on */
+            health->group = *group;
+        free(group);
+    }
+    cgroup_read("", &health->group, &health->group_state);
+    if (left)
+        judge_group_changed(&health->judge, &health->group_state);
+}
+
+/* Of the files that the command writes its output to. -1: it has none. */
+static int64_t output_bytes(const struct health *health)
+{
+    int64_t sum = -1;
+    for (int stream = STDOUT_FILENO; stream <= STDERR_FILENO; stream++) {
+        char path[64];
+        struct stat info;
+        snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)health->observer->root, stream);
+        if (stat(path, &info) == 0 && S_ISREG(info.st_mode))
+            sum = (sum < 0 ? 0 : sum) + info.st_size;
+    }
+    return sum;
+}
+
+static void put_record(struct health *health)
+{
+    struct health_record row = window_record(&health->window);
+    row.filesystems = filesystems_json(&health->filesystems);
+    row.cgroup =
+        cgroup_json(&health->group, &health->group_state, window_throttled(&health->window, &health->group_state));
+    row.processes = processes_json(&health->processes);
+    observe_put(health->observer, RECORD_health, &row);
+    json_decref(row.filesystems);
+    json_decref(row.cgroup);
+    json_decref(row.processes);
+    struct node_state last = health->window.last;
+    window_begin(&health->window, &last, &health->group_state, filesystems_least_share(&health->filesystems));
+}
+
+/* Whether a record is due. */
+static bool look_at_all(struct health *health)
+{
+    const struct look *look = &health->look;
+    struct node_state node;
+    struct judge_clocks clocks;
+    if (!health->looked)
+        begin(health);
+    node_state_read("", look->now_ns, &node);
+    read_group(health);
+    judge_look(&health->judge, look, &node, &health->group_state);
+    judge_clocks_read(&clocks);
+    judge_clocks_look(&health->judge, look, &clocks);
+    processes_look(&health->processes, look);
+    stall_look(&health->stall, look, &health->processes.motion, output_bytes(health),
+               health->observer->options->still_seconds);
+    filesystems_look(&health->filesystems, look);
+    credentials_look(&health->credentials, look, (int64_t)time(NULL));
+    return window_add(&health->window, &node, &health->group_state, filesystems_least_share(&health->filesystems));
+}
+
+static void tick(void *state)
+{
+    struct health *health = state;
+    health->look.now_ns = clock_now_ns();
+    if (health->looked && health->look.now_ns < health->window.last.time_ns + LOOK_LEAST_NS)
+        return;
+    if (look_at_all(health))
+        put_record(health);
+    health->look.quiet = false;
+}
+
+static void process(void *state, const struct observed_process *process)
+{
+    struct health *health = state;
+    processes_add(&health->processes, process->pid, process->ppid, process->name);
+}
+
+static void process_ended(void *state, const struct observed_process *process)
+{
+    struct health *health = state;
+    processes_ended(&health->processes, &health->look, process->pid);
+}
+
+static void end(void *state)
+{
+    struct health *health = state;
+    health->look.now_ns = clock_now_ns();
+    bool recorded = health->look.now_ns >= health->window.from.time_ns + LAST_LEAST_NS;
+    if (recorded || !health->looked)
+        look_at_all(health); /* also of a short job: its disk may be full */
+    if (recorded)
+        put_record(health);
+    filesystems_done(&health->filesystems);
+    credentials_done(&health->credentials);
+    processes_done(&health->processes);
+    free(health);
+}
+
+const struct observe_source health_source = {
+    .name = "health", .start = start, .process = process, .process_ended = process_ended, .tick = tick, .end = end};

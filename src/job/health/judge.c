@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/health/judge.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/system/clock.h"
+
+#define MB (1024.0 * 1024)
+#define WINDOW_NS (UINT64_C(10) * NS_PER_SECOND)
+
+/* What is warned of. */
+#define MEMORY_LOW 0.03 /* of the node's is available */
+#define MEMORY_FINE 0.06
+#define GROUP_LOW 0.05 /* of the limit is left */
+#define GROUP_FINE 0.1
+#define SOON_SHARE 0.15 /* less than that is left, and it is used up within these seconds */
+#define SOON_SECONDS 120
+#define TASKS_NEAR 0.9
+#define TASKS_FAR 0.8
+#define PRESSURE_HIGH 0.1 /* of the time all tasks wait for memory */
+#define PRESSURE_LOW 0.03
+#define THROTTLED_HIGH 0.25 /* of the periods */
+#define THROTTLED_LOW 0.1
+#define SWAPPING_HIGH (4 * MB) /* a second, in and out */
+#define SWAPPING_LOW (1 * MB)
+#define JUMP_NS (INT64_C(1) * NS_PER_SECOND)
+
+/* ---- memory ---- */
+
+static bool is_soon(double seconds, double share)
+{
+    return seconds >= 0 && seconds < SOON_SECONDS && share < SOON_SHARE;
+}
+
+static void judge_memory(struct judge *judge, const struct look *look, const struct node_state *node)
+{
+    double total = (double)node->memory_total, left = (double)node->memory_available;
+    if (total <= 0 || left < 0)
+        return;
+    double share = left / total;
+    trend_add(&judge->memory, look->now_ns, left);
+    double seconds = trend_left_seconds(&judge->memory);
+    if (alarm_rings(&judge->low, look, share<MEMORY_LOW, share> MEMORY_FINE, total / (left + 1)))
+        look->say(look->ctx, NOTE(memory_low, .available_mb = left / MB, .total_mb = total / MB));
+    else if (alarm_rings(&judge->filling, look, is_soon(seconds, share), share > SOON_SHARE, 1))
+        look->say(look->ctx,
+                  NOTE(memory_filling, .available_mb = left / MB, .total_mb = total / MB, .left_seconds = seconds));
+}
+
+static void judge_group_memory(struct judge *judge, const struct look *look, const struct cgroup_state *group)
+{
+    /* below a part of the limit it is not asked what is needed, and then all is well */
+    double limit = (double)group->memory_limit, needed = group->memory_needed < 0 ? 0 : (double)group->memory_needed;
+    if (limit <= 0 || group->memory < 0)
+        return;
+    double left = limit > needed ? limit - needed : 0, share = left / limit;
+    trend_add(&judge->group_memory, look->now_ns, left);
+    double seconds = trend_left_seconds(&judge->group_memory);
+    if (alarm_rings(&judge->group_low, look, share<GROUP_LOW, share> GROUP_FINE, limit / (left + limit / 1000)))
+        look->say(look->ctx, NOTE(group_memory_low, .used_mb = needed / MB, .limit_mb = limit / MB));
+    else if (alarm_rings(&judge->group_filling, look, is_soon(seconds, share), share > SOON_SHARE, 1))
+        look->say(look->ctx,
+                  NOTE(group_memory_filling, .used_mb = needed / MB, .limit_mb = limit / MB, .left_seconds = seconds));
+}
+
+static void judge_killed(struct judge *judge, const struct look *look, const struct node_state *node,
+                         const struct cgroup_state *group)
+{
+    bool own = group->oom_kills >= 0;
+    int64_t count = own ? group->oom_kills : node->count[NODE_OOM_KILLS],
+            *before = own ? &judge->oom_group : &judge->oom_node;
+    if (count < 0 || count - *before <= judge->oom_said)
+        return;
+    judge->oom_said = count - *before;
+    if (!look->quiet)
+        look->say(look->ctx, NOTE(out_of_memory, .processes = (uint64_t)judge->oom_said, .own_group = own));
+}
+
+/* ---- over some seconds ---- */
+
+static void judge_window(struct judge *judge, const struct look *look, const struct node_state *node,
+                         const struct cgroup_state *group)
+{
+    double waited = node_waited_share(&judge->window, node, NODE_WAITED_MEMORY_FULL);
+    double page = (double)sysconf(_SC_PAGESIZE), seconds = (double)(look->now_ns - judge->window_ns) / NS_PER_SECOND;
+    double in = node_rate(&judge->window, node, NODE_SWAPPED_IN) * page;
+    double out = node_rate(&judge->window, node, NODE_SWAPPED_OUT) * page;
+    double both = in < out ? in : out;
+    int64_t periods = group->periods - judge->group_window.periods;
+    int64_t kept = group->throttled_periods - judge->group_window.throttled_periods;
+    bool known = judge->group_window.periods >= 0 && periods > 0 && kept >= 0;
+    double throttled = known ? (double)kept / (double)periods : 0;
+
+    if (alarm_rings(&judge->pressure, look, waited > PRESSURE_HIGH, waited < PRESSURE_LOW, waited))
+        look->say(look->ctx, NOTE(memory_pressure, .percent = 100 * waited, .seconds = seconds));
+    if (alarm_rings(&judge->swapping, look, both > SWAPPING_HIGH, both < SWAPPING_LOW, both))
+        look->say(look->ctx, NOTE(swapping, .in_mb = in / MB, .out_mb = out / MB));
+    if (alarm_rings(&judge->throttled, look, throttled > THROTTLED_HIGH, throttled < THROTTLED_LOW, throttled))
+        look->say(look->ctx, NOTE(throttled, .percent = 100 * throttled, .cpus = group->cpus_limit));
+}
+
+static void judge_tasks(struct judge *judge, const struct look *look, const struct cgroup_state *group)
+{
+    double share = group->tasks_limit > 0 ? (double)group->tasks / (double)group->tasks_limit : 0;
+    if (alarm_rings(&judge->tasks, look, share >= TASKS_NEAR, share < TASKS_FAR, share))
+        look->say(look->ctx, NOTE(group_tasks, .tasks = (uint64_t)group->tasks, .limit = (uint64_t)group->tasks_limit));
+}
+
+void judge_look(struct judge *judge, const struct look *look, const struct node_state *node,
+                const struct cgroup_state *group)
+{
+    if (!judge->window_ns) {
+        judge->oom_node = node->count[NODE_OOM_KILLS];
+        judge->oom_group = group->oom_kills;
+    }
+    judge_memory(judge, look, node);
+    judge_group_memory(judge, look, group);
+    judge_killed(judge, look, node, group);
+    judge_tasks(judge, look, group);
+    if (judge->window_ns && look->now_ns < judge->window_ns + WINDOW_NS)
+        return;
+    if (judge->window_ns)
+        judge_window(judge, look, node, group);
+    judge->window = *node;
+    judge->group_window = *group;
+    judge->window_ns = look->now_ns;
+}
+
+void judge_group_changed(struct judge *judge, const struct cgroup_state *group)
+{
+    judge->oom_group = group->oom_kills;
+    judge->oom_said = 0;
+    judge->group_window = *group;
+    judge->group_memory = (struct trend){0};
+    judge->group_low = judge->group_filling = judge->tasks = judge->throttled = (struct alarm){0};
+}
+
+/* ---- clocks ---- */
+
+void judge_clocks_read(struct judge_clocks *ret_clocks)
+{
+    uint64_t before = clock_now_ns(), realtime = clock_wall_ns(), boottime = clock_ns(CLOCK_BOOTTIME),
+             after = clock_now_ns();
+    uint64_t now = before + (after - before) / 2;
+    *ret_clocks = (struct judge_clocks){(int64_t)(realtime - now), (int64_t)(boottime - now)};
+}
+
+void judge_clocks_look(struct judge *judge, const struct look *look, const struct judge_clocks *clocks)
+{
+    int64_t slept = clocks->boottime_ns - judge->suspended_ns;
+    int64_t jumped = clocks->realtime_ns - judge->clock_ns - slept;
+    bool first = !judge->has_clocks;
+    judge->has_clocks = true;
+    judge->clock_ns = clocks->realtime_ns;
+    judge->suspended_ns = clocks->boottime_ns;
+    if (first || look->quiet)
+        return;
+    if (slept > JUMP_NS)
+        look->say(look->ctx, NOTE(suspended, .seconds = (double)slept / NS_PER_SECOND));
+    if (llabs(jumped) > JUMP_NS)
+        look->say(look->ctx, NOTE(clock_jumped, .seconds = (double)llabs(jumped) / NS_PER_SECOND, .back = jumped < 0));
+}

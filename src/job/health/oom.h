@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How many processes the kernel killed for lack of memory. */
+#ifndef SCRY_JOB_HEALTH_OOM_H
+#define SCRY_JOB_HEALTH_OOM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct oom_counts {
+    int64_t node;  /* of the whole node, since it started; -1: unknown */
+    int64_t group; /* in the control group of the process; -1: unknown */
+};
+void oom_count(const char *root, pid_t pid, struct oom_counts *ret_counts);
+int64_t oom_count_node(const char *root);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The job's processes: what they read and write, their open files, and what comes near a limit of theirs. Of thousands
+ * some are looked at each time, one after the other; of those that did nothing less is asked.
+ */
+#ifndef SCRY_JOB_HEALTH_PROCESSES_H
+#define SCRY_JOB_HEALTH_PROCESSES_H
+
+#include <sys/types.h>
+
+#include <jansson.h>
+#include <uthash.h>
+
+#include "job/health/look.h"
+
+enum { PROCESSES_AT_ONCE = 128, PROCESSES_LISTED = 256, PROCESSES_ENDED = 4096 };
+
+struct process_health {
+    pid_t pid, ppid;
+    char name[64];
+    char state;  /* the kernel's letter; 0: not looked at yet */
+    bool ended;  /* its end is known: it is kept as long as it is a zombie */
+    bool listed; /* something changed since the last record */
+    unsigned looks;
+    uint64_t cpu_ns;
+    int64_t read_bytes, written_bytes, open_files;
+    int64_t files_limit, cpu_limit_seconds, stack_limit; /* soft; INT64_MAX: none */
+    struct alarm files, cpu, stack;
+    UT_hash_handle hh;
+};
+
+struct processes {
+    struct process_health *all, *next; /* hash by pid; which is looked at next */
+    size_t ended;                      /* of all */
+    struct alarm zombies, user_tasks;
+    uint64_t user_looked_ns, zombies_looked_ns;
+    /* What all of them did, as far as it was seen; for job/health/stall.h */
+    struct process_motion {
+        uint64_t cpu_ns, bytes, changes; /* changes: they came, executed something, or ended */
+        pid_t pid;                       /* who did something last */
+        char name[64];
+        bool stopped; /* all of those that were looked at last are stopped */
+    } motion;
+};
+
+/* It is there, or executed something. */
+void processes_add(struct processes *processes, pid_t pid, pid_t ppid, const char *name);
+void processes_ended(struct processes *processes, const struct look *look, pid_t pid);
+void processes_look(struct processes *processes, const struct look *look);
+void processes_done(struct processes *processes);
+
+/* [[pid, read_bytes, written_bytes, open_files, open_files_limit], ...] of those that changed since the call before;
+ * NULL: none did. */
+json_t *processes_json(struct processes *processes);
+
+#endif
