@@ -54,7 +54,12 @@ enum script_kind {
     SCRIPT_ENDED,        /* status; texts: file */
     SCRIPT_STEPPED_ASIDE /* the tracer does not go on; text: -, -, -, the reason */
 };
-enum script_caught { SCRIPT_UNCAUGHT, SCRIPT_CAUGHT };
+enum script_caught { /* RAISED: the same thread tells later, without a name, whether it was caught; if it does not, it
+                        was */
+                     SCRIPT_UNCAUGHT,
+                     SCRIPT_CAUGHT,
+                     SCRIPT_RAISED
+};
 
 enum script_text_index { SCRIPT_FILE, SCRIPT_FUNCTION, SCRIPT_COMMAND, SCRIPT_MESSAGE, SCRIPT_TEXTS };
 

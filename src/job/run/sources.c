@@ -4,8 +4,10 @@
 #include <stddef.h>
 
 #include "job/health/health.h"
+#include "job/python/inside.h"
 
 const struct observe_source *const observe_sources[] = {
     &health_source,
+    &python_inside,
     NULL,
 };

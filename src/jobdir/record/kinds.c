@@ -332,7 +332,7 @@ static const struct field frame_fields[] = {{"function", FIELD_TEXT}, {"file", F
 #define ROW script_line_record
 static const struct field script_line_fields[] = {
     {"", FIELD_PART, AT(at), .of = line_fields},
-    {"how", FIELD_CHOICE, AT(how), .choices = "outside|trap|builtin", .about = "it is known"},
+    {"how", FIELD_CHOICE, AT(how), .choices = "outside|trap|builtin|inside", .about = "it is known"},
     TIME_FIELD,
     {0}};
 #undef ROW
@@ -406,12 +406,14 @@ static const struct field python_function_fields[] = {{"function", FIELD_TEXT},
                                                       {0}};
 
 #define ROW python_calls_record
-static const struct field python_calls_fields[] = {{"pid", FIELD_COUNT, AT(pid)},
-                                                   {"calls", FIELD_COUNT, AT(calls)},
-                                                   {"functions", FIELD_LIST, AT(functions),
-                                                    .of = python_function_fields, .about = "of most self time first",
-                                                    .say = "{function} {calls} times, {self_ns}"},
-                                                   {0}};
+static const struct field python_calls_fields[] = {
+    {"pid", FIELD_COUNT, AT(pid)},
+    {"whole", FIELD_BOOL, AT(whole),
+     .about = "of all the time of the process, at its end; else since the record before"},
+    {"calls", FIELD_COUNT, AT(calls)},
+    {"functions", FIELD_LIST, AT(functions), .of = python_function_fields, .about = "of most self time first",
+     .say = "{function} {calls} times, {self_ns}"},
+    {0}};
 #undef ROW
 
 static const struct field function_sum_fields[] = {
@@ -483,7 +485,8 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
                                  "An exception was raised, of each place the first times.",
                                  "{pid} {file}[:{line}] in {function}: {name}[: {message}]{caught? (caught)|}"},
     [RECORD_python_calls] = {"python_calls", STREAM_PYTHON, python_calls_fields,
-                             "Calls of functions of a Python program.", "{pid} {calls} calls[: {functions}]"},
+                             "Calls of functions of a Python program.",
+                             "{pid} {calls} calls{whole? in all|}[: {functions}]"},
     [RECORD_functions] = {"functions", STREAM_FUNCTION, functions_fields,
                           "Calls of traced functions, of all processes together.", "{calls} calls[: {list}]"},
     [RECORD_log] = {"log", STREAM_LOG, log_fields, "A line of a log matched.",

@@ -206,7 +206,7 @@ struct line_fields {
 
 struct script_line_record { /* where it is now: when that changed, and as often as it is looked at or reported */
     struct line_fields at;
-    const char *how; /* "outside", "trap", "builtin" */
+    const char *how; /* "outside", "trap", "builtin", "inside" */
     double time;     /* seconds since the start of the job; -1: as t */
 };
 
@@ -245,6 +245,7 @@ struct python_exception_record {
 
 struct python_calls_record { /* of a window, and at the end */
     int32_t pid;
+    bool whole; /* since the process began */
     uint64_t calls;
     json_t *functions; /* [{function, file, line, calls, total_ns, self_ns}, ...] of most self time first */
 };

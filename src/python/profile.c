@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "python/profile.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "python/watch.h"
+
+enum { LINE_OF_3_9 = 108 /* PyFrameObject.f_lineno: PyFrame_GetLineNumber would search for it each time */ };
+
+typedef struct py *start_fn(struct py *self, struct py *arguments);
+
+static bool with_lines, own_call, aside;
+static start_fn *start_thread;
+
+static int line_of(struct py *frame)
+{
+    return py.minor == 9 ? *(const int *)(const void *)((const char *)frame + LINE_OF_3_9)
+                         : py.PyFrame_GetLineNumber(frame);
+}
+
+static int on_event(struct py *object, struct py *frame, int what, struct py *argument)
+{
+    if (what > PY_TRACE_RETURN || (what == PY_TRACE_EXCEPTION && !argument) || !watch_ready())
+        return 0;
+    struct py *code = py.PyFrame_GetCode(frame);
+    struct watch_code *known = watch_code_of(code);
+    py.Py_DecRef(code);
+    if (!known)
+        return 0;
+    if (what == PY_TRACE_LINE)
+        watch_line(known, line_of(frame));
+    else if (what == PY_TRACE_CALL)
+        watch_enter(known, true);
+    else if (what == PY_TRACE_RETURN)
+        watch_leave(known, !argument);
+    else if (py.PyTuple_Size(argument) == 3)
+        watch_raised(known, line_of(frame), py.PyTuple_GetItem(argument, 1), py.PyTuple_GetItem(argument, 0));
+    return 0;
+}
+
+/* Python makes the thread's state before the thread runs, and we have the GIL: it is the first in the list. */
+static struct py *on_start_thread(struct py *self, struct py *arguments)
+{
+    struct py_state *interpreter = py.PyInterpreterState_Get();
+    struct py_state *before = py.PyInterpreterState_ThreadHead(interpreter);
+    struct py *result = start_thread(self, arguments);
+    struct py_state *after = py.PyInterpreterState_ThreadHead(interpreter);
+    if (result && after != before && !aside && interpreter == py.PyInterpreterState_Main()) {
+        bool was = own_call;
+        own_call = true;
+        if ((with_lines ? py.set_trace : py.set_profile)(after, on_event, NULL) < 0)
+            py.PyErr_Clear();
+        own_call = was;
+    }
+    return result;
+}
+
+/* All its names lead to one function; its place in the table of the module's functions gets ours. */
+static bool follow_threads(void)
+{
+    static const char *const names[] = {"start_new_thread", "start_new"};
+    struct py *module = py.PyImport_ImportModule("_thread");
+    bool done = module != NULL;
+    for (size_t i = 0; done && i < sizeof names / sizeof *names; i++) {
+        struct py *function = py_member(module, names[i]);
+        struct py_method *method = function ? ((struct py_method **)(void *)function)[2] : NULL;
+        void *called = function ? py.PyCFunction_GetFunction(function) : NULL;
+        if (method && method->function == called && strcmp(method->name, names[i]) == 0) {
+            start_thread = (start_fn *)called;
+            method->function = (void *)on_start_thread;
+        } else {
+            done = false;
+        }
+        if (function)
+            py.Py_DecRef(function);
+    }
+    py.PyErr_Clear();
+    if (module)
+        py.Py_DecRef(module);
+    return done;
+}
+
+const char *profile_start(bool lines)
+{
+    with_lines = lines;
+    if (!py.set_profile || !py.set_trace || !follow_threads())
+        return "threads of this Python cannot be followed";
+    own_call = true;
+    if (lines)
+        py.PyEval_SetTrace(on_event, NULL);
+    else
+        py.PyEval_SetProfile(on_event, NULL);
+    own_call = false;
+    return NULL;
+}
+
+void profile_audit(const char *event)
+{
+    if (own_call || aside || strcmp(event, with_lines ? "sys.settrace" : "sys.setprofile") != 0)
+        return;
+    aside = true;
+    watch_step_aside(with_lines ? "the program has set a trace function (a debugger, coverage), which goes first"
+                                : "the program has set a profile function, which goes first");
+}

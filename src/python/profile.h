@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Python 3.9 to 3.11: a profile function (level calls) or a trace function (level lines) in C, in each thread that
+ * Python makes. The program sees neither: sys.getprofile() and sys.gettrace() are None. If it sets its own, that
+ * replaces ours.
+ */
+#ifndef SCRY_PYTHON_PROFILE_H
+#define SCRY_PYTHON_PROFILE_H
+
+#include <stdbool.h>
+
+/* In the main thread, behind watch_start. NULL, or why not. */
+const char *profile_start(bool lines);
+/* An audit event of Python, behind profile_start: has the program set such a function? */
+void profile_audit(const char *event);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The library is loaded into each process of a job with --script calls or lines (job/launch/script_env.h). In all that
+ * are no Python interpreter it does nothing. In these it adds an audit hook, which Python allows before it is
+ * initialised. So it learns when Python is ready and has not run the program yet: however Python was started (-I, -S,
+ * -E, -c, -m), and without a trace in sys.path, sys.modules or the environment.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "python/api.h"
+#include "python/monitoring.h"
+#include "python/profile.h"
+#include "python/watch.h"
+
+enum { OLDEST = 9, NEWEST = 13, FIRST_MONITORING = 12 };
+
+static enum { WAITING, STARTING, PROFILING, MONITORING, OFF } phase;
+static const char *directory;
+static bool lines;
+
+static bool starts_with(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* The program's file, module or code: the event's first argument. */
+static void start(const char *event, struct py *arguments)
+{
+    struct py *types[3] = {0};
+    phase = STARTING;
+    py.PyErr_Fetch(&types[0], &types[1], &types[2]);
+    bool is_file = strcmp(event, "cpython.run_file") == 0 || strcmp(event, "cpython.run_module") == 0;
+    struct py *program = is_file && py.PyTuple_Size(arguments) > 0 ? py.PyTuple_GetItem(arguments, 0) : NULL;
+    if (!watch_start(directory, lines, program && py_is(program, py.string) ? program : NULL)) {
+        phase = OFF;
+    } else {
+        bool monitors = py.minor >= FIRST_MONITORING;
+        const char *why = py.free_threading   ? "unsupported: Python without its global lock"
+                          : py.minor < OLDEST ? "unsupported: Python before 3.9"
+                          : py.minor > NEWEST ? "unsupported: Python after 3.13"
+                          : monitors          ? monitoring_start(lines)
+                                              : profile_start(lines);
+        phase = why ? OFF : monitors ? MONITORING : PROFILING;
+        if (why)
+            watch_step_aside(why);
+    }
+    py.PyErr_Restore(types[0], types[1], types[2]);
+}
+
+static void uncaught(struct py *arguments)
+{
+    if (py.PyTuple_Size(arguments) != 4 || !watch_ready())
+        return;
+    struct py *type = py.PyTuple_GetItem(arguments, 1), *traceback = py.PyTuple_GetItem(arguments, 3);
+    watch_uncaught(type, py.PyTuple_GetItem(arguments, 2), traceback);
+}
+
+/* Called often: by open() and id(), too. */
+static int on_audit(const char *event, struct py *arguments, void *data)
+{
+    if (phase == WAITING) {
+        if (starts_with(event, "cpython.run_") && strcmp(event, "cpython.run_startup") != 0)
+            start(event, arguments);
+        return 0;
+    }
+    if (event[0] != 's' || event[1] != 'y' || phase < PROFILING || phase > MONITORING)
+        return 0;
+    if (strcmp(event, "sys.excepthook") == 0)
+        uncaught(arguments);
+    else if (phase == PROFILING)
+        profile_audit(event);
+    return 0;
+}
+
+/* Is the program a Python? Other programs that embed one would find that Python's main thread is not theirs. */
+static bool is_python(void)
+{
+    char path[4096];
+    ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (size <= 0)
+        return false;
+    path[size] = 0;
+    const char *slash = strrchr(path, '/');
+    return starts_with(slash ? slash + 1 : path, "python");
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *level = getenv("SCRY_SCRIPT"), *off = getenv("SCRY");
+    directory = getenv(SCRIPT_RING_DIR);
+    if (!directory || !level || (off && strcmp(off, "off") == 0) || !is_python() || !py_find())
+        return;
+    lines = strcmp(level, "lines") == 0;
+    size_t size = strlen(directory) + 1;
+    char *copy = malloc(size); /* Python may change its environment */
+    if (!copy)
+        return;
+    directory = memcpy(copy, directory, size);
+    py.PySys_AddAuditHook(on_audit, NULL);
+}

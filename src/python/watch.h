@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is counted, whatever tells of it (profile.h, monitoring.h): functions with their calls and times, lines with
+ * theirs, and exceptions, for code that is the user's: neither the standard library's nor an installed package's. All
+ * of it wants the GIL, which is its lock, and leaves an exception that is set alone. Times are of the time stamp
+ * counter.
+ */
+#ifndef SCRY_PYTHON_WATCH_H
+#define SCRY_PYTHON_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "python/api.h"
+#include "shm/script_ring.h"
+
+struct watch_code; /* what is known of a code object */
+
+struct watch {
+    const char *directory; /* of rings; NULL: off for good */
+    bool lines;
+    struct script_writer *writer; /* NULL: not open yet */
+    struct script_ring *ring;
+    uint32_t generation; /* grows when sums are others: in a child of a fork */
+    char program[SCRIPT_TEXT_MOST];
+};
+extern struct watch watch;
+
+/* Once, when Python is ready and no code of the program has run. false: no room for it, nothing is watched. */
+bool watch_start(const char *directory, bool lines, struct py *program);
+/* The tracer does not go on, at least in this thread. */
+void watch_step_aside(const char *reason);
+
+/* May be called whenever a function of this file is about to be: after a fork there is another ring. false: off. */
+bool watch_renew(void);
+static inline bool watch_ready(void)
+{
+    return watch.writer && script_writer_mine(watch.writer) ? true : watch_renew();
+}
+
+/* NULL: of no interest, or no memory. The code object is borrowed. */
+struct watch_code *watch_code_of(struct py *code);
+
+/* A function of that code begins, or goes on (`counted` false: a generator); ends, by an exception if `failed`. */
+void watch_enter(struct watch_code *code, bool counted);
+void watch_leave(struct watch_code *code, bool failed);
+void watch_line(struct watch_code *code, int line);
+/* An exception of that class is on its way through this code, at this line (-1: ask the frame). As long as it is not
+ * made, `exception` is its argument. */
+void watch_raised(struct watch_code *code, int line, struct py *exception, struct py *type);
+/* The exception reached the end of its thread. */
+void watch_uncaught(struct py *type, struct py *exception, struct py *traceback);
+
+#endif
