@@ -41,6 +41,7 @@ struct options {
     char **words; /* arguments that are no options: borrowed from argv, NULL-terminated */
     size_t word_count;
     bool help;                  /* --help was given: nothing else was read */
+    bool lists;                 /* an option is to list its values: words may be missing */
     struct option_given *given; /* in order; a source of lower precedence adds only what no other has */
     size_t count;
     struct arena memory; /* of the above, and of values from a file */

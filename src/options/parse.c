@@ -105,6 +105,7 @@ static int add(struct options *options, const struct option_row *row, const char
         options->given = more;
     }
     options->given[options->count++] = given;
+    options->lists |= source == FROM_COMMAND_LINE && row->flags & OPTION_LISTS && strcmp(text, "list") == 0;
     options->help |= given.value.on && strcmp(row->name, "help") == 0;
     return 0;
 }
@@ -230,7 +231,7 @@ static int read_line(struct options *options, const char *path, char *line, unsi
     if (*value == '=')
         value = trim(value + 1);
     snprintf(from, sizeof from, "%.180s line %u: %.*s", path, number, (int)(len < 40 ? len : 40), line);
-    if (!row || !(row->flags & OPTION_ENVIRONMENT) || row->flags & OPTION_NOT_IN_FILE)
+    if (!row || !(row->flags & (OPTION_ENVIRONMENT | OPTION_IN_FILE)) || row->flags & OPTION_NOT_IN_FILE)
         return err_set(err, -EINVAL, "%s: no option of scry %s", from, command_rows[options->command].name);
     if (row->argument && !*value && row->type != OPTION_PLANNED)
         return err_set(err, -EINVAL, "%s needs a value", from);
@@ -277,7 +278,7 @@ int options_parse(struct options *ret_options, enum command command, int argc, c
     const struct option_given *file = config ? find_given(ret_options, config) : NULL;
     if (file && (code = read_file(ret_options, file->text, err)) < 0)
         return code;
-    return check_words(ret_options, err);
+    return ret_options->lists ? 0 : check_words(ret_options, err);
 }
 
 void options_done(struct options *options)

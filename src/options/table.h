@@ -79,6 +79,8 @@ enum option_flag {
     OPTION_MANY = 16,     /* may be repeated: values add up */
     OPTION_TRACING = 32,  /* whoever gives it expects a trace */
     OPTION_OPTIONAL = 64, /* the value may be left out, and follows = */
+    OPTION_IN_FILE = 128, /* also read from the file, but not from the environment */
+    OPTION_LISTS = 256,   /* `list` on the command line prints the values there are, and needs no other words */
 };
 
 struct option_row {

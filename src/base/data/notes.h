@@ -290,6 +290,19 @@
          "nothing has moved for {seconds.0} s: no process came, ended, computed, read or wrote; the last was pid {pid}, " \
          "{program}, which {last}", \
          FLOATING(seconds) INTEGER(pid) STRING(program) STRING(last)) \
+    /* about what programs write (job/logs) */ \
+    NOTE(log_unwatched, "log", "{file} is not watched: {reason}", STRING(file) STRING(reason)) \
+    NOTE(log_missing, "log", "{file} is what --log names, but there was no such file (the job began in {directory})", \
+         STRING(file) STRING(directory)) \
+    NOTE(log_files_most, "log", "{file} and more are not watched: {files} files are watched at most", \
+         INTEGER(files) STRING(file)) \
+    NOTE(log_skipped, "log", "{bytes} bytes of {file} came too fast and were not looked at", \
+         INTEGER(bytes) STRING(file)) \
+    NOTE(log_pattern_slow, "log", \
+         "'{pattern}' takes too long for some lines of {file}, which count as not matched: make it simpler", \
+         STRING(pattern) STRING(file)) \
+    NOTE(log_pattern_off, "log", "'{pattern}' took too long for {lines} lines and is not looked for any more", \
+         STRING(pattern) INTEGER(lines)) \
     /* about writing */ \
     NOTE(disk_hangs, "disk_hangs", \
          "the disk with the job directory does not answer: the rest is written when it does",) \

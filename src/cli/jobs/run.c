@@ -12,6 +12,8 @@
 #include "base/system/log.h"
 #include "cli/common/cli.h"
 #include "job/launch/launch.h"
+#include "job/logs/logs.h"
+#include "job/logs/patterns.h"
 #include "job/run/supervise.h"
 
 /* SCRY=off: as if scry were not there. */
@@ -64,7 +66,11 @@ int cmd_run(const struct options *given)
     struct err err = {0};
     const char *off = getenv("SCRY");
     int status = JOB_FAILED_BEFORE_START;
-    if (run_options_take(&options, given, &err) < 0) {
+    if (given->lists) {
+        log_patterns_print(stdout);
+        return 0;
+    }
+    if (run_options_take(&options, given, &err) < 0 || logs_check(&options, &err) < 0) {
         cli_log_error(&err);
     } else if (off && strcasecmp(off, "off") == 0) {
         status = run_alone(options.command);

@@ -4,10 +4,12 @@
 #include <stddef.h>
 
 #include "job/health/health.h"
+#include "job/logs/logs.h"
 #include "job/python/inside.h"
 
 const struct observe_source *const observe_sources[] = {
     &health_source,
     &python_inside,
+    &logs_source,
     NULL,
 };

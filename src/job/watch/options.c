@@ -43,6 +43,12 @@ static int check_rules(const struct run_options *options, struct err *err)
     return 0;
 }
 
+/* The observer's arguments become its name, so what it needs of them is copied. */
+static const char *keep_text(struct run_options *options, const char *text)
+{
+    return arena_dup(&options->memory, text, strlen(text));
+}
+
 int run_options_take(struct run_options *ret_options, const struct options *given, struct err *err)
 {
     *ret_options = (struct run_options){
@@ -61,12 +67,20 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         .still_seconds = options_seconds(given, "stall"),
         .trace_off = options_given(given, "trace") && !options_on(given, "trace"),
     };
-    const char *rule;
+    const char *rule, *log;
     for (size_t at = 0; (rule = options_next(given, "rule", &at));) {
         if (ret_options->rule_count == RUN_RULES)
             return err_set(err, -E2BIG, "--rule: at most %d rules", RUN_RULES);
         ret_options->rules[ret_options->rule_count++] = rule;
     }
+    for (size_t at = 0; (log = options_next(given, "log", &at));) {
+        if (ret_options->log_count == RUN_LOGS)
+            return err_set(err, -E2BIG, "--log: at most %d", RUN_LOGS);
+        ret_options->logs[ret_options->log_count++] = keep_text(ret_options, log);
+    }
+    ret_options->log_patterns = keep_text(ret_options, options_text(given, "log-patterns"));
+    if (ret_options->memory.failed)
+        return err_set(err, -ENOMEM, "out of memory");
     for (size_t i = 0; i < given->count; i++) {
         const struct option_row *row = given->given[i].row;
         int code = row->flags & OPTION_MONITOR ? keep_setting(ret_options, row, given->given[i].text, err) : 0;

@@ -13,7 +13,7 @@
 #include "base/data/err.h"
 #include "options/options.h"
 
-enum { RUN_SETTINGS = 32, RUN_RULES = 64 };
+enum { RUN_SETTINGS = 32, RUN_RULES = 64, RUN_LOGS = 64 };
 
 /* In the order of the words of --mpi. */
 enum run_mpi { RUN_MPI_AUTO, RUN_MPI_OFF, RUN_MPI_STATS, RUN_MPI_TRACE, RUN_MPI_MESSAGES };
@@ -46,6 +46,9 @@ struct run_options {
     size_t setting_count;
     const char *rules[RUN_RULES]; /* conditional requests; their syntax was checked */
     size_t rule_count;
+    const char *logs[RUN_LOGS]; /* --log; job/logs checks them */
+    size_t log_count;
+    const char *log_patterns;
     struct arena memory; /* of combined or changed values */
 };
 

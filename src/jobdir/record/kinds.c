@@ -299,6 +299,7 @@ static const struct field log_file_fields[] = {
     {"state", FIELD_CHOICE, AT(state), .choices = "watched|waited_for|rotated|truncated|removed|skipped|unwatched",
      .about = "skipped: a part was passed over; unwatched: the reason says why"},
     {"reason", FIELD_TEXT, AT(reason), .flags = FIELD_WHERE_KNOWN},
+    {"bytes", FIELD_BYTES, AT(bytes), UNKNOWN, .about = "that were passed over"},
     {0}};
 #undef ROW
 
@@ -495,9 +496,9 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
                            "Lines that matched, and came too fast to be listed.",
                            "{file} {level}: {lines} more line{lines?|s} matched {pattern}"},
     [RECORD_log_file] = {"log_file", STREAM_LOG, log_file_fields, "What became of a log.",
-                         "{file} {state}[: {reason}]"},
+                         "{file} {state}[, {bytes}][: {reason}]"},
     [RECORD_progress] = {"progress", STREAM_LOG, progress_fields, "How far the job is, as a log says.",
-                         "{done} of {total}[, {left_seconds.0} s left]"},
+                         "{source}: {done} of {total}[, {left_seconds.0} s left]"},
     [RECORD_gap] = {"gap", STREAM_JOB, gap_fields, "Nothing was observed in between.",
                     "nothing was seen from {from.1} to {to.1} s: {reason}"},
     [RECORD_warning] = {"warning", STREAM_WARNING, warning_fields,

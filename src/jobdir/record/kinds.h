@@ -186,6 +186,7 @@ struct log_folded_record { /* at the end, and when a rest is left */
 struct log_file_record {
     const char *file, *state; /* see the table */
     const char *reason;       /* NULL: nothing is said */
+    int64_t bytes;            /* that were passed over; -1: none */
 };
 
 struct progress_record {

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/logs/logs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/system/clock.h"
+#include "job/logs/files.h"
+#include "job/logs/patterns.h"
+
+#define MS_NS UINT64_C(1000000)
+
+enum {
+    TURN_CPU_MS = 10,   /* then the other sources have a turn */
+    SPARE_CPU_MS = 200, /* what may be saved up of its share */
+    LEAST_CPU_MS = 5,   /* worth a turn */
+    SOON_MS = 50,       /* looks after something was written; */
+    SELDOM_MS = 1000,   /* then it takes twice as long again and again, until that */
+    REST_MS = 1000,     /* between looks at what is held back, and for files with wild names */
+    SCAN_TIMES = 50,    /* a look for files that takes long is seldom: once in so many times that */
+    END_MS = 400,       /* when the job has ended */
+};
+enum { BEHIND_MOST = 64 << 20, BEHIND_KEPT = 16 << 20 }; /* bytes of one file */
+
+struct logs {
+    struct observer *observer;
+    struct log_sink sink;
+    struct log_files files;
+    struct log_rule *rules;
+    size_t rule_count;
+    struct loop_source *timer;
+    uint64_t idle_ns, rest_ns, scan_ns; /* the wait; when these are due */
+    int64_t spare_ns;                   /* of processor time; below 0: taken in advance */
+    uint64_t spare_at_ns;
+};
+
+static void put(void *ctx, enum record_type type, const void *row)
+{
+    struct logs *logs = ctx;
+    observe_put(logs->observer, type, row);
+}
+
+static void note(void *ctx, struct note said)
+{
+    struct logs *logs = ctx;
+    observe_note(logs->observer, said);
+}
+
+/* ---- the options ---- */
+
+/* Compiles what is given. The last rule's file and text are in err. */
+static int take_rules(struct logs *logs, const struct run_options *options, struct err *err)
+{
+    struct log_expressions *expressions = &logs->files.expressions;
+    logs->rules = calloc(options->log_count + 1, sizeof *logs->rules);
+    expressions->given = calloc(options->log_count + 1, sizeof *expressions->given);
+    if (!logs->rules || !expressions->given)
+        return err_set(err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < options->log_count; i++) {
+        struct err why = {0};
+        struct log_rule *rule = &logs->rules[i];
+        struct log_expression *expression = &expressions->given[i];
+        int code = log_rule_parse(rule, options->logs[i], &why);
+        logs->rule_count += code == 0;
+        if (code == 0 && rule->expression)
+            code = log_regex_new(&expression->regex, rule->expression, &why);
+        if (code < 0)
+            return err_set(err, code, "--log %.150s%s: %s", options->logs[i],
+                           strlen(options->logs[i]) > 150 ? "..." : "", why.text);
+        expression->name = rule->expression;
+        expression->severity = rule->severity;
+        expressions->given_count++;
+    }
+    return 0;
+}
+
+static int take_rows(const struct run_options *options, uint64_t *ret_rows, struct err *err)
+{
+    struct err why = {0};
+    int code = log_patterns_select(options->log_patterns ? options->log_patterns : "all", ret_rows, &why);
+    return code < 0 ? err_set(err, code, "--log-patterns: %s", why.text) : 0;
+}
+
+static void free_logs(struct logs *logs)
+{
+    log_files_done(&logs->files);
+    for (size_t i = 0; i < logs->rule_count; i++)
+        log_rule_done(&logs->rules[i]);
+    free(logs->rules);
+    free(logs);
+}
+
+int logs_check(const struct run_options *options, struct err *err)
+{
+    uint64_t rows;
+    struct logs *logs = calloc(1, sizeof *logs);
+    if (!logs)
+        return err_set(err, -ENOMEM, "out of memory");
+    int code = take_rules(logs, options, err);
+    code = code < 0 ? code : take_rows(options, &rows, err);
+    free_logs(logs);
+    return code;
+}
+
+/* ---- turns ---- */
+
+static uint64_t cpu_ns(void)
+{
+    return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static void save_up(struct logs *logs, uint64_t now_ns)
+{
+    logs->spare_ns += (int64_t)((now_ns - logs->spare_at_ns) * LOGS_SHARE_PERCENT / 100);
+    if (logs->spare_ns > (int64_t)(SPARE_CPU_MS * MS_NS))
+        logs->spare_ns = (int64_t)(SPARE_CPU_MS * MS_NS);
+    logs->spare_at_ns = now_ns;
+}
+
+static void scan(struct logs *logs, uint64_t now_ns)
+{
+    if (now_ns < logs->scan_ns)
+        return;
+    log_files_scan(&logs->files, false);
+    uint64_t end_ns = clock_now_ns(), wait_ns = (end_ns - now_ns) * SCAN_TIMES;
+    logs->scan_ns = end_ns + (wait_ns > REST_MS * MS_NS ? wait_ns : REST_MS * MS_NS);
+}
+
+static void say_skipped(struct logs *logs, const struct log_file *file)
+{
+    if (file->skipped_bytes)
+        note(logs, NOTE(log_skipped, .file = file->name, .bytes = file->skipped_bytes));
+}
+
+static void look(struct logs *logs)
+{
+    struct log_file *file, *next;
+    HASH_ITER(hh, logs->files.files, file, next)
+    {
+        tail_look(&file->tail, false);
+        if (file->wild && file->tail.fd < 0 && file->tail.refused == ENOENT) {
+            log_match_rest(&file->matcher, clock_now_ns(), true);
+            say_skipped(logs, file);
+            log_files_forget(file);
+        }
+    }
+}
+
+static void say_rest(struct logs *logs, uint64_t now_ns, bool end)
+{
+    if (now_ns < logs->rest_ns && !end)
+        return;
+    logs->rest_ns = now_ns + REST_MS * MS_NS;
+    for (struct log_file *file = logs->files.files; file; file = file->hh.next)
+        log_match_rest(&file->matcher, now_ns, end);
+}
+
+/* Reads one piece of each file after the other. Returns whether something is left. */
+static bool read_files(struct logs *logs, uint64_t cpu_most_ns, uint64_t until_ns, bool *ret_any)
+{
+    uint64_t start_ns = cpu_ns();
+    bool more = true;
+    while (more) {
+        more = false;
+        for (struct log_file *file = logs->files.files; file; file = file->hh.next) {
+            if (!tail_read(&file->tail))
+                continue;
+            *ret_any = more = true;
+            if (cpu_ns() - start_ns > cpu_most_ns || clock_now_ns() > until_ns)
+                return true;
+        }
+    }
+    return false;
+}
+
+static void skip(struct logs *logs, uint64_t above, uint64_t keep, const char *reason)
+{
+    for (struct log_file *file = logs->files.files; file; file = file->hh.next)
+        if (tail_backlog(&file->tail) > above)
+            tail_skip(&file->tail, keep, reason);
+}
+
+static void on_turn(void *ctx)
+{
+    struct logs *logs = ctx;
+    uint64_t start_ns = clock_now_ns(), cpu_start_ns = cpu_ns();
+    bool any = false, left = true;
+    save_up(logs, start_ns);
+    scan(logs, start_ns);
+    look(logs);
+    if (logs->spare_ns > 0) {
+        uint64_t spare_ns = (uint64_t)logs->spare_ns, most_ns = TURN_CPU_MS * MS_NS;
+        left = read_files(logs, spare_ns < most_ns ? spare_ns : most_ns, UINT64_MAX, &any);
+    }
+    say_rest(logs, start_ns, false);
+    logs->spare_ns -= (int64_t)(cpu_ns() - cpu_start_ns);
+    uint64_t wait_ns = MS_NS;
+    int64_t least_ns = (int64_t)(LEAST_CPU_MS * MS_NS);
+    if (left && logs->spare_ns < least_ns) {
+        skip(logs, BEHIND_MOST, BEHIND_KEPT, "it came faster than it could be looked at");
+        wait_ns = (uint64_t)(least_ns - logs->spare_ns) * 100 / LOGS_SHARE_PERCENT;
+    } else if (!left) {
+        logs->idle_ns = any ? SOON_MS * MS_NS : 2 * logs->idle_ns;
+        logs->idle_ns = logs->idle_ns < SELDOM_MS * MS_NS ? logs->idle_ns : SELDOM_MS * MS_NS;
+        wait_ns = logs->idle_ns;
+    }
+    loop_set_timer(logs->timer, wait_ns, 0);
+}
+
+/* ---- its life ---- */
+
+static bool add_names(struct logs *logs, const struct run_options *options, uint64_t rows)
+{
+    uint64_t built_in = rows ? rows : UINT64_MAX >> (64 - log_pattern_count);
+    bool good = true;
+    for (size_t i = 0; i < logs->rule_count; i++) {
+        const struct log_rule *rule = &logs->rules[i];
+        good &= log_files_add(&logs->files, rule->file, rule->expression ? UINT64_C(1) << i : 0,
+                              rule->expression ? 0 : built_in, true);
+    }
+    return good && (!rows || log_files_add(&logs->files, "stderr", 0, rows, false));
+}
+
+static void *logs_start(struct observer *observer, struct err *err)
+{
+    uint64_t rows = 0, now_ns = clock_now_ns();
+    struct logs *logs = calloc(1, sizeof *logs);
+    if (!logs) {
+        err_set(err, -ENOMEM, "out of memory");
+        return NULL;
+    }
+    *logs = (struct logs){.observer = observer,
+                          .sink = {logs, put, note},
+                          .idle_ns = SOON_MS * MS_NS,
+                          .spare_ns = (int64_t)(SPARE_CPU_MS * MS_NS),
+                          .spare_at_ns = now_ns};
+    logs->files.expressions.sink = &logs->sink;
+    logs->files.cwd = observer->cwd;
+    logs->files.root = observer->root;
+    logs->files.now_ns = clock_now_ns;
+    logs->files.silent = observer->restarted;
+    bool good = take_rules(logs, observer->options, err) == 0 && take_rows(observer->options, &rows, err) == 0;
+    if (!good || (!logs->rule_count && !rows)) {
+        free_logs(logs);
+        return NULL;
+    }
+    if (add_names(logs, observer->options, rows)) {
+        log_files_scan(&logs->files, true);
+        for (struct log_file *file = logs->files.files; file; file = file->hh.next)
+            if (file->tail.fd < 0)
+                tail_look(&file->tail, true);
+        logs->files.silent = false;
+        logs->timer = loop_add_timer(observer->loop, logs->idle_ns, 0, on_turn, logs);
+    }
+    if (!logs->timer) {
+        err_set(err, -ENOMEM, "out of memory");
+        free_logs(logs);
+        return NULL;
+    }
+    return logs;
+}
+
+/* What was asked for, and never was there. */
+static void say_missing(struct logs *logs)
+{
+    for (const struct log_file *file = logs->files.files; file; file = file->hh.next)
+        if (!file->seen && !file->tail.stream && file->tail.refused == ENOENT)
+            note(logs, NOTE(log_missing, .file = file->name, .directory = logs->files.cwd));
+    for (size_t i = 0; i < logs->files.name_count; i++)
+        if (logs->files.names[i].wild && !logs->files.names[i].met)
+            note(logs, NOTE(log_missing, .file = logs->files.names[i].shown, .directory = logs->files.cwd));
+}
+
+static void logs_end(void *state)
+{
+    struct logs *logs = state;
+    uint64_t until_ns = clock_now_ns() + END_MS * MS_NS;
+    bool any = false;
+    loop_remove(logs->timer);
+    logs->scan_ns = 0;
+    scan(logs, clock_now_ns());
+    for (int i = 0; i <= TAIL_QUIET_LOOKS; i++) { /* also what has another file's name now */
+        look(logs);
+        skip(logs, BEHIND_MOST, BEHIND_KEPT, "there was no time left for it when the job ended");
+        if (read_files(logs, UINT64_MAX, until_ns, &any))
+            skip(logs, 0, 0, "there was no time left for it when the job ended");
+    }
+    for (struct log_file *file = logs->files.files; file; file = file->hh.next)
+        tail_end(&file->tail);
+    say_rest(logs, clock_now_ns(), true);
+    for (struct log_file *file = logs->files.files; file; file = file->hh.next)
+        say_skipped(logs, file);
+    say_missing(logs);
+    free_logs(logs);
+}
+
+const struct observe_source logs_source = {.name = "logs", .start = logs_start, .end = logs_end};

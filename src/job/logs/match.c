@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/logs/match.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "job/logs/patterns.h"
+#include "job/logs/words.h"
+
+static size_t found_count(const struct log_expressions *expressions)
+{
+    return expressions->given_count + log_pattern_count;
+}
+
+/* The index-th of those that log_matcher.found has. */
+static struct log_expression *expression_at(const struct log_expressions *expressions, size_t index)
+{
+    return index < expressions->given_count ? &expressions->given[index]
+                                            : &expressions->built_in[index - expressions->given_count];
+}
+
+void log_expressions_done(struct log_expressions *expressions)
+{
+    for (size_t i = 0; i < expressions->given_count; i++)
+        log_regex_free(expressions->given[i].regex);
+    for (size_t i = 0; expressions->built_in && i < log_pattern_count; i++)
+        log_regex_free(expressions->built_in[i].regex);
+    free(expressions->given);
+    free(expressions->built_in);
+    free(expressions->text);
+    words_free(expressions->words);
+    *expressions = (struct log_expressions){0};
+}
+
+/* What the built-in patterns need, but their expressions. */
+static bool prepare(struct log_expressions *expressions, bool built_in)
+{
+    if (!expressions->text)
+        expressions->text = malloc(LINE_MOST + 1);
+    if (!expressions->built_in)
+        expressions->built_in = calloc(log_pattern_count, sizeof *expressions->built_in);
+    if (built_in && !expressions->words) {
+        const char *words[WORDS_ROWS];
+        for (size_t i = 0; i < log_pattern_count; i++)
+            words[i] = log_patterns[i].words;
+        expressions->words = words_new(words, log_pattern_count);
+    }
+    return expressions->text && expressions->built_in && (expressions->words || !built_in);
+}
+
+static void compile_row(struct log_expression *expression, size_t row)
+{
+    if (expression->name)
+        return; /* also if it failed: no memory */
+    expression->name = log_patterns[row].name;
+    expression->severity = log_patterns[row].severity;
+    if (log_regex_new(&expression->regex, log_patterns[row].expression, NULL) < 0)
+        expression->regex = NULL;
+}
+
+/* A line that is looked at. */
+struct line {
+    const char *bytes;
+    size_t len;
+    bool cut;
+    int64_t number;
+    uint64_t now_ns;
+};
+
+static bool does_match(struct log_matcher *matcher, struct log_expression *expression, const struct line *line)
+{
+    if (!expression->regex || expression->too_long >= TOO_LONG_MOST)
+        return false;
+    enum log_match match = log_regex_match(expression->regex, line->bytes, line->len);
+    if (match != LOG_MATCH_TOO_LONG)
+        return match == LOG_MATCH_YES;
+    const struct log_sink *sink = matcher->expressions->sink;
+    if (++expression->too_long == 1)
+        sink->note(sink->ctx, NOTE(log_pattern_slow, .pattern = expression->name, .file = matcher->file));
+    else if (expression->too_long == TOO_LONG_MOST)
+        sink->note(sink->ctx, NOTE(log_pattern_off, .pattern = expression->name, .lines = TOO_LONG_MOST));
+    return false;
+}
+
+/* NULs would end the text: they become a byte that is no UTF-8, which the record shows as such. */
+static const char *copy_text(char *text, const struct line *line)
+{
+    memcpy(text, line->bytes, line->len);
+    text[line->len] = 0;
+    for (char *nul; (nul = memchr(text, 0, line->len));)
+        *nul = (char)0xff;
+    return text;
+}
+
+static void put_progress(struct log_matcher *matcher, struct log_found *found, uint64_t now_ns, bool end)
+{
+    const struct log_sink *sink = matcher->expressions->sink;
+    if (progress_due(&found->progress, now_ns, end))
+        sink->put(sink->ctx,
+                  RECORD(progress, .source = matcher->file, .done = found->progress.done,
+                         .total = found->progress.total, .left_seconds = progress_left_seconds(&found->progress)));
+}
+
+static void record(struct log_matcher *matcher, size_t index, const struct line *line)
+{
+    struct log_expressions *expressions = matcher->expressions;
+    const struct log_expression *expression = expression_at(expressions, index);
+    struct log_found *found = &matcher->found[index];
+    double done, total;
+    uint64_t folded = 0;
+    if (log_regex_number(expression->regex, line->bytes, "n", &done) &&
+        log_regex_number(expression->regex, line->bytes, "total", &total)) {
+        progress_take(&found->progress, line->now_ns, done, total);
+        put_progress(matcher, found, line->now_ns, false);
+    }
+    if (!fold_take(&found->fold, line->now_ns, &folded))
+        return;
+    json_t *fields = log_regex_fields(expression->regex, line->bytes);
+    expressions->sink->put(expressions->sink->ctx,
+                           RECORD(log, .file = matcher->file, .pattern = expression->name,
+                                  .level = log_severity_names[expression->severity],
+                                  .text = copy_text(expressions->text, line), .text_cut = line->cut,
+                                  .line = line->number, .folded = folded, .fields = fields));
+    json_decref(fields);
+}
+
+static void match_given(struct log_matcher *matcher, const struct line *line)
+{
+    for (uint64_t rest = matcher->given; rest; rest &= rest - 1) {
+        size_t index = (size_t)__builtin_ctzll(rest);
+        if (does_match(matcher, &matcher->expressions->given[index], line))
+            record(matcher, index, line);
+    }
+}
+
+/* The first row that matches is what the line is about. */
+static void match_rows(struct log_matcher *matcher, uint64_t rows, const struct line *line)
+{
+    if (line->len > 4 && memcmp(line->bytes, "scry", 4) == 0)
+        return; /* what scry run itself writes to standard error */
+    for (uint64_t rest = rows & matcher->rows; rest; rest &= rest - 1) {
+        size_t row = (size_t)__builtin_ctzll(rest);
+        struct log_expression *expression = &matcher->expressions->built_in[row];
+        compile_row(expression, row);
+        if (does_match(matcher, expression, line)) {
+            record(matcher, matcher->expressions->given_count + row, line);
+            return;
+        }
+    }
+}
+
+void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len, bool cut)
+{
+    struct log_expressions *expressions = matcher->expressions;
+    if (!prepare(expressions, matcher->rows != 0))
+        return;
+    if (!matcher->found)
+        matcher->found = calloc(found_count(expressions), sizeof *matcher->found);
+    if (!matcher->found)
+        return;
+    size_t counted = 0, at = 0;
+    while (at < len) {
+        if (!matcher->given && (at = words_find(expressions->words, bytes, len, at)) == len)
+            break;
+        struct line_place place = line_at(bytes, len, at);
+        struct line line = {place.start, place.len, cut, -1, now_ns};
+        if (line.len > LINE_MOST) {
+            line.len = LINE_MOST;
+            line.cut = true;
+        }
+        if (matcher->line >= 0) {
+            size_t start = (size_t)(place.start - bytes);
+            matcher->line += (int64_t)lines_count(bytes + counted, start - counted);
+            counted = start;
+            line.number = matcher->line + 1;
+        }
+        match_given(matcher, &line);
+        if (matcher->rows)
+            match_rows(matcher, words_rows(expressions->words, line.bytes, line.len), &line);
+        at = place.next;
+    }
+    if (matcher->line >= 0)
+        matcher->line += (int64_t)lines_count(bytes + counted, len - counted);
+}
+
+void log_match_rest(struct log_matcher *matcher, uint64_t now_ns, bool end)
+{
+    const struct log_sink *sink = matcher->expressions->sink;
+    for (size_t i = 0; matcher->found && i < found_count(matcher->expressions); i++) {
+        struct log_found *found = &matcher->found[i];
+        const struct log_expression *expression = expression_at(matcher->expressions, i);
+        put_progress(matcher, found, now_ns, end);
+        uint64_t rest = fold_rest(&found->fold, now_ns, end);
+        if (rest)
+            sink->put(sink->ctx, RECORD(log_folded, .file = matcher->file, .pattern = expression->name,
+                                        .level = log_severity_names[expression->severity], .lines = rest));
+    }
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Matches the lines of one file against its expressions, and makes records of what is found: lines that matched, with
+ * how many more did; progress. An expression that takes too long again and again is switched off, for all files.
+ */
+#ifndef SCRY_JOB_LOGS_MATCH_H
+#define SCRY_JOB_LOGS_MATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/data/notes.h"
+#include "job/logs/fold.h"
+#include "job/logs/lines.h"
+#include "job/logs/progress.h"
+#include "job/logs/regex.h"
+#include "job/logs/rule.h"
+#include "jobdir/record/kinds.h"
+
+/* Where records and warnings go. */
+struct log_sink {
+    void *ctx;
+    void (*put)(void *ctx, enum record_type type, const void *row);
+    void (*note)(void *ctx, struct note note);
+};
+
+enum { TOO_LONG_MOST = 10 };
+
+/* Shared by all files. */
+struct log_expression {
+    const char *name; /* in records: the built-in pattern's, or the expression */
+    enum log_severity severity;
+    struct log_regex *regex; /* NULL: not compiled yet, or it failed */
+    unsigned too_long;       /* lines; from TOO_LONG_MOST on it is off */
+};
+
+struct words;
+/* All expressions; the built-in ones are compiled when a line first needs them. */
+struct log_expressions {
+    struct log_expression *given; /* of --log, in order; those without an expression are not used */
+    size_t given_count;
+    struct log_expression *built_in; /* one of each row */
+    struct words *words;             /* NULL: none needed yet */
+    char *text;                      /* of a record */
+    const struct log_sink *sink;
+};
+void log_expressions_done(struct log_expressions *expressions);
+
+struct log_found {
+    struct fold fold;
+    struct progress progress;
+};
+
+struct log_matcher {
+    const char *file; /* in records; borrowed */
+    struct log_expressions *expressions;
+    uint64_t given;          /* bits of the expressions given for it */
+    uint64_t rows;           /* of built-in patterns */
+    struct log_found *found; /* of the given ones, then of the rows; NULL: nothing yet */
+    int64_t line;            /* so many have ended; -1: unknown */
+};
+
+/* Lines, as lines_take hands them over. */
+void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len, bool cut);
+/* What was held back: call it every second or so, and at the end. */
+void log_match_rest(struct log_matcher *matcher, uint64_t now_ns, bool end);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Follows one file as it grows, is renamed and made anew, cut short, or removed. It looks and reads when it is called.
+ * There is no inotify: that would cost whoever writes the file, and network file systems have none. The file is
+ * opened by itself, so no offset is shared, and only if it is a regular one: reading from anything else would take
+ * away what others are to read.
+ */
+#ifndef SCRY_JOB_LOGS_TAIL_H
+#define SCRY_JOB_LOGS_TAIL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "job/logs/lines.h"
+
+/* Whoever has a file open that was renamed or removed still writes to it for a moment. */
+enum { TAIL_QUIET_LOOKS = 2 };
+
+enum tail_state {
+    TAIL_WATCHED,
+    TAIL_WAITED_FOR,
+    TAIL_ROTATED,
+    TAIL_TRUNCATED,
+    TAIL_REMOVED,
+    TAIL_SKIPPED,
+    TAIL_UNWATCHED,
+    TAIL_STATES
+};
+extern const char *const tail_state_names[TAIL_STATES]; /* as in records */
+
+struct tail_calls {
+    lines_fn *lines;
+    /* `first`: the next line is the file's first one. bytes: that were passed over. reason: "" or why. */
+    void (*state)(void *ctx, enum tail_state state, bool first, uint64_t bytes, const char *reason);
+    void *ctx;
+};
+
+struct tail {
+    const char *path; /* borrowed */
+    struct tail_calls calls;
+    bool stream;       /* /proc/PID/fd/N: what is found there later was not made by that name */
+    uint64_t start_ns; /* of a stream: CLOCK_REALTIME; a file made before that is read from its end */
+    int fd;            /* -1: not open */
+    dev_t device;
+    ino_t inode;
+    bool unlinked;              /* when it was opened */
+    int refused;                /* why it was last not opened: an errno, or a number of its own; 0: it was not tried */
+    unsigned quiet;             /* looks without anything new since the name has another file, or none */
+    uint64_t offset, hand_over; /* read up to here only: another name has the rest */
+    struct lines lines;
+};
+
+void tail_init(struct tail *tail, const char *path, struct tail_calls calls);
+void tail_done(struct tail *tail); /* says nothing */
+
+/* Looks what the name has become. A file that is opened now is read from its beginning; `at_end`: from its end. */
+void tail_look(struct tail *tail, bool at_end);
+/* Goes on from here, which is between two lines. */
+void tail_seek(struct tail *tail, uint64_t offset);
+/* Reads and hands over at most half of LINES_ROOM. false: there was nothing more. */
+bool tail_read(struct tail *tail);
+uint64_t tail_backlog(const struct tail *tail); /* bytes that are not read yet */
+/* Passes over what is not read yet but for the last bytes. */
+void tail_skip(struct tail *tail, uint64_t keep, const char *reason);
+/* The job has ended: a last line may have no end. */
+void tail_end(struct tail *tail);
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Expressions, built-in patterns, limits of records, progress: with a clock of the test's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/system/clock.h"
+#include "job/logs/match.h"
+#include "job/logs/patterns.h"
+#include "job/logs/words.h"
+
+/* ---- --log ---- */
+
+static void assert_rule(const char *text, const char *file, const char *expression, enum log_severity severity)
+{
+    struct log_rule rule;
+    struct err err = {0};
+    assert_int_equal(log_rule_parse(&rule, text, &err), 0);
+    assert_string_equal(rule.file, file);
+    if (expression)
+        assert_string_equal(rule.expression, expression);
+    else
+        assert_null(rule.expression);
+    assert_int_equal(rule.severity, severity);
+    log_rule_done(&rule);
+}
+
+static void test_rules(void **state)
+{
+    assert_rule("out.log=a=b:c", "out.log", "a=b:c", LOG_SEVERITY_INFO);
+    assert_rule("C:x.log=fail:error", "C:x.log", "fail", LOG_SEVERITY_ERROR);
+    assert_rule("n\\=3/*.log=x:debugs", "n\\=3/*.log", "x:debugs", LOG_SEVERITY_INFO);
+    assert_rule("f=x:info:info", "f", "x:info", LOG_SEVERITY_INFO);
+    assert_rule("stdout", "stdout", NULL, LOG_SEVERITY_INFO);
+    static const char *const wrong[] = {"", "=x", "f=", "f=:error"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct log_rule rule;
+        struct err err = {0};
+        assert_int_equal(log_rule_parse(&rule, wrong[i], &err), -EINVAL);
+        assert_string_not_equal(err.text, "");
+    }
+}
+
+/* ---- expressions ---- */
+
+static enum log_match match(const char *expression, const char *line, size_t len)
+{
+    struct log_regex *regex;
+    struct err err = {0};
+    if (log_regex_new(&regex, expression, &err) < 0)
+        fail_msg("%s: %s", expression, err.text);
+    enum log_match found = log_regex_match(regex, line, len);
+    log_regex_free(regex);
+    return found;
+}
+
+static void test_expressions_match_bytes(void **state)
+{
+    assert_int_equal(match("b.d", "a\0b\0d", 5), LOG_MATCH_YES);
+    assert_int_equal(match("^x$", "x\xff", 2), LOG_MATCH_NO);
+    assert_int_equal(match("^.$", "\xc3\xa4", 2), LOG_MATCH_NO);        /* two bytes, */
+    assert_int_equal(match("(*UTF)^.$", "\xc3\xa4", 2), LOG_MATCH_YES); /* one character */
+    assert_int_equal(match("(*UTF)x", "\xff\xfex", 3), LOG_MATCH_YES);
+    assert_int_equal(match("", "", 0), LOG_MATCH_YES);
+    struct log_regex *regex;
+    struct err err = {0};
+    assert_int_equal(log_regex_new(&regex, "a(b", &err), -EINVAL);
+    assert_non_null(strstr(err.text, "character 4"));
+}
+
+/* A line is tried in parts: matches across them, and at each part's edges, are found. */
+static void test_long_lines(void **state)
+{
+    char *line = malloc(LINE_MOST);
+    memset(line, 'a', LINE_MOST);
+    assert_int_equal(match("b", line, LINE_MOST), LOG_MATCH_NO);
+    assert_int_equal(match("^a+$", line, LINE_MOST), LOG_MATCH_YES);
+    for (size_t at = 1022; at < 1027; at++) {
+        line[at] = 'b';
+        assert_int_equal(match("(?<=a)bab", line, LINE_MOST), LOG_MATCH_NO);
+        assert_int_equal(match("(?<=a)ba", line, LINE_MOST), LOG_MATCH_YES);
+        line[at] = 'a';
+    }
+    line[LINE_MOST - 1] = 'b';
+    assert_int_equal(match("b$", line, LINE_MOST), LOG_MATCH_YES);
+    free(line);
+}
+
+static void test_expressions_that_explode(void **state)
+{
+    enum { MOST_NS = NS_PER_SECOND };
+    char *line = malloc(LINE_MOST);
+    memset(line, 'a', LINE_MOST);
+    memcpy(line + LINE_MOST - 8, "!z!y!x!b", 8);
+    static const char *const slow[] = {"(a|aa)+$", "^(([a-z])+.)+[A-Z]([a-z])+$", "(?=(a+))a*b\\1"};
+    for (size_t i = 0; i < sizeof slow / sizeof *slow; i++) {
+        uint64_t start_ns = clock_now_ns();
+        assert_int_equal(match(slow[i], line, LINE_MOST), LOG_MATCH_TOO_LONG);
+        assert_true(clock_now_ns() - start_ns < MOST_NS);
+    }
+    free(line);
+}
+
+/* ---- built-in patterns ---- */
+
+static const struct example {
+    const char *name, *line, *other;
+} examples[] = {
+    {"oom_kill", "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=12.0", "the oom score is 3"},
+    {"batch_limit", "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2024 DUE TO TIME LIMIT ***", "time limit: 3600"},
+    {"mpi_abort", "MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD", "calls of MPI_Abort: 0"},
+    {"stack_smashing", "*** stack smashing detected ***: terminated", "built with stack smashing protection"},
+    {"heap_corruption", "malloc(): invalid size (unsorted)", "uses malloc() and free()"},
+    {"sanitizer", "==12==ERROR: AddressSanitizer: heap-use-after-free", "AddressSanitizer is on"},
+    {"segfault", "./run.sh: line 3: 123 Segmentation fault      (core dumped) ./a.out", "segmentation of images"},
+    {"bus_error", "Bus error (core dumped)", "bus errors: 0"},
+    {"illegal_instruction", "Illegal instruction", "illegal instructions: 0"},
+    {"floating_point_exception", "Floating point exception", "the following floating-point exceptions are signalling"},
+    {"cxx_exception", "terminate called after throwing an instance of 'std::runtime_error'", "to terminate call us"},
+    {"assertion", "a.out: a.c:3: main: Assertion `x > 0' failed.", "assertions are on"},
+    {"abort", "./run.sh: line 1: 12 Aborted                 ./a.out", "transactions aborted: 0"},
+    {"traceback", "Traceback (most recent call last):", "traceback is on"},
+    {"java_exception", "Exception in thread \"main\" java.lang.NullPointerException", "no exception in threads"},
+    {"panic", "thread 'main' panicked at src/main.rs:2:5:", "do not panic: all is well"},
+    {"fortran_error", "forrtl: severe (64): input conversion error", "forrtl: info (1)"},
+    {"gpu_error", "CUDA error: an illegal memory access was encountered", "cudaError_t is a type"},
+    {"out_of_memory", "fork: Cannot allocate memory", "outofmemory=no"},
+    {"no_space", "write: No space left on device", "space left: 3 GB"},
+    {"disk_quota", "cp: Disk quota exceeded", "quota: 3 GB"},
+    {"read_only", "touch: Read-only file system", "the file is read-only"},
+    {"io_error", "cat: x: Input/output error", "input/output errors: 0"},
+    {"too_many_files", "open: Too many open files", "many open files"},
+    {"shared_object", "./a.out: error while loading shared libraries: libx.so.1: cannot open shared object file",
+     "loading shared libraries: done"},
+    {"command_not_found", "run.sh: 3: foo: not found", "key: not found in the table"},
+    {"killed", "./run.sh: line 3: 123 Killed                  ./a.out", "killed 3 monsters"},
+    {"permission_denied", "bash: ./x: Permission denied", "permissions: all"},
+    {"connection_refused", "curl: (7) Connection refused", "refused connections: 0"},
+    {"connection_timeout", "ssh: connect to host x port 22: Connection timed out", "connection timeouts: 0"},
+    {"connection_lost", "read: Connection reset by peer", "reset by peers"},
+    {"host_not_found", "ping: x: Temporary failure in name resolution", "name resolution took 3 ms"},
+    {"no_file", "cat: x: No such file or directory", "no such files"},
+    {"scheduler_error", "srun: error: Unable to create step", "srun: job 3 queued"},
+    {"nan", "residual = NaN", "[INFO] nano info banana infinite"},
+};
+
+/* What a test has seen. */
+static struct seen {
+    unsigned records, folded_records, progress, notes;
+    char pattern[64], text[64];
+    int64_t line;
+    uint64_t folded, lines_folded;
+    bool cut;
+    double left_seconds;
+    json_t *fields;
+} seen;
+
+static void see(void *ctx, enum record_type type, const void *row)
+{
+    if (type == RECORD_log) {
+        const struct log_record *record = row;
+        seen.records++;
+        seen.line = record->line;
+        seen.folded += record->folded;
+        seen.cut = record->text_cut;
+        snprintf(seen.pattern, sizeof seen.pattern, "%s", record->pattern);
+        snprintf(seen.text, sizeof seen.text, "%s", record->text);
+        json_decref(seen.fields);
+        seen.fields = json_incref(record->fields);
+    } else if (type == RECORD_log_folded) {
+        seen.folded_records++;
+        seen.lines_folded += ((const struct log_folded_record *)row)->lines;
+    } else if (type == RECORD_progress) {
+        seen.progress++;
+        seen.left_seconds = ((const struct progress_record *)row)->left_seconds;
+    }
+}
+
+static void see_note(void *ctx, struct note note)
+{
+    seen.notes++;
+}
+
+static const struct log_sink sink = {NULL, see, see_note};
+static struct log_expressions expressions;
+
+static int forget(void **state)
+{
+    json_decref(seen.fields);
+    log_expressions_done(&expressions);
+    seen = (struct seen){0};
+    expressions = (struct log_expressions){.sink = &sink};
+    return 0;
+}
+
+static struct log_matcher matcher_of(const char *expression)
+{
+    struct log_matcher matcher = {.file = "f", .expressions = &expressions};
+    if (expression) {
+        expressions.given = calloc(1, sizeof *expressions.given);
+        expressions.given_count = 1;
+        expressions.given->name = expression;
+        matcher.given = 1;
+        assert_int_equal(log_regex_new(&expressions.given->regex, expression, NULL), 0);
+    } else {
+        matcher.rows = UINT64_MAX >> (64 - log_pattern_count);
+    }
+    return matcher;
+}
+
+static void match_text(struct log_matcher *matcher, uint64_t now_ns, const char *text)
+{
+    log_match_lines(matcher, now_ns, text, strlen(text), false);
+}
+
+static void test_each_pattern(void **state)
+{
+    assert_int_equal(sizeof examples / sizeof *examples, log_pattern_count);
+    struct log_matcher matcher = matcher_of(NULL);
+    for (size_t i = 0; i < log_pattern_count; i++) {
+        seen.records = 0;
+        assert_string_equal(examples[i].name, log_patterns[i].name);
+        match_text(&matcher, i * NS_PER_SECOND, examples[i].line);
+        assert_int_equal(seen.records, 1);
+        assert_string_equal(seen.pattern, examples[i].name);
+        match_text(&matcher, i * NS_PER_SECOND, examples[i].other);
+        if (seen.records != 1)
+            fail_msg("%s is found in: %s", seen.pattern, examples[i].other);
+    }
+    free(matcher.found);
+}
+
+/* Lines are found where they stand in a block, whatever stands around them; of a line, one record. */
+static void test_lines_of_a_block(void **state)
+{
+    struct log_matcher matcher = matcher_of(NULL);
+    match_text(&matcher, 0, "a\nb\r\nsegfault: bus error\n\nSegm");
+    assert_int_equal(seen.records, 1);
+    assert_int_equal(seen.line, 3);
+    assert_string_equal(seen.text, "segfault: bus error");
+    match_text(&matcher, 0, "entation fault\nscry run: out of memory\nx\rNaN\r");
+    assert_int_equal(seen.records, 2);
+    assert_int_equal(seen.line, 7);
+    assert_string_equal(seen.text, "NaN");
+    log_match_lines(&matcher, 0, "a\0nan\0", 6, true);
+    assert_int_equal(seen.records, 3);
+    assert_true(seen.cut);
+    assert_string_equal(seen.text, "a\xffnan\xff");
+    free(matcher.found);
+}
+
+static void test_words(void **state)
+{
+    static const char *const rows[] = {"he|hers", "she", "<his>", "xx"};
+    struct words *words = words_new(rows, 4);
+    assert_int_equal(words_find(words, "usHErs", 6, 0), 3);
+    assert_int_equal(words_rows(words, "usHErs", 6), 3);
+    assert_int_equal(words_rows(words, "this his_ 3his", 14), 0);
+    assert_int_equal(words_rows(words, "his", 3), 4);
+    assert_int_equal(words_find(words, "x x", 3, 0), 3);
+    assert_int_equal(words_find(words, "xxx", 3, 1), 2);
+    words_free(words);
+}
+
+static void test_selections(void **state)
+{
+    uint64_t rows, all = UINT64_MAX >> (64 - log_pattern_count);
+    struct err err = {0};
+    assert_int_equal(log_patterns_select("all", &rows, &err), 0);
+    assert_true(rows == all);
+    assert_int_equal(log_patterns_select("off", &rows, &err), 0);
+    assert_true(rows == 0);
+    assert_int_equal(log_patterns_select("!oom_kill", &rows, &err), 0);
+    assert_true(rows == (all & ~UINT64_C(1)));
+    assert_int_equal(log_patterns_select("oom_kill, mpi_abort", &rows, &err), 0);
+    assert_true(rows == 5);
+    assert_int_equal(log_patterns_select("segfualt", &rows, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "did you mean segfault?"));
+}
+
+/* ---- limits ---- */
+
+static void test_folding(void **state)
+{
+    struct log_matcher matcher = matcher_of("x");
+    for (unsigned i = 0; i < 1000; i++)
+        match_text(&matcher, 0, "x\n");
+    assert_int_equal(seen.records, FOLD_SECOND_MOST);
+    match_text(&matcher, NS_PER_SECOND, "x\n");
+    assert_int_equal(seen.folded, 1000 - FOLD_SECOND_MOST);
+    for (uint64_t i = 0; i < 59 * 20; i++) /* 20 a second for the rest of a minute */
+        match_text(&matcher, NS_PER_SECOND + i * NS_PER_SECOND / 20, "x\n");
+    assert_in_range(seen.records, FOLD_MINUTE_MOST, 2 * FOLD_MINUTE_MOST);
+    log_match_rest(&matcher, 61 * (uint64_t)NS_PER_SECOND, false);
+    assert_int_equal(seen.folded_records, 0);
+    log_match_rest(&matcher, 121 * (uint64_t)NS_PER_SECOND, false);
+    assert_int_equal(seen.records + seen.folded + seen.lines_folded, 1001 + 59 * 20);
+    log_match_rest(&matcher, 200 * (uint64_t)NS_PER_SECOND, true);
+    assert_int_equal(seen.folded_records, 1);
+    free(matcher.found);
+}
+
+static void test_progress(void **state)
+{
+    struct log_matcher matcher = matcher_of("step (?<n>\\d+) of (?<total>\\d+)(?<rest>.*)");
+    match_text(&matcher, 0, "step 10 of 100\n");
+    assert_int_equal(seen.progress, 1);
+    assert_true(seen.left_seconds < 0); /* unknown */
+    assert_string_equal(json_string_value(json_object_get(seen.fields, "n")), "10");
+    assert_null(json_object_get(seen.fields, "rest"));
+    for (uint64_t n = 11; n <= 20; n++) /* one in two seconds */
+        match_text(&matcher, (n - 10) * 2 * NS_PER_SECOND, n == 20 ? "step 20 of 100\n" : "step 11 of 100\n");
+    assert_in_range((unsigned)seen.left_seconds, 159, 160);
+    unsigned before = seen.progress;
+    match_text(&matcher, 20 * (uint64_t)NS_PER_SECOND + 1, "step 21 of 100\nstep 22 of 100\n");
+    assert_int_equal(seen.progress, before); /* within a second */
+    log_match_rest(&matcher, 21 * (uint64_t)NS_PER_SECOND, false);
+    assert_int_equal(seen.progress, before + 1);
+    match_text(&matcher, 30 * (uint64_t)NS_PER_SECOND, "step 1 of 50\n"); /* another part of the job */
+    assert_true(seen.left_seconds < 0);
+    free(matcher.found);
+}
+
+/* The rate is that of the recent past, not that of a slow beginning. */
+static void test_progress_recent(void **state)
+{
+    struct progress progress = {0};
+    for (uint64_t second = 0; second < 1000; second++)
+        progress_take(&progress, second * NS_PER_SECOND, (double)second / 100, 1000);
+    for (uint64_t second = 1000; second < 1200; second++)
+        progress_take(&progress, second * NS_PER_SECOND, (double)second - 990, 1000);
+    assert_in_range((unsigned)progress_left_seconds(&progress), 790, 792);
+}
+
+static void test_slow_expression_is_switched_off(void **state)
+{
+    struct log_matcher matcher = matcher_of("^(([a-z])+.)+[A-Z]([a-z])+$");
+    for (unsigned i = 0; i < 2 * TOO_LONG_MOST; i++)
+        match_text(&matcher, 0, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\n");
+    assert_int_equal(seen.notes, 2); /* the first, and the end */
+    assert_int_equal(expressions.given->too_long, TOO_LONG_MOST);
+    free(matcher.found);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_expressions_match_bytes),
+        cmocka_unit_test(test_long_lines),
+        cmocka_unit_test(test_expressions_that_explode),
+        cmocka_unit_test_setup_teardown(test_each_pattern, forget, forget),
+        cmocka_unit_test_setup_teardown(test_lines_of_a_block, forget, forget),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_selections),
+        cmocka_unit_test_setup_teardown(test_folding, forget, forget),
+        cmocka_unit_test_setup_teardown(test_progress, forget, forget),
+        cmocka_unit_test(test_progress_recent),
+        cmocka_unit_test_setup_teardown(test_slow_expression_is_switched_off, forget, forget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

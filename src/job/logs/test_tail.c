@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines of files that grow, are renamed, cut short, removed, or are no files. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/data/buf.h"
+#include "job/logs/tail.h"
+
+static char dir[] = "/tmp/scry-tail-XXXXXX", path[64], other[64];
+static struct buf text, states; /* lines with | behind each block; the words of states */
+static size_t longest;
+static bool was_cut;
+
+static void on_lines(void *ctx, const char *bytes, size_t len, bool cut)
+{
+    longest = len > longest ? len : longest;
+    was_cut |= cut;
+    buf_append(&text, bytes, len < 100 ? len : 100);
+    buf_putc(&text, '|');
+}
+
+static void on_state(void *ctx, enum tail_state state, bool first, uint64_t bytes, const char *reason)
+{
+    buf_printf(&states, "%s%s%.0llu ", tail_state_names[state], first ? "*" : "", (unsigned long long)bytes);
+}
+
+static void append(const char *name, const char *bytes)
+{
+    FILE *file = fopen(name, "a");
+    fputs(bytes, file);
+    fclose(file);
+}
+
+static void look_and_read(struct tail *tail)
+{
+    tail_look(tail, false);
+    while (tail_read(tail))
+        continue;
+}
+
+static void assert_seen(const char *lines, const char *said)
+{
+    assert_string_equal(text.data ? text.data : "", lines);
+    assert_string_equal(states.data ? states.data : "", said);
+    buf_clear(&text);
+    buf_clear(&states);
+}
+
+static struct tail start(void)
+{
+    struct tail tail;
+    tail_init(&tail, path, (struct tail_calls){on_lines, on_state, NULL});
+    return tail;
+}
+
+static int clean(void **state)
+{
+    unlink(path);
+    unlink(other);
+    buf_done(&text);
+    buf_done(&states);
+    longest = was_cut = 0;
+    return 0;
+}
+
+static void test_grows(void **state)
+{
+    append(path, "old\nhal");
+    struct tail tail = start();
+    tail_look(&tail, true);
+    look_and_read(&tail);
+    assert_seen("", "watched ");
+    append(path, "f\nnew\nx");
+    look_and_read(&tail);
+    assert_seen("f\nnew\n|", "");
+    append(path, "y\r10%\r");
+    look_and_read(&tail);
+    assert_seen("xy\r10%\r|", "");
+    append(path, "rest");
+    look_and_read(&tail);
+    assert_seen("", "");
+    tail_end(&tail);
+    assert_seen("rest|", "");
+    tail_done(&tail);
+}
+
+static void test_appears_and_goes(void **state)
+{
+    struct tail tail = start();
+    look_and_read(&tail);
+    look_and_read(&tail);
+    assert_seen("", "waited_for ");
+    append(path, "a\n");
+    look_and_read(&tail);
+    assert_seen("a\n|", "watched* ");
+    append(path, "last");
+    unlink(path);
+    for (int i = 0; i < 4; i++)
+        look_and_read(&tail);
+    assert_seen("last|", "removed ");
+    assert_int_equal(tail.fd, -1); /* its blocks are free */
+    append(path, "b\n");
+    look_and_read(&tail);
+    assert_seen("b\n|", "watched* ");
+    tail_done(&tail);
+}
+
+static void test_rotates(void **state)
+{
+    struct tail tail = start();
+    append(path, "1\n");
+    look_and_read(&tail);
+    rename(path, other);
+    append(other, "2\n");
+    append(path, "4\n");
+    look_and_read(&tail);
+    append(other, "3\n"); /* whoever writes has not noticed yet */
+    for (int i = 0; i < 4; i++)
+        look_and_read(&tail);
+    assert_seen("1\n|2\n|3\n|4\n|", "watched* rotated* ");
+    tail_done(&tail);
+}
+
+static void test_is_cut_short(void **state)
+{
+    struct tail tail = start();
+    append(path, "one\ntwo\nthr");
+    look_and_read(&tail);
+    assert_int_equal(truncate(path, 0), 0);
+    append(path, "1\n");
+    look_and_read(&tail);
+    assert_seen("one\ntwo\n|1\n|", "watched* truncated* ");
+    tail_done(&tail);
+}
+
+static void test_long_line(void **state)
+{
+    enum { LONG = 10 << 20 };
+    char *bytes = malloc(LONG);
+    memset(bytes, 'a', LONG);
+    bytes[LONG - 1] = 0;
+    append(path, "b\n");
+    append(path, bytes);
+    append(path, "\nc\n");
+    struct tail tail = start();
+    look_and_read(&tail);
+    assert_true(was_cut);
+    assert_int_equal(longest, LINE_MOST);
+    assert_non_null(strstr(text.data, "a|\nc\n|"));
+    assert_int_equal(strncmp(text.data, "b\n|aaa", 6), 0);
+    tail_done(&tail);
+    free(bytes);
+}
+
+static void test_skips(void **state)
+{
+    append(path, "1\n2\n3\n4\n5\n");
+    struct tail tail = start();
+    tail_look(&tail, false);
+    tail_skip(&tail, 10, "");
+    assert_seen("", "watched* ");
+    tail_skip(&tail, 5, "");
+    look_and_read(&tail);
+    assert_seen("\n4\n5\n|", "skipped5 ");
+    tail_done(&tail);
+}
+
+/* Nobody who writes to it notices, and it is said once. */
+static void test_pipe(void **state)
+{
+    assert_int_equal(mkfifo(path, 0600), 0);
+    struct tail tail = start();
+    look_and_read(&tail);
+    look_and_read(&tail);
+    assert_seen("", "unwatched ");
+    assert_int_equal(open(path, O_WRONLY | O_NONBLOCK), -1); /* ENXIO: there is no reader */
+    tail_done(&tail);
+}
+
+static void test_no_files(void **state)
+{
+    static const char *const names[] = {"/", "/dev/null", "/proc/self/status", "/proc/self/status/x"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct tail tail = start();
+        tail.path = names[i];
+        look_and_read(&tail);
+        assert_seen("", i < 3 ? "unwatched " : "waited_for ");
+        tail_done(&tail);
+    }
+}
+
+/* Whatever the pieces in which it is read, the lines are the same. */
+static void test_pieces(void **state)
+{
+    static const char all[] = "one\r\n\ntwo\n\0three\rfour\n\n\nfive";
+    for (size_t piece = 1; piece < sizeof all; piece++) {
+        struct lines lines = {0};
+        size_t room;
+        for (size_t at = 0; at < sizeof all - 1; at += piece) {
+            size_t len = sizeof all - 1 - at < piece ? sizeof all - 1 - at : piece;
+            memcpy(lines_room(&lines, &room), all + at, len);
+            lines_take(&lines, len, on_lines, NULL);
+        }
+        lines_end(&lines, on_lines, NULL);
+        size_t len = 0;
+        for (size_t i = 0; i < text.len; i++)
+            if (text.data[i] != '|')
+                text.data[len++] = text.data[i];
+        assert_int_equal(len, sizeof all - 1);
+        assert_memory_equal(text.data, all, len);
+        buf_clear(&text);
+        lines_done(&lines);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_grows, clean),     cmocka_unit_test_teardown(test_appears_and_goes, clean),
+        cmocka_unit_test_teardown(test_rotates, clean),   cmocka_unit_test_teardown(test_is_cut_short, clean),
+        cmocka_unit_test_teardown(test_long_line, clean), cmocka_unit_test_teardown(test_skips, clean),
+        cmocka_unit_test_teardown(test_pipe, clean),      cmocka_unit_test_teardown(test_no_files, clean),
+        cmocka_unit_test_teardown(test_pieces, clean),
+    };
+    if (!mkdtemp(dir))
+        return 1;
+    snprintf(path, sizeof path, "%s/log", dir);
+    snprintf(other, sizeof other, "%s/log.1", dir);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    rmdir(dir);
+    return failed;
+}

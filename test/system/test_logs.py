@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What programs write to files: `scry run --log`, and the built-in patterns for standard error."""
+
+import json
+import os
+
+import schematest
+import scrytest
+from jobtest import JobCase
+from scrytest import wait_until
+
+STEPS = r"out.log=step (?<n>\d+) of (?<total>\d+):info"
+
+
+class Logs(JobCase):
+    def setUp(self):
+        super().setUp()
+        self.work = self.box.path("work")
+        os.makedirs(self.work, exist_ok=True)
+
+    def run_job(self, script, *options, streams=">job.out 2>job.err"):
+        """Runs a script in the working directory; its streams are files unless others are given."""
+        return self.box.run(["sh", "-c", f'exec "$0" "$@" {streams}', *self.box.scry("run", "-q", *options, "--", "sh", "-c", script)],
+                            cwd=self.work)
+
+    def records(self, *kinds):
+        lines = self.scry("watch", "--json", "@last").stdout.splitlines()
+        return [record for record in map(json.loads, lines) if record["type"] in kinds]
+
+    def spool(self):
+        """Of the job that runs, as it is by now."""
+        jobs = json.loads(self.scry("ps", "--json").stdout)["jobs"]
+        path = jobs and os.path.join(jobs[0]["path"], "spool", "records.jsonl")
+        if not path or not os.path.exists(path):
+            return ""
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
+    def notes(self):
+        return [record["note"] for record in self.records("warning") if record["note"].startswith("log_")]
+
+    def write(self, name, text):
+        with open(os.path.join(self.work, name), "a", encoding="utf-8") as file:
+            file.write(text)
+
+    def test_lines_and_progress(self):
+        self.write("out.log", "step 7 of 3\n")  # before the job
+        self.run_job("echo 'step 1 of 3' >>out.log; mv out.log out.old; echo 'step 2 of 3' >>out.log; "
+                     "printf 'step 3 of 3' >>out.log", "--log", STEPS)
+        lines = self.records("log")
+        self.assertEqual([(line["text"], line["level"], line["fields"]["n"]) for line in lines],
+                         [(f"step {n} of 3", "info", str(n)) for n in (1, 2, 3)])
+        self.assertEqual([line["line"] for line in lines], [None, 1, 2])
+        self.assertEqual((self.records("progress")[-1]["done"], self.records("progress")[-1]["total"]), (3, 3))
+        self.assertEqual([(file["file"], file["state"]) for file in self.records("log_file")],
+                         [("out.log", "watched"), ("stderr", "watched"), ("out.log", "rotated")])
+        schema = schematest.schema("records")
+        for record in self.records("log", "log_file", "progress"):
+            self.assertEqual(list(schematest.violations(record, schema)), [], record)
+
+    def test_built_in_patterns(self):
+        """Of standard error; of a file without an expression; not of standard output, and none that is left out."""
+        script = "echo Bus error; echo Bus error >&2; echo 'x: Permission denied' >&2; echo Killed >>own.log"
+        self.run_job(script, "--log", "own.log", "--log-patterns", "!permission_denied")
+        self.assertEqual([(line["file"], line["pattern"], line["level"]) for line in self.records("log")],
+                         [("own.log", "killed", "error"), ("stderr", "bus_error", "error")])
+        self.run_job(script, "--log-patterns", "off")
+        self.assertEqual(self.records("log", "log_file"), [])
+
+    def test_streams_are_one_file(self):
+        """As in most batch jobs: it is read once."""
+        self.run_job("echo Bus error >&2; echo 3 >&1", "--log", "stdout=^\\d$", streams=">>job.out 2>&1")
+        self.assertEqual([(line["file"], line["text"]) for line in self.records("log")],
+                         [("stdout", "Bus error"), ("stdout", "3")])
+
+    def test_redirected_by_the_job(self):
+        """A script that sends its own streams elsewhere, while it runs."""
+        os.mkfifo(os.path.join(self.work, "go"))
+        run = self.box.start(["sh", "-c", 'exec "$0" "$@" 2>job.err', *self.box.scry(
+            "run", "-q", "--", "sh", "-c", "echo Bus error >&2; exec 2>new.err; echo Bus error >&2; read line <go; echo Segmentation fault >&2")],
+                             cwd=self.work)
+        wait_until(lambda: '"rotated"' in self.spool())
+        self.write("go", "go\n")
+        self.assertEqual(run.wait(), 0)
+        self.assertEqual([(line["pattern"], line["line"]) for line in self.records("log")], [("bus_error", 1), ("bus_error", 1), ("segfault", 2)])
+
+    def test_patterns_of_files(self):
+        self.write("a=1.log", "x 0\n")
+        self.run_job("for i in 1 2 3; do echo x $i >>n$i.log; mv n$i.log m$i.log; done; echo x 4 >>a=1.log",
+                     "--log", "[nm]?.log=x", "--log", r"./a\=1.log=x")
+        self.assertEqual(sorted((line["file"], line["text"]) for line in self.records("log")),
+                         [("./a=1.log", "x 4"), ("m1.log", "x 1"), ("m2.log", "x 2"), ("m3.log", "x 3")])
+
+    def test_what_is_no_file(self):
+        """A pipe loses nothing to scry, and the warning says why it is not watched; so for a file that never comes."""
+        os.mkfifo(os.path.join(self.work, "pipe"))
+        done = self.run_job("(echo x 1 >pipe) & read line <pipe; wait; echo \"$line\"", "--log", "pipe=x", "--log", "stdout=x",
+                            "--log", "no.log=x", "--log", "no*=x", streams="2>job.err")
+        self.assertEqual(done.stdout, "x 1\n")
+        self.assertEqual(self.records("log"), [])
+        self.assertEqual(sorted(self.notes()), ["log_missing", "log_missing", "log_unwatched", "log_unwatched"])
+        self.assertEqual([file["file"] for file in self.records("log_file") if file["state"] == "unwatched"], ["pipe", "stdout"])
+
+    def test_unasked_pipe(self):
+        """Only a record says that standard error is not watched."""
+        self.run_job("echo Bus error >&2", streams="")
+        self.assertEqual([file["state"] for file in self.records("log_file")], ["unwatched"])
+        self.assertEqual(self.notes(), [])
+
+    def test_much_at_once(self):
+        """A file that grows faster than it may be read: its end is looked at, and what is left out is said."""
+        self.run_job("echo first >>big.log; truncate -s 3G big.log; (echo; echo last) >>big.log", "--log", "big.log=first|last")
+        self.assertEqual(self.records("log")[-1]["text"][-4:], "last")
+        skipped = sum(file["bytes"] or 0 for file in self.records("log_file"))
+        self.assertGreater(skipped, 2 << 30)
+        self.assertEqual(self.notes(), ["log_skipped"])
+
+    def test_many_lines_are_folded(self):
+        self.run_job("seq 1000 | sed 's/^/x /' >>x.log", "--log", "x.log=^x")
+        lines, folded = self.records("log"), self.records("log_folded")
+        self.assertLessEqual(len(lines), 20)
+        self.assertEqual(len(lines) + sum(line["folded"] for line in lines) + sum(line["lines"] for line in folded), 1000)
+
+    def test_while_it_runs(self):
+        """A record is there long before the job's end."""
+        fifo = self.box.path("work", "go")
+        os.mkfifo(fifo)
+        run = self.start_run("-q", "--log", STEPS, "--", "sh", "-c", "echo 'step 1 of 9' >>out.log; read line <go", cwd=self.work)
+        wait_until(lambda: '"progress"' in self.spool())
+        self.write("go", "go\n")
+        self.assertEqual(run.wait(), 0)
+
+    def test_mistakes(self):
+        """One line, before the job is started."""
+        for options, said in (("--log=out.log=a(", "at character 3"), ("--log==x", "name a file"),
+                              ("--log-patterns=segfualt", "did you mean segfault")):
+            done = self.scry_run(options, "--", "touch", os.path.join(self.work, "started"))
+            self.assertEqual(done.returncode, 125)
+            self.assertRegex(done.stderr, rf"\A[^\n]*{said}[^\n]*\n\Z")
+        self.assertFalse(os.path.exists(os.path.join(self.work, "started")))
+        self.write("options", "log out.log=x\nlog-patterns off\n")
+        self.run_job("echo x >>out.log", "--config", os.path.join(self.work, "options"))
+        self.assertEqual([line["text"] for line in self.records("log")], ["x"])
+        self.assertRegex(self.scry("run", "--log-patterns", "list").stdout, r"(?m)^segfault +error ")
+
+
+scrytest.main()
