@@ -55,10 +55,8 @@ static void test_places(void **state)
     made_text(place->dir, ".places", "7\t2\t0x5120\t0x120\t/lib/libx.so.1\tabcd\t0\n9\t3\t0x6000\t0x1000\t\t\t0\n");
     made_begin(made, 100, 1000000);
     made_enter_with(made, 1001010, RECORD_PLACE | 7, 1, 5);
-    made_enter(made, 1002000, RECORD_PLACE | 9);
-    made_exit(made, 1002310);
-    made_enter(made, 1003000, RECORD_PLACE | 8);
-    made_exit(made, 1003310);
+    made_leaf(made, 1002000, 1002310, RECORD_PLACE | 9);
+    made_leaf(made, 1003000, 1003310, RECORD_PLACE | 8);
     made_exit_with(made, 1013355, 2, 1001010, 2, 12);
     made_end(made);
     made_stream(made, place->dir, "stream-0000");
@@ -125,14 +123,12 @@ static void test_depth_and_threads(void **state)
 
     made->bytes.len = 0;
     made_begin(made, 100, 10000000);
-    made_enter(made, 10000000, 1);
-    made_exit(made, 30000000);
+    made_leaf(made, 10000000, 30000000, 1);
     made_end(made);
     made_stream(made, place->dir, "stream-0000");
     made->bytes.len = 0;
     made_begin(made, 101, 20000000);
-    made_enter(made, 20000000, 4);
-    made_exit(made, 20000100);
+    made_leaf(made, 20000000, 20000100, 4);
     made_end(made);
     made_stream(made, place->dir, "stream-0001");
     check_replay(place, (struct replay_options){.threads = true},
@@ -148,17 +144,14 @@ static void test_order_of_threads(void **state)
     struct place *place = *state;
     struct made *made = &place->made;
     made_begin(made, 100, 1000000);
-    made_enter(made, 1000000, 1);
-    made_exit(made, 1900000);
+    made_leaf(made, 1000000, 1900000, 1);
     made_end(made);
     made_stream(made, place->dir, "stream-0000");
     made->bytes.len = 0;
     made_begin(made, 101, 1000000);
-    made_enter(made, 1100000, 4);
-    made_exit(made, 1100100);
+    made_leaf(made, 1100000, 1100100, 4);
     made_enter(made, 1200000, 2);
-    made_enter(made, 1300000, 4);
-    made_exit(made, 1300100);
+    made_leaf(made, 1300000, 1300100, 4);
     made_exit(made, 1400000);
     made_record(made, RECORD_MARK, 1950000);
     buf_append(&made->records, "\4\0half", 6);

@@ -30,8 +30,7 @@ static inline void make_solver(struct place *place)
     made_count(made, 1001000, RECORD_CALLER_VALUES, 3);
     buf_append(&made->records, "\4\0\x2a\0\0\0", 6);
     made_enter_with(made, 1001010, 2, 1, 5);
-    made_enter(made, 1002000, 4);
-    made_exit(made, 1002310);
+    made_leaf(made, 1002000, 1002310, 4);
     made_exit_with(made, 1013355, 2, 1001010, 2, 12);
     made_record(made, RECORD_MARK, 1020000);
     buf_append(&made->records, "\4\0half", 6);

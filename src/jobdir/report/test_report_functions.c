@@ -89,6 +89,14 @@ static void load_all(struct place *place, struct job_functions **ret_functions)
     assert_int_equal(job_functions_load(ret_functions, place->root, &(struct job_functions_options){0}, NULL), 0);
 }
 
+static struct buf summary_of(struct place *place, struct job_functions **ret_functions)
+{
+    struct buf text = BUF_INIT;
+    load_all(place, ret_functions);
+    job_functions_summary(&text, *ret_functions, NULL);
+    return text;
+}
+
 static const struct job_function *find_function(const struct job_functions *functions, const char *name)
 {
     for (const struct job_function *each = functions->functions; each; each = each->hh.next)
@@ -106,26 +114,24 @@ static void make_continued(struct place *place)
     made_begin(made, 100, 1000);
     made_enter(made, 1000, 1);
     made_enter(made, 1100, 2);
-    made_enter(made, 1200, 3);
-    made_exit(made, 1300);
+    made_leaf(made, 1200, 1300, 3);
     made_end(made);
     made_stream(made, place->dir, "stream-0000");
-    made_text(place->dir, ".process",
-              "version\t1\npid\t100\nnode\tnode\nstart_ns\t100\nticks_per_second\t1000000000\n"
-              "clock_offset_ns\t1000\nevents\t4\nstate\tcontinued\n");
+    made_process(place->dir, 100,
+                 "start_ns\t100\n"
+                 "clock_offset_ns\t1000\nevents\t4\nstate\tcontinued\n");
     made_text(place->dir, ".counts", "4\t70\t700\t0\n");
     snprintf(next, sizeof next, "%.200s/trace/node/100-1", place->root);
     assert_int_equal(mkdir(next, 0700), 0);
     made->bytes.len = 0;
     made_begin(made, 100, 2000);
     made_exit_of(made, 2000, 2, 1100); /* what began in the trace before */
-    made_enter(made, 2100, 2);
-    made_exit(made, 2200);
+    made_leaf(made, 2100, 2200, 2);
     made_end(made);
     made_stream(made, next, "stream-0000");
-    made_text(next, ".process",
-              "version\t1\npid\t100\nnode\tnode\nstart_ns\t200\nticks_per_second\t1000000000\n"
-              "clock_offset_ns\t1000\nevents\t3\nstate\texited\n");
+    made_process(next, 100,
+                 "start_ns\t200\n"
+                 "clock_offset_ns\t1000\nevents\t3\nstate\texited\n");
     made_text(place->dir, ".functions",
               "1\t0x1000\tmain\t/src/main.c\t10\t256\t/bin/solver\n"
               "2\t0x1100\tsolve\t/src/solve.c\t20\t64\t/bin/solver\n"
@@ -193,11 +199,10 @@ static void test_continued(void **state)
 static void test_unfinished(void **state)
 {
     struct place *place = *state;
-    made_text(place->dir, ".process",
-              "version\t1\npid\t100\nnode\tnode\nticks_per_second\t1000000000\nstate\trunning\noverwritten\t6\n");
+    made_process(place->dir, 100, "state\trunning\noverwritten\t6\n");
     char other[256];
     made_trace(place->root, 200, other);
-    made_text(other, ".process", "version\t1\npid\t200\nnode\tnode\nticks_per_second\t1000000000\nstate\trunning\n");
+    made_process(other, 200, "state\trunning\n");
     for (unsigned ended = 0; ended < 2; ended++) {
         struct job_functions *functions;
         const struct job_functions_options options = {.all_ended = ended};
@@ -225,16 +230,13 @@ static void test_lost_ends(void **state)
     made->bytes.len = 0;
     made_begin(made, 100, 1000);
     made_enter(made, 1000, 1);
-    made_enter(made, 1010, 2);
-    made_exit(made, 1020);
+    made_leaf(made, 1010, 1020, 2);
     made_enter(made, 1030, 2);
     made_count(made, 1040, RECORD_LOST, 2);
     made_end(made);
     made_stream(made, place->dir, "stream-0000");
     struct job_functions *functions;
-    load_all(place, &functions);
-    struct buf text = BUF_INIT;
-    job_functions_summary(&text, functions, NULL);
+    struct buf text = summary_of(place, &functions);
     assert_non_null(strstr(text.data, "       ?         main  x 1  main.c:10  (of 1 the end is missing)\n"));
     assert_non_null(strstr(text.data, "solve  x 2  solve.c:20  (of 1 the end is missing)\n"));
     buf_done(&text);
@@ -254,19 +256,16 @@ static void test_left_out(void **state)
     made->bytes.len = 0;
     made_begin(made, 100, 1000);
     made_enter(made, 1000, 1);
-    made_enter(made, 1010, 4);
-    made_exit(made, 1020);
+    made_leaf(made, 1010, 1020, 4);
     made_enter(made, 1100, 2);
     made_end(made);
     made_stream(made, place->dir, "stream-0000");
     made_text(place->dir, ".counts", "4\t0\t0\t2999\n");
-    made_text(place->dir, ".process",
-              "version\t1\npid\t100\nnode\tnode\nticks_per_second\t1000000000\nstate\texited\nevents\t4\n"
-              "thinned\t2999\nmin_time\t5000\nmax_depth\t3\n");
+    made_process(place->dir, 100,
+                 "state\texited\nevents\t4\n"
+                 "thinned\t2999\nmin_time\t5000\nmax_depth\t3\n");
     struct job_functions *functions;
-    load_all(place, &functions);
-    struct buf text = BUF_INIT;
-    job_functions_summary(&text, functions, NULL);
+    struct buf text = summary_of(place, &functions);
     assert_non_null(strstr(text.data, "norm  x 1  (of 3000: --rate)\n"));
     assert_non_null(strstr(text.data, "       ?         solve  x 1  solve.c:20  (1 open at the end)\n"));
     assert_non_null(strstr(text.data,
@@ -290,12 +289,10 @@ static void test_left_out(void **state)
     json_decref(json);
     job_functions_free(functions);
 
-    made_text(place->dir, ".process",
-              "version\t1\npid\t100\nnode\tnode\nticks_per_second\t1000000000\nstate\texited\nevents\t4\n"
-              "min_time\t5000\nmin_time_least\t0\n");
-    load_all(place, &functions);
-    text = (struct buf)BUF_INIT;
-    job_functions_summary(&text, functions, NULL);
+    made_process(place->dir, 100,
+                 "state\texited\nevents\t4\n"
+                 "min_time\t5000\nmin_time_least\t0\n");
+    text = summary_of(place, &functions);
     assert_non_null(
         strstr(text.data, "; calls shorter than 5.00 us were left out for a part of the time (--min-time)"));
     buf_done(&text);
@@ -312,16 +309,13 @@ static void test_partly_counted(void **state)
     made->bytes.len = 0;
     made_begin(made, 100, 1000);
     made_enter(made, 1000, 1);
-    made_enter(made, 1010, 4);
-    made_exit(made, 1020);
+    made_leaf(made, 1010, 1020, 4);
     made_exit(made, 2000);
     made_end(made);
     made_stream(made, place->dir, "stream-0000");
     made_text(place->dir, ".counts", "4\t1530\t20000\t0\n");
     struct job_functions *functions;
-    load_all(place, &functions);
-    struct buf text = BUF_INIT;
-    job_functions_summary(&text, functions, NULL);
+    struct buf text = summary_of(place, &functions);
     assert_non_null(strstr(text.data, "norm  x 1531  (1530 only counted)\n"));
     assert_non_null(strstr(text.data, "main  x 1  main.c:10\n"));
     assert_non_null(strstr(text.data, "; 1530 calls were only counted (--count-only): how much of their time was their "
@@ -342,7 +336,7 @@ static void test_executed(void **state)
     make_solver(place);
     snprintf(next, sizeof next, "%.200s/trace/node/100-1", place->root);
     assert_int_equal(mkdir(next, 0700), 0);
-    made_text(next, ".process", "version\t1\npid\t100\nnode\tnode\nticks_per_second\t1000000000\nstate\texited\n");
+    made_process(next, 100, "state\texited\n");
     made_stream(&place->made, next, "stream-0000");
     struct job_functions *functions;
     load_all(place, &functions);
@@ -360,8 +354,7 @@ static void test_crash_and_problems(void **state)
     struct made *made = &place->made;
     made_begin(made, 100, 1000);
     made_enter(made, 1000, 1);
-    made_enter(made, 1010, 4);
-    made_exit(made, 1020);
+    made_leaf(made, 1010, 1020, 4);
     made_enter_with(made, 1100, 2, 1, 9);
     made_record(made, RECORD_SIGNAL, 1200);
     buf_put_u32(&made->records, 11);

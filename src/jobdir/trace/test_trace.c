@@ -74,13 +74,11 @@ static void test_nesting(void **state)
     made_count(made, 1001, RECORD_CALLER_VALUES, 3);
     buf_append(&made->records, "\4\0\x2a\0\0\0", 6);
     made_enter_with(made, 1002, 2, 1, 5);
-    made_enter(made, 1010, 3);
-    made_exit(made, 1020);
+    made_leaf(made, 1010, 1020, 3);
     made_exit_with(made, 1030, 2, 1002, 2, 9);
     made_record(made, RECORD_MARK, 1040);
     buf_append(&made->records, "\3\0abc", 5);
-    made_enter(made, 1000000000000, 99);
-    made_exit(made, 1000000000001);
+    made_leaf(made, 1000000000000, 1000000000001, 99);
     made_count(made, 1000000000002, RECORD_THINNED, 3);
     made_exit(made, 1000000000003);
     check_stream(place,
@@ -99,8 +97,7 @@ static void test_packets(void **state)
     made_end(made);
     made->head.events_discarded = 4;
     made_begin(made, 7, 200);
-    made_enter(made, 210, 4);
-    made_exit(made, 211);
+    made_leaf(made, 210, 211, 4);
     made_exit_of(made, 220, 2, 110); /* step's exit was lost */
     made_enter(made, 230, 3);
     made_end(made);
@@ -204,22 +201,19 @@ static void test_threads(void **state)
     struct place *place = *state;
     struct made *made = &place->made;
     made_begin(made, 7, 100);
-    made_enter(made, 100, 1);
-    made_exit(made, 150);
+    made_leaf(made, 100, 150, 1);
     made_end(made);
     made_begin(made, 7, 151);
     made_enter(made, 151, 2);
     made_end(made);
     made_begin(made, 9, 200); /* another thread has the file now */
-    made_enter(made, 200, 3);
-    made_exit(made, 205);
+    made_leaf(made, 200, 205, 3);
     made_end(made);
     made_stream(made, place->dir, "stream-0000");
     made->bytes.len = 0;
     made_begin(made, 8, 90);
     for (uint64_t i = 0; i < 3; i++) {
-        made_enter(made, 95 + 50 * i, 4);
-        made_exit(made, 105 + 50 * i);
+        made_leaf(made, 95 + 50 * i, 105 + 50 * i, 4);
     }
     made_end(made);
     made_stream(made, place->dir, "stream-0001");
@@ -251,8 +245,7 @@ static void test_damage(void **state)
     struct made *made = &place->made;
     buf_puts(&made->bytes, "rubbish");
     made_begin(made, 7, 100);
-    made_enter(made, 100, 1);
-    made_exit(made, 110);
+    made_leaf(made, 100, 110, 1);
     made_record(made, 29, 120);
     made_exit(made, 130);
     made_end(made);
@@ -264,8 +257,7 @@ static void test_damage(void **state)
     size_t third = made->bytes.len;
     buf_puts(&made->bytes, "\xc1\x1f\xfc\xc1 is the magic, but nothing else is as it should be");
     made_begin(made, 7, 300);
-    made_enter(made, 300, 3);
-    made_exit(made, 310);
+    made_leaf(made, 300, 310, 3);
     made_enter(made, 320, 3);
     made_end(made);
     made->bytes.len -= 6; /* cut off within the last record */
@@ -339,8 +331,7 @@ static void test_follow(void **state)
     made_end(made);
     size_t first = made->bytes.len;
     made_begin(made, 7, 200);
-    made_enter(made, 200, 5);
-    made_exit(made, 210);
+    made_leaf(made, 200, 210, 5);
     made_end(made);
     for (size_t len = 0; len <= made->bytes.len; len += 3) {
         made_file(place->dir, "stream-0000", made->bytes.data, len < first ? len : first);
@@ -383,8 +374,7 @@ static void test_grows_meanwhile(void **state)
     struct buf out = BUF_INIT;
     assert_int_equal(trace_cursor_new(&cursor, trace, false, NULL), 0);
     made_begin(made, 7, 200);
-    made_enter(made, 200, 5);
-    made_exit(made, 210);
+    made_leaf(made, 200, 210, 5);
     made_end(made);
     made_stream(made, place->dir, "stream-0000");
     put_all(&out, trace, cursor);

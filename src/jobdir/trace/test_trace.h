@@ -70,6 +70,13 @@ static inline void made_exit(struct made *made, uint64_t time)
     made_record(made, RECORD_EXIT, time);
 }
 
+/* A whole call that calls nothing. */
+static inline void made_leaf(struct made *made, uint64_t begin, uint64_t end, uint32_t function)
+{
+    made_enter(made, begin, function);
+    made_exit(made, end);
+}
+
 static inline void made_exit_of(struct made *made, uint64_t time, uint32_t function, uint64_t entry)
 {
     made_record(made, RECORD_EXIT_OF, time);
@@ -127,6 +134,14 @@ static inline void made_file(const char *dir, const char *name, const void *byte
 static inline void made_text(const char *dir, const char *name, const char *text)
 {
     made_file(dir, name, text, strlen(text));
+}
+
+/* What .process says of a process on the node "node"; `more`: the lines behind. */
+static inline void made_process(const char *dir, int pid, const char *more)
+{
+    char text[500];
+    snprintf(text, sizeof text, "version\t1\npid\t%d\nnode\tnode\nticks_per_second\t1000000000\n%s", pid, more);
+    made_text(dir, ".process", text);
 }
 
 static inline void made_stream(struct made *made, const char *dir, const char *name)

@@ -42,11 +42,9 @@ static void test_missing_packets(void **state)
     made_begin(made, 7, 300);
     made->head.packet_seq = 6;
     made->head.depth = 4;
-    made_enter(made, 310, 4);
-    made_exit(made, 311);
+    made_leaf(made, 310, 311, 4);
     made_count(made, 315, RECORD_UNWOUND, 1); /* which one is not known */
-    made_enter(made, 316, 4);
-    made_exit(made, 317);
+    made_leaf(made, 316, 317, 4);
     made_exit_of(made, 320, 3, 250);
     made_enter(made, 330, 3);
     made_end(made);
