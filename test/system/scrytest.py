@@ -254,14 +254,16 @@ class Sandbox:
             self.env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
     def _place_programs(self, place):
-        """Finds what was built, wherever its room keeps it: bin/scry, libexec/scry-*, lib/libscry-*.so,
-        ext/scry_ext_*.so."""
+        """Finds what was built, wherever its room keeps it: bin/scry, libexec/scry-*, libexec/libscry-credentials.so,
+        lib/libscry-*.so, ext/scry_ext_*.so."""
         for top in ("src", "ext"):
             for folder, folders, names in os.walk(os.path.join(BUILD, top)):
                 folders[:] = [name for name in folders if name != "test" and not name.endswith(".p")]
                 for name in names:
                     path = os.path.join(folder, name)
-                    if name == "scry":
+                    if name == "libscry-credentials.so":
+                        place(path, self.path("libexec", name))
+                    elif name == "scry":
                         place(path, self.path("bin", name))
                     elif name == "libscry-agent.so" or (name.startswith("libscry-mpi-") and name.endswith(".so")):
                         place(path, self.path("lib", name))

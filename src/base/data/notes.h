@@ -231,6 +231,9 @@
          "{path} ({uses}) is full in {left_seconds.0} s, if it goes on like this: {free_mb.0} MB of {total_mb.0} MB are " \
          "free", \
          STRING(path) STRING(uses) FLOATING(free_mb) FLOATING(total_mb) FLOATING(left_seconds)) \
+    NOTE(disk_silent, "disk", \
+         "{path} ({uses}) has not answered for {seconds.0} s: its server, the network or the disk hangs", \
+         STRING(path) STRING(uses) FLOATING(seconds)) \
     NOTE(inodes_low, "disk", \
          "only {free} of {total} files and directories can still be made in {path} ({uses}): remove small files there", \
          STRING(path) STRING(uses) INTEGER(free) INTEGER(total)) \
@@ -250,6 +253,10 @@
     NOTE(swapping, "memory", \
          "the node lacks memory: it swaps {in_mb.0} MB in and {out_mb.0} MB out each second, and all is slow", \
          FLOATING(in_mb) FLOATING(out_mb)) \
+    NOTE(node_out_of_memory, "out_of_memory", \
+         "out of memory: the kernel killed {processes} process{processes?|es} on this node while the job runs, of whatever " \
+         "job", \
+         INTEGER(processes)) \
     NOTE(group_memory_low, "memory", \
          "the job needs {used_mb.0} MB of the {limit_mb.0} MB that its control group may have: ask for more memory", \
          FLOATING(used_mb) FLOATING(limit_mb)) \

@@ -12,11 +12,26 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "job/health/readers.h"
 
 #define LOOK_EVERY_NS (UINT64_C(10) * NS_PER_SECOND)
 
 static const int64_t stages[] = {3600, 600, 0}; /* seconds before */
 enum { STAGES = sizeof stages / sizeof *stages };
+
+/* ---- what reads them ---- */
+
+static int read_proxy(const char *bytes, size_t len, int64_t *ret_expires, struct err *err)
+{
+    const struct credential_readers *readers = readers_find(err);
+    return readers ? readers->proxy(bytes, len, ret_expires, err) : err->code;
+}
+
+static int read_tickets(const char *name, int64_t *ret_expires, struct err *err)
+{
+    const struct credential_readers *readers = readers_find(err);
+    return readers ? readers->tickets(name, ret_expires, err) : err->code;
+}
 
 /* ---- which ---- */
 
@@ -53,7 +68,7 @@ static void take_variable(struct credential *credential, const char *cwd, const 
 
 void credentials_init(struct credentials *credentials, char *(*variable)(const char *name), const char *cwd)
 {
-    *credentials = (struct credentials){.of = {{.what = "X.509 proxy", .read = proxy_expires},
+    *credentials = (struct credentials){.of = {{.what = "X.509 proxy", .read = read_proxy},
                                                {.what = "bearer token", .read = token_expires},
                                                {.what = "Kerberos ticket"}}};
     struct credential *proxy = &credentials->of[0], *token = &credentials->of[1], *ticket = &credentials->of[2];
@@ -107,16 +122,18 @@ static bool has_changed(const struct credential *credential)
            now.st_mtim.tv_nsec != seen->st_mtim.tv_nsec;
 }
 
-static void look_again(struct credential *credential, const struct look *look)
+static void look_again(struct credential *credential, const struct look *look, bool first)
 {
     struct err err = {0};
     int64_t before = credential->known ? credential->expires : -1;
     int code =
-        credential->read ? read_file(credential, &err) : tickets_expire(credential->path, &credential->expires, &err);
+        credential->read ? read_file(credential, &err) : read_tickets(credential->path, &credential->expires, &err);
     credential->known = code == 0;
     if (credential->known && credential->expires != before)
         credential->said = 0;
-    bool bad = code < 0 && code != -ENODATA && credential->named;
+    bool failed = code < 0 && code != -ENODATA;
+    credential->failures = failed ? credential->failures + 1 : 0;
+    bool bad = failed && credential->named && (first || credential->failures > 1);
     if (bad && !credential->refused && !look->quiet)
         look->say(look->ctx, NOTE(credential_unreadable, .credential = credential->what, .path = credential->path,
                                   .reason = err.text));
@@ -155,8 +172,8 @@ void credentials_look(struct credentials *credentials, const struct look *look, 
         if (!credential->path)
             continue;
         /* Of tickets that are in no file nobody says when they change. */
-        if (first || (due && (credential->read ? has_changed(credential) : true)))
-            look_again(credential, look);
+        if (first || (due && (!credential->read || credential->failures || has_changed(credential))))
+            look_again(credential, look, first);
         judge(credential, look, now, first);
     }
 }

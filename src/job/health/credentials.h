@@ -18,11 +18,9 @@
 
 enum { CREDENTIALS = 3, CREDENTIAL_MOST = 1 << 20 };
 
-/* When the credential in these bytes expires, in seconds since 1970. 0, or -errno with err for people. */
-int proxy_expires(const char *bytes, size_t len, int64_t *ret_expires, struct err *err);
-int token_expires(const char *bytes, size_t len, int64_t *ret_expires, struct err *err); /* -ENODATA: never */
-/* The same of a cache by its name, as in KRB5CCNAME. -ENOTSUP: built without libkrb5. */
-int tickets_expire(const char *name, int64_t *ret_expires, struct err *err);
+/* When the credential in these bytes expires, in seconds since 1970. 0, or -errno with err for people. -ENODATA: never.
+ */
+int token_expires(const char *bytes, size_t len, int64_t *ret_expires, struct err *err);
 
 struct credential {
     const char *what; /* "X.509 proxy" */
@@ -30,6 +28,7 @@ struct credential {
     bool named;       /* by the environment */
     bool known;       /* `expires` is */
     bool refused;     /* said that it cannot be read */
+    int failures;     /* one after the other: a file may be about to be written */
     int said;         /* stages of warnings */
     int64_t expires;
     struct stat seen;                                                                  /* of the file that was read */

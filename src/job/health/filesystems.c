@@ -23,6 +23,7 @@
 #define FULL_BYTES (64 * MB) /* little on any but a small one, see LOW_SHARE */
 #define FINE_SHARE 0.05
 #define SOON_SECONDS 600
+#define FINE_AGAIN 0.6
 #define SOON_SHARE 0.5 /* of more than half free nobody is warned, however fast it is used */
 
 static bool is_elsewhere(unsigned long type)
@@ -85,8 +86,7 @@ static void judge_room(struct filesystem *one, const struct look *look)
     if (alarm_rings(&one->low, look, low, share > FINE_SHARE, total / (left + 1)))
         look->say(look->ctx,
                   NOTE(disk_low, .path = one->path, .uses = one->uses, .free_mb = left / MB, .total_mb = total / MB));
-    if (alarm_rings(&one->filling, look, soon && left > 0, share > 2 * SOON_SHARE || (seconds < 0 && !low),
-                    SOON_SECONDS / (seconds + 1)))
+    if (alarm_rings(&one->filling, look, soon && left > 0, share > FINE_AGAIN, SOON_SECONDS / (seconds + 1)))
         look->say(look->ctx, NOTE(disk_filling, .path = one->path, .uses = one->uses, .free_mb = left / MB,
                                   .total_mb = total / MB, .left_seconds = seconds));
 }
@@ -101,7 +101,7 @@ static void judge_inodes(struct filesystem *one, const struct look *look)
     if (alarm_rings(&one->low_inodes, look, low, share > FINE_SHARE, total / (left + 1)))
         look->say(look->ctx, NOTE(inodes_low, .path = one->path, .uses = one->uses, .free = (uint64_t)one->free_inodes,
                                   .total = (uint64_t)one->inodes));
-    if (alarm_rings(&one->filling_inodes, look, soon && left > 0, seconds < 0 && !low, SOON_SECONDS / (seconds + 1)))
+    if (alarm_rings(&one->filling_inodes, look, soon && left > 0, share > FINE_AGAIN, SOON_SECONDS / (seconds + 1)))
         look->say(look->ctx,
                   NOTE(inodes_filling, .path = one->path, .uses = one->uses, .free = (uint64_t)one->free_inodes,
                        .total = (uint64_t)one->inodes, .left_seconds = seconds));

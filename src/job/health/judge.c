@@ -74,7 +74,8 @@ static void judge_killed(struct judge *judge, const struct look *look, const str
         return;
     judge->oom_said = count - *before;
     if (!look->quiet)
-        look->say(look->ctx, NOTE(out_of_memory, .processes = (uint64_t)judge->oom_said, .own_group = own));
+        look->say(look->ctx, own ? NOTE(out_of_memory, .processes = (uint64_t)judge->oom_said, .own_group = true)
+                                 : NOTE(node_out_of_memory, .processes = (uint64_t)judge->oom_said));
 }
 
 /* ---- over some seconds ---- */

@@ -8,7 +8,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
-#include "job/health/credentials.h"
+#include "job/health/readers.h"
 
 enum { CHAIN_MOST = 32 };
 

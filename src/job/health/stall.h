@@ -17,8 +17,7 @@ struct stall {
     int64_t output_bytes;
 };
 
-/* `output_bytes`: size of the files that the job writes to; -1: it writes to none. `after_seconds` 0: never warns.
- * `since_seconds`: when the job began to stand still, after its start, for the warning. */
+/* `output_bytes`: how far it has come in the files that it writes its output to. `after_seconds` 0: never warns. */
 void stall_look(struct stall *stall, const struct look *look, const struct process_motion *motion, int64_t output_bytes,
                 double after_seconds);
 

@@ -8,6 +8,7 @@
 #include <openssl/x509.h>
 
 #include "job/health/credentials.h"
+#include "job/health/readers.h"
 
 enum { NOW = 1700000000 };
 

@@ -2,9 +2,10 @@
 /* Kerberos tickets: the one that gets others (krbtgt) counts; without one the last of all to expire. */
 #include <errno.h>
 
-#include "job/health/credentials.h"
+#include "job/health/readers.h"
 
 #ifdef SCRY_KRB5
+#include <stdbool.h>
 #include <string.h>
 
 #include <krb5.h>

@@ -7,28 +7,36 @@
 #include <string.h>
 
 #include <jansson.h>
-#include <openssl/evp.h>
 
-#include "base/data/cleanup.h"
 #include "job/health/credentials.h"
 
-/* The bytes of a part; NULL: it is none. */
-static unsigned char *decode(const char *text, size_t len, size_t *ret_len)
+/* Its six bits; -1: none of base64url. */
+static int bits_of(char c)
 {
-    size_t padded = (len + 3) / 4 * 4;
-    _cleanup_(freep) unsigned char *standard = malloc(padded + 1), *bytes = malloc(padded + 1);
-    if (!standard || !bytes || !len)
-        return NULL;
-    for (size_t i = 0; i < padded; i++) {
-        char c = i < len ? text[i] : '=';
-        standard[i] = (unsigned char)(c == '-' ? '+' : c == '_' ? '/' : c);
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const char *at = c ? strchr(letters, c) : NULL;
+    return at ? (int)(at - letters) : -1;
+}
+
+/* The bytes of a part; NULL: it is none. */
+static char *decode(const char *text, size_t len, size_t *ret_len)
+{
+    char *bytes = len % 4 == 1 || !len ? NULL : malloc(len);
+    uint32_t kept = 0;
+    size_t count = 0;
+    for (size_t i = 0; bytes && i < len; i++) {
+        int bits = bits_of(text[i]);
+        if (bits < 0) {
+            explicit_bzero(bytes, count);
+            free(bytes);
+            return NULL;
+        }
+        kept = kept << 6 | (uint32_t)bits;
+        if (i % 4)
+            bytes[count++] = (char)(kept >> (6 - 2 * (i % 4)));
     }
-    int got = EVP_DecodeBlock(bytes, standard, (int)padded);
-    explicit_bzero(standard, padded);
-    if (got < (int)(padded - len))
-        return NULL;
-    *ret_len = (size_t)got - (padded - len);
-    return TAKE_PTR(bytes);
+    *ret_len = count;
+    return bytes;
 }
 
 static int read_claims(const char *bytes, size_t len, int64_t *ret_expires, struct err *err)
@@ -60,10 +68,10 @@ int token_expires(const char *bytes, size_t len, int64_t *ret_expires, struct er
     if (!second)
         return err_set(err, -EBADMSG, "this is no JSON Web Token");
     size_t claims_len = 0;
-    unsigned char *claims = decode(first + 1, (size_t)(second - first - 1), &claims_len);
+    char *claims = decode(first + 1, (size_t)(second - first - 1), &claims_len);
     if (!claims)
         return err_set(err, -EBADMSG, "its second part is no base64url");
-    int code = read_claims((const char *)claims, claims_len, ret_expires, err);
+    int code = read_claims(claims, claims_len, ret_expires, err);
     explicit_bzero(claims, claims_len);
     free(claims);
     return code;
