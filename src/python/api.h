@@ -29,8 +29,8 @@ enum { PY_METHOD_FAST = 0x80 };
 
 /* result, name, arguments; PY_API_EITHER: of the first name that is there */
 #define PY_FUNCTIONS(API, EITHER) \
-    API(int, PySys_AddAuditHook, (py_audit_fn *, void *)) \
     API(const char *, Py_GetVersion, (void)) \
+    API(int, PySys_AddAuditHook, (py_audit_fn *, void *)) \
     API(void, Py_IncRef, (struct py *)) \
     API(void, Py_DecRef, (struct py *)) \
     API(struct py *, PyEval_GetFrame, (void)) \

@@ -139,6 +139,8 @@ static struct script_sum nowhere;
 
 struct script_sum *code_sum(struct watch_code *code)
 {
+    if (code->generation != watch.generation) /* it began before a fork: what is known of it is the parent's */
+        return &nowhere;
     if (!code->sum) {
         code->sum = script_sum_new(watch.writer, SCRIPT_SUM_FUNCTION, code->file, code->function, code->first_line);
         if (!code->sum)

@@ -64,7 +64,7 @@ static bool follow_threads(void)
     bool done = module != NULL;
     for (size_t i = 0; done && i < sizeof names / sizeof *names; i++) {
         struct py *function = py_member(module, names[i]);
-        struct py_method *method = function ? ((struct py_method **)(void *)function)[2] : NULL;
+        struct py_method *method = function ? ((struct py_method **)(void *)function)[2] : NULL; /* m_ml */
         void *called = function ? py.PyCFunction_GetFunction(function) : NULL;
         if (method && method->function == called && strcmp(method->name, names[i]) == 0) {
             start_thread = (start_fn *)called;

@@ -14,7 +14,7 @@
 #include "python/profile.h"
 #include "python/watch.h"
 
-enum { OLDEST = 9, NEWEST = 13, FIRST_MONITORING = 12 };
+enum { NEWEST = 13, FIRST_MONITORING = 12 };
 
 static enum { WAITING, STARTING, PROFILING, MONITORING, OFF } phase;
 static const char *directory;
@@ -37,11 +37,11 @@ static void start(const char *event, struct py *arguments)
         phase = OFF;
     } else {
         bool monitors = py.minor >= FIRST_MONITORING;
-        const char *why = py.free_threading   ? "unsupported: Python without its global lock"
-                          : py.minor < OLDEST ? "unsupported: Python before 3.9"
-                          : py.minor > NEWEST ? "unsupported: Python after 3.13"
-                          : monitors          ? monitoring_start(lines)
-                                              : profile_start(lines);
+        const char *why = py.free_threading                  ? "unsupported: Python without its global lock"
+                          : py.minor > NEWEST                ? "unsupported: Python after 3.13"
+                          : py.PySys_GetObject("getobjects") ? "unsupported: Python built to trace references"
+                          : monitors                         ? monitoring_start(lines)
+                                                             : profile_start(lines);
         phase = why ? OFF : monitors ? MONITORING : PROFILING;
         if (why)
             watch_step_aside(why);
@@ -65,7 +65,8 @@ static int on_audit(const char *event, struct py *arguments, void *data)
             start(event, arguments);
         return 0;
     }
-    if (event[0] != 's' || event[1] != 'y' || phase < PROFILING || phase > MONITORING)
+    if (event[0] != 's' || event[1] != 'y' || phase < PROFILING || phase > MONITORING ||
+        py.PyInterpreterState_Get() != py.PyInterpreterState_Main()) /* which may have a lock of its own */
         return 0;
     if (strcmp(event, "sys.excepthook") == 0)
         uncaught(arguments);
@@ -86,12 +87,41 @@ static bool is_python(void)
     return starts_with(slash ? slash + 1 : path, "python");
 }
 
-__attribute__((constructor)) static void begin(void)
+static bool ends_with(const char *text, char last)
+{
+    size_t size = strlen(text);
+    return size && text[size - 1] == last;
+}
+
+/* Python then frees our hook with another allocator than it was allocated with, and aborts at its end. In doubt: yes.
+ */
+static bool is_debugged(int count, char **arguments)
+{
+    const char *allocator = getenv("PYTHONMALLOC"), *mode = getenv("PYTHONDEVMODE");
+    if ((allocator && strstr(allocator, "debug")) || (mode && *mode))
+        return true;
+    for (int i = 1; i < count; i++)
+        if (arguments[i][0] == '-' && (strstr(arguments[i], "Xdev") || (ends_with(arguments[i], 'X') && i + 1 < count &&
+                                                                        strcmp(arguments[i + 1], "dev") == 0)))
+            return true;
+    return false;
+}
+
+__attribute__((constructor)) static void begin(int count, char **arguments)
 {
     const char *level = getenv("SCRY_SCRIPT"), *off = getenv("SCRY");
     directory = getenv(SCRIPT_RING_DIR);
-    if (!directory || !level || (off && strcmp(off, "off") == 0) || !is_python() || !py_find())
+    if (!directory || !level || (off && strcmp(off, "off") == 0) || !is_python())
         return;
+    if (!py_find()) {
+        if (py.Py_GetVersion)
+            watch_refuse(directory, "unsupported: Python before 3.9");
+        return;
+    }
+    if (is_debugged(count, arguments)) {
+        watch_refuse(directory, "unsupported: Python's debug allocator (PYTHONMALLOC, -X dev)");
+        return;
+    }
     lines = strcmp(level, "lines") == 0;
     size_t size = strlen(directory) + 1;
     char *copy = malloc(size); /* Python may change its environment */

@@ -46,7 +46,7 @@ static bool open_ring(void)
     }
     watch.ring = script_writer_ring(watch.writer);
     watch.generation++;
-    const char *version = py.Py_GetVersion();
+    const char *version = py.Py_GetVersion ? py.Py_GetVersion() : "";
     script_put(watch.writer,
                &(struct script_event){.kind = SCRIPT_STARTED,
                                       .line = -1,
@@ -95,6 +95,17 @@ bool watch_start(const char *to, bool lines, struct py *program)
     return open_ring() && codes_start();
 }
 
+void watch_refuse(const char *to, const char *reason)
+{
+    if (strlen(to) >= sizeof directory)
+        return;
+    strcpy(directory, to);
+    watch.directory = directory;
+    if (open_ring())
+        watch_step_aside(reason);
+    watch.directory = NULL;
+}
+
 void watch_step_aside(const char *reason)
 {
     if (watch_ready()) {
@@ -115,13 +126,17 @@ static struct watch_thread *make_self(void)
     size_t frames = FRAMES * sizeof(struct watch_frame);
     char *memory = mmap(NULL, frames + sizeof(struct watch_thread), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
+    if (memory == MAP_FAILED) {
+        watch.directory = NULL; /* nothing is tried again, and again */
+        watch.writer = NULL;
         return NULL;
+    }
     struct watch_thread *self = (void *)(memory + frames);
     self->frames = (void *)memory;
     self->last = ticks();
     pthread_setspecific(at_thread_end, self);
-    return self_pointer = self;
+    self_pointer = self;
+    return self;
 }
 
 struct watch_thread *watch_self(void)

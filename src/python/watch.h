@@ -28,6 +28,8 @@ extern struct watch watch;
 
 /* Once, when Python is ready and no code of the program has run. false: no room for it, nothing is watched. */
 bool watch_start(const char *directory, bool lines, struct py *program);
+/* In its place, before Python is initialised: this Python cannot be watched. */
+void watch_refuse(const char *directory, const char *reason);
 /* The tracer does not go on, at least in this thread. */
 void watch_step_aside(const char *reason);
 

@@ -147,7 +147,7 @@ static int open_at(struct script_writer *writer, const struct script_open *open)
     if (code)
         return code;
     fill_head(memory, open, writer->opened_by, born_ns);
-    if (syscall(SYS_renameat2, AT_FDCWD, path, AT_FDCWD, writer->path, 0) < 0) {
+    if (syscall(SYS_rename, path, writer->path) < 0) {
         code = errno;
         syscall(SYS_unlinkat, AT_FDCWD, path, 0);
         munmap(memory, size);

@@ -50,6 +50,11 @@ PROGRAMS = {
         print(sys.getrefcount(f.f_code) - sys.getrefcount(f.f_code), sys.orig_argv[1:-1])
         """),
     "isolated": (["-I", "-S", "-E"], "import sys; print(sys.flags, sys.path[1:])"),
+    "development mode": (["-X", "dev"], "import sys; print(sys.flags.dev_mode)"),
+    "debug allocator": ([], """
+        import subprocess, sys
+        print(subprocess.run([sys.executable, "-c", "pass"], env=dict(__import__("os").environ, PYTHONMALLOC="malloc_debug")).returncode)
+        """),
     "own trace": ([], """
         import sys
         seen = []

@@ -213,8 +213,7 @@
     NOTE(source_off, "observer", "{source} is not watched: {reason}", STRING(source) STRING(reason)) \
     NOTE(observed_dropped, "observer", "{records} records of scripts, logs or the node came too fast and are lost", \
          INTEGER(records)) \
-    NOTE(script_aside, "script", "{file} (process {pid}) is not seen from inside any more: {reason}", \
-         INTEGER(pid) STRING(file) STRING(reason)) \
+    NOTE(script_aside, "script", "process {pid} is not seen from inside: {reason}", INTEGER(pid) STRING(reason)) \
     NOTE(script_dropped, "script", \
          "of {file} (process {pid}), {records} records and {sums} sums found no room and are lost", \
          INTEGER(pid) STRING(file) INTEGER(records) INTEGER(sums)) \

@@ -15,12 +15,14 @@
 enum {
     WINDOW_FUNCTIONS = 20, /* in one record */
     WHOLE_ROWS = 200,
-    TIDS = 64,              /* threads of a process whose exceptions are on their way */
+    TIDS = 64, /* threads of a process whose exceptions are on their way */
+    REASONS = 8,
     EXCEPTIONS_MOST = 2000, /* of a process */
 };
 
 struct state {
     struct observer *observer;
+    char *told[REASONS]; /* reasons why one is not watched, which are noted once */
     struct script_rings *rings;
 };
 
@@ -127,6 +129,21 @@ static void on_exception(struct state *state, struct process *process, const str
         tell_raised(state, process, raised, event->status == SCRIPT_CAUGHT);
 }
 
+/* Adopts it. */
+static bool is_new(struct state *state, char *reason)
+{
+    for (size_t i = 0; reason && i < REASONS; i++) {
+        if (!state->told[i]) {
+            state->told[i] = reason;
+            return true;
+        }
+        if (strcmp(state->told[i], reason) == 0)
+            break;
+    }
+    free(reason);
+    return false;
+}
+
 static void on_record(void *ctx, struct script_rings_ring *ring, const struct script_event *event)
 {
     struct state *state = ctx;
@@ -142,10 +159,9 @@ static void on_record(void *ctx, struct script_rings_ring *ring, const struct sc
     } else if (event->kind == SCRIPT_EXCEPTION) {
         on_exception(state, process, event);
     } else if (event->kind == SCRIPT_STEPPED_ASIDE) {
-        _cleanup_(freep) char *reason = copy(&event->texts[SCRIPT_MESSAGE]);
-        if (reason)
-            observe_note(state->observer, NOTE(script_aside, .pid = (uint64_t)ring->pid,
-                                               .file = process->file ? process->file : "", .reason = reason));
+        char *reason = copy(&event->texts[SCRIPT_MESSAGE]);
+        if (is_new(state, reason))
+            observe_note(state->observer, NOTE(script_aside, .pid = (uint64_t)ring->pid, .reason = reason));
     }
 }
 
@@ -339,6 +355,8 @@ static void end(void *ctx)
 {
     struct state *state = ctx;
     script_rings_free(state->rings);
+    for (size_t i = 0; i < REASONS; i++)
+        free(state->told[i]);
     free(state);
 }
 
