@@ -6,10 +6,12 @@
 #include "job/health/health.h"
 #include "job/logs/logs.h"
 #include "job/python/inside.h"
+#include "job/python/outside.h"
 
 const struct observe_source *const observe_sources[] = {
     &health_source,
     &python_inside,
     &logs_source,
+    &python_source,
     NULL,
 };

@@ -63,6 +63,7 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         .max_bytes = options_number(given, "max-size"),
         .mpi = (enum run_mpi)options_number(given, "mpi"),
         .script = (enum run_script)options_number(given, "script"),
+        .script_given = options_given(given, "script"),
         .stall_seconds = options_seconds(given, "mpi-stall"),
         .still_seconds = options_seconds(given, "stall"),
         .trace_off = options_given(given, "trace") && !options_on(given, "trace"),

@@ -324,7 +324,7 @@ static const struct field line_fields[] = {
 #undef ROW
 
 #define FRAMES_SAY .say = "{function}[ ({file}:{line})]", .between = " < "
-static const struct field frame_fields[] = {{"function", FIELD_TEXT}, {"file", FIELD_TEXT}, {"line", FIELD_COUNT}, {0}};
+static const struct field frame_fields[] = {{"function", FIELD_TEXT}, {"file", FIELD_TEXT}, {"line", FIELD_COUNT, .flags = FIELD_OPTIONAL}, {0}};
 #define TIME_FIELD \
     { \
         "time", FIELD_NUMBER, AT(time), UNKNOWN, .about = "when, where that is known better than by t" \
@@ -371,13 +371,16 @@ static const struct field thread_fields[] = {
     {"tid", FIELD_COUNT},
     {"name", FIELD_TEXT, .flags = FIELD_OPTIONAL},
     {"frames", FIELD_LIST, .of = frame_fields, .about = "the innermost first", FRAMES_SAY},
+    {"moved", FIELD_BOOL, .flags = FIELD_OPTIONAL, .about = "it ran: frames inside these changed while they were read"},
+    {"cut", FIELD_BOOL, .flags = FIELD_OPTIONAL, .about = "there are more frames outside"},
     {0}};
 
 #define ROW python_stack_record
 static const struct field python_stack_fields[] = {
     {"pid", FIELD_COUNT, AT(pid)},
     {"version", FIELD_TEXT, AT(version)},
-    {"threads", FIELD_LIST, AT(threads), .of = thread_fields, .say = "[{name}: ]{frames}"},
+    {"threads", FIELD_LIST, AT(threads), .of = thread_fields, .say = "thread {tid}[ {name}]: {frames}"},
+    {"cut", FIELD_BOOL, AT(cut), .flags = FIELD_WHERE_KNOWN, .about = "there may be more threads"},
     {0}};
 #undef ROW
 

@@ -232,7 +232,8 @@ struct script_end_record {
 struct python_stack_record { /* of all threads, taken from outside */
     int32_t pid;
     const char *version;
-    json_t *threads; /* [{tid, name, frames: [{function, file, line}, ...]}, ...], the innermost frame first */
+    json_t *threads; /* [{tid, name, frames: [{function, file, line}, ...], moved, cut}, ...], the innermost frame first */
+    bool cut;
 };
 
 struct python_exception_record {

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python programs of a job, read from outside: their lines and stacks in the job's records."""
+
+import glob
+import json
+import os
+import shutil
+import sys
+import venv
+
+import schematest
+from jobtest import JobCase
+from scrytest import main, wait_until
+
+WAIT = "open({fifo!r}).read()"
+
+
+class PythonOutside(JobCase):
+    def setUp(self):
+        super().setUp()
+        self.fifo = self.box.path("work", "end")
+        os.mkfifo(self.fifo)
+
+    def write(self, name, text):
+        """A file of the test; WAIT stands for a call that waits for release()."""
+        path = self.box.path("work", name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace("WAIT", WAIT.format(fifo=self.fifo)))
+        return path
+
+    def start(self, *command, options=(), **more):
+        self.job = self.start_run("-q", "--sample", "0.2", *options, "--", *command, **more)
+
+    def records(self, kind):
+        """Those that are written by now, of the last job."""
+        spools = sorted(glob.glob(self.box.path("jobs", "2*", "spool", "records.jsonl")), key=os.path.getmtime)
+        if not spools:
+            return []
+        with open(spools[-1], encoding="utf-8") as file:
+            records = [json.loads(line) for line in file if line.endswith("\n")]
+        return [record for record in records if record["type"] == kind]
+
+    def await_record(self, kind, matches):
+        """The first record of this kind for which it holds."""
+        found = []
+
+        def look():
+            found[:] = [record for record in self.records(kind) if matches(record)]
+            return found
+
+        wait_until(look)
+        return found[0]
+
+    def await_line(self, file, line, function=None):
+        return self.await_record("script_line", lambda record: (record["file"], record.get("line")) == (file, line) and
+                                 function in (None, record["function"].rpartition(".")[2]))
+
+    def stack(self, matches):
+        """[[(function, file, line), ...], ...], the threads of the first stack for which it holds."""
+        def frames(record):
+            return [[(frame["function"].rpartition(".")[2], frame["file"], frame.get("line")) for frame in thread["frames"]]
+                    for thread in record["threads"]]
+        return frames(self.await_record("python_stack", lambda record: matches(frames(record))))
+
+    def release(self, status=0):
+        with open(self.fifo, "w", encoding="ascii"):
+            pass
+        self.assertEqual(self.job.wait(), status)
+
+    def test_threads(self):
+        path = self.write("threads.py", """import threading
+both = threading.Barrier(2)
+def worker():
+    both.wait()
+def values():
+    yield 1
+    list(map(lambda fifo: WAIT,
+             [0]))
+threading.Thread(target=worker, daemon=True).start()
+for value in values():
+    pass
+""")
+        self.start(sys.executable, path)
+        record = self.await_line(path, 7, "<lambda>")
+        self.assertEqual((record["language"], record["how"]), ("python", "outside"))
+        threads = self.stack(lambda threads: len(threads) == 2 and threads[0][0] == ("<lambda>", path, 7))
+        self.assertEqual(threads[0], [("<lambda>", path, 7), ("values", path, 7), ("<module>", path, 10)])
+        self.assertIn(("worker", path, 4), threads[1])
+        self.release()
+        schema = schematest.schema("records")
+        for line in self.scry("watch", "--json", "--stream", "script", "--stream", "python", "@last").stdout.splitlines():
+            self.assertEqual(list(schematest.violations(json.loads(line), schema)), [], line)
+
+    def test_deep_recursion(self):
+        path = self.write("deep.py", """def down(n):
+    if n:
+        return down(n - 1)
+    WAIT
+down(500)
+""")
+        self.start(sys.executable, path)
+        self.await_line(path, 4)
+        record = self.await_record("python_stack", lambda record: True)
+        thread = record["threads"][0]
+        self.assertEqual((len(thread["frames"]), thread["cut"]), (200, True))
+        self.assertEqual({frame["line"] for frame in thread["frames"][1:]}, {3})
+        self.release()
+
+    def test_async_and_executed_code(self):
+        path = self.write("run.py", """import asyncio
+async def inner():
+    exec(compile("\\n\\nWAIT", "made up", "exec"))
+async def outer():
+    await inner()
+asyncio.run(outer())
+""")
+        self.start(sys.executable, path)
+        self.await_line("made up", 3)
+        frames = self.stack(lambda threads: threads[0][0][1] == "made up")[0]
+        self.assertEqual(frames[:3], [("<module>", "made up", 3), ("inner", path, 3), ("outer", path, 5)])
+        self.assertEqual(frames[-1], ("<module>", path, 6))
+        self.release()
+
+    def test_deleted_script_in_a_child(self):
+        """A script that removes itself, started by a shell and another Python."""
+        path = self.write("gone.py", "import os\nos.remove(__file__)\nWAIT\n")
+        self.start("sh", "-c", f"{sys.executable} -c 'import subprocess, sys\nsubprocess.call([sys.executable, sys.argv[1]])' {path}; exit 3")
+        child = self.await_line(path, 3)
+        parent = self.await_line("<string>", 2)
+        self.assertNotEqual(child["pid"], parent["pid"])
+        self.release(status=3)
+
+    def test_standard_input_and_venv(self):
+        folder = self.box.path("work", "venv")
+        venv.create(folder, with_pip=False, symlinks=True)
+        path = self.write("main.py", "\n\nWAIT\n")
+        with open(path, encoding="ascii") as script:
+            self.start(os.path.join(folder, "bin", "python"), "-", stdin=script)
+            self.await_line("<stdin>", 3)
+            self.release()
+
+    def test_other_versions(self):
+        """Those that are installed beside the one that runs the tests, also by pyenv."""
+        path = self.write("old.py", "def wait():\n    WAIT\n\nwait()\n")
+        pythons = [shutil.which(f"python3.{version}") for version in range(9, 15)]
+        for python in filter(None, pythons + glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))):
+            if self.box.run([python, "-c", "import sys; sys.exit(sys.version_info < (3, 9))"]).returncode:
+                continue
+            with self.subTest(python=python):
+                self.start(python, path)
+                self.assertEqual(self.await_record("script_line", lambda record: record["pid"] and record["file"] == path)["line"], 2)
+                self.release()
+
+    def test_off(self):
+        path = self.write("main.py", "import time\ntime.sleep(1)\n")
+        self.assertEqual(self.scry_run("-q", "--sample", "0.2", "--script", "off", "--", sys.executable, path).returncode, 0)
+        self.assertEqual(self.records("script_line") + self.records("python_stack"), [])
+
+    def test_many_short_ones(self):
+        """Processes that end while they are read: the job's result is its own, and nothing is warned of."""
+        self.assertEqual(self.scry_run("-q", "--sample", "0.05", "--script", "outside", "--", "sh", "-c",
+                                       f"for i in $(seq 30); do {sys.executable} -S -c 'import sys; sys.exit(0)' || exit 1; done; exit 4").returncode, 4)
+        self.assertEqual([record for record in self.records("warning") if "Python" in record["text"]], [])
+
+
+main()
