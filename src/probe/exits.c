@@ -94,11 +94,11 @@ static void take(const char *bytes, size_t size, exits_fn *fn, void *ctx)
     memcpy(&event, message->data, (size < most ? size : most) - NLMSG_LENGTH(sizeof *message));
     if ((uint32_t)event.what != EVENT_EXIT)
         return;
-    const struct exit_event told = {.pid = event.event_data.exit.process_tgid,
-                                    .tid = event.event_data.exit.process_pid,
-                                    .status = (int)event.event_data.exit.exit_code,
-                                    .time_ns = event.timestamp_ns};
-    fn(ctx, &told);
+    const struct exit_event reported = {.pid = event.event_data.exit.process_tgid,
+                                        .tid = event.event_data.exit.process_pid,
+                                        .status = (int)event.event_data.exit.exit_code,
+                                        .time_ns = event.timestamp_ns};
+    fn(ctx, &reported);
 }
 
 int exits_read(int fd, exits_fn *fn, void *ctx)

@@ -61,7 +61,7 @@ struct ending {
     pid_t tid, pid;
     struct follow_record record;
     bool exited, counted; /* the EXIT has come, the READ has */
-    bool told;            /* handed out without the READ */
+    bool reported;        /* handed out without the READ */
     uint64_t cpu_ns;
     uint64_t since_ns;
     UT_hash_handle hh;
@@ -76,7 +76,7 @@ struct follow {
     bool reads_come;
     int epoll;
     struct perf_ring *rings;
-    uint64_t *lost; /* of each ring, told so far */
+    uint64_t *lost; /* of each ring, reported so far */
     size_t ring_count;
     bool counts_lost; /* the kernel counts what it dropped (PERF_FORMAT_LOST, Linux 6.0) */
     struct process *processes;
@@ -347,7 +347,7 @@ static void tell(struct ending *ending, follow_fn *fn, void *ctx)
 
 static void finish(struct follow *follow, struct ending *ending, follow_fn *fn, void *ctx)
 {
-    if (!ending->told)
+    if (!ending->reported)
         tell(ending, fn, ctx);
     drop_ending(follow, ending);
 }
@@ -401,11 +401,11 @@ static void wait_no_more(struct follow *follow, struct ending *ending, uint64_t 
         give_up(follow, ending, fn, ctx);
         return;
     }
-    if (!ending->told) {
+    if (!ending->reported) {
         tell(ending, fn, ctx);
         follow->missed_reads += !follow->reads_come && follow->missed_reads < READS_MISSED;
     }
-    ending->told = true;
+    ending->reported = true;
     if (waited_ns >= READS_LATE_NS || !writes_reads(follow))
         drop_ending(follow, ending);
 }
@@ -463,10 +463,10 @@ static int on_fork_record(struct follow *follow, const struct task_record *raw, 
         .time_ns = raw->time_ns,
     };
     struct process *process;
-    struct ending *former;
-    HASH_FIND_INT(follow->endings, &record.tid, former);
-    if (former)
-        give_up(follow, former, fn, ctx);
+    struct ending *earlier;
+    HASH_FIND_INT(follow->endings, &record.tid, earlier);
+    if (earlier)
+        give_up(follow, earlier, fn, ctx);
     HASH_FIND_INT(follow->processes, &record.pid, process);
     bool thread = record.kind == FOLLOW_THREAD && process;
     int r = add_process(follow, record.pid, thread ? process->threads + 1 : record.kind == FOLLOW_THREAD ? 2 : 1);

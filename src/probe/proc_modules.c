@@ -248,7 +248,7 @@ static int add_linked(struct scan *scan, uint64_t at)
     return r;
 }
 
-/* Executable files in memory that nobody told us of: before the dynamic linker ran, other link namespaces. */
+/* Executable files in memory that the kernel did not report: before the dynamic linker ran, other link namespaces. */
 static int add_mapped(struct scan *scan)
 {
     int r = 0;

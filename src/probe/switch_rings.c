@@ -259,16 +259,16 @@ uint64_t switch_rings_read(struct switch_rings *rings, switched_fn *fn, void *ct
     struct epoll_event events[16];
     epoll_wait(rings->epoll, events, 16, 0); /* first, so that what is written from now on wakes us again */
     uint64_t now_ns = clock_now_ns();
-    size_t told = 0;
+    size_t reported = 0;
     for (size_t i = 0; i < rings->count; i++)
         drain(rings, &rings->rings[i], now_ns);
     if (rings->wait_count > 1)
         qsort(rings->waits, rings->wait_count, sizeof *rings->waits, by_time);
-    for (; told < rings->wait_count && order_ns(&rings->waits[told]) <= now_ns; told++)
-        fn(ctx, &rings->waits[told]);
-    rings->wait_count -= told;
+    for (; reported < rings->wait_count && order_ns(&rings->waits[reported]) <= now_ns; reported++)
+        fn(ctx, &rings->waits[reported]);
+    rings->wait_count -= reported;
     if (rings->wait_count)
-        memmove(rings->waits, rings->waits + told, rings->wait_count * sizeof *rings->waits);
+        memmove(rings->waits, rings->waits + reported, rings->wait_count * sizeof *rings->waits);
     rings->until_ns = now_ns;
     return now_ns;
 }

@@ -80,9 +80,9 @@ static bool end_pauses(struct switch_state *state, uint64_t in_ns)
 
 static void tell_in(struct switch_state *state, uint64_t time_ns, switch_event_fn *fn, void *ctx)
 {
-    enum switch_place before = state->told;
+    enum switch_place before = state->reported;
     state->restarted_ns = 0;
-    state->told = SWITCH_RUNS;
+    state->reported = SWITCH_RUNS;
     if (before == SWITCH_SLEEPS)
         fn(ctx, SWITCH_UNBLOCKED, time_ns);
     if (before != SWITCH_RUNS)
@@ -104,7 +104,7 @@ static void tell_out(struct switch_state *state, switch_event_fn *fn, void *ctx)
         if (may_sleep_on)
             return;
     }
-    state->told = out.preempted ? SWITCH_PREEMPTED : SWITCH_SLEEPS;
+    state->reported = out.preempted ? SWITCH_PREEMPTED : SWITCH_SLEEPS;
     fn(ctx, SWITCH_DESCHEDULED, out.time_ns);
     if (!out.preempted)
         fn(ctx, SWITCH_BLOCKED, out.time_ns);
@@ -117,9 +117,9 @@ static void take_in(struct switch_state *state, uint64_t time_ns, switch_event_f
     if (left && !is_within(state, state->out.time_ns) && !was_resumed(state, state->out.time_ns, time_ns))
         tell_out(state, fn, ctx);
     bool resumed = end_pauses(state, time_ns);
-    if (is_within(state, time_ns) || state->told == SWITCH_RUNS)
+    if (is_within(state, time_ns) || state->reported == SWITCH_RUNS)
         return;
-    if (resumed && state->told == SWITCH_SLEEPS) {
+    if (resumed && state->reported == SWITCH_SLEEPS) {
         state->restarted_ns = state->runs_ns = time_ns;
         state->ran_ns = 0;
     } else if (state->restarted_ns)

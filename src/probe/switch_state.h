@@ -30,8 +30,8 @@ struct switch_pause {
 };
 
 struct switch_state {
-    enum switch_place told; /* as the tools know it */
-    bool left;              /* it left the processor, and the cause is not known yet */
+    enum switch_place reported; /* as the tools know it */
+    bool left;                  /* it left the processor, and the cause is not known yet */
     struct switch_record out;
     uint64_t restarted_ns;       /* its sleep was interrupted; from here on it may sleep on; 0: no */
     uint64_t runs_ns, ran_ns;    /* since then: on the processor since (0: preempted), and for how long before */

@@ -26,7 +26,7 @@ static struct switch_state state;
 static void begin(enum switch_place place)
 {
     switch_state_free(&state);
-    state = (struct switch_state){.told = place};
+    state = (struct switch_state){.reported = place};
     *told = 0;
 }
 

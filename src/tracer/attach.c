@@ -248,7 +248,7 @@ void attach_detach_thread(struct thread *thread)
     if (thread->calls)
         thread->process->keep_stubs = true;
     space_leave_stubs(
-        thread->process); /* before it can return there without us, also from a call of a former seizing */
+        thread->process); /* before it can return there without us, also from a call of an earlier seizing */
     guard_signal_forget(thread);
     if (!thread_go(thread, PTRACE_DETACH, thread->signal)) {
         thread->in_stop = thread->regs_valid = false; /* killed: its end will be reported */

@@ -247,7 +247,7 @@ uint64_t space_call_stub(struct process *process)
             continue;
         if (!scratch->guarded)
             scratch->guarded = guard_trap(space_mem_fd(process), scratch->start, stub_nop);
-        /* the first byte last: calls of a former seizing may be on their way through the rest */
+        /* the first byte last: calls of an earlier seizing may be on their way through the rest */
         if (!scratch->stub_written &&
             (space_write_raw(process, scratch->start + 1, stub_code + 1, sizeof stub_code - 1) < 0 ||
              space_write_raw(process, scratch->start, &stub_trap, 1) < 0))

@@ -127,14 +127,14 @@ static struct thread *exec_survivor(pid_t pid, struct thread *thread)
     unsigned long message = 0;
     if (ptrace(PTRACE_GETEVENTMSG, pid, NULL, &message) < 0)
         return thread;
-    struct thread *former = thread_find((pid_t)message);
-    if (!thread && former)
-        thread = thread_new(former->process, pid);
+    struct thread *earlier = thread_find((pid_t)message);
+    if (!thread && earlier)
+        thread = thread_new(earlier->process, pid);
     if (!thread)
         return NULL;
-    if (former && former != thread) {
-        thread->stopped = former->stopped;
-        thread->leaving = former->leaving;
+    if (earlier && earlier != thread) {
+        thread->stopped = earlier->stopped;
+        thread->leaving = earlier->leaving;
     }
     thread->exited = false;
     struct thread *other, *next;
@@ -237,7 +237,7 @@ static bool handle_int3(struct thread *thread)
         thread->regs_dirty = true;
         return true;
     }
-    /* the end of a call from a former seizing, which we know nothing of, goes on behind the int3 by itself */
+    /* the end of a call from an earlier seizing, of which we know nothing, goes on behind the int3 by itself */
     if (!space_is_call_stub(space, addr))
         return false;
     call_returned(thread);

@@ -249,7 +249,7 @@ void graveyard_clear(void);
 
 bool thread_may_run(const struct thread *thread);
 void thread_update(struct thread *thread); /* makes it stop or run, as it should */
-/* The only ways to interrupt a thread and to let it go on, told to who watches switches; false: errno. */
+/* The only ways to interrupt a thread and to let it go on. They are reported to whoever watches switches. false: errno. */
 bool thread_interrupt(struct thread *thread);
 bool thread_go(struct thread *thread, int request, int signal);
 void thread_pause(struct thread *thread);

@@ -166,7 +166,7 @@ struct tracer_load {
     const void *data; /* is copied onto the thread's stack: valid until the function returns */
     size_t data_size; /* up to TRACER_LOAD_DATA */
     bool tells;       /* after -EAGAIN: a thread is waited for where it comes back to the program's code from where it
-                       * must not be, and TRACER_LOADABLE told then; until the next tracer_load, or once */
+                       * must not be, and TRACER_LOADABLE reported then; until the next tracer_load, or once */
 };
 enum { TRACER_LOAD_DATA = 16384 };
 int tracer_load(struct tracer *tracer, pid_t pid, const struct tracer_load *load, struct err *err);

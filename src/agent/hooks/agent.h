@@ -275,7 +275,7 @@ void level_end(struct agent_thread *self, enum guard guard);
 /* A record of `guard` came to lie at `at`, behind what those that are interrupted have reserved. */
 void level_reserved(struct agent_thread *self, enum guard guard, uint64_t at);
 /* `count` recorded calls are about to be taken off, down to `depth`; ending_lost: they are off, and no record says so;
- * ending_done: they are off, and told. */
+ * ending_done: they are off, and reported. */
 void ending_begin(struct agent_thread *self, enum guard guard, uint32_t depth, uint32_t count);
 void ending_lost(struct agent_thread *self, enum guard guard);
 static inline void ending_done(struct agent_thread *self, enum guard guard)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finding the monitor and taking over the area; see "the handshake" in shm/area.h. Whatever goes wrong, nothing is done
- * at all, and nobody is told. Only system calls: the child of a fork comes here, too.
+ * at all, and nothing is reported. Only system calls: the child of a fork comes here, too.
  */
 #include "agent/hooks/connect.h"
 

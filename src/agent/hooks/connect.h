@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the environment said when the library was loaded. The program may change its environment later. */
+/* The environment as it was when the library was loaded. The program may change it later. */
 #ifndef SCRY_AGENT_HOOKS_CONNECT_H
 #define SCRY_AGENT_HOOKS_CONNECT_H
 

@@ -22,7 +22,7 @@ enum late_result agent_mpi_late(const char *dir);
 void agent_mpi_look(void);
 /* The calling thread goes to dlopen. */
 void agent_mpi_opens(void);
-/* The program is going to restrict its system calls; `why` is told to the monitor. */
+/* The program is going to restrict its system calls; `why` goes to the monitor. */
 void agent_mpi_seal(const char *why);
 /* Whether dlsym's answers may have to be others. */
 bool agent_mpi_asks(const char *name);

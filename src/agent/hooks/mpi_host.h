@@ -43,7 +43,7 @@ static inline struct record_message mpi_message_record(const struct mpi_message 
                                    .order = message->order};
 }
 
-/* What is told along with a call's begin or end, so that it costs little: when that was, and which messages are to be
+/* What is reported with a call's begin or end, so that it costs little: when that was, and which messages are to be
  * recorded with it: behind its entry, before its exit. Times in ticks, none earlier than the one before; 0: now, of a
  * message: that of the call. Where messages are not recorded, none is. */
 struct mpi_messages {
@@ -64,16 +64,16 @@ struct mpi_host {
     uint32_t library;         /* enum mpi_library */
     const char *library_name; /* of the MPI library, as the dynamic linker has it */
     uint64_t library_address; /* an address inside of it (its dynamic section) */
-    const char *why_not;      /* not NULL: nothing may be counted; this is to be told to the monitor */
+    const char *why_not;      /* not NULL: nothing may be counted; the reason goes to the monitor */
     bool late;                /* brought into a running program: MPI may run already */
     void *(*dlsym)(void *handle, const char *name);                                /* the C library's own */
     bool (*connect)(const struct hello_mpi *hello, struct mpi_shared *ret_shared); /* asks the monitor for the area */
-    /* From here on calls are told (or no longer): there will be an area, and MPI's functions have their slots, when it
+    /* From here on calls are reported (or no longer): there will be an area, and MPI's functions have their slots, when it
      * returns. false: the monitor took too long, or there is none; it is not asked again. */
     bool (*tell)(bool on);
     void (*call_begins)(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
     void (*call_ends)(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
-    /* Those that the call has too many of to be told with it. */
+    /* Those of which the call has too many to be reported with it. */
     void (*messages)(const struct mpi_messages *messages);
     patience_function *lasts; /* whether to wait (on) for the monitor */
 };

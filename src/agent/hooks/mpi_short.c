@@ -269,7 +269,7 @@ static inline bool short_begins(uint32_t call, uint64_t site, const struct mpi_t
     return true;
 }
 
-/* The frame of the call, if it is on top and has an entry that this exit can be told of. */
+/* The frame of the call, if it is on top and has an entry to which this exit can belong. */
 static inline struct agent_frame *frame_on_top(const struct agent_thread *self, uint32_t depth, uint32_t call,
                                                uint64_t site, uint64_t sp)
 {
@@ -297,7 +297,7 @@ static inline bool short_ends(uint32_t call, uint64_t site, const struct mpi_tol
                 piece_fits(self, sp, messages, size + (says ? way->size : 0), &piece);
     if (fits)
         frame_begin(self, GUARD_OUTER, frame, true);
-    /* half written, several are all blanked, and the call is told as unwound: as with an exit that has values */
+    /* half written, several are all blanked, and the call is recorded as unwound: as with an exit that has values */
     uint32_t id = says || (fits && piece.count) ? RECORD_EXIT_VALUES : RECORD_EXIT;
     if (!fits || !piece_reserve(self, id, &piece)) {
         thread_unguard(self, GUARD_OUTER);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The short way of MPI's calls, as hooks_x86_64.S has one for functions: a call that is recorded with its values, no
- * more and no less, on a stack that is known, with room in the packet, and messages that are told with it, are written
+ * more and no less, on a stack that is known, with room in the packet, and messages that are reported with it, are written
  * in one piece: with one reservation, and the time that the interposer has taken. Values are those of programs that
  * only copy fields of struct mpi_told, which are learnt when a call takes the long way.
  */

@@ -71,7 +71,7 @@ void mpi_long_ends(uint32_t call, uint64_t site, struct mpi_told *told, const st
 
 /* ---- telling begins ---- */
 
-/* A monitor that made the area since it was told so has put everything in place before it let us go. */
+/* A monitor that made the area after this report has put everything in place before it let us go. */
 bool agent_mpi_tell(bool on)
 {
     if (on && !agent_hot.area)

@@ -263,15 +263,15 @@ static bool lost_put(struct agent_thread *self, uint64_t now)
     lost_clear(self, LOST_TOLD);
     self->telling = lost;
     agent_signal_fence();
-    bool told = record_try(self, GUARD_OUTER, RECORD_LOST, now, &lost, sizeof lost, NULL, 0) != 0;
-    if (told) {
+    bool put = record_try(self, GUARD_OUTER, RECORD_LOST, now, &lost, sizeof lost, NULL, 0) != 0;
+    if (put) {
         lost_add(self, LOST_TOLD - lost * LOST_ONE);
         atomic_store_explicit(&self->block->lost_exits, lost_count(self), memory_order_relaxed);
     }
     agent_signal_fence();
     self->telling = 0;
     agent_signal_fence();
-    return told;
+    return put;
 }
 
 static bool packet_next(struct agent_thread *self, uint64_t now)

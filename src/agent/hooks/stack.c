@@ -49,8 +49,8 @@ static void unwind_to(struct agent_thread *self, enum guard guard, uint32_t dept
         return;
     if (self->waiting && guard == GUARD_OUTER)
         hooks_flush_waiting(self, guard);
-    bool told = record_put(self, guard, RECORD_UNWOUND, 0, &recorded, sizeof recorded, NULL, 0);
-    if (!told)
+    bool put = record_put(self, guard, RECORD_UNWOUND, 0, &recorded, sizeof recorded, NULL, 0);
+    if (!put)
         ending_lost(self, guard);
     else
         ending_done(self, guard);
@@ -492,14 +492,14 @@ static void stack_go_to(struct agent_thread *self, enum guard guard, uint32_t in
     self->switching = SWITCH_NOT;
     struct {
         uint32_t stack, depth;
-    } told = {self->block->stack_id, stack_recorded(self)};
-    if (!first || told.stack)
+    } change = {self->block->stack_id, stack_recorded(self)};
+    if (!first || change.stack)
         self->told_stack = UINT32_MAX;
     agent_signal_fence();
     if (lost_count(self)) /* reported first, in a packet of its own */
         record_close(self);
-    if ((!first || told.stack) && record_put(self, guard, RECORD_STACK, 0, &told, sizeof told, NULL, 0))
-        self->told_stack = told.stack;
+    if ((!first || change.stack) && record_put(self, guard, RECORD_STACK, 0, &change, sizeof change, NULL, 0))
+        self->told_stack = change.stack;
 }
 
 bool stack_switch(struct agent_thread *self, enum guard guard, uint64_t sp, bool create)

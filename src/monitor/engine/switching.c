@@ -211,7 +211,7 @@ static int watch_thread(struct switch_watch *watch, pid_t tid, struct err *err)
         free(watched);
         return code;
     }
-    watched->state.told = place_of(watch->process->pid, tid);
+    watched->state.reported = place_of(watch->process->pid, tid);
     watched->source =
         loop_add_fd(watch->process->object.monitor->loop, switches_fd(watched->switches), EPOLLIN, readable, watched);
     if (!watched->source) {

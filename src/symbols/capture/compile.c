@@ -482,7 +482,7 @@ static bool is_other_function(struct capture_compiler *compiler, uint64_t addres
     return scopes_function(compiler, address, &function) && scopes_entry(compiler, &function) == address;
 }
 
-/* The hooks of the function in others that it was inlined in: they are told of its address. */
+/* The hooks of the function in others that it was inlined in: they get its address. */
 static int compile_inlined(const struct job *function, const struct address_range *own, size_t own_count)
 {
     struct capture_compiler *compiler = function->compiler;
@@ -544,8 +544,9 @@ int capture_compile_function(struct capture_compiler *compiler, uint64_t address
         return 0;
     }
     for (size_t i = 0; r == 0 && i < job.code->hook_count; i++) {
-        uint64_t told = job.code->hooks[i].function; /* others were inlined, and are compiled with their own function */
-        if (!told || told == address || !is_other_function(compiler, told))
+        uint64_t hooked =
+            job.code->hooks[i].function; /* others were inlined, and are compiled with their own function */
+        if (!hooked || hooked == address || !is_other_function(compiler, hooked))
             r = compile_hook(&job, &job.code->hooks[i]);
     }
     if (r == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Locations (DWARF 5, 2.6): expressions are evaluated here as far as they can be without the process, the rest becomes
- * instructions. What cannot be said for certain is PLACE_NOT_AVAILABLE.
+ * instructions. What is not certain is PLACE_NOT_AVAILABLE.
  */
 #include <dwarf.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Building a capture program and, at the same time, the text of its layout. The emitter knows at each moment how many
- * bytes are certainly emitted at the level where it is; when a level ends, what had to know how much comes after it is
- * told (struct fixup).
+ * bytes are certainly emitted at the level where it is. When a level ends, it fills in how much comes after what had to
+ * know that (struct fixup).
  */
 #include <stdlib.h>
 #include <string.h>

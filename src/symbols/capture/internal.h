@@ -201,7 +201,7 @@ void emit_number_end(struct emitter *emitter, struct emitter_block block, unsign
 
 /* Says where something is; instructions that find it out are emitted. May be called twice. */
 typedef void emit_locate_fn(void *ctx, struct emitter *emitter, struct place *ret_place);
-/* One field at the top: name, type and the instructions for it; what does not fit is left out and said to be. */
+/* One field at the top: name, type and the instructions for it; what does not fit is left out and marked as such. */
 void emit_field(struct emitter *emitter, const char *name, Dwarf_Die *type, emit_locate_fn *locate, void *ctx);
 
 /* ---- capture/memo.c ---- */

@@ -281,5 +281,5 @@ int helper_next(struct helper_reader *reader, struct helper_answer *ret_answer, 
             break;
     }
     reader->broken = true;
-    return err_set(err, -EBADMSG, "scry-symbols said something that is not understood: is it of another version?");
+    return err_set(err, -EBADMSG, "scry-symbols gave an answer that is not understood: is it of another version?");
 }

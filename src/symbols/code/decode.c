@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The code of an ELF file, and what is to be seen in a function by decoding it once from front to back: calls of the
- * hooks (by the PLT, by the GOT as with -fno-plt, or direct), with the function they are told of; accesses to stack
+ * hooks (by the PLT, by the GOT as with -fno-plt, or direct), with the function that they get; accesses to stack
  * slots; indirect calls.
  */
 #include <Zydis/Zydis.h>

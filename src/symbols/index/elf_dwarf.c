@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Places in the source of the functions of an index: a walk over the units' outer entries only. Bodies are entered only
- * in units that still hold functions without a place (nested functions). Functions that no symbol table told are added.
+ * in units that still hold functions without a place (nested functions). Functions that no symbol table has are added.
  */
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -30,7 +30,7 @@ struct walk {
     } * code; /* sections with code of the file with the symbols */
     size_t code_count;
     Dwarf_CU *unit, *content; /* that is walked: the same, or a skeleton and what is in its file */
-    struct buf missing;       /* what is said of the first skeleton without its file */
+    struct buf missing;       /* the problem of the first skeleton without its file */
     size_t missing_count;
     struct elf_line *lines; /* wanted in this unit */
     size_t line_count, line_room;

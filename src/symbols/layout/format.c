@@ -34,7 +34,7 @@ struct printer {
     bool cut;     /* there were not bytes enough, or too much text: nothing more comes */
 };
 
-/* The next n bytes; NULL: there are none, and that was said. */
+/* The next n bytes; NULL: there are none, and that is in the text. */
 static const uint8_t *take(struct printer *printer, size_t n)
 {
     if (printer->cut)
