@@ -31,35 +31,36 @@ static void test_trend(void **unused)
 static void test_disk_fills(void **unused)
 {
     struct tree tree;
-    struct filesystem disk = {
-        .path = (char[]){"/scratch"}, .uses = "work", .total_bytes = 1000 * MB, .free_bytes = 900 * MB};
+    struct filesystem disk = {.path = (char[]){"/scratch"},
+                              .uses = "work",
+                              .now = {.there = true, .total_bytes = 1000 * MB, .free_bytes = 900 * MB}};
     tree_init(&tree);
     /* 10 MB a second: a warning when less than half is free, and again at 2 % */
-    for (; disk.free_bytes > 500 * MB; disk.free_bytes -= 10 * MB, tree_pass(&tree, 1))
+    for (; disk.now.free_bytes > 500 * MB; disk.now.free_bytes -= 10 * MB, tree_pass(&tree, 1))
         filesystem_judge(&disk, &tree.look);
     filesystem_judge(&disk, &tree.look);
     tree_assert_said(&tree, "");
-    disk.free_bytes -= 10 * MB;
+    disk.now.free_bytes -= 10 * MB;
     tree_pass(&tree, 1);
     filesystem_judge(&disk, &tree.look);
     tree_assert_said(&tree,
                      "disk_filling: /scratch (work) is full in 49 s, if it goes on like this: 490 MB of 1000 MB");
-    for (; disk.free_bytes > 260 * MB; disk.free_bytes -= 10 * MB, tree_pass(&tree, 1))
+    for (; disk.now.free_bytes > 260 * MB; disk.now.free_bytes -= 10 * MB, tree_pass(&tree, 1))
         filesystem_judge(&disk, &tree.look);
     tree_assert_said(&tree, ""); /* half of the time was not over yet */
-    for (; disk.free_bytes > 230 * MB; disk.free_bytes -= 10 * MB, tree_pass(&tree, 1))
+    for (; disk.now.free_bytes > 230 * MB; disk.now.free_bytes -= 10 * MB, tree_pass(&tree, 1))
         filesystem_judge(&disk, &tree.look);
     tree_assert_said(&tree, "disk_filling");
-    disk.free_bytes = 15 * MB;
+    disk.now.free_bytes = 15 * MB;
     filesystem_judge(&disk, &tree.look);
     tree_assert_said(&tree, "disk_low: only 15 MB of 1000 MB are free in /scratch (work)\n");
     /* it goes on being full, then somebody cleans up, then it comes back */
     for (int i = 0; i < 200; i++, tree_pass(&tree, 1))
         filesystem_judge(&disk, &tree.look);
     tree_assert_said(&tree, "");
-    disk.free_bytes = 990 * MB;
+    disk.now.free_bytes = 990 * MB;
     filesystem_judge(&disk, &tree.look);
-    disk.free_bytes = 15 * MB;
+    disk.now.free_bytes = 15 * MB;
     tree_pass(&tree, 1);
     filesystem_judge(&disk, &tree.look);
     tree_assert_said(&tree, "disk_low");
@@ -70,12 +71,12 @@ static void test_inodes(void **unused)
 {
     struct tree tree;
     struct filesystem disk = {
-        .path = (char[]){"/scratch"}, .uses = "work", .total_bytes = 0, .inodes = 1000, .free_inodes = 10};
+        .path = (char[]){"/scratch"}, .uses = "work", .now = {.there = true, .inodes = 1000, .free_inodes = 10}};
     tree_init(&tree);
     filesystem_judge(&disk, &tree.look);
     tree_assert_said(&tree, "inodes_low: only 10 of 1000 files");
-    disk.inodes = 0; /* btrfs has no limit */
-    disk.free_inodes = 0;
+    disk.now.inodes = 0; /* btrfs has no limit */
+    disk.now.free_inodes = 0;
     filesystem_judge(&disk, &tree.look);
     tree_assert_said(&tree, "");
     tree_done(&tree);
@@ -84,7 +85,9 @@ static void test_inodes(void **unused)
 /* Directories of the same file system are one row, with their uses. */
 static void test_same_file_system(void **unused)
 {
+    struct tree tree;
     struct filesystems all = {0};
+    tree_init(&tree);
     filesystems_add(&all, "/proc", "work");
     filesystems_add(&all, "/proc/self", "temporary");
     filesystems_add(&all, "/proc/1", "work");
@@ -92,10 +95,53 @@ static void test_same_file_system(void **unused)
     filesystems_add(&all, "relative", "home");
     filesystems_add(&all, "/no/such/place", "home");
     filesystems_add(&all, NULL, "home");
+    for (size_t known = 0; known < all.count;) {
+        filesystems_look(&all, &tree.look);
+        known = 0;
+        for (size_t i = 0; i < all.count; i++)
+            known += all.of[i].known;
+    }
     assert_int_equal(all.count, 2);
     assert_string_equal(all.of[0].path, "/proc");
     assert_string_equal(all.of[0].uses, "work, temporary");
     filesystems_done(&all);
+    tree_done(&tree);
+}
+
+static int answers[2]; /* a pipe: a byte is an answer */
+
+static void answer_late(const char *path, struct ask_answer *ret_answer)
+{
+    char byte;
+    *ret_answer = (struct ask_answer){
+        .there = read(answers[0], &byte, 1) == 1, .elsewhere = true, .total_bytes = 1000 * MB, .free_bytes = 500 * MB};
+}
+
+/* Nobody waits for one that hangs, and it is warned of; with its answer all is well. */
+static void test_silent(void **unused)
+{
+    struct tree tree;
+    struct filesystems all = {.how = answer_late};
+    tree_init(&tree);
+    assert_int_equal(pipe(answers), 0);
+    filesystems_add(&all, "/nfs", "home");
+    for (int second = 0; second < 10; second++, tree_pass(&tree, 1))
+        filesystems_look(&all, &tree.look);
+    tree_assert_said(&tree, "");
+    assert_null(filesystems_json(&all));
+    filesystems_look(&all, &tree.look);
+    tree_assert_said(&tree, "disk_silent: /nfs (home) has not answered for 10 s");
+    assert_int_equal(write(answers[1], "x", 1), 1);
+    while (!all.of[0].known)
+        filesystems_look(&all, &tree.look);
+    assert_int_equal(all.of[0].now.free_bytes, 500 * MB);
+    tree_pass(&tree, 31);
+    filesystems_look(&all, &tree.look); /* asked again, and dropped meanwhile */
+    assert_non_null(all.of[0].ask);
+    filesystems_done(&all);
+    close(answers[1]);
+    tree_assert_said(&tree, "");
+    tree_done(&tree);
 }
 
 /* ---- memory, tasks, processors ---- */
@@ -246,7 +292,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_trend),  cmocka_unit_test(test_disk_fills),
                                        cmocka_unit_test(test_inodes), cmocka_unit_test(test_same_file_system),
-                                       cmocka_unit_test(test_memory), cmocka_unit_test(test_group),
-                                       cmocka_unit_test(test_clocks), cmocka_unit_test(test_stall)};
+                                       cmocka_unit_test(test_silent), cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_group),  cmocka_unit_test(test_clocks),
+                                       cmocka_unit_test(test_stall)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
