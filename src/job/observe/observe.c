@@ -136,7 +136,7 @@ static void call_changed(const struct observe_source *source, void *state, const
         source->changed(state, change->key, change->value);
 }
 
-static void add_process(struct channel *channel, pid_t pid, pid_t ppid, const char *name)
+static void add_process(struct channel *channel, pid_t pid, pid_t ppid, const char *name, double start)
 {
     struct observer *observer = channel->observer;
     struct observed_process *process;
@@ -149,16 +149,19 @@ static void add_process(struct channel *channel, pid_t pid, pid_t ppid, const ch
         HASH_ADD_INT(observer->processes, pid, process);
     }
     process->ppid = ppid;
+    process->start = start;
     strncpy(process->name, name ? name : "", sizeof process->name - 1);
     each(channel, call_process, process);
 }
 
-static void remove_process(struct channel *channel, pid_t pid)
+static void remove_process(struct channel *channel, const struct process_end_record *row)
 {
     struct observed_process *process;
-    HASH_FIND_INT(channel->observer->processes, &pid, process);
+    HASH_FIND_INT(channel->observer->processes, &row->process.pid, process);
     if (!process)
         return;
+    process->end = row->end;
+    process->status = row->status;
     each(channel, call_ended, process);
     HASH_DEL(channel->observer->processes, process);
     free(process);
@@ -179,11 +182,11 @@ static void on_record(void *ctx, json_t *record)
     if (type == RECORD_process) {
         struct process_record row;
         record_read(record, type, &row);
-        add_process(channel, row.pid, row.ppid, row.name);
+        add_process(channel, row.pid, row.ppid, row.name, row.start);
     } else if (type == RECORD_process_end) {
         struct process_end_record row;
         record_read(record, type, &row);
-        remove_process(channel, row.process.pid);
+        remove_process(channel, &row);
     } else if (type == RECORD_setting) {
         struct setting_record row;
         struct err err = {0};
@@ -254,7 +257,7 @@ _Noreturn void channel_serve(struct observer *observer, const struct observe_sou
     channel.timer = loop_add_timer(observer->loop, NS_PER_SECOND, 0, on_tick, &channel);
     if (!channel.input || !channel.timer)
         _exit(1);
-    add_process(&channel, observer->root, getppid(), "");
+    add_process(&channel, observer->root, getppid(), "", 0);
     plan_tick(&channel);
     /* scry run waits for this: what the sources need of the held command they have. */
     if (channel_put_take(&channel.out, json_pack("{s:s}", "type", CHANNEL_READY)))

@@ -27,6 +27,9 @@
 struct observed_process {
     pid_t pid, ppid;
     char name[64]; /* the kernel's, 15 bytes, as at the last change */
+    double start;  /* seconds since the start of the job */
+    double end;    /* once it has ended: the same, and the status as of wait(2), -1: unknown */
+    int32_t status;
     UT_hash_handle hh;
 };
 

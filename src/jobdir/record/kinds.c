@@ -333,6 +333,8 @@ static const struct field frame_fields[] = {{"function", FIELD_TEXT}, {"file", F
 #define ROW script_line_record
 static const struct field script_line_fields[] = {
     {"", FIELD_PART, AT(at), .of = line_fields},
+    {"last_line", FIELD_COUNT, AT(last_line), .flags = FIELD_NEGATIVE_IS_NULL | FIELD_ZERO_IS_NULL,
+     .about = "what is executed stands between line and this one; null: in line"},
     {"how", FIELD_CHOICE, AT(how), .choices = "outside|trap|builtin|inside", .about = "it is known"},
     TIME_FIELD,
     {0}};
@@ -351,9 +353,10 @@ static const struct field command_failed_fields[] = {
 
 static const struct field timed_line_fields[] = {{"file", FIELD_TEXT},
                                                  {"line", FIELD_COUNT},
+                                                 {"last_line", FIELD_COUNT, .flags = FIELD_OPTIONAL},
                                                  {"command", FIELD_TEXT, .flags = FIELD_OPTIONAL},
-                                                 {"count", FIELD_COUNT},
-                                                 {"failed", FIELD_COUNT},
+                                                 {"count", FIELD_COUNT, .flags = FIELD_OPTIONAL},
+                                                 {"failed", FIELD_COUNT, .flags = FIELD_OPTIONAL},
                                                  {"seconds", FIELD_NUMBER},
                                                  {0}};
 
@@ -362,6 +365,8 @@ static const struct field script_end_fields[] = {{"pid", FIELD_COUNT, AT(pid)},
                                                  {"file", FIELD_TEXT, AT(file)},
                                                  {"status", FIELD_COUNT, AT(status), UNKNOWN},
                                                  {"seconds", FIELD_SECONDS, AT(seconds)},
+                                                 {"how", FIELD_CHOICE, AT(how), .choices = "outside|builtin",
+                                                  .about = "the times of lines are known"},
                                                  {"lines", FIELD_LIST, AT(lines), .of = timed_line_fields,
                                                   .flags = FIELD_WHERE_KNOWN, .about = "of most time first"},
                                                  {0}};
@@ -478,7 +483,7 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
          "[processors {load.cpu:percent} busy][, waiting for memory {pressure.memory:percent}][, for disks "
          "{pressure.io:percent}][; {memory.available_bytes} of memory available]"},
     [RECORD_script_line] = {"script_line", STREAM_SCRIPT, script_line_fields, "A script is at another line.",
-                            "{pid} {file}[:{line}][ in {function}][: {command}]"},
+                            "{pid} {file}[:{line}][-{last_line}][ in {function}][: {command}]"},
     [RECORD_command_failed] = {"command_failed", STREAM_SCRIPT, command_failed_fields, "A command of a script failed.",
                                "{pid} {file}[:{line}][ in {function}] failed with {status}[: {command}]"},
     [RECORD_script_end] = {"script_end", STREAM_SCRIPT, script_end_fields, "A script ended.",

@@ -207,7 +207,8 @@ struct line_fields {
 
 struct script_line_record { /* where it is now: when that changed, and as often as it is looked at or reported */
     struct line_fields at;
-    const char *how; /* "outside", "trap", "builtin", "inside" */
+    int64_t last_line; /* what is executed stands between at.line and this one; -1, 0: in at.line */
+    const char *how;   /* "outside", "trap", "builtin", "inside" */
     double time;     /* seconds since the start of the job; -1: as t */
 };
 
@@ -224,7 +225,8 @@ struct script_end_record {
     const char *file;
     int32_t status; /* -1: unknown */
     double seconds;
-    json_t *lines; /* [{file, line, command, count, failed, seconds}, ...], of most time first; NULL: not counted */
+    const char *how; /* as of script_line */
+    json_t *lines;   /* [{file, line, command, count, failed, seconds}, ...], of most time first; NULL: not counted */
 };
 
 /* ---- Python (job/python) ---- */

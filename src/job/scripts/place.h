@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a shell is in its script, by the position in the open file. bash reads ahead, and goes back to the end of the
+ * command that it has read when it starts a process for it. So a position at the end of a command says that this
+ * command, or something that it calls, is executed. Any other one, and the end of the file, is where bash has read
+ * ahead: then what is executed stands behind the command that was seen last.
+ *
+ * dash never goes back: its position says nothing in a script of less than 8 KB. Pure.
+ */
+#ifndef SCRY_JOB_SCRIPTS_PLACE_H
+#define SCRY_JOB_SCRIPTS_PLACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "job/scripts/script_text.h"
+
+struct place {
+    uint32_t first_line, last_line; /* what is executed stands in these; 0: not known */
+    bool exact;                     /* they are one command */
+    size_t position;
+    size_t done; /* everything before this offset was executed, or skipped */
+};
+
+/* The position is another one now, or the first one. */
+void place_move(struct place *place, const struct script_text *text, size_t position);
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/scripts/scripts.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/data/hash.h"
+#include "base/system/clock.h"
+#include "base/system/proc_file.h"
+#include "job/scripts/line_times.h"
+#include "job/scripts/place.h"
+#include "job/scripts/script_text.h"
+#include "job/scripts/shell_find.h"
+#include "jobdir/text/text.h"
+
+enum {
+    SHELLS_MOST = 4096,
+    TRIES = 3,             /* looks in which a shell may still open its script */
+    RECORDS_A_SECOND = 20, /* of lines */
+    LOOK_NS = 100000000,   /* between two looks, while something changes */
+    LOOK_SHARE = 500,      /* of a processor: one of so many */
+    SOON_NS = 1000000,     /* after a process was seen: more of them come at once */
+    LOOK_SELDOM_NS = 1000000000,
+};
+
+struct shell {
+    pid_t pid, parent;
+    enum shell_kind kind;
+    int fd;         /* by which it reads its script; -1: not found */
+    unsigned tries; /* looks in which that was not found */
+    char *path;
+    struct script_key key;
+    struct script_text *text;
+    struct place place;
+    bool seen;        /* place is set */
+    bool unreported;  /* it has changed since the last record */
+    bool executed;    /* it was another program before: it has not begun with its process */
+    double start;     /* seconds since the start of the job */
+    uint64_t seen_ns; /* the beginning of what is not in times yet */
+    struct line_times times;
+    UT_hash_handle hh;
+};
+
+struct scripts {
+    struct observer *observer;
+    struct shell *shells; /* hash by pid */
+    struct script_texts texts;
+    struct loop_source *timer;
+    uint64_t pause_ns;   /* until the next look */
+    uint64_t allowed_ns; /* from which time on a record is allowed */
+};
+
+static const char *language(const struct shell *shell)
+{
+    return shell->kind == SHELL_BASH ? "bash" : "sh";
+}
+
+/* ---- records ---- */
+
+static void put_line(struct scripts *scripts, struct shell *shell, uint64_t now)
+{
+    struct observer *observer = scripts->observer;
+    uint64_t each = NS_PER_SECOND / RECORDS_A_SECOND;
+    if (scripts->allowed_ns > now + NS_PER_SECOND)
+        return; /* a later look has it, if it is still there */
+    scripts->allowed_ns = (scripts->allowed_ns > now ? scripts->allowed_ns : now) + each;
+    struct buf command = BUF_INIT;
+    const struct place *place = &shell->place;
+    if (place->exact)
+        script_command_show(&command, shell->text, place->first_line, place->last_line);
+    observe_put(observer, RECORD(script_line,
+                                 .at = {.pid = shell->pid,
+                                        .language = language(shell),
+                                        .file = shell->path,
+                                        .line = place->first_line ? (int64_t)place->first_line : -1,
+                                        .command = command.len && !command.failed ? command.data : NULL},
+                                 .last_line = place->last_line > place->first_line ? (int64_t)place->last_line : -1,
+                                 .how = "outside", .time = observe_seconds(observer, shell->seen_ns)));
+    buf_done(&command);
+    shell->unreported = false;
+}
+
+/* ---- a shell ---- */
+
+static void shell_clear(struct scripts *scripts, struct shell *shell)
+{
+    script_text_put(&scripts->texts, shell->text);
+    line_times_done(&shell->times);
+    free(shell->path);
+    shell->text = NULL;
+    shell->path = NULL;
+    shell->fd = -1;
+    shell->seen = shell->unreported = false;
+    shell->place = (struct place){0};
+}
+
+/* Its script is over. status: as of wait(2), -1: unknown. */
+static void script_ended(struct scripts *scripts, struct shell *shell, double end, int32_t status)
+{
+    uint64_t now = clock_now_ns();
+    if (shell->fd < 0 || !shell->seen)
+        return;
+    line_times_add(&shell->times, &shell->place, now - shell->seen_ns);
+    int32_t code = status < 0 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    observe_put(scripts->observer, RECORD(script_end, .pid = shell->pid, .file = shell->path, .status = code,
+                                          .seconds = end > shell->start ? end - shell->start : 0, .how = "outside",
+                                          .lines = line_times_json(&shell->times, shell->text, shell->path)));
+}
+
+/* A shell that was forked has its parent's script open for a moment, until it closes it or executes something. */
+static bool is_copy(const struct scripts *scripts, const struct shell *shell, const struct script_key *key,
+                    uint64_t position)
+{
+    struct shell *parent;
+    HASH_FIND_INT(scripts->shells, &shell->parent, parent);
+    return parent && parent->fd == shell->fd && parent->seen && script_key_same(&parent->key, key) &&
+           (position == parent->place.position || shell->fd == 0);
+}
+
+static bool open_text(struct scripts *scripts, struct shell *shell, const struct stat *stat)
+{
+    char link[SHELL_FD_PATH], path[PATH_MAX];
+    shell_fd_path(link, shell->pid, shell->fd);
+    struct script_text *text = script_text_get(&scripts->texts, link, stat);
+    script_text_put(&scripts->texts, shell->text);
+    shell->text = text;
+    if (text && !shell->path) {
+        shell_script_path(shell->pid, shell->fd, stat, path, sizeof path);
+        shell->path = strdup(path);
+    }
+    return text && shell->path;
+}
+
+/* It has no script open: it was closed, or the process executes something else, or has ended. */
+static void lost(struct scripts *scripts, struct shell *shell)
+{
+    struct shell_script found = shell_find(shell->pid);
+    if (proc_letter(shell->pid, 0) == 0 || proc_letter(shell->pid, 0) == 'Z')
+        return; /* its end comes, with the status */
+    double now = observe_seconds(scripts->observer, clock_now_ns());
+    script_ended(scripts, shell, now, -1);
+    shell_clear(scripts, shell);
+    shell->kind = found.kind;
+    shell->executed = true;
+    shell->start = now;
+    shell->tries = 0;
+}
+
+/* true: it is elsewhere, or new. */
+static bool look_at(struct scripts *scripts, struct shell *shell)
+{
+    struct stat stat;
+    uint64_t position;
+    if (shell->fd < 0) {
+        if (shell->tries++ >= TRIES)
+            return false;
+        struct shell_script found = shell_find(shell->pid);
+        shell->kind = found.kind;
+        shell->fd = found.fd;
+        if (shell->fd < 0)
+            return false;
+    }
+    if (!shell_position(shell->pid, shell->fd, &stat, &position)) {
+        lost(scripts, shell);
+        return false;
+    }
+    struct script_key key = script_key_of(&stat);
+    bool same_file = shell->seen && key.device == shell->key.device && key.inode == shell->key.inode;
+    if (shell->seen && !same_file) {
+        lost(scripts, shell);
+        return false;
+    }
+    if (!shell->seen && is_copy(scripts, shell, &key, position)) {
+        shell->fd = -1;
+        return false;
+    }
+    bool same = same_file && script_key_same(&key, &shell->key);
+    if (same && position == shell->place.position)
+        return false;
+    uint64_t now = clock_now_ns();
+    if (shell->seen)
+        line_times_add(&shell->times, &shell->place, now - shell->seen_ns);
+    if (!same && !open_text(scripts, shell, &stat)) {
+        shell_clear(scripts, shell);
+        return false;
+    }
+    shell->key = key;
+    shell->seen_ns = now;
+    if (shell->kind == SHELL_BASH)
+        place_move(&shell->place, shell->text, position);
+    else
+        shell->place.position = position;
+    bool changed = !shell->seen || shell->place.first_line;
+    shell->seen = true;
+    shell->unreported |= changed;
+    return changed;
+}
+
+/* ---- all of them ---- */
+
+static void look(void *ctx)
+{
+    struct scripts *scripts = ctx;
+    uint64_t start = clock_now_ns();
+    bool changed = false;
+    for (struct shell *shell = scripts->shells; shell; shell = shell->hh.next) {
+        changed |= look_at(scripts, shell);
+        if (shell->unreported)
+            put_line(scripts, shell, start);
+    }
+    uint64_t took = clock_now_ns() - start, longest = LOOK_SELDOM_NS;
+    double sample_ns = scripts->observer->options->sample_seconds * NS_PER_SECOND;
+    longest = sample_ns < LOOK_NS ? LOOK_NS : sample_ns < LOOK_SELDOM_NS ? (uint64_t)sample_ns : longest;
+    scripts->pause_ns = changed ? LOOK_NS : scripts->pause_ns * 2 < longest ? scripts->pause_ns * 2 : longest;
+    if (scripts->pause_ns < took * LOOK_SHARE)
+        scripts->pause_ns = took * LOOK_SHARE;
+    if (scripts->shells)
+        loop_set_timer(scripts->timer, scripts->pause_ns, 0);
+}
+
+static void *start(struct observer *observer, struct err *err)
+{
+    if (observer->options->script == RUN_SCRIPT_OFF)
+        return NULL;
+    struct scripts *scripts = calloc(1, sizeof *scripts);
+    if (scripts)
+        scripts->timer = loop_add_timer(observer->loop, 3600 * (uint64_t)NS_PER_SECOND, 0, look, scripts);
+    if (!scripts || !scripts->timer) {
+        free(scripts);
+        err_set(err, -ENOMEM, "out of memory");
+        return NULL;
+    }
+    scripts->observer = observer;
+    scripts->pause_ns = LOOK_NS;
+    return scripts;
+}
+
+/* It begins, or has executed something; its parent is at another command, perhaps. */
+static void on_process(void *state, const struct observed_process *process)
+{
+    struct scripts *scripts = state;
+    struct shell *shell;
+    HASH_FIND_INT(scripts->shells, &process->pid, shell);
+    if (!shell && HASH_COUNT(scripts->shells) < SHELLS_MOST && shell_find(process->pid).kind != SHELL_NONE) {
+        shell = calloc(1, sizeof *shell);
+        if (!shell)
+            return;
+        shell->pid = process->pid;
+        shell->fd = -1;
+        HASH_ADD_INT(scripts->shells, pid, shell);
+    }
+    if (shell) {
+        shell->parent = process->ppid;
+        shell->tries = 0;
+        if (!shell->executed)
+            shell->start = process->start;
+    }
+    if (scripts->shells) {
+        scripts->pause_ns = LOOK_NS;
+        loop_set_timer(scripts->timer, SOON_NS, 0);
+    }
+}
+
+static void remove_shell(struct scripts *scripts, struct shell *shell)
+{
+    HASH_DEL(scripts->shells, shell);
+    shell_clear(scripts, shell);
+    free(shell);
+}
+
+static void on_process_ended(void *state, const struct observed_process *process)
+{
+    struct scripts *scripts = state;
+    struct shell *shell;
+    HASH_FIND_INT(scripts->shells, &process->pid, shell);
+    if (!shell)
+        return;
+    script_ended(scripts, shell, process->end, process->status);
+    remove_shell(scripts, shell);
+}
+
+static void on_end(void *state)
+{
+    struct scripts *scripts = state;
+    struct shell *shell, *next;
+    HASH_ITER(hh, scripts->shells, shell, next)
+    {
+        script_ended(scripts, shell, observe_seconds(scripts->observer, clock_now_ns()), -1);
+        remove_shell(scripts, shell);
+    }
+    loop_remove(scripts->timer);
+    free(scripts);
+}
+
+const struct observe_source scripts_source = {
+    .name = "scripts",
+    .start = start,
+    .process = on_process,
+    .process_ended = on_process_ended,
+    .end = on_end,
+};

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands of scripts, and where a shell is by its position. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/data/buf.h"
+#include "job/scripts/place.h"
+#include "job/scripts/script_text.h"
+#include "job/scripts/shell_find.h"
+
+/* Each command of these texts, as "first-last". */
+static const struct {
+    const char *text, *commands;
+} cases[] = {
+    {"", ""},
+    {"\n\n# only\n", ""},
+    {"a\nb\n", "1-1 2-2"},
+    {"#!/bin/bash\n\na; b & c\n# x\nd", "3-3 5-5"},
+    {"a \\\n b\nc\n", "1-2 3-3"},
+    {"a |\n\n b\nc &&\n# no end\nd ||\ne\nf\n", "1-3 4-7 8-8"},
+    {"echo 'a\nb' \"c\n$(d\ne)\" $'f\\'\ng'\nh\n", "1-5 6-6"},
+    {"if a; then\nb\nelif c\nthen d\nelse\ne\nfi\nx\n", "1-7 8-8"},
+    {"for i in 1 2; do\na\ndone\nwhile read x\ndo b; done <if\nx\n", "1-3 4-5 6-6"},
+    {"for ((i = 0; i < (3); i++)); do\na\ndone\n(( x = 1 <<\n2 ))\nb\n", "1-3 4-5 6-6"},
+    {"f() {\n a\n}\nf ()\n{\n b; }\nfunction g\n{ c\n}\nfunction h() (\n d )\nx\n", "1-3 4-6 7-9 10-11 12-12"},
+    {"case $x in\na|b) c;;\n(d) if e; then f; fi ;;\n@(g|h)*) (i);&\n*) j\nesac\nx\n", "1-6 7-7"},
+    {"case x in esac\nx\n", "1-1 2-2"},
+    {"cat <<E <<-'F G'\n$(\nE\n a\n\tF G\nx\n", "1-5 6-6"},
+    {"cat <<<E\nx\n", "1-1 2-2"},
+    {"a=$(cat <<E\n)'\nE\n)\nx\n", "1-4 5-5"},
+    {"a=(1 2\nif\n3)\nx\n", "1-3 4-4"},
+    {"[[ a =~ ^(b|c)$ &&\n d < e ]]\nx\n", "1-2 3-3"},
+    {"echo ${a:-'}'} ${b#\"}\"} `c\nd` $((1 +\n(2))) done\nx\n", "1-3 4-4"},
+    {"echo $(a) done; echo } fi\nx\n", "1-1 2-2"},
+    {"a &> b &\nx 2>&1 >|y\nz\n", "1-1 2-2 3-3"},
+    {"diff <(a\nb) >(c)\nx\n", "1-2 3-3"},
+    {"{ a; }; { { b\n} }\nx\n", "1-2 3-3"},
+    {"! a && time b\n((a)\nb )\nx\n", "1-1 2-3 4-4"},
+    {"echo a#b '#' \\# # '\nx\n", "1-1 2-2"},
+    {"a\nfi\nb\n", "1-1"},
+    {"a\n\"b\nc\n", "1-1"},
+    {"a\nb \\", "1-1 2-2"},
+};
+
+static void test_commands(void **state)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct script_text *text = script_text_new(cases[i].text, strlen(cases[i].text));
+        struct buf found = BUF_INIT;
+        for (size_t k = 0; k < text->commands.count; k++)
+            buf_printf(&found, "%s%u-%u", k ? " " : "", text->commands.list[k].first_line,
+                       text->commands.list[k].last_line);
+        if (strcmp(found.len ? found.data : "", cases[i].commands) != 0)
+            fail_msg("%s\nhas '%s', not '%s'", cases[i].text, found.data, cases[i].commands);
+        buf_done(&found);
+        script_text_free(text);
+    }
+}
+
+/* Ends are offsets behind the newline, and any beginning of a script is safe. */
+static void test_cut(void **state)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t len = 0; len <= strlen(cases[i].text); len++) {
+            struct script_text *text = script_text_new(cases[i].text, len);
+            for (size_t k = 0; k < text->commands.count; k++) {
+                const struct shell_command *command = &text->commands.list[k];
+                assert_true(command->end <= len && command->first_line <= command->last_line);
+                assert_int_equal(script_line_before(text, command->end), command->last_line);
+                assert_ptr_equal(script_command_ending(text, command->end), command);
+            }
+            script_text_free(text);
+        }
+}
+
+static void test_show(void **state)
+{
+    static const char source[] = "a  \\\n\tb \n";
+    struct script_text *text = script_text_new(source, sizeof source - 1);
+    struct buf out = BUF_INIT;
+    script_command_show(&out, text, 1, 2);
+    assert_string_equal(out.data, "a  \\ ...");
+    script_command_show(&out, text, 2, 3); /* there is no such line */
+    assert_string_equal(out.data, "a  \\ ...");
+    script_text_free(text);
+    char lots[1000];
+    memset(lots, 'x', sizeof lots);
+    text = script_text_new(lots, sizeof lots);
+    buf_clear(&out);
+    script_command_show(&out, text, 1, 1);
+    assert_int_equal(out.len, SCRIPT_COMMAND_BYTES + 4);
+    script_text_free(text);
+    buf_done(&out);
+}
+
+static void test_source(void **state)
+{
+    static const struct {
+        const char *args; /* with a blank for each NUL */
+        enum shell_source source;
+    } lines[] = {
+        {"bash", SHELL_FROM_INPUT},
+        {"bash x", SHELL_FROM_FILE},
+        {"bash -e -- x y", SHELL_FROM_FILE},
+        {"sh -ec x", SHELL_FROM_OPTION},
+        {"sh -s x", SHELL_FROM_INPUT},
+        {"bash -o errexit", SHELL_FROM_INPUT},
+        {"bash -eo pipefail x", SHELL_FROM_FILE},
+        {"bash --rcfile a", SHELL_FROM_INPUT},
+        {"bash -", SHELL_FROM_INPUT},
+        {"bash --posix x", SHELL_FROM_FILE},
+        {"bash -o", SHELL_FROM_INPUT},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char args[64];
+        size_t len = strlen(lines[i].args) + 1;
+        memcpy(args, lines[i].args, len);
+        for (size_t at = 0; at < len; at++)
+            args[at] = args[at] == ' ' ? '\0' : args[at];
+        if (shell_source_of(args, len) != lines[i].source)
+            fail_msg("%s", lines[i].args);
+    }
+}
+
+static void check_place(const struct place *place, uint32_t first, uint32_t last, bool exact)
+{
+    assert_int_equal(place->first_line, first);
+    assert_int_equal(place->last_line, last);
+    assert_int_equal(place->exact, exact);
+}
+
+static void test_place(void **state)
+{
+    static const char source[] = "a\nb\nif c\nthen d; fi\ne\nf\n";
+    size_t end = sizeof source - 1;
+    struct script_text *text = script_text_new(source, end);
+    struct place place = {0};
+    place_move(&place, text, 0); /* it has not begun */
+    check_place(&place, 0, 0, false);
+    place_move(&place, text, end); /* it has read ahead, and executes what starts no process */
+    check_place(&place, 1, 6, false);
+    place_move(&place, text, 4);
+    check_place(&place, 2, 2, true);
+    place_move(&place, text, end);
+    check_place(&place, 3, 6, false);
+    place_move(&place, text, 7); /* no command ends there */
+    check_place(&place, 3, 3, false);
+    place_move(&place, text, 20);
+    check_place(&place, 3, 4, true);
+    place_move(&place, text, 22);
+    check_place(&place, 5, 5, true);
+    place_move(&place, text, end); /* only one is left */
+    check_place(&place, 6, 6, true);
+    place_move(&place, text, end + 1); /* it was cut */
+    check_place(&place, 0, 0, false);
+    script_text_free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_commands), cmocka_unit_test(test_cut),   cmocka_unit_test(test_show),
+        cmocka_unit_test(test_source),   cmocka_unit_test(test_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
