@@ -13,7 +13,7 @@
 
 /* clang-format off */
 const struct log_pattern log_patterns[] = {
-    {"oom_kill", ERROR, "oom-kill|oom_kill|oom kill|killed process|memory limit|memlimit",
+    {"oom_kill", ERROR, "oom-kill|oom_kill|oom kill|oomkill|killed process|memory limit|memlimit",
      "(?i)\\boom[-_ ]?kill|out of memory: killed process|exceeded (?:job |step |\\w+ )?memory limit|TERM_MEMLIMIT",
      "killed because it took too much memory"},
     {"batch_limit", ERROR, "time limit|preemption|job killed|runlimit|node failure|walltime",
@@ -70,7 +70,7 @@ const struct log_pattern log_patterns[] = {
      "version [`'].+' not found \\(required by", "a library is missing, or is another version"},
     {"command_not_found", ERROR, "command not found|: not found", "\\bcommand not found\\b|: \\d+: [^ ]+: not found$",
      "the shell found no such program"},
-    {"killed", ERROR, "<killed>|sigkill", "(?:^|[\\d:)] ?)Killed\\b|\\bSIGKILL\\b|\\b[Kk]illed by signal", "killed"},
+    {"killed", ERROR, "<killed>|sigkill", "(?:^|[\\d:)] +)Killed\\b|\\bSIGKILL\\b|\\b[Kk]illed by signal", "killed"},
     {"permission_denied", WARNING, "permission denied|operation not permitted",
      "(?i)\\bpermission denied\\b|\\boperation not permitted\\b", "something is not allowed"},
     {"connection_refused", WARNING, "connection refused", "(?i)\\bconnection refused\\b", "nobody listens there"},
