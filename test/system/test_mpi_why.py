@@ -78,6 +78,21 @@ class Why(mpitest.MpiCase):
         (thread,) = (each for each in found["threads"] if each["is_rank"])
         return thread
 
+    @mpitest.only("openmpi")
+    def test_python(self):
+        """The line of a Python program that called MPI, and that of one which others wait for."""
+        python, path = "/usr/bin/python3", self.box.path("work", "wait.py")
+        if self.mpi != "openmpi" or subprocess.run([python, "-c", "import mpi4py"], check=False, stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("needs python3-mpi4py, which is for Open MPI")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("import time\nfrom mpi4py import MPI\ndef exchange(world):\n    if world.rank == 0:\n        world.Barrier()\n"
+                       "    else:\n        time.sleep(1000)\nexchange(MPI.COMM_WORLD)\n")
+        answer, _, text = self.ask(self.only("straggler", [1], [0], "exchange (wait.py:7)"), 2, python, path,
+                                   shown=r"called by\s+exchange\s+\(wait.py:5\)")
+        ranks = {rank["rank"]: rank for rank in answer["mpi"]["ranks"]}
+        self.assertEqual(ranks[0]["python"], "exchange (wait.py:5)")
+        self.assertRegex(text, r"sleeps, at exchange\s+\(wait.py:7\)")
+
     def test_deadlock(self):
         answer, status, text = self.ask(self.only("deadlock", [0, 1, 2, 3], []), 4, example("mpi_deadlock", self.mpi))
         (finding,) = answer["mpi"]["findings"]

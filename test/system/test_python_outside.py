@@ -86,6 +86,11 @@ for value in values():
         threads = self.stack(lambda threads: len(threads) == 2 and threads[0][0] == ("<lambda>", path, 7))
         self.assertEqual(threads[0], [("<lambda>", path, 7), ("values", path, 7), ("<module>", path, 10)])
         self.assertIn(("worker", path, 4), threads[1])
+        why = json.loads(self.scry("why", "--json", "@last").stdout)
+        self.assertEqual(list(schematest.violations(why, schematest.schema("why"))), [])
+        self.assertEqual([(thread["python"]["function"].rpartition(".")[2], thread["python"]["file"], thread["python"]["line"])
+                          for thread in why["processes"][0]["threads"]], [("<lambda>", path, 7), ("worker", path, 4)])
+        self.assertIn(".<lambda> (threads.py:7)", self.scry("why", "@last").stdout)
         self.release()
         schema = schematest.schema("records")
         for line in self.scry("watch", "--json", "--stream", "script", "--stream", "python", "@last").stdout.splitlines():

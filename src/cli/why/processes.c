@@ -107,6 +107,18 @@ static json_t *waits_json(const void *row, const void *all)
     return list;
 }
 
+static const struct field python_fields[] = {
+    {"function", FIELD_TEXT, FIELD_AT(struct blocked, python_function)},
+    {"file", FIELD_TEXT, FIELD_AT(struct blocked, python_file)},
+    {"line", FIELD_INTEGER, FIELD_AT(struct blocked, python_line), FIELD_NEGATIVE_IS_NULL},
+    {0}};
+
+static json_t *python_json(const void *row, const void *all)
+{
+    const struct blocked *thread = row;
+    return thread->python_file ? fields_json(python_fields, thread, NULL) : json_null();
+}
+
 static const struct field thread_fields[] = {
     {"tid", FIELD_INTEGER, FIELD_AT(struct blocked, tid)},
     {"name", FIELD_TEXT, FIELD_AT(struct blocked, name)},
@@ -115,6 +127,8 @@ static const struct field thread_fields[] = {
     {"fd", FIELD_INTEGER, FIELD_AT(struct blocked, fd), FIELD_NEGATIVE_IS_NULL},
     {"text", FIELD_TEXT, .json = thread_text_json},
     {"waits_for", FIELD_LIST, .json = waits_json, .of = fields_integers, .about = "processes, or threads of this one"},
+    {"python", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = python_json, .of = python_fields,
+     .about = "where in a Python program, in its own code if possible"},
     {0}};
 
 struct process_row {

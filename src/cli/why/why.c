@@ -20,6 +20,7 @@
 #include "cli/why/stall.h"
 #include "client/client.h"
 #include "job/places/mpi_names.h"
+#include "job/places/python_places.h"
 #include "job/places/where.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/mpi/ends.h"
@@ -32,7 +33,8 @@
 
 enum {
     WHERE_RANKS = 4, /* computing ranks, that others wait for, whose place is shown */
-    ASKS = 3,        /* at most, until the record is the one that the monitor wrote */
+    PYTHON_RANKS = 256,
+    ASKS = 3, /* at most, until the record is the one that the monitor wrote */
 };
 
 struct why {
@@ -108,6 +110,10 @@ static void find_where(struct why *why, struct mpi_why_rank *rank)
             if (err.code != -ENODATA && !why->note.code)
                 why->note = err;
         }
+        if (rank->python) {
+            buf_puts(&text, text.len ? ", called by " : "in ");
+            buf_puts(&text, rank->python);
+        }
     }
     if (text.len && !text.failed)
         rank->where = arena_dup(&why->arena, text.data, text.len);
@@ -139,8 +145,29 @@ static void find_locked(struct why *why, struct mpi_why_rank *rank)
     why_lock_threads_done(threads, count);
 }
 
+/* Which line of a Python program called MPI. */
+static void find_python(struct why *why, struct mpi_why_rank *rank)
+{
+    const struct mpi_why_thread *shown = rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
+    struct python_places places;
+    struct buf text = BUF_INIT;
+    if (!shown || !rank->stats->running || rank->stats->pid <= 0)
+        return;
+    python_places_read(&places, rank->stats->pid);
+    const struct python_frame *frame =
+        python_places_find(&places, shown->thread->tid > 0 ? shown->thread->tid : rank->stats->pid);
+    if (frame)
+        python_place_put(&text, frame);
+    if (text.len && !text.failed)
+        rank->python = arena_dup(&why->arena, text.data, text.len);
+    buf_done(&text);
+    python_places_done(&places);
+}
+
 static void find_wheres(struct why *why)
 {
+    for (size_t i = 0; i < why->mpi.count && i < PYTHON_RANKS; i++)
+        find_python(why, &why->mpi.ranks[i]);
     size_t asked = 0;
     for (size_t i = 0; i < why->mpi.count; i++)
         find_locked(why, &why->mpi.ranks[i]);

@@ -17,6 +17,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/proc_file.h"
+#include "job/places/python_places.h"
 #include "jobdir/text/text.h"
 #include "jobdir/mpi/thread_wait.h"
 
@@ -495,6 +496,23 @@ static int by_tid(const void *a, const void *b)
     return left->tid < right->tid ? -1 : left->tid > right->tid;
 }
 
+static void look_at_python(struct blocked *threads, size_t count, pid_t pid)
+{
+    struct python_places places;
+    python_places_read(&places, pid);
+    for (size_t i = 0; i < count; i++) {
+        const struct python_frame *frame = python_places_find(&places, threads[i].tid);
+        if (!frame)
+            continue;
+        threads[i].python_function = strdup(frame->function);
+        threads[i].python_file = strdup(frame->file);
+        threads[i].python_line = frame->line;
+        buf_puts(&threads[i].text, ", at ");
+        python_place_put(&threads[i].text, frame);
+    }
+    python_places_done(&places);
+}
+
 int blocked_read(pid_t pid, struct blocked **ret_threads, size_t *ret_count, struct err *err)
 {
     char path[64];
@@ -510,7 +528,7 @@ int blocked_read(pid_t pid, struct blocked **ret_threads, size_t *ret_count, str
             code = -ENOMEM;
             break;
         }
-        threads[count] = (struct blocked){.tid = (pid_t)atoi(entry->d_name), .fd = -1};
+        threads[count] = (struct blocked){.tid = (pid_t)atoi(entry->d_name), .fd = -1, .python_line = -1};
         if (look(&threads[count], pid) == 0)
             count++;
         else
@@ -525,6 +543,7 @@ int blocked_read(pid_t pid, struct blocked **ret_threads, size_t *ret_count, str
         return err_errno(err, code, "process %d", pid);
     }
     qsort(threads, count, sizeof *threads, by_tid);
+    look_at_python(threads, count, pid);
     *ret_threads = threads;
     *ret_count = count;
     return 0;
@@ -532,7 +551,10 @@ int blocked_read(pid_t pid, struct blocked **ret_threads, size_t *ret_count, str
 
 void blocked_free(struct blocked *threads, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         buf_done(&threads[i].text);
+        free(threads[i].python_function);
+        free(threads[i].python_file);
+    }
     free(threads);
 }

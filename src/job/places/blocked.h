@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/data/buf.h"
@@ -25,6 +26,8 @@ struct blocked {
     struct buf text;                 /* for people: "reads from standard input, a pipe that process 12 (cat) writes" */
     pid_t waits_for[BLOCKED_WAITED]; /* processes, or threads of this one */
     size_t waits_count;
+    char *python_function, *python_file; /* where in a Python program; NULL: in none, or it is not known */
+    int64_t python_line;                 /* -1: unknown */
 };
 
 /* The caller passes the list to blocked_free. 0, -ESRCH: it has ended; -EACCES, -ENOMEM. */

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/data/hash.h"
 #include "base/system/clock.h"
 #include "job/python/stack_json.h"
 
@@ -52,15 +51,12 @@ static void *start(struct observer *observer, struct err *err)
     return outside;
 }
 
-static void forget(struct program *program)
+static void program_free(struct program *program)
 {
     free(program->file);
     free(program->function);
     json_decref(program->threads);
-    program->file = program->function = NULL;
-    program->threads = NULL;
-    program->found = program->given_up = false;
-    program->looks = program->failures = program->still = 0;
+    free(program);
 }
 
 /* Looks at none yet: most processes end soon, and what is executed has to be loaded first. */
@@ -76,7 +72,8 @@ static void process(void *state, const struct observed_process *process)
         program->pid = process->pid;
         HASH_ADD_INT(outside->programs, pid, program);
     }
-    forget(program);
+    program->found = program->given_up = false; /* it may have executed something */
+    program->looks = program->failures = program->still = 0;
     memcpy(program->name, process->name, sizeof program->name);
 }
 
@@ -88,8 +85,7 @@ static void process_ended(void *state, const struct observed_process *process)
     if (!program)
         return;
     HASH_DEL(outside->programs, program);
-    forget(program);
-    free(program);
+    program_free(program);
 }
 
 /* Only who has asked for it is told, and once. */
@@ -212,7 +208,12 @@ static void tick(void *state)
 static void end(void *state)
 {
     struct outside *outside = state;
-    HASH_FREE_ALL(outside->programs, forget(each));
+    struct program *program, *next;
+    HASH_ITER(hh, outside->programs, program, next)
+    {
+        HASH_DEL(outside->programs, program);
+        program_free(program);
+    }
     free(outside);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside job/python: stacks as records have them, and which code is the user's own. */
+/* Inside job/python: stacks as records have them. */
 #ifndef SCRY_JOB_PYTHON_STACK_JSON_H
 #define SCRY_JOB_PYTHON_STACK_JSON_H
 
@@ -12,10 +12,5 @@ enum { STACK_JSON_FRAMES = 2000 }; /* of all threads together; of those behind t
 /* [{tid, name, frames}, ...]; a new reference, or NULL when out of memory. `name`: the process's; a thread that has the
  * same has none. */
 json_t *python_stacks_json(const struct python_stacks *stacks, pid_t pid, const char *name);
-
-/* Neither of Python's own library nor of an installed package, as far as its path says that. */
-bool python_is_own_code(const char *file);
-/* The innermost frame of the user's own code, or else the innermost one. NULL: there are no frames. */
-const struct python_frame *python_own_frame(const struct python_thread *thread);
 
 #endif

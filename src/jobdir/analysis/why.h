@@ -96,6 +96,7 @@ struct mpi_why_rank {
     size_t circle_count;
     uint32_t root;     /* index of the rank that it waits for in the end, through any number of others; MPI_WHY_NONE */
     const char *where; /* for the caller to set before the texts are made: "in do_force (stommel.c:210)"; NULL */
+    const char *python; /* for the caller to set: where the Python program called that; NULL */
     bool blocked;      /* set with it: `where` says what it is blocked in, outside of MPI: "sleeps" */
 };
 

@@ -224,6 +224,8 @@ static const struct field rank_fields[] = {
      .about = "the rank that goes on, and for which it waits over any number of others"},
     {"where", FIELD_TEXT, FIELD_AT(struct mpi_why_rank, where), FIELD_ZERO_IS_NULL,
      .about = "where it computes, of ranks that others wait for"},
+    {"python", FIELD_TEXT, FIELD_AT(struct mpi_why_rank, python), FIELD_ZERO_IS_NULL,
+     .about = "which function and line of a Python program called MPI"},
     {"threads", FIELD_LIST, .json = threads_json, .of = thread_fields},
     {"other_threads", FIELD_LIST, .json = actors_json, .of = actor_fields,
      .about = "of a process that was looked at: those that have not called MPI, but for the MPI library's own"},

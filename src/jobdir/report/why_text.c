@@ -82,7 +82,7 @@ void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct 
     }
 }
 
-static void put_where(struct buf *out, const struct mpi_why_thread *thread)
+static void put_where(struct buf *out, const struct mpi_why_rank *rank, const struct mpi_why_thread *thread)
 {
     const struct mpi_stats_now *now = thread ? mpi_why_call_of(thread) : NULL;
     if (!now || now->call == CALL_NONE)
@@ -94,6 +94,10 @@ static void put_where(struct buf *out, const struct mpi_why_thread *thread)
     if (out->len == after && !out->failed) {
         out->len = before;
         out->data[before] = 0;
+    }
+    if (rank->python && thread == shown_thread(rank)) {
+        buf_puts(out, ", called by ");
+        buf_puts(out, rank->python);
     }
 }
 
@@ -141,7 +145,7 @@ static void put_others(struct buf *out, const struct mpi_why *why, const struct 
         }
         buf_puts(out, ": ");
         mpi_why_call_text(out, why, rank, thread);
-        put_where(out, thread);
+        put_where(out, rank, thread);
         if (mpi_why_age_of(thread))
             put_age(out, mpi_why_age_of(thread), mpi_why_age_of(thread));
         buf_putc(out, '\n');
@@ -211,7 +215,7 @@ static void put_rank_line(struct buf *out, const struct mpi_why *why, const stru
     put_process(out, rank);
     buf_puts(out, ": ");
     mpi_why_call_text(out, why, rank, shown_thread(rank));
-    put_where(out, shown_thread(rank));
+    put_where(out, rank, shown_thread(rank));
     if (age_of(rank))
         put_age(out, age_of(rank), age_of(rank));
     buf_putc(out, '\n');
@@ -303,12 +307,12 @@ static void put_all(struct buf *out, const struct mpi_why *why)
         struct buf text = BUF_INIT;
         const struct mpi_why_thread *other;
         mpi_why_call_text(&text, why, rank, shown_thread(rank));
-        put_where(&text, shown_thread(rank));
+        put_where(&text, rank, shown_thread(rank));
         size_t head = text.len;
         for (size_t at = 0; (other = next_other(rank, &at));) {
             buf_puts(&text, "    another thread of each: ");
             mpi_why_call_text(&text, why, rank, other);
-            put_where(&text, other);
+            put_where(&text, rank, other);
             buf_putc(&text, '\n');
         }
         put_actors(&text, rank, true);

@@ -64,4 +64,9 @@ int python_read(struct python_stacks *ret_stacks, const struct python_program *p
                 const struct python_memory *memory, pid_t tid, size_t frames);
 void python_stacks_done(struct python_stacks *stacks);
 
+/* Neither of Python's own library nor of an installed package, as far as its path says that. */
+bool python_is_own_code(const char *file);
+/* The innermost frame of the user's own code, or else the innermost one. NULL: there are no frames. */
+const struct python_frame *python_own_frame(const struct python_thread *thread);
+
 #endif
