@@ -11,7 +11,7 @@ void python_places_read(struct python_places *ret_places, pid_t pid)
     const struct python_memory memory = python_memory_of(&pid);
     *ret_places = (struct python_places){0};
     if (python_find(&program, pid) == 0)
-        python_read(&ret_places->stacks, &program, &memory, 0, PYTHON_FRAMES);
+        python_read(&ret_places->stacks, &program, &memory, 0, PYTHON_OWN_FRAME);
 }
 
 void python_places_done(struct python_places *places)

@@ -12,7 +12,6 @@
 #define LINE_EVERY_NS (NS_PER_SECOND / 5)
 #define STACK_EVERY_NS (UINT64_C(10) * NS_PER_SECOND)
 enum {
-    LINE_FRAMES = 32,
     STILL_LOOKS = 2,  /* so often the same line: it stands */
     FIRST_LOOKS = 2,  /* to find Python in a process; it may be loaded later, so from then on */
     LATER_LOOKS = 30, /* every so many looks */
@@ -166,7 +165,8 @@ static int look_at(struct outside *outside, struct program *program, uint64_t no
     struct python_stacks stacks;
     bool all = program->looks >= FIRST_LOOKS && now_ns - program->stack_ns >= STACK_EVERY_NS;
     program->looks++;
-    int r = python_read(&stacks, &program->python, &memory, all ? 0 : program->pid, all ? PYTHON_FRAMES : LINE_FRAMES);
+    int r =
+        python_read(&stacks, &program->python, &memory, all ? 0 : program->pid, all ? PYTHON_FRAMES : PYTHON_OWN_FRAME);
     if (stacks.count && stacks.threads[0].tid == program->pid)
         tell_line(outside, program, &stacks.threads[0]);
     if (!all && program->still == STILL_LOOKS) {

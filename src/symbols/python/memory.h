@@ -13,7 +13,7 @@ struct python_part {
     size_t size;
 };
 
-enum { PYTHON_PARTS = 16 }; /* of one read */
+enum { PYTHON_PARTS = 64 }; /* of one read */
 
 struct python_memory {
     /* All parts, or -EFAULT: not all can be read; -ESRCH, -EACCES. */

@@ -56,10 +56,11 @@ struct python_stacks {
     bool cut; /* there may be more threads */
 };
 
-enum { PYTHON_THREADS = 500, PYTHON_FRAMES = 200, PYTHON_NAME = 300, PYTHON_FILE = 1024 };
+enum { PYTHON_THREADS = 500, PYTHON_FRAMES = 200, PYTHON_NAME = 300, PYTHON_FILE = 1024, PYTHON_OWN_FRAME = 0 };
 
-/* Of all threads, or of one (tid != 0); at most `frames` of each. 0, -ESRCH, -EACCES, -ENOMEM; -EAGAIN: what is there
- * is not understood, it may be just starting or ending. Call python_stacks_done in any case. */
+/* Of all threads, or of one (tid != 0); at most `frames` of each, or from the innermost one outwards to the first of
+ * the user's own code (PYTHON_OWN_FRAME). 0, -ESRCH, -EACCES, -ENOMEM; -EAGAIN: what is there is not understood, it may
+ * be just starting or ending. Call python_stacks_done in any case. */
 int python_read(struct python_stacks *ret_stacks, const struct python_program *program,
                 const struct python_memory *memory, pid_t tid, size_t frames);
 void python_stacks_done(struct python_stacks *stacks);

@@ -15,8 +15,11 @@ enum {
     INTERPRETERS = 64,
     WALK_MOST = 1200, /* frames that are followed: Python's own limit is 1000 */
     ATTEMPTS = 4,
-    WALKS = 6,
+    AGAIN = 6,
+    OWN_FRAMES = 32, /* within which the user's own code is looked for */
     TABLE_MOST = 4 << 20,
+    FRAME_BYTES = 128, /* of a frame, those that are read */
+    FRAME_PARTS = PYTHON_PARTS - 2,
 };
 
 struct raw_frame {
@@ -25,6 +28,8 @@ struct raw_frame {
 };
 
 struct walk {
+    uint64_t top_at[2], top[2]; /* pointers on the way to the first frame: where, and what was there */
+    size_t top_count;
     struct raw_frame frames[WALK_MOST];
     size_t count;
     bool cut;
@@ -36,6 +41,8 @@ struct reading {
     struct python_stacks *stacks;
     pid_t wanted;
     size_t frames_most, room;
+    bool own; /* up to the user's own code */
+    uint32_t frame_from, frame_size;
     struct walk *first, *second;
     size_t described[PYTHON_FRAMES]; /* which frame of the first walk each one is */
 };
@@ -47,64 +54,127 @@ static int get(const struct reading *reading, uint64_t address, void *ret_bytes,
 
 /* ---- frames ---- */
 
-static int read_frame(const struct reading *reading, uint64_t address, struct raw_frame *ret_frame)
+/* What is needed of a frame lies together. False: offsets that make no sense. */
+static bool measure_frame(struct reading *reading)
 {
     const struct python_layout *layout = &reading->program->layout;
-    uint64_t type = 0, at = 0;
-    uint8_t owner = 0, entry = 0;
-    struct raw_frame frame = {.address = address};
-    struct python_part parts[6] = {
-        {address + layout->frame_code, &frame.code, sizeof frame.code},
-        {address + layout->frame_previous, &frame.previous, sizeof frame.previous},
-        {address + layout->frame_at, &at, layout->objects ? sizeof(int32_t) : sizeof at},
+    const uint32_t at[] = {layout->frame_code,
+                           layout->frame_previous,
+                           layout->frame_at,
+                           layout->frame_owner ? layout->frame_owner : layout->frame_at,
+                           layout->frame_entry ? layout->frame_entry : layout->frame_at,
+                           layout->objects ? layout->object_type : layout->frame_at};
+    uint32_t low = UINT32_MAX, high = 0;
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        low = at[i] < low ? at[i] : low;
+        high = at[i] > high ? at[i] : high;
+    }
+    reading->frame_from = low;
+    reading->frame_size = high - low + (uint32_t)sizeof(uint64_t);
+    return high - low <= FRAME_BYTES - sizeof(uint64_t);
+}
+
+static uint64_t word(const struct reading *reading, const uint8_t *bytes, uint32_t offset)
+{
+    uint64_t value;
+    memcpy(&value, bytes + (offset - reading->frame_from), sizeof value);
+    return value;
+}
+
+/* False: it is no frame, or not any more. */
+static bool decode_frame(const struct reading *reading, uint64_t address, const uint8_t *bytes,
+                         struct raw_frame *ret_frame)
+{
+    const struct python_layout *layout = &reading->program->layout;
+    const unsigned owner = layout->frame_owner ? word(reading, bytes, layout->frame_owner) & 255 : 0;
+    const unsigned entry = layout->frame_entry ? word(reading, bytes, layout->frame_entry) & 255 : 0;
+    const uint64_t at = word(reading, bytes, layout->frame_at);
+    if ((layout->objects && word(reading, bytes, layout->object_type) != reading->program->frame_type) ||
+        owner > layout->shims + 1U || entry > 1)
+        return false;
+    *ret_frame = (struct raw_frame){
+        .address = address,
+        .code = word(reading, bytes, layout->frame_code) & ~(uint64_t)7, /* 3.14 has tags there */
+        .previous = word(reading, bytes, layout->frame_previous),
+        .at = layout->objects ? (uint64_t)((int64_t)(int32_t)at * layout->at_unit) : at,
+        .shim = layout->frame_owner && owner >= layout->shims,
+        .entry = layout->objects || entry,
     };
-    size_t count = 3;
-    if (layout->frame_owner)
-        parts[count++] = (struct python_part){address + layout->frame_owner, &owner, sizeof owner};
-    if (layout->frame_entry)
-        parts[count++] = (struct python_part){address + layout->frame_entry, &entry, sizeof entry};
-    if (layout->objects)
-        parts[count++] = (struct python_part){address + layout->object_type, &type, sizeof type};
-    int r = reading->memory->read(reading->memory->ctx, parts, count);
-    if (r < 0)
+    return ret_frame->previous != address;
+}
+
+/* C called the interpreter at the frame before each shim, and at the outermost. */
+static void mark_entries(struct walk *walk)
+{
+    for (size_t i = 0; i + 1 < walk->count; i++)
+        walk->frames[i].entry |= walk->frames[i + 1].shim;
+    if (walk->count && !walk->cut)
+        walk->frames[walk->count - 1].entry = true;
+}
+
+static int find_top(const struct reading *reading, uint64_t thread, struct walk *walk)
+{
+    const struct python_layout *layout = &reading->program->layout;
+    walk->top_count = 1;
+    walk->top_at[0] = thread + layout->thread_frame;
+    int r = get(reading, walk->top_at[0], &walk->top[0], sizeof walk->top[0]);
+    if (r < 0 || !layout->by_cframe || !walk->top[0])
         return r;
-    if ((layout->objects && type != reading->program->frame_type) || owner > layout->shims + 1 || entry > 1)
-        return -EFAULT;
-    frame.at = layout->objects ? (uint64_t)((int64_t)(int32_t)at * layout->at_unit) : at;
-    frame.code &= ~(uint64_t)7; /* 3.14 has tags there */
-    frame.shim = layout->frame_owner && owner >= layout->shims;
-    frame.entry = layout->objects || entry;
-    *ret_frame = frame;
-    return 0;
+    walk->top_count = 2;
+    walk->top_at[1] = walk->top[0] + layout->cframe_frame;
+    return get(reading, walk->top_at[1], &walk->top[1], sizeof walk->top[1]);
 }
 
 /* From the innermost frame outwards. 0, or -EFAULT: the thread went on meanwhile. */
 static int follow(const struct reading *reading, uint64_t thread, struct walk *walk)
 {
-    const struct python_layout *layout = &reading->program->layout;
-    uint64_t address = 0;
+    uint8_t bytes[FRAME_BYTES];
     walk->count = 0;
     walk->cut = false;
-    int r = get(reading, thread + layout->thread_frame, &address, sizeof address);
-    if (r == 0 && layout->by_cframe && address)
-        r = get(reading, address + layout->cframe_frame, &address, sizeof address);
-    for (; r == 0 && address; address = walk->frames[walk->count++].previous) {
+    int r = find_top(reading, thread, walk);
+    uint64_t address = r == 0 ? walk->top[walk->top_count - 1] : 0;
+    while (r == 0 && address) {
         if (walk->count == WALK_MOST) {
             walk->cut = true;
             break;
         }
         if (address % sizeof address)
             return -EFAULT;
-        struct raw_frame *frame = &walk->frames[walk->count];
-        r = read_frame(reading, address, frame);
-        if (r == 0 && frame->previous == address)
+        r = get(reading, address + reading->frame_from, bytes, reading->frame_size);
+        if (r == 0 && !decode_frame(reading, address, bytes, &walk->frames[walk->count]))
             return -EFAULT;
-        if (r == 0 && frame->shim && walk->count)
-            walk->frames[walk->count - 1].entry = true;
+        if (r == 0)
+            address = walk->frames[walk->count++].previous;
     }
-    if (r == 0 && !walk->cut && walk->count)
-        walk->frames[walk->count - 1].entry = true;
+    mark_entries(walk);
     return r;
+}
+
+/* Is all as in that walk? Reads all at once, as far as that can be; false if it cannot. */
+static bool is_as_before(const struct reading *reading, const struct walk *walk)
+{
+    uint8_t bytes[FRAME_PARTS][FRAME_BYTES];
+    uint64_t top[2];
+    for (size_t from = 0; from == 0 || from < walk->count; from += FRAME_PARTS) {
+        struct python_part parts[PYTHON_PARTS];
+        size_t count = 0, frames = 0;
+        for (size_t i = 0; i < walk->top_count; i++)
+            parts[count++] = (struct python_part){walk->top_at[i], &top[i], sizeof top[i]};
+        for (; frames < FRAME_PARTS && from + frames < walk->count; frames++)
+            parts[count++] = (struct python_part){walk->frames[from + frames].address + reading->frame_from,
+                                                  bytes[frames], reading->frame_size};
+        if (reading->memory->read(reading->memory->ctx, parts, count) < 0 ||
+            memcmp(top, walk->top, walk->top_count * sizeof *top) != 0)
+            return false;
+        for (size_t i = 0; i < frames; i++) {
+            const struct raw_frame *old = &walk->frames[from + i];
+            struct raw_frame now;
+            if (!decode_frame(reading, old->address, bytes[i], &now) || now.code != old->code ||
+                now.previous != old->previous || now.at != old->at)
+                return false;
+        }
+    }
+    return true;
 }
 
 /* How many of the outermost frames both have. What is inside one that went on has not been inside it all the time. */
@@ -171,13 +241,13 @@ static bool describe(const struct reading *reading, const struct raw_frame *raw,
     return ret_frame->file && ret_frame->function;
 }
 
-/* The innermost frames of the walk. Which of them could not be understood has no function. */
-static void describe_all(struct reading *reading, struct python_thread *thread)
+/* From that frame of the walk on outwards. Which of them could not be understood has no function. */
+static void describe_all(struct reading *reading, size_t from, struct python_thread *thread)
 {
     const struct walk *walk = reading->first;
     thread->count = 0;
     thread->cut = walk->cut;
-    for (size_t i = 0; i < walk->count; i++) {
+    for (size_t i = from; i < walk->count; i++) {
         if (walk->frames[i].shim)
             continue;
         if (thread->count == reading->frames_most) {
@@ -188,6 +258,8 @@ static void describe_all(struct reading *reading, struct python_thread *thread)
         struct python_frame *frame = &thread->frames[thread->count++];
         if (!describe(reading, &walk->frames[i], frame))
             frame->function = NULL;
+        else if (reading->own && python_is_own_code(frame->file))
+            break;
     }
 }
 
@@ -205,33 +277,53 @@ static bool keep_outer(const struct reading *reading, struct python_thread *thre
     return true;
 }
 
-/* A thread in a loop may be back where it was, with other frames in between. So several walks have to agree, not two.
- * While a frame is there, what it runs is not freed: that is looked at in between. */
+/* How many of the outermost frames of the first walk are there each time. */
+static size_t look_again(const struct reading *reading, uint64_t address, bool *ret_moved)
+{
+    size_t same = reading->first->count;
+    *ret_moved = false;
+    for (int again = 0; again < AGAIN && same; again++) {
+        if (is_as_before(reading, reading->first))
+            continue;
+        size_t both = 0;
+        if (follow(reading, address, reading->second) == 0) {
+            both = agree(reading->first, reading->second);
+            *ret_moved |= both < reading->first->count || both < reading->second->count;
+            same = both < same ? both : same;
+        } else {
+            *ret_moved = true; /* says nothing of the outer ones */
+        }
+    }
+    return same;
+}
+
+/*
+ * A thread in a loop may be back where it was, with other frames in between. So several walks have to agree, not two.
+ * While a frame is there, what it runs is not freed: that is looked at in between. Where all that was looked at is
+ * gone, it looks at what is further outside.
+ */
 static int read_frames(struct reading *reading, uint64_t address, struct python_thread *thread)
 {
-    int r = -EFAULT;
-    for (int attempt = 0; r == -EFAULT && attempt < ATTEMPTS; attempt++)
-        r = follow(reading, address, reading->first);
-    if (r == -ESRCH || r == -EACCES)
-        return r;
-    thread->moved = r < 0;
-    if (r < 0)
-        return 0;
-    describe_all(reading, thread);
-    size_t same = reading->first->count;
-    for (int again = 0; again < WALKS && same; again++) {
-        if (follow(reading, address, reading->second) < 0) {
-            thread->moved = true;
-            continue;
-        }
-        const size_t both = agree(reading->first, reading->second);
-        thread->moved |= both < reading->first->count || both < reading->second->count;
-        same = both < same ? both : same;
-    }
-    if (!keep_outer(reading, thread, same)) {
+    size_t outer = SIZE_MAX;
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        int r = follow(reading, address, reading->first);
+        if (r == -ESRCH || r == -EACCES)
+            return r;
         thread->moved = true;
         thread->count = 0;
+        if (r < 0)
+            continue;
+        const size_t count = reading->first->count;
+        describe_all(reading, outer < count ? count - outer : 0, thread);
+        const size_t same = look_again(reading, address, &thread->moved);
+        thread->moved |= outer < count;
+        if (!keep_outer(reading, thread, same))
+            thread->count = 0;
+        if (thread->count || !count)
+            return 0;
+        outer = same ? same : outer;
     }
+    thread->moved = true;
     return 0;
 }
 
@@ -346,11 +438,14 @@ int python_read(struct python_stacks *ret_stacks, const struct python_program *p
         .memory = memory,
         .stacks = ret_stacks,
         .wanted = tid,
-        .frames_most = frames < PYTHON_FRAMES ? frames : PYTHON_FRAMES,
+        .own = frames == PYTHON_OWN_FRAME,
+        .frames_most = frames == PYTHON_OWN_FRAME ? OWN_FRAMES
+                       : frames < PYTHON_FRAMES   ? frames
+                                                  : PYTHON_FRAMES,
         .first = &walks[0],
         .second = &walks[1],
     };
-    int r = read_interpreters(&reading);
+    int r = measure_frame(&reading) ? read_interpreters(&reading) : -EAGAIN;
     sort_threads(ret_stacks, program->pid);
     if (ret_stacks->memory.failed)
         return -ENOMEM;
