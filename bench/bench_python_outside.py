@@ -102,9 +102,10 @@ def main():
         env = {**os.environ, "SCRY_RUNTIME_DIR": os.path.join(place, "run"), "SCRY_STATE_DIR": os.path.join(place, "jobs")}
         for name in ("SCRY", "SCRY_CONFIG", "SCRY_SCRIPT"):
             env.pop(name, None)
-        calls = 1000000
+        calls = 5000000
         job(scry, "off", 1000, 1, env)  # starts the monitor
-        calls = int(calls * seconds / job(scry, "off", calls, 1, env)[0])
+        start = job(scry, "off", 1000, 1, env)[0]
+        calls = int(calls * seconds / max(0.01, job(scry, "off", calls, 1, env)[0] - start))
         measure(scry, pairs, calls, 1, env)
         measure(scry, pairs, max(1, calls * os.cpu_count() // processes), processes, env)
         stop_monitor(env["SCRY_RUNTIME_DIR"])

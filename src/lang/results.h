@@ -39,6 +39,9 @@
 #define BACKTRACE_FRAME "{ integer pc; integer fp }"
 #define BACKTRACE_RESULT "{ integer num_frames; " BACKTRACE_FRAME "* stack }"
 
+#define PYTHON_FRAME "{ string function; string file; integer line; integer entry }"
+#define PYTHON_STACK_RESULT "{ string version; integer num_frames; " PYTHON_FRAME "* stack }"
+
 #define LOADER_MODULE \
     "{ string path; string member; integer code_start; integer<bytes> code_len; integer data_start; integer<bytes> " \
     "data_len; integer bss_start; integer<bytes> bss_len }"

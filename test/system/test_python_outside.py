@@ -156,6 +156,43 @@ asyncio.run(outer())
                 self.assertEqual(self.await_record("script_line", lambda record: record["pid"] and record["file"] == path)["line"], 2)
                 self.release()
 
+    def test_crash_below_python(self):
+        """A crash in C, called by Python, which C has called for Python: each function stands where it was called."""
+        path = self.write("crash.py", """import ctypes
+def step(n):
+    if n:
+        return step(n - 1)
+    compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    def below(a, b):
+        return ctypes.memmove(8, 16, 4)
+    libc = ctypes.CDLL(None)
+    libc.qsort.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
+    libc.qsort((ctypes.c_int * 2)(3, 1), 2, 4,
+               ctypes.cast(compare(below), ctypes.c_void_p))
+step(2)
+""")
+        self.scry_run("-q", "--crash-stack", "--", sys.executable, path)
+        report = self.report()
+        self.assertEqual(list(schematest.violations(report, schematest.schema("report"))), [])
+        frames = report["crashes"][0]["frames"]
+        own = [(frame["function"].rpartition(".")[2], frame["line"]) for frame in frames if frame.get("file") == path]
+        self.assertEqual(own, [("below", 7), ("step", 10), ("step", 4), ("step", 4), ("<module>", 12)])
+        places = [frame.get("file") == path for frame in frames]
+        self.assertFalse(places[0])  # memmove, below all
+        first = places.index(True)
+        self.assertFalse(places[first + 1])  # ctypes and qsort are between
+        names = [frame.get("function") for frame in frames]
+        self.assertTrue(any("qsort_r" in str(name) for name in names[first:names.index("step")]), names)
+
+    def test_service(self):
+        """The same for other tools, from the monitor."""
+        path = self.write("wait.py", "def wait():\n    WAIT\n\nwait()\n")
+        self.start(sys.executable, path)
+        pid = self.await_line(path, 2)["pid"]
+        done = self.scry("omis", "-c", f': node_attach2("localhost") proc_attach3([n_1], {pid}, "") scry_thread_get_python_stack([], 5)')
+        self.assertIn(f'2,["wait","{path}",2,0,"<module>","{path}",4,1]', done.stdout.replace(" ", ""))
+        self.release()
+
     def test_off(self):
         path = self.write("main.py", "import time\ntime.sleep(1)\n")
         self.assertEqual(self.scry_run("-q", "--sample", "0.2", "--script", "off", "--", sys.executable, path).returncode, 0)

@@ -48,6 +48,32 @@ static void add_frames(json_t *list, uint64_t pc, const struct line_location *wh
         json_array_append_new(list, frame_json(pc, where->module, &where->frames[i]));
 }
 
+/* Of one call of the interpreter: from frame `from` on. Returns the number of the next one. */
+static size_t add_python(json_t *list, uint64_t pc, const struct stacks_entry *entry, size_t from)
+{
+    while (from < entry->python_count && json_array_size(list) < FRAMES_KEPT) {
+        const struct stacks_python *frame = &entry->python[from++];
+        json_t *json = json_pack("{s:I, s:s, s:o, s:o}", "pc", (json_int_t)pc, "language", "python", "function",
+                                 text_json(frame->function), "file", text_json(frame->file));
+        if (frame->line >= 0)
+            json_object_set_new(json, "line", json_integer(frame->line));
+        json_array_append_new(list, json);
+        if (frame->entry)
+            break;
+    }
+    return from;
+}
+
+/* Parts of it may be inlined there, and parts of it stand apart (.cold). */
+static bool is_interpreter(const struct line_location *where)
+{
+    static const char name[] = "_PyEval_EvalFrameDefault";
+    for (size_t i = 0; i < where->count; i++)
+        if (where->frames[i].function && strncmp(where->frames[i].function, name, strlen(name)) == 0)
+            return true;
+    return false;
+}
+
 struct core_task {
     const char *path;
     pid_t pid;
@@ -106,7 +132,7 @@ static json_t *resolve_stack(const void *ctx)
     const struct stacks_entry *entry = ctx;
     struct lines_module modules[STACKS_MODULES];
     struct lines *lines = NULL;
-    size_t count = 0;
+    size_t count = 0, python = 0;
     for (size_t i = 0; i < entry->module_count; i++) {
         modules[count].path = entry->modules[i].path;
         count += module_bias(&entry->modules[i], &modules[count].bias);
@@ -119,9 +145,15 @@ static json_t *resolve_stack(const void *ctx)
         uint64_t pc = entry->frames[i];
         if (lines)
             lines_find(lines, i ? pc - 1 : pc, &where);
-        add_frames(list, pc, &where);
+        if (python < entry->python_count && is_interpreter(&where))
+            python = add_python(list, pc, entry, python);
+        else
+            add_frames(list, pc, &where);
         line_location_done(&where);
     }
+    if (!python && entry->frame_count) /* the way to the interpreter is not known, but its functions are */
+        while (python < entry->python_count && json_array_size(list) < FRAMES_KEPT)
+            python = add_python(list, entry->frames[entry->frame_count - 1], entry, python);
     lines_close(lines);
     json_t *found = json_pack("{s:o}", "frames", list);
     if (entry->faulted)

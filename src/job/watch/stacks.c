@@ -17,14 +17,23 @@ static const char FOLLOW[] = "thread_creates_proc([]) : proc_attach([$new_proc])
  * sample makes the job's follower watch the process, so that its end is known, however short its life. */
 static const char CAPTURE[] = "thread_received_signal([],[4,5,6,7,8,11,31]) : thread_get_backtrace([$thread],64) "
                               "proc_get_info([$proc],512) proc_get_loader_info([$proc]) print([$fault]) "
-                              "job_get_info([%s],0)";
-enum { ACTION_BACKTRACE = 1, ACTION_PID, ACTION_MODULES, ACTION_FAULT, PID_FLAG = 512 };
+                              "scry_thread_get_python_stack([$thread],64) job_get_info([%s],0)";
+enum { ACTION_BACKTRACE = 1, ACTION_PID, ACTION_MODULES, ACTION_FAULT, ACTION_PYTHON, PID_FLAG = 512 };
 
 static void free_modules(struct stacks_module *modules, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         free(modules[i].path);
     free(modules);
+}
+
+static void free_python(struct stacks_python *frames, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(frames[i].function);
+        free(frames[i].file);
+    }
+    free(frames);
 }
 
 /* Of an action's only result; as if nothing were known if it failed. */
@@ -64,6 +73,33 @@ static void take_modules(struct stacks_entry *entry, const struct omis_value *li
     entry->module_count = used;
 }
 
+static void take_python(struct stacks_entry *entry, const struct omis_value *list)
+{
+    struct frame {
+        const char *function, *file;
+        int64_t line;
+        bool entry;
+    } frame;
+    static const struct decode_field fields[] = {DECODE(struct frame, function),
+                                                 DECODE(struct frame, file),
+                                                 DECODE(struct frame, line),
+                                                 DECODE(struct frame, entry),
+                                                 {0}};
+    struct decoder decoder;
+    decoder_init(&decoder, PYTHON_FRAME, 0, fields);
+    free_python(entry->python, entry->python_count);
+    size_t count = omis_kind(list) == OMIS_KIND_LIST ? decoder_rows(&decoder, list) : 0, used = 0;
+    count = count > STACKS_FRAMES ? STACKS_FRAMES : count;
+    struct stacks_python *frames = calloc(count ? count : 1, sizeof *frames);
+    for (size_t i = 0; frames && i < count; i++) {
+        decode(&decoder, list, i, &frame);
+        frames[used] = (struct stacks_python){strdup(frame.function), strdup(frame.file), frame.line, frame.entry};
+        used += frames[used].function && frames[used].file;
+    }
+    entry->python = frames;
+    entry->python_count = used;
+}
+
 static void take_frames(struct stacks_entry *entry, const struct omis_value *list)
 {
     struct frame {
@@ -85,7 +121,7 @@ static void take_capture(struct stacks *stacks, Omis_reply reply)
     struct captured {
         int32_t local_id;
         const struct omis_value *stack, *loader_info;
-    } captured;
+    } captured, python;
     static const struct decode_field backtrace_fields[] = {DECODE(struct captured, stack), {0}},
                                      pid_fields[] = {DECODE(struct captured, local_id), {0}},
                                      modules_fields[] = {DECODE(struct captured, loader_info), {0}};
@@ -106,6 +142,8 @@ static void take_capture(struct stacks *stacks, Omis_reply reply)
     }
     take_frames(entry, captured.stack);
     take_modules(entry, captured.loader_info);
+    decode_action(reader, ACTION_PYTHON, PYTHON_STACK_RESULT, 0, backtrace_fields, &python);
+    take_python(entry, python.stack);
     omis_reader_find(reader, ACTION_FAULT);
     const struct omis_value *fault = omis_item(omis_item(omis_reader_values(reader), 1), 0);
     entry->faulted = omis_count(fault) == 2;
@@ -173,6 +211,7 @@ void stacks_done(struct stacks *stacks)
     {
         HASH_DEL(stacks->entries, entry);
         free_modules(entry->modules, entry->module_count);
+        free_python(entry->python, entry->python_count);
         free(entry);
     }
 }

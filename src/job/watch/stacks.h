@@ -24,6 +24,12 @@ struct stacks_module {
     uint64_t code_start;
 };
 
+struct stacks_python {
+    char *function, *file;
+    int64_t line; /* -1: unknown */
+    bool entry;   /* C called the interpreter here: the outermost of one call of it */
+};
+
 /* The backtrace of a process's last fault. */
 struct stacks_entry {
     pid_t pid;
@@ -31,6 +37,8 @@ struct stacks_entry {
     size_t frame_count;
     struct stacks_module *modules;
     size_t module_count;
+    struct stacks_python *python; /* where it was in a Python program, innermost first */
+    size_t python_count;
     bool faulted;         /* a memory access failed: */
     uint64_t address, sp; /* its address, and the stack pointer */
     UT_hash_handle hh;

@@ -28,7 +28,8 @@ static void put_frames(struct buf *out, const json_t *frames)
         if (file) {
             buf_puts(out, " at ");
             text_show(out, file);
-            buf_printf(out, ":%d", (int)json_integer_value(json_object_get(frame, "line")));
+            if (json_object_get(frame, "line"))
+                buf_printf(out, ":%d", (int)json_integer_value(json_object_get(frame, "line")));
         } else if (module) {
             buf_puts(out, " in ");
             text_show(out, module);
@@ -109,6 +110,8 @@ static const struct field warning_fields[] = {{"kind", FIELD_TEXT},
                                               {0}};
 
 static const struct field frame_fields[] = {{"pc", FIELD_COUNT},
+                                            {"language", FIELD_CHOICE, .flags = FIELD_OPTIONAL, .choices = "python",
+                                             .about = "of a function that an interpreter executes, at pc"},
                                             {"function", FIELD_TEXT, .flags = FIELD_OPTIONAL},
                                             {"file", FIELD_TEXT, .flags = FIELD_OPTIONAL},
                                             {"line", FIELD_COUNT, .flags = FIELD_OPTIONAL},

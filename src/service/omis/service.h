@@ -12,7 +12,7 @@ struct monitor;
 
 /* service/all/register.c registers them. */
 extern const struct scry_service node_services[], proc_services[], proc_memory_services[], proc_event_services[],
-    thread_services[], thread_register_services[], thread_event_services[], scry_thread_event_services[],
+    thread_services[], thread_register_services[], thread_event_services[], scry_thread_event_services[], scry_thread_services[],
     lib_call_services[], message_services[], csr_services[], user_event_services[], misc_services[], scry_services[],
     job_services[], ct_services[], mpi_services[], mpi_message_services[];
 
