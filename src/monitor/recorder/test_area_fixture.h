@@ -37,7 +37,7 @@ extern struct agents *agents;
 
 /* ---- the monitor ---- */
 
-/* `attach` is called each time that there are new agents. */
+/* `attach` is called each time that there are new agents; it may be NULL. */
 int fixture_start(void (*attach)(void));
 int fixture_stop(void **state);
 /* Once more, after agents_free. */
