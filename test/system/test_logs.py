@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 
 import schematest
 import scrytest
@@ -129,6 +130,33 @@ class Logs(JobCase):
         wait_until(lambda: '"progress"' in self.spool())
         self.write("go", "go\n")
         self.assertEqual(run.wait(), 0)
+
+    def test_observer_is_killed(self):
+        """Another one goes on, and repeats nothing."""
+        os.mkfifo(os.path.join(self.work, "go"))
+        run = self.start_run("-q", "--log", "out.log=x", "--", "sh", "-c", "echo x 1 >>out.log; read line <go; echo x 2 >>out.log",
+                             cwd=self.work)
+        wait_until(lambda: "x 1" in self.spool())
+
+        def observer():
+            """Its pid, once it has the file open."""
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+                        ours = file.read().rpartition(")")[2].split()[1] == str(run.pid)
+                    if ours and any(os.readlink(f"/proc/{pid}/fd/{fd}") == os.path.join(self.work, "out.log")
+                                    for fd in os.listdir(f"/proc/{pid}/fd")):
+                        return int(pid)
+                except OSError:
+                    continue
+            return None
+
+        first = wait_until(observer)
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: observer() not in (None, first))
+        self.write("go", "go\n")
+        self.assertEqual(run.wait(), 0)
+        self.assertEqual([line["text"] for line in self.records("log")], ["x 1", "x 2"])
 
     def test_mistakes(self):
         """One line, before the job is started."""

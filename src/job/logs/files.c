@@ -42,7 +42,8 @@ static void on_state(void *ctx, enum tail_state state, bool first, uint64_t byte
         return;
     if (state == TAIL_UNWATCHED && file->asked)
         sink->note(sink->ctx, NOTE(log_unwatched, .file = file->name, .reason = reason));
-    if (!fold_take(&file->states, file->files->now_ns(), &folded))
+    struct fold *states = file->wild ? &file->files->states : &file->states;
+    if (!fold_take(states, file->files->now_ns(), &folded))
         return;
     put_state(file, state, state == TAIL_SKIPPED ? (int64_t)file->skipped_unsaid : -1, reason);
     if (state == TAIL_SKIPPED)
@@ -110,7 +111,7 @@ static struct log_file *add_file(struct log_files *files, const char *path, cons
     }
     tail_init(&file->tail, file->path, (struct tail_calls){on_lines, on_state, file});
     file->tail.stream = stream;
-    file->tail.start_ns = clock_wall_ns();
+    file->tail.start_ns = clock_ns(CLOCK_REALTIME_COARSE); /* the clock of file systems: never ahead of theirs */
     HASH_ADD_KEYPTR(hh, files->files, file->path, strlen(file->path), file);
     return file;
 }
@@ -247,8 +248,10 @@ static void take_path(struct log_files *files, const struct log_name *name, cons
         file->wild = true;
         want(file, name->given, name->rows, true);
         tail_look(&file->tail, at_end);
-        if (link == LINK_RENAMED && file->tail.fd >= 0) /* from where the other one ends */
-            tail_seek(&file->tail, (uint64_t)status.st_size);
+        if (link == LINK_RENAMED && file->tail.fd >= 0) {
+            tail_seek(&file->tail, (uint64_t)status.st_size); /* where the other one ends */
+            file->matcher.line = -1;
+        }
     }
     want(file, name->given, name->rows, true);
 }

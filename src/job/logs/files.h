@@ -47,8 +47,9 @@ struct log_files {
     struct log_expressions expressions;
     const char *cwd;
     pid_t root;
-    bool full;   /* more than LOG_FILES_MOST were found, and that was said */
-    bool silent; /* files that are there are no news */
+    struct fold states; /* of records about files with wild names, of which there may be many */
+    bool full;          /* more than LOG_FILES_MOST were found, and that was said */
+    bool silent;        /* files that are there are no news */
     uint64_t (*now_ns)(void);
 };
 

@@ -74,6 +74,14 @@ void lines_reset(struct lines *lines, bool inside)
     lines->passing = inside;
 }
 
+void lines_rest(struct lines *lines)
+{
+    if (lines->len)
+        return;
+    free(lines->bytes);
+    lines->bytes = NULL;
+}
+
 void lines_done(struct lines *lines)
 {
     free(lines->bytes);

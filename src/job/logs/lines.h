@@ -29,6 +29,8 @@ void lines_take(struct lines *lines, size_t len, lines_fn *each, void *ctx);
 void lines_end(struct lines *lines, lines_fn *each, void *ctx);
 /* Something was passed over, or begins anew; `inside`: probably in the middle of a line, whose rest is left out. */
 void lines_reset(struct lines *lines, bool inside);
+/* Nothing comes for a while: frees the room, unless a line has begun. */
+void lines_rest(struct lines *lines);
 void lines_done(struct lines *lines);
 
 /* ---- the lines of a block ---- */

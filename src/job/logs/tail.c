@@ -230,8 +230,10 @@ bool tail_read(struct tail *tail)
     if (room > LINES_ROOM / 2)
         room = LINES_ROOM / 2;
     ssize_t got = pread(tail->fd, bytes, room, (off_t)tail->offset);
-    if (got <= 0)
+    if (got <= 0) {
+        lines_rest(&tail->lines);
         return false;
+    }
     tail->offset += (uint64_t)got;
     lines_take(&tail->lines, (size_t)got, tail->calls.lines, tail->calls.ctx);
     return true;

@@ -40,7 +40,7 @@ struct tail {
     const char *path; /* borrowed */
     struct tail_calls calls;
     bool stream;       /* /proc/PID/fd/N: what is found there later was not made by that name */
-    uint64_t start_ns; /* of a stream: CLOCK_REALTIME; a file made before that is read from its end */
+    uint64_t start_ns; /* of a stream: CLOCK_REALTIME_COARSE; a file made before that is read from its end */
     int fd;            /* -1: not open */
     dev_t device;
     ino_t inode;
