@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import shutil
+import subprocess
 import sys
 import venv
 
@@ -183,6 +184,21 @@ step(2)
         self.assertFalse(places[first + 1])  # ctypes and qsort are between
         names = [frame.get("function") for frame in frames]
         self.assertTrue(any("qsort_r" in str(name) for name in names[first:names.index("step")]), names)
+
+    def test_snapshot(self):
+        """A snapshot in C below Python has the functions of Python where the interpreter stands."""
+        source, library = self.write("below.c", "int leaf(int n) { return n + 1; }\n"), self.box.path("work", "below.so")
+        subprocess.run(["cc", "-g", "-shared", "-fPIC", "-finstrument-functions", "-o", library, source], check=True)
+        path = self.write("main.py", f"import ctypes\ndef step(n):\n    library.leaf(n)\nlibrary = ctypes.CDLL('{library}')\nstep(7)\n")
+        self.scry_run("-q", "--trace", "fn:leaf", "--rule", 'ct_function_called([], "leaf", "n == 7") : ct_snapshot([$proc])', "--",
+                      sys.executable, path)
+        (snapshot,) = glob.glob(self.box.path("jobs", "2*", "snapshots", "*.json"))
+        with open(snapshot, encoding="utf-8") as file:
+            stack = json.load(file)["stacks"][0]
+        rows = [stack, *stack["frames"]]
+        self.assertEqual([(row["function"], row["file"], row["line"]) for part in rows for row in part.get("python", [])],
+                         [("step", path, 3), ("<module>", path, 5)])
+        self.assertEqual(stack["frames"][0]["function"], "leaf")
 
     def test_service(self):
         """The same for other tools, from the monitor."""

@@ -23,6 +23,7 @@
 #include "service/ct/ct.h"
 #include "service/ct/helper.h"
 #include "symbols/client/helper.h"
+#include "symbols/python/python.h"
 
 enum {
     SNAPSHOT_FILES = 9999,
@@ -40,6 +41,9 @@ struct snapshot {
     struct agent *agent;
     unsigned parts; /* enum part bits */
     struct buf json;
+    struct python_stacks python;         /* of all its threads, while they are stopped */
+    const struct python_thread *current; /* of the stack that is being written; NULL: it is not in Python */
+    size_t next;                         /* of its frames */
 };
 
 /* ---- JSON ---- */
@@ -202,6 +206,38 @@ static void put_threads(struct snapshot *snapshot)
     buf_putc(json, ']');
 }
 
+/* The functions of Python of one call of the interpreter, or all that are left. */
+static void put_python(struct snapshot *snapshot, bool all)
+{
+    struct buf *json = &snapshot->json;
+    bool more = snapshot->current && snapshot->next < snapshot->current->count;
+    if (!more)
+        return;
+    member(json, "python");
+    buf_putc(json, '[');
+    while (more) {
+        const struct python_frame *frame = &snapshot->current->frames[snapshot->next++];
+        element(json);
+        buf_putc(json, '{');
+        member_string(json, "function", frame->function);
+        member_string(json, "file", frame->file);
+        if (frame->line >= 0)
+            member_uint(json, "line", (uint64_t)frame->line);
+        buf_putc(json, '}');
+        more = snapshot->next < snapshot->current->count && (all || !frame->entry);
+    }
+    buf_putc(json, ']');
+}
+
+static void find_python(struct snapshot *snapshot, pid_t tid)
+{
+    snapshot->current = NULL;
+    snapshot->next = 0;
+    for (size_t i = 0; i < snapshot->python.count; i++)
+        if (snapshot->python.threads[i].tid == tid)
+            snapshot->current = &snapshot->python.threads[i];
+}
+
 /* Puts one frame of a machine stack; its variables follow later. `innermost`: its address is the program counter, else
  * a return address. */
 static void put_frame(struct snapshot *snapshot, const struct tracer_frame *frame, bool innermost, uint32_t number)
@@ -215,6 +251,9 @@ static void put_frame(struct snapshot *snapshot, const struct tracer_frame *fram
     if (agent_name_address(snapshot->agent, innermost ? frame->pc : frame->pc - 1, &name)) {
         member(json, "function");
         ct_json_string(json, name.data ? name.data : "", name.len);
+        static const char interpreter[] = "_PyEval_EvalFrameDefault";
+        if (name.data && strncmp(name.data, interpreter, strlen(interpreter)) == 0)
+            put_python(snapshot, false);
     }
     buf_done(&name);
 }
@@ -268,6 +307,7 @@ static void put_stack(struct snapshot *snapshot, struct thread *thread)
     element(json);
     buf_putc(json, '{');
     member_uint(json, "tid", (uint64_t)thread->tid);
+    find_python(snapshot, thread->tid);
     int code = ct_request_begin(&request, snapshot->process, SNAPSHOT_DEPTH, &agent, &err);
     if (code == 0)
         code = ct_request_frames(&request, thread, &frames, &count, &err);
@@ -283,6 +323,7 @@ static void put_stack(struct snapshot *snapshot, struct thread *thread)
             buf_putc(json, '}');
         }
         buf_putc(json, ']');
+        put_python(snapshot, true); /* what the interpreter has no names for */
         if (snapshot->parts & PART_VARIABLES)
             put_variables(snapshot, &request, numbers, count);
         free(frames);
@@ -307,11 +348,16 @@ static void put_stacks(struct snapshot *snapshot)
         member_string(json, "stacks_problem", err.text[0] ? err.text : "the process has ended");
         return;
     }
+    struct python_program program;
+    const struct python_memory memory = python_memory_of(&process->pid);
+    if (python_find(&program, process->pid) == 0)
+        python_read(&snapshot->python, &program, &memory, 0, PYTHON_FRAMES);
     member(json, "stacks");
     buf_putc(json, '[');
     for (size_t i = 0; i < count; i++)
         put_stack(snapshot, threads[i]);
     buf_putc(json, ']');
+    python_stacks_done(&snapshot->python);
     ct_threads_continue(threads, count);
     if (count == SNAPSHOT_THREADS)
         member_string(json, "stacks_problem", "only the first 256 threads are shown");
