@@ -309,6 +309,31 @@
          STRING(pattern) STRING(file)) \
     NOTE(log_pattern_off, "log", "'{pattern}' took too long for {lines} lines and is not looked for any more", \
          STRING(pattern) INTEGER(lines)) \
+    /* why a job failed, from reports (jobdir/layers/cause.h) */ \
+    NOTE(cause_memory, "cause", \
+         "{sure?|probably }out of memory: the kernel killed {processes} process{processes?|es}", \
+         INTEGER(processes) FLAG(sure)) \
+    NOTE(cause_disk_full, "cause", \
+         "{sure?|probably }the disk of {path} was full{inodes?: no more files fit on it|}", \
+         STRING(path) FLAG(inodes) FLAG(sure)) \
+    NOTE(cause_said, "cause", "{sure?|probably }{what}: '{text}'", STRING(what) STRING(text) FLAG(sure)) \
+    NOTE(cause_crash, "cause", "{sure?|probably }{program} crashed by {signal}{place}", \
+         STRING(program) STRING(signal) STRING(place) FLAG(sure)) \
+    NOTE(cause_limit, "cause", "the command was killed by {signal}: {reason}", STRING(signal) STRING(reason)) \
+    NOTE(cause_exception, "cause", \
+         "{sure?|probably }an exception of Python that nothing caught, at {place}: {exception}", \
+         STRING(place) STRING(exception) FLAG(sure)) \
+    NOTE(cause_mpi_stall, "cause", \
+         "probably stuck in MPI until it was ended: {ranks} rank{ranks?|s} stood still: {why}", \
+         INTEGER(ranks) STRING(why)) \
+    NOTE(cause_killed, "cause", \
+         "{program} was killed by {signal}, probably from outside: by a batch system's limit, or by somebody", \
+         STRING(program) STRING(signal)) \
+    NOTE(cause_command, "cause", "{sure?|probably }the command at {place}, which failed with {status}: {command}", \
+         STRING(place) INTEGER(status) STRING(command) FLAG(sure)) \
+    NOTE(cause_log, "cause", "probably what {file} says: {text}", STRING(file) STRING(text)) \
+    NOTE(cause_process, "cause", "probably {program} (pid {pid}), which ended {how}", \
+         STRING(program) INTEGER(pid) STRING(how)) \
     /* about writing */ \
     NOTE(disk_hangs, "disk_hangs", \
          "the disk with the job directory does not answer: the rest is written when it does",) \

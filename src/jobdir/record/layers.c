@@ -71,7 +71,7 @@ double record_seconds(const json_t *record)
     return json_is_number(time) ? json_number_value(time) : get_number(record, "t");
 }
 
-static const char *const levels[LOG_LEVELS] = {"error", "warning", "info", "debug"};
+static const char *const levels[LINE_LEVELS] = {"error", "warning", "info", "debug"};
 
 const char *line_level_name(enum line_level level)
 {
@@ -80,10 +80,10 @@ const char *line_level_name(enum line_level level)
 
 enum line_level line_level_of(const char *name)
 {
-    for (enum line_level level = 0; name && level < LOG_LEVELS; level++)
+    for (enum line_level level = 0; name && level < LINE_LEVELS; level++)
         if (strcmp(name, levels[level]) == 0)
             return level;
-    return LOG_INFO_LINE;
+    return LINE_INFO;
 }
 
 static void replace(json_t **slot, const json_t *record)
@@ -301,7 +301,7 @@ static void apply_log(struct layers *layers, const json_t *record)
 {
     count_lines(layers, record, 1 + get_count(record, "folded"));
     list_add(&layers->logs, record, LAYER_LOG_LINES);
-    if (line_level_of(get_text(record, "level")) == LOG_ERROR_LINE)
+    if (line_level_of(get_text(record, "level")) == LINE_ERROR)
         list_add(&layers->errors, record, LAYER_FAILURES);
 }
 
@@ -386,6 +386,9 @@ static void apply_filesystem(struct layers *layers, const json_t *row, double se
         system->least_free_bytes = system->free_bytes;
         system->least_at = seconds;
     }
+    if (first)
+        system->was_full =
+            system->free_inodes == 0 ? system->inodes > 0 : system->free_bytes <= system->total_bytes / 1000;
     if (first || (system->free_inodes >= 0 && system->free_inodes < system->least_free_inodes))
         system->least_free_inodes = system->free_inodes;
 }
@@ -417,6 +420,7 @@ static void apply_health(struct layers *layers, const json_t *record)
 
 void layers_apply(struct layers *layers, enum record_type type, const json_t *record)
 {
+    layers->records++;
     switch (type) {
     case RECORD_script_line:
         apply_line(layers, record);

@@ -28,7 +28,7 @@ enum {
     LAYER_NAMED = 200,      /* patterns, logs, sources of progress, file systems */
 };
 
-enum line_level { LOG_ERROR_LINE, LOG_WARNING_LINE, LOG_INFO_LINE, LOG_DEBUG_LINE, LOG_LEVELS };
+enum line_level { LINE_ERROR, LINE_WARNING, LINE_INFO, LINE_DEBUG, LINE_LEVELS };
 
 /* The last records of a kind, in their order. */
 struct layer_list {
@@ -90,6 +90,7 @@ struct layer_last {
 struct layer_filesystem {
     int64_t total_bytes, free_bytes, least_free_bytes, inodes, free_inodes, least_free_inodes; /* -1: unknown */
     double least_at;                                                                           /* of bytes */
+    bool was_full; /* when it was seen first */
     UT_hash_handle hh;
     char path[];
 };
@@ -113,6 +114,7 @@ enum layer_curve {
 };
 
 struct layers {
+    uint64_t records;                             /* of these kinds, all */
     struct layer_place *places;                   /* hash by pid, the longest unchanged first */
     struct layer_list failures, uncaught, caught; /* command_failed, python_exception */
     struct layer_list logs, errors;               /* log; those of level error */
@@ -121,7 +123,7 @@ struct layers {
     struct layer_function *python, *functions;    /* hash by key */
     uint64_t python_calls, function_calls;        /* of all */
     struct layer_pattern *patterns;               /* hash by pattern */
-    uint64_t levels[LOG_LEVELS];                  /* lines that matched */
+    uint64_t levels[LINE_LEVELS];                 /* lines that matched */
     struct layer_last *log_files, *progress;      /* hash by name, the longest unchanged first */
     struct layer_filesystem *filesystems;         /* hash by path */
     struct series *curves;                        /* LAYER_CURVES of them; NULL: there was no health record */
@@ -139,7 +141,7 @@ void layers_apply(struct layers *layers, enum record_type type, const json_t *re
 void layers_forget(struct layers *layers, pid_t pid);
 
 const struct layer_place *layers_place(const struct layers *layers, pid_t pid); /* NULL: nothing is known */
-/* "error", ...: as records have it; LOG_INFO_LINE for what is unknown. */
+/* "error", ...: as records have it; LINE_INFO for what is unknown. */
 enum line_level line_level_of(const char *name);
 const char *line_level_name(enum line_level level);
 

@@ -80,12 +80,12 @@ static void test_logs(void **state)
     assert_int_equal(json_array_size(layers->logs.records), LAYER_LOG_LINES);
     assert_int_equal(layers->logs.total, 1001);
     assert_int_equal(json_array_size(layers->errors.records), 1);
-    assert_int_equal(layers->levels[LOG_ERROR_LINE], 4);
-    assert_int_equal(layers->levels[LOG_INFO_LINE], 1500);
+    assert_int_equal(layers->levels[LINE_ERROR], 4);
+    assert_int_equal(layers->levels[LINE_INFO], 1500);
     struct layer_pattern *pattern;
     HASH_FIND_STR(layers->patterns, "full", pattern);
     assert_int_equal(pattern->lines, 4);
-    assert_int_equal(pattern->level, LOG_ERROR_LINE);
+    assert_int_equal(pattern->level, LINE_ERROR);
 }
 
 static void test_scripts(void **state)

@@ -185,6 +185,7 @@ static const struct {
     void (*json)(json_t *object, const struct job_report *report); /* in place of that: fields of something else */
 } sections[] = {
     {IN_BOTH, report_head_text, report_head_fields, report_head_json},
+    {IN_BOTH, report_last_text, report_last_fields},
     {0, NULL, report_timeline_fields},
     {IN_BOTH, report_failures_text, report_failed_fields},
     {IN_BOTH, report_rules_text, report_rule_fields},
@@ -195,6 +196,9 @@ static const struct {
     {IN_REPORT, report_trace_text, report_trace_fields, report_trace_json},
     {IN_BOTH, report_mpi_text, report_mpi_fields, report_mpi_json},
     {IN_REPORT, report_messages_text, report_messages_fields, report_messages_json},
+    {IN_REPORT, report_scripts_text},
+    {IN_REPORT, report_logs_text},
+    {IN_REPORT, report_health_text, report_layer_fields},
     {IN_REPORT, report_commands_text, report_command_fields},
     {IN_REPORT, report_processes_text, report_process_fields},
     {IN_REPORT, report_gaps_text, report_gap_fields},

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The most probable reason why a job failed, from its records. Rules look for it in order of strength: first for what
+ * the records show, then for what they make probable. What is not sure is said to be probable.
+ */
+#ifndef SCRY_JOBDIR_LAYERS_CAUSE_H
+#define SCRY_JOBDIR_LAYERS_CAUSE_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "base/data/buf.h"
+#include "base/data/notes.h"
+#include "jobdir/record/model.h"
+
+/* What is known of the end. The arrays may be NULL. */
+struct job_end {
+    const struct job_model *model;
+    const json_t *warnings, *crashes;
+    const json_t *chain; /* .failed.chain: the process that failed first, then its parents up to the command */
+    int exit_code, signal;
+    const char *reason; /* of the signal; "" or NULL: not known */
+    double seconds;     /* when it ended, or until when it was watched */
+};
+
+struct cause {
+    struct note note; /* NOTE_NONE: nothing that was recorded says why */
+    bool sure;
+    json_t *evidence;       /* records by their seq, where they have one */
+    struct buf where, what; /* of the note */
+    char signal[32];
+};
+
+/* A pure function of `end`. Pass *ret_cause to cause_done. */
+void cause_find(const struct job_end *end, struct cause *ret_cause);
+void cause_done(struct cause *cause);
+
+/* 0 for the process that failed first, 1 for its parent...; -1: it is none of the chain. */
+int cause_chain_at(const struct job_end *end, pid_t pid);
+
+#endif

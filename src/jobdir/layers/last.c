@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/layers/last.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
+#include "jobdir/text/notes_json.h"
+#include "jobdir/text/text.h"
+
+enum { SUMMARY_EVENTS = 6, REPORT_EVENTS = 40, JSON_EVENTS = 200, STACK_FRAMES = 6, TEXT_COLUMNS = 200 };
+static const double WINDOW_SECONDS = 60, AT_END_SECONDS = 2;
+
+/* What says more about a failure is shown where there is no room for all. */
+enum weight { WEIGHT_ASIDE, WEIGHT_PLACE, WEIGHT_HINT, WEIGHT_TROUBLE, WEIGHT_FAILURE };
+
+struct event {
+    double seconds;
+    enum weight weight;
+    enum record_stream stream;
+    size_t order;
+    struct buf text;
+    const json_t *seq; /* NULL: of no record */
+    json_t *stack;     /* of texts; NULL: none */
+};
+
+struct events {
+    const struct job_end *end;
+    struct event *list;
+    size_t count, room;
+};
+
+static void events_done(struct events *events)
+{
+    for (size_t i = 0; i < events->count; i++) {
+        buf_done(&events->list[i].text);
+        json_decref(events->list[i].stack);
+    }
+    free(events->list);
+}
+
+/* NULL: out of memory. */
+static struct event *add(struct events *events, enum record_stream stream, double seconds, enum weight weight)
+{
+    if (!GROW(events->list, events->count, events->room))
+        return NULL;
+    struct event *event = &events->list[events->count];
+    *event = (struct event){.seconds = seconds, .weight = weight, .stream = stream, .order = events->count};
+    events->count++;
+    return event;
+}
+
+/* What scry watch says of it. */
+static struct event *add_record(struct events *events, const json_t *record, enum weight weight)
+{
+    enum record_type type = record_type(record);
+    if (type == RECORD_TYPES)
+        return NULL;
+    struct event *event = add(events, record_kinds[type].stream, record_seconds(record), weight);
+    if (!event)
+        return NULL;
+    record_text(&event->text, record);
+    event->seq = json_object_get(record, "seq");
+    return event;
+}
+
+static bool in_window(const struct events *events, const json_t *record)
+{
+    return record_seconds(record) >= events->end->seconds - WINDOW_SECONDS;
+}
+
+static void add_records(struct events *events, const json_t *records, enum weight weight)
+{
+    size_t index;
+    json_t *record;
+    json_array_foreach(records, index, record)
+    {
+        if (in_window(events, record))
+            add_record(events, record, weight);
+    }
+}
+
+/* ---- stacks ---- */
+
+static json_t *frame_text(const json_t *frame)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    const char *function = json_string_value(json_object_get(frame, "function"));
+    const char *file = json_string_value(json_object_get(frame, "file"));
+    json_int_t line = json_integer_value(json_object_get(frame, "line"));
+    buf_puts(&text, function ? function : "?");
+    if (file)
+        buf_printf(&text, " at %s", file);
+    if (file && line > 0)
+        buf_printf(&text, ":%lld", (long long)line);
+    return text_json(text.data ? text.data : "?");
+}
+
+static void put_stack(struct event *event, const json_t *frames)
+{
+    size_t index;
+    json_t *frame;
+    if (!event || !json_array_size(frames))
+        return;
+    event->stack = json_array();
+    json_array_foreach(frames, index, frame)
+    {
+        if (index == STACK_FRAMES)
+            break;
+        json_array_append_new(event->stack, frame_text(frame));
+    }
+}
+
+/* ---- layers ---- */
+
+static bool starts_in(const struct events *events, pid_t pid)
+{
+    return cause_chain_at(events->end, pid) >= 0;
+}
+
+static bool crashed(const struct events *events, pid_t pid)
+{
+    size_t index;
+    json_t *crash;
+    json_array_foreach(events->end->crashes, index, crash)
+    {
+        if (json_integer_value(json_object_get(crash, "pid")) == pid)
+            return true;
+    }
+    return false;
+}
+
+/* How the command itself ended is the last event. */
+static void add_failed(struct events *events)
+{
+    const struct job_model *model = events->end->model;
+    int command = (int)json_array_size(events->end->chain) - 1;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        char room[32];
+        if (process->status == JOB_STATUS_UNKNOWN || process->status == 0 ||
+            process->end < events->end->seconds - WINDOW_SECONDS || crashed(events, process->pid))
+            continue;
+        int at = cause_chain_at(events->end, process->pid);
+        if (at >= 0 && at == command)
+            continue;
+        bool own = at >= 0;
+        struct event *event = add(events, STREAM_PROCESS, process->end, own ? WEIGHT_FAILURE : WEIGHT_HINT);
+        if (!event)
+            continue;
+        buf_printf(&event->text, "%s (pid %d) ended ", process->name, (int)process->pid);
+        if (WIFSIGNALED(process->status))
+            buf_printf(&event->text, "by %s", text_signal(WTERMSIG(process->status), room, sizeof room));
+        else
+            buf_printf(&event->text, "with exit status %d", WEXITSTATUS(process->status));
+    }
+}
+
+static void add_crashes(struct events *events)
+{
+    size_t index;
+    json_t *crash;
+    json_array_foreach(events->end->crashes, index, crash)
+    {
+        struct event *event = add(events, STREAM_PROCESS, record_seconds(crash), WEIGHT_FAILURE);
+        char room[32];
+        const char *name = json_string_value(json_object_get(crash, "name"));
+        const char *reason = json_string_value(json_object_get(crash, "reason"));
+        if (!event)
+            continue;
+        buf_printf(&event->text, "%s (pid %d) crashed: %s", name ? name : "?",
+                   (int)json_integer_value(json_object_get(crash, "pid")),
+                   text_signal((int)json_integer_value(json_object_get(crash, "signal")), room, sizeof room));
+        if (reason)
+            buf_printf(&event->text, ", %s", reason);
+        event->seq = json_object_get(crash, "seq");
+        put_stack(event, json_object_get(crash, "frames"));
+    }
+}
+
+/* Of processes that failed, or were there at the end. */
+static bool was_there(const struct events *events, pid_t pid)
+{
+    const struct job_model *model = events->end->model;
+    struct job_process *alive;
+    HASH_FIND_INT(model->alive, &pid, alive);
+    if (alive || starts_in(events, pid))
+        return true;
+    for (size_t i = model->ended_count; i-- > 0;)
+        if (model->ended[i].pid == pid)
+            return model->ended[i].end >= events->end->seconds - AT_END_SECONDS;
+    return false;
+}
+
+static void add_python_stack(struct events *events, const json_t *record)
+{
+    const json_t *thread = json_array_get(json_object_get(record, "threads"), 0);
+    const json_t *frames = json_object_get(thread, "frames"), *inner = json_array_get(frames, 0);
+    struct event *event = inner ? add(events, STREAM_PYTHON, record_seconds(record), WEIGHT_PLACE) : NULL;
+    if (!event)
+        return;
+    const char *function = json_string_value(json_object_get(inner, "function"));
+    const char *file = json_string_value(json_object_get(inner, "file"));
+    buf_printf(&event->text, "%d was in %s at %s:%lld", (int)json_integer_value(json_object_get(record, "pid")),
+               function ? function : "?", file ? file : "?",
+               (long long)json_integer_value(json_object_get(inner, "line")));
+    event->seq = json_object_get(record, "seq");
+    put_stack(event, frames);
+}
+
+/* Where scripts were; also long before the end, if that was the last that was seen of them. */
+static void add_places(struct events *events)
+{
+    for (const struct layer_place *place = events->end->model->layers.places; place; place = place->hh.next) {
+        if ((!place->line && !place->stack) || !was_there(events, place->pid))
+            continue;
+        if (place->line)
+            add_record(events, place->line, WEIGHT_PLACE);
+        if (place->stack)
+            add_python_stack(events, place->stack);
+    }
+}
+
+static void add_scripts(struct events *events)
+{
+    const struct layers *layers = &events->end->model->layers;
+    size_t index;
+    json_t *record;
+    json_array_foreach(layers->failures.records, index, record)
+    {
+        bool own = starts_in(events, (pid_t)json_integer_value(json_object_get(record, "pid")));
+        if (in_window(events, record))
+            put_stack(add_record(events, record, own ? WEIGHT_FAILURE : WEIGHT_TROUBLE),
+                      json_object_get(record, "stack"));
+    }
+    json_array_foreach(layers->uncaught.records, index, record)
+    {
+        if (in_window(events, record))
+            put_stack(add_record(events, record, WEIGHT_FAILURE), json_object_get(record, "traceback"));
+    }
+    add_records(events, layers->caught.records, WEIGHT_ASIDE);
+}
+
+static void add_logs(struct events *events)
+{
+    static const enum weight weights[LINE_LEVELS] = {WEIGHT_TROUBLE, WEIGHT_HINT, WEIGHT_ASIDE, WEIGHT_ASIDE};
+    const struct layers *layers = &events->end->model->layers;
+    size_t index;
+    json_t *record;
+    add_records(events, layers->errors.records, WEIGHT_TROUBLE);
+    json_array_foreach(layers->logs.records, index, record)
+    {
+        enum line_level level = line_level_of(json_string_value(json_object_get(record, "level")));
+        if (level != LINE_ERROR && in_window(events, record))
+            add_record(events, record, weights[level]);
+    }
+}
+
+static void add_warnings(struct events *events)
+{
+    size_t index;
+    json_t *record;
+    json_array_foreach(events->end->warnings, index, record)
+    {
+        struct event *event =
+            in_window(events, record) ? add(events, STREAM_WARNING, record_seconds(record), WEIGHT_HINT) : NULL;
+        const char *text = json_string_value(json_object_get(record, "text"));
+        if (!event)
+            continue;
+        buf_puts(&event->text, text ? text : "?");
+        event->seq = json_object_get(record, "seq");
+    }
+}
+
+/* ---- the node ---- */
+
+static bool is_short_of(int64_t left, int64_t total)
+{
+    return total > 0 && left >= 0 && (double)left < 0.02 * (double)total;
+}
+
+/* The node's last state: what is short is more than an aside. */
+static void add_node(struct events *events)
+{
+    const struct layers *layers = &events->end->model->layers;
+    struct health_record row;
+    if (!layers->health)
+        return;
+    record_read(layers->health, RECORD_health, &row);
+    const json_t *memory = json_object_get(layers->health, "memory"),
+                 *pressure = json_object_get(layers->health, "pressure");
+    int64_t total = json_integer_value(json_object_get(memory, "total_bytes")),
+            available = json_integer_value(json_object_get(memory, "available_bytes"));
+    double waits = json_number_value(json_object_get(pressure, "memory"));
+    bool low = total > 0 && (double)available < 0.1 * (double)total;
+    struct event *event = add_record(events, layers->health, low || waits > 0.2 ? WEIGHT_HINT : WEIGHT_ASIDE);
+    for (const struct layer_filesystem *system = layers->filesystems; event && system; system = system->hh.next) {
+        bool inodes = system->inodes > 0 && is_short_of(system->free_inodes, system->inodes);
+        if (!is_short_of(system->free_bytes, system->total_bytes) && !inodes)
+            continue;
+        buf_printf(&event->text, "; on the disk of %s ", system->path);
+        text_size(&event->text, (uint64_t)(system->free_bytes > 0 ? system->free_bytes : 0));
+        buf_puts(&event->text, inodes ? " and hardly any file are left" : " are left");
+        event->weight = WEIGHT_TROUBLE;
+    }
+}
+
+static void add_end(struct events *events)
+{
+    const struct job_end *end = events->end;
+    if (!end->model->end)
+        return;
+    char room[32];
+    struct event *event = add(events, STREAM_JOB, end->seconds, WEIGHT_TROUBLE);
+    if (!event)
+        return;
+    event->seq = json_object_get(end->model->end, "seq");
+    if (end->signal)
+        buf_printf(&event->text, "the command was killed by %s", text_signal(end->signal, room, sizeof room));
+    else
+        buf_printf(&event->text, "the command ended with exit status %d", end->exit_code);
+}
+
+/* ---- all of them ---- */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct event *left = a, *right = b;
+    if (left->seconds != right->seconds)
+        return left->seconds < right->seconds ? -1 : 1;
+    return left->order < right->order ? -1 : left->order > right->order;
+}
+
+/* The heavier first; of those of one weight, what came last. */
+static int by_weight(const void *a, const void *b)
+{
+    const struct event *left = a, *right = b;
+    if (left->weight != right->weight)
+        return left->weight > right->weight ? -1 : 1;
+    return by_time(b, a);
+}
+
+static void collect(struct events *events)
+{
+    const struct job_model *model = events->end->model;
+    add_node(events);
+    add_warnings(events);
+    add_places(events);
+    add_scripts(events);
+    add_logs(events);
+    if (model->stall)
+        add_record(events, model->stall, WEIGHT_FAILURE);
+    add_records(events, model->firings, WEIGHT_HINT);
+    add_records(events, model->gaps, WEIGHT_HINT);
+    add_crashes(events);
+    add_failed(events);
+    add_end(events);
+    if (events->count)
+        qsort(events->list, events->count, sizeof *events->list, by_weight);
+}
+
+static const char *const weights[] = {
+    [WEIGHT_ASIDE] = "aside",     [WEIGHT_PLACE] = "place",     [WEIGHT_HINT] = "hint",
+    [WEIGHT_TROUBLE] = "trouble", [WEIGHT_FAILURE] = "failure",
+};
+
+static json_t *event_json(const struct event *event, double end)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    const char *said = event->text.data ? event->text.data : "?";
+    buf_append(&text, said, text_fit(said, strcspn(said, "\n"), TEXT_COLUMNS));
+    json_t *json =
+        json_pack("{s:f, s:f, s:s, s:s, s:o}", "seconds", event->seconds, "before_end_seconds",
+                  end > event->seconds ? end - event->seconds : 0, "stream", record_stream_name(event->stream),
+                  "weight", weights[event->weight], "text", text_json(text.data ? text.data : "?"));
+    if (json && event->stack)
+        json_object_set(json, "stack", event->stack);
+    if (json && event->seq)
+        json_object_set(json, "seq", (json_t *)event->seq);
+    return json;
+}
+
+static json_t *reason_json(const struct job_end *end)
+{
+    struct cause cause;
+    json_t *json = NULL;
+    cause_find(end, &cause);
+    if (cause.note.kind != NOTE_NONE)
+        json = note_json(&cause.note);
+    if (json) {
+        json_object_set_new(json, "sure", json_boolean(cause.sure));
+        json_object_set(json, "evidence", cause.evidence);
+    }
+    cause_done(&cause);
+    return json ? json : json_null();
+}
+
+json_t *last_json(const struct job_end *end)
+{
+    _cleanup_(events_done) struct events events = {.end = end};
+    json_t *list = json_array();
+    collect(&events);
+    if (events.count > JSON_EVENTS) { /* the light ones go */
+        for (size_t i = JSON_EVENTS; i < events.count; i++) {
+            buf_done(&events.list[i].text);
+            json_decref(events.list[i].stack);
+        }
+        events.count = JSON_EVENTS;
+    }
+    if (events.count)
+        qsort(events.list, events.count, sizeof *events.list, by_time);
+    for (size_t i = 0; i < events.count; i++)
+        json_array_append_new(list, event_json(&events.list[i], end->seconds));
+    return json_pack("{s:o, s:o}", "reason", reason_json(end), "events", list);
+}
+
+static const struct field reason_fields[] = {
+    {"", FIELD_PART, .of = notes_fields},
+    {"sure", FIELD_BOOL, .about = "false: it is probable"},
+    {"evidence", FIELD_LIST, .of = fields_integers, .about = "seq of the records from which it follows"},
+    {0}};
+
+static const struct field event_fields[] = {
+    {"seconds", FIELD_NUMBER, .about = "since the start of the job"},
+    {"before_end_seconds", FIELD_NUMBER},
+    {"stream", FIELD_TEXT, .about = "the layer, as in records"},
+    {"weight", FIELD_CHOICE, .choices = "aside|place|hint|trouble|failure", .about = "how much it has to do with it"},
+    {"text", FIELD_TEXT},
+    {"stack", FIELD_LIST, .flags = FIELD_OPTIONAL, .of = fields_texts, .about = "the innermost first"},
+    {"seq", FIELD_COUNT, .flags = FIELD_OPTIONAL, .about = "of the record"},
+    {0}};
+
+const struct field last_fields[] = {
+    {"reason", FIELD_OBJECT, .flags = FIELD_OR_NULL, .of = reason_fields,
+     .about = "the most probable one, a [note](notes.md); null: nothing that was recorded says why"},
+    {"events", FIELD_LIST, .of = event_fields, .about = "in the order of their times"},
+    {0}};
+
+/* ---- for people ---- */
+
+static int weight_of(const json_t *event)
+{
+    const char *name = json_string_value(json_object_get(event, "weight"));
+    for (int i = 0; name && i <= WEIGHT_FAILURE; i++)
+        if (strcmp(name, weights[i]) == 0)
+            return i;
+    return WEIGHT_ASIDE;
+}
+
+/* The least weight of which all events find room; *ret_of_it: so many of that weight do, the last ones. */
+static int least_weight(const json_t *list, size_t room, size_t *ret_of_it)
+{
+    size_t counts[WEIGHT_FAILURE + 1] = {0}, index;
+    json_t *event;
+    json_array_foreach(list, index, event) counts[weight_of(event)]++;
+    int weight = WEIGHT_FAILURE;
+    for (; weight > WEIGHT_ASIDE && counts[weight] < room; weight--)
+        room -= counts[weight];
+    *ret_of_it = room;
+    return weight;
+}
+
+static void put_event(struct buf *out, const json_t *event, const char *label, bool whole)
+{
+    double before = json_number_value(json_object_get(event, "before_end_seconds"));
+    const char *stream = json_string_value(json_object_get(event, "stream"));
+    const char *text = json_string_value(json_object_get(event, "text"));
+    size_t index;
+    json_t *frame;
+    text_label(out, label);
+    char when[32] = "end";
+    if (before >= 0.005)
+        snprintf(when, sizeof when, "-%.2f s", before);
+    buf_printf(out, "%10s  ", when);
+    text_column(out, stream ? stream : "?", 8);
+    buf_puts(out, "  ");
+    text_show(out, text ? text : "?");
+    buf_putc(out, '\n');
+    json_array_foreach(json_object_get(event, "stack"), index, frame)
+    {
+        if (!whole)
+            break;
+        text_label(out, "");
+        buf_printf(out, "%24s", "");
+        text_show(out, json_string_value(frame));
+        buf_putc(out, '\n');
+    }
+}
+
+void last_text(struct buf *out, const json_t *last, bool whole, const char *colour)
+{
+    const json_t *list = json_object_get(last, "events"), *reason = json_object_get(last, "reason");
+    const char *text = json_string_value(json_object_get(reason, "text"));
+    size_t index, left, shown = 0, of_it;
+    json_t *event;
+    int least = least_weight(list, whole ? REPORT_EVENTS : SUMMARY_EVENTS, &of_it);
+    if (text) {
+        text_label_in(out, "reason", colour);
+        text_show(out, text);
+        buf_putc(out, '\n');
+    }
+    left = 0;
+    json_array_foreach(list, index, event) left += weight_of(event) == least;
+    json_array_foreach(list, index, event)
+    {
+        int weight = weight_of(event);
+        if (weight < least || (weight == least && left-- > of_it))
+            continue;
+        put_event(out, event, shown++ ? "" : "last", whole);
+    }
+}

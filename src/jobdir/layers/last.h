@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What happened last in a job that failed: the last records of all layers on one time line, and above them the most
+ * probable reason (jobdir/layers/cause.h). Times are relative to the end.
+ */
+#ifndef SCRY_JOBDIR_LAYERS_LAST_H
+#define SCRY_JOBDIR_LAYERS_LAST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <jansson.h>
+
+#include "base/data/buf.h"
+#include "jobdir/layers/cause.h"
+#include "jobdir/text/fields.h"
+
+/* {reason, events}; a new reference, or NULL when out of memory. */
+json_t *last_json(const struct job_end *end);
+extern const struct field last_fields[]; /* of it */
+
+/* Lines for people, of that: those that say most, in the order of their times. Not whole: at most a handful. */
+void last_text(struct buf *out, const json_t *last, bool whole, const char *colour);
+
+#endif

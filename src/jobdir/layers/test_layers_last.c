@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reason why a job failed, a test a rule, and the time line of its last records. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/data/cleanup.h"
+#include "jobdir/layers/last.h"
+#include "jobdir/layers/sections.h"
+#include "jobdir/text/notes_json.h"
+
+static struct job_model model;
+static int next_seq;
+
+static int set_up(void **state)
+{
+    next_seq = 0;
+    return job_model_init(&model, 100);
+}
+
+static int tear_down(void **state)
+{
+    job_model_done(&model);
+    return 0;
+}
+
+static void put(json_t *record)
+{
+    assert_non_null(record);
+    json_object_set_new(record, "seq", json_integer(next_seq++));
+    job_model_apply(&model, record);
+    json_decref(record);
+}
+
+#define PUT(...) put(json_pack(__VA_ARGS__))
+
+static void put_warning(double seconds, struct note note)
+{
+    json_t *record = note_json(&note);
+    json_object_set_new(record, "type", json_string("warning"));
+    json_object_set_new(record, "t", json_real(seconds));
+    put(record);
+}
+
+static void put_log(double seconds, const char *level, const char *text)
+{
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s, s:i, s:i}", "type", "log", "t", seconds, "file", "stderr", "pattern", "some",
+        "level", level, "text", text, "line", 7, "folded", 0);
+}
+
+static void put_disk(double seconds, int total, int left)
+{
+    PUT("{s:s, s:f, s:f, s:[{s:s, s:i, s:i, s:i, s:i}]}", "type", "health", "t", seconds, "seconds", 1.0, "filesystems",
+        "path", "/work", "total_bytes", total, "free_bytes", left, "inodes", 100, "free_inodes", 50);
+}
+
+static void put_exception(double seconds, int pid, const char *name, const char *message)
+{
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:s, s:s, s:s, s:i, s:b, s:[{s:s, s:s, s:i}]}", "type", "python_exception", "t",
+        seconds, "pid", pid, "tid", pid, "name", name, "message", message, "file", "/home/u/steer.py", "function",
+        "step", "line", 12, "caught", 0, "traceback", "function", "step", "file", "steer.py", "line", 12);
+}
+
+static void put_failure(double seconds, int pid, int line, int status)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:s, s:i, s:s, s:i}", "type", "command_failed", "t", seconds, "pid", pid, "language",
+        "bash", "file", "/home/u/job.sh", "line", line, "command", "make all", "status", status);
+}
+
+/* The job of all tests: at 100 s its command, pid 10, ended with 1 because its child 20 did. */
+static json_t *chain_of(const char *text)
+{
+    json_t *chain = json_loads(text, 0, NULL);
+    assert_non_null(chain);
+    return chain;
+}
+
+#define TWO \
+    "[{\"pid\": 20, \"name\": \"worker\", \"end_seconds\": 99.9, \"exit_code\": 1, \"signal\": null}," \
+    " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 1, \"signal\": null}]"
+#define KILLED \
+    "[{\"pid\": 20, \"name\": \"worker\", \"end_seconds\": 99.9, \"exit_code\": null, \"signal\": 9}," \
+    " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 137, \"signal\": null}]"
+#define ONE "[{\"pid\": 10, \"name\": \"a.out\", \"end_seconds\": 100, \"exit_code\": 1, \"signal\": null}]"
+
+struct told {
+    enum note_kind kind;
+    bool sure;
+    char text[300], evidence[100];
+};
+
+static struct told ask_end(const char *chain_text, int exit_code, int signal, const char *reason)
+{
+    json_t *chain = chain_of(chain_text);
+    const struct job_end end = {.model = &model,
+                                .warnings = model.warnings,
+                                .crashes = model.crashes,
+                                .chain = chain,
+                                .exit_code = exit_code,
+                                .signal = signal,
+                                .reason = reason,
+                                .seconds = 100};
+    struct cause cause;
+    struct told told = {0};
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    cause_find(&end, &cause);
+    note_text(&text, &cause.note);
+    told.kind = cause.note.kind;
+    told.sure = cause.sure;
+    snprintf(told.text, sizeof told.text, "%s", text.data ? text.data : "");
+    char *evidence = json_dumps(cause.evidence, JSON_COMPACT);
+    snprintf(told.evidence, sizeof told.evidence, "%s", evidence);
+    free(evidence);
+    cause_done(&cause);
+    json_decref(chain);
+    return told;
+}
+
+static struct told ask(const char *chain)
+{
+    return ask_end(chain, strcmp(chain, KILLED) == 0 ? 137 : 1, 0, NULL);
+}
+
+static void expect(struct told told, enum note_kind kind, bool sure, const char *text)
+{
+    assert_string_equal(note_name(told.kind), note_name(kind));
+    assert_int_equal(told.sure, sure);
+    assert_string_equal(told.text, text);
+}
+
+static void test_nothing(void **state)
+{
+    expect(ask(ONE), NOTE_NONE, false, "");
+    expect(ask("[]"), NOTE_NONE, false, "");
+    put_log(10, "error", "long ago");
+    put_log(100, "info", "no error");
+    expect(ask(ONE), NOTE_NONE, false, "");
+}
+
+static void test_memory(void **state)
+{
+    put_log(99.9, "error", "Killed");
+    put_warning(100, NOTE(out_of_memory, .processes = 1, .own_group = 0));
+    expect(ask(KILLED), NOTE_cause_memory, false, "probably out of memory: the kernel killed 1 process");
+    put_warning(100, NOTE(out_of_memory, .processes = 2, .own_group = 1));
+    struct told told = ask(KILLED);
+    expect(told, NOTE_cause_memory, true, "out of memory: the kernel killed 2 processes");
+    assert_string_equal(told.evidence, "[2]");
+    expect(ask(TWO), NOTE_cause_memory, false, "probably out of memory: the kernel killed 2 processes");
+}
+
+/* One that was full from the start says nothing, unless a program complains. */
+static void test_disk(void **state)
+{
+    put_disk(10, 100000, 0);
+    put_disk(60, 100000, 5000);
+    put_disk(99, 100000, 0);
+    expect(ask(TWO), NOTE_cause_process, false, "probably worker (pid 20), which ended with exit status 1");
+    put_log(99.5, "error", "dd: No space left on device");
+    expect(ask(TWO), NOTE_cause_disk_full, true, "the disk of /work was full");
+}
+
+/* It becomes full; what a program says of it makes it sure. */
+static void test_disk_full(void **state)
+{
+    put_disk(60, 100000, 5000);
+    put_disk(99, 100000, 3);
+    expect(ask(TWO), NOTE_cause_disk_full, false, "probably the disk of /work was full");
+    put_log(99.5, "error", "dd: error writing 'x': No space left on device");
+    struct told told = ask(TWO);
+    expect(told, NOTE_cause_disk_full, true, "the disk of /work was full");
+    assert_string_equal(told.evidence, "[2,1]");
+}
+
+static void test_said(void **state)
+{
+    put_log(99.5, "error", "tee: out: No space left on device\n");
+    expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: 'tee: out: No space left on device'");
+    put_exception(99.6, 20, "OSError", "[Errno 24] Too many open files: 'x'");
+    expect(ask(TWO), NOTE_cause_said, true,
+           "a process had too many open files (ulimit -n): '[Errno 24] Too many open files: 'x''");
+}
+
+static void test_crash(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:b, s:s, s:[{s:i, s:s, s:s}, {s:i, s:s, s:s, s:i}]}", "type", "crash", "t", 99.8,
+        "pid", 20, "name", "python3", "signal", 11, "core_dumped", 0, "reason", "a NULL pointer", "frames", "pc", 1,
+        "function", "memcpy", "module", "libc.so.6", "pc", 2, "function", "step", "file", "/src/physics.c", "line", 20);
+    expect(ask(TWO), NOTE_cause_crash, true, "python3 crashed by SIGSEGV, a NULL pointer, in step at physics.c:20");
+    expect(ask(ONE), NOTE_cause_crash, false,
+           "probably python3 crashed by SIGSEGV, a NULL pointer, in step at physics.c:20");
+}
+
+static void test_limit(void **state)
+{
+    expect(ask_end(ONE, 152, 24, "its limit of processor time (ulimit -t 5)"), NOTE_cause_limit, true,
+           "the command was killed by SIGXCPU: its limit of processor time (ulimit -t 5)");
+}
+
+static void test_exception(void **state)
+{
+    put_failure(99.95, 10, 4, 1);
+    put_exception(99.5, 20, "ValueError", "no such grid\nmore");
+    struct told told = ask(TWO);
+    expect(told, NOTE_cause_exception, true,
+           "an exception of Python that nothing caught, at steer.py:12: ValueError: no such grid");
+    assert_string_equal(told.evidence, "[1]");
+}
+
+/* Of another process than those that made the command fail; a way to exit is no error. */
+static void test_exception_elsewhere(void **state)
+{
+    put_exception(99.6, 20, "SystemExit", "1");
+    put_exception(99.5, 33, "ValueError", "");
+    expect(ask(TWO), NOTE_cause_exception, false,
+           "probably an exception of Python that nothing caught, at steer.py:12: ValueError");
+}
+
+static void test_mpi_stall(void **state)
+{
+    PUT("{s:s, s:f, s:f, s:i, s:s}", "type", "stall", "t", 50.0, "seconds", 2.0, "ranks", 2, "why",
+        "ranks 0 and 1 wait for each other");
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_mpi_stall, false,
+           "probably stuck in MPI until it was ended: 2 ranks stood still: ranks 0 and 1 wait for each other");
+    expect(ask_end("[]", 124, 0, NULL), NOTE_cause_mpi_stall, false,
+           "probably stuck in MPI until it was ended: 2 ranks stood still: ranks 0 and 1 wait for each other");
+    expect(ask(ONE), NOTE_NONE, false, "");
+}
+
+static void test_killed(void **state)
+{
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_killed, false,
+           "the command was killed by SIGTERM, probably from outside: by a batch system's limit, or by somebody");
+    expect(ask(KILLED), NOTE_cause_killed, false,
+           "worker was killed by SIGKILL, probably from outside: by a batch system's limit, or by somebody");
+}
+
+/* Of scripts in scripts the innermost; a failure after which the script went on is only probable. */
+static void test_command(void **state)
+{
+    put_failure(50, 10, 3, 1);
+    put_failure(99, 77, 3, 1);
+    expect(ask(TWO), NOTE_cause_command, false, "probably the command at job.sh:3, which failed with 1: make all");
+    put_failure(99.9, 20, 8, 1);
+    put_failure(99.95, 10, 4, 1);
+    struct told told = ask(TWO);
+    expect(told, NOTE_cause_command, true, "the command at job.sh:8, which failed with 1: make all");
+    assert_string_equal(told.evidence, "[2]");
+}
+
+static void test_log(void **state)
+{
+    put_log(90, "error", "earlier");
+    put_log(99.8, "error", "cannot open input.dat");
+    put_log(99.9, "warning", "so what");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: cannot open input.dat");
+}
+
+static void test_process(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 40.0, "pid", 10, "file", "/home/u/job.sh", "line",
+        12, "how", "outside");
+    struct told told = ask(TWO);
+    expect(told, NOTE_cause_process, false,
+           "probably worker (pid 20), which ended with exit status 1, when its script was at job.sh:12");
+    assert_string_equal(told.evidence, "[0]");
+}
+
+/* ---- the time line ---- */
+
+static json_t *last_of(const char *chain_text)
+{
+    json_t *chain = chain_of(chain_text);
+    const struct job_end end = {.model = &model,
+                                .warnings = model.warnings,
+                                .crashes = model.crashes,
+                                .chain = chain,
+                                .exit_code = 1,
+                                .seconds = 100};
+    json_t *last = last_json(&end);
+    json_decref(chain);
+    assert_non_null(last);
+    return last;
+}
+
+static void test_line(void **state)
+{
+    put_log(20, "error", "of long ago");
+    put_log(98, "info", "step 7");
+    put_failure(99.9, 10, 4, 1);
+    put_exception(99.5, 20, "ValueError", "bad");
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", 99.8, "pid", 20, "ppid",
+        10, "name", "worker", "start", 1.0, "end", 99.8, "cpu_ns", 1, "threads", 1, "peak_rss", 0, "status", 1 << 8);
+    PUT("{s:s, s:f, s:b, s:i, s:i}", "type", "end", "t", 100.0, "started", 1, "exit_code", 1, "signal", 0);
+    json_t *last = last_of(TWO);
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    last_text(&text, last, true, NULL);
+    assert_string_equal(text.data,
+                        "  reason     an exception of Python that nothing caught, at steer.py:12: ValueError: bad\n"
+                        "  last          -2.00 s  log       stderr:7 info: step 7\n"
+                        "                -0.50 s  python    20 /home/u/steer.py:12 in step: ValueError: bad\n"
+                        "                                     step at steer.py:12\n"
+                        "                -0.20 s  process   worker (pid 20) ended with exit status 1\n"
+                        "                -0.10 s  script    10 /home/u/job.sh:4 failed with 1: make all\n"
+                        "                    end  job       the command ended with exit status 1\n");
+    json_decref(last);
+}
+
+/* What matters less goes where there is no room: there are many lines of logs, one of them an error. */
+static void test_room(void **state)
+{
+    put_log(99, "error", "the \033[1mcause");
+    for (int i = 0; i < 500; i++)
+        put_log(99.1 + i * 0.001, i % 2 ? "warning" : "info", "step");
+    json_t *last = last_of(ONE);
+    assert_int_equal(json_array_size(json_object_get(last, "events")), 200);
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    last_text(&text, last, false, NULL);
+    size_t lines = 0;
+    for (const char *at = text.data; (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
+    assert_int_equal(lines, 1 + 6);
+    assert_non_null(strstr(text.data, "stderr:7 error: the \\x1b[1mcause\n"));
+    assert_null(strstr(text.data, "info"));
+    json_decref(last);
+}
+
+/* All sections of records that are nonsense, and none of a job without any. */
+static void test_sections(void **state)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    scripts_text(&text, &model.layers);
+    logs_text(&text, &model.layers);
+    health_text(&text, &model.layers, true);
+    assert_int_equal(text.len, 0);
+    for (enum record_type type = 0; type < RECORD_TYPES; type++) {
+        const char *name = record_kinds[type].type;
+        PUT("{s:s, s:f}", "type", name, "t", 99.0);
+        PUT("{s:s, s:s, s:i, s:[i, s, [], {}, n], s:[{}], s:[{}]}", "type", name, "t", "x", "pid", -5, "threads", 1,
+            "x", "lines", "functions");
+        PUT("{s:s, s:f, s:[{s:[{}]}], s:[{}]}", "type", name, "t", 99.0, "threads", "frames", "frames");
+    }
+    json_decref(last_of(TWO));
+    scripts_text(&text, &model.layers);
+    logs_text(&text, &model.layers);
+    health_text(&text, &model.layers, true);
+    json_t *json = json_object();
+    fields_add(json, scripts_fields, &model.layers, NULL);
+    fields_add(json, logs_fields, &model.layers, NULL);
+    fields_add(json, health_fields, &model.layers, NULL);
+    assert_non_null(json_object_get(json, "curves"));
+    json_decref(json);
+}
+
+static void test_section_texts(void **state)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:f, s:[{s:s, s:i, s:s, s:i, s:i, s:f}]}", "type", "script_end", "t", 1.0, "pid", 10,
+        "file", "job.sh", "status", 1, "seconds", 2.0, "lines", "file", "job.sh", "line", 7, "command", "make", "count",
+        2, "failed", 1, "seconds", 1.5);
+    put_failure(50, 10, 3, 1);
+    scripts_text(&text, &model.layers);
+    assert_string_equal(text.data, "\n"
+                                   "Scripts that ended                           count  failed        time\n"
+                                   "  job.sh                                         1       1      2.00 s\n"
+                                   "\n"
+                                   "Lines of scripts             count  failed        time  command\n"
+                                   "  job.sh:7                       2       1      1.50 s  make\n"
+                                   "\n"
+                                   "Commands of scripts that failed\n"
+                                   "      50.00 s  10 /home/u/job.sh:3 failed with 1: make all\n");
+    buf_clear(&text);
+    put_log(60, "error", "bad");
+    logs_text(&text, &model.layers);
+    assert_string_equal(text.data, "\n"
+                                   "Patterns of logs                level        lines     last at\n"
+                                   "  some                          error            1      60.0 s\n"
+                                   "\n"
+                                   "Errors in logs\n"
+                                   "      60.00 s  stderr:7 error: bad\n"
+                                   "\n"
+                                   "The last lines of logs\n"
+                                   "      60.00 s  stderr:7 error: bad\n");
+    buf_clear(&text);
+    put_disk(60, 100000, 5000);
+    health_text(&text, &model.layers, true);
+    assert_string_equal(text.data, "\n"
+                                   "Health of the node\n"
+                                   "\n"
+                                   "File systems                         size  least free    at last\n"
+                                   "  /work                             98 KB      4.9 KB     4.9 KB\n");
+}
+
+int main(void)
+{
+#define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        ROW(test_nothing),   ROW(test_memory),    ROW(test_disk),
+        ROW(test_disk_full), ROW(test_said),      ROW(test_crash),
+        ROW(test_limit),     ROW(test_exception), ROW(test_exception_elsewhere),
+        ROW(test_mpi_stall), ROW(test_killed),    ROW(test_command),
+        ROW(test_log),       ROW(test_process),   ROW(test_line),
+        ROW(test_room),      ROW(test_sections),  ROW(test_section_texts),
+    };
+    return cmocka_run_group_tests_name("layers last", tests, NULL, NULL);
+}

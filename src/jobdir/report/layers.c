@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sections of a report: what happened last, scripts, logs, health. jobdir/layers makes them. */
+#include "jobdir/layers/last.h"
+#include "jobdir/layers/sections.h"
+#include "jobdir/report/failed.h"
+#include "jobdir/report/internal.h"
+#include "jobdir/text/text.h"
+
+/* Whether it ended as nobody wants it; of a job that runs nothing is known yet. */
+static bool has_failed(const struct job_report *report, const struct job_result *result)
+{
+    if (report->info.ended || report->model.end)
+        return result->exit_code != 0 || result->signal;
+    return report->state == JOB_LOST || report->state == JOB_UNWATCHED;
+}
+
+/* NULL: it did not fail, or its records have no layers, as those of older versions. */
+static json_t *make_last(const struct job_report *report)
+{
+    struct job_result result = job_report_result(report);
+    if (!report->model.layers.records || report->one_rank || !has_failed(report, &result))
+        return NULL;
+    json_t *failed =
+        report->failed ? json_incref(report->failed) : report_failed_json(&report->model, report->info.supervisor);
+    const struct job_end end = {.model = &report->model,
+                                .warnings = job_report_warnings(report),
+                                .crashes = report_longer(report->info.crashes, report->model.crashes),
+                                .chain = json_object_get(failed, "chain"),
+                                .exit_code = result.exit_code,
+                                .signal = result.signal,
+                                .reason = result.reason,
+                                .seconds = result.wall_seconds};
+    json_t *last = last_json(&end);
+    json_decref(failed);
+    return last;
+}
+
+void report_last_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
+    json_t *last = make_last(report);
+    last_text(out, last, whole, style.colour ? TEXT_RED : NULL);
+    json_decref(last);
+}
+
+void report_scripts_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
+    scripts_text(out, &report->model.layers);
+}
+
+void report_logs_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
+    logs_text(out, &report->model.layers);
+}
+
+void report_health_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
+    health_text(out, &report->model.layers, style.ascii);
+}
+
+static json_t *last_member(const void *row, const void *all)
+{
+    json_t *last = make_last(row);
+    return last ? last : json_null();
+}
+
+const struct field report_last_fields[] = {
+    {"last", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = last_member, .of = last_fields,
+     .about = "what happened last in all layers; null: the job did not fail, or nothing but processes was recorded"},
+    {0}};
+
+const struct field report_layer_fields[] = {
+    {"scripts", FIELD_OBJECT, FIELD_AT(struct job_report, model.layers), .of = scripts_fields},
+    {"logs", FIELD_OBJECT, FIELD_AT(struct job_report, model.layers), .of = logs_fields},
+    {"health", FIELD_OBJECT, FIELD_AT(struct job_report, model.layers), .of = health_fields},
+    {0}};
