@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -26,44 +24,7 @@
 
 #include "base/system/clock.h"
 #include "probe/proc.h"
-
-/* Runs fn in a child that waits for nothing; *ret_ready is readable when the child said so. */
-static pid_t start(void (*fn)(int say), int *ret_ready)
-{
-    int ready[2];
-    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(ready[0]);
-        fn(ready[1]);
-        _exit(0);
-    }
-    assert_true(pid > 0);
-    close(ready[1]);
-    *ret_ready = ready[0];
-    return pid;
-}
-
-static int64_t await_number(int fd)
-{
-    int64_t number = 0;
-    assert_int_equal(read(fd, &number, sizeof number), sizeof number);
-    return number;
-}
-
-static void say_number(int fd, int64_t number)
-{
-    if (write(fd, &number, sizeof number) != sizeof number)
-        _exit(99);
-}
-
-static void finish(pid_t pid, int fd)
-{
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-    close(fd);
-}
+#include "probe/test_child.h"
 
 /* Waits until the state is the wanted one; a child takes its time to fall asleep. */
 static void await_state(pid_t pid, pid_t tid, char state)
@@ -595,74 +556,6 @@ static void test_refused(void **state)
     assert_int_equal(proc_stat_read(gone, 0, &stat), -ESRCH);
 }
 
-static void (*prepare)(void);
-
-static void be_prepared(int say)
-{
-    if (prepare)
-        prepare();
-    say_number(say, 1);
-    pause();
-}
-
-/* A child that is as `how` makes it: what is said of bringing something into it; NULL: it may be. */
-static void check_loadable(void (*how)(void), const char *const *files, const char *reason)
-{
-    int ready;
-    prepare = how;
-    pid_t pid = start(be_prepared, &ready);
-    await_number(ready);
-    struct err err = {0};
-    int code = proc_loadable(pid, files, &err);
-    if (code != (reason ? -EOPNOTSUPP : 0) || (reason && !strstr(err.text, reason)))
-        fail_msg("%d: %s", code, err.text);
-    finish(pid, ready);
-}
-
-static void restrict_calls(void)
-{
-    struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    const struct sock_fprog program = {1, all};
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
-        _exit(99);
-}
-
-static void limit_memory(void)
-{
-    const struct rlimit limit = {256 << 20, 256 << 20};
-    setrlimit(RLIMIT_AS, &limit);
-    void *most = mmap(NULL, 200 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (most == MAP_FAILED)
-        _exit(99);
-}
-
-/* As if it had been started so: /proc shows what is on the stack. */
-static void switch_off(void)
-{
-    for (char **entry = environ; *entry; entry++)
-        if (strlen(*entry) >= strlen("SCRY=off")) {
-            strcpy(*entry, "SCRY=off");
-            return;
-        }
-    _exit(99);
-}
-
-static void test_loadable(void **state)
-{
-    static const char *const none[] = {NULL}, *const nowhere[] = {"/nowhere/library.so", NULL};
-    (void)state;
-#ifdef __SANITIZE_ADDRESS__
-    print_message("SKIP: nothing is loaded into programs with a sanitizer\n");
-    skip();
-#endif
-    check_loadable(NULL, none, NULL);
-    check_loadable(NULL, nowhere, "does not see the file /nowhere/library.so");
-    check_loadable(restrict_calls, none, "seccomp");
-    check_loadable(limit_memory, none, "ulimit -v");
-    check_loadable(switch_off, none, "SCRY=off");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -671,7 +564,6 @@ int main(void)
         cmocka_unit_test(test_usage),       cmocka_unit_test(test_lists),
         cmocka_unit_test(test_exit_status), cmocka_unit_test(test_memory),
         cmocka_unit_test(test_refused),     cmocka_unit_test(test_nice_all_or_nothing),
-        cmocka_unit_test(test_loadable),
     };
     return cmocka_run_group_tests_name("proc", tests, NULL, NULL);
 }
