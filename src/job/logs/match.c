@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/logs/match.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "job/logs/patterns.h"
 #include "job/logs/words.h"
+
+enum { TEXT_ROOM = LINE_MOST + 8 };
 
 static size_t found_count(const struct log_expressions *expressions)
 {
@@ -36,7 +39,7 @@ void log_expressions_done(struct log_expressions *expressions)
 static bool prepare(struct log_expressions *expressions, bool built_in)
 {
     if (!expressions->text)
-        expressions->text = malloc(LINE_MOST + 1);
+        expressions->text = malloc(TEXT_ROOM);
     if (!expressions->built_in)
         expressions->built_in = calloc(log_pattern_count, sizeof *expressions->built_in);
     if (built_in && !expressions->words) {
@@ -82,14 +85,20 @@ static bool does_match(struct log_matcher *matcher, struct log_expression *expre
     return false;
 }
 
-/* NULs would end the text: they become a byte that is no UTF-8, which the record shows as such. */
-static const char *copy_text(char *text, const struct line *line)
+/* NULs would end the text. They are written as other bytes are that are no text (jobdir/text).
+ * Returns whether all has room. */
+static bool copy_text(char *text, const struct line *line)
 {
-    memcpy(text, line->bytes, line->len);
-    text[line->len] = 0;
-    for (char *nul; (nul = memchr(text, 0, line->len));)
-        *nul = (char)0xff;
-    return text;
+    static const char nul[] = "\\x00";
+    size_t used = 0, i = 0;
+    for (; i < line->len && used + strlen(nul) < TEXT_ROOM; i++) {
+        if (line->bytes[i])
+            text[used++] = line->bytes[i];
+        else
+            used += (size_t)sprintf(text + used, "%s", nul);
+    }
+    text[used] = 0;
+    return i == line->len;
 }
 
 static void put_progress(struct log_matcher *matcher, struct log_found *found, uint64_t now_ns, bool end)
@@ -116,11 +125,11 @@ static void record(struct log_matcher *matcher, size_t index, const struct line 
     if (!fold_take(&found->fold, line->now_ns, &folded))
         return;
     json_t *fields = log_regex_fields(expression->regex, line->bytes);
+    bool whole = copy_text(expressions->text, line) && !line->cut;
     expressions->sink->put(expressions->sink->ctx,
                            RECORD(log, .file = matcher->file, .pattern = expression->name,
-                                  .level = log_severity_names[expression->severity],
-                                  .text = copy_text(expressions->text, line), .text_cut = line->cut,
-                                  .line = line->number, .folded = folded, .fields = fields));
+                                  .level = log_severity_names[expression->severity], .text = expressions->text,
+                                  .text_cut = !whole, .line = line->number, .folded = folded, .fields = fields));
     json_decref(fields);
 }
 
