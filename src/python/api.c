@@ -17,11 +17,8 @@ bool py_find(void)
     bool all = true;
     void *type;
 #define FIND(result, name, arguments) all = all && find((void **)&py.name, #name);
-#define FIND_EITHER(result, name, arguments, first, second) \
-    all = all && (find((void **)&py.name, first) || find((void **)&py.name, second));
-    PY_FUNCTIONS(FIND, FIND_EITHER)
+    PY_FUNCTIONS(FIND)
 #undef FIND
-#undef FIND_EITHER
     if (!py.Py_GetVersion || !py.PySys_AddAuditHook)
         return false;
     find((void **)&py.set_profile, "_PyEval_SetProfile");

@@ -27,8 +27,8 @@ struct py_method {
 };
 enum { PY_METHOD_FAST = 0x80 };
 
-/* result, name, arguments; PY_API_EITHER: of the first name that is there */
-#define PY_FUNCTIONS(API, EITHER) \
+/* result, name, arguments */
+#define PY_FUNCTIONS(API) \
     API(const char *, Py_GetVersion, (void)) \
     API(int, PySys_AddAuditHook, (py_audit_fn *, void *)) \
     API(void, Py_IncRef, (struct py *)) \
@@ -54,23 +54,19 @@ enum { PY_METHOD_FAST = 0x80 };
     API(void, PyErr_Clear, (void)) \
     API(const char *, PyExceptionClass_Name, (struct py *)) \
     API(struct py *, PyException_GetTraceback, (struct py *)) \
+    API(struct py *, PyWeakref_NewRef, (struct py *, struct py *)) \
+    API(struct py *, PyWeakref_GetObject, (struct py *)) \
     API(int, PyObject_IsInstance, (struct py *, struct py *)) \
     API(struct py *, PyCFunction_NewEx, (struct py_method *, struct py *, struct py *)) \
     API(void *, PyCFunction_GetFunction, (struct py *)) \
     API(struct py_state *, PyInterpreterState_Main, (void)) \
     API(struct py_state *, PyInterpreterState_Get, (void)) \
-    API(struct py_state *, PyInterpreterState_ThreadHead, (struct py_state *)) \
-    EITHER(ssize_t, request_extra, (void (*)(void *)), "_PyEval_RequestCodeExtraIndex", \
-           "PyUnstable_Eval_RequestCodeExtraIndex") \
-    EITHER(int, get_extra, (struct py *, ssize_t, void **), "_PyCode_GetExtra", "PyUnstable_Code_GetExtra") \
-    EITHER(int, set_extra, (struct py *, ssize_t, void *), "_PyCode_SetExtra", "PyUnstable_Code_SetExtra")
+    API(struct py_state *, PyInterpreterState_ThreadHead, (struct py_state *))
 
 struct py_api {
 #define PY_MEMBER(result, name, arguments) result(*name) arguments;
-#define PY_MEMBER_EITHER(result, name, arguments, first, second) result(*name) arguments;
-    PY_FUNCTIONS(PY_MEMBER, PY_MEMBER_EITHER)
+    PY_FUNCTIONS(PY_MEMBER)
 #undef PY_MEMBER
-#undef PY_MEMBER_EITHER
     /* Of other threads; until 3.11. May be NULL. */
     int (*set_profile)(struct py_state *thread, py_trace_fn *, struct py *);
     int (*set_trace)(struct py_state *thread, py_trace_fn *, struct py *);

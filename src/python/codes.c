@@ -1,28 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of code objects: it hangs on each of them ("extra"), and goes with it. */
+/*
+ * What is known of code objects: a table by their addresses. A weak reference says whether it is still the same object,
+ * so none is kept alive. (CPython's own "extra" of code objects would do, but what one tool puts there makes Python
+ * call the functions of all others when the object goes.)
+ */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "python/internal.h"
 
-enum { LINES_MOST = 100000 };
+enum { LINES_MOST = 100000, FIRST_ROWS = 4096 };
 
-static ssize_t extra = -1;
-static char library[256]; /* "/usr/lib/", where .../python3.11/ is the standard library */
-/* On code that is of no interest, so that this is found at once. */
-static struct watch_code foreign;
+struct row {
+    const struct py *code;    /* NULL: free */
+    struct py *alive;         /* weak reference */
+    struct watch_code *known; /* NULL: of no interest */
+};
 
-static void forget(void *found)
+static struct row *rows;
+static size_t row_count, rows_used;
+static char library[256]; /* "/usr/lib", below which .../python3.11/ is the standard library */
+
+static size_t place_of(const struct py *code, size_t count)
 {
-    struct watch_code *code = found;
-    if (!code || code == &foreign)
+    return (size_t)((uintptr_t)code / 16 * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (count - 1);
+}
+
+/* Its row, or the free one where it would be. */
+static struct row *find(struct row *in, size_t count, const struct py *code)
+{
+    size_t at = place_of(code, count);
+    while (in[at].code && in[at].code != code)
+        at = (at + 1) & (count - 1);
+    return &in[at];
+}
+
+/* At most half of the rows are used. */
+static bool make_room(void)
+{
+    if (2 * (rows_used + 1) <= row_count)
+        return true;
+    size_t count = row_count ? 2 * row_count : FIRST_ROWS;
+    struct row *grown = calloc(count, sizeof *grown);
+    if (!grown)
+        return false;
+    for (size_t i = 0; i < row_count; i++)
+        if (rows[i].code)
+            *find(grown, count, rows[i].code) = rows[i];
+    free(rows);
+    rows = grown;
+    row_count = count;
+    return true;
+}
+
+static void forget(struct row *row)
+{
+    struct watch_code *known = row->known;
+    py.Py_DecRef(row->alive);
+    row->alive = NULL;
+    row->known = NULL;
+    if (!known || known->active) /* frames of it are still noted: it must not be used again */
         return;
-    if (code->active) { /* frames of it are still noted: it must not be used again */
-        code->lines = NULL;
-        return;
-    }
-    free(code->lines);
-    free(code);
+    free(known->lines);
+    free(known);
 }
 
 bool codes_start(void)
@@ -36,8 +77,7 @@ bool codes_start(void)
     }
     if (text)
         py.Py_DecRef(text);
-    extra = py.request_extra(forget);
-    return extra >= 0;
+    return make_room();
 }
 
 static bool has(const char *bytes, size_t size, const char *part)
@@ -55,83 +95,81 @@ static bool is_users(const char *file, size_t size)
     return !start || size <= start || memcmp(file, library, start) != 0 || !has(file + start, size - start, "/python3");
 }
 
-static struct watch_code *make(struct py *code)
+/* The names of its file and of itself, in the ring. false: it is of no interest. */
+static bool keep_names(struct watch_code *known, struct py *code)
 {
-    struct py *type = NULL, *value = NULL, *traceback = NULL;
-    const char *bytes;
-    size_t size;
-    py.PyErr_Fetch(&type, &value, &traceback);
-    struct py *name = py_member(code, "co_filename"), *text = py_text(name, &bytes, &size);
-    struct watch_code *made = &foreign;
-    if (text && is_users(bytes, size)) {
-        made = calloc(1, sizeof *made);
-        if (made) {
-            made->users = true;
-            made->first_line = py_member_int(code, "co_firstlineno");
-            made->file = script_text_keep(watch.writer, bytes, size);
-            made->generation = watch.generation;
-            struct py *function = py_member(code, py.minor >= 11 ? "co_qualname" : "co_name"), *function_text;
-            if ((function_text = py_text(function, &bytes, &size))) {
-                made->function = script_text_keep(watch.writer, bytes, size);
-                py.Py_DecRef(function_text);
-            }
-            if (function)
-                py.Py_DecRef(function);
-        }
-    }
-    if (text)
-        py.Py_DecRef(text);
-    if (name)
-        py.Py_DecRef(name);
-    if (made && py.set_extra(code, extra, made) < 0) {
-        py.PyErr_Clear();
-        if (made != &foreign)
-            free(made);
-        made = NULL;
-    }
-    py.PyErr_Restore(type, value, traceback);
-    return made;
-}
-
-/* In a child of a fork the texts are in another ring. */
-static void make_again(struct watch_code *found, struct py *code)
-{
-    struct py *type = NULL, *value = NULL, *traceback = NULL;
-    py.PyErr_Fetch(&type, &value, &traceback);
     const char *names[] = {"co_filename", py.minor >= 11 ? "co_qualname" : "co_name"};
-    uint32_t *texts[] = {&found->file, &found->function};
-    for (int i = 0; i < 2; i++) {
+    uint32_t *texts[] = {&known->file, &known->function};
+    bool users = true;
+    for (int i = 0; i < 2 && users; i++) {
         const char *bytes;
         size_t size;
         struct py *name = py_member(code, names[i]), *text = py_text(name, &bytes, &size);
-        *texts[i] = text ? script_text_keep(watch.writer, bytes, size) : 0;
+        users = text && (i || is_users(bytes, size));
+        *texts[i] = users ? script_text_keep(watch.writer, bytes, size) : 0;
         if (text)
             py.Py_DecRef(text);
         if (name)
             py.Py_DecRef(name);
     }
+    known->generation = watch.generation;
+    return users;
+}
+
+static void fill(struct row *row, struct py *code)
+{
+    struct watch_code *known = NULL;
+    struct py *alive = py.PyWeakref_NewRef(code, NULL);
+    if (!alive) {
+        py.PyErr_Clear();
+        return;
+    }
+    known = calloc(1, sizeof *known);
+    if (known && !keep_names(known, code)) {
+        free(known);
+        known = NULL;
+    }
+    if (known)
+        known->first_line = py_member_int(code, "co_firstlineno");
+    rows_used += !row->code;
+    *row = (struct row){code, alive, known};
+}
+
+/* In a child of a fork the texts are in another ring. */
+static void fill_again(struct watch_code *known, struct py *code)
+{
+    keep_names(known, code);
+    known->sum = NULL;
+    known->exceptions = 0;
+    if (known->lines)
+        memset(known->lines, 0, known->line_room * sizeof(struct script_sum *));
+}
+
+static struct watch_code *look_closely(struct py *code)
+{
+    struct py *type = NULL, *value = NULL, *traceback = NULL;
+    py.PyErr_Fetch(&type, &value, &traceback);
+    struct row *row = NULL;
+    if (make_room()) {
+        row = find(rows, row_count, code);
+        if (row->alive && py.PyWeakref_GetObject(row->alive) != code)
+            forget(row); /* another one lies there now */
+        if (!row->alive)
+            fill(row, code);
+        else if (row->known)
+            fill_again(row->known, code);
+    }
     py.PyErr_Restore(type, value, traceback);
-    found->sum = NULL;
-    found->exceptions = 0;
-    if (found->lines)
-        memset(found->lines, 0, found->line_room * sizeof(struct script_sum *));
-    found->generation = watch.generation;
+    return row ? row->known : NULL;
 }
 
 struct watch_code *watch_code_of(struct py *code)
 {
-    void *found = NULL;
-    if (py.get_extra(code, extra, &found) < 0) {
-        py.PyErr_Clear();
-        return NULL;
-    }
-    if (!found)
-        found = make(code);
-    if (!found || found == &foreign)
-        return NULL;
-    if (((struct watch_code *)found)->generation != watch.generation)
-        make_again(found, code);
-    return found;
+    struct row *row = find(rows, row_count, code);
+    if (row->code && row->alive && py.PyWeakref_GetObject(row->alive) == code &&
+        (!row->known || row->known->generation == watch.generation))
+        return row->known;
+    return look_closely(code);
 }
 
 /* Where there is no room, all of them share one that nobody reads. */

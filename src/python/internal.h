@@ -11,7 +11,6 @@ enum {
 };
 
 struct watch_code {
-    bool users;
     uint32_t generation;
     struct script_sum *sum;
     uint32_t file, function; /* texts */
