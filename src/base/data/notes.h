@@ -313,6 +313,10 @@
     NOTE(cause_memory, "cause", \
          "{sure?|probably }out of memory: the kernel killed {processes} process{processes?|es}", \
          INTEGER(processes) FLAG(sure)) \
+    NOTE(cause_memory_short, "cause", "probably killed for lack of memory: {text}", STRING(text)) \
+    NOTE(cause_credential, "cause", "{sure?|probably }the {credential} {path} had expired", \
+         STRING(credential) STRING(path) FLAG(sure)) \
+    NOTE(cause_standstill, "cause", "probably it stood still until it was ended: {text}", STRING(text)) \
     NOTE(cause_disk_full, "cause", \
          "{sure?|probably }the disk of {path} was full{inodes?: no more files fit on it|}", \
          STRING(path) FLAG(inodes) FLAG(sure)) \

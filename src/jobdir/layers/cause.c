@@ -91,6 +91,21 @@ static const json_t *find_warning(const struct job_end *end, enum note_kind kind
     return found;
 }
 
+/* The same of a note that this version may not have yet. */
+static const json_t *find_named(const struct job_end *end, const char *name)
+{
+    const json_t *found = NULL;
+    size_t index;
+    json_t *warning;
+    json_array_foreach(end->warnings, index, warning)
+    {
+        const char *note = json_string_value(json_object_get(warning, "note"));
+        if (note && strcmp(note, name) == 0)
+            found = warning;
+    }
+    return found;
+}
+
 static const json_t *warning_field(const json_t *warning, const char *name)
 {
     return json_object_get(json_object_get(warning, "fields"), name);
@@ -112,6 +127,27 @@ static bool find_memory(const struct job_end *end, struct cause *cause, bool sur
                                     : kills                ? kills
                                                            : 1,
                        .sure = sure);
+    return true;
+}
+
+/* Killed, when memory was short. */
+static bool find_memory_short(const struct job_end *end, struct cause *cause, bool sure)
+{
+    static const char *const names[] = {"group_memory_low", "group_memory_filling", "memory_low", "memory_filling",
+                                        "memory_pressure"};
+    const json_t *found = NULL;
+    if (sure || first_signal(end) != SIGKILL)
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++) {
+        found = find_named(end, names[i]);
+        if (found && !is_near(end, record_seconds(found)))
+            found = NULL;
+    }
+    if (!found)
+        return false;
+    put_cut(&cause->what, json_string_value(json_object_get(found, "text")));
+    add_evidence(cause, found);
+    cause->note = NOTE(cause_memory_short, .text = text_of(&cause->what));
     return true;
 }
 
@@ -171,35 +207,54 @@ static bool find_full_disk(const struct job_end *end, struct cause *cause, bool 
 
 /* ---- what programs say ---- */
 
-/* The C library's texts of errors that have a cause outside the program. */
+/* Errors that have a cause outside the program: the C library's text, or a built-in pattern of logs. 0, NULL: none. */
 static const struct {
     int error;
-    const char *what;
+    const char *pattern, *what;
 } errors[] = {
-    {ENOSPC, "a disk was full"},
-    {EDQUOT, "a disk quota was used up"},
-    {EFBIG, "a file grew beyond its limit (ulimit -f, or the file system's)"},
-    {ENOMEM, "there was not enough memory"},
-    {EMFILE, "a process had too many open files (ulimit -n)"},
-    {ENFILE, "the node had too many open files"},
-    {EROFS, "a file system can only be read"},
-    {EKEYEXPIRED, "a credential had expired"},
-    {ESTALE, "a file system of another node lost a file"},
-    {EIO, "a disk or file system does not work"},
+    {ENOSPC, "no_space", "a disk was full"},
+    {EDQUOT, "disk_quota", "a disk quota was used up"},
+    {EFBIG, NULL, "a file grew beyond its limit (ulimit -f, or the file system's)"},
+    {0, "oom_kill", "it was killed because it took too much memory"},
+    {0, "batch_limit", "the batch system ended it"},
+    {ENOMEM, "out_of_memory", "there was not enough memory"},
+    {EMFILE, "too_many_files", "a process had too many open files (ulimit -n)"},
+    {ENFILE, NULL, "the node had too many open files"},
+    {EROFS, "read_only", "a file system can only be read"},
+    {EKEYEXPIRED, NULL, "a credential had expired"},
+    {EIO, "io_error", "a disk or file system does not work"},
+    {ESTALE, NULL, "a file system of another node lost a file"},
+    {0, "shared_object", "a library is missing, or is another version"},
+    {0, "command_not_found", "a program was not found"},
+    {0, "mpi_abort", "an MPI program gave up"},
+    {0, "gpu_error", "an error of a GPU"},
 };
 
-static int error_in(const char *text)
+static int error_in(const char *text, const char *pattern)
 {
-    for (size_t i = 0; text && i < sizeof errors / sizeof *errors; i++)
-        if (strstr(text, strerrordesc_np(errors[i].error)))
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if ((pattern && errors[i].pattern && strcmp(pattern, errors[i].pattern) == 0) ||
+            (text && errors[i].error && strstr(text, strerrordesc_np(errors[i].error))))
             return (int)i;
     return -1;
 }
 
-static bool say_error(const struct job_end *end, struct cause *cause, const json_t *record, const char *text, bool sure)
+static int error_of(const json_t *record, const char **ret_text)
 {
-    int error = error_in(text);
-    const struct layer_filesystem *system = error >= 0 && errors[error].error == ENOSPC ? full_disk(end) : NULL;
+    *ret_text = json_string_value(json_object_get(record, record_type(record) == RECORD_log ? "text" : "message"));
+    return error_in(*ret_text, json_string_value(json_object_get(record, "pattern")));
+}
+
+static bool is_no_space(int error)
+{
+    return error >= 0 && errors[error].error == ENOSPC;
+}
+
+static bool say_error(const struct job_end *end, struct cause *cause, const json_t *record, bool sure)
+{
+    const char *text;
+    int error = error_of(record, &text);
+    const struct layer_filesystem *system = is_no_space(error) ? full_disk(end) : NULL;
     if (error < 0)
         return false;
     add_evidence(cause, record);
@@ -220,19 +275,57 @@ static bool find_error(const struct job_end *end, struct cause *cause, bool sure
     const struct layers *layers = &end->model->layers;
     const json_t *record;
     for (size_t i = 0; (record = last_of(&layers->uncaught, i)) != NULL; i++) {
-        const char *text = json_string_value(json_object_get(record, "message"));
         bool own = cause_chain_at(end, (pid_t)json_integer_value(json_object_get(record, "pid"))) >= 0;
-        if ((own || !sure) && is_near(end, record_seconds(record)) && say_error(end, cause, record, text, sure))
+        if ((own || !sure) && is_near(end, record_seconds(record)) && say_error(end, cause, record, sure))
             return true;
     }
     for (size_t i = 0; (record = last_of(&layers->errors, i)) != NULL; i++) {
-        const char *text = json_string_value(json_object_get(record, "text"));
-        int error = error_in(text);
-        bool seen = error >= 0 && errors[error].error == ENOSPC && full_disk(end);
-        if ((seen || !sure) && is_near(end, record_seconds(record)) && say_error(end, cause, record, text, sure))
+        const char *text;
+        bool seen = is_no_space(error_of(record, &text)) && full_disk(end);
+        if ((seen || !sure) && is_near(end, record_seconds(record)) && say_error(end, cause, record, sure))
             return true;
     }
     return false;
+}
+
+/* What programs say where a credential is refused: they have no common words for it. */
+static bool is_about_credentials(const char *text)
+{
+    static const char *const words[] = {"expired", "certificate", "credential", "authentication", "unauthorized"};
+    for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
+        if (strcasestr(text, words[i]))
+            return true;
+    return false;
+}
+
+static const json_t *credential_error(const struct job_end *end)
+{
+    const struct layers *layers = &end->model->layers;
+    const struct layer_list *lists[] = {&layers->uncaught, &layers->logs};
+    const char *const members[] = {"message", "text"};
+    const json_t *record;
+    for (size_t i = 0; i < 2; i++)
+        for (size_t back = 0; (record = last_of(lists[i], back)) != NULL; back++)
+            if (is_near(end, record_seconds(record)) &&
+                is_about_credentials(json_string_value(json_object_get(record, members[i]))))
+                return record;
+    return NULL;
+}
+
+/* Sure where a program also says that it was refused. */
+static bool find_credential(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *expired = find_named(end, "credential_expired"), *error = expired ? credential_error(end) : NULL;
+    if (!expired || (sure && !error))
+        return false;
+    put_cut(&cause->where, json_string_value(warning_field(expired, "credential")));
+    put_cut(&cause->what, json_string_value(warning_field(expired, "path")));
+    add_evidence(cause, expired);
+    if (error)
+        add_evidence(cause, error);
+    cause->note =
+        NOTE(cause_credential, .credential = text_of(&cause->where), .path = text_of(&cause->what), .sure = sure);
+    return true;
 }
 
 static bool find_log(const struct job_end *end, struct cause *cause, bool sure)
@@ -360,6 +453,17 @@ static bool find_mpi_stall(const struct job_end *end, struct cause *cause, bool 
     return true;
 }
 
+static bool find_standstill(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *warning = find_named(end, "stands_still");
+    if (sure || !warning || !was_ended(end))
+        return false;
+    put_cut(&cause->what, json_string_value(json_object_get(warning, "text")));
+    add_evidence(cause, warning);
+    cause->note = NOTE(cause_standstill, .text = text_of(&cause->what));
+    return true;
+}
+
 static bool find_killed(const struct job_end *end, struct cause *cause, bool sure)
 {
     int signo = first_signal(end);
@@ -453,8 +557,8 @@ static bool find_process(const struct job_end *end, struct cause *cause, bool su
 
 /* In order of strength. Each is asked twice: whether it is sure, then whether it is probable. */
 static bool (*const rules[])(const struct job_end *end, struct cause *cause, bool sure) = {
-    find_memory,    find_error,  find_crash,   find_limit, find_exception, find_full_disk,
-    find_mpi_stall, find_killed, find_command, find_log,   find_process,
+    find_memory,    find_error,        find_credential, find_crash,  find_limit,   find_exception, find_full_disk,
+    find_mpi_stall, find_memory_short, find_standstill, find_killed, find_command, find_log,       find_process,
 };
 
 void cause_find(const struct job_end *end, struct cause *ret_cause)

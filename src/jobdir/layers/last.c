@@ -259,14 +259,26 @@ static void add_logs(struct events *events)
     }
 }
 
+/* Warnings of these kinds are about what a job needs. */
+static bool is_trouble(const json_t *warning)
+{
+    static const char *const kinds[] = {"disk", "memory", "credential", "stalled", "out_of_memory"};
+    const char *kind = json_string_value(json_object_get(warning, "kind"));
+    for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kind, kinds[i]) == 0)
+            return true;
+    return false;
+}
+
 static void add_warnings(struct events *events)
 {
     size_t index;
     json_t *record;
     json_array_foreach(events->end->warnings, index, record)
     {
-        struct event *event =
-            in_window(events, record) ? add(events, STREAM_WARNING, record_seconds(record), WEIGHT_HINT) : NULL;
+        struct event *event = in_window(events, record) ? add(events, STREAM_WARNING, record_seconds(record),
+                                                              is_trouble(record) ? WEIGHT_TROUBLE : WEIGHT_HINT)
+                                                        : NULL;
         const char *text = json_string_value(json_object_get(record, "text"));
         if (!event)
             continue;

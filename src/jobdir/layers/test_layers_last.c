@@ -186,6 +186,41 @@ static void test_said(void **state)
            "a process had too many open files (ulimit -n): '[Errno 24] Too many open files: 'x''");
 }
 
+static void put_named(double seconds, const char *name, const char *text)
+{
+    PUT("{s:s, s:f, s:s, s:s, s:{s:s, s:s}, s:s}", "type", "warning", "t", seconds, "kind", "some", "note", name,
+        "fields", "credential", "proxy", "path", "/tmp/x509up_u1", "text", text);
+}
+
+/* A program that says so makes it sure. */
+static void test_credential(void **state)
+{
+    put_failure(50, 10, 3, 1);
+    put_named(20, "credential_expired", "the proxy /tmp/x509up_u1 has expired: renew it");
+    expect(ask(TWO), NOTE_cause_credential, false, "probably the proxy /tmp/x509up_u1 had expired");
+    put_log(99.8, "warning", "copy: SSL Certificate problem");
+    struct told told = ask(TWO);
+    expect(told, NOTE_cause_credential, true, "the proxy /tmp/x509up_u1 had expired");
+    assert_string_equal(told.evidence, "[1,2]");
+}
+
+static void test_memory_short(void **state)
+{
+    put_named(10, "memory_low", "long ago");
+    expect(ask(TWO), NOTE_cause_process, false, "probably worker (pid 20), which ended with exit status 1");
+    put_named(99, "group_memory_low", "the job needs 99 MB of 100 MB");
+    expect(ask(KILLED), NOTE_cause_memory_short, false,
+           "probably killed for lack of memory: the job needs 99 MB of 100 MB");
+}
+
+static void test_standstill(void **state)
+{
+    put_named(40, "stands_still", "nothing has moved for 30 s");
+    expect(ask(ONE), NOTE_NONE, false, "");
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_standstill, false,
+           "probably it stood still until it was ended: nothing has moved for 30 s");
+}
+
 static void test_crash(void **state)
 {
     PUT("{s:s, s:f, s:i, s:s, s:i, s:b, s:s, s:[{s:i, s:s, s:s}, {s:i, s:s, s:s, s:i}]}", "type", "crash", "t", 99.8,
@@ -400,12 +435,12 @@ int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        ROW(test_nothing),   ROW(test_memory),    ROW(test_disk),
-        ROW(test_disk_full), ROW(test_said),      ROW(test_crash),
-        ROW(test_limit),     ROW(test_exception), ROW(test_exception_elsewhere),
-        ROW(test_mpi_stall), ROW(test_killed),    ROW(test_command),
-        ROW(test_log),       ROW(test_process),   ROW(test_line),
-        ROW(test_room),      ROW(test_sections),  ROW(test_section_texts),
+        ROW(test_nothing),       ROW(test_memory),     ROW(test_disk),         ROW(test_disk_full),
+        ROW(test_said),          ROW(test_credential), ROW(test_memory_short), ROW(test_standstill),
+        ROW(test_crash),         ROW(test_limit),      ROW(test_exception),    ROW(test_exception_elsewhere),
+        ROW(test_mpi_stall),     ROW(test_killed),     ROW(test_command),      ROW(test_log),
+        ROW(test_process),       ROW(test_line),       ROW(test_room),         ROW(test_sections),
+        ROW(test_section_texts),
     };
     return cmocka_run_group_tests_name("layers last", tests, NULL, NULL);
 }
