@@ -323,7 +323,8 @@
     NOTE(cause_said, "cause", "{sure?|probably }{what}: '{text}'", STRING(what) STRING(text) FLAG(sure)) \
     NOTE(cause_crash, "cause", "{sure?|probably }{program} crashed by {signal}{place}", \
          STRING(program) STRING(signal) STRING(place) FLAG(sure)) \
-    NOTE(cause_limit, "cause", "the command was killed by {signal}: {reason}", STRING(signal) STRING(reason)) \
+    NOTE(cause_limit, "cause", "{program} was killed by {signal}, {sure?|probably }because of a limit: {reason}", \
+         STRING(program) STRING(signal) STRING(reason) FLAG(sure)) \
     NOTE(cause_exception, "cause", \
          "{sure?|probably }an exception of Python that nothing caught, at {place}: {exception}", \
          STRING(place) STRING(exception) FLAG(sure)) \

@@ -151,14 +151,22 @@ static bool find_memory_short(const struct job_end *end, struct cause *cause, bo
     return true;
 }
 
+/* What is known of the command; of a process that it started, what such a signal is for. */
 static bool find_limit(const struct job_end *end, struct cause *cause, bool sure)
 {
-    if (!sure || !end->signal || !end->reason || !*end->reason || json_array_size(end->crashes))
+    int signo = first_signal(end);
+    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    bool known = end->signal && end->reason && *end->reason && !json_array_size(end->crashes);
+    if (sure ? !known : signo != SIGXFSZ && signo != SIGXCPU)
         return false;
-    put_cut(&cause->what, end->reason);
+    put_cut(&cause->where, sure || !name ? "the command" : name);
+    put_cut(&cause->what, sure               ? end->reason
+                          : signo == SIGXFSZ ? "a file grew beyond its limit (ulimit -f)"
+                                             : "its limit of processor time (ulimit -t)");
     add_evidence(cause, end->model->end);
-    cause->note = NOTE(cause_limit, .signal = text_signal(end->signal, cause->signal, sizeof cause->signal),
-                       .reason = text_of(&cause->what));
+    cause->note = NOTE(cause_limit, .program = text_of(&cause->where),
+                       .signal = text_signal(sure ? end->signal : signo, cause->signal, sizeof cause->signal),
+                       .reason = text_of(&cause->what), .sure = sure);
     return true;
 }
 

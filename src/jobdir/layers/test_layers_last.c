@@ -234,7 +234,10 @@ static void test_crash(void **state)
 static void test_limit(void **state)
 {
     expect(ask_end(ONE, 152, 24, "its limit of processor time (ulimit -t 5)"), NOTE_cause_limit, true,
-           "the command was killed by SIGXCPU: its limit of processor time (ulimit -t 5)");
+           "the command was killed by SIGXCPU, because of a limit: its limit of processor time (ulimit -t 5)");
+    expect(ask_end("[{\"pid\": 20, \"name\": \"dd\", \"end_seconds\": 99.9, \"signal\": 25}]", 153, 0, NULL),
+           NOTE_cause_limit, false,
+           "dd was killed by SIGXFSZ, probably because of a limit: a file grew beyond its limit (ulimit -f)");
 }
 
 static void test_exception(void **state)

@@ -14,6 +14,23 @@ static bool has_failed(const struct job_report *report, const struct job_result 
     return report->state == JOB_LOST || report->state == JOB_UNWATCHED;
 }
 
+/* The crashes as job.json has them, which knows their places, with the numbers that their records have in the spool. */
+static json_t *numbered_crashes(const struct job_report *report)
+{
+    json_t *crashes = json_deep_copy(report_longer(report->info.crashes, report->model.crashes)), *crash, *record;
+    size_t index, at;
+    json_array_foreach(crashes, index, crash)
+    {
+        json_array_foreach(report->model.crashes, at, record)
+        {
+            json_t *seq = json_object_get(record, "seq");
+            if (seq && json_equal(json_object_get(record, "pid"), json_object_get(crash, "pid")))
+                json_object_set(crash, "seq", seq);
+        }
+    }
+    return crashes;
+}
+
 /* NULL: it did not fail, or its records have no layers, as those of older versions. */
 static json_t *make_last(const struct job_report *report)
 {
@@ -22,9 +39,10 @@ static json_t *make_last(const struct job_report *report)
         return NULL;
     json_t *failed =
         report->failed ? json_incref(report->failed) : report_failed_json(&report->model, report->info.supervisor);
+    json_t *crashes = numbered_crashes(report);
     const struct job_end end = {.model = &report->model,
-                                .warnings = job_report_warnings(report),
-                                .crashes = report_longer(report->info.crashes, report->model.crashes),
+                                .warnings = report_longer(report->model.warnings, report->info.warnings),
+                                .crashes = crashes,
                                 .chain = json_object_get(failed, "chain"),
                                 .exit_code = result.exit_code,
                                 .signal = result.signal,
@@ -32,6 +50,7 @@ static json_t *make_last(const struct job_report *report)
                                 .seconds = result.wall_seconds};
     json_t *last = last_json(&end);
     json_decref(failed);
+    json_decref(crashes);
     return last;
 }
 
