@@ -11,7 +11,14 @@
 #include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
 
-enum { SUMMARY_EVENTS = 6, REPORT_EVENTS = 40, JSON_EVENTS = 200, STACK_FRAMES = 6, TEXT_COLUMNS = 200 };
+enum {
+    SUMMARY_EVENTS = 6,
+    REPORT_EVENTS = 40,
+    JSON_EVENTS = 200,
+    STACK_FRAMES = 6,
+    OTHERS_FAILED = 100,
+    TEXT_COLUMNS = 200
+};
 static const double WINDOW_SECONDS = 60, AT_END_SECONDS = 2;
 
 /* What says more about a failure is shown where there is no room for all. */
@@ -137,7 +144,7 @@ static bool crashed(const struct events *events, pid_t pid)
 static void add_failed(struct events *events)
 {
     const struct job_model *model = events->end->model;
-    int command = (int)json_array_size(events->end->chain) - 1;
+    int command = (int)json_array_size(events->end->chain) - 1, others = 0;
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
         char room[32];
@@ -148,6 +155,8 @@ static void add_failed(struct events *events)
         if (at >= 0 && at == command)
             continue;
         bool own = at >= 0;
+        if (!own && others++ >= OTHERS_FAILED)
+            continue;
         struct event *event = add(events, STREAM_PROCESS, process->end, own ? WEIGHT_FAILURE : WEIGHT_HINT);
         if (!event)
             continue;
@@ -189,7 +198,8 @@ static bool was_there(const struct events *events, pid_t pid)
     HASH_FIND_INT(model->alive, &pid, alive);
     if (alive || starts_in(events, pid))
         return true;
-    for (size_t i = model->ended_count; i-- > 0;)
+    /* they stand about in the order of their ends */
+    for (size_t i = model->ended_count; i-- > 0 && model->ended[i].end >= events->end->seconds - WINDOW_SECONDS;)
         if (model->ended[i].pid == pid)
             return model->ended[i].end >= events->end->seconds - AT_END_SECONDS;
     return false;
@@ -462,16 +472,23 @@ static int weight_of(const json_t *event)
     return WEIGHT_ASIDE;
 }
 
-/* The least weight of which all events find room; *ret_of_it: so many of that weight do, the last ones. */
-static int least_weight(const json_t *list, size_t room, size_t *ret_of_it)
+/* The summary has said how the command ended, and shows nothing that is only aside. */
+static bool is_shown(const json_t *event, bool whole)
 {
-    size_t counts[WEIGHT_FAILURE + 1] = {0}, index;
+    const char *stream = json_string_value(json_object_get(event, "stream"));
+    return whole || (weight_of(event) > WEIGHT_ASIDE && stream && strcmp(stream, record_stream_name(STREAM_JOB)) != 0);
+}
+
+/* The least weight that is shown; of the events of it, the first *ret_left_out find no room. */
+static int least_weight(const json_t *list, bool whole, size_t *ret_left_out)
+{
+    size_t counts[WEIGHT_FAILURE + 1] = {0}, index, room = whole ? REPORT_EVENTS : SUMMARY_EVENTS;
     json_t *event;
-    json_array_foreach(list, index, event) counts[weight_of(event)]++;
+    json_array_foreach(list, index, event) counts[weight_of(event)] += is_shown(event, whole);
     int weight = WEIGHT_FAILURE;
     for (; weight > WEIGHT_ASIDE && counts[weight] < room; weight--)
         room -= counts[weight];
-    *ret_of_it = room;
+    *ret_left_out = counts[weight] > room ? counts[weight] - room : 0;
     return weight;
 }
 
@@ -502,24 +519,37 @@ static void put_event(struct buf *out, const json_t *event, const char *label, b
     }
 }
 
+/* Where scripts were says nothing by itself. */
+static bool says_something(const json_t *list)
+{
+    size_t index;
+    json_t *event;
+    json_array_foreach(list, index, event)
+    {
+        if (is_shown(event, false) && weight_of(event) > WEIGHT_PLACE)
+            return true;
+    }
+    return false;
+}
+
 void last_text(struct buf *out, const json_t *last, bool whole, const char *colour)
 {
     const json_t *list = json_object_get(last, "events"), *reason = json_object_get(last, "reason");
     const char *text = json_string_value(json_object_get(reason, "text"));
-    size_t index, left, shown = 0, of_it;
+    size_t index, shown = 0, left_out;
     json_t *event;
-    int least = least_weight(list, whole ? REPORT_EVENTS : SUMMARY_EVENTS, &of_it);
+    int least = least_weight(list, whole, &left_out);
     if (text) {
         text_label_in(out, "reason", colour);
         text_show(out, text);
         buf_putc(out, '\n');
+    } else if (!whole && !says_something(list)) {
+        return;
     }
-    left = 0;
-    json_array_foreach(list, index, event) left += weight_of(event) == least;
     json_array_foreach(list, index, event)
     {
         int weight = weight_of(event);
-        if (weight < least || (weight == least && left-- > of_it))
+        if (weight < least || !is_shown(event, whole) || (weight == least && left_out && left_out--))
             continue;
         put_event(out, event, shown++ ? "" : "last", whole);
     }

@@ -349,6 +349,20 @@ static void test_line(void **state)
     json_decref(last);
 }
 
+/* An exit status alone needs no more than the line that says it. */
+static void test_quiet(void **state)
+{
+    put_disk(99, 100000, 5000);
+    PUT("{s:s, s:f, s:b, s:i, s:i}", "type", "end", "t", 100.0, "started", 1, "exit_code", 1, "signal", 0);
+    json_t *last = last_of(ONE);
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    last_text(&text, last, false, NULL);
+    assert_int_equal(text.len, 0);
+    last_text(&text, last, true, NULL);
+    assert_non_null(strstr(text.data, "end  job       the command ended with exit status 1\n"));
+    json_decref(last);
+}
+
 /* What matters less goes where there is no room: there are many lines of logs, one of them an error. */
 static void test_room(void **state)
 {
@@ -438,12 +452,12 @@ int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        ROW(test_nothing),       ROW(test_memory),     ROW(test_disk),         ROW(test_disk_full),
-        ROW(test_said),          ROW(test_credential), ROW(test_memory_short), ROW(test_standstill),
-        ROW(test_crash),         ROW(test_limit),      ROW(test_exception),    ROW(test_exception_elsewhere),
-        ROW(test_mpi_stall),     ROW(test_killed),     ROW(test_command),      ROW(test_log),
-        ROW(test_process),       ROW(test_line),       ROW(test_room),         ROW(test_sections),
-        ROW(test_section_texts),
+        ROW(test_nothing),   ROW(test_memory),        ROW(test_disk),         ROW(test_disk_full),
+        ROW(test_said),      ROW(test_credential),    ROW(test_memory_short), ROW(test_standstill),
+        ROW(test_crash),     ROW(test_limit),         ROW(test_exception),    ROW(test_exception_elsewhere),
+        ROW(test_mpi_stall), ROW(test_killed),        ROW(test_command),      ROW(test_log),
+        ROW(test_process),   ROW(test_line),          ROW(test_room),         ROW(test_quiet),
+        ROW(test_sections),  ROW(test_section_texts),
     };
     return cmocka_run_group_tests_name("layers last", tests, NULL, NULL);
 }

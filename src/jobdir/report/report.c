@@ -186,6 +186,7 @@ static const struct {
 } sections[] = {
     {IN_BOTH, report_head_text, report_head_fields, report_head_json},
     {IN_BOTH, report_last_text, report_last_fields},
+    {IN_BOTH, report_usage_text},
     {0, NULL, report_timeline_fields},
     {IN_BOTH, report_failures_text, report_failed_fields},
     {IN_BOTH, report_rules_text, report_rule_fields},

@@ -202,6 +202,10 @@ void report_head_text(struct buf *out, const struct job_report *report, struct r
         text_label(out, "command");
         buf_puts(out, "what was run, where and when, is not known: job.json cannot be read (see below)\n");
     }
+}
+
+void report_usage_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
     struct job_result result = job_report_result(report);
     if (result.started) {
         put_usage(out, report, &result);
