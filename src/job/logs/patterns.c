@@ -71,6 +71,8 @@ const struct log_pattern log_patterns[] = {
     {"command_not_found", ERROR, "command not found|: not found", "\\bcommand not found\\b|: \\d+: [^ ]+: not found$",
      "the shell found no such program"},
     {"killed", ERROR, "<killed>|sigkill", "(?:^|[\\d:)] +)Killed\\b|\\bSIGKILL\\b|\\b[Kk]illed by signal", "killed"},
+    {"exception", ERROR, "error: |exception: ", "^(?:\\w+\\.)*\\w+(?:Error|Exception): ",
+     "which exception it was, below its traceback"},
     {"permission_denied", WARNING, "permission denied|operation not permitted",
      "(?i)\\bpermission denied\\b|\\boperation not permitted\\b", "something is not allowed"},
     {"connection_refused", WARNING, "connection refused", "(?i)\\bconnection refused\\b", "nobody listens there"},

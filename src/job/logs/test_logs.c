@@ -139,6 +139,7 @@ static const struct example {
      "loading shared libraries: done"},
     {"command_not_found", "run.sh: 3: foo: not found", "key: not found in the table"},
     {"killed", "./run.sh: line 3: 123 Killed                  ./a.out", "killed 3 monsters"},
+    {"exception", "numpy.linalg.LinAlgError: Singular matrix", "a.c:3: Error: is no exception"},
     {"permission_denied", "bash: ./x: Permission denied", "permissions: all"},
     {"connection_refused", "curl: (7) Connection refused", "refused connections: 0"},
     {"connection_timeout", "ssh: connect to host x port 22: Connection timed out", "connection timeouts: 0"},
