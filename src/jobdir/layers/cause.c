@@ -336,22 +336,39 @@ static bool find_credential(const struct job_end *end, struct cause *cause, bool
     return true;
 }
 
-static bool find_log(const struct job_end *end, struct cause *cause, bool sure)
+/* "sort: ...", as programs begin what they say of errors. */
+static bool begins_with_name(const char *text, const char *name)
+{
+    size_t len = name ? strlen(name) : 0;
+    return text && len && strncmp(text, name, len) == 0 && text[len] == ':';
+}
+
+/* When the first process failed: an error, or what that process says itself. */
+static bool find_log_in(const struct job_end *end, struct cause *cause, const struct layer_list *list)
 {
     double before = chain_end(end, 0) + AT_ONCE_SECONDS, after = chain_end(end, 0) - 5 * AT_ONCE_SECONDS;
+    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
     const json_t *record;
-    for (size_t i = 0; !sure && (record = last_of(&end->model->layers.errors, i)) != NULL; i++) {
+    for (size_t i = 0; (record = last_of(list, i)) != NULL; i++) {
         double seconds = record_seconds(record);
-        if (seconds < after || seconds > before)
-            continue;
         const char *file = json_string_value(json_object_get(record, "file"));
+        const char *text = json_string_value(json_object_get(record, "text"));
+        bool error = line_level_of(json_string_value(json_object_get(record, "level"))) == LOG_ERROR_LINE;
+        if (seconds < after || seconds > before || (!error && !begins_with_name(text, name)))
+            continue;
         put_cut(&cause->where, file ? file : "?");
-        put_cut(&cause->what, json_string_value(json_object_get(record, "text")));
+        put_cut(&cause->what, text);
         add_evidence(cause, record);
         cause->note = NOTE(cause_log, .file = text_of(&cause->where), .text = text_of(&cause->what));
         return true;
     }
     return false;
+}
+
+static bool find_log(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const struct layers *layers = &end->model->layers;
+    return !sure && (find_log_in(end, cause, &layers->logs) || find_log_in(end, cause, &layers->errors));
 }
 
 /* ---- programs ---- */

@@ -25,7 +25,7 @@ static const double WINDOW_SECONDS = 60, AT_END_SECONDS = 2;
 enum weight { WEIGHT_ASIDE, WEIGHT_PLACE, WEIGHT_HINT, WEIGHT_TROUBLE, WEIGHT_FAILURE };
 
 struct event {
-    double seconds;
+    double seconds, at; /* at: what was seen only afterwards was there at the end */
     enum weight weight;
     enum record_stream stream;
     size_t order;
@@ -55,7 +55,12 @@ static struct event *add(struct events *events, enum record_stream stream, doubl
     if (!GROW(events->list, events->count, events->room))
         return NULL;
     struct event *event = &events->list[events->count];
-    *event = (struct event){.seconds = seconds, .weight = weight, .stream = stream, .order = events->count};
+    double end = events->end->seconds;
+    *event = (struct event){.seconds = seconds,
+                            .at = seconds < end ? seconds : end,
+                            .weight = weight,
+                            .stream = stream,
+                            .order = events->count};
     events->count++;
     return event;
 }
@@ -92,15 +97,14 @@ static void add_records(struct events *events, const json_t *records, enum weigh
 
 /* ---- stacks ---- */
 
-static json_t *frame_text(const json_t *frame)
+static json_t *frame_text(const json_t *frame, const char *function)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    const char *function = json_string_value(json_object_get(frame, "function"));
     const char *file = json_string_value(json_object_get(frame, "file"));
     json_int_t line = json_integer_value(json_object_get(frame, "line"));
-    buf_puts(&text, function ? function : "?");
+    buf_puts(&text, function);
     if (file)
-        buf_printf(&text, " at %s", file);
+        buf_printf(&text, " at %s", text_base(file));
     if (file && line > 0)
         buf_printf(&text, ":%lld", (long long)line);
     return text_json(text.data ? text.data : "?");
@@ -115,9 +119,11 @@ static void put_stack(struct event *event, const json_t *frames)
     event->stack = json_array();
     json_array_foreach(frames, index, frame)
     {
-        if (index == STACK_FRAMES)
+        const char *function = json_string_value(json_object_get(frame, "function"));
+        if (json_array_size(event->stack) == STACK_FRAMES)
             break;
-        json_array_append_new(event->stack, frame_text(frame));
+        if (function) /* the whole stack of a crash stands elsewhere in the report */
+            json_array_append_new(event->stack, frame_text(frame, function));
     }
 }
 
@@ -168,13 +174,25 @@ static void add_failed(struct events *events)
     }
 }
 
+/* Its record was written a little later. */
+static double crashed_at(const struct events *events, const json_t *crash)
+{
+    const struct job_model *model = events->end->model;
+    json_int_t pid = json_integer_value(json_object_get(crash, "pid"));
+    double recorded = record_seconds(crash);
+    for (size_t i = model->ended_count; i-- > 0 && model->ended[i].end >= recorded - WINDOW_SECONDS;)
+        if (model->ended[i].pid == pid)
+            return model->ended[i].end < recorded ? model->ended[i].end : recorded;
+    return recorded;
+}
+
 static void add_crashes(struct events *events)
 {
     size_t index;
     json_t *crash;
     json_array_foreach(events->end->crashes, index, crash)
     {
-        struct event *event = add(events, STREAM_PROCESS, record_seconds(crash), WEIGHT_FAILURE);
+        struct event *event = add(events, STREAM_PROCESS, crashed_at(events, crash), WEIGHT_FAILURE);
         char room[32];
         const char *name = json_string_value(json_object_get(crash, "name"));
         const char *reason = json_string_value(json_object_get(crash, "reason"));
@@ -269,7 +287,7 @@ static void add_logs(struct events *events)
     }
 }
 
-/* Warnings of these kinds are about what a job needs. */
+/* Warnings of these kinds are about what a job needs; the others are about watching it. */
 static bool is_trouble(const json_t *warning)
 {
     static const char *const kinds[] = {"disk", "memory", "credential", "stalled", "out_of_memory"};
@@ -287,7 +305,7 @@ static void add_warnings(struct events *events)
     json_array_foreach(events->end->warnings, index, record)
     {
         struct event *event = in_window(events, record) ? add(events, STREAM_WARNING, record_seconds(record),
-                                                              is_trouble(record) ? WEIGHT_TROUBLE : WEIGHT_HINT)
+                                                              is_trouble(record) ? WEIGHT_TROUBLE : WEIGHT_ASIDE)
                                                         : NULL;
         const char *text = json_string_value(json_object_get(record, "text"));
         if (!event)
@@ -351,8 +369,8 @@ static void add_end(struct events *events)
 static int by_time(const void *a, const void *b)
 {
     const struct event *left = a, *right = b;
-    if (left->seconds != right->seconds)
-        return left->seconds < right->seconds ? -1 : 1;
+    if (left->at != right->at)
+        return left->at < right->at ? -1 : 1;
     return left->order < right->order ? -1 : left->order > right->order;
 }
 

@@ -297,6 +297,9 @@ static void test_log(void **state)
     put_log(99.8, "error", "cannot open input.dat");
     put_log(99.9, "warning", "so what");
     expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: cannot open input.dat");
+    put_log(99.9, "warning", "worker: cannot read x: No such file or directory");
+    expect(ask(TWO), NOTE_cause_log, false,
+           "probably what stderr says: worker: cannot read x: No such file or directory");
 }
 
 static void test_process(void **state)
