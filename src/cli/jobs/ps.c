@@ -13,6 +13,7 @@
 #include "base/system/log.h"
 #include "base/data/units.h"
 #include "cli/common/cli.h"
+#include "cli/common/now.h"
 #include "cli/jobs/ps_json.h"
 #include "cli/jobs/ranks.h"
 #include "jobdir/record/dir.h"
@@ -128,10 +129,10 @@ static void put_ranks(struct buf *out, const struct job_model *model, const stru
 
 /* ---- the table ---- */
 
-enum { COLUMN_ID, COLUMN_STATE, COLUMN_ELAPSED, COLUMN_CPU, COLUMN_PEAK, COLUMN_COMMAND, COLUMNS };
+enum { COLUMN_ID, COLUMN_STATE, COLUMN_ELAPSED, COLUMN_CPU, COLUMN_PEAK, COLUMN_PROGRESS, COLUMN_COMMAND, COLUMNS };
 enum { COMMAND_ROOM = 18 };
 
-static const char *const titles[COLUMNS] = {"JOB", "STATE", "ELAPSED", "CPU", "PEAK", "COMMAND"};
+static const char *const titles[COLUMNS] = {"JOB", "STATE", "ELAPSED", "CPU", "PEAK", "PROGRESS", "COMMAND"};
 
 struct row {
     char *cells[COLUMNS]; /* malloc'ed; NULL: out of memory */
@@ -168,6 +169,14 @@ static size_t width_of(const char *text)
     return width;
 }
 
+static bool is_any(const struct table *table, size_t column)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (table->rows[i].cells[column] && *table->rows[i].cells[column])
+            return true;
+    return false;
+}
+
 /* Columns are as wide as their contents. A narrow terminal omits some (0), so that the command stays visible. */
 static void measure(const struct table *table, size_t ret_widths[COLUMNS])
 {
@@ -180,12 +189,14 @@ static void measure(const struct table *table, size_t ret_widths[COLUMNS])
             if (width > ret_widths[column])
                 ret_widths[column] = width;
         }
-        total += ret_widths[column] + 2;
+        if (column == COLUMN_PROGRESS && !is_any(table, column))
+            ret_widths[column] = 0; /* few jobs say how far they are */
+        total += ret_widths[column] ? ret_widths[column] + 2 : 0;
     }
     for (size_t i = 0; i < sizeof least_needed / sizeof *least_needed; i++) {
         if (total + COMMAND_ROOM <= table->columns)
             break;
-        total -= ret_widths[least_needed[i]] + 2;
+        total -= ret_widths[least_needed[i]] ? ret_widths[least_needed[i]] + 2 : 0;
         ret_widths[least_needed[i]] = 0;
     }
 }
@@ -233,6 +244,8 @@ static void add_job(struct table *table, const struct job_report *report, const 
     text_seconds(&cells[COLUMN_ELAPSED], result.wall_seconds);
     text_seconds(&cells[COLUMN_CPU], result.cpu_seconds);
     text_size(&cells[COLUMN_PEAK], result.peak_tree_rss_bytes);
+    if (!is_over(report))
+        now_progress_text(&cells[COLUMN_PROGRESS], now_progress(&report->model), result.wall_seconds);
     command_line(report, &cells[COLUMN_COMMAND]);
     for (size_t column = 0; column < COLUMNS; column++)
         row->cells[column] = buf_take(&cells[column]);
@@ -247,7 +260,7 @@ static void add_job(struct table *table, const struct job_report *report, const 
 /* Lists jobs whose directory cannot be read, too: without them the listing would be wrong. */
 static void add_unreadable(struct table *table, json_t *list, const char *path, const struct err *err)
 {
-    const char *cells[COLUMNS] = {text_base(path), "unreadable", "", "", "", err->text};
+    const char *cells[COLUMNS] = {text_base(path), "unreadable", "", "", "", "", err->text};
     json_array_append_new(list, ps_unreadable_json(path, err->text));
     struct row *row = table_add(table);
     for (size_t column = 0; column < COLUMNS; column++) {

@@ -2,6 +2,7 @@
 /* scry ps, for programs: doc/reference/ps.schema.json. */
 #include "cli/jobs/ps_json.h"
 
+#include "cli/common/now.h"
 #include "jobdir/text/text.h"
 
 static json_t *state_json(const void *row, const void *all)
@@ -63,6 +64,14 @@ static json_t *its_ranks_json(const void *row, const void *all)
     return ranks_json(((const struct row *)row)->ranks, ((const struct row *)row)->rank_count);
 }
 
+/* Nobody works on it any more: how far it came is in its report. */
+static json_t *progress_json(const void *row, const void *all)
+{
+    const struct row *job = row;
+    bool over = job->report->state == JOB_ENDED || job->report->state == JOB_LOST;
+    return over ? json_null() : now_progress_json(&job->report->model, job->result.wall_seconds);
+}
+
 static const struct field result_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct row, report), FIELD_POINTER, .of = info_fields},
     {"status", FIELD_TEXT, FIELD_AT(struct row, status), FIELD_OPTIONAL, .about = "as in report.schema.json"},
@@ -71,6 +80,8 @@ static const struct field result_fields[] = {
     {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct row, result.wall_seconds), FIELD_OPTIONAL},
     {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct row, result.cpu_seconds), FIELD_OPTIONAL},
     {"peak_tree_rss_bytes", FIELD_BYTES, FIELD_AT(struct row, result.peak_tree_rss_bytes), FIELD_OPTIONAL},
+    {"progress", FIELD_OBJECT, .flags = FIELD_OR_NULL | FIELD_OPTIONAL, .json = progress_json,
+     .of = now_progress_fields, .about = "how far the job says it is; null: it does not, or is over"},
     {"processes", FIELD_LIST, .flags = FIELD_OPTIONAL, .json = processes_json, .of = process_fields,
      .about = "that live"},
     {"ranks", FIELD_LIST, .flags = FIELD_OPTIONAL, .json = its_ranks_json, .of = ranks_fields,

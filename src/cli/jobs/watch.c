@@ -8,14 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <jansson.h>
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
+#include "cli/jobs/watch_status.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/kinds.h"
@@ -23,6 +26,7 @@
 #include "jobdir/text/text.h"
 
 enum { LOOK_MS = 500, STREAM_COLUMNS = 8 }; /* network file systems say nothing of changes elsewhere */
+#define REDRAW_NS UINT64_C(100000000)
 
 struct watching {
     struct spool_reader reader;
@@ -31,14 +35,32 @@ struct watching {
     regex_t pattern;
     bool end_seen; /* the record of the job's end */
     bool has_pattern, json, colours;
-    struct buf line; /* the record as it is shown; used again */
+    struct buf line;           /* the record as it is shown; used again */
+    size_t stream_at, text_at; /* in it: the name of the stream begins and ends */
+    struct buf out;            /* such lines, not printed yet */
     const char *path;
+    struct watch_status status; /* below them, where a person looks on */
+    uint64_t drawn_ns;
+    double started_seconds; /* of the job, since 1970 */
 };
 
+static const char *const stream_colours[STREAM_COUNT] = {
+    [STREAM_NODE] = TEXT_FAINT,     [STREAM_PROCESS] = TEXT_BLUE,   [STREAM_SCRIPT] = TEXT_CYAN,
+    [STREAM_PYTHON] = TEXT_MAGENTA, [STREAM_FUNCTION] = TEXT_GREEN, [STREAM_LOG] = TEXT_YELLOW,
+    [STREAM_WARNING] = TEXT_YELLOW, [STREAM_MPI] = TEXT_MAGENTA,    [STREAM_RULE] = TEXT_GREEN,
+    [STREAM_SETTING] = TEXT_FAINT,
+};
+
+/* Of what the record says, where that matters more than its layer. */
 static const char *colour_of(const json_t *record, enum record_type type)
 {
-    if (type == RECORD_crash || type == RECORD_stall)
+    const char *level = type == RECORD_log ? json_string_value(json_object_get(record, "level")) : NULL;
+    if (type == RECORD_crash || type == RECORD_stall || type == RECORD_command_failed ||
+        (level && strcmp(level, "error") == 0) ||
+        (type == RECORD_python_exception && !json_is_true(json_object_get(record, "caught"))))
         return TEXT_RED;
+    if (level && strcmp(level, "warning") == 0)
+        return TEXT_YELLOW;
     if (type == RECORD_warning || type == RECORD_gap)
         return TEXT_YELLOW;
     if (type == RECORD_end)
@@ -68,11 +90,33 @@ static void put_text(struct watching *watching, const json_t *record, enum recor
     const char *stream = json_string_value(json_object_get(record, "stream"));
     if (!stream)
         stream = type < RECORD_TYPES ? record_stream_name(record_kinds[type].stream) : "?";
-    buf_printf(&watching->line, "%10.3f  ", json_number_value(json_object_get(record, "t")));
-    text_column(&watching->line, stream, STREAM_COLUMNS);
-    buf_puts(&watching->line, "  ");
+    struct buf *line = &watching->line;
+    buf_printf(line, "%10.3f  ", json_number_value(json_object_get(record, "t")));
+    watching->stream_at = line->len;
+    text_column(line, stream, STREAM_COLUMNS);
+    watching->text_at = line->len;
+    buf_puts(line, "  ");
     record_text(&text, record);
-    text_show(&watching->line, text.data ? text.data : "");
+    text_show(line, text.data ? text.data : "");
+}
+
+/* What happened in its own colour, else the stream in that of its layer. */
+static void put_coloured(struct watching *watching, const json_t *record, enum record_type type)
+{
+    const char *whole = colour_of(record, type), *text = watching->line.data;
+    const char *layer = type < RECORD_TYPES ? stream_colours[record_kinds[type].stream] : NULL;
+    struct buf *out = &watching->out;
+    if (whole || !layer) {
+        buf_puts(out, whole ? whole : "");
+        buf_puts(out, text);
+        buf_puts(out, whole ? TEXT_PLAIN : "");
+        return;
+    }
+    buf_append(out, text, watching->stream_at);
+    buf_puts(out, layer);
+    buf_append(out, text + watching->stream_at, watching->text_at - watching->stream_at);
+    buf_puts(out, TEXT_PLAIN);
+    buf_puts(out, text + watching->text_at);
 }
 
 static void show(struct watching *watching, json_t *record)
@@ -89,22 +133,59 @@ static void show(struct watching *watching, json_t *record)
     if (!watching->line.data ||
         (watching->has_pattern && regexec(&watching->pattern, watching->line.data, 0, NULL, 0) != 0))
         return;
-    const char *colour = watching->colours ? colour_of(record, type) : NULL;
-    printf("%s%s%s\n", colour ? colour : "", watching->line.data, colour ? TEXT_PLAIN : "");
+    if (watching->colours)
+        put_coloured(watching, record, type);
+    else
+        buf_puts(&watching->out, watching->line.data);
+    buf_putc(&watching->out, '\n');
+}
+
+static void print(struct watching *watching)
+{
+    if (watching->out.len)
+        fwrite(watching->out.data, 1, watching->out.len, stdout);
+    buf_clear(&watching->out);
+    fflush(stdout);
+}
+
+static void draw_status(struct watching *watching)
+{
+    struct winsize size = {0};
+    double now = (double)clock_ns(CLOCK_REALTIME) / NS_PER_SECOND;
+    if (watching->status.on && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+        watch_status_draw(&watching->status, &watching->out, size.ws_row, size.ws_col, now - watching->started_seconds);
 }
 
 /* All that is there now. */
 static void show_rest(struct watching *watching)
 {
-    for (json_t *record; (record = spool_reader_next(&watching->reader)); json_decref(record))
+    enum { PRINT_BYTES = 64 << 10 };
+    uint64_t now_ns = clock_now_ns();
+    bool draw = watching->status.on && now_ns - watching->drawn_ns >= REDRAW_NS;
+    json_t *record = spool_reader_next(&watching->reader);
+    if (record || draw)
+        watch_status_erase(&watching->status, &watching->out);
+    for (; record; record = spool_reader_next(&watching->reader)) {
+        if (watching->status.on)
+            job_model_apply(&watching->status.model, record);
         show(watching, record);
-    fflush(stdout);
+        json_decref(record);
+        draw |= watching->status.on;
+        if (watching->out.len > PRINT_BYTES)
+            print(watching);
+    }
+    if (draw) {
+        draw_status(watching);
+        watching->drawn_ns = now_ns;
+    }
+    print(watching);
 }
 
-static bool is_over(const struct watching *watching, enum job_state *ret_state)
+static bool is_over(struct watching *watching, enum job_state *ret_state)
 {
     struct job_info info;
     bool known = job_info_read_state(watching->path, &info, ret_state, NULL) == 0;
+    watching->started_seconds = (double)info.started_ns / NS_PER_SECOND;
     job_info_done(&info);
     return !known || (*ret_state != JOB_RUNNING && *ret_state != JOB_UNREACHABLE);
 }
@@ -128,11 +209,17 @@ static void follow(struct watching *watching)
     if (changes >= 0)
         inotify_add_watch(changes, file, IN_MODIFY);
     enum job_state state = JOB_ENDED;
-    bool over;
-    do {
-        over = is_over(watching, &state); /* before: what was recorded by then is read */
+    bool over = is_over(watching, &state); /* before: what was recorded by then is read */
+    if (!over && !watching->json)
+        watch_status_start(&watching->status, STDOUT_FILENO, watching->colours);
+    for (;;) {
         show_rest(watching);
-    } while (!over && !ferror(stdout) && wait_for_more(changes));
+        if (over || ferror(stdout) || !wait_for_more(changes))
+            break;
+        over = is_over(watching, &state);
+    }
+    watch_status_erase(&watching->status, &watching->out);
+    print(watching);
     if (state == JOB_UNWATCHED || state == JOB_LOST)
         log_warning("scry run was killed%s: nothing more was recorded",
                     state == JOB_UNWATCHED ? ", and the job goes on" : "");
@@ -177,6 +264,8 @@ int cmd_watch(const struct options *options)
     }
     spool_reader_close(&watching.reader);
     buf_done(&watching.line);
+    buf_done(&watching.out);
+    watch_status_done(&watching.status);
     if (watching.has_pattern)
         regfree(&watching.pattern);
     return status;

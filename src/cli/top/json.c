@@ -2,6 +2,7 @@
 /* scry top, for programs: doc/reference/top.schema.json. */
 #include "cli/top/json.h"
 
+#include "cli/common/now.h"
 #include "jobdir/text/text.h"
 
 struct row {
@@ -10,6 +11,7 @@ struct row {
     const char *id, *status;
     double wall_seconds;
     const struct job_model *model;
+    struct now now;
 };
 
 static const struct field tree_fields[] = {
@@ -110,6 +112,7 @@ static const struct field fields[] = {
     {"status", FIELD_TEXT, FIELD_AT(struct row, status), .about = "as in report.schema.json"},
     {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct row, wall_seconds)},
     {"", FIELD_PART, FIELD_AT(struct row, model), FIELD_POINTER, .of = model_fields},
+    {"", FIELD_PART, FIELD_AT(struct row, now), .of = now_fields},
     {"processes", FIELD_LIST, .json = processes_json, .of = job_process_fields, .about = "those that live"},
     {"", FIELD_PART, FIELD_AT(struct row, ranks), FIELD_POINTER, .of = ranks_list},
     {"", FIELD_PART, FIELD_AT(struct row, functions), FIELD_POINTER, .of = functions_list},
@@ -121,6 +124,7 @@ json_t *top_json(const struct job_report *report, const struct rank_list *ranks,
                             .status = job_report_status(report),
                             .wall_seconds = job_report_result(report).wall_seconds,
                             .model = &report->model,
+                            .now = {&report->model, job_report_result(report).wall_seconds},
                             .ranks = ranks,
                             .functions = functions};
     return fields_json(fields, &row, NULL);

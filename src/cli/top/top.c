@@ -16,6 +16,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
+#include "cli/common/now.h"
 #include "cli/top/functions.h"
 #include "cli/top/json.h"
 #include "cli/top/keys.h"
@@ -198,6 +199,21 @@ static void put_courses(struct buf *out, const struct view *view, struct buf *li
     put_line(out, view, line);
 }
 
+/* Where each layer is. Warnings have lines of their own. */
+static void put_layers(struct buf *out, const struct view *view, struct buf *line)
+{
+    enum { EACH = 2 };
+    struct now_line lines[NOW_LINES];
+    double seconds = job_report_result(&view->report).wall_seconds;
+    size_t count = now_lines(&view->report.model, EACH, lines);
+    for (size_t i = 0; i < count; i++) {
+        if (lines[i].layer == NOW_WARNING)
+            continue;
+        now_text(line, &lines[i], seconds);
+        put_line(out, view, line);
+    }
+}
+
 /* The number of lines of a table to skip. */
 static size_t first_of(const struct view *view, size_t count, size_t rows)
 {
@@ -294,6 +310,7 @@ static void draw(struct buf *out, struct view *view)
     put_head(out, view, &line);
     put_node(out, view, &line);
     put_courses(out, view, &line);
+    put_layers(out, view, &line);
     put_warnings(out, view, &line, WARNING_ROWS);
     for (size_t i = 0; i < out->len; i++)
         used += out->data[i] == '\n';

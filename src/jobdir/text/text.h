@@ -66,6 +66,9 @@ void text_label_in(struct buf *out, const char *label, const char *colour);
 #define TEXT_RED "\033[1;31m"
 #define TEXT_GREEN "\033[1;32m"
 #define TEXT_YELLOW "\033[1;33m"
+#define TEXT_BLUE "\033[34m"
+#define TEXT_MAGENTA "\033[35m"
+#define TEXT_CYAN "\033[36m"
 #define TEXT_FAINT "\033[2m"
 #define TEXT_PLAIN "\033[0m"
 
