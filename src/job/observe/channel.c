@@ -30,20 +30,21 @@ json_t *channel_note_json(const struct note *note)
     return record;
 }
 
-static void take_lines(struct buf *in, void (*each)(void *ctx, json_t *record), void *ctx)
+static void take_lines(struct buf *in, void (*each)(void *ctx, json_t *record, struct span line), void *ctx)
 {
     size_t done = 0;
     for (const char *end; in->data && (end = memchr(in->data + done, '\n', in->len - done));) {
-        json_t *record = json_loadb(in->data + done, (size_t)(end - in->data) - done, 0, NULL);
-        done = (size_t)(end - in->data) + 1;
-        if (record)
-            each(ctx, record);
+        struct span line = span_of(in->data + done, (size_t)(end - in->data) - done);
+        json_t *record = json_loadb(line.ptr, line.len, 0, NULL);
+        done += line.len + 1;
+        if (json_is_object(record))
+            each(ctx, record, line);
         json_decref(record);
     }
     buf_drop(in, done);
 }
 
-bool channel_read(int fd, struct buf *in, void (*each)(void *ctx, json_t *record), void *ctx)
+bool channel_read(int fd, struct buf *in, void (*each)(void *ctx, json_t *record, struct span line), void *ctx)
 {
     for (unsigned reads = 0; reads < READS_MOST; reads++) {
         char *room = buf_reserve(in, READ_BYTES);

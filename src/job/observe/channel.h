@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "base/data/span.h"
 #include "job/observe/observe.h"
 
 /* In the place of a type: the observer has started. */
@@ -15,8 +16,9 @@
 /* Appends the record as a line; adopts it (NULL: false). false: out of memory. */
 bool channel_put_take(struct buf *out, json_t *record);
 json_t *channel_note_json(const struct note *note);
-/* Reads what there is, and calls `each` for each whole record, which it may borrow. false: the other side is gone. */
-bool channel_read(int fd, struct buf *in, void (*each)(void *ctx, json_t *record), void *ctx);
+/* Reads what there is, and calls `each` for each whole record, which it may borrow, and its line without the end.
+ * false: the other side is gone. */
+bool channel_read(int fd, struct buf *in, void (*each)(void *ctx, json_t *record, struct span line), void *ctx);
 
 /* The observer's life. */
 _Noreturn void channel_serve(struct observer *observer, const struct observe_source *const *sources, int fd);

@@ -174,7 +174,7 @@ static void plan_tick(struct channel *channel)
     loop_set_timer(channel->timer, next > now ? next - now : 1, 0);
 }
 
-static void on_record(void *ctx, json_t *record)
+static void on_record(void *ctx, json_t *record, struct span line)
 {
     struct channel *channel = ctx;
     struct observer *observer = channel->observer;

@@ -54,14 +54,14 @@ static int start(struct observer_link *link)
     return 0;
 }
 
-static void on_record(void *ctx, json_t *record)
+static void on_record(void *ctx, json_t *record, struct span line)
 {
     struct observer_link *link = ctx;
     const char *type = json_string_value(json_object_get(record, "type"));
     if (type && strcmp(type, CHANNEL_READY) == 0)
         link->ready = true;
     else if (type)
-        recorder_put_take(link->recorder, type, json_incref(record));
+        recorder_put_line(link->recorder, type, record, line);
 }
 
 static void push(struct observer_link *link)

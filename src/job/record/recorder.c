@@ -17,17 +17,31 @@ double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns)
     return monotonic_ns > recorder->start_ns ? (double)(monotonic_ns - recorder->start_ns) / NS_PER_SECOND : 0;
 }
 
+/* Returns its time. */
+static double see(struct recorder *recorder, const char *type, json_t *record)
+{
+    double seconds = recorder->started ? recorder_seconds(recorder, clock_now_ns()) : 0;
+    log_debug("record type=%s", type);
+    json_object_set_new(record, "t", json_real(seconds));
+    job_model_apply(&recorder->model, record);
+    if (recorder->recorded)
+        recorder->recorded(recorder->ctx, record_type(record), record);
+    return seconds;
+}
+
 void recorder_put_take(struct recorder *recorder, const char *type, json_t *record)
 {
     if (record) {
-        log_debug("record type=%s", type);
         json_object_set_new(record, "type", json_string(type));
-        json_object_set_new(record, "t", json_real(recorder->started ? recorder_seconds(recorder, clock_now_ns()) : 0));
-        job_model_apply(&recorder->model, record);
-        if (recorder->recorded)
-            recorder->recorded(recorder->ctx, record_type(record), record);
+        see(recorder, type, record);
     }
     scribe_put_take(&recorder->scribe, record);
+}
+
+void recorder_put_line(struct recorder *recorder, const char *type, json_t *record, struct span line)
+{
+    double seconds = see(recorder, type, record);
+    scribe_put_line(&recorder->scribe, line, seconds);
 }
 
 void recorder_put(struct recorder *recorder, enum record_type type, const void *row)

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "base/data/notes.h"
+#include "base/data/span.h"
 #include "job/record/hide_args.h"
 #include "job/record/scribe.h"
 #include "jobdir/record/kinds.h"
@@ -33,6 +34,9 @@ struct recorder {
 double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns);
 /* Adopts the record (NULL: out of memory, counted as lost), and adds "type" and "t" (now). */
 void recorder_put_take(struct recorder *recorder, const char *type, json_t *record);
+/* The same of a record that was read from a line, an object in JSON with its type and without "t": the line itself goes
+ * to the spool. Borrows both. */
+void recorder_put_line(struct recorder *recorder, const char *type, json_t *record, struct span line);
 /* The same of a row, recorder_put(recorder, RECORD(gap, .from = 1, ...)); what it points to stays the caller's. */
 void recorder_put(struct recorder *recorder, enum record_type type, const void *row);
 /* Records a warning. Copies borrowed fields. */

@@ -164,16 +164,40 @@ static void put(struct scribe *scribe, struct message message, const char *name,
         drop(scribe);
 }
 
+static bool has_room(struct scribe *scribe)
+{
+    if (scribe->fd >= 0 && scribe->out.len <= OUT_MOST)
+        return true;
+    scribe->lost++;
+    return false;
+}
+
+/* Adopts the line. */
+static void put_line_take(struct scribe *scribe, struct buf *line, bool whole)
+{
+    if (whole && !line->failed) {
+        scribe->next_seq++;
+        put(scribe, (struct message){.kind = MESSAGE_RECORDS, .number = 1}, NULL, line->data, line->len);
+    } else {
+        scribe->lost++;
+    }
+    buf_done(line);
+}
+
 void scribe_put_take(struct scribe *scribe, json_t *record)
 {
-    _cleanup_(buf_done) struct buf line = BUF_INIT;
-    bool whole = spool_line_take(record, scribe->next_seq, &line);
-    if (!whole || scribe->fd < 0 || scribe->out.len > OUT_MOST) {
-        scribe->lost++;
-        return;
-    }
-    scribe->next_seq++;
-    put(scribe, (struct message){.kind = MESSAGE_RECORDS, .number = 1}, NULL, line.data, line.len);
+    struct buf line = BUF_INIT;
+    if (has_room(scribe))
+        put_line_take(scribe, &line, spool_line_take(record, scribe->next_seq, &line));
+    else
+        json_decref(record);
+}
+
+void scribe_put_line(struct scribe *scribe, struct span text, double seconds)
+{
+    struct buf line = BUF_INIT;
+    if (has_room(scribe))
+        put_line_take(scribe, &line, spool_line_of(text, scribe->next_seq, seconds, &line));
 }
 
 void scribe_push(struct scribe *scribe)

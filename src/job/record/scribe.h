@@ -17,6 +17,7 @@
 #include <jansson.h>
 
 #include "base/data/buf.h"
+#include "base/data/span.h"
 
 /* The state of the directory at the last scribe_wait. */
 struct scribe_told {
@@ -40,6 +41,8 @@ struct scribe {
 int scribe_start(struct scribe *scribe, const char *dir, const char *id, uint64_t max_bytes);
 /* Adopts the record (NULL: lost) and appends it to the spool, see jobdir/record/spool.h. */
 void scribe_put_take(struct scribe *scribe, json_t *record);
+/* The same of the line of a record that has no time; without its end. */
+void scribe_put_line(struct scribe *scribe, struct span line, double seconds);
 /* Sends what can be sent without blocking. */
 void scribe_push(struct scribe *scribe);
 /* Sets the largest size of the job directory. */

@@ -76,17 +76,24 @@ void spool_open(struct spool *spool, const char *path, const char *id, uint64_t 
 
 bool spool_line_take(json_t *record, uint64_t seq, struct buf *out)
 {
-    json_t *line = record ? json_object() : NULL;
-    json_object_set_new(line, "seq", json_integer((json_int_t)seq));
-    json_object_update(line, record);
+    _cleanup_(freep) char *text = record ? json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
     json_decref(record);
-    _cleanup_(freep) char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
-    json_decref(line);
-    if (text) {
-        buf_puts(out, text);
-        buf_putc(out, '\n');
-    }
-    return text && !out->failed;
+    if (!text || text[0] != '{' || text[1] == '}')
+        return false;
+    buf_printf(out, "{\"seq\":%llu,", (unsigned long long)seq); /* first, for people */
+    buf_puts(out, text + 1);
+    buf_putc(out, '\n');
+    return !out->failed;
+}
+
+bool spool_line_of(struct span text, uint64_t seq, double seconds, struct buf *out)
+{
+    if (text.len < 2 || text.ptr[0] != '{')
+        return false;
+    buf_printf(out, "{\"seq\":%llu,\"t\":%.9f,", (unsigned long long)seq, seconds);
+    buf_append(out, text.ptr + 1, text.len - 1);
+    buf_putc(out, '\n');
+    return !out->failed;
 }
 
 void spool_put_lines(struct spool *spool, const char *lines, size_t len, uint64_t records)

@@ -18,6 +18,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
+#include "base/data/span.h"
 
 enum {
     SPOOL_FIRST_SEQ = 1, /* after the one that says what it is */
@@ -48,6 +49,8 @@ void spool_put_take(struct spool *spool, json_t *record);
  * lines.
  */
 bool spool_line_take(json_t *record, uint64_t seq, struct buf *out);
+/* Of the text of an object that has members, and neither "seq" nor "t". */
+bool spool_line_of(struct span text, uint64_t seq, double seconds, struct buf *out);
 void spool_put_lines(struct spool *spool, const char *lines, size_t len, uint64_t records);
 void spool_flush(struct spool *spool);
 
