@@ -26,8 +26,8 @@ enum { FIRST_WAIT_MS = 20 }; /* for all together */
 static void add_use(struct filesystem *one, const char *use)
 {
     size_t len = strlen(one->uses);
-    if (!strstr(one->uses, use))
-        snprintf(one->uses + len, sizeof one->uses - len, "%s%s", len ? ", " : "", use);
+    if (!strstr(one->uses, use) && len + strlen(use) + 3 <= sizeof one->uses)
+        stpcpy(stpcpy(one->uses + len, len ? ", " : ""), use);
 }
 
 void filesystems_add(struct filesystems *all, const char *path, const char *use)

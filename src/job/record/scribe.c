@@ -22,7 +22,7 @@
 #include "jobdir/record/spool.h"
 #include "shm/waits.h"
 
-enum { OUT_MOST = 32 << 20 };
+enum { OUT_MOST = 32 << 20, BATCH_MOST = 128 << 10 };
 
 enum message_kind {
     MESSAGE_RECORDS, /* number of records, lines */
@@ -148,6 +148,7 @@ static void drop(struct scribe *scribe)
     if (scribe->fd >= 0)
         close(scribe->fd);
     scribe->fd = -1;
+    scribe->batch = 0;
     buf_done(&scribe->out);
 }
 
@@ -155,6 +156,7 @@ static void put(struct scribe *scribe, struct message message, const char *name,
 {
     size_t name_len = name ? strlen(name) + 1 : 0;
     message.len = (uint32_t)(name_len + len);
+    scribe->batch = 0;
     if (scribe->fd < 0)
         return;
     buf_append(&scribe->out, &message, sizeof message);
@@ -172,12 +174,35 @@ static bool has_room(struct scribe *scribe)
     return false;
 }
 
+/* Many records in a message cost the process less. */
+static void put_record(struct scribe *scribe, const char *line, size_t len)
+{
+    struct message message = {.kind = MESSAGE_RECORDS};
+    size_t at = scribe->batch ? scribe->batch - 1 : scribe->out.len;
+    if (scribe->batch)
+        memcpy(&message, scribe->out.data + at, sizeof message);
+    if (!scribe->batch || message.len + len > BATCH_MOST) {
+        at = scribe->out.len;
+        put(scribe, (struct message){.kind = MESSAGE_RECORDS, .number = 1}, NULL, line, len);
+    } else {
+        buf_append(&scribe->out, line, len);
+        if (scribe->out.failed) {
+            drop(scribe);
+            return;
+        }
+        message.len += (uint32_t)len;
+        message.number++;
+        memcpy(scribe->out.data + at, &message, sizeof message);
+    }
+    scribe->batch = scribe->fd >= 0 ? at + 1 : 0;
+}
+
 /* Adopts the line. */
 static void put_line_take(struct scribe *scribe, struct buf *line, bool whole)
 {
     if (whole && !line->failed) {
         scribe->next_seq++;
-        put(scribe, (struct message){.kind = MESSAGE_RECORDS, .number = 1}, NULL, line->data, line->len);
+        put_record(scribe, line->data, line->len);
     } else {
         scribe->lost++;
     }
@@ -202,16 +227,23 @@ void scribe_put_line(struct scribe *scribe, struct span text, double seconds)
 
 void scribe_push(struct scribe *scribe)
 {
-    while (scribe->fd >= 0 && scribe->out.len) {
-        ssize_t sent = send(scribe->fd, scribe->out.data, scribe->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    size_t done = 0;
+    while (scribe->fd >= 0 && done < scribe->out.len) {
+        ssize_t sent = send(scribe->fd, scribe->out.data + done, scribe->out.len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR)
             continue;
-        if (sent < 0 && errno != EAGAIN)
+        if (sent < 0 && errno != EAGAIN) {
             drop(scribe); /* it was killed */
-        if (sent <= 0)
             return;
-        buf_drop(&scribe->out, (size_t)sent);
+        }
+        if (sent <= 0)
+            break;
+        done += (size_t)sent;
     }
+    if (!done)
+        return;
+    buf_drop(&scribe->out, done);
+    scribe->batch = scribe->batch > done ? scribe->batch - done : 0;
 }
 
 void scribe_limit(struct scribe *scribe, uint64_t max_bytes)

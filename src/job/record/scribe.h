@@ -32,6 +32,8 @@ struct scribe {
     int fd; /* -1: no process, and all records are lost */
     pid_t pid;
     struct buf out; /* not sent yet */
+    size_t batch;   /* in it, one more than where the last message begins, if that is of records; 0: it is not, or is
+                       being sent */
     uint64_t next_seq, lost;
     bool late; /* it did not answer in time: do not wait for it again */
     struct scribe_told told;

@@ -353,7 +353,7 @@ static bool find_log_in(const struct job_end *end, struct cause *cause, const st
         double seconds = record_seconds(record);
         const char *file = json_string_value(json_object_get(record, "file"));
         const char *text = json_string_value(json_object_get(record, "text"));
-        bool error = line_level_of(json_string_value(json_object_get(record, "level"))) == LOG_ERROR_LINE;
+        bool error = line_level_of(json_string_value(json_object_get(record, "level"))) == LINE_ERROR;
         if (seconds < after || seconds > before || (!error && !begins_with_name(text, name)))
             continue;
         put_cut(&cause->where, file ? file : "?");

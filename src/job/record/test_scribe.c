@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records on their way to the disk: none is lost or changes its place, however much waits. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "job/record/scribe.h"
+#include "jobdir/record/spool.h"
+
+enum { RECORDS = 20000 };
+
+static char dir[64], path[128];
+
+static int start(void **state)
+{
+    snprintf(dir, sizeof dir, "/tmp/scry-scribe-XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/spool", dir);
+    return mkdir(path, 0700);
+}
+
+static int stop(void **state)
+{
+    snprintf(path, sizeof path, "%s/spool/records.jsonl", dir);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/spool", dir);
+    rmdir(path);
+    return rmdir(dir);
+}
+
+/* Half of them as lines that were read elsewhere. The process that writes is stopped: they wait in the socket, and in
+ * memory, the last message of which was sent in part. */
+static void keeps_the_order(void **state)
+{
+    struct scribe scribe;
+    struct spool_reader reader;
+    struct err err;
+    assert_int_equal(scribe_start(&scribe, dir, "test", UINT64_C(1) << 30), 0);
+    assert_true(scribe_wait(&scribe));
+    assert_int_equal(kill(scribe.pid, SIGSTOP), 0);
+    for (int i = 0; i < RECORDS; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "{\"type\":\"x\",\"i\":%d}", i);
+        if (i % 2)
+            scribe_put_line(&scribe, span_str(line), i / 4.0);
+        else
+            scribe_put_take(&scribe, json_pack("{s:s, s:i, s:f}", "type", "x", "i", i, "t", i / 4.0));
+        if (i % 7 == 0)
+            scribe_push(&scribe);
+    }
+    assert_true(scribe_wait(&scribe)); /* continues it, too */
+    assert_int_equal(scribe_lost(&scribe), 0);
+    assert_int_equal(spool_reader_open(&reader, dir, &err), 0);
+    json_decref(spool_reader_next(&reader));
+    for (int i = 0; i < RECORDS; i++) {
+        json_t *record = spool_reader_next(&reader);
+        assert_int_equal(json_integer_value(json_object_get(record, "seq")), i + 1);
+        assert_int_equal(json_integer_value(json_object_get(record, "i")), i);
+        assert_true(json_number_value(json_object_get(record, "t")) == i / 4.0);
+        json_decref(record);
+    }
+    assert_null(spool_reader_next(&reader));
+    assert_int_equal(reader.unread, 0);
+    spool_reader_close(&reader);
+    scribe_end(&scribe);
+}
+
+/* What is no object with members is no record. */
+static void counts_what_is_none(void **state)
+{
+    struct scribe scribe;
+    assert_int_equal(scribe_start(&scribe, dir, "test", UINT64_C(1) << 30), 0);
+    scribe_put_line(&scribe, span_str(""), 0);
+    scribe_put_take(&scribe, NULL);
+    assert_int_equal(scribe_lost(&scribe), 2);
+    scribe_end(&scribe);
+    scribe_put_take(&scribe, json_pack("{s:i}", "i", 1));
+    assert_int_equal(scribe_lost(&scribe), 3);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, start, stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(keeps_the_order), TEST(counts_what_is_none)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
