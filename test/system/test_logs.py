@@ -92,6 +92,19 @@ class Logs(JobCase):
         self.assertEqual(sorted((line["file"], line["text"]) for line in self.records("log")),
                          [("./a=1.log", "x 4"), ("m1.log", "x 1"), ("m2.log", "x 2"), ("m3.log", "x 3")])
 
+    def test_rotation_within_a_pattern(self):
+        """Files that are renamed from one name of a pattern to the next are not read again."""
+        os.mkfifo(os.path.join(self.work, "go"))
+        run = self.start_run("-q", "--log", "app.log*=x", "--", "sh", "-c", "echo x 1 >>app.log; read line <go; "
+                             "mv app.log app.log.1; echo x 2 >>app.log; read line <go; "
+                             "mv app.log.1 app.log.2; mv app.log app.log.1; echo x 3 >>app.log.1; echo x 4 >>app.log; read line <go",
+                             cwd=self.work)
+        for last in ("x 1", "x 2", "x 4"):
+            wait_until(lambda: last in self.spool())
+            self.write("go", "go\n")
+        self.assertEqual(run.wait(), 0)
+        self.assertEqual(sorted(line["text"] for line in self.records("log")), ["x 1", "x 2", "x 3", "x 4"])
+
     def test_what_is_no_file(self):
         """A pipe loses nothing to scry, and the warning says why it is not watched; so for a file that never comes."""
         os.mkfifo(os.path.join(self.work, "pipe"))

@@ -61,24 +61,59 @@ static void free_file(struct log_file *file)
     free(file);
 }
 
-enum link { LINK_NEW, LINK_RENAMED, LINK_SAME };
-
-/* Whether a file that is found is read already, by another name: one that it had before, which hands the rest over, or
- * one that it has as well. */
-static enum link look_whether_read(struct log_files *files, const struct stat *status)
+static bool is_same(const struct tail_identity *one, const struct tail_identity *other)
 {
-    enum link link = LINK_NEW;
-    for (struct log_file *file = files->files; file && link != LINK_SAME; file = file->hh.next) {
-        struct stat named;
-        if (file->tail.fd < 0 || file->tail.stream || file->tail.device != status->st_dev ||
-            file->tail.inode != status->st_ino || file->tail.hand_over != UINT64_MAX)
+    return one->device == other->device && one->inode == other->inode && one->born_ns == other->born_ns;
+}
+
+static bool want_the_same(const struct log_file *one, const struct log_file *other)
+{
+    return one->matcher.given == other->matcher.given && one->matcher.rows == other->matcher.rows;
+}
+
+static bool has_path(const struct log_file *file, const struct tail_identity *identity)
+{
+    struct stat named;
+    return stat(file->path, &named) == 0 && named.st_dev == identity->device && named.st_ino == identity->inode;
+}
+
+/* A file that is renamed within what a wild name matches is read on, and not again. */
+static uint64_t on_known(void *ctx, const struct tail_identity *identity, uint64_t size)
+{
+    struct log_file *file = ctx;
+    struct log_files *files = file->files;
+    for (struct log_file *other = files->files; other; other = other->hh.next) {
+        struct tail *tail = &other->tail;
+        if (other == file || tail->fd < 0 || tail->stream || !is_same(&tail->identity, identity) ||
+            !want_the_same(file, other))
             continue;
-        bool renamed = stat(file->path, &named) < 0 || named.st_ino != status->st_ino || named.st_dev != status->st_dev;
-        link = renamed ? LINK_RENAMED : LINK_SAME;
-        if (renamed)
-            file->tail.hand_over = (uint64_t)status->st_size;
+        if (tail->hand_over == UINT64_MAX && !has_path(other, identity))
+            tail->hand_over = size;
+        return size;
     }
-    return link;
+    for (size_t i = 0; identity->born_ns && i < LOG_LEFT; i++)
+        if (is_same(&files->left[i].identity, identity) && files->left[i].given == file->matcher.given &&
+            files->left[i].rows == file->matcher.rows)
+            return files->left[i].offset;
+    return 0;
+}
+
+static void on_left(void *ctx, const struct tail_identity *identity, uint64_t offset)
+{
+    struct log_file *file = ctx;
+    struct log_files *files = file->files;
+    files->left[files->left_count++ % LOG_LEFT] =
+        (struct log_left){*identity, offset, file->matcher.given, file->matcher.rows};
+}
+
+/* Whether a file that is found is read already by another name, which is still its name. */
+static bool has_other_name(const struct log_files *files, const struct stat *status)
+{
+    for (const struct log_file *file = files->files; file; file = file->hh.next)
+        if (file->tail.fd >= 0 && !file->tail.stream && file->tail.identity.device == status->st_dev &&
+            file->tail.identity.inode == status->st_ino && has_path(file, &file->tail.identity))
+            return true;
+    return false;
 }
 
 static struct log_file *find_file(const struct log_files *files, const char *path)
@@ -109,7 +144,7 @@ static struct log_file *add_file(struct log_files *files, const char *path, cons
         free_file(file);
         return NULL;
     }
-    tail_init(&file->tail, file->path, (struct tail_calls){on_lines, on_state, file});
+    tail_init(&file->tail, file->path, (struct tail_calls){on_lines, on_state, on_known, on_left, file});
     file->tail.stream = stream;
     file->tail.start_ns = clock_ns(CLOCK_REALTIME_COARSE); /* the clock of file systems: never ahead of theirs */
     HASH_ADD_KEYPTR(hh, files->files, file->path, strlen(file->path), file);
@@ -238,9 +273,7 @@ static void take_path(struct log_files *files, const struct log_name *name, cons
     struct log_file *file = find_file(files, path);
     struct stat status;
     if (!file) {
-        enum link link = LINK_NEW;
-        if (stat(path, &status) < 0 || !S_ISREG(status.st_mode) ||
-            (link = look_whether_read(files, &status)) == LINK_SAME)
+        if (stat(path, &status) < 0 || !S_ISREG(status.st_mode) || has_other_name(files, &status))
             return;
         file = add_file(files, path, shown_path(files, name, path), false);
         if (!file)
@@ -248,10 +281,6 @@ static void take_path(struct log_files *files, const struct log_name *name, cons
         file->wild = true;
         want(file, name->given, name->rows, true);
         tail_look(&file->tail, at_end);
-        if (link == LINK_RENAMED && file->tail.fd >= 0) {
-            tail_seek(&file->tail, (uint64_t)status.st_size); /* where the other one ends */
-            file->matcher.line = -1;
-        }
     }
     want(file, name->given, name->rows, true);
 }

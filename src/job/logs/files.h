@@ -13,7 +13,7 @@
 #include "job/logs/tail.h"
 #include "job/watch/options.h"
 
-enum { LOG_FILES_MOST = 128, LOG_RULES_MOST = RUN_LOGS };
+enum { LOG_FILES_MOST = 128, LOG_RULES_MOST = RUN_LOGS, LOG_LEFT = 256 };
 
 struct log_files;
 
@@ -40,8 +40,16 @@ struct log_name {
     uint64_t given, rows;
 };
 
+/* A file that was read, and is not open any more. */
+struct log_left {
+    struct tail_identity identity;
+    uint64_t offset, given, rows;
+};
+
 struct log_files {
     struct log_file *files; /* hash */
+    struct log_left left[LOG_LEFT];
+    size_t left_count;
     struct log_name names[LOG_RULES_MOST + 1];
     size_t name_count;
     struct log_expressions expressions;

@@ -44,6 +44,8 @@ void tail_init(struct tail *tail, const char *path, struct tail_calls calls)
 
 static void close_file(struct tail *tail)
 {
+    if (tail->fd >= 0 && tail->calls.left)
+        tail->calls.left(tail->calls.ctx, &tail->identity, tail->offset);
     if (tail->fd >= 0)
         close(tail->fd);
     tail->fd = -1;
@@ -109,13 +111,13 @@ static int open_regular(const char *path, struct stat *ret_status)
     return fd < 0 ? -errno : fd;
 }
 
-/* Whether it was made while the job ran. */
-static bool is_new(const struct tail *tail, int fd)
+/* When it was made, on CLOCK_REALTIME; 0: unknown. */
+static uint64_t born_ns(int fd)
 {
     struct statx status;
     if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &status) < 0 || !(status.stx_mask & STATX_BTIME))
-        return false;
-    return (uint64_t)status.stx_btime.tv_sec * NS_PER_SECOND + status.stx_btime.tv_nsec >= tail->start_ns;
+        return 0;
+    return (uint64_t)status.stx_btime.tv_sec * NS_PER_SECOND + status.stx_btime.tv_nsec;
 }
 
 static void refuse(struct tail *tail, int refused)
@@ -139,12 +141,14 @@ static void open_file(struct tail *tail, bool at_end, enum tail_state state)
         return;
     }
     tail->fd = fd;
-    tail->device = status.st_dev;
-    tail->inode = status.st_ino;
+    tail->identity = (struct tail_identity){status.st_dev, status.st_ino, born_ns(fd)};
     tail->unlinked = status.st_nlink == 0;
     tail->refused = 0;
-    at_end |= tail->stream && !is_new(tail, fd);
-    tail->offset = at_end ? (uint64_t)status.st_size : 0;
+    at_end |= tail->stream && tail->identity.born_ns < tail->start_ns;
+    uint64_t size = (uint64_t)status.st_size, known = 0;
+    if (!at_end && !tail->stream && tail->calls.known)
+        known = tail->calls.known(tail->calls.ctx, &tail->identity, size);
+    tail->offset = at_end ? size : known <= size ? known : 0;
     lines_reset(&tail->lines, false);
     say(tail, state, tail->offset == 0, 0, "");
 }
@@ -177,10 +181,11 @@ void tail_look(struct tail *tail, bool at_end)
     else
         mine.st_nlink = 1;
     bool there = stat(tail->path, &named) == 0, missing = !there && (errno == ENOENT || errno == ENOTDIR);
-    bool other = there && (named.st_dev != tail->device || named.st_ino != tail->inode);
+    bool other = there && (named.st_dev != tail->identity.device || named.st_ino != tail->identity.inode);
     bool removed = missing || (tail->stream && !other && !mine.st_nlink && !tail->unlinked);
     if (!other && !removed) {
         tail->quiet = 0;
+        tail->hand_over = UINT64_MAX; /* the name has it again */
         return;
     }
     /* The rest of the old file is read first. It is not kept open for longer: its blocks could not be freed. */
@@ -211,12 +216,6 @@ uint64_t tail_backlog(const struct tail *tail)
 {
     uint64_t size = size_now(tail);
     return size > tail->offset ? size - tail->offset : 0;
-}
-
-void tail_seek(struct tail *tail, uint64_t offset)
-{
-    tail->offset = offset;
-    lines_reset(&tail->lines, false);
 }
 
 bool tail_read(struct tail *tail)

@@ -29,10 +29,20 @@ enum tail_state {
 };
 extern const char *const tail_state_names[TAIL_STATES]; /* as in records */
 
+/* Which file it is, by whatever name. A number of a removed file is used again, for a file that was born later. */
+struct tail_identity {
+    dev_t device;
+    ino_t inode;
+    uint64_t born_ns; /* 0: unknown */
+};
+
 struct tail_calls {
     lines_fn *lines;
     /* `first`: the next line is the file's first one. bytes: that were passed over. reason: "" or why. */
     void (*state)(void *ctx, enum tail_state state, bool first, uint64_t bytes, const char *reason);
+    /* May be NULL. How much of a file that is opened was read under another name, and that it is closed now. */
+    uint64_t (*known)(void *ctx, const struct tail_identity *identity, uint64_t size);
+    void (*left)(void *ctx, const struct tail_identity *identity, uint64_t offset);
     void *ctx;
 };
 
@@ -42,8 +52,7 @@ struct tail {
     bool stream;       /* /proc/PID/fd/N: what is found there later was not made by that name */
     uint64_t start_ns; /* of a stream: CLOCK_REALTIME_COARSE; a file made before that is read from its end */
     int fd;            /* -1: not open */
-    dev_t device;
-    ino_t inode;
+    struct tail_identity identity;
     bool unlinked;              /* when it was opened */
     int refused;                /* why it was last not opened: an errno, or a number of its own; 0: it was not tried */
     unsigned quiet;             /* looks without anything new since the name has another file, or none */
@@ -56,8 +65,6 @@ void tail_done(struct tail *tail); /* says nothing */
 
 /* Looks what the name has become. A file that is opened now is read from its beginning; `at_end`: from its end. */
 void tail_look(struct tail *tail, bool at_end);
-/* Goes on from here, which is between two lines. */
-void tail_seek(struct tail *tail, uint64_t offset);
 /* Reads and hands over at most half of LINES_ROOM. false: there was nothing more. */
 bool tail_read(struct tail *tail);
 uint64_t tail_backlog(const struct tail *tail); /* bytes that are not read yet */

@@ -58,7 +58,7 @@ static void assert_seen(const char *lines, const char *said)
 static struct tail start(void)
 {
     struct tail tail;
-    tail_init(&tail, path, (struct tail_calls){on_lines, on_state, NULL});
+    tail_init(&tail, path, (struct tail_calls){.lines = on_lines, .state = on_state});
     return tail;
 }
 
