@@ -178,6 +178,10 @@ static void find_limit(const char *root, enum cgroup_controller which, struct cg
     place->limit = INT64_MAX;
     for (size_t len = place->limit_len;; len = above(place, len)) {
         int64_t limit = look_number(root, "%.*s/%s", (int)len, place->folder, files[0]);
+        int64_t high = files == limit_files[CGROUP_MEMORY][1]
+                           ? look_number(root, "%.*s/memory.high", (int)len, place->folder)
+                           : -1;
+        limit = high >= 0 && high < limit ? high : limit; /* above it the kernel slows the job down instead */
         int64_t used = look_number(root, "%.*s/%s", (int)len, place->folder, files[1]);
         int64_t room = limit - (used > 0 ? used : 0);
         if (limit >= 0 && limit < UNLIMITED && room < least_room) {

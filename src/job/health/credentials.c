@@ -35,6 +35,13 @@ static int read_tickets(const char *name, int64_t *ret_expires, struct err *err)
 
 /* ---- which ---- */
 
+/* Anybody can put a file into /tmp. */
+static bool is_own(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && info.st_uid == geteuid();
+}
+
 static void take_path(struct credential *credential, const char *cwd, bool named, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 static void take_path(struct credential *credential, const char *cwd, bool named, const char *format, ...)
@@ -54,7 +61,7 @@ static void take_path(struct credential *credential, const char *cwd, bool named
         credential->path = buf_take(&path);
     }
     credential->named = named;
-    if (!named && access(credential->path, F_OK) < 0) {
+    if (!named && !is_own(credential->path)) {
         free(credential->path);
         credential->path = NULL;
     }

@@ -24,7 +24,8 @@ static void test_version_2(void **unused)
     tree_write(&tree, "/proc/self/mountinfo", "22 28 0:20 / /proc rw - proc proc rw\n" V2);
     tree_write(&tree, "/sys/fs/cgroup/memory.max", "5000\n");
     tree_write(&tree, "/sys/fs/cgroup/memory.current", "0\n");
-    tree_write(&tree, "/sys/fs/cgroup/slurm/job_1/memory.max", "1000\n");
+    tree_write(&tree, "/sys/fs/cgroup/slurm/job_1/memory.max", "1200\n");
+    tree_write(&tree, "/sys/fs/cgroup/slurm/job_1/memory.high", "1000\n");
     tree_write(&tree, "/sys/fs/cgroup/slurm/job_1/memory.current", "990\n");
     tree_write(&tree, "/sys/fs/cgroup/slurm/job_1/memory.peak", "995\n");
     tree_write(&tree, "/sys/fs/cgroup/slurm/job_1/memory.stat",

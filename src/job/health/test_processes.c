@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -113,6 +114,25 @@ static void test_thousands(void **unused)
     tree_done(&tree);
 }
 
+/* Comes near each of its limits, says so, and waits. */
+static void live_dangerously(int ready)
+{
+    struct rlimit files = {20, 20}, cpu = {1, 1}, stack = {1 << 20, 1 << 20};
+    volatile char deep[960 << 10];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (ready != 3)
+        dup2(ready, 3);
+    close_range(4, ~0U, 0);
+    setrlimit(RLIMIT_NOFILE, &files);
+    setrlimit(RLIMIT_CPU, &cpu);
+    setrlimit(RLIMIT_STACK, &stack);
+    for (size_t i = sizeof deep; i > 0; i--)
+        deep[i - 1] = 1;
+    while (open("/dev/null", O_RDONLY) >= 0)
+        continue;
+    _exit(write(3, "x", 1) == 1 ? pause() : deep[0]);
+}
+
 /* A real child: limits are the kernel's to say. */
 static void test_limits(void **unused)
 {
@@ -124,27 +144,21 @@ static void test_limits(void **unused)
     tree.look.root = "";
     assert_int_equal(pipe(ready), 0);
     pid_t pid = fork();
-    if (pid == 0) {
-        struct rlimit files = {20, 20}, cpu = {1000, 1000};
-        close(ready[0]);
-        if (ready[1] != 3)
-            dup2(ready[1], 3);
-        close_range(4, ~0U, 0);
-        setrlimit(RLIMIT_NOFILE, &files);
-        setrlimit(RLIMIT_CPU, &cpu);
-        while (open("/dev/null", O_RDONLY) >= 0)
-            continue;
-        _exit(write(3, "x", 1) == 1 ? pause() : 1);
-    }
+    if (pid == 0)
+        live_dangerously(ready[1]);
     close(ready[1]);
     assert_int_equal(read(ready[0], &byte, 1), 1);
     processes_add(&processes, pid, getpid(), "child");
     processes_look(&processes, &tree.look);
-    char expected[128];
-    snprintf(expected, sizeof expected, "open_files: pid %d, child, has 20 open files of at most 20 (ulimit -n)\n",
-             (int)pid);
+    char expected[256];
+    snprintf(expected, sizeof expected,
+             "open_files: pid %d, child, has 20 open files of at most 20 (ulimit -n)\n"
+             "cpu_limit: pid %d, child, may compute for 1 s more: its limit is 1 s (ulimit -t)\n",
+             (int)pid, (int)pid);
     tree_assert_said(&tree, expected);
-    assert_int_equal(processes.all->cpu_limit_seconds, 1000);
+    processes_look(&processes, &tree.look);
+    snprintf(expected, sizeof expected, "stack_limit: the stack of pid %d, child, has 9", (int)pid);
+    tree_assert_said(&tree, expected);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     processes_ended(&processes, &tree.look, pid);
@@ -153,9 +167,38 @@ static void test_limits(void **unused)
     tree_done(&tree);
 }
 
+/* As an ordinary user, whose processes are counted where all of the node come near the limit. */
+static void test_user_tasks(void **unused)
+{
+    struct tree tree;
+    struct processes processes = {0};
+    int status;
+    if (geteuid() != 0) {
+        print_message("SKIP: only root can become a user that has no processes\n");
+        skip();
+    }
+    tree_init(&tree);
+    tree.look.root = "";
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct rlimit tasks = {1, 1};
+        if (setrlimit(RLIMIT_NPROC, &tasks) < 0 || setresuid(64000, 64000, 64000) < 0)
+            _exit(2);
+        processes_add(&processes, getpid(), getppid(), "child");
+        processes_look(&processes, &tree.look);
+        _exit(strcmp(tree.said.data ? tree.said.data : "",
+                     "user_tasks: this user has 1 processes and threads on this node, of at most 1 (ulimit -u)\n") !=
+              0);
+    }
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    tree_done(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_listed), cmocka_unit_test(test_zombies),
-                                       cmocka_unit_test(test_thousands), cmocka_unit_test(test_limits)};
+                                       cmocka_unit_test(test_thousands), cmocka_unit_test(test_limits),
+                                       cmocka_unit_test(test_user_tasks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
