@@ -5,6 +5,8 @@
  * command, or something that it calls, is executed. Any other one, and the end of the file, is where bash has read
  * ahead: then what is executed stands behind the command that was seen last.
  *
+ * Where bash can be asked for its line (shell_memory.h), that has to stand in this place, unless it is in a function.
+ *
  * dash never goes back: its position says nothing in a script of less than 8 KB. Pure.
  */
 #ifndef SCRY_JOB_SCRIPTS_PLACE_H

@@ -14,11 +14,14 @@
 #include "job/scripts/place.h"
 #include "job/scripts/script_text.h"
 #include "job/scripts/shell_find.h"
+#include "job/scripts/shell_memory.h"
 #include "jobdir/text/text.h"
 
 enum {
     SHELLS_MOST = 4096,
     TRIES = 3,             /* looks in which a shell may still open its script */
+    OFTEN = 200,           /* records of one shell: then one a second, */
+    SELDOM = 2000,         /* then one in ten seconds */
     RECORDS_A_SECOND = 20, /* of lines */
     LOOK_NS = 100000000,   /* between two looks, while something changes */
     LOOK_SHARE = 500,      /* of a processor: one of so many */
@@ -34,12 +37,16 @@ struct shell {
     char *path;
     struct script_key key;
     struct script_text *text;
-    struct place place;
-    bool seen;        /* place is set */
-    bool unreported;  /* it has changed since the last record */
-    bool executed;    /* it was another program before: it has not begun with its process */
-    double start;     /* seconds since the start of the job */
-    uint64_t seen_ns; /* the beginning of what is not in times yet */
+    struct place place; /* by the position in the file */
+    struct place spot;  /* what is reported: the same, or a line in it, or in a function */
+    char function[SHELL_TEXT];
+    struct shell_memory memory;
+    bool seen;                   /* place is set */
+    bool unreported;             /* it has changed since the last record */
+    bool executed;               /* it was another program before: it has not begun with its process */
+    double start;                /* seconds since the start of the job */
+    uint64_t records, record_ns; /* of lines: how many, and when the last one was */
+    uint64_t seen_ns;            /* the beginning of what is not in times yet */
     struct line_times times;
     UT_hash_handle hh;
 };
@@ -66,9 +73,14 @@ static void put_line(struct scripts *scripts, struct shell *shell, uint64_t now)
     uint64_t each = NS_PER_SECOND / RECORDS_A_SECOND;
     if (scripts->allowed_ns > now + NS_PER_SECOND)
         return; /* a later look has it, if it is still there */
+    uint64_t gap = shell->records < OFTEN ? 0 : (shell->records < SELDOM ? 1 : 10) * (uint64_t)NS_PER_SECOND;
+    if (shell->record_ns + gap > now)
+        return; /* a loop */
+    shell->records++;
+    shell->record_ns = now;
     scripts->allowed_ns = (scripts->allowed_ns > now ? scripts->allowed_ns : now) + each;
     struct buf command = BUF_INIT;
-    const struct place *place = &shell->place;
+    const struct place *place = &shell->spot;
     if (place->exact)
         script_command_show(&command, shell->text, place->first_line, place->last_line);
     observe_put(observer, RECORD(script_line,
@@ -76,6 +88,7 @@ static void put_line(struct scripts *scripts, struct shell *shell, uint64_t now)
                                         .language = language(shell),
                                         .file = shell->path,
                                         .line = place->first_line ? (int64_t)place->first_line : -1,
+                                        .function = shell->function[0] ? shell->function : NULL,
                                         .command = command.len && !command.failed ? command.data : NULL},
                                  .last_line = place->last_line > place->first_line ? (int64_t)place->last_line : -1,
                                  .how = "outside", .time = observe_seconds(observer, shell->seen_ns)));
@@ -94,7 +107,7 @@ static void shell_clear(struct scripts *scripts, struct shell *shell)
     shell->path = NULL;
     shell->fd = -1;
     shell->seen = shell->unreported = false;
-    shell->place = (struct place){0};
+    shell->place = shell->spot = (struct place){0};
 }
 
 /* Its script is over. status: as of wait(2), -1: unknown. */
@@ -103,7 +116,7 @@ static void script_ended(struct scripts *scripts, struct shell *shell, double en
     uint64_t now = clock_now_ns();
     if (shell->fd < 0 || !shell->seen)
         return;
-    line_times_add(&shell->times, &shell->place, now - shell->seen_ns);
+    line_times_add(&shell->times, &shell->spot, now - shell->seen_ns);
     int32_t code = status < 0 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     observe_put(scripts->observer, RECORD(script_end, .pid = shell->pid, .file = shell->path, .status = code,
                                           .seconds = end > shell->start ? end - shell->start : 0, .how = "outside",
@@ -149,6 +162,35 @@ static void lost(struct scripts *scripts, struct shell *shell)
     shell->tries = 0;
 }
 
+/* In its memory stands the line, which has to agree with all else that is known. true: it is elsewhere, or new. */
+static bool look_closer(struct shell *shell)
+{
+    struct shell_now now;
+    struct place spot = shell->place;
+    const struct place *place = &shell->place;
+    bool fits = shell->kind == SHELL_BASH && shell_memory_read(&shell->memory, shell->pid, &now) && !now.sourced &&
+                (now.depth || (now.line >= place->first_line && now.line <= place->last_line)) &&
+                shell_now_fits(&now, shell->text);
+    if (fits) {
+        spot.first_line = spot.last_line = now.line;
+        spot.exact = true;
+    }
+    const char *function = fits ? now.function : "";
+    if (shell->seen && spot.first_line == shell->spot.first_line && spot.last_line == shell->spot.last_line &&
+        strcmp(function, shell->function) == 0)
+        return false;
+    uint64_t time = clock_now_ns();
+    if (shell->seen)
+        line_times_add(&shell->times, &shell->spot, time - shell->seen_ns);
+    bool changed = !shell->seen || spot.first_line;
+    shell->spot = spot;
+    strcpy(shell->function, function);
+    shell->seen_ns = time;
+    shell->seen = true;
+    shell->unreported |= changed;
+    return changed;
+}
+
 /* true: it is elsewhere, or new. */
 static bool look_at(struct scripts *scripts, struct shell *shell)
 {
@@ -178,25 +220,17 @@ static bool look_at(struct scripts *scripts, struct shell *shell)
         return false;
     }
     bool same = same_file && script_key_same(&key, &shell->key);
-    if (same && position == shell->place.position)
-        return false;
-    uint64_t now = clock_now_ns();
-    if (shell->seen)
-        line_times_add(&shell->times, &shell->place, now - shell->seen_ns);
     if (!same && !open_text(scripts, shell, &stat)) {
         shell_clear(scripts, shell);
         return false;
     }
-    shell->key = key;
-    shell->seen_ns = now;
-    if (shell->kind == SHELL_BASH)
+    if (!shell->seen && shell->kind == SHELL_BASH)
+        shell_memory_find(&shell->memory, shell->pid);
+    if (shell->kind == SHELL_BASH && (!same || position != shell->place.position))
         place_move(&shell->place, shell->text, position);
-    else
-        shell->place.position = position;
-    bool changed = !shell->seen || shell->place.first_line;
-    shell->seen = true;
-    shell->unreported |= changed;
-    return changed;
+    shell->place.position = position;
+    shell->key = key;
+    return look_closer(shell);
 }
 
 /* ---- all of them ---- */

@@ -14,6 +14,7 @@
 #include "job/scripts/place.h"
 #include "job/scripts/script_text.h"
 #include "job/scripts/shell_find.h"
+#include "job/scripts/shell_memory.h"
 
 /* Each command of these texts, as "first-last". */
 static const struct {
@@ -163,11 +164,46 @@ static void test_place(void **state)
     script_text_free(text);
 }
 
+/* What bash prints is the command that stands there, or it is of another file. */
+static void test_fits(void **state)
+{
+    static const char source[] = "f() { cat \"$x\"; }\n  ls   -l \\\n -a >x\necho a 2>&1 | sort\n";
+    static const struct {
+        uint32_t line;
+        const char *command;
+        bool fits;
+    } commands[] = {
+        {1, "cat \"$x\"", true},
+        {1, "ca", false},
+        {1, "at \"$x\"", false},
+        {2, "ls -l -a > x", true},
+        {3, "ls -l -a > x", false},
+        {4, "echo a 2>&1", true},
+        {4, "sort", true},
+        {4, "echo", true},
+        {5, "sort", false},
+        {0, "sort", false},
+        {4, "", false},
+        {4, "2>&1", false},
+        {2, "-a", false},
+        {4, "a", false},
+        {UINT32_MAX, "ls", false},
+    };
+    struct script_text *text = script_text_new(source, sizeof source - 1);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        struct shell_now now = {.line = commands[i].line};
+        strcpy(now.command, commands[i].command);
+        if (shell_now_fits(&now, text) != commands[i].fits)
+            fail_msg("line %u: %s", commands[i].line, commands[i].command);
+    }
+    script_text_free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_commands), cmocka_unit_test(test_cut),   cmocka_unit_test(test_show),
-        cmocka_unit_test(test_source),   cmocka_unit_test(test_place),
+        cmocka_unit_test(test_source),   cmocka_unit_test(test_place), cmocka_unit_test(test_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -334,7 +334,8 @@ static const struct field frame_fields[] = {{"function", FIELD_TEXT}, {"file", F
 static const struct field script_line_fields[] = {
     {"", FIELD_PART, AT(at), .of = line_fields},
     {"last_line", FIELD_COUNT, AT(last_line), .flags = FIELD_NEGATIVE_IS_NULL | FIELD_ZERO_IS_NULL,
-     .about = "what is executed stands between line and this one; null: in line"},
+     .about = "what is executed stands between line and this one; null: line is that of the simple command that "
+              "the shell began last"},
     {"how", FIELD_CHOICE, AT(how), .choices = "outside|trap|builtin|inside", .about = "it is known"},
     TIME_FIELD,
     {0}};
@@ -361,15 +362,15 @@ static const struct field timed_line_fields[] = {{"file", FIELD_TEXT},
                                                  {0}};
 
 #define ROW script_end_record
-static const struct field script_end_fields[] = {{"pid", FIELD_COUNT, AT(pid)},
-                                                 {"file", FIELD_TEXT, AT(file)},
-                                                 {"status", FIELD_COUNT, AT(status), UNKNOWN},
-                                                 {"seconds", FIELD_SECONDS, AT(seconds)},
-                                                 {"how", FIELD_CHOICE, AT(how), .choices = "outside|builtin",
-                                                  .about = "the times of lines are known"},
-                                                 {"lines", FIELD_LIST, AT(lines), .of = timed_line_fields,
-                                                  .flags = FIELD_WHERE_KNOWN, .about = "of most time first"},
-                                                 {0}};
+static const struct field script_end_fields[] = {
+    {"pid", FIELD_COUNT, AT(pid)},
+    {"file", FIELD_TEXT, AT(file)},
+    {"status", FIELD_COUNT, AT(status), UNKNOWN},
+    {"seconds", FIELD_SECONDS, AT(seconds)},
+    {"how", FIELD_CHOICE, AT(how), .choices = "outside|builtin", .about = "the times of lines are known"},
+    {"lines", FIELD_LIST, AT(lines), .of = timed_line_fields, .flags = FIELD_WHERE_KNOWN,
+     .about = "of most time first"},
+    {0}};
 #undef ROW
 
 static const struct field thread_fields[] = {

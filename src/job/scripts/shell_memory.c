@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/scripts/shell_memory.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/proc_file.h"
+#include "symbols/python/exports.h"
+
+enum { PAGE = 4096, LINE_BYTES = 1024 };
+
+static uint64_t program_base(pid_t pid)
+{
+    char link[PROC_PATH_SIZE], path[PATH_MAX];
+    proc_path(link, pid, 0, "exe");
+    ssize_t len = readlink(link, path, sizeof path - 1);
+    struct proc_maps maps;
+    uint64_t base = 0;
+    if (len < 0 || proc_maps_read(pid, &maps) < 0)
+        return 0;
+    path[len] = 0;
+    for (size_t i = 0; i < maps.count && !base; i++)
+        if (maps.maps[i].offset == 0 && strcmp(maps.maps[i].path, path) == 0)
+            base = maps.maps[i].start;
+    proc_maps_done(&maps);
+    return base;
+}
+
+void shell_memory_find(struct shell_memory *ret_memory, pid_t pid)
+{
+    *ret_memory = (struct shell_memory){.known = false};
+    struct python_memory memory = python_memory_of(&pid);
+    struct exports exports;
+    uint64_t base = program_base(pid);
+    if (!base || exports_open(&exports, &memory, base) < 0)
+        return;
+    ret_memory->line = exports_find(&exports, "line_number_for_err_trap");
+    ret_memory->depth = exports_find(&exports, "variable_context");
+    ret_memory->sourced = exports_find(&exports, "sourcelevel");
+    ret_memory->function = exports_find(&exports, "this_shell_function");
+    ret_memory->printed = exports_find(&exports, "the_printed_command_except_trap");
+    ret_memory->known =
+        ret_memory->line && ret_memory->depth && ret_memory->sourced && ret_memory->function && ret_memory->printed;
+}
+
+static bool read_text(const struct python_memory *memory, uint64_t address, char ret_text[SHELL_TEXT])
+{
+    size_t size = SHELL_TEXT - 1, first = PAGE - address % PAGE;
+    first = first < size ? first : size;
+    memset(ret_text, 0, SHELL_TEXT);
+    if (!address || python_get(memory, address, ret_text, first) < 0)
+        return false;
+    return memchr(ret_text, 0, first) || first == size ||
+           python_get(memory, address + first, ret_text + first, size - first) == 0;
+}
+
+struct words {
+    int32_t line, depth, sourced;
+    uint64_t function, printed;
+};
+
+static bool read_words(const struct shell_memory *at, const struct python_memory *memory, struct words *ret_words)
+{
+    memset(ret_words, 0, sizeof *ret_words);
+    const struct python_part parts[] = {
+        {at->line, &ret_words->line, sizeof ret_words->line},
+        {at->depth, &ret_words->depth, sizeof ret_words->depth},
+        {at->sourced, &ret_words->sourced, sizeof ret_words->sourced},
+        {at->function, &ret_words->function, sizeof ret_words->function},
+        {at->printed, &ret_words->printed, sizeof ret_words->printed},
+    };
+    return memory->read(memory->ctx, parts, sizeof parts / sizeof *parts) == 0;
+}
+
+bool shell_memory_read(const struct shell_memory *at, pid_t pid, struct shell_now *ret_now)
+{
+    struct python_memory memory = python_memory_of(&pid);
+    struct words words, again;
+    uint64_t name;
+    if (!at->known || !read_words(at, &memory, &words) || words.line <= 0 || words.depth < 0 || words.sourced < 0 ||
+        !read_text(&memory, words.printed, ret_now->command))
+        return false;
+    ret_now->function[0] = 0;
+    if (words.depth && (!words.function || python_get(&memory, words.function, &name, sizeof name) < 0 ||
+                        !read_text(&memory, name, ret_now->function)))
+        return false;
+    ret_now->line = (uint32_t)words.line;
+    ret_now->depth = (uint32_t)words.depth;
+    ret_now->sourced = (uint32_t)words.sourced;
+    return read_words(at, &memory, &again) && memcmp(&words, &again, sizeof words) == 0;
+}
+
+/* With one blank for any blanks, and without line ends that a backslash removes. Returns the length. */
+static size_t squeeze(char *out, size_t size, const char *from, size_t len)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < len && used < size - 1; i++) {
+        if (from[i] == '\\' && i + 1 < len && from[i + 1] == '\n') {
+            i++;
+            continue;
+        }
+        bool blank = from[i] == ' ' || from[i] == '\t';
+        if (!blank || (used && out[used - 1] != ' '))
+            out[used++] = blank ? ' ' : from[i];
+    }
+    out[used] = 0;
+    return used;
+}
+
+/* Can a command begin here in the line? */
+static bool may_begin(const char *line, const char *at)
+{
+    static const char *const before[] = {"then", "do", "else", "elif", "if", "while", "until", "time"};
+    const char *end = at;
+    while (end > line && end[-1] == ' ')
+        end--;
+    if (end == line || strchr(";|&({`!)", end[-1]))
+        return true;
+    const char *word = end;
+    while (word > line && word[-1] != ' ')
+        word--;
+    size_t len = (size_t)(end - word);
+    for (size_t i = 0; end < at && i < sizeof before / sizeof *before; i++)
+        if (strlen(before[i]) == len && memcmp(word, before[i], len) == 0)
+            return true;
+    return end < at && memchr(word, '=', len); /* a variable for the command */
+}
+
+bool shell_now_fits(const struct shell_now *now, const struct script_text *text)
+{
+    char wanted[SHELL_TEXT], there[LINE_BYTES];
+    if (now->line == 0 || now->line > text->line_count)
+        return false;
+    /* bash prints redirections in its own way */
+    size_t len = squeeze(wanted, sizeof wanted, now->command, strcspn(now->command, "<>&\n"));
+    bool cut = now->command[strcspn(now->command, "<>&\n")] != 0;
+    while (len && ((cut && wanted[len - 1] >= '0' && wanted[len - 1] <= '9') || wanted[len - 1] == ' '))
+        wanted[--len] = 0;
+    size_t start = text->lines[now->line - 1], rest = text->len - start;
+    squeeze(there, sizeof there, text->text + start, rest < sizeof there ? rest : sizeof there);
+    size_t line = strcspn(there, "\n");
+    for (const char *at = there; len && (at = strstr(at, wanted)) && at <= there + line; at++)
+        if (may_begin(there, at) && strchr(" ;|&)}`\n<>0123456789", at[len]))
+            return true;
+    return false;
+}
