@@ -218,7 +218,7 @@ class Listing(CheckedCase):
         self.scry_run("-q", "-o", "here", "sh", "-c", "sleep 0.1; true")
         with open(self.box.path("work", "here", "report.txt"), encoding="utf-8") as file:
             written = file.read()
-        printed = self.box.run(self.box.scry("report", "here"), env={"LC_ALL": "C.UTF-8"}).stdout
+        printed = self.box.run(self.box.scry("report", "here"), env={"LC_ALL": "C.UTF-8", "COLUMNS": "80"}).stdout
         self.assertEqual(written, printed)
 
     def test_wrong_arguments(self):

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Section of a report: the node's health over time, file systems, warnings about both. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +53,7 @@ static void put_curves(struct buf *out, const struct layers *layers, bool ascii)
         if (curves[i].as == AS_SHARE)
             buf_printf(out, "%.0f %%", 100 * most);
         else
-            text_size(out, (uint64_t)most);
+            text_size(out, (uint64_t)fmin(most, 1e18));
         buf_puts(out, curves[i].as == AS_RATE ? "/s\n" : "\n");
     }
 }

@@ -388,7 +388,8 @@ static void apply_filesystem(struct layers *layers, const json_t *row, double se
     }
     if (first)
         system->was_full =
-            system->free_inodes == 0 ? system->inodes > 0 : system->free_bytes <= system->total_bytes / 1000;
+            (system->inodes > 0 && system->free_inodes == 0) ||
+            (system->total_bytes > 0 && system->free_bytes >= 0 && system->free_bytes <= system->total_bytes / 1000);
     if (first || (system->free_inodes >= 0 && system->free_inodes < system->least_free_inodes))
         system->least_free_inodes = system->free_inodes;
 }
