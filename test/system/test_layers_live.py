@@ -128,4 +128,29 @@ class Layers(JobCase):
         self.assertRegex(text, r"(?m)^ +0\.100  log       stderr:8 error: disk full$")
 
 
+class Functions(JobCase):
+    def test_calls_are_recorded(self):
+        """Of a program that is traced, while it runs."""
+        run = self.start_run("-q", "--sample", "0.1", "--trace", "all", "--", scrytest.example("newton"), "0", "10")
+        wait_until(lambda: "find_root" in self.spool())
+        run.terminate()
+        run.wait()
+        record = json.loads(self.scry("watch", "--json", "--stream", "function", "@last").stdout.splitlines()[0])
+        self.assertEqual(list(schematest.violations(record, schematest.schema("records"))), [], record)
+        calls = {row["name"]: row["calls"] for row in record["list"]}
+        self.assertGreaterEqual(calls["find_root"], 1)
+        self.assertEqual(record["calls"], sum(calls.values()))
+
+    def spool(self):
+        jobs = json.loads(self.scry("ps", "--json").stdout)["jobs"]
+        if not jobs:
+            return ""
+        with open(os.path.join(jobs[0]["path"], "spool", "records.jsonl"), encoding="utf-8") as file:
+            return file.read()
+
+    def test_nothing_is_traced(self):
+        self.scry_run("-q", "--sample", "0.01", "--", "sh", "-c", "sleep 0.1")
+        self.assertEqual(self.scry("watch", "--stream", "function", "@last").stdout, "")
+
+
 scrytest.main()

@@ -118,6 +118,7 @@ static void lose(struct watch *watch, const char *why)
     if (watch->phase != WATCH_OFF && !watch->gap_open)
         open_gap(watch, why);
     watch->raises.up = watch->raises.asking = false;
+    functions_lost(&watch->functions);
     omis_finalize();
     omis_reply_free(watch->reply);
     watch->reply = NULL;
@@ -298,6 +299,9 @@ void watch_tick(struct watch *watch)
             connect_again(watch);
     } else if (watch->phase == WATCH_IDLE) {
         ask(watch);
+        watch->functions.recorder = watch->recorder;
+        if (!watch->options->trace_off)
+            functions_ask(&watch->functions);
     } else if (now - watch->asked_ns > silence->limit_ms * WAITS_NS_PER_MS && !watch->gap_open) {
         const char *why = client_hangs(watch->asked_ns, silence->limit_ms);
         open_gap(watch, why ? why : "the monitor did not answer");
@@ -375,4 +379,5 @@ void watch_close(struct watch *watch)
     watch->phase = WATCH_OFF;
     stacks_done(&watch->stacks);
     raise_done(&watch->raises);
+    functions_done(&watch->functions);
 }

@@ -16,6 +16,7 @@
 #include "base/data/err.h"
 #include "job/watch/options.h"
 #include "job/record/recorder.h"
+#include "job/watch/functions.h"
 #include "job/watch/raise.h"
 #include "job/watch/rules.h"
 #include "job/watch/stacks.h"
@@ -39,6 +40,7 @@ struct watch {
     const struct run_options *options; /* settings and rules; borrowed */
     struct rules rules;
     struct raises raises;
+    struct function_watch functions;
     struct err refused;       /* why the monitor refused a setting or rule: the first one */
     struct trace_info traces; /* the last answer */
     void (*changed)(void *ctx, const char *key, const char *value); /* scry set changed the job */

@@ -422,7 +422,7 @@ static const struct field python_calls_fields[] = {
      .about = "of all the time of the process, at its end; else since the record before"},
     {"calls", FIELD_COUNT, AT(calls)},
     {"functions", FIELD_LIST, AT(functions), .of = python_function_fields, .about = "of most self time first",
-     .say = "{function} {calls} times, {self_ns}"},
+     .say = "{function} {calls} time{calls?|s}, {self_ns}"},
     {0}};
 #undef ROW
 
@@ -434,7 +434,7 @@ static const struct field functions_fields[] = {
     {"seconds", FIELD_NUMBER, AT(seconds), .about = "since the record before"},
     {"calls", FIELD_COUNT, AT(calls)},
     {"list", FIELD_LIST, AT(list), .of = function_sum_fields, .about = "of most self time first",
-     .say = "{name} {calls} times, {self_ns}"},
+     .say = "{name} {calls} time{calls?|s}, {self_ns}"},
     {0}};
 #undef ROW
 #undef UNKNOWN
@@ -496,9 +496,12 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
                                  "{pid} {file}[:{line}] in {function}: {name}[: {message}]{caught? (caught)|}"},
     [RECORD_python_calls] = {"python_calls", STREAM_PYTHON, python_calls_fields,
                              "Calls of functions of a Python program.",
-                             "{pid} {calls} calls{whole? in all|}[: {functions}]"},
-    [RECORD_functions] = {"functions", STREAM_FUNCTION, functions_fields,
-                          "Calls of traced functions, of all processes together.", "{calls} calls[: {list}]"},
+                             "{pid} {calls} call{calls?|s}{whole? in all|}[: {functions}]"},
+    [RECORD_functions] =
+        {"functions", STREAM_FUNCTION, functions_fields,
+         "Calls of traced functions, of all processes together; at most once a second, and only if there "
+         "were some.",
+         "{calls} call{calls?|s}[: {list}]"},
     [RECORD_log] = {"log", STREAM_LOG, log_fields, "A line of a log matched.",
                     "{file}[:{line}] {level}: {text}[ ({folded} more before)]"},
     [RECORD_log_folded] = {"log_folded", STREAM_LOG, log_folded_fields,
