@@ -95,6 +95,21 @@ static bool is_users(const char *file, size_t size)
     return !start || size <= start || memcmp(file, library, start) != 0 || !has(file + start, size - start, "/python3");
 }
 
+/* threading.Thread's function around the one of the thread. */
+static bool ends_threads(struct py *code)
+{
+    static const char wanted[] = "_bootstrap_inner";
+    const char *bytes;
+    size_t size;
+    struct py *name = py_member(code, "co_name"), *text = py_text(name, &bytes, &size);
+    bool is = text && size == sizeof wanted - 1 && memcmp(bytes, wanted, size) == 0;
+    if (text)
+        py.Py_DecRef(text);
+    if (name)
+        py.Py_DecRef(name);
+    return is;
+}
+
 /* The names of its file and of itself, in the ring. false: it is of no interest. */
 static bool keep_names(struct watch_code *known, struct py *code)
 {
@@ -113,6 +128,8 @@ static bool keep_names(struct watch_code *known, struct py *code)
             py.Py_DecRef(name);
     }
     known->generation = watch.generation;
+    if (!users && ends_threads(code))
+        watch.thread_end = code;
     return users;
 }
 

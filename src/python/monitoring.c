@@ -87,6 +87,8 @@ static struct py *on_raise(struct py *self, struct py *const *arguments, ssize_t
         struct py *type = py.PyObject_Type(arguments[2]);
         watch_raised(code, -1, arguments[2], type);
         py.Py_DecRef(type);
+    } else if (count > 2) {
+        watch_passed(arguments[0], arguments[2]);
     }
     return nothing();
 }

@@ -26,6 +26,8 @@ static int on_event(struct py *object, struct py *frame, int what, struct py *ar
     struct py *code = py.PyFrame_GetCode(frame);
     struct watch_code *known = watch_code_of(code);
     py.Py_DecRef(code);
+    if (!known && what == PY_TRACE_EXCEPTION && py.PyTuple_Size(argument) == 3)
+        watch_passed(code, py.PyTuple_GetItem(argument, 1));
     if (!known)
         return 0;
     if (what == PY_TRACE_LINE)

@@ -208,12 +208,31 @@ static bool is_ordinary(const char *name)
     return false;
 }
 
-void watch_caught(struct watch_thread *self)
+static void end_raised(struct watch_thread *self, enum script_caught caught)
 {
     self->raised = NULL;
     script_put(watch.writer,
                &(struct script_event){
-                   .kind = SCRIPT_EXCEPTION, .tid = self->tid, .duration_ns = UINT64_MAX, .status = SCRIPT_CAUGHT});
+                   .kind = SCRIPT_EXCEPTION, .tid = self->tid, .duration_ns = UINT64_MAX, .status = (int32_t)caught});
+}
+
+void watch_caught(struct watch_thread *self)
+{
+    end_raised(self, SCRIPT_CAUGHT);
+}
+
+void watch_passed(const struct py *code, struct py *exception)
+{
+    struct watch_thread *self = code == watch.thread_end && watch_ready() ? watch_self() : NULL;
+    if (self && self->raised == exception)
+        end_raised(self, SCRIPT_UNCAUGHT);
+}
+
+void watch_unraisable(void)
+{
+    struct watch_thread *self = watch_ready() ? watch_self() : NULL;
+    if (self && self->raised && !self->raised_at)
+        end_raised(self, SCRIPT_UNCAUGHT);
 }
 
 static void tell(struct py *exception, struct py *type, int line, struct watch_thread *self)

@@ -70,6 +70,8 @@ static int on_audit(const char *event, struct py *arguments, void *data)
         return 0;
     if (strcmp(event, "sys.excepthook") == 0)
         uncaught(arguments);
+    else if (strcmp(event, "sys.unraisablehook") == 0)
+        watch_unraisable();
     else if (phase == PROFILING)
         profile_audit(event);
     return 0;

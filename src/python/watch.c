@@ -69,10 +69,9 @@ static void end_thread(void *pointer)
 {
     struct watch_thread *self = pointer;
     if (self->raised && watch.writer && self->generation == watch.generation)
-        script_put(watch.writer, &(struct script_event){.kind = SCRIPT_EXCEPTION,
-                                                        .tid = self->tid,
-                                                        .duration_ns = UINT64_MAX,
-                                                        .status = self->raised_at ? SCRIPT_CAUGHT : SCRIPT_UNCAUGHT});
+        script_put(watch.writer,
+                   &(struct script_event){
+                       .kind = SCRIPT_EXCEPTION, .tid = self->tid, .duration_ns = UINT64_MAX, .status = SCRIPT_CAUGHT});
     self_pointer = NULL;
     munmap(self->frames, FRAMES * sizeof *self->frames + sizeof *self);
 }

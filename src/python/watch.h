@@ -21,7 +21,8 @@ struct watch {
     bool lines;
     struct script_writer *writer; /* NULL: not open yet */
     struct script_ring *ring;
-    uint32_t generation; /* grows when sums are others: in a child of a fork */
+    const struct py *thread_end; /* the code that calls a thread's function, as soon as it was called */
+    uint32_t generation;         /* grows when sums are others: in a child of a fork */
     char program[SCRIPT_TEXT_MOST];
 };
 extern struct watch watch;
@@ -50,7 +51,11 @@ void watch_line(struct watch_code *code, int line);
 /* An exception of that class is on its way through this code, at this line (-1: ask the frame). As long as it is not
  * made, `exception` is its argument. */
 void watch_raised(struct watch_code *code, int line, struct py *exception, struct py *type);
-/* The exception reached the end of its thread. */
+/* The same in code that is of no interest: is that the one in which Python ends a thread? */
+void watch_passed(const struct py *code, struct py *exception);
+/* Python reports an exception that it cannot give to anyone. */
+void watch_unraisable(void);
+/* The exception reached the end of the program. */
 void watch_uncaught(struct py *type, struct py *exception, struct py *traceback);
 
 #endif

@@ -318,6 +318,30 @@ class Inside(JobCase):
                 traceback = self.records("python_exception")[0]["traceback"]
                 self.assertEqual([frame["line"] for frame in traceback], [3, 6, 11, 15])
 
+    def test_exceptions_in_threads(self):
+        """Those that end a thread, one that the library catches, and one that is caught."""
+        text = """
+            import concurrent.futures, threading
+            def bad(name):
+                raise KeyError(name)
+            def good():
+                try:
+                    bad("caught")
+                except KeyError:
+                    pass
+            for work, arguments in (bad, ("thread",)), (good, ()):
+                thread = threading.Thread(target=work, args=arguments)
+                thread.start()
+                thread.join()
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                pool.submit(bad, "pool").exception()
+            """
+        for version, python in pythons().items():
+            with self.subTest(python=version):
+                self.functions(python, text, "lines")
+                found = {record["message"]: record["caught"] for record in self.records("python_exception")}
+                self.assertEqual(found, {"thread": False, "caught": True, "pool": True})
+
     def test_processes(self):
         """What forked processes do is known, however they end."""
         rows = self.functions(DEBIANS, """
