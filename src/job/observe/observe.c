@@ -19,14 +19,19 @@
 enum {
     SOURCES_MOST = 8,
     OUT_MOST = 8 << 20, /* of what scry run has not taken yet; the rest is dropped */
+    RATE_MOST = 20000,  /* records of one type in a second: scry run needs some 6 % of a processor for them */
+    NOTED_S = 10,       /* dropped records are noted at once, and then so seldom */
 };
 
 struct channel {
     struct observer *observer;
     int fd;
     struct buf in, out;
-    uint64_t dropped; /* records, not noted yet */
-    bool waits;       /* for room in the socket */
+    uint64_t dropped;            /* records, not noted yet */
+    uint64_t noted_ns;           /* when they last were; 0: never */
+    uint64_t second_ns;          /* when this second began, */
+    uint32_t sent[RECORD_TYPES]; /* and what was sent in it */
+    bool waits;                  /* for room in the socket */
     bool ended;
     struct loop_source *input, *timer;
     const struct observe_source *const *sources;
@@ -68,6 +73,35 @@ static void put_line(struct channel *channel, json_t *record)
     channel->dropped++;
 }
 
+/* A flood of one type leaves room for the others, and for the last words. */
+static bool is_in_time(struct channel *channel, enum record_type type, uint64_t now)
+{
+    if (channel->ended)
+        return true;
+    if (now - channel->second_ns >= NS_PER_SECOND) {
+        channel->second_ns = now;
+        memset(channel->sent, 0, sizeof channel->sent);
+    }
+    return channel->sent[type]++ < RATE_MOST;
+}
+
+static void note_dropped(struct channel *channel)
+{
+    struct note note = NOTE(observed_dropped, .records = channel->dropped);
+    if (!channel->dropped)
+        return;
+    channel->dropped = 0;
+    put_line(channel, channel_note_json(&note));
+}
+
+static void note_now_and_then(struct channel *channel, uint64_t now)
+{
+    if (channel->noted_ns && now - channel->noted_ns < (uint64_t)NOTED_S * NS_PER_SECOND)
+        return;
+    channel->noted_ns = channel->dropped ? now : channel->noted_ns;
+    note_dropped(channel);
+}
+
 static void send_record_take(struct observer *observer, json_t *record)
 {
     struct channel *channel = observer->channel;
@@ -78,18 +112,18 @@ static void send_record_take(struct observer *observer, json_t *record)
         channel->dropped++;
         return;
     }
-    if (channel->dropped) {
-        struct note note = NOTE(observed_dropped, .records = channel->dropped);
-        channel->dropped = 0;
-        put_line(channel, channel_note_json(&note));
-    }
+    note_now_and_then(channel, clock_now_ns());
     put_line(channel, record);
     push(channel);
 }
 
 void observe_put(struct observer *observer, enum record_type type, const void *row)
 {
-    send_record_take(observer, record_json(type, row));
+    struct channel *channel = observer->channel;
+    if (is_in_time(channel, type, clock_now_ns()))
+        send_record_take(observer, record_json(type, row));
+    else
+        channel->dropped++;
 }
 
 void observe_note(struct observer *observer, struct note note)
@@ -207,10 +241,7 @@ static void end(struct channel *channel)
     for (size_t i = 0; channel->sources[i]; i++)
         if (channel->states[i] && channel->sources[i]->end)
             channel->sources[i]->end(channel->states[i]);
-    if (channel->dropped) {
-        struct note note = NOTE(observed_dropped, .records = channel->dropped);
-        put_line(channel, channel_note_json(&note));
-    }
+    note_dropped(channel);
     for (size_t done = 0; done < channel->out.len;) { /* now it may block */
         ssize_t sent = send(channel->fd, channel->out.data + done, channel->out.len - done, MSG_NOSIGNAL);
         if (sent < 0 && errno != EINTR)
@@ -232,6 +263,8 @@ static void on_tick(void *ctx)
 {
     struct channel *channel = ctx;
     each(channel, call_tick, NULL);
+    note_now_and_then(channel, clock_now_ns());
+    push(channel);
     plan_tick(channel);
 }
 
