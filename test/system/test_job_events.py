@@ -41,6 +41,25 @@ class JobEvents(JobCase):
         result = json.loads(self.scry("watch", "--json", "--stream", "rule", "@last").stdout.splitlines()[0])["results"][0]["result"]
         self.assertRegex(result, r'^4,\["observer_lost","observer",".*signal.*9.*","/.*"\]$')
 
+    def test_rules_on_lines_of_logs(self):
+        """Also on the last one, which comes just before the job ends."""
+        if "--log FILE" not in self.scry("run", "--help").stdout:
+            self.skipTest("this scry run does not follow logs")
+        done = self.scry_run("-q", "--log", r"out.log=step (?<n>\d+) of (?<total>\d+):info", "--log", "out.log=lost:error",
+                             "--rule", 'job_log_matched("", "error"): print([$file, $line, $text])',
+                             "--rule", 'job_log_matched("", "*.log"): print([$fields])',
+                             "--rule", 'job_progress(""): print([$done, $total])',
+                             "--rule", 'job_log_matched("another", ""): print([$text])',
+                             "--", "sh", "-c", "echo 'step 1 of 2' >>out.log; echo 'all is lost' >>out.log")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        fired = self.fired()
+        self.assertEqual((fired[0], fired[1], fired[3]), (1, 2, 0))
+        self.assertGreaterEqual(fired[2], 1)
+        rules = [json.loads(line) for line in self.scry("watch", "--json", "--stream", "rule", "@last").stdout.splitlines()]
+        results = [row["results"][0]["result"] for row in rules if row["type"] == "rule"]
+        self.assertIn('3,["out.log",2,"all is lost"]', results)
+        self.assertIn("2,[1.0,2.0]", results)
+
     def test_wrong_rules_are_refused(self):
         """Before the command starts."""
         for rule in ('job_log_matched(1): print([1])', 'job_log_matched("", ""): print([$no_such])', 'job_no_event(""): print([1])'):
