@@ -17,8 +17,10 @@ class JobEvents(JobCase):
         return [row["fired"] for row in self.report()["rules"]]
 
     def spool(self):
-        with open(os.path.join(json.loads(self.scry("ps", "--json").stdout)["jobs"][0]["path"], "spool", "records.jsonl"),
-                  encoding="utf-8") as file:
+        jobs = json.loads(self.scry("ps", "--json").stdout)["jobs"]
+        if not jobs:
+            return ""
+        with open(os.path.join(jobs[0]["path"], "spool", "records.jsonl"), encoding="utf-8") as file:
             return file.read()
 
     @staticmethod
@@ -40,6 +42,15 @@ class JobEvents(JobCase):
         self.assertEqual(self.fired(), [1, 0, 0])
         result = json.loads(self.scry("watch", "--json", "--stream", "rule", "@last").stdout.splitlines()[0])["results"][0]["result"]
         self.assertRegex(result, r'^4,\["observer_lost","observer",".*signal.*9.*","/.*"\]$')
+
+    def test_a_rule_ends_the_job(self):
+        """What a warning leads to: a signal to all traced processes."""
+        run = self.start_run("-q", "--trace", "all", "--sample", "0.1", "--rule", 'job_warned("", "observer_lost"): proc_send_signal([], 15)',
+                             "--", scrytest.example("newton"), "0", "10")
+        wait_until(lambda: '"functions"' in self.spool(), timeout=40)
+        os.kill(self.child_of(run, "job-observer"), signal.SIGKILL)
+        self.assertEqual(run.wait(), 128 + signal.SIGTERM)
+        self.assertEqual(self.fired(), [1])
 
     def test_rules_on_lines_of_logs(self):
         """Also on the last one, which comes just before the job ends."""

@@ -132,7 +132,7 @@ class Functions(JobCase):
     def test_calls_are_recorded(self):
         """Of a program that is traced, while it runs."""
         run = self.start_run("-q", "--sample", "0.1", "--trace", "all", "--", scrytest.example("newton"), "0", "10")
-        wait_until(lambda: "find_root" in self.spool())
+        wait_until(lambda: "find_root" in self.spool(), timeout=40)
         run.terminate()
         run.wait()
         record = json.loads(self.scry("watch", "--json", "--stream", "function", "@last").stdout.splitlines()[0])

@@ -19,8 +19,8 @@
 enum {
     ROWS = 100,         /* asked of each process */
     KNOWN_MOST = 20000, /* more are not looked at */
-    SHARE = 50,         /* the monitor may work on it for one part of so many of the time */
-    EMPTY_S = 5,        /* nothing is traced */
+    SHARE = 20,         /* the monitor may work on it for one part of so many of the time */
+    EMPTY_S = 2,        /* nothing is traced */
     QUIET_S = 10,       /* a function that only goes on is told so seldom */
 };
 
