@@ -10,8 +10,9 @@ import sys
 import venv
 
 import schematest
+import scrytest
 from jobtest import JobCase
-from scrytest import main, wait_until
+from scrytest import wait_until
 
 WAIT = "open({fifo!r}).read()"
 
@@ -221,4 +222,18 @@ step(2)
         self.assertEqual([record for record in self.records("warning") if "Python" in record["text"]], [])
 
 
-main()
+class Refused(JobCase):
+    user = scrytest.Sandbox.ordinary_user()
+
+    def test_refused(self):
+        """A process that lets nobody read it: only who has asked for --script is told."""
+        if not os.path.exists("/usr/bin/python3"):
+            self.skipTest("needs a Python that an ordinary user may run: /usr/bin/python3")
+        program = "import ctypes, time\nctypes.CDLL(None).prctl(4, 0)\ntime.sleep(1.5)\n"
+        for options, told in (([], 0), (["--script", "outside"], 1)):
+            self.scry_run("-q", "--sample", "0.2", *options, "--", "/usr/bin/python3", "-c", program)
+            warnings = [row["text"] for row in self.report()["warnings"] if "Python in process" in row["text"]]
+            self.assertEqual(len(warnings), told, warnings)
+
+
+scrytest.main()
