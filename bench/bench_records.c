@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a record of the observer costs scry run: processor time for reading it, keeping it in the model, and giving it to
- * the process that writes. The floor is only reading the same bytes and finding the ends of lines.
+ * What a record of the observer costs scry run: processor time for reading it, keeping it in the model, and giving it
+ * to the process that writes. The floor is only reading the same bytes and finding the ends of lines.
  */
 #include <poll.h>
 #include <stdio.h>
