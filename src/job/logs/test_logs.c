@@ -88,6 +88,13 @@ static void test_long_lines(void **state)
     }
     line[LINE_MOST - 1] = 'b';
     assert_int_equal(match("b$", line, LINE_MOST), LOG_MATCH_YES);
+    for (size_t i = 0; i + 3 < LINE_MOST; i += 3) /* characters of three bytes: the parts begin inside of some */
+        memcpy(line + i, "\xe2\x82\xac", 3);
+    for (size_t at = 0; at < 3000; at += 300)
+        assert_int_equal(match("(*UTF)\xe2\x82\xac"
+                               "b$",
+                               line + at, LINE_MOST - at),
+                         LOG_MATCH_YES);
     free(line);
 }
 
