@@ -117,13 +117,17 @@ outer() {
 }
 outer "$@"
 cat go
+nested() { (cat go; :); }
+nested
+true
 """
         if not MAY_LOOK:
             self.skipTest("one may not look into processes that are not one's children (ptrace_scope)")
-        records = self.follow(text, [(5, None), (1, None), (11, None)], ("bash", "script.sh"))
+        records = self.follow(text, [(5, None), (1, None), (11, None), (13, None)], ("bash", "script.sh"))
         self.assertEqual([(record["line"], record.get("function"), record["command"]) for record in records
                           if record["type"] == "script_line"],
-                         [(5, "outer", "cat   go \\"), (1, "inner", "inner() { cat go; }"), (11, None, "cat go")])
+                         [(5, "outer", "cat   go \\"), (1, "inner", "inner() { cat go; }"), (11, None, "cat go"),
+                          (13, None, "nested")])
 
     def test_ways_to_start(self):
         """By the shell's name, from standard input, removed meanwhile, without a first line, and inside of another script."""

@@ -169,13 +169,14 @@ static bool look_closer(struct shell *shell)
     struct place spot = shell->place;
     const struct place *place = &shell->place;
     bool fits = shell->kind == SHELL_BASH && shell_memory_read(&shell->memory, shell->pid, &now) && !now.sourced &&
-                (now.depth || (now.line >= place->first_line && now.line <= place->last_line)) &&
                 shell_now_fits(&now, shell->text);
+    bool outer = fits && now.line >= place->first_line && now.line <= place->last_line; /* and a call of a function */
+    fits = fits && (outer || now.depth);
     if (fits) {
         spot.first_line = spot.last_line = now.line;
         spot.exact = true;
     }
-    const char *function = fits ? now.function : "";
+    const char *function = fits && !outer ? now.function : "";
     if (shell->seen && spot.first_line == shell->spot.first_line && spot.last_line == shell->spot.last_line &&
         strcmp(function, shell->function) == 0)
         return false;
