@@ -212,12 +212,29 @@ static int remove_dir(void **state)
     return rmdir(dir);
 }
 
+static void test_scripts(void **state)
+{
+    struct script_env on = {.dir = "/run/scripts.1", .level = "lines", .python = "/lib/scry/libscry-python.so"},
+                      off = {""};
+    setenv("LD_PRELOAD", "/lib/a.so:/outer/libscry-python.so /lib/b.so", 1);
+    script_env_apply(&on);
+    assert_string_equal(preload(), "/lib/a.so:/lib/b.so:/lib/scry/libscry-python.so");
+    assert_string_equal(getenv("SCRY_SCRIPT_DIR"), "/run/scripts.1");
+    assert_string_equal(getenv("SCRY_SCRIPT"), "lines");
+    script_env_apply(&off);
+    assert_string_equal(preload(), "/lib/a.so:/lib/b.so");
+    assert_null(getenv("SCRY_SCRIPT_DIR"));
+    setenv("LD_PRELOAD", "/lib/a.so /lib/b.so", 1);
+    script_env_apply(&off);
+    assert_string_equal(preload(), "/lib/a.so /lib/b.so"); /* nothing of ours: as it was */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_environment), cmocka_unit_test(test_sanitizer_is_first),
         cmocka_unit_test(test_programs),    cmocka_unit_test(test_obstacles),
-        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_damaged),     cmocka_unit_test(test_scripts),
     };
     return cmocka_run_group_tests_name("job_preload", tests, make_dir, remove_dir);
 }
