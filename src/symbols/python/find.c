@@ -57,10 +57,11 @@ static int take(struct python_program *ret_program, const struct exports *main, 
     return r;
 }
 
-static const char *base_name(const char *path)
+/* Not the extensions, "_ctypes.cpython-311-x86_64-linux-gnu.so". */
+static bool may_have_it(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    return strncmp(name, "libpython", strlen("libpython")) == 0 || strncmp(name, "python", strlen("python")) == 0;
 }
 
 int python_find(struct python_program *ret_program, pid_t pid)
@@ -80,7 +81,7 @@ int python_find(struct python_program *ret_program, pid_t pid)
     for (size_t i = 0; i < maps.count && result == -ENOENT; i++) {
         const struct proc_map *map = &maps.maps[i];
         const bool main = *exe && strcmp(map->path, exe) == 0 && !program.bucket_count;
-        if (map->offset || !map->read || (!main && !strstr(base_name(map->path), "python")))
+        if (map->offset || !map->read || (!main && !may_have_it(map->path)))
             continue;
         r = exports_open(main ? &program : &library, &memory, map->start);
         if (r == -ESRCH || r == -EACCES)
