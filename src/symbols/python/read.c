@@ -150,7 +150,8 @@ static int follow(const struct reading *reading, uint64_t thread, struct walk *w
     return r;
 }
 
-/* Is all as in that walk? Reads all at once, as far as that can be; false if it cannot. */
+/* Is all as in that walk, but where the innermost frame is? Reads all at once, as far as that can be; false if it
+ * cannot. */
 static bool is_as_before(const struct reading *reading, const struct walk *walk)
 {
     uint8_t bytes[FRAME_PARTS][FRAME_BYTES];
@@ -170,7 +171,7 @@ static bool is_as_before(const struct reading *reading, const struct walk *walk)
             const struct raw_frame *old = &walk->frames[from + i];
             struct raw_frame now;
             if (!decode_frame(reading, old->address, bytes[i], &now) || now.code != old->code ||
-                now.previous != old->previous || now.at != old->at)
+                now.previous != old->previous || (now.at != old->at && from + i > 0))
                 return false;
         }
     }
