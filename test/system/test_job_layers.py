@@ -135,7 +135,7 @@ class Layers(JobCase):
         run.terminate()
         run.wait(60)
         reason, evidence, last = self.last()
-        self.assertEqual((reason["note"], reason["sure"], evidence), ("cause_mpi_stall", False, ["stall"]))
+        self.assertEqual((reason["note"], reason["sure"], evidence[0]), ("cause_mpi_stall", False, "stall"))
         self.assertEqual(reason["fields"]["ranks"], 2)
         self.assertIn("mpi", {event["stream"] for event in last["events"]})
 

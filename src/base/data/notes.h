@@ -328,9 +328,7 @@
     NOTE(cause_exception, "cause", \
          "{sure?|probably }an exception of Python that nothing caught, at {place}: {exception}", \
          STRING(place) STRING(exception) FLAG(sure)) \
-    NOTE(cause_mpi_stall, "cause", \
-         "probably stuck in MPI until it was ended: {ranks} rank{ranks?|s} stood still: {why}", \
-         INTEGER(ranks) STRING(why)) \
+    NOTE(cause_mpi_stall, "cause", "probably stuck in MPI until it was ended: {why}", INTEGER(ranks) STRING(why)) \
     NOTE(cause_killed, "cause", \
          "{program} was killed by {signal}, probably from outside: by a batch system's limit, or by somebody", \
          STRING(program) STRING(signal)) \

@@ -64,6 +64,20 @@ static double chain_end(const struct job_end *end, int at)
     return seconds ? json_number_value(seconds) : end->seconds;
 }
 
+double cause_before_end(const struct job_end *end, pid_t pid, double seconds)
+{
+    const struct job_model *model = end->model;
+    int at = cause_chain_at(end, pid);
+    double ended = at >= 0 ? chain_end(end, at) : seconds;
+    /* they stand about in the order of their ends */
+    for (size_t i = model->ended_count; at < 0 && i-- > 0 && model->ended[i].end >= seconds - NEAR_SECONDS;)
+        if (model->ended[i].pid == pid) {
+            ended = model->ended[i].end;
+            break;
+        }
+    return ended < seconds ? ended : seconds;
+}
+
 /* The signal that killed the process that failed first, or the command; 0: none. */
 static int first_signal(const struct job_end *end)
 {
@@ -472,8 +486,12 @@ static bool find_mpi_stall(const struct job_end *end, struct cause *cause, bool 
     if (sure || !stall || !was_ended(end))
         return false;
     record_read(stall, RECORD_stall, &row);
-    put_cut(&cause->what, row.why);
+    const json_t *warning = find_warning(end, NOTE_mpi_stalled);
+    const char *finding = json_string_value(warning_field(warning, "finding"));
+    put_cut(&cause->what, finding ? finding : row.why);
     add_evidence(cause, stall);
+    if (finding)
+        add_evidence(cause, warning);
     cause->note = NOTE(cause_mpi_stall, .ranks = row.ranks, .why = text_of(&cause->what));
     return true;
 }

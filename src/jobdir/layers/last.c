@@ -71,7 +71,10 @@ static struct event *add_record(struct events *events, const json_t *record, enu
     enum record_type type = record_type(record);
     if (type == RECORD_TYPES)
         return NULL;
-    struct event *event = add(events, record_kinds[type].stream, record_seconds(record), weight);
+    pid_t pid = (pid_t)json_integer_value(json_object_get(record, "pid"));
+    double seconds = record_seconds(record);
+    struct event *event =
+        add(events, record_kinds[type].stream, pid > 0 ? cause_before_end(events->end, pid, seconds) : seconds, weight);
     if (!event)
         return NULL;
     record_text(&event->text, record);
@@ -174,32 +177,21 @@ static void add_failed(struct events *events)
     }
 }
 
-/* Its record was written a little later. */
-static double crashed_at(const struct events *events, const json_t *crash)
-{
-    const struct job_model *model = events->end->model;
-    json_int_t pid = json_integer_value(json_object_get(crash, "pid"));
-    double recorded = record_seconds(crash);
-    for (size_t i = model->ended_count; i-- > 0 && model->ended[i].end >= recorded - WINDOW_SECONDS;)
-        if (model->ended[i].pid == pid)
-            return model->ended[i].end < recorded ? model->ended[i].end : recorded;
-    return recorded;
-}
-
 static void add_crashes(struct events *events)
 {
     size_t index;
     json_t *crash;
     json_array_foreach(events->end->crashes, index, crash)
     {
-        struct event *event = add(events, STREAM_PROCESS, crashed_at(events, crash), WEIGHT_FAILURE);
+        pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
+        struct event *event =
+            add(events, STREAM_PROCESS, cause_before_end(events->end, pid, record_seconds(crash)), WEIGHT_FAILURE);
         char room[32];
         const char *name = json_string_value(json_object_get(crash, "name"));
         const char *reason = json_string_value(json_object_get(crash, "reason"));
         if (!event)
             continue;
-        buf_printf(&event->text, "%s (pid %d) crashed: %s", name ? name : "?",
-                   (int)json_integer_value(json_object_get(crash, "pid")),
+        buf_printf(&event->text, "%s (pid %d) crashed: %s", name ? name : "?", (int)pid,
                    text_signal((int)json_integer_value(json_object_get(crash, "signal")), room, sizeof room));
         if (reason)
             buf_printf(&event->text, ", %s", reason);
@@ -490,11 +482,12 @@ static int weight_of(const json_t *event)
     return WEIGHT_ASIDE;
 }
 
-/* The summary has said how the command ended, and shows nothing that is only aside. */
+/* The summary says elsewhere how the command ended, and has the warnings; it shows nothing that is only aside. */
 static bool is_shown(const json_t *event, bool whole)
 {
     const char *stream = json_string_value(json_object_get(event, "stream"));
-    return whole || (weight_of(event) > WEIGHT_ASIDE && stream && strcmp(stream, record_stream_name(STREAM_JOB)) != 0);
+    return whole || (weight_of(event) > WEIGHT_ASIDE && stream && strcmp(stream, record_stream_name(STREAM_JOB)) != 0 &&
+                     strcmp(stream, record_stream_name(STREAM_WARNING)) != 0);
 }
 
 /* The least weight that is shown; of the events of it, the first *ret_left_out find no room. */

@@ -264,10 +264,14 @@ static void test_mpi_stall(void **state)
     PUT("{s:s, s:f, s:f, s:i, s:s}", "type", "stall", "t", 50.0, "seconds", 2.0, "ranks", 2, "why",
         "ranks 0 and 1 wait for each other");
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_mpi_stall, false,
-           "probably stuck in MPI until it was ended: 2 ranks stood still: ranks 0 and 1 wait for each other");
+           "probably stuck in MPI until it was ended: ranks 0 and 1 wait for each other");
     expect(ask_end("[]", 124, 0, NULL), NOTE_cause_mpi_stall, false,
-           "probably stuck in MPI until it was ended: 2 ranks stood still: ranks 0 and 1 wait for each other");
+           "probably stuck in MPI until it was ended: ranks 0 and 1 wait for each other");
     expect(ask(ONE), NOTE_NONE, false, "");
+    put_warning(52, NOTE(mpi_stalled, .seconds = 3, .finding = "deadlock: rank 0"));
+    struct told told = ask_end("[]", 143, 15, NULL);
+    expect(told, NOTE_cause_mpi_stall, false, "probably stuck in MPI until it was ended: deadlock: rank 0");
+    assert_string_equal(told.evidence, "[0,1]");
 }
 
 static void test_killed(void **state)
