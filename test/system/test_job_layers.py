@@ -78,17 +78,18 @@ class Layers(JobCase):
         records = self.records()
         times = [record["t"] for record in records]
         self.assertEqual(times, sorted(times))
-        self.assertLessEqual({"job", "node", "process", "python", "log"}, {each["stream"] for each in records})
+        self.assertLessEqual({"job", "node", "process", "script", "python", "log"}, {each["stream"] for each in records})
         report = self.report()
         self.assertEqual(list(schematest.violations(report, schematest.schema("report"))), [])
         self.assertIsNone(report["last"])
         self.assertIn("physics_run", {row["name"] for row in report["functions"]})
         self.assertEqual(len(report["mpi"]["ranks"]), 2)
         self.assertEqual(report["logs"]["progress"][0]["total"], 200)
+        self.assertIn("job.sh", {os.path.basename(row["file"]) for row in report["scripts"]["lines"]})
         self.assertIn("physics", {row["function"] for row in report["scripts"]["python_functions"]})
         self.assertIn("cpu", {curve["name"] for curve in report["health"]["curves"]})
         text = self.scry("report", "@last").stdout
-        for title in ("Functions of Python", "Patterns of logs", "Health of the node"):
+        for title in ("Lines of scripts", "Functions of Python", "Patterns of logs", "Health of the node"):
             self.assertIn(f"\n{title}", text)
 
     def test_command(self):
