@@ -24,8 +24,10 @@ static const struct field line_fields[] = {
     {"line", FIELD_INTEGER, FIELD_AT(struct layer_line, line), FIELD_NEGATIVE_IS_NULL},
     {"command", FIELD_TEXT, FIELD_AT(struct layer_line, command), FIELD_OR_NULL,
      .about = "as it is written, not expanded; null: not known", .column = {5, 2, 0, "command", .none = "?"}},
-    {"count", FIELD_COUNT, FIELD_AT(struct layer_line, count), .column = {2, 1, 7, "count"}},
-    {"failed", FIELD_COUNT, FIELD_AT(struct layer_line, failed), .column = {3, 1, 7, "failed"}},
+    {"count", FIELD_COUNT, FIELD_AT(struct layer_line, count), .about = "0: not counted, it was only seen",
+     .column = {2, 1, 7, "count", .none = "-", .zero = true}},
+    {"failed", FIELD_COUNT, FIELD_AT(struct layer_line, failed),
+     .column = {3, 1, 7, "failed", .none = "-", .zero = true}},
     {"seconds", FIELD_SECONDS, FIELD_AT(struct layer_line, seconds), .column = {4, 2, 10, "time"}},
     {0}};
 
