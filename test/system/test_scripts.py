@@ -3,9 +3,9 @@
 
 import json
 import os
-import unittest
 
 import schematest
+import scrytest
 from jobtest import JobCase
 from scrytest import wait_until
 
@@ -163,5 +163,4 @@ true
         self.assertEqual([record["status"] for record in records if record["type"] == "script_end"], [None])
 
 
-if __name__ == "__main__":
-    unittest.main()
+scrytest.main()

@@ -176,10 +176,8 @@ static void end(void *state)
 {
     struct health *health = state;
     health->look.now_ns = clock_now_ns();
-    bool recorded = health->look.now_ns >= health->window.from.time_ns + LAST_LEAST_NS;
-    if (recorded || !health->looked)
-        look_at_all(health); /* also of a short job: its disk may be full */
-    if (recorded)
+    bool due = health->look.now_ns >= health->window.from.time_ns + LAST_LEAST_NS;
+    if (look_at_all(health) || due) /* its disk may just have become full */
         put_record(health);
     filesystems_done(&health->filesystems);
     credentials_done(&health->credentials);

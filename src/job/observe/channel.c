@@ -22,6 +22,12 @@ bool channel_put_take(struct buf *out, json_t *record)
     return !out->failed;
 }
 
+bool channel_is(const json_t *record, const char *type)
+{
+    const char *name = json_string_value(json_object_get(record, "type"));
+    return name && strcmp(name, type) == 0;
+}
+
 json_t *channel_note_json(const struct note *note)
 {
     json_t *record = note_json(note);

@@ -12,9 +12,12 @@
 
 /* In the place of a type: the observer has started. */
 #define CHANNEL_READY "ready"
+/* The command is about to be executed: "ns" is the time from which "t" counts (CLOCK_MONOTONIC). */
+#define CHANNEL_STARTED "started"
 
 /* Appends the record as a line; adopts it (NULL: false). false: out of memory. */
 bool channel_put_take(struct buf *out, json_t *record);
+bool channel_is(const json_t *record, const char *type);
 json_t *channel_note_json(const struct note *note);
 /* Reads what there is, and calls `each` for each whole record, which it may borrow, and its line without the end.
  * false: the other side is gone. */

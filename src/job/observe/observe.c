@@ -229,6 +229,9 @@ static void on_record(void *ctx, json_t *record, struct span line)
             return;
         each(channel, call_changed, &(struct change){row.key, row.value});
         plan_tick(channel);
+    } else if (channel_is(record, CHANNEL_STARTED)) {
+        observer->start_ns = (uint64_t)json_integer_value(json_object_get(record, "ns"));
+        plan_tick(channel);
     }
 }
 

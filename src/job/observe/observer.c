@@ -139,6 +139,12 @@ void observer_tell_take(struct observer_link *link, json_t *record)
     push(link);
 }
 
+void observer_started(struct observer_link *link)
+{
+    observer_tell_take(link,
+                       json_pack("{s:s, s:I}", "type", CHANNEL_STARTED, "ns", (json_int_t)link->recorder->start_ns));
+}
+
 void observer_finish(struct observer_link *link)
 {
     if (link->fd < 0)

@@ -32,6 +32,8 @@ struct observer_link {
 void observer_start(struct observer_link *link);
 /* Call it when `fd` is readable, and now and then: records what has come, and sends what is left. */
 void observer_handle(struct observer_link *link);
+/* The command is about to be executed: recorder->start_ns is set. */
+void observer_started(struct observer_link *link);
 /* Adopts a record that concerns it, of a process or a setting; it never blocks. */
 void observer_tell_take(struct observer_link *link, json_t *record);
 /* The command has ended: waits until it has looked a last time, but not for one that hangs. */

@@ -563,6 +563,7 @@ static int start(struct job *job, struct err *err)
     job->info.root_ticks = job_process_ticks(job->launch.pid);
     job->info.started_ns = clock_wall_ns();
     job->recorder.start_ns = clock_now_ns();
+    observer_started(&job->observer);
     job->recorder.started = true;
     write_info(job);
     return 0;

@@ -113,10 +113,10 @@ static void shell_clear(struct scripts *scripts, struct shell *shell)
 /* Its script is over. status: as of wait(2), -1: unknown. */
 static void script_ended(struct scripts *scripts, struct shell *shell, double end, int32_t status)
 {
-    uint64_t now = clock_now_ns();
+    uint64_t end_ns = scripts->observer->start_ns + (uint64_t)(end * NS_PER_SECOND); /* reported later than it was */
     if (shell->fd < 0 || !shell->seen)
         return;
-    line_times_add(&shell->times, &shell->spot, now - shell->seen_ns);
+    line_times_add(&shell->times, &shell->spot, end_ns > shell->seen_ns ? end_ns - shell->seen_ns : 0);
     int32_t code = status < 0 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     observe_put(scripts->observer, RECORD(script_end, .pid = shell->pid, .file = shell->path, .status = code,
                                           .seconds = end > shell->start ? end - shell->start : 0, .how = "outside",

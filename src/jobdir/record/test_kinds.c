@@ -52,7 +52,7 @@ static void test_lines(void **state)
     json_decref(list);
     list = json_pack("[{s:i, s:s, s:[{s:s, s:s, s:i}, {s:s, s:s, s:i}]}]", "tid", 7, "name", "main", "frames",
                      "function", "f", "file", "a.py", "line", 3, "function", "g", "file", "", "line", 0);
-    assert_said(RECORD(python_stack, .pid = 7, .threads = list), "7 main: f (a.py:3) < g");
+    assert_said(RECORD(python_stack, .pid = 7, .threads = list), "7 thread 7 main: f (a.py:3) < g");
     json_decref(list);
     struct system_fields system = {.load = 0.5, .memory_free_bytes = 1 << 20};
     struct sample_record sample = {.tree = {.processes = 1, .threads = 4, .rss = 4096}};
