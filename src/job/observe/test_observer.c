@@ -9,8 +9,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,11 +28,12 @@ struct fixture {
     json_t *seen; /* all records */
 };
 
+static atomic_bool *flooded; /* shared with the observer: all of it was said */
+
 /* ---- a source that does what its options say ---- */
 
 struct state {
     struct observer *observer;
-    bool flooded;
 };
 
 static void say(struct observer *observer, const char *what, const char *name)
@@ -63,18 +66,19 @@ static void process_ended(void *data, const struct observed_process *process)
 static void tick(void *data)
 {
     struct state *state = data;
-    if (state->flooded || strcmp(state->observer->options->name, "floods") != 0)
+    if (*flooded || strcmp(state->observer->options->name, "floods") != 0)
         return;
     char text[LINE + 1] = {0};
     memset(text, 'x', LINE);
     for (int i = 0; i < FLOOD; i++)
         say(state->observer, "flood", text);
-    state->flooded = true;
+    *flooded = true;
 }
 
 static void changed(void *data, const char *key, const char *value)
 {
     say(((struct state *)data)->observer, key, value);
+    observe_put(((struct state *)data)->observer, RECORD(progress, .source = key)); /* a type that is not flooded */
 }
 
 static void end(void *data)
@@ -216,12 +220,16 @@ static void test_too_much(void **state)
     struct fixture *fixture = *state;
     fixture->options.name = "floods";
     observer_start(&fixture->link);
-    wait_until(fixture, "note", "observed_dropped");
+    while (!*flooded)
+        poll(NULL, 0, 1);
+    observer_tell_take(&fixture->link, record_json(RECORD(setting, .key = "sample", .value = "0.5", .taken = true)));
+    wait_until(fixture, "source", "sample"); /* behind all that was kept */
     observer_finish(&fixture->link);
     size_t index, dropped = 0;
     json_t *record;
     json_array_foreach(fixture->seen, index, record) dropped +=
         (size_t)json_integer_value(json_object_get(json_object_get(record, "fields"), "records"));
+    assert_true(dropped > 0);
     assert_int_equal(count(fixture, "file", "flood") + dropped, FLOOD);
     assert_int_equal(count(fixture, "file", "over"), 1);
 }
@@ -250,5 +258,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_too_much, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_alone, set_up, tear_down),
     };
+    flooded = mmap(NULL, sizeof *flooded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (flooded == MAP_FAILED)
+        return 1;
     return cmocka_run_group_tests_name("observer", tests, NULL, NULL);
 }
