@@ -168,6 +168,14 @@ uint32_t test_install(struct test_session *session, uint32_t flags, const char *
     return id;
 }
 
+void test_enable(struct test_session *session, uint32_t flags, const char *token, const char *text)
+{
+    test_install(session, flags, token, text);
+    test_next(session); /* of csr_enable, unless the request's own stands before it */
+    if (!(flags & OMIS_DONT_RETURN_EN_DIS))
+        test_next(session);
+}
+
 void test_has_text(const char *text, const char *part)
 {
     assert_non_null(text);

@@ -53,6 +53,10 @@ const char *test_next(struct test_session *session);
 /* Defines a request, whose token this will be, and enables it; its number. The reply that it is enabled comes next. */
 uint32_t test_install(struct test_session *session, uint32_t flags, const char *token, const char *text);
 
+/* The same, of which it takes the replies that say so. */
+enum { QUIET = OMIS_DONT_RETURN_OK | OMIS_DONT_RETURN_EN_DIS };
+void test_enable(struct test_session *session, uint32_t flags, const char *token, const char *text);
+
 /* Fails the test if `text` does not have `part`. */
 void test_has_text(const char *text, const char *part);
 

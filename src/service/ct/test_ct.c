@@ -19,8 +19,6 @@
 #include "service/ct/test_fake_agents.h"
 #include "service/omis/service.h"
 
-enum { QUIET = OMIS_DONT_RETURN_OK | OMIS_DONT_RETURN_EN_DIS };
-
 /* A tool with a process that has an agent: p_1_1. */
 static struct test_session *with_process(pid_t *ret_pid)
 {
@@ -238,16 +236,12 @@ static void raises_events(void **state)
 static void raises_returns(void **state)
 {
     struct test_session *tool = with_process(NULL);
-    test_install(tool, 0, "c_1_1", "ct_function_returned([p_1_1], \"solve\") : print([$function, $duration])");
-    test_next(tool);
-    test_next(tool);
+    test_enable(tool, 0, "c_1_1", "ct_function_returned([p_1_1], \"solve\") : print([$function, $duration])");
     assert_true(fake_demands[0].at_exit && !fake_demands[0].values && !fake_demands[0].has_program);
     fake_call(true, 0, 0);
     assert_string_equal(test_next(tool), "OMIS_CSR_TRIGGERED t_1_1 | OMIS_OK=2,[\"solve\",5e-07]");
     /* one that is missing */
-    test_install(tool, 0, "c_1_2", "ct_function_returned([p_1_1], \"solve\", \"; p\") : print([$par0])");
-    test_next(tool);
-    test_next(tool);
+    test_enable(tool, 0, "c_1_2", "ct_function_returned([p_1_1], \"solve\", \"; p\") : print([$par0])");
     fake_call(true, 0, 0);
     test_next(tool);
     assert_string_equal(test_next(tool), "OMIS_CSR_TRIGGERED t_1_1 | OMIS_OK=1,[\"<not available>\"]");
@@ -297,10 +291,9 @@ static void lists_run_in_the_agent(void **state)
 {
     struct test_session *tool = with_process(NULL);
     test_has_text(test_ask(tool, ": pa_counter_create() pa_counter_create()"), "=pa_c_1_1");
-    test_install(
+    test_enable(
         tool, QUIET, "c_1_1",
         "ct_function_called([], \"solve\", \"n > 3\") : pa_counter_add([pa_c_1_1], $par0) pa_counter_add(pa_c_1_2, 1)");
-    test_next(tool);
     assert_false(fake_demands[0].raise || fake_demands[0].values);
     for (int i = 0; i < 10; i++)
         assert_int_equal(fake_call(false, i, 0), i > 3);
@@ -319,9 +312,7 @@ static void what_cannot_be_lowered_is_raised(void **state)
 {
     struct test_session *tool = with_process(NULL);
     test_ask(tool, ": pa_counter_create()");
-    test_install(tool, QUIET, "c_1_1",
-                 "ct_function_called([], \"solve\", \"; x\") : pa_counter_add([pa_c_1_1], $line)");
-    test_next(tool);
+    test_enable(tool, QUIET, "c_1_1", "ct_function_called([], \"solve\", \"; x\") : pa_counter_add([pa_c_1_1], $line)");
     assert_true(fake_demands[0].raise);
     fake_call(false, 0, 0);
     test_has_text(test_ask(tool, ": pa_counter_read([pa_c_1_1])"), "=5");
@@ -335,10 +326,8 @@ static void lists_enable_and_disable(void **state)
     test_ask(tool, ": pa_counter_create()");
     test_send(tool, QUIET, "ct_function_returned([], \"solve\") : pa_counter_add([pa_c_1_1], 1)");
     test_next(tool);
-    test_install(tool, QUIET, "c_1_2", "ct_function_called([], \"solve\", \"n == 1\") : csr_enable([c_1_1])");
-    test_next(tool);
-    test_install(tool, QUIET, "c_1_3", "ct_function_called([], \"solve\", \"n == 2\") : csr_disable([c_1_1])");
-    test_next(tool);
+    test_enable(tool, QUIET, "c_1_2", "ct_function_called([], \"solve\", \"n == 1\") : csr_enable([c_1_1])");
+    test_enable(tool, QUIET, "c_1_3", "ct_function_called([], \"solve\", \"n == 2\") : csr_disable([c_1_1])");
     for (int i = 0; i < FAKE_DEMANDS; i++)
         assert_false(fake_demands[i].raise);
     fake_call(true, 0, 0);
@@ -372,9 +361,8 @@ static void switches_raising_requests(void **state)
     test_send(tool, QUIET,
               "ct_function_called([], \"solve\", \"n == 2\") : csr_disable([c_1_1, c_1_2]) csr_enable([c_1_3])");
     test_next(tool);
-    test_install(tool, QUIET, "c_1_3",
-                 "ct_function_called([], \"solve\", \"n == 1\") : csr_enable([c_1_1, c_1_2]) csr_disable([c_1_3])");
-    test_next(tool);
+    test_enable(tool, QUIET, "c_1_3",
+                "ct_function_called([], \"solve\", \"n == 1\") : csr_enable([c_1_1, c_1_2]) csr_disable([c_1_3])");
     fake_call(true, 0, 0);
     assert_int_equal(fake_filters_run(), 0);
     fake_call(false, 1, 0);
@@ -395,8 +383,7 @@ static void enables_aloud(void **state)
     struct test_session *tool = with_process(NULL);
     test_send(tool, 0, "ct_function_returned([], \"solve\") : print([1])");
     test_next(tool);
-    test_install(tool, QUIET, "c_1_2", "ct_function_called([], \"solve\") : csr_enable([c_1_1])");
-    test_next(tool);
+    test_enable(tool, QUIET, "c_1_2", "ct_function_called([], \"solve\") : csr_enable([c_1_1])");
     assert_true(fake_demands[0].raise);
     fake_call(false, 1, 0);
     assert_string_equal(test_next(tool), "OMIS_CSR_ENABLED | OMIS_OK p_1_1");
@@ -407,12 +394,9 @@ static void lists_post_user_events(void **state)
 {
     struct test_session *tool = with_process(NULL);
     test_ask(tool, ": user_event_create()");
-    test_install(tool, 0, "c_1_1", "user_event_has_been_raised(e_1_1) : print([$par1, $par2])");
-    test_next(tool);
-    test_next(tool);
-    test_install(tool, QUIET, "c_1_2",
-                 "ct_function_called([], \"solve\", \"n == 1\") : user_event_raise(e_1_1, [7, \"seven\"], 1)");
-    test_next(tool);
+    test_enable(tool, 0, "c_1_1", "user_event_has_been_raised(e_1_1) : print([$par1, $par2])");
+    test_enable(tool, QUIET, "c_1_2",
+                "ct_function_called([], \"solve\", \"n == 1\") : user_event_raise(e_1_1, [7, \"seven\"], 1)");
     assert_false(fake_demands[0].raise);
     fake_call(false, 0, 0);
     assert_null(tool->replies);
@@ -422,8 +406,7 @@ static void lists_post_user_events(void **state)
     assert_string_equal(test_next(tool), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=2,[7,\"seven\"]");
     assert_null(tool->replies);
     /* with resume 0 the thread waits */
-    test_install(tool, QUIET, "c_1_3", "ct_function_returned([], \"solve\") : user_event_raise(e_1_1, [8, 9], 0)");
-    test_next(tool);
+    test_enable(tool, QUIET, "c_1_3", "ct_function_returned([], \"solve\") : user_event_raise(e_1_1, [8, 9], 0)");
     fake_call(true, 1, 0);
     assert_string_equal(test_next(tool), "OMIS_CSR_TRIGGERED t_1_1 | OMIS_OK=2,[8,9]");
     assert_int_equal(fake_released, 1);
@@ -466,9 +449,7 @@ static void jobs_have_settings(void **state)
                   "OMIS_PARAMETER_ERROR=depth takes a number");
     test_has_text(test_ask(other, ": job_set(\"abc\", \"sample\", \"2\")"), "OMIS_PARAMETER_ERROR=sample: ");
     test_has_text(test_ask(other, ": job_set(\"xyz\", \"depth\", \"2\")"), "no job xyz runs here; running: abc");
-    test_install(run, 0, "c_1_1", "job_setting_changed(\"/tmp/jobs/abc\") : print([$key, $value])");
-    test_next(run);
-    test_next(run);
+    test_enable(run, 0, "c_1_1", "job_setting_changed(\"/tmp/jobs/abc\") : print([$key, $value])");
     assert_string_equal(test_ask(other, ": job_set(\"abc\", \"sample\", \"2\")"), "OMIS_OK | OMIS_OK");
     assert_string_equal(test_next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=2,[\"sample\",\"2\"]");
     test_ask(other, ": job_set(\"abc\", \"depth\", \"6\")");
@@ -487,17 +468,11 @@ static void scry_run_raises_events(void **state)
 {
     struct test_session *run = test_open(NULL), *other = test_open(NULL);
     test_ask(run, ": node_attach2(\"\") job_create(\"/tmp/jobs/abc\", %d)", test_child(1));
-    test_install(run, 0, "c_1_1", "job_events_wanted(\"\") : print([$events])");
-    test_next(run);
-    test_next(run);
+    test_enable(run, 0, "c_1_1", "job_events_wanted(\"\") : print([$events])");
     assert_string_equal(test_next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=1,[\"\"]");
-    test_install(run, 0, "c_1_2", "job_log_matched(\"\", \"err*\") : print([$line, $text, $job])");
-    test_next(run);
-    test_next(run);
+    test_enable(run, 0, "c_1_2", "job_log_matched(\"\", \"err*\") : print([$line, $text, $job])");
     assert_string_equal(test_next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=1,[\"job_log_matched\"]");
-    test_install(other, 0, "c_1_3", "job_command_failed(\"abc\", \"run.sh:*\") : print([$status, $seconds])");
-    test_next(other);
-    test_next(other);
+    test_enable(other, 0, "c_1_3", "job_command_failed(\"abc\", \"run.sh:*\") : print([$status, $seconds])");
     assert_string_equal(test_next(run), "OMIS_CSR_TRIGGERED u_0 | OMIS_OK=1,[\"job_log_matched job_command_failed\"]");
 
     assert_string_equal(test_ask(run, ": job_raise(\"abc\", \"job_log_matched\", "
@@ -529,9 +504,7 @@ static void processes_of_a_job_are_attached(void **state)
 {
     struct test_session *run = test_open(NULL);
     test_ask(run, ": node_attach2(\"\") job_create(\"/tmp/jobs/abc\", %d)", test_child(1));
-    test_install(run, 0, "c_1_1", "ct_function_called([], \"solve\", \"x != x\") : print([$proc])");
-    test_next(run);
-    test_next(run);
+    test_enable(run, 0, "c_1_1", "ct_function_called([], \"solve\", \"x != x\") : print([$proc])");
     fake_come(test_child(1), "/tmp/jobs/abc");
     assert_string_equal(test_next(run), "OMIS_CSR_ENABLED | OMIS_OK p_1_1");
     fake_call(false, 0, 1);

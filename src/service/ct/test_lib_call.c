@@ -15,8 +15,6 @@
 #include "service/ct/test_fake_agents.h"
 #include "shm/mpi_area.h"
 
-enum { QUIET = OMIS_DONT_RETURN_OK | OMIS_DONT_RETURN_EN_DIS };
-
 static pid_t pid; /* of p_1_1 */
 
 static int stop(void **state)
@@ -122,12 +120,10 @@ static void raises_events(void **state)
 static void raises_ends(void **state)
 {
     struct test_session *tool = with_process(true, true);
-    test_install(
+    test_enable(
         tool, 0, "c_1_1",
         "thread_has_ended_lib_call([p_1_1], \"MPI_Recv,MPI_Barrier\") : print([$par0, $result, $call, $received, "
         "$duration])");
-    test_next(tool);
-    test_next(tool);
     struct mpi_told told = {.par = {15}, .got_bytes = 12, .flags = MPI_TOLD_ENDED};
     fake_mpi_call(CALL_MPI_Recv, true, &told);
     assert_string_equal(test_next(tool), "OMIS_CSR_TRIGGERED t_1_1 | OMIS_OK=5,[15,15,\"MPI_Recv\",12,5e-07]");
@@ -135,9 +131,7 @@ static void raises_ends(void **state)
     fake_mpi_call(CALL_MPI_Barrier, true, &told);
     assert_string_equal(test_next(tool), "OMIS_CSR_TRIGGERED t_1_1 | OMIS_OK=5,[15,15,\"MPI_Barrier\",0,5e-07]");
     /* what only some of the calls have */
-    test_install(tool, 0, "c_1_2", "thread_has_ended_lib_call([], \"MPI_*\") : print([$par3])");
-    test_next(tool);
-    test_next(tool);
+    test_enable(tool, 0, "c_1_2", "thread_has_ended_lib_call([], \"MPI_*\") : print([$par3])");
     fake_mpi_call(CALL_MPI_Bcast, true, &send_told);
     assert_string_equal(test_next(tool), "OMIS_CSR_TRIGGERED t_1_1 | OMIS_OK=1,[77]");
     fake_mpi_call(CALL_MPI_Wtime, true, &send_told);
@@ -149,9 +143,7 @@ static void raises_ends(void **state)
 static void conditions_on_many_calls(void **state)
 {
     struct test_session *tool = with_process(true, true);
-    test_install(tool, 0, "c_1_1", "thread_has_started_lib_call([], \"\", \"tag != 1\") : print([$call])");
-    test_next(tool);
-    test_next(tool);
+    test_enable(tool, 0, "c_1_1", "thread_has_started_lib_call([], \"\", \"tag != 1\") : print([$call])");
     fake_mpi_call(CALL_MPI_Barrier, false, &send_told);
     assert_null(tool->replies);
     fake_mpi_call(CALL_MPI_Send, false, &send_told);
@@ -164,15 +156,13 @@ static void threads_are_told_apart(void **state)
     struct test_session *tool = with_process(true, true);
     test_ask(tool, ": thread_get_info([], 1)"); /* names them */
     test_ask(tool, ": pa_counter_create()");
-    test_install(tool, QUIET, "c_1_1",
-                 "thread_has_started_lib_call([t_1_2], \"MPI_Send\") : pa_counter_add([pa_c_1_1], 1)");
-    test_next(tool);
+    test_enable(tool, QUIET, "c_1_1",
+                "thread_has_started_lib_call([t_1_2], \"MPI_Send\") : pa_counter_add([pa_c_1_1], 1)");
     assert_true(fake_demands[0].raise);              /* programs do not know their thread */
     fake_mpi_call(CALL_MPI_Send, false, &send_told); /* of t_1_1 */
     test_has_text(test_ask(tool, ": pa_counter_read([pa_c_1_1])"), "pa_c_1_1=0");
-    test_install(tool, QUIET, "c_1_2",
-                 "thread_has_started_lib_call([t_1_1], \"MPI_Send\") : pa_counter_add([pa_c_1_1], 5)");
-    test_next(tool);
+    test_enable(tool, QUIET, "c_1_2",
+                "thread_has_started_lib_call([t_1_1], \"MPI_Send\") : pa_counter_add([pa_c_1_1], 5)");
     fake_mpi_call(CALL_MPI_Send, false, &send_told);
     test_has_text(test_ask(tool, ": pa_counter_read([pa_c_1_1])"), "pa_c_1_1=5");
     test_close(tool);
@@ -184,12 +174,10 @@ static void lists_run_in_the_agent(void **state)
 {
     struct test_session *tool = with_process(true, true);
     test_ask(tool, ": pa_counter_create() pa_counter_create() pa_timer_create()");
-    test_install(tool, QUIET, "c_1_1",
-                 "thread_has_started_lib_call([], \"MPI_Send\", \"tag > 3\") : pa_counter_add([pa_c_1_1], $par8) "
-                 "pa_counter_add([pa_c_1_2], $count) pa_timer_start([pa_t_1_1])");
-    test_next(tool);
-    test_install(tool, QUIET, "c_1_2", "thread_has_ended_lib_call([], \"MPI_Send\") : pa_timer_stop([pa_t_1_1])");
-    test_next(tool);
+    test_enable(tool, QUIET, "c_1_1",
+                "thread_has_started_lib_call([], \"MPI_Send\", \"tag > 3\") : pa_counter_add([pa_c_1_1], $par8) "
+                "pa_counter_add([pa_c_1_2], $count) pa_timer_start([pa_t_1_1])");
+    test_enable(tool, QUIET, "c_1_2", "thread_has_ended_lib_call([], \"MPI_Send\") : pa_timer_stop([pa_t_1_1])");
     assert_false(fake_demands[0].raise || fake_demands[1].raise);
     assert_string_equal(fake_demands[0].params[0], "tag");
     assert_string_equal(fake_demands[0].params[1], "par8");
@@ -211,9 +199,8 @@ static void what_is_no_number_is_the_monitors(void **state)
 {
     struct test_session *tool = with_process(true, true);
     test_ask(tool, ": pa_counter_create()");
-    test_install(tool, QUIET, "c_1_1",
-                 "thread_has_started_lib_call([], \"MPI_Send\") : pa_counter_add([pa_c_1_1], $par7)");
-    test_next(tool);
+    test_enable(tool, QUIET, "c_1_1",
+                "thread_has_started_lib_call([], \"MPI_Send\") : pa_counter_add([pa_c_1_1], $par7)");
     assert_true(fake_demands[0].raise);
     fake_mpi_call(CALL_MPI_Send, false, &send_told);
     test_has_text(test_next(tool), "OMIS_TYPE_MISMATCH=");
@@ -226,8 +213,7 @@ static void gates(void **state)
     test_ask(tool, ": pa_counter_create()");
     test_send(tool, QUIET, "thread_has_started_lib_call([], \"MPI_Send\") : pa_counter_add([pa_c_1_1], 1)");
     test_next(tool);
-    test_install(tool, QUIET, "c_1_2", "thread_has_started_lib_call([], \"MPI_Init\") : csr_enable([c_1_1])");
-    test_next(tool);
+    test_enable(tool, QUIET, "c_1_2", "thread_has_started_lib_call([], \"MPI_Init\") : csr_enable([c_1_1])");
     fake_mpi_call(CALL_MPI_Send, false, &send_told);
     test_has_text(test_ask(tool, ": pa_counter_read([pa_c_1_1])"), "pa_c_1_1=0");
     fake_mpi_call(CALL_MPI_Init, false, &send_told);
@@ -294,20 +280,22 @@ static void waits_for_its_mpi(void **state)
     test_close(tool);
 }
 
+#define TEST(function) cmocka_unit_test_setup_teardown(function, fake_engine_start, stop)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(says_what_is_wrong, fake_engine_start, stop),
-        cmocka_unit_test_setup_teardown(raises_events, fake_engine_start, stop),
-        cmocka_unit_test_setup_teardown(raises_ends, fake_engine_start, stop),
-        cmocka_unit_test_setup_teardown(conditions_on_many_calls, fake_engine_start, stop),
-        cmocka_unit_test_setup_teardown(threads_are_told_apart, fake_engine_start, stop),
-        cmocka_unit_test_setup_teardown(lists_run_in_the_agent, fake_engine_start, stop),
-        cmocka_unit_test_setup_teardown(what_is_no_number_is_the_monitors, fake_engine_start, stop),
-        cmocka_unit_test_setup_teardown(gates, fake_engine_start, stop),
-        cmocka_unit_test_setup_teardown(waits_for_its_agent, fake_engine_start, stop),
-        cmocka_unit_test_setup_teardown(mpi_is_off, fake_engine_start, stop),
-        cmocka_unit_test_setup_teardown(waits_for_its_mpi, fake_engine_start, stop),
+        TEST(says_what_is_wrong),
+        TEST(raises_events),
+        TEST(raises_ends),
+        TEST(conditions_on_many_calls),
+        TEST(threads_are_told_apart),
+        TEST(lists_run_in_the_agent),
+        TEST(what_is_no_number_is_the_monitors),
+        TEST(gates),
+        TEST(waits_for_its_agent),
+        TEST(mpi_is_off),
+        TEST(waits_for_its_mpi),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
