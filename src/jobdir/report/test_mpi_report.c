@@ -44,6 +44,7 @@ static struct mpi_report *made(int32_t count)
         stats->rows = arena_zalloc(report->set.arena, ROOM, sizeof *stats->rows);
         stats->spans = arena_zalloc(report->set.arena, ROOM, sizeof *stats->spans);
         stats->sites = arena_zalloc(report->set.arena, ROOM, sizeof *stats->sites);
+        stats->peers = arena_zalloc(report->set.arena, ROOM, sizeof *stats->peers);
         stats->comms = arena_zalloc(report->set.arena, ROOM, sizeof *stats->comms);
         stats->thread_count = stats->row_count = stats->site_count = stats->comm_count = 1;
         stats->threads[0].is_main = true;
@@ -254,7 +255,6 @@ static void check_lost(uint64_t freed, const char *wanted)
     _cleanup_(mpi_report_freep) struct mpi_report *report = made(2);
     for (size_t i = 0; i < 2; i++) {
         struct mpi_stats *stats = &report->set.ranks[i];
-        stats->peers = arena_zalloc(report->set.arena, ROOM, sizeof *stats->peers);
         stats->peer_count = 1;
         stats->peers[0] = (struct mpi_stats_peer){
             .peer = 1 - (int32_t)i, .sent_count = i ? 0 : 5, .sent_bytes = i ? 0 : 40, .got_count = i ? 1 : 0};
@@ -389,7 +389,6 @@ static void test_programs(void **state)
         stats->sites[0].total_ns += i * MS;
         stats->site_count = i == 2 ? 0 : 1;
         stats->threads[0].errors = i;
-        stats->peers = arena_zalloc(report->set.arena, ROOM, sizeof *stats->peers);
         stats->peer_count = 1;
         stats->peers[0] = (struct mpi_stats_peer){.peer = MPIA_RANK_FOREIGN,
                                                   .sent_count = i == 2 ? 4 : 0,
@@ -421,7 +420,6 @@ static void test_one_sided(void **state)
 {
     _cleanup_(mpi_report_freep) struct mpi_report *report = made(2);
     struct mpi_stats *stats = &report->set.ranks[1];
-    stats->peers = arena_zalloc(report->set.arena, ROOM, sizeof *stats->peers);
     stats->peer_count = 2;
     stats->peers[0] = (struct mpi_stats_peer){.peer = 0, .call = CALL_MPI_Put, .sent_count = 3, .sent_bytes = 300};
     stats->peers[1] = (struct mpi_stats_peer){.peer = 0, .call = CALL_MPI_Get, .got_count = 1, .got_bytes = 64};
