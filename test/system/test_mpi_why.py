@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scry why: deadlocks, stragglers, mismatched collectives, and what other programs are blocked in."""
+"""scry why, of MPI: deadlocks, stragglers, mismatched collectives."""
 
 import glob
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import unittest
 
 import mpitest
-import schematest
 import scrytest
 
 
@@ -564,103 +562,6 @@ class Why(mpitest.MpiCase):
         with open(self.box.path("work", "go"), "w", encoding="ascii"):
             pass
         self.assertEqual(job.wait(60 * scrytest.SCALE), 0)
-
-
-class Others(scrytest.TestCase):
-    """Programs that are not MPI's."""
-
-    def ask(self, path):
-        done = self.box.run(self.box.scry("why", "--json", path))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
-
-    def test_pipes(self):
-        path = self.box.path("work", "job")
-        job, last = self.box.start(self.box.scry("run", "-q", "-o", path, "--", "sh", "-c", "sleep 1000 | cat; true")), []
-
-        def blocked():
-            if not os.path.exists(os.path.join(path, "job.json")):
-                return None
-            found = {process["name"]: process for process in self.ask(path)["processes"]}
-            last[:] = [found]
-            # each comes to its call in its own time, sleep when it is loaded
-            return found if {"sh", "sleep", "cat"} <= set(found) and found["cat"]["threads"][0]["waits_for"] and \
-                found["sh"]["threads"][0]["waits_for"] and found["sleep"]["threads"][0]["text"] == "sleeps" else None
-
-        found = scrytest.wait_until(blocked, 20, lambda: f"the processes are blocked: {json.dumps(last, indent=1)}")
-        (shell,), (cat,), (sleep,) = (found[name]["threads"] for name in ("sh", "cat", "sleep"))
-        self.assertEqual((cat["syscall"], cat["fd"], cat["waits_for"]), ("read", 0, [found["sleep"]["pid"]]))
-        self.assertIn("a pipe that can be written by process", cat["text"])
-        self.assertEqual(sleep["text"], "sleeps")
-        self.assertEqual(set(shell["waits_for"]), {found["sleep"]["pid"], found["cat"]["pid"]})
-        text = self.box.run(self.box.scry("why", path)).stdout
-        self.assertIn("(cat): reads from standard input, a pipe that can be written by process", text)
-        os.kill(job.pid, signal.SIGTERM)
-        job.wait(60 * scrytest.SCALE)
-
-    def deadlock(self, until, *command):
-        """Asks until there is one: the answer, and the text. Exit status 3."""
-        path = self.box.path("work", "job")
-        job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", *command))
-        scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")), 20, "the job starts")
-        answers = []
-
-        def found():
-            done = self.box.run(self.box.scry("why", "--json", path))
-            answers.append(json.loads(done.stdout))
-            with open(os.path.join(scrytest.SOURCE, "doc", "reference", "why.schema.json"), encoding="utf-8") as file:
-                self.assertEqual(list(schematest.violations(answers[-1], json.load(file))), [])
-            self.assertEqual(done.returncode, 3 if answers[-1]["deadlocks"] else 0, done.stderr)
-            return until(answers[-1])
-
-        scrytest.wait_until(found, 30, lambda: json.dumps(answers[-1], indent=1))
-        done = self.box.run(self.box.scry("why", path))
-        self.assertEqual(done.returncode, 3)
-        os.kill(job.pid, signal.SIGTERM)
-        job.wait(60 * scrytest.SCALE)
-        return answers[-1], done.stdout
-
-    def test_locks(self):
-        """A circle of mutexes, with lines."""
-        answer, text = self.deadlock(lambda answer: answer["deadlocks"], scrytest.example("hang"))
-        (lock,) = answer["deadlocks"]
-        (process,) = answer["processes"]
-        held = {thread["tid"]: thread["waits_for"] for thread in process["threads"]}
-        one, other = (thread["tid"] for thread in lock["threads"])
-        self.assertEqual((held[one], held[other]), ([other], [one]))
-        self.assertEqual([(os.path.basename(each["file"]), each["function"]) for each in lock["threads"]],
-                         [("hang.c", "take_both")] * 2)
-        with open(os.path.join(scrytest.SOURCE, "examples", "hang.c"), encoding="utf-8") as file:
-            (line,) = (number for number, text in enumerate(file, 1) if "pthread_mutex_lock(other)" in text)
-        self.assertEqual([each["line"] for each in lock["threads"]], [line] * 2)
-        self.assertRegex(text, rf"\ndeadlock: 2 threads of process \d+ \(hang\) wait for each other\n  thread {one} \(hang\): waits "
-                               rf"for a mutex that is held by thread {other} \(hang\), at take_both \(hang.c:{line}\)\n  thread "
-                               rf"{other} ")
-
-    def test_own_lock(self):
-        """Of C++, beside a thread that goes on."""
-        source = self.box.path("work", "own.cc")
-        with open(source, "w", encoding="utf-8") as file:
-            file.write("#include <mutex>\n#include <thread>\n#include <unistd.h>\nstatic std::mutex mutex;\n"
-                       "static void twice() {\n std::lock_guard<std::mutex> once(mutex);\n"
-                       " std::lock_guard<std::mutex> again(mutex);\n}\n"
-                       "int main() {\n std::thread other([] { for (;;) usleep(1000); });\n twice();\n}\n")
-        for optimised in ("-O0", "-O2"):
-            program = self.box.path("work", "own" + optimised)
-            done = self.box.run(["g++", "-g", optimised, "-o", program, source, "-lpthread"])
-            self.assertEqual(done.returncode, 0, done.stderr)
-            answer, text = self.deadlock(lambda answer: answer["deadlocks"], program)
-            (lock,) = answer["deadlocks"]
-            (thread,) = lock["threads"]
-            self.assertEqual((thread["tid"], os.path.basename(thread["file"]), thread["line"]), (lock["pid"], "own.cc", 7))
-            self.assertIn(f"thread {lock['pid']} of process {lock['pid']} (own{optimised}) waits for a mutex that it holds "
-                          "itself\n", text)
-            shutil.rmtree(self.box.path("work", "job"))
-
-    def test_wrong_arguments(self):
-        for arguments in ((), ("a", "b"), ("--settled", "x", "a"), ("--nonsense", "a")):
-            self.assertEqual(self.box.run(self.box.scry("why", *arguments)).returncode, 2)
-        self.assertEqual(self.box.run(self.box.scry("why", "nowhere")).returncode, 1)
 
 
 mpitest.for_each_mpi(Why, globals())
