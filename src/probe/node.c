@@ -43,7 +43,7 @@ int node_probe_new(struct node_probe **ret_probe)
     if (!probe)
         return -ENOMEM;
     node_facts_read(&probe->facts);
-    node_sample_take(&probe->last, &probe->facts);
+    node_sample_read(&probe->last, &probe->facts);
     *ret_probe = probe;
     return 0;
 }
@@ -59,7 +59,7 @@ static void node_probe_sample(struct node_probe *probe)
     if (clock_now_ns() - probe->last.time_ns < SECOND_NS)
         return;
     probe->before = probe->last;
-    node_sample_take(&probe->last, &probe->facts);
+    node_sample_read(&probe->last, &probe->facts);
 }
 
 static void compute_rates(struct printer *printer)
@@ -70,7 +70,7 @@ static void compute_rates(struct printer *printer)
     if (!from.time_ns) {
         from = probe->last;
         if (clock_now_ns() - from.time_ns >= FIRST_INTERVAL_NS)
-            node_sample_take(&to, &probe->facts);
+            node_sample_read(&to, &probe->facts);
     }
     double seconds = (double)(to.time_ns - from.time_ns) / 1e9;
     for (int i = 0; i < NODE_COUNTERS; i++) {

@@ -79,7 +79,7 @@ struct node_sample {
     uint64_t time_ns; /* 0: none taken */
     int64_t count[NODE_COUNTERS];
 };
-void node_sample_take(struct node_sample *ret_sample, const struct node_facts *facts);
+void node_sample_read(struct node_sample *ret_sample, const struct node_facts *facts);
 
 /* Processes that sleep with pages in memory; reads every process's stat. */
 int64_t node_count_sleeping(void);

@@ -111,7 +111,7 @@ static void read_packets(struct node_sample *sample, const struct node_facts *fa
     }
 }
 
-void node_sample_take(struct node_sample *ret_sample, const struct node_facts *facts)
+void node_sample_read(struct node_sample *ret_sample, const struct node_facts *facts)
 {
     struct node_sample *sample = ret_sample;
     for (int i = 0; i < NODE_COUNTERS; i++)

@@ -61,7 +61,7 @@ static void settle(bool stopped, uint64_t time)
     switch_settle(&state, stopped, 1000 * time, tell, NULL);
 }
 
-static void are_told(const char *expected)
+static void expect_switches(const char *expected)
 {
     assert_string_equal(told, expected);
     *told = 0;
@@ -71,21 +71,21 @@ static void nobody_traces(void **unused)
 {
     begin(SWITCH_SLEEPS);
     in(10);
-    are_told("wakes 10, in 10");
+    expect_switches("wakes 10, in 10");
     preempted(20);
     in(30);
-    are_told("out 20, in 30");
+    expect_switches("out 20, in 30");
     out(40);
     assert_true(switch_asks_stopped(&state));
     settle(false, 41);
-    are_told("out 40, sleeps 40");
+    expect_switches("out 40, sleeps 40");
     in(50);
     out(60);
     in(70);
-    are_told("wakes 50, in 50, out 60, sleeps 60, wakes 70, in 70");
+    expect_switches("wakes 50, in 50, out 60, sleeps 60, wakes 70, in 70");
     begin(SWITCH_UNKNOWN);
     in(5);
-    are_told("in 5");
+    expect_switches("in 5");
 }
 
 static void stops_of_a_running_thread(void **unused)
@@ -97,7 +97,7 @@ static void stops_of_a_running_thread(void **unused)
     settle(false, 13);
     resumes(20);
     in(22);
-    are_told("");
+    expect_switches("");
     out(30); /* at an event, without an interrupt: still there, ... */
     assert_true(switch_asks_stopped(&state));
     settle(true, 31);
@@ -111,11 +111,11 @@ static void stops_of_a_running_thread(void **unused)
     out(60);
     resumes(62);
     in(64);
-    are_told("");
+    expect_switches("");
     assert_int_equal(state.pause_count, 0);
     out(70);
     settle(false, 71);
-    are_told("out 70, sleeps 70");
+    expect_switches("out 70, sleeps 70");
 }
 
 /* Two interrupts' worth of stops, read long afterwards. */
@@ -134,7 +134,7 @@ static void stops_that_are_read_late(void **unused)
     in(28);
     out(33);
     in(41);
-    are_told("out 5, in 7, out 25, sleeps 25, wakes 28, in 28");
+    expect_switches("out 5, in 7, out 25, sleeps 25, wakes 28, in 28");
 }
 
 static void interrupted_sleep_goes_on(void **unused)
@@ -143,7 +143,7 @@ static void interrupted_sleep_goes_on(void **unused)
     for (uint64_t at = 0; at < 3000; at += 1000) {
         out(at + 10);
         settle(false, at + 12);
-        are_told(at ? "" : "out 10, sleeps 10");
+        expect_switches(at ? "" : "out 10, sleeps 10");
         interrupts(at + 20);
         in(at + 21);
         out(at + 24);
@@ -152,9 +152,9 @@ static void interrupted_sleep_goes_on(void **unused)
         in(at + 903);
         settle(false, at + 904);
     }
-    are_told("");
+    expect_switches("");
     settle(false, 4000); /* it does not sleep on this time */
-    are_told("wakes 2903, in 2903");
+    expect_switches("wakes 2903, in 2903");
 }
 
 static void interrupted_sleep_ends(void **unused)
@@ -167,7 +167,7 @@ static void interrupted_sleep_ends(void **unused)
     in(33);
     out(3000);
     settle(false, 3001);
-    are_told("wakes 33, in 33, out 3000, sleeps 3000");
+    expect_switches("wakes 33, in 33, out 3000, sleeps 3000");
     interrupts(3020);
     in(3021);
     out(3024);
@@ -176,10 +176,10 @@ static void interrupted_sleep_ends(void **unused)
     preempted(3040);
     in(9050);
     settle(false, 9060);
-    are_told("");
+    expect_switches("");
     out(9100); /* it came back to its sleep, late */
     settle(false, 9101);
-    are_told("");
+    expect_switches("");
     interrupts(9200);
     in(9201);
     out(9204);
@@ -189,9 +189,9 @@ static void interrupted_sleep_ends(void **unused)
     settle(false, 9999);
     in(10050);
     settle(false, 10500);
-    are_told("");
+    expect_switches("");
     settle(false, 10600); /* it goes on */
-    are_told("wakes 9303, in 9303");
+    expect_switches("wakes 9303, in 9303");
 }
 
 static void preempted_when_stopped(void **unused)
@@ -204,7 +204,7 @@ static void preempted_when_stopped(void **unused)
     out(31);
     resumes(40);
     in(41);
-    are_told("out 10, in 41");
+    expect_switches("out 10, in 41");
 }
 
 int main(void)

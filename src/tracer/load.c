@@ -193,7 +193,7 @@ static int after_errno(struct thread *thread, struct load *load, uint64_t result
     return call_text(thread, DLOPEN, load->wanted.path, 0, RTLD_NOW_LOCAL);
 }
 
-static int said_why(struct thread *thread, struct load *load, uint64_t result)
+static int linker_error(struct thread *thread, struct load *load, uint64_t result)
 {
     char text[MESSAGE_SIZE] = "";
     size_t done = 0;
@@ -222,7 +222,7 @@ void load_returned(struct thread *thread, uint64_t result)
         code = result ? call_next(thread, CALLED, &data) : call_next(thread, DLERROR, &nothing);
         break;
     case DLERROR:
-        code = said_why(thread, load, result);
+        code = linker_error(thread, load, result);
         break;
     default:
         load->result = (int64_t)result;

@@ -144,7 +144,7 @@ void event_hold(struct thread *thread, struct tracer_event *event)
     event->tid = thread->tid;
     if (patience_over()) {
         if (is_hit(event->kind))
-            patience_unsaid();
+            patience_unreported();
         else
             event_send(event);
         return;

@@ -11,7 +11,7 @@
 static struct {
     uint64_t looked_ns, idle_ns; /* when; since when it has been stopped, or cannot be seen */
     bool over;                   /* it was waited for in vain, and has not run since */
-    uint64_t let_go, unsaid;
+    uint64_t let_go, unreported;
 } known;
 
 static void look(void)
@@ -37,9 +37,9 @@ bool patience_over(void)
     return known.over;
 }
 
-void patience_unsaid(void)
+void patience_unreported(void)
 {
-    known.unsaid++;
+    known.unreported++;
 }
 
 static struct thread *held_thread(void)
@@ -53,7 +53,7 @@ static struct thread *held_thread(void)
 bool patience_tick(void)
 {
     struct thread *thread = held_thread();
-    if (!thread && !known.over && !known.let_go && !known.unsaid) {
+    if (!thread && !known.over && !known.let_go && !known.unreported) {
         known.looked_ns = known.idle_ns = 0;
         return false;
     }
@@ -62,9 +62,9 @@ bool patience_tick(void)
         known.let_go++;
         hold_release(thread->hold);
     }
-    if (!known.over && (known.let_go || known.unsaid)) {
-        struct tracer_event event = {.kind = TRACER_LET_GO, .args = {known.let_go, known.unsaid}, .arg_count = 2};
-        known.let_go = known.unsaid = 0;
+    if (!known.over && (known.let_go || known.unreported)) {
+        struct tracer_event event = {.kind = TRACER_LET_GO, .args = {known.let_go, known.unreported}, .arg_count = 2};
+        known.let_go = known.unreported = 0;
         event_send(&event);
     }
     return true;

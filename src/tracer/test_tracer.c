@@ -438,7 +438,7 @@ static void a_tracer_without_a_processor_is_waited_for(void **state)
 }
 
 /* Each time with what was done behind it, and the release, too. */
-static void interrupts_and_resumptions_are_told_before(void **state)
+static void interrupts_and_resumptions_are_reported_before(void **state)
 {
     tracer_begin();
     pid_t pid = target_start(sleep_until_go);
@@ -476,7 +476,7 @@ int main(int argc, char **argv)
         TEST(memory_is_written_around_int3),
         TEST(foreign_int3_reaches_the_program),
         TEST(a_tracer_without_a_processor_is_waited_for),
-        TEST(interrupts_and_resumptions_are_told_before),
+        TEST(interrupts_and_resumptions_are_reported_before),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

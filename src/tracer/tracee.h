@@ -289,9 +289,9 @@ extern bool monitor_gone;
 extern char **original_environment;
 
 /* ---- patience.c ---- */
-bool patience_over(void);   /* the monitor is stopped: nobody is to wait for it */
-void patience_unsaid(void); /* the monitor does not get an event */
-bool patience_tick(void);   /* lets go who need not wait any longer; false: no need to look again */
+bool patience_over(void);       /* the monitor is stopped: nobody is to wait for it */
+void patience_unreported(void); /* the monitor does not get an event */
+bool patience_tick(void);       /* lets go who need not wait any longer; false: no need to look again */
 
 /* ---- wait_x86_64.c ---- */
 /* wait4(-1, status, __WALL) that returns 0 at once if *flag is or becomes set by a signal handler that calls

@@ -64,7 +64,7 @@ struct mark {
     bool fresh;
 };
 
-static void mark_look(const char *socket, struct mark *ret_mark)
+static void mark_read(const char *socket, struct mark *ret_mark)
 {
     struct stat info;
     struct {
@@ -106,7 +106,7 @@ static enum wait_verdict judge(const struct agent_question *question, int fd, st
     seen->limit_ns = wait_policies[question->wait].limit_ms * WAITS_NS_PER_MS;
     if (look && seen->passed_ns >= policy->first_look_ms * WAITS_NS_PER_MS) {
         pid = fd >= 0 ? peer_of(fd) : 0;
-        mark_look(question->socket, &mark);
+        mark_read(question->socket, &mark);
         if (fd < 0)
             pid = mark.pid;
         seen->state = agent_state_of(pid);

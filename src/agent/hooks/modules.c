@@ -118,7 +118,7 @@ static void wait_seen(struct area *area, uint32_t number)
     }
 }
 
-void modules_look(struct area *area)
+void modules_announce(struct area *area)
 {
     uint32_t number = atomic_fetch_add(&area->modules, 1) + 1;
     agent_ring();
@@ -142,7 +142,7 @@ static bool has_chosen(const struct dl_phdr_info *object)
     return false;
 }
 
-/* As modules_look. Functions that are chosen by name get their slots then: what constructors called before, with no
+/* As modules_announce. Functions that are chosen by name get their slots then: what constructors called before, with no
  * slot of theirs there, nobody has seen. */
 static void look_at_opened(struct area *area)
 {
@@ -150,7 +150,7 @@ static void look_at_opened(struct area *area)
                                "functions of it could be chosen";
     bool by_name = !atomic_load_explicit(&area->unknown_mode, memory_order_relaxed) && !area->fault[0];
     unsigned before = by_name ? agent_constructed(has_chosen) : 0;
-    modules_look(area);
+    modules_announce(area);
     if (by_name && !area->fault[0] && agent_constructed(has_chosen) > before)
         raw_copy(area->fault, text, sizeof text);
 }
@@ -162,13 +162,13 @@ static void look_again(bool wait)
     uint64_t hooked = wait && area ? agent_importers() ^ (uint64_t)atomic_load(&area->closes) << 32 : 0;
     bool anew = changed(), waits = wait && area && hooked != atomic_load(&waited_for);
     if (anew) {
-        agent_mpi_look();
+        agent_mpi_detect();
         if (!area) {
             agent_connect(CONNECT_DLOPEN);
             return;
         }
-        agent_read_look();
-        agent_signals_look();
+        agent_read_rescan();
+        agent_signals_check();
     }
     if (!area || !(anew || waits))
         return;
@@ -187,7 +187,7 @@ bool modules_came(struct area *area)
     if (!unseen_here)
         return false;
     unseen_here = false;
-    modules_look(area);
+    modules_announce(area);
     return true;
 }
 

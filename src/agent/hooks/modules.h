@@ -17,7 +17,7 @@ void *modules_syscall(long number, long operation);
 
 /* Has the monitor look at the libraries and apply its selection before the program goes on; waits only a little, even
  * if it never answers. */
-void modules_look(struct area *area);
+void modules_announce(struct area *area);
 /* At a call of a function without a slot: has this thread called dlopen, and has nobody asked since? Then it is mostly
  * inside dlopen, calling constructors; the monitor has looked before this returns. Signal-safe. */
 bool modules_came(struct area *area);

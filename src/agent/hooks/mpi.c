@@ -173,7 +173,7 @@ static void load(const struct found *found)
     guest = start(&host);
 }
 
-void agent_mpi_look(void)
+void agent_mpi_detect(void)
 {
     uint32_t now = atomic_load(&state);
     if (now == STATE_LOADED) {
@@ -212,7 +212,7 @@ void agent_mpi_start(const char *mode, const char *dir, bool can_load)
         raw_copy(length < DIR_SHORT ? short_dir : long_dir, dir, length + 1);
     atomic_store(&state, STATE_LOOKING);
     if (can_load)
-        agent_mpi_look();
+        agent_mpi_detect();
 }
 
 enum late_result agent_mpi_late(const char *dir)

@@ -19,7 +19,7 @@ void agent_mpi_start(const char *mode, const char *dir, bool can_load);
 /* The same for a program that runs already: whether its calls are caught now. */
 enum late_result agent_mpi_late(const char *dir);
 /* Something was loaded since. */
-void agent_mpi_look(void);
+void agent_mpi_detect(void);
 /* The calling thread goes to dlopen. */
 void agent_mpi_opens(void);
 /* The program is going to restrict its system calls; `why` goes to the monitor. */

@@ -81,6 +81,6 @@ bool agent_mpi_tell(bool on)
         return false;
     if (!on || atomic_exchange(&area->mpi, 1))
         return true;
-    modules_look(area);
+    modules_announce(area);
     return true;
 }

@@ -28,7 +28,7 @@ static const char *after(const char *text, const char *prefix)
     return text;
 }
 
-static void environment_look(char **entries, struct environment *ret_found)
+static void environment_scan(char **entries, struct environment *ret_found)
 {
     static const char preload[] = "LD_PRELOAD=", ours[] = "SCRY";
     *ret_found = (struct environment){0};
@@ -96,7 +96,7 @@ static char long_job[AREA_PATH] AGENT_LARGE;
 static void start(int argc, char **argv, char **envp)
 {
     struct environment environment;
-    environment_look(__environ ? __environ : envp, &environment);
+    environment_scan(__environ ? __environ : envp, &environment);
     drop_asan(&environment);
     if (is(environment.off, "off") ||
         !copy_setting(connect_settings.socket, sizeof connect_settings.socket, environment.socket))

@@ -128,7 +128,7 @@ static void status_line(const char *line)
     }
 }
 
-const struct outside *outside_look(pid_t pid, unsigned what)
+const struct outside *outside_read(pid_t pid, unsigned what)
 {
     uint32_t free = 0;
     if (!atomic_compare_exchange_strong(&busy, &free, 1))

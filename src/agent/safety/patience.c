@@ -34,7 +34,7 @@ static char look(int32_t pid, uint64_t ticks)
 {
     if (pid <= 0 || !agent_is_there(pid))
         return GONE;
-    const struct outside *outside = outside_look(pid, OUTSIDE_STAT);
+    const struct outside *outside = outside_read(pid, OUTSIDE_STAT);
     if (!outside) /* another thread reads something */
         return atomic_load(&known.state);
     char state = outside->state;

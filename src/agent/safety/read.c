@@ -185,10 +185,10 @@ void agent_read_mapped(uint64_t address, size_t size, int fd)
     }
     atomic_store(&reader.devices_lock, 0);
     if (full)
-        agent_read_look(); /* some are gone, perhaps */
+        agent_read_rescan(); /* some are gone, perhaps */
 }
 
-static void devices_take(const struct outside *outside)
+static void devices_store(const struct outside *outside)
 {
     if (!devices_lock())
         return;
@@ -203,16 +203,16 @@ static void devices_take(const struct outside *outside)
     atomic_store(&reader.devices_lock, 0);
 }
 
-void agent_read_look(void)
+void agent_read_rescan(void)
 {
     if (agent_read_process() == 0)
         return;
-    const struct outside *outside = outside_look(agent_read_process(), OUTSIDE_TRACER | OUTSIDE_DEVICES);
+    const struct outside *outside = outside_read(agent_read_process(), OUTSIDE_TRACER | OUTSIDE_DEVICES);
     if (!outside)
         return;
     if (outside->tracer >= 0)
         atomic_store(&reader.traced, outside->tracer != 0);
-    devices_take(outside);
+    devices_store(outside);
     outside_release();
 }
 
@@ -247,7 +247,7 @@ static void look_for_debugger(void)
 {
     uint64_t now = __builtin_ia32_rdtsc(), looked = atomic_load_explicit(&reader.looked, memory_order_relaxed);
     if (now - looked > LOOK_TICKS && atomic_compare_exchange_strong(&reader.looked, &looked, now))
-        agent_read_look();
+        agent_read_rescan();
 }
 
 /* The program's alternate stack, if it has one, is where the kernel puts the frame. */
@@ -271,9 +271,9 @@ static bool direct_possible(uint64_t sp)
 {
     uint64_t mask = UINT64_MAX;
     if (++self.events % LOOK_AGAIN == 0)
-        agent_signals_look();
+        agent_signals_check();
     if (self.events % TRACED_AGAIN == 0 && atomic_load_explicit(&reader.traced, memory_order_relaxed))
-        agent_read_look();
+        agent_read_rescan();
     if (!agent_signals_repair() || atomic_load_explicit(&reader.traced, memory_order_relaxed) || !stack_own(sp) ||
         !stack_room(sp) || !altstack_fits())
         return false;
@@ -376,7 +376,7 @@ void agent_read_init(const struct area_view *view)
     reader.main_size = limit.rlim_cur < MAIN_STACK_MOST ? limit.rlim_cur : MAIN_STACK_MOST;
     if (!forked) {
         atomic_store(&reader.looked, __builtin_ia32_rdtsc());
-        agent_read_look();
+        agent_read_rescan();
     }
 }
 

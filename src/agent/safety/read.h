@@ -46,7 +46,7 @@ uint64_t agent_read_faults(void);
 /* The program mapped something: [address, address + size) of file descriptor fd. Notes device mappings. */
 void agent_read_mapped(uint64_t address, size_t size, int fd);
 /* Looks for device mappings in /proc/self/maps, and for a debugger: at the start, after dlopen. */
-void agent_read_look(void);
+void agent_read_rescan(void);
 
 /* ---- for signals.c ---- */
 

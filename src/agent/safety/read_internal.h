@@ -34,7 +34,7 @@ enum outside_what { OUTSIDE_TRACER = 1, OUTSIDE_DEVICES = 2, OUTSIDE_STAT = 4 };
 
 /* false: not done (another thread is in it, or clone is refused). Uses one static buffer: *ret_outside points to it,
  * and is valid until outside_release(). */
-const struct outside *outside_look(pid_t pid, unsigned what);
+const struct outside *outside_read(pid_t pid, unsigned what);
 void outside_release(void);
 
 #endif

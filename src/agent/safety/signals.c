@@ -479,7 +479,7 @@ void agent_signals_forked(void)
     atomic_store(&process, (int32_t)sys_call0(__NR_getpid));
 }
 
-void agent_signals_look(void)
+void agent_signals_check(void)
 {
     bool all = true;
     for (int i = 0; i < 2; i++) {

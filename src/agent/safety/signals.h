@@ -31,7 +31,7 @@ void agent_signals_stop(void);
 /* In the child after fork. */
 void agent_signals_forked(void);
 /* Checks whether the kernel still has our handlers (a runtime may set its own by system call). After dlopen. */
-void agent_signals_look(void);
+void agent_signals_check(void);
 
 /* The part of the mask that a new thread inherits: the creator gets it in pthread_create, the new thread sets it. */
 unsigned agent_signals_inherit(void);

@@ -26,7 +26,7 @@ int agent_poll(int fd, short events, uint64_t most_ns, short *ret_events);
 void agent_sleep_on(const _Atomic uint32_t *word, uint32_t value, uint64_t most_ns);
 
 /* The kernel's letter in /proc/PID/stat; 0: not known. Takes the lowest free descriptor for a moment; a caller that
- * connects takes one anyway. Others use outside_look. */
+ * connects takes one anyway. Others use outside_read. */
 char agent_state_of(int32_t pid);
 
 /* Is there such a process, perhaps as a zombie? */

@@ -56,7 +56,7 @@ union said {
     char bytes[PIPE_BUF];
 };
 
-static void read_said(int fd, union said *said)
+static void read_command(int fd, union said *said)
 {
     ssize_t got = read(fd, said, sizeof said->note);
     assert_int_equal(got, sizeof said->note);
@@ -73,7 +73,7 @@ static void test_said(void **state)
     union said said;
     int fd = open(fifo, O_RDONLY | O_NONBLOCK);
     assert_int_equal(run(argv), 0);
-    read_said(fd, &said);
+    read_command(fd, &said);
     assert_true(said.note.pid > 0);
     assert_true(said.note.time_ns > 0);
     assert_int_equal(said.note.flags, 0);
@@ -94,7 +94,7 @@ static void test_long_one(void **state)
     union said said;
     int fd = open(fifo, O_RDONLY | O_NONBLOCK);
     assert_int_equal(run(argv), 0);
-    read_said(fd, &said);
+    read_command(fd, &said);
     assert_int_equal(said.note.flags, COMMAND_CUT);
     assert_int_equal(said.note.size, sizeof said.bytes);
     assert_int_equal(said.bytes[said.note.size - 1], 'x');

@@ -143,7 +143,7 @@ static void test_discarded(void **state)
 }
 
 /* A packet's head says how many there were until it began, and once it is full, until then. */
-static void test_discarded_told(void **state)
+static void test_discarded_reported(void **state)
 {
     static _Alignas(64) uint8_t memory[PACKETS * PACKET_SIZE];
     static struct area_thread block;
@@ -170,10 +170,13 @@ static void test_discarded_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_freed, setup),          cmocka_unit_test_setup(test_one_that_sleeps, setup),
-        cmocka_unit_test_setup(test_starved, setup),        cmocka_unit_test_setup(test_in_vain, setup),
-        cmocka_unit_test_setup(test_none, setup),           cmocka_unit_test_setup(test_discarded, setup),
-        cmocka_unit_test_setup(test_discarded_told, setup),
+        cmocka_unit_test_setup(test_freed, setup),
+        cmocka_unit_test_setup(test_one_that_sleeps, setup),
+        cmocka_unit_test_setup(test_starved, setup),
+        cmocka_unit_test_setup(test_in_vain, setup),
+        cmocka_unit_test_setup(test_none, setup),
+        cmocka_unit_test_setup(test_discarded, setup),
+        cmocka_unit_test_setup(test_discarded_reported, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

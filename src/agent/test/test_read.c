@@ -317,18 +317,18 @@ static void test_fork(void **state)
 static void test_outside(void **state)
 {
     int fd = dup(0);
-    const struct outside *outside = outside_look(getpid(), OUTSIDE_TRACER | OUTSIDE_DEVICES | OUTSIDE_STAT);
+    const struct outside *outside = outside_read(getpid(), OUTSIDE_TRACER | OUTSIDE_DEVICES | OUTSIDE_STAT);
     assert_non_null(outside);
     assert_int_equal(outside->tracer, 0);
     assert_true(outside->ticks > 0);
     assert_int_equal(outside->state, 'R');
     assert_true(outside->device_count >= 1); /* [vvar] at least */
-    assert_null(outside_look(getpid(), OUTSIDE_TRACER));
+    assert_null(outside_read(getpid(), OUTSIDE_TRACER));
     outside_release();
     assert_int_equal(dup(0), fd + 1); /* it left no descriptor */
     close(fd + 1);
     close(fd);
-    outside = outside_look(0x7ffffff0, OUTSIDE_STAT);
+    outside = outside_read(0x7ffffff0, OUTSIDE_STAT);
     assert_non_null(outside);
     assert_int_equal(outside->ticks, 0);
     assert_int_equal(outside->state, 0);
@@ -338,7 +338,7 @@ static void test_outside(void **state)
         _exit(0);
     siginfo_t info;
     assert_int_equal(waitid(P_PID, (id_t)ended, &info, WEXITED | WNOWAIT), 0);
-    outside = outside_look(ended, OUTSIDE_STAT);
+    outside = outside_read(ended, OUTSIDE_STAT);
     assert_int_equal(outside->state, 'Z'); /* it is there until somebody asks for its exit status */
     outside_release();
     assert_int_equal(waitpid(ended, NULL, 0), ended);
@@ -354,7 +354,7 @@ static void test_devices(void **state)
     atomic_store(&view.area->reader, AREA_READ_DIRECT);
     if (fd >= 0) {
         void *ring = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        const struct outside *outside = outside_look(getpid(), OUTSIDE_DEVICES);
+        const struct outside *outside = outside_read(getpid(), OUTSIDE_DEVICES);
         bool listed = false;
         for (unsigned i = 0; i < outside->device_count; i++)
             listed = listed || outside->devices[i][0] == (uintptr_t)ring;
@@ -369,7 +369,7 @@ static void test_devices(void **state)
     for (uint64_t i = 0; i < 200; i++)
         agent_read_mapped(0x10000 + i * PAGE, PAGE, -1);
     assert_int_equal(agent_read(&word, (uintptr_t)pages, 8), 0);
-    agent_read_look();
+    agent_read_rescan();
     assert_int_equal(agent_read(&word, (uintptr_t)pages, 8), 0);
 }
 

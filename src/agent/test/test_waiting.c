@@ -32,7 +32,7 @@ static void test_process(void **state)
             pause();
     }
     assert_true(monitor > 0);
-    const struct outside *outside = outside_look(monitor, OUTSIDE_STAT);
+    const struct outside *outside = outside_read(monitor, OUTSIDE_STAT);
     assert_non_null(outside);
     bell.monitor_start_ticks = outside->ticks;
     bell.monitor_pid = monitor;

@@ -60,7 +60,7 @@ bool agent_is_there(int32_t pid)
     return !world.gone && (!world.pid || pid == world.pid);
 }
 
-const struct outside *outside_look(pid_t pid, unsigned what)
+const struct outside *outside_read(pid_t pid, unsigned what)
 {
     if (world.busy)
         return NULL;

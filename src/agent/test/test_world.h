@@ -17,7 +17,7 @@ struct world {
     uint64_t ticks; /* when it was started */
     bool gone;
     unsigned looks, polls;
-    bool busy;             /* another thread looks: outside_look has no place */
+    bool busy;             /* another thread looks: outside_read has no place */
     uint64_t event_ns;     /* when something happens, 0: nothing does: */
     void (*event)(void *); /* called once, by the poll that reaches it */
     void *event_ctx;

@@ -16,7 +16,7 @@
 struct raised_event {
     struct event event;
     struct arena arena;      /* of the outputs */
-    struct thread **threads; /* no event, but these are let go (event_queue_end_looks) */
+    struct thread **threads; /* no event, but these are let go (event_queue_end_inspections) */
     size_t thread_count;
     struct raised_event *next;
 };
@@ -194,7 +194,7 @@ int event_queue(struct monitor *monitor, const struct event *event)
     return 0;
 }
 
-int event_queue_end_looks(struct monitor *monitor, struct thread **threads_take, size_t count)
+int event_queue_end_inspections(struct monitor *monitor, struct thread **threads_take, size_t count)
 {
     struct raised_event *raised = calloc(1, sizeof *raised);
     if (!raised)
@@ -222,7 +222,7 @@ void event_run_queue(struct monitor *monitor)
             monitor->raised_last = NULL;
         if (raised->threads)
             for (size_t i = 0; i < raised->thread_count; i++)
-                monitor->tracing->look_done(raised->threads[i]);
+                monitor->tracing->inspect_done(raised->threads[i]);
         else
             event_raise(monitor, &raised->event);
         free(raised->threads);

@@ -95,9 +95,9 @@ void event_raise(struct monitor *monitor, struct event *event);
  */
 int event_queue(struct monitor *monitor, const struct event *event);
 
-/* Releases these threads, which are being inspected (runstate_look), when what was queued before is done. The list is
+/* Releases these threads, which are being inspected (runstate_inspect), when what was queued before is done. The list is
  * malloc'ed, and taken. -ENOMEM. */
-int event_queue_end_looks(struct monitor *monitor, struct thread **threads_take, size_t count);
+int event_queue_end_inspections(struct monitor *monitor, struct thread **threads_take, size_t count);
 
 unsigned event_queue_length(const struct monitor *monitor);
 

@@ -87,7 +87,7 @@ int lower_post(struct scry_code *code, struct scry_object *event, const struct v
     struct csr_post *post = NULL;
     if (!event_ops_of(csr->event_service)->posts)
         return -1;
-    for (post = code->former_posts; post;
+    for (post = code->previous_posts; post;
          post = post->next) /* of the program before: keeps its cell, and what is in it */
         if (post->object == event && post->params == params)
             break;
@@ -181,7 +181,7 @@ struct code_program *lower_csr(struct csr *csr)
     if (!code)
         return NULL;
     code->csr = csr;
-    code->former_posts = csr->posts;
+    code->previous_posts = csr->posts;
     csr->posts = NULL;
     struct execution execution = {
         .monitor = csr->object.monitor, .session = csr->session, .tool = csr->object.owner, .csr = csr};
@@ -217,7 +217,7 @@ struct code_program *lower_csr(struct csr *csr)
     }
     if (!program)
         lower_posts_free(csr);
-    posts_free(execution.monitor, code->former_posts);
+    posts_free(execution.monitor, code->previous_posts);
     arena_done(&execution.arena);
     reply_done(&execution.reply);
     free(code);

@@ -14,7 +14,7 @@ struct value;
 struct scry_code {
     struct code_program program;
     struct csr *csr;
-    struct csr_post *former_posts; /* of the program before */
+    struct csr_post *previous_posts; /* of the program before */
 };
 
 /* NULL: must run in the monitor. The caller frees. */

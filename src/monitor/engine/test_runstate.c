@@ -116,7 +116,7 @@ static void what_fails_is_undone(void **state)
     test_close(tool);
 }
 
-static void changes_of_state_are_told(void **state)
+static void changes_of_state_are_reported(void **state)
 {
     new_child(0, 2);
     struct test_session *one = open_attached(1), *two = open_attached(1);
@@ -396,7 +396,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(stops_are_one_switch_suspends_are_counted),
         TEST(what_fails_is_undone),
-        TEST(changes_of_state_are_told),
+        TEST(changes_of_state_are_reported),
         TEST(changes_of_a_process_are_those_of_all_threads),
         TEST(who_is_continued_waits_for_the_lists),
         TEST(two_requests_that_undo_each_other_come_to_an_end),

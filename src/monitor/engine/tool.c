@@ -112,16 +112,16 @@ void *tool_data(const struct tool *tool, const void *key)
 
 int tool_set_data(struct tool *tool, const void *key, void *data_take, void (*destroy)(void *data))
 {
-    struct tool_data *data = calloc(1, sizeof *data), *former;
+    struct tool_data *data = calloc(1, sizeof *data), *previous;
     if (!data)
         return -ENOMEM;
-    HASH_FIND_PTR(tool->data, &key, former);
-    if (former)
-        HASH_DELETE(hh, tool->data, former);
+    HASH_FIND_PTR(tool->data, &key, previous);
+    if (previous)
+        HASH_DELETE(hh, tool->data, previous);
     *data = (struct tool_data){.key = key, .data = data_take, .destroy = destroy};
     HASH_ADD_PTR(tool->data, key, data);
-    if (former)
-        data_free(former);
+    if (previous)
+        data_free(previous);
     return 0;
 }
 

@@ -50,7 +50,7 @@ struct monitor_tracing {
     void (*stop)(struct monitor *monitor);
     bool (*lost)(const struct monitor *monitor);
     void (*forget_call)(struct process *process, uint64_t slot);
-    void (*look_done)(struct thread *thread);
+    void (*inspect_done)(struct thread *thread);
     void (*release)(struct tool *tool, struct process *process);
     void (*loading_ended)(struct process *process, int code);
 };

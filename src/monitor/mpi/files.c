@@ -160,12 +160,13 @@ static int take_by(struct mpi_process *process, take_fn *take, struct mpi_stats 
     return ret_stats->node && ret_stats->exe ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
-int mpi_process_take_now(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena, struct err *err)
+int mpi_process_snapshot_now(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena,
+                             struct err *err)
 {
     return take_by(process, mpi_stats_take_now, ret_stats, arena, err);
 }
 
-int mpi_process_take(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena, struct err *err)
+int mpi_process_snapshot(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena, struct err *err)
 {
     bool in_call;
     process->taken_mark = mpi_process_mark(process, &in_call);
@@ -236,7 +237,7 @@ int mpi_process_write(struct mpi_process *process, bool distributions, struct er
 {
     struct mpi_stats stats;
     struct arena arena = ARENA_INIT;
-    int code = mpi_process_take(process, &stats, &arena, err);
+    int code = mpi_process_snapshot(process, &stats, &arena, err);
     if (code == 0) {
         if (!distributions)
             stats.distribution_count = 0;

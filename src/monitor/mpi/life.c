@@ -101,7 +101,7 @@ static struct thread *thread_that_spawns(struct mpi_process *rank, struct proces
     struct err err;
     pid_t tid = 0;
     unsigned found = 0;
-    bool known = mpi_process_take_now(rank, &stats, &arena, &err) == 0;
+    bool known = mpi_process_snapshot_now(rank, &stats, &arena, &err) == 0;
     for (size_t i = 0; known && i < stats.thread_count; i++) {
         const struct mpi_stats_thread *thread = &stats.threads[i];
         if (thread->ended || !call_is(thread->now.call, CALL_IS_SPAWNS))
@@ -179,7 +179,7 @@ static struct process *rank(struct monitor *monitor, uint64_t world, int32_t ran
 static enum message_state state(struct monitor *monitor, const struct message_id *id)
 {
     struct mpi_queued about;
-    return mpi_message_look(monitor->mpi, id, &about);
+    return mpi_message_state(monitor->mpi, id, &about);
 }
 
 static int queued(struct process *process, struct message_id **ret_ids, size_t *ret_count, struct arena *arena,

@@ -50,7 +50,7 @@ static void raise_now(struct mpi_process *told_by, struct mpi_process *owner, co
     char sender[TOKEN_TEXT_SIZE];
     if (!message || !queue)
         return;
-    mpi_message_look(told_by->registry, id, &sent);
+    mpi_message_state(told_by->registry, id, &sent);
     bool tagged = about->event == MPIM_EVENT_TAGGED;
     mpi_message_sender(told_by->registry, id, tagged ? sent.tid : (pid_t)about->tid, sender);
     struct value outputs[OUT_MOST];
@@ -182,7 +182,7 @@ void mpi_message_watch_all(struct mpi_process *process)
     }
 }
 
-void mpi_messages_look(struct mpi_process *process)
+void mpi_messages_report(struct mpi_process *process)
 {
     if (!process->messages || process->messages->raising) /* nobody has asked for anything */
         return;

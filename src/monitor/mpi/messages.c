@@ -180,8 +180,8 @@ static void fill(struct mpi_queued *about, struct mpi_process *sender, const str
     about->age_ns = sent->time < now && second ? (uint64_t)((double)(now - sent->time) / (double)second * 1e9) : 0;
 }
 
-enum message_state mpi_message_look(struct mpi_registry *registry, const struct message_id *id,
-                                    struct mpi_queued *ret_about)
+enum message_state mpi_message_state(struct mpi_registry *registry, const struct message_id *id,
+                                     struct mpi_queued *ret_about)
 {
     struct mpi_process *sender = mpi_world_rank(registry, id->world, id->from);
     struct mpi_process *receiver = mpi_world_rank(registry, id->world, id->to);
@@ -441,7 +441,7 @@ struct mpi_process *mpi_process_of(struct process *process, struct err *err)
     return found;
 }
 
-int mpi_queue_take(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err)
+int mpi_queue_snapshot(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err)
 {
     struct mpi_process *found = mpi_process_of(process, err);
     return found ? queue_take(found, ret_queue, arena, err) : -EOPNOTSUPP;
@@ -449,7 +449,7 @@ int mpi_queue_take(struct process *process, struct mpi_queue *ret_queue, struct 
 
 int mpi_queue_certain(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err)
 {
-    int code = mpi_queue_take(process, ret_queue, arena, err);
+    int code = mpi_queue_snapshot(process, ret_queue, arena, err);
     if (code == 0)
         code = mpi_doubts_check(ret_queue->doubts, err);
     if (code == 0 && ret_queue->missing)
@@ -502,7 +502,7 @@ int mpi_message_tag(struct mpi_registry *registry, const struct message_id *id, 
     if (!block)
         return err_set(err, -EOPNOTSUPP,
                        "rank %d, which it is sent to, is not on this node, or its messages are not counted", id->to);
-    enum message_state state = mpi_message_look(registry, id, &about);
+    enum message_state state = mpi_message_state(registry, id, &about);
     if (about.doubts) {
         struct buf text = BUF_INIT;
         mpi_doubts_print(about.doubts, &text);

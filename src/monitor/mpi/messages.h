@@ -38,7 +38,7 @@ struct mpi_queue { /* in the order in which they were sent */
 struct mpi_process *mpi_process_of(struct process *process, struct err *err);
 /* The queue of a process. -EOPNOTSUPP with err: it has none, or messages of it are not counted; from now on they are.
  */
-int mpi_queue_take(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err);
+int mpi_queue_snapshot(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err);
 /* Only if there is no doubt of what is in it; else -EOPNOTSUPP with err. */
 int mpi_queue_certain(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err);
 /* Says in words what `doubts` mean; "" for none. */
@@ -51,8 +51,8 @@ struct mpi_process *mpi_world_rank(struct mpi_registry *registry, uint64_t world
 struct process *mpi_rank_process(struct mpi_registry *registry, uint64_t world, int32_t rank);
 uint64_t mpi_process_world(const struct mpi_process *process);
 /* How far a message is, and what is known of it. */
-enum message_state mpi_message_look(struct mpi_registry *registry, const struct message_id *id,
-                                    struct mpi_queued *ret_about);
+enum message_state mpi_message_state(struct mpi_registry *registry, const struct message_id *id,
+                                     struct mpi_queued *ret_about);
 /* The thread that sent it, as a token; the undefined one if that is not known. */
 void mpi_message_sender(struct mpi_registry *registry, const struct message_id *id, pid_t tid,
                         char ret_token[TOKEN_TEXT_SIZE]);
@@ -102,7 +102,7 @@ int mpi_message_do(struct mpi_process *process, const struct mpi_message_command
 /* ---- between the files of MPI ---- */
 
 struct mpi_messages;
-void mpi_messages_look(struct mpi_process *process); /* it may have something to report */
+void mpi_messages_report(struct mpi_process *process); /* it may have something to report */
 /* Ends what a monitor before this one wanted to hear of; threads that wait for that monitor go on. */
 void mpi_messages_adopt(struct mpi_process *process);
 /* MPI_Init has returned in it: its job may be watched already. */

@@ -370,7 +370,7 @@ static void look_at(struct mpi_process *process)
         if (mpi_job(process) && mpi_process_write(process, true, &err) < 0)
             note_problem(process, &err);
     }
-    mpi_messages_look(process);
+    mpi_messages_report(process);
     if (process->agent->ended || state == process->told_state)
         return;
     process->told_state = state;

@@ -39,10 +39,11 @@ const char *mpi_process_exe(const struct mpi_process *process);
 const struct mpi_area *mpi_process_head(const struct mpi_process *process);
 
 /* All that is known of it now. 0 or -errno. */
-int mpi_process_take(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena, struct err *err);
-/* Only what it is in (mpi_stats_take_now). */
-int mpi_process_take_now(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena,
+int mpi_process_snapshot(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena,
                          struct err *err);
+/* Only what it is in (mpi_stats_take_now). */
+int mpi_process_snapshot_now(struct mpi_process *process, struct mpi_stats *ret_stats, struct arena *arena,
+                             struct err *err);
 /* Writes what was taken of it last. 0 or -errno with err; of no job: -ENOENT. */
 int mpi_process_record(struct mpi_process *process, const struct mpi_stats *stats, struct err *err);
 /* Takes and writes. Likewise. */

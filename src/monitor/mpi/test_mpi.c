@@ -214,7 +214,7 @@ static void test_live(void **state)
     begin_counting(&child, 7);
     struct mpi_process *process = mpi_process_find(monitor->mpi, child.pid);
     assert_non_null(process);
-    assert_int_equal(mpi_process_take(process, &stats, &arena, &err), 0);
+    assert_int_equal(mpi_process_snapshot(process, &stats, &arena, &err), 0);
     check_counts(&stats, 7);
     assert_true(stats.running);
     assert_int_equal(mpi_process_record(process, &stats, &err), 0);
@@ -520,7 +520,7 @@ static void test_garbage(void **state)
     begin_counting(&child, 100);
     child_tell(&child, 'g', 0);
     struct mpi_process *process = mpi_process_find(monitor->mpi, child.pid);
-    assert_int_equal(mpi_process_take(process, &stats, &arena, &err), 0);
+    assert_int_equal(mpi_process_snapshot(process, &stats, &arena, &err), 0);
     arena_done(&arena);
     child_end(&child, SIGKILL);
     step_until(draining(NULL) == 0);

@@ -17,7 +17,7 @@ uint64_t agent_clock_ticks(void)
 }
 
 /* The pair that was read with the least delay between. */
-void agent_clock_look(clockid_t clock, uint64_t *ret_ticks, uint64_t *ret_ns)
+void agent_clock_sample(clockid_t clock, uint64_t *ret_ticks, uint64_t *ret_ns)
 {
     uint64_t least = UINT64_MAX;
     *ret_ticks = *ret_ns = 0;
@@ -33,7 +33,7 @@ void agent_clock_look(clockid_t clock, uint64_t *ret_ticks, uint64_t *ret_ns)
 
 void agent_clock_start(struct agents *agents)
 {
-    agent_clock_look(CLOCK_MONOTONIC_RAW, &agents->first_ticks, &agents->first_ns);
+    agent_clock_sample(CLOCK_MONOTONIC_RAW, &agents->first_ticks, &agents->first_ns);
 }
 
 /* What an entry or an exit costs at least: the counter read and two words stored. */
@@ -51,11 +51,11 @@ static uint64_t measure_event(void)
 void agent_clock_calibrate(struct agents *agents)
 {
     uint64_t ticks, ns;
-    agent_clock_look(CLOCK_MONOTONIC_RAW, &ticks, &ns);
+    agent_clock_sample(CLOCK_MONOTONIC_RAW, &ticks, &ns);
     if (ns - agents->first_ns < SPAN_MIN_NS) {
         struct timespec rest = {.tv_nsec = (long)(SPAN_MIN_NS - (ns - agents->first_ns))};
         nanosleep(&rest, NULL); /* once in the life of a monitor, when an agent comes within 20 ms of its start */
-        agent_clock_look(CLOCK_MONOTONIC_RAW, &ticks, &ns);
+        agent_clock_sample(CLOCK_MONOTONIC_RAW, &ticks, &ns);
     }
     if (ns <= agents->first_ns || ticks <= agents->first_ticks)
         return;
@@ -68,6 +68,6 @@ void agent_clock_calibrate(struct agents *agents)
 uint64_t agent_clock_zero_ns(const struct agents *agents)
 {
     uint64_t ticks, ns;
-    agent_clock_look(CLOCK_REALTIME, &ticks, &ns);
+    agent_clock_sample(CLOCK_REALTIME, &ticks, &ns);
     return ns - (uint64_t)((unsigned __int128)ticks * NS_PER_SECOND / agents->ticks_per_second);
 }

@@ -270,8 +270,8 @@ static void adopt_functions(struct agent *agent, const struct sidecar *sidecar)
 {
     struct err err = {0};
     if (*sidecar->begun)
-        collect_former_begun(sidecar->begun);
-    collect_former(agent, sidecar->trace);
+        collect_adopted_begun(sidecar->begun);
+    collect_adopted(agent, sidecar->trace);
     if (agent->job && collect_open(agent, &err) < 0)
         agent_set_problem(agent, NOTE(nothing_recorded, .reason = err.text));
     if (agent->writer)

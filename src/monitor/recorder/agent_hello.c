@@ -114,7 +114,7 @@ static struct agent *parent_of(struct agents *agents, pid_t ppid, const struct g
 }
 
 /* Of its address space, for the area. */
-static uint64_t room_to_take(const struct greeting *hello)
+static uint64_t room_wanted(const struct greeting *hello)
 {
     uint32_t part = hello->flags & (AGENT_HAS_MPI | AGENT_BY_MPI) ? AREA_ROOM_PART_MPI : AREA_ROOM_PART;
     return hello->room == UINT64_MAX ? UINT64_MAX : hello->room / part;
@@ -162,7 +162,7 @@ static struct agent *entry_of(struct agents *agents, pid_t pid, const struct gre
 /* The functions of it. */
 static int make_functions(struct agent *agent, const struct greeting *hello, struct agent **ret_parent, struct err *err)
 {
-    agent->room = room_to_take(hello);
+    agent->room = room_wanted(hello);
     agent->opens_late = true;
     agent->forked = hello->fork_of != 0;
     *ret_parent = parent_of(agent->agents, agent->ppid, hello);
@@ -308,7 +308,7 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
         send_welcome(agents, fd, NULL, err.code, err.text);
         return;
     }
-    bool small = !hello->mpi && room_to_take(hello) < AREA_SMALLEST;
+    bool small = !hello->mpi && room_wanted(hello) < AREA_SMALLEST;
     if (small || hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES))
         no_room(agents, peer->pid, job, hello);
     if (hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES)) /* no answer is waited for */

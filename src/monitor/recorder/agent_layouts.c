@@ -159,13 +159,13 @@ const char *agent_layout(struct agent *agent, uint32_t id)
 
 /* Of an area that another monitor made: its sites, and records in its packets, go by the numbers of that one's trace.
  * What is not told there is not captured again. */
-void agent_layouts_adopt(struct agent *agent, const struct trace *former)
+void agent_layouts_adopt(struct agent *agent, const struct trace *earlier)
 {
     const struct area_view *view = &agent->view;
     uint64_t next = view->area->next_layout;
-    for (uint32_t id = 0; former && id < trace_layout_count(former); id++) {
-        const char *text = trace_layout_text(former, id);
-        if (text && (layout_is_part(text) || trace_layout(former, id)))
+    for (uint32_t id = 0; earlier && id < trace_layout_count(earlier); id++) {
+        const char *text = trace_layout_text(earlier, id);
+        if (text && (layout_is_part(text) || trace_layout(earlier, id)))
             agent_layout_add(agent, id, text);
     }
     if (next && next <= TRACE_IDS)

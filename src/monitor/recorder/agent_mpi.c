@@ -410,7 +410,7 @@ int agent_mpi_params_put(struct agent *agent, uint32_t call, const char *const *
     return code < 0 ? code : params_put(agent, call, true, names, count);
 }
 
-bool agent_event_told(const struct agent_event *event, struct mpi_told *ret_told)
+bool agent_event_mpi_call(const struct agent_event *event, struct mpi_told *ret_told)
 {
     const struct area_raise *raise = &event->raise;
     if (!agent_mpi_call(event->agent, raise->slot) || raise->values_size != sizeof *ret_told)

@@ -24,7 +24,7 @@ uint32_t agent_mpi_call(const struct agent *agent, uint32_t slot);
 bool agent_mpi_tells(const struct agent *agent);
 
 /* What a raised event of an MPI call reports; false: it is no MPI call's. */
-bool agent_event_told(const struct agent_event *event, struct mpi_told *ret_told);
+bool agent_event_mpi_call(const struct agent_event *event, struct mpi_told *ret_told);
 
 /* ---- between the files of the agents' side ---- */
 

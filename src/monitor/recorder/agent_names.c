@@ -207,7 +207,7 @@ void agent_modules_drop(struct agent *agent)
 void agent_modules_free(struct agent *agent)
 {
     agent_modules_drop(agent);
-    agent_former_free(agent);
+    agent_unloaded_free(agent);
 }
 
 enum { READINGS = 3 };
@@ -224,7 +224,7 @@ static int read_modules(struct agent *agent, struct modules_reading *ret_reading
         if (code < 0)
             return code;
         sure = sure && (!area || (!atomic_load(&area->closing) && atomic_load(&area->closes) == closes));
-        ret_reading->seen = sure ? closes : FORMER_UNSURE;
+        ret_reading->seen = sure ? closes : CLOSES_UNKNOWN;
         if (sure || tries == READINGS)
             return 0;
         free(ret_reading->modules);

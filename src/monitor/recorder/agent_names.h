@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What functions and values are called: modules and their indexes (agent_names.c), libraries that were unloaded
- * (agent_former.c), and how values are laid out (agent_layouts.c).
+ * (agent_unloaded.c), and how values are laid out (agent_layouts.c).
  */
 #ifndef SCRY_MONITOR_RECORDER_AGENT_NAMES_H
 #define SCRY_MONITOR_RECORDER_AGENT_NAMES_H
@@ -40,15 +40,15 @@ struct agent_layout_text {
     char text[];
 };
 
-/* agent_former.c */
-#define FORMER_UNSURE UINT32_MAX
-struct former_module {
+/* agent_unloaded.c */
+#define CLOSES_UNKNOWN UINT32_MAX
+struct unloaded_module {
     uint64_t start, end, bias;
     uint32_t seen; /* how many libraries had been closed when it was there */
     struct shared_index *shared;
     char name[256], *path; /* path: NULL if there was no memory */
 };
-struct former_sites;
+struct unloaded_sites;
 
 struct slot_module { /* that a slot's function is of */
     const char *name, *path, *key;
@@ -77,13 +77,13 @@ void agent_modules_drop(struct agent *agent); /* what is mapped now; what was st
 void agent_index_put(struct agents *agents, struct shared_index *shared);
 void agents_indexes_free(struct agents *agents);
 
-/* agent_former.c */
+/* agent_unloaded.c */
 struct modules_reading {
     struct module *modules;
     struct shared_index **indexes;
     uint32_t *modules_seen; /* room for them */
     size_t count;
-    uint32_t seen; /* how many had been closed when this was read, or FORMER_UNSURE */
+    uint32_t seen; /* how many had been closed when this was read, or CLOSES_UNKNOWN */
 };
 /* false: it is not known for certain. */
 bool agent_slot_module(const struct agent *agent, uint32_t slot, struct slot_module *ret_module);
@@ -96,12 +96,12 @@ void agent_modules_keep_known(const struct agent *agent, const struct modules_re
 void agent_modules_replace(struct agent *agent, const struct modules_reading *reading);
 /* Into the trace, if there is one. */
 void agent_module_write(struct agent *agent, const struct module *module);
-void agent_former_free(struct agent *agent);
+void agent_unloaded_free(struct agent *agent);
 
 /* agent_layouts.c */
 void agent_layout_add(struct agent *agent, uint32_t id, const char *text);
-void agent_layouts_write(struct agent *agent);                             /* to a trace made after them */
-void agent_layouts_adopt(struct agent *agent, const struct trace *former); /* NULL: it cannot be read */
+void agent_layouts_write(struct agent *agent);                              /* to a trace made after them */
+void agent_layouts_adopt(struct agent *agent, const struct trace *earlier); /* NULL: it cannot be read */
 void agent_layouts_inherit(struct agent *agent, const struct agent *parent);
 void agent_layouts_free(struct agent *agent);
 /* Layouts of calls that may never come: in the trace from their first use. A new one's number, or RECORD_NO_LAYOUT. */

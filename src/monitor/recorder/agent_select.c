@@ -459,7 +459,7 @@ void agent_indexed(struct agent *agent)
 }
 
 /* Libraries came or went: they are looked at before the program calls into them, as far as it waits for us. */
-void agent_look_again(struct agent *agent)
+void agent_modules_changed(struct agent *agent)
 {
     if (agent->ended || !agent->view.area)
         return;

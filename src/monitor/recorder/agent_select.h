@@ -29,7 +29,7 @@ void agent_settle(struct agent *agent); /* lets main go on if everything is in p
 void agent_filter_update(struct agent *agent);
 bool agent_modes_new(struct agent *agent);
 void agent_mode_update(struct agent *agent, uint32_t slot); /* settings and demands of one slot */
-void agent_look_again(struct agent *agent);                 /* dlopen */
+void agent_modules_changed(struct agent *agent);            /* dlopen */
 void agent_overrides_free(struct agent *agent);
 void agent_select_free(struct agent *agent);
 

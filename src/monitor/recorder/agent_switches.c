@@ -50,10 +50,10 @@ struct switch_feed {
 
 /* ---- clocks ---- */
 
-static void look_at_clocks(struct switch_feed *feed)
+static void clocks_sample(struct switch_feed *feed)
 {
     uint64_t ticks, ns;
-    agent_clock_look(CLOCK_MONOTONIC, &ticks, &ns);
+    agent_clock_sample(CLOCK_MONOTONIC, &ticks, &ns);
     if (ns - feed->ns >= NS_BETWEEN_LOOKS) {
         feed->ticks_before = feed->ticks;
         feed->ns_before = feed->ns;
@@ -139,7 +139,7 @@ static void check(struct agent_switches *switches, const struct switch_rings *ri
 
 static void read_feed(struct switch_feed *feed)
 {
-    look_at_clocks(feed);
+    clocks_sample(feed);
     uint64_t until = ticks_at(feed, switch_rings_read(feed->rings, take, feed));
     for (struct agent_switches *switches = feed->by_pid; switches; switches = switches->hh.next) {
         if (switches->watched)
@@ -175,7 +175,7 @@ static int feed_open(struct agents *agents, struct err *err)
         return err_set(err, -ENOMEM, "out of memory");
     feed->agents = agents;
     agents->switches = feed;
-    agent_clock_look(CLOCK_MONOTONIC, &feed->ticks, &feed->ns);
+    agent_clock_sample(CLOCK_MONOTONIC, &feed->ticks, &feed->ns);
     feed->ns_before = feed->ns - NS_PER_SECOND;
     feed->ticks_before = feed->ticks - agents->ticks_per_second;
     int code = switch_rings_open(&feed->rings, err);
@@ -255,7 +255,7 @@ void agent_switches_start(struct agent *agent)
     if (agent->ended || agent->switches || !agent->writer || !agent->job)
         return;
     const char *why = not_wanted(agent);
-    struct agent_switches *switches = why ? NULL : calloc(1, sizeof *switches), *former;
+    struct agent_switches *switches = why ? NULL : calloc(1, sizeof *switches), *earlier;
     if (!switches) {
         trace_writer_set(agent->writer, "switches_missing", "%s", why ? why : "out of memory");
         return;
@@ -276,9 +276,9 @@ void agent_switches_start(struct agent *agent)
     switches->until = switches->read_until = agent_clock_ticks();
     switch_log_init(&switches->log, switches->until);
     note_threads(switches);
-    HASH_FIND(hh, feed->by_pid, &switches->pid, sizeof switches->pid, former);
-    if (former) /* it executed this program */
-        end(former);
+    HASH_FIND(hh, feed->by_pid, &switches->pid, sizeof switches->pid, earlier);
+    if (earlier) /* it executed this program */
+        end(earlier);
     HASH_ADD(hh, feed->by_pid, pid, sizeof switches->pid, switches);
     agent->switches = switches;
 }

@@ -13,13 +13,13 @@
 #include "monitor/recorder/agents_internal.h"
 #include "shm/mpi_told.h"
 
-enum { FORMER_LIMIT = 256 };
+enum { UNLOADED_LIMIT = 256 };
 
-struct former_sites { /* of one library at one address */
+struct unloaded_sites { /* of one library at one address */
     char key[INDEX_KEY_SIZE];
     uint64_t bias;
     size_t count;
-    struct former_sites *next;
+    struct unloaded_sites *next;
     struct area_site sites[];
 };
 
@@ -63,7 +63,7 @@ struct known_address {
 static bool is_good(const struct area *area, const struct known_address *at, uint32_t seen)
 {
     uint32_t last = at->born ? at->born - 1 : atomic_load(&area->closes);
-    if (seen == FORMER_UNSURE || at->closed >= AREA_CLOSED_SEEN || (at->closed && at->closed <= seen))
+    if (seen == CLOSES_UNKNOWN || at->closed >= AREA_CLOSED_SEEN || (at->closed && at->closed <= seen))
         return false;
     return !closed_between(area, at->address, at->address + 1, seen, last);
 }
@@ -83,15 +83,15 @@ static bool module_of(const struct agent *agent, const struct known_address *at,
             (struct slot_module){module->name, module->path, module->key, module->bias, agent->indexes[i], module};
         return true;
     }
-    for (size_t k = 0; k < agent->former_count; k++) {
-        const struct former_module *former = &agent->former[k];
-        if (address < former->start || address >= former->end || !is_good(agent->view.area, at, former->seen))
+    for (size_t k = 0; k < agent->unloaded_count; k++) {
+        const struct unloaded_module *unloaded = &agent->unloaded[k];
+        if (address < unloaded->start || address >= unloaded->end || !is_good(agent->view.area, at, unloaded->seen))
             continue;
-        *ret_module = (struct slot_module){former->name,
-                                           former->path ? former->path : "",
-                                           former->shared ? former->shared->key : "",
-                                           former->bias,
-                                           former->shared,
+        *ret_module = (struct slot_module){unloaded->name,
+                                           unloaded->path ? unloaded->path : "",
+                                           unloaded->shared ? unloaded->shared->key : "",
+                                           unloaded->bias,
+                                           unloaded->shared,
                                            NULL};
         return true;
     }
@@ -113,30 +113,30 @@ bool agent_place_module(const struct agent *agent, uint32_t place, uint64_t addr
 
 /* ---- a reading takes the place of the one before ---- */
 
-static void former_add(struct agent *agent, size_t i)
+static void unloaded_add(struct agent *agent, size_t i)
 {
     const struct module *module = &agent->modules[i];
-    if (!agent->former && !(agent->former = calloc(FORMER_LIMIT, sizeof *agent->former)))
+    if (!agent->unloaded && !(agent->unloaded = calloc(UNLOADED_LIMIT, sizeof *agent->unloaded)))
         return;
-    if (agent->former_count == FORMER_LIMIT) { /* what was called there has its names by now */
-        agent_index_put(agent->agents, agent->former[0].shared);
-        free(agent->former[0].path);
-        memmove(agent->former, agent->former + 1, --agent->former_count * sizeof *agent->former);
+    if (agent->unloaded_count == UNLOADED_LIMIT) { /* what was called there has its names by now */
+        agent_index_put(agent->agents, agent->unloaded[0].shared);
+        free(agent->unloaded[0].path);
+        memmove(agent->unloaded, agent->unloaded + 1, --agent->unloaded_count * sizeof *agent->unloaded);
     }
-    struct former_module *former = &agent->former[agent->former_count++];
-    *former = (struct former_module){.start = module->start,
-                                     .end = module->end,
-                                     .bias = module->bias,
-                                     .seen = agent->modules_seen[i],
-                                     .shared = agent->indexes[i],
-                                     .path = strdup(module->path)};
-    memcpy(former->name, module->name, sizeof former->name);
-    if (former->shared)
-        former->shared->users++;
+    struct unloaded_module *unloaded = &agent->unloaded[agent->unloaded_count++];
+    *unloaded = (struct unloaded_module){.start = module->start,
+                                         .end = module->end,
+                                         .bias = module->bias,
+                                         .seen = agent->modules_seen[i],
+                                         .shared = agent->indexes[i],
+                                         .path = strdup(module->path)};
+    memcpy(unloaded->name, module->name, sizeof unloaded->name);
+    if (unloaded->shared)
+        unloaded->shared->users++;
 }
 
 /* Takes captures out of their places, so that nobody else's values are read with them. */
-static void sites_take(struct agent *agent, const struct module *module)
+static void sites_withdraw(struct agent *agent, const struct module *module)
 {
     const struct area_view *view = &agent->view;
     size_t count = 0;
@@ -144,12 +144,12 @@ static void sites_take(struct agent *agent, const struct module *module)
         uint64_t address = atomic_load_explicit(&view->sites[i].address, memory_order_relaxed);
         count += address >= module->start && address < module->end;
     }
-    struct former_sites *all = count ? calloc(1, sizeof *all + count * sizeof all->sites[0]) : NULL;
+    struct unloaded_sites *all = count ? calloc(1, sizeof *all + count * sizeof all->sites[0]) : NULL;
     if (all) {
         memcpy(all->key, module->key, sizeof all->key);
         all->bias = module->bias;
-        all->next = agent->former_sites;
-        agent->former_sites = all;
+        all->next = agent->unloaded_sites;
+        agent->unloaded_sites = all;
     }
     for (uint32_t i = 0; count && i <= view->site_mask; i++) {
         struct area_site *site = &view->sites[i];
@@ -162,9 +162,9 @@ static void sites_take(struct agent *agent, const struct module *module)
     }
 }
 
-static void sites_give_back(struct agent *agent, const struct module *module)
+static void sites_restore(struct agent *agent, const struct module *module)
 {
-    for (struct former_sites **at = &agent->former_sites, *all; (all = *at);) {
+    for (struct unloaded_sites **at = &agent->unloaded_sites, *all; (all = *at);) {
         if (all->bias != module->bias || strcmp(all->key, module->key) != 0) {
             at = &all->next;
             continue;
@@ -305,24 +305,24 @@ void agent_modules_keep_known(const struct agent *agent, const struct modules_re
 
 void agent_modules_replace(struct agent *agent, const struct modules_reading *reading)
 {
-    bool sure = reading->seen != FORMER_UNSURE, back = false;
+    bool sure = reading->seen != CLOSES_UNKNOWN, back = false;
     for (size_t i = 0; i < agent->module_count; i++) {
         const struct module *module = &agent->modules[i];
         if (!*module->key)
             continue;
         if (same_in(reading->modules, reading->count, module)) {
             bool closed =
-                sure && agent->modules_seen[i] != FORMER_UNSURE &&
+                sure && agent->modules_seen[i] != CLOSES_UNKNOWN &&
                 closed_between(agent->view.area, module->start, module->end, agent->modules_seen[i], reading->seen);
             if (closed) /* and opened again */
-                former_add(agent, i);
+                unloaded_add(agent, i);
             back |= closed;
             continue;
         }
-        former_add(agent, i);
+        unloaded_add(agent, i);
         if (!agent_module_hooked(agent, i))
             continue;
-        sites_take(agent, module);
+        sites_withdraw(agent, module);
         if (sure)
             close_unheard(agent, module, agent->modules_seen[i]);
     }
@@ -333,7 +333,7 @@ void agent_modules_replace(struct agent *agent, const struct modules_reading *re
             agent_module_write(agent, &reading->modules[i]);
         reading->modules_seen[i] = sure || !before ? reading->seen : agent->modules_seen[before - agent->modules];
         if (came)
-            sites_give_back(agent, &reading->modules[i]);
+            sites_restore(agent, &reading->modules[i]);
         back |= came;
     }
     agent_modules_drop(agent);
@@ -341,24 +341,24 @@ void agent_modules_replace(struct agent *agent, const struct modules_reading *re
     agent->indexes = reading->indexes;
     agent->modules_seen = reading->modules_seen;
     agent->module_count = reading->count;
-    if (back && sure && agent->former_count) {
+    if (back && sure && agent->unloaded_count) {
         slots_open(agent, reading->seen);
         places_open(agent, reading->seen);
     }
 }
 
-void agent_former_free(struct agent *agent)
+void agent_unloaded_free(struct agent *agent)
 {
-    for (size_t k = 0; k < agent->former_count; k++) {
-        agent_index_put(agent->agents, agent->former[k].shared);
-        free(agent->former[k].path);
+    for (size_t k = 0; k < agent->unloaded_count; k++) {
+        agent_index_put(agent->agents, agent->unloaded[k].shared);
+        free(agent->unloaded[k].path);
     }
-    free(agent->former);
-    agent->former = NULL;
-    agent->former_count = 0;
-    while (agent->former_sites) {
-        struct former_sites *next = agent->former_sites->next;
-        free(agent->former_sites);
-        agent->former_sites = next;
+    free(agent->unloaded);
+    agent->unloaded = NULL;
+    agent->unloaded_count = 0;
+    while (agent->unloaded_sites) {
+        struct unloaded_sites *next = agent->unloaded_sites->next;
+        free(agent->unloaded_sites);
+        agent->unloaded_sites = next;
     }
 }

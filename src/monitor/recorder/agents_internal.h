@@ -163,12 +163,12 @@ struct agent { /* an entry of the registry: from its first hello until a process
     struct module *modules;
     struct shared_index **indexes; /* of the modules */
     size_t module_count;
-    uint32_t *modules_seen;       /* of each, how many libraries had been closed when it was surely there */
-    struct former_module *former; /* the last ones that were unloaded, the oldest first */
-    size_t former_count;
-    struct former_sites *former_sites; /* what was captured in them */
-    uint32_t modules_looked;           /* the program's count of changes that this is of */
-    bool unnamed;                      /* functions got a number for a name because an index was missing */
+    uint32_t *modules_seen;           /* of each, how many libraries had been closed when it was surely there */
+    struct unloaded_module *unloaded; /* the last ones that were unloaded, the oldest first */
+    size_t unloaded_count;
+    struct unloaded_sites *unloaded_sites; /* what was captured in them */
+    uint32_t modules_looked;               /* the program's count of changes that this is of */
+    bool unnamed;                          /* functions got a number for a name because an index was missing */
 
     uint8_t *modes; /* of slots, as the settings want them */
     bool selected, selection_waits;
@@ -319,7 +319,7 @@ void agent_clock_start(struct agents *agents);
 void agent_clock_calibrate(struct agents *agents); /* the first time it takes up to 20 ms */
 uint64_t agent_clock_zero_ns(const struct agents *agents);
 uint64_t agent_clock_ticks(void);
-void agent_clock_look(clockid_t clock, uint64_t *ret_ticks, uint64_t *ret_ns); /* both at the same moment */
+void agent_clock_sample(clockid_t clock, uint64_t *ret_ticks, uint64_t *ret_ns); /* both at the same moment */
 
 /* agent_switches.c: when its threads had a processor, beside its trace */
 void agent_switches_start(struct agent *agent); /* from now on, unless it is, or cannot be: the trace says why */

@@ -2,7 +2,7 @@
 /*
  * From packets to disk: in turns over all agents (collect_turn.c, collect.c), what is in a packet (collect_walk.c),
  * what is missing (collect_missing.c), what a process leaves at its end (collect_ends.c), the trace directory
- * (collect_trace.c), and the trace of a monitor that was killed (collect_former.c).
+ * (collect_trace.c), and the trace of a monitor that was killed (collect_adopted.c).
  */
 #ifndef SCRY_MONITOR_RECORDER_COLLECT_H
 #define SCRY_MONITOR_RECORDER_COLLECT_H
@@ -59,11 +59,11 @@ size_t collect_waiting(struct agent *agent, const struct area_thread *block, uin
 /* collect.c: blocks from the first on that were ever used */
 uint32_t collect_threads_used(const struct area_view *view);
 
-/* collect_former.c: ends the trace that a killed monitor wrote of an adopted area, and learns from it what is on disk
+/* collect_adopted.c: ends the trace that a killed monitor wrote of an adopted area, and learns from it what is on disk
  */
-void collect_former(struct agent *agent, const char *trace);
+void collect_adopted(struct agent *agent, const char *trace);
 /* Removes a trace that was begun in place of that one by a monitor that was killed over it. */
-void collect_former_begun(const char *trace);
+void collect_adopted_begun(const char *trace);
 
 /* collect_trace.c */
 void collect_finish(struct agent *agent, bool all); /* writes .process; with all, of an ended one, closes the trace */

@@ -22,12 +22,12 @@
 #include "jobdir/trace/trace.h"
 #include "monitor/recorder/agents_internal.h"
 
-struct former {
+struct trace_sums {
     uint64_t bytes, discarded;
 };
 
 /* Hops from packet to packet. */
-static void look_at_stream(struct agent *agent, int fd, struct former *former)
+static void read_stream(struct agent *agent, int fd, struct trace_sums *sums)
 {
     struct stat st;
     struct packet_head head;
@@ -47,15 +47,15 @@ static void look_at_stream(struct agent *agent, int fd, struct former *former)
         number = head.packet_seq + 1;
         if (thread)
             thread->discarded += more;
-        former->discarded += more;
+        sums->discarded += more;
         at += bytes;
     }
     if (at < size && ftruncate(fd, (off_t)at) < 0)
         agent_set_problem(agent, NOTE(trace_uncut, .pid = (uint64_t)agent->pid, .reason = strerror(errno)));
-    former->bytes += at;
+    sums->bytes += at;
 }
 
-static void look_at_streams(struct agent *agent, const char *trace, struct former *former)
+static void read_streams(struct agent *agent, const char *trace, struct trace_sums *sums)
 {
     DIR *dir = opendir(trace);
     if (!dir)
@@ -66,14 +66,14 @@ static void look_at_streams(struct agent *agent, const char *trace, struct forme
         int fd = openat(dirfd(dir), entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
         if (fd < 0)
             continue;
-        look_at_stream(agent, fd, former);
+        read_stream(agent, fd, sums);
         close(fd);
     }
     closedir(dir);
 }
 
 /* Its .process: what is known now. Counts that the area goes on with are told in the next trace, for the whole. */
-static void put_line(struct buf *out, const struct agent *agent, const char *line, const struct former *former)
+static void put_line(struct buf *out, const struct agent *agent, const char *line, const struct trace_sums *sums)
 {
     static const char *const goes_on[] = {"overwritten",   "flight_overwritten", "functions_omitted", "threads_omitted",
                                           "waits_ran_out", "waits_dropped",      "too_deep",          "counted",
@@ -87,16 +87,16 @@ static void put_line(struct buf *out, const struct agent *agent, const char *lin
     }
     if (strncmp(line, "events\t", 7) == 0) {
         /* the packet that was being written is there, or it is not */
-        bool last = area->writing_bytes > area->written_bytes && former->bytes >= area->writing_bytes;
+        bool last = area->writing_bytes > area->written_bytes && sums->bytes >= area->writing_bytes;
         buf_printf(out, "events\t%" PRIu64 "\n", last ? area->writing_events : area->written_events);
         return;
     }
     if (strncmp(line, "discarded\t", 10) == 0) {
-        buf_printf(out, "discarded\t%" PRIu64 "\n", former->discarded);
+        buf_printf(out, "discarded\t%" PRIu64 "\n", sums->discarded);
         return;
     }
     if (strncmp(line, "bytes\t", 6) == 0) {
-        buf_printf(out, "bytes\t%" PRIu64 "\n", former->bytes);
+        buf_printf(out, "bytes\t%" PRIu64 "\n", sums->bytes);
         return;
     }
     for (size_t i = 0; i < sizeof goes_on / sizeof *goes_on; i++)
@@ -117,11 +117,11 @@ static void adopt_layouts(struct agent *agent, const char *path)
     trace_close(trace);
 }
 
-void collect_former(struct agent *agent, const char *trace)
+void collect_adopted(struct agent *agent, const char *trace)
 {
     char path[PATH_MAX], *text;
     size_t len;
-    struct former former = {0};
+    struct trace_sums sums = {0};
     agent->skipped = agent->view.area->skipped_events;
     agent->overwritten_seen = atomic_load(&agent->view.area->flight_overwritten);
     agent->overwritten_events_seen = atomic_load(&agent->view.area->flight_overwritten_records);
@@ -129,7 +129,7 @@ void collect_former(struct agent *agent, const char *trace)
     if (!*trace || snprintf(path, sizeof path, "%s/.process", trace) >= (int)sizeof path ||
         file_read(path, &text, &len) < 0)
         return;
-    look_at_streams(agent, trace, &former);
+    read_streams(agent, trace, &sums);
     if (strstr(text, "\nstate\tcontinued\n")) { /* told already, by a monitor that was killed before it went on */
         free(text);
         return;
@@ -137,13 +137,13 @@ void collect_former(struct agent *agent, const char *trace)
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = 0;
-        put_line(&out, agent, line, &former);
+        put_line(&out, agent, line, &sums);
     }
     bool counted = strncmp(text, "events\t", 7) == 0 || (out.data && strstr(out.data, "\nevents\t"));
     if (!counted) { /* killed before it came to that */
-        put_line(&out, agent, "events\t", &former);
-        put_line(&out, agent, "discarded\t", &former);
-        put_line(&out, agent, "bytes\t", &former);
+        put_line(&out, agent, "events\t", &sums);
+        put_line(&out, agent, "discarded\t", &sums);
+        put_line(&out, agent, "bytes\t", &sums);
         buf_puts(&out, "overwritten\t0\nwaits_ran_out\t0\nwaits_dropped\t0\n");
     }
     free(text);
@@ -151,7 +151,7 @@ void collect_former(struct agent *agent, const char *trace)
         file_replace(path, out.data, out.len, 0600);
 }
 
-void collect_former_begun(const char *trace)
+void collect_adopted_begun(const char *trace)
 {
     DIR *dir = opendir(trace);
     bool used = false;

@@ -243,7 +243,7 @@ void collect_release_reserve(struct trace_job *job)
 }
 
 /* What is kept free is for others, for names, and for how it ended; half of it may go to the last records. */
-static void look_at_disk(const struct agents *agents, struct trace_job *job)
+static void disk_check(const struct agents *agents, struct trace_job *job)
 {
     struct job_disk *disk = &job->disk;
     struct statvfs fs;
@@ -273,12 +273,12 @@ uint64_t collect_disk_left(struct agents *agents, struct trace_job *job)
     uint64_t written = job->written - disk->looked_bytes;
     if (!disk->looked_ns || (!job->limited && written >= disk->step) ||
         clock_now_ns() - disk->looked_ns >= NS_PER_SECOND) {
-        look_at_disk(agents, job);
+        disk_check(agents, job);
         written = 0;
     }
     if (disk->step == 0 && !job->limited) {
         collect_limit(agents, job, NOTE(trace_disk_full, .nearly = true));
-        look_at_disk(agents, job);
+        disk_check(agents, job);
     }
     uint64_t most = job->limited ? disk->last : disk->step;
     return most > written ? most - written : 0;

@@ -49,7 +49,7 @@ static uint64_t collect_turn(struct agents *agents)
             agent->more = true;
         records += agent->events - events;
         done += agent->events != events;
-        agent_look_again(agent);
+        agent_modules_changed(agent);
         left += agent->more;
         if (!agent->more)
             collect_finish(agent, false);

@@ -102,7 +102,7 @@ static void test_flushed_while_overwritten(void **state)
 }
 
 /* One that becomes full, and the one before it, after the monitor has looked at the place of that one. */
-static void test_filled_during_look(void **state)
+static void test_filled_during_inspection(void **state)
 {
     (void)state;
     struct child child = child_with("drop");
@@ -146,8 +146,8 @@ int main(void)
 {
 #define ROW(name) cmocka_unit_test_setup_teardown(name, start, fixture_stop)
     const struct CMUnitTest tests[] = {
-        ROW(test_two_being_overwritten),     ROW(test_none_left_full),     ROW(test_not_the_oldest_overwritten),
-        ROW(test_flushed_while_overwritten), ROW(test_filled_during_look), ROW(test_flushed_before_its_turn),
+        ROW(test_two_being_overwritten),     ROW(test_none_left_full),           ROW(test_not_the_oldest_overwritten),
+        ROW(test_flushed_while_overwritten), ROW(test_filled_during_inspection), ROW(test_flushed_before_its_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -205,10 +205,10 @@ static void wait_for_lists(struct waiting *waiting, struct thread *thread)
 /* Their events were queued. */
 static void waiting_end(struct waiting *waiting, struct monitor *monitor)
 {
-    if (!waiting->count || event_queue_end_looks(monitor, waiting->threads, waiting->count) == 0)
+    if (!waiting->count || event_queue_end_inspections(monitor, waiting->threads, waiting->count) == 0)
         return;
     for (size_t i = 0; i < waiting->count; i++)
-        runstate_look_done(waiting->threads[i]);
+        runstate_inspect_done(waiting->threads[i]);
     free(waiting->threads);
 }
 
@@ -365,7 +365,7 @@ static void continue_if_it_may(struct thread *thread)
     thread->stopped = false;
 }
 
-int runstate_look(struct thread *thread, struct err *err)
+int runstate_inspect(struct thread *thread, struct err *err)
 {
     struct process *process = thread->process;
     int code = 0;
@@ -382,7 +382,7 @@ int runstate_look(struct thread *thread, struct err *err)
     return code;
 }
 
-void runstate_look_done(struct thread *thread)
+void runstate_inspect_done(struct thread *thread)
 {
     thread->looks--;
     continue_if_it_may(thread);

@@ -20,8 +20,8 @@ bool runstate_must_wait(const struct thread *thread);
 const char *runstate_held_by(const struct thread *thread);
 
 /* The thread waits while its frames are inspected, whatever tools do. No event is raised. 0 or -errno. */
-int runstate_look(struct thread *thread, struct err *err);
-void runstate_look_done(struct thread *thread);
+int runstate_inspect(struct thread *thread, struct err *err);
+void runstate_inspect_done(struct thread *thread);
 
 /* A tool lets go of one thread (thread_detach), which it does not see any more then. 0 or -ENOMEM. */
 int runstate_detach_thread(struct tool *tool, struct thread *thread);

@@ -535,7 +535,7 @@ const struct monitor_tracing tracing_for_engine = {
     .stop = tracing_stop,
     .lost = tracing_lost,
     .forget_call = tracing_forget_call,
-    .look_done = runstate_look_done,
+    .inspect_done = runstate_inspect_done,
     .release = runstate_release,
     .loading_ended = loading_ended,
 };

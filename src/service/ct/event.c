@@ -344,7 +344,7 @@ static void on_event(void *ctx, const struct agent_event *seen)
     struct monitor *monitor = ctx;
     struct mpi_told told;
     monitor_enter(monitor);
-    if (agent_event_told(seen, &told))
+    if (agent_event_mpi_call(seen, &told))
         lib_call_raise(monitor, seen, &told);
     else
         raise_seen(monitor, seen);

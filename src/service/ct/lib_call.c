@@ -377,7 +377,7 @@ static bool param(const struct csr *csr, const struct event *event, unsigned num
     struct mpi_told told;
     uint32_t call = call_of(event);
     (void)csr;
-    return call && agent_event_told(event->seen, &told) &&
+    return call && agent_event_mpi_call(event->seen, &told) &&
            value_of(event, mpi_param_at(call, event->seen->raise.exit, number), &told, ret_value);
 }
 
@@ -386,7 +386,7 @@ static bool named(const struct csr *csr, const struct event *event, struct span 
     struct mpi_told told;
     uint32_t call = call_of(event);
     (void)csr;
-    if (!call || !agent_event_told(event->seen, &told))
+    if (!call || !agent_event_mpi_call(event->seen, &told))
         return false;
     if (span_is(name, "msg")) {
         *ret_value = message_value(event, told.flags & MPI_TOLD_SENT  ? &told.sent

@@ -413,7 +413,7 @@ uint32_t agent_mpi_call(const struct agent *at, uint32_t slot)
     return called_now;
 }
 
-bool agent_event_told(const struct agent_event *event, struct mpi_told *ret_told)
+bool agent_event_mpi_call(const struct agent_event *event, struct mpi_told *ret_told)
 {
     if (told_now)
         *ret_told = *told_now;

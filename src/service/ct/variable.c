@@ -110,7 +110,7 @@ static void target_done(struct question *question)
     struct scry_object *object = object_find(question->monitor, span_str(target->token));
     question->job = NULL;
     if (object && target->is_thread)
-        runstate_look_done((struct thread *)object);
+        runstate_inspect_done((struct thread *)object);
 }
 
 static void cancelled(void *ctx)
@@ -154,7 +154,7 @@ static bool ask(struct question *question, struct scry_call *call, struct scry_o
     struct process *process = thread ? thread->process : (struct process *)object;
     struct buf request = BUF_INIT, text = BUF_INIT;
     struct err err = {0};
-    int code = thread ? runstate_look(thread, &err) : 0;
+    int code = thread ? runstate_inspect(thread, &err) : 0;
     bool looks = thread && code == 0;
     if (code == 0)
         code = make_request(&request, question, process, thread, &err);
@@ -169,7 +169,7 @@ static bool ask(struct question *question, struct scry_call *call, struct scry_o
         code = ask_now(&request, &text, &err);
     }
     if (looks)
-        runstate_look_done(thread);
+        runstate_inspect_done(thread);
     answer(call, object, code, &text, &err);
     buf_done(&text);
     buf_done(&request);

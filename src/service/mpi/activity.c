@@ -69,7 +69,8 @@ static void tell_living(void *ctx, struct mpi_process *process)
     struct arena arena = ARENA_INIT;
     struct mpi_stats stats;
     struct err err;
-    if (mpi_process_take_now(process, &stats, &arena, &err) == 0 && (stats.rank >= 0 || stats.state != MPIA_LOADED)) {
+    if (mpi_process_snapshot_now(process, &stats, &arena, &err) == 0 &&
+        (stats.rank >= 0 || stats.state != MPIA_LOADED)) {
         put_who(activity, mpi_process_job(process), stats.namespace, stats.rank, stats.world_size, stats.pid);
         put_doing(activity->text, &stats, state_of(&stats, rank_thread(&stats)));
     }

@@ -54,7 +54,7 @@ static void mpi_get_messages(struct scry_call *call)
         struct arena arena = ARENA_INIT;
         struct mpi_queue queue;
         struct err err = {.text = ""};
-        int code = mpi_queue_take(call_process(call, i), &queue, &arena, &err);
+        int code = mpi_queue_snapshot(call_process(call, i), &queue, &arena, &err);
         if (code < 0) {
             call_fail_errno(call, call->objects[i], code, &err);
         } else {

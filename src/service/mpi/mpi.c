@@ -58,7 +58,7 @@ static void for_each(struct scry_call *call, stats_fn *fn)
         struct mpi_stats stats;
         struct arena arena = ARENA_INIT;
         struct mpi_process *process = process_at(call, i, &err);
-        int code = process ? mpi_process_take(process, &stats, &arena, &err) : -EOPNOTSUPP;
+        int code = process ? mpi_process_snapshot(process, &stats, &arena, &err) : -EOPNOTSUPP;
         if (code == 0)
             code = fn(call, &stats, &text, &err);
         if (code < 0)

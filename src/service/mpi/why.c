@@ -40,7 +40,7 @@ static void gather_living(void *ctx, struct mpi_process *process)
     struct mpi_stats *stats = mpi_stats_set_next(&question->set);
     struct err err;
     question->failed |= !stats;
-    if (stats && mpi_process_take(process, stats, question->set.arena, &err) == 0 && stats->rank >= 0)
+    if (stats && mpi_process_snapshot(process, stats, question->set.arena, &err) == 0 && stats->rank >= 0)
         question->set.count++;
 }
 

@@ -40,7 +40,7 @@ bool message_token(struct monitor *monitor, struct process *process, const struc
                                   .from = (int32_t)message->from,
                                   .to = (int32_t)message->to,
                                   .tag = (int32_t)message->tag};
-    mpi_message_look(monitor->mpi, &id, &about);
+    mpi_message_state(monitor->mpi, &id, &about);
     if (about.doubts)
         return false;
     snprintf(ret_token, TOKEN_TEXT_SIZE, "%s", message_text(message_named(monitor, &id)));
@@ -181,7 +181,7 @@ static void message_destroy(struct scry_call *call)
         struct message *message = message_at(call, i);
         struct mpi_queued about;
         enum message_state state =
-            message->held ? MESSAGE_IS_RECEIVED : mpi_message_look(call->monitor->mpi, &message->id, &about);
+            message->held ? MESSAGE_IS_RECEIVED : mpi_message_state(call->monitor->mpi, &message->id, &about);
         if (message->held && message->object.owner && message->object.owner != call->tool) {
             call_fail(call, &message->object, OMIS_NO_PERMISSION, "%s belongs to another tool", message->object.token);
         } else if (state == MESSAGE_IS_QUEUED || state == MESSAGE_IS_TO_COME || state == MESSAGE_IS_MATCHED) {
@@ -327,7 +327,7 @@ static int check_first(struct scry_call *call, const struct message_queue *queue
                        struct err *err)
 {
     struct mpi_queue info;
-    int code = mpi_queue_take(queue->process, &info, call->arena, err);
+    int code = mpi_queue_snapshot(queue->process, &info, call->arena, err);
     for (size_t i = 0; code == 0 && i < info.count; i++) {
         const struct message_id *other = &info.items[i].id;
         if (other->comm == id->comm && other->from == id->from && other->tag == id->tag && other->k < id->k)
@@ -352,7 +352,7 @@ static void message_queue_remove(struct scry_call *call)
         return;
     }
     enum message_state state =
-        message->held ? MESSAGE_IS_UNKNOWN : mpi_message_look(call->monitor->mpi, &message->id, &about);
+        message->held ? MESSAGE_IS_UNKNOWN : mpi_message_state(call->monitor->mpi, &message->id, &about);
     if (state != MESSAGE_IS_QUEUED || message->id.world != mpi_process_world(process) ||
         message->id.to != mpi_process_head(process)->rank) {
         call_fail(call, &queue->object, OMIS_UNKNOWN_OBJECT, "%s is not in %s", message->object.token,
@@ -398,7 +398,7 @@ static void message_queue_clear(struct scry_call *call)
         struct arena arena = ARENA_INIT;
         struct mpi_queue info = {0};
         struct mpi_process *process = mpi_process_of(queue->process, &err);
-        int code = mpi_queue_take(queue->process, &info, &arena, &err);
+        int code = mpi_queue_snapshot(queue->process, &info, &arena, &err);
         struct mpi_message_command command = {.kind = MPIM_CLEAR, .count = info.doubts ? 0 : info.count};
         arena_done(&arena);
         struct one *one = code == 0 ? one_new(doing, call, queue, NULL) : NULL;
