@@ -64,7 +64,7 @@ static struct index *index_of(const char *path)
     struct buf image = BUF_INIT;
     char key[INDEX_KEY_SIZE];
     struct err err = {0};
-    struct index *index;
+    struct index *index = NULL;
     if (index_build(path, &image, key, &err) < 0 || index_store(&image, key, &err) < 0 ||
         index_open(&index, path, &err) < 0)
         fail_msg("%s", err.text);
