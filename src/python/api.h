@@ -15,7 +15,7 @@ struct py_state; /* PyThreadState, PyInterpreterState */
 
 /* Py_tracefunc */
 typedef int py_trace_fn(struct py *object, struct py *frame, int what, struct py *argument);
-enum py_trace { PY_TRACE_CALL, PY_TRACE_EXCEPTION, PY_TRACE_LINE, PY_TRACE_RETURN };
+enum py_trace { PY_TRACE_CALL, PY_TRACE_EXCEPTION, PY_TRACE_LINE, PY_TRACE_RETURN, PY_TRACE_C_RETURN = 6 };
 /* Py_AuditHookFunction */
 typedef int py_audit_fn(const char *event, struct py *arguments, void *data);
 /* PyMethodDef, of the stable ABI */
@@ -59,6 +59,7 @@ enum { PY_METHOD_FAST = 0x80 };
     API(int, PyObject_IsInstance, (struct py *, struct py *)) \
     API(struct py *, PyCFunction_NewEx, (struct py_method *, struct py *, struct py *)) \
     API(void *, PyCFunction_GetFunction, (struct py *)) \
+    API(struct py_state *, PyThreadState_Get, (void)) \
     API(struct py_state *, PyInterpreterState_Main, (void)) \
     API(struct py_state *, PyInterpreterState_Get, (void)) \
     API(struct py_state *, PyInterpreterState_ThreadHead, (struct py_state *))

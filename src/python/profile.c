@@ -8,10 +8,13 @@
 
 enum { LINE_OF_3_9 = 108 /* PyFrameObject.f_lineno: PyFrame_GetLineNumber would search for it each time */ };
 
-typedef struct py *start_fn(struct py *self, struct py *arguments);
+typedef struct py *method_fn(struct py *self, struct py *arguments);
 
 static bool with_lines, own_call, aside;
-static start_fn *start_thread;
+static method_fn *start_thread, *set_profile;
+static struct py *set_profile_object;
+static size_t profiler_place;        /* of the profile function in a thread's state */
+static py_trace_fn *python_profiler; /* with which Python calls what sys.setprofile was given */
 
 static int line_of(struct py *frame)
 {
@@ -58,7 +61,19 @@ static struct py *on_start_thread(struct py *self, struct py *arguments)
     return result;
 }
 
-/* All its names lead to one function; its place in the table of the module's functions gets ours. */
+/* Lets ours be called in place of a function of a module, by all its names. */
+static method_fn *replace(struct py *function, const char *name, method_fn *ours)
+{
+    struct py_method *method = function ? ((struct py_method **)(void *)function)[2] : NULL; /* m_ml */
+    void *called = function ? py.PyCFunction_GetFunction(function) : NULL;
+    py.PyErr_Clear();
+    if (!method || method->function != called || strcmp(method->name, name) != 0)
+        return NULL;
+    method->function = (void *)ours;
+    return (method_fn *)called;
+}
+
+/* Its names each have a place in the module's table of functions. */
 static bool follow_threads(void)
 {
     static const char *const names[] = {"start_new_thread", "start_new"};
@@ -66,14 +81,10 @@ static bool follow_threads(void)
     bool done = module != NULL;
     for (size_t i = 0; done && i < sizeof names / sizeof *names; i++) {
         struct py *function = py_member(module, names[i]);
-        struct py_method *method = function ? ((struct py_method **)(void *)function)[2] : NULL; /* m_ml */
-        void *called = function ? py.PyCFunction_GetFunction(function) : NULL;
-        if (method && method->function == called && strcmp(method->name, names[i]) == 0) {
-            start_thread = (start_fn *)called;
-            method->function = (void *)on_start_thread;
-        } else {
-            done = false;
-        }
+        method_fn *called = replace(function, names[i], on_start_thread);
+        done = called != NULL;
+        if (done)
+            start_thread = called;
         if (function)
             py.Py_DecRef(function);
     }
@@ -81,6 +92,48 @@ static bool follow_threads(void)
     if (module)
         py.Py_DecRef(module);
     return done;
+}
+
+static py_trace_fn **profiler(void)
+{
+    return (py_trace_fn **)(void *)((char *)py.PyThreadState_Get() + profiler_place);
+}
+
+static int on_first_event(struct py *object, struct py *frame, int what, struct py *argument)
+{
+    *profiler() = python_profiler;
+    if (what == PY_TRACE_C_RETURN && argument == set_profile_object)
+        return 0;
+    return python_profiler(object, frame, what, argument);
+}
+
+/* The call of sys.setprofile is traced already, by us, so its return would be told to the program's function, which was
+ * told of no call: the module profile fails then. */
+static struct py *on_set_profile(struct py *self, struct py *argument)
+{
+    bool ours = *profiler() == on_event;
+    struct py *result = set_profile(self, argument);
+    py_trace_fn **now = profiler();
+    if (result && ours && *now && *now != on_event) {
+        python_profiler = *now;
+        *now = on_first_event;
+    }
+    return result;
+}
+
+/* Where a thread's state has the profile function, which is ours now. */
+static void follow_profilers(void)
+{
+    enum { WORDS = 24 }; /* it is among the first 12 */
+    py_trace_fn *const *words = (py_trace_fn *const *)(const void *)py.PyThreadState_Get();
+    size_t at = 0;
+    while (at < WORDS && words[at] != on_event)
+        at++;
+    if (at == WORDS)
+        return;
+    profiler_place = at * sizeof *words;
+    set_profile_object = py.PySys_GetObject("setprofile");
+    set_profile = replace(set_profile_object, "setprofile", on_set_profile);
 }
 
 const char *profile_start(bool lines)
@@ -94,6 +147,8 @@ const char *profile_start(bool lines)
     else
         py.PyEval_SetProfile(on_event, NULL);
     own_call = false;
+    if (!lines)
+        follow_profilers();
     return NULL;
 }
 

@@ -78,7 +78,20 @@ PROGRAMS = {
         sys.setprofile(lambda frame, event, argument: seen.append((event, frame.f_code.co_name)))
         f(1)
         sys.setprofile(None)
-        print([event for event in seen if event[1] != "<module>"]) # until 3.11 it sees sys.setprofile return
+        print(seen, sys.getprofile())
+        """),
+    "a profiler in Python": ([], """
+        import profile, threading, sys
+        def f(x):
+            return len([x])
+        one = profile.Profile(lambda: 0.0)
+        print(one.runcall(f, 1), sorted(key[0] for key in one.timings), sys.getprofile())
+        seen = []
+        threading.setprofile(lambda frame, event, argument: seen.append((event, frame.f_code.co_name)))
+        thread = threading.Thread(target=f, args=(1,))
+        thread.start()
+        thread.join()
+        print(seen)
         """),
     "threads": ([], """
         import threading
