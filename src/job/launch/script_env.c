@@ -13,7 +13,10 @@
 #include "base/system/dirs.h"
 #include "shm/script_ring.h"
 
-static const char LIBRARY[] = "libscry-python.so";
+static const struct {
+    const char *name, *built_in;
+} libraries[SCRIPT_LIBRARIES] = {
+    [SCRIPT_BASH] = {"libscry-bash.so", "/../bash"}, [SCRIPT_PYTHON] = {"libscry-python.so", "/../python"}};
 
 int script_env_dir(char *ret_path, size_t size, pid_t run, struct err *err)
 {
@@ -27,9 +30,9 @@ int script_env_dir(char *ret_path, size_t size, pid_t run, struct err *err)
 }
 
 /* Beside the agent; as built, in a folder of its own. */
-static void find_python(char ret_path[PATH_MAX])
+static void find_library(int which, char ret_path[PATH_MAX])
 {
-    static const char *const places[] = {"", "/../python"};
+    const char *const places[] = {"", libraries[which].built_in};
     char agent[PATH_MAX], path[PATH_MAX + 64];
     struct err err = {0};
     ret_path[0] = 0;
@@ -38,7 +41,7 @@ static void find_python(char ret_path[PATH_MAX])
     char *slash = strrchr(agent, '/');
     *slash = 0;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        snprintf(path, sizeof path, "%s%s/%s", agent, places[i], LIBRARY);
+        snprintf(path, sizeof path, "%s%s/%s", agent, places[i], libraries[which].name);
         if (access(path, R_OK) == 0 && realpath(path, ret_path))
             break;
         ret_path[0] = 0;
@@ -55,16 +58,21 @@ int script_env_find(struct script_env *ret_env, const char *level, struct err *e
     if (code < 0)
         return code;
     snprintf(found.level, sizeof found.level, "%s", level);
-    find_python(found.python);
+    for (int i = 0; i < SCRIPT_LIBRARIES; i++)
+        find_library(i, found.libraries[i]);
     *ret_env = found;
     return 0;
 }
 
 static bool is_ours(const char *entry, size_t len)
 {
-    size_t name = sizeof LIBRARY - 1;
-    return len >= name && memcmp(entry + len - name, LIBRARY, name) == 0 &&
-           (len == name || entry[len - name - 1] == '/');
+    for (int i = 0; i < SCRIPT_LIBRARIES; i++) {
+        size_t size = strlen(libraries[i].name);
+        if (len >= size && memcmp(entry + len - size, libraries[i].name, size) == 0 &&
+            (len == size || entry[len - size - 1] == '/'))
+            return true;
+    }
+    return false;
 }
 
 static void put_entry(struct buf *out, const char *entry, size_t len)
@@ -78,7 +86,7 @@ void script_env_apply(const struct script_env *env)
 {
     _cleanup_(buf_done) struct buf list = BUF_INIT;
     const char *before = getenv("LD_PRELOAD");
-    bool changed = env->python[0] != 0;
+    bool changed = false;
     for (size_t len; before && *(before += strspn(before, " :")); before += len) {
         len = strcspn(before, " :");
         if (is_ours(before, len))
@@ -86,8 +94,11 @@ void script_env_apply(const struct script_env *env)
         else
             put_entry(&list, before, len);
     }
-    if (env->dir[0] && env->python[0])
-        put_entry(&list, env->python, strlen(env->python));
+    for (int i = 0; i < SCRIPT_LIBRARIES; i++)
+        if (env->dir[0] && env->libraries[i][0]) {
+            put_entry(&list, env->libraries[i], strlen(env->libraries[i]));
+            changed = true;
+        }
     if (changed && !list.failed) {
         if (list.len)
             setenv("LD_PRELOAD", list.data, 1);

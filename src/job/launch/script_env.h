@@ -4,7 +4,7 @@
  *
  *   SCRY_SCRIPT_DIR      where each process that runs scripts makes its file (shm/script_ring.h)
  *   SCRY_SCRIPT          calls or lines
- *   LD_PRELOAD           the library for Python, behind all that is there
+ *   LD_PRELOAD           the libraries for bash and Python, behind all that is there
  *
  * Without these levels what an outer job has set is removed.
  */
@@ -17,10 +17,12 @@
 
 #include "base/data/err.h"
 
+enum { SCRIPT_BASH, SCRIPT_PYTHON, SCRIPT_LIBRARIES };
+
 struct script_env {
     char dir[PATH_MAX]; /* "": nothing is reported from inside */
     char level[8];
-    char python[PATH_MAX]; /* the library; "": there is none */
+    char libraries[SCRIPT_LIBRARIES][PATH_MAX]; /* "": there is none */
 };
 
 /* For the job of this process. `level`: "calls" or "lines". 0, or -errno with err; then it is empty, and valid. */

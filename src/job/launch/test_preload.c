@@ -214,11 +214,13 @@ static int remove_dir(void **state)
 
 static void test_scripts(void **state)
 {
-    struct script_env on = {.dir = "/run/scripts.1", .level = "lines", .python = "/lib/scry/libscry-python.so"},
+    struct script_env on = {.dir = "/run/scripts.1",
+                            .level = "lines",
+                            .libraries = {"/lib/scry/libscry-bash.so", "/lib/scry/libscry-python.so"}},
                       off = {""};
-    setenv("LD_PRELOAD", "/lib/a.so:/outer/libscry-python.so /lib/b.so", 1);
+    setenv("LD_PRELOAD", "/lib/a.so:/outer/libscry-python.so /lib/b.so /outer/libscry-bash.so", 1);
     script_env_apply(&on);
-    assert_string_equal(preload(), "/lib/a.so:/lib/b.so:/lib/scry/libscry-python.so");
+    assert_string_equal(preload(), "/lib/a.so:/lib/b.so:/lib/scry/libscry-bash.so:/lib/scry/libscry-python.so");
     assert_string_equal(getenv("SCRY_SCRIPT_DIR"), "/run/scripts.1");
     assert_string_equal(getenv("SCRY_SCRIPT"), "lines");
     script_env_apply(&off);

@@ -13,6 +13,7 @@
 #include "job/scripts/line_times.h"
 #include "job/scripts/place.h"
 #include "job/scripts/script_text.h"
+#include "job/scripts/shell_inside.h"
 #include "job/scripts/shell_find.h"
 #include "job/scripts/shell_memory.h"
 #include "jobdir/text/text.h"
@@ -53,7 +54,8 @@ struct shell {
 
 struct scripts {
     struct observer *observer;
-    struct shell *shells; /* hash by pid */
+    struct shell_inside *inside; /* NULL: nothing is told from inside */
+    struct shell *shells;        /* hash by pid */
     struct script_texts texts;
     struct loop_source *timer;
     uint64_t pause_ns;   /* until the next look */
@@ -71,6 +73,10 @@ static void put_line(struct scripts *scripts, struct shell *shell, uint64_t now)
 {
     struct observer *observer = scripts->observer;
     uint64_t each = NS_PER_SECOND / RECORDS_A_SECOND;
+    if (observer->options->script == RUN_SCRIPT_LINES && shell_inside_has(scripts->inside, shell->pid)) {
+        shell->unreported = false;
+        return;
+    }
     if (scripts->allowed_ns > now + NS_PER_SECOND)
         return; /* a later look has it, if it is still there */
     uint64_t gap = shell->records < OFTEN ? 0 : (shell->records < SELDOM ? 1 : 10) * (uint64_t)NS_PER_SECOND;
@@ -114,7 +120,7 @@ static void shell_clear(struct scripts *scripts, struct shell *shell)
 static void script_ended(struct scripts *scripts, struct shell *shell, double end, int32_t status)
 {
     uint64_t end_ns = scripts->observer->start_ns + (uint64_t)(end * NS_PER_SECOND); /* reported later than it was */
-    if (shell->fd < 0 || !shell->seen)
+    if (shell->fd < 0 || !shell->seen || shell_inside_has(scripts->inside, shell->pid))
         return;
     line_times_add(&shell->times, &shell->spot, end_ns > shell->seen_ns ? end_ns - shell->seen_ns : 0);
     int32_t code = status < 0 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -258,17 +264,22 @@ static void look(void *ctx)
 
 static void *start(struct observer *observer, struct err *err)
 {
+    struct shell_inside *inside = NULL;
     if (observer->options->script == RUN_SCRIPT_OFF)
+        return NULL;
+    if (observer->options->script >= RUN_SCRIPT_CALLS && !(inside = shell_inside_new(observer, err)))
         return NULL;
     struct scripts *scripts = calloc(1, sizeof *scripts);
     if (scripts)
         scripts->timer = loop_add_timer(observer->loop, 3600 * (uint64_t)NS_PER_SECOND, 0, look, scripts);
     if (!scripts || !scripts->timer) {
+        shell_inside_free(inside);
         free(scripts);
         err_set(err, -ENOMEM, "out of memory");
         return NULL;
     }
     scripts->observer = observer;
+    scripts->inside = inside;
     scripts->pause_ns = LOOK_NS;
     return scripts;
 }
@@ -311,9 +322,12 @@ static void on_process_ended(void *state, const struct observed_process *process
     struct scripts *scripts = state;
     struct shell *shell;
     HASH_FIND_INT(scripts->shells, &process->pid, shell);
+    bool told = shell_inside_has(scripts->inside, process->pid);
+    shell_inside_process_ended(scripts->inside, process);
     if (!shell)
         return;
-    script_ended(scripts, shell, process->end, process->status);
+    if (!told)
+        script_ended(scripts, shell, process->end, process->status);
     remove_shell(scripts, shell);
 }
 
@@ -326,6 +340,7 @@ static void on_end(void *state)
         script_ended(scripts, shell, observe_seconds(scripts->observer, clock_now_ns()), -1);
         remove_shell(scripts, shell);
     }
+    shell_inside_free(scripts->inside);
     loop_remove(scripts->timer);
     free(scripts);
 }

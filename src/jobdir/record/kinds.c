@@ -367,7 +367,7 @@ static const struct field script_end_fields[] = {
     {"file", FIELD_TEXT, AT(file)},
     {"status", FIELD_COUNT, AT(status), UNKNOWN},
     {"seconds", FIELD_SECONDS, AT(seconds)},
-    {"how", FIELD_CHOICE, AT(how), .choices = "outside|builtin", .about = "the times of lines are known"},
+    {"how", FIELD_CHOICE, AT(how), .choices = "outside|inside", .about = "the times of lines are known"},
     {"lines", FIELD_LIST, AT(lines), .of = timed_line_fields, .flags = FIELD_WHERE_KNOWN,
      .about = "of most time first"},
     {0}};

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Commands are nested: a function's are in the command that calls it, those of an `if` in the `if`. bash leaves them in
+ * order, or by a longjmp over any number of them (return, exit, set -e, errors). So what is known of each is in an array
+ * here, not on the stack, and the place of each on the stack says whether it is still there.
+ */
+#include "bash/follow.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "bash/tally.h"
+
+enum { FRAMES = 512 };
+
+struct frame {
+    const char *stack; /* it is there as long as the stack is deeper */
+    struct tally_place place;
+    uint64_t begin_ns;
+    bool counted;    /* place is set */
+    bool has_status; /* what it returns is its status */
+    bool ignored;    /* a failure means nothing: a condition, "!" */
+    bool pipeline;   /* it takes the time, its commands are counted */
+    bool piped;      /* one of a pipeline, in a process of its own */
+    bool leaves;     /* exit, return: its status is not its own */
+    int failed;      /* status of the last one in it that was reported; 0: none */
+    uint32_t size;   /* of the text: bash may have freed the command when its end is noticed */
+    char text[TALLY_TEXT];
+};
+
+shell_execute_fn *follow_original;
+
+static struct frame frames[FRAMES];
+static unsigned depth;
+static enum { NEW, FOLLOWING, OFF } state;
+static bool lines, started;
+static const char *directory;
+static struct tally_place last; /* where the shell was when that was told */
+
+static uint64_t now_ns(void)
+{
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* What was begun is the parent's. */
+static void in_child(void)
+{
+    depth = 0;
+}
+
+/* ---- the end of a command ---- */
+
+static void end_frame(int status, bool known)
+{
+    struct frame *frame = &frames[--depth];
+    struct frame *outer = depth ? &frames[depth - 1] : NULL;
+    int failed = frame->failed;
+    if (frame->counted) {
+        uint64_t ns = now_ns() - frame->begin_ns;
+        tally_ended(&frame->place, !frame->pipeline, frame->piped ? 0 : ns);
+        if (known && status && frame->has_status && !frame->ignored) {
+            if (failed != status && !frame->leaves)
+                tally_failed(&frame->place, frame->text, frame->size, status, ns);
+            failed = status;
+        }
+    }
+    if (outer && failed)
+        outer->failed = failed;
+}
+
+/* Those that bash has left by a longjmp. What made it do that is the innermost one, if it failed. */
+static void end_left(const char *stack)
+{
+    while (depth && frames[depth - 1].stack <= stack)
+        end_frame(*shell.last_command_exit_value, true);
+}
+
+/* ---- its beginning ---- */
+
+static bool leaves(const char *text, size_t size)
+{
+    return (size >= 4 && memcmp(text, "exit", 4) == 0 && (size == 4 || text[4] == ' ')) ||
+           (size >= 6 && memcmp(text, "return", 6) == 0 && (size == 6 || text[6] == ' '));
+}
+
+static void begin_frame(const struct shell_command *command, const char *stack, bool alone, bool piped)
+{
+    const struct shell_command *leaf = shell_command_leaf(command);
+    struct frame *frame = &frames[depth++];
+    frame->stack = stack;
+    frame->has_status = alone;
+    frame->counted = false;
+    frame->failed = 0;
+    if (!leaf || (leaf != command && !alone))
+        return;
+    const char *function = *shell.variable_context > 0 ? shell_innermost("FUNCNAME") : NULL;
+    if (function && strcmp(function, "source") == 0)
+        function = NULL;
+    frame->ignored = ((command->flags | leaf->flags) & (SHELL_IGNORED | SHELL_INVERTED)) != 0;
+    frame->pipeline = leaf != command;
+    frame->piped = piped;
+    frame->size = (uint32_t)shell_command_text(leaf, frame->text, sizeof frame->text);
+    frame->leaves = leaves(frame->text, frame->size);
+    frame->counted = tally_place(shell_innermost("BASH_SOURCE"), function, leaf->value.leaf->line, &frame->place);
+    frame->begin_ns = now_ns();
+    if (!frame->counted || frame->pipeline)
+        return;
+    if (!started)
+        tally_started(&frame->place);
+    started = true;
+    bool other =
+        lines ? frame->place.key != last.key : frame->place.file != last.file || frame->place.function != last.function;
+    last = frame->place;
+    tally_now(&frame->place, frame->text, frame->size, frame->begin_ns, other);
+}
+
+static bool is_ready(void)
+{
+    if (state == NEW)
+        state = tally_open(directory) ? FOLLOWING : OFF;
+    return state == FOLLOWING;
+}
+
+int follow_command(struct shell_command *command, int asynchronous, int pipe_in, int pipe_out, void *fds)
+{
+    const char *stack = __builtin_frame_address(0);
+    int before = errno;
+    unsigned own = FRAMES;
+    if (!*shell.interactive_shell && command && is_ready()) {
+        end_left(stack);
+        if (!*shell.running_trap && depth < FRAMES) {
+            own = depth;
+            bool piped = pipe_in != SHELL_NO_PIPE || pipe_out != SHELL_NO_PIPE;
+            begin_frame(command, stack, !asynchronous && !piped, piped);
+        }
+    }
+    errno = before;
+    int status = follow_original(command, asynchronous, pipe_in, pipe_out, fds);
+    before = errno;
+    if (own < depth && frames[own].stack == stack) {
+        while (depth > own + 1)
+            end_frame(0, false);
+        end_frame(status, true);
+    }
+    errno = before;
+    return status;
+}
+
+/* exit(): what was begun is left. */
+__attribute__((destructor)) static void end(void)
+{
+    if (state == FOLLOWING)
+        end_left((const char *)UINTPTR_MAX);
+}
+
+void follow_start(const char *to, bool all_lines)
+{
+    directory = to;
+    lines = all_lines;
+    if (pthread_atfork(NULL, NULL, in_child) != 0)
+        state = OFF;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bash/shell.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+struct shell shell;
+
+enum { ARRAY = 0x4, INVISIBLE = 0x1000, WORDS_MOST = 64, DEPTH_MOST = 100 };
+
+struct variable { /* SHELL_VAR */
+    char *name, *value, *exported;
+    void *dynamic_value, *assign;
+    int attributes, context;
+};
+
+static bool starts_with(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static bool is_named_so(void)
+{
+    char path[4096];
+    ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (size <= 0)
+        return false;
+    path[size] = 0;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    return starts_with(name, "bash") || strcmp(name, "sh") == 0 || strcmp(name, "rbash") == 0;
+}
+
+/* The symbol, if it is the program's own. */
+static void *find(const char *name, size_t *ret_size)
+{
+    const ElfW(Sym) *symbol = NULL;
+    Dl_info info, program;
+    void *found = dlsym(RTLD_DEFAULT, name);
+    if (!found || !dladdr1(found, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
+        !dladdr((void *)getauxval(AT_PHDR), &program) || info.dli_fbase != program.dli_fbase)
+        return NULL;
+    if (ret_size)
+        *ret_size = symbol->st_size;
+    return found;
+}
+
+static bool is_known(const char *version)
+{
+    return version[0] == '5' && version[1] == '.' && version[2] >= '0' && version[2] <= '2' && !version[3];
+}
+
+bool shell_find(const char **ret_why)
+{
+    if (!is_named_so())
+        return false;
+    char **version = find("dist_version", NULL);
+    *ret_why = NULL;
+    if (!version) /* dash, or one that exports nothing */
+        return false;
+    if (!is_known(*version)) {
+        *ret_why = "unsupported: bash other than 5.0 to 5.2";
+        return true;
+    }
+    shell.version = *version;
+    shell.interactive_shell = find("interactive_shell", NULL);
+    shell.running_trap = find("running_trap", NULL);
+    shell.variable_context = find("variable_context", NULL);
+    shell.last_command_exit_value = find("last_command_exit_value", NULL);
+    *(void **)&shell.find_variable = find("find_variable", NULL);
+    *(void **)&shell.array_reference = find("array_reference", NULL);
+    *(void **)&shell.execute = find("execute_command_internal", &shell.execute_size);
+    if (!shell.interactive_shell || !shell.running_trap || !shell.variable_context || !shell.last_command_exit_value ||
+        !shell.find_variable || !shell.array_reference || !shell.execute)
+        *ret_why = "unsupported: this bash does not export what is needed";
+    return true;
+}
+
+const char *shell_innermost(const char *array)
+{
+    struct variable *variable = shell.find_variable(array);
+    if (!variable || !(variable->attributes & ARRAY) || variable->attributes & INVISIBLE || !variable->value)
+        return NULL;
+    return shell.array_reference(variable->value, 0);
+}
+
+const struct shell_command *shell_command_leaf(const struct shell_command *command)
+{
+    for (int i = 0; i < DEPTH_MOST && command && command->type == SHELL_CONNECTION; i++)
+        command = command->value.connection && command->value.connection->connector == '|'
+                      ? command->value.connection->second
+                      : NULL;
+    if (!command || !command->value.leaf)
+        return NULL;
+    return command->type == SHELL_SIMPLE || command->type == SHELL_ARITHMETIC || command->type == SHELL_CONDITION ||
+                   command->type == SHELL_SUBSHELL
+               ? command
+               : NULL;
+}
+
+size_t shell_command_text(const struct shell_command *command, char *out, size_t size)
+{
+    const struct shell_command *leaf = shell_command_leaf(command);
+    size_t used = 0;
+    if (!leaf || leaf->type != SHELL_SIMPLE)
+        return 0;
+    const struct shell_words *words = leaf->value.leaf->words;
+    for (int i = 0; words && i < WORDS_MOST && used < size; i++, words = words->next) {
+        const char *text = words->word ? words->word->text : NULL;
+        if (used)
+            out[used++] = ' ';
+        for (; text && *text && used < size; text++)
+            out[used++] = *text;
+    }
+    return used;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What of bash is read: variables and functions that it exports, looked up in the running shell, and its commands. These
+ * have had this shape since bash 4 (command.h, variables.h of bash). Only for the shell's one thread, where it is about
+ * to execute a command. Nothing changes what the shell knows.
+ */
+#ifndef SCRY_BASH_SHELL_H
+#define SCRY_BASH_SHELL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum shell_command_type {
+    SHELL_SIMPLE = 4,
+    SHELL_CONNECTION = 6,
+    SHELL_ARITHMETIC = 10,
+    SHELL_CONDITION = 11,
+    SHELL_SUBSHELL = 13,
+};
+enum { SHELL_INVERTED = 0x04, SHELL_IGNORED = 0x08 }; /* "!"; its failure ends no shell with set -e: a condition */
+enum { SHELL_NO_PIPE = -1 };
+
+struct shell_word {
+    char *text;
+    int flags;
+};
+struct shell_words {
+    struct shell_words *next;
+    struct shell_word *word;
+};
+struct shell_leaf { /* of all types but a connection, and a few that are not looked into */
+    int flags, line;
+    struct shell_words *words; /* of a simple command */
+};
+struct shell_connection {
+    int ignore;
+    struct shell_command *first, *second;
+    int connector;
+};
+struct shell_command {
+    uint32_t type; /* enum shell_command_type */
+    int flags, line;
+    void *redirects;
+    union {
+        struct shell_leaf *leaf;
+        struct shell_connection *connection;
+    } value;
+};
+
+typedef int shell_execute_fn(struct shell_command *command, int asynchronous, int pipe_in, int pipe_out, void *fds);
+
+struct shell {
+    int *interactive_shell, *running_trap, *variable_context, *last_command_exit_value;
+    void *(*find_variable)(const char *name);
+    char *(*array_reference)(void *array, intptr_t index);
+    shell_execute_fn *execute;
+    size_t execute_size;
+    char *version; /* "5.2" */
+};
+extern struct shell shell;
+
+/* Is the program a bash? Then *ret_why is NULL, and shell is filled in; or the reason why this one cannot be followed. */
+bool shell_find(const char **ret_why);
+/* The innermost of FUNCNAME or BASH_SOURCE. NULL: none. Valid until the shell executes something. */
+const char *shell_innermost(const char *array);
+/* The words of a simple command as they are written, of a pipeline those of its last command. Returns the length; at
+ * most `size`, *ret_cut: there is more. */
+size_t shell_command_text(const struct shell_command *command, char *out, size_t size);
+/* The simple command, or the like, of which that is: of a pipeline its last one. NULL: it is none. */
+const struct shell_command *shell_command_leaf(const struct shell_command *command);
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/scripts/shell_inside.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/data/cleanup.h"
+#include "base/data/hash.h"
+#include "base/system/clock.h"
+#include "job/observe/script_rings.h"
+#include "jobdir/text/text.h"
+
+enum {
+    LINES_SHOWN = 200,
+    OFTEN = 200,          /* records of lines of one shell: then one a second, */
+    SELDOM = 2000,        /* then one in ten seconds */
+    FAILURES_MOST = 2000, /* of a shell */
+    REASONS = 8,
+};
+
+/* A shell with its subshells. */
+struct script {
+    pid_t pid;
+    char *file; /* NULL: it has not begun */
+    uint64_t began_ns, record_ns, now_ns;
+    unsigned records, failures;
+    uint32_t now; /* the sum of the line that was told last, or where it was found */
+    UT_hash_handle hh;
+};
+
+struct shell_inside {
+    struct observer *observer;
+    struct script_rings *rings;
+    struct script *scripts; /* hash by pid */
+    pid_t ending;           /* the process that ends; 0: none */
+    int32_t status;         /* and its status, as $? */
+    char *told[REASONS];    /* reasons why one is not followed, which are noted once */
+};
+
+static char *copy(const struct script_text *text)
+{
+    return text->bytes && text->size ? strndup(text->bytes, text->size) : NULL;
+}
+
+/* ---- records ---- */
+
+static struct line_fields line_of(const struct script_event *event, char *texts[3])
+{
+    texts[0] = copy(&event->texts[SCRIPT_FILE]);
+    texts[1] = copy(&event->texts[SCRIPT_FUNCTION]);
+    texts[2] = copy(&event->texts[SCRIPT_COMMAND]);
+    return (struct line_fields){.pid = event->pid,
+                                .language = "bash",
+                                .file = texts[0] ? texts[0] : "",
+                                .line = event->line,
+                                .function = texts[1],
+                                .command = texts[2]};
+}
+
+static bool is_due(struct script *script, uint64_t now_ns)
+{
+    uint64_t gap = script->records < OFTEN ? 0 : (script->records < SELDOM ? 1 : 10) * (uint64_t)NS_PER_SECOND;
+    if (script->record_ns + gap > now_ns)
+        return false;
+    script->records++;
+    script->record_ns = now_ns;
+    return true;
+}
+
+static void on_line(struct shell_inside *inside, struct script *script, const struct script_event *event)
+{
+    char *texts[3];
+    if (!is_due(script, clock_now_ns()))
+        return;
+    struct line_fields at = line_of(event, texts);
+    observe_put(inside->observer, RECORD(script_line, .at = at, .how = "inside",
+                                         .time = observe_seconds(inside->observer, event->time_ns)));
+    for (int i = 0; i < 3; i++)
+        free(texts[i]);
+}
+
+static void on_failed(struct shell_inside *inside, struct script *script, const struct script_event *event)
+{
+    char *texts[3];
+    if (script->failures++ >= FAILURES_MOST)
+        return;
+    struct line_fields at = line_of(event, texts);
+    observe_put(inside->observer, RECORD(command_failed, .at = at, .status = event->status,
+                                         .seconds = (double)event->duration_ns / NS_PER_SECOND,
+                                         .time = observe_seconds(inside->observer, event->time_ns)));
+    for (int i = 0; i < 3; i++)
+        free(texts[i]);
+}
+
+/* Adopts it. */
+static bool is_new(struct shell_inside *inside, char *reason)
+{
+    for (size_t i = 0; reason && i < REASONS; i++) {
+        if (!inside->told[i]) {
+            inside->told[i] = reason;
+            return true;
+        }
+        if (strcmp(inside->told[i], reason) == 0)
+            break;
+    }
+    free(reason);
+    return false;
+}
+
+static void on_record(void *ctx, struct script_rings_ring *ring, const struct script_event *event)
+{
+    struct shell_inside *inside = ctx;
+    struct script *script = ring->own;
+    if (!script)
+        return;
+    if (event->kind == SCRIPT_STARTED && !script->file) {
+        script->file = copy(&event->texts[SCRIPT_FILE]);
+        script->began_ns = event->time_ns;
+    } else if (event->kind == SCRIPT_LINE) {
+        on_line(inside, script, event);
+    } else if (event->kind == SCRIPT_FAILED) {
+        on_failed(inside, script, event);
+    } else if (event->kind == SCRIPT_STEPPED_ASIDE) {
+        char *reason = copy(&event->texts[SCRIPT_MESSAGE]);
+        if (is_new(inside, reason))
+            observe_note(inside->observer, NOTE(script_aside, .pid = (uint64_t)ring->pid, .reason = reason));
+    }
+}
+
+/* ---- sums ---- */
+
+static int by_time(const void *left, const void *right)
+{
+    const struct script_sum_copy *one = left, *other = right;
+    if (one->total_ns != other->total_ns)
+        return one->total_ns < other->total_ns ? 1 : -1;
+    return one->line < other->line ? -1 : one->line > other->line;
+}
+
+static struct script_sum_copy *lines_of(const struct script_rings_ring *ring, size_t *ret_count)
+{
+    uint32_t sums = script_view_sums(ring->view);
+    struct script_sum_copy *lines = calloc(sums ? sums : 1, sizeof *lines);
+    *ret_count = 0;
+    for (uint32_t i = 0; lines && i < sums; i++)
+        if (script_view_sum(ring->view, i, true, &lines[*ret_count]) && lines[*ret_count].kind == SCRIPT_SUM_LINE &&
+            lines[*ret_count].count)
+            ++*ret_count;
+    if (lines)
+        qsort(lines, *ret_count, sizeof *lines, by_time);
+    return lines;
+}
+
+static json_t *lines_json(const struct script_rings_ring *ring)
+{
+    size_t count;
+    _cleanup_(freep) struct script_sum_copy *lines = lines_of(ring, &count);
+    json_t *list = json_array();
+    for (size_t i = 0; lines && i < count && i < LINES_SHOWN; i++)
+        json_array_append_new(list, json_pack("{s:o, s:i, s:I, s:I, s:f}", "file", text_json(lines[i].file), "line",
+                                              (int)lines[i].line, "count", (json_int_t)lines[i].count, "failed",
+                                              (json_int_t)lines[i].failed, "seconds",
+                                              (double)lines[i].total_ns / NS_PER_SECOND));
+    return list;
+}
+
+/* Lines come as records unless there are many: where it stays is told anyway. */
+static void on_looked(void *ctx, struct script_rings_ring *ring)
+{
+    struct shell_inside *inside = ctx;
+    struct script *script = ring->own;
+    struct script_sum_copy sum;
+    if (!script || inside->observer->options->script != RUN_SCRIPT_LINES)
+        return;
+    uint32_t now = script_view_now(ring->view);
+    uint64_t now_ns = clock_now_ns();
+    if (now != script->now) {
+        script->now = now;
+        script->now_ns = now_ns;
+        return;
+    }
+    if (!script->now_ns || now_ns - script->now_ns < NS_PER_SECOND || script->record_ns > script->now_ns ||
+        !script_view_sum(ring->view, now, true, &sum) || !is_due(script, now_ns))
+        return;
+    script->now_ns = 0; /* told */
+    observe_put(inside->observer, RECORD(script_line,
+                                         .at = {.pid = ring->pid,
+                                                .language = "bash",
+                                                .file = sum.file,
+                                                .line = sum.line,
+                                                .function = sum.function[0] ? sum.function : NULL},
+                                         .how = "inside", .time = -1));
+}
+
+/* ---- a shell ---- */
+
+static void on_began(void *ctx, struct script_rings_ring *ring)
+{
+    struct shell_inside *inside = ctx;
+    struct script *script = calloc(1, sizeof *script), *before;
+    ring->own = script;
+    if (!script)
+        return;
+    *script = (struct script){.pid = ring->pid, .now = UINT32_MAX};
+    HASH_FIND_INT(inside->scripts, &ring->pid, before);
+    if (before)
+        HASH_DEL(inside->scripts, before); /* its end is told, too: the process executes something else */
+    HASH_ADD_INT(inside->scripts, pid, script);
+}
+
+static void on_ended(void *ctx, struct script_rings_ring *ring)
+{
+    struct shell_inside *inside = ctx;
+    struct script *script = ring->own, *found;
+    if (!script)
+        return;
+    HASH_FIND_INT(inside->scripts, &script->pid, found);
+    if (found == script)
+        HASH_DEL(inside->scripts, script);
+    if (script->file) {
+        json_t *lines = lines_json(ring);
+        observe_put(inside->observer, RECORD(script_end, .pid = script->pid, .file = script->file,
+                                             .status = inside->ending == script->pid ? inside->status : -1,
+                                             .seconds = (double)(clock_now_ns() - script->began_ns) / NS_PER_SECOND,
+                                             .how = "inside", .lines = lines));
+        json_decref(lines);
+    }
+    uint64_t dropped = ring->view->ring->dropped, sums = ring->view->ring->sums_dropped;
+    if (dropped || sums || ring->view->damaged)
+        observe_note(inside->observer,
+                     NOTE(script_dropped, .pid = (uint64_t)ring->pid, .file = script->file ? script->file : "",
+                          .records = dropped + ring->view->damaged, .sums = sums));
+    free(script->file);
+    free(script);
+}
+
+static const struct script_rings_use use = {
+    .language = "bash", .began = on_began, .record = on_record, .looked = on_looked, .ended = on_ended};
+
+/* ---- all of them ---- */
+
+struct shell_inside *shell_inside_new(struct observer *observer, struct err *err)
+{
+    struct shell_inside *inside = calloc(1, sizeof *inside);
+    if (!inside) {
+        err_set(err, -ENOMEM, "out of memory");
+        return NULL;
+    }
+    inside->observer = observer;
+    inside->rings = script_rings_new(observer, &use, inside, err);
+    if (inside->rings)
+        return inside;
+    free(inside);
+    return NULL;
+}
+
+bool shell_inside_has(const struct shell_inside *inside, pid_t pid)
+{
+    struct script *script = NULL;
+    if (inside)
+        HASH_FIND_INT(inside->scripts, &pid, script);
+    return script && script->file;
+}
+
+void shell_inside_process_ended(struct shell_inside *inside, const struct observed_process *process)
+{
+    if (!inside)
+        return;
+    int status = process->status;
+    inside->status = status < 0 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    inside->ending = process->pid;
+    script_rings_process_ended(inside->rings, process->pid);
+    inside->ending = 0;
+}
+
+void shell_inside_free(struct shell_inside *inside)
+{
+    if (!inside)
+        return;
+    script_rings_free(inside->rings);
+    for (size_t i = 0; i < REASONS; i++)
+        free(inside->told[i]);
+    free(inside);
+}
