@@ -105,7 +105,8 @@ static void begin_frame(const struct shell_command *command, const char *stack, 
     frame->piped = piped;
     frame->size = (uint32_t)shell_command_text(leaf, frame->text, sizeof frame->text);
     frame->leaves = leaves(frame->text, frame->size);
-    frame->counted = tally_place(shell_innermost("BASH_SOURCE"), function, leaf->value.leaf->line, &frame->place);
+    frame->counted = tally_place(shell_innermost("BASH_SOURCE"), function, leaf->value.leaf->line, frame->text,
+                                 frame->size, &frame->place);
     frame->begin_ns = now_ns();
     if (!frame->counted || frame->pipeline)
         return;
@@ -118,9 +119,10 @@ static void begin_frame(const struct shell_command *command, const char *stack, 
     tally_now(&frame->place, frame->text, frame->size, frame->begin_ns, other);
 }
 
+/* What has no file is not followed, and takes no room. */
 static bool is_ready(void)
 {
-    if (state == NEW)
+    if (state == NEW && shell_innermost("BASH_SOURCE"))
         state = tally_open(directory) ? FOLLOWING : OFF;
     return state == FOLLOWING;
 }

@@ -9,7 +9,7 @@
 
 enum {
     RING = 64 << 10,
-    TEXTS = 64 << 10,
+    TEXTS = 128 << 10,
     SUMS = 4096,
     ROWS = 4 * SUMS, /* a power of two */
     PROBES = 64,
@@ -23,8 +23,9 @@ enum {
  * share it, so a line that many of them execute has one sum. */
 struct row {
     _Atomic uint64_t key;    /* 0: free */
-    _Atomic uint32_t number; /* 0: not ready, or no room */
+    _Atomic uint32_t number; /* 0: not ready */
 };
+#define NO_ROOM UINT32_MAX
 
 static struct script_writer *writer;
 static struct script_ring *ring;
@@ -73,26 +74,33 @@ static uint64_t hash(uint64_t key, const char *text)
     return key ? key : 1;
 }
 
-/* Its row. *ret_new: the caller has to fill it in. NULL: no room. */
-static struct row *row_of(uint64_t key, bool *ret_new)
+/* Its row, perhaps a new one. NULL: no room. */
+static struct row *row_of(uint64_t key)
 {
-    *ret_new = false;
     for (uint32_t i = 0; i < PROBES; i++) {
         struct row *row = &rows[(key + i) & (ROWS - 1)];
         uint64_t there = atomic_load_explicit(&row->key, memory_order_relaxed);
-        if (there == key)
-            return row;
-        if (there)
-            continue;
-        if (atomic_compare_exchange_strong_explicit(&row->key, &there, key, memory_order_relaxed,
-                                                    memory_order_relaxed)) {
-            *ret_new = true;
-            return row;
-        }
-        if (there == key)
+        if (there == key || (!there && (atomic_compare_exchange_strong_explicit(
+                                            &row->key, &there, key, memory_order_relaxed, memory_order_relaxed) ||
+                                        there == key)))
             return row;
     }
     return NULL;
+}
+
+/* Two subshells may find it not ready, and each make one: the first is kept, and the other one is used once. */
+static uint32_t fill_row(struct row *row, uint32_t number)
+{
+    uint32_t before = 0;
+    atomic_compare_exchange_strong_explicit(&row->number, &before, number ? number : NO_ROOM, memory_order_acq_rel,
+                                            memory_order_relaxed);
+    return number;
+}
+
+/* 0: not ready. */
+static uint32_t number_of(const struct row *row)
+{
+    return row ? atomic_load_explicit(&row->number, memory_order_acquire) : NO_ROOM;
 }
 
 static uint32_t keep_path(const char *file)
@@ -114,14 +122,20 @@ static uint32_t keep_path(const char *file)
 
 static uint32_t text_of(const char *text, bool is_path)
 {
-    bool is_new;
-    struct row *row = text ? row_of(hash(is_path ? 0x9d : 0x5f, text), &is_new) : NULL;
-    if (!row)
+    struct row *row = text ? row_of(hash(is_path ? 0x9d : 0x5f, text)) : NULL;
+    uint32_t number = number_of(row);
+    if (!number)
+        number = fill_row(row, is_path ? keep_path(text) : script_text_keep(writer, text, strlen(text)));
+    return number == NO_ROOM ? 0 : number;
+}
+
+static uint32_t new_line(const struct tally_place *place, const char *text, uint32_t size)
+{
+    struct script_sum *sum = script_sum_new(writer, SCRIPT_SUM_LINE, place->file, place->function, place->line);
+    if (!sum)
         return 0;
-    if (is_new)
-        atomic_store_explicit(&row->number, is_path ? keep_path(text) : script_text_keep(writer, text, strlen(text)),
-                              memory_order_release);
-    return atomic_load_explicit(&row->number, memory_order_acquire);
+    sum->command = size ? script_text_keep(writer, text, size) : 0;
+    return script_sum_number(writer, sum);
 }
 
 static struct script_sum *sum_numbered(uint32_t number)
@@ -129,21 +143,19 @@ static struct script_sum *sum_numbered(uint32_t number)
     return number ? (struct script_sum *)(void *)((char *)ring + ring->sums_at) + (number - 1) : NULL;
 }
 
-bool tally_place(const char *file, const char *function, int32_t line, struct tally_place *ret_place)
+bool tally_place(const char *file, const char *function, int32_t line, const char *text, uint32_t size,
+                 struct tally_place *ret_place)
 {
     int before = errno;
-    bool is_new;
     *ret_place = (struct tally_place){.file = text_of(file, true), .function = text_of(function, false), .line = line};
     if (ret_place->file) {
-        uint64_t places = (uint64_t)ret_place->file << 32 | ret_place->function;
-        ret_place->key = hash(places * UINT64_C(0x9e3779b97f4a7c15) + (uint32_t)line, "l");
-        struct row *row = row_of(ret_place->key, &is_new);
-        if (row && is_new) {
-            struct script_sum *sum =
-                script_sum_new(writer, SCRIPT_SUM_LINE, ret_place->file, ret_place->function, line);
-            atomic_store_explicit(&row->number, sum ? script_sum_number(writer, sum) : 0, memory_order_release);
-        }
-        ret_place->sum = row ? sum_numbered(atomic_load_explicit(&row->number, memory_order_acquire)) : NULL;
+        uint64_t names = (uint64_t)ret_place->file << 32 | ret_place->function;
+        ret_place->key = hash(names * UINT64_C(0x9e3779b97f4a7c15) + (uint32_t)line, "l");
+        struct row *row = row_of(ret_place->key);
+        uint32_t number = number_of(row);
+        if (!number)
+            number = fill_row(row, new_line(ret_place, text, size));
+        ret_place->sum = number == NO_ROOM ? NULL : sum_numbered(number);
     }
     errno = before;
     return ret_place->file != 0;

@@ -25,8 +25,9 @@ struct tally_place {
 bool tally_open(const char *directory);
 /* This bash is not followed. After tally_open. */
 void tally_refuse(const char *why);
-/* The sum of a line. Names are as bash has them. false: no file. */
-bool tally_place(const char *file, const char *function, int32_t line, struct tally_place *ret_place);
+/* The sum of a line. Names are as bash has them; `text` is the command. false: no file. */
+bool tally_place(const char *file, const char *function, int32_t line, const char *text, uint32_t size,
+                 struct tally_place *ret_place);
 /* The script begins there. */
 void tally_started(const struct tally_place *place);
 /* The shell is there now; `put`: as a record, too, unless there were many lately. */

@@ -94,7 +94,8 @@ struct script_sum {        /* a cache line */
     int32_t line;
     uint32_t file, function; /* in texts; 0: none */
     _Atomic uint64_t count, total_ns, self_ns, failed;
-    uint64_t reserved[2];
+    uint32_t command; /* in texts, of a line: what it was when it was first executed; 0: not said */
+    uint32_t unused[3];
 };
 _Static_assert(sizeof(struct script_sum) == 64, "a sum is a cache line");
 
@@ -181,6 +182,8 @@ struct script_sum_copy {
 uint32_t script_view_sums(const struct script_view *view); /* how many there are */
 /* false: not ready, or damaged. `names` false: file and function are not copied. */
 bool script_view_sum(const struct script_view *view, uint32_t index, bool names, struct script_sum_copy *ret_sum);
+/* script_sum.command of it; "": none. */
+void script_view_command(const struct script_view *view, uint32_t index, char ret_command[SCRIPT_NAME_MOST]);
 /* The number of the sum of the line where it is now; UINT32_MAX: not said. */
 uint32_t script_view_now(const struct script_view *view);
 

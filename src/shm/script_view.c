@@ -193,6 +193,13 @@ bool script_view_sum(const struct script_view *view, uint32_t index, bool names,
     return !names || (copy_name(view, sum->file, ret_sum->file) && copy_name(view, sum->function, ret_sum->function));
 }
 
+void script_view_command(const struct script_view *view, uint32_t index, char ret_command[SCRIPT_NAME_MOST])
+{
+    const struct script_sum *sums = (const void *)((const char *)view->ring + view->head.sums_at);
+    if (index >= view->head.sum_count || !copy_name(view, sums[index].command, ret_command))
+        ret_command[0] = 0;
+}
+
 uint32_t script_view_now(const struct script_view *view)
 {
     uint32_t now = atomic_load_explicit(&view->ring->now, memory_order_relaxed);

@@ -185,6 +185,8 @@ class Inside(JobCase):
         end, = self.records("script_end")
         self.assertEqual((end["file"], end["status"], end["how"]), (path, 0, "inside"))
         counts = {row["line"]: (row["count"], row["failed"]) for row in end["lines"]}
+        self.assertEqual({row["line"]: row.get("command") for row in end["lines"]},
+                         {2: ":", 5: "f", 6: "false", 7: None, 9: "x=$(true; false)", 10: None})
         self.assertEqual(counts, {2: (5, 0), 5: (5, 0), 6: (5, 5), 7: (10, 0), 9: (3, 2), 10: (2, 0)})
 
     def test_functions(self):

@@ -131,23 +131,28 @@ static void on_record(void *ctx, struct script_rings_ring *ring, const struct sc
 
 /* ---- sums ---- */
 
+struct line {
+    uint32_t index;
+    uint64_t total_ns;
+};
+
 static int by_time(const void *left, const void *right)
 {
-    const struct script_sum_copy *one = left, *other = right;
+    const struct line *one = left, *other = right;
     if (one->total_ns != other->total_ns)
         return one->total_ns < other->total_ns ? 1 : -1;
-    return one->line < other->line ? -1 : one->line > other->line;
+    return one->index < other->index ? -1 : one->index > other->index;
 }
 
-static struct script_sum_copy *lines_of(const struct script_rings_ring *ring, size_t *ret_count)
+static struct line *lines_of(const struct script_rings_ring *ring, size_t *ret_count)
 {
     uint32_t sums = script_view_sums(ring->view);
-    struct script_sum_copy *lines = calloc(sums ? sums : 1, sizeof *lines);
+    struct line *lines = calloc(sums ? sums : 1, sizeof *lines);
+    struct script_sum_copy sum;
     *ret_count = 0;
     for (uint32_t i = 0; lines && i < sums; i++)
-        if (script_view_sum(ring->view, i, true, &lines[*ret_count]) && lines[*ret_count].kind == SCRIPT_SUM_LINE &&
-            lines[*ret_count].count)
-            ++*ret_count;
+        if (script_view_sum(ring->view, i, false, &sum) && sum.kind == SCRIPT_SUM_LINE && sum.count)
+            lines[(*ret_count)++] = (struct line){i, sum.total_ns};
     if (lines)
         qsort(lines, *ret_count, sizeof *lines, by_time);
     return lines;
@@ -155,14 +160,22 @@ static struct script_sum_copy *lines_of(const struct script_rings_ring *ring, si
 
 static json_t *lines_json(const struct script_rings_ring *ring)
 {
+    struct script_sum_copy sum;
+    char command[SCRIPT_NAME_MOST];
     size_t count;
-    _cleanup_(freep) struct script_sum_copy *lines = lines_of(ring, &count);
+    _cleanup_(freep) struct line *lines = lines_of(ring, &count);
     json_t *list = json_array();
-    for (size_t i = 0; lines && i < count && i < LINES_SHOWN; i++)
-        json_array_append_new(list, json_pack("{s:o, s:i, s:I, s:I, s:f}", "file", text_json(lines[i].file), "line",
-                                              (int)lines[i].line, "count", (json_int_t)lines[i].count, "failed",
-                                              (json_int_t)lines[i].failed, "seconds",
-                                              (double)lines[i].total_ns / NS_PER_SECOND));
+    for (size_t i = 0; lines && i < count && i < LINES_SHOWN; i++) {
+        if (!script_view_sum(ring->view, lines[i].index, true, &sum))
+            continue;
+        script_view_command(ring->view, lines[i].index, command);
+        json_t *row = json_pack("{s:o, s:i, s:I, s:I, s:f}", "file", text_json(sum.file), "line", (int)sum.line,
+                                "count", (json_int_t)sum.count, "failed", (json_int_t)sum.failed, "seconds",
+                                (double)sum.total_ns / NS_PER_SECOND);
+        if (command[0])
+            json_object_set_new(row, "command", text_json(command));
+        json_array_append_new(list, row);
+    }
     return list;
 }
 
