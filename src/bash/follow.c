@@ -35,7 +35,7 @@ shell_execute_fn *follow_original;
 static struct frame frames[FRAMES];
 static unsigned depth;
 static enum { NEW, FOLLOWING, OFF } state;
-static bool lines, started;
+static bool lines, started, ignored_outside;
 static const char *directory;
 static struct tally_place last; /* where the shell was when that was told */
 
@@ -49,6 +49,7 @@ static uint64_t now_ns(void)
 /* What was begun is the parent's. */
 static void in_child(void)
 {
+    ignored_outside = depth ? frames[depth - 1].ignored : ignored_outside;
     depth = 0;
 }
 
@@ -91,16 +92,18 @@ static void begin_frame(const struct shell_command *command, const char *stack, 
 {
     const struct shell_command *leaf = shell_command_leaf(command);
     struct frame *frame = &frames[depth++];
+    bool ignored = depth > 1 ? frame[-1].ignored : ignored_outside; /* eval and source do not hand it on */
     frame->stack = stack;
     frame->has_status = alone;
     frame->counted = false;
     frame->failed = 0;
+    frame->ignored = ignored || (command->flags & (SHELL_IGNORED | SHELL_INVERTED)) != 0;
     if (!leaf || (leaf != command && !alone))
         return;
     const char *function = *shell.variable_context > 0 ? shell_innermost("FUNCNAME") : NULL;
     if (function && strcmp(function, "source") == 0)
         function = NULL;
-    frame->ignored = ((command->flags | leaf->flags) & (SHELL_IGNORED | SHELL_INVERTED)) != 0;
+    frame->ignored |= (leaf->flags & (SHELL_IGNORED | SHELL_INVERTED)) != 0;
     frame->pipeline = leaf != command;
     frame->piped = piped;
     frame->size = (uint32_t)shell_command_text(leaf, frame->text, sizeof frame->text);

@@ -34,18 +34,27 @@ static bool is_named_so(void)
     return starts_with(name, "bash") || strcmp(name, "sh") == 0 || strcmp(name, "rbash") == 0;
 }
 
-/* The symbol, if it is the program's own. */
-static void *find(const char *name, size_t *ret_size)
+/* The symbol, if it is the program's own. dladdr would say so, too, but looks at all symbols each time. */
+static void *find(const char *name)
+{
+    const ElfW(Phdr) *header = (const void *)getauxval(AT_PHDR), *own = NULL;
+    size_t count = getauxval(AT_PHNUM);
+    uintptr_t found = (uintptr_t)dlsym(RTLD_DEFAULT, name);
+    for (size_t i = 0; found && i < count && !own; i++)
+        if (header[i].p_type == PT_PHDR)
+            own = &header[i];
+    for (size_t i = 0; own && i < count; i++)
+        if (header[i].p_type == PT_LOAD &&
+            found - ((uintptr_t)header - own->p_vaddr + header[i].p_vaddr) < header[i].p_memsz)
+            return (void *)found;
+    return NULL;
+}
+
+static size_t size_of(void *function)
 {
     const ElfW(Sym) *symbol = NULL;
-    Dl_info info, program;
-    void *found = dlsym(RTLD_DEFAULT, name);
-    if (!found || !dladdr1(found, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
-        !dladdr((void *)getauxval(AT_PHDR), &program) || info.dli_fbase != program.dli_fbase)
-        return NULL;
-    if (ret_size)
-        *ret_size = symbol->st_size;
-    return found;
+    Dl_info info;
+    return dladdr1(function, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol ? symbol->st_size : 0;
 }
 
 static bool is_known(const char *version)
@@ -57,7 +66,7 @@ bool shell_find(const char **ret_why)
 {
     if (!is_named_so())
         return false;
-    char **version = find("dist_version", NULL);
+    char **version = find("dist_version");
     *ret_why = NULL;
     if (!version) /* dash, or one that exports nothing */
         return false;
@@ -66,16 +75,18 @@ bool shell_find(const char **ret_why)
         return true;
     }
     shell.version = *version;
-    shell.interactive_shell = find("interactive_shell", NULL);
-    shell.running_trap = find("running_trap", NULL);
-    shell.variable_context = find("variable_context", NULL);
-    shell.last_command_exit_value = find("last_command_exit_value", NULL);
-    *(void **)&shell.find_variable = find("find_variable", NULL);
-    *(void **)&shell.array_reference = find("array_reference", NULL);
-    *(void **)&shell.execute = find("execute_command_internal", &shell.execute_size);
+    shell.interactive_shell = find("interactive_shell");
+    shell.running_trap = find("running_trap");
+    shell.variable_context = find("variable_context");
+    shell.last_command_exit_value = find("last_command_exit_value");
+    *(void **)&shell.find_variable = find("find_variable");
+    *(void **)&shell.array_reference = find("array_reference");
+    *(void **)&shell.execute = find("execute_command_internal");
     if (!shell.interactive_shell || !shell.running_trap || !shell.variable_context || !shell.last_command_exit_value ||
         !shell.find_variable || !shell.array_reference || !shell.execute)
         *ret_why = "unsupported: this bash does not export what is needed";
+    else
+        shell.execute_size = size_of((void *)shell.execute);
     return true;
 }
 

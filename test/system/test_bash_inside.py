@@ -151,6 +151,9 @@ class Inside(JobCase):
             trap 'false; true' EXIT
             [[ a = b ]]
             eval '(exit 6)'
+            if eval 'false; (exit 2)'; then :; fi
+            ! f
+            { false; f; } || x=$(false; true) || :
             exit 0
             """, "calls")
         self.assertEqual(self.failures(), [
