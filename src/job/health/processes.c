@@ -197,6 +197,8 @@ static bool look_at(struct processes *processes, struct process_health *process,
         return false;
     uint64_t cpu_ns = stat.user_ns + stat.system_ns;
     bool worked = cpu_ns != process->cpu_ns;
+    if (!*process->name)
+        snprintf(process->name, sizeof process->name, "%s", stat.comm);
     if (process->looks && cpu_ns > process->cpu_ns) {
         processes->motion.cpu_ns += cpu_ns - process->cpu_ns;
         moved(processes, process);

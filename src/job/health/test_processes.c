@@ -120,6 +120,7 @@ static void live_dangerously(int ready)
     struct rlimit files = {20, 20}, cpu = {1, 1}, stack = {1 << 20, 1 << 20};
     volatile char deep[960 << 10];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, "child");
     if (ready != 3)
         dup2(ready, 3);
     close_range(4, ~0U, 0);
@@ -148,7 +149,7 @@ static void test_limits(void **unused)
         live_dangerously(ready[1]);
     close(ready[1]);
     assert_int_equal(read(ready[0], &byte, 1), 1);
-    processes_add(&processes, pid, getpid(), "child");
+    processes_add(&processes, pid, getpid(), ""); /* the command, whose name is not known from the start */
     processes_look(&processes, &tree.look);
     char expected[256];
     snprintf(expected, sizeof expected,
