@@ -43,10 +43,6 @@ static void put_lasts(struct buf *out, const char *title, const struct layer_las
         _cleanup_(buf_done) struct buf text = BUF_INIT;
         record_text(&text, list->record);
         buf_puts(out, "  ");
-        if (record_type(list->record) == RECORD_progress) {
-            text_show(out, list->name);
-            buf_puts(out, ": ");
-        }
         text_show(out, text.data ? text.data : "?");
         buf_putc(out, '\n');
     }
