@@ -12,8 +12,9 @@
 
 enum { TEXT_COLUMNS = 160, SHELL_SIGNAL = 128, TIMEOUT_STATUS = 124 };
 /* Before the end: what may still have to do with it, and what ends a script at once. */
-static const double NEAR_SECONDS = 30, AT_ONCE_SECONDS = 1;
-static const double FULL_SHARE = 0.001; /* of a disk, that is left */
+static const double NEAR_SECONDS = 30, AT_ONCE_SECONDS = 1, FAILURE_SECONDS = 5;
+static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
+static const double FULL_SHARE = 0.001;  /* of a disk, that is left */
 
 /* ---- what rules share ---- */
 
@@ -201,12 +202,20 @@ static bool has_no_inodes(const struct layer_filesystem *system)
     return system->inodes > 0 && system->free_inodes == 0;
 }
 
+/* Nothing that the job is known to use is there. */
+static bool is_job_directory(const struct job_end *end, const struct layer_filesystem *system)
+{
+    const char *id = end->dir ? text_base(end->dir) : "";
+    return *id && strcmp(id, text_base(system->path)) == 0;
+}
+
 /* A disk that was full near the end, by what was measured; one that became so rather than one that was it before. */
 static const struct layer_filesystem *full_disk(const struct job_end *end)
 {
     const struct layer_filesystem *found = NULL;
     for (const struct layer_filesystem *system = end->model->layers.filesystems; system; system = system->hh.next)
-        if ((is_full(end, system) || has_no_inodes(system)) && (!found || found->was_full))
+        if (!is_job_directory(end, system) && (is_full(end, system) || has_no_inodes(system)) &&
+            (!found || found->was_full))
             found = system;
     return found;
 }
@@ -229,27 +238,29 @@ static bool find_full_disk(const struct job_end *end, struct cause *cause, bool 
 
 /* ---- what programs say ---- */
 
-/* Errors that have a cause outside the program: the C library's text, or a built-in pattern of logs. 0, NULL: none. */
+/* Errors that have a cause outside the program: the C library's text, or a built-in pattern of logs. 0, NULL: none.
+ * `once`: it comes again only where the same is tried again. */
 static const struct {
     int error;
     const char *pattern, *what;
+    bool once;
 } errors[] = {
     {ENOSPC, "no_space", "a disk was full"},
     {EDQUOT, "disk_quota", "a disk quota was used up"},
     {EFBIG, NULL, "a file grew beyond its limit (ulimit -f, or the file system's)"},
     {0, "oom_kill", "it was killed because it took too much memory"},
     {0, "batch_limit", "the batch system ended it"},
-    {ENOMEM, "out_of_memory", "there was not enough memory"},
-    {EMFILE, "too_many_files", "a process had too many open files (ulimit -n)"},
-    {ENFILE, NULL, "the node had too many open files"},
+    {ENOMEM, "out_of_memory", "there was not enough memory", .once = true},
+    {EMFILE, "too_many_files", "a process had too many open files (ulimit -n)", .once = true},
+    {ENFILE, NULL, "the node had too many open files", .once = true},
     {EROFS, "read_only", "a file system can only be read"},
     {EKEYEXPIRED, NULL, "a credential had expired"},
     {EIO, "io_error", "a disk or file system does not work"},
     {ESTALE, NULL, "a file system of another node lost a file"},
-    {0, "shared_object", "a library is missing, or is another version"},
-    {0, "command_not_found", "a program was not found"},
-    {0, "mpi_abort", "an MPI program gave up"},
-    {0, "gpu_error", "an error of a GPU"},
+    {0, "shared_object", "a library is missing, or is another version", .once = true},
+    {0, "command_not_found", "a program was not found", .once = true},
+    {0, "mpi_abort", "an MPI program gave up", .once = true},
+    {0, "gpu_error", "an error of a GPU", .once = true},
 };
 
 static int error_in(const char *text, const char *pattern)
@@ -290,6 +301,46 @@ static bool say_error(const struct job_end *end, struct cause *cause, const json
     return true;
 }
 
+/* What is printed when a program has ended already, or gives up, whatever the reason is. */
+static bool is_consequence(const json_t *log)
+{
+    static const char *const patterns[] = {"mpi_abort", "killed", "abort", "traceback"};
+    const char *pattern = json_string_value(json_object_get(log, "pattern"));
+    for (size_t i = 0; pattern && i < sizeof patterns / sizeof *patterns; i++)
+        if (strcmp(pattern, patterns[i]) == 0)
+            return true;
+    return false;
+}
+
+/* When the first process failed, or just before. */
+static bool is_at_failure(const struct job_end *end, double seconds)
+{
+    double failed = chain_end(end, 0);
+    return seconds >= failed - FAILURE_SECONDS && seconds <= failed + AT_ONCE_SECONDS;
+}
+
+/* Whether the job has survived it: it went on, and another error came when it failed. Of an error that is only the
+ * consequence of another one: whether that is there. */
+static bool is_outdone(const struct job_end *end, size_t at)
+{
+    const struct layer_list *list = &end->model->layers.errors;
+    const json_t *record = last_of(list, at), *other;
+    const char *text;
+    int error = error_of(record, &text);
+    bool consequence = is_consequence(record);
+    if (error < 0 || !errors[error].once)
+        return false;
+    for (size_t i = 0; (other = last_of(list, i)) != NULL; i++) {
+        double after = record_seconds(other) - record_seconds(record);
+        bool later = i < at && error_of(other, &text) < 0;
+        if (is_consequence(other) || !is_at_failure(end, record_seconds(other)))
+            continue;
+        if ((later && after > AT_ONCE_SECONDS) || (consequence && i > at && after >= -FAILURE_SECONDS))
+            return true;
+    }
+    return false;
+}
+
 /* An error that nobody caught is why its process ended. What a log says may have been dealt with: it is only sure where
  * the disk was indeed full. */
 static bool find_error(const struct job_end *end, struct cause *cause, bool sure)
@@ -304,7 +355,8 @@ static bool find_error(const struct job_end *end, struct cause *cause, bool sure
     for (size_t i = 0; (record = last_of(&layers->errors, i)) != NULL; i++) {
         const char *text;
         bool seen = is_no_space(error_of(record, &text)) && full_disk(end);
-        if ((seen || !sure) && is_near(end, record_seconds(record)) && say_error(end, cause, record, sure))
+        if ((seen || !sure) && !is_outdone(end, i) && is_near(end, record_seconds(record)) &&
+            say_error(end, cause, record, sure))
             return true;
     }
     return false;
@@ -358,17 +410,16 @@ static bool begins_with_name(const char *text, const char *name)
 }
 
 /* When the first process failed: an error, or what that process says itself. */
-static bool find_log_in(const struct job_end *end, struct cause *cause, const struct layer_list *list)
+static bool find_log_in(const struct job_end *end, struct cause *cause, const struct layer_list *list, bool any)
 {
-    double before = chain_end(end, 0) + AT_ONCE_SECONDS, after = chain_end(end, 0) - 5 * AT_ONCE_SECONDS;
     const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
     const json_t *record;
     for (size_t i = 0; (record = last_of(list, i)) != NULL; i++) {
-        double seconds = record_seconds(record);
         const char *file = json_string_value(json_object_get(record, "file"));
         const char *text = json_string_value(json_object_get(record, "text"));
         bool error = line_level_of(json_string_value(json_object_get(record, "level"))) == LINE_ERROR;
-        if (seconds < after || seconds > before || (!error && !begins_with_name(text, name)))
+        if (!is_at_failure(end, record_seconds(record)) || (!any && is_consequence(record)) ||
+            (!error && !begins_with_name(text, name)))
             continue;
         put_cut(&cause->where, file ? file : "?");
         put_cut(&cause->what, text);
@@ -382,7 +433,10 @@ static bool find_log_in(const struct job_end *end, struct cause *cause, const st
 static bool find_log(const struct job_end *end, struct cause *cause, bool sure)
 {
     const struct layers *layers = &end->model->layers;
-    return !sure && (find_log_in(end, cause, &layers->logs) || find_log_in(end, cause, &layers->errors));
+    for (int any = 0; any <= 1 && !sure; any++)
+        if (find_log_in(end, cause, &layers->logs, any) || find_log_in(end, cause, &layers->errors, any))
+            return true;
+    return false;
 }
 
 /* ---- programs ---- */
@@ -507,6 +561,21 @@ static bool find_standstill(const struct job_end *end, struct cause *cause, bool
     return true;
 }
 
+/* It ends what it started, and then with a status of its own. */
+static bool was_timed_out(const struct job_end *end)
+{
+    size_t index;
+    json_t *process;
+    json_array_foreach(end->chain, index, process)
+    {
+        const char *name = json_string_value(json_object_get(process, "name"));
+        if (index && name && strcmp(name, "timeout") == 0 &&
+            json_integer_value(json_object_get(process, "exit_code")) == TIMEOUT_STATUS)
+            return true;
+    }
+    return false;
+}
+
 static bool find_killed(const struct job_end *end, struct cause *cause, bool sure)
 {
     int signo = first_signal(end);
@@ -515,6 +584,12 @@ static bool find_killed(const struct job_end *end, struct cause *cause, bool sur
     const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
     put_cut(&cause->where, name ? name : "the command");
     add_evidence(cause, end->model->end);
+    if (was_timed_out(end)) {
+        cause->note = NOTE(cause_limit, .program = text_of(&cause->where),
+                           .signal = text_signal(signo, cause->signal, sizeof cause->signal),
+                           .reason = "the time that timeout(1) was given");
+        return true;
+    }
     cause->note = NOTE(cause_killed, .program = text_of(&cause->where),
                        .signal = text_signal(signo, cause->signal, sizeof cause->signal));
     return true;
@@ -569,9 +644,10 @@ static void put_started_by(struct cause *cause, const struct job_end *end)
     const json_t *parent = json_array_get(end->chain, 1);
     const struct layer_place *place =
         layers_place(&end->model->layers, (pid_t)json_integer_value(json_object_get(parent, "pid")));
+    double started = json_number_value(json_object_get(json_array_get(end->chain, 0), "start_seconds"));
     struct script_line_record row;
-    if (!place || !place->line)
-        return;
+    if (!place || !place->line || record_seconds(place->line) < started - SEEN_SECONDS)
+        return; /* it was there before, and may have gone on */
     record_read(place->line, RECORD_script_line, &row);
     buf_puts(&cause->what, ", when its script was at ");
     put_place(&cause->what, &row.at);

@@ -18,6 +18,7 @@
 struct job_end {
     const struct job_model *model;
     const json_t *warnings, *crashes;
+    const char *dir;     /* the job directory; NULL: not known */
     const json_t *chain; /* .failed.chain: the process that failed first, then its parents up to the command */
     int exit_code, signal;
     const char *reason; /* of the signal; "" or NULL: not known */

@@ -47,16 +47,26 @@ static void put_warning(double seconds, struct note note)
     put(record);
 }
 
+static void put_matched(double seconds, const char *pattern, const char *level, const char *text)
+{
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s, s:i, s:i}", "type", "log", "t", seconds, "file", "stderr", "pattern", pattern,
+        "level", level, "text", text, "line", 7, "folded", 0);
+}
+
 static void put_log(double seconds, const char *level, const char *text)
 {
-    PUT("{s:s, s:f, s:s, s:s, s:s, s:s, s:i, s:i}", "type", "log", "t", seconds, "file", "stderr", "pattern", "some",
-        "level", level, "text", text, "line", 7, "folded", 0);
+    put_matched(seconds, "some", level, text);
+}
+
+static void put_disk_of(double seconds, const char *path, int total, int left)
+{
+    PUT("{s:s, s:f, s:f, s:[{s:s, s:i, s:i, s:i, s:i}]}", "type", "health", "t", seconds, "seconds", 1.0, "filesystems",
+        "path", path, "total_bytes", total, "free_bytes", left, "inodes", 100, "free_inodes", 50);
 }
 
 static void put_disk(double seconds, int total, int left)
 {
-    PUT("{s:s, s:f, s:f, s:[{s:s, s:i, s:i, s:i, s:i}]}", "type", "health", "t", seconds, "seconds", 1.0, "filesystems",
-        "path", "/work", "total_bytes", total, "free_bytes", left, "inodes", 100, "free_inodes", 50);
+    put_disk_of(seconds, "/work", total, left);
 }
 
 static void put_exception(double seconds, int pid, const char *name, const char *message)
@@ -100,6 +110,7 @@ static struct told ask_end(const char *chain_text, int exit_code, int signal, co
     const struct job_end end = {.model = &model,
                                 .warnings = model.warnings,
                                 .crashes = model.crashes,
+                                .dir = "jobs/ID",
                                 .chain = chain,
                                 .exit_code = exit_code,
                                 .signal = signal,
@@ -175,6 +186,39 @@ static void test_disk_full(void **state)
     struct told told = ask(TWO);
     expect(told, NOTE_cause_disk_full, true, "the disk of /work was full");
     assert_string_equal(told.evidence, "[2,1]");
+}
+
+/* The job need not write where scry records. */
+static void test_disk_of_scry(void **state)
+{
+    put_disk_of(60, "/jobs/ID", 100000, 5000);
+    put_disk_of(99, "/jobs/ID", 100000, 3);
+    put_log(99.5, "error", "dd: No space left on device");
+    expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: 'dd: No space left on device'");
+}
+
+/* A script went on without a program that was not found, and failed later. A full disk stays full. */
+static void test_survived(void **state)
+{
+    put_matched(97, "command_not_found", "error", "bash: line 1: tool: command not found");
+    expect(ask(TWO), NOTE_cause_said, false,
+           "probably a program was not found: 'bash: line 1: tool: command not found'");
+    put_matched(99.9, "traceback", "error", "Traceback (most recent call last):");
+    put_matched(99.9, "exception", "error", "ValueError: 99");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: ValueError: 99");
+    put_matched(90, "no_space", "error", "cp: No space left on device");
+    expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: 'cp: No space left on device'");
+}
+
+/* An exception makes mpi4py abort; where nothing else is said, this is. */
+static void test_consequence(void **state)
+{
+    put_matched(85, "mpi_abort", "error", "MPI_ABORT was invoked on rank 0");
+    expect(ask(TWO), NOTE_cause_said, false, "probably an MPI program gave up: 'MPI_ABORT was invoked on rank 0'");
+    put_matched(99.5, "exception", "error", "ValueError: 99");
+    put_matched(99.9, "mpi_abort", "error", "MPI_ABORT was invoked on rank 1");
+    put_matched(99.95, "killed", "error", "worker: Killed");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: ValueError: 99");
 }
 
 static void test_said(void **state)
@@ -280,6 +324,11 @@ static void test_killed(void **state)
            "the command was killed by SIGTERM, probably from outside: by a batch system's limit, or by somebody");
     expect(ask(KILLED), NOTE_cause_killed, false,
            "worker was killed by SIGKILL, probably from outside: by a batch system's limit, or by somebody");
+    expect(ask_end("[{\"pid\": 20, \"name\": \"sleep\", \"end_seconds\": 99.9, \"exit_code\": null, \"signal\": 15},"
+                   " {\"pid\": 10, \"name\": \"timeout\", \"end_seconds\": 100, \"exit_code\": 124, \"signal\": null}]",
+                   124, 0, NULL),
+           NOTE_cause_limit, false,
+           "sleep was killed by SIGTERM, probably because of a limit: the time that timeout(1) was given");
 }
 
 /* Of scripts in scripts the innermost; a failure after which the script went on is only probable. */
@@ -314,6 +363,9 @@ static void test_process(void **state)
     expect(told, NOTE_cause_process, false,
            "probably worker (pid 20), which ended with exit status 1, when its script was at job.sh:12");
     assert_string_equal(told.evidence, "[0]");
+    told = ask("[{\"pid\": 20, \"name\": \"worker\", \"start_seconds\": 41, \"end_seconds\": 99.9, \"exit_code\": 1},"
+               " {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 1}]");
+    expect(told, NOTE_cause_process, false, "probably worker (pid 20), which ended with exit status 1");
 }
 
 /* ---- the time line ---- */
@@ -459,12 +511,15 @@ int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        ROW(test_nothing),   ROW(test_memory),        ROW(test_disk),         ROW(test_disk_full),
-        ROW(test_said),      ROW(test_credential),    ROW(test_memory_short), ROW(test_standstill),
-        ROW(test_crash),     ROW(test_limit),         ROW(test_exception),    ROW(test_exception_elsewhere),
-        ROW(test_mpi_stall), ROW(test_killed),        ROW(test_command),      ROW(test_log),
-        ROW(test_process),   ROW(test_line),          ROW(test_room),         ROW(test_quiet),
-        ROW(test_sections),  ROW(test_section_texts),
+        ROW(test_nothing),       ROW(test_memory),       ROW(test_disk),
+        ROW(test_disk_full),     ROW(test_disk_of_scry), ROW(test_survived),
+        ROW(test_consequence),   ROW(test_said),         ROW(test_credential),
+        ROW(test_memory_short),  ROW(test_standstill),   ROW(test_crash),
+        ROW(test_limit),         ROW(test_exception),    ROW(test_exception_elsewhere),
+        ROW(test_mpi_stall),     ROW(test_killed),       ROW(test_command),
+        ROW(test_log),           ROW(test_process),      ROW(test_line),
+        ROW(test_room),          ROW(test_quiet),        ROW(test_sections),
+        ROW(test_section_texts),
     };
     return cmocka_run_group_tests_name("layers last", tests, NULL, NULL);
 }

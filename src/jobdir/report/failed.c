@@ -97,12 +97,14 @@ const struct field report_argv_fields[] = {
      .about = "working directory when its program began; null: not known"},
     {0}};
 
-static const struct field failed_process_fields[] = {{"pid", FIELD_COUNT, FIELD_AT(struct job_process, pid)},
-                                                     {"name", FIELD_TEXT, FIELD_AT(struct job_process, name)},
-                                                     {"end_seconds", FIELD_SECONDS, FIELD_AT(struct job_process, end)},
-                                                     {"", FIELD_PART, .of = report_status_fields},
-                                                     {"", FIELD_PART, .of = report_argv_fields},
-                                                     {0}};
+static const struct field failed_process_fields[] = {
+    {"pid", FIELD_COUNT, FIELD_AT(struct job_process, pid)},
+    {"name", FIELD_TEXT, FIELD_AT(struct job_process, name)},
+    {"start_seconds", FIELD_SECONDS, FIELD_AT(struct job_process, start)},
+    {"end_seconds", FIELD_SECONDS, FIELD_AT(struct job_process, end)},
+    {"", FIELD_PART, .of = report_status_fields},
+    {"", FIELD_PART, .of = report_argv_fields},
+    {0}};
 
 static json_t *chain_json(const void *row, const void *all)
 {

@@ -41,6 +41,7 @@ static json_t *make_last(const struct job_report *report)
         report->failed ? json_incref(report->failed) : report_failed_json(&report->model, report->info.supervisor);
     json_t *crashes = numbered_crashes(report);
     const struct job_end end = {.model = &report->model,
+                                .dir = report->path,
                                 .warnings = report_longer(report->model.warnings, report->info.warnings),
                                 .crashes = crashes,
                                 .chain = json_object_get(failed, "chain"),
