@@ -15,7 +15,7 @@ static bool find(void **to, const char *name)
 bool py_find(void)
 {
     bool all = true;
-    void *type;
+    void *type, *os_error;
 #define FIND(result, name, arguments) all = all && find((void **)&py.name, #name);
     PY_FUNCTIONS(FIND)
 #undef FIND
@@ -24,10 +24,12 @@ bool py_find(void)
     find((void **)&py.set_profile, "_PyEval_SetProfile");
     find((void **)&py.set_trace, "_PyEval_SetTrace");
     all = all && find((void **)&py.none, "_Py_NoneStruct") && find((void **)&py.string, "PyUnicode_Type") &&
-          find((void **)&py.integer, "PyLong_Type") && find(&type, "PyExc_BaseException");
+          find((void **)&py.integer, "PyLong_Type") && find(&type, "PyExc_BaseException") &&
+          find(&os_error, "PyExc_OSError");
     if (!all)
         return false;
-    py.exception = type; /* the address of a pointer, which is not set yet */
+    py.exception = type;    /* the address of a pointer, which is not set yet; */
+    py.os_error = os_error; /* so is this */
     const char *version = py.Py_GetVersion();
     if (strncmp(version, "3.", 2) == 0)
         for (const char *digit = version + 2; *digit >= '0' && *digit <= '9'; digit++)

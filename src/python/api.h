@@ -73,7 +73,7 @@ struct py_api {
     int (*set_trace)(struct py_state *thread, py_trace_fn *, struct py *);
     struct py *none;
     /* types, for what may be read without running code of the program */
-    struct py *string, *integer, *exception;
+    struct py *string, *integer, *exception, *os_error;
     int minor; /* 12 of 3.12; 0: no Python 3 */
     bool free_threading;
 };

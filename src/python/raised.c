@@ -62,16 +62,28 @@ static bool say_plain(struct told *told, struct py *value)
     return true;
 }
 
-/* BaseException's own `args`, whatever the class has under that name. */
-static struct py *arguments_of(struct py *exception)
+/* What the class of the library, BaseException or OSError, has under that name, whatever the exception's own has. */
+static struct py *own_member(struct py *class, const char *name, struct py *exception)
 {
-    struct py *descriptor = py_member(*(struct py **)(void *)py.exception, "args");
+    struct py *descriptor = py_member(*(struct py **)(void *)class, name);
     struct py *found = descriptor ? py.PyObject_CallMethod(descriptor, "__get__", "O", exception) : NULL;
     if (!found)
         py.PyErr_Clear();
     if (descriptor)
         py.Py_DecRef(descriptor);
     return found;
+}
+
+static void say_file_name(struct told *told, struct py *exception)
+{
+    struct py *name = own_member(py.os_error, "filename", exception); /* NULL: it is none of these */
+    if (name && py_is(name, py.string)) {
+        say(told, ": '", 3);
+        say_plain(told, name);
+        say(told, "'", 1);
+    }
+    if (name)
+        py.Py_DecRef(name);
 }
 
 static void say_message(struct told *told, struct py *exception)
@@ -84,7 +96,7 @@ static void say_message(struct told *told, struct py *exception)
         py.PyErr_Clear();
         return;
     }
-    struct py *arguments = arguments_of(exception);
+    struct py *arguments = own_member(py.exception, "args", exception);
     if (!arguments)
         return;
     ssize_t count = py.PyTuple_Size(arguments);
@@ -97,6 +109,7 @@ static void say_message(struct told *told, struct py *exception)
         say_plain(told, first);
         say(told, "] ", 2);
         say_plain(told, second);
+        say_file_name(told, exception);
     }
     py.Py_DecRef(arguments);
 }

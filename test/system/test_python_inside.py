@@ -306,7 +306,7 @@ class Inside(JobCase):
         """Caught or not, with their text and where they came from; in each version that can tell."""
         text = """
             def bad(x):
-                raise OSError(2, "nothing there")
+                raise OSError(2, "nothing there", "in the box")
             def middle():
                 try:
                     bad(1)
@@ -326,7 +326,7 @@ class Inside(JobCase):
                 self.functions(python, text, "lines", status=1)
                 found = [(record["name"], record["message"], record["function"].rpartition(".")[2], record["line"], record["caught"])
                          for record in self.records("python_exception")]
-                self.assertEqual(found, [("FileNotFoundError", "[Errno 2] nothing there", "bad", 3, True),
+                self.assertEqual(found, [("FileNotFoundError", "[Errno 2] nothing there: 'in the box'", "bad", 3, True),
                                          ("KeyError", "last", "<module>", 16, False)])
                 traceback = self.records("python_exception")[0]["traceback"]
                 self.assertEqual([frame["line"] for frame in traceback], [3, 6, 11, 15])
