@@ -52,6 +52,8 @@ void lines_take(struct lines *lines, size_t len, lines_fn *each, void *ctx)
         each(ctx, lines->bytes + start, whole - start, false);
         start = whole;
     }
+    while (end - start >= LINE_MOST && !lines->bytes[start])
+        start++; /* a hole is not the beginning of a line */
     if (end - start >= LINE_MOST) {
         each(ctx, lines->bytes + start, LINE_MOST, true);
         lines->passing = true;

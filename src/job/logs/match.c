@@ -173,6 +173,8 @@ void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *b
             break;
         struct line_place place = line_at(bytes, len, at);
         struct line line = {place.start, place.len, cut, -1, now_ns};
+        for (; line.len && !*line.bytes; line.len--)
+            line.bytes++; /* a hole: the file was made empty, and its writer went on where it was */
         if (line.len > LINE_MOST) {
             line.len = LINE_MOST;
             line.cut = true;

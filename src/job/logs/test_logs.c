@@ -259,6 +259,9 @@ static void test_lines_of_a_block(void **state)
     assert_int_equal(seen.records, 3);
     assert_true(seen.cut);
     assert_string_equal(seen.text, "a\\x00nan\\x00");
+    log_match_lines(&matcher, 0, "\0\0nan", 5, false);
+    assert_int_equal(seen.records, 4);
+    assert_string_equal(seen.text, "nan");
     free(matcher.found);
 }
 

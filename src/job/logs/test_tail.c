@@ -161,6 +161,22 @@ static void test_long_line(void **state)
     free(bytes);
 }
 
+/* A file was made empty, and its writer went on where it was: what comes is whole. */
+static void test_hole(void **state)
+{
+    append(path, "a\n");
+    struct tail tail = start();
+    look_and_read(&tail);
+    assert_int_equal(truncate(path, (1 << 20) + 17), 0);
+    append(path, "b\n");
+    was_cut = false;
+    longest = 0;
+    look_and_read(&tail);
+    assert_false(was_cut);
+    assert_true(longest >= 2);
+    tail_done(&tail);
+}
+
 static void test_skips(void **state)
 {
     append(path, "1\n2\n3\n4\n5\n");
@@ -227,9 +243,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_grows, clean),     cmocka_unit_test_teardown(test_appears_and_goes, clean),
         cmocka_unit_test_teardown(test_rotates, clean),   cmocka_unit_test_teardown(test_is_cut_short, clean),
-        cmocka_unit_test_teardown(test_long_line, clean), cmocka_unit_test_teardown(test_skips, clean),
-        cmocka_unit_test_teardown(test_pipe, clean),      cmocka_unit_test_teardown(test_no_files, clean),
-        cmocka_unit_test_teardown(test_pieces, clean),
+        cmocka_unit_test_teardown(test_long_line, clean), cmocka_unit_test_teardown(test_hole, clean),
+        cmocka_unit_test_teardown(test_skips, clean),     cmocka_unit_test_teardown(test_pipe, clean),
+        cmocka_unit_test_teardown(test_no_files, clean),  cmocka_unit_test_teardown(test_pieces, clean),
     };
     if (!mkdtemp(dir))
         return 1;
