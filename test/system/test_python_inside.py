@@ -4,6 +4,7 @@
 import glob
 import json
 import os
+import subprocess
 import textwrap
 import unittest
 
@@ -399,6 +400,22 @@ class Inside(JobCase):
         done = self.scry_run("-q", "--script", "calls", "--", "sh", "-c", f"ulimit -f 8; exec {DEBIANS} -c 'print(1)'")
         self.assertEqual((done.returncode, done.stdout), (0, "1\n"))
         self.assertEqual(self.records("python_calls"), [])
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can mount")
+    def test_full_runtime_directory(self):
+        """The program runs, unseen, and a warning says why."""
+        place = self.box.path("run")
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        if self.box.run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=700", "none", place]).returncode:
+            self.skipTest("no mounts here")
+        self.addCleanup(lambda: subprocess.run(["umount", "-l", place], check=True))
+        self.addCleanup(self.box.stop_monitor)
+        done = self.scry_run("-q", "--script", "calls", "--", DEBIANS, "-c", "print(1)")
+        self.assertEqual((done.returncode, done.stdout), (0, "1\n"))
+        self.assertEqual(self.records("python_calls"), [])
+        notes = [record["text"] for record in self.records("warning")]
+        self.assertEqual([note for note in notes if "no room in the runtime directory" in note], notes)
+        self.assertEqual(len(notes), 1)
 
 
 scrytest.main()

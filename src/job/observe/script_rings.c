@@ -13,6 +13,7 @@
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
@@ -303,6 +304,12 @@ static int open_dir(struct script_rings *rings, struct err *err)
         return err_errno(err, -errno, "%s cannot be watched", rings->dir);
     rings->input = loop_add_fd(rings->observer->loop, rings->notify, EPOLLIN, on_notify, rings);
     return rings->input ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
+bool script_rings_have_room(const struct script_rings *rings, uint64_t bytes)
+{
+    struct statvfs disk;
+    return statvfs(rings->dir, &disk) < 0 || !disk.f_blocks || disk.f_bavail >= bytes / disk.f_frsize;
 }
 
 struct script_rings *script_rings_new(struct observer *observer, const struct script_rings_use *use, void *ctx,

@@ -37,6 +37,9 @@ void script_rings_process_ended(struct script_rings *rings, pid_t pid);
 /* Looks a last time, ends all rings, and removes the directory. NULL is fine. */
 void script_rings_free(struct script_rings *rings);
 
+/* Is so much free where the files are made? */
+bool script_rings_have_room(const struct script_rings *rings, uint64_t bytes);
+
 /* Of a sum: in ns, whatever the ring has. */
 uint64_t script_rings_ns(const struct script_rings *rings, const struct script_rings_ring *ring, uint64_t time);
 

@@ -18,12 +18,15 @@ enum {
     TIDS = 64, /* threads of a process whose exceptions are on their way */
     REASONS = 8,
     EXCEPTIONS_MOST = 2000, /* of a process */
+    RING_CALLS = 600 << 10, /* so much a process takes of the runtime directory, at least */
+    RING_LINES = 1300 << 10,
 };
 
 struct state {
     struct observer *observer;
     char *told[REASONS]; /* reasons why one is not watched, which are noted once */
     struct script_rings *rings;
+    bool no_room; /* was noted */
 };
 
 /* Raised, and not known yet whether it is caught. */
@@ -328,6 +331,18 @@ static const struct script_rings_use use = {
 
 /* ---- the source ---- */
 
+/* A process that finds none cannot say so. */
+static void check_room(void *ctx)
+{
+    struct state *state = ctx;
+    uint64_t ring = state->observer->options->script == RUN_SCRIPT_LINES ? RING_LINES : RING_CALLS;
+    if (state->no_room || script_rings_have_room(state->rings, ring))
+        return;
+    state->no_room = true;
+    observe_note(state->observer, NOTE(source_off, .source = "Python from inside, in processes that start now,",
+                                       .reason = "there is no room in the runtime directory (SCRY_RUNTIME_DIR)"));
+}
+
 static void *start(struct observer *observer, struct err *err)
 {
     if (observer->options->script < RUN_SCRIPT_CALLS)
@@ -339,8 +354,10 @@ static void *start(struct observer *observer, struct err *err)
     }
     state->observer = observer;
     state->rings = script_rings_new(observer, &use, state, err);
-    if (state->rings)
+    if (state->rings) {
+        check_room(state);
         return state;
+    }
     free(state);
     return NULL;
 }
@@ -361,4 +378,4 @@ static void end(void *ctx)
 }
 
 const struct observe_source python_inside = {
-    .name = "Python from inside", .start = start, .process_ended = process_ended, .end = end};
+    .name = "Python from inside", .start = start, .tick = check_room, .process_ended = process_ended, .end = end};
