@@ -245,22 +245,22 @@ static const struct {
     const char *pattern, *what;
     bool once;
 } errors[] = {
-    {ENOSPC, "no_space", "a disk was full"},
-    {EDQUOT, "disk_quota", "a disk quota was used up"},
-    {EFBIG, NULL, "a file grew beyond its limit (ulimit -f, or the file system's)"},
-    {0, "oom_kill", "it was killed because it took too much memory"},
-    {0, "batch_limit", "the batch system ended it"},
-    {ENOMEM, "out_of_memory", "there was not enough memory", .once = true},
-    {EMFILE, "too_many_files", "a process had too many open files (ulimit -n)", .once = true},
-    {ENFILE, NULL, "the node had too many open files", .once = true},
-    {EROFS, "read_only", "a file system can only be read"},
-    {EKEYEXPIRED, NULL, "a credential had expired"},
-    {EIO, "io_error", "a disk or file system does not work"},
-    {ESTALE, NULL, "a file system of another node lost a file"},
-    {0, "shared_object", "a library is missing, or is another version", .once = true},
-    {0, "command_not_found", "a program was not found", .once = true},
-    {0, "mpi_abort", "an MPI program gave up", .once = true},
-    {0, "gpu_error", "an error of a GPU", .once = true},
+    {ENOSPC, "no_space", "a disk was full", false},
+    {EDQUOT, "disk_quota", "a disk quota was used up", false},
+    {EFBIG, NULL, "a file grew beyond its limit (ulimit -f, or the file system's)", false},
+    {0, "oom_kill", "it was killed because it took too much memory", false},
+    {0, "batch_limit", "the batch system ended it", false},
+    {ENOMEM, "out_of_memory", "there was not enough memory", true},
+    {EMFILE, "too_many_files", "a process had too many open files (ulimit -n)", true},
+    {ENFILE, NULL, "the node had too many open files", true},
+    {EROFS, "read_only", "a file system can only be read", false},
+    {EKEYEXPIRED, NULL, "a credential had expired", false},
+    {EIO, "io_error", "a disk or file system does not work", false},
+    {ESTALE, NULL, "a file system of another node lost a file", false},
+    {0, "shared_object", "a library is missing, or is another version", true},
+    {0, "command_not_found", "a program was not found", true},
+    {0, "mpi_abort", "an MPI program gave up", true},
+    {0, "gpu_error", "an error of a GPU", true},
 };
 
 static int error_in(const char *text, const char *pattern)
