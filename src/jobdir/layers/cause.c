@@ -341,6 +341,16 @@ static bool is_outdone(const struct job_end *end, size_t at)
     return false;
 }
 
+/* Did the process end because of it? One of the first thread that nobody caught ends Python with 1; one of another
+ * thread ends only that. */
+static bool ended_its_process(const struct job_end *end, const json_t *exception)
+{
+    pid_t pid = (pid_t)json_integer_value(json_object_get(exception, "pid"));
+    int at = cause_chain_at(end, pid);
+    const json_t *code = json_object_get(json_array_get(end->chain, at < 0 ? SIZE_MAX : (size_t)at), "exit_code");
+    return json_integer_value(json_object_get(exception, "tid")) == pid && json_integer_value(code) == 1;
+}
+
 /* An error that nobody caught is why its process ended. What a log says may have been dealt with: it is only sure where
  * the disk was indeed full. */
 static bool find_error(const struct job_end *end, struct cause *cause, bool sure)
@@ -348,7 +358,7 @@ static bool find_error(const struct job_end *end, struct cause *cause, bool sure
     const struct layers *layers = &end->model->layers;
     const json_t *record;
     for (size_t i = 0; (record = last_of(&layers->uncaught, i)) != NULL; i++) {
-        bool own = cause_chain_at(end, (pid_t)json_integer_value(json_object_get(record, "pid"))) >= 0;
+        bool own = ended_its_process(end, record);
         if ((own || !sure) && is_near(end, record_seconds(record)) && say_error(end, cause, record, sure))
             return true;
     }
@@ -504,7 +514,7 @@ static bool find_exception(const struct job_end *end, struct cause *cause, bool 
     for (size_t i = 0; (record = last_of(&end->model->layers.uncaught, i)) != NULL; i++) {
         struct python_exception_record row;
         record_read(record, RECORD_python_exception, &row);
-        bool own = cause_chain_at(end, row.pid) >= 0;
+        bool own = ended_its_process(end, record);
         if (!is_error(row.name) || (sure ? !own : !is_near(end, record_seconds(record))))
             continue;
         put_cut(&cause->what, row.name);

@@ -69,11 +69,16 @@ static void put_disk(double seconds, int total, int left)
     put_disk_of(seconds, "/work", total, left);
 }
 
-static void put_exception(double seconds, int pid, const char *name, const char *message)
+static void put_exception_of(double seconds, int pid, int tid, const char *name, const char *message)
 {
     PUT("{s:s, s:f, s:i, s:i, s:s, s:s, s:s, s:s, s:i, s:b, s:[{s:s, s:s, s:i}]}", "type", "python_exception", "t",
-        seconds, "pid", pid, "tid", pid, "name", name, "message", message, "file", "/home/u/steer.py", "function",
+        seconds, "pid", pid, "tid", tid, "name", name, "message", message, "file", "/home/u/steer.py", "function",
         "step", "line", 12, "caught", 0, "traceback", "function", "step", "file", "steer.py", "line", 12);
+}
+
+static void put_exception(double seconds, int pid, const char *name, const char *message)
+{
+    put_exception_of(seconds, pid, pid, name, message);
 }
 
 static void put_failure(double seconds, int pid, int line, int status)
@@ -303,6 +308,18 @@ static void test_exception_elsewhere(void **state)
            "probably an exception of Python that nothing caught, at steer.py:12: ValueError");
 }
 
+/* It ends the thread, and the program goes on; what ends a program gives it the status 1. */
+static void test_exception_of_thread(void **state)
+{
+    put_exception_of(99.5, 20, 21, "ValueError", "");
+    expect(ask(TWO), NOTE_cause_exception, false,
+           "probably an exception of Python that nothing caught, at steer.py:12: ValueError");
+    put_exception(99.6, 10, "KeyError", "");
+    expect(ask("[{\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 4, \"signal\": null}]"),
+           NOTE_cause_exception, false,
+           "probably an exception of Python that nothing caught, at steer.py:12: KeyError");
+}
+
 static void test_mpi_stall(void **state)
 {
     PUT("{s:s, s:f, s:f, s:i, s:s}", "type", "stall", "t", 50.0, "seconds", 2.0, "ranks", 2, "why",
@@ -511,14 +528,31 @@ int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        ROW(test_nothing),       ROW(test_memory),       ROW(test_disk),
-        ROW(test_disk_full),     ROW(test_disk_of_scry), ROW(test_survived),
-        ROW(test_consequence),   ROW(test_said),         ROW(test_credential),
-        ROW(test_memory_short),  ROW(test_standstill),   ROW(test_crash),
-        ROW(test_limit),         ROW(test_exception),    ROW(test_exception_elsewhere),
-        ROW(test_mpi_stall),     ROW(test_killed),       ROW(test_command),
-        ROW(test_log),           ROW(test_process),      ROW(test_line),
-        ROW(test_room),          ROW(test_quiet),        ROW(test_sections),
+        ROW(test_nothing),
+        ROW(test_memory),
+        ROW(test_disk),
+        ROW(test_disk_full),
+        ROW(test_said),
+        ROW(test_credential),
+        ROW(test_memory_short),
+        ROW(test_standstill),
+        ROW(test_crash),
+        ROW(test_limit),
+        ROW(test_exception),
+        ROW(test_exception_elsewhere),
+        ROW(test_exception_of_thread),
+        ROW(test_mpi_stall),
+        ROW(test_killed),
+        ROW(test_command),
+        ROW(test_log),
+        ROW(test_process),
+        ROW(test_line),
+        ROW(test_room),
+        ROW(test_quiet),
+        ROW(test_sections),
+        ROW(test_disk_of_scry),
+        ROW(test_survived),
+        ROW(test_consequence),
         ROW(test_section_texts),
     };
     return cmocka_run_group_tests_name("layers last", tests, NULL, NULL);
