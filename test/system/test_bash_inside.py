@@ -220,6 +220,32 @@ class Inside(JobCase):
             file.write("x\n")
         self.assertEqual((run.wait(), watch.wait()), (0, 0))
 
+    def test_other_version(self):
+        """A bash that is not known runs as it is, and a warning says so once."""
+        other = self.box.path("work", "bash-other")
+        with open(BASH, "rb") as file:
+            program = file.read()
+        with open(other, "wb") as file:
+            file.write(program.replace(b"\x005.2\x00", b"\x005.9\x00"))
+        os.chmod(other, 0o755)
+        version = self.box.run([other, "-c", "echo ${BASH_VERSINFO[1]}"]).stdout
+        if version != "9\n":
+            self.skipTest(f"bash is not 5.2: {version}")
+        path = self.script(f"echo one\n{other} -c 'echo two'\nfalse\nexit 3\n")
+        done = self.scry_run("-q", "--script", "lines", "--", other, path)
+        self.assertEqual((done.returncode, done.stdout), (3, "one\ntwo\n"), done.stderr)
+        self.assertEqual(self.failures(), [])
+        reasons = [record["fields"]["reason"] for record in self.records("warning") if record["note"] == "script_aside"]
+        self.assertEqual(reasons, ["unsupported: bash other than 5.0 to 5.2"])
+
+    def test_with_python(self):
+        """Both libraries tell of their own."""
+        path = self.script("def f():\n    pass\nf()\n", "program.py")
+        self.run_script(f"false\n/usr/bin/python3 {path}\n")
+        self.assertEqual(self.failures(), [(1, None, "false", 1)])
+        self.assertTrue([record for record in self.records("python_calls") if record["whole"]])
+        self.assertEqual([record["how"] for record in self.records("script_end") if record["how"]], ["inside"])
+
     def test_without_room(self):
         """A limit of file sizes below that of the ring: the script runs, unseen from inside."""
         path = self.script("false\nexit 3\n")
