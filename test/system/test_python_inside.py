@@ -9,7 +9,7 @@ import textwrap
 import unittest
 
 import scrytest
-from jobtest import JobCase
+from jobtest import JobCase, pythons
 from scrytest import wait_until
 
 DEBIANS = "/usr/bin/python3"
@@ -220,16 +220,6 @@ PROGRAMS = {
             pass
         """),
 }
-
-
-def pythons():
-    """Debian's, and one of each version that a version manager has."""
-    found = {DEBIANS: DEBIANS}
-    for path in sorted(glob.glob("/root/.pyenv/versions/3.*/bin/python3")):
-        minor = int(path.split("/versions/3.")[1].split(".")[0])
-        if 9 <= minor <= 13 and os.access(path, os.X_OK):
-            found[f"3.{minor}"] = path
-    return found
 
 
 class Inside(JobCase):

@@ -17,13 +17,23 @@ import unittest
 
 import scrytest
 import suites
-from jobtest import JobCase, traces_of
+from jobtest import JobCase, pythons, traces_of
 
 LEVELS = {
     "default": [],
     "trace all": ["--trace", "all"],
     "trace all with arguments": ["--trace", "all", "--args"],
     "MPI": ["--mpi", "trace"],
+}
+# The default, "outside", is among those above.
+SCRIPTS = {
+    "script calls": ["--script", "calls"],
+    "script lines": ["--script", "lines"],
+}
+# {suite: levels}, where these are not LEVELS
+LEVELS_OF = {
+    "bash": {**LEVELS, **SCRIPTS},
+    "interpreter": {"default": [], **SCRIPTS},
 }
 AGAIN = 2
 
@@ -43,6 +53,13 @@ MASKS = {
              "what malloc rounds up depends on the number of variables in the environment, the rest on what threads do when"),
     ],
     "python": [],
+    "interpreter": [
+        Mask("*", r"\b0x[0-9a-f]{6,}", "0x...", "an address"),
+        Mask("test_dis", r"^\S*_(specialize\w*|loop_quicken|super_instructions|show_caches|.*_with_caches).*$", "",
+             "it looks at instructions as the interpreter has changed them"),
+        Mask("test_opcache", r"^\S*(TestRacesDoNotCrash|TestSpecializer).*$", "", "the same"),
+        Mask("test_frame", r"^\S*test_sneaky_frame_object .*$", "", "it needs the next allocation to be its own"),
+    ],
 }
 
 
@@ -79,16 +96,23 @@ class Suites(JobCase):
                 text = re.sub(mask.pattern, mask.replacement, text, flags=re.M)
         return text
 
-    def outcomes(self, name, tree, tests, level=None):
+    def assert_seen(self, name, job, level, said):
+        if name != "interpreter":
+            self.assertTrue(traces_of(job), f"nothing of {name} was traced: {said}")
+        elif level in SCRIPTS:
+            self.assertIn('"type":"python_calls"', self.scry("watch", "--json", job).stdout.replace(" ", ""))
+
+    def outcomes(self, name, tree, tests, level=None, env=()):
         """{test: its output}, without scry if there is no level."""
         out, job = self.box.path("work", "out"), self.box.path("work", "job")
         shutil.rmtree(out, ignore_errors=True)
         os.mkdir(out)
-        scry = [] if level is None else self.box.scry("run", "-q", "-o", job, "--max-size", "200M", *LEVELS[level], "--")
-        done = self.box.run([*scry, *suites.command(name, "run", *tests)], cwd=tree, env={"OUT": out}, timeout=900)
+        scry = [] if level is None else self.box.scry("run", "-q", "-o", job, "--max-size", "200M",
+                                                      *LEVELS_OF.get(name, LEVELS)[level], "--")
+        done = self.box.run([*scry, *suites.command(name, "run", *tests)], cwd=tree, env={"OUT": out, **dict(env)}, timeout=900)
         self.assertEqual(done.returncode, 0, done.stderr)
         if level is not None:
-            self.assertTrue(traces_of(job), f"nothing of {name} was traced: {done.stderr}")
+            self.assert_seen(name, job, level, done.stderr)
             shutil.rmtree(job)
         found = {}
         for test in os.listdir(out):
@@ -102,21 +126,21 @@ class Suites(JobCase):
                                                      watched.get(test, "(nothing)").splitlines(), "alone", "watched", lineterm=""))
                 for test in tests if test not in alone or alone[test] != watched.get(test)}
 
-    def check(self, name):
-        tree = suites.built(name)
-        tests = self.box.run(suites.command(name, "list"), cwd=tree).stdout.split()
-        alone = self.outcomes(name, tree, tests)
+    def check(self, name, tree=None, env=()):
+        tree = tree or suites.built(name)
+        tests = self.box.run(suites.command(name, "list"), cwd=tree, env=dict(env)).stdout.split()
+        alone = self.outcomes(name, tree, tests, env=env)
         self.assertEqual(sorted(alone), sorted(tests))
         good = [test for test in tests if alone[test].endswith("status 0\n")]
         self.assertGreater(len(good), len(tests) / 2, "hardly anything of the suite works here")
-        for level in LEVELS:
+        for level in LEVELS_OF.get(name, LEVELS):
             with self.subTest(level=level):
-                different = self.difference(alone, self.outcomes(name, tree, tests, level), tests)
+                different = self.difference(alone, self.outcomes(name, tree, tests, level, env), tests)
                 for _ in range(AGAIN):
                     if different:
                         again = list(different)
-                        different = self.difference(self.outcomes(name, tree, again),
-                                                    self.outcomes(name, tree, again, level), again)
+                        different = self.difference(self.outcomes(name, tree, again, env=env),
+                                                    self.outcomes(name, tree, again, level, env), again)
                 self.assertEqual(different, {}, "".join(f"\n{test}:\n{text}" for test, text in different.items()))
 
     def test_zlib(self):
@@ -133,6 +157,47 @@ class Suites(JobCase):
 
     def test_python(self):
         self.check("python")
+
+    def configured(self, script, place, scry):
+        """{file: its text} of all that a configure script makes, with what it prints."""
+        shutil.rmtree(place, ignore_errors=True)
+        os.mkdir(place)
+        done = self.box.run([*scry, "bash", script, "--disable-nls"], cwd=place, env={"CONFIG_SHELL": "/bin/bash"}, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = {"(output)": done.stdout, "(errors)": done.stderr}
+        for folder, _, names in os.walk(place):
+            for name in names:
+                with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                    found[os.path.relpath(file.name, place)] = re.sub(r"/cc\w{6}\b", "/cc", file.read())  # files of the compiler
+        return found
+
+    def test_configure(self):
+        """Some thousand commands and tests of what works: each file is the same, with config.log and config.status."""
+        script = os.path.join(suites.SOURCES.fetch("bash"), "configure")
+        place = self.box.path("work", "configured")
+        alone = self.configured(script, place, [])
+        self.assertGreater(len(alone["config.h"]), 10000)
+        for level, options in {"default": [], **SCRIPTS}.items():
+            with self.subTest(level=level):
+                watched = self.configured(script, place, self.box.scry("run", "-q", *options, "--"))
+                self.assertEqual(watched.keys(), alone.keys())
+                for name, text in alone.items():
+                    self.assertEqual(watched[name].splitlines(), text.splitlines(), name)
+                self.assertIn('"script_line"', self.scry("watch", "--json", "@last").stdout)
+
+    def test_interpreters(self):
+        """What each Python that is here has of CPython's own tests, as it is installed. They are reached by another path,
+        for scry does not follow functions of the standard library."""
+        for version, python in pythons().items():
+            found = self.box.run([python, "-c", "import test; print(*test.__path__)"]).stdout.strip()
+            if not os.path.exists(os.path.join(found, "test_sys.py")):
+                continue  # a distribution has only parts of them
+            with self.subTest(python=version):
+                tree = self.box.path("work", f"python{version}")
+                os.mkdir(tree)
+                os.symlink(found, os.path.join(tree, "test"))
+                shutil.copy(os.path.join(suites.RECIPES, "outcomes.py"), tree)
+                self.check("interpreter", tree, {"PYTHON": python})
 
 
 if __name__ == "__main__":
