@@ -100,4 +100,5 @@ def main():
     print(measure(loop, 300000) / 3, measure(calls, 150000), measure(Scheduler(6).run, 40000))
 
 
-main()
+if __name__ == "__main__":
+    main()
