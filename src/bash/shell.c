@@ -59,7 +59,7 @@ static size_t size_of(void *function)
 
 static bool is_known(const char *version)
 {
-    return version[0] == '5' && version[1] == '.' && version[2] >= '0' && version[2] <= '2' && !version[3];
+    return strcmp(version, "5.2") == 0; /* others may have other structs, and nobody has tried them */
 }
 
 bool shell_find(const char **ret_why)
@@ -71,7 +71,7 @@ bool shell_find(const char **ret_why)
     if (!version) /* dash, or one that exports nothing */
         return false;
     if (!is_known(*version)) {
-        *ret_why = "unsupported: bash other than 5.0 to 5.2";
+        *ret_why = "unsupported: bash other than 5.2";
         return true;
     }
     shell.version = *version;

@@ -145,7 +145,9 @@ static void match_given(struct log_matcher *matcher, const struct line *line)
 /* The first row that matches is what the line is about. */
 static void match_rows(struct log_matcher *matcher, uint64_t rows, const struct line *line)
 {
-    if (line->len > 4 && memcmp(line->bytes, "scry", 4) == 0)
+    static const char own[] = "scry: ", log[] = "scry run: ";
+    if ((line->len >= sizeof own && memcmp(line->bytes, own, sizeof own - 1) == 0) ||
+        (line->len >= sizeof log && memcmp(line->bytes, log, sizeof log - 1) == 0))
         return; /* what scry run itself writes to standard error */
     for (uint64_t rest = rows & matcher->rows; rest; rest &= rest - 1) {
         size_t row = (size_t)__builtin_ctzll(rest);
