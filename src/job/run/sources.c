@@ -10,10 +10,5 @@
 #include "job/scripts/scripts.h"
 
 const struct observe_source *const observe_sources[] = {
-    &health_source,
-    &python_inside,
-    &logs_source,
-    &python_source,
-    &scripts_source,
-    NULL,
+    &health_source, &python_inside, &logs_source, &python_source, &scripts_source, NULL,
 };

@@ -37,7 +37,7 @@ struct run_options {
     uint64_t max_bytes;
     enum run_mpi mpi;
     enum run_script script;
-    bool script_given; /* what cannot be seen of scripts is said */
+    bool script_given;    /* what cannot be seen of scripts is said */
     double stall_seconds; /* report ranks without progress after this time; 0: never */
     double still_seconds; /* report a job of which nothing moves after this time; 0: never */
     bool trace_off;       /* --trace off: no functions are traced; with --mpi off nothing is loaded into the job */

@@ -94,10 +94,10 @@ struct mpi_why_rank {
     size_t actor_count;
     const size_t *circle; /* of its actors, those that wait for each other's mutexes or ends, in order */
     size_t circle_count;
-    uint32_t root;     /* index of the rank that it waits for in the end, through any number of others; MPI_WHY_NONE */
-    const char *where; /* for the caller to set before the texts are made: "in do_force (stommel.c:210)"; NULL */
+    uint32_t root;      /* index of the rank that it waits for in the end, through any number of others; MPI_WHY_NONE */
+    const char *where;  /* for the caller to set before the texts are made: "in do_force (stommel.c:210)"; NULL */
     const char *python; /* for the caller to set: where the Python program called that; NULL */
-    bool blocked;      /* set with it: `where` says what it is blocked in, outside of MPI: "sleeps" */
+    bool blocked;       /* set with it: `where` says what it is blocked in, outside of MPI: "sleeps" */
 };
 
 enum mpi_why_kind {                    /* gravest first */

@@ -324,7 +324,8 @@ static const struct field line_fields[] = {
 #undef ROW
 
 #define FRAMES_SAY .say = "{function}[ ({file}:{line})]", .between = " < "
-static const struct field frame_fields[] = {{"function", FIELD_TEXT}, {"file", FIELD_TEXT}, {"line", FIELD_COUNT, .flags = FIELD_OPTIONAL}, {0}};
+static const struct field frame_fields[] = {
+    {"function", FIELD_TEXT}, {"file", FIELD_TEXT}, {"line", FIELD_COUNT, .flags = FIELD_OPTIONAL}, {0}};
 #define TIME_FIELD \
     { \
         "time", FIELD_NUMBER, AT(time), UNKNOWN, .about = "when, where that is known better than by t" \

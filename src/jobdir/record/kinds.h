@@ -209,7 +209,7 @@ struct script_line_record { /* where it is now: when that changed, and as often 
     struct line_fields at;
     int64_t last_line; /* what is executed stands between at.line and this one; -1, 0: in at.line */
     const char *how;   /* "outside", "trap", "builtin", "inside" */
-    double time;     /* seconds since the start of the job; -1: as t */
+    double time;       /* seconds since the start of the job; -1: as t */
 };
 
 struct command_failed_record {
@@ -234,7 +234,8 @@ struct script_end_record {
 struct python_stack_record { /* of all threads, taken from outside */
     int32_t pid;
     const char *version;
-    json_t *threads; /* [{tid, name, frames: [{function, file, line}, ...], moved, cut}, ...], the innermost frame first */
+    json_t
+        *threads; /* [{tid, name, frames: [{function, file, line}, ...], moved, cut}, ...], the innermost frame first */
     bool cut;
 };
 
