@@ -26,6 +26,29 @@ static void test_cut(void **state)
     }
 }
 
+/* What a terminal would obey is shown as its bytes. */
+static void test_controls(void **state)
+{
+    static const struct {
+        const char *text, *shown;
+    } cases[] = {{"a\tb\x7f", "a\\x09b\\x7f"},
+                 {"\xc2\x9b"
+                  "1m",
+                  "\\xc2\\x9b"
+                  "1m"},
+                 {"gpj.\xe2\x80\xae"
+                  "exe",
+                  "gpj.\\xe2\\x80\\xae"
+                  "exe"},
+                 {"\xe2\x81\xa6\xe2\x82\xac", "\\xe2\\x81\\xa6\xe2\x82\xac"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buf out = BUF_INIT;
+        text_show(&out, cases[i].text);
+        assert_string_equal(out.data, cases[i].shown);
+        buf_done(&out);
+    }
+}
+
 static void check_wrapped(const char *text, size_t columns, const char *wrapped)
 {
     struct buf out = BUF_INIT;
@@ -62,6 +85,7 @@ static void test_wrap(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut), cmocka_unit_test(test_wrap)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut), cmocka_unit_test(test_controls),
+                                       cmocka_unit_test(test_wrap)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,20 @@ static size_t utf8_length(const unsigned char *at, size_t left)
     return len;
 }
 
+/* What a terminal may obey instead of showing it: the C0 and C1 controls, and those of writing from right to left, with
+ * which a line can be made to read as another one. */
+static bool is_control(const unsigned char *at, size_t len)
+{
+    if (len == 1)
+        return at[0] < 0x20 || at[0] == 0x7f;
+    if (len == 2)
+        return at[0] == 0xc2 && at[1] < 0xa0;
+    if (len != 3 || at[0] != 0xe2)
+        return false;
+    return (at[1] == 0x80 && (at[2] == 0x8e || at[2] == 0x8f || (at[2] >= 0xaa && at[2] <= 0xae))) ||
+           (at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9);
+}
+
 static void append_text(struct buf *out, const char *text, size_t limit, bool escape_controls)
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -36,9 +50,7 @@ static void append_text(struct buf *out, const char *text, size_t limit, bool es
             return;
         }
         size_t len = utf8_length(at, left);
-        bool control = len == 1 && (at[0] < 0x20 || at[0] == 0x7f);
-        control = control || (len == 2 && at[0] == 0xc2 && at[1] < 0xa0); /* C1: some terminals obey them */
-        if (len == 0 || (control && escape_controls)) {
+        if (len == 0 || (escape_controls && is_control(at, len))) {
             buf_printf(out, "\\x%02x", at[0]);
             len = len ? len : 1;
             for (size_t i = 1; i < len; i++)
