@@ -17,7 +17,7 @@ SHARED_FILES = {"doorbell", "cells"}
 def pythons():
     """{version: path} of the interpreters that --script calls and lines know: Debian's, and those of a version manager."""
     found = {"Debian's": "/usr/bin/python3"}
-    for path in sorted(glob.glob("/root/.pyenv/versions/3.*/bin/python3")):
+    for path in sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))):
         minor = int(path.split("/versions/3.")[1].split(".")[0])
         if 9 <= minor <= 13 and os.access(path, os.X_OK):
             found[f"3.{minor}"] = path
