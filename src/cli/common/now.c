@@ -25,7 +25,7 @@ static const json_t *place_in(const struct layer_place *place, enum now_layer la
     const char *language = json_string_value(json_object_get(place->line, "language"));
     bool python = language && strcmp(language, "python") == 0;
     if (layer == NOW_SCRIPT)
-        return python ? NULL : place->line;
+        return python || place->over ? NULL : place->line;
     if (!python || !place->stack)
         return python ? place->line : place->stack;
     return record_seconds(place->stack) > record_seconds(place->line) ? place->stack : place->line;

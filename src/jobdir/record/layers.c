@@ -8,6 +8,9 @@
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
 
+/* The end of a script that is that of its process is noticed at most so long before that. */
+#define OVER_SECONDS 0.05
+
 static void drop_place(struct layer_place *place)
 {
     json_decref(place->line);
@@ -132,6 +135,15 @@ static struct layer_place *find_place(const struct layers *layers, pid_t pid)
     return place;
 }
 
+void layers_process_ended(struct layers *layers, pid_t pid, double seconds)
+{
+    struct layer_place *place = find_place(layers, pid);
+    if (!place || !place->over || seconds < place->over + OVER_SECONDS)
+        return;
+    json_decref(place->line);
+    place->line = NULL;
+}
+
 void layers_forget(struct layers *layers, pid_t pid)
 {
     struct layer_place *place = find_place(layers, pid);
@@ -167,8 +179,10 @@ static struct layer_place *touch_place(struct layers *layers, json_int_t number)
 static void apply_line(struct layers *layers, const json_t *record)
 {
     struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
-    if (place)
-        replace(&place->line, record);
+    if (!place)
+        return;
+    replace(&place->line, record);
+    place->over = 0;
 }
 
 static void apply_stack(struct layers *layers, const json_t *record)
@@ -236,6 +250,9 @@ static void apply_script_lines(struct layers *layers, const json_t *rows)
 
 static void apply_script_end(struct layers *layers, const json_t *record)
 {
+    struct layer_place *place = find_place(layers, (pid_t)get_count(record, "pid"));
+    if (place && place->line && strcmp(get_text(place->line, "file"), get_text(record, "file")) == 0)
+        place->over = get_number(record, "t");
     struct layer_script *script = NAMED(layers->scripts, file, get_text(record, "file"), LAYER_SCRIPTS);
     if (script) {
         script->count++;

@@ -40,6 +40,7 @@ struct layer_list {
 struct layer_place {
     pid_t pid;
     json_t *line, *stack; /* the last script_line and python_stack; NULL: none */
+    double over;          /* when the script of `line` ended; 0: it has not */
     /* From the last health record that had it; -1: unknown. */
     int64_t read_bytes, written_bytes, open_files, open_files_limit;
     UT_hash_handle hh;
@@ -138,6 +139,8 @@ void layers_done(struct layers *layers);
 /* A record that the layers do not know changes nothing. Borrowed. */
 void layers_apply(struct layers *layers, enum record_type type, const json_t *record);
 /* The number is given to another process. */
+/* It ended then: a script that ended before has made room for another program (exec), and is no place of it. */
+void layers_process_ended(struct layers *layers, pid_t pid, double seconds);
 void layers_forget(struct layers *layers, pid_t pid);
 
 const struct layer_place *layers_place(const struct layers *layers, pid_t pid); /* NULL: nothing is known */

@@ -201,6 +201,7 @@ static void apply_process_end(struct job_model *model, const struct process_end_
     if (!process)
         return;
     process->end = record->end;
+    layers_process_ended(&model->layers, process->pid, process->end);
     process->cpu_ns = job_most(process->cpu_ns, record->cpu_ns);
     process->peak_rss = job_most(process->peak_rss, record->peak_rss);
     process->peak_threads = job_most(process->peak_threads, record->threads);

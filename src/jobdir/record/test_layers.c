@@ -55,6 +55,20 @@ static void test_places(void **state)
     APPLY("{s:s, s:f, s:i, s:i, s:f, s:s}", "type", "process", "t", 2.0, "pid", 10, "ppid", 1, "start", 1.5, "name",
           "sh");
     assert_null(layers_place(&model->layers, 10));
+    for (int pid = 13; pid <= 14; pid++) {
+        APPLY("{s:s, s:f, s:i, s:i, s:f, s:s}", "type", "process", "t", 2.0, "pid", pid, "ppid", 1, "start", 1.5,
+              "name", "sh");
+        at_line(model, pid, 1);
+    }
+    for (int pid = 13; pid <= 14; pid++) /* the first at its end, the second executes another program */
+        APPLY("{s:s, s:f, s:i, s:s, s:i, s:f}", "type", "script_end", "t", 2.5, "pid", pid, "file", "job.sh", "status",
+              0, "seconds", 1.0);
+    for (int pid = 13; pid <= 14; pid++)
+        APPLY("{s:s, s:f, s:i, s:i, s:f, s:s, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", 3.0, "pid", pid,
+              "ppid", 1, "start", 1.5, "name", "sh", "end", pid == 13 ? 2.4 : 2.9, "cpu_ns", 1, "threads", 1,
+              "peak_rss", 1, "status", 0);
+    assert_int_equal(line_of(model, 13), 1);
+    assert_int_equal(line_of(model, 14), -1);
     at_line(model, 11, 1);
     at_line(model, 12, 1);
     at_line(model, 11, 2);
