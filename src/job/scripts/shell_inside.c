@@ -35,7 +35,8 @@ struct shell_inside {
     struct script_rings *rings;
     struct script *scripts; /* hash by pid */
     pid_t ending;           /* the process that ends; 0: none */
-    int32_t status;         /* and its status, as $? */
+    int32_t status;         /* its status, as $? */
+    double end;             /* and when, in seconds since the start of the job */
     char *told[REASONS];    /* reasons why one is not followed, which are noted once */
 };
 
@@ -234,10 +235,12 @@ static void on_ended(void *ctx, struct script_rings_ring *ring)
         HASH_DEL(inside->scripts, script);
     if (script->file) {
         json_t *lines = lines_json(ring);
-        observe_put(inside->observer, RECORD(script_end, .pid = script->pid, .file = script->file,
-                                             .status = inside->ending == script->pid ? inside->status : -1,
-                                             .seconds = (double)(clock_now_ns() - script->began_ns) / NS_PER_SECOND,
-                                             .how = "inside", .lines = lines));
+        bool known = inside->ending == script->pid;
+        double began = observe_seconds(inside->observer, script->began_ns);
+        double end = known ? inside->end : observe_seconds(inside->observer, clock_now_ns());
+        observe_put(inside->observer,
+                    RECORD(script_end, .pid = script->pid, .file = script->file, .status = known ? inside->status : -1,
+                           .seconds = end > began ? end - began : 0, .how = "inside", .lines = lines));
         json_decref(lines);
     }
     uint64_t dropped = ring->view->ring->dropped, sums = ring->view->ring->sums_dropped;
@@ -283,6 +286,7 @@ void shell_inside_process_ended(struct shell_inside *inside, const struct observ
         return;
     int status = process->status;
     inside->status = status < 0 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    inside->end = process->end;
     inside->ending = process->pid;
     script_rings_process_ended(inside->rings, process->pid);
     inside->ending = 0;
