@@ -32,7 +32,10 @@ bool script_view_init(struct script_view *ret_view, void *memory, size_t size)
         !within(head->sums_at, head->sum_count * sizeof(struct script_sum), size) ||
         !within(head->texts_at, head->texts_size, size))
         return false;
-    ret_view->taken = atomic_load_explicit(&ring->taken, memory_order_acquire) & ~UINT64_C(7);
+    uint64_t taken = atomic_load_explicit(&ring->taken, memory_order_acquire);
+    ret_view->taken = taken & ~UINT64_C(7);
+    if (taken != ret_view->taken) /* damaged */
+        atomic_store_explicit(&ring->taken, ret_view->taken, memory_order_release);
     return true;
 }
 
