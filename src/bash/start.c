@@ -18,7 +18,7 @@ __attribute__((constructor)) static void begin(void)
     const char *level = getenv("SCRY_SCRIPT"), *off = getenv("SCRY"), *to = getenv(SCRIPT_RING_DIR), *why;
     if (!to || !level || strlen(to) >= sizeof directory || (off && strcmp(off, "off") == 0) || !shell_find(&why))
         return;
-    strcpy(directory, to);
+    memcpy(directory, to, strlen(to) + 1);
     if (!why) {
         follow_start(directory, strcmp(level, "lines") == 0);
         why = patch_function((void *)shell.execute, shell.execute_size, (void *)follow_command,

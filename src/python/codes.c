@@ -73,7 +73,7 @@ bool codes_start(void)
     struct py *prefix = py.PySys_GetObject("base_prefix"), *text = py_text(prefix, &bytes, &size);
     if (text && size < sizeof library - 8) {
         memcpy(library, bytes, size);
-        strcpy(library + size, "/lib");
+        memcpy(library + size, "/lib", sizeof "/lib");
     }
     if (text)
         py.Py_DecRef(text);

@@ -88,7 +88,7 @@ bool watch_start(const char *to, bool lines, struct py *program)
     }
     if (strlen(to) >= sizeof directory || pthread_key_create(&at_thread_end, end_thread) != 0)
         return false;
-    strcpy(directory, to);
+    memcpy(directory, to, strlen(to) + 1);
     watch.directory = directory;
     watch.lines = lines;
     return open_ring() && codes_start();
@@ -98,7 +98,7 @@ void watch_refuse(const char *to, const char *reason)
 {
     if (strlen(to) >= sizeof directory)
         return;
-    strcpy(directory, to);
+    memcpy(directory, to, strlen(to) + 1);
     watch.directory = directory;
     if (open_ring())
         watch_step_aside(reason);

@@ -133,8 +133,7 @@ static bool resolve(const char *root, const struct mount *mount, const char *pat
     const char *rest = below && strcmp(path + top, "/") != 0 ? path + top : "";
     if (place->mount_len + strlen(rest) >= sizeof place->folder)
         return false;
-    strcpy(place->folder, mount->folder);
-    strcpy(place->folder + place->mount_len, rest);
+    snprintf(place->folder, sizeof place->folder, "%s%s", mount->folder, rest);
     if (is_there(root, place->folder))
         return true;
     place->folder[place->mount_len] = 0;
@@ -241,7 +240,7 @@ void cgroup_find(const char *root, pid_t pid, struct cgroup *ret_group)
             !find_place(root, groups, mounts, controllers[i], 2, place, path))
             continue;
         if (i == CGROUP_MEMORY)
-            strcpy(ret_group->name, path);
+            snprintf(ret_group->name, sizeof ret_group->name, "%s", path);
         if (i == CGROUP_CPU)
             find_cpus(root, place);
         else

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -191,7 +192,7 @@ static bool look_closer(struct shell *shell)
         line_times_add(&shell->times, &shell->spot, time - shell->seen_ns);
     bool changed = !shell->seen || spot.first_line;
     shell->spot = spot;
-    strcpy(shell->function, function);
+    snprintf(shell->function, sizeof shell->function, "%s", function);
     shell->seen_ns = time;
     shell->seen = true;
     shell->unreported |= changed;

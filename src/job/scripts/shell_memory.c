@@ -58,7 +58,7 @@ static bool read_text(const struct python_memory *memory, uint64_t address, char
 }
 
 struct words {
-    int32_t line, depth, sourced;
+    int32_t line, depth, sourced, unused; /* no holes: they are compared as bytes */
     uint64_t function, printed;
 };
 

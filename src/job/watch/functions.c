@@ -57,10 +57,11 @@ static struct known_process *find_process(struct function_watch *functions, cons
     HASH_FIND_STR(functions->processes, token, process);
     if (process)
         return process;
-    process = calloc(1, sizeof *process + strlen(token) + 1);
+    size_t size = strlen(token) + 1;
+    process = calloc(1, sizeof *process + size);
     if (!process)
         return NULL;
-    strcpy(process->token, token);
+    memcpy(process->token, token, size);
     HASH_ADD_STR(functions->processes, token, process);
     return process;
 }

@@ -28,7 +28,7 @@ static int64_t by_ranges(const uint8_t *table, size_t size, int64_t line, int64_
 {
     int64_t end = 0;
     for (size_t i = 0; i + 1 < size; i += 2) {
-        int delta = (int8_t)table[i + 1];
+        int delta = table[i + 1] < 128 ? table[i + 1] : table[i + 1] - 256;
         end += table[i];
         line += delta == NO_LINE ? 0 : delta;
         if (at < end)
