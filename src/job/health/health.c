@@ -177,7 +177,9 @@ static void end(void *state)
     struct health *health = state;
     health->look.now_ns = clock_now_ns();
     bool due = health->look.now_ns >= health->window.from.time_ns + LAST_LEAST_NS;
-    if (look_at_all(health) || due) /* its disk may just have become full */
+    due |= look_at_all(health);
+    if (due || window_rooms_moved(&health->window, &health->group_state,
+                                  filesystems_least_share(&health->filesystems))) /* its disk has just become full */
         put_record(health);
     filesystems_done(&health->filesystems);
     credentials_done(&health->credentials);

@@ -46,10 +46,20 @@ static bool share_moved(const struct health_window *window, const struct node_st
     return now >= 0 && before >= 0 && fabs(now - before) > MOVED_SHARE;
 }
 
+static bool rooms_moved(const struct health_window *window, double rooms)
+{
+    return fabs(rooms - window->rooms) > MOVED_SHARE / 2;
+}
+
+bool window_rooms_moved(const struct health_window *window, const struct cgroup_state *group, double rooms)
+{
+    return memory_moved(window, &window->last, group) || rooms_moved(window, rooms);
+}
+
 static bool has_moved(const struct health_window *window, const struct node_state *node,
                       const struct cgroup_state *group, double rooms)
 {
-    return memory_moved(window, node, group) || fabs(rooms - window->rooms) > MOVED_SHARE / 2 ||
+    return memory_moved(window, node, group) || rooms_moved(window, rooms) ||
            share_moved(window, node, NODE_CPU_BUSY, node_cpu_share) ||
            share_moved(window, node, NODE_CPU_IOWAIT, node_cpu_share) ||
            share_moved(window, node, NODE_CPU_STEAL, node_cpu_share) ||

@@ -20,6 +20,8 @@ void window_begin(struct health_window *window, const struct node_state *node, c
 /* Whether so much has changed that a record is due, or it is time for one. */
 bool window_add(struct health_window *window, const struct node_state *node, const struct cgroup_state *group,
                 double rooms);
+/* Whether there is less or more room in memory or on disks than at the record before, however long ago that was. */
+bool window_rooms_moved(const struct health_window *window, const struct cgroup_state *group, double rooms);
 /* The figures of the last look; filesystems, cgroup and processes are the caller's. */
 struct health_record window_record(const struct health_window *window);
 /* Share of the periods since the record before in which the group was kept from the processors; -1: unknown. */

@@ -123,6 +123,12 @@ static void test_records(void **unused)
     node.time_ns += NS_PER_SECOND;
     node.memory_available = 500;
     assert_true(window_add(&window, &node, &group, 1));
+
+    window_begin(&window, &node, &group, 1);
+    node.time_ns += NS_PER_SECOND / 100;
+    assert_false(window_add(&window, &node, &group, 0)); /* too soon, but not for the last record of a job */
+    assert_true(window_rooms_moved(&window, &group, 0));
+    assert_false(window_rooms_moved(&window, &group, 1));
 }
 
 int main(void)
