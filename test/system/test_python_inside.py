@@ -293,6 +293,31 @@ class Inside(JobCase):
                 self.assertEqual((counts[3], counts[4], counts[5]), (20, 1, 1))
                 self.assertEqual(counts[2], 22)
 
+    def test_sums_of_a_long_program(self):
+        """What was told of it while it ran is in the sum at its end: nothing is counted twice."""
+        go = self.box.path("work", "go")
+        os.mkfifo(go)
+        path = self.program(f"""
+            def f():
+                pass
+            for _ in range(50):
+                f()
+            open({go!r}).read()
+            for _ in range(10):
+                f()
+            """)
+        run = self.start_run("-q", "--sample", "0.1", "--script", "calls", "--", DEBIANS, path)
+        wait_until(lambda: json.loads(self.scry("ps", "--json").stdout)["jobs"])
+        watch = self.box.start(self.box.scry("watch", "--json", "--grep", '"python_calls"', "@last"))
+        self.assertFalse(json.loads(watch.stdout.readline())["whole"])
+        with open(go, "w", encoding="ascii"):
+            pass
+        self.assertEqual((run.wait(), watch.wait()), (0, 0))
+        windows = [record for record in self.records("python_calls") if not record["whole"]]
+        self.assertEqual(sum(row["calls"] for record in windows for row in record["functions"] if row["function"] == "f"), 60)
+        scripts = self.report()["scripts"]
+        self.assertEqual({row["function"]: row["calls"] for row in scripts["python_functions"]}["f"], 60)
+
     def test_exceptions(self):
         """Caught or not, with their text and where they came from; in each version that can tell."""
         text = """

@@ -313,6 +313,8 @@ static void on_ended(void *ctx, struct script_rings_ring *ring)
         return;
     while (process->raised_count)
         tell_raised(state, process, &process->raised[0], true);
+    if (process->before) /* there were windows: together they have all, too */
+        tell_calls(state, ring, false);
     tell_calls(state, ring, true);
     tell_lines(state, ring);
     uint64_t dropped = ring->view->ring->dropped, sums = ring->view->ring->sums_dropped;

@@ -24,6 +24,7 @@ enum {
 
 struct raise_place {
     int32_t pid;
+    bool summed; /* windows told of the calls: the sum of all its time has nothing new */
     char function[FUNCTION_SIZE];
     UT_hash_handle hh;
 };
@@ -215,24 +216,31 @@ static void raise_event(struct raises *raises, enum raised which, const json_t *
     send_waiting(raises);
 }
 
+/* Of the record's process; NULL: out of memory. */
+static struct raise_place *place_of(struct raises *raises, const json_t *record)
+{
+    int32_t pid = (int32_t)json_integer_value(json_object_get(record, "pid"));
+    struct raise_place *place;
+    HASH_FIND_INT(raises->places, &pid, place);
+    if (place)
+        return place;
+    if (HASH_COUNT(raises->places) >= PLACES_MOST)
+        HASH_FREE_ALL(raises->places);
+    place = calloc(1, sizeof *place);
+    if (!place)
+        return NULL;
+    place->pid = pid;
+    HASH_ADD_INT(raises->places, pid, place);
+    return place;
+}
+
 /* A shell that is in another function than before has called it. */
 static void raise_if_entered(struct raises *raises, const json_t *record)
 {
     const char *function = json_string_value(json_object_get(record, "function"));
-    int32_t pid = (int32_t)json_integer_value(json_object_get(record, "pid"));
-    struct raise_place *place;
-    if (!(raises->wanted & 1u << CALLED))
+    struct raise_place *place = raises->wanted & 1u << CALLED ? place_of(raises, record) : NULL;
+    if (!place)
         return;
-    HASH_FIND_INT(raises->places, &pid, place);
-    if (!place) {
-        if (HASH_COUNT(raises->places) >= PLACES_MOST)
-            HASH_FREE_ALL(raises->places);
-        place = calloc(1, sizeof *place);
-        if (!place)
-            return;
-        place->pid = pid;
-        HASH_ADD_INT(raises->places, pid, place);
-    }
     bool entered = function && *function && strncmp(function, place->function, FUNCTION_SIZE - 1) != 0;
     strncpy(place->function, function ? function : "", FUNCTION_SIZE - 1);
     if (!entered)
@@ -247,6 +255,11 @@ static void raise_calls(struct raises *raises, const json_t *record)
 {
     const json_t *list = json_object_get(record, "functions");
     size_t count = json_array_size(list);
+    bool whole = json_is_true(json_object_get(record, "whole"));
+    struct raise_place *place = raises->wanted & 1u << CALLED ? place_of(raises, record) : NULL;
+    if (!place || (whole && place->summed))
+        return;
+    place->summed = !whole;
     for (size_t i = 0; i < count && i < FUNCTIONS_MOST && raises->wanted & 1u << CALLED; i++) {
         json_t *call = json_copy(json_array_get(list, i));
         json_object_set(call, "pid", json_object_get(record, "pid"));

@@ -67,6 +67,27 @@ static void functions_are_called_once(void **state)
     raise_done(&raises);
 }
 
+/* Windows tell of the calls of Python; the sum at the end does only where there were none. */
+static void sums_are_told_once(void **state)
+{
+    struct raises raises = start();
+    static const struct {
+        int32_t pid;
+        bool whole;
+    } records[] = {{1, false}, {1, false}, {1, true}, {2, true}};
+    unsigned called = 0;
+    for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
+        json_t *list = json_pack("[{s:s, s:s, s:i, s:i}]", "function", "f", "file", "a.py", "line", 3, "calls", 2);
+        give(&raises,
+             RECORD(python_calls, .pid = records[i].pid, .whole = records[i].whole, .calls = 2, .functions = list));
+        json_decref(list);
+    }
+    for (const char *at = raises.waiting.data; (at = strstr(at, "job_function_called")); at++)
+        called++;
+    assert_int_equal(called, 3);
+    raise_done(&raises);
+}
+
 /* Only what is wanted, and not too much of it. */
 static void the_rest_is_counted(void **state)
 {
@@ -93,6 +114,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_become_events),
         cmocka_unit_test(functions_are_called_once),
+        cmocka_unit_test(sums_are_told_once),
         cmocka_unit_test(the_rest_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,6 +28,7 @@ void layers_done(struct layers *layers)
     HASH_FREE_ALL(layers->lines, free(each->file), free(each->command));
     HASH_FREE_ALL(layers->scripts);
     HASH_FREE_ALL(layers->python, free(each->function), free(each->file));
+    HASH_FREE_ALL(layers->windows);
     HASH_FREE_ALL(layers->functions, free(each->function), free(each->file));
     HASH_FREE_ALL(layers->patterns);
     HASH_FREE_ALL(layers->log_files, json_decref(each->record));
@@ -146,6 +147,12 @@ void layers_process_ended(struct layers *layers, pid_t pid, double seconds)
 
 void layers_forget(struct layers *layers, pid_t pid)
 {
+    struct layer_window *window, *next;
+    HASH_ITER(hh, layers->windows, window, next) /* their sum never came, so they stay counted */
+    if (window->pid == pid) {
+        HASH_DEL(layers->windows, window);
+        free(window);
+    }
     struct layer_place *place = find_place(layers, pid);
     if (place)
         forget(layers, place);
@@ -281,13 +288,63 @@ static void add_function(struct layers *layers, struct layer_function **table, c
     function->self_ns += get_count(row, "self_ns");
 }
 
+/* false: there is no room. `function` is its key. */
+static bool add_window(struct layers *layers, pid_t pid, const char *function, const json_t *row)
+{
+    _cleanup_(buf_done) struct buf key = BUF_INIT;
+    buf_printf(&key, "%d %s", (int)pid, function);
+    struct layer_window *window = key.failed ? NULL : NAMED(layers->windows, key, key.data, LAYER_FUNCTIONS);
+    if (!window)
+        return false;
+    window->pid = pid;
+    window->calls += get_count(row, "calls");
+    window->total_ns += get_count(row, "total_ns");
+    window->self_ns += get_count(row, "self_ns");
+    return true;
+}
+
+/* What the windows of a process told is in the sum of all its time, which has come. */
+static void drop_windows(struct layers *layers, pid_t pid)
+{
+    struct layer_window *window, *next;
+    HASH_ITER(hh, layers->windows, window, next)
+    {
+        const char *key = strchr(window->key, ' ') + 1;
+        struct layer_function *function;
+        if (window->pid != pid)
+            continue;
+        HASH_FIND_STR(layers->python, key, function);
+        if (!*key)
+            layers->python_calls -= window->calls;
+        else if (function) {
+            function->calls -= window->calls;
+            function->total_ns -= window->total_ns;
+            function->self_ns -= window->self_ns;
+        }
+        HASH_DEL(layers->windows, window);
+        free(window);
+    }
+}
+
 static void apply_python_calls(struct layers *layers, const json_t *record)
 {
     size_t index;
     json_t *row;
-    layers->python_calls += get_count(record, "calls");
+    pid_t pid = (pid_t)get_count(record, "pid");
+    bool whole = json_is_true(json_object_get(record, "whole"));
+    if (whole)
+        drop_windows(layers, pid);
+    if (whole || add_window(layers, pid, "", record))
+        layers->python_calls += get_count(record, "calls");
     json_array_foreach(json_object_get(record, "functions"), index, row)
-        add_function(layers, &layers->python, row, get_text(row, "function"));
+    {
+        const char *name = get_text(row, "function");
+        _cleanup_(freep) char *key = key_of(name, get_text(row, "file"), get_size(row, "line"));
+        if (whole || (key && add_window(layers, pid, key, row)))
+            add_function(layers, &layers->python, row, name);
+        else
+            layers->omitted_functions++;
+    }
 }
 
 static void apply_functions(struct layers *layers, const json_t *record)
