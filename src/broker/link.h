@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection to a broker (MQTT 3.1.1, libmosquitto) in an event loop. It connects again by itself, sooner at first and at
+ * most every 10 s, with some chance in it so that a thousand jobs do not come at once. Looking up a name and connecting
+ * may block: so no process that has something else to do uses it.
+ *
+ * What is published is counted in flight until the broker has acknowledged it (QoS 1). There is no queue on disk, for
+ * the job directory is one: whoever publishes goes on where the acknowledgements ended.
+ */
+#ifndef SCRY_BROKER_LINK_H
+#define SCRY_BROKER_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/data/err.h"
+#include "base/data/span.h"
+#include "base/system/loop.h"
+#include "broker/url.h"
+
+enum {
+    LINK_MESSAGE_BYTES = 512 << 10, /* of one message, at most: NATS takes 1 MB */
+    LINK_IN_FLIGHT = 64,            /* QoS 1 messages that are not acknowledged; more are -EAGAIN */
+};
+
+struct link;
+
+/* All are called from the loop. */
+struct link_events {
+    /* session_present: the broker still has the subscriptions and messages of a session that is kept. Subscribe here. */
+    void (*connected)(void *ctx, bool session_present);
+    void (*lost)(void *ctx, const char *why); /* also for each attempt that failed; it tries again by itself */
+    void (*published)(void *ctx, int id);     /* QoS 1: the broker has it. QoS 0: it was handed to the system */
+    void (*subscribed)(void *ctx, int id, bool granted);
+    void (*message)(void *ctx, const char *topic, struct span payload, bool retained);
+};
+
+struct link_options {
+    const struct broker_url *url; /* copied */
+    const char *client;           /* unique at this broker: a second one with the same name ends the first */
+    bool keep_session;            /* the broker keeps subscriptions, and QoS 1 messages, while we are away */
+    uint16_t keepalive_seconds;   /* 0: 15 */
+    const char *will_topic;       /* NULL: none. Retained, QoS 1 */
+    struct span will;
+    const struct link_events *events;
+    void *ctx;
+};
+
+/* Begins to connect when the loop runs. 0, -EINVAL, -ENOMEM. */
+int link_open(struct link **ret_link, struct loop *loop, const struct link_options *options, struct err *err);
+/* says: DISCONNECT is sent, and the broker forgets the will. Without, the will is published. */
+void link_close(struct link *link, bool says);
+bool link_is_up(const struct link *link);
+unsigned link_in_flight(const struct link *link);
+
+/* *ret_id is what `published` gets. 0, -ENOTCONN, -EAGAIN (too much in flight: wait for `published`), -EMSGSIZE,
+ * -ENOMEM. The payload is copied. */
+int link_publish(struct link *link, const char *topic, struct span payload, int qos, bool retain, int *ret_id);
+int link_subscribe(struct link *link, const char *pattern, int qos, int *ret_id);
+int link_unsubscribe(struct link *link, const char *pattern);
+
+#endif

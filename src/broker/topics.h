@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Topics. doc/reference/broker.md has what is published under each.
+ *
+ *     scry/v1/OWNER/JOB/NAME
+ *
+ * Levels consist of [A-Za-z0-9-] only, which all brokers take (NATS refuses dots and blanks): each other byte, also
+ * "_", is "_" and two hexadecimal digits. An empty level is "_".
+ */
+#ifndef SCRY_BROKER_TOPICS_H
+#define SCRY_BROKER_TOPICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/data/buf.h"
+
+enum { TOPIC_SIZE = 1024, TOPIC_LEVEL_SIZE = 400 };
+
+/* What a topic of a job is about; those of records are the names of their streams. */
+enum topic_kind {
+    TOPIC_STREAM,  /* "node", "script", ...: lines of records, see record_stream_name */
+    TOPIC_STATE,   /* "state", retained: what the job is, and how it ended */
+    TOPIC_BEAT,    /* "beat", retained; also the last will: that somebody still publishes it */
+    TOPIC_FILE,    /* "file": a small file of the job directory, such as stats/NODE/PID-1.json */
+    TOPIC_ASK,     /* "ask": a reader lacks records or files */
+    TOPIC_AGAIN,   /* "again/READER": the answer to that */
+    TOPIC_STORED,  /* "stored/RECORDER": a recorder has all up to this number on its disk */
+    TOPIC_REQUEST, /* "request": a sealed message for the job (control) */
+    TOPIC_REPLY,   /* "reply/SESSION": a sealed answer */
+    TOPIC_UNKNOWN,
+};
+
+struct topic {
+    char owner[TOPIC_LEVEL_SIZE], job[TOPIC_LEVEL_SIZE]; /* decoded; job "": of the owner as a whole */
+    enum topic_kind kind;
+    char name[64];               /* of TOPIC_STREAM */
+    char rest[TOPIC_LEVEL_SIZE]; /* READER, RECORDER, SESSION, decoded; else "" */
+};
+
+/* Appends a level, encoded. */
+void topic_put_level(struct buf *out, const char *text);
+/* scry/v1/OWNER/JOB/NAME[/REST]. NULL for owner, job or rest: "+", to subscribe to all. "#" as name stays as it is. */
+void topic_put(struct buf *out, const char *owner, const char *job, const char *name, const char *rest);
+/* false: it is none of ours, or badly encoded, or decodes to a level with a zero byte or longer than a level may be. */
+bool topic_parse(const char *text, struct topic *ret_topic);
+/* scry/v1/OWNER/keys/revoked, retained: the keys that their owner has revoked. */
+void topic_put_revoked(struct buf *out, const char *owner);
+
+#endif

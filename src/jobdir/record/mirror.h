@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A mirror: the job directory of a job that is elsewhere, or over and gone, as far as it is known here. It has job.json,
+ * the spool and the small files (stats/, report.txt), not the traces. So whatever shows a job directory shows a mirror.
+ * Beside them is remote.json: where the job is reached, and what is known of its life:
+ *
+ *     {"via": URL without password or "record", "owner": USER, "dir": of the job on its node, "heard": wall clock,
+ *      "lease_seconds": N, "connected": bool, "complete": bool, "address": see keys/sealed.h or null, "clock": the job's
+ *      wall clock minus ours}
+ *
+ * Mirrors are in $XDG_CACHE_HOME/scry/mirrors/BROKER/OWNER/JOB, where BROKER and OWNER are made safe for file names. One
+ * process writes a mirror (flock on mirror.lock). Records come in any order and more than once; the spool has each once,
+ * in order.
+ */
+#ifndef SCRY_JOBDIR_RECORD_MIRROR_H
+#define SCRY_JOBDIR_RECORD_MIRROR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/data/err.h"
+#include "base/data/span.h"
+
+struct mirror;
+
+/* The path of the mirror. `via` is without password. 0 or -errno. */
+int mirror_path(const char *via, const char *owner, const char *job, char *ret_path, size_t size, struct err *err);
+/* Makes or continues it. -EWOULDBLOCK: another process writes it. */
+int mirror_open(struct mirror **ret_mirror, const char *path, struct err *err);
+void mirror_close(struct mirror *mirror);
+
+/* The first record that it lacks; the one behind the last it has heard of. Both equal: nothing is missing. */
+uint64_t mirror_next(const struct mirror *mirror);
+uint64_t mirror_end(const struct mirror *mirror);
+/* A line of a complete record (with "seq"), without its end. Held back until those before are there, up to a limit. 0,
+ * -EEXIST (it has it), -EBADMSG, -ENOSPC and other errors of the disk. */
+int mirror_record(struct mirror *mirror, struct span line);
+/* Records from `mirror_next` up to `to`, without it, are lost for good: those behind are written, with a record `gap` of
+ * what is missing where the spool's reader expects it. */
+int mirror_skip(struct mirror *mirror, uint64_t to, const char *why);
+/* A file below the directory. -EINVAL: a name that leads out of it, or into the spool. */
+int mirror_file(struct mirror *mirror, const char *name, struct span bytes);
+int mirror_remote(struct mirror *mirror, const json_t *remote);
+/* Writes what is held in memory. */
+void mirror_flush(struct mirror *mirror);
+
+/* remote.json of a directory; NULL: it is no mirror. A new reference. */
+json_t *mirror_read_remote(const char *path);
+
+#endif
