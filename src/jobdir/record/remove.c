@@ -15,12 +15,14 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "jobdir/record/mirror_internal.h"
 
 enum { BLOCK_BYTES = 512 }; /* of st_blocks */
-enum { PARTS = 7 };
+enum { PARTS = 9 };
 
 /* What scry writes into a job directory, in the order in which it is removed. */
-static const char *const parts[PARTS] = {".reserve", "snapshots", "trace", "stats", "spool", "report.txt", "job.json"};
+static const char *const parts[PARTS] = {".reserve",   "snapshots",   "trace",       "stats",   "spool",
+                                         "report.txt", "remote.json", "mirror.lock", "job.json"};
 
 #define NODE "[^./][^/]*"
 #define PROCESS "[0-9]+-[0-9]+"
@@ -29,7 +31,7 @@ static const char *const parts[PARTS] = {".reserve", "snapshots", "trace", "stat
 /* The same name by name, directories with a slash at the end. */
 static const char written[] =
     "^("
-    "\\.reserve|(report\\.txt|job\\.json)" FRESH "|"
+    "\\.reserve|(report\\.txt|job\\.json|remote\\.json)" FRESH "|mirror\\.lock|"
     "snapshots/([0-9]+\\.json)?|"
     "trace/(" NODE "/(" PROCESS "/(metadata|\\.(process|counts|functions|places|modules|layouts|switches)|"
     "\\.(metadata|\\.process|\\.counts)\\.tmp|stream-[0-9]+)?)?)?|"
@@ -67,7 +69,8 @@ static int look_init(struct look *ret_look, const char *path)
     *ret_look = (struct look){.path = realpath(path, NULL)};
     if (!ret_look->path)
         return -errno;
-    ret_look->all = dirs_jobs_find(jobs, sizeof jobs, NULL) == 0 && is_in(jobs, ret_look->path);
+    ret_look->all =
+        (dirs_jobs_find(jobs, sizeof jobs, NULL) == 0 && is_in(jobs, ret_look->path)) || mirror_is_kept(ret_look->path);
     if (!ret_look->all && regcomp(&ret_look->names, written, REG_EXTENDED | REG_NOSUB) != 0) {
         free(ret_look->path);
         return -ENOMEM;

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/record/mirror.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/data/hash.h"
+#include "base/system/dirs.h"
+#include "jobdir/record/kinds.h"
+#include "jobdir/record/mirror_internal.h"
+#include "jobdir/record/spool.h"
+
+enum {
+    FLUSH_BYTES = 256 << 10,
+    PENDING_BYTES = 4 << 20, /* that the disk did not take; then records are refused */
+    HELD_BYTES = 16 << 20,
+    HELD_RECORDS = 100000,
+    NAME_PARTS = 8, /* of a file's name */
+};
+#define SEQ_MOST (UINT64_C(1) << 60)
+
+struct held {
+    uint64_t seq;
+    UT_hash_handle hh;
+    double seconds;
+    size_t len;
+    char line[]; /* with its end */
+};
+
+struct mirror {
+    char path[PATH_MAX];
+    int fd, lock;
+    uint64_t size_bytes; /* of the spool, whole lines only */
+    uint64_t next, end;
+    struct held *held; /* hash by seq, all of them behind next */
+    size_t held_bytes;
+    struct buf pending;
+    double seconds;   /* of the last record that was written */
+    char *job, *node; /* of the records; NULL: unknown yet */
+    char *gap;        /* why records before `next` are missing, while the gap's end is not known; NULL: none are */
+};
+
+uint64_t mirror_next(const struct mirror *mirror)
+{
+    return mirror->next;
+}
+
+uint64_t mirror_end(const struct mirror *mirror)
+{
+    return mirror->end > mirror->next ? mirror->end : mirror->next;
+}
+
+uint64_t mirror_held(const struct mirror *mirror)
+{
+    uint64_t first = UINT64_MAX;
+    for (const struct held *each = mirror->held; each; each = each->hh.next)
+        first = each->seq < first ? each->seq : first;
+    return first;
+}
+
+/* ---- writing ---- */
+
+int mirror_flush(struct mirror *mirror)
+{
+    const char *at = mirror->pending.data;
+    size_t left = mirror->pending.len;
+    off_t to = (off_t)mirror->size_bytes;
+    while (left) {
+        ssize_t put = pwrite(mirror->fd, at, left, to);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0) {
+            int code = put < 0 ? -errno : -EIO;
+            int cut = ftruncate(mirror->fd, (off_t)mirror->size_bytes); /* no half record, as far as possible */
+            (void)cut;
+            return code;
+        }
+        at += put;
+        to += put;
+        left -= (size_t)put;
+    }
+    mirror->size_bytes = (uint64_t)to;
+    buf_clear(&mirror->pending);
+    return 0;
+}
+
+static void put_line(struct mirror *mirror, const char *line, size_t len, uint64_t seq, double seconds)
+{
+    buf_append(&mirror->pending, line, len);
+    mirror->next = seq + 1;
+    mirror->seconds = seconds;
+}
+
+/* What says that nothing is known before `mirror->next`, up to `seconds`. */
+static void put_gap(struct mirror *mirror, double seconds)
+{
+    if (!mirror->gap)
+        return;
+    uint64_t seq = mirror->next - 1;
+    double from = mirror->seconds < seconds ? mirror->seconds : seconds;
+    json_t *gap = record_json(RECORD(gap, .from = from, .to = seconds, .reason = mirror->gap));
+    if (gap) {
+        json_object_set_new(gap, "t", json_real(seconds));
+        spool_line_take(gap, seq, &mirror->pending);
+        mirror->seconds = seconds;
+    }
+    free(mirror->gap);
+    mirror->gap = NULL;
+}
+
+/* The spool starts with what it is, also where that is lost. */
+static void put_first(struct mirror *mirror)
+{
+    json_t *first = record_json(RECORD(spool, .format = "scry-spool", .version = SPOOL_VERSION,
+                                       .job = mirror->job ? mirror->job : "", .node = mirror->node));
+    if (!first)
+        return;
+    json_object_set_new(first, "t", json_real(0));
+    spool_line_take(first, 0, &mirror->pending);
+}
+
+/* Writes those that are in order now. */
+static void put_held(struct mirror *mirror)
+{
+    for (struct held *held;; free(held)) {
+        HASH_FIND(hh, mirror->held, &mirror->next, sizeof mirror->next, held);
+        if (!held)
+            return;
+        put_gap(mirror, held->seconds);
+        HASH_DEL(mirror->held, held);
+        mirror->held_bytes -= held->len;
+        put_line(mirror, held->line, held->len, held->seq, held->seconds);
+    }
+}
+
+static int out_of_memory_or_flush(struct mirror *mirror)
+{
+    if (mirror->pending.failed)
+        return -ENOMEM;
+    return mirror->pending.len > FLUSH_BYTES ? mirror_flush(mirror) : 0;
+}
+
+/* ---- records ---- */
+
+static const char *text_of(const json_t *record, const char *key)
+{
+    return json_string_value(json_object_get(record, key));
+}
+
+/* Whether it is one that the spool may have, as far as that can be seen. */
+static bool is_record(const struct mirror *mirror, const json_t *record)
+{
+    const json_t *seq = json_object_get(record, "seq");
+    const char *job = text_of(record, "job"), *format = text_of(record, "format");
+    if (!json_is_integer(seq) || json_integer_value(seq) < 0 || (uint64_t)json_integer_value(seq) >= SEQ_MOST ||
+        !text_of(record, "type") || !json_is_number(json_object_get(record, "t")))
+        return false;
+    if (job && mirror->job && strcmp(job, mirror->job) != 0)
+        return false;
+    return json_integer_value(seq) != 0 || (format && strcmp(format, "scry-spool") == 0);
+}
+
+/* One that was too long for a message is a gap: its type has members that are not there. */
+static json_t *as_gap(const json_t *record)
+{
+    char why[160];
+    double seconds = json_number_value(json_object_get(record, "t"));
+    snprintf(why, sizeof why, "a record of type %.40s with %lld bytes is too long for a broker",
+             text_of(record, "type"), (long long)json_integer_value(json_object_get(record, "omitted")));
+    json_t *gap = record_json(RECORD(gap, .from = seconds, .to = seconds, .reason = why));
+    json_object_set_new(gap, "t", json_real(seconds));
+    return gap;
+}
+
+static int hold(struct mirror *mirror, const char *line, size_t len, uint64_t seq, double seconds)
+{
+    struct held *held;
+    HASH_FIND(hh, mirror->held, &seq, sizeof seq, held);
+    if (held)
+        return -EEXIST;
+    if (mirror->held_bytes + len > HELD_BYTES || HASH_COUNT(mirror->held) >= HELD_RECORDS)
+        return 0;
+    held = malloc(sizeof *held + len);
+    if (!held)
+        return -ENOMEM;
+    *held = (struct held){.seq = seq, .seconds = seconds, .len = len};
+    memcpy(held->line, line, len);
+    HASH_ADD(hh, mirror->held, seq, sizeof held->seq, held);
+    mirror->held_bytes += len;
+    return 0;
+}
+
+static void keep_head(struct mirror *mirror, const json_t *record)
+{
+    const char *job = text_of(record, "job"), *node = text_of(record, "node");
+    if (!mirror->job && job)
+        mirror->job = strdup(job);
+    if (!mirror->node && node)
+        mirror->node = strdup(node);
+}
+
+static int take(struct mirror *mirror, struct span line, const json_t *record)
+{
+    uint64_t seq = (uint64_t)json_integer_value(json_object_get(record, "seq"));
+    double seconds = json_number_value(json_object_get(record, "t"));
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    if (mirror->pending.failed)
+        return -ENOMEM;
+    if (seq < mirror->next)
+        return -EEXIST;
+    if (mirror->pending.len > PENDING_BYTES) {
+        int code = mirror_flush(mirror);
+        if (code < 0)
+            return code;
+    }
+    if (seq && json_object_get(record, "omitted")) {
+        spool_line_take(as_gap(record), seq, &text);
+    } else {
+        buf_append(&text, line.ptr, line.len);
+        buf_putc(&text, '\n');
+    }
+    if (text.failed || !text.len)
+        return -ENOMEM;
+    keep_head(mirror, record);
+    mirror->end = seq + 1 > mirror->end ? seq + 1 : mirror->end;
+    if (seq > mirror->next)
+        return hold(mirror, text.data, text.len, seq, seconds);
+    put_gap(mirror, seconds);
+    put_line(mirror, text.data, text.len, seq, seconds);
+    put_held(mirror);
+    return out_of_memory_or_flush(mirror);
+}
+
+int mirror_record(struct mirror *mirror, struct span line)
+{
+    if (line.len > SPOOL_LINE_LIMIT || memchr(line.ptr, '\n', line.len))
+        return -EBADMSG;
+    json_t *record = json_loadb(line.ptr, line.len, 0, NULL);
+    int code = is_record(mirror, record) ? take(mirror, line, record) : -EBADMSG;
+    json_decref(record);
+    return code;
+}
+
+static int by_seq(const struct held *a, const struct held *b)
+{
+    return a->seq < b->seq ? -1 : a->seq > b->seq;
+}
+
+/* Those from mirror->next to before `to` are missing, and what they are is said with the next record. */
+static void miss(struct mirror *mirror, uint64_t to, const char *why)
+{
+    if (to <= mirror->next)
+        return;
+    if (mirror->next == 0)
+        put_first(mirror);
+    mirror->next = to;
+    if (to > 1 && !mirror->gap)
+        mirror->gap = strdup(why);
+}
+
+int mirror_skip(struct mirror *mirror, uint64_t to, const char *why)
+{
+    to = to < SEQ_MOST ? to : SEQ_MOST;
+    HASH_SORT(mirror->held, by_seq);
+    while (mirror->next < to) {
+        uint64_t held = mirror->held ? mirror->held->seq : to; /* the first: they stay in order */
+        miss(mirror, held < to ? held : to, why);
+        put_held(mirror);
+    }
+    mirror->end = mirror->next > mirror->end ? mirror->next : mirror->end;
+    return out_of_memory_or_flush(mirror);
+}
+
+/* ---- files ---- */
+
+static bool is_name(const char *name)
+{
+    static const char *const refused[] = {"spool", "trace", "remote.json", "mirror.lock"};
+    int parts = 0;
+    if (strlen(name) >= PATH_MAX / 2)
+        return false;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (strcspn(name, "/") == strlen(refused[i]) && strncmp(name, refused[i], strlen(refused[i])) == 0)
+            return false;
+    for (const char *at = name;; at++) {
+        size_t len = strcspn(at, "/");
+        if (!len || at[0] == '.' || len > NAME_MAX - 16 ||
+            ++parts > NAME_PARTS) /* also hidden ones: those are scry's */
+            return false;
+        at += len;
+        if (!*at)
+            return true;
+    }
+}
+
+int mirror_file(struct mirror *mirror, const char *name, struct span bytes)
+{
+    char path[PATH_MAX];
+    if (!is_name(name) || (size_t)snprintf(path, sizeof path, "%s/%s", mirror->path, name) >= sizeof path)
+        return -EINVAL;
+    char *slash = strrchr(path, '/');
+    *slash = 0;
+    int code = dirs_make(path, 0700);
+    *slash = '/';
+    return code < 0 ? code : file_replace(path, bytes.ptr, bytes.len, 0600);
+}
+
+int mirror_remote(struct mirror *mirror, const json_t *remote)
+{
+    char path[PATH_MAX];
+    _cleanup_(freep) char *text = json_dumps(remote, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
+    if (!text)
+        return -ENOMEM;
+    if ((size_t)snprintf(path, sizeof path, "%s/remote.json", mirror->path) >= sizeof path)
+        return -ENAMETOOLONG;
+    return file_replace(path, text, strlen(text), 0600);
+}
+
+/* ---- opening and closing ---- */
+
+/* The last whole record of `bytes`, whose line ends before *ret_end; NULL: there is none. */
+static json_t *last_record(const char *bytes, size_t len, size_t *ret_end)
+{
+    while (len) {
+        const char *end = memrchr(bytes, '\n', len);
+        if (!end)
+            return NULL;
+        const char *start = memrchr(bytes, '\n', (size_t)(end - bytes));
+        start = start ? start + 1 : bytes;
+        json_t *record = json_loadb(start, (size_t)(end - start), 0, NULL);
+        if (json_is_integer(json_object_get(record, "seq"))) {
+            *ret_end = (size_t)(end - bytes) + 1;
+            return record;
+        }
+        json_decref(record);
+        len = (size_t)(start - bytes);
+    }
+    return NULL;
+}
+
+/* What is behind the last whole record was not written to its end, and is overwritten. */
+static int find_end(struct mirror *mirror)
+{
+    struct stat st;
+    if (fstat(mirror->fd, &st) < 0)
+        return -errno;
+    uint64_t size = (uint64_t)st.st_size, look = 64 << 10;
+    size_t end = 0;
+    for (json_t *record = NULL; size && !record; look *= 8) {
+        uint64_t from = look < size ? size - look : 0;
+        _cleanup_(freep) char *bytes = malloc(size - from);
+        if (!bytes)
+            return -ENOMEM;
+        ssize_t got = pread(mirror->fd, bytes, size - from, (off_t)from);
+        if (got < 0)
+            return -errno;
+        record = last_record(bytes, (size_t)got, &end);
+        if (record) {
+            mirror->size_bytes = from + end;
+            mirror->next = mirror->end = (uint64_t)json_integer_value(json_object_get(record, "seq")) + 1;
+            mirror->seconds = json_number_value(json_object_get(record, "t"));
+            json_decref(record);
+        } else if (!from || look > SPOOL_LINE_LIMIT) {
+            break;
+        }
+    }
+    return ftruncate(mirror->fd, (off_t)mirror->size_bytes) < 0 ? -errno : 0;
+}
+
+static int open_spool(struct mirror *mirror, struct err *err)
+{
+    char file[PATH_MAX];
+    struct spool_reader reader;
+    if ((size_t)snprintf(file, sizeof file, "%s/spool", mirror->path) >= sizeof file)
+        return err_set(err, -ENAMETOOLONG, "%s: too long", mirror->path);
+    if (mkdir(file, 0700) < 0 && errno != EEXIST)
+        return err_errno(err, -errno, "cannot make %s", file);
+    if ((size_t)snprintf(file, sizeof file, "%s/spool/records.jsonl", mirror->path) >= sizeof file)
+        return err_set(err, -ENAMETOOLONG, "%s: too long", mirror->path);
+    mirror->fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int code = mirror->fd < 0 ? -errno : find_end(mirror);
+    if (code < 0)
+        return err_errno(err, code, "cannot use %s", file);
+    if (spool_reader_open(&reader, mirror->path, NULL) == 0)
+        keep_head(mirror, reader.first);
+    spool_reader_close(&reader);
+    return 0;
+}
+
+int mirror_open(struct mirror **ret_mirror, const char *path, struct err *err)
+{
+    if (strlen(path) >= PATH_MAX - 64)
+        return err_set(err, -ENAMETOOLONG, "%s: too long", path);
+    bool is_new = access(path, F_OK) < 0;
+    int code = dirs_make(path, 0700);
+    if (code < 0)
+        return err_errno(err, code, "cannot make the mirror %s", path);
+    struct mirror *mirror = calloc(1, sizeof *mirror);
+    if (!mirror)
+        return err_set(err, -ENOMEM, "out of memory");
+    mirror->fd = mirror->lock = -1;
+    snprintf(mirror->path, sizeof mirror->path, "%s", path);
+    code = mirror_lock(path, &mirror->lock, err);
+    if (code == 0)
+        code = open_spool(mirror, err);
+    if (code < 0) {
+        mirror_close(mirror);
+        return code;
+    }
+    if (is_new)
+        mirrors_remove_unused();
+    *ret_mirror = mirror;
+    return 0;
+}
+
+void mirror_close(struct mirror *mirror)
+{
+    if (!mirror)
+        return;
+    put_gap(mirror, mirror->seconds);
+    if (mirror->fd >= 0) {
+        mirror_flush(mirror);
+        close(mirror->fd);
+    }
+    if (mirror->lock >= 0)
+        close(mirror->lock);
+    HASH_FREE_ALL(mirror->held);
+    buf_done(&mirror->pending);
+    free(mirror->job);
+    free(mirror->node);
+    free(mirror->gap);
+    free(mirror);
+}
