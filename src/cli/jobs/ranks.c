@@ -263,7 +263,7 @@ void ranks_add_elsewhere(struct rank_list *ranks, const char *path)
     forget_elsewhere(ranks, real);
     for (size_t i = 0; i < set.count; i++)
         if (strcmp(set.ranks[i].node, here) != 0)
-            take_stats(ranks, real, &set.ranks[i], clock_wall_ns());
+            take_stats(ranks, real, &set.ranks[i], job_now_ns(real));
     sort(ranks);
     mpi_stats_set_done(&set);
 }

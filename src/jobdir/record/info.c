@@ -15,10 +15,13 @@
 #include "base/system/dirs.h"
 #include "base/system/pause.h"
 #include "base/system/proc_file.h"
+#include "jobdir/record/mirror.h"
 #include "jobdir/text/text.h"
 
 /* A job of another host is taken for running as long as its spool grows: at least this often. */
 enum { LEASE_SECONDS = 60 };
+/* What a message may take on its way through a broker, beyond the lease of its sender. */
+enum { HEARD_SLACK_SECONDS = 5 };
 
 static const char *get_string(const json_t *json, const char *key)
 {
@@ -194,10 +197,43 @@ static double spool_age(const char *path)
     return difftime(time(NULL), st.st_mtime);
 }
 
+/* What was heard of a job elsewhere. Nothing that is not heard makes it dead: only what it, or its node, said. */
+static enum job_state remote_state(const json_t *remote)
+{
+    const char *state = get_string(remote, "state");
+    double heard = json_number_value(json_object_get(remote, "heard"));
+    double lease = json_number_value(json_object_get(remote, "lease_seconds"));
+    double now = (double)clock_wall_ns() / NS_PER_SECOND;
+    if (strcmp(state, "lost") == 0)
+        return JOB_LOST;
+    if (strcmp(state, "unwatched") == 0)
+        return JOB_UNWATCHED;
+    return json_is_true(json_object_get(remote, "connected")) && heard + lease + HEARD_SLACK_SECONDS >= now
+               ? JOB_RUNNING
+               : JOB_UNREACHABLE;
+}
+
+uint64_t job_now_ns(const char *path)
+{
+    uint64_t now_ns = clock_wall_ns();
+    json_t *remote = path ? mirror_read_remote(path) : NULL;
+    double ahead = json_number_value(json_object_get(remote, "clock")) * NS_PER_SECOND;
+    json_decref(remote);
+    if (ahead < 0)
+        return -ahead < (double)now_ns ? now_ns - (uint64_t)-ahead : now_ns;
+    return ahead < (double)(INT64_MAX - (int64_t)now_ns) ? now_ns + (uint64_t)ahead : now_ns;
+}
+
 enum job_state job_state(const char *path, const struct job_info *info)
 {
     if (info->ended)
         return JOB_ENDED;
+    json_t *remote = mirror_read_remote(path);
+    if (remote) {
+        enum job_state state = remote_state(remote);
+        json_decref(remote);
+        return state;
+    }
     char host[256] = "", boot_id[64];
     gethostname(host, sizeof host - 1);
     job_boot_id(boot_id, sizeof boot_id);

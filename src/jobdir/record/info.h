@@ -60,6 +60,7 @@ enum job_state {
     JOB_LOST,        /* scry run and the command are gone (killed, or the node restarted): no result */
     JOB_UNREACHABLE, /* on another host, and nothing was heard for a while: running or dead, unknown */
 };
+/* Of a mirror (jobdir/record/mirror.h): as it was heard, within its lease. A job that was not heard is unreachable. */
 enum job_state job_state(const char *path, const struct job_info *info);
 
 /* Both at once. A job that ends between the two readings has ended, and is not lost. As job_info_read; *ret_state is
@@ -69,6 +70,9 @@ const char *job_state_name(enum job_state state); /* "running", "ended", "unwatc
 
 /* Of this machine since its start (/proc/sys/kernel/random/boot_id); "" when unknown. */
 void job_boot_id(char *ret_id, size_t size);
+
+/* The wall clock of the job's node, nanoseconds: for a mirror it may be hours off this one's. path may be NULL. */
+uint64_t job_now_ns(const char *path);
 
 /* When a living process started, in ticks since boot; 0: there is none. */
 uint64_t job_process_ticks(pid_t pid);

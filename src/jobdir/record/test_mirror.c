@@ -9,6 +9,7 @@
 #include <time.h>
 #include <utime.h>
 
+#include "jobdir/record/info.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/model.h"
 #include "jobdir/record/spool.h"
@@ -277,6 +278,32 @@ static void test_files(void **state)
     assert_int_equal(access(path, F_OK), -1);
 }
 
+static enum job_state state_of(const char *path, const char *said, double heard, bool connected)
+{
+    struct mirror *mirror = mirror_of(path);
+    json_t *remote = json_pack("{s:s, s:f, s:i, s:b, s:i}", "state", said, "heard", (double)time(NULL) + heard,
+                               "lease_seconds", 15, "connected", connected, "clock", 7200);
+    assert_int_equal(mirror_remote(mirror, remote), 0);
+    mirror_close(mirror);
+    json_decref(remote);
+    return job_state(path, &(struct job_info){.host = "elsewhere", .boot_id = ""});
+}
+
+static void test_state(void **state)
+{
+    char path[PATH_SIZE];
+    path_of("J", path);
+    assert_int_equal(state_of(path, "running", -3, true), JOB_RUNNING);
+    assert_int_equal(state_of(path, "running", -60, true), JOB_UNREACHABLE);
+    assert_int_equal(state_of(path, "running", -3, false), JOB_UNREACHABLE);
+    assert_int_equal(state_of(path, "unwatched", -3, true), JOB_UNWATCHED);
+    assert_int_equal(state_of(path, "lost", -3, true), JOB_LOST);
+    double ahead = (double)job_now_ns(path) / 1e9 - (double)time(NULL);
+    assert_true(ahead > 7190 && ahead < 7210);
+    write_file(path, "remote.json", "{", 1); /* damaged */
+    assert_int_equal(job_state(path, &(struct job_info){.host = "elsewhere", .boot_id = ""}), JOB_UNREACHABLE);
+}
+
 static void test_full_disk(void **state)
 {
     char path[PATH_SIZE];
@@ -347,9 +374,9 @@ static void test_unused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_CACHE(test_any_order),   IN_CACHE(test_gaps),    IN_CACHE(test_cut),
-        IN_CACHE(test_two_writers), IN_CACHE(test_refused), IN_CACHE(test_files),
-        IN_CACHE(test_full_disk),   IN_CACHE(test_paths),   IN_CACHE(test_unused),
+        IN_CACHE(test_any_order), IN_CACHE(test_gaps),  IN_CACHE(test_cut),       IN_CACHE(test_two_writers),
+        IN_CACHE(test_refused),   IN_CACHE(test_files), IN_CACHE(test_full_disk), IN_CACHE(test_paths),
+        IN_CACHE(test_unused),    IN_CACHE(test_state),
     };
     return cmocka_run_group_tests_name("mirror", tests, NULL, NULL);
 }

@@ -112,7 +112,7 @@ struct job_result job_report_result(const struct job_report *report)
         .lost_records = model->missing_records,
     };
     if (report->state == JOB_RUNNING && report->info.started_ns) {
-        uint64_t now_ns = clock_wall_ns();
+        uint64_t now_ns = job_now_ns(report->path);
         if (now_ns > report->info.started_ns)
             result.wall_seconds = (double)(now_ns - report->info.started_ns) / 1e9;
     }
