@@ -106,6 +106,8 @@ struct script_ring {
     uint32_t size;
     uint32_t in_ticks; /* 1: times of sums are ticks of the time stamp counter; 0: ns */
     uint64_t born_ns;  /* CLOCK_BOOTTIME: a process that started later is another one with this pid */
+    uint64_t stack;    /* where the stack of its program began, as in /proc/PID/stat: a process that has another one
+                          executes something else; 0: not known */
     char language[SCRIPT_LANGUAGE];
     /* ---- writers ---- */
     _Alignas(64) _Atomic uint64_t reserved; /* bytes of the ring since the start */

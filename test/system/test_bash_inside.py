@@ -206,6 +206,24 @@ class Inside(JobCase):
         self.assertEqual(end["status"], 137)
         self.assertEqual({row["line"]: row["count"] for row in end["lines"]}, {1: 1, 2: 1, 3: 1})
 
+    def test_executed(self):
+        """A script that executes a program is over then, not when the program ends."""
+        fifo = self.box.path("work", "go")
+        os.mkfifo(fifo)
+        for program in "/bin/cat", "/bin/bash -c 'read x; exit 3'":
+            with self.subTest(program=program):
+                path = self.script(f":\nfalse\nexec {program} <{fifo}\n")
+                run = self.start_run("-q", "--script", "calls", "--", BASH, path)
+                with open(fifo, "w", encoding="ascii") as file:
+                    watch = self.box.start(self.box.scry("watch", "--json", "--stream", "script", "@last"))
+                    end = next(record for record in map(json.loads, watch.stdout) if record["type"] == "script_end")
+                    self.assertEqual((end["file"], end["how"], end["status"]), (path, "inside", None))
+                    self.assertIsNone(run.poll())
+                    file.write("x\n")
+                self.assertEqual(run.wait(), 3 if "exit" in program else 0)
+                watch.communicate()
+                self.assertEqual([record["how"] for record in self.records("script_end")], ["inside"])
+
     def test_where_it_waits(self):
         """After a loop of too many lines for records, and in a command that waits."""
         fifo = self.box.path("work", "go")

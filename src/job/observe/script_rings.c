@@ -112,11 +112,13 @@ static void end_ring(struct script_rings *rings, struct ring *ring)
     free(ring);
 }
 
-/* Is it the process that made the file? A zombie is gone. */
+/* Is it the process that made the file, and the program? A zombie is gone. */
 static bool lives(const struct ring *ring)
 {
     struct proc_stat stat;
     if (proc_stat_of(ring->seen.pid, 0, &stat) < 0 || stat.state == 'Z' || stat.state == 'X')
+        return false;
+    if (ring->view.head.stack && stat.start_stack && stat.start_stack != ring->view.head.stack)
         return false;
     uint64_t started_ns = stat.start_ticks * (NS_PER_SECOND / (uint64_t)sysconf(_SC_CLK_TCK));
     return started_ns < ring->view.head.born_ns + LATE_NS;
@@ -229,7 +231,7 @@ void script_rings_look(struct script_rings *rings)
     }
 }
 
-void script_rings_process_ended(struct script_rings *rings, pid_t pid)
+void script_rings_process_changed(struct script_rings *rings, pid_t pid)
 {
     struct ring *ring, *next;
     HASH_ITER(hh, rings->rings, ring, next)

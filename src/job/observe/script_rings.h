@@ -32,8 +32,8 @@ struct script_rings *script_rings_new(struct observer *observer, const struct sc
                                       struct err *err);
 /* Looks at all rings. */
 void script_rings_look(struct script_rings *rings);
-/* A process ended, as the source was told. */
-void script_rings_process_ended(struct script_rings *rings, pid_t pid);
+/* A process ended, or executes something perhaps, as the source was told. */
+void script_rings_process_changed(struct script_rings *rings, pid_t pid);
 /* Looks a last time, ends all rings, and removes the directory. NULL is fine. */
 void script_rings_free(struct script_rings *rings);
 

@@ -364,10 +364,10 @@ static void *start(struct observer *observer, struct err *err)
     return NULL;
 }
 
-static void process_ended(void *ctx, const struct observed_process *process)
+static void process_changed(void *ctx, const struct observed_process *process)
 {
     struct state *state = ctx;
-    script_rings_process_ended(state->rings, process->pid);
+    script_rings_process_changed(state->rings, process->pid);
 }
 
 static void end(void *ctx)
@@ -379,5 +379,9 @@ static void end(void *ctx)
     free(state);
 }
 
-const struct observe_source python_inside = {
-    .name = "Python from inside", .start = start, .tick = check_room, .process_ended = process_ended, .end = end};
+const struct observe_source python_inside = {.name = "Python from inside",
+                                             .start = start,
+                                             .tick = check_room,
+                                             .process = process_changed,
+                                             .process_ended = process_changed,
+                                             .end = end};

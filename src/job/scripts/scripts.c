@@ -45,6 +45,7 @@ struct shell {
     struct shell_memory memory;
     bool seen;                   /* place is set */
     bool unreported;             /* it has changed since the last record */
+    bool inside;                 /* its script was told of from inside, and so is the end */
     bool executed;               /* it was another program before: it has not begun with its process */
     double start;                /* seconds since the start of the job */
     uint64_t records, record_ns; /* of lines: how many, and when the last one was */
@@ -113,7 +114,7 @@ static void shell_clear(struct scripts *scripts, struct shell *shell)
     shell->text = NULL;
     shell->path = NULL;
     shell->fd = -1;
-    shell->seen = shell->unreported = false;
+    shell->seen = shell->unreported = shell->inside = false;
     shell->place = shell->spot = (struct place){0};
 }
 
@@ -121,7 +122,7 @@ static void shell_clear(struct scripts *scripts, struct shell *shell)
 static void script_ended(struct scripts *scripts, struct shell *shell, double end, int32_t status)
 {
     uint64_t end_ns = scripts->observer->start_ns + (uint64_t)(end * NS_PER_SECOND); /* reported later than it was */
-    if (shell->fd < 0 || !shell->seen || shell_inside_has(scripts->inside, shell->pid))
+    if (shell->fd < 0 || !shell->seen || shell->inside || shell_inside_has(scripts->inside, shell->pid))
         return;
     line_times_add(&shell->times, &shell->spot, end_ns > shell->seen_ns ? end_ns - shell->seen_ns : 0);
     int32_t code = status < 0 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -249,6 +250,7 @@ static void look(void *ctx)
     uint64_t start = clock_now_ns();
     bool changed = false;
     for (struct shell *shell = scripts->shells; shell; shell = shell->hh.next) {
+        shell->inside |= shell_inside_has(scripts->inside, shell->pid);
         changed |= look_at(scripts, shell);
         if (shell->unreported)
             put_line(scripts, shell, start);
@@ -300,11 +302,13 @@ static void on_process(void *state, const struct observed_process *process)
         HASH_ADD_INT(scripts->shells, pid, shell);
     }
     if (shell) {
+        shell->inside |= shell_inside_has(scripts->inside, shell->pid);
         shell->parent = process->ppid;
         shell->tries = 0;
         if (!shell->executed)
             shell->start = process->start;
     }
+    shell_inside_process(scripts->inside, process->pid);
     if (scripts->shells) {
         scripts->pause_ns = LOOK_NS;
         loop_set_timer(scripts->timer, SOON_NS, 0);

@@ -280,6 +280,12 @@ bool shell_inside_has(const struct shell_inside *inside, pid_t pid)
     return script && script->file;
 }
 
+void shell_inside_process(struct shell_inside *inside, pid_t pid)
+{
+    if (inside)
+        script_rings_process_changed(inside->rings, pid);
+}
+
 void shell_inside_process_ended(struct shell_inside *inside, const struct observed_process *process)
 {
     if (!inside)
@@ -288,7 +294,7 @@ void shell_inside_process_ended(struct shell_inside *inside, const struct observ
     inside->status = status < 0 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     inside->end = process->end;
     inside->ending = process->pid;
-    script_rings_process_ended(inside->rings, process->pid);
+    script_rings_process_changed(inside->rings, process->pid);
     inside->ending = 0;
 }
 

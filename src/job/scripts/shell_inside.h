@@ -16,6 +16,8 @@ struct shell_inside;
 struct shell_inside *shell_inside_new(struct observer *observer, struct err *err);
 /* Does it tell of the script of that process, and so of its end? NULL is fine: no. */
 bool shell_inside_has(const struct shell_inside *inside, pid_t pid);
+/* It has another name, so it executes something else perhaps. NULL is fine. */
+void shell_inside_process(struct shell_inside *inside, pid_t pid);
 /* NULL is fine. */
 void shell_inside_process_ended(struct shell_inside *inside, const struct observed_process *process);
 void shell_inside_free(struct shell_inside *inside);
