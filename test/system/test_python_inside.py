@@ -399,12 +399,15 @@ class Inside(JobCase):
         run = self.start_run("-q", "--sample", "1", "--script", "lines", "--", DEBIANS,
                              self.program(f"def wait():\n    return open({fifo!r}).read()\nwait()\n"))
         wait_until(lambda: json.loads(self.scry("ps", "--json").stdout)["jobs"])
-        watch = self.box.start(self.box.scry("watch", "--json", "--stream", "script", "@last"))
+        watch = self.box.start(self.box.scry("watch", "--json", "@last"))
         record = next(json.loads(line) for line in watch.stdout if '"script_line"' in line)
         self.assertEqual((record["line"], record["function"], record["language"]), (2, "wait", "python"))
+        next(line for line in watch.stdout if '"python_stack"' in line)  # it was looked at from outside, too
         with open(fifo, "w", encoding="ascii"):
             pass
         self.assertEqual((run.wait(), watch.wait()), (0, 0))
+        told = [(record["line"], record["how"]) for record in self.records("script_line")]
+        self.assertEqual([how for line, how in told if line == 2], ["inside"], told)
 
     def test_nothing_left(self):
         self.scry_run("-q", "--script", "calls", "--", DEBIANS, "-c", "pass")

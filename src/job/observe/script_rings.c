@@ -236,7 +236,9 @@ void script_rings_process_changed(struct script_rings *rings, pid_t pid)
     struct ring *ring, *next;
     HASH_ITER(hh, rings->rings, ring, next)
     {
-        if (ring->seen.pid == pid && !lives(ring))
+        if (ring->seen.pid == pid && lives(ring))
+            look(rings, ring);
+        else if (ring->seen.pid == pid)
             end_ring(rings, ring);
     }
 }

@@ -44,6 +44,7 @@ struct process {
     uint64_t dropped;
     struct raised raised[TIDS];
     unsigned raised_count, exceptions;
+    bool aside; /* it tells nothing any more */
 };
 
 struct row {
@@ -163,6 +164,7 @@ static void on_record(void *ctx, struct script_rings_ring *ring, const struct sc
         on_exception(state, process, event);
     } else if (event->kind == SCRIPT_STEPPED_ASIDE) {
         char *reason = copy(&event->texts[SCRIPT_MESSAGE]);
+        process->aside = true;
         if (is_new(state, reason))
             observe_note(state->observer, NOTE(script_aside, .pid = (uint64_t)ring->pid, .reason = reason));
     }
@@ -283,6 +285,14 @@ static void tell_lines(struct state *state, struct script_rings_ring *ring)
 
 /* ---- a process ---- */
 
+static void set_lines(struct state *state, pid_t pid, bool inside)
+{
+    struct observed_process *process;
+    HASH_FIND_INT(state->observer->processes, &pid, process);
+    if (process)
+        process->lines_inside = inside;
+}
+
 static void on_began(void *ctx, struct script_rings_ring *ring)
 {
     struct process *process = calloc(1, sizeof *process);
@@ -297,12 +307,15 @@ static void on_looked(void *ctx, struct script_rings_ring *ring)
     struct process *process = ring->own;
     uint64_t now_ns = clock_now_ns();
     double every = state->observer->options->sample_seconds;
+    if (process)
+        set_lines(state, ring->pid, state->observer->options->script == RUN_SCRIPT_LINES && !process->aside);
+    if (process)
+        tell_now(state, ring);
     if (!process || (double)(now_ns - process->window_ns) < (every > 1 ? every : 1) * NS_PER_SECOND)
         return;
     process->window_ns = now_ns;
     tell_calls(state, ring, false);
     remember(process, ring);
-    tell_now(state, ring);
 }
 
 static void on_ended(void *ctx, struct script_rings_ring *ring)
@@ -311,6 +324,7 @@ static void on_ended(void *ctx, struct script_rings_ring *ring)
     struct process *process = ring->own;
     if (!process)
         return;
+    set_lines(state, ring->pid, false);
     while (process->raised_count)
         tell_raised(state, process, &process->raised[0], true);
     if (process->before) /* there were windows: together they have all, too */

@@ -137,6 +137,10 @@ static void tell_line(struct outside *outside, struct program *program, const st
     program->function = strdup(frame->function);
     program->line = frame->line;
     program->still = 0;
+    struct observed_process *process;
+    HASH_FIND_INT(outside->observer->processes, &program->pid, process);
+    if (process && process->lines_inside)
+        return;
     observe_put(outside->observer, RECORD(script_line, .how = "outside", .time = -1,
                                           .at = {.pid = program->pid,
                                                  .language = "python",
