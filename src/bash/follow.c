@@ -100,7 +100,7 @@ static void begin_frame(const struct shell_command *command, const char *stack, 
     frame->ignored = ignored || (command->flags & (SHELL_IGNORED | SHELL_INVERTED)) != 0;
     if (!leaf || (leaf != command && !alone))
         return;
-    const char *function = *shell.variable_context > 0 ? shell_innermost("FUNCNAME") : NULL;
+    const char *function = *shell.variable_context > 0 ? shell_caller("FUNCNAME", 0) : NULL;
     if (function && strcmp(function, "source") == 0)
         function = NULL;
     frame->ignored |= (leaf->flags & (SHELL_IGNORED | SHELL_INVERTED)) != 0;
@@ -108,7 +108,7 @@ static void begin_frame(const struct shell_command *command, const char *stack, 
     frame->piped = piped;
     frame->size = (uint32_t)shell_command_text(leaf, frame->text, sizeof frame->text);
     frame->leaves = leaves(frame->text, frame->size);
-    frame->counted = tally_place(shell_innermost("BASH_SOURCE"), function, leaf->value.leaf->line, frame->text,
+    frame->counted = tally_place(shell_caller("BASH_SOURCE", 0), function, leaf->value.leaf->line, frame->text,
                                  frame->size, &frame->place);
     frame->begin_ns = now_ns();
     if (!frame->counted || frame->pipeline)
@@ -125,7 +125,7 @@ static void begin_frame(const struct shell_command *command, const char *stack, 
 /* What has no file is not followed, and takes no room. */
 static bool is_ready(void)
 {
-    if (state == NEW && shell_innermost("BASH_SOURCE"))
+    if (state == NEW && shell_caller("BASH_SOURCE", 0))
         state = tally_open(directory) ? FOLLOWING : OFF;
     return state == FOLLOWING;
 }

@@ -90,12 +90,12 @@ bool shell_find(const char **ret_why)
     return true;
 }
 
-const char *shell_innermost(const char *array)
+const char *shell_caller(const char *array, long index)
 {
     struct variable *variable = shell.find_variable(array);
     if (!variable || !(variable->attributes & ARRAY) || variable->attributes & INVISIBLE || !variable->value)
         return NULL;
-    return shell.array_reference(variable->value, 0);
+    return shell.array_reference(variable->value, index);
 }
 
 const struct shell_command *shell_command_leaf(const struct shell_command *command)

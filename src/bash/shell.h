@@ -62,8 +62,8 @@ extern struct shell shell;
 
 /* Is the program a bash? Then *ret_why is NULL, and shell is filled in; or the reason why this one cannot be followed. */
 bool shell_find(const char **ret_why);
-/* The innermost of FUNCNAME or BASH_SOURCE. NULL: none. Valid until the shell executes something. */
-const char *shell_innermost(const char *array);
+/* Of FUNCNAME, BASH_SOURCE or BASH_LINENO; 0: the innermost. NULL: none. Valid until the shell executes something. */
+const char *shell_caller(const char *array, long index);
 /* The words of a simple command as they are written, of a pipeline those of its last command. Returns the length; at
  * most `size`, *ret_cut: there is more. */
 size_t shell_command_text(const struct shell_command *command, char *out, size_t size);

@@ -2,6 +2,7 @@
 #include "bash/tally.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -169,14 +170,39 @@ static struct script_text kept(uint32_t at)
     return at ? (struct script_text){text, (uint32_t)strlen(text)} : (struct script_text){NULL, 0};
 }
 
+/* The functions and sourced files that the shell is in, with bash's names ("source", "main"), if it is still where
+ * that command was. 0: unknown, or there are none. */
+static uint32_t stack_of(const struct tally_place *place, struct script_frame frames[SCRIPT_FRAMES_MOST])
+{
+    const char *file, *function = shell_caller("FUNCNAME", 0), *line = NULL;
+    uint32_t count = 0, own = function && strcmp(function, "source") != 0 ? text_of(function, false) : 0;
+    while (count < SCRIPT_FRAMES_MOST && (file = shell_caller("BASH_SOURCE", count)) != NULL) {
+        uint32_t kept_file = text_of(file, true);
+        if (count == 0 && (kept_file != place->file || own != place->function))
+            return 0;
+        function = shell_caller("FUNCNAME", count);
+        line = count ? shell_caller("BASH_LINENO", count - 1) : NULL;
+        frames[count] = (struct script_frame){kept(kept_file), kept(text_of(function, false)),
+                                              count == 0 ? place->line
+                                              : line     ? (int32_t)strtol(line, NULL, 10)
+                                                         : -1};
+        count++;
+    }
+    return count > 1 ? count : 0;
+}
+
 static void put(enum script_kind kind, const struct tally_place *place, const char *text, uint32_t size, int status,
                 uint64_t ns)
 {
+    struct script_frame frames[SCRIPT_FRAMES_MOST];
     int before = errno;
+    uint32_t frame_count = kind == SCRIPT_FAILED ? stack_of(place, frames) : 0;
     script_put(writer, &(struct script_event){.kind = kind,
                                               .line = place->line,
                                               .status = status,
                                               .duration_ns = ns,
+                                              .frames = frames,
+                                              .frame_count = frame_count,
                                               .texts = {[SCRIPT_FILE] = kept(place->file),
                                                         [SCRIPT_FUNCTION] = kept(place->function),
                                                         [SCRIPT_COMMAND] = {size ? text : NULL, size}}});

@@ -159,6 +159,19 @@ class Inside(JobCase):
         self.assertEqual(self.failures(), [
             (2, "f", "false", 1), (9, None, "f", 3), (11, None, None, 4), (12, None, None, 5), (14, None, None, 1), (15, None, None, 6)])
 
+    def test_stacks(self):
+        """Through functions and a sourced file, also where set -e leaves them; none where there is no call."""
+        sourced = self.script("g() {\n  false\n}\n\ng\n", "sourced.sh")
+        for text, status in ("f() {\n  . ./sourced.sh\n}\nf\n(exit 4)\nexit 0\n", 0), ("set -e\nf() { . ./sourced.sh; }\n\nf\n", 1):
+            with self.subTest(script=text):
+                path = self.script(text)
+                done = self.scry_run("-q", "--script", "calls", "--", BASH, path, cwd=os.path.dirname(path))
+                self.assertEqual(done.returncode, status, done.stderr)
+                first, *others = self.records("command_failed")
+                self.assertEqual([(frame["function"], frame["file"], frame["line"]) for frame in first["stack"]], [
+                    ("g", sourced, 2), ("source", sourced, 5), ("f", path, 2), ("main", path, 4)])
+                self.assertEqual([record["line"] for record in others if record.get("stack") is None], [] if status else [5])
+
     def test_failure_that_ends_it(self):
         """set -e leaves no command in order."""
         for text, found in (

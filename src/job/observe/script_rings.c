@@ -24,6 +24,7 @@
 #include "base/system/map_guard.h"
 #include "base/system/proc_file.h"
 #include "job/launch/script_env.h"
+#include "jobdir/text/text.h"
 
 enum {
     PERIOD_NS = NS_PER_SECOND / 5,
@@ -68,6 +69,24 @@ uint64_t script_rings_ns(const struct script_rings *rings, const struct script_r
         return time;
     uint64_t passed_ns = clock_now_ns() - rings->start_ns, passed = ticks() - rings->start_ticks;
     return passed ? (uint64_t)((double)time * (double)passed_ns / (double)passed) : 0;
+}
+
+/* ---- a record ---- */
+
+static json_t *text_of(const struct script_text *text)
+{
+    _cleanup_(freep) char *ended = strndup(text->bytes ? text->bytes : "", text->bytes ? text->size : 0);
+    return ended ? text_json(ended) : NULL;
+}
+
+json_t *script_frames_json(const struct script_event *event)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < event->frame_count; i++)
+        json_array_append_new(list,
+                              json_pack("{s:o, s:o, s:i}", "function", text_of(&event->frames[i].function), "file",
+                                        text_of(&event->frames[i].file), "line", (int)event->frames[i].line));
+    return list;
 }
 
 /* ---- one ring ---- */

@@ -7,6 +7,8 @@
 #ifndef SCRY_JOB_OBSERVE_SCRIPT_RINGS_H
 #define SCRY_JOB_OBSERVE_SCRIPT_RINGS_H
 
+#include <jansson.h>
+
 #include "job/observe/observe.h"
 #include "shm/script_ring.h"
 
@@ -39,6 +41,9 @@ void script_rings_free(struct script_rings *rings);
 
 /* Is so much free where the files are made? */
 bool script_rings_have_room(const struct script_rings *rings, uint64_t bytes);
+
+/* The frames of a record, [{function, file, line}, ...]; "" where there is none. NULL: out of memory. */
+json_t *script_frames_json(const struct script_event *event);
 
 /* Of a sum: in ns, whatever the ring has. */
 uint64_t script_rings_ns(const struct script_rings *rings, const struct script_rings_ring *ring, uint64_t time);

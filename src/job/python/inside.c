@@ -57,23 +57,7 @@ static char *copy(const struct script_text *text)
     return strndup(text->bytes ? text->bytes : "", text->bytes ? text->size : 0);
 }
 
-static json_t *text_of(const struct script_text *text)
-{
-    _cleanup_(freep) char *ended = copy(text);
-    return ended ? text_json(ended) : NULL;
-}
-
 /* ---- exceptions ---- */
-
-static json_t *frames_json(const struct script_event *event)
-{
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < event->frame_count; i++)
-        json_array_append_new(list,
-                              json_pack("{s:o, s:o, s:i}", "function", text_of(&event->frames[i].function), "file",
-                                        text_of(&event->frames[i].file), "line", (int)event->frames[i].line));
-    return list;
-}
 
 static void drop_raised(struct process *process, struct raised *raised)
 {
@@ -126,7 +110,7 @@ static void on_exception(struct state *state, struct process *process, const str
                 .function = copy(&event->texts[SCRIPT_FUNCTION]),
                 .line = event->line,
                 .message_cut = event->cut >> SCRIPT_MESSAGE & 1,
-                .traceback = frames_json(event),
+                .traceback = script_frames_json(event),
                 .time = observe_seconds(state->observer, event->time_ns)},
     };
     if (event->status != SCRIPT_RAISED)

@@ -88,9 +88,11 @@ static void on_failed(struct shell_inside *inside, struct script *script, const 
     if (script->failures++ >= FAILURES_MOST)
         return;
     struct line_fields at = line_of(event, texts);
-    observe_put(inside->observer, RECORD(command_failed, .at = at, .status = event->status,
+    json_t *stack = event->frame_count ? script_frames_json(event) : NULL;
+    observe_put(inside->observer, RECORD(command_failed, .at = at, .status = event->status, .stack = stack,
                                          .seconds = (double)event->duration_ns / NS_PER_SECOND,
                                          .time = observe_seconds(inside->observer, event->time_ns)));
+    json_decref(stack);
     for (int i = 0; i < 3; i++)
         free(texts[i]);
 }

@@ -347,7 +347,8 @@ static const struct field command_failed_fields[] = {
     {"", FIELD_PART, AT(at), .of = line_fields},
     {"status", FIELD_COUNT, AT(status), .about = "as $?"},
     {"seconds", FIELD_SECONDS, AT(seconds), UNKNOWN, .about = "that the command took"},
-    {"stack", FIELD_LIST, AT(stack), .of = frame_fields, .flags = FIELD_WHERE_KNOWN, .about = "the innermost first",
+    {"stack", FIELD_LIST, AT(stack), .of = frame_fields, .flags = FIELD_WHERE_KNOWN,
+     .about = "the innermost first; of a file that is sourced and of the script itself, `source` and `main`",
      FRAMES_SAY},
     TIME_FIELD,
     {0}};
