@@ -38,7 +38,20 @@ enum { SCRY_EXT_VERSION = 1 };
 enum scry_kind { SCRY_INFORMATION, SCRY_MANIPULATION, SCRY_EVENT };
 /* (R), (P), (O) of chapter 8. Add SCRY_PARTLY where a part of the service is missing: `doc` says which, and `services`
  * lists it so. */
-enum scry_requirement { SCRY_REQUIRED, SCRY_PARTIAL, SCRY_OPTIONAL, SCRY_PARTLY = 4 };
+enum scry_requirement {
+    SCRY_REQUIRED,
+    SCRY_PARTIAL,
+    SCRY_OPTIONAL,
+    SCRY_PARTLY = 4,
+    /* Add one of these to say which right somebody needs who speaks with the job through a broker (scry-keys(1)).
+     * Without: SCRY_CONTROL for manipulation, SCRY_OBSERVE for others. Such a tool has only objects of its job, and its
+     * own; add SCRY_LOCAL if the service reaches anything else. */
+    SCRY_OBSERVE = 8,
+    SCRY_CONTROL = 16,
+    SCRY_MEMORY = 32, /* also for everything that shows values of the program, or writes them */
+    SCRY_LOCAL = 64,  /* nobody may, from there: it concerns other jobs or the monitor, or writes files */
+    SCRY_RIGHTS = 120,
+};
 
 struct scry_call;   /* one action being executed on its objects */
 struct scry_object; /* a thing with a token */

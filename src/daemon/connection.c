@@ -45,6 +45,7 @@ struct connection {
     bool closing; /* close when everything is sent */
     bool broken;  /* the peer is gone, or violates the protocol */
     unsigned busy;
+    struct confinement confined; /* asked for, until it has a tool */
     struct connection *next, *previous;
 };
 
@@ -159,6 +160,30 @@ static void say_goodbye(struct connection *connection, const char *why)
 
 /* ---- input ---- */
 
+/* The next of the texts of FRAME_CONFINE, or NULL. */
+static const char *next_text(struct span *rest)
+{
+    const char *text = rest->ptr, *end = rest->len ? memchr(text, 0, rest->len) : NULL;
+    if (!end)
+        return NULL;
+    size_t len = (size_t)(end - text) + 1;
+    *rest = span_of(rest->ptr + len, rest->len - len);
+    return text;
+}
+
+static void confine_connection(struct connection *connection, const struct frame *frame)
+{
+    struct err err = {.text = "this is no confinement"};
+    struct span rest =
+        frame->payload.len < 4 ? span_of("", 0) : span_of(frame->payload.ptr + 4, frame->payload.len - 4);
+    const char *job = next_text(&rest), *who = job ? next_text(&rest) : NULL, *serial = who ? next_text(&rest) : NULL;
+    if (connection->session.tool)
+        say_goodbye(connection, "a connection is confined before it says hello");
+    else if (!serial || rest.len ||
+             confine(&connection->confined, get_u32(frame->payload.ptr), job, who, serial, &err) < 0)
+        say_goodbye(connection, err.text);
+}
+
 static void hello(struct connection *connection, const struct frame *frame)
 {
     char text[192];
@@ -187,6 +212,12 @@ static void hello(struct connection *connection, const struct frame *frame)
         say_goodbye(connection, text);
         return;
     }
+    struct err err;
+    if (connection->confined.job && confine_tool(connection->session.tool, &connection->confined, &err) < 0) {
+        tool_leave(&connection->session);
+        say_goodbye(connection, err.text);
+        return;
+    }
     log_debug("connection state=joined pid=%d tool=%u", connection->session.peer_pid, connection->session.tool->id);
     struct buf payload = BUF_INIT;
     buf_put_u32(&payload, WIRE_VERSION);
@@ -197,7 +228,8 @@ static void hello(struct connection *connection, const struct frame *frame)
 
 static void finalize(struct connection *connection, const struct frame *frame)
 {
-    if (frame->payload.len >= 4 && get_u32(frame->payload.ptr))
+    bool confined = connection->confined.job || (connection->session.tool && connection->session.tool->confined.job);
+    if (frame->payload.len >= 4 && get_u32(frame->payload.ptr) && !confined)
         connection->server->stop_wanted = true;
     if (connection->session.tool)
         tool_leave(&connection->session);
@@ -208,6 +240,8 @@ static void handle_frame(struct connection *connection, const struct frame *fram
 {
     if (frame->type == FRAME_HELLO) {
         hello(connection, frame);
+    } else if (frame->type == FRAME_CONFINE) {
+        confine_connection(connection, frame);
     } else if (frame->type == FRAME_FINALIZE) {
         finalize(connection, frame);
     } else if (frame->type == FRAME_REQUEST && connection->session.tool && frame->payload.len >= 4) {
@@ -273,6 +307,7 @@ static void connection_free(struct connection *connection)
     close(connection->fd);
     frame_reader_done(&connection->reader);
     buf_done(&connection->out);
+    confinement_done(&connection->confined);
     if (connection->previous)
         connection->previous->next = connection->next;
     else

@@ -26,6 +26,12 @@ static const char intro[] =
     "Units follow the type: `integer<bytes> size`, `floating<s> duration`. `1/s` is per second, and pages have\n"
     "`mem_pagesize` bytes. Numbers without a unit are counts, identifiers or flags.\n"
     "\n"
+    "*Right* is what the key of somebody needs who speaks with a job through a broker (`scry keys`): observe, control "
+    "or\n"
+    "memory, each of which holds the ones before; *none* for what can be used on the node alone. Such a tool has only\n"
+    "the processes of its job, and its own objects. An argument `job` can name that job only, and is it if it is "
+    "empty.\n"
+    "\n"
     "*Errors* are the statuses, without their `OMIS_`, that a service may answer for an object. A request as a\n"
     "whole (element 0 of the reply) may also have `OMIS_SYNTAX_ERROR`, `OMIS_UNKNOWN_SERVICE`, `OMIS_UNKNOWN_ECP`,\n"
     "`OMIS_TYPE_MISMATCH`, `OMIS_PARAMETER_ERROR`, `OMIS_NO_MEMORY` and `OMIS_INTERNAL_ERROR`; every action\n"
@@ -62,7 +68,9 @@ static void print_row(const struct service *service, FILE *out)
     static const char classes[] = {'R', 'P', 'O'};
     const struct scry_service *row = service->row;
     const char *missing = row->missing ? row->missing() : NULL;
-    fprintf(out, "| `%s` | %s | %c | `", row->name, kinds[row->kind], classes[row->requirement & ~SCRY_PARTLY]);
+    fprintf(out, "| `%s` | %s | %c | %s | `", row->name, kinds[row->kind],
+            classes[row->requirement & ~(SCRY_PARTLY | SCRY_RIGHTS)],
+            service->right == RIGHT_LOCAL ? "none" : right_name(service->right));
     const struct span result = service->signature.result; /* the statuses behind it have a column */
     fprintf(out, "%.*s", (int)(result.ptr + result.len - row->signature), row->signature);
     fputs("` | ", out);
@@ -78,7 +86,8 @@ static void print_row(const struct service *service, FILE *out)
 
 static void print_family(const struct registry *registry, const char *extension, FILE *out)
 {
-    fputs("\n| service | kind | class | signature | state | what it does | errors |\n|---|---|---|---|---|---|---|\n",
+    fputs("\n| service | kind | class | right | signature | state | what it does | errors "
+          "|\n|---|---|---|---|---|---|---|---|\n",
           out);
     for (const struct service *service = registry->services; service; service = service->hh.next)
         if (strcmp(service->extension, extension) == 0)

@@ -93,6 +93,13 @@ static void leave(struct tool *tool)
     frame_reader_done(&tool->reader);
 }
 
+static bool stop_asked;
+
+static void idle(void *ctx, bool stop)
+{
+    stop_asked |= stop;
+}
+
 static int setup(void **state)
 {
     snprintf(dir, sizeof dir, "/tmp/scry-test-connection-XXXXXX");
@@ -101,7 +108,7 @@ static int setup(void **state)
     snprintf(path, sizeof path, "%s/socket", dir);
     int fd = local_listen(path, &err);
     return fd >= 0 && loop_new(&loop) == 0 && monitor_new(&monitor, loop, service_register_all, &err) == 0 &&
-                   server_new(&server, loop, monitor, fd, NULL, NULL) == 0
+                   server_new(&server, loop, monitor, fd, idle, NULL) == 0
                ? 0
                : -1;
 }
@@ -218,6 +225,93 @@ static void one_with_too_many_keeps_nobody_out(void **state)
     setrlimit(RLIMIT_NOFILE, &before);
 }
 
+/* What the monitor says, up to the end or to `until`. */
+static uint8_t hear(struct tool *tool, uint8_t until)
+{
+    struct frame frame = {0};
+    for (unsigned step = 0; step < STEPS; step++) {
+        size_t room;
+        assert_int_equal(loop_step(loop, 0), 0);
+        char *to = frame_reader_room(&tool->reader, &room);
+        ssize_t got = recv(tool->fd, to, room, MSG_DONTWAIT);
+        if (got > 0)
+            frame_reader_fed(&tool->reader, (size_t)got);
+        while (frame_reader_next(&tool->reader, &frame) == 1)
+            if (frame.type == until || frame.type == FRAME_GOODBYE)
+                return frame.type;
+    }
+    return 0;
+}
+
+static void put(struct buf *out, uint8_t type, const char *payload, size_t len)
+{
+    frame_append(out, type, 0, 1, span_of(payload, len), span_of("", 0));
+}
+
+static void open_with(struct tool *tool, struct buf *out)
+{
+    *tool = (struct tool){.fd = local_connect(path, &err)};
+    assert_true(tool->fd >= 0);
+    assert_int_equal(send(tool->fd, out->data, out->len, 0), out->len);
+    buf_clear(out);
+}
+
+/* A connection that is confined stays it, whatever it says, and does not end the monitor. */
+static void one_that_is_confined_stays_it(void **state)
+{
+    static const char hello[] = "\1\0\0\0\0\0\0", observe[] = "\1\0\0\0/tmp/jobs/abc\0laptop\0"
+                                                              "01ab";
+    static const char all[] = "\7\0\0\0/tmp/jobs/abc\0laptop\0"
+                              "01ab",
+                      other[] = "\1\0\0\0/tmp/jobs/x\0laptop\0"
+                                "01ab";
+    static const char *const wrong[] = {"", "\1\0\0\0", "\1\0\0\0/a", "\1\0\0\0/a\0b"};
+    static const size_t wrong_len[] = {0, 4, 7, 9};
+    struct buf out = BUF_INIT;
+    struct tool tool;
+    put(&out, FRAME_CONFINE, observe, sizeof observe);
+    put(&out, FRAME_CONFINE, all, sizeof all); /* gives nothing back */
+    put(&out, FRAME_HELLO, hello, sizeof hello);
+    open_with(&tool, &out);
+    assert_int_equal(hear(&tool, FRAME_WELCOME), FRAME_WELCOME);
+    static const char request[] = "\0\0\0\0: proc_send_signal([], 0)";
+    put(&out, FRAME_REQUEST, request, sizeof request - 1);
+    assert_int_equal(send(tool.fd, out.data, out.len, 0), out.len);
+    buf_clear(&out);
+    assert_int_equal(hear(&tool, FRAME_REPLY), FRAME_REPLY);
+    assert_non_null(memmem(tool.reader.bytes.data, tool.reader.bytes.len, "may observe only", 16));
+    put(&out, FRAME_CONFINE, all, sizeof all); /* too late */
+    assert_int_equal(send(tool.fd, out.data, out.len, 0), out.len);
+    buf_clear(&out);
+    assert_int_equal(hear(&tool, FRAME_GOODBYE), FRAME_GOODBYE);
+    leave(&tool);
+    put(&out, FRAME_CONFINE, observe, sizeof observe);
+    put(&out, FRAME_CONFINE, other, sizeof other);
+    open_with(&tool, &out);
+    assert_int_equal(hear(&tool, FRAME_GOODBYE), FRAME_GOODBYE);
+    leave(&tool);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        put(&out, FRAME_CONFINE, wrong[i], wrong_len[i]);
+        put(&out, FRAME_HELLO, hello, sizeof hello);
+        open_with(&tool, &out);
+        assert_int_equal(hear(&tool, FRAME_WELCOME), FRAME_GOODBYE);
+        leave(&tool);
+    }
+    put(&out, FRAME_CONFINE, observe, sizeof observe);
+    put(&out, FRAME_HELLO, hello, sizeof hello);
+    put(&out, FRAME_FINALIZE, "\1\0\0\0", 4); /* and stop the monitor */
+    open_with(&tool, &out);
+    assert_int_equal(hear(&tool, FRAME_GOODBYE), FRAME_GOODBYE);
+    leave(&tool);
+    stop_asked = false;
+    for (unsigned steps = 0; server_connections(server); steps++) {
+        assert_true(steps < STEPS);
+        assert_int_equal(loop_step(loop, 0), 0);
+    }
+    assert_false(stop_asked);
+    buf_done(&out);
+}
+
 #define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -226,6 +320,7 @@ int main(void)
         EACH(tools_have_turns),
         EACH(one_that_goes_meanwhile_is_gone),
         EACH(one_with_too_many_keeps_nobody_out),
+        EACH(one_that_is_confined_stays_it),
     };
     return cmocka_run_group_tests_name("connection", tests, NULL, NULL);
 }

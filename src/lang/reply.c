@@ -91,6 +91,8 @@ void reply_result(struct reply_builder *reply, struct span objects, Omis_status 
     }
     if (reply->service_count > 1 && (status != OMIS_OK || text))
         reply->only_ok = false;
+    if (reply->service_count > 1 && status >= OMIS_FIRST_ERROR && reply->first_error == OMIS_OK)
+        reply->first_error = status;
     uint32_t last_len = reply->last_at && !bytes->failed ? get_u32(bytes->data + reply->last_at + 4) : 0;
     if (objects.len && equals_last(reply, status, text)) {
         bytes->len = reply->last_at + 8 + last_len; /* the objects' end; the text is put behind them again */

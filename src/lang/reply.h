@@ -25,7 +25,8 @@ struct reply_builder {
     size_t count_at; /* where the result count of the open service stands */
     size_t last_at;  /* where the last result starts, for merging; 0 when none */
     uint32_t result_count;
-    bool only_ok; /* so far every result beyond element 0 is OMIS_OK without text (OMIS_DONT_RETURN_OK) */
+    Omis_status first_error; /* of the actions; OMIS_OK: none */
+    bool only_ok;            /* so far every result beyond element 0 is OMIS_OK without text (OMIS_DONT_RETURN_OK) */
 };
 
 void reply_begin(struct reply_builder *reply); /* clears, keeps its memory */

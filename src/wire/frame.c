@@ -99,7 +99,7 @@ int frame_reader_next(struct frame_reader *reader, struct frame *ret_frame)
     skip(reader);
     if (!peek_header(reader, &header))
         return 0;
-    if (header.type < FRAME_HELLO || header.type > FRAME_GOODBYE || header.zero)
+    if (header.type < FRAME_HELLO || header.type > FRAME_CONFINE || header.zero)
         return -EBADMSG;
     struct frame frame = {.type = header.type, .flags = header.flags, .id = header.id};
     if (header.length > FRAME_PAYLOAD_LIMIT) {

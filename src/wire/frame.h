@@ -27,6 +27,10 @@ enum frame_type {
     FRAME_FINALIZE =
         6,             /* tool -> monitor: release everything; u32 1: stop the monitor when it has nothing else to do */
     FRAME_GOODBYE = 7, /* monitor -> tool: answer to FINALIZE, or, with a text, why the connection was refused */
+    FRAME_CONFINE =
+        8, /* tool -> monitor, before HELLO: u32 rights, then three texts, each ended by a zero byte: the directory of the
+            * job, who it is, the serial of the key (monitor/engine/confine.h). No answer. The tool will be confined to
+            * these; a second one takes more away, none gives back */
 };
 
 enum { FRAME_LAST = 1 };

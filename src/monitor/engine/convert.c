@@ -352,6 +352,9 @@ static Omis_status check_message_scope(struct scry_call *call, const struct mess
 /* Whether the tool has this object in its scope. OMIS_OK or a status with err. */
 static Omis_status check_scope(struct scry_call *call, struct scry_object *object, struct err *err)
 {
+    Omis_status confined = confine_object(call->tool, object, err);
+    if (confined != OMIS_OK)
+        return confined;
     if (class_is(object->class->name, "m"))
         return check_message_scope(call, (struct message *)object, err);
     if (object->class->builtin && convert_class_can(object->class->name, "p", false)) {
@@ -396,7 +399,7 @@ struct scry_object *convert_one(struct scry_call *call, struct span token, const
         *ret_status = class_mismatch(token, class_name, err);
         return NULL;
     }
-    *ret_status = attached ? check_scope(call, object, err) : OMIS_OK;
+    *ret_status = attached ? check_scope(call, object, err) : confine_object(call->tool, object, err);
     struct scry_object *at = *ret_status == OMIS_OK ? localise(object, class_name, err) : NULL;
     if (*ret_status == OMIS_OK && !at)
         *ret_status = OMIS_UNKNOWN_OBJECT;

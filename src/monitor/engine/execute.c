@@ -14,45 +14,12 @@
 #include "monitor/engine/node.h"
 #include "monitor/engine/request_log.h"
 
-/* ---- replies ---- */
-
-/* As lang/reply.h encodes it: one element, one result, OMIS_NO_MEMORY, no objects, no text. */
-static const unsigned char no_memory_reply[] = {
-    1, 0, 0, 0, 1, 0, 0, 0, OMIS_NO_MEMORY & 0xff, OMIS_NO_MEMORY >> 8, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
-
-void reply_send(struct session *session, uint32_t id, bool last, bool droppable, const struct reply_builder *reply)
-{
-    struct span bytes = span_of(reply->bytes.data, reply->bytes.len);
-    if (reply->bytes.failed)
-        bytes = span_of((const char *)no_memory_reply, sizeof no_memory_reply);
-    request_log_reply(session, id, last, bytes);
-    session->reply(session, id, last, droppable, bytes);
-}
-
-static void reply_status_span(struct session *session, uint32_t id, bool last, Omis_status status, struct span text)
-{
-    struct reply_builder reply = {0};
-    reply_begin(&reply);
-    reply_service(&reply);
-    reply_result(&reply, span_of("", 0), status, text.len ? &text : NULL);
-    reply_send(session, id, last, false, &reply);
-    reply_done(&reply);
-}
-
-void reply_status(struct session *session, uint32_t id, bool last, Omis_status status, const char *format, ...)
-{
-    char text[2 * ERR_TEXT_SIZE];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    reply_status_span(session, id, last, status, span_str(text));
-}
-
 /* ---- checks made before anything is executed ---- */
 
 struct check {
     struct monitor *monitor;
+    const struct tool *tool;
+    enum right right; /* the greatest that a service needs */
     struct arena *arena;
     const struct service *event; /* NULL: unconditional */
     Omis_status status;
@@ -110,6 +77,13 @@ static struct service *check_call(struct check *check, struct call_text *text, b
         check_fail(check, OMIS_PARAMETER_ERROR);
         return NULL;
     }
+    Omis_status confined = confine_service(check->tool, service, &check->err);
+    if (confined != OMIS_OK) {
+        check_fail(check, confined);
+        return NULL;
+    }
+    if (service->right > check->right)
+        check->right = service->right;
     if (!check_params(check, text->args, text->argc))
         return NULL;
     const char *missing = missing_reason(service);
@@ -131,6 +105,11 @@ static struct service *check_call(struct check *check, struct call_text *text, b
         break;
     }
     text->argc = service->signature.param_count;
+    confined = confine_args(check->tool, service, check->arena, &text->args, text->argc, &check->err);
+    if (confined != OMIS_OK) {
+        check_fail(check, confined);
+        return NULL;
+    }
     return service;
 }
 
@@ -205,8 +184,12 @@ static bool resolve_args(struct scry_call *call, const struct call_text *text)
     struct err err;
     enum check_result result =
         signature_check(&call->service->signature, text->name, args, text->argc, call->arena, &call->args, &err);
-    if (result == CHECK_OK)
-        return true;
+    if (result == CHECK_OK) {
+        Omis_status confined = confine_args(call->tool, call->service, call->arena, &call->args, call->argc, &err);
+        if (confined != OMIS_OK)
+            call_fail(call, NULL, confined, "%s", err.text);
+        return confined == OMIS_OK;
+    }
     call_fail(call, NULL, result == CHECK_NO_MEMORY ? OMIS_NO_MEMORY : OMIS_TYPE_MISMATCH, "%s",
               result == CHECK_NO_MEMORY ? "out of memory" : err.text);
     return false;
@@ -218,6 +201,8 @@ struct later {
     struct arena arena; /* of the request */
     struct request request;
     struct service **services;
+    struct span text; /* of the request, for the record; in the arena */
+    bool changes;
     uint32_t id, flags;
     uint64_t began_ns;
     size_t next;           /* the action after those that were begun */
@@ -247,7 +232,11 @@ static void execute_action(struct execution *execution, struct service *service,
                                .arena = &execution->arena,
                                .reply = &execution->reply};
     reply_service(&execution->reply);
-    if (resolve_args(call, text) && convert_objects(call))
+    struct err err;
+    Omis_status confined = confine_service(execution->tool, service, &err); /* it was, when the request was checked */
+    if (confined != OMIS_OK)
+        call_fail(call, NULL, confined, "%s", err.text);
+    else if (resolve_args(call, text) && convert_objects(call))
         service->row->run(call);
     if (!execution->later || !execution->later->waits)
         answered(call);
@@ -299,6 +288,13 @@ static void send_reply(struct execution *execution, uint32_t id, bool last, bool
         reply_send(execution->session, id, last, droppable, &execution->reply);
 }
 
+/* For the record of the job, of a tool that is confined. */
+static void report(const struct later *later, Omis_status status)
+{
+    if (later->changes || status == OMIS_NO_PERMISSION)
+        confine_report(later->execution.session, later->text, status, span_of("", 0));
+}
+
 static void later_free(struct later *later)
 {
     execution_done(&later->execution);
@@ -318,14 +314,16 @@ static void proceed(struct later *later)
         return;
     }
     send_reply(&later->execution, later->id, true, false);
+    report(later, later->execution.reply.first_error);
     if (later->flags & OMIS_DEBUG)
         session_error(session, OMIS_OK, "executed in %.1f us", (double)(clock_now_ns() - later->began_ns) / 1e3);
     later_free(later);
 }
 
-static void execute_unconditional(struct session *session, uint32_t id, uint32_t flags, struct arena *arena_take,
-                                  struct request *request, struct service **services)
+static void execute_unconditional(struct session *session, uint32_t id, uint32_t flags, struct check *check,
+                                  struct span text, struct request *request, struct service **services)
 {
+    struct arena *arena_take = check->arena;
     struct later *later = calloc(1, sizeof *later);
     if (!later) {
         reply_status(session, id, true, OMIS_NO_MEMORY, "out of memory");
@@ -335,6 +333,8 @@ static void execute_unconditional(struct session *session, uint32_t id, uint32_t
     *arena_take = ARENA_INIT;
     later->request = *request;
     later->services = services;
+    later->text = session->tool->confined.job ? arena_span(&later->arena, text) : span_of("", 0);
+    later->changes = check->right > RIGHT_OBSERVE;
     later->id = id;
     later->flags = flags;
     later->began_ns = clock_now_ns();
@@ -395,6 +395,7 @@ void execute_cancel(struct session *session)
         return;
     session->waiting = NULL;
     later->cancel(later->ctx);
+    report(later, OMIS_UNSPECIFIED_ERROR); /* what came before was done */
     later_free(later);
 }
 
@@ -463,6 +464,10 @@ static Omis_status check_event_tokens(struct csr *csr, struct err *err)
             err_set(err, -ESRCH, "at byte %u: there is no object %.*s", tokens[i].offset, SPAN_ARG(tokens[i].text));
             return OMIS_UNKNOWN_OBJECT;
         }
+        struct scry_object *object = object_find(csr->object.monitor, tokens[i].text);
+        Omis_status confined = object ? confine_object(csr->object.owner, object, err) : OMIS_OK;
+        if (confined != OMIS_OK)
+            return confined;
         if (token_parse(tokens[i].text, &token) &&
             !convert_class_can(token.class, service->object_class, arg->kind == VALUE_LIST)) {
             err_set(err, -EINVAL, "at byte %u: %.*s cannot be converted to an object of class %s_", tokens[i].offset,
@@ -487,13 +492,13 @@ static Omis_status define_event(struct csr *csr, struct err *err)
     return status;
 }
 
-static void define_conditional(struct session *session, uint32_t id, uint32_t flags, struct arena *arena,
-                               struct request *request, struct service *event, struct service **services)
+static Omis_status define_conditional(struct session *session, uint32_t id, uint32_t flags, struct arena *arena,
+                                      struct request *request, struct service *event, struct service **services)
 {
     struct csr *csr = csr_new(session, arena);
     if (!csr) {
         reply_status(session, id, true, OMIS_NO_MEMORY, "out of memory");
-        return;
+        return OMIS_NO_MEMORY;
     }
     csr->request_id = id;
     csr->flags = flags;
@@ -508,6 +513,7 @@ static void define_conditional(struct session *session, uint32_t id, uint32_t fl
     reply_defined(csr, status, err.text);
     if (status != OMIS_OK)
         object_end(&csr->object);
+    return status;
 }
 
 /* ---- debugging output ---- */
@@ -526,13 +532,22 @@ static Omis_status status_of_parse(int code)
                              : OMIS_PARAMETER_ERROR; /* -ERANGE, -E2BIG */
 }
 
+/* What the record of the job may say of it. */
+static struct span shown_of(const struct check *check, bool checked, struct span text, const struct request *request,
+                            struct arena *arena)
+{
+    if (!checked && check->status != OMIS_NO_PERMISSION) /* it is not recorded */
+        return span_of("", 0);
+    return checked && check->right <= RIGHT_CONTROL ? text : confine_shown(request, arena);
+}
+
 void execute_request(struct session *session, uint32_t id, uint32_t flags, struct span text)
 {
     struct monitor *monitor = session->tool->monitor;
     uint64_t start = clock_now_ns();
     struct arena arena = ARENA_INIT;
     struct request request;
-    struct check check = {.monitor = monitor, .arena = &arena};
+    struct check check = {.monitor = monitor, .tool = session->tool, .arena = &arena};
     request_log_request(session, id, flags, text);
     monitor_enter(monitor);
     struct span copy = arena_span(&arena, text); /* the tree of a conditional request outlives the frame */
@@ -549,17 +564,22 @@ void execute_request(struct session *session, uint32_t id, uint32_t flags, struc
         if (!request.event || event)
             services = check_actions(&check, &request);
     }
+    struct arena shown = ARENA_INIT; /* the other one may be the conditional request's by then */
+    struct span told = session->tool->confined.job ? shown_of(&check, services != NULL, text, &request, &shown) : text;
     uint64_t checked = clock_now_ns();
     if ((flags & OMIS_DEBUG) && services) /* before the reply: a tool that waits for it has both */
         debug_request(session, &request, checked - start);
     if (!services)
         reply_status(session, id, true, check.status, "%s", check.err.text);
     else if (event)
-        define_conditional(session, id, flags, &arena, &request, event, services);
+        check.status = define_conditional(session, id, flags, &arena, &request, event, services);
     else
-        execute_unconditional(session, id, flags, &arena, &request, services);
+        execute_unconditional(session, id, flags, &check, told, &request, services);
+    if (check.status == OMIS_NO_PERMISSION || (event && services && check.right > RIGHT_OBSERVE))
+        confine_report(session, told, check.status, span_str(check.err.text));
     if ((flags & OMIS_DEBUG) && event)
         session_error(session, OMIS_OK, "executed in %.1f us", (double)(clock_now_ns() - checked) / 1e3);
     monitor_leave(monitor);
     arena_done(&arena);
+    arena_done(&shown);
 }

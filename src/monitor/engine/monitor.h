@@ -19,6 +19,7 @@
 
 struct agent_command;
 struct agents;
+struct confined_request;
 struct message;
 struct message_source;
 struct monitor_tracing;
@@ -61,8 +62,11 @@ struct monitor {
                                                            * lives, and waits for an answer; NULL */
     void (*on_command)(struct monitor *monitor,
                        const struct agent_command *command); /* set by its listener: what one said */
-    struct state_part {                                      /* other parts of the state (monitor/engine/state.h) */
-        void (*print)(void *ctx, struct buf *out);           /* NULL: none */
+    bool (*job_has)(struct monitor *monitor, const char *dir,
+                    pid_t pid); /* set by who follows jobs: this process is the job's; NULL: there are none */
+    void (*on_confined)(struct monitor *monitor, const struct confined_request *request); /* likewise: for its record */
+    struct state_part {                            /* other parts of the state (monitor/engine/state.h) */
+        void (*print)(void *ctx, struct buf *out); /* NULL: none */
         void *ctx;
     } connections, traced;
     struct loop_source *sampler; /* runs while processes are attached */

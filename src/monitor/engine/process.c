@@ -227,7 +227,9 @@ int process_attach(struct session *session, struct process *process, struct err 
     struct tool *tool = session->tool;
     if (tool_attachment(tool, process))
         return 0;
-    int code = check_may_attach(session, process, err);
+    int code = confine_process(tool, process->pid, err) == OMIS_OK ? 0 : -EPERM;
+    if (code == 0)
+        code = check_may_attach(session, process, err);
     if (code == 0)
         code = process_watch(process, err);
     if (code < 0)

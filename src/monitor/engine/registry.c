@@ -16,13 +16,31 @@ static bool name_is_identifier(const char *name)
     return *name != 0;
 }
 
+/* What the row says, else by the kind: who asks observes, who changes controls. */
+static enum right right_of(const struct scry_service *row)
+{
+    switch (row->requirement & SCRY_RIGHTS) {
+    case 0:
+        return row->kind == SCRY_MANIPULATION ? RIGHT_CONTROL : RIGHT_OBSERVE;
+    case SCRY_OBSERVE:
+        return RIGHT_OBSERVE;
+    case SCRY_CONTROL:
+        return RIGHT_CONTROL;
+    case SCRY_MEMORY:
+        return RIGHT_MEMORY;
+    default:
+        return RIGHT_LOCAL;
+    }
+}
+
 int registry_add(struct registry *registry, const struct scry_service *row, const char *extension, struct err *err)
 {
     size_t prefix_len = strlen(extension);
     if (!row->name || !name_is_identifier(row->name))
         return err_set(err, -EINVAL, "service '%s': a name has lower-case letters, digits and '_'",
                        row->name ? row->name : "");
-    if (row->kind > SCRY_EVENT || (row->requirement & ~SCRY_PARTLY) > SCRY_OPTIONAL || !row->signature || !row->doc)
+    if (row->kind > SCRY_EVENT || (row->requirement & ~(SCRY_PARTLY | SCRY_RIGHTS)) > SCRY_OPTIONAL ||
+        !row->signature || !row->doc)
         return err_set(err, -EINVAL, "service %s: its row lacks a signature or doc, or its kind or class is none",
                        row->name);
     if (row->kind != SCRY_EVENT && !row->run && !row->missing)
@@ -37,6 +55,7 @@ int registry_add(struct registry *registry, const struct scry_service *row, cons
     if (!service)
         return err_set(err, -ENOMEM, "service %s: out of memory", row->name);
     service->row = row;
+    service->right = right_of(row);
     struct err why;
     if (signature_parse(row->signature, &service->signature, &why) < 0) {
         free(service);

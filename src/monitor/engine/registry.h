@@ -15,6 +15,7 @@
 #include "base/data/err.h"
 #include "base/data/span.h"
 #include "lang/signature.h"
+#include "monitor/engine/confine.h"
 
 struct csr;
 struct tool;
@@ -23,6 +24,7 @@ struct service {
     const struct scry_service *row;
     struct signature signature;
     int object_arg;                     /* index of the argument it works on; -1: no object is concerned */
+    enum right right;                   /* that a confined tool needs */
     const char *object_class;           /* class of object_arg: "p", "pa_c" */
     char extension[TOKEN_CLASS_SIZE];   /* prefix; "" is the basic monitoring system */
     struct csr *enabled, *last_enabled; /* of event services: conditional requests, in the order of enabling */

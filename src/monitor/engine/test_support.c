@@ -97,6 +97,14 @@ struct test_session *test_open(struct test_session *other)
     return session;
 }
 
+void test_confine(struct test_session *session, unsigned rights, const char *job)
+{
+    struct confinement confinement = {0};
+    struct err err;
+    assert_int_equal(confine(&confinement, rights, job, "laptop", "01ab", &err), 0);
+    assert_int_equal(confine_tool(session->session.tool, &confinement, &err), 0);
+}
+
 void test_close(struct test_session *session)
 {
     tool_leave(&session->session);

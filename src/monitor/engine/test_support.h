@@ -32,6 +32,8 @@ int test_engine_stop(void **state);
 int test_engine_extend(const char *prefix, int (*register_all)(void));
 
 struct test_session *test_open(struct test_session *other); /* NULL: as a tool of its own */
+/* Of a session that was just opened as a tool of its own. */
+void test_confine(struct test_session *session, unsigned rights, const char *job);
 void test_close(struct test_session *session);
 
 /* Sends a request and returns its number. */

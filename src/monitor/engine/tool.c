@@ -75,6 +75,7 @@ static void dispose(struct tool *tool)
         HASH_DELETE(hh, tool->data, data);
         data_free(data);
     }
+    confinement_done(&tool->confined);
     free(tool);
 }
 

@@ -215,7 +215,11 @@ void scry_object_destroy(struct scry_object *object)
 
 struct scry_object *scry_object_find(const char *token)
 {
-    return object_find(monitor_current(), span_str(token));
+    struct monitor *monitor = monitor_current();
+    struct scry_object *object = object_find(monitor, span_str(token));
+    const struct tool *tool = ext_tool(monitor);
+    struct err ignored;
+    return object && (!tool || confine_object(tool, object, &ignored) == OMIS_OK) ? object : NULL;
 }
 
 const char *scry_object_class(struct scry_object *object)

@@ -416,23 +416,24 @@ const struct scry_service ct_services[] = {
     {"ct_read_variable", SCRY_INFORMATION,
      "token* object_list, string name, [integer depth] -> { string type; string value; integer address; integer<bytes> "
      "size }",
-     SCRY_OPTIONAL, ct_read_variable,
+     SCRY_OPTIONAL | SCRY_MEMORY, ct_read_variable,
      "Read a variable: a global or static one of a process, or one in any scope of a thread, which stops meanwhile."},
     {"ct_write_variable", SCRY_MANIPULATION,
-     "token* object_list, string name, any value -> { string type; string before; string after }", SCRY_OPTIONAL,
-     ct_write_variable, "Change a variable of processes or threads."},
-    {"ct_snapshot", SCRY_MANIPULATION, PROCESSES ", [any* what] -> string path", SCRY_OPTIONAL, ct_snapshot,
+     "token* object_list, string name, any value -> { string type; string before; string after }",
+     SCRY_OPTIONAL | SCRY_MEMORY, ct_write_variable, "Change a variable of processes or threads."},
+    {"ct_snapshot", SCRY_MANIPULATION, PROCESSES ", [any* what] -> string path", SCRY_OPTIONAL | SCRY_LOCAL,
+     ct_snapshot,
      "Write stacks with variables, open calls and the call tree to a file of the job directory. what: \"calls\", "
      "\"stacks\", \"variables\", \"tree\" (all if none is given), \"memory\", address, length."},
     {"ct_function_called", SCRY_EVENT, PROCESSES ", string selection, [string condition] -> { " CALLED_OUTPUTS "... }",
-     SCRY_OPTIONAL, NULL,
+     SCRY_OPTIONAL | SCRY_MEMORY, NULL,
      "A function that matches the selection was called, and the condition holds. The condition is on arguments and "
      "static variables, as in C; par0, par1 ... are its variables.",
      .event = &ct_called_ops},
     {"ct_function_returned", SCRY_EVENT,
      PROCESSES ", string selection, [string condition] -> { " CALLED_OUTPUTS
                "floating<s> duration; string result; string statics; any* static_list; ... }",
-     SCRY_OPTIONAL, NULL,
+     SCRY_OPTIONAL | SCRY_MEMORY, NULL,
      "A function that matches the selection returns. duration: in seconds, also in the condition. args and statics "
      "have their values at the return.",
      .event = &ct_returned_ops},

@@ -506,14 +506,14 @@ void lib_call_start(struct monitor *monitor)
 const struct scry_service lib_call_services[] = {
     {"thread_has_started_lib_call", SCRY_EVENT,
      "token<t>* thread_list, string lib_call_name, [string condition] -> { " OUTPUTS_OF_BOTH "token msg; ... }",
-     SCRY_REQUIRED, NULL,
+     SCRY_REQUIRED | SCRY_MEMORY, NULL,
      "A thread has called MPI (a name, or names with wildcards; outermost calls only), and the condition on the call's "
      "parameters holds; par1, par2 ... are the parameters of the C function, also by their names.",
      .event = &started_ops},
     {"thread_has_ended_lib_call", SCRY_EVENT,
      "token<t>* thread_list, string lib_call_name, [string condition] -> { " OUTPUTS_OF_BOTH
      "integer<bytes> received; integer result; floating<s> duration; token msg; ... }",
-     SCRY_REQUIRED, NULL, "A thread has returned from MPI; par0 is the result, duration in seconds.",
+     SCRY_REQUIRED | SCRY_MEMORY, NULL, "A thread has returned from MPI; par0 is the result, duration in seconds.",
      .event = &ended_ops},
     SERVICE_END,
 };

@@ -494,6 +494,17 @@ void job_follow_sample(struct job_follow *follow)
         follow->exits.silent = true;
 }
 
+bool job_follow_has(struct job_follow *follow, pid_t pid)
+{
+    struct proc_stat stat;
+    job_follow_drain(follow);
+    if (follow->polled && !job_follow_find(follow, pid))
+        scan_tree(follow);
+    const struct tracked *process = job_follow_find(follow, pid);
+    return process && !process->over && proc_stat_read(pid, 0, &stat) == 0 &&
+           (!process->start_ticks || process->start_ticks == stat.start_ticks);
+}
+
 /* ---- making ---- */
 
 int job_follow_new(struct job_follow **ret_follow, pid_t root, const char *dir, struct err *err)

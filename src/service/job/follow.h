@@ -34,6 +34,9 @@ struct job_follow;
 int job_follow_new(struct job_follow **ret_follow, pid_t root, const char *dir, struct err *err);
 void job_follow_free(struct job_follow *follow);
 
+/* Whether it is a living process of the job. */
+bool job_follow_has(struct job_follow *follow, pid_t pid);
+
 /* Readable when job_follow_drain should be called; -1: never. */
 int job_follow_fd(const struct job_follow *follow);
 void job_follow_drain(struct job_follow *follow);

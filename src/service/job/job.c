@@ -87,6 +87,56 @@ static void process_said(struct monitor *monitor, const struct agent_command *sa
     job_command_drop(command);
 }
 
+/* For tools that are confined to a job. */
+static bool job_has(struct monitor *monitor, const char *dir, pid_t pid)
+{
+    for (struct scry_object *object = monitor->objects; object; object = object->hh.next) {
+        const struct job *job = object_is(object, JOB_CLASS) ? object->data : NULL;
+        if (job && strcmp(job->named.dir, dir) == 0 && job_follow_has(job->follow, pid))
+            return true;
+    }
+    return false;
+}
+
+enum { REQUEST_WHO, REQUEST_SERIAL, REQUEST_TEXT, REQUEST_STATUS, REQUEST_WHY, REQUEST_JOB, REQUEST_OUTPUTS };
+static const char REQUESTED[] = "job_was_requested";
+enum { REQUEST_SHOWN = 4096 /* of a request, in the record */ };
+
+static bool match_request(const struct csr *csr, const struct event *event)
+{
+    struct span name = csr->event_args[0].text, dir = event->outputs[REQUEST_JOB].text;
+    return span_eq(name, dir) || span_eq(name, job_object_id(dir));
+}
+
+static const struct event_ops request_ops = {.match = match_request};
+
+/* Not in the middle of a character. */
+static struct span shown(struct span text)
+{
+    if (text.len <= REQUEST_SHOWN)
+        return text;
+    text.len = REQUEST_SHOWN;
+    while (text.len && ((unsigned char)text.ptr[text.len] & 0xc0) == 0x80)
+        text.len--;
+    return text;
+}
+
+/* A confined tool has changed something, or was refused: for the record. */
+static void tell_request(struct monitor *monitor, const struct confined_request *request)
+{
+    const struct confinement *of = request->of;
+    struct value outputs[REQUEST_OUTPUTS] = {
+        value_string(span_str(of->who)),    value_string(span_str(of->serial)),
+        value_string(shown(request->text)), value_string(span_str(omis_status_name(request->status & ~OMIS_FATAL))),
+        value_string(request->why),         value_string(span_str(of->job))};
+    struct event event = {.service = registry_find(monitor->registry, span_str(REQUESTED)),
+                          .time_ns = clock_now_ns(),
+                          .outputs = outputs,
+                          .output_count = REQUEST_OUTPUTS};
+    if (event.service->enabled && event_queue(monitor, &event) < 0)
+        log_error("a request of %s is not recorded: out of memory", of->who);
+}
+
 static void on_exits(void *ctx)
 {
     job_follow_hear(((struct job *)ctx)->follow);
@@ -107,6 +157,8 @@ static int job_new(struct scry_call *call, const char *dir, pid_t pid, struct jo
     }
     monitor->on_hello = process_seen;
     monitor->on_command = process_said;
+    monitor->job_has = job_has;
+    monitor->on_confined = tell_request;
     job->monitor = monitor;
     job->named.dir = copy;
     int fd = job_follow_fd(job->follow);
@@ -337,10 +389,10 @@ static void job_trace_info(struct scry_call *call)
 }
 
 const struct scry_service job_services[] = {
-    {"job_create", SCRY_MANIPULATION, "string dir, integer pid -> token", SCRY_OPTIONAL, job_create,
+    {"job_create", SCRY_MANIPULATION, "string dir, integer pid -> token", SCRY_OPTIONAL | SCRY_LOCAL, job_create,
      "Follow a process and all its descendants; dir is the job directory."},
-    {"job_get_info", SCRY_INFORMATION, "token<job_j>* job_list, integer cursor -> " JOB_INFO_RESULT, SCRY_OPTIONAL,
-     job_get_info,
+    {"job_get_info", SCRY_INFORMATION, "token<job_j>* job_list, integer cursor -> " JOB_INFO_RESULT,
+     SCRY_OPTIONAL | SCRY_LOCAL, job_get_info,
      "A sample of the job's processes, and those that ended since the cursor of the last answer. source: who told the "
      "status, event or pidfd; why: it is not known; whole: 1, or 0 if arguments are missing, and 2 more if the process "
      "did not say them itself (it has no agent), or -1 if neither they nor the directory are known; of processes that "
@@ -348,7 +400,8 @@ const struct scry_service job_services[] = {
      "for they are too new or their ends are not known yet. unseen: processes that are counted and never listed, for "
      "all that is known is what processor time they needed. unclocked_ns: processor time, part of ended_cpu_ns, of "
      "processes of which it is not known singly, once all have ended."},
-    {"job_destroy", SCRY_MANIPULATION, "token<job_j>* job_list -> void", SCRY_OPTIONAL, job_destroy, "Stop following."},
+    {"job_destroy", SCRY_MANIPULATION, "token<job_j>* job_list -> void", SCRY_OPTIONAL | SCRY_LOCAL, job_destroy,
+     "Stop following."},
     {"job_set", SCRY_MANIPULATION, "string job, string key, string value -> void", SCRY_OPTIONAL, job_set,
      "Change a setting of a running job, named by its directory, its id or its token: of tracing (trace, args, "
      "locals, depth, min-time, ...) or of scry run (sample, ...). Any tool may do this."},
@@ -361,5 +414,12 @@ const struct scry_service job_services[] = {
      "notes and problems: the same as lists of a name and fields, for programs."},
     {"job_setting_changed", SCRY_EVENT, "string job -> { string key; string value; string job }", SCRY_OPTIONAL, NULL,
      "job_set has changed a setting of the job.", .event = &setting_ops},
+    {REQUESTED, SCRY_EVENT,
+     "string job -> { string who; string serial; string request; string status; string why; string job }",
+     SCRY_OPTIONAL, NULL,
+     "Somebody who speaks with the job through a broker has changed something, or was refused. who, serial: of the "
+     "key. "
+     "status: of the request; why: it was refused.",
+     .event = &request_ops},
     SERVICE_END,
 };

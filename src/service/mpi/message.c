@@ -171,13 +171,13 @@ const struct scry_service mpi_message_services[] = {
     {"mpi_message_get_content", SCRY_INFORMATION,
      "token<m>* msg_list -> { token sender; token receiver; integer comm; integer tag; integer monitor_tag; binary "
      "content }",
-     SCRY_OPTIONAL, mpi_message_get_content,
+     SCRY_OPTIONAL | SCRY_MEMORY, mpi_message_get_content,
      "Messages that are held (created, or taken out of a queue): process it is from and to, number of the communicator "
      "in "
      "the sender, tag, monitor tag, content as it is in memory."},
     {"mpi_message_set_content", SCRY_MANIPULATION,
      "token<m> msg, token<p> sender, token<p> receiver, integer comm, integer tag, binary content -> void",
-     SCRY_OPTIONAL, mpi_message_set_content,
+     SCRY_OPTIONAL | SCRY_MEMORY, mpi_message_set_content,
      "Make a message that is held one from a process to another one, on the communicator with that number in the "
      "sender "
      "(mpi_comm_get_info; 0: MPI_COMM_WORLD)."},

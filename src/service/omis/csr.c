@@ -51,11 +51,11 @@ static int lower_disable(struct scry_call *call, struct scry_code *code)
 }
 
 const struct scry_service csr_services[] = {
-    {"csr_enable", SCRY_MANIPULATION, "token<c>* csr_list -> void", SCRY_REQUIRED, run_enable,
+    {"csr_enable", SCRY_MANIPULATION, "token<c>* csr_list -> void", SCRY_REQUIRED | SCRY_OBSERVE, run_enable,
      "Enable defined conditional service requests.", .lower = lower_enable},
-    {"csr_disable", SCRY_MANIPULATION, "token<c>* csr_list -> void", SCRY_REQUIRED, run_disable,
+    {"csr_disable", SCRY_MANIPULATION, "token<c>* csr_list -> void", SCRY_REQUIRED | SCRY_OBSERVE, run_disable,
      "Disable conditional service requests.", .lower = lower_disable},
-    {"csr_delete", SCRY_MANIPULATION, "token<c>* csr_list -> void", SCRY_REQUIRED, run_delete,
+    {"csr_delete", SCRY_MANIPULATION, "token<c>* csr_list -> void", SCRY_REQUIRED | SCRY_OBSERVE, run_delete,
      "Delete conditional service requests."},
     SERVICE_END,
 };

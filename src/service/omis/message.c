@@ -525,7 +525,7 @@ const struct scry_service message_services[] = {
         "monitor tag, as bits 0 to 3 of flags say."),
     {"message_queue_has_been_extended", SCRY_EVENT,
      "token<q>* queue_list -> { token queue; token msg; token sender; integer<bytes> size; integer monitor_tag }",
-     SCRY_OPTIONAL, NULL,
+     SCRY_OPTIONAL | SCRY_CONTROL, NULL,
      "A message has been sent to a message queue (also one that a receive waits for). Its sender waits until the "
      "action "
      "lists have run, and the queue's process posts no receive.",

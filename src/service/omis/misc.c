@@ -89,8 +89,8 @@ static void describe(const struct service *service, struct buf *text)
     static const char *const kinds[] = {"information", "manipulation", "event"};
     static const char *const classes[] = {"R", "P", "O"};
     const struct scry_service *row = service->row;
-    PUT(text, row->name, kinds[row->kind], row->signature, classes[row->requirement & ~SCRY_PARTLY], row->doc,
-        row->missing ? row->missing() : "");
+    PUT(text, row->name, kinds[row->kind], row->signature, classes[row->requirement & ~(SCRY_PARTLY | SCRY_RIGHTS)],
+        row->doc, row->missing ? row->missing() : "");
 }
 
 /* With "": the names of all services, with those of extensions and those that do not work here. */
@@ -153,10 +153,11 @@ static void monitor_set_log_level(struct scry_call *call)
 const struct scry_service scry_services[] = {
     {"scry_service_get_info", SCRY_INFORMATION, "string name -> " SERVICE_INFO_RESULT " ! OMIS_UNKNOWN_SERVICE",
      SCRY_OPTIONAL, service_get_info, "Describe a service; with \"\", return the names of all."},
-    {"scry_monitor_get_state", SCRY_INFORMATION, "-> string* lines", SCRY_OPTIONAL, monitor_get_state,
+    {"scry_monitor_get_state", SCRY_INFORMATION, "-> string* lines", SCRY_OPTIONAL | SCRY_LOCAL, monitor_get_state,
      "What the monitor holds now, a string for each thing: a word that says what it is, then key=value; texts are in "
      "quotation marks. For people, and for grep: `scry monitor --state` prints it."},
-    {"scry_monitor_set_log_level", SCRY_MANIPULATION, "string level -> void ! OMIS_PARAMETER_ERROR", SCRY_OPTIONAL,
-     monitor_set_log_level, "From now on the monitor logs error, warning, info or debug, whatever SCRY_LOG was."},
+    {"scry_monitor_set_log_level", SCRY_MANIPULATION, "string level -> void ! OMIS_PARAMETER_ERROR",
+     SCRY_OPTIONAL | SCRY_LOCAL, monitor_set_log_level,
+     "From now on the monitor logs error, warning, info or debug, whatever SCRY_LOG was."},
     SERVICE_END,
 };

@@ -99,11 +99,11 @@ static void node_get_info(struct scry_call *call)
 }
 
 const struct scry_service node_services[] = {
-    {"node_attach", SCRY_MANIPULATION, "token<n>* node_list -> void", SCRY_OPTIONAL, node_attach,
+    {"node_attach", SCRY_MANIPULATION, "token<n>* node_list -> void", SCRY_OPTIONAL | SCRY_OBSERVE, node_attach,
      "Attach to nodes known by their tokens."},
-    {"node_attach2", SCRY_MANIPULATION, "string node_name -> token", SCRY_OPTIONAL | SCRY_PARTLY, node_attach2,
-     "Attach to a node by its name; only this machine is known: \"\" or \"localhost\"."},
-    {"node_detach", SCRY_MANIPULATION, "token<n>* node_list -> void", SCRY_OPTIONAL, node_detach,
+    {"node_attach2", SCRY_MANIPULATION, "string node_name -> token", SCRY_OPTIONAL | SCRY_OBSERVE | SCRY_PARTLY,
+     node_attach2, "Attach to a node by its name; only this machine is known: \"\" or \"localhost\"."},
+    {"node_detach", SCRY_MANIPULATION, "token<n>* node_list -> void", SCRY_OPTIONAL | SCRY_OBSERVE, node_detach,
      "Detach from nodes and all processes on them."},
     {"node_get_info", SCRY_INFORMATION, "token<n>* node_list, integer flags -> " NODE_INFO_RESULT,
      SCRY_PARTIAL | SCRY_PARTLY, node_get_info,

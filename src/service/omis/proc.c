@@ -160,9 +160,12 @@ static void proc_attach3(struct scry_call *call)
     pid_t pid = (pid_t)call_integer(call, 1);
     for (size_t i = 0; i < call->object_count; i++) {
         struct err err = {0};
+        Omis_status confined;
         struct process *process = process_get(call->monitor, pid, &err);
         if (!process)
             call_fail(call, call->objects[i], OMIS_UNKNOWN_OBJECT, "%s", err.text);
+        else if ((confined = confine_process(call->tool, pid, &err)) != OMIS_OK)
+            call_fail(call, call->objects[i], confined, "%s", err.text);
         else if (*exec && !same_file(exec, pid))
             call_fail(call, call->objects[i], OMIS_PARAMETER_ERROR, "exec: process %d does not run %s", pid, exec);
         else
@@ -208,7 +211,15 @@ static int get_info(struct scry_call *call, size_t index, struct buf *text, stru
 
 static void proc_get_info(struct scry_call *call)
 {
-    if (call_check_range(call, 1, 0, (1 << PROC_INFO_BITS) - 1))
+    struct err err;
+    Omis_status confined = OMIS_OK;
+    if (!call_check_range(call, 1, 0, (1 << PROC_INFO_BITS) - 1))
+        return;
+    if (call_unsigned(call, 1) & PROC_INFO_PRIVATE) /* where many keep secrets; records have them without */
+        confined = confine_right(call->tool, RIGHT_MEMORY, "flags: arguments and environment of processes", &err);
+    if (confined != OMIS_OK)
+        call_fail(call, NULL, confined, "%s", err.text);
+    else
         call_each(call, get_info);
 }
 
@@ -247,24 +258,24 @@ static const char *no_migration(void)
 
 const struct scry_service proc_services[] = {
     {"proc_create", SCRY_MANIPULATION,
-     "token<n>* node_list, string exec, string* argv, string* envp, string* io -> token", SCRY_OPTIONAL, proc_create,
-     "Start a program, stopped, on each node, and attach to it."},
-    {"proc_attach", SCRY_MANIPULATION, "token<p>* proc_list -> void", SCRY_OPTIONAL, proc_attach,
+     "token<n>* node_list, string exec, string* argv, string* envp, string* io -> token", SCRY_OPTIONAL | SCRY_LOCAL,
+     proc_create, "Start a program, stopped, on each node, and attach to it."},
+    {"proc_attach", SCRY_MANIPULATION, "token<p>* proc_list -> void", SCRY_OPTIONAL | SCRY_OBSERVE, proc_attach,
      "Attach to processes known by their tokens."},
-    {"proc_attach3", SCRY_MANIPULATION, "token<n>* node_list, integer pid, string exec -> token", SCRY_OPTIONAL,
-     proc_attach3, "Attach to a process by its pid; exec may be \"\"."},
-    {"proc_detach", SCRY_MANIPULATION, "token<p>* proc_list -> void", SCRY_OPTIONAL, proc_detach,
+    {"proc_attach3", SCRY_MANIPULATION, "token<n>* node_list, integer pid, string exec -> token",
+     SCRY_OPTIONAL | SCRY_OBSERVE, proc_attach3, "Attach to a process by its pid; exec may be \"\"."},
+    {"proc_detach", SCRY_MANIPULATION, "token<p>* proc_list -> void", SCRY_OPTIONAL | SCRY_OBSERVE, proc_detach,
      "Detach from processes."},
     {"proc_send_signal", SCRY_MANIPULATION, "token<p>* proc_list, integer sig -> void", SCRY_OPTIONAL, proc_send_signal,
      "Send a signal to each process."},
     {"proc_set_priority", SCRY_MANIPULATION, "token<p>* proc_list, integer val -> void", SCRY_OPTIONAL,
      proc_set_priority, "Set the nice value (-20 .. 19) of each process."},
-    {"proc_migrate", SCRY_MANIPULATION, "token<p>* proc_list, token<n> node -> void", SCRY_OPTIONAL, NULL,
+    {"proc_migrate", SCRY_MANIPULATION, "token<p>* proc_list, token<n> node -> void", SCRY_OPTIONAL | SCRY_LOCAL, NULL,
      "Move processes to another node.", .missing = no_migration},
-    {"proc_checkpoint", SCRY_MANIPULATION, "token<p>* proc_list, string name -> void", SCRY_OPTIONAL, NULL,
+    {"proc_checkpoint", SCRY_MANIPULATION, "token<p>* proc_list, string name -> void", SCRY_OPTIONAL | SCRY_LOCAL, NULL,
      "Save a checkpoint of processes.", .missing = no_checkpoint},
-    {"proc_restore", SCRY_MANIPULATION, "string name -> { token* procs; integer num_procs }", SCRY_OPTIONAL, NULL,
-     "Restore processes from a checkpoint.", .missing = no_checkpoint},
+    {"proc_restore", SCRY_MANIPULATION, "string name -> { token* procs; integer num_procs }",
+     SCRY_OPTIONAL | SCRY_LOCAL, NULL, "Restore processes from a checkpoint.", .missing = no_checkpoint},
     {"proc_get_info", SCRY_INFORMATION, "token<p>* proc_list, integer flags -> " PROC_INFO_RESULT,
      SCRY_PARTIAL | SCRY_PARTLY, proc_get_info,
      "Static (bits 0-7 of flags) and dynamic (bits 8-24) information on processes; -1 is what Linux does not count."},

@@ -222,7 +222,7 @@ static void thread_get_backtrace(struct scry_call *call)
 }
 
 const struct scry_service thread_services[] = {
-    {"thread_detach", SCRY_MANIPULATION, "token<t>* thread_list -> void", SCRY_OPTIONAL, thread_detach,
+    {"thread_detach", SCRY_MANIPULATION, "token<t>* thread_list -> void", SCRY_OPTIONAL | SCRY_OBSERVE, thread_detach,
      "Leave single threads alone."},
     {"thread_stop", SCRY_MANIPULATION, "token<t>* thread_list -> void", SCRY_PARTIAL, thread_stop,
      "Stop threads, until thread_continue (idempotent)."},
@@ -236,10 +236,10 @@ const struct scry_service thread_services[] = {
      thread_send_signal, "Send a signal to each thread."},
     {"thread_set_priority", SCRY_MANIPULATION, "token<t>* thread_list, integer val -> void", SCRY_OPTIONAL,
      thread_set_priority, "Set the nice value (-20 .. 19) of each thread."},
-    {"thread_goto", SCRY_MANIPULATION, "token<t>* thread_list, integer addr -> void", SCRY_OPTIONAL, thread_goto,
-     "Set the program counter of threads."},
-    {"thread_call", SCRY_MANIPULATION, "token<t>* thread_list, integer addr -> void", SCRY_OPTIONAL, thread_call,
-     "Make threads call a function; afterwards they go on as if nothing had happened."},
+    {"thread_goto", SCRY_MANIPULATION, "token<t>* thread_list, integer addr -> void", SCRY_OPTIONAL | SCRY_MEMORY,
+     thread_goto, "Set the program counter of threads."},
+    {"thread_call", SCRY_MANIPULATION, "token<t>* thread_list, integer addr -> void", SCRY_OPTIONAL | SCRY_MEMORY,
+     thread_call, "Make threads call a function; afterwards they go on as if nothing had happened."},
     {"thread_get_info", SCRY_INFORMATION,
      "token<t>* thread_list, integer flags -> { [token process]; [integer global_id]; [integer root_funct]; [token "
      "parent]; "

@@ -149,15 +149,16 @@ static void thread_write_fp_regs(struct scry_call *call)
 
 const struct scry_service thread_register_services[] = {
     {"thread_write_int_regs", SCRY_MANIPULATION, "token<t>* thread_list, integer reg, integer* val -> void",
-     SCRY_REQUIRED, thread_write_int_regs,
+     SCRY_REQUIRED | SCRY_MEMORY, thread_write_int_regs,
      "Write integer registers reg, reg+1, ... (numbers of the ABI's DWARF table)."},
     {"thread_write_fp_regs", SCRY_MANIPULATION, "token<t>* thread_list, integer reg, floating* val -> void",
-     SCRY_REQUIRED, thread_write_fp_regs,
+     SCRY_REQUIRED | SCRY_MEMORY, thread_write_fp_regs,
      "Write floating point registers (17-32: low doubles of xmm0-15; 33-40: st0-7)."},
     {"thread_read_int_regs", SCRY_INFORMATION, "token<t>* thread_list, integer reg, integer num -> integer*",
-     SCRY_REQUIRED, thread_read_int_regs, "Read integer registers; the run ends at the first undefined number."},
+     SCRY_REQUIRED | SCRY_MEMORY, thread_read_int_regs,
+     "Read integer registers; the run ends at the first undefined number."},
     {"thread_read_fp_regs", SCRY_INFORMATION, "token<t>* thread_list, integer reg, integer num -> floating*",
-     SCRY_REQUIRED, thread_read_fp_regs,
+     SCRY_REQUIRED | SCRY_MEMORY, thread_read_fp_regs,
      "Read floating point registers (17-32: low doubles of xmm0-15; 33-40: st0-7)."},
     SERVICE_END,
 };

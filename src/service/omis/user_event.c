@@ -97,14 +97,14 @@ static void user_event_destroy(struct scry_call *call)
 static const struct event_ops raised_ops = {.object_class = "e"};
 
 const struct scry_service user_event_services[] = {
-    {"user_event_create", SCRY_MANIPULATION, "-> token", SCRY_REQUIRED, user_event_create,
+    {"user_event_create", SCRY_MANIPULATION, "-> token", SCRY_REQUIRED | SCRY_OBSERVE, user_event_create,
      "Create a user-defined event."},
     {"user_event_raise", SCRY_MANIPULATION,
-     "token<e> user_event, any* params, integer resume -> void ! OMIS_UNSPECIFIED_ERROR", SCRY_REQUIRED,
+     "token<e> user_event, any* params, integer resume -> void ! OMIS_UNSPECIFIED_ERROR", SCRY_REQUIRED | SCRY_OBSERVE,
      user_event_raise, "Raise a user-defined event; params become its par1, par2, ...",
      .lower = user_event_raise_lower},
-    {"user_event_destroy", SCRY_MANIPULATION, "token<e> user_event -> void ! OMIS_NO_PERMISSION", SCRY_REQUIRED,
-     user_event_destroy, "Destroy a user-defined event."},
+    {"user_event_destroy", SCRY_MANIPULATION, "token<e> user_event -> void ! OMIS_NO_PERMISSION",
+     SCRY_REQUIRED | SCRY_OBSERVE, user_event_destroy, "Destroy a user-defined event."},
     {"user_event_has_been_raised", SCRY_EVENT, "token<e> user_event -> { ... }", SCRY_REQUIRED, NULL,
      "A user-defined event has been raised; its parameters are par1, par2, ...", .event = &raised_ops},
     SERVICE_END,

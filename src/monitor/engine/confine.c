@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor/engine/confine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/system/clock.h"
+#include "lang/request.h"
+#include "lang/value.h"
+#include "monitor/engine/messages.h"
+#include "monitor/engine/monitor.h"
+#include "monitor/engine/process.h"
+#include "monitor/engine/registry.h"
+#include "monitor/engine/tool.h"
+
+enum { REFUSAL_NS = NS_PER_SECOND };
+
+static const enum right all_rights[] = {RIGHT_OBSERVE, RIGHT_CONTROL, RIGHT_MEMORY};
+static const char *const right_names[] = {"observe", "control", "memory"};
+enum { RIGHTS = sizeof all_rights / sizeof *all_rights };
+
+const char *right_name(enum right right)
+{
+    for (size_t i = 0; i < RIGHTS; i++)
+        if (all_rights[i] == right)
+            return right_names[i];
+    return "local";
+}
+
+/* The greatest of some rights; 0: none. */
+static unsigned greatest(unsigned rights)
+{
+    unsigned found = 0;
+    for (size_t i = 0; i < RIGHTS; i++)
+        if (rights & all_rights[i])
+            found = all_rights[i];
+    return found;
+}
+
+int confine(struct confinement *confinement, unsigned rights, const char *job, const char *who, const char *serial,
+            struct err *err)
+{
+    unsigned most = greatest(rights);
+    if (!most || *job != '/')
+        return err_set(err, -EINVAL, "a confinement is to a right and to a job's directory");
+    if (confinement->job && strcmp(confinement->job, job) != 0)
+        return err_set(err, -EPERM, "this connection is confined to another job already");
+    if (confinement->job) {
+        if (most < confinement->rights)
+            confinement->rights = most;
+        return 0;
+    }
+    struct confinement made = {.rights = most, .job = strdup(job), .who = strdup(who), .serial = strdup(serial)};
+    if (!made.job || !made.who || !made.serial) {
+        confinement_done(&made);
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    *confinement = made;
+    return 0;
+}
+
+void confinement_done(struct confinement *confinement)
+{
+    free(confinement->job);
+    free(confinement->who);
+    free(confinement->serial);
+    *confinement = (struct confinement){0};
+}
+
+/* A tool that is not confined would give a connection that is all it has. */
+int confine_tool(struct tool *tool, struct confinement *confinement_take, struct err *err)
+{
+    const struct confinement *own = &tool->confined;
+    if (tool->sessions <= 1 && !own->job) {
+        tool->confined = *confinement_take;
+        *confinement_take = (struct confinement){0};
+        return 0;
+    }
+    if (own->job && own->rights == confinement_take->rights && strcmp(own->job, confinement_take->job) == 0 &&
+        strcmp(own->serial, confinement_take->serial) == 0)
+        return 0;
+    return err_set(err, -EPERM, "tool %u is none of this key's", tool->id);
+}
+
+static const char *id_of(const struct confinement *confinement)
+{
+    return strrchr(confinement->job, '/') + 1;
+}
+
+Omis_status confine_right(const struct tool *tool, enum right right, const char *what, struct err *err)
+{
+    if (!tool->confined.job || right <= tool->confined.rights)
+        return OMIS_OK;
+    if (right == RIGHT_LOCAL)
+        err_set(err, -EPERM, "%s can be used only on the job's node, not through a broker", what);
+    else
+        err_set(err, -EPERM, "this key may %s%s: %s needs %s", right_name(tool->confined.rights),
+                tool->confined.rights == RIGHT_OBSERVE ? " only" : "", what, right_name(right));
+    return OMIS_NO_PERMISSION;
+}
+
+Omis_status confine_service(const struct tool *tool, const struct service *service, struct err *err)
+{
+    return confine_right(tool, service->right, service->row->name, err);
+}
+
+/* ---- jobs ---- */
+
+static bool names_job(const struct param_type *param)
+{
+    return param->kind == TYPE_STRING && span_is(param->name, "job");
+}
+
+static bool is_own_job(const struct confinement *confinement, struct span name)
+{
+    return !name.len || span_is(name, confinement->job) || span_is(name, id_of(confinement));
+}
+
+Omis_status confine_args(const struct tool *tool, const struct service *service, struct arena *arena,
+                         const struct value **args, size_t argc, struct err *err)
+{
+    const struct confinement *confinement = &tool->confined;
+    for (size_t i = 0; confinement->job && i < argc && i < service->signature.param_count; i++) {
+        if (!names_job(&service->signature.params[i]) || (*args)[i].kind == VALUE_PARAM)
+            continue;
+        if ((*args)[i].kind != VALUE_STRING || !is_own_job(confinement, (*args)[i].text)) {
+            err_set(err, -EPERM, "this key is for the job %s", id_of(confinement));
+            return OMIS_NO_PERMISSION;
+        }
+        struct value *copy = arena_alloc(arena, argc * sizeof *copy);
+        struct span job = arena_span(arena, span_str(confinement->job));
+        if (!copy || !job.ptr) {
+            err_set(err, -ENOMEM, "out of memory");
+            return OMIS_NO_MEMORY;
+        }
+        memcpy(copy, *args, argc * sizeof *copy);
+        copy[i] = value_string(job);
+        *args = copy;
+    }
+    return OMIS_OK;
+}
+
+/* ---- objects ---- */
+
+Omis_status confine_process(const struct tool *tool, pid_t pid, struct err *err)
+{
+    const struct monitor *monitor = tool->monitor;
+    const struct confinement *confinement = &tool->confined;
+    if (!confinement->job || (monitor->job_has && monitor->job_has(tool->monitor, confinement->job, pid)))
+        return OMIS_OK;
+    err_set(err, -EPERM, "process %d is none of the job %s", pid, id_of(confinement));
+    return OMIS_NO_PERMISSION;
+}
+
+static Omis_status not_own(const struct scry_object *object, struct err *err)
+{
+    err_set(err, -EPERM, "%s belongs to another tool", object->token);
+    return OMIS_NO_PERMISSION;
+}
+
+/* Whether the process of a rank is the tool's, or may be. */
+static bool rank_is_own(const struct tool *tool, const struct message *message, int32_t rank)
+{
+    struct err ignored;
+    const struct process *process = message_rank(tool->monitor, message->id.world, rank);
+    return process && confine_process(tool, process->pid, &ignored) == OMIS_OK;
+}
+
+Omis_status confine_object(const struct tool *tool, struct scry_object *object, struct err *err)
+{
+    if (!tool->confined.job || object->owner == tool || object_is(object, "n"))
+        return OMIS_OK;
+    if (object_is(object, "p"))
+        return confine_process(tool, ((struct process *)object)->pid, err);
+    if (object_is(object, "t"))
+        return confine_process(tool, ((struct thread *)object)->process->pid, err);
+    if (object_is(object, "q"))
+        return confine_process(tool, ((struct message_queue *)object)->process->pid, err);
+    if (object_is(object, "m") && !object->owner) {
+        const struct message *message = (const struct message *)object;
+        if (rank_is_own(tool, message, message->id.to) || rank_is_own(tool, message, message->id.from))
+            return OMIS_OK;
+    }
+    return not_own(object, err);
+}
+
+/* ---- the record ---- */
+
+struct span confine_shown(const struct request *request, struct arena *arena)
+{
+    struct buf out = BUF_INIT;
+    if (request->event)
+        buf_printf(&out, "%.*s(...) ", SPAN_ARG(request->event->name));
+    buf_puts(&out, ":");
+    for (size_t i = 0; i < request->action_count; i++)
+        buf_printf(&out, " %.*s(...)", SPAN_ARG(request->actions[i].name));
+    struct span names = arena_span(arena, span_of(out.data ? out.data : "", out.len));
+    buf_done(&out);
+    return names.ptr ? names : span_of("", 0);
+}
+
+void confine_report(struct session *session, struct span text, Omis_status status, struct span why)
+{
+    struct tool *tool = session->tool;
+    struct monitor *monitor = tool->monitor;
+    if (!tool->confined.job || !monitor->on_confined)
+        return;
+    uint64_t now = clock_now_ns();
+    if (status == OMIS_NO_PERMISSION) {
+        if (tool->refused_ns && now - tool->refused_ns < REFUSAL_NS)
+            return;
+        tool->refused_ns = now;
+    }
+    const struct confined_request request = {.of = &tool->confined, .text = text, .status = status, .why = why};
+    monitor->on_confined(monitor, &request);
+}

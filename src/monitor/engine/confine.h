@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tools that may not do everything: those of people who speak with the job through a broker (publish/control.h). Such a
+ * tool is confined to one job, and to some rights. It is the tool that is confined, not a request: so everything that is
+ * made for it is, now and later: its conditional requests, their actions, what extensions request for it.
+ *
+ *     services     each has a right, by its row (scry/ext.h); held when a request is checked, and when an action runs
+ *     jobs         arguments named `job`: only one's own, and "" means that one
+ *     processes    attached only if the job has them, as its scry run follows it
+ *     others       objects of other tools do not exist: their events, requests, held messages, jobs
+ *
+ * Nothing here can be undone for a tool: a second confinement may only take more away.
+ */
+#ifndef SCRY_MONITOR_ENGINE_CONFINE_H
+#define SCRY_MONITOR_ENGINE_CONFINE_H
+
+#include <omis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/data/arena.h"
+#include "base/data/err.h"
+#include "base/data/span.h"
+
+struct monitor;
+struct request;
+struct scry_object;
+struct service;
+struct session;
+struct tool;
+struct value;
+
+/* Each right holds the ones before. The first three are those of keys (keys/keys.h). */
+enum right {
+    RIGHT_OBSERVE = 1,
+    RIGHT_CONTROL = 2,
+    RIGHT_MEMORY = 4,
+    RIGHT_LOCAL = 8, /* only of tools on this node that are not confined */
+};
+const char *right_name(enum right right); /* "observe", ... */
+
+struct confinement {
+    unsigned rights;
+    char *job;    /* its directory */
+    char *who;    /* whose key it is, for people */
+    char *serial; /* of the key */
+};
+
+/* What became of a request that changes something, or was refused: of a confined tool, for the record of its job. */
+struct confined_request {
+    const struct confinement *of;
+    struct span text; /* of the request */
+    Omis_status status;
+    struct span why; /* of an error; empty */
+};
+
+/* Takes copies. A zeroed confinement is filled, another one is lowered: the same job, and the rights that both have.
+ * -EPERM: another job; -EINVAL: no right, or no directory; -ENOMEM. */
+int confine(struct confinement *confinement, unsigned rights, const char *job, const char *who, const char *serial,
+            struct err *err);
+void confinement_done(struct confinement *confinement);
+/* Gives them to a tool that has none yet (moves them), or compares: a tool has one confinement for all its
+ * connections. -EPERM. */
+int confine_tool(struct tool *tool, struct confinement *confinement_take, struct err *err);
+
+/* All of them return OMIS_OK for a tool that is not confined, else a status with err. */
+Omis_status confine_right(const struct tool *tool, enum right right, const char *what, struct err *err);
+Omis_status confine_service(const struct tool *tool, const struct service *service, struct err *err);
+/* Arguments that name a job. *args may be replaced by a copy in the arena. A context parameter is not looked at: the
+ * values that it gets are. */
+Omis_status confine_args(const struct tool *tool, const struct service *service, struct arena *arena,
+                         const struct value **args, size_t argc, struct err *err);
+Omis_status confine_process(const struct tool *tool, pid_t pid, struct err *err);
+Omis_status confine_object(const struct tool *tool, struct scry_object *object, struct err *err);
+
+/* The request with the names of its services only, in the arena: the record of a job goes through the broker as it is,
+ * and so has no values that were read or written. */
+struct span confine_shown(const struct request *request, struct arena *arena);
+/* For the job's record; nothing for tools that are not confined. Refusals at most once a second for a tool. */
+void confine_report(struct session *session, struct span text, Omis_status status, struct span why);
+
+#endif
