@@ -121,6 +121,13 @@ struct change {
 };
 static const struct decode_field change_fields[] = {DECODE(struct change, key), DECODE(struct change, value), {0}};
 
+struct asked {
+    const char *who, *serial, *request, *status, *why;
+};
+static const struct decode_field asked_fields[] = {DECODE(struct asked, who),     DECODE(struct asked, serial),
+                                                   DECODE(struct asked, request), DECODE(struct asked, status),
+                                                   DECODE(struct asked, why),     {0}};
+
 struct stall {
     double seconds;
     uint64_t ranks;
@@ -153,6 +160,23 @@ void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *ke
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
     if (decode_printed(printed(reader), change_fields, &change) && changed)
         changed(ctx, change.key, change.value);
+}
+
+void tracing_rule_requested(struct buf *out, const char *dir)
+{
+    buf_puts(out, "job_was_requested(");
+    value_print_string(out, span_str(dir));
+    buf_puts(out, ") : ");
+    decode_request(out, asked_fields);
+}
+
+void tracing_requested(struct recorder *recorder, Omis_reply reply)
+{
+    struct asked asked;
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    if (decode_printed(printed(reader), asked_fields, &asked))
+        recorder_put(recorder, RECORD(request, .who = asked.who, .serial = asked.serial, .request = asked.request,
+                                      .status = asked.status, .why = asked.why));
 }
 
 void tracing_rule_stalled(struct buf *out, const char *dir, double seconds)

@@ -41,11 +41,14 @@ const struct note *tracing_note(const struct trace_info *info, enum note_kind ki
 
 /* Appends the rules whose replies the two functions below take. */
 void tracing_rule_changed(struct buf *out, const char *dir);
+void tracing_rule_requested(struct buf *out, const char *dir);
 void tracing_rule_stalled(struct buf *out, const char *dir, double seconds);
 
 /* Calls `changed` for a reported change of a setting. */
 void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *key, const char *value), void *ctx);
 
+/* Records what somebody did who speaks with the job through a broker. */
+void tracing_requested(struct recorder *recorder, Omis_reply reply);
 /* Records what the rule for stalls reports, who waits for whom, and warns. */
 void tracing_stalled(struct recorder *recorder, Omis_reply reply);
 /* Warns, for the first program only, that it did not get its privileges (setuid, setgid or capabilities) because it is

@@ -168,6 +168,8 @@ static void on_rule(void *ctx, size_t rule, Omis_reply reply)
     const char *text = watch->rules.list[rule].text;
     if (text == watch->changes)
         tracing_changed(reply, watch->changed, watch->ctx);
+    else if (text == watch->requests)
+        tracing_requested(watch->recorder, reply);
     else if (text == watch->wants)
         raise_take(&watch->raises, reply);
     else if (text == watch->stalls)
@@ -184,6 +186,9 @@ static void add_rules(struct watch *watch)
     tracing_rule_changed(&text, watch->dir);
     snprintf(watch->changes, sizeof watch->changes, "%s", text.data ? text.data : "");
     buf_clear(&text);
+    tracing_rule_requested(&text, watch->dir);
+    snprintf(watch->requests, sizeof watch->requests, "%s", text.data ? text.data : "");
+    buf_clear(&text);
     tracing_rule_stalled(&text, watch->dir, watch->options->stall_seconds);
     snprintf(watch->stalls, sizeof watch->stalls, "%s", text.data ? text.data : "");
     buf_clear(&text);
@@ -192,6 +197,7 @@ static void add_rules(struct watch *watch)
     buf_done(&text);
     watch->rules = (struct rules){.fired = on_rule, .ctx = watch};
     rules_add(&watch->rules, watch->changes, true);
+    rules_add(&watch->rules, watch->requests, true);
     rules_add(&watch->rules, watch->wants, true);
     if (watch->options->mpi != RUN_MPI_OFF && watch->options->stall_seconds > 0)
         rules_add(&watch->rules, watch->stalls, true);

@@ -45,9 +45,10 @@ struct watch {
     struct trace_info traces; /* the last answer */
     void (*changed)(void *ctx, const char *key, const char *value); /* scry set changed the job */
     void *ctx;
-    char changes[PATH_MAX + 96]; /* the request that reports it */
-    char stalls[PATH_MAX + 128]; /* the one that reports MPI programs that stand still */
-    char wants[PATH_MAX + 96];   /* the one that says what records somebody waits for */
+    char changes[PATH_MAX + 96];   /* the request that reports it */
+    char stalls[PATH_MAX + 128];   /* the one that reports MPI programs that stand still */
+    char requests[PATH_MAX + 128]; /* the one that reports what somebody changed through a broker */
+    char wants[PATH_MAX + 96];     /* the one that says what records somebody waits for */
     struct stacks stacks;
     char token[64];
     uint64_t cursor;

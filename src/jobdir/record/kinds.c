@@ -57,6 +57,16 @@ static const struct field script_fields[] = {{"path", FIELD_TEXT, AT(path)}, {0}
 static const struct field untraced_fields[] = {{"text", FIELD_TEXT, AT(text)}, {0}};
 #undef ROW
 
+#define ROW request_record
+static const struct field request_fields[] = {
+    {"who", FIELD_TEXT, AT(who), .about = "the name of the key"},
+    {"serial", FIELD_TEXT, AT(serial), .about = "of the key"},
+    {"request", FIELD_TEXT, AT(request), .about = "at most 4096 bytes of it"},
+    {"status", FIELD_TEXT, AT(status), .about = "OMIS_OK, or the first error"},
+    {"why", FIELD_TEXT, AT(why), .about = "it was refused"},
+    {0}};
+#undef ROW
+
 #define ROW setting_record
 static const struct field setting_fields[] = {
     {"key", FIELD_TEXT, AT(key)}, {"value", FIELD_TEXT, AT(value)}, {"taken", FIELD_BOOL, AT(taken)}, {0}};
@@ -470,6 +480,10 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
                          "The agent cannot be in the command, and what can be done about it.", "{text}"},
     [RECORD_setting] = {"setting", STREAM_SETTING, setting_fields, "A setting that scry set changed, or would have.",
                         "{key} = {value}{taken?|, refused}"},
+    [RECORD_request] = {"request", STREAM_SETTING, request_fields,
+                        "Somebody who speaks with the job through a broker changed something, or was refused. Of "
+                        "refusals at most one a second.",
+                        "{who} ({serial}): {request}[: {status}][, {why}]"},
     [RECORD_process] = {"process", STREAM_PROCESS, process_fields,
                         "A process was first seen, or has a new name or command.",
                         "{pid} {name}, of {ppid}[: {argv:words}]{argv_cut? ...|}[ ({cwd})]"},

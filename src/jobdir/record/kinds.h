@@ -67,6 +67,14 @@ struct untraced_record {
     const char *text;
 };
 
+/* Of somebody who speaks with the job through a broker: it changed something, or was refused. */
+struct request_record {
+    const char *who, *serial; /* of the key */
+    const char *request;      /* its text, cut */
+    const char *status;       /* "OMIS_OK", ... */
+    const char *why;          /* it was refused; "" */
+};
+
 struct setting_record {
     const char *key, *value;
     bool taken;
@@ -272,7 +280,7 @@ struct end_record {
 
 /* clang-format off */
 #define RECORD_KINDS(KIND) \
-    KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(process) \
+    KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(request) KIND(process) \
     KIND(process_end) KIND(withdrawn) KIND(sample) KIND(health) KIND(gap) KIND(warning) KIND(crash) \
     KIND(script_line) KIND(command_failed) KIND(script_end) KIND(python_stack) KIND(python_exception) \
     KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(progress) KIND(stall) \

@@ -452,6 +452,7 @@ void job_model_apply(struct job_model *model, const json_t *record)
     case RECORD_spool:
     case RECORD_script:
     case RECORD_untraced:
+    case RECORD_request:
     case RECORD_TYPES:
         return;
     }
