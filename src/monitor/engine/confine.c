@@ -18,7 +18,7 @@ enum { REFUSAL_NS = NS_PER_SECOND };
 
 static const enum right all_rights[] = {RIGHT_OBSERVE, RIGHT_CONTROL, RIGHT_MEMORY};
 static const char *const right_names[] = {"observe", "control", "memory"};
-enum { RIGHTS = sizeof all_rights / sizeof *all_rights };
+enum { RIGHTS = sizeof all_rights / sizeof *all_rights, ALL_RIGHTS = RIGHT_OBSERVE | RIGHT_CONTROL | RIGHT_MEMORY };
 
 const char *right_name(enum right right)
 {
@@ -28,30 +28,21 @@ const char *right_name(enum right right)
     return "local";
 }
 
-/* The greatest of some rights; 0: none. */
-static unsigned greatest(unsigned rights)
-{
-    unsigned found = 0;
-    for (size_t i = 0; i < RIGHTS; i++)
-        if (rights & all_rights[i])
-            found = all_rights[i];
-    return found;
-}
-
 int confine(struct confinement *confinement, unsigned rights, const char *job, const char *who, const char *serial,
             struct err *err)
 {
-    unsigned most = greatest(rights);
-    if (!most || *job != '/')
+    if (!(rights & ALL_RIGHTS) || *job != '/')
         return err_set(err, -EINVAL, "a confinement is to a right and to a job's directory");
     if (confinement->job && strcmp(confinement->job, job) != 0)
         return err_set(err, -EPERM, "this connection is confined to another job already");
     if (confinement->job) {
-        if (most < confinement->rights)
-            confinement->rights = most;
+        confinement->rights &= rights | RIGHT_OBSERVE;
         return 0;
     }
-    struct confinement made = {.rights = most, .job = strdup(job), .who = strdup(who), .serial = strdup(serial)};
+    struct confinement made = {.rights = (rights & ALL_RIGHTS) | RIGHT_OBSERVE,
+                               .job = strdup(job),
+                               .who = strdup(who),
+                               .serial = strdup(serial)};
     if (!made.job || !made.who || !made.serial) {
         confinement_done(&made);
         return err_set(err, -ENOMEM, "out of memory");
@@ -90,13 +81,17 @@ static const char *id_of(const struct confinement *confinement)
 
 Omis_status confine_right(const struct tool *tool, enum right right, const char *what, struct err *err)
 {
-    if (!tool->confined.job || right <= tool->confined.rights)
+    unsigned rights = tool->confined.rights;
+    if (!tool->confined.job || rights & right)
         return OMIS_OK;
     if (right == RIGHT_LOCAL)
         err_set(err, -EPERM, "%s can be used only on the job's node, not through a broker", what);
     else
-        err_set(err, -EPERM, "this key may %s%s: %s needs %s", right_name(tool->confined.rights),
-                tool->confined.rights == RIGHT_OBSERVE ? " only" : "", what, right_name(right));
+        err_set(err, -EPERM, "this key may observe%s: %s needs %s",
+                rights & RIGHT_CONTROL  ? " and control"
+                : rights & RIGHT_MEMORY ? " and use memory"
+                                        : " only",
+                what, right_name(right));
     return OMIS_NO_PERMISSION;
 }
 

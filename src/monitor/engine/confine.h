@@ -31,7 +31,7 @@ struct session;
 struct tool;
 struct value;
 
-/* Each right holds the ones before. The first three are those of keys (keys/keys.h). */
+/* Bits; the first three are those of keys (keys/keys.h). Who may do anything may observe. */
 enum right {
     RIGHT_OBSERVE = 1,
     RIGHT_CONTROL = 2,

@@ -19,7 +19,7 @@
 struct check {
     struct monitor *monitor;
     const struct tool *tool;
-    enum right right; /* the greatest that a service needs */
+    unsigned rights; /* that the services need */
     struct arena *arena;
     const struct service *event; /* NULL: unconditional */
     Omis_status status;
@@ -82,8 +82,7 @@ static struct service *check_call(struct check *check, struct call_text *text, b
         check_fail(check, confined);
         return NULL;
     }
-    if (service->right > check->right)
-        check->right = service->right;
+    check->rights |= service->right;
     if (!check_params(check, text->args, text->argc))
         return NULL;
     const char *missing = missing_reason(service);
@@ -334,7 +333,7 @@ static void execute_unconditional(struct session *session, uint32_t id, uint32_t
     later->request = *request;
     later->services = services;
     later->text = session->tool->confined.job ? arena_span(&later->arena, text) : span_of("", 0);
-    later->changes = check->right > RIGHT_OBSERVE;
+    later->changes = (check->rights & ~RIGHT_OBSERVE) != 0;
     later->id = id;
     later->flags = flags;
     later->began_ns = clock_now_ns();
@@ -538,7 +537,7 @@ static struct span shown_of(const struct check *check, bool checked, struct span
 {
     if (!checked && check->status != OMIS_NO_PERMISSION) /* it is not recorded */
         return span_of("", 0);
-    return checked && check->right <= RIGHT_CONTROL ? text : confine_shown(request, arena);
+    return checked && !(check->rights & RIGHT_MEMORY) ? text : confine_shown(request, arena);
 }
 
 void execute_request(struct session *session, uint32_t id, uint32_t flags, struct span text)
@@ -575,7 +574,7 @@ void execute_request(struct session *session, uint32_t id, uint32_t flags, struc
         check.status = define_conditional(session, id, flags, &arena, &request, event, services);
     else
         execute_unconditional(session, id, flags, &check, told, &request, services);
-    if (check.status == OMIS_NO_PERMISSION || (event && services && check.right > RIGHT_OBSERVE))
+    if (check.status == OMIS_NO_PERMISSION || (event && services && check.rights & ~RIGHT_OBSERVE))
         confine_report(session, told, check.status, span_str(check.err.text));
     if ((flags & OMIS_DEBUG) && event)
         session_error(session, OMIS_OK, "executed in %.1f us", (double)(clock_now_ns() - checked) / 1e3);

@@ -17,7 +17,7 @@
 #include "monitor/engine/test_support.h"
 
 static const char JOB[] = "/tmp/jobs/abc", OTHER_JOB[] = "/tmp/jobs/xyz";
-enum { OBSERVE = 1, CONTROL = 2, MEMORY = 4 };
+enum { OBSERVE = 1, CONTROL = 3, MEMORY = 7, NO_CONTROL = 5 };
 
 int null_register(void);
 int filter_register(void);
@@ -121,7 +121,7 @@ static void each_service_has_a_right(void **state)
 static void rights_are_held(void **state)
 {
     struct test_session *observe = open_confined(OBSERVE), *control = open_confined(CONTROL),
-                        *memory = open_confined(MEMORY);
+                        *memory = open_confined(MEMORY), *reads = open_confined(NO_CONTROL);
     (void)state;
     test_ask(observe, ": proc_attach([p_1_1])");
     test_ask(control, ": proc_attach([p_1_1])");
@@ -137,6 +137,9 @@ static void rights_are_held(void **state)
     allowed(memory, ": proc_send_signal([p_1_1], 0)");
     allowed(memory, ": proc_read_memory([p_1_1], 4096, 1, 1, 1)");
     refused(control, ": thread_call([], 1)");
+    refused(reads, ": proc_send_signal([], 0)"); /* who may read values need not be allowed to change anything else */
+    allowed(reads, ": proc_read_memory([], 4096, 1, 1, 1)");
+    test_close(reads);
     refused(control, ": thread_goto([], 1)");
     refused(control, ": thread_read_int_regs([], 0, 1)");
     refused(control, ": ct_read_variable([], \"a\")");
@@ -372,7 +375,7 @@ static void only_lowers(void **state)
     assert_int_equal(confine(&confinement, 8, JOB, "", "", &err), -EINVAL);
     assert_int_equal(confine(&confinement, 1, "abc", "", "", &err), -EINVAL);
     assert_null(confinement.job);
-    assert_int_equal(confine(&confinement, CONTROL | OBSERVE, JOB, "laptop", "01", &err), 0);
+    assert_int_equal(confine(&confinement, 2, JOB, "laptop", "01", &err), 0);
     assert_int_equal(confinement.rights, CONTROL);
     assert_int_equal(confine(&confinement, 7, JOB, "root", "02", &err), 0);
     assert_int_equal(confinement.rights, CONTROL);
