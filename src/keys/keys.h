@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may do what. Each user is an authority of their own: X.509 certificates with Ed25519 keys (OpenSSL), below
- * $XDG_CONFIG_HOME/scry/keys (0700). A certificate says whose it is, which kind of key it belongs to, and of keys for
- * people, what they may do to which jobs.
+ * Who may do what. Each user is an authority of their own: X.509 certificates with Ed25519 keys (OpenSSL). A certificate
+ * says in its alternative name (RFC 5280 4.2.1.6), a URI, which kind of key it belongs to, and which jobs it is for:
  *
- *     authority.pem, authority.key   the user's own; signs all others
- *     issued/SERIAL.pem              each certificate that was issued
- *     revoked.pem                    the list of revoked ones (CRL), signed
- *     own.pem                        certificate and key with all rights, which scry uses by default
+ *     scry:person?rights=observe,control&job=GLOB      somebody who looks at jobs, or changes them
+ *     scry:job?job=GLOB                                a job
  *
- * A key file is one PEM file, 0600: certificate, private key, and the authority's certificate.
+ * The authority's name, the issuer, is the user whose jobs these are; the subject is the name of the key.
+ *
+ * A key file is PEM, 0600: certificate, private key, and the authority's certificate. keys/authority.h has the directory
+ * where an authority keeps its own.
  */
 #ifndef SCRY_KEYS_KEYS_H
 #define SCRY_KEYS_KEYS_H
@@ -20,34 +20,56 @@
 #include <time.h>
 
 #include "base/data/buf.h"
+#include "base/data/cleanup.h"
 #include "base/data/err.h"
 #include "base/data/span.h"
 
-/* Bits. Each holds the ones before: who may control may observe. */
+/* Bits. Whoever may change or read values may also observe: certificates say so, with both bits. */
 enum key_right {
     KEY_OBSERVE = 1, /* see: services that only inform */
     KEY_CONTROL = 2, /* change: settings, signals, rules, stop and continue */
     KEY_MEMORY = 4,  /* read and write values, memory, registers; call functions */
+    KEY_RIGHTS = 7,  /* all */
 };
 
 enum key_kind { KEY_PERSON, KEY_JOB, KEY_AUTHORITY };
+const char *key_kind_name(enum key_kind kind);         /* "person", "job", "authority" */
+void key_put_rights(struct buf *out, unsigned rights); /* "observe,control"; nothing for 0 */
 
 struct key; /* certificate with its authority's; the private key, if it is one's own */
 
 struct key_about {
     enum key_kind kind;
     unsigned rights; /* of a person */
+    bool is_private; /* the private key is there */
     char owner[128]; /* the authority's name: the user whose jobs these are */
     char name[128];  /* for people: "laptop" */
-    char job[256];   /* a glob of job ids or names; "*": all; of KEY_JOB the same */
-    char serial[48]; /* hexadecimal */
+    char job[256];   /* a glob: of people, of job ids and names, "*": all; of jobs, of ids; of authorities "" */
+    char serial[48]; /* hexadecimal, lower case */
     time_t from, until;
 };
 
-/* Reads a key file, or its text. 0; -ENOENT, -EACCES (others may read it), -EBADMSG, with err. */
+enum { KEY_TEXT_BYTES = 16 << 10 }; /* of a key file */
+
+/* Reads a key file, or its text. 0; -ENOENT, -EACCES (a private key that others may read, or of another user),
+ * -EBADMSG, with err. That the certificate is its authority's has been checked, not whether it is valid now. */
 int key_read(const char *path, struct key **ret_key, struct err *err);
 int key_read_text(struct span text, struct key **ret_key, struct err *err);
 void key_free(struct key *key);
+DEFINE_FREEP(key, key_free)
 void key_about(const struct key *key, struct key_about *ret_about);
+
+/* 0; -EKEYEXPIRED, also if it is not valid yet: err says which, since when, and what to do. */
+int key_check_time(const struct key *key, time_t now, struct err *err);
+
+/* Whether the key's glob has the job: by its id, and of people's keys by its name, too ("": it has none). */
+bool key_is_for(const struct key_about *about, const char *job, const char *name);
+
+/*
+ * The key with which a job proves that it is this job. `option`, of --key or SCRY_KEY: the path of a key file of kind
+ * job, or its text; NULL: if the user's own authority can be read, a fresh key for this job alone, which is on no disk.
+ * 0; -ENOENT without err: there is neither, so the job takes no requests. Else -errno with err.
+ */
+int key_for_job(const char *job_id, const char *option, struct key **ret_key, struct err *err);
 
 #endif

@@ -1,17 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sealed messages: what goes through a broker whose operator may read, keep, repeat, change and drop everything. The
- * sender signs (Ed25519), then encrypts for one receiver (X25519 with a fresh key, HKDF-SHA256, AES-256-GCM). Each
- * message stands alone, so none depends on another that was lost.
+ * sender signs (Ed25519), then encrypts for one receiver: HPKE (RFC 9180), base mode, DHKEM(X25519, HKDF-SHA256),
+ * HKDF-SHA256, AES-256-GCM. The signature is over the receiver and its encryption, too: whoever gets a message cannot pass
+ * it on as meant for another. Each message stands alone, so none depends on another that was lost.
  *
- * A receiver's address is its public X25519 key, signed by its certificate. Inside are the sender's certificate, the job,
- * a nonce, when it expires (by the job's clock, which its beats tell, so that clocks may differ by hours), the address
- * for answers, and the text.
+ * There are two kinds of ends, told apart by their keys: jobs take requests of people, people take answers of jobs.
+ * An end's address is its public X25519 key, which lives as long as the box, with the job and its certificate, signed.
+ * Inside a message are the sender's address, a nonce, which nonce it answers, when it expires (by the job's clock, which
+ * its beats tell, so that clocks may differ by hours), and the text.
+ *
+ *     message   1 octet version (1), 32 encapsulated key, then encrypted:
+ *               64 signature, 16 nonce, 16 nonce that is answered or zeros, 8 expires, 4 and the sender's address, the text
+ *     address   in base64: 1 octet version (1), 32 public key, 2 and the job's id, 2 and the certificate (DER), 64 signature
+ *
+ * Numbers are big-endian; those before a text are its length. The signatures are over "scry message 1" and a zero byte,
+ * the receiver's public key, the encapsulated key, and what follows the signature; and over "scry address 1" and a zero
+ * byte, and what precedes the signature.
  */
 #ifndef SCRY_KEYS_SEALED_H
 #define SCRY_KEYS_SEALED_H
 
 #include "keys/keys.h"
+
+enum {
+    SEALED_TEXT_BYTES = 480 << 10,    /* of a text, at most */
+    SEALED_MESSAGE_BYTES = 512 << 10, /* of a message */
+    SEALED_ADDRESS_BYTES = 4 << 10,   /* of an address */
+    SEALED_WINDOW_SECONDS = 10 * 60,  /* a message that expires later than so long after now is refused */
+    SEALED_NONCES = 16 << 10,         /* that are remembered until they expire */
+};
 
 struct sealed_box; /* one end: its key, its X25519 key, the nonces that it has seen, the keys that are revoked */
 
@@ -21,36 +39,46 @@ enum sealed_refusal {
     SEALED_DAMAGED, /* it is no message, or was not for us, or was changed */
     SEALED_FOREIGN, /* of another authority */
     SEALED_FORGED,  /* a signature is wrong */
-    SEALED_EXPIRED, /* the message, or its sender's certificate; or that is not valid yet */
+    SEALED_EXPIRED, /* the message, or its sender's certificate; or that is not valid yet; or it would be valid too long */
     SEALED_REVOKED,
-    SEALED_OTHER_JOB,
-    SEALED_REPEATED, /* its nonce was seen */
-    SEALED_RIGHTS,   /* what it asks for, its sender may not do */
-    SEALED_FULL,     /* too many nonces are remembered: try again when some have expired */
+    SEALED_OTHER_JOB, /* it is about another job, or its sender's key is not for this one */
+    SEALED_REPEATED,  /* its nonce was seen */
+    SEALED_RIGHTS,    /* what it asks for, its sender may not do: a job that asks, a person who answers */
+    SEALED_FULL,      /* too many nonces are remembered: try again when some have expired */
     SEALED_REFUSALS,
 };
 const char *sealed_refusal_name(enum sealed_refusal refusal); /* "damaged", ... */
 
-/* The key is borrowed, and must have its private part. job: the id, "" for a person's end. 0 or -errno. */
-int sealed_box_new(struct sealed_box **ret_box, const struct key *key, const char *job, struct err *err);
+/* The key is borrowed, and must have its private part. job: the id of the job that both ends are about, which people
+ * must know before, for a broker could show them another job's address. name: the job's, for the globs of people's keys;
+ * "": none. 0; -EINVAL (kind of the key), -EACCES (it is not for this job), -EKEYEXPIRED, -ENOMEM. */
+int sealed_box_new(struct sealed_box **ret_box, const struct key *key, const char *job, const char *name,
+                   struct err *err);
 void sealed_box_free(struct sealed_box *box);
+DEFINE_FREEP(sealed_box, sealed_box_free)
 /* A CRL, PEM. -EBADMSG; -EPERM: not signed by our authority; -ESTALE: older than the one that is known. */
 int sealed_box_revoke(struct sealed_box *box, struct span crl, struct err *err);
+/* How many messages were refused for this reason (SEALED_FINE: opened). And to count one that the caller refused. */
+uint64_t sealed_box_count(const struct sealed_box *box, enum sealed_refusal refusal);
+void sealed_box_refuse(struct sealed_box *box, enum sealed_refusal refusal);
 
-/* The box's address, a signed text for others (base64, one line). */
+/* The box's address, a signed text for others (base64, one line). 0 or -ENOMEM. */
 int sealed_address(const struct sealed_box *box, struct buf *out);
 
 struct sealed_sender { /* of a message that was opened */
     struct key_about about;
     uint8_t nonce[16];
-    struct span address; /* for the answer; borrowed from the message's buffer */
+    uint8_t answers[16]; /* the request's nonce; zeros: it answers none */
+    struct span address; /* for the answer */
 };
 
-/* Appends the message. answer_to: the nonce of the request that it answers, or NULL. expires: wall clock of the job. */
+/* Appends the message. answer_to: the nonce of the request that it answers, or NULL. expires: wall clock of the job.
+ * -EMSGSIZE; -EBADMSG, -EPERM, -EACCES, -EKEYEXPIRED: of the address, with err. */
 int sealed_put(struct sealed_box *box, struct span address, const uint8_t *answer_to, time_t expires, struct span text,
                struct buf *out, uint8_t ret_nonce[16], struct err *err);
-/* Opens a message at the time `now`. *ret_text and what *ret_sender points to are in `*room`. answer_to: what it must
- * answer, or NULL. The certificate's owner, and its globs, have been held against the box's authority and job. */
+/* Opens a message at the time `now`, by the job's clock. *ret_text and what *ret_sender points to are in `*room`, which
+ * is cleared before. answer_to: what it must answer (else it is SEALED_DAMAGED), or NULL: the caller looks at `answers`.
+ * The sender's kind, owner, and glob have been held against the box; its rights are for the caller to ask. */
 enum sealed_refusal sealed_open(struct sealed_box *box, struct span message, time_t now, const uint8_t *answer_to,
                                 struct buf *room, struct span *ret_text, struct sealed_sender *ret_sender);
 

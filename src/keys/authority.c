@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The directory of an authority: how it is made, and how keys are issued. */
+#include "keys/authority.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+
+#include "base/system/dirs.h"
+#include "keys/internal.h"
+
+enum {
+    DAY = 24 * 3600,
+    BEFORE = DAY,          /* certificates are valid from a day before: clocks differ */
+    YEARS_10 = 3653 * DAY, /* of an authority */
+    YEAR = 366 * DAY,
+};
+
+int authority_path(const char *name, char *ret_path, size_t size, struct err *err)
+{
+    const char *dir = getenv("SCRY_KEYS_DIR"), *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    const char *slash = name[0] ? "/" : "";
+    int len;
+    if (!home || !home[0]) {
+        struct passwd *user = getpwuid(geteuid());
+        home = user ? user->pw_dir : NULL;
+    }
+    if (dir && dir[0] == '/')
+        len = snprintf(ret_path, size, "%s%s%s", dir, slash, name);
+    else if (config && config[0] == '/')
+        len = snprintf(ret_path, size, "%s/scry/keys%s%s", config, slash, name);
+    else if (home && home[0] == '/')
+        len = snprintf(ret_path, size, "%s/.config/scry/keys%s%s", home, slash, name);
+    else
+        return err_set(err, -ENOENT, "there is no place for keys: set HOME, XDG_CONFIG_HOME or SCRY_KEYS_DIR");
+    return (size_t)len < size ? 0 : err_set(err, -ENAMETOOLONG, "the path of the keys is too long: set SCRY_KEYS_DIR");
+}
+
+/* ---- texts and files ---- */
+
+static int put_text(X509 *cert, EVP_PKEY *private_key, X509 *authority, struct buf *out)
+{
+    _cleanup_(bio_st_freep) BIO *memory = BIO_new(BIO_s_mem());
+    char *text;
+    bool fine = memory && (!cert || PEM_write_bio_X509(memory, cert) == 1) &&
+                (!private_key || PEM_write_bio_PKCS8PrivateKey(memory, private_key, NULL, NULL, 0, NULL, NULL) == 1) &&
+                (!authority || PEM_write_bio_X509(memory, authority) == 1);
+    long len = fine ? BIO_get_mem_data(memory, &text) : 0;
+    if (fine) {
+        buf_append(out, text, (size_t)len);
+        OPENSSL_cleanse(text, (size_t)len);
+    }
+    ERR_clear_error();
+    return fine && !out->failed ? 0 : -ENOMEM;
+}
+
+int key_put_text(const struct key *key, bool is_public, struct buf *out)
+{
+    return put_text(key->cert, is_public ? NULL : key->private_key, key->authority == key->cert ? NULL : key->authority,
+                    out);
+}
+
+static int write_all(int fd, const char *bytes, size_t len)
+{
+    while (len) {
+        ssize_t wrote = write(fd, bytes, len);
+        if (wrote < 0 && errno != EINTR)
+            return -errno;
+        bytes += wrote > 0 ? wrote : 0;
+        len -= wrote > 0 ? (size_t)wrote : 0;
+    }
+    return 0;
+}
+
+/* A new file, 0600, whole or not at all, and never in the place of another one. */
+static int file_new(const char *path, const char *bytes, size_t len)
+{
+    char temporary[PATH_MAX];
+    if ((size_t)snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= sizeof temporary)
+        return -ENAMETOOLONG;
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int code = write_all(fd, bytes, len);
+    if (code == 0 && fsync(fd) < 0)
+        code = -errno;
+    if (close(fd) < 0 && code == 0)
+        code = -errno;
+    if (code == 0 && link(temporary, path) < 0)
+        code = -errno;
+    if (code == -EPERM || code == -EOPNOTSUPP) /* a file system without links */
+        code = renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_NOREPLACE) < 0 ? -errno : 0;
+    unlink(temporary);
+    return code;
+}
+
+int key_write(const struct key *key, const char *path, struct err *err)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    int code = key_put_text(key, false, &text);
+    if (code == 0 && strcmp(path, "-") == 0)
+        code = write_all(STDOUT_FILENO, text.data, text.len);
+    else if (code == 0)
+        code = file_new(path, text.data, text.len);
+    if (text.data)
+        OPENSSL_cleanse(text.data, text.cap);
+    if (code == -EEXIST)
+        return err_set(err, code, "%s is there already: keys are never overwritten", path);
+    return code < 0 ? err_errno(err, code, "%s", path) : 0;
+}
+
+/* ---- a new authority ---- */
+
+static int save(const char *dir, const char *name, X509 *cert, EVP_PKEY *private_key, X509 *authority, struct err *err)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    char path[PATH_MAX];
+    int code = put_text(cert, private_key, authority, &text);
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) >= sizeof path)
+        code = -ENAMETOOLONG;
+    if (code == 0)
+        code = file_new(path, text.data, text.len);
+    if (text.data)
+        OPENSSL_cleanse(text.data, text.cap);
+    return code < 0 ? err_errno(err, code, "%s", path) : 0;
+}
+
+static int new_authority(const char *user, struct key **ret_authority, struct err *err)
+{
+    time_t now = time(NULL);
+    struct key_about about = {.kind = KEY_AUTHORITY, .from = now - BEFORE, .until = now + YEARS_10};
+    snprintf(about.owner, sizeof about.owner, "%s", user);
+    EVP_PKEY *private_key = ed25519_new();
+    X509 *cert = private_key ? cert_new(&about, private_key, NULL, private_key) : NULL;
+    if (!cert) {
+        EVP_PKEY_free(private_key);
+        return err_set(err, -EINVAL, "no certificate can be made for the user \"%s\"", user);
+    }
+    return key_new_take(cert, NULL, private_key, ret_authority, err);
+}
+
+static int save_issued(const struct key *key, const char *dir, struct err *err)
+{
+    char name[80];
+    snprintf(name, sizeof name, "issued/%s.pem", key->about.serial);
+    return save(dir, name, key->cert, NULL, key->authority, err);
+}
+
+static int fill_dir(const char *dir, const char *user, struct err *err)
+{
+    _cleanup_(key_freep) struct key *authority = NULL, *own = NULL;
+    char path[PATH_MAX];
+    int code = new_authority(user, &authority, err);
+    if (code < 0)
+        return code;
+    struct key_about about = {.kind = KEY_PERSON,
+                              .rights = KEY_RIGHTS,
+                              .name = "own",
+                              .job = "*",
+                              .from = authority->about.from,
+                              .until = authority->about.until};
+    code = key_issue(authority, &about, &own, err);
+    if (code == 0 && (size_t)snprintf(path, sizeof path, "%s/issued", dir) < sizeof path && mkdir(path, 0700) < 0)
+        code = err_errno(err, -errno, "%s", path);
+    if (code == 0)
+        code = save_issued(own, dir, err);
+    if (code == 0)
+        code = save(dir, "own.pem", own->cert, own->private_key, own->authority, err);
+    if (code == 0)
+        code = save(dir, "authority.key", NULL, authority->private_key, NULL, err);
+    return code == 0 ? save(dir, "authority.pem", authority->cert, NULL, NULL, err) : code;
+}
+
+/* What fill_dir makes. */
+static void remove_dir(const char *dir)
+{
+    static const char *const names[] = {"issued", ""};
+    for (size_t i = 0; i < 2; i++) {
+        char path[PATH_MAX];
+        if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, names[i]) >= sizeof path)
+            return;
+        DIR *files = opendir(path);
+        for (struct dirent *entry; files && (entry = readdir(files));)
+            unlinkat(dirfd(files), entry->d_name, 0);
+        if (files)
+            closedir(files);
+        rmdir(path);
+    }
+}
+
+static int is_there(const char *dir, struct err *err)
+{
+    char path[PATH_MAX];
+    if ((size_t)snprintf(path, sizeof path, "%s/authority.pem", dir) < sizeof path && access(path, F_OK) == 0)
+        return err_set(err, -EEXIST, "there is an authority already: %s (see scry keys list)", dir);
+    return 0;
+}
+
+int authority_init(const char *user, struct err *err)
+{
+    char dir[PATH_MAX], parent[PATH_MAX], fresh[PATH_MAX + 8];
+    keys_start();
+    int code = authority_path("", dir, sizeof dir, err);
+    if (code == 0)
+        code = is_there(dir, err);
+    if (code < 0)
+        return code;
+    snprintf(parent, sizeof parent, "%s", dir);
+    *strrchr(parent, '/') = 0;
+    if (parent[0] && (code = dirs_make(parent, 0700)) < 0)
+        return err_errno(err, code, "%s", parent);
+    /* made beside it and renamed: of two that do this at once, one has an authority, whole */
+    snprintf(fresh, sizeof fresh, "%s.XXXXXX", dir);
+    if (!mkdtemp(fresh))
+        return err_errno(err, -errno, "%s", fresh);
+    code = fill_dir(fresh, user, err);
+    if (code == 0 && rename(fresh, dir) < 0) {
+        code = -errno;
+        if (is_there(dir, err) == 0)
+            code = code == -ENOTEMPTY || code == -EEXIST
+                       ? err_set(err, code, "%s has files, but no authority: move them away first", dir)
+                       : err_errno(err, code, "%s", dir);
+    }
+    if (code < 0)
+        remove_dir(fresh);
+    return code;
+}
+
+/* ---- issuing ---- */
+
+static int check_text(const char *what, const char *text, struct err *err)
+{
+    if (!text[0])
+        return err_set(err, -EINVAL, "%s is empty", what);
+    for (const char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            return err_set(err, -EINVAL, "%s has a control character in it", what);
+    return 0;
+}
+
+int key_issue(const struct key *authority, const struct key_about *about, struct key **ret_key, struct err *err)
+{
+    int code = check_text("the name of jobs", about->job, err);
+    if (code == 0 && about->kind == KEY_PERSON)
+        code = check_text("the key's name", about->name, err);
+    if (code < 0)
+        return code;
+    if (about->kind == KEY_PERSON && !(about->rights & KEY_OBSERVE))
+        return err_set(err, -EINVAL, "a key without the right to observe would be of no use");
+    if (about->until > authority->about.until)
+        return err_set(err, -EKEYEXPIRED, "the authority ends on %s: no key is valid longer (see scry-keys(1))",
+                       when_text(authority->about.until).text);
+    EVP_PKEY *private_key = ed25519_new();
+    X509 *cert = private_key ? cert_new(about, private_key, authority->cert, authority->private_key) : NULL;
+    if (!cert || X509_up_ref(authority->cert) != 1) {
+        X509_free(cert);
+        EVP_PKEY_free(private_key);
+        return err_set(err, -EINVAL, "no certificate can be made with the name \"%s\": at most 64 characters, in UTF-8",
+                       about->name);
+    }
+    return key_new_take(cert, authority->cert, private_key, ret_key, err);
+}
+
+int authority_read(struct key **ret_authority, struct err *err)
+{
+    static const char *const names[] = {"authority.pem", "authority.key"};
+    char text[2 * KEY_TEXT_BYTES], path[PATH_MAX];
+    size_t len = 0;
+    int code = 0;
+    for (size_t i = 0; i < 2 && code == 0; i++) {
+        _cleanup_(freep) char *bytes = NULL;
+        size_t more = 0;
+        struct stat st;
+        code = authority_path(names[i], path, sizeof path, err);
+        if (code == 0 && (code = file_read(path, &bytes, &more)) < 0)
+            code = code == -ENOENT && i == 0 ? err_set(err, code, "there is no authority yet: scry keys init makes one")
+                                             : err_errno(err, code, "%s", path);
+        else if (code == 0 && (stat(path, &st) < 0 || st.st_uid != geteuid() || (i == 1 && st.st_mode & 077)))
+            code = err_set(err, -EACCES, "%s must be of mode 0600, and your own", path);
+        else if (code == 0 && more > KEY_TEXT_BYTES / 2)
+            code = err_set(err, -EBADMSG, "%s is too long to be what scry wrote", path);
+        if (code == 0)
+            memcpy(text + len, bytes, more);
+        if (bytes)
+            OPENSSL_cleanse(bytes, more);
+        len += code == 0 ? more : 0;
+    }
+    struct err inner;
+    if (code == 0 && (code = key_read_text(span_of(text, len), ret_authority, &inner)) < 0)
+        err_set(err, code, "%s: %s", path, inner.text);
+    OPENSSL_cleanse(text, sizeof text);
+    if (code == 0 && (!(*ret_authority)->private_key || (*ret_authority)->about.kind != KEY_AUTHORITY)) {
+        key_free(*ret_authority);
+        code = err_set(err, -EBADMSG, "%s: there is no private key of an authority in it", path);
+    }
+    return code;
+}
+
+int authority_issue(const struct key_about *about, const char *path, struct key_about *ret_about, struct err *err)
+{
+    _cleanup_(key_freep) struct key *authority = NULL, *key = NULL;
+    char dir[PATH_MAX], issued[PATH_MAX];
+    struct key_about wanted = *about;
+    int code = authority_read(&authority, err);
+    if (code == 0)
+        code = key_check_time(authority, time(NULL), err);
+    if (code == 0) {
+        wanted.from -= BEFORE;
+        code = key_issue(authority, &wanted, &key, err);
+    }
+    if (code == 0)
+        code = authority_path("", dir, sizeof dir, err);
+    if (code < 0 || (code = save_issued(key, dir, err)) < 0)
+        return code;
+    code = key_write(key, path, err);
+    if (code < 0 && (size_t)snprintf(issued, sizeof issued, "%s/issued/%s.pem", dir, key->about.serial) < sizeof issued)
+        unlink(issued);
+    *ret_about = key->about;
+    return code;
+}
+
+int key_for_job(const char *job_id, const char *option, struct key **ret_key, struct err *err)
+{
+    struct key *key = NULL;
+    int code;
+    if (option && option[0]) {
+        bool is_text = strncmp(option, "-----BEGIN", strlen("-----BEGIN")) == 0;
+        code = is_text ? key_read_text(span_str(option), &key, err) : key_read(option, &key, err);
+    } else {
+        _cleanup_(key_freep) struct key *authority = NULL;
+        time_t now = time(NULL);
+        code = authority_read(&authority, err);
+        if (code == 0)
+            code = key_check_time(authority, now, err);
+        if (code < 0)
+            return code;
+        time_t until = now + YEAR < authority->about.until ? now + YEAR : authority->about.until;
+        struct key_about about = {.kind = KEY_JOB, .from = now - BEFORE, .until = until};
+        snprintf(about.job, sizeof about.job, "%s", job_id);
+        code = key_issue(authority, &about, &key, err);
+    }
+    if (code < 0)
+        return code;
+    if (key->about.kind != KEY_JOB || !key->private_key)
+        code = err_set(err, -EINVAL, "the job's key is one of kind %s%s: scry keys issue --kind job makes one for jobs",
+                       key_kind_name(key->about.kind), key->private_key ? "" : ", without its private part");
+    else if (!key_is_for(&key->about, job_id, ""))
+        code = err_set(err, -EINVAL, "the job's key is for jobs %s only, and this one is %s", key->about.job, job_id);
+    else
+        code = key_check_time(key, time(NULL), err);
+    if (code < 0)
+        key_free(key);
+    else
+        *ret_key = key;
+    return code;
+}
