@@ -135,6 +135,27 @@ int dirs_jobs(char *ret_path, size_t size, struct err *err)
     return code;
 }
 
+static int find_xdg(const char *variable, const char *below_home, char *ret_path, size_t size, struct err *err)
+{
+    const char *xdg = absolute(variable), *home = absolute("HOME");
+    if (!xdg && !home)
+        return err_set(err, -ENOENT, "HOME is not set to an absolute path: set it, or %s", variable);
+    int len = xdg ? snprintf(ret_path, size, "%s/scry", xdg) : snprintf(ret_path, size, "%s/%s/scry", home, below_home);
+    if (len < 0 || (size_t)len >= size)
+        return err_set(err, -ENAMETOOLONG, "the path in %s is too long", xdg ? variable : "HOME");
+    return 0;
+}
+
+int dirs_config(char *ret_path, size_t size, struct err *err)
+{
+    return find_xdg("XDG_CONFIG_HOME", ".config", ret_path, size, err);
+}
+
+int dirs_state(char *ret_path, size_t size, struct err *err)
+{
+    return find_xdg("XDG_STATE_HOME", ".local/state", ret_path, size, err);
+}
+
 static bool try_program(char *ret_path, size_t size, const char *dir, const char *name)
 {
     int len = snprintf(ret_path, size, "%s/%s", dir, name);

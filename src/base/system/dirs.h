@@ -27,6 +27,11 @@ int dirs_agent_socket(char *ret_path, size_t size, struct err *err);
 int dirs_jobs(char *ret_path, size_t size, struct err *err);
 int dirs_jobs_find(char *ret_path, size_t size, struct err *err);
 
+/* Settings and keys of the user: $XDG_CONFIG_HOME/scry or ~/.config/scry; and what else outlives a program:
+ * $XDG_STATE_HOME/scry or ~/.local/state/scry. They are not made. 0 or -errno with err. */
+int dirs_config(char *ret_path, size_t size, struct err *err);
+int dirs_state(char *ret_path, size_t size, struct err *err);
+
 /* Finds `name` among scry's own programs (scry-monitor, scry-tracer, scry-symbols): in $SCRY_LIBEXEC, else in
  * ../libexec/scry beside the running program's directory, else in that directory, else in the compiled-in place. */
 int dirs_libexec(const char *name, char *ret_path, size_t size, struct err *err);
