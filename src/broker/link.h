@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A connection to a broker (MQTT 3.1.1, libmosquitto) in an event loop. It connects again by itself, sooner at first and at
- * most every 10 s, with some chance in it so that a thousand jobs do not come at once. Looking up a name and connecting
- * may block: so no process that has something else to do uses it.
+ * most every 10 s, with some chance in it so that a thousand jobs do not come at once. Of several hosts it tries the next
+ * after each failure. Nothing blocks: a thread looks up names and connects.
  *
- * What is published is counted in flight until the broker has acknowledged it (QoS 1). There is no queue on disk, for
- * the job directory is one: whoever publishes goes on where the acknowledgements ended.
+ * What is published is in flight until the broker has acknowledged it (QoS 1), or the system has taken it (QoS 0). If the
+ * connection is lost meanwhile, the link sends it again on the next one, in the same order and before `connected` is
+ * called. So a message with QoS 1 may come twice, and none is missing. There is no queue on disk, for the job directory
+ * is one: whoever publishes keeps the rest until `published` makes room.
  */
 #ifndef SCRY_BROKER_LINK_H
 #define SCRY_BROKER_LINK_H
@@ -19,13 +21,14 @@
 #include "broker/url.h"
 
 enum {
-    LINK_MESSAGE_BYTES = 512 << 10, /* of one message, at most: NATS takes 1 MB */
-    LINK_IN_FLIGHT = 64,            /* QoS 1 messages that are not acknowledged; more are -EAGAIN */
+    LINK_MESSAGE_BYTES = 512 << 10, /* of one message, at most (NATS takes 1 MB); longer ones that come are dropped */
+    LINK_IN_FLIGHT = 64,            /* messages; more are -EAGAIN */
 };
 
 struct link;
 
-/* All are called from the loop. */
+/* All are called from the loop, `published` never inside of link_publish. link_close may be called in each; and nothing is
+ * called after it. `subscribed` and `message` may be NULL. */
 struct link_events {
     /* session_present: the broker still has the subscriptions and messages of a session that is kept. Subscribe here. */
     void (*connected)(void *ctx, bool session_present);
@@ -48,14 +51,16 @@ struct link_options {
 
 /* Begins to connect when the loop runs. 0, -EINVAL, -ENOMEM. */
 int link_open(struct link **ret_link, struct loop *loop, const struct link_options *options, struct err *err);
-/* says: DISCONNECT is sent, and the broker forgets the will. Without, the will is published. */
+/* NULL is fine. What is in flight is forgotten. says: DISCONNECT is sent, and the broker forgets the will. Without, the will is published. */
 void link_close(struct link *link, bool says);
 bool link_is_up(const struct link *link);
 unsigned link_in_flight(const struct link *link);
 
-/* *ret_id is what `published` gets. 0, -ENOTCONN, -EAGAIN (too much in flight: wait for `published`), -EMSGSIZE,
- * -ENOMEM. The payload is copied. */
+/* *ret_id (or NULL) is what `published` gets. 0, -ENOTCONN, -EAGAIN (too much in flight: wait for `published`), -EMSGSIZE,
+ * -EINVAL (a topic with + or #), -ENOMEM. The payload is copied. */
 int link_publish(struct link *link, const char *topic, struct span payload, int qos, bool retain, int *ret_id);
+/* Once for each `connected`, unless a session that is kept is there. *ret_id (or NULL) is what `subscribed` gets. 0,
+ * -ENOTCONN, -EINVAL, -ENOMEM. */
 int link_subscribe(struct link *link, const char *pattern, int qos, int *ret_id);
 int link_unsubscribe(struct link *link, const char *pattern);
 

@@ -5,7 +5,7 @@
  *     scry/v1/OWNER/JOB/NAME
  *
  * Levels consist of [A-Za-z0-9-] only, which all brokers take (NATS refuses dots and blanks): each other byte, also
- * "_", is "_" and two hexadecimal digits. An empty level is "_".
+ * "_", is "_" and two hexadecimal digits, a to f in lower case. No level is empty.
  */
 #ifndef SCRY_BROKER_TOPICS_H
 #define SCRY_BROKER_TOPICS_H
@@ -15,7 +15,7 @@
 
 #include "base/data/buf.h"
 
-enum { TOPIC_SIZE = 1024, TOPIC_LEVEL_SIZE = 400 };
+enum { TOPIC_SIZE = 4096, TOPIC_LEVEL_SIZE = 400 }; /* decoded, a level has less bytes than that */
 
 /* What a topic of a job is about; those of records are the names of their streams. */
 enum topic_kind {
@@ -24,24 +24,28 @@ enum topic_kind {
     TOPIC_BEAT,    /* "beat", retained; also the last will: that somebody still publishes it */
     TOPIC_FILE,    /* "file": a small file of the job directory, such as stats/NODE/PID-1.json */
     TOPIC_ASK,     /* "ask": a reader lacks records or files */
-    TOPIC_AGAIN,   /* "again/READER": the answer to that */
+    TOPIC_AGAIN,   /* "again/READER/NAME": the answer to that; NAME is `records`, `file` or `end` */
     TOPIC_STORED,  /* "stored/RECORDER": a recorder has all up to this number on its disk */
     TOPIC_REQUEST, /* "request": a sealed message for the job (control) */
     TOPIC_REPLY,   /* "reply/SESSION": a sealed answer */
-    TOPIC_UNKNOWN,
+    TOPIC_REVOKED, /* "keys/revoked", of an owner: job is "" */
+    TOPIC_UNKNOWN, /* something of a later version */
 };
 
 struct topic {
     char owner[TOPIC_LEVEL_SIZE], job[TOPIC_LEVEL_SIZE]; /* decoded; job "": of the owner as a whole */
     enum topic_kind kind;
-    char name[64];               /* of TOPIC_STREAM */
+    char name[64];               /* of TOPIC_STREAM and TOPIC_AGAIN; else "" */
     char rest[TOPIC_LEVEL_SIZE]; /* READER, RECORDER, SESSION, decoded; else "" */
 };
 
 /* Appends a level, encoded. */
 void topic_put_level(struct buf *out, const char *text);
-/* scry/v1/OWNER/JOB/NAME[/REST]. NULL for owner, job or rest: "+", to subscribe to all. "#" as name stays as it is. */
+/* scry/v1/OWNER/JOB/NAME[/REST]. NULL for owner or job: "+", to subscribe to all. NAME is appended as it is, so it may be
+ * "+" or "#". REST: NULL is none, "+" stays as it is. */
 void topic_put(struct buf *out, const char *owner, const char *job, const char *name, const char *rest);
+/* scry/v1/OWNER/JOB/again/READER/NAME; name may be "+". */
+void topic_put_again(struct buf *out, const char *owner, const char *job, const char *reader, const char *name);
 /* false: it is none of ours, or badly encoded, or decodes to a level with a zero byte or longer than a level may be. */
 bool topic_parse(const char *text, struct topic *ret_topic);
 /* scry/v1/OWNER/keys/revoked, retained: the keys that their owner has revoked. */

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/link.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <mosquitto.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+
+#include "base/system/clock.h"
+#include "broker/attempt.h"
+
+enum {
+    KEEPALIVE_SECONDS = 15,
+    READS_AT_ONCE = 64, /* packets, before others in the loop have their turn */
+    GOODBYE_MS = 200,   /* for DISCONNECT, when the socket is full */
+};
+
+static const uint64_t answer_ns = 10ull * NS_PER_SECOND, first_pause_ns = NS_PER_SECOND / 2,
+                      longest_pause_ns = 10ull * NS_PER_SECOND;
+
+/* Published, and not yet acknowledged. It stays here when the connection is lost, and is sent again on the next one. */
+struct outgoing {
+    struct outgoing *next;
+    int id, mid, qos;
+    bool retain, done;
+    size_t len;
+    char *payload;
+    char topic[];
+};
+
+struct link {
+    struct loop *loop;
+    struct broker_url url;
+    char *client, *will_topic, *will;
+    size_t will_len;
+    bool keep_session;
+    int keepalive;
+    const struct link_events *events;
+    void *ctx;
+
+    struct attempt *attempt; /* while it connects */
+    struct mosquitto *mosq;  /* from then on */
+    struct loop_source *io, *retry, *tick, *patience, *tell;
+    bool writing; /* epoll waits until the socket takes more */
+    bool up, broken, session_present;
+    unsigned failed; /* attempts since it was up */
+    int place;       /* of url.places, that is tried now */
+    char why[256];
+
+    struct outgoing *first, **last;
+    unsigned in_flight;
+    int last_id;
+    uint64_t messages; /* received */
+
+    unsigned calling; /* callbacks in progress: link_close inside of one takes effect at its end */
+    bool closed, says;
+};
+
+static void retry_soon(struct link *link);
+static void take_connection(void *ctx);
+
+static void free_outgoing(struct outgoing *message)
+{
+    free(message->payload);
+    free(message);
+}
+
+static void end_connection(struct link *link)
+{
+    loop_remove(link->io);
+    loop_remove(link->tick);
+    loop_remove(link->patience);
+    link->io = link->tick = link->patience = NULL;
+    attempt_abandon(link->attempt);
+    link->attempt = NULL;
+    if (link->mosq)
+        mosquitto_destroy(link->mosq);
+    link->mosq = NULL;
+    link->up = link->broken = link->writing = false;
+}
+
+/* What is still to be written has some time: without DISCONNECT, the broker would publish the will. */
+static void say_goodbye(struct link *link)
+{
+    mosquitto_disconnect(link->mosq);
+    uint64_t end = clock_now_ns() + GOODBYE_MS * 1000000ull;
+    while (mosquitto_socket(link->mosq) >= 0 && mosquitto_want_write(link->mosq) && clock_now_ns() < end) {
+        struct pollfd full = {.fd = mosquitto_socket(link->mosq), .events = POLLOUT};
+        poll(&full, 1, GOODBYE_MS / 10);
+        if (mosquitto_loop_write(link->mosq, 1) != MOSQ_ERR_SUCCESS)
+            return;
+    }
+}
+
+static void free_link(struct link *link)
+{
+    if (link->up && link->says && !link->broken)
+        say_goodbye(link);
+    end_connection(link);
+    loop_remove(link->retry);
+    loop_remove(link->tell);
+    while (link->first) {
+        struct outgoing *message = link->first;
+        link->first = message->next;
+        free_outgoing(message);
+    }
+    explicit_bzero(link->url.password, sizeof link->url.password);
+    free(link->client);
+    free(link->will_topic);
+    free(link->will);
+    free(link);
+}
+
+static void enter(struct link *link)
+{
+    link->calling++;
+}
+
+/* Connects again, later. Not inside libmosquitto's callbacks. */
+static void lose(struct link *link)
+{
+    end_connection(link);
+    link->failed++;
+    if (link->url.place_count)
+        link->place = (link->place + 1) % link->url.place_count;
+    retry_soon(link);
+    if (!link->closed)
+        link->events->lost(link->ctx, link->why);
+}
+
+/* Has epoll wait for what libmosquitto waits for. */
+static void wait_for_socket(struct link *link)
+{
+    if (!link->io || link->broken || mosquitto_socket(link->mosq) < 0)
+        return;
+    bool writing = mosquitto_want_write(link->mosq);
+    if (writing != link->writing && loop_set_events(link->io, EPOLLIN | (writing ? EPOLLOUT : 0)) == 0)
+        link->writing = writing;
+}
+
+static void leave(struct link *link)
+{
+    if (link->calling == 1 && link->broken && !link->closed)
+        lose(link);
+    wait_for_socket(link);
+    if (--link->calling == 0 && link->closed)
+        free_link(link);
+}
+
+static void retry_soon(struct link *link)
+{
+    unsigned places = link->url.place_count ? (unsigned)link->url.place_count : 1;
+    uint64_t pause = first_pause_ns;
+    if (link->failed < places) /* another node is likely to be there */
+        pause /= 5;
+    for (unsigned i = places; i < link->failed && pause < longest_pause_ns; i++)
+        pause *= 2;
+    if (pause > longest_pause_ns)
+        pause = longest_pause_ns;
+    uint32_t chance = 0;
+    if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) < 0)
+        chance = (uint32_t)clock_now_ns();
+    loop_set_timer(link->retry, pause / 2 + pause / 2 * (chance % 1024) / 1024, 0);
+}
+
+/* The connection is of no use any more; says why, if that is not known yet. */
+static void give_up(struct link *link, const char *why)
+{
+    link->broken = true;
+    if (!*link->why)
+        snprintf(link->why, sizeof link->why, "%s", why);
+}
+
+static void check(struct link *link, int rc)
+{
+    if (rc != MOSQ_ERR_SUCCESS)
+        give_up(link, rc == MOSQ_ERR_ERRNO ? strerror(errno) : mosquitto_strerror(rc));
+}
+
+static void tell_published(void *ctx)
+{
+    struct link *link = ctx;
+    link->tell = NULL;
+    enter(link);
+    struct outgoing **at = &link->first;
+    while (*at && !link->closed) {
+        struct outgoing *message = *at;
+        if (!message->done) {
+            at = &message->next;
+            continue;
+        }
+        int id = message->id;
+        *at = message->next;
+        if (!*at)
+            link->last = at;
+        link->in_flight--;
+        free_outgoing(message);
+        link->events->published(link->ctx, id);
+        at = &link->first; /* it may have published more, or begun to free all */
+    }
+    leave(link);
+}
+
+/* Told later, as it may happen inside link_publish. */
+static void on_publish(struct mosquitto *mosq, void *ctx, int mid)
+{
+    struct link *link = ctx;
+    for (struct outgoing *message = link->first; message; message = message->next)
+        if (message->mid == mid)
+            message->done = true;
+    if (!link->tell && !(link->tell = loop_add_deferred(link->loop, tell_published, link)))
+        give_up(link, strerror(ENOMEM));
+}
+
+static int send_out(struct link *link, struct outgoing *message)
+{
+    return mosquitto_publish(link->mosq, &message->mid, message->topic, (int)message->len, message->payload,
+                             message->qos, message->retain);
+}
+
+static void on_connect(struct mosquitto *mosq, void *ctx, int rc, int flags)
+{
+    struct link *link = ctx;
+    if (rc != 0) {
+        snprintf(link->why, sizeof link->why, "refused by the broker: %s", mosquitto_connack_string(rc));
+        link->broken = true;
+        return;
+    }
+    loop_remove(link->patience);
+    link->patience = NULL;
+    link->failed = 0;
+    for (struct outgoing *message = link->first; message && !link->broken; message = message->next)
+        if (!message->done)
+            check(link, send_out(link, message));
+    if (link->broken)
+        return;
+    link->up = true;
+    link->session_present = flags & 1;
+    if (!link->closed)
+        link->events->connected(link->ctx, link->session_present);
+}
+
+static void on_disconnect(struct mosquitto *mosq, void *ctx, int rc)
+{
+    give_up(ctx, rc == MOSQ_ERR_KEEPALIVE ? "the broker does not answer any more" : mosquitto_strerror(rc));
+}
+
+static void on_subscribe(struct mosquitto *mosq, void *ctx, int mid, int count, const int *granted)
+{
+    struct link *link = ctx;
+    if (!link->closed && link->events->subscribed)
+        link->events->subscribed(link->ctx, mid, count > 0 && granted[0] >= 0 && granted[0] <= 2);
+}
+
+static void on_message(struct mosquitto *mosq, void *ctx, const struct mosquitto_message *message)
+{
+    struct link *link = ctx;
+    link->messages++;
+    bool fits = message->payloadlen >= 0 && message->payloadlen <= LINK_MESSAGE_BYTES;
+    if (!link->closed && link->events->message && fits)
+        link->events->message(link->ctx, message->topic,
+                              span_of(message->payload ? message->payload : "", (size_t)message->payloadlen),
+                              message->retain);
+}
+
+/* OpenSSL's complaints come this way only. */
+static void on_log(struct mosquitto *mosq, void *ctx, int level, const char *text)
+{
+    struct link *link = ctx;
+    if (level == MOSQ_LOG_ERR && !*link->why)
+        snprintf(link->why, sizeof link->why, "%s", text);
+}
+
+static void on_socket(void *ctx, int fd, uint32_t events)
+{
+    struct link *link = ctx;
+    enter(link);
+    if (events & EPOLLOUT)
+        check(link, mosquitto_loop_write(link->mosq, 1));
+    for (int i = 0; i < READS_AT_ONCE && !link->broken && !link->closed && events & ~(uint32_t)EPOLLOUT; i++) {
+        uint64_t before = link->messages;
+        check(link, mosquitto_loop_read(link->mosq, 1));
+        if (link->messages == before)
+            break;
+    }
+    leave(link);
+}
+
+static void on_tick(void *ctx)
+{
+    struct link *link = ctx;
+    enter(link);
+    check(link, mosquitto_loop_misc(link->mosq));
+    leave(link);
+}
+
+static void on_no_answer(void *ctx)
+{
+    struct link *link = ctx;
+    enter(link);
+    link->why[0] = 0;
+    give_up(link, "no answer within 10 s");
+    leave(link);
+}
+
+static int set_up(struct link *link, struct mosquitto *mosq)
+{
+    const struct broker_url *url = &link->url;
+    mosquitto_max_inflight_messages_set(mosq, 0); /* LINK_IN_FLIGHT is the limit */
+    int rc = mosquitto_int_option(mosq, MOSQ_OPT_TCP_NODELAY, 1);
+    if (rc == 0 && link->will_topic)
+        rc = mosquitto_will_set(mosq, link->will_topic, (int)link->will_len, link->will, 1, true);
+    if (rc == 0 && *url->user)
+        rc = mosquitto_username_pw_set(mosq, url->user, *url->password ? url->password : NULL);
+    if (rc == 0 && url->tls && !*url->ca)
+        rc = mosquitto_int_option(mosq, MOSQ_OPT_TLS_USE_OS_CERTS, 1);
+    if (rc == 0 && url->tls && *url->ca)
+        rc = mosquitto_tls_set(mosq, url->ca, NULL, *url->cert ? url->cert : NULL, *url->key ? url->key : NULL, NULL);
+    return rc;
+}
+
+static void begin(void *ctx)
+{
+    struct link *link = ctx;
+    enter(link);
+    link->why[0] = 0;
+    link->mosq = mosquitto_new(link->client, !link->keep_session, link);
+    int rc = link->mosq ? set_up(link, link->mosq) : MOSQ_ERR_NOMEM;
+    if (rc == MOSQ_ERR_INVAL && *link->url.ca)
+        give_up(link, "the files of certificates or key cannot be read");
+    else
+        check(link, rc);
+    if (!link->broken) {
+        const struct broker_place *place = link->url.place_count ? &link->url.places[link->place] : NULL;
+        link->attempt = attempt_begin(link->loop, link->mosq, place ? place->host : link->url.path,
+                                      place ? place->port : 0, link->keepalive, take_connection, link);
+        link->patience = loop_add_timer(link->loop, answer_ns, 0, on_no_answer, link);
+        if (link->attempt)
+            link->mosq = NULL; /* the attempt's, until it is done */
+        if (!link->attempt || !link->patience)
+            give_up(link, strerror(ENOMEM));
+    }
+    leave(link);
+}
+
+/* The attempt is done. */
+static void take_connection(void *ctx)
+{
+    struct link *link = ctx;
+    enter(link);
+    link->mosq = attempt_take(link->attempt, link->why, sizeof link->why);
+    link->attempt = NULL;
+    if (!link->mosq) {
+        link->broken = true;
+    } else {
+        mosquitto_user_data_set(link->mosq, link);
+        mosquitto_connect_with_flags_callback_set(link->mosq, on_connect);
+        mosquitto_disconnect_callback_set(link->mosq, on_disconnect);
+        mosquitto_publish_callback_set(link->mosq, on_publish);
+        mosquitto_subscribe_callback_set(link->mosq, on_subscribe);
+        mosquitto_message_callback_set(link->mosq, on_message);
+        mosquitto_log_callback_set(link->mosq, on_log);
+        link->tick =
+            loop_add_timer(link->loop, NS_PER_SECOND, NS_PER_SECOND * (uint64_t)link->keepalive / 5, on_tick, link);
+        link->writing = true;
+        link->io = loop_add_fd(link->loop, mosquitto_socket(link->mosq), EPOLLIN | EPOLLOUT, on_socket, link);
+        if (!link->io || !link->tick)
+            give_up(link, strerror(ENOMEM));
+    }
+    leave(link);
+}
+
+int link_open(struct link **ret_link, struct loop *loop, const struct link_options *options, struct err *err)
+{
+    if (!options->client || !*options->client || (!options->url->place_count && !*options->url->path))
+        return err_set(err, -EINVAL, "a connection to a broker needs a name, and the broker's address");
+    if (mosquitto_lib_init() != MOSQ_ERR_SUCCESS) /* never cleaned up: an abandoned attempt may still use it */
+        return err_set(err, -ENOMEM, "libmosquitto cannot be used");
+    struct link *link = calloc(1, sizeof *link);
+    if (!link)
+        return err_errno(err, -ENOMEM, "a connection to a broker");
+    link->loop = loop;
+    link->url = *options->url;
+    link->events = options->events;
+    link->ctx = options->ctx;
+    link->keep_session = options->keep_session;
+    link->keepalive = options->keepalive_seconds ? options->keepalive_seconds : KEEPALIVE_SECONDS;
+    if (link->keepalive < 5)
+        link->keepalive = 5; /* libmosquitto's least */
+    link->last = &link->first;
+    link->client = strdup(options->client);
+    link->retry = loop_add_timer(loop, 0, 0, begin, link);
+    bool memory = link->client && link->retry;
+    if (options->will_topic) {
+        link->will_topic = strdup(options->will_topic);
+        link->will = malloc(options->will.len + 1);
+        link->will_len = options->will.len;
+        memory = memory && link->will_topic && link->will;
+        if (link->will)
+            memcpy(link->will, options->will.ptr, options->will.len);
+    }
+    if (!memory) {
+        free_link(link);
+        return err_errno(err, -ENOMEM, "a connection to a broker");
+    }
+    *ret_link = link;
+    return 0;
+}
+
+void link_close(struct link *link, bool says)
+{
+    if (!link)
+        return;
+    link->closed = true;
+    link->says = says;
+    if (!link->calling)
+        free_link(link);
+}
+
+bool link_is_up(const struct link *link)
+{
+    return link->up && !link->broken && !link->closed;
+}
+
+unsigned link_in_flight(const struct link *link)
+{
+    return link->in_flight;
+}
+
+/* libmosquitto wrote at once, if it was not inside of a callback. If that ended the connection: `lost` comes from the loop. */
+static void after_write(struct link *link)
+{
+    if (link->calling)
+        return;
+    if (link->broken)
+        loop_set_timer(link->tick, 0, 0);
+    wait_for_socket(link);
+}
+
+int link_publish(struct link *link, const char *topic, struct span payload, int qos, bool retain, int *ret_id)
+{
+    if (payload.len > LINK_MESSAGE_BYTES)
+        return -EMSGSIZE;
+    if (!link_is_up(link))
+        return -ENOTCONN;
+    if (link->in_flight >= LINK_IN_FLIGHT)
+        return -EAGAIN;
+    size_t topic_size = strlen(topic) + 1;
+    struct outgoing *message = calloc(1, sizeof *message + topic_size);
+    char *copy = malloc(payload.len + 1);
+    if (!message || !copy) {
+        free(message);
+        free(copy);
+        return -ENOMEM;
+    }
+    memcpy(message->topic, topic, topic_size);
+    if (payload.len)
+        memcpy(copy, payload.ptr, payload.len);
+    message->payload = copy;
+    message->len = payload.len;
+    message->qos = qos;
+    message->retain = retain;
+    link->last_id = link->last_id == INT_MAX ? 1 : link->last_id + 1;
+    message->id = link->last_id;
+    *link->last = message;
+    struct outgoing **place = link->last;
+    link->last = &message->next;
+    link->in_flight++;
+
+    int rc = send_out(link, message);
+    if (rc == MOSQ_ERR_NOMEM || rc == MOSQ_ERR_INVAL || rc == MOSQ_ERR_MALFORMED_UTF8 || rc == MOSQ_ERR_PAYLOAD_SIZE ||
+        rc == MOSQ_ERR_OVERSIZE_PACKET) {
+        *place = NULL;
+        link->last = place;
+        link->in_flight--;
+        free_outgoing(message);
+        return rc == MOSQ_ERR_NOMEM                                            ? -ENOMEM
+               : rc == MOSQ_ERR_PAYLOAD_SIZE || rc == MOSQ_ERR_OVERSIZE_PACKET ? -EMSGSIZE
+                                                                               : -EINVAL;
+    }
+    check(link, rc); /* lost just now: it is sent again */
+    after_write(link);
+    if (ret_id)
+        *ret_id = message->id;
+    return 0;
+}
+
+int link_subscribe(struct link *link, const char *pattern, int qos, int *ret_id)
+{
+    if (!link_is_up(link))
+        return -ENOTCONN;
+    int id, rc = mosquitto_subscribe(link->mosq, &id, pattern, qos);
+    if (rc == MOSQ_ERR_NOMEM)
+        return -ENOMEM;
+    if (rc == MOSQ_ERR_INVAL || rc == MOSQ_ERR_MALFORMED_UTF8)
+        return -EINVAL;
+    check(link, rc);
+    after_write(link);
+    if (rc != MOSQ_ERR_SUCCESS)
+        return -ENOTCONN;
+    if (ret_id)
+        *ret_id = id;
+    return 0;
+}
+
+int link_unsubscribe(struct link *link, const char *pattern)
+{
+    if (!link_is_up(link))
+        return -ENOTCONN;
+    check(link, mosquitto_unsubscribe(link->mosq, NULL, pattern));
+    after_write(link);
+    return link->broken ? -ENOTCONN : 0;
+}
