@@ -10,9 +10,10 @@
  * breakpoints and end by themselves. */
 #define TRACER_PROCESS_NAME "job-tracer"
 #define GUARD_PROCESS_NAME "job-guard"
-/* Children of scry run (job/launch/witness.h, job/record/scribe.h, job/observe/observer.h). */
+/* Children of scry run (job/launch/witness.h, job/record/scribe.h, job/observe/observer.h, job/run/publish.h). */
 #define WITNESS_PROCESS_NAME "job-signals"
 #define SCRIBE_PROCESS_NAME "job-writer"
 #define OBSERVER_PROCESS_NAME "job-observer"
+#define PUBLISHER_PROCESS_NAME "job-publisher"
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "jobdir/record/info.h"
 #include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
 
@@ -59,16 +60,9 @@ int recorder_status(const struct recorder *recorder, pid_t pid)
     return recorder->command == pid ? recorder->command_status : JOB_STATUS_UNKNOWN;
 }
 
-/* The signals of faults: nobody uses them to end a process in an orderly way. */
-static bool is_crash(int signo)
-{
-    return signo == SIGSEGV || signo == SIGBUS || signo == SIGILL || signo == SIGFPE || signo == SIGABRT ||
-           signo == SIGSYS || signo == SIGTRAP;
-}
-
 void recorder_ended(struct recorder *recorder, pid_t pid, const char *name, int status)
 {
-    if (status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(status) || !is_crash(WTERMSIG(status)))
+    if (status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(status) || !job_signal_is_fault(WTERMSIG(status)))
         return;
     if (json_array_size(recorder->model.crashes) >= RECORDER_CRASHES) {
         recorder->crashes_omitted++;

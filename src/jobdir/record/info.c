@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -268,6 +269,19 @@ int job_info_read_state(const char *path, struct job_info *ret_info, enum job_st
     *ret_info = now;
     *ret_state = JOB_ENDED;
     return 0;
+}
+
+bool job_signal_is_fault(int signo)
+{
+    return signo == SIGSEGV || signo == SIGBUS || signo == SIGILL || signo == SIGFPE || signo == SIGABRT ||
+           signo == SIGSYS || signo == SIGTRAP;
+}
+
+const char *job_end_name(const struct job_result *result)
+{
+    if (result->signal)
+        return job_signal_is_fault(result->signal) ? "crashed" : "killed";
+    return result->exit_code ? "failed" : "finished";
 }
 
 const char *job_state_name(enum job_state state)

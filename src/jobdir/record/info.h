@@ -68,6 +68,12 @@ enum job_state job_state(const char *path, const struct job_info *info);
 int job_info_read_state(const char *path, struct job_info *ret_info, enum job_state *ret_state, struct err *err);
 const char *job_state_name(enum job_state state); /* "running", "ended", "unwatched", "lost", "unreachable" */
 
+/* How a job that ended did so: "finished" (exit status 0), "failed" (another one), "crashed" (a signal of its own
+ * fault), "killed" (another signal). */
+const char *job_end_name(const struct job_result *result);
+/* The signals of faults: nobody uses them to end a process in an orderly way. */
+bool job_signal_is_fault(int signo);
+
 /* Of this machine since its start (/proc/sys/kernel/random/boot_id); "" when unknown. */
 void job_boot_id(char *ret_id, size_t size);
 

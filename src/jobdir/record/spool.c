@@ -190,6 +190,7 @@ static bool next_line(struct spool_reader *reader, struct span *ret_line)
         if (end) {
             *ret_line = span_of(start, (size_t)(end - start));
             reader->used += ret_line->len + 1;
+            reader->offset += ret_line->len + 1;
             reader->line++;
             return true;
         }
@@ -240,6 +241,7 @@ static int read_header(struct spool_reader *reader, const char *file, struct err
     json_decref(json);
     if (code == 0 && reader->header_seen) { /* handed out like any other record */
         reader->used -= line.len + 1;
+        reader->offset -= line.len + 1;
         reader->line--;
     }
     return code;
@@ -264,6 +266,7 @@ json_t *spool_reader_next(struct spool_reader *reader)
     struct span line;
     while (reader->fd >= 0 && next_line(reader, &line)) {
         json_t *record = parse_record(line);
+        reader->last = line;
         if (record)
             return record;
         reader->unread++;
@@ -278,6 +281,16 @@ void spool_reader_complete(const struct spool_reader *reader, json_t *record)
         json_object_update_missing(record, reader->first);
     if (type < RECORD_TYPES && !json_object_get(record, "stream"))
         json_object_set_new(record, "stream", json_string(record_stream_name(record_kinds[type].stream)));
+}
+
+int spool_reader_seek(struct spool_reader *reader, uint64_t offset)
+{
+    if (lseek(reader->fd, (off_t)offset, SEEK_SET) < 0)
+        return -errno;
+    buf_clear(&reader->bytes);
+    reader->used = 0;
+    reader->offset = offset;
+    return 0;
 }
 
 size_t spool_reader_rest(const struct spool_reader *reader)

@@ -67,6 +67,8 @@ struct spool_reader {
     uint64_t unread;  /* lines that were no records */
     bool header_seen; /* the file starts as it should */
     json_t *first;    /* "job" and "node" of the first record; NULL: not known yet */
+    struct span last; /* the line of the record that was returned last, without its end, until the next call */
+    uint64_t offset;  /* in the file: where the next line begins */
 };
 
 /* 0, or -errno with err; -EPROTO: a newer version, named. */
@@ -76,6 +78,8 @@ int spool_reader_open(struct spool_reader *ret_reader, const char *path, struct 
 json_t *spool_reader_next(struct spool_reader *reader);
 /* Adds "job", "node" and "stream" where the record has none, for readers without its file. */
 void spool_reader_complete(const struct spool_reader *reader, json_t *record);
+/* Goes on at this offset, where a line begins. 0 or -errno. */
+int spool_reader_seek(struct spool_reader *reader, uint64_t offset);
 /* Bytes of a line that was begun and not finished. */
 size_t spool_reader_rest(const struct spool_reader *reader);
 void spool_reader_close(struct spool_reader *reader);

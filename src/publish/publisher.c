@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "publish/publisher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
+
+static const uint64_t TICK_NS = NS_PER_SECOND, GROWN_REST_NS = 50 * 1000000;
+
+static int64_t last_seq(const struct publisher *publisher)
+{
+    return (int64_t)publisher->follow.next_seq - 1;
+}
+
+/* ---- sending ---- */
+
+/* Everything that is published goes through here, so that it is known what is under way. 0, or as link_publish. */
+static int send_one(struct publisher *publisher, const char *name, const char *rest, struct span payload, bool retain,
+                    struct sent_one one)
+{
+    _cleanup_(buf_done) struct buf topic = BUF_INIT;
+    if (!sent_has_room(&publisher->sent))
+        return -EAGAIN;
+    if (strcmp(name, "again") == 0)
+        topic_put_again(&topic, publisher->owner, publisher->job, rest, publisher->asks.name);
+    else
+        topic_put(&topic, publisher->owner, publisher->job, name, rest);
+    int code = topic.failed ? -ENOMEM
+                            : link_publish(publisher->link, topic.data, payload, one.qos0 ? 0 : 1, retain, &one.id);
+    if (code == 0)
+        sent_add(&publisher->sent, one);
+    return code;
+}
+
+int publisher_send(struct publisher *publisher, const char *name, const char *rest, struct span payload)
+{
+    return send_one(publisher, name, rest, payload, false, (struct sent_one){.kind = SENT_OTHER});
+}
+
+static int send_state(struct publisher *publisher)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    if (!publisher->about.known)
+        return 0;
+    about_put_state(&publisher->about, last_seq(publisher), publisher->address, publisher->phase >= PUBLISHER_SAYS,
+                    &text);
+    int code = send_one(publisher, "state", NULL, span_of(text.data, text.len), true,
+                        (struct sent_one){.kind = SENT_OTHER});
+    if (code == -EMSGSIZE) {
+        log_warning("job.json of %s is too long for a message", publisher->dir);
+        code = 0;
+    }
+    return code;
+}
+
+static int send_beat(struct publisher *publisher)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    about_put_beat(publisher->beat + 1, publisher->phase < PUBLISHER_LEAVES, last_seq(publisher), &text);
+    int code = send_one(publisher, "beat", NULL, span_of(text.data, text.len), true,
+                        (struct sent_one){.kind = SENT_OTHER});
+    publisher->beat += code == 0;
+    return code;
+}
+
+/* false: no room for more. */
+static bool send_records(struct publisher *publisher, uint64_t now_ns)
+{
+    struct follow *follow = &publisher->follow;
+    while (sent_has_room(&publisher->sent)) {
+        bool idle = publisher->sent.under_way == 0 || publisher->phase != PUBLISHER_FOLLOWS;
+        const struct batch *batch = follow_next(follow, now_ns, idle);
+        if (!batch)
+            return true;
+        int code = send_one(publisher, batch->name, NULL, span_of(batch->lines.data, batch->lines.len), false,
+                            (struct sent_one){.kind = SENT_RECORDS, .qos0 = batch->figures, .at = batch->stream,
+                                              .first = batch->first_seq, .end = batch->last_seq + 1,
+                                              .offset = batch->offset});
+        if (code == -EMSGSIZE)
+            log_warning("records %llu to %llu are too long for a message", (unsigned long long)batch->first_seq,
+                        (unsigned long long)batch->last_seq);
+        else if (code < 0)
+            return false;
+        follow_sent(follow);
+        if (sent_wants_sign(&publisher->sent) && send_beat(publisher) < 0)
+            return false;
+    }
+    return false;
+}
+
+static bool send_files(struct publisher *publisher, uint64_t now_ns)
+{
+    struct files *files = &publisher->files;
+    struct file_load *load = &publisher->load;
+    for (;;) {
+        if (load->parts && load->part == load->parts)
+            file_load_done(load);
+        if (!load->parts) {
+            size_t at = files_wanted(files);
+            if (at == files->count)
+                return true;
+            files->list[at].wanted = false;
+            files->list[at].sent_ns = now_ns;
+            if (!files_load(files, at, load))
+                continue;
+        }
+        _cleanup_(buf_done) struct buf text = BUF_INIT;
+        file_load_message(files, load, &text);
+        int code = !text.len || text.failed
+                       ? -EMSGSIZE
+                       : send_one(publisher, "file", NULL, span_of(text.data, text.len), false,
+                                  (struct sent_one){.kind = SENT_FILE, .at = (unsigned)load->at, .end = load->version});
+        if (code < 0 && code != -EMSGSIZE)
+            return false;
+        files->list[load->at].open_parts += code == 0;
+        load->part++;
+    }
+}
+
+static bool send_answers(struct publisher *publisher, uint64_t now_ns, uint64_t *ret_due_ns)
+{
+    struct asks *asks = &publisher->asks;
+    while (asks_next(asks, &publisher->follow, &publisher->files, now_ns, ret_due_ns)) {
+        int code = send_one(publisher, "again", asks->list[0].reader, span_of(asks->message.data, asks->message.len),
+                            false, (struct sent_one){.kind = SENT_OTHER});
+        if (code < 0 && code != -EMSGSIZE)
+            return false;
+        asks_sent(asks);
+    }
+    return true;
+}
+
+/* ---- the end ---- */
+
+static void leave(struct publisher *publisher, bool says)
+{
+    link_close(publisher->link, says);
+    publisher->link = NULL;
+    loop_stop(publisher->loop);
+}
+
+/* Recorders that have begun to store the job and have not all of it. */
+static bool is_being_stored(const struct publisher *publisher)
+{
+    for (size_t i = 0; i < publisher->recorder_count; i++)
+        if (!publisher->recorders[i].complete && publisher->recorders[i].last_seq < last_seq(publisher))
+            return true;
+    return false;
+}
+
+/* Everything that there is now was given to the connection. */
+static void go_on(struct publisher *publisher, uint64_t now_ns)
+{
+    if (publisher->phase == PUBLISHER_ENDS && publisher->sent.under_way == 0) {
+        publisher->phase = PUBLISHER_SAYS;
+        publisher->state_wanted = true;
+    } else if (publisher->phase == PUBLISHER_SAYS && !publisher->state_wanted && publisher->sent.count == 0) {
+        publisher->phase = PUBLISHER_COMPLETE;
+        publisher->complete_ns = now_ns;
+        channel_tell(publisher);
+    } else if (publisher->phase == PUBLISHER_LEAVES && !publisher->beat_wanted && publisher->sent.count == 0) {
+        publisher->status = 0;
+        leave(publisher, true);
+        return;
+    }
+    bool stored = !is_being_stored(publisher) ||
+                  now_ns - publisher->complete_ns > PUBLISHER_STORED_SECONDS * (uint64_t)NS_PER_SECOND;
+    if (publisher->phase == PUBLISHER_COMPLETE && stored && !publisher->asks.count) {
+        publisher->phase = PUBLISHER_LEAVES;
+        publisher->beat_wanted = true;
+    }
+}
+
+static void pump(void *ctx);
+
+static void want_pump(struct publisher *publisher)
+{
+    if (!publisher->pump)
+        publisher->pump = loop_add_deferred(publisher->loop, pump, publisher);
+}
+
+/* Sends what there is to send, as far as there is room; acknowledgements bring it here again. */
+static void pump(void *ctx)
+{
+    struct publisher *publisher = ctx;
+    uint64_t now_ns = clock_now_ns(), asked_ns = 0;
+    publisher->pump = NULL;
+    if (!publisher->link || !link_is_up(publisher->link))
+        return;
+    if (publisher->state_wanted && send_state(publisher) == 0)
+        publisher->state_wanted = false;
+    if (publisher->beat_wanted && send_beat(publisher) == 0)
+        publisher->beat_wanted = false;
+    bool all = send_records(publisher, now_ns) && send_files(publisher, now_ns) &&
+               send_answers(publisher, now_ns, &asked_ns);
+    uint64_t due_ns = follow_due_ns(&publisher->follow);
+    due_ns = asked_ns && (!due_ns || asked_ns < due_ns) ? asked_ns : due_ns;
+    if (due_ns)
+        loop_set_timer(publisher->due, due_ns > now_ns ? due_ns - now_ns : 1, 0);
+    enum publisher_phase phase = publisher->phase;
+    if (all)
+        go_on(publisher, now_ns);
+    if (publisher->phase != phase && publisher->link)
+        want_pump(publisher);
+}
+
+static void pump_due(void *ctx)
+{
+    want_pump(ctx);
+}
+
+/* ---- the connection ---- */
+
+static void on_connected(void *ctx, bool session_present)
+{
+    struct publisher *publisher = ctx;
+    (void)session_present;
+    log_debug("connected job=%s published=%llu", publisher->job, (unsigned long long)publisher->published);
+    publisher->was_up = true;
+    publisher->why[0] = 0;
+    publisher->progress_ns = clock_now_ns();
+    for (size_t i = 0; i < publisher_handler_count; i++) {
+        const struct topic_handler *handler = &publisher_handlers[i];
+        _cleanup_(buf_done) struct buf topic = BUF_INIT;
+        if (handler->kind == TOPIC_REVOKED)
+            topic_put_revoked(&topic, publisher->owner);
+        else
+            topic_put(&topic, publisher->owner, publisher->job, handler->name, handler->rest);
+        int id, code = topic.failed ? -ENOMEM : link_subscribe(publisher->link, topic.data, 1, &id);
+        if (code < 0)
+            log_warning("cannot subscribe to %s: %s", topic.data ? topic.data : "", strerror(-code));
+    }
+    publisher->state_wanted = publisher->beat_wanted = true;
+    channel_tell(publisher);
+    want_pump(publisher);
+}
+
+/* The link sends again what is under way. Figures that the system took are lost, perhaps: they are read again. */
+static void on_lost(void *ctx, const char *why)
+{
+    struct publisher *publisher = ctx;
+    uint64_t offset = UINT64_MAX, unsent = follow_unsent(&publisher->follow, publisher->follow.reader.offset);
+    for (struct sent_one one; sent_take_figures(&publisher->sent, &one);)
+        offset = one.offset < offset ? one.offset : offset;
+    if (offset != UINT64_MAX)
+        follow_rewind(&publisher->follow, offset < unsent ? offset : unsent);
+    if (publisher->phase == PUBLISHER_SAYS)
+        publisher->phase = PUBLISHER_ENDS;
+    snprintf(publisher->why, sizeof publisher->why, "%s", why ? why : "the connection was lost");
+    log_debug("lost job=%s why=%s", publisher->job, LOG_TEXT(publisher->why));
+    channel_tell(publisher);
+}
+
+/* Behind the last record of which, and of all before it, it is known that they are there. */
+static void count_published(struct publisher *publisher)
+{
+    const struct follow *follow = &publisher->follow;
+    uint64_t end = follow->ready ? follow->out.first_seq : follow->next_seq;
+    for (size_t i = 0; i < FOLLOW_STREAMS; i++)
+        if (follow->batches[i].lines.len && follow->batches[i].first_seq < end)
+            end = follow->batches[i].first_seq;
+    for (size_t i = 0; i < publisher->sent.count; i++)
+        if (publisher->sent.list[i].kind == SENT_RECORDS && publisher->sent.list[i].first < end)
+            end = publisher->sent.list[i].first;
+    if (end > publisher->published)
+        publisher->published = end;
+}
+
+static void on_published(void *ctx, int id)
+{
+    struct publisher *publisher = ctx;
+    struct sent_one one;
+    sent_over(&publisher->sent, id);
+    while (sent_take(&publisher->sent, &one)) {
+        if (one.kind == SENT_RECORDS)
+            follow_confirm(&publisher->follow, one.at, one.end);
+        if (one.kind == SENT_FILE && publisher->files.list[one.at].open_parts)
+            publisher->files.list[one.at].open_parts--;
+    }
+    count_published(publisher);
+    publisher->progress_ns = clock_now_ns();
+    want_pump(publisher);
+}
+
+static void on_subscribed(void *ctx, int id, bool granted)
+{
+    (void)id;
+    if (!granted)
+        log_warning("the broker refuses what readers of %s may ask for", ((struct publisher *)ctx)->job);
+}
+
+static void on_message(void *ctx, const char *text, struct span payload, bool retained)
+{
+    struct publisher *publisher = ctx;
+    struct topic topic;
+    (void)retained;
+    if (!topic_parse(text, &topic) || strcmp(topic.owner, publisher->owner) != 0 ||
+        (topic.kind != TOPIC_REVOKED && strcmp(topic.job, publisher->job) != 0))
+        return;
+    for (size_t i = 0; i < publisher_handler_count; i++)
+        if (publisher_handlers[i].kind == topic.kind)
+            publisher_handlers[i].message(publisher, &topic, payload);
+    want_pump(publisher);
+}
+
+void publisher_say_state(struct publisher *publisher)
+{
+    publisher->state_wanted = true;
+    want_pump(publisher);
+}
+
+/* ---- the job ---- */
+
+static void watch_spool(struct publisher *publisher)
+{
+    _cleanup_(buf_done) struct buf path = BUF_INIT;
+    struct err err = {0};
+    uint64_t from = publisher->from;
+    if (publisher->follow.open || follow_open(&publisher->follow, publisher->dir, &err) < 0)
+        return;
+    for (unsigned i = 0; i < FOLLOW_STREAMS && from; i++)
+        follow_confirm(&publisher->follow, i, from);
+    buf_printf(&path, "%s/spool/records.jsonl", publisher->dir);
+    if (publisher->watch_fd >= 0 && !path.failed)
+        inotify_add_watch(publisher->watch_fd, path.data, IN_MODIFY); /* without: each tick */
+}
+
+/* The spool has grown. */
+static void grown(void *ctx)
+{
+    struct publisher *publisher = ctx;
+    char events[4096];
+    ssize_t got = read(publisher->watch_fd, events, sizeof events);
+    (void)got; /* what happened is of no interest */
+    want_pump(publisher);
+}
+
+/* Whoever writes the directory is done with it. */
+static bool is_written(struct publisher *publisher, uint64_t now_ns)
+{
+    char path[PATH_MAX + 16];
+    if (!about_is_over(&publisher->about))
+        return false;
+    if (!publisher->over_ns)
+        publisher->over_ns = now_ns;
+    snprintf(path, sizeof path, "%s/report.txt", publisher->dir);
+    return publisher->over_told || publisher->about.state == JOB_LOST || (publisher->channel < 0 && access(path, F_OK) == 0) ||
+           now_ns - publisher->over_ns > PUBLISHER_REPORT_SECONDS * (uint64_t)NS_PER_SECOND;
+}
+
+static void look(struct publisher *publisher)
+{
+    uint64_t now_ns = clock_now_ns();
+    watch_spool(publisher);
+    if (about_look(&publisher->about))
+        publisher->state_wanted = true;
+    if (publisher->phase == PUBLISHER_FOLLOWS && is_written(publisher, now_ns))
+        publisher->phase = PUBLISHER_ENDS;
+    if (publisher->phase <= PUBLISHER_ENDS)
+        files_look(&publisher->files, now_ns, publisher->phase == PUBLISHER_ENDS);
+    want_pump(publisher);
+}
+
+static void give_up(struct publisher *publisher)
+{
+    if (!publisher->why[0])
+        snprintf(publisher->why, sizeof publisher->why, "the broker does not answer");
+    leave(publisher, false); /* the last will says that nobody publishes it any more */
+}
+
+static void on_tick(void *ctx)
+{
+    struct publisher *publisher = ctx;
+    uint64_t now_ns = clock_now_ns();
+    look(publisher);
+    channel_tell(publisher);
+    uint64_t alone_ns = PUBLISHER_ALONE_SECONDS * (uint64_t)NS_PER_SECOND,
+             left_ns = PUBLISHER_LEFT_SECONDS * (uint64_t)NS_PER_SECOND;
+    bool ends = publisher->phase != PUBLISHER_FOLLOWS;
+    bool late = publisher->alone ? (ends || !publisher->was_up) && now_ns - publisher->progress_ns > alone_ns
+                                 : publisher->over_ns && now_ns - publisher->over_ns > left_ns;
+    if (late && publisher->link)
+        give_up(publisher);
+}
+
+static void on_beat(void *ctx)
+{
+    struct publisher *publisher = ctx;
+    if (publisher->phase < PUBLISHER_LEAVES)
+        publisher->beat_wanted = true;
+    want_pump(publisher);
+}
+
+static void on_channel(void *ctx, int fd, uint32_t events)
+{
+    struct publisher *publisher = ctx;
+    (void)fd, (void)events;
+    if (!channel_read(publisher)) {
+        loop_remove(publisher->channel_source);
+        close(publisher->channel);
+        publisher->channel = -1;
+    }
+    look(publisher);
+}
+
+static int open_link(struct publisher *publisher, struct err *err)
+{
+    static const struct link_events events = {on_connected, on_lost, on_published, on_subscribed, on_message};
+    _cleanup_(buf_done) struct buf will = BUF_INIT, topic = BUF_INIT, client = BUF_INIT;
+    about_put_beat(0, false, last_seq(publisher), &will);
+    topic_put(&topic, publisher->owner, publisher->job, "beat", NULL);
+    buf_puts(&client, publisher->alone ? "scry-again-" : "scry-job-");
+    topic_put_level(&client, publisher->job);
+    if (will.failed || topic.failed || client.failed)
+        return err_set(err, -ENOMEM, "out of memory");
+    struct link_options options = {.url = &publisher->url,
+                                   .client = client.data,
+                                   .will_topic = topic.data,
+                                   .will = span_of(will.data, will.len),
+                                   .events = &events,
+                                   .ctx = publisher};
+    return link_open(&publisher->link, publisher->loop, &options, err);
+}
+
+static int begin(struct publisher *publisher, struct err *err)
+{
+    struct loop *loop = publisher->loop;
+    files_init(&publisher->files, publisher->dir);
+    asks_init(&publisher->asks, publisher->dir);
+    publisher->about = (struct about){.dir = publisher->dir, .owner = publisher->owner};
+    publisher->progress_ns = clock_now_ns();
+    publisher->watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (publisher->watch_fd >= 0)
+        publisher->watch = seldom_new(loop, publisher->watch_fd, GROWN_REST_NS, grown, publisher);
+    publisher->due = loop_add_timer(loop, UINT64_MAX / 4, 0, pump_due, publisher);
+    publisher->tick = loop_add_timer(loop, TICK_NS, TICK_NS, on_tick, publisher);
+    publisher->beats = loop_add_timer(loop, BEAT_SECONDS * (uint64_t)NS_PER_SECOND,
+                                      BEAT_SECONDS * (uint64_t)NS_PER_SECOND, on_beat, publisher);
+    if (publisher->channel >= 0)
+        publisher->channel_source = loop_add_fd(loop, publisher->channel, EPOLLIN, on_channel, publisher);
+    if (!publisher->due || !publisher->tick || !publisher->beats)
+        return err_set(err, -ENOMEM, "out of memory");
+    look(publisher);
+    return open_link(publisher, err);
+}
+
+int publisher_run(struct publisher *publisher)
+{
+    struct err err = {0};
+    publisher->status = 1;
+    int code = loop_new(&publisher->loop);
+    if (code < 0)
+        err_errno(&err, code, "cannot start");
+    else if ((code = begin(publisher, &err)) == 0)
+        code = loop_run(publisher->loop);
+    if (err.code) {
+        snprintf(publisher->why, sizeof publisher->why, "%.255s", err.text);
+        channel_tell(publisher);
+    }
+    if (publisher->link)
+        link_close(publisher->link, false);
+    if (publisher->channel >= 0)
+        channel_tell(publisher);
+    seldom_free(publisher->watch);
+    if (publisher->watch_fd >= 0)
+        close(publisher->watch_fd);
+    asks_clear(&publisher->asks);
+    follow_done(&publisher->follow);
+    file_load_done(&publisher->load);
+    files_done(&publisher->files);
+    about_done(&publisher->about);
+    loop_free(publisher->loop);
+    return publisher->status;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The program scry-publisher: sends what is in a job directory to a broker, while the job runs or afterwards
+ * (doc/reference/broker.md). One thread, one loop. It may wait for the network and the disk as long as they take: nobody
+ * waits for it but `scry run`, for a moment, at the end.
+ *
+ * Phases: it follows until the job is over and nobody writes its directory any more; sends the rest; says `complete`;
+ * waits for recorders that have begun to store the job; leaves.
+ */
+#ifndef SCRY_PUBLISH_PUBLISHER_H
+#define SCRY_PUBLISH_PUBLISHER_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/data/span.h"
+#include "base/system/loop.h"
+#include "base/system/seldom.h"
+#include "broker/link.h"
+#include "broker/topics.h"
+#include "broker/url.h"
+#include "publish/about.h"
+#include "publish/asks.h"
+#include "publish/files.h"
+#include "publish/follow.h"
+#include "publish/sent.h"
+
+enum {
+    PUBLISHER_LEFT_SECONDS = 60,   /* it goes on so long after a job, if its scry run has not waited for it */
+    PUBLISHER_STORED_SECONDS = 5,  /* it waits so long for recorders */
+    PUBLISHER_ALONE_SECONDS = 30,  /* `scry publish`: it gives up after so long without progress */
+    PUBLISHER_REPORT_SECONDS = 5,  /* for report.txt, which comes behind job.json */
+    PUBLISHER_RECORDERS = 64,
+};
+
+enum publisher_phase { PUBLISHER_FOLLOWS, PUBLISHER_ENDS, PUBLISHER_SAYS, PUBLISHER_COMPLETE, PUBLISHER_LEAVES };
+
+struct publisher;
+
+/* What comes from the broker: a row of publisher_handlers for each kind of topic. It is subscribed to with QoS 1. */
+struct topic_handler {
+    enum topic_kind kind;
+    const char *name, *rest; /* as topic_put takes them */
+    void (*message)(struct publisher *publisher, const struct topic *topic, struct span payload);
+};
+extern const struct topic_handler publisher_handlers[];
+extern const size_t publisher_handler_count;
+
+struct publisher_recorder {
+    char name[TOPIC_LEVEL_SIZE];
+    int64_t last_seq;
+    bool complete;
+};
+
+struct publisher {
+    /* settings */
+    struct broker_url url;
+    char dir[PATH_MAX], owner[256], job[256];
+    bool alone;   /* started by a person (scry publish), not by scry run */
+    int channel;  /* to scry run; -1: none, or it is gone */
+    uint64_t from; /* records before this number were published by the one before */
+
+    struct loop *loop;
+    struct link *link;
+    struct about about;
+    struct follow follow;
+    struct files files;
+    struct file_load load; /* the file that is being sent to all */
+    struct sent sent;
+    struct asks asks;
+    enum publisher_phase phase;
+    const char *address;  /* for sealed requests; NULL: none. Call publisher_say_state after a change */
+    bool state_wanted, beat_wanted, over_told, was_up;
+    uint64_t beat, over_ns, complete_ns, progress_ns, lost_ns;
+    uint64_t published; /* behind the last record that the broker has, of all streams */
+    char why[256];      /* why there is no connection */
+    struct publisher_recorder recorders[PUBLISHER_RECORDERS];
+    size_t recorder_count;
+    struct buf in; /* of the channel */
+    char told[512]; /* what scry run was told last */
+    struct loop_source *pump, *due, *tick, *beats, *channel_source;
+    struct seldom *watch;
+    int watch_fd;
+    int status; /* of the program */
+};
+
+/* Publishes until there is nothing left to do. The program's exit status. */
+int publisher_run(struct publisher *publisher);
+
+/* For handlers. Sends state when there is room. */
+void publisher_say_state(struct publisher *publisher);
+/* To .../NAME[/REST] of the job, QoS 1. 0; -EAGAIN, -ENOTCONN: later; -EMSGSIZE. */
+int publisher_send(struct publisher *publisher, const char *name, const char *rest, struct span payload);
+
+/* ---- publish/channel.c: scry run at the other end ---- */
+
+/* Reads the first line, with the settings. 0 or -errno with err. */
+int channel_begin(struct publisher *publisher, struct err *err);
+void channel_tell(struct publisher *publisher);
+/* Reads what there is. false: scry run is gone. */
+bool channel_read(struct publisher *publisher);
+
+#endif
