@@ -81,9 +81,9 @@ const struct option_row option_rows[] = {
      "error warning info debug", .expected = "error, warning, info or debug"},
     {"config", 0, "FILE", OPTION_FILE, RUN, ENV | OPTION_NOT_IN_FILE, "read more options from here, one a line"},
     /* SCRY_LOG is the default of --log-level */
-    {"log", 0, "FILE=REGEX", OPTION_LIST, RUN, OPTION_MANY | OPTION_IN_FILE, "record matching lines of a file; FILE=REGEX:LEVEL",
+    {"log", 0, "FILE=REGEX", OPTION_LIST, RUN, OPTION_MANY | OPTION_IN_FILE | OPTION_SETTING, "record matching lines of a file; FILE=REGEX:LEVEL",
      .expected = "FILE=REGEX or FILE=REGEX:LEVEL"},
-    {"log-patterns", 0, "LIST", OPTION_LIST, RUN, ENV | OPTION_LISTS, "look for these errors in stderr: all, off, list", "all",
+    {"log-patterns", 0, "LIST", OPTION_LIST, RUN, ENV | OPTION_LISTS | OPTION_SETTING, "look for these errors in stderr: all, off, list", "all",
      "all off list", .expected = "all, off, list, or names of patterns with commas"},
     {"broker", 0, "URL", OPTION_PLANNED, RUN, ENV},
 

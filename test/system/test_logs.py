@@ -144,6 +144,30 @@ class Logs(JobCase):
         self.write("go", "go\n")
         self.assertEqual(run.wait(), 0)
 
+    def test_changed_while_it_runs(self):
+        """scry set adds files and patterns, from now on, and leaves them again."""
+        os.mkfifo(os.path.join(self.work, "go"))
+        self.write("out.log", "x before\n")
+        run = self.start_run("-q", "--log-patterns", "off", "--", "sh", "-c", 'exec 2>err; while read line; do echo "$line" >>out.log; echo "$line" >&2; done <go',
+                             cwd=self.work)
+        with open(os.path.join(self.work, "go"), "w", encoding="ascii", buffering=1) as go:
+            wait_until(lambda: json.loads(self.scry("ps", "--json").stdout)["jobs"])
+            self.scry("set", "@last", "log=out.log=x", "log=out.log=^step (?<n>\\d+)")
+            wait_until(lambda: '"watched"' in self.spool())
+            go.write("x 1\nstep 2 aborted\n")
+            wait_until(lambda: "step 2" in self.spool())
+            self.scry("set", "@last", "log=off", "log-patterns=all")
+            self.assertRegex(self.scry("set", "@last").stdout, "(?m)^log=off$")
+            wait_until(lambda: '"stderr"' in self.spool())
+            go.write("x 3\nSegmentation fault\n")
+            wait_until(lambda: "Segmentation" in self.spool())
+            bad = self.box.run(self.box.scry("set", "@last", "log=out.log=a("))
+            self.assertEqual(bad.returncode, 2, bad.stderr)
+            self.assertIn("at character 3", bad.stderr)
+        self.assertEqual(run.wait(), 0)
+        self.assertEqual([(line["file"], line["text"]) for line in self.records("log")],
+                         [("out.log", "x 1"), ("out.log", "step 2 aborted"), ("stderr", "Segmentation fault")])
+
     def test_observer_is_killed(self):
         """Another one goes on, and repeats nothing."""
         os.mkfifo(os.path.join(self.work, "go"))

@@ -16,6 +16,7 @@
 #include "cli/common/cli.h"
 #include "cli/common/settings.h"
 #include "client/client.h"
+#include "job/logs/logs.h"
 #include "job/watch/options.h"
 #include "job/watch/tracing.h"
 #include "jobdir/record/dir.h"
@@ -178,8 +179,8 @@ static void print_settings(json_t *settings)
 static void put_defaults(json_t *settings)
 {
     for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++) {
-        if (!(row->flags & OPTION_SETTING) || json_object_get(settings, row->name))
-            continue;
+        if (!(row->flags & OPTION_SETTING) || json_object_get(settings, row->name) || strcmp(row->name, "log") == 0)
+            continue; /* which logs were given at the start is not recorded */
         const char *value = row->otherwise                  ? row->otherwise
                             : strcmp(row->name, "on") == 0  ? "yes"
                             : row->type == OPTION_SWITCH    ? "no"
@@ -220,6 +221,15 @@ static int show(const char *job, bool json)
     return 0;
 }
 
+static int check_value(const char *key, const char *value, struct err *err)
+{
+    struct run_options logs = {.log_patterns = strcmp(key, "log-patterns") == 0 ? value : "off"};
+    int code = run_setting_check(key, value, err);
+    if (strcmp(key, "log") == 0 && strcmp(value, "off") != 0)
+        logs.logs[logs.log_count++] = value;
+    return code < 0 ? code : logs_check(&logs, err);
+}
+
 /* 0, or -errno after printing what is wrong. Nothing is sent if one of them is wrong. */
 static int check(const struct options *options, char **pairs, size_t count)
 {
@@ -231,7 +241,7 @@ static int check(const struct options *options, char **pairs, size_t count)
             return -EINVAL;
         }
         *equals = 0;
-        int code = run_setting_check(pairs[i], equals + 1, &err);
+        int code = check_value(pairs[i], equals + 1, &err);
         *equals = '=';
         if (code < 0) {
             cli_log_error(&err);

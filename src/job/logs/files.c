@@ -298,6 +298,24 @@ void log_files_scan(struct log_files *files, bool at_end)
     }
 }
 
+static void forget_names(struct log_files *files)
+{
+    for (size_t i = 0; i < files->name_count; i++) {
+        free(files->names[i].pattern);
+        free(files->names[i].shown);
+    }
+    files->name_count = 0;
+}
+
+void log_files_want_none(struct log_files *files)
+{
+    forget_names(files);
+    for (struct log_file *file = files->files; file; file = file->hh.next) {
+        file->matcher.given = file->matcher.rows = 0;
+        file->asked = false;
+    }
+}
+
 void log_files_forget(struct log_file *file)
 {
     HASH_DEL(file->files->files, file);
@@ -309,10 +327,6 @@ void log_files_done(struct log_files *files)
     struct log_file *file, *next;
     HASH_ITER(hh, files->files, file, next)
     log_files_forget(file);
-    for (size_t i = 0; i < files->name_count; i++) {
-        free(files->names[i].pattern);
-        free(files->names[i].shown);
-    }
+    forget_names(files);
     log_expressions_done(&files->expressions);
-    files->name_count = 0;
 }

@@ -63,6 +63,8 @@ struct log_files {
 
 /* Wants `file`, as --log gives it, for these expressions and rows. false: out of memory. */
 bool log_files_add(struct log_files *files, const char *file, uint64_t given, uint64_t rows, bool asked);
+/* Nothing is wanted any more: add anew what is. Files that are still wanted are read on. */
+void log_files_want_none(struct log_files *files);
 /* Looks for files that wild names have now; `at_end`: they were there before the job. */
 void log_files_scan(struct log_files *files, bool at_end);
 /* Frees a file, which is one of them. */

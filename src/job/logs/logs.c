@@ -10,6 +10,7 @@
 #include "job/logs/patterns.h"
 
 #define MS_NS UINT64_C(1000000)
+#define NEVER_NS (3600 * (uint64_t)NS_PER_SECOND) /* until scry set wants something */
 
 enum {
     TURN_CPU_MS = 10,   /* then the other sources have a turn */
@@ -49,30 +50,47 @@ static void note(void *ctx, struct note said)
 
 /* ---- the options ---- */
 
-/* Compiles what is given. The last rule's file and text are in err. */
-static int take_rules(struct logs *logs, const struct run_options *options, struct err *err)
+/* Compiles a --log. */
+static int take_rule(struct logs *logs, const char *text, struct err *err)
 {
     struct log_expressions *expressions = &logs->files.expressions;
-    logs->rules = calloc(options->log_count + 1, sizeof *logs->rules);
-    expressions->given = calloc(options->log_count + 1, sizeof *expressions->given);
-    if (!logs->rules || !expressions->given)
-        return err_set(err, -ENOMEM, "out of memory");
-    for (size_t i = 0; i < options->log_count; i++) {
-        struct err why = {0};
-        struct log_rule *rule = &logs->rules[i];
-        struct log_expression *expression = &expressions->given[i];
-        int code = log_rule_parse(rule, options->logs[i], &why);
-        logs->rule_count += code == 0;
-        if (code == 0 && rule->expression)
-            code = log_regex_new(&expression->regex, rule->expression, &why);
-        if (code < 0)
-            return err_set(err, code, "--log %.150s%s: %s", options->logs[i],
-                           strlen(options->logs[i]) > 150 ? "..." : "", why.text);
-        expression->name = rule->expression;
-        expression->severity = rule->severity;
-        expressions->given_count++;
-    }
+    struct err why = {0};
+    if (logs->rule_count == RUN_LOGS)
+        return err_set(err, -E2BIG, "--log: at most %d", RUN_LOGS);
+    struct log_rule *rule = &logs->rules[logs->rule_count];
+    struct log_expression *expression = &expressions->given[logs->rule_count];
+    int code = log_rule_parse(rule, text, &why);
+    if (code == 0 && rule->expression && (code = log_regex_new(&expression->regex, rule->expression, &why)) < 0)
+        log_rule_done(rule);
+    if (code < 0)
+        return err_set(err, code, "--log %.150s%s: %s", text, strlen(text) > 150 ? "..." : "", why.text);
+    expression->name = rule->expression;
+    expression->severity = rule->severity;
+    expressions->given_count = ++logs->rule_count;
     return 0;
+}
+
+static int take_rules(struct logs *logs, const struct run_options *options, struct err *err)
+{
+    int code = 0;
+    logs->rules = calloc(RUN_LOGS, sizeof *logs->rules);
+    logs->files.expressions.given = calloc(RUN_LOGS, sizeof *logs->files.expressions.given);
+    if (!logs->rules || !logs->files.expressions.given)
+        return err_set(err, -ENOMEM, "out of memory");
+    for (size_t i = 0; code == 0 && i < options->log_count; i++)
+        code = take_rule(logs, options->logs[i], err);
+    return code;
+}
+
+static void drop_rules(struct logs *logs)
+{
+    struct log_expressions *expressions = &logs->files.expressions;
+    for (size_t i = 0; i < logs->rule_count; i++) {
+        log_rule_done(&logs->rules[i]);
+        log_regex_free(expressions->given[i].regex);
+        expressions->given[i] = (struct log_expression){0};
+    }
+    logs->rule_count = expressions->given_count = 0;
 }
 
 static int take_rows(const struct run_options *options, uint64_t *ret_rows, struct err *err)
@@ -84,9 +102,8 @@ static int take_rows(const struct run_options *options, uint64_t *ret_rows, stru
 
 static void free_logs(struct logs *logs)
 {
+    drop_rules(logs);
     log_files_done(&logs->files);
-    for (size_t i = 0; i < logs->rule_count; i++)
-        log_rule_done(&logs->rules[i]);
     free(logs->rules);
     free(logs);
 }
@@ -203,14 +220,15 @@ static void on_turn(void *ctx)
     } else if (!left) {
         logs->idle_ns = any ? SOON_MS * MS_NS : 2 * logs->idle_ns;
         logs->idle_ns = logs->idle_ns < SELDOM_MS * MS_NS ? logs->idle_ns : SELDOM_MS * MS_NS;
-        wait_ns = logs->idle_ns;
+        wait_ns = logs->files.files || logs->files.name_count ? logs->idle_ns : NEVER_NS;
     }
     loop_set_timer(logs->timer, wait_ns, 0);
 }
 
 /* ---- its life ---- */
 
-static bool add_names(struct logs *logs, const struct run_options *options, uint64_t rows)
+/* All that is wanted. Files that are there are followed from their end on. */
+static bool add_names(struct logs *logs, uint64_t rows)
 {
     uint64_t built_in = rows ? rows : UINT64_MAX >> (64 - log_pattern_count);
     bool good = true;
@@ -219,7 +237,12 @@ static bool add_names(struct logs *logs, const struct run_options *options, uint
         good &= log_files_add(&logs->files, rule->file, rule->expression ? UINT64_C(1) << i : 0,
                               rule->expression ? 0 : built_in, true);
     }
-    return good && (!rows || log_files_add(&logs->files, "stderr", 0, rows, false));
+    good = good && (!rows || log_files_add(&logs->files, "stderr", 0, rows, false));
+    log_files_scan(&logs->files, true);
+    for (struct log_file *file = logs->files.files; file; file = file->hh.next)
+        if (file->tail.fd < 0 && !file->seen)
+            tail_look(&file->tail, true);
+    return good;
 }
 
 static void *logs_start(struct observer *observer, struct err *err)
@@ -240,16 +263,11 @@ static void *logs_start(struct observer *observer, struct err *err)
     logs->files.root = observer->root;
     logs->files.now_ns = clock_now_ns;
     logs->files.silent = observer->restarted;
-    bool good = take_rules(logs, observer->options, err) == 0 && take_rows(observer->options, &rows, err) == 0;
-    if (!good || (!logs->rule_count && !rows)) {
+    if (take_rules(logs, observer->options, err) < 0 || take_rows(observer->options, &rows, err) < 0) {
         free_logs(logs);
         return NULL;
     }
-    if (add_names(logs, observer->options, rows)) {
-        log_files_scan(&logs->files, true);
-        for (struct log_file *file = logs->files.files; file; file = file->hh.next)
-            if (file->tail.fd < 0)
-                tail_look(&file->tail, true);
+    if (add_names(logs, rows)) {
         logs->files.silent = false;
         logs->timer = loop_add_timer(observer->loop, logs->idle_ns, 0, on_turn, logs);
     }
@@ -259,6 +277,44 @@ static void *logs_start(struct observer *observer, struct err *err)
         return NULL;
     }
     return logs;
+}
+
+/* log=off drops all of them, another one is added; log-patterns are replaced. */
+static void logs_changed(void *state, const char *key, const char *value)
+{
+    struct logs *logs = state;
+    uint64_t rows = 0, now_ns = clock_now_ns();
+    struct err err = {0};
+    struct log_file *file, *next;
+    bool log = strcmp(key, "log") == 0, off = log && strcmp(value, "off") == 0;
+    if (!log && strcmp(key, "log-patterns") != 0)
+        return;
+    if (off) {
+        for (file = logs->files.files; file; file = file->hh.next) {
+            log_match_rest(&file->matcher, now_ns, true);
+            log_match_forget_given(&file->matcher);
+        }
+        drop_rules(logs);
+    }
+    int code = take_rows(logs->observer->options, &rows, &err);
+    if (code == 0 && log && !off)
+        code = take_rule(logs, value, &err);
+    if (code < 0) { /* not from scry set, which has checked it */
+        note(logs, NOTE(setting_refused, .reason = err.text));
+        return;
+    }
+    log_files_want_none(&logs->files);
+    add_names(logs, rows);
+    HASH_ITER(hh, logs->files.files, file, next)
+    {
+        if (file->matcher.given || file->matcher.rows)
+            continue;
+        log_match_rest(&file->matcher, now_ns, true);
+        say_skipped(logs, file);
+        log_files_forget(file);
+    }
+    logs->idle_ns = SOON_MS * MS_NS;
+    loop_set_timer(logs->timer, MS_NS, 0);
 }
 
 /* What was asked for, and never was there. */
@@ -295,4 +351,5 @@ static void logs_end(void *state)
     free_logs(logs);
 }
 
-const struct observe_source logs_source = {.name = "logs", .start = logs_start, .end = logs_end};
+const struct observe_source logs_source = {
+    .name = "logs", .start = logs_start, .changed = logs_changed, .end = logs_end};

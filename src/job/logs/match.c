@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/data/grow.h"
 #include "job/logs/patterns.h"
 #include "job/logs/words.h"
 
@@ -12,14 +13,20 @@ enum { TEXT_ROOM = LINE_MOST + 8 };
 
 static size_t found_count(const struct log_expressions *expressions)
 {
-    return expressions->given_count + log_pattern_count;
+    return log_pattern_count + expressions->given_count;
 }
 
 /* The index-th of those that log_matcher.found has. */
 static struct log_expression *expression_at(const struct log_expressions *expressions, size_t index)
 {
-    return index < expressions->given_count ? &expressions->given[index]
-                                            : &expressions->built_in[index - expressions->given_count];
+    return index < log_pattern_count ? &expressions->built_in[index] : &expressions->given[index - log_pattern_count];
+}
+
+void log_match_forget_given(struct log_matcher *matcher)
+{
+    matcher->given = 0;
+    for (size_t i = log_pattern_count; i < matcher->found_room; i++)
+        matcher->found[i] = (struct log_found){0};
 }
 
 void log_expressions_done(struct log_expressions *expressions)
@@ -138,7 +145,7 @@ static void match_given(struct log_matcher *matcher, const struct line *line)
     for (uint64_t rest = matcher->given; rest; rest &= rest - 1) {
         size_t index = (size_t)__builtin_ctzll(rest);
         if (does_match(matcher, &matcher->expressions->given[index], line))
-            record(matcher, index, line);
+            record(matcher, log_pattern_count + index, line);
     }
 }
 
@@ -154,7 +161,7 @@ static void match_rows(struct log_matcher *matcher, uint64_t rows, const struct 
         struct log_expression *expression = &matcher->expressions->built_in[row];
         compile_row(expression, row);
         if (does_match(matcher, expression, line)) {
-            record(matcher, matcher->expressions->given_count + row, line);
+            record(matcher, row, line);
             return;
         }
     }
@@ -165,9 +172,7 @@ void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *b
     struct log_expressions *expressions = matcher->expressions;
     if (!prepare(expressions, matcher->rows != 0))
         return;
-    if (!matcher->found)
-        matcher->found = calloc(found_count(expressions), sizeof *matcher->found);
-    if (!matcher->found)
+    if (!GROW_ZERO_TO(matcher->found, found_count(expressions), matcher->found_room))
         return;
     size_t counted = 0, at = 0;
     while (at < len) {
@@ -199,7 +204,7 @@ void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *b
 void log_match_rest(struct log_matcher *matcher, uint64_t now_ns, bool end)
 {
     const struct log_sink *sink = matcher->expressions->sink;
-    for (size_t i = 0; matcher->found && i < found_count(matcher->expressions); i++) {
+    for (size_t i = 0; i < matcher->found_room && i < found_count(matcher->expressions); i++) {
         struct log_found *found = &matcher->found[i];
         const struct log_expression *expression = expression_at(matcher->expressions, i);
         put_progress(matcher, found, now_ns, end);

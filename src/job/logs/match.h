@@ -57,12 +57,15 @@ struct log_matcher {
     struct log_expressions *expressions;
     uint64_t given;          /* bits of the expressions given for it */
     uint64_t rows;           /* of built-in patterns */
-    struct log_found *found; /* of the given ones, then of the rows; NULL: nothing yet */
-    int64_t line;            /* so many have ended; -1: unknown */
+    struct log_found *found; /* of the rows, then of the given ones; NULL: nothing yet */
+    size_t found_room;
+    int64_t line; /* so many have ended; -1: unknown */
 };
 
 /* Lines, as lines_take hands them over. */
 void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len, bool cut);
+/* The given expressions will be others. */
+void log_match_forget_given(struct log_matcher *matcher);
 /* What was held back: call it every second or so, and at the end. */
 void log_match_rest(struct log_matcher *matcher, uint64_t now_ns, bool end);
 

@@ -127,7 +127,16 @@ int run_setting_change(struct run_options *options, const char *key, const char 
     char *kept = arena_dup(&options->memory, value, strlen(value));
     if (!kept)
         return err_set(err, -ENOMEM, "out of memory");
-    if (strcmp(key, "sample") == 0)
+    bool log = strcmp(key, "log") == 0, off = log && strcmp(value, "off") == 0;
+    if (log && !off && options->log_count == RUN_LOGS)
+        return err_set(err, -E2BIG, "log: at most %d", RUN_LOGS);
+    if (off)
+        options->log_count = 0;
+    else if (log)
+        options->logs[options->log_count++] = kept;
+    else if (strcmp(key, "log-patterns") == 0)
+        options->log_patterns = kept;
+    else if (strcmp(key, "sample") == 0)
         options->sample_seconds = parsed.seconds;
     else if (strcmp(key, "stall") == 0)
         options->still_seconds = parsed.seconds;
