@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -15,14 +16,14 @@
 
 #define XFS_MAGIC 0x58465342
 #define ZFS_MAGIC 0x2fc12fc1
-enum { STACK_BYTES = 128 << 10 };
+enum { STACK_BYTES = 512 << 10 /* what reads tickets needs some */ };
 
 struct ask {
     atomic_int users; /* who asked, and the thread; the last one frees it */
     int done;         /* eventfd */
     ask_fn *how;
-    struct ask_answer answer;
-    char path[];
+    size_t answer_at, answer_size;
+    _Alignas(max_align_t) char question[];
 };
 
 static bool is_elsewhere(unsigned long type)
@@ -41,15 +42,16 @@ static int64_t times(uint64_t count, uint64_t size)
     return __builtin_mul_overflow(count, size, &product) || product > INT64_MAX ? INT64_MAX : (int64_t)product;
 }
 
-void ask_now(const char *path, struct ask_answer *ret_answer)
+void ask_now(const void *path, void *ret_answer)
 {
+    struct ask_answer *answer = ret_answer;
     struct stat info;
     struct statfs figures;
-    *ret_answer = (struct ask_answer){0};
+    *answer = (struct ask_answer){0};
     if (stat(path, &info) < 0 || statfs(path, &figures) < 0)
         return;
     uint64_t block = (uint64_t)(figures.f_frsize > 0 ? figures.f_frsize : figures.f_bsize);
-    *ret_answer = (struct ask_answer){
+    *answer = (struct ask_answer){
         .there = true,
         .device = info.st_dev,
         .elsewhere = is_elsewhere((unsigned long)figures.f_type),
@@ -70,7 +72,7 @@ void ask_drop(struct ask *ask)
 static void *run(void *state)
 {
     struct ask *ask = state;
-    ask->how(ask->path, &ask->answer);
+    ask->how(ask->question, ask->question + ask->answer_at);
     eventfd_write(ask->done, 1);
     ask_drop(ask);
     return NULL;
@@ -94,13 +96,15 @@ static bool start_thread(struct ask *ask)
     return started;
 }
 
-struct ask *ask_start(const char *path, ask_fn *how)
+struct ask *ask_start(ask_fn *how, const void *question, size_t question_size, size_t answer_size)
 {
-    size_t size = strlen(path) + 1;
-    struct ask *ask = calloc(1, sizeof *ask + size);
+    size_t align = _Alignof(max_align_t), answer_at = (question_size + align - 1) / align * align;
+    struct ask *ask = calloc(1, sizeof *ask + answer_at + answer_size);
     if (!ask)
         return NULL;
-    memcpy(ask->path, path, size);
+    memcpy(ask->question, question, question_size);
+    ask->answer_at = answer_at;
+    ask->answer_size = answer_size;
     ask->how = how;
     ask->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     atomic_init(&ask->users, 2);
@@ -112,12 +116,12 @@ struct ask *ask_start(const char *path, ask_fn *how)
     return NULL;
 }
 
-bool ask_take(struct ask *ask, int wait_ms, struct ask_answer *ret_answer)
+bool ask_take(struct ask *ask, int wait_ms, void *ret_answer)
 {
     struct pollfd done = {.fd = ask->done, .events = POLLIN};
     if (poll(&done, 1, wait_ms) != 1)
         return false;
-    *ret_answer = ask->answer;
+    memcpy(ret_answer, ask->question + ask->answer_at, ask->answer_size);
     ask_drop(ask);
     return true;
 }

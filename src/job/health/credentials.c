@@ -15,6 +15,8 @@
 #include "job/health/readers.h"
 
 #define LOOK_EVERY_NS (UINT64_C(10) * NS_PER_SECOND)
+#define SILENT_NS (UINT64_C(10) * NS_PER_SECOND) /* without an answer: that is said */
+enum { WAIT_MS = 100 };
 
 static const int64_t stages[] = {3600, 600, 0}; /* seconds before */
 enum { STAGES = sizeof stages / sizeof *stages };
@@ -75,7 +77,8 @@ static void take_variable(struct credential *credential, const char *cwd, const 
 
 void credentials_init(struct credentials *credentials, char *(*variable)(const char *name), const char *cwd)
 {
-    *credentials = (struct credentials){.of = {{.what = "X.509 proxy", .read = read_proxy},
+    *credentials = (struct credentials){.wait_ms = WAIT_MS,
+                                        .of = {{.what = "X.509 proxy", .read = read_proxy},
                                                {.what = "bearer token", .read = token_expires},
                                                {.what = "Kerberos ticket"}}};
     struct credential *proxy = &credentials->of[0], *token = &credentials->of[1], *ticket = &credentials->of[2];
@@ -93,19 +96,37 @@ void credentials_init(struct credentials *credentials, char *(*variable)(const c
 
 void credentials_done(struct credentials *credentials)
 {
-    for (size_t i = 0; i < CREDENTIALS; i++)
+    for (size_t i = 0; i < CREDENTIALS; i++) {
+        ask_drop(credentials->of[i].ask);
         free(credentials->of[i].path);
+    }
 }
 
-/* ---- reading ---- */
+/* ---- reading, in a thread ---- */
 
-static int read_file(struct credential *credential, struct err *err)
+struct question {
+    int (*read)(const char *bytes, size_t len, int64_t *ret_expires, struct err *err); /* NULL: tickets */
+    bool changed; /* only if it has changed since */
+    struct stat seen;
+    char path[];
+};
+
+struct answer {
+    bool read; /* else it has not changed */
+    int code;
+    int64_t expires;
+    struct stat seen;
+    struct err err;
+};
+
+static int read_file(const struct question *question, struct answer *answer)
 {
-    _cleanup_(closep) int fd = open(credential->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct err *err = &answer->err;
+    _cleanup_(closep) int fd = open(question->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat info;
     if (fd < 0 || fstat(fd, &info) < 0)
         return err_set(err, -errno, "%s", strerror(errno));
-    credential->seen = info;
+    answer->seen = info;
     if (!S_ISREG(info.st_mode) || info.st_size > CREDENTIAL_MOST)
         return err_set(err, -EINVAL, "this is no file of a credential");
     _cleanup_(freep) char *bytes = calloc(1, (size_t)info.st_size + 1);
@@ -113,38 +134,75 @@ static int read_file(struct credential *credential, struct err *err)
         return err_set(err, -ENOMEM, "out of memory");
     ssize_t len = read(fd, bytes, (size_t)info.st_size);
     int code = len < 0 ? err_set(err, -errno, "%s", strerror(errno))
-                       : credential->read(bytes, (size_t)len, &credential->expires, err);
+                       : question->read(bytes, (size_t)len, &answer->expires, err);
     explicit_bzero(bytes, (size_t)info.st_size); /* keys are in there, too */
     return code;
 }
 
 /* Whether it is another file than the one that was read, or has been written since. */
-static bool has_changed(const struct credential *credential)
+static bool has_changed(const struct question *question)
 {
-    const struct stat *seen = &credential->seen;
+    const struct stat *seen = &question->seen;
     struct stat now;
-    if (stat(credential->path, &now) < 0)
+    if (stat(question->path, &now) < 0)
         return false; /* it is being replaced, or gone: the one that was read may be in use */
     return now.st_ino != seen->st_ino || now.st_size != seen->st_size || now.st_mtim.tv_sec != seen->st_mtim.tv_sec ||
            now.st_mtim.tv_nsec != seen->st_mtim.tv_nsec;
 }
 
-static void look_again(struct credential *credential, const struct look *look, bool first)
+static void read_aside(const void *asked, void *ret_answer)
 {
-    struct err err = {0};
+    const struct question *question = asked;
+    struct answer *answer = ret_answer;
+    answer->seen = question->seen;
+    answer->read = !question->changed || has_changed(question);
+    if (answer->read)
+        answer->code =
+            question->read ? read_file(question, answer) : read_tickets(question->path, &answer->expires, &answer->err);
+}
+
+/* ---- what was read ---- */
+
+static void ask(struct credential *credential, uint64_t now_ns)
+{
+    size_t size = sizeof(struct question) + strlen(credential->path) + 1;
+    _cleanup_(freep) struct question *question = calloc(1, size);
+    if (!question)
+        return;
+    question->read = credential->read;
+    question->seen = credential->seen;
+    /* Of tickets that are in no file nobody says when they change. */
+    question->changed = credential->answered && credential->read && !credential->failures;
+    memcpy(question->path, credential->path, strlen(credential->path) + 1);
+    credential->asked_ns = now_ns;
+    credential->ask = ask_start(read_aside, question, size, sizeof(struct answer));
+}
+
+static void say_unreadable(struct credential *credential, const struct look *look, const char *reason)
+{
+    if (credential->named && !credential->refused && !look->quiet)
+        look->say(look->ctx, NOTE(credential_unreadable, .credential = credential->what, .path = credential->path,
+                                  .reason = reason));
+    credential->refused |= credential->named;
+}
+
+static void take(struct credential *credential, const struct look *look, const struct answer *answer)
+{
+    bool first = !credential->answered;
+    credential->answered = true;
+    if (!answer->read)
+        return;
     int64_t before = credential->known ? credential->expires : -1;
-    int code =
-        credential->read ? read_file(credential, &err) : read_tickets(credential->path, &credential->expires, &err);
-    credential->known = code == 0;
+    credential->seen = answer->seen;
+    credential->known = answer->code == 0;
+    if (credential->known)
+        credential->expires = answer->expires;
     if (credential->known && credential->expires != before)
         credential->said = 0;
-    bool failed = code < 0 && code != -ENODATA;
+    bool failed = answer->code < 0 && answer->code != -ENODATA;
     credential->failures = failed ? credential->failures + 1 : 0;
-    bool bad = failed && credential->named && (first || credential->failures > 1);
-    if (bad && !credential->refused && !look->quiet)
-        look->say(look->ctx, NOTE(credential_unreadable, .credential = credential->what, .path = credential->path,
-                                  .reason = err.text));
-    credential->refused |= bad;
+    if (failed && (first || credential->failures > 1))
+        say_unreadable(credential, look, answer->err.text);
 }
 
 /* ---- warnings ---- */
@@ -176,11 +234,18 @@ void credentials_look(struct credentials *credentials, const struct look *look, 
         credentials->looked_ns = look->now_ns;
     for (size_t i = 0; i < CREDENTIALS; i++) {
         struct credential *credential = &credentials->of[i];
+        struct answer answer;
+        bool unknown = !credential->answered, is_new = due && !credential->ask;
         if (!credential->path)
             continue;
-        /* Of tickets that are in no file nobody says when they change. */
-        if (first || (due && (!credential->read || credential->failures || has_changed(credential))))
-            look_again(credential, look, first);
-        judge(credential, look, now, first);
+        if (is_new)
+            ask(credential, look->now_ns);
+        if (credential->ask && ask_take(credential->ask, is_new ? credentials->wait_ms : 0, &answer)) {
+            credential->ask = NULL;
+            take(credential, look, &answer);
+        } else if (credential->ask && look->now_ns >= credential->asked_ns + SILENT_NS) {
+            say_unreadable(credential, look, "its file system does not answer");
+        }
+        judge(credential, look, now, unknown);
     }
 }

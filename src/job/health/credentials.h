@@ -7,6 +7,8 @@
  * Which: X509_USER_PROXY, else /tmp/x509up_uUID. BEARER_TOKEN_FILE, else $XDG_RUNTIME_DIR/bt_uUID, else /tmp/bt_uUID
  * (WLCG Bearer Token Discovery). KRB5CCNAME, else /tmp/krb5cc_UID. What was not named, and had expired before the job
  * began, was left behind, and is none of the job's.
+ *
+ * Files that are on a file system that does not answer hold up nobody: each is read in a thread of its own.
  */
 #ifndef SCRY_JOB_HEALTH_CREDENTIALS_H
 #define SCRY_JOB_HEALTH_CREDENTIALS_H
@@ -14,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/data/err.h"
+#include "job/health/ask.h"
 #include "job/health/look.h"
 
 enum { CREDENTIALS = 3, CREDENTIAL_MOST = 1 << 20 };
@@ -26,11 +29,14 @@ struct credential {
     const char *what; /* "X.509 proxy" */
     char *path;       /* NULL: there is none */
     bool named;       /* by the environment */
+    bool answered;    /* it was looked at */
     bool known;       /* `expires` is */
     bool refused;     /* said that it cannot be read */
     int failures;     /* one after the other: a file may be about to be written */
     int said;         /* stages of warnings */
     int64_t expires;
+    struct ask *ask;                                                                   /* it is being read; */
+    uint64_t asked_ns;                                                                 /* since then */
     struct stat seen;                                                                  /* of the file that was read */
     int (*read)(const char *bytes, size_t len, int64_t *ret_expires, struct err *err); /* NULL: tickets */
 };
@@ -39,6 +45,7 @@ struct credentials {
     struct credential of[CREDENTIALS];
     uint64_t looked_ns;
     bool looked;
+    int wait_ms; /* for one that is being read; then the next look has it */
 };
 
 /* `variable` is getenv; relative names are of the directory `cwd`. */

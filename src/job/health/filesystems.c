@@ -133,7 +133,8 @@ static bool look_at(struct filesystems *all, size_t at, const struct look *look,
         one->asked_ns = look->now_ns;
         bool aside = !one->known || one->now.elsewhere;
         if (aside)
-            one->ask = ask_start(one->path, all->how ? all->how : ask_now);
+            one->ask =
+                ask_start(all->how ? all->how : ask_now, one->path, strlen(one->path) + 1, sizeof(struct ask_answer));
         else
             ask_now(one->path, &answer);
         if (aside && !one->ask)

@@ -4,11 +4,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/system/dirs.h"
 
-const struct credential_readers *readers_find(struct err *err)
+static const struct credential_readers *find(struct err *err)
 {
     static const struct credential_readers *found;
     char path[PATH_MAX];
@@ -25,4 +26,13 @@ const struct credential_readers *readers_find(struct err *err)
     else
         found = readers;
     return found;
+}
+
+const struct credential_readers *readers_find(struct err *err)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what find() keeps */
+    pthread_mutex_lock(&lock);
+    const struct credential_readers *readers = find(err);
+    pthread_mutex_unlock(&lock);
+    return readers;
 }

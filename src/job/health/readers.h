@@ -21,7 +21,7 @@ struct credential_readers {
     int (*tickets)(const char *name, int64_t *ret_expires, struct err *err);
 };
 
-/* NULL with err: it is not there. */
+/* NULL with err: it is not there. For any thread. */
 const struct credential_readers *readers_find(struct err *err);
 
 /* Inside of the library. */

@@ -2,6 +2,7 @@
 #include "job/health/test_tree.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -223,6 +224,7 @@ static void test_stages(void **unused)
     write_token(&tree, "{\"exp\": 1700010000}");
     credentials_init(&credentials, variable, "/");
     credentials.of[2].named = false; /* of tickets nothing is said here */
+    credentials.wait_ms = 30000;
     credentials_look(&credentials, &tree.look, NOW);
     tree_assert_said(&tree, "credential_unreadable: the X.509 proxy /tmp/scry-health-");
     look_later(&credentials, &tree, NOW + 6000);
@@ -244,9 +246,51 @@ static void test_stages(void **unused)
     tree_done(&tree);
 }
 
+static int answers[2]; /* a pipe: a byte is an answer */
+
+static int answer_late(const char *bytes, size_t len, int64_t *ret_expires, struct err *err)
+{
+    char byte;
+    *ret_expires = NOW + 60;
+    return read(answers[0], &byte, 1) == 1 ? 0 : -EIO;
+}
+
+/* Nobody waits for one that hangs, and it is warned of; with its answer all is well. */
+static void test_silent(void **unused)
+{
+    struct tree tree;
+    struct credentials credentials;
+    tree_init(&tree);
+    variables_of = &tree;
+    proxy_name = NULL;
+    token_name = "token";
+    write_token(&tree, "{}");
+    assert_int_equal(pipe(answers), 0);
+    credentials_init(&credentials, variable, "/");
+    credentials.of[1].read = answer_late;
+    credentials.of[2].named = false;
+    credentials.wait_ms = 1;
+    credentials_look(&credentials, &tree.look, NOW);
+    tree_assert_said(&tree, "");
+    look_later(&credentials, &tree, NOW);
+    tree_assert_said(&tree, "credential_unreadable: the bearer token ");
+    look_later(&credentials, &tree, NOW);
+    tree_assert_said(&tree, "");
+    assert_int_equal(write(answers[1], "x", 1), 1);
+    while (!credentials.of[1].known)
+        credentials_look(&credentials, &tree.look, NOW);
+    tree_assert_said(&tree, "credential_expires: the bearer token");
+    look_later(&credentials, &tree, NOW + 10);
+    credentials_done(&credentials);
+    close(answers[1]);
+    tree_assert_said(&tree, "");
+    tree_done(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_proxy), cmocka_unit_test(test_token),
-                                       cmocka_unit_test(test_tickets), cmocka_unit_test(test_stages)};
+                                       cmocka_unit_test(test_tickets), cmocka_unit_test(test_stages),
+                                       cmocka_unit_test(test_silent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

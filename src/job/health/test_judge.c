@@ -110,10 +110,10 @@ static void test_same_file_system(void **unused)
 
 static int answers[2]; /* a pipe: a byte is an answer */
 
-static void answer_late(const char *path, struct ask_answer *ret_answer)
+static void answer_late(const void *path, void *ret_answer)
 {
     char byte;
-    *ret_answer = (struct ask_answer){
+    *(struct ask_answer *)ret_answer = (struct ask_answer){
         .there = read(answers[0], &byte, 1) == 1, .elsewhere = true, .total_bytes = 1000 * MB, .free_bytes = 500 * MB};
 }
 
