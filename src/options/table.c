@@ -28,6 +28,7 @@ const struct option_row option_rows[] = {
     {"output", 'o', "DIR", OPTION_DIR, RUN, ENV, "write the job directory here"},
     {"name", 0, "NAME", OPTION_TEXT, RUN, ENV, "a name for people"},
     {"quiet", 'q', NULL, OPTION_SWITCH, RUN, ENV, "print no job id and no summary"},
+    {"anyway", 0, NULL, OPTION_SWITCH, RUN, 0, "run COMMAND without scry if another option is wrong"},
     {"sample", 0, "SECONDS", OPTION_SECONDS, RUN, ENV | OPTION_SETTING, "between two samples of node and processes",
      "1", .least = 0.01, .most = 86400, .expected = "seconds, from 0.01 to 86400"},
     {"crash-stack", 0, NULL, OPTION_SWITCH, RUN, ENV, "a backtrace at a crash (ptrace: excludes gdb)"},

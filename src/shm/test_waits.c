@@ -43,6 +43,7 @@ static const struct row {
     {WAIT_SET, 0, 2000, 10000, 200, SAME, 4000},
     {WAIT_WRITTEN, 0, 3000, 6000, 200, SAME, 0},
     {WAIT_OBSERVED, 0, 2000, 4000, 200, SAME, 0},
+    {WAIT_STEP, 0, 2000, SAME, SAME, SAME, 0},
     {WAIT_RANKS, 0, 100, 3000, SAME, SAME, 0},
 };
 

@@ -49,6 +49,7 @@ enum wait_kind {
     WAIT_SET,         /* `scry set`: as WAIT_RUN */
     WAIT_WRITTEN,     /* `scry run`: until its job directory is written, at a job's start and end */
     WAIT_OBSERVED,    /* `scry run`: for its observer, at a job's start and end */
+    WAIT_STEP,        /* `scry exec` of a batch job: for the `scry run` that starts beside it */
     WAIT_RANKS,       /* `scry why`: until each rank that looks for messages had a processor */
     WAIT_KINDS,
 };
@@ -83,6 +84,7 @@ static const struct wait_policy wait_policies[WAIT_KINDS] __attribute__((unused)
     [WAIT_SET] = {2000, 200, 0, 5, 2, 0, 100, 100},
     [WAIT_WRITTEN] = {3000, 200, 0, 2, 0, 0, 50, 50},
     [WAIT_OBSERVED] = {2000, 200, 0, 2, 0, 0, 50, 50},
+    [WAIT_STEP] = {2000, 0, 0, 1, 0, 0, 5, 0}, /* it may be no job: nothing is known of it yet */
     [WAIT_RANKS] = {100, 0, 0, 30, 0, 0, 100, 100}, /* starved: one whose time on a processor says so */
 };
 

@@ -29,6 +29,8 @@ int cmd_replay(const struct options *options);
 int cmd_report(const struct options *options);
 int cmd_rm(const struct options *options);
 int cmd_run(const struct options *options);
+/* Becomes the command, as if scry were not there. Returns the exit status if that is not possible. */
+int cmd_run_alone(char **command);
 int cmd_set(const struct options *options);
 int cmd_top(const struct options *options);
 int cmd_watch(const struct options *options);

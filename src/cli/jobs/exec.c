@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scry exec: runs one program with the library that traces its functions, inside any launcher. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -13,6 +14,7 @@
 #include "client/client.h"
 #include "job/launch/launch.h"
 #include "job/launch/preload.h"
+#include "job/launch/step.h"
 
 static bool is_off(const char *name)
 {
@@ -33,6 +35,12 @@ static void prepare(const char *command)
 {
     struct preload preload;
     struct err err = {0};
+    char offered[PATH_MAX];
+    if (step_find(offered, sizeof offered))
+        setenv("SCRY_JOB", offered, 1);
+    else if (getenv("SCRY_STEP"))
+        log_warning("the program runs outside of the job: no scry run of this step came up on this node");
+    unsetenv("SCRY_STEP");
     const char *job = getenv("SCRY_JOB");
     bool trace_off = is_off("SCRY_TRACE"), mpi_off = is_off("SCRY_MPI");
     if (trace_off && mpi_off) {

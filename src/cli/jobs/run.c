@@ -16,9 +16,9 @@
 #include "job/logs/patterns.h"
 #include "job/run/supervise.h"
 
-/* SCRY=off: as if scry were not there. */
-static int run_alone(char **command)
+int cmd_run_alone(char **command)
 {
+    unsetenv("SCRY_STEP");
     execvp(command[0], command);
     int code = -errno;
     launch_explain(command[0], code);
@@ -72,8 +72,10 @@ int cmd_run(const struct options *given)
     }
     if (run_options_take(&options, given, &err) < 0 || logs_check(&options, &err) < 0) {
         cli_log_error(&err);
+        if (options_on(given, "anyway"))
+            status = cmd_run_alone(given->words);
     } else if (off && strcasecmp(off, "off") == 0) {
-        status = run_alone(options.command);
+        status = cmd_run_alone(options.command);
     } else {
         if (options.log_level)
             log_set_level(options.log_level);

@@ -89,6 +89,15 @@ static int check_output(int status)
     return status ? status : EXIT_ERRORS;
 }
 
+/* The command of `scry run --anyway ... -- COMMAND`, whose other options are wrong; or NULL. */
+static char **find_command_anyway(char **argv)
+{
+    bool anyway = false;
+    for (; *argv && strcmp(*argv, "--") != 0; argv++)
+        anyway = anyway || strcmp(*argv, "--anyway") == 0;
+    return anyway && argv[0] && argv[1] ? argv + 1 : NULL;
+}
+
 static int run_command(enum command command, int argc, char **argv)
 {
     static char program[32]; /* the log's */
@@ -99,8 +108,10 @@ static int run_command(enum command command, int argc, char **argv)
     log_open(program, 0);
     if (options_parse(&options, command, argc, argv, &err) < 0) {
         status = cli_usage_error(&options, "%s", err.text);
-        if (command == COMMAND_RUN)
-            status = JOB_FAILED_BEFORE_START; /* other codes are the job's own */
+        if (command == COMMAND_RUN) {
+            char **words = find_command_anyway(argv);
+            status = words ? cmd_run_alone(words) : JOB_FAILED_BEFORE_START; /* other codes are the job's own */
+        }
     } else {
         status = options.help ? print_help(command) : functions[command](&options);
     }

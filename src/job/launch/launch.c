@@ -47,6 +47,7 @@ static _Noreturn void child(char **command, int go_fd, int error_fd, const char 
         setenv("SCRY_JOB", dir, 1);
     else
         unsetenv("SCRY_JOB"); /* of an outer job */
+    unsetenv("SCRY_STEP");    /* ours */
     char go;
     ssize_t got;
     if (traceable)

@@ -27,6 +27,7 @@
 #include "job/run/job.h"
 #include "job/run/sources.h"
 #include "job/record/sampling.h"
+#include "job/launch/step.h"
 #include "job/launch/stop.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/text/text.h"
@@ -566,6 +567,8 @@ static int start(struct job *job, struct err *err)
     observer_started(&job->observer);
     job->recorder.started = true;
     write_info(job);
+    if (job->dir[0])
+        step_offer(job->dir);
     return 0;
 }
 
@@ -590,6 +593,7 @@ static int run_unwatched(struct job *job, const struct err *err)
     text_show(&shown, err->text);
     log_warning("the job runs unwatched: %s", shown.data ? shown.data : "");
     finish_failed(job);
+    unsetenv("SCRY_STEP");
     signals_restore(&job->signals);
     execvp(command[0], command);
     int code = -errno;
@@ -609,7 +613,7 @@ int job_run(struct run_options *options)
     }
     job->options = options;
     int code = start(job, &err);
-    if (code < 0 && !job->refused)
+    if (code < 0 && (!job->refused || options->anyway))
         return run_unwatched(job, &err);
     if (code < 0) {
         _cleanup_(buf_done) struct buf shown = BUF_INIT;

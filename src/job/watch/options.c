@@ -59,6 +59,7 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         .log_level = options_text(given, "log-level"),
         .quiet = options_on(given, "quiet"),
         .crash_stack = options_on(given, "crash-stack"),
+        .anyway = options_on(given, "anyway"),
         .sample_seconds = options_seconds(given, "sample"),
         .max_bytes = options_number(given, "max-size"),
         .mpi = (enum run_mpi)options_number(given, "mpi"),

@@ -33,6 +33,7 @@ struct run_options {
     const char *hide_args; /* see job/record/hide_args.h */
     const char *log_level; /* for scry run and the monitor (base/system/log.h); NULL: unchanged */
     bool quiet, crash_stack;
+    bool anyway; /* what cannot be done ends in a run without scry, not in none */
     double sample_seconds;
     uint64_t max_bytes;
     enum run_mpi mpi;
