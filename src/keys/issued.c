@@ -170,33 +170,40 @@ static bool is_whole_serial(const char *text)
     return strlen(text) == 32 && strspn(text, "0123456789abcdef") == 32;
 }
 
-/* Which key is meant, among those that were issued: the beginning of a serial, or a name. */
+static bool is_meant(const struct issued *issued, const char *which, bool revoked)
+{
+    const struct key_about *about = &issued->about;
+    if (strlen(which) >= 6 && strncmp(about->serial, which, strlen(which)) == 0)
+        return true;
+    return about->kind == KEY_PERSON && issued->revoked == revoked && strcmp(about->name, which) == 0;
+}
+
+/* Which key is meant, among those that were issued: the beginning of a serial, or a name, first of those that are not
+ * revoked yet. */
 static int find(const char *which, struct key_about *ret_about, struct err *err)
 {
     _cleanup_(freep) struct issued *list = NULL;
+    _cleanup_(buf_done) struct buf serials = BUF_INIT;
     size_t count, damaged, found = 0;
     int code = authority_list(&list, &count, &damaged, err);
-    struct buf names = BUF_INIT;
-    for (size_t i = 0; code == 0 && i < count; i++) {
-        const struct key_about *about = &list[i].about;
-        bool by_serial = strlen(which) >= 6 && strncmp(about->serial, which, strlen(which)) == 0;
-        bool by_name = strcmp(about->name, which) == 0 && about->kind == KEY_PERSON && !list[i].revoked;
-        if (by_serial || by_name) {
-            *ret_about = *about;
-            if (found++ < 4)
-                buf_printf(&names, " %.12s", about->serial);
-        }
-    }
-    if (code == 0 && found > 1)
-        code = err_set(err, -EINVAL, "%zu keys are named \"%s\"; give the serial:%s%s", found, which,
-                       names.data ? names.data : "", found > 4 ? " ..." : "");
-    buf_done(&names);
-    if (code == 0 && !found && is_whole_serial(which))
-        snprintf(ret_about->serial, sizeof ret_about->serial, "%s", which);
-    else if (code == 0 && !found)
-        code = err_set(err, -ENOENT, "no key that was issued has the serial or the name \"%s\": see scry keys list",
+    if (code < 0)
+        return code;
+    for (unsigned revoked = 0; revoked < 2 && !found; revoked++)
+        for (size_t i = 0; i < count; i++)
+            if (is_meant(&list[i], which, revoked)) {
+                *ret_about = list[i].about;
+                if (found++ < 4)
+                    buf_printf(&serials, " %.12s", list[i].about.serial);
+            }
+    if (found > 1)
+        return err_set(err, -EINVAL, "%zu keys are named \"%s\"; give the serial:%s%s", found, which,
+                       serials.data ? serials.data : "", found > 4 ? " ..." : "");
+    if (!found && !is_whole_serial(which))
+        return err_set(err, -ENOENT, "no key that was issued has the serial or the name \"%s\": see scry keys list",
                        which);
-    return code;
+    if (!found)
+        snprintf(ret_about->serial, sizeof ret_about->serial, "%s", which);
+    return 0;
 }
 
 int authority_revoke(const char *which, struct key_about *ret_about, struct err *err)

@@ -153,6 +153,25 @@ const struct command_row command_rows[COMMANDS] = {
         "stay for an hour and log everything\n"
         "\n"
         "  scry monitor --log-level debug --idle 3600"},
+    [COMMAND_KEYS] = {
+        "keys", "Say who may see and steer your jobs through a broker",
+        {"init", "issue [OPTION...] -o FILE", "revoke [--broker URL] SERIAL|NAME", "list [--json]", "show [--json] [FILE]"},
+        "Through a broker a job answers only to those that have a key of its user. Each\n"
+        "user is an authority of their own, which signs the keys: for yourself elsewhere,\n"
+        "for others, and for jobs that cannot read your home directory.\n"
+        "\n"
+        "  init      make your authority, once, and your own key with all rights\n"
+        "  issue     write a new key to FILE\n"
+        "  revoke    make a key useless, before its time\n"
+        "  list      list the keys that were issued\n"
+        "  show      show who a key is for, what it may do to which jobs, and how long\n",
+        "Rights: observe (see), control (change, stop, end), memory (read and write values,\n"
+        "call functions).\n",
+        "a colleague may look at one group of jobs, for two weeks\n"
+        "\n"
+        "  scry keys init\n"
+        "  scry keys issue --name ada --job 'climate-*' --for 2w -o ada.pem",
+        WORDS_NONE, 1, 2, "init, issue, revoke, list or show?"},
     [COMMAND_DOCTOR] = {
         "doctor", "Show what works on this machine, what does not, and why",
         {"[--json]", "--job JOB [--json]"},

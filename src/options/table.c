@@ -14,6 +14,7 @@
 #define EXPORT (1u << COMMAND_EXPORT)
 #define RM (1u << COMMAND_RM)
 #define OMIS (1u << COMMAND_OMIS)
+#define KEYS (1u << COMMAND_KEYS)
 #define MONITOR (1u << COMMAND_MONITOR)
 #define DOCTOR (1u << COMMAND_DOCTOR)
 #define ALL ((1u << COMMANDS) - 1)
@@ -87,6 +88,7 @@ const struct option_row option_rows[] = {
     {"log-patterns", 0, "LIST", OPTION_LIST, RUN, ENV | OPTION_LISTS | OPTION_SETTING, "look for these errors in stderr: all, off, list", "all",
      "all off list", .expected = "all, off, list, or names of patterns with commas"},
     {"broker", 0, "URL", OPTION_PLANNED, RUN, ENV},
+    {"key", 0, "FILE", OPTION_TEXT, RUN, ENV, "the job's key, of scry keys issue --kind job"},
 
     /* looking at jobs */
     {"all", 'a', NULL, OPTION_SWITCH, PS, 0, "show every job, process and rank"},
@@ -131,6 +133,17 @@ const struct option_row option_rows[] = {
     {"dry-run", 'n', NULL, OPTION_SWITCH, RM, 0, "only list the jobs and their sizes"},
     {"force", 'f', NULL, OPTION_SWITCH, RM, 0, "remove named jobs even if they run, or may still run elsewhere"},
     {"quiet", 'q', NULL, OPTION_SWITCH, RM, 0, "print nothing but errors"},
+
+    /* scry keys */
+    {"name", 0, "NAME", OPTION_LIST, KEYS, 0, "who gets the key; the name of FILE"},
+    {"rights", 0, "LIST", OPTION_CHOICES, KEYS, 0, "what it may do: observe, control, memory", "observe",
+     "observe control memory"},
+    {"job", 0, "GLOB", OPTION_LIST, KEYS, 0, "to which jobs: ids or names", "*"},
+    {"for", 0, "AGE", OPTION_TIME, KEYS, 0, "how long: 12h, 30d, 8w", "7d", .expected = AGE},
+    {"kind", 0, "KIND", OPTION_CHOICE, KEYS, 0, "of whom: a person, or a job", "person", "person job"},
+    {"output", 'o', "FILE", OPTION_FILE, KEYS, 0, "write the new key here; - is standard output"},
+    {"broker", 0, "URL", OPTION_TEXT, KEYS, 0, "also tell it to the jobs, through this broker"},
+    {"json", 0, NULL, OPTION_SWITCH, KEYS, 0, "print JSON"},
 
     /* scry omis, scry monitor */
     {"command", 'c', "REQUEST", OPTION_TEXT, OMIS, OPTION_MANY, "send this; may be repeated, for one session"},

@@ -25,6 +25,7 @@ enum command {
     COMMAND_RM,
     COMMAND_OMIS,
     COMMAND_MONITOR,
+    COMMAND_KEYS,
     COMMAND_DOCTOR,
     COMMAND_HELP,
     COMMAND_VERSION,
@@ -42,7 +43,7 @@ enum word_kind {
 
 struct command_row {
     const char *name, *description; /* a line of `scry help` */
-    const char *usage[3];           /* what may follow the name */
+    const char *usage[5];           /* what may follow the name */
     const char *about, *notes;      /* paragraphs before and after the options; notes may be NULL */
     const char *example;            /* NULL: none */
     enum word_kind words;

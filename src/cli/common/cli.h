@@ -22,6 +22,7 @@ enum {
 int cmd_doctor(const struct options *options);
 int cmd_exec(const struct options *options);
 int cmd_export(const struct options *options);
+int cmd_keys(const struct options *options);
 int cmd_monitor(const struct options *options);
 int cmd_omis(const struct options *options);
 int cmd_ps(const struct options *options);
@@ -41,6 +42,10 @@ size_t cli_columns(void);
 
 /* Logs an error that may contain a path or typed text. Control characters are escaped. */
 void cli_log_error(const struct err *err);
+
+/* Becomes a program of scry's own that has the same options: one that links more than a command line needs. Returns only
+ * if it cannot, with the exit status. */
+int cli_become(const struct options *options, const char *program);
 
 /* Prints "scry NAME: ...; see scry NAME --help" and returns EXIT_USAGE. */
 int cli_usage_error(const struct options *options, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scry monitor: becomes the program scry-monitor, which links more than a command line needs. With --state it asks the
- * running monitor.
+ * scry monitor, scry keys: become programs of their own. With --state, scry monitor asks the running monitor.
  */
 #include "cli/common/cli.h"
 
-#include <limits.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
 #include "base/system/log.h"
 #include "client/client.h"
 #include "shm/waits.h"
@@ -37,16 +33,10 @@ static int show_state(void)
 
 int cmd_monitor(const struct options *options)
 {
-    char path[PATH_MAX];
-    struct err err;
-    if (options_on(options, "state"))
-        return show_state();
-    if (dirs_libexec("scry-monitor", path, sizeof path, &err) < 0) {
-        fprintf(stderr, "scry monitor: %s\n", err.text);
-        return EXIT_USAGE;
-    }
-    options->argv[0] = path;
-    execv(path, options->argv);
-    perror(path);
-    return EXIT_USAGE;
+    return options_on(options, "state") ? show_state() : cli_become(options, "scry-monitor");
+}
+
+int cmd_keys(const struct options *options)
+{
+    return cli_become(options, "scry-keys");
 }

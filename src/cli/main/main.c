@@ -24,7 +24,7 @@ static int (*const functions[COMMANDS])(const struct options *options) = {
     [COMMAND_REPORT] = cmd_report,   [COMMAND_REPLAY] = cmd_replay, [COMMAND_EXPORT] = cmd_export,
     [COMMAND_RM] = cmd_rm,           [COMMAND_OMIS] = cmd_omis,     [COMMAND_MONITOR] = cmd_monitor,
     [COMMAND_DOCTOR] = cmd_doctor,   [COMMAND_WATCH] = cmd_watch,   [COMMAND_HELP] = cmd_help,
-    [COMMAND_VERSION] = cmd_version,
+    [COMMAND_VERSION] = cmd_version, [COMMAND_KEYS] = cmd_keys,
 };
 
 static void print_usage(FILE *out)

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The program scry-keys: what `scry keys` becomes. It is a program of its own since it links OpenSSL, with which all
+ * others would start later.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
+#include "cli/common/cli.h"
+#include "jobdir/text/fields.h"
+#include "jobdir/text/text.h"
+#include "keys/authority.h"
+
+static int fail(const struct err *err)
+{
+    cli_log_error(err);
+    return EXIT_ERRORS;
+}
+
+/* ---- what is shown ---- */
+
+static const char *state_of(const struct issued *issued)
+{
+    time_t now = time(NULL);
+    return issued->revoked             ? "revoked"
+           : now > issued->about.until ? "expired"
+           : now < issued->about.from  ? "not yet"
+                                       : "valid";
+}
+
+static json_t *kind_json(const void *row, const void *all)
+{
+    return json_string(key_kind_name(((const struct issued *)row)->about.kind));
+}
+
+static json_t *state_json(const void *row, const void *all)
+{
+    return json_string(state_of(row));
+}
+
+static json_t *rights_json(const void *row, const void *all)
+{
+    static const char *const names[] = {"observe", "control", "memory"};
+    const struct key_about *about = &((const struct issued *)row)->about;
+    json_t *list = json_array();
+    for (unsigned i = 0; i < 3 && about->kind != KEY_JOB; i++)
+        if (about->rights & 1u << i)
+            json_array_append_new(list, json_string(names[i]));
+    return list;
+}
+
+static void put_date(struct buf *out, time_t time)
+{
+    struct tm parts;
+    char text[40];
+    if (gmtime_r(&time, &parts) && strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts))
+        buf_puts(out, text);
+}
+
+static void put_until(struct buf *out, const void *at, const void *row, const void *all)
+{
+    put_date(out, ((const struct issued *)row)->about.until);
+}
+
+static void put_rights(struct buf *out, const struct key_about *about)
+{
+    if (about->kind == KEY_JOB)
+        buf_putc(out, '-');
+    else
+        key_put_rights(out, about->rights);
+}
+
+static void put_rights_of(struct buf *out, const void *at, const void *row, const void *all)
+{
+    put_rights(out, &((const struct issued *)row)->about);
+}
+
+static void put_serial(struct buf *out, const void *at, const void *row, const void *all)
+{
+    buf_printf(out, "%.12s", ((const struct issued *)row)->about.serial);
+}
+
+/* clang-format off */
+#define ABOUT(member) FIELD_AT(struct issued, about.member)
+static const struct field key_fields[] = {
+    {"name", FIELD_TEXT, ABOUT(name), .column = {1, 0, -16, "Name"}},
+    {"kind", FIELD_TEXT, .json = kind_json, .column = {2, 2, -6, "kind"}},
+    {"owner", FIELD_TEXT, ABOUT(owner)},
+    {"rights", FIELD_LIST, .json = rights_json, .of = fields_texts, .column = {3, 2, -22, "rights", .text = put_rights_of}},
+    {"job", FIELD_TEXT, ABOUT(job), .flags = FIELD_ZERO_IS_NULL, .column = {7, 2, 0, "jobs"}},
+    {"from", FIELD_INTEGER, ABOUT(from)},
+    {"until", FIELD_INTEGER, ABOUT(until), .column = {4, 2, -16, "until (UTC)", .text = put_until}},
+    {"serial", FIELD_TEXT, ABOUT(serial), .column = {6, 2, -12, "serial", .text = put_serial}},
+    {"state", FIELD_TEXT, .json = state_json, .column = {5, 2, -7, "state"}},
+    {"private", FIELD_BOOL, ABOUT(is_private)},
+    {0},
+};
+/* clang-format on */
+
+static int print_json(json_t *json)
+{
+    char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
+    json_decref(json);
+    if (text)
+        puts(text);
+    free(text);
+    return text ? 0 : EXIT_ERRORS;
+}
+
+static void put_line(struct buf *out, const char *label, const char *text)
+{
+    buf_printf(out, "%-8s ", label);
+    text_show(out, text);
+    buf_putc(out, '\n');
+}
+
+static void put_key(struct buf *out, const struct issued *issued)
+{
+    const struct key_about *about = &issued->about;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    put_line(out, "name", about->name);
+    buf_printf(out, "kind     %s%s\n", key_kind_name(about->kind),
+               about->is_private ? "" : " (without the private key)");
+    put_line(out, "owner", about->owner);
+    buf_puts(out, "rights   ");
+    put_rights(out, about);
+    buf_putc(out, '\n');
+    put_line(out, "jobs", about->job[0] ? about->job : "-");
+    buf_puts(out, "from     ");
+    put_date(out, about->from);
+    buf_puts(out, " UTC\nuntil    ");
+    put_date(out, about->until);
+    buf_printf(out, " UTC\nserial   %s\nstate    %s\n", about->serial, state_of(issued));
+}
+
+/* ---- init ---- */
+
+/* As jobs name their owner. */
+static void user_name(char *ret_name, size_t size)
+{
+    struct passwd *user = getpwuid(geteuid());
+    if (user)
+        snprintf(ret_name, size, "%s", user->pw_name);
+    else
+        snprintf(ret_name, size, "uid%u", (unsigned)geteuid());
+}
+
+static int init(const struct options *options)
+{
+    char user[128], path[PATH_MAX];
+    struct err err;
+    user_name(user, sizeof user);
+    if (authority_init(user, &err) < 0 || authority_path("", path, sizeof path, &err) < 0)
+        return fail(&err);
+    printf("made the authority of %s, and your own key with all rights, in %s\n", user, path);
+    return 0;
+}
+
+/* ---- issue ---- */
+
+/* FILE without its directory and its last extension. */
+static void name_of_file(const char *path, char *ret_name, size_t size)
+{
+    snprintf(ret_name, size, "%s", text_base(path));
+    char *dot = strrchr(ret_name, '.');
+    if (dot && dot != ret_name)
+        *dot = 0;
+}
+
+static int issue(const struct options *options)
+{
+    static const char *const person_only[] = {"rights", "name"};
+    const char *path = options_text(options, "output"), *name = options_text(options, "name");
+    struct key_about about = {.kind = (enum key_kind)options_number(options, "kind"), .from = time(NULL)}, issued;
+    _cleanup_(buf_done) struct buf text = BUF_INIT, shown = BUF_INIT;
+    struct err err;
+    if (!path)
+        return cli_usage_error(options, "where to? -o FILE, or -o - for standard output");
+    for (size_t i = 0; i < 2 && about.kind == KEY_JOB; i++)
+        if (options_given(options, person_only[i]))
+            return cli_usage_error(options, "--%s is for keys of people: a job's key only says that it is this job",
+                                   person_only[i]);
+    if (about.kind == KEY_PERSON && !name && strcmp(path, "-") == 0)
+        return cli_usage_error(options, "who gets the key? --name NAME");
+    uint64_t seconds = options_number(options, "for") / NS_PER_SECOND;
+    if (!seconds)
+        return cli_usage_error(options, "--for: less than a second is of no use");
+    about.until = about.from + (time_t)seconds;
+    if (about.kind == KEY_PERSON)
+        about.rights = (unsigned)options_number(options, "rights") | KEY_OBSERVE;
+    if (name && strlen(name) > 64)
+        return cli_usage_error(options, "--name: at most 64 bytes");
+    if (strlen(options_text(options, "job")) >= sizeof about.job)
+        return cli_usage_error(options, "--job: at most %zu bytes", sizeof about.job - 1);
+    snprintf(about.job, sizeof about.job, "%s", options_text(options, "job"));
+    if (name)
+        snprintf(about.name, sizeof about.name, "%s", name);
+    else if (about.kind == KEY_PERSON)
+        name_of_file(path, about.name, sizeof about.name);
+    if (authority_issue(&about, path, &issued, &err) < 0)
+        return fail(&err);
+    if (issued.kind == KEY_PERSON) {
+        buf_printf(&text, "%s may ", issued.name);
+        key_put_rights(&text, issued.rights);
+        buf_printf(&text, " jobs %s", issued.job);
+    } else
+        buf_printf(&text, "a key for jobs %s", issued.job);
+    buf_puts(&text, ", until ");
+    put_date(&text, issued.until);
+    text_show(&shown, path);
+    buf_puts(&shown, ": ");
+    text_show(&shown, text.data ? text.data : "");
+    if (strcmp(path, "-") != 0)
+        printf("%s UTC, serial %.12s\n", shown.data ? shown.data : "", issued.serial);
+    return 0;
+}
+
+/* ---- revoke ---- */
+
+/* Libraries of brokers are in a program of their own. It reads the list itself, and the URL from its environment, where
+ * other users do not see its password. */
+static int publish(const struct options *options)
+{
+    char path[PATH_MAX];
+    struct err err;
+    if (dirs_libexec("scry-mirror", path, sizeof path, &err) < 0)
+        return fail(&err);
+    char *argv[] = {path, (char *)"revoke", NULL};
+    setenv("SCRY_BROKER", options_text(options, "broker"), 1);
+    fflush(stdout);
+    execv(path, argv);
+    log_error("%s: %s", path, strerror(errno));
+    return EXIT_ERRORS;
+}
+
+static int revoke_key(const struct options *options)
+{
+    struct key_about about;
+    struct err err;
+    if (options->word_count < 2)
+        return cli_usage_error(options, "which key? its serial or name, as in scry keys list");
+    int code = authority_revoke(options->words[1], &about, &err);
+    if (code < 0)
+        return fail(&err);
+    printf("%s %s%s%s\n", code ? "was revoked before:" : "revoked", about.serial, about.name[0] ? ", " : "",
+           about.name);
+    if (options_given(options, "broker"))
+        return publish(options);
+    if (!code)
+        puts("jobs that run hear of it through their broker: --broker URL");
+    return 0;
+}
+
+/* ---- list, show ---- */
+
+static int list(const struct options *options)
+{
+    _cleanup_(freep) struct issued *keys = NULL;
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    size_t count = 0, damaged = 0;
+    struct err err;
+    if (authority_list(&keys, &count, &damaged, &err) < 0)
+        return fail(&err);
+    if (damaged)
+        log_warning("%zu files in issued/ cannot be read as certificates", damaged);
+    if (options_on(options, "json"))
+        return print_json(fields_list(key_fields, keys, count, sizeof *keys, NULL));
+    fields_title(&out, key_fields, NULL);
+    for (size_t i = 0; i < count; i++)
+        fields_row(&out, key_fields, &keys[i], NULL);
+    fputs(out.data ? out.data : "", stdout);
+    return 0;
+}
+
+/* Whether our own authority has revoked it; of others we do not know. */
+static bool is_revoked(const struct key_about *about)
+{
+    _cleanup_(freep) struct issued *keys = NULL;
+    size_t count = 0, damaged;
+    if (authority_list(&keys, &count, &damaged, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(keys[i].about.serial, about->serial) == 0)
+            return keys[i].revoked;
+    return false;
+}
+
+static int show(const struct options *options)
+{
+    _cleanup_(key_freep) struct key *key = NULL;
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    struct issued issued;
+    char own[PATH_MAX];
+    struct err err;
+    if (authority_path("own.pem", own, sizeof own, &err) < 0 ||
+        key_read(options->word_count > 1 ? options->words[1] : own, &key, &err) < 0)
+        return fail(&err);
+    key_about(key, &issued.about);
+    issued.revoked = is_revoked(&issued.about);
+    if (options_on(options, "json"))
+        return print_json(fields_json(key_fields, &issued, NULL));
+    put_key(&out, &issued);
+    fputs(out.data ? out.data : "", stdout);
+    return 0;
+}
+
+/* ---- the command line ---- */
+
+enum takes { TAKES_ISSUE = 1, TAKES_BROKER = 2, TAKES_JSON = 4, TAKES_WORD = 8 };
+static const struct action {
+    const char *name;
+    int (*run)(const struct options *options);
+    unsigned takes;
+} actions[] = {
+    {"init", init, 0},
+    {"issue", issue, TAKES_ISSUE},
+    {"revoke", revoke_key, TAKES_BROKER | TAKES_WORD},
+    {"list", list, TAKES_JSON},
+    {"show", show, TAKES_JSON | TAKES_WORD},
+};
+
+static int run(const struct options *options)
+{
+    static const struct {
+        const char *name;
+        unsigned of;
+    } some[] = {{"name", TAKES_ISSUE}, {"rights", TAKES_ISSUE}, {"job", TAKES_ISSUE},     {"for", TAKES_ISSUE},
+                {"kind", TAKES_ISSUE}, {"output", TAKES_ISSUE}, {"broker", TAKES_BROKER}, {"json", TAKES_JSON}};
+    const struct action *action = NULL;
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+        if (strcmp(options->words[0], actions[i].name) == 0)
+            action = &actions[i];
+    if (!action)
+        return cli_usage_error(options, "there is no scry keys \"%s\": init, issue, revoke, list or show",
+                               options->words[0]);
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        if (options_given(options, some[i].name) && !(some[i].of & action->takes))
+            return cli_usage_error(options, "scry keys %s has no --%s", action->name, some[i].name);
+    if (options->word_count > 1 && !(action->takes & TAKES_WORD))
+        return cli_usage_error(options, "scry keys %s takes no \"%s\"", action->name, options->words[1]);
+    return action->run(options);
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    struct err err = {0};
+    log_open("scry keys", 0);
+    int status = EXIT_USAGE;
+    if (options_parse(&options, COMMAND_KEYS, argc, argv, &err) < 0)
+        cli_usage_error(&options, "%s", err.text);
+    else if (!options.help) /* scry itself has it */
+        status = run(&options);
+    options_done(&options);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        log_error("cannot write to standard output");
+        status = status ? status : EXIT_ERRORS;
+    }
+    return status;
+}
