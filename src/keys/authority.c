@@ -25,22 +25,12 @@ enum {
 
 int authority_path(const char *name, char *ret_path, size_t size, struct err *err)
 {
-    const char *dir = getenv("SCRY_KEYS_DIR"), *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     const char *slash = name[0] ? "/" : "";
-    int len;
-    if (!home || !home[0]) {
-        struct passwd *user = getpwuid(geteuid());
-        home = user ? user->pw_dir : NULL;
-    }
-    if (dir && dir[0] == '/')
-        len = snprintf(ret_path, size, "%s%s%s", dir, slash, name);
-    else if (config && config[0] == '/')
-        len = snprintf(ret_path, size, "%s/scry/keys%s%s", config, slash, name);
-    else if (home && home[0] == '/')
-        len = snprintf(ret_path, size, "%s/.config/scry/keys%s%s", home, slash, name);
-    else
-        return err_set(err, -ENOENT, "there is no place for keys: set HOME, XDG_CONFIG_HOME or SCRY_KEYS_DIR");
-    return (size_t)len < size ? 0 : err_set(err, -ENAMETOOLONG, "the path of the keys is too long: set SCRY_KEYS_DIR");
+    char config[PATH_MAX];
+    int code = dirs_config(config, sizeof config, err);
+    if (code == 0 && (size_t)snprintf(ret_path, size, "%s/keys%s%s", config, slash, name) >= size)
+        code = err_set(err, -ENAMETOOLONG, "the path of the keys is too long: set XDG_CONFIG_HOME");
+    return code;
 }
 
 /* ---- texts and files ---- */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A user's authority, in the directory $SCRY_KEYS_DIR, else $XDG_CONFIG_HOME/scry/keys, else ~/.config/scry/keys (0700,
- * files 0600):
+ * A user's authority, in the directory $XDG_CONFIG_HOME/scry/keys or ~/.config/scry/keys (0700, files 0600):
  *
  *     authority.pem, authority.key   signs all others
  *     own.pem                        a key file with all rights, which scry uses by default
