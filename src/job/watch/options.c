@@ -2,8 +2,11 @@
 #include "job/watch/options.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Keeps a setting for the monitor: the last value, or all values of options that add up. */
 static int keep_setting(struct run_options *options, const struct option_row *row, const char *value, struct err *err)
@@ -49,6 +52,22 @@ static const char *keep_text(struct run_options *options, const char *text)
     return arena_dup(&options->memory, text, strlen(text));
 }
 
+/* The key of the job is not for the job: it leaves the environment, and /proc/PID/environ. Whoever reads the file has
+ * another working directory. */
+static const char *take_key(struct run_options *options, const struct options *given)
+{
+    const char *text = options_text(given, "key");
+    const char *kept = text && *text ? keep_text(options, text) : NULL;
+    char here[PATH_MAX];
+    if (kept && *kept != '/' && strncmp(kept, "-----BEGIN", strlen("-----BEGIN")) != 0 && getcwd(here, sizeof here))
+        kept = arena_printf(&options->memory, "%s/%s", here, kept);
+    char *variable = getenv("SCRY_KEY");
+    if (variable)
+        explicit_bzero(variable, strlen(variable));
+    unsetenv("SCRY_KEY");
+    return kept;
+}
+
 int run_options_take(struct run_options *ret_options, const struct options *given, struct err *err)
 {
     *ret_options = (struct run_options){
@@ -70,6 +89,7 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         .trace_off = options_given(given, "trace") && !options_on(given, "trace"),
     };
     const char *rule, *log;
+    ret_options->key = take_key(ret_options, given);
     for (size_t at = 0; (rule = options_next(given, "rule", &at));) {
         if (ret_options->rule_count == RUN_RULES)
             return err_set(err, -E2BIG, "--rule: at most %d rules", RUN_RULES);

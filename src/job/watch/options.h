@@ -51,10 +51,11 @@ struct run_options {
     const char *logs[RUN_LOGS]; /* --log; job/logs checks them */
     size_t log_count;
     const char *log_patterns;
+    const char *key;     /* for requests through a broker: the absolute path of a key file, or its text; NULL: none */
     struct arena memory; /* of combined or changed values */
 };
 
-/* 0, or -errno with err for people. Command and texts are borrowed from `given`. Call run_options_done in any case. */
+/* Takes SCRY_KEY out of the environment. 0, or -errno with err for people. Command and texts are borrowed from `given`. Call run_options_done in any case. */
 int run_options_take(struct run_options *ret_options, const struct options *given, struct err *err);
 void run_options_done(struct run_options *options);
 

@@ -244,12 +244,38 @@ static void test_precedence(void **state)
     unlink(path);
 }
 
+/* The key leaves the environment, also what /proc shows of it; the command line has precedence. */
+static void test_key(void **state)
+{
+    static char variable[] = "SCRY_KEY=-----BEGIN PRIVATE", again[] = "SCRY_KEY=-----BEGIN PRIVATE";
+    struct run_options options;
+    struct err err;
+    putenv(variable);
+    assert_int_equal(parse(&options, "run true", &err), 0);
+    assert_string_equal(options.key, "-----BEGIN PRIVATE");
+    assert_null(getenv("SCRY_KEY"));
+    assert_string_equal(variable, "SCRY_KEY=");
+    run_options_done(&options);
+    putenv(again);
+    assert_int_equal(parse(&options, "run --key k.pem true", &err), 0);
+    assert_true(options.key[0] == '/' && strstr(options.key, "/k.pem"));
+    assert_null(getenv("SCRY_KEY"));
+    run_options_done(&options);
+    assert_int_equal(parse(&options, "run true", &err), 0);
+    assert_null(options.key);
+    run_options_done(&options);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_command_line), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_tracing),      cmocka_unit_test(test_tracing_from_the_environment),
-        cmocka_unit_test(test_changes),      cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_key),
+        cmocka_unit_test(test_command_line),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_tracing),
+        cmocka_unit_test(test_tracing_from_the_environment),
+        cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_precedence),
     };
     return cmocka_run_group_tests_name("job_options", tests, NULL, NULL);
 }
