@@ -13,6 +13,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/data/err.h"
+#include "broker/local.h"
+
 enum { STACK_BYTES = 256 << 10 };
 
 /* Two own it, the thread and the loop; who lets go of it last frees it. */
@@ -21,9 +24,10 @@ struct attempt {
     struct mosquitto *mosq;
     char *host;
     int port, keepalive;
-    int rc, error; /* of mosquitto_connect; set before ended */
-    char log[256]; /* what libmosquitto complained of */
-    int ended;     /* eventfd */
+    int rc, error;           /* of mosquitto_connect; set before ended */
+    char log[ERR_TEXT_SIZE]; /* what libmosquitto complained of */
+    bool local;
+    int ended; /* eventfd */
     struct loop_source *source;
     loop_timer_fn *done;
     void *ctx;
@@ -48,19 +52,30 @@ static void on_log(struct mosquitto *mosq, void *ctx, int level, const char *tex
         snprintf(attempt->log, sizeof attempt->log, "%s", text);
 }
 
-static void *connect_it(void *ctx)
+static void *end_thread(struct attempt *attempt)
 {
-    struct attempt *attempt = ctx;
-    mosquitto_user_data_set(attempt->mosq, attempt);
-    mosquitto_log_callback_set(attempt->mosq, on_log);
-    errno = 0;
-    attempt->rc = mosquitto_connect(attempt->mosq, attempt->host, attempt->port, attempt->keepalive);
-    attempt->error = errno;
     uint64_t one = 1;
     ssize_t put = write(attempt->ended, &one, sizeof one);
     (void)put; /* a new eventfd takes a one */
     let_go(attempt);
     return NULL;
+}
+
+static void *connect_it(void *ctx)
+{
+    struct attempt *attempt = ctx;
+    mosquitto_user_data_set(attempt->mosq, attempt);
+    mosquitto_log_callback_set(attempt->mosq, on_log);
+    struct err err;
+    if (attempt->local && broker_local_start(NULL, &err) < 0) {
+        snprintf(attempt->log, sizeof attempt->log, "%s", err.text);
+        attempt->rc = MOSQ_ERR_UNKNOWN;
+        return end_thread(attempt);
+    }
+    errno = 0;
+    attempt->rc = mosquitto_connect(attempt->mosq, attempt->host, attempt->port, attempt->keepalive);
+    attempt->error = errno;
+    return end_thread(attempt);
 }
 
 static int start_thread(struct attempt *attempt)
@@ -92,14 +107,15 @@ static void on_ended(void *ctx, int fd, uint32_t events)
     attempt->done(attempt->ctx);
 }
 
-struct attempt *attempt_begin(struct loop *loop, struct mosquitto *mosq_take, const char *host, int port, int keepalive,
-                              loop_timer_fn *done, void *ctx)
+struct attempt *attempt_begin(struct loop *loop, struct mosquitto *mosq_take, const char *host, int port, bool local,
+                              int keepalive, loop_timer_fn *done, void *ctx)
 {
     struct attempt *attempt = calloc(1, sizeof *attempt);
     if (!attempt)
         return NULL;
     attempt->owners = 1;
     attempt->port = port;
+    attempt->local = local;
     attempt->keepalive = keepalive;
     attempt->done = done;
     attempt->ctx = ctx;

@@ -50,7 +50,7 @@ struct link {
     bool up, broken, session_present;
     unsigned failed; /* attempts since it was up */
     int place;       /* of url.places, that is tried now */
-    char why[256];
+    char why[ERR_TEXT_SIZE];
 
     struct outgoing *first, **last;
     unsigned in_flight;
@@ -338,7 +338,7 @@ static void begin(void *ctx)
     if (!link->broken) {
         const struct broker_place *place = link->url.place_count ? &link->url.places[link->place] : NULL;
         link->attempt = attempt_begin(link->loop, link->mosq, place ? place->host : link->url.path,
-                                      place ? place->port : 0, link->keepalive, take_connection, link);
+                                      place ? place->port : 0, link->url.local, link->keepalive, take_connection, link);
         link->patience = loop_add_timer(link->loop, answer_ns, 0, on_no_answer, link);
         if (link->attempt)
             link->mosq = NULL; /* the attempt's, until it is done */

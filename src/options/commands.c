@@ -172,6 +172,14 @@ const struct command_row command_rows[COMMANDS] = {
         "  scry keys init\n"
         "  scry keys issue --name ada --job 'climate-*' --for 2w -o ada.pem",
         WORDS_NONE, 1, 2, "init, issue, revoke, list or show?"},
+    [COMMAND_BROKER] = {
+        "broker", "Run a private MQTT broker (started when needed)",
+        {"[--start] [--tls [ADDRESS:]PORT --cert FILE --key FILE ...]", "--status | --stop"},
+        "Runs a mosquitto of your own, on a socket that nobody else can open. Jobs are\n"
+        "published to it with `scry run --broker local`, which starts it if it does not\n"
+        "run. Without --start it stays in the foreground.\n",
+        "Exit status: 0; 1 if it does not run (--status, --stop); 2 for errors.\n",
+        "scry broker --start"},
     [COMMAND_DOCTOR] = {
         "doctor", "Show what works on this machine, what does not, and why",
         {"[--json]", "--job JOB [--json]"},

@@ -16,6 +16,7 @@
 #define OMIS (1u << COMMAND_OMIS)
 #define KEYS (1u << COMMAND_KEYS)
 #define MONITOR (1u << COMMAND_MONITOR)
+#define BROKER (1u << COMMAND_BROKER)
 #define DOCTOR (1u << COMMAND_DOCTOR)
 #define ALL ((1u << COMMANDS) - 1)
 
@@ -166,6 +167,16 @@ const struct option_row option_rows[] = {
     {"state", 0, NULL, OPTION_SWITCH, MONITOR, 0, "print what the running monitor holds now, a line each, and end"},
     {"reference", 0, "PAGE", OPTION_CHOICE, MONITOR, OPTION_OPTIONAL,
      "print the page on services, MPI calls (mpi-calls) or notes, and end", NULL, "mpi-calls notes"},
+
+    /* scry broker */
+    {"start", 0, NULL, OPTION_SWITCH, BROKER, 0, "start it in the background, unless it runs"},
+    {"stop", 0, NULL, OPTION_SWITCH, BROKER, 0, "end it"},
+    {"status", 0, NULL, OPTION_SWITCH, BROKER, 0, "say whether it runs, and where"},
+    {"tls", 0, "[ADDRESS:]PORT", OPTION_LIST, BROKER, 0, "take other hosts' connections there, encrypted", .expected = "[ADDRESS:]PORT"},
+    {"cert", 0, "FILE", OPTION_FILE, BROKER, 0, "its certificate (PEM), for --tls"},
+    {"key", 0, "FILE", OPTION_FILE, BROKER, 0, "its private key (PEM), for --tls"},
+    {"ca", 0, "FILE", OPTION_FILE, BROKER, 0, "clients at --tls need a certificate of this authority (PEM)"},
+    {"passwords", 0, "FILE", OPTION_FILE, BROKER, 0, "clients at --tls need a name and password in it (mosquitto_passwd)"},
 
     /* several */
     {"json", 0, NULL, OPTION_SWITCH, PS, 0, "print JSON (doc/reference/ps.schema.json)"},

@@ -21,6 +21,7 @@ and temporary files of everything started lie in the sandbox, a directory with a
 
 import atexit
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -373,6 +374,16 @@ class Sandbox:
             _kill_session(process)
         self._remove()
 
+    def _end_broker(self):
+        """The private broker, which outlives whoever needed it."""
+        for path in glob.glob(self.path("home", ".local/state/scry/broker/*/broker.pid")) + [self.path("run", "broker.pid")]:
+            with contextlib.suppress(OSError, ValueError):
+                with open(path, encoding="ascii") as file:
+                    pid = int(file.read())
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    if self.root.encode() in file.read():
+                        os.kill(pid, signal.SIGKILL)
+
     def _remove_areas(self):
         """Those in /dev/shm of a monitor that was killed; the next monitor of this user would do so, too."""
         rings = self.path("run", "rings")
@@ -387,6 +398,7 @@ class Sandbox:
     def _remove(self):
         for pid in self.processes():
             _kill(pid, signal.SIGKILL)
+        self._end_broker()
         self._remove_areas()
         shutil.rmtree(self.root, ignore_errors=True)
         if self in open_boxes:

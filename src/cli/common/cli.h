@@ -19,6 +19,7 @@ enum {
 };
 
 /* Each gets the parsed options, with as many words as the table allows, and returns the exit status. */
+int cmd_broker(const struct options *options);
 int cmd_doctor(const struct options *options);
 int cmd_exec(const struct options *options);
 int cmd_export(const struct options *options);

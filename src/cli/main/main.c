@@ -18,14 +18,28 @@
 static int cmd_help(const struct options *options);
 static int cmd_version(const struct options *options);
 
+/* clang-format off */
 static int (*const functions[COMMANDS])(const struct options *options) = {
-    [COMMAND_RUN] = cmd_run,         [COMMAND_EXEC] = cmd_exec,     [COMMAND_PS] = cmd_ps,
-    [COMMAND_TOP] = cmd_top,         [COMMAND_WHY] = cmd_why,       [COMMAND_SET] = cmd_set,
-    [COMMAND_REPORT] = cmd_report,   [COMMAND_REPLAY] = cmd_replay, [COMMAND_EXPORT] = cmd_export,
-    [COMMAND_RM] = cmd_rm,           [COMMAND_OMIS] = cmd_omis,     [COMMAND_MONITOR] = cmd_monitor,
-    [COMMAND_DOCTOR] = cmd_doctor,   [COMMAND_WATCH] = cmd_watch,   [COMMAND_HELP] = cmd_help,
-    [COMMAND_VERSION] = cmd_version, [COMMAND_KEYS] = cmd_keys,
+    [COMMAND_RUN] = cmd_run,
+    [COMMAND_EXEC] = cmd_exec,
+    [COMMAND_PS] = cmd_ps,
+    [COMMAND_TOP] = cmd_top,
+    [COMMAND_WATCH] = cmd_watch,
+    [COMMAND_WHY] = cmd_why,
+    [COMMAND_SET] = cmd_set,
+    [COMMAND_REPORT] = cmd_report,
+    [COMMAND_REPLAY] = cmd_replay,
+    [COMMAND_EXPORT] = cmd_export,
+    [COMMAND_RM] = cmd_rm,
+    [COMMAND_OMIS] = cmd_omis,
+    [COMMAND_MONITOR] = cmd_monitor,
+    [COMMAND_KEYS] = cmd_keys,
+    [COMMAND_BROKER] = cmd_broker,
+    [COMMAND_DOCTOR] = cmd_doctor,
+    [COMMAND_HELP] = cmd_help,
+    [COMMAND_VERSION] = cmd_version,
 };
+/* clang-format on */
 
 static void print_usage(FILE *out)
 {
