@@ -43,9 +43,10 @@ struct mirror {
     struct held *held; /* hash by seq, all of them behind next */
     size_t held_bytes;
     struct buf pending;
-    double seconds;   /* of the last record that was written */
-    char *job, *node; /* of the records; NULL: unknown yet */
-    char *gap;        /* why records before `next` are missing, while the gap's end is not known; NULL: none are */
+    double seconds;             /* of the last record that was written */
+    char *job, *node;           /* of the records; NULL: unknown yet */
+    char *job_text, *node_text; /* the same as JSON */
+    char *gap; /* why records before `next` are missing, while the gap's end is not known; NULL: none are */
 };
 
 uint64_t mirror_next(const struct mirror *mirror)
@@ -201,10 +202,29 @@ static int hold(struct mirror *mirror, const char *line, size_t len, uint64_t se
 static void keep_head(struct mirror *mirror, const json_t *record)
 {
     const char *job = text_of(record, "job"), *node = text_of(record, "node");
-    if (!mirror->job && job)
+    if (!mirror->job && job) {
         mirror->job = strdup(job);
-    if (!mirror->node && node)
+        mirror->job_text = json_dumps(json_object_get(record, "job"), JSON_ENCODE_ANY | JSON_COMPACT);
+    }
+    if (!mirror->node && node) {
         mirror->node = strdup(node);
+        mirror->node_text = json_dumps(json_object_get(record, "node"), JSON_ENCODE_ANY | JSON_COMPACT);
+    }
+}
+
+/* What a published record has before the text of the spool: {"job":J,"node":N,"stream":S, and the file says once, or by
+ * the type. So the mirror's spool becomes the same as the job's. Returns how many bytes. */
+static size_t head_len(const struct mirror *mirror, struct span line, const json_t *record)
+{
+    enum record_type type = record_type(record);
+    _cleanup_(buf_done) struct buf head = BUF_INIT;
+    if (type == RECORD_TYPES || !mirror->job_text || !mirror->node_text)
+        return 0;
+    buf_putc(&head, '{');
+    if (type != RECORD_spool)
+        buf_printf(&head, "\"job\":%s,\"node\":%s,", mirror->job_text, mirror->node_text);
+    buf_printf(&head, "\"stream\":\"%s\",", record_stream_name(record_kinds[type].stream));
+    return !head.failed && line.len > head.len && memcmp(line.ptr, head.data, head.len) == 0 ? head.len : 0;
 }
 
 static int take(struct mirror *mirror, struct span line, const json_t *record)
@@ -216,6 +236,7 @@ static int take(struct mirror *mirror, struct span line, const json_t *record)
         return -ENOMEM;
     if (seq < mirror->next)
         return -EEXIST;
+    keep_head(mirror, record);
     if (mirror->pending.len > PENDING_BYTES) {
         int code = mirror_flush(mirror);
         if (code < 0)
@@ -224,12 +245,14 @@ static int take(struct mirror *mirror, struct span line, const json_t *record)
     if (seq && json_object_get(record, "omitted")) {
         spool_line_take(as_gap(record), seq, &text);
     } else {
-        buf_append(&text, line.ptr, line.len);
+        size_t head = head_len(mirror, line, record);
+        if (head)
+            buf_putc(&text, '{');
+        buf_append(&text, line.ptr + head, line.len - head);
         buf_putc(&text, '\n');
     }
     if (text.failed || !text.len)
         return -ENOMEM;
-    keep_head(mirror, record);
     mirror->end = seq + 1 > mirror->end ? seq + 1 : mirror->end;
     if (seq > mirror->next)
         return hold(mirror, text.data, text.len, seq, seconds);
@@ -436,6 +459,8 @@ void mirror_close(struct mirror *mirror)
     buf_done(&mirror->pending);
     free(mirror->job);
     free(mirror->node);
+    free(mirror->job_text);
+    free(mirror->node_text);
     free(mirror->gap);
     free(mirror);
 }

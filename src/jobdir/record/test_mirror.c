@@ -304,6 +304,32 @@ static void test_state(void **state)
     assert_int_equal(job_state(path, &(struct job_info){.host = "elsewhere", .boot_id = ""}), JOB_UNREACHABLE);
 }
 
+/* What a publisher adds to the job's spool is not in the mirror's. */
+static void test_same_text(void **state)
+{
+    static const char *const lines[][2] = {
+        {"{\"stream\":\"job\",",
+         "\"seq\":0,\"type\":\"spool\",\"format\":\"scry-spool\",\"job\":\"J\\\"\\u00e4\",\"node\":\"N\",\"t\":0.0}"},
+        {"{\"job\":\"J\\\"\u00e4\",\"node\":\"N\",\"stream\":\"node\",", "\"seq\":1,\"type\":\"sample\",\"t\":1.50}"},
+        {"{", "\"job\":\"J\\\"\u00e4\",\"node\":\"M\",\"stream\":\"node\",\"seq\":2,\"type\":\"sample\",\"t\":1}"},
+        {"{", "\"seq\":3,\"type\":\"of a later version\",\"t\":1,\"stream\":\"x\"}"}};
+    char path[PATH_SIZE], line[512];
+    struct buf wanted = BUF_INIT;
+    size_t len;
+    path_of("J", path);
+    struct mirror *mirror = mirror_of(path);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        snprintf(line, sizeof line, "%s%s", lines[i][0], lines[i][1]);
+        assert_int_equal(put(mirror, line), 0);
+        buf_printf(&wanted, "{%s\n", lines[i][1]);
+    }
+    mirror_close(mirror);
+    char *text = read_name(path, "spool/records.jsonl", &len);
+    assert_string_equal(text, wanted.data);
+    free(text);
+    buf_done(&wanted);
+}
+
 static void test_full_disk(void **state)
 {
     char path[PATH_SIZE];
@@ -376,7 +402,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_CACHE(test_any_order), IN_CACHE(test_gaps),  IN_CACHE(test_cut),       IN_CACHE(test_two_writers),
         IN_CACHE(test_refused),   IN_CACHE(test_files), IN_CACHE(test_full_disk), IN_CACHE(test_paths),
-        IN_CACHE(test_unused),    IN_CACHE(test_state),
+        IN_CACHE(test_unused),    IN_CACHE(test_state), IN_CACHE(test_same_text),
     };
     return cmocka_run_group_tests_name("mirror", tests, NULL, NULL);
 }
