@@ -18,6 +18,7 @@
 #include "cli/common/cli.h"
 #include "client/client.h"
 #include "client/decode.h"
+#include "jobdir/record/info.h"
 #include "jobdir/report/mpi_report.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/mpi/thread_wait.h"
