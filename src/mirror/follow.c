@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mirror/follow.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+
+enum { LOOK_MS = 100, PATIENCE_SECONDS = 10 };
+#define GONE_NS (UINT64_C(10) * NS_PER_SECOND)
+
+static double wall_seconds(void)
+{
+    return (double)clock_wall_ns() / NS_PER_SECOND;
+}
+
+static void set_remote(struct follow *follow, const char *key, json_t *value_take)
+{
+    json_object_set_new(follow->remote, key, value_take);
+    follow->is_dirty = true;
+}
+
+static void fail(struct follow *follow, int code, const char *what)
+{
+    struct err err = {0};
+    err_errno(&err, code, "%s %s", what, follow->path);
+    reader_fail(follow->reader, &err);
+}
+
+/* Of what comes from the job itself, and now. */
+static void was_heard(struct follow *follow)
+{
+    double now = wall_seconds();
+    if (now - json_number_value(json_object_get(follow->remote, "heard")) < 1)
+        return;
+    set_remote(follow, "heard", json_real(now));
+    set_remote(follow, "connected", json_true());
+}
+
+/* ---- the mirror ---- */
+
+static void write_remote(struct follow *follow)
+{
+    int code = mirror_remote(follow->mirror, follow->remote);
+    if (code < 0)
+        fail(follow, code, "cannot write the mirror");
+    follow->written = wall_seconds();
+    follow->is_dirty = false;
+}
+
+static void start_live(struct follow *follow)
+{
+    if (!follow->mirror || !follow->job[0] || !link_is_up(follow->reader->link) || follow->is_live)
+        return;
+    follow->is_live = true;
+    follow->subscription = reader_subscribe(follow->reader, follow->job, "+");
+}
+
+/* Takes the mirror, or waits for the process that has it. */
+static void take_mirror(struct follow *follow)
+{
+    struct err err = {0};
+    int code = mirror_open(&follow->mirror, follow->path, &err);
+    if (code == -EWOULDBLOCK) {
+        json_t *remote = mirror_read_remote(follow->path);
+        if (!follow->is_ready && json_is_true(json_object_get(remote, "caught_up"))) {
+            follow->is_ready = true;
+            const char *note = json_string_value(json_object_get(remote, "note"));
+            if (note)
+                reader_say("note", note);
+            reader_say("ready", follow->path);
+        }
+        json_decref(remote);
+        return;
+    }
+    if (code < 0) {
+        reader_fail(follow->reader, &err);
+        return;
+    }
+    json_t *remote = mirror_read_remote(follow->path);
+    json_decref(follow->remote);
+    follow->remote = remote ? remote : json_object();
+    follow->has_files = json_is_true(json_object_get(follow->remote, "files"));
+    follow->has_gaps = json_is_true(json_object_get(follow->remote, "gaps"));
+    follow->seen_next = mirror_next(follow->mirror);
+    set_remote(follow, "caught_up", json_boolean(follow->is_ready));
+    write_remote(follow);
+    start_live(follow);
+}
+
+static void found(struct follow *follow, const char *job)
+{
+    struct err err = {0};
+    snprintf(follow->job, sizeof follow->job, "%s", job);
+    if (mirror_path(follow->reader->via, follow->reader->owner, job, follow->path, sizeof follow->path, &err) < 0)
+        reader_fail(follow->reader, &err);
+    else
+        take_mirror(follow);
+}
+
+/* ---- ready ---- */
+
+static uint64_t missing(const struct follow *follow)
+{
+    uint64_t next = mirror_next(follow->mirror), end = mirror_end(follow->mirror);
+    end = follow->end > end ? follow->end : end;
+    return end - next;
+}
+
+/* What a person should know of the mirror; nothing: "". */
+static void put_note(const struct follow *follow, char *ret_text, size_t size)
+{
+    uint64_t lacks = missing(follow);
+    const char *who = follow->mute      ? "the job's publisher does not answer"
+                      : follow->is_over ? "the job is over, and nobody publishes it any more"
+                                        : "nobody publishes the job now";
+    *ret_text = 0;
+    if (follow->gone && lacks)
+        snprintf(ret_text, size, "%s: %llu of its records are not to be had", who, (unsigned long long)lacks);
+    else if (follow->gone && !follow->has_files)
+        snprintf(ret_text, size, "%s: its statistics may be missing", who);
+    else if (follow->gone && !follow->is_over)
+        snprintf(ret_text, size, "%s: whether it runs is not known", who);
+    else if (follow->has_gaps)
+        snprintf(ret_text, size, "some records of the job are lost: the report lists when");
+}
+
+static void get_ready(struct follow *follow)
+{
+    char note[256];
+    put_note(follow, note, sizeof note);
+    if (follow->gone && mirror_held(follow->mirror) != UINT64_MAX) { /* the last that was heard of it is worth more */
+        follow->has_gaps = true;
+        mirror_skip(follow->mirror, mirror_end(follow->mirror), "nobody could be asked for these records");
+    }
+    bool complete = follow->is_over && follow->all_published && !missing(follow) && follow->has_files;
+    set_remote(follow, "caught_up", json_true());
+    set_remote(follow, "complete", json_boolean(complete));
+    set_remote(follow, "files", json_boolean(follow->has_files));
+    set_remote(follow, "gaps", json_boolean(follow->has_gaps));
+    if (note[0])
+        set_remote(follow, "note", json_string(note));
+    else
+        json_object_del(follow->remote, "note");
+    int code = mirror_flush(follow->mirror);
+    if (code < 0) {
+        fail(follow, code, "cannot write the mirror");
+        return;
+    }
+    write_remote(follow);
+    if (follow->is_ready)
+        return;
+    follow->is_ready = true;
+    if (note[0])
+        reader_say("note", note);
+    reader_say("ready", follow->path);
+}
+
+static void look_if_ready(struct follow *follow)
+{
+    bool has_all =
+        follow->has_state && follow->has_files && follow->target && mirror_next(follow->mirror) >= follow->target;
+    if (has_all || (follow->gone && follow->has_state && !follow->looking_around))
+        get_ready(follow);
+}
+
+/* Once more, when the job's end has come since, or what was missing. */
+static void look_if_complete(struct follow *follow)
+{
+    if (follow->is_over && follow->all_published && follow->has_files && !missing(follow) &&
+        !json_is_true(json_object_get(follow->remote, "complete")))
+        get_ready(follow);
+}
+
+void follow_is_gone(struct follow *follow, bool beats)
+{
+    if (follow->gone)
+        return;
+    follow->gone = true;
+    follow->mute = beats;
+    follow->gone_ns = clock_now_ns();
+    question_forget(follow);
+    if (beats)
+        return;
+    set_remote(follow, "connected", json_false());
+    if (follow->is_over || !link_is_up(follow->reader->link))
+        return;
+    follow->looking_around = true; /* lost, or only not to be reached? */
+    states_start(&follow->states, NULL);
+}
+
+static void came_back(struct follow *follow)
+{
+    if (!follow->gone)
+        return;
+    follow->gone = follow->looking_around = false;
+    json_object_del(follow->remote, "note");
+    states_stop(&follow->states);
+    question_forget(follow);
+}
+
+/* ---- what is published ---- */
+
+static uint64_t end_of(const json_t *json)
+{
+    json_int_t last = json_integer_value(json_object_get(json, "last_seq"));
+    return json_is_integer(json_object_get(json, "last_seq")) && last >= 0 && last < INT64_MAX / 2 ? (uint64_t)last + 1
+                                                                                                   : 0;
+}
+
+static void take_state(struct follow *follow, const json_t *state)
+{
+    if (!state_info(state, follow->job)) {
+        follow->refused++;
+        return;
+    }
+    const char *name = json_string_value(json_object_get(state, "state"));
+    follow->has_state = true;
+    follow->is_over = json_is_object(json_object_get(state_info(state, follow->job), "result")) ||
+                      (name && strcmp(name, "lost") == 0);
+    follow->all_published = json_is_true(json_object_get(state, "complete"));
+    follow->end = end_of(state) > follow->end ? end_of(state) : follow->end;
+    state_put_remote(follow->remote, follow->reader, state, NULL);
+    follow->is_dirty = true;
+    int code = state_put_info(follow->mirror, follow->path, state, follow->job);
+    if (code < 0)
+        fail(follow, code, "cannot write the mirror");
+}
+
+static void take_beat(struct follow *follow, const json_t *beat, bool retained)
+{
+    const json_t *is_connected = json_object_get(beat, "connected"), *sent = json_object_get(beat, "time");
+    if (!json_is_boolean(is_connected)) {
+        follow->refused++;
+        return;
+    }
+    follow->end = end_of(beat) > follow->end ? end_of(beat) : follow->end;
+    state_put_remote(follow->remote, follow->reader, NULL, beat);
+    follow->is_dirty = true;
+    if (json_is_false(is_connected)) {
+        follow_is_gone(follow, false);
+        return;
+    }
+    if (retained)
+        return;
+    follow->beats = true;
+    was_heard(follow);
+    if (json_is_number(sent))
+        set_remote(follow, "clock", json_real(json_number_value(sent) - wall_seconds()));
+    came_back(follow);
+}
+
+static void take_records(struct follow *follow, struct span lines)
+{
+    while (lines.len) {
+        const char *end = memchr(lines.ptr, '\n', lines.len);
+        struct span line = span_of(lines.ptr, end ? (size_t)(end - lines.ptr) : lines.len);
+        int code = line.len ? mirror_record(follow->mirror, line) : 0;
+        follow->refused += code == -EBADMSG;
+        if (code < 0 && code != -EBADMSG && code != -EEXIST) {
+            fail(follow, code, "cannot write the mirror");
+            return;
+        }
+        size_t used = line.len + (end ? 1 : 0);
+        lines = span_of(lines.ptr + used, lines.len - used);
+    }
+    int code = mirror_flush(follow->mirror);
+    if (code < 0)
+        fail(follow, code, "cannot write the mirror");
+}
+
+static void take_file(struct follow *follow, struct span payload)
+{
+    int code = parts_take(&follow->parts, follow->mirror, payload);
+    if (code == -ENOSPC || code == -EDQUOT)
+        fail(follow, code, "cannot write the mirror");
+    follow->refused += code < 0;
+}
+
+static void take_json(struct follow *follow, enum topic_kind kind, struct span payload, bool retained)
+{
+    json_t *json = json_loadb(payload.ptr, payload.len, 0, NULL);
+    if (!json_is_object(json))
+        follow->refused++;
+    else if (kind == TOPIC_STATE)
+        take_state(follow, json);
+    else
+        take_beat(follow, json, retained);
+    json_decref(json);
+}
+
+static void take_again(struct follow *follow, const struct topic *topic, struct span payload)
+{
+    question_moved(follow);
+    if (strcmp(topic->name, "records") == 0)
+        take_records(follow, payload);
+    else if (strcmp(topic->name, "file") == 0)
+        take_file(follow, payload);
+    else if (strcmp(topic->name, "end") == 0 && strcmp(topic->rest, follow->question.id) == 0)
+        question_end(follow, payload);
+    was_heard(follow);
+    came_back(follow);
+    look_if_ready(follow);
+}
+
+static void on_message(void *ctx, const char *name, struct span payload, bool retained)
+{
+    struct follow *follow = ctx;
+    struct topic topic;
+    if (!topic_parse(name, &topic) || strcmp(topic.owner, follow->reader->owner) != 0)
+        return;
+    if (states_message(&follow->states, &topic, payload, retained) && topic.kind == TOPIC_AGAIN)
+        return;
+    if (!follow->mirror || strcmp(topic.job, follow->job) != 0)
+        return;
+    if (topic.kind == TOPIC_STATE || topic.kind == TOPIC_BEAT) {
+        take_json(follow, topic.kind, payload, retained);
+    } else if (topic.kind == TOPIC_AGAIN) {
+        take_again(follow, &topic, payload);
+    } else if (topic.kind == TOPIC_STREAM && !retained) {
+        take_records(follow, payload);
+        was_heard(follow);
+    } else if (topic.kind == TOPIC_FILE && !retained) {
+        take_file(follow, payload);
+    }
+}
+
+/* ---- the connection ---- */
+
+static void on_all_came(void *ctx)
+{
+    struct follow *follow = ctx;
+    struct err err = {0};
+    if (follow->looking_around) {
+        const struct state *own;
+        HASH_FIND_STR(follow->states.jobs, follow->job, own);
+        if (own && states_node_restarted(&follow->states, own))
+            set_remote(follow, "state", json_string("lost"));
+        follow->looking_around = false;
+        return;
+    }
+    const struct state *job = states_find(&follow->states, follow->reader->url.job, &err);
+    if (job) {
+        found(follow, job->job);
+        if (follow->mirror)
+            take_state(follow, job->state);
+    } else if (!follow->looked_at_all) { /* it is no id */
+        follow->looked_at_all = true;
+        states_start(&follow->states, NULL);
+    } else {
+        reader_fail(follow->reader, &err);
+    }
+}
+
+static void on_connected(void *ctx, bool session_present)
+{
+    struct follow *follow = ctx;
+    follow->reader->last_loss[0] = 0;
+    follow->is_live = false;
+    question_forget(follow);
+    const char *word = follow->reader->url.job;
+    follow->looked_at_all = strcmp(word, "@last") == 0;
+    if (!follow->job[0])
+        states_start(&follow->states, follow->looked_at_all ? NULL : word);
+    else
+        start_live(follow);
+}
+
+static void on_lost(void *ctx, const char *why)
+{
+    struct follow *follow = ctx;
+    snprintf(follow->reader->last_loss, sizeof follow->reader->last_loss, "%s", why);
+    follow->is_live = false;
+    follow->looking_around = false;
+    states_stop(&follow->states);
+    question_forget(follow);
+}
+
+static void on_subscribed(void *ctx, int id, bool granted)
+{
+    struct follow *follow = ctx;
+    if (!granted) {
+        struct err err = {0};
+        err_set(&err, -EACCES, "the broker %s does not let you read jobs of %s", follow->reader->via,
+                follow->reader->owner);
+        reader_fail(follow->reader, &err);
+        return;
+    }
+    states_subscribed(&follow->states, id);
+    if (follow->mirror)
+        question_subscribed(follow, id);
+}
+
+static void look(void *ctx)
+{
+    struct follow *follow = ctx;
+    uint64_t now_ns = clock_now_ns();
+    if (!follow->mirror) {
+        if (follow->job[0])
+            take_mirror(follow);
+        return;
+    }
+    if (mirror_next(follow->mirror) != follow->seen_next || !follow->seen_ns) {
+        follow->seen_next = mirror_next(follow->mirror);
+        follow->seen_ns = now_ns;
+        if (!follow->is_ready && follow->end)
+            reader_progress(follow->seen_next, follow->end);
+    }
+    if (follow->is_live)
+        question_look(follow, now_ns);
+    if (!follow->is_ready)
+        look_if_ready(follow);
+    else
+        look_if_complete(follow);
+    if (follow->gone && follow->is_ready && now_ns - follow->gone_ns > GONE_NS &&
+        mirror_held(follow->mirror) != UINT64_MAX)
+        get_ready(follow);
+    if (follow->is_dirty && wall_seconds() - follow->written >= 1)
+        write_remote(follow);
+}
+
+/* Nobody connects: what is here already is better than nothing. */
+static void on_patience(void *ctx)
+{
+    struct follow *follow = ctx;
+    struct reader *reader = follow->reader;
+    struct err err = {0};
+    char file[PATH_MAX], text[ERR_TEXT_SIZE];
+    if (follow->is_ready || follow->has_state || (link_is_up(reader->link) && follow->job[0]))
+        return;
+    err_set(&err, -ETIMEDOUT, "the broker %s does not answer%s%s", reader->via, reader->last_loss[0] ? ": " : "",
+            reader->last_loss);
+    if (mirror_path(reader->via, reader->owner, reader->url.job, follow->path, sizeof follow->path, NULL) < 0 ||
+        (size_t)snprintf(file, sizeof file, "%s/job.json", follow->path) >= sizeof file || access(file, F_OK) < 0) {
+        reader_fail(reader, &err);
+        return;
+    }
+    snprintf(text, sizeof text, "%.400s; this is what was known before", err.text);
+    reader_say("note", text);
+    follow->is_ready = true;
+    reader_say("ready", follow->path);
+    if (!follow->job[0])
+        found(follow, reader->url.job);
+}
+
+/* All of it is here: nobody need be asked. */
+static bool is_complete(struct follow *follow)
+{
+    struct reader *reader = follow->reader;
+    if (mirror_path(reader->via, reader->owner, reader->url.job, follow->path, sizeof follow->path, NULL) < 0)
+        return false;
+    json_t *remote = mirror_read_remote(follow->path);
+    bool complete = json_is_true(json_object_get(remote, "complete"));
+    json_decref(remote);
+    if (complete && mirror_open(&follow->mirror, follow->path, NULL) == 0) { /* marks it as used */
+        mirror_close(follow->mirror);
+        follow->mirror = NULL;
+    }
+    return complete;
+}
+
+static void done(struct follow *follow)
+{
+    if (follow->mirror && follow->is_dirty)
+        mirror_remote(follow->mirror, follow->remote);
+    states_done(&follow->states);
+    parts_done(&follow->parts);
+    mirror_close(follow->mirror);
+    json_decref(follow->remote);
+}
+
+int follow_run(struct reader *reader)
+{
+    static const struct link_events events = {.connected = on_connected,
+                                              .lost = on_lost,
+                                              .published = reader_published,
+                                              .subscribed = on_subscribed,
+                                              .message = on_message};
+    struct follow follow = {.reader = reader, .remote = json_object()};
+    struct err err = {0};
+    follow.states = (struct states){.reader = reader, .all_came = on_all_came, .ctx = &follow};
+    if (is_complete(&follow)) {
+        reader_say("ready", follow.path);
+    } else if (reader_connect(reader, &events, &follow, &err) < 0) {
+        reader_say_err("error", &err);
+        done(&follow);
+        return 1;
+    } else {
+        loop_add_timer(reader->loop, LOOK_MS * UINT64_C(1000000), LOOK_MS * UINT64_C(1000000), look, &follow);
+        loop_add_timer(reader->loop, (uint64_t)PATIENCE_SECONDS * NS_PER_SECOND, 0, on_patience, &follow);
+    }
+    int code = loop_run(reader->loop);
+    done(&follow);
+    return code < 0 ? 1 : reader->status;
+}

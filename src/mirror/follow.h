@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Follows a job into its mirror. It goes through these steps, and through the later ones again whenever the connection
+ * comes back:
+ *
+ *   find      which job is meant, by the retained states (states.h)
+ *   lock      the mirror; while another process writes it, only look whether that has caught up
+ *   live      subscribe to all that the publisher sends
+ *   question  ask the publisher for what is missing, until nothing is (question.c)
+ *   ready     tell scry
+ */
+#ifndef SCRY_MIRROR_FOLLOW_H
+#define SCRY_MIRROR_FOLLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "jobdir/record/mirror.h"
+#include "mirror/parts.h"
+#include "mirror/reader.h"
+#include "mirror/states.h"
+
+/* What is asked of the publisher. One question at a time. */
+struct question {
+    bool open, asked;
+    char id[64];
+    int subscription;  /* of the answer: it is asked when that is granted */
+    uint64_t from, to; /* to UINT64_MAX: all there is */
+    bool files;
+    uint64_t moved_ns;         /* when an answer, or a part of it, came last */
+    unsigned silent;           /* so many times nobody answered */
+    unsigned fruitless;        /* so many answers had not what was asked for */
+    uint64_t wait_ns, next_ns; /* before the next one: longer each time that nothing came of it */
+};
+
+struct follow {
+    struct reader *reader;
+    struct states states;
+    struct parts parts;
+    struct question question;
+    struct mirror *mirror; /* NULL: another process writes it */
+    char job[256], path[PATH_MAX];
+    json_t *remote;
+    int subscription;
+    bool is_live, is_ready, is_dirty;
+    bool looking_around;                    /* whether the node was started again, by the states of other jobs */
+    bool has_state, is_over, all_published; /* what the state says */
+    bool has_files;                         /* they were asked for, and came */
+    bool has_gaps;                          /* some records cannot be had any more */
+    bool gone, mute;    /* nobody publishes the job now, as far as is known; or somebody who does not answer */
+    bool looked_at_all; /* for the job that is meant */
+    uint64_t gone_ns;
+    bool beats;                  /* a beat came since the question */
+    uint64_t end;                /* behind the last record that the publisher has told of */
+    uint64_t target;             /* what is to be there before it is ready; 0: not known yet */
+    uint64_t seen_next, seen_ns; /* the mirror's next record, and since when */
+    double written;              /* wall clock of remote.json */
+    uint64_t refused;            /* messages that were none */
+};
+
+/* ---- question.c ---- */
+
+void question_subscribed(struct follow *follow, int id);
+/* A part of an answer came. */
+void question_moved(struct follow *follow);
+/* The end of one: what it says was answered. */
+void question_end(struct follow *follow, struct span payload);
+/* Asks, if something is missing and nothing is asked; and looks whether somebody answers. */
+void question_look(struct follow *follow, uint64_t now_ns);
+/* The connection was lost, or the publisher came back: it is asked anew. */
+void question_forget(struct follow *follow);
+
+/* ---- follow.c ---- */
+
+/* That the publisher is not there, or (`beats`) is there and does not answer. It may come back. */
+void follow_is_gone(struct follow *follow, bool beats);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists the jobs of an owner: each becomes a mirror that has job.json and remote.json, and its path is told. Which of them
+ * run is known by the broker, who knows which publishers are connected. It may be wrong after it was itself away, and the
+ * clocks of the nodes may be: a publisher whose last beat seems old is believed when the next one comes.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "jobdir/record/mirror.h"
+#include "mirror/states.h"
+
+enum { PATIENCE_SECONDS = 10, LEASE_MOST = 20, LOOK_MS = 100 };
+
+struct listing {
+    struct reader *reader;
+    struct states states;
+    bool all_came;
+    uint64_t came_ns;
+};
+
+static double number_of(const json_t *json, const char *key)
+{
+    return json_number_value(json_object_get(json, key));
+}
+
+static bool is_over(const struct state *job)
+{
+    return !job->state || json_is_object(json_object_get(json_object_get(job->state, "info"), "result"));
+}
+
+/* Whether its publisher is there, as far as is known by now. */
+static bool is_connected(const struct state *job)
+{
+    double age = (double)clock_wall_ns() / NS_PER_SECOND - number_of(job->beat, "time");
+    double lease = number_of(job->beat, "lease_seconds");
+    return json_is_true(json_object_get(job->beat, "connected")) &&
+           (job->beats || (age < lease + 1 && age > -lease - 1));
+}
+
+static void put_remote(const struct listing *listing, const struct state *job, json_t *remote)
+{
+    state_put_remote(remote, listing->reader, job->state, job->beat);
+    json_object_set_new(remote, "connected", json_boolean(is_connected(job)));
+    if (is_connected(job) && !is_over(job))
+        json_object_set_new(remote, "heard", json_real((double)clock_wall_ns() / NS_PER_SECOND));
+    if (!is_over(job) && !is_connected(job) && states_node_restarted(&listing->states, job))
+        json_object_set_new(remote, "state", json_string("lost"));
+    if (job->beats)
+        json_object_set_new(remote, "clock",
+                            json_real(number_of(job->beat, "time") - (double)clock_wall_ns() / NS_PER_SECOND));
+}
+
+/* 0, or why its mirror cannot be written. One that another process follows is as new as this. */
+static int put_job(const struct listing *listing, const struct state *job, struct err *err)
+{
+    char path[PATH_MAX];
+    struct mirror *mirror = NULL;
+    int code = mirror_path(listing->reader->via, listing->reader->owner, job->job, path, sizeof path, err);
+    if (code == 0)
+        code = mirror_open(&mirror, path, err);
+    if (code == 0) {
+        json_t *old = mirror_read_remote(path), *remote = old ? json_deep_copy(old) : json_object();
+        put_remote(listing, job, remote);
+        code = state_put_info(mirror, path, job->state, job->job);
+        if (code == 0 && (!old || !json_equal(old, remote)))
+            code = mirror_remote(mirror, remote);
+        json_decref(old);
+        json_decref(remote);
+        if (code < 0)
+            err_errno(err, code, "cannot write the mirror %s", path);
+        mirror_close(mirror);
+    }
+    if (code == 0 || code == -EWOULDBLOCK)
+        reader_say("job", path);
+    return code == -EWOULDBLOCK ? 0 : code;
+}
+
+static void put_all(struct listing *listing)
+{
+    struct err err = {0};
+    for (const struct state *job = listing->states.jobs; job; job = job->hh.next)
+        if (job->state && state_info(job->state, job->job) && put_job(listing, job, &err) < 0) {
+            reader_fail(listing->reader, &err);
+            return;
+        }
+    reader_say("ready", "");
+    loop_stop(listing->reader->loop);
+}
+
+/* Those that say that they run must have said so now, or have been given the time to. */
+static void look(void *ctx)
+{
+    struct listing *listing = ctx;
+    double waited = (double)(clock_now_ns() - listing->came_ns) / NS_PER_SECOND, most = 0;
+    if (!listing->all_came)
+        return;
+    for (const struct state *job = listing->states.jobs; job; job = job->hh.next) {
+        double lease = number_of(job->beat, "lease_seconds");
+        if (!is_over(job) && json_is_true(json_object_get(job->beat, "connected")) && !is_connected(job) &&
+            lease > most)
+            most = lease;
+    }
+    most = most < LEASE_MOST ? most : LEASE_MOST;
+    if (waited >= most)
+        put_all(listing);
+    else
+        reader_progress((uint64_t)(waited * 1000), (uint64_t)(most * 1000));
+}
+
+static void on_all_came(void *ctx)
+{
+    struct listing *listing = ctx;
+    listing->all_came = true;
+    listing->came_ns = clock_now_ns();
+    look(listing);
+}
+
+static void on_connected(void *ctx, bool session_present)
+{
+    struct listing *listing = ctx;
+    if (!listing->all_came)
+        states_start(&listing->states, NULL);
+}
+
+static void on_lost(void *ctx, const char *why)
+{
+    struct listing *listing = ctx;
+    snprintf(listing->reader->last_loss, sizeof listing->reader->last_loss, "%s", why);
+    states_stop(&listing->states);
+}
+
+static void on_subscribed(void *ctx, int id, bool granted)
+{
+    struct listing *listing = ctx;
+    struct err err = {0};
+    if (granted) {
+        states_subscribed(&listing->states, id);
+    } else {
+        err_set(&err, -EACCES, "the broker %s does not let you read jobs of %s", listing->reader->via,
+                listing->reader->owner);
+        reader_fail(listing->reader, &err);
+    }
+}
+
+static void on_message(void *ctx, const char *name, struct span payload, bool retained)
+{
+    struct listing *listing = ctx;
+    struct topic topic;
+    if (topic_parse(name, &topic) && strcmp(topic.owner, listing->reader->owner) == 0)
+        states_message(&listing->states, &topic, payload, retained);
+}
+
+static void on_patience(void *ctx)
+{
+    struct listing *listing = ctx;
+    struct reader *reader = listing->reader;
+    struct err err = {0};
+    if (listing->all_came)
+        return;
+    err_set(&err, -ETIMEDOUT, "the broker %s does not answer%s%s", reader->via, reader->last_loss[0] ? ": " : "",
+            reader->last_loss);
+    reader_fail(reader, &err);
+}
+
+int list_run(struct reader *reader)
+{
+    static const struct link_events events = {.connected = on_connected,
+                                              .lost = on_lost,
+                                              .published = reader_published,
+                                              .subscribed = on_subscribed,
+                                              .message = on_message};
+    struct listing listing = {.reader = reader};
+    struct err err = {0};
+    listing.states = (struct states){.reader = reader, .beats_too = true, .all_came = on_all_came, .ctx = &listing};
+    if (reader_connect(reader, &events, &listing, &err) < 0) {
+        reader_say_err("error", &err);
+        return 1;
+    }
+    loop_add_timer(reader->loop, LOOK_MS * UINT64_C(1000000), LOOK_MS * UINT64_C(1000000), look, &listing);
+    loop_add_timer(reader->loop, (uint64_t)PATIENCE_SECONDS * NS_PER_SECOND, 0, on_patience, &listing);
+    int code = loop_run(reader->loop);
+    states_done(&listing.states);
+    return code < 0 ? 1 : reader->status;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scry-mirror COMMAND [URL]: what scry does through a broker, in a process of its own. Without URL, it is the first line of
+ * standard input: an URL may hold a password, and everybody sees the arguments of a process.
+ *
+ *     follow   the job of the URL: into a mirror, until standard input closes
+ *     list     all jobs of the URL's owner
+ */
+#include <errno.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "mirror/reader.h"
+
+enum { EXIT_USAGE = 2, URL_BYTES = 16 << 10 };
+
+static const struct {
+    const char *name;
+    int (*run)(struct reader *reader);
+    bool of_job;
+} commands[] = {
+    {"follow", follow_run, true},
+    {"list", list_run, false},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+/* Byte by byte: what follows is not ours. */
+static bool read_line(char *text, size_t size)
+{
+    size_t len = 0;
+    while (len + 1 < size) {
+        ssize_t got = read(STDIN_FILENO, &text[len], 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0 || text[len] == '\n') {
+            text[len] = 0;
+            return got > 0 || len > 0;
+        }
+        len++;
+    }
+    return false;
+}
+
+static void on_input(void *ctx, int fd, uint32_t events)
+{
+    char bytes[256];
+    ssize_t got = read(fd, bytes, sizeof bytes);
+    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
+        loop_stop(ctx);
+}
+
+static void on_signal(void *ctx, int fd, uint32_t events)
+{
+    loop_stop(ctx);
+}
+
+static int start(struct reader *reader, const char *word, bool of_job, struct err *err)
+{
+    unsigned char random[6] = {0};
+    const struct passwd *self = getpwuid(geteuid());
+    int code = broker_url_parse(word, &reader->url, err);
+    if (code < 0)
+        return code;
+    if (of_job && !reader->url.job[0])
+        return err_set(err, -EINVAL, "'%s' names no job: add /USER/JOB", word);
+    if (!reader->url.owner[0] && !self)
+        return err_set(err, -EINVAL, "user %u has no name here: write whose jobs are meant: .../USER/JOB", geteuid());
+    reader->owner = reader->url.owner[0] ? reader->url.owner : strdup(self->pw_name);
+    struct broker_url bare = reader->url;
+    bare.owner[0] = bare.job[0] = 0;
+    broker_url_show(&bare, reader->via, sizeof reader->via);
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return err_errno(err, -errno, "no random numbers");
+    snprintf(reader->client, sizeof reader->client, "scry");
+    for (size_t i = 0; i < sizeof random; i++)
+        snprintf(reader->client + 4 + 2 * i, 3, "%02x", random[i]);
+    return reader->owner ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
+int main(int argc, char **argv)
+{
+    char line[URL_BYTES] = "";
+    struct err err = {0};
+    static struct reader reader;
+    size_t which = 0;
+    while (argc > 1 && which < COMMANDS && strcmp(argv[1], commands[which].name) != 0)
+        which++;
+    if (argc < 2 || argc > 3 || which == COMMANDS) {
+        fprintf(stderr, "usage: scry-mirror follow|list [URL]; scry starts it\n");
+        return EXIT_USAGE;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_DUMPABLE, 0); /* there may be a password in memory */
+    if (argc == 2 && !read_line(line, sizeof line))
+        err_set(&err, -EINVAL, "no URL on standard input");
+    if (!err.code)
+        start(&reader, argc == 3 ? argv[2] : line, commands[which].of_job, &err);
+    int code = err.code ? 0 : loop_new(&reader.loop);
+    if (code < 0)
+        err_errno(&err, code, "no event loop");
+    if (err.code) {
+        reader_say_err("error", &err);
+        return 1;
+    }
+    loop_add_fd(reader.loop, STDIN_FILENO, EPOLLIN, on_input, reader.loop); /* NULL: a file, which does not end */
+    loop_add_signal(reader.loop, SIGTERM, on_signal, reader.loop);
+    loop_add_signal(reader.loop, SIGINT, on_signal, reader.loop);
+    int status = commands[which].run(&reader);
+    if (reader.link)
+        link_close(reader.link, true);
+    loop_free(reader.loop);
+    if (reader.owner != reader.url.owner)
+        free((char *)reader.owner);
+    return status;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mirror/reader.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+
+void reader_say(const char *word, const char *text)
+{
+    printf("%s ", word);
+    for (const char *at = text; *at; at++)
+        putchar(*at == '\n' || *at == '\r' ? ' ' : *at);
+    putchar('\n');
+    fflush(stdout);
+}
+
+void reader_say_err(const char *word, const struct err *err)
+{
+    reader_say(word, err->text);
+}
+
+void reader_progress(uint64_t done, uint64_t all)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.3f", all ? (double)done / (double)all : 0);
+    reader_say("progress", text);
+}
+
+void reader_fail(struct reader *reader, const struct err *err)
+{
+    reader_say_err("error", err);
+    reader->status = 1;
+    loop_stop(reader->loop);
+}
+
+int reader_connect(struct reader *reader, const struct link_events *events, void *ctx, struct err *err)
+{
+    const struct link_options options = {.url = &reader->url, .client = reader->client, .events = events, .ctx = ctx};
+    return link_open(&reader->link, reader->loop, &options, err);
+}
+
+void reader_question(struct reader *reader, char ret_id[64])
+{
+    snprintf(ret_id, 64, "%s%u", reader->client, reader->questions++);
+}
+
+int reader_subscribe(struct reader *reader, const char *job, const char *name)
+{
+    int id = 0;
+    _cleanup_(buf_done) struct buf pattern = BUF_INIT;
+    topic_put(&pattern, reader->owner, job, name, NULL);
+    int code = pattern.failed ? -ENOMEM : link_subscribe(reader->link, pattern.data, 1, &id);
+    return code < 0 ? code : id;
+}
+
+void reader_publish_json(struct reader *reader, const char *topic, json_t *json_take)
+{
+    int id;
+    _cleanup_(freep) char *text = json_take ? json_dumps(json_take, JSON_COMPACT) : NULL;
+    json_decref(json_take);
+    if (text && topic)
+        link_publish(reader->link, topic, span_str(text), 1, false, &id); /* unanswered, it is asked again */
+}
+
+void reader_published(void *ctx, int id)
+{
+    (void)ctx, (void)id;
+}

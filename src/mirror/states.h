@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The jobs of an owner, by the retained messages of their publishers. A broker sends those when somebody subscribes; that
+ * all of them came is known when a message of our own, published afterwards, came back (states_marker). Where nobody may
+ * publish, it is taken as known after a second of silence.
+ */
+#ifndef SCRY_MIRROR_STATES_H
+#define SCRY_MIRROR_STATES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+#include <uthash.h>
+
+#include "mirror/reader.h"
+
+struct state {
+    char *job;            /* the id, by the topic */
+    json_t *state, *beat; /* the last of each; NULL: none */
+    bool beats;           /* a beat came just now, and not from the broker's memory */
+    UT_hash_handle hh;
+};
+
+struct states {
+    struct reader *reader;
+    struct state *jobs; /* hash by id */
+    char marker[64];
+    int subscription; /* the last one */
+    bool running, beats_too;
+    struct loop_source *quiet;
+    void (*all_came)(void *ctx);
+    void *ctx;
+};
+
+/* Begins to collect, when connected; again after a connection was lost. `job` NULL: of all. */
+void states_start(struct states *states, const char *job);
+void states_stop(struct states *states);
+void states_subscribed(struct states *states, int id);
+/* true: the message was ours. */
+bool states_message(struct states *states, const struct topic *topic, struct span payload, bool retained);
+void states_done(struct states *states);
+
+/* The job that is meant: an id, a name (of several the newest), a unique prefix of an id, @last. NULL with err. */
+const struct state *states_find(const struct states *states, const char *word, struct err *err);
+
+double state_started_ns(const json_t *state); /* by the job's clock */
+/* Whether its node was started again since: another job of this owner there says so. */
+bool states_node_restarted(const struct states *states, const struct state *job);
+/* What job.json is to say; NULL: the state is not that of this job. Borrowed. */
+const json_t *state_info(const json_t *state, const char *job);
+/* The members of remote.json that are in a state and a beat; each may be NULL. */
+void state_put_remote(json_t *remote, const struct reader *reader, const json_t *state, const json_t *beat);
+/* Writes job.json of a mirror, if it changed. */
+struct mirror;
+int state_put_info(struct mirror *mirror, const char *path, const json_t *state, const char *job);
+
+#endif
