@@ -88,8 +88,8 @@ const struct option_row option_rows[] = {
      .expected = "FILE=REGEX or FILE=REGEX:LEVEL"},
     {"log-patterns", 0, "LIST", OPTION_LIST, RUN, ENV | OPTION_LISTS | OPTION_SETTING, "look for these errors in stderr: all, off, list", "all",
      "all off list", .expected = "all, off, list, or names of patterns with commas"},
-    {"broker", 0, "URL", OPTION_PLANNED, RUN, ENV},
     {"key", 0, "FILE", OPTION_TEXT, RUN, ENV, "the job's key, of scry keys issue --kind job"},
+    {"broker", 0, "URL", OPTION_TEXT, RUN, ENV, "publish the job at this MQTT broker: mqtt://HOST, @NAME"},
 
     /* looking at jobs */
     {"all", 'a', NULL, OPTION_SWITCH, PS, 0, "show every job, process and rank"},

@@ -57,19 +57,19 @@ void about_put_state(const struct about *about, int64_t last_seq, const char *ad
 {
     char path[PATH_MAX];
     const struct job_info *info = &about->info;
-    put_json_take(out, json_pack("{s:i, s:s, s:o, s:s, s:s, s:O?, s:o, s:s, s:I, s:s?, s:b, s:b}", "version", 1, "job",
-                                 info->id, "owner", text_json(about->owner), "node", info->host, "state",
-                                 state_name(about), "info", info->json, "dir",
-                                 text_json(realpath(about->dir, path) ? path : about->dir), "boot_id", info->boot_id,
-                                 "last_seq", (json_int_t)last_seq, "address", address, "watched",
-                                 about->state != JOB_UNWATCHED, "complete", (int)complete));
+    put_json_take(out,
+                  json_pack("{s:i, s:s, s:o, s:s, s:s, s:O?, s:o, s:s, s:I, s:s?, s:b, s:b}", "version", 1, "job",
+                            info->id, "owner", text_json(about->owner), "node", info->host, "state", state_name(about),
+                            "info", info->json, "dir", text_json(realpath(about->dir, path) ? path : about->dir),
+                            "boot_id", info->boot_id, "last_seq", (json_int_t)last_seq, "address", address, "watched",
+                            about->state != JOB_UNWATCHED, "complete", (int)complete));
 }
 
 void about_put_beat(uint64_t beat, bool connected, int64_t last_seq, struct buf *out)
 {
-    json_t *json = json_pack("{s:b, s:f, s:f, s:I}", "connected", (int)connected, "time",
-                             (double)clock_wall_ns() / NS_PER_SECOND, "lease_seconds", (double)LEASE_SECONDS,
-                             "last_seq", (json_int_t)last_seq);
+    json_t *json =
+        json_pack("{s:b, s:f, s:f, s:I}", "connected", (int)connected, "time", (double)clock_wall_ns() / NS_PER_SECOND,
+                  "lease_seconds", (double)LEASE_SECONDS, "last_seq", (json_int_t)last_seq);
     if (beat)
         json_object_set_new(json, "beat", json_integer((json_int_t)beat));
     put_json_take(out, json);

@@ -135,7 +135,10 @@ bool files_load(const struct files *files, size_t at, struct file_load *ret_load
     }
     if (!bytes)
         return false;
-    *ret_load = (struct file_load){.at = at, .version = file->version, .bytes = TAKE_PTR(bytes), .len = len,
+    *ret_load = (struct file_load){.at = at,
+                                   .version = file->version,
+                                   .bytes = TAKE_PTR(bytes),
+                                   .len = len,
                                    .parts = len ? (unsigned)((len + FILES_PART_BYTES - 1) / FILES_PART_BYTES) : 1};
     return true;
 }

@@ -14,11 +14,11 @@
 #include "base/data/buf.h"
 
 enum {
-    FILES_MOST = 4096,          /* in a job directory; more are not published */
-    FILES_BYTES_MOST = 16 << 20, /* of one; a longer one is not published */
+    FILES_MOST = 4096,            /* in a job directory; more are not published */
+    FILES_BYTES_MOST = 16 << 20,  /* of one; a longer one is not published */
     FILES_TOTAL_MOST = 256 << 20, /* of all together, likewise */
     FILES_PART_BYTES = 300 << 10, /* of a file in one message */
-    FILES_REST_MS = 5000,        /* a file that changes all the time is sent again after so long */
+    FILES_REST_MS = 5000,         /* a file that changes all the time is sent again after so long */
 };
 
 struct small_file {
@@ -27,8 +27,8 @@ struct small_file {
     int64_t changed_ns; /* by the file system */
     uint64_t bytes;
     uint64_t version;
-    uint64_t sent_ns; /* when it was last sent; 0: never */
-    bool wanted;      /* it is to be sent */
+    uint64_t sent_ns;    /* when it was last sent; 0: never */
+    bool wanted;         /* it is to be sent */
     unsigned open_parts; /* parts that were sent and are not confirmed */
 };
 

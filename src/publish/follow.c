@@ -144,8 +144,12 @@ static void take(struct follow *follow, const json_t *record, uint64_t offset, u
             put_out(follow, batch);
         if (batch->lines.len == 0) {
             struct buf room = batch->lines;
-            *batch = (struct batch){.lines = room, .stream = stream, .figures = figures, .first_seq = seq,
-                                    .offset = offset, .since_ns = now_ns};
+            *batch = (struct batch){.lines = room,
+                                    .stream = stream,
+                                    .figures = figures,
+                                    .first_seq = seq,
+                                    .offset = offset,
+                                    .since_ns = now_ns};
             snprintf(batch->name, sizeof batch->name, "%s", name);
         }
         batch->last_seq = seq;

@@ -18,18 +18,18 @@
 #include "jobdir/record/spool.h"
 
 enum {
-    FOLLOW_BATCH_BYTES = 64 << 10,   /* a batch is sent when it is this large, */
-    FOLLOW_BATCH_MS = 100,           /* or this old, or when nothing else is under way */
-    FOLLOW_RECORD_BYTES = 500 << 10, /* of a longer record only its head is sent, so that it fits into a message */
-    FOLLOW_MARK_BYTES = 1 << 20,     /* where each such part of the file begins is known by its number */
+    FOLLOW_BATCH_BYTES = 64 << 10,     /* a batch is sent when it is this large, */
+    FOLLOW_BATCH_MS = 100,             /* or this old, or when nothing else is under way */
+    FOLLOW_RECORD_BYTES = 500 << 10,   /* of a longer record only its head is sent, so that it fits into a message */
+    FOLLOW_MARK_BYTES = 1 << 20,       /* where each such part of the file begins is known by its number */
     FOLLOW_STREAMS = STREAM_COUNT + 1, /* and one for streams of later versions */
 };
 
 struct batch {
     struct buf lines;
-    unsigned stream;   /* its place among the streams */
-    char name[32];     /* of the stream */
-    bool figures;      /* samples and the like: QoS 0 */
+    unsigned stream; /* its place among the streams */
+    char name[32];   /* of the stream */
+    bool figures;    /* samples and the like: QoS 0 */
     uint64_t first_seq, last_seq;
     uint64_t offset;   /* in the spool, of its first record */
     uint64_t since_ns; /* when that was read */
@@ -43,10 +43,10 @@ struct follow {
     struct spool_reader reader;
     bool open;
     struct batch batches[FOLLOW_STREAMS], out;
-    bool ready;                      /* `out` is to be sent */
-    uint64_t next_seq;               /* behind the last record that was read of the file, ever */
+    bool ready;                         /* `out` is to be sent */
+    uint64_t next_seq;                  /* behind the last record that was read of the file, ever */
     uint64_t confirmed[FOLLOW_STREAMS]; /* of each stream: behind the last record that the broker is known to have */
-    struct buf head[2];              /* "job" and "node" as JSON texts */
+    struct buf head[2];                 /* "job" and "node" as JSON texts */
     struct follow_mark *marks;
     size_t mark_count, mark_room;
 };

@@ -31,7 +31,7 @@ static void say_result(const struct publisher *publisher)
     broker_url_show(&publisher->url, shown, sizeof shown);
     if (publisher->status == 0)
         fprintf(stderr, "scry: published %llu records and %zu files\n", (unsigned long long)publisher->published,
-                publisher->files.count);
+                publisher->file_count);
     else
         log_error("%s is not, or not all, published at %s: %s", publisher->job, shown, publisher->why);
 }

@@ -34,8 +34,8 @@ static int send_one(struct publisher *publisher, const char *name, const char *r
         topic_put_again(&topic, publisher->owner, publisher->job, rest, publisher->asks.name);
     else
         topic_put(&topic, publisher->owner, publisher->job, name, rest);
-    int code = topic.failed ? -ENOMEM
-                            : link_publish(publisher->link, topic.data, payload, one.qos0 ? 0 : 1, retain, &one.id);
+    int code =
+        topic.failed ? -ENOMEM : link_publish(publisher->link, topic.data, payload, one.qos0 ? 0 : 1, retain, &one.id);
     if (code == 0)
         sent_add(&publisher->sent, one);
     return code;
@@ -53,8 +53,8 @@ static int send_state(struct publisher *publisher)
         return 0;
     about_put_state(&publisher->about, last_seq(publisher), publisher->address, publisher->phase >= PUBLISHER_SAYS,
                     &text);
-    int code = send_one(publisher, "state", NULL, span_of(text.data, text.len), true,
-                        (struct sent_one){.kind = SENT_OTHER});
+    int code =
+        send_one(publisher, "state", NULL, span_of(text.data, text.len), true, (struct sent_one){.kind = SENT_OTHER});
     if (code == -EMSGSIZE) {
         log_warning("job.json of %s is too long for a message", publisher->dir);
         code = 0;
@@ -66,8 +66,8 @@ static int send_beat(struct publisher *publisher)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     about_put_beat(publisher->beat + 1, publisher->phase < PUBLISHER_LEAVES, last_seq(publisher), &text);
-    int code = send_one(publisher, "beat", NULL, span_of(text.data, text.len), true,
-                        (struct sent_one){.kind = SENT_OTHER});
+    int code =
+        send_one(publisher, "beat", NULL, span_of(text.data, text.len), true, (struct sent_one){.kind = SENT_OTHER});
     publisher->beat += code == 0;
     return code;
 }
@@ -82,8 +82,11 @@ static bool send_records(struct publisher *publisher, uint64_t now_ns)
         if (!batch)
             return true;
         int code = send_one(publisher, batch->name, NULL, span_of(batch->lines.data, batch->lines.len), false,
-                            (struct sent_one){.kind = SENT_RECORDS, .qos0 = batch->figures, .at = batch->stream,
-                                              .first = batch->first_seq, .end = batch->last_seq + 1,
+                            (struct sent_one){.kind = SENT_RECORDS,
+                                              .qos0 = batch->figures,
+                                              .at = batch->stream,
+                                              .first = batch->first_seq,
+                                              .end = batch->last_seq + 1,
                                               .offset = batch->offset});
         if (code == -EMSGSIZE)
             log_warning("records %llu to %llu are too long for a message", (unsigned long long)batch->first_seq,
@@ -200,8 +203,8 @@ static void pump(void *ctx)
         publisher->state_wanted = false;
     if (publisher->beat_wanted && send_beat(publisher) == 0)
         publisher->beat_wanted = false;
-    bool all = send_records(publisher, now_ns) && send_files(publisher, now_ns) &&
-               send_answers(publisher, now_ns, &asked_ns);
+    bool all =
+        send_records(publisher, now_ns) && send_files(publisher, now_ns) && send_answers(publisher, now_ns, &asked_ns);
     uint64_t due_ns = follow_due_ns(&publisher->follow);
     due_ns = asked_ns && (!due_ns || asked_ns < due_ns) ? asked_ns : due_ns;
     if (due_ns)
@@ -353,7 +356,8 @@ static bool is_written(struct publisher *publisher, uint64_t now_ns)
     if (!publisher->over_ns)
         publisher->over_ns = now_ns;
     snprintf(path, sizeof path, "%s/report.txt", publisher->dir);
-    return publisher->over_told || publisher->about.state == JOB_LOST || (publisher->channel < 0 && access(path, F_OK) == 0) ||
+    return publisher->over_told || publisher->about.state == JOB_LOST ||
+           (publisher->channel < 0 && access(path, F_OK) == 0) ||
            now_ns - publisher->over_ns > PUBLISHER_REPORT_SECONDS * (uint64_t)NS_PER_SECOND;
 }
 
@@ -476,6 +480,7 @@ int publisher_run(struct publisher *publisher)
     asks_clear(&publisher->asks);
     follow_done(&publisher->follow);
     file_load_done(&publisher->load);
+    publisher->file_count = publisher->files.count;
     files_done(&publisher->files);
     about_done(&publisher->about);
     loop_free(publisher->loop);

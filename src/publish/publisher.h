@@ -27,10 +27,10 @@
 #include "publish/sent.h"
 
 enum {
-    PUBLISHER_LEFT_SECONDS = 60,   /* it goes on so long after a job, if its scry run has not waited for it */
-    PUBLISHER_STORED_SECONDS = 5,  /* it waits so long for recorders */
-    PUBLISHER_ALONE_SECONDS = 30,  /* `scry publish`: it gives up after so long without progress */
-    PUBLISHER_REPORT_SECONDS = 5,  /* for report.txt, which comes behind job.json */
+    PUBLISHER_LEFT_SECONDS = 60,  /* it goes on so long after a job, if its scry run has not waited for it */
+    PUBLISHER_STORED_SECONDS = 5, /* it waits so long for recorders */
+    PUBLISHER_ALONE_SECONDS = 30, /* `scry publish`: it gives up after so long without progress */
+    PUBLISHER_REPORT_SECONDS = 5, /* for report.txt, which comes behind job.json */
     PUBLISHER_RECORDERS = 64,
 };
 
@@ -57,8 +57,8 @@ struct publisher {
     /* settings */
     struct broker_url url;
     char dir[PATH_MAX], owner[256], job[256];
-    bool alone;   /* started by a person (scry publish), not by scry run */
-    int channel;  /* to scry run; -1: none, or it is gone */
+    bool alone;    /* started by a person (scry publish), not by scry run */
+    int channel;   /* to scry run; -1: none, or it is gone */
     uint64_t from; /* records before this number were published by the one before */
 
     struct loop *loop;
@@ -70,19 +70,20 @@ struct publisher {
     struct sent sent;
     struct asks asks;
     enum publisher_phase phase;
-    const char *address;  /* for sealed requests; NULL: none. Call publisher_say_state after a change */
+    const char *address; /* for sealed requests; NULL: none. Call publisher_say_state after a change */
     bool state_wanted, beat_wanted, over_told, was_up;
     uint64_t beat, over_ns, complete_ns, progress_ns, lost_ns;
     uint64_t published; /* behind the last record that the broker has, of all streams */
     char why[256];      /* why there is no connection */
     struct publisher_recorder recorders[PUBLISHER_RECORDERS];
     size_t recorder_count;
-    struct buf in; /* of the channel */
+    struct buf in;  /* of the channel */
     char told[512]; /* what scry run was told last */
     struct loop_source *pump, *due, *tick, *beats, *channel_source;
     struct seldom *watch;
     int watch_fd;
-    int status; /* of the program */
+    size_t file_count; /* when it has ended */
+    int status;        /* of the program */
 };
 
 /* Publishes until there is nothing left to do. The program's exit status. */

@@ -11,14 +11,14 @@
 #include <stdint.h>
 
 enum {
-    SENT_MOST = 256,   /* entries that are not confirmed */
+    SENT_MOST = 256,     /* entries that are not confirmed */
     SENT_UNDER_WAY = 48, /* of them neither acknowledged nor, of QoS 0, handed to the system */
 };
 
 enum sent_kind { SENT_RECORDS, SENT_FILE, SENT_OTHER };
 
 struct sent_one {
-    int id;        /* link_publish's */
+    int id;          /* link_publish's */
     bool qos0, over; /* acknowledged; of QoS 0: handed to the system */
     enum sent_kind kind;
     unsigned at;     /* the stream, or the file's place */
@@ -29,7 +29,7 @@ struct sent_one {
 
 /* Zero-initialised is ready. */
 struct sent {
-    struct sent_one list[SENT_MOST]; /* in the order of time */
+    struct sent_one list[SENT_MOST];  /* in the order of time */
     size_t count, under_way, figures; /* figures: QoS 0 behind the last of QoS 1 */
 };
 

@@ -223,6 +223,8 @@
          "the process that looks at scripts, logs and the node was killed by signal {signal}{again?: another one goes " \
          "on|: they are not watched any more}", \
          FLAG(again) INTEGER(signal)) \
+    NOTE(unpublished, "publish", "the job is not published at {broker}, or not all of it: {reason}", \
+         STRING(broker) STRING(reason)) \
     /* about the node and the job's limits (job/health) */ \
     NOTE(disk_low, "disk", "only {free_mb.0} MB of {total_mb.0} MB are free in {path} ({uses})", \
          STRING(path) STRING(uses) FLOATING(free_mb) FLOATING(total_mb)) \

@@ -11,6 +11,7 @@
 #include "job/watch/options.h"
 #include "job/launch/preload.h"
 #include "job/observe/observer.h"
+#include "job/run/publish.h"
 #include "job/run/reason.h"
 #include "job/record/recorder.h"
 #include "job/launch/signals.h"
@@ -32,6 +33,7 @@ struct job {
     struct recorder recorder;
     struct watch watch;
     struct observer_link observer;
+    struct publish_link publish;
     struct oom_counts oom_before;
     uint64_t sample_ns;   /* when the next sample is due */
     uint64_t fork_rss;    /* scry run's peak at the fork: the kernel counts it for the child */

@@ -181,6 +181,11 @@ static void announce(const struct job *job)
         text_show(&text, job->dir);
     }
     buf_putc(&text, '\n');
+    if (job->publish.fd >= 0 && !job->options->quiet) {
+        buf_puts(&text, "scry: published at ");
+        text_show(&text, job->publish.shown);
+        buf_putc(&text, '\n');
+    }
     if (job->untraced.code && !job->options->quiet) { /* also in the summary, but that may be hours away */
         buf_puts(&text, "scry: ");
         text_show(&text, job->untraced.text);
@@ -380,14 +385,16 @@ static void supervise(struct job *job)
         if (now >= job->sample_ns) {
             watch_tick(&job->watch);
             scribe_push(&job->recorder.scribe);
+            publish_handle(&job->publish);
             plan_sample(job);
             continue;
         }
         uint64_t wait_ms = (job->sample_ns - now) / 1000000 + 1;
-        struct pollfd inputs[3] = {{.fd = job->signals.fd, .events = POLLIN},
+        struct pollfd inputs[4] = {{.fd = job->signals.fd, .events = POLLIN},
                                    {.fd = watch_fd(&job->watch), .events = POLLIN},
-                                   {.fd = job->observer.fd, .events = POLLIN}};
-        poll(inputs, 3, wait_ms > 60000 ? 60000 : (int)wait_ms);
+                                   {.fd = job->observer.fd, .events = POLLIN},
+                                   {.fd = job->publish.fd, .events = POLLIN}};
+        poll(inputs, 4, wait_ms > 60000 ? 60000 : (int)wait_ms);
         if (inputs[1].revents) {
             watch_handle(&job->watch);
             tell_wait(job);
@@ -396,6 +403,8 @@ static void supervise(struct job *job)
             observer_handle(&job->observer);
             scribe_push(&job->recorder.scribe);
         }
+        if (inputs[3].revents)
+            publish_handle(&job->publish);
         if (inputs[0].revents)
             take_signals(job);
     }
@@ -502,6 +511,20 @@ static void start_observer(struct job *job)
     job->recorder.ctx = job;
 }
 
+static void start_publisher(struct job *job)
+{
+    struct publish_link *link = &job->publish;
+    *link = (struct publish_link){.fd = -1,
+                                  .recorder = &job->recorder,
+                                  .url = job->dir[0] ? job->options->broker : NULL,
+                                  .dir = job->dir,
+                                  .job = job->id};
+    if (!link->url)
+        return;
+    snprintf(link->owner, sizeof link->owner, "%s", link->url->owner[0] ? link->url->owner : job->user);
+    publish_start(link);
+}
+
 static int exit_code_of(int status)
 {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -525,7 +548,7 @@ static void on_changed(void *ctx, const char *key, const char *value)
 static int start(struct job *job, struct err *err)
 {
     int code = signals_init(&job->signals);
-    job->recorder.scribe.fd = job->observer.fd = -1;
+    job->recorder.scribe.fd = job->observer.fd = job->publish.fd = -1;
     if (code < 0)
         return err_errno(err, code, "cannot handle signals%s", code == -EMFILE ? " (ulimit -n)" : "");
     jobdir_new_id(job->id);
@@ -559,6 +582,7 @@ static int start(struct job *job, struct err *err)
         return code;
     }
     start_observer(job);
+    start_publisher(job);
     announce(job);
     job->info.root = job->launch.pid;
     job->info.root_ticks = job_process_ticks(job->launch.pid);
@@ -601,6 +625,16 @@ static int run_unwatched(struct job *job, const struct err *err)
     return launch_exit_code(code);
 }
 
+/* Waits, for the summary was printed already. */
+static void finish_publishing(struct job *job)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    scribe_wait(&job->recorder.scribe); /* report.txt */
+    publish_finish(&job->publish, &text);
+    publish_end(&job->publish);
+    say(job, &text);
+}
+
 int job_run(struct run_options *options)
 {
     static const char *const lost[] = {"recording_stopped", "disk_hangs", "job_json", NULL};
@@ -630,11 +664,13 @@ int job_run(struct run_options *options)
     if (job->watch.raises.omitted)
         recorder_note(&job->recorder, NOTE(events_omitted, .records = job->watch.raises.omitted, .rate = RAISE_RATE));
     _cleanup_(buf_done) struct buf text = BUF_INIT;
+    publish_warn(&job->publish);
     int exit_code = job->exec_code < 0 ? launch_exit_code(job->exec_code) : exit_code_of(job->status);
     finish(job, exit_code, &text);
     if (job->exec_code < 0)
         launch_explain(options->command[0], job->exec_code);
     say(job, &text);
+    finish_publishing(job);
     if (options->quiet && job->dir[0]) /* else it was printed at the start that nothing is recorded */
         say_loudly(job, lost);
     bool interrupted =

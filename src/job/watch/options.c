@@ -68,6 +68,35 @@ static const char *take_key(struct run_options *options, const struct options *g
     return kept;
 }
 
+/* user:PASSWORD@ becomes user:***@. */
+static void hide_password(char *word)
+{
+    char *from = strstr(word, "://");
+    size_t len = from ? strcspn(from + 3, "/?") : 0;
+    char *at = from ? memrchr(from + 3, '@', len) : NULL;
+    char *colon = at ? memchr(from + 3, ':', (size_t)(at - from) - 3) : NULL;
+    if (colon)
+        memset(colon + 1, '*', (size_t)(at - colon) - 1);
+}
+
+/* Where the job is published. The password is hidden in the word it came from: the command line of scry run is seen by
+ * all users, and its environment by the job. */
+static int take_broker(struct run_options *options, const char *word, struct err *err)
+{
+    struct broker_url *url = arena_alloc(&options->memory, sizeof *url);
+    struct err why = {0};
+    if (!url)
+        return err_set(err, -ENOMEM, "out of memory");
+    int code = broker_url_parse(word, url, &why);
+    if (code < 0)
+        return err_set(err, code, "--broker: %s", why.text);
+    if (url->job[0])
+        return err_set(err, -EINVAL, "--broker: leave out the job, '%s': a new one has its own id", url->job);
+    options->broker = url;
+    hide_password((char *)word);
+    return 0;
+}
+
 int run_options_take(struct run_options *ret_options, const struct options *given, struct err *err)
 {
     *ret_options = (struct run_options){
@@ -101,6 +130,10 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         ret_options->logs[ret_options->log_count++] = keep_text(ret_options, log);
     }
     ret_options->log_patterns = keep_text(ret_options, options_text(given, "log-patterns"));
+    const char *broker = options_text(given, "broker");
+    int taken = broker && *broker ? take_broker(ret_options, broker, err) : 0;
+    if (taken < 0)
+        return taken;
     if (ret_options->memory.failed)
         return err_set(err, -ENOMEM, "out of memory");
     for (size_t i = 0; i < given->count; i++) {

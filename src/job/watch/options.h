@@ -11,6 +11,7 @@
 
 #include "base/data/arena.h"
 #include "base/data/err.h"
+#include "broker/url.h"
 #include "options/options.h"
 
 enum { RUN_SETTINGS = 32, RUN_RULES = 64, RUN_LOGS = 64 };
@@ -52,6 +53,7 @@ struct run_options {
     size_t log_count;
     const char *log_patterns;
     const char *key;     /* for requests through a broker: the absolute path of a key file, or its text; NULL: none */
+    struct broker_url *broker; /* NULL: the job is not published */
     struct arena memory; /* of combined or changed values */
 };
 

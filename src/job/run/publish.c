@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/run/publish.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/process_names.h"
+#include "base/system/wait_world.h"
+#include "jobdir/text/text.h"
+#include "shm/waits.h"
+
+enum { LINE_MOST = 16 << 10 };
+static const char PROGRAM[] = "scry-publisher";
+
+static void drop(struct publish_link *link)
+{
+    if (link->fd >= 0)
+        close(link->fd);
+    link->fd = -1;
+    buf_done(&link->in);
+}
+
+/* A session of its own: no terminal and no process group reaches it, and it may outlive scry run. */
+static _Noreturn void become(const char *path, int fd)
+{
+    char name[] = PUBLISHER_PROCESS_NAME, *argv[] = {name, NULL};
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    setsid();
+    int null = open("/dev/null", O_RDWR);
+    if (null < 0 || dup2(fd, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0 ||
+        chdir("/") < 0)
+        _exit(1);
+    close_range(STDERR_FILENO + 1, ~0U, 0);
+    execv(path, argv);
+    _exit(1);
+}
+
+/* What it is to publish. The password goes this way only. */
+static bool send_settings(const struct publish_link *link)
+{
+    _cleanup_(buf_done) struct buf url = BUF_INIT, line = BUF_INIT;
+    broker_url_put(&url, link->url);
+    json_t *json =
+        json_pack("{s:s, s:s?, s:s, s:s, s:s, s:I}", "type", "publish", "url", url.failed ? NULL : url.data, "dir",
+                  link->dir, "job", link->job, "owner", link->owner, "from", (json_int_t)link->published);
+    _cleanup_(freep) char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    if (text) {
+        buf_puts(&line, text);
+        buf_putc(&line, '\n');
+    }
+    bool sent =
+        text && !line.failed && send(link->fd, line.data, line.len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)line.len;
+    if (url.data)
+        explicit_bzero(url.data, url.len);
+    if (line.data)
+        explicit_bzero(line.data, line.len);
+    if (text)
+        explicit_bzero(text, strlen(text));
+    return sent;
+}
+
+/* 0 or -errno with err. */
+static int start(struct publish_link *link, struct err *err)
+{
+    int ends[2];
+    char path[PATH_MAX];
+    link->starts++;
+    link->lost_ns = clock_now_ns();
+    link->connected = link->complete = false;
+    int code = dirs_libexec(PROGRAM, path, sizeof path, err);
+    if (code < 0)
+        return code;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return err_errno(err, -errno, "cannot start %s", PROGRAM);
+    pid_t pid = fork();
+    if (pid == 0)
+        become(path, ends[1]);
+    code = pid < 0 ? -errno : 0;
+    close(ends[1]);
+    link->fd = ends[0];
+    link->pid = pid;
+    if (code == 0 && !send_settings(link))
+        code = -EIO;
+    if (code < 0) {
+        drop(link);
+        return err_errno(err, code, "cannot start %s", PROGRAM);
+    }
+    return 0;
+}
+
+static void note(struct publish_link *link, const char *why)
+{
+    if (!link->warned)
+        recorder_note(link->recorder, NOTE(unpublished, .broker = link->shown, .reason = why));
+    link->warned = true;
+}
+
+void publish_start(struct publish_link *link)
+{
+    struct err err = {0};
+    link->fd = -1;
+    if (!link->url)
+        return;
+    struct broker_url shown = *link->url;
+    snprintf(shown.owner, sizeof shown.owner, "%.127s", link->owner);
+    snprintf(shown.job, sizeof shown.job, "%s", link->job);
+    broker_url_show(&shown, link->shown, sizeof link->shown);
+    explicit_bzero(&shown, sizeof shown);
+    if (start(link, &err) < 0)
+        note(link, err.text);
+}
+
+static void take_status(struct publish_link *link, const json_t *line)
+{
+    json_int_t published = json_integer_value(json_object_get(line, "published"));
+    const char *why = json_string_value(json_object_get(line, "why"));
+    bool connected = json_is_true(json_object_get(line, "connected"));
+    if (link->connected && !connected)
+        link->lost_ns = clock_now_ns();
+    link->connected = connected;
+    link->was_connected |= connected;
+    link->complete = json_is_true(json_object_get(line, "complete"));
+    if (published > 0 && (uint64_t)published > link->published)
+        link->published = (uint64_t)published;
+    if (why && *why)
+        snprintf(link->why, sizeof link->why, "%s", why);
+}
+
+/* Reads what it has told. false: it is gone. */
+static bool read_status(struct publish_link *link)
+{
+    for (;;) {
+        char *room = link->in.len < LINE_MOST ? buf_reserve(&link->in, 4096) : NULL;
+        ssize_t got = room ? recv(link->fd, room, 4096, MSG_DONTWAIT) : 0;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN)
+            return true;
+        if (got <= 0)
+            return false;
+        link->in.len += (size_t)got;
+        for (const char *end; link->in.len && (end = memchr(link->in.data, '\n', link->in.len));) {
+            size_t len = (size_t)(end - link->in.data);
+            json_t *line = json_loadb(link->in.data, len, 0, NULL);
+            take_status(link, line);
+            json_decref(line);
+            buf_drop(&link->in, len + 1);
+        }
+    }
+}
+
+/* It ended. That is in order if it has published everything. */
+static void restart(struct publish_link *link)
+{
+    struct err err = {0};
+    int status = 0;
+    bool known = waitpid(link->pid, &status, WNOHANG) == link->pid;
+    drop(link);
+    if (link->complete)
+        return;
+    if (known && WIFEXITED(status) && WEXITSTATUS(status) && link->why[0])
+        note(link, link->why); /* it said why it cannot */
+    else if (link->starts >= PUBLISH_STARTS)
+        note(link, "the process that publishes was killed again and again");
+    else if (start(link, &err) < 0)
+        note(link, err.text);
+}
+
+void publish_handle(struct publish_link *link)
+{
+    if (link->fd >= 0 && !read_status(link))
+        restart(link);
+    if (link->fd >= 0 && !link->connected && clock_now_ns() - link->lost_ns > PUBLISH_SILENCE_MS * WAITS_NS_PER_MS)
+        note(link, link->why[0] ? link->why : "the broker does not answer");
+}
+
+void publish_warn(struct publish_link *link)
+{
+    publish_handle(link);
+    if (link->url && !link->connected && link->why[0])
+        note(link, link->why);
+}
+
+/* While it gets on, and can: a broker that was never there is not waited for. */
+static void wait_until_complete(struct publish_link *link)
+{
+    const struct wait_policy *policy = &wait_policies[WAIT_PUBLISHED];
+    uint64_t start_ns = wait_now_ns(), advanced_ns = start_ns, published = link->published;
+    while (link->fd >= 0 && !link->complete && (link->connected || link->was_connected || !link->why[0])) {
+        uint64_t now_ns = wait_now_ns();
+        struct wait_seen seen = {.passed_ns = now_ns - advanced_ns, .state = wait_look(link->pid).state};
+        if (waits_judge(policy, &seen) != WAIT_ON || now_ns - start_ns > PUBLISH_MOST_MS * WAITS_NS_PER_MS)
+            return;
+        struct pollfd input = {.fd = link->fd, .events = POLLIN};
+        wait_poll(&input, 1, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);
+        publish_handle(link);
+        if (link->published > published)
+            advanced_ns = wait_now_ns();
+        published = link->published;
+    }
+}
+
+void publish_finish(struct publish_link *link, struct buf *text)
+{
+    static const char over[] = "{\"type\":\"over\"}\n";
+    if (!link->url)
+        return;
+    if (link->fd >= 0 && send(link->fd, over, sizeof over - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        publish_handle(link);
+    wait_until_complete(link);
+    if (link->complete)
+        return;
+    uint64_t records = link->recorder->scribe.next_seq, left = records - link->published;
+    buf_printf(text, "scry: not all is published at ");
+    text_show(text, link->shown);
+    buf_printf(text, ": %llu of %llu records are not there", (unsigned long long)(left <= records ? left : 0),
+               (unsigned long long)records);
+    if (!link->connected) {
+        buf_puts(text, " (");
+        text_show(text, link->why[0] ? link->why : "the broker does not answer");
+        buf_putc(text, ')');
+    }
+    buf_printf(text, "\nscry: %sscry publish %s sends them later\n", link->fd >= 0 ? "it goes on for a minute; " : "",
+               link->job);
+}
+
+void publish_end(struct publish_link *link)
+{
+    drop(link);
+}
