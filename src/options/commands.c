@@ -128,6 +128,14 @@ const struct command_row command_rows[COMMANDS] = {
         "given with -o, files that scry did not write stay. A name that several jobs have\n"
         "is refused.\n",
         NULL, "scry rm --older-than 30d --dry-run", WORDS_JOBS, 0, SIZE_MAX},
+    [COMMAND_PUBLISH] = {
+        "publish", "Send what was recorded of a job to a broker",
+        {"--broker URL JOB..."},
+        "Sends what was recorded of a job to an MQTT broker, as scry run --broker does\n"
+        "while a job runs: for jobs that ran without it, or while the broker was away.\n"
+        "A job that still runs is followed to its end.\n",
+        "Default: SCRY_BROKER for --broker.\n",
+        "scry publish --broker mqtt://broker.example @last", WORDS_JOBS, 1, SIZE_MAX},
     [COMMAND_OMIS] = {
         "omis", "Speak the monitor's request language: one shot, a pipe, or a shell",
         {"[OPTION...] [-c REQUEST]...", "--list-services"},

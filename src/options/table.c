@@ -13,6 +13,7 @@
 #define REPLAY (1u << COMMAND_REPLAY)
 #define EXPORT (1u << COMMAND_EXPORT)
 #define RM (1u << COMMAND_RM)
+#define PUBLISH (1u << COMMAND_PUBLISH)
 #define OMIS (1u << COMMAND_OMIS)
 #define KEYS (1u << COMMAND_KEYS)
 #define MONITOR (1u << COMMAND_MONITOR)
@@ -90,6 +91,8 @@ const struct option_row option_rows[] = {
      "all off list", .expected = "all, off, list, or names of patterns with commas"},
     {"key", 0, "FILE", OPTION_TEXT, RUN, ENV, "the job's key, of scry keys issue --kind job"},
     {"broker", 0, "URL", OPTION_TEXT, RUN, ENV, "publish the job at this MQTT broker: mqtt://HOST, @NAME"},
+
+    {"broker", 0, "URL", OPTION_TEXT, PUBLISH, ENV, "the MQTT broker: mqtt://HOST, unix:PATH, local, @NAME"},
 
     /* looking at jobs */
     {"all", 'a', NULL, OPTION_SWITCH, PS, 0, "show every job, process and rank"},

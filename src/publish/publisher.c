@@ -387,7 +387,8 @@ static void on_tick(void *ctx)
     uint64_t now_ns = clock_now_ns();
     look(publisher);
     channel_tell(publisher);
-    uint64_t alone_ns = PUBLISHER_ALONE_SECONDS * (uint64_t)NS_PER_SECOND,
+    uint64_t alone_ns =
+                 (publisher->was_up ? PUBLISHER_ALONE_SECONDS : PUBLISHER_NEVER_SECONDS) * (uint64_t)NS_PER_SECOND,
              left_ns = PUBLISHER_LEFT_SECONDS * (uint64_t)NS_PER_SECOND;
     bool ends = publisher->phase != PUBLISHER_FOLLOWS;
     bool late = publisher->alone ? (ends || !publisher->was_up) && now_ns - publisher->progress_ns > alone_ns

@@ -29,7 +29,8 @@
 enum {
     PUBLISHER_LEFT_SECONDS = 60,  /* it goes on so long after a job, if its scry run has not waited for it */
     PUBLISHER_STORED_SECONDS = 5, /* it waits so long for recorders */
-    PUBLISHER_ALONE_SECONDS = 30, /* `scry publish`: it gives up after so long without progress */
+    PUBLISHER_ALONE_SECONDS = 30, /* `scry publish`: it gives up after so long without progress, */
+    PUBLISHER_NEVER_SECONDS = 10, /* or without having been connected at all */
     PUBLISHER_REPORT_SECONDS = 5, /* for report.txt, which comes behind job.json */
     PUBLISHER_RECORDERS = 64,
 };

@@ -27,6 +27,7 @@ int cmd_keys(const struct options *options);
 int cmd_monitor(const struct options *options);
 int cmd_omis(const struct options *options);
 int cmd_ps(const struct options *options);
+int cmd_publish(const struct options *options);
 int cmd_replay(const struct options *options);
 int cmd_report(const struct options *options);
 int cmd_rm(const struct options *options);

@@ -228,16 +228,14 @@ void publish_finish(struct publish_link *link, struct buf *text)
     if (link->complete)
         return;
     uint64_t records = link->recorder->scribe.next_seq, left = records - link->published;
-    buf_printf(text, "scry: not all is published at ");
-    text_show(text, link->shown);
-    buf_printf(text, ": %llu of %llu records are not there", (unsigned long long)(left <= records ? left : 0),
+    buf_printf(text, "scry: %llu of %llu records are not published", (unsigned long long)(left <= records ? left : 0),
                (unsigned long long)records);
     if (!link->connected) {
         buf_puts(text, " (");
         text_show(text, link->why[0] ? link->why : "the broker does not answer");
         buf_putc(text, ')');
     }
-    buf_printf(text, "\nscry: %sscry publish %s sends them later\n", link->fd >= 0 ? "it goes on for a minute; " : "",
+    buf_printf(text, ": %sscry publish %s\n", link->fd >= 0 ? "it is tried for a minute more, then use " : "use ",
                link->job);
 }
 
