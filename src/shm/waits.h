@@ -51,6 +51,7 @@ enum wait_kind {
     WAIT_OBSERVED,    /* `scry run`: for its observer, at a job's start and end */
     WAIT_STEP,        /* `scry exec` of a batch job: for the `scry run` that starts beside it */
     WAIT_PUBLISHED,   /* `scry run`: for its publisher, at a job's end, while it gets on */
+    WAIT_MIRROR,      /* scry: until the program that follows a job at a broker has ended */
     WAIT_RANKS,       /* `scry why`: until each rank that looks for messages had a processor */
     WAIT_BROKER,      /* whoever needs the private broker: until it answers after its start */
     WAIT_KINDS,
@@ -89,6 +90,7 @@ static const struct wait_policy wait_policies[WAIT_KINDS] __attribute__((unused)
     [WAIT_STEP] = {2000, 0, 0, 1, 0, 0, 5, 0}, /* it may be no job: nothing is known of it yet */
     [WAIT_BROKER] = {8000, 0, 0, 1, 0, 0, 10, 0},
     [WAIT_PUBLISHED] = {3000, 200, 0, 2, 0, 0, 50, 50},
+    [WAIT_MIRROR] = {1000, 0, 0, 1, 0, 0, 0, 0},
     [WAIT_RANKS] = {100, 0, 0, 30, 0, 0, 100, 100}, /* starved: one whose time on a processor says so */
 };
 

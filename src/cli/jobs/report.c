@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scry report: shows a run. */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,10 +10,10 @@
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
+#include "cli/common/find.h"
 #include "cli/common/progress.h"
 #include "job/places/mpi_names.h"
 #include "job/places/trace_names.h"
-#include "jobdir/record/dir.h"
 #include "jobdir/mpi/ends.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/text.h"
@@ -62,10 +61,10 @@ static int choose_rank(struct job_report *report, int rank, struct err *err)
     return code < 0 ? err_set(err, code, "out of memory") : 0;
 }
 
-static bool load(const char *job, pid_t process, int rank, char *path, size_t size, struct job_report *report)
+static bool load(const char *job, pid_t process, int rank, struct found_job *found, struct job_report *report)
 {
     struct err err = {0};
-    if (jobdir_find(job, path, size, &err) == 0 && job_report_load(report, path, &err) == 0 &&
+    if (find_job(found, job, &err) == 0 && job_report_load(report, found->path, &err) == 0 &&
         load_ranks(report, &err) == 0 && choose_rank(report, rank, &err) == 0 &&
         load_functions(report, process, &err) == 0 && (rank >= 0 || load_messages(report, &err) == 0))
         return true;
@@ -98,10 +97,12 @@ static int print_text(const struct buf *text)
 
 static int report_one(const char *job, pid_t process, int rank, bool json)
 {
-    char path[PATH_MAX];
+    struct found_job found;
     struct job_report report = {0};
-    if (!load(job, process, rank, path, sizeof path, &report))
+    if (!load(job, process, rank, &found, &report)) {
+        find_close(&found);
         return EXIT_ERRORS;
+    }
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     int status;
     if (json) {
@@ -111,18 +112,18 @@ static int report_one(const char *job, pid_t process, int rank, bool json)
         status = print_text(&text);
     }
     job_report_done(&report);
+    find_close(&found);
     return status;
 }
 
 static int report_two(const char *first, const char *second, bool json)
 {
-    char paths[2][PATH_MAX];
+    struct found_job found[2] = {{.input = -1, .output = -1}, {.input = -1, .output = -1}};
     struct job_report a = {0}, b = {0};
     int status = EXIT_ERRORS;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    if (!load(first, 0, -1, paths[0], sizeof paths[0], &a))
-        return status;
-    if (load(second, 0, -1, paths[1], sizeof paths[1], &b)) {
+    bool both = load(first, 0, -1, &found[0], &a) && load(second, 0, -1, &found[1], &b);
+    if (both) {
         if (json) {
             status = print_json(job_report_diff_json(&a, &b));
         } else {
@@ -133,6 +134,8 @@ static int report_two(const char *first, const char *second, bool json)
         job_report_done(&b);
     }
     job_report_done(&a);
+    find_close(&found[0]);
+    find_close(&found[1]);
     return status;
 }
 

@@ -11,8 +11,10 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
+#include "cli/common/find.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
+#include "jobdir/record/mirror.h"
 #include "jobdir/record/remove.h"
 #include "jobdir/text/text.h"
 
@@ -52,12 +54,13 @@ static void put_line(const struct options *options, const char *path, const stru
     puts(line.data ? line.data : "");
 }
 
-static int remove_job(const struct options *options, const char *path, const struct job_info *info, uint64_t bytes,
+static int remove_job(const struct options *options, const char *path, bool is_mirror, const struct job_info *info, uint64_t bytes,
                       struct sums *sums)
 {
     struct err err = {0};
     bool kept = false;
-    if (!options_on(options, "dry-run") && jobdir_remove(path, &kept, &err) < 0)
+    int code = options_on(options, "dry-run") ? 0 : is_mirror ? mirror_remove(path, &err) : jobdir_remove(path, &kept, &err);
+    if (code < 0)
         return fail(sums, &err);
     sums->jobs++;
     sums->bytes += bytes;
@@ -73,17 +76,18 @@ static bool is_over(enum job_state state)
 
 static void remove_named(const struct options *options, const char *job, struct sums *sums)
 {
-    char path[PATH_MAX];
+    struct found_job found;
+    const char *path = found.path;
     struct job_info info = {.id = "", .name = ""};
     struct err err = {0};
     enum job_state state;
     uint64_t bytes;
-    int code = jobdir_find_only(job, path, sizeof path, &err);
+    int code = find_job_only(&found, job, &err);
     if (code == 0 && job_info_read_state(path, &info, &state, &err) < 0) { /* damaged, or written by a newer scry */
         if (!options_on(options, "force"))
             log_warning("it is not known whether job %s still runs; --force removes it anyway", job);
         code = options_on(options, "force") ? 0 : -1;
-    } else if (code == 0 && !is_over(state) && !options_on(options, "force")) {
+    } else if (code == 0 && !found.remote && !is_over(state) && !options_on(options, "force")) {
         code = err_set(&err, -1,
                        "job %s is %s: only jobs that are over are removed; --force removes what was recorded of it",
                        info.id, job_state_name(state));
@@ -92,7 +96,7 @@ static void remove_named(const struct options *options, const char *job, struct 
         fail(sums, &err);
     } else {
         jobdir_size(path, 0, &bytes);
-        remove_job(options, path, &info, bytes, sums);
+        remove_job(options, path, found.remote, &info, bytes, sums);
     }
     job_info_done(&info);
 }
@@ -162,7 +166,7 @@ static int remove_old(const struct options *options, struct sums *sums)
         bool old = options_given(options, "older-than") && job->end_ns < now_ns &&
                    now_ns - job->end_ns > options_number(options, "older-than");
         bool large = options_given(options, "keep-size") && left > options_number(options, "keep-size") && i + 1 < over;
-        if ((old || large) && remove_job(options, job->path, &job->info, job->bytes, sums) == 0)
+        if ((old || large) && remove_job(options, job->path, false, &job->info, job->bytes, sums) == 0)
             left -= job->bytes;
         job_info_done(&job->info);
     }

@@ -13,10 +13,10 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
+#include "cli/common/find.h"
 #include "job/places/mpi_names.h"
 #include "job/places/trace_names.h"
 #include "jobdir/trace/calls.h"
-#include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/model.h"
 #include "jobdir/mpi/trace.h"
@@ -135,13 +135,19 @@ static void look_at_job(struct job_traces *traces)
 int job_traces_open(struct job_traces *ret_traces, const char *command, const char *job, pid_t process)
 {
     struct err err = {0};
+    struct found_job found;
     *ret_traces = (struct job_traces){0};
-    if (jobdir_find(job, ret_traces->job, sizeof ret_traces->job, &err) < 0) {
+    int code = find_job(&found, job, &err);
+    if (code == 0)
+        code = find_job_here(&found, &err);
+    memcpy(ret_traces->job, found.path, sizeof ret_traces->job);
+    find_close(&found);
+    if (code < 0) {
         cli_log_error(&err);
         return EXIT_ERRORS;
     }
     look_at_job(ret_traces);
-    int code = job_traces_again(ret_traces, process);
+    code = job_traces_again(ret_traces, process);
     if (code < 0) {
         log_error("cannot read the traces of %s: %s", ret_traces->job, strerror(-code));
         return EXIT_ERRORS;

@@ -18,8 +18,8 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
+#include "cli/common/find.h"
 #include "cli/jobs/watch_status.h"
-#include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/record/spool.h"
@@ -151,7 +151,7 @@ static void print(struct watching *watching)
 static void draw_status(struct watching *watching)
 {
     struct winsize size = {0};
-    double now = (double)clock_ns(CLOCK_REALTIME) / NS_PER_SECOND;
+    double now = (double)job_now_ns(watching->path) / NS_PER_SECOND;
     if (watching->status.on && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
         watch_status_draw(&watching->status, &watching->out, size.ws_row, size.ws_col, now - watching->started_seconds);
 }
@@ -249,12 +249,12 @@ static int read_options(const struct options *options, struct watching *watching
 
 int cmd_watch(const struct options *options)
 {
-    char path[PATH_MAX];
     struct err err = {0};
-    struct watching watching = {.reader = {.fd = -1}, .path = path};
+    struct found_job job = {.input = -1, .output = -1};
+    struct watching watching = {.reader = {.fd = -1}, .path = job.path};
     int status = read_options(options, &watching);
-    if (status == 0 && (jobdir_find(options->words[0], path, sizeof path, &err) < 0 ||
-                        spool_reader_open(&watching.reader, path, &err) < 0)) {
+    if (status == 0 && (find_job(&job, options->words[0], &err) < 0 ||
+                        spool_reader_open(&watching.reader, job.path, &err) < 0)) {
         cli_log_error(&err);
         status = EXIT_ERRORS;
     } else if (status == 0) {
@@ -262,6 +262,7 @@ int cmd_watch(const struct options *options)
         if (watching.reader.unread)
             log_warning("%llu lines of the spool cannot be read", (unsigned long long)watching.reader.unread);
     }
+    find_close(&job);
     spool_reader_close(&watching.reader);
     buf_done(&watching.line);
     buf_done(&watching.out);

@@ -16,6 +16,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
+#include "cli/common/find.h"
 #include "cli/common/now.h"
 #include "cli/top/functions.h"
 #include "cli/top/json.h"
@@ -24,7 +25,6 @@
 #include "cli/top/ranks.h"
 #include "cli/top/terminal.h"
 #include "client/client.h"
-#include "jobdir/record/dir.h"
 #include "jobdir/report/report.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
@@ -47,6 +47,7 @@ struct view {
     struct top_functions functions;
     struct top_ranks ranks;
     struct top_choice choice;
+    bool remote; /* a mirror: its monitor is not asked from here */
     size_t rows, columns;
     bool whole; /* output to a file or a pipe: lines are not cut */
     struct report_style style;
@@ -455,6 +456,8 @@ static void read_functions(struct view *view)
 /* Ranks first: they need no look at the processes' programs. */
 static void ask(struct view *view)
 {
+    if (view->remote)
+        return;
     top_ranks_ask(&view->ranks, view->functions.connected);
     top_functions_ask(&view->functions, &view->report.model);
     top_functions_connect(&view->functions); /* then forgets requests to a monitor that is gone */
@@ -466,7 +469,7 @@ static void connect_first(struct view *view)
     uint64_t begun_ns = view->report.info.started_ns, now_ns;
     do {
         top_functions_connect(&view->functions);
-        now_ns = clock_ns(CLOCK_REALTIME);
+        now_ns = clock_wall_ns();
     } while (!view->functions.connected && !client_timed_out() && now_ns >= begun_ns &&
              now_ns - begun_ns < YOUNG_S * UINT64_C(1000000000) && poll(NULL, 0, CONNECT_POLL_MS) == 0);
     if (client_timed_out())
@@ -498,23 +501,24 @@ static int run_live(struct view *view)
 
 static int run(const char *job, bool once, bool json)
 {
-    char path[PATH_MAX], real[PATH_MAX];
+    char real[PATH_MAX];
+    struct found_job found;
     struct err err = {0};
     struct view view = {.reader = {.fd = -1}, .style = report_style_for(STDOUT_FILENO)};
     int status = EXIT_ERRORS;
-    view.report.path = path;
-    if (jobdir_find(job, path, sizeof path, &err) < 0 ||
-        job_info_read_state(path, &view.report.info, &view.report.state, &err) < 0 ||
-        job_model_init(&view.report.model, 0) < 0 || spool_reader_open(&view.reader, path, &err) < 0) {
+    view.report.path = found.path;
+    if (find_job(&found, job, &err) < 0 || job_info_read_state(found.path, &view.report.info, &view.report.state, &err) < 0 ||
+        job_model_init(&view.report.model, 0) < 0 || spool_reader_open(&view.reader, found.path, &err) < 0) {
         cli_log_error(&err);
     } else {
-        view.ranks.path = realpath(path, real) ? real : path; /* as the monitor knows it */
+        view.ranks.path = realpath(found.path, real) ? real : found.path; /* as the monitor knows it */
         read_new(&view);
         bool over = view.report.info.ended || view.report.state == JOB_LOST;
         once = once || json || over || !isatty(STDOUT_FILENO);
-        if (!over)
+        view.remote = found.remote;
+        if (!over && !found.remote)
             connect_first(&view);
-        if (once && !over) {
+        if (once && !over && !found.remote) {
             ask(&view);
             if (!top_functions_wait(&view.functions, &view.ranks.asking, ASK_S * 1000))
                 log_warning("the monitor has not answered within %d s: %s are missing here", ASK_S,
@@ -528,6 +532,7 @@ static int run(const char *job, bool once, bool json)
     top_ranks_close(&view.ranks);
     spool_reader_close(&view.reader);
     job_report_done(&view.report);
+    find_close(&found);
     return status;
 }
 

@@ -14,6 +14,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
+#include "cli/common/find.h"
 #include "cli/why/json.h"
 #include "cli/why/locks.h"
 #include "cli/why/processes.h"
@@ -22,7 +23,6 @@
 #include "job/places/mpi_names.h"
 #include "job/places/python_places.h"
 #include "job/places/where.h"
-#include "jobdir/record/dir.h"
 #include "jobdir/mpi/ends.h"
 #include "jobdir/analysis/why.h"
 #include "jobdir/report/report.h"
@@ -45,6 +45,7 @@ struct why {
     struct why_lock *locks; /* of processes that are no ranks */
     size_t lock_count;
     bool has_mpi, all;
+    bool remote; /* a mirror: its processes are elsewhere, and its monitor is not asked from here */
     uint64_t settled_ns;
     struct err note; /* why something is old or incomplete */
 };
@@ -78,7 +79,7 @@ static bool is_here(const struct why *why)
 {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    return strcmp(host, why->report.info.host) == 0;
+    return !why->remote && strcmp(host, why->report.info.host) == 0;
 }
 
 /* Somebody else had it written again meanwhile. */
@@ -188,8 +189,10 @@ static int look_at_mpi(struct why *why, struct err *err)
     const char *path = why->report.path;
     int code = 0;
     for (int i = 0; i == 0 || (runs(why) && i < ASKS && code >= 0 && !why->note.code && is_overwritten(why)); i++) {
-        if (runs(why))
+        if (runs(why) && !why->remote)
             ask(path, &why->note);
+        else if (runs(why))
+            err_set(&why->note, -ENOTCONN, "this is what the job has published last");
         mpi_stats_set_done(&why->set);
         code = mpi_stats_read(&why->set, path, err);
     }
@@ -347,12 +350,13 @@ static int show(const struct why *why, bool json)
 
 static int why(const char *job, struct why *why, bool json)
 {
-    char path[PATH_MAX];
+    struct found_job found;
     struct err err = {0};
-    int status = EXIT_ERRORS, code = jobdir_find(job, path, sizeof path, &err);
-    _cleanup_(freep) char *real = code == 0 ? realpath(path, NULL) : NULL; /* as the monitor knows it */
+    int status = EXIT_ERRORS, code = find_job(&found, job, &err);
+    why->remote = found.remote;
+    _cleanup_(freep) char *real = code == 0 ? realpath(found.path, NULL) : NULL; /* as the monitor knows it */
     if (code == 0)
-        code = job_report_load(&why->report, real ? real : path, &err);
+        code = job_report_load(&why->report, real ? real : found.path, &err);
     if (code == 0)
         code = look_at_mpi(why, &err);
     if (code < 0) {
@@ -366,6 +370,7 @@ static int why(const char *job, struct why *why, bool json)
     mpi_stats_set_done(&why->set);
     arena_done(&why->arena);
     job_report_done(&why->report);
+    find_close(&found);
     return status;
 }
 

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/common/find.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
+#include "broker/url.h"
+#include "cli/common/cli.h"
+#include "cli/common/progress.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/record/info.h"
+#include "jobdir/record/mirror.h"
+#include "jobdir/text/text.h"
+#include "shm/waits.h"
+
+enum { LINE_BYTES = 64 << 10, SHOW_MS = 100 };
+
+extern char **environ;
+
+/* ---- the program ---- */
+
+static int spawn(struct found_job *job, const char *command, const char *url, struct err *err)
+{
+    char path[PATH_MAX];
+    int in[2], out[2], code = dirs_libexec("scry-mirror", path, sizeof path, err);
+    if (code < 0)
+        return code;
+    if (pipe2(in, O_CLOEXEC) < 0)
+        return err_errno(err, -errno, "cannot make a pipe");
+    if (pipe2(out, O_CLOEXEC) < 0) {
+        code = err_errno(err, -errno, "cannot make a pipe");
+        close(in[0]);
+        close(in[1]);
+        return code;
+    }
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    char *argv[] = {path, (char *)command, NULL};
+    code = -posix_spawn(&job->follower, path, &actions, &attributes, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    close(in[0]);
+    close(out[1]);
+    job->input = in[1];
+    job->output = out[0];
+    if (code < 0) {
+        job->follower = 0;
+        return err_errno(err, code, "cannot start %s", path);
+    }
+    _cleanup_(buf_done) struct buf line = BUF_INIT; /* not in its arguments: there may be a password in it */
+    buf_puts(&line, url);
+    buf_putc(&line, '\n');
+    code = line.failed ? -ENOMEM : write(job->input, line.data, line.len) == (ssize_t)line.len ? 0 : -EPIPE;
+    return code < 0 ? err_errno(err, code, "cannot talk with %s", path) : 0;
+}
+
+static void close_end(int *end)
+{
+    if (*end >= 0)
+        close(*end);
+    *end = -1;
+}
+
+void find_close(struct found_job *job)
+{
+    if (job->follower > 0) {
+        close_end(&job->input);
+        struct pollfd output = {.fd = job->output, .events = POLLIN};
+        char bytes[4096];
+        uint64_t until_ns = clock_now_ns() + wait_policies[WAIT_MIRROR].limit_ms * WAITS_NS_PER_MS, now_ns;
+        while ((now_ns = clock_now_ns()) < until_ns &&
+               poll(&output, 1, (int)((until_ns - now_ns) / WAITS_NS_PER_MS) + 1) > 0 &&
+               read(job->output, bytes, sizeof bytes) > 0)
+            continue; /* it closes this end when it ends */
+        if (waitpid(job->follower, NULL, WNOHANG) == 0 && now_ns < until_ns)
+            waitpid(job->follower, NULL, 0);
+    }
+    job->follower = 0;
+    close_end(&job->input);
+    close_end(&job->output);
+    if (job->url.data)
+        explicit_bzero(job->url.data, job->url.cap);
+    buf_done(&job->url);
+}
+
+/* ---- what it says ---- */
+
+struct told {
+    struct progress progress;
+    double share;
+    char **paths; /* of `job`; malloc'ed */
+    size_t count, room;
+    char *ready;  /* NULL: not yet */
+    struct err err;
+};
+
+static void take_line(struct told *told, char *line)
+{
+    char *text = strchr(line, ' ');
+    if (!text)
+        return;
+    *text++ = 0;
+    if (strcmp(line, "ready") == 0) {
+        told->ready = strdup(text);
+    } else if (strcmp(line, "error") == 0) {
+        err_set(&told->err, -EHOSTUNREACH, "%s", text);
+    } else if (strcmp(line, "progress") == 0) {
+        told->share = strtod(text, NULL);
+    } else if (strcmp(line, "job") == 0 && GROW(told->paths, told->count, told->room)) {
+        told->paths[told->count++] = strdup(text);
+    } else if (strcmp(line, "note") == 0) {
+        _cleanup_(buf_done) struct buf shown = BUF_INIT;
+        text_show(&shown, text);
+        progress_end(&told->progress);
+        log_warning("%s", shown.data ? shown.data : "");
+    }
+}
+
+/* Reads until it is ready, has failed, or is gone. It has its own limits of time; and a person has Ctrl-C. */
+static int listen(const struct found_job *job, struct told *told, struct err *err)
+{
+    _cleanup_(buf_done) struct buf in = BUF_INIT;
+    struct pollfd output = {.fd = job->output, .events = POLLIN};
+    progress_begin(&told->progress, "asking the broker");
+    for (bool there = true; there && !told->ready && !told->err.code;) {
+        progress_show(&told->progress, told->share);
+        int events = poll(&output, 1, SHOW_MS);
+        if (events == 0 || (events < 0 && errno == EINTR))
+            continue;
+        char *room = in.len < LINE_BYTES ? buf_reserve(&in, 4096) : NULL;
+        ssize_t got = room ? read(job->output, room, 4096) : -1;
+        there = got > 0 || (got < 0 && room && errno == EINTR);
+        in.len += got > 0 ? (size_t)got : 0;
+        for (char *end; in.len && (end = memchr(in.data, '\n', in.len));) {
+            *end = 0;
+            take_line(told, in.data);
+            buf_drop(&in, (size_t)(end - in.data) + 1);
+        }
+    }
+    progress_end(&told->progress);
+    if (told->err.code)
+        return err_set(err, told->err.code, "%s", told->err.text);
+    return told->ready ? 0 : err_set(err, -EPIPE, "scry-mirror, which reads the job from the broker, has ended");
+}
+
+static void told_done(struct told *told)
+{
+    jobdir_list_free(told->paths, told->count);
+    free(told->ready);
+}
+
+/* ---- jobs ---- */
+
+static int take_remote(struct found_job *job, const char *word, struct err *err)
+{
+    struct broker_url url;
+    struct job_info info;
+    int code = broker_url_parse(word, &url, err);
+    json_t *remote = code == 0 ? mirror_read_remote(job->path) : NULL;
+    if (code == 0)
+        code = job_info_read(job->path, &info, err);
+    else
+        return code;
+    const char *dir = json_string_value(json_object_get(remote, "dir"));
+    const char *owner = json_string_value(json_object_get(remote, "owner"));
+    snprintf(job->dir, sizeof job->dir, "%s", dir ? dir : "");
+    snprintf(url.job, sizeof url.job, "%s", info.id);
+    snprintf(url.owner, sizeof url.owner, "%s", owner ? owner : "");
+    job->takes_requests = json_is_string(json_object_get(remote, "address"));
+    job->remote = true;
+    broker_url_put(&job->url, &url);
+    explicit_bzero(&url, sizeof url);
+    json_decref(remote);
+    job_info_done(&info);
+    return code;
+}
+
+static int find_remote(struct found_job *job, const char *word, struct err *err)
+{
+    struct told told = {0};
+    struct broker_url url;
+    int code = broker_url_parse(word, &url, err);
+    bool names_job = code == 0 && url.job[0];
+    explicit_bzero(&url, sizeof url);
+    if (code == 0 && !names_job)
+        code = err_set(err, -EINVAL, "'%s' names no job: add /USER/JOB; `scry ps '%s'` lists them", word, word);
+    if (code == 0)
+        code = spawn(job, "follow", word, err);
+    if (code == 0)
+        code = listen(job, &told, err);
+    if (code == 0)
+        code = (size_t)snprintf(job->path, sizeof job->path, "%s", told.ready) < sizeof job->path
+                   ? take_remote(job, word, err)
+                   : err_set(err, -ENAMETOOLONG, "%s: too long", told.ready);
+    told_done(&told);
+    return code;
+}
+
+int find_job(struct found_job *ret_job, const char *word, struct err *err)
+{
+    *ret_job = (struct found_job){.input = -1, .output = -1};
+    if (broker_url_is(word))
+        return find_remote(ret_job, word, err);
+    int code = jobdir_find(word, ret_job->path, sizeof ret_job->path, err);
+    if (code == 0)
+        memcpy(ret_job->dir, ret_job->path, sizeof ret_job->dir);
+    return code;
+}
+
+int find_job_only(struct found_job *ret_job, const char *word, struct err *err)
+{
+    struct broker_url url;
+    char via[PATH_MAX];
+    *ret_job = (struct found_job){.input = -1, .output = -1};
+    if (!broker_url_is(word))
+        return jobdir_find_only(word, ret_job->path, sizeof ret_job->path, err);
+    int code = broker_url_parse(word, &url, err);
+    if (code < 0)
+        return code;
+    char owner[sizeof url.owner], job[sizeof url.job];
+    memcpy(owner, url.owner, sizeof owner);
+    memcpy(job, url.job, sizeof job);
+    url.owner[0] = url.job[0] = 0;
+    broker_url_show(&url, via, sizeof via);
+    explicit_bzero(&url, sizeof url);
+    if (!owner[0] || !job[0])
+        return err_set(err, -EINVAL, "'%s': name the user and the id of the job", word);
+    code = mirror_path(via, owner, job, ret_job->path, sizeof ret_job->path, err);
+    ret_job->remote = true;
+    if (code == 0 && access(ret_job->path, F_OK) < 0)
+        return err_set(err, -ENOENT, "there is no mirror of '%s' here; what the broker and the job's node have stays",
+                       word);
+    return code;
+}
+
+int find_job_here(const struct found_job *job, struct err *err)
+{
+    struct job_info info;
+    if (!job->remote)
+        return 0;
+    job_info_read(job->path, &info, NULL);
+    err_set(err, -ENOTSUP, "the traces of the job stay on its node: run this on %s, with %s", info.host,
+            job->dir[0] ? job->dir : info.id);
+    job_info_done(&info);
+    return -ENOTSUP;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    return strcmp(text_base(*(char *const *)a), text_base(*(char *const *)b)); /* ids are in the order of time */
+}
+
+int find_list(const char *url, char ***ret_paths, size_t *ret_count, struct err *err)
+{
+    struct found_job lister = {.input = -1, .output = -1};
+    struct told told = {0};
+    int code = spawn(&lister, "list", url, err);
+    if (code == 0)
+        code = listen(&lister, &told, err);
+    find_close(&lister);
+    if (code == 0) {
+        if (told.count)
+            qsort(told.paths, told.count, sizeof *told.paths, by_start);
+        *ret_paths = told.paths ? told.paths : calloc(1, sizeof *told.paths);
+        *ret_count = told.count;
+        told.paths = NULL;
+        told.count = 0;
+    }
+    told_done(&told);
+    return code < 0 ? code : *ret_paths ? 0 : err_set(err, -ENOMEM, "out of memory");
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How every command finds the job that a person means: a directory, an id, a name, a prefix of an id, @last; or one at a
+ * broker, by an URL (broker/url.h). For that one, a program of scry's (scry-mirror) makes a mirror of its directory, and
+ * keeps it as new as the job while the command runs.
+ */
+#ifndef SCRY_CLI_COMMON_FIND_H
+#define SCRY_CLI_COMMON_FIND_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+
+struct found_job {
+    char path[PATH_MAX]; /* the directory to read; of a remote job its mirror */
+    bool remote;
+    char dir[PATH_MAX];  /* of a remote job: its directory there, as its monitor knows it; "": unknown. Else as path */
+    struct buf url;      /* of a remote job: for requests, with its owner, id and the password. Show it to nobody */
+    bool takes_requests; /* of a remote job: it has said where sealed requests go */
+    pid_t follower;      /* 0: none; it ends when its input does */
+    int input, output;
+};
+
+/* Waits until the mirror has what can be had, and prints on standard error what a person should know of that. 0 or
+ * -errno with err. find_close in any case. */
+int find_job(struct found_job *ret_job, const char *word, struct err *err);
+/* As jobdir_find_only: for what cannot be undone. Asks no broker: of a job there, the mirror that is here. */
+int find_job_only(struct found_job *ret_job, const char *word, struct err *err);
+/* For what needs the traces: -ENOTSUP of a remote job, with a line that says where they are. */
+int find_job_here(const struct found_job *job, struct err *err);
+void find_close(struct found_job *job);
+
+/* The mirrors of all jobs of the URL's owner, oldest first, as jobdir_list; what is known of them is new. */
+int find_list(const char *url, char ***ret_paths, size_t *ret_count, struct err *err);
+
+#endif
