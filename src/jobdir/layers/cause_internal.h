@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside jobdir/layers/cause*.c: the rules, and what they share. A rule returns whether it holds, and then has filled in
+ * the cause; `sure`: whether it is certain, else whether it is probable.
+ */
+#ifndef SCRY_JOBDIR_LAYERS_CAUSE_INTERNAL_H
+#define SCRY_JOBDIR_LAYERS_CAUSE_INTERNAL_H
+
+#include "jobdir/layers/cause.h"
+#include "jobdir/record/layers.h"
+
+/* What belongs together happens within that. */
+#define CAUSE_AT_ONCE_SECONDS 1
+
+typedef bool cause_rule(const struct job_end *end, struct cause *cause, bool sure);
+cause_rule cause_find_memory, cause_find_error, cause_find_credential, cause_find_crash, cause_find_limit,
+    cause_find_exception, cause_find_full_disk, cause_find_mpi_stall, cause_find_memory_short, cause_find_standstill,
+    cause_find_killed, cause_find_command, cause_find_log, cause_find_process;
+
+void cause_add(struct cause *cause, const json_t *record); /* as evidence; NULL is fine */
+/* The first line of a text, which may be NULL, cut to what a line has room for. */
+void cause_cut(struct buf *out, const char *text);
+const char *cause_text(const struct buf *buf);
+bool cause_is_near(const struct job_end *end, double seconds); /* to the end of the job */
+/* When the at-th of the chain ended. */
+double cause_chain_end(const struct job_end *end, int at);
+/* The signal that killed the process that failed first, or the command; 0: none. */
+int cause_signal(const struct job_end *end);
+/* The last record but `back`; NULL: there is none. */
+json_t *cause_last(const struct layer_list *list, size_t back);
+/* The last warning of this kind, and the same of a note that this version may not have yet; NULL: there is none. */
+const json_t *cause_warning(const struct job_end *end, enum note_kind kind);
+const json_t *cause_named(const struct job_end *end, const char *name);
+const json_t *cause_warning_field(const json_t *warning, const char *name);
+/* Did the process end because of this exception? */
+bool cause_ended_its_process(const struct job_end *end, const json_t *exception);
+/* A disk that was full near the end; NULL: none was seen. */
+const struct layer_filesystem *cause_full_disk(const struct job_end *end);
+void cause_say_full(struct cause *cause, const struct job_end *end, const struct layer_filesystem *system, bool sure);
+
+#endif

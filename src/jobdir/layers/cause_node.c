@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reasons of the node: memory, limits, disks. */
+#include "jobdir/layers/cause_internal.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "jobdir/text/text.h"
+
+static const double FULL_SHARE = 0.001; /* of a disk, that is left */
+
+bool cause_find_memory(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *warning = cause_warning(end, NOTE_out_of_memory);
+    uint64_t kills = end->model->layers.oom_kills;
+    bool own = kills || json_is_true(cause_warning_field(warning, "own_group"));
+    if ((!warning && !kills) || (sure && (!own || cause_signal(end) != SIGKILL)))
+        return false;
+    json_int_t counted = json_integer_value(cause_warning_field(warning, "processes"));
+    cause_add(cause, warning ? warning : end->model->layers.health);
+    cause->note = NOTE(cause_memory,
+                       .processes = warning && counted > 0 ? (uint64_t)counted
+                                    : kills                ? kills
+                                                           : 1,
+                       .sure = sure);
+    return true;
+}
+
+/* Killed, when memory was short. */
+bool cause_find_memory_short(const struct job_end *end, struct cause *cause, bool sure)
+{
+    static const char *const names[] = {"group_memory_low", "group_memory_filling", "memory_low", "memory_filling",
+                                        "memory_pressure"};
+    const json_t *found = NULL;
+    if (sure || cause_signal(end) != SIGKILL)
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++) {
+        found = cause_named(end, names[i]);
+        if (found && !cause_is_near(end, record_seconds(found)))
+            found = NULL;
+    }
+    if (!found)
+        return false;
+    cause_cut(&cause->what, json_string_value(json_object_get(found, "text")));
+    cause_add(cause, found);
+    cause->note = NOTE(cause_memory_short, .text = cause_text(&cause->what));
+    return true;
+}
+
+/* What is known of the command; of a process that it started, what such a signal is for. */
+bool cause_find_limit(const struct job_end *end, struct cause *cause, bool sure)
+{
+    int signo = cause_signal(end);
+    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    bool known = end->signal && end->reason && *end->reason && !json_array_size(end->crashes);
+    if (sure ? !known : signo != SIGXFSZ && signo != SIGXCPU)
+        return false;
+    cause_cut(&cause->where, sure || !name ? "the command" : name);
+    cause_cut(&cause->what, sure               ? end->reason
+                            : signo == SIGXFSZ ? "a file grew beyond its limit (ulimit -f)"
+                                               : "its limit of processor time (ulimit -t)");
+    cause_add(cause, end->model->end);
+    cause->note = NOTE(cause_limit, .program = cause_text(&cause->where),
+                       .signal = text_signal(sure ? end->signal : signo, cause->signal, sizeof cause->signal),
+                       .reason = cause_text(&cause->what), .sure = sure);
+    return true;
+}
+
+static bool is_little(int64_t bytes, const struct layer_filesystem *system)
+{
+    return system->total_bytes > 0 && bytes >= 0 && (double)bytes <= FULL_SHARE * (double)system->total_bytes;
+}
+
+/* At the end, or shortly before. */
+static bool is_full(const struct job_end *end, const struct layer_filesystem *system)
+{
+    return is_little(system->free_bytes, system) ||
+           (is_little(system->least_free_bytes, system) && cause_is_near(end, system->least_at));
+}
+
+static bool has_no_inodes(const struct layer_filesystem *system)
+{
+    return system->inodes > 0 && system->free_inodes == 0;
+}
+
+/* Nothing that the job is known to use is there. */
+static bool is_job_directory(const struct job_end *end, const struct layer_filesystem *system)
+{
+    const char *id = end->dir ? text_base(end->dir) : "";
+    return *id && strcmp(id, text_base(system->path)) == 0;
+}
+
+/* A disk that was full near the end, by what was measured; one that became so rather than one that was it before. */
+const struct layer_filesystem *cause_full_disk(const struct job_end *end)
+{
+    const struct layer_filesystem *found = NULL;
+    for (const struct layer_filesystem *system = end->model->layers.filesystems; system; system = system->hh.next)
+        if (!is_job_directory(end, system) && (is_full(end, system) || has_no_inodes(system)) &&
+            (!found || found->was_full))
+            found = system;
+    return found;
+}
+
+void cause_say_full(struct cause *cause, const struct job_end *end, const struct layer_filesystem *system, bool sure)
+{
+    buf_puts(&cause->where, system->path);
+    cause->note =
+        NOTE(cause_disk_full, .path = cause_text(&cause->where), .inodes = !is_full(end, system), .sure = sure);
+}
+
+bool cause_find_full_disk(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const struct layer_filesystem *system = cause_full_disk(end);
+    if (sure || !system || system->was_full)
+        return false;
+    cause_add(cause, end->model->layers.health);
+    cause_say_full(cause, end, system, false);
+    return true;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reasons in programs and scripts: crashes, exceptions, standstills, commands. */
+#include "jobdir/layers/cause_internal.h"
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+#include "jobdir/text/text.h"
+
+enum { SHELL_SIGNAL = 128, TIMEOUT_STATUS = 124 };
+static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
+
+/* ---- programs ---- */
+
+/* Of the frame in which it crashed; functions of the C library have no line. */
+static void put_crash_place(struct buf *out, const json_t *crash)
+{
+    const json_t *frames = json_object_get(crash, "frames"), *frame, *best = NULL;
+    size_t index;
+    json_array_foreach(frames, index, frame)
+    {
+        const json_t *line = json_object_get(frame, "line");
+        if (json_is_string(json_object_get(frame, "function")) && (!best || json_is_integer(line)))
+            best = frame;
+        if (best && json_is_integer(line))
+            break;
+    }
+    const char *function = json_string_value(json_object_get(best, "function"));
+    const char *file = json_string_value(json_object_get(best, "file"));
+    const char *reason = json_string_value(json_object_get(crash, "reason"));
+    if (reason) {
+        buf_puts(out, ", ");
+        cause_cut(out, reason);
+    }
+    if (function) {
+        buf_puts(out, ", in ");
+        cause_cut(out, function);
+    }
+    if (function && file) {
+        buf_puts(out, " at ");
+        cause_cut(out, text_base(file));
+        buf_printf(out, ":%lld", (long long)json_integer_value(json_object_get(best, "line")));
+    }
+}
+
+bool cause_find_crash(const struct job_end *end, struct cause *cause, bool sure)
+{
+    for (size_t i = json_array_size(end->crashes); i-- > 0;) {
+        const json_t *crash = json_array_get(end->crashes, i);
+        const char *name = json_string_value(json_object_get(crash, "name"));
+        int signo = (int)json_integer_value(json_object_get(crash, "signal"));
+        bool own = cause_chain_at(end, (pid_t)json_integer_value(json_object_get(crash, "pid"))) >= 0;
+        if (sure ? !own : !cause_is_near(end, record_seconds(crash)))
+            continue;
+        cause_cut(&cause->where, name ? name : "?");
+        put_crash_place(&cause->what, crash);
+        cause_add(cause, crash);
+        cause->note = NOTE(cause_crash, .program = cause_text(&cause->where),
+                           .signal = text_signal(signo, cause->signal, sizeof cause->signal),
+                           .place = cause_text(&cause->what), .sure = sure);
+        return true;
+    }
+    return false;
+}
+
+/* Exceptions that are a way to exit, or what a signal becomes. */
+static bool is_error(const char *exception)
+{
+    return exception && strcmp(exception, "SystemExit") != 0 && strcmp(exception, "KeyboardInterrupt") != 0;
+}
+
+bool cause_find_exception(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *record;
+    for (size_t i = 0; (record = cause_last(&end->model->layers.uncaught, i)) != NULL; i++) {
+        struct python_exception_record row;
+        record_read(record, RECORD_python_exception, &row);
+        bool own = cause_ended_its_process(end, record);
+        if (!is_error(row.name) || (sure ? !own : !cause_is_near(end, record_seconds(record))))
+            continue;
+        cause_cut(&cause->what, row.name);
+        if (row.message && *row.message) {
+            buf_puts(&cause->what, ": ");
+            cause_cut(&cause->what, row.message);
+        }
+        cause_cut(&cause->where, row.file ? text_base(row.file) : "?");
+        if (row.line >= 0)
+            buf_printf(&cause->where, ":%lld", (long long)row.line);
+        cause_add(cause, record);
+        cause->note = NOTE(cause_exception, .exception = cause_text(&cause->what), .place = cause_text(&cause->where),
+                           .sure = sure);
+        return true;
+    }
+    return false;
+}
+
+/* As a shell has it. */
+static int end_status(const struct job_end *end)
+{
+    return end->signal ? SHELL_SIGNAL + end->signal : end->exit_code;
+}
+
+/* Signals by which a person or a batch system ends a job, and timeout(1). */
+static bool was_ended(const struct job_end *end)
+{
+    int signo = cause_signal(end), status = end_status(end);
+    if (!signo && status > SHELL_SIGNAL)
+        signo = status - SHELL_SIGNAL;
+    return signo == SIGTERM || signo == SIGKILL || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT ||
+           signo == SIGABRT || status == TIMEOUT_STATUS;
+}
+
+bool cause_find_mpi_stall(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *stall = end->model->stall;
+    struct stall_record row;
+    if (sure || !stall || !was_ended(end))
+        return false;
+    record_read(stall, RECORD_stall, &row);
+    const json_t *warning = cause_warning(end, NOTE_mpi_stalled);
+    const char *finding = json_string_value(cause_warning_field(warning, "finding"));
+    cause_cut(&cause->what, finding ? finding : row.why);
+    cause_add(cause, stall);
+    if (finding)
+        cause_add(cause, warning);
+    cause->note = NOTE(cause_mpi_stall, .ranks = row.ranks, .why = cause_text(&cause->what));
+    return true;
+}
+
+bool cause_find_standstill(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *warning = cause_named(end, "stands_still");
+    if (sure || !warning || !was_ended(end))
+        return false;
+    cause_cut(&cause->what, json_string_value(json_object_get(warning, "text")));
+    cause_add(cause, warning);
+    cause->note = NOTE(cause_standstill, .text = cause_text(&cause->what));
+    return true;
+}
+
+/* It ends what it started, and then with a status of its own. */
+static bool was_timed_out(const struct job_end *end)
+{
+    size_t index;
+    json_t *process;
+    json_array_foreach(end->chain, index, process)
+    {
+        const char *name = json_string_value(json_object_get(process, "name"));
+        if (index && name && strcmp(name, "timeout") == 0 &&
+            json_integer_value(json_object_get(process, "exit_code")) == TIMEOUT_STATUS)
+            return true;
+    }
+    return false;
+}
+
+bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure)
+{
+    int signo = cause_signal(end);
+    if (sure || !signo || !was_ended(end))
+        return false;
+    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    cause_cut(&cause->where, name ? name : "the command");
+    cause_add(cause, end->model->end);
+    if (was_timed_out(end)) {
+        cause->note = NOTE(cause_limit, .program = cause_text(&cause->where),
+                           .signal = text_signal(signo, cause->signal, sizeof cause->signal),
+                           .reason = "the time that timeout(1) was given");
+        return true;
+    }
+    cause->note = NOTE(cause_killed, .program = cause_text(&cause->where),
+                       .signal = text_signal(signo, cause->signal, sizeof cause->signal));
+    return true;
+}
+
+/* ---- scripts ---- */
+
+static void put_place(struct buf *out, const struct line_fields *at)
+{
+    cause_cut(out, at->file ? text_base(at->file) : "?");
+    if (at->line >= 0)
+        buf_printf(out, ":%lld", (long long)at->line);
+}
+
+/* A script that ended with the command's status right after it. */
+static bool ended_with(const struct job_end *end, const struct command_failed_record *row, double seconds)
+{
+    int at = cause_chain_at(end, row->at.pid);
+    const json_t *code = at >= 0 ? json_object_get(json_array_get(end->chain, (size_t)at), "exit_code") : NULL;
+    return json_is_integer(code) && json_integer_value(code) == row->status &&
+           fabs(cause_chain_end(end, at) - seconds) <= CAUSE_AT_ONCE_SECONDS;
+}
+
+/* Of scripts that call each other, the innermost: its failure came first. */
+bool cause_find_command(const struct job_end *end, struct cause *cause, bool sure)
+{
+    struct command_failed_record row, best = {0};
+    const json_t *record, *found = NULL;
+    for (size_t i = 0; (record = cause_last(&end->model->layers.failures, i)) != NULL; i++) {
+        record_read(record, RECORD_command_failed, &row);
+        bool fits = ended_with(end, &row, record_seconds(record));
+        if (sure ? !fits : !cause_is_near(end, record_seconds(record)) || found)
+            continue;
+        if (!found || cause_chain_at(end, row.at.pid) < cause_chain_at(end, best.at.pid)) {
+            found = record;
+            best = row;
+        }
+    }
+    if (!found)
+        return false;
+    put_place(&cause->where, &best.at);
+    cause_cut(&cause->what, best.at.command ? best.at.command : "its command is not known");
+    cause_add(cause, found);
+    cause->note = NOTE(cause_command, .place = cause_text(&cause->where), .status = (uint64_t)best.status,
+                       .command = cause_text(&cause->what), .sure = sure);
+    return true;
+}
+
+/* Where the script was that started it. */
+static void put_started_by(struct cause *cause, const struct job_end *end)
+{
+    const json_t *parent = json_array_get(end->chain, 1);
+    const struct layer_place *place =
+        layers_place(&end->model->layers, (pid_t)json_integer_value(json_object_get(parent, "pid")));
+    double started = json_number_value(json_object_get(json_array_get(end->chain, 0), "start_seconds"));
+    struct script_line_record row;
+    if (!place || !place->line || record_seconds(place->line) < started - SEEN_SECONDS)
+        return; /* it was there before, and may have gone on */
+    record_read(place->line, RECORD_script_line, &row);
+    buf_puts(&cause->what, ", when its script was at ");
+    put_place(&cause->what, &row.at);
+    cause_add(cause, place->line);
+}
+
+bool cause_find_process(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *first = json_array_get(end->chain, 0), *code = json_object_get(first, "exit_code");
+    const char *name = json_string_value(json_object_get(first, "name"));
+    if (sure || json_array_size(end->chain) < 2)
+        return false;
+    cause_cut(&cause->where, name ? name : "?");
+    if (json_is_integer(code))
+        buf_printf(&cause->what, "with exit status %d", (int)json_integer_value(code));
+    else
+        buf_printf(&cause->what, "by %s", text_signal(cause_signal(end), cause->signal, sizeof cause->signal));
+    put_started_by(cause, end);
+    cause->note =
+        NOTE(cause_process, .program = cause_text(&cause->where),
+             .pid = (uint64_t)json_integer_value(json_object_get(first, "pid")), .how = cause_text(&cause->what));
+    return true;
+}
