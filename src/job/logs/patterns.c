@@ -87,6 +87,9 @@ const struct log_pattern log_patterns[] = {
     {"no_file", WARNING, "no such file or directory", "(?i)\\bno such file or directory\\b", "a file is missing"},
     {"scheduler_error", WARNING, "slurmstepd: error|srun: error", "\\b(?:slurmstepd|srun): error: ",
      "the batch system reports an error"},
+    {"error", ERROR, "<error>|<fatal>|<critical>",
+     "(?:^|: )(?:[Ff]atal )?[Ee]rror: |(?:^|: )[Ff]atal: |(?:^|[\\s\\[])(?:ERROR|FATAL|CRITICAL)[\\s\\]:]",
+     "an error, in the words of a program"},
     {"nan", WARNING, "<nan>|<inf>|<infinity>", "\\b(?:[Nn]a[Nn]|NAN|[Ii]nf|INF|[Ii]nfinity|INFINITY)\\b",
      "a number that is none, or infinite"},
 };

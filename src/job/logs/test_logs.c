@@ -146,7 +146,7 @@ static const struct example {
      "loading shared libraries: done"},
     {"command_not_found", "run.sh: 3: foo: not found", "key: not found in the table"},
     {"killed", "./run.sh: line 3: 123 Killed                  ./a.out", "killed 3 monsters"},
-    {"exception", "numpy.linalg.LinAlgError: Singular matrix", "a.c:3: Error: is no exception"},
+    {"exception", "numpy.linalg.LinAlgError: Singular matrix", "LinAlgErrors: none"},
     {"permission_denied", "bash: ./x: Permission denied", "permissions: all"},
     {"connection_refused", "curl: (7) Connection refused", "refused connections: 0"},
     {"connection_timeout", "ssh: connect to host x port 22: Connection timed out", "connection timeouts: 0"},
@@ -154,6 +154,7 @@ static const struct example {
     {"host_not_found", "ping: x: Temporary failure in name resolution", "name resolution took 3 ms"},
     {"no_file", "cat: x: No such file or directory", "no such files"},
     {"scheduler_error", "srun: error: Unable to create step", "srun: job 3 queued"},
+    {"error", "steer.py: error: no such grid", "errors: 0, error: tolerance 3"},
     {"nan", "residual = NaN", "[INFO] nano info banana infinite"},
 };
 

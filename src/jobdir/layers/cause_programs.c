@@ -44,14 +44,41 @@ static void put_crash_place(struct buf *out, const json_t *crash)
     }
 }
 
-bool cause_find_crash(const struct job_end *end, struct cause *cause, bool sure)
+/* What failed then began after it, or long after it ended: the job went on. */
+static bool was_survived(const struct job_end *end, pid_t pid, double seconds)
+{
+    const json_t *start = json_object_get(json_array_get(end->chain, 0), "start_seconds");
+    return cause_chain_at(end, pid) < 0 && json_array_size(end->chain) > 1 &&
+           (json_number_value(start) > seconds || cause_chain_end(end, 0) > seconds + CAUSE_AT_ONCE_SECONDS);
+}
+
+/* Did its parent end because of it? A shell that does not handle it ends with its status; others have their own, but
+ * end at once. */
+static bool ended_its_parent(const struct job_end *end, int at, int signo)
+{
+    static const char *const shells[] = {"bash", "sh", "dash", "ksh", "zsh"};
+    const json_t *parent = json_array_get(end->chain, (size_t)at + 1), *code = json_object_get(parent, "exit_code");
+    const char *name = json_string_value(json_object_get(parent, "name"));
+    if (!parent || (json_is_integer(code) && json_integer_value(code) == SHELL_SIGNAL + signo))
+        return true;
+    for (size_t i = 0; name && i < sizeof shells / sizeof *shells; i++)
+        if (strcmp(name, shells[i]) == 0)
+            return false;
+    return cause_chain_end(end, at + 1) <= cause_chain_end(end, at) + CAUSE_AT_ONCE_SECONDS;
+}
+
+static bool find_crash(const struct job_end *end, struct cause *cause, bool sure, bool survived)
 {
     for (size_t i = json_array_size(end->crashes); i-- > 0;) {
         const json_t *crash = json_array_get(end->crashes, i);
         const char *name = json_string_value(json_object_get(crash, "name"));
         int signo = (int)json_integer_value(json_object_get(crash, "signal"));
-        bool own = cause_chain_at(end, (pid_t)json_integer_value(json_object_get(crash, "pid"))) >= 0;
+        pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
+        int at = cause_chain_at(end, pid);
+        bool own = at >= 0 && ended_its_parent(end, at, signo);
         if (sure ? !own : !cause_is_near(end, record_seconds(crash)))
+            continue;
+        if (was_survived(end, pid, record_seconds(crash)) != survived)
             continue;
         cause_cut(&cause->where, name ? name : "?");
         put_crash_place(&cause->what, crash);
@@ -62,6 +89,16 @@ bool cause_find_crash(const struct job_end *end, struct cause *cause, bool sure)
         return true;
     }
     return false;
+}
+
+bool cause_find_crash(const struct job_end *end, struct cause *cause, bool sure)
+{
+    return find_crash(end, cause, sure, false);
+}
+
+bool cause_find_survived_crash(const struct job_end *end, struct cause *cause, bool sure)
+{
+    return !sure && find_crash(end, cause, false, true);
 }
 
 /* Exceptions that are a way to exit, or what a signal becomes. */

@@ -113,13 +113,15 @@ static bool is_outdone(const struct job_end *end, size_t at)
 }
 
 /* An error that nobody caught is why its process ended. What a log says may have been dealt with: it is only sure where
- * the disk was indeed full. */
+ * the disk was indeed full. So is that a disk was full: any program can say that. */
 bool cause_find_error(const struct job_end *end, struct cause *cause, bool sure)
 {
     const struct layers *layers = &end->model->layers;
     const json_t *record;
     for (size_t i = 0; (record = cause_last(&layers->uncaught, i)) != NULL; i++) {
-        bool own = cause_ended_its_process(end, record);
+        const char *text;
+        bool full = !is_no_space(error_of(record, &text)) || cause_full_disk(end);
+        bool own = full && cause_ended_its_process(end, record);
         if ((own || !sure) && cause_is_near(end, record_seconds(record)) && say_error(end, cause, record, sure))
             return true;
     }
@@ -174,23 +176,38 @@ bool cause_find_credential(const struct job_end *end, struct cause *cause, bool 
 }
 
 /* "sort: ...", as programs begin what they say of errors. */
-static bool begins_with_name(const char *text, const char *name)
+static bool begins_with(const char *text, const char *name)
 {
     size_t len = name ? strlen(name) : 0;
     return text && len && strncmp(text, name, len) == 0 && text[len] == ':';
 }
 
+/* With the name of the process that failed first, or of the script that it executes. */
+static bool begins_with_name(const struct job_end *end, const char *text)
+{
+    const json_t *failed = json_array_get(end->chain, 0), *argument;
+    size_t index;
+    if (begins_with(text, json_string_value(json_object_get(failed, "name"))))
+        return true;
+    json_array_foreach(json_object_get(failed, "argv"), index, argument)
+    {
+        const char *word = json_string_value(argument);
+        if (index && word && *word != '-')
+            return begins_with(text, text_base(word)) || begins_with(text, word);
+    }
+    return false;
+}
+
 /* When the first process failed: an error, or what that process says itself. */
 static bool find_log_in(const struct job_end *end, struct cause *cause, const struct layer_list *list, bool any)
 {
-    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
     const json_t *record;
     for (size_t i = 0; (record = cause_last(list, i)) != NULL; i++) {
         const char *file = json_string_value(json_object_get(record, "file"));
         const char *text = json_string_value(json_object_get(record, "text"));
         bool error = line_level_of(json_string_value(json_object_get(record, "level"))) == LINE_ERROR;
         if (!is_at_failure(end, record_seconds(record)) || (!any && is_consequence(record)) ||
-            (!error && !begins_with_name(text, name)))
+            (!error && !begins_with_name(end, text)))
             continue;
         cause_cut(&cause->where, file ? file : "?");
         cause_cut(&cause->what, text);

@@ -270,12 +270,69 @@ static void test_standstill(void **state)
            "probably it stood still until it was ended: nothing has moved for 30 s");
 }
 
+static void put_crash(double seconds, int pid)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:b, s:s, s:[]}", "type", "crash", "t", seconds, "pid", pid, "name", "crashy",
+        "signal", 11, "core_dumped", 0, "reason", "a NULL pointer", "frames");
+}
+
+/* The script went on: what made it fail comes first. */
+static void test_crash_survived(void **state)
+{
+    static const char later[] =
+        "[{\"pid\": 20, \"name\": \"sort\", \"start_seconds\": 99.4, \"end_seconds\": 99.9, \"exit_code\": 2},"
+        " {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 2}]";
+    put_crash(99.3, 15);
+    expect(ask(later), NOTE_cause_crash, false, "probably crashy crashed by SIGSEGV, a NULL pointer");
+    put_log(99.8, "warning", "sort: cannot read: missing: No such file or directory");
+    expect(ask(later), NOTE_cause_log, false,
+           "probably what stderr says: sort: cannot read: missing: No such file or directory");
+}
+
+/* A script that ends with a status of its own may have other reasons. */
+static void test_crash_in_background(void **state)
+{
+    put_crash(99.8, 20);
+    expect(ask("[{\"pid\": 20, \"name\": \"crashy\", \"end_seconds\": 99.8, \"exit_code\": null, \"signal\": 11},"
+               " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 5, \"signal\": null}]"),
+           NOTE_cause_crash, false, "probably crashy crashed by SIGSEGV, a NULL pointer");
+    expect(ask("[{\"pid\": 20, \"name\": \"crashy\", \"end_seconds\": 99.8, \"exit_code\": null, \"signal\": 11},"
+               " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 139, \"signal\": null}]"),
+           NOTE_cause_crash, true, "crashy crashed by SIGSEGV, a NULL pointer");
+    expect(ask("[{\"pid\": 20, \"name\": \"crashy\", \"end_seconds\": 99.8, \"exit_code\": null, \"signal\": 11},"
+               " {\"pid\": 10, \"name\": \"make\", \"end_seconds\": 100, \"exit_code\": 2, \"signal\": null}]"),
+           NOTE_cause_crash, true, "crashy crashed by SIGSEGV, a NULL pointer");
+}
+
+/* Any program can say that; and what it ended with is known. */
+static void test_disk_of_exception(void **state)
+{
+    put_exception(99.6, 20, "OSError", "[Errno 28] No space left on device");
+    expect(ask(TWO), NOTE_cause_exception, true,
+           "an exception of Python that nothing caught, at steer.py:12: OSError: [Errno 28] No space left on device");
+    put_disk(60, 100000, 5000);
+    put_disk(99, 100000, 3);
+    expect(ask(TWO), NOTE_cause_disk_full, true, "the disk of /work was full");
+}
+
+/* Its process has the interpreter's name. */
+static void test_log_of_script(void **state)
+{
+    put_log(99.9, "warning", "steer.py: no grid");
+    expect(ask("[{\"pid\": 20, \"name\": \"python3\", \"end_seconds\": 99.9, \"exit_code\": 1,"
+               " \"argv\": [\"python3\", \"-u\", \"/home/u/steer.py\", \"x\"]},"
+               " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 1}]"),
+           NOTE_cause_log, false, "probably what stderr says: steer.py: no grid");
+}
+
 static void test_crash(void **state)
 {
     PUT("{s:s, s:f, s:i, s:s, s:i, s:b, s:s, s:[{s:i, s:s, s:s}, {s:i, s:s, s:s, s:i}]}", "type", "crash", "t", 99.8,
         "pid", 20, "name", "python3", "signal", 11, "core_dumped", 0, "reason", "a NULL pointer", "frames", "pc", 1,
         "function", "memcpy", "module", "libc.so.6", "pc", 2, "function", "step", "file", "/src/physics.c", "line", 20);
-    expect(ask(TWO), NOTE_cause_crash, true, "python3 crashed by SIGSEGV, a NULL pointer, in step at physics.c:20");
+    expect(ask("[{\"pid\": 20, \"name\": \"python3\", \"end_seconds\": 99.9, \"exit_code\": null, \"signal\": 11},"
+               " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 139, \"signal\": null}]"),
+           NOTE_cause_crash, true, "python3 crashed by SIGSEGV, a NULL pointer, in step at physics.c:20");
     expect(ask(ONE), NOTE_cause_crash, false,
            "probably python3 crashed by SIGSEGV, a NULL pointer, in step at physics.c:20");
 }
@@ -554,6 +611,10 @@ int main(void)
         ROW(test_survived),
         ROW(test_consequence),
         ROW(test_section_texts),
+        ROW(test_crash_survived),
+        ROW(test_crash_in_background),
+        ROW(test_disk_of_exception),
+        ROW(test_log_of_script),
     };
     return cmocka_run_group_tests_name("layers last", tests, NULL, NULL);
 }
