@@ -301,6 +301,7 @@ static void write_report(struct job *job, struct job_report *summary)
         read.functions = report->functions;
         report = &read;
         summary->failed = json_incref(read.failed);
+        summary->last = job_report_last(&read); /* it knows when processes ended */
     }
     job_report_text(&text, report, (struct report_style){.columns = 80});
     read.functions = NULL; /* lent */
@@ -365,6 +366,7 @@ void finish(struct job *job, int exit_code, struct buf *text)
     job_functions_free(report.functions);
     mpi_report_free(report.mpi);
     json_decref(report.failed);
+    json_decref(report.last);
 }
 
 void finish_put_info(struct job *job)

@@ -31,10 +31,11 @@ static json_t *numbered_crashes(const struct job_report *report)
     return crashes;
 }
 
-/* NULL: it did not fail, or its records have no layers, as those of older versions. */
-static json_t *make_last(const struct job_report *report)
+json_t *job_report_last(const struct job_report *report)
 {
     struct job_result result = job_report_result(report);
+    if (report->last)
+        return json_incref(report->last);
     if (!report->model.layers.records || report->one_rank || !has_failed(report, &result))
         return NULL;
     json_t *failed =
@@ -57,7 +58,7 @@ static json_t *make_last(const struct job_report *report)
 
 void report_last_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
 {
-    json_t *last = make_last(report);
+    json_t *last = job_report_last(report);
     last_text(out, last, whole, style.colour ? TEXT_RED : NULL);
     json_decref(last);
 }
@@ -79,7 +80,7 @@ void report_health_text(struct buf *out, const struct job_report *report, struct
 
 static json_t *last_member(const void *row, const void *all)
 {
-    json_t *last = make_last(row);
+    json_t *last = job_report_last(row);
     return last ? last : json_null();
 }
 

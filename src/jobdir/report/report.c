@@ -52,7 +52,8 @@ void job_report_done(struct job_report *report)
     json_decref(report->snapshots);
     report->snapshots = NULL;
     json_decref(report->failed);
-    report->failed = NULL;
+    json_decref(report->last);
+    report->failed = report->last = NULL;
     json_decref(report->problems);
     report->problems = NULL;
 }

@@ -34,6 +34,7 @@ struct job_report {
     int mpi_rank;
     struct mpi_messages *messages; /* NULL: not read. The report's own */
     json_t *failed;                /* jobdir/report/failed.h; NULL: not read. The report's own */
+    json_t *last;                  /* job_report_last; NULL: not made. Likewise */
 };
 
 /* Reads a job directory, as far as it can be read: only a missing or unreadable job.json without a spool, and newer
@@ -51,6 +52,10 @@ int job_report_load_messages(struct job_report *report, void (*progress)(void *c
 
 /* The values as of now: of an ended job its result, else what is known so far. */
 struct job_result job_report_result(const struct job_report *report);
+
+/* What happened last in all layers (jobdir/layers/last.h); a new reference. NULL: it did not fail, or its records have
+ * no layers, as those of older versions. */
+json_t *job_report_last(const struct job_report *report);
 
 struct report_style {
     bool ascii;     /* no characters beyond ASCII */
