@@ -298,6 +298,11 @@ int sealed_box_revoke(struct sealed_box *box, struct span crl, struct err *err)
     return 0;
 }
 
+bool sealed_box_is_revoked(const struct sealed_box *box)
+{
+    return crl_has(box->revoked, box->key->about.serial);
+}
+
 /* ---- messages ---- */
 
 static int refuse_address(enum sealed_refusal refusal, const struct address *address, struct err *err)

@@ -58,6 +58,8 @@ void sealed_box_free(struct sealed_box *box);
 DEFINE_FREEP(sealed_box, sealed_box_free)
 /* A CRL, PEM. -EBADMSG; -EPERM: not signed by our authority; -ESTALE: older than the one that is known. */
 int sealed_box_revoke(struct sealed_box *box, struct span crl, struct err *err);
+/* Whether our own key is in that list. */
+bool sealed_box_is_revoked(const struct sealed_box *box);
 /* How many messages were refused for this reason (SEALED_FINE: opened). And to count one that the caller refused. */
 uint64_t sealed_box_count(const struct sealed_box *box, enum sealed_refusal refusal);
 void sealed_box_refuse(struct sealed_box *box, enum sealed_refusal refusal);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/system/log.h"
+#include "publish/control.h"
 #include "publish/publisher.h"
 
 enum { PAYLOAD_MOST = 4096 };
@@ -36,8 +37,22 @@ static void on_stored(struct publisher *publisher, const struct topic *topic, st
     json_decref(json);
 }
 
+static void on_request(struct publisher *publisher, const struct topic *topic, struct span payload)
+{
+    (void)topic;
+    control_message(publisher->control, payload);
+}
+
+static void on_revoked(struct publisher *publisher, const struct topic *topic, struct span payload)
+{
+    (void)topic;
+    control_revoked(publisher->control, payload);
+}
+
 const struct topic_handler publisher_handlers[] = {
     {TOPIC_ASK, "ask", NULL, on_ask},
     {TOPIC_STORED, "stored", "+", on_stored},
+    {TOPIC_REQUEST, "request", NULL, on_request},
+    {TOPIC_REVOKED, NULL, NULL, on_revoked},
 };
 const size_t publisher_handler_count = sizeof publisher_handlers / sizeof *publisher_handlers;

@@ -13,6 +13,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "publish/control.h"
 
 static const uint64_t TICK_NS = NS_PER_SECOND, GROWN_REST_NS = 50 * 1000000;
 
@@ -44,6 +45,11 @@ static int send_one(struct publisher *publisher, const char *name, const char *r
 int publisher_send(struct publisher *publisher, const char *name, const char *rest, struct span payload)
 {
     return send_one(publisher, name, rest, payload, false, (struct sent_one){.kind = SENT_OTHER});
+}
+
+bool publisher_has_room(const struct publisher *publisher)
+{
+    return publisher->link && link_is_up(publisher->link) && sent_has_room(&publisher->sent);
 }
 
 static int send_state(struct publisher *publisher)
@@ -146,6 +152,8 @@ static bool send_answers(struct publisher *publisher, uint64_t now_ns, uint64_t 
 
 static void leave(struct publisher *publisher, bool says)
 {
+    control_stop(publisher->control, "the job has ended");
+    publisher->control = NULL;
     link_close(publisher->link, says);
     publisher->link = NULL;
     loop_stop(publisher->loop);
@@ -203,6 +211,7 @@ static void pump(void *ctx)
         publisher->state_wanted = false;
     if (publisher->beat_wanted && send_beat(publisher) == 0)
         publisher->beat_wanted = false;
+    control_pump(publisher->control); /* few, and somebody waits for them */
     bool all =
         send_records(publisher, now_ns) && send_files(publisher, now_ns) && send_answers(publisher, now_ns, &asked_ns);
     uint64_t due_ns = follow_due_ns(&publisher->follow);
@@ -455,6 +464,9 @@ static int begin(struct publisher *publisher, struct err *err)
     if (!publisher->due || !publisher->tick || !publisher->beats)
         return err_set(err, -ENOMEM, "out of memory");
     look(publisher);
+    if (!publisher->alone)
+        control_start(publisher, publisher->key, &publisher->control);
+    explicit_bzero(publisher->key, sizeof publisher->key);
     return open_link(publisher, err);
 }
 
@@ -471,6 +483,7 @@ int publisher_run(struct publisher *publisher)
         snprintf(publisher->why, sizeof publisher->why, "%.255s", err.text);
         channel_tell(publisher);
     }
+    control_stop(publisher->control, "the job is not published any more");
     if (publisher->link)
         link_close(publisher->link, false);
     if (publisher->channel >= 0)

@@ -37,6 +37,7 @@ enum {
 
 enum publisher_phase { PUBLISHER_FOLLOWS, PUBLISHER_ENDS, PUBLISHER_SAYS, PUBLISHER_COMPLETE, PUBLISHER_LEAVES };
 
+struct control;
 struct publisher;
 
 /* What comes from the broker: a row of publisher_handlers for each kind of topic. It is subscribed to with QoS 1. */
@@ -71,7 +72,9 @@ struct publisher {
     struct sent sent;
     struct asks asks;
     enum publisher_phase phase;
-    const char *address; /* for sealed requests; NULL: none. Call publisher_say_state after a change */
+    struct control *control; /* publish/control.h; NULL: the job takes no requests */
+    char key[16 << 10];      /* as of --key; "": none was given */
+    const char *address;     /* for sealed requests; NULL: none. Call publisher_say_state after a change */
     bool state_wanted, beat_wanted, over_told, was_up;
     uint64_t beat, over_ns, complete_ns, progress_ns, lost_ns;
     uint64_t published; /* behind the last record that the broker has, of all streams */
@@ -94,6 +97,9 @@ int publisher_run(struct publisher *publisher);
 void publisher_say_state(struct publisher *publisher);
 /* To .../NAME[/REST] of the job, QoS 1. 0; -EAGAIN, -ENOTCONN: later; -EMSGSIZE. */
 int publisher_send(struct publisher *publisher, const char *name, const char *rest, struct span payload);
+
+/* Whether publisher_send would take something. */
+bool publisher_has_room(const struct publisher *publisher);
 
 /* ---- publish/channel.c: scry run at the other end ---- */
 

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control channel at the job's end: opens the sealed requests that come through the broker, and gives them to the
+ * node's monitor, on a connection for each session that is confined to the job and to the rights of the sender's key
+ * (monitor/engine/confine.h). So whatever the other end says, the monitor decides, by the same rules for all.
+ *
+ * A session is a channel (wire/channel.h) with the frames of a tool and a monitor in it. It belongs to the key that began
+ * it, and to that end's address. It is over when either end says so, when nothing came for a while, or when the key has
+ * expired or was revoked.
+ */
+#ifndef SCRY_PUBLISH_CONTROL_H
+#define SCRY_PUBLISH_CONTROL_H
+
+#include <stdint.h>
+
+#include "base/data/span.h"
+
+struct publisher;
+struct control;
+
+enum {
+    CONTROL_SESSIONS = 32,         /* at once */
+    CONTROL_LEASE_SECONDS = 60,    /* a session of which nothing came for so long is over */
+    CONTROL_ANSWER_SECONDS = 300,  /* an answer can be opened for so long */
+    CONTROL_FRAME_BYTES = 1 << 20, /* of a request; a longer one ends the session */
+    CONTROL_WAITING_BYTES =
+        1 << 20,       /* of answers that are not there yet; no more are read from the monitor meanwhile */
+    CONTROL_OVER = 64, /* sessions that were over last: they are not begun again by what comes late */
+};
+
+/* Reads the job's key, and sets the publisher's address. `key`: as of --key or SCRY_KEY, "": none was given. Without a key
+ * the job takes no requests: `*ret_control` is NULL, and publisher->why_no_control says why. */
+void control_start(struct publisher *publisher, const char *key, struct control **ret_control);
+/* Ends all sessions, and says so to the other ends as far as there is room. NULL is fine. */
+void control_stop(struct control *control, const char *why);
+
+/* The rest does nothing without a control. */
+void control_message(struct control *control, struct span payload); /* of the topic `request` */
+void control_revoked(struct control *control, struct span payload); /* of the topic `keys/revoked` */
+/* Sends what is due, as far as there is room. */
+void control_pump(struct control *control);
+/* Sessions now; and what was refused since the start, "3 expired, 1 forged"; "": nothing. */
+unsigned control_sessions(const struct control *control);
+void control_refusals(const struct control *control, char *ret_text, size_t size);
+
+#endif
