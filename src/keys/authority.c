@@ -316,13 +316,53 @@ int authority_issue(const struct key_about *about, const char *path, struct key_
     return code;
 }
 
+static int read_option(const char *option, struct key **ret_key, struct err *err)
+{
+    bool is_text = strncmp(option, "-----BEGIN", strlen("-----BEGIN")) == 0;
+    struct err inner;
+    if (!is_text)
+        return key_read(option, ret_key, err);
+    int code = key_read_text(span_str(option), ret_key, &inner);
+    return code < 0 ? err_set(err, code, "SCRY_KEY: %s", inner.text) : 0;
+}
+
+/* A key with its private part, of that kind. */
+static int check_kind(const struct key *key, enum key_kind kind, struct err *err)
+{
+    if (key->about.kind == kind && key->private_key)
+        return 0;
+    return err_set(err, -EINVAL, "a key of a %s is needed, and this is one of a %s%s (scry keys issue --kind %s)",
+                   key_kind_name(kind), key_kind_name(key->about.kind),
+                   key->private_key ? "" : ", without its private part", key_kind_name(kind));
+}
+
+int key_own(struct key **ret_key, struct err *err)
+{
+    const char *option = getenv("SCRY_KEY");
+    struct key *key = NULL;
+    char path[PATH_MAX];
+    int code = authority_path("own.pem", path, sizeof path, err);
+    if (option && option[0])
+        code = read_option(option, &key, err);
+    else if (code == 0 && (code = key_read(path, &key, err)) == -ENOENT)
+        err_set(err, code, "you have no key: scry keys init makes one where your jobs are yours; see scry-keys(1)");
+    if (code == 0)
+        code = check_kind(key, KEY_PERSON, err);
+    if (code == 0)
+        code = key_check_time(key, time(NULL), err);
+    if (code < 0)
+        key_free(key);
+    else
+        *ret_key = key;
+    return code;
+}
+
 int key_for_job(const char *job_id, const char *option, struct key **ret_key, struct err *err)
 {
     struct key *key = NULL;
     int code;
     if (option && option[0]) {
-        bool is_text = strncmp(option, "-----BEGIN", strlen("-----BEGIN")) == 0;
-        code = is_text ? key_read_text(span_str(option), &key, err) : key_read(option, &key, err);
+        code = read_option(option, &key, err);
     } else {
         _cleanup_(key_freep) struct key *authority = NULL;
         time_t now = time(NULL);
@@ -338,12 +378,10 @@ int key_for_job(const char *job_id, const char *option, struct key **ret_key, st
     }
     if (code < 0)
         return code;
-    if (key->about.kind != KEY_JOB || !key->private_key)
-        code = err_set(err, -EINVAL, "the job's key is one of kind %s%s: scry keys issue --kind job makes one for jobs",
-                       key_kind_name(key->about.kind), key->private_key ? "" : ", without its private part");
-    else if (!key_is_for(&key->about, job_id, ""))
+    code = check_kind(key, KEY_JOB, err);
+    if (code == 0 && !key_is_for(&key->about, job_id, ""))
         code = err_set(err, -EINVAL, "the job's key is for jobs %s only, and this one is %s", key->about.job, job_id);
-    else
+    if (code == 0)
         code = key_check_time(key, time(NULL), err);
     if (code < 0)
         key_free(key);

@@ -113,6 +113,22 @@ struct parts {
     EVP_PKEY *private_key;
 };
 
+/* PKCS #8 (RFC 8410, section 7) by its parts: OpenSSL's decoders try all algorithms there are, which takes long. */
+static EVP_PKEY *read_private(const unsigned char **at, long len)
+{
+    enum { OCTETS = 4, SIZE = 32 };
+    PKCS8_PRIV_KEY_INFO *info = d2i_PKCS8_PRIV_KEY_INFO(NULL, at, len);
+    const ASN1_OBJECT *algorithm;
+    const unsigned char *octets;
+    EVP_PKEY *key = NULL;
+    int count;
+    if (info && PKCS8_pkey_get0(&algorithm, &octets, &count, NULL, info) == 1 &&
+        OBJ_obj2nid(algorithm) == NID_ED25519 && count == 2 + SIZE && octets[0] == OCTETS && octets[1] == SIZE)
+        key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, octets + 2, SIZE);
+    PKCS8_PRIV_KEY_INFO_free(info);
+    return key;
+}
+
 static int take_part(struct parts *parts, const char *name, const unsigned char *bytes, long len, struct err *err)
 {
     const unsigned char *end = bytes;
@@ -125,7 +141,7 @@ static int take_part(struct parts *parts, const char *name, const unsigned char 
     } else if (strcmp(name, PEM_STRING_PKCS8INF) == 0) {
         if (parts->private_key)
             return err_set(err, -EBADMSG, "there are two private keys");
-        parts->private_key = d2i_AutoPrivateKey(NULL, &end, len);
+        parts->private_key = read_private(&end, len);
         if (!parts->private_key)
             return err_set(err, -EBADMSG, "the private key is damaged");
     } else if (strcmp(name, PEM_STRING_PKCS8) == 0) {

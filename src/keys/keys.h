@@ -72,4 +72,8 @@ bool key_is_for(const struct key_about *about, const char *job, const char *name
  */
 int key_for_job(const char *job_id, const char *option, struct key **ret_key, struct err *err);
 
+/* The key of who looks at jobs or steers them: of SCRY_KEY (a path, or the text), else own.pem of the user's authority. 0;
+ * -ENOENT: there is none; another -errno; all with err, that it is no key of a person, too. */
+int key_own(struct key **ret_key, struct err *err);
+
 #endif

@@ -252,12 +252,22 @@ static void test_for_job(void **state)
     key_free(key);
     key = NULL;
     assert_int_equal(key_for_job("job-3", text, &key, &err), 0);
-    struct key *none;
+    struct key *none, *own;
+    assert_int_equal(key_own(&own, &err), 0);
+    key_free(own);
+    setenv("SCRY_KEY", text, 1);
+    assert_int_equal(key_own(&none, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "a key of a person is needed, and this is one of a job"));
+    setenv("SCRY_KEY", at("own.pem"), 1);
+    assert_int_equal(key_own(&own, &err), 0);
+    key_free(own);
+    unsetenv("SCRY_KEY");
     assert_int_equal(key_for_job("other", text, &none, &err), -EINVAL);
     assert_int_equal(key_for_job("job-3", at("own.pem"), &none, &err), -EINVAL);
     assert_int_equal(key_for_job("job-3", "-----BEGIN x", &none, &err), -EBADMSG);
     assert_int_equal(key_for_job("job-3", "/nonexistent", &none, &err), -ENOENT);
     setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
+    assert_int_equal(key_own(&none, &err), -ENOENT);
     assert_int_equal(key_for_job("job-3", NULL, &none, &err), -ENOENT);
     setenv("XDG_CONFIG_HOME", home, 1);
 }
