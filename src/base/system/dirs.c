@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,7 +112,10 @@ static const char *absolute(const char *variable)
 int dirs_jobs_find(char *ret_path, size_t size, struct err *err)
 {
     const char *own = getenv("SCRY_STATE_DIR"), *xdg = absolute("XDG_STATE_HOME"), *home = absolute("HOME");
+    const struct passwd *user = getenv("HOME") ? NULL : getpwuid(geteuid()); /* some batch systems set none */
     int len;
+    if (user)
+        home = user->pw_dir;
     if (own && *own)
         len = snprintf(ret_path, size, "%s", own);
     else if (xdg)

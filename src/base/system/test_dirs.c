@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Directories, files and errors. */
+#include <pwd.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -143,6 +144,13 @@ static void the_jobs_directory_is_made(void **state)
     unsetenv("XDG_STATE_HOME");
     char *home = strdup(getenv("HOME") ? getenv("HOME") : "/");
     unsetenv("HOME");
+    const struct passwd *user = getpwuid(geteuid());
+    assert_non_null(user);
+    if (access(user->pw_dir, F_OK) == 0) { /* as the user database has it */
+        assert_int_equal(dirs_jobs_find(got, sizeof got, &err), 0);
+        assert_memory_equal(got, user->pw_dir, strlen(user->pw_dir));
+    }
+    setenv("HOME", "", 1);
     assert_int_equal(dirs_jobs(got, sizeof got, &err), -ENOENT);
     assert_non_null(strstr(err.text, "HOME is not set"));
     setenv("HOME", home, 1);
