@@ -41,6 +41,8 @@ static const struct field info_fields[] = {
     {"host", FIELD_TEXT, FIELD_AT(struct job_report, info.host), FIELD_OPTIONAL},
     {"argv", FIELD_LIST, FIELD_AT(struct job_report, info.argv), FIELD_OPTIONAL, .of = fields_texts},
     {"started_seconds", FIELD_SECONDS, FIELD_AT(struct job_report, info.started_ns), FIELD_OPTIONAL},
+    {"batch", FIELD_OBJECT, FIELD_AT(struct job_report, info.batch), FIELD_OR_NULL | FIELD_OPTIONAL,
+     .of = job_batch_fields, .about = "as in report.schema.json"},
     {0}};
 
 static json_t *exit_code_json(const void *row, const void *all)

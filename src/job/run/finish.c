@@ -381,6 +381,7 @@ void finish_done(struct job *job)
     scribe_end(&job->recorder.scribe);
     job_model_done(&job->recorder.model);
     json_decref(job->info.argv);
+    json_decref(job->info.batch);
     hide_args_free(job->recorder.hide);
     untraced_free(job->recorder.untraced);
     signals_done(&job->signals);

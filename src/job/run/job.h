@@ -25,6 +25,7 @@ struct job {
     struct run_options *options;         /* borrowed; scry set changes them */
     char id[JOB_ID_SIZE], dir[PATH_MAX]; /* dir "": it could not be made */
     char host[256], user[256], cwd[PATH_MAX], boot_id[64];
+    char batch_name[256]; /* of the job in the batch system; "" */
     struct job_info info;
     struct signals signals;
     struct preload preload;

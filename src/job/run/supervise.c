@@ -24,6 +24,7 @@
 #include "base/system/pause.h"
 #include "job/run/finish.h"
 #include "job/run/watch_end.h"
+#include "job/record/batch.h"
 #include "job/record/hide_args.h"
 #include "job/run/job.h"
 #include "job/run/sources.h"
@@ -59,8 +60,12 @@ static void describe(struct job *job)
         snprintf(job->cwd, sizeof job->cwd, "?");
     snprintf(job->user, sizeof job->user, "%s", user ? user->pw_name : "?");
     job_boot_id(job->boot_id, sizeof job->boot_id);
+    json_t *batch = batch_read(job->batch_name, sizeof job->batch_name);
+    if (!*job->options->name)
+        job->options->name = job->batch_name;
     *info = (struct job_info){.id = job->id,
                               .name = job->options->name,
+                              .batch = batch,
                               .host = job->host,
                               .user = job->user,
                               .cwd = job->cwd,

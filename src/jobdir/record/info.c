@@ -68,6 +68,8 @@ static void take_fields(json_t *json, struct job_info *info)
     info->boot_id = get_string(json, "boot_id");
     json_t *argv = json_object_get(json, "argv");
     info->argv = json_is_array(argv) ? argv : NULL;
+    json_t *batch = json_object_get(json, "batch");
+    info->batch = json_is_object(batch) ? batch : NULL;
     info->started_ns = get_count(json, "started_ns");
     info->sample_seconds = json_number_value(json_object_get(json, "sample_seconds"));
     info->supervisor = (pid_t)get_count(json_object_get(json, "supervisor"), "pid");
@@ -146,13 +148,13 @@ char *job_info_text(const struct job_info *info)
     struct tm tm;
     localtime_r(&seconds, &tm);
     strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%S%z", &tm);
-    json_t *json = json_pack("{s:s, s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:O?, s:s, s:I, s:s, s:f, s:o, s:o}", "format",
-                             "scry-job", "version", JOB_VERSION, "scry", SCRY_VERSION, "id", info->id, "name",
+    json_t *json = json_pack("{s:s, s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:O?, s:s, s:I, s:s, s:f, s:o, s:o, s:O?}",
+                             "format", "scry-job", "version", JOB_VERSION, "scry", SCRY_VERSION, "id", info->id, "name",
                              text_json(info->name), "host", text_json(info->host), "user", text_json(info->user), "cwd",
                              text_json(info->cwd), "argv", info->argv, "started", started, "started_ns",
                              (json_int_t)info->started_ns, "boot_id", info->boot_id, "sample_seconds",
                              info->sample_seconds, "supervisor", process_json(info->supervisor, info->supervisor_ticks),
-                             "command", process_json(info->root, info->root_ticks));
+                             "command", process_json(info->root, info->root_ticks), "batch", info->batch);
     if (json && info->ended) {
         json_object_set_new(json, "result", result_json(&info->result));
         if (info->warnings)

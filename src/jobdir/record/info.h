@@ -34,9 +34,10 @@ struct job_result {
 struct job_info {
     json_t *json; /* owns what the strings below point to, after job_info_read */
     const char *id, *name, *host, *user, *cwd, *boot_id;
-    json_t *argv;        /* array of strings; a borrowed reference */
-    json_t *warnings;    /* array of {kind, text}; a borrowed reference, or NULL */
-    json_t *crashes;     /* array, as in the records; a borrowed reference, or NULL */
+    json_t *argv;     /* array of strings; a borrowed reference */
+    json_t *batch;    /* object: what the batch system says of its job; a borrowed reference, or NULL: there is none */
+    json_t *warnings; /* array of {kind, text}; a borrowed reference, or NULL */
+    json_t *crashes;  /* array, as in the records; a borrowed reference, or NULL */
     uint64_t started_ns; /* wall clock */
     double sample_seconds;
     pid_t supervisor, root;                /* 0: not yet */

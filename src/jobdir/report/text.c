@@ -198,6 +198,7 @@ void report_head_text(struct buf *out, const struct job_report *report, struct r
     if (whole && report->info.json) {
         put_command_line(out, &report->info);
         put_started(out, &report->info);
+        report_batch_text(out, report->info.batch);
     } else if (whole) {
         text_label(out, "command");
         buf_puts(out, "what was run, where and when, is not known: job.json cannot be read (see below)\n");
@@ -232,12 +233,14 @@ static json_t *exit_code_json(const void *row, const void *all)
 
 static const struct field info_fields[] = {
     {"id", FIELD_TEXT, FIELD_AT(struct job_info, id)},
-    {"name", FIELD_TEXT, FIELD_AT(struct job_info, name), .about = "from --name"},
+    {"name", FIELD_TEXT, FIELD_AT(struct job_info, name), .about = "from --name, or the batch system"},
     {"host", FIELD_TEXT, FIELD_AT(struct job_info, host)},
     {"user", FIELD_TEXT, FIELD_AT(struct job_info, user)},
     {"cwd", FIELD_TEXT, FIELD_AT(struct job_info, cwd)},
     {"argv", FIELD_LIST, FIELD_AT(struct job_info, argv), .of = fields_texts},
     {"started_seconds", FIELD_SECONDS, FIELD_AT(struct job_info, started_ns), .about = "since 1970"},
+    {"batch", FIELD_OBJECT, FIELD_AT(struct job_info, batch), FIELD_OR_NULL, .of = job_batch_fields,
+     .about = "the job in the batch system that started it; null: there is none"},
     {0}};
 
 static const struct field result_fields[] = {
