@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scry-task: becomes `scry run` or `scry exec` with the command of a task of a batch system, as batch/handed.h says; or
+ * the command itself, if that is not possible. scry is asked for its version first: one that cannot be executed here, for
+ * instance because a library is missing on this node, must not cost the task.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "batch/handed.h"
+#include "batch/words.h"
+
+enum { LINES = 4, NOT_FOUND = 127, NOT_EXECUTED = 126 };
+
+static int become(char **command)
+{
+    execvp(command[0], command);
+    int code = errno;
+    fprintf(stderr, "scry-task: %s: %s\n", command[0], strerror(code));
+    return code == ENOENT ? NOT_FOUND : NOT_EXECUTED;
+}
+
+static bool works(char *scry)
+{
+    char version[] = "version", *argv[] = {scry, version, NULL};
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+    int status = -1;
+    if (posix_spawn_file_actions_init(&actions) != 0)
+        return false;
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
+    int code = posix_spawn(&pid, scry, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    while (code == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return code == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* The words of scry, with the command behind them; NULL: it cannot be done, and a line has said why. */
+static char **compose(char *lines[LINES], char **command, int count)
+{
+    static char run[] = "run", exec[] = "exec", anyway[] = "--anyway", quiet[] = "--quiet", end[] = "--";
+    char **words = calloc(WORDS_MOST + 8 + (size_t)count + 1, sizeof *words);
+    size_t used = 0;
+    if (!words)
+        return NULL;
+    words[used++] = lines[2];
+    words[used++] = strcmp(lines[0], exec) == 0 ? exec : run;
+    if (words[1] == run)
+        words[used++] = anyway;
+    if (strcmp(lines[0], "quiet") == 0)
+        words[used++] = quiet;
+    if (words[1] == run && words_split(lines[3], words, &used, WORDS_MOST) < 0) {
+        fputs("scry: the task runs without scry: a quote in --scry is not closed, or it has too many options\n",
+              stderr);
+        return NULL;
+    }
+    words[used++] = end;
+    memcpy(words + used, command, (size_t)count * sizeof *words);
+    return words;
+}
+
+int main(int argc, char **argv)
+{
+    char *lines[LINES], *given = getenv(HANDED_NAME);
+    char *rest = given ? strdup(given) : NULL;
+    unsetenv(HANDED_NAME);
+    size_t found = 0;
+    while (rest && found < LINES && strchr(rest, '\n'))
+        lines[found++] = strsep(&rest, "\n");
+    if (found == LINES && *rest)
+        argv[0] = rest;
+    else
+        argv++, argc--; /* the command stands behind our name */
+    if (argc < 1) {
+        fputs("scry-task is started by batch systems, see scry-batch(7): it needs a command\n", stderr);
+        return NOT_EXECUTED;
+    }
+    char **words = found == LINES ? compose(lines, argv, argc) : NULL;
+    if (words && !works(words[0])) {
+        fprintf(stderr, "scry: the task runs without scry: %s does not work on this node\n", words[0]);
+        words = NULL;
+    }
+    if (!words)
+        return become(argv);
+    const char *mpi = getenv("SCRY_MPI");
+    if (getenv("SCRY_JOB") && mpi && strcmp(mpi, "stats") == 0)
+        unsetenv("SCRY_MPI"); /* the outer job's default for its agents, and no wish of the user's */
+    if (*lines[1])
+        setenv("SCRY_STEP", lines[1], 1);
+    execv(words[0], words);
+    unsetenv("SCRY_STEP");
+    return become(argv);
+}

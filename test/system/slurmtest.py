@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A private Slurm for tests: munged, slurmctld and two slurmd of this machine, as the user who runs the tests, on free
+ports of the loopback interface, with all their files in the sandbox. They are stopped by process id.
+
+    class Batch(scrytest.TestCase):
+        def setUp(self):
+            super().setUp()
+            self.slurm = slurmtest.Slurm(self.box)       # a case without Slurm is skipped, and says why
+            self.addCleanup(self.slurm.close)
+"""
+
+import contextlib
+import glob
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import unittest
+
+import scrytest
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol")
+PLUGIN = os.path.join(scrytest.BUILD, "src", "batch", "scry_spank.so")
+NODES = 2
+
+
+def why_not():
+    """Why there can be no Slurm here, or None."""
+    missing = [name for name in PROGRAMS if not shutil.which(name, path=scrytest.SYSTEM_PATH)]
+    if missing:
+        return f"not installed: {', '.join(missing)} (munge, slurmctld, slurmd, slurm-client)"
+    if not os.path.exists(PLUGIN):
+        return "scry_spank.so is not built: it needs slurm/spank.h (libslurm-dev)"
+    return None
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+class Slurm:
+    """`plugin`: what stands in plugstack.conf behind the plugin's path. `extra`: more lines of slurm.conf."""
+
+    def __init__(self, box, plugin="", extra=()):
+        if why_not():
+            raise unittest.SkipTest(f"no Slurm: {why_not()}")
+        self.box = box
+        self.daemons = []
+        self.root = box.path("slurm")
+        for name in ("", "munge", "state", "log", *(f"spool{n}" for n in range(1, NODES + 1))):
+            os.makedirs(self.path(name), mode=0o755, exist_ok=True)
+        # What a site's installation has: the plugin, and scry in a place that it knows.
+        plugin = plugin or f"scry={box.path('bin', 'scry')} task={box.path('libexec', 'scry-task')}"
+        self._write("plugstack.conf", f"optional {PLUGIN} {plugin}\n")
+        self._write("slurm.conf", self._configuration(extra))
+        box.env["SLURM_CONF"] = self.path("slurm.conf")
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def path(self, *parts):
+        return os.path.join(self.root, *parts)
+
+    def _write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def _configuration(self, extra):
+        controller, *ports = free_ports(1 + NODES)
+        host, user = socket.gethostname().split(".")[0], pwd.getpwuid(os.getuid()).pw_name
+        lines = [
+            "ClusterName=scrytest", f"SlurmctldHost={host}(127.0.0.1)", f"SlurmctldPort={controller}",
+            "AuthType=auth/munge", f"AuthInfo=socket={self.path('munge', 's')}", "CredType=cred/munge",
+            f"SlurmUser={user}", f"SlurmdUser={user}", f"StateSaveLocation={self.path('state')}",
+            f"SlurmctldPidFile={self.path('slurmctld.pid')}", f"SlurmdPidFile={self.path('slurmd.%n.pid')}",
+            f"SlurmctldLogFile={self.path('log', 'slurmctld')}", f"SlurmdLogFile={self.path('log', '%n')}",
+            f"SlurmdSpoolDir={self.path('spool%n')}",
+            f"PlugStackConfig={self.path('plugstack.conf')}", "SlurmdParameters=config_overrides",
+            "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "SwitchType=switch/none", "MpiDefault=none",
+            "SelectType=select/cons_tres", "SelectTypeParameters=CR_Core_Memory", "JobAcctGatherType=jobacct_gather/none",
+            "KillWait=2", "ReturnToService=2", "SchedulerParameters=sched_interval=1,sched_min_interval=0",
+            "AccountingStorageType=accounting_storage/none", "JobCompType=jobcomp/none", "DefMemPerNode=100",
+        ]
+        lines += [f"NodeName={n} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=8 RealMemory=4000"
+                  for n, port in enumerate(ports, 1)]
+        lines.append(f"PartitionName=main Nodes=[1-{NODES}] Default=YES MaxTime=INFINITE State=UP")
+        return "\n".join([*lines, *extra, ""])
+
+    def _daemon(self, name, *command):
+        with open(self.path("log", name + ".out"), "ab") as log:
+            daemon = subprocess.Popen(command, env=self.box.env, cwd=self.root, stdin=subprocess.DEVNULL, stdout=log,
+                                      stderr=subprocess.STDOUT, start_new_session=True)
+        self.daemons.append(daemon)
+        return daemon
+
+    def _start(self):
+        munge = self.path("munge")
+        with open(os.open(self.path("munge", "key"), os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(os.urandom(256))
+        self._daemon("munged", "/usr/sbin/munged", "--foreground", "--force", "--num-threads=1",
+                     *(f"--{option}={munge}/{name}" for option, name in (
+                         ("socket", "s"), ("key-file", "key"), ("pid-file", "pid"), ("log-file", "log"),
+                         ("seed-file", "seed"))))
+        scrytest.wait_until(lambda: os.path.exists(self.path("munge", "s")), message=self.said)
+        self._daemon("slurmctld", "/usr/sbin/slurmctld", "-D", "-f", self.path("slurm.conf"))
+        for n in range(1, NODES + 1):
+            self._daemon(f"slurmd{n}", "/usr/sbin/slurmd", "-D", "-N", str(n), "-f", self.path("slurm.conf"))
+        scrytest.wait_until(self._is_up, timeout=30, message=self.said)
+
+    def _is_up(self):
+        done = self.box.run(["sinfo", "-h", "-o", "%D %t"])
+        return done.stdout.split() == [str(NODES), "idle"]
+
+    def said(self):
+        """What the daemons have said, for messages of failed tests."""
+        said = []
+        for path in sorted(glob.glob(self.path("log", "*"))):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                said.append(f"== {os.path.basename(path)}\n" + "".join(file.readlines()[-8:]))
+        return "\n".join(said)
+
+    def run(self, *command, **options):
+        return self.box.run(command, **options)
+
+    def submit(self, *arguments, script="", **options):
+        """sbatch; returns the job's number. Its output goes to work/NUMBER.out and .err."""
+        done = self.box.run(["sbatch", "--parsable", "-o", self.box.path("work", "%j.out"), "-e",
+                             self.box.path("work", "%j.err"), *arguments], input=script, **options)
+        if done.returncode != 0:
+            raise AssertionError(f"sbatch: {done.stderr}")
+        return int(done.stdout)
+
+    def state(self, job):
+        shown = self.box.run(["scontrol", "-o", "show", "job", str(job)]).stdout
+        return dict(word.split("=", 1) for word in shown.split() if "=" in word)
+
+    def ended(self, job, timeout=30):
+        """Waits for the job's end; what scontrol says of it."""
+        def over():
+            state = self.state(job)
+            return state if state.get("JobState") in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL") else None
+        return scrytest.wait_until(over, timeout=timeout, message=lambda: f"{self.state(job)}\n{self.said()}")
+
+    def output(self, job, kind="out"):
+        with open(self.box.path("work", f"{job}.{kind}"), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def close(self):
+        """Ends the daemons; slurmd first, which ends what its jobs have left."""
+        for daemon in reversed(self.daemons):
+            daemon.send_signal(signal.SIGTERM)
+            try:
+                daemon.wait(10)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        self.daemons = []
