@@ -32,7 +32,7 @@ const struct command_row command_rows[COMMANDS] = {
         "mpirun -n 4 scry exec ./a.out", WORDS_COMMAND, 1, SIZE_MAX, "name a program"},
     [COMMAND_PS] = {
         "ps", "List jobs and their processes",
-        {"[--all] [--json]"},
+        {"[--all] [--json] [BROKER]"},
         "Lists the jobs, the newest first: those that run, with their processes and the\n"
         "MPI calls that their ranks are in, and the last 10 that ended. If jobs take much\n"
         "of the disk, a last line says so.\n"
@@ -42,8 +42,10 @@ const struct command_row command_rows[COMMANDS] = {
         "  unwatched        scry run was killed, the job goes on\n"
         "  lost             both are gone, no end recorded (kill -9, the node restarted)\n"
         "  unreachable      on another host, not heard of for a while: running or dead\n"
-        "  exit N, SIG...   how it ended\n",
-        NULL, "scry ps"},
+        "  exit N, SIG...   how it ended\n"
+        "\n"
+        "BROKER: your jobs there instead, wherever they run; BROKER/USER: another user's.\n",
+        NULL, "scry ps", WORDS_NONE, 0, 1, .excess = "one broker at a time"},
     [COMMAND_TOP] = {
         "top", "Watch a job live",
         {"[--once] [--json] JOB"},

@@ -72,7 +72,8 @@ void options_help(struct buf *out, enum command command)
     buf_printf(out, "\n%s", row->about);
     if (row->words == WORDS_JOBS || row->words == WORDS_SETTINGS)
         buf_puts(out, "JOB is a job's id or the beginning of one that no other has, its name (the\n"
-                      "newest job of that name), @last, or a job directory.\n");
+                      "newest job of that name), @last, or a job directory; or that of a job at a\n"
+                      "broker: mqtt://HOST/USER/JOB, local//USER/JOB, @BROKER/USER/JOB.\n");
     if (row->words == WORDS_SETTINGS) {
         buf_putc(out, '\n');
         put_rows(out, command, true);

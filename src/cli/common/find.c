@@ -116,7 +116,7 @@ struct told {
     double share;
     char **paths; /* of `job`; malloc'ed */
     size_t count, room;
-    char *ready;  /* NULL: not yet */
+    char *ready; /* NULL: not yet */
     struct err err;
 };
 

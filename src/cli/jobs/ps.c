@@ -12,7 +12,9 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "base/data/units.h"
+#include "broker/url.h"
 #include "cli/common/cli.h"
+#include "cli/common/find.h"
 #include "cli/common/now.h"
 #include "cli/jobs/ps_json.h"
 #include "cli/jobs/ranks.h"
@@ -295,7 +297,7 @@ static void look_at_ranks(struct rank_list *ranks, bool *asked, const struct job
 }
 
 /* Newest first. Returns how many are over. */
-static size_t add_jobs(struct table *table, json_t *list, char **paths, size_t count, bool all)
+static size_t add_jobs(struct table *table, json_t *list, char **paths, size_t count, bool all, bool remote)
 {
     struct rank_list ranks = {0};
     struct err err = {0};
@@ -306,7 +308,8 @@ static size_t add_jobs(struct table *table, json_t *list, char **paths, size_t c
         if (load(&report, paths[i], &err) < 0) {
             add_unreadable(table, list, paths[i], &err);
         } else if (!is_over(&report) || over++ < PS_ENDED || all) {
-            look_at_ranks(&ranks, &asked, &report);
+            if (!remote) /* their monitors are elsewhere */
+                look_at_ranks(&ranks, &asked, &report);
             add_job(table, &report, &ranks, all);
             size_t rank_count = 0;
             const struct rank_now *its = is_over(&report) ? NULL : ranks_of(&ranks, report.path, &rank_count);
@@ -349,7 +352,11 @@ int cmd_ps(const struct options *options)
     struct err err = {0};
     char **paths;
     size_t count, over;
-    if (jobdir_list(&paths, &count, &err) < 0) {
+    const char *broker = options->word_count ? options->words[0] : NULL;
+    if (broker && !broker_url_is(broker))
+        return cli_usage_error(
+            options, "'%s' is no broker: mqtt://HOST, unix:PATH, local, or @NAME of the file brokers", broker);
+    if ((broker ? find_list(broker, &paths, &count, &err) : jobdir_list(&paths, &count, &err)) < 0) {
         cli_log_error(&err);
         return EXIT_ERRORS;
     }
@@ -363,11 +370,11 @@ int cmd_ps(const struct options *options)
         jobdir_list_free(paths, count);
         return EXIT_ERRORS;
     }
-    over = add_jobs(&table, list, paths, count, all);
+    over = add_jobs(&table, list, paths, count, all, broker != NULL);
     put_table(&out, &table);
     if (!json && !all && over > PS_ENDED)
         buf_printf(&out, "%zu more that ended: scry ps --all\n", over - PS_ENDED);
-    if (!json)
+    if (!json && !broker)
         put_space(&out, paths, count);
     jobdir_list_free(paths, count);
     if (json) {

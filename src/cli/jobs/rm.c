@@ -54,12 +54,14 @@ static void put_line(const struct options *options, const char *path, const stru
     puts(line.data ? line.data : "");
 }
 
-static int remove_job(const struct options *options, const char *path, bool is_mirror, const struct job_info *info, uint64_t bytes,
-                      struct sums *sums)
+static int remove_job(const struct options *options, const char *path, bool is_mirror, const struct job_info *info,
+                      uint64_t bytes, struct sums *sums)
 {
     struct err err = {0};
     bool kept = false;
-    int code = options_on(options, "dry-run") ? 0 : is_mirror ? mirror_remove(path, &err) : jobdir_remove(path, &kept, &err);
+    int code = options_on(options, "dry-run") ? 0
+               : is_mirror                    ? mirror_remove(path, &err)
+                                              : jobdir_remove(path, &kept, &err);
     if (code < 0)
         return fail(sums, &err);
     sums->jobs++;

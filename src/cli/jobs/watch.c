@@ -253,8 +253,8 @@ int cmd_watch(const struct options *options)
     struct found_job job = {.input = -1, .output = -1};
     struct watching watching = {.reader = {.fd = -1}, .path = job.path};
     int status = read_options(options, &watching);
-    if (status == 0 && (find_job(&job, options->words[0], &err) < 0 ||
-                        spool_reader_open(&watching.reader, job.path, &err) < 0)) {
+    if (status == 0 &&
+        (find_job(&job, options->words[0], &err) < 0 || spool_reader_open(&watching.reader, job.path, &err) < 0)) {
         cli_log_error(&err);
         status = EXIT_ERRORS;
     } else if (status == 0) {

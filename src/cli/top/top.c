@@ -507,7 +507,8 @@ static int run(const char *job, bool once, bool json)
     struct view view = {.reader = {.fd = -1}, .style = report_style_for(STDOUT_FILENO)};
     int status = EXIT_ERRORS;
     view.report.path = found.path;
-    if (find_job(&found, job, &err) < 0 || job_info_read_state(found.path, &view.report.info, &view.report.state, &err) < 0 ||
+    if (find_job(&found, job, &err) < 0 ||
+        job_info_read_state(found.path, &view.report.info, &view.report.state, &err) < 0 ||
         job_model_init(&view.report.model, 0) < 0 || spool_reader_open(&view.reader, found.path, &err) < 0) {
         cli_log_error(&err);
     } else {
