@@ -116,6 +116,6 @@ void question_look(struct follow *follow, uint64_t now_ns)
     }
     bool stalled = now_ns - follow->seen_ns > (follow->is_ready ? STALLED_NS : STALLED_NS / 4);
     if (!question->open && now_ns >= question->next_ns && !follow->gone && follow->has_state &&
-        (!follow->has_files || (next < end && stalled)))
+        (!follow->has_files || !follow->target || (next < end && stalled)))
         ask(follow, now_ns);
 }

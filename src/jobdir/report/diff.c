@@ -146,7 +146,14 @@ void job_report_diff_text(struct buf *out, const struct job_report *a, const str
 {
     struct report_compared rows[COMPARED];
     compare(a, b, rows);
-    buf_printf(out, "A  %s %s\nB  %s %s\n\n", a->info.id, a->info.name, b->info.id, b->info.name);
+    for (int i = 0; i < 2; i++) {
+        const struct job_info *info = i ? &b->info : &a->info;
+        buf_puts(out, i ? "B  " : "A  ");
+        text_show(out, info->id);
+        buf_putc(out, ' ');
+        text_show(out, info->name);
+        buf_puts(out, i ? "\n\n" : "\n");
+    }
     fields_title(out, report_compared_fields, NULL);
     buf_printf(out, "%-22s", "end");
     put_outcome(out, a);

@@ -7,6 +7,8 @@
 #include <time.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "jobdir/record/mirror.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/text/text.h"
 
@@ -42,10 +44,11 @@ static void put_outcome(struct buf *out, const struct job_report *report, const 
         buf_puts(out, "is running");
     else if (report->state == JOB_UNWATCHED)
         buf_puts(out, "goes on unwatched: its `scry run` was killed");
-    else if (report->state == JOB_UNREACHABLE)
-        buf_printf(out, "is out of reach: nothing was heard from %s for a while; it may still be running",
-                   report->info.host);
-    else
+    else if (report->state == JOB_UNREACHABLE) {
+        buf_puts(out, "is out of reach: nothing was heard from ");
+        text_show(out, report->info.host);
+        buf_puts(out, " for a while; it may still be running");
+    } else
         buf_puts(out, "was lost: neither the command nor its `scry run` is there any more, and no end was recorded");
 }
 
@@ -192,6 +195,33 @@ static void put_started(struct buf *out, const struct job_info *info)
     buf_printf(out, "%s\n", text);
 }
 
+/* Of a mirror: where it is from, and what it lacks. */
+static void put_from(struct buf *out, const char *path)
+{
+    json_t *remote = path ? mirror_read_remote(path) : NULL;
+    const char *via = json_string_value(json_object_get(remote, "via"));
+    const char *note = json_string_value(json_object_get(remote, "note"));
+    double heard = json_number_value(json_object_get(remote, "heard"));
+    if (remote) {
+        text_label(out, "from");
+        text_show(out, via ? via : "a mirror");
+        if (json_is_true(json_object_get(remote, "complete"))) {
+            buf_puts(out, ", all of it but the traces");
+        } else if (heard > 0) {
+            double ago = (double)clock_wall_ns() / NS_PER_SECOND - heard;
+            buf_puts(out, ", heard ");
+            text_seconds(out, ago > 0 ? ago : 0);
+            buf_puts(out, " ago");
+        }
+        if (note) {
+            buf_puts(out, "; ");
+            text_show(out, note);
+        }
+        buf_putc(out, '\n');
+    }
+    json_decref(remote);
+}
+
 void report_head_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
 {
     put_head(out, report, style);
@@ -199,6 +229,7 @@ void report_head_text(struct buf *out, const struct job_report *report, struct r
         put_command_line(out, &report->info);
         put_started(out, &report->info);
         report_batch_text(out, report->info.batch);
+        put_from(out, report->path);
     } else if (whole) {
         text_label(out, "command");
         buf_puts(out, "what was run, where and when, is not known: job.json cannot be read (see below)\n");
@@ -265,6 +296,29 @@ static const struct field result_fields[] = {
      .about = "not recorded: a full disk, a limit"},
     {0}};
 
+static const struct field mirror_fields[] = {
+    {"via", FIELD_TEXT, .about = "the broker, or \"record\""},
+    {"complete", FIELD_BOOL, .about = "it has all but the traces"},
+    {"heard_seconds", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "since 1970: when the job was heard last"},
+    {"note", FIELD_TEXT, .flags = FIELD_OR_NULL, .about = "what it lacks, for people"},
+    {0}};
+
+static json_t *mirror_json(const void *row, const void *all)
+{
+    const struct head *head = row;
+    json_t *remote = head->path ? mirror_read_remote(head->path) : NULL;
+    json_t *via = json_object_get(remote, "via");
+    json_t *json = remote ? json_pack("{s:O?, s:b, s:O?, s:O?}", "via", via, "complete",
+                                      json_is_true(json_object_get(remote, "complete")), "heard_seconds",
+                                      json_object_get(remote, "heard"), "note", json_object_get(remote, "note"))
+                          : NULL;
+    for (size_t i = 0; json && mirror_fields[i].name; i++)
+        if (!json_object_get(json, mirror_fields[i].name))
+            json_object_set_new(json, mirror_fields[i].name, i ? json_null() : json_string("unknown"));
+    json_decref(remote);
+    return json ? json : json_null();
+}
+
 /* Of a struct head. */
 const struct field report_head_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct head, info), FIELD_POINTER, .of = info_fields},
@@ -275,6 +329,8 @@ const struct field report_head_fields[] = {
               "recorded; unreachable: on another host, not heard of"},
     {"exit_code", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = exit_code_json,
      .about = "what scry run exited with: the command's, or 128 + signal; null: not ended"},
+    {"mirror", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = mirror_json, .of = mirror_fields,
+     .about = "of a job that is elsewhere: where this is from; null: its own directory"},
     {"", FIELD_PART, FIELD_AT(struct head, result), .of = result_fields},
     {0}};
 
