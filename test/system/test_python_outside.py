@@ -128,6 +128,23 @@ asyncio.run(outer())
         self.assertEqual(frames[-1], ("<module>", path, 6))
         self.release()
 
+    def test_event_loop(self):
+        """What an asyncio program waits for is told in its words; and what is made from text is no code of the user's."""
+        path = self.write("loop.py", """import asyncio
+space = {}
+exec(compile("import asyncio\\ndef run(it): asyncio.run(it)", "<string>", "exec"), space)
+async def main():
+    await asyncio.Event().wait()
+space["run"](main())
+""")
+        self.start(sys.executable, path)
+        self.await_line(path, 6)
+        process, = [process for process in json.loads(self.scry("why", "--json", "@last").stdout)["processes"]]
+        self.assertRegex(process["threads"][0]["text"],
+                         r"\Awaits in asyncio's event loop: no task can go on, at <module> \(loop.py:6\)\Z")
+        self.box.run(["kill", str(process["pid"])])
+        self.job.wait()
+
     def test_deleted_script_in_a_child(self):
         """A script that removes itself, started by a shell and another Python."""
         path = self.write("gone.py", "import os\nos.remove(__file__)\nWAIT\n")

@@ -156,7 +156,7 @@ static void find_python(struct why *why, struct mpi_why_rank *rank)
         return;
     python_places_read(&places, rank->stats->pid);
     const struct python_frame *frame =
-        python_places_find(&places, shown->thread->tid > 0 ? shown->thread->tid : rank->stats->pid);
+        python_places_find(&places, shown->thread->tid > 0 ? shown->thread->tid : rank->stats->pid, NULL);
     if (frame)
         python_place_put(&text, frame);
     if (text.len && !text.failed)

@@ -496,14 +496,35 @@ static int by_tid(const void *a, const void *b)
     return left->tid < right->tid ? -1 : left->tid > right->tid;
 }
 
+/* One that waits for nothing but a time, or its own threads and signals, has only a local socket of its own to wait at. */
+static void put_event_loop(struct blocked *thread)
+{
+    static const char at[] = "waits for events at ", own[] = "a local socket";
+    const char *rest = thread->text.data ? thread->text.data : "";
+    if (strncmp(rest, at, sizeof at - 1) != 0)
+        return;
+    rest += sizeof at - 1;
+    if (strncmp(rest, own, sizeof own - 1) == 0)
+        rest += sizeof own - 1;
+    struct buf text = BUF_INIT;
+    buf_puts(&text, "waits in asyncio's event loop: no task can go on");
+    buf_puts(&text, *rest ? " until there is something at " : "");
+    buf_puts(&text, rest + strspn(rest, "; "));
+    buf_done(&thread->text);
+    thread->text = text;
+}
+
 static void look_at_python(struct blocked *threads, size_t count, pid_t pid)
 {
     struct python_places places;
     python_places_read(&places, pid);
     for (size_t i = 0; i < count; i++) {
-        const struct python_frame *frame = python_places_find(&places, threads[i].tid);
+        bool loop = false;
+        const struct python_frame *frame = python_places_find(&places, threads[i].tid, &loop);
         if (!frame)
             continue;
+        if (loop && strncmp(threads[i].syscall, "epoll", strlen("epoll")) == 0)
+            put_event_loop(&threads[i]);
         threads[i].python_function = strdup(frame->function);
         threads[i].python_file = strdup(frame->file);
         threads[i].python_line = frame->line;

@@ -19,11 +19,16 @@ void python_places_done(struct python_places *places)
     python_stacks_done(&places->stacks);
 }
 
-const struct python_frame *python_places_find(const struct python_places *places, pid_t tid)
+const struct python_frame *python_places_find(const struct python_places *places, pid_t tid, bool *ret_loop)
 {
-    for (size_t i = 0; i < places->stacks.count; i++)
-        if (places->stacks.threads[i].tid == tid)
-            return python_own_frame(&places->stacks.threads[i]);
+    for (size_t i = 0; i < places->stacks.count; i++) {
+        const struct python_thread *thread = &places->stacks.threads[i];
+        if (thread->tid != tid)
+            continue;
+        if (ret_loop)
+            *ret_loop = python_is_in_asyncio(thread);
+        return python_own_frame(thread);
+    }
     return NULL;
 }
 

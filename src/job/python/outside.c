@@ -106,7 +106,9 @@ static void find(struct outside *outside, struct program *program)
         return;
     int r = python_find(&program->python, program->pid);
     program->found = r == 0;
-    if (r == -ENOTSUP) {
+    if (r == -ENOTSUP && !program->python.version && outside->observer->options->script >= RUN_SCRIPT_CALLS) {
+        program->given_up = true; /* the library inside says so */
+    } else if (r == -ENOTSUP) {
         python_version(version, program->python.version);
         snprintf(reason, sizeof reason, "version %s is not known", program->python.version ? version : "before 3.9");
         give_up(outside, program, reason);

@@ -69,5 +69,7 @@ void python_stacks_done(struct python_stacks *stacks);
 bool python_is_own_code(const char *file);
 /* The innermost frame of the user's own code, or else the innermost one. NULL: there are no frames. */
 const struct python_frame *python_own_frame(const struct python_thread *thread);
+/* Is it in asyncio's event loop, and not in a task of it? */
+bool python_is_in_asyncio(const struct python_thread *thread);
 
 #endif
