@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/row.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/data/hash.h"
+
+enum { TEXT_MOST = 4096, INFO_MOST = 512 << 10 };
+
+enum kind { WHOLE, NULLABLE, REAL, NULLABLE_REAL, TEXT, NULLABLE_TEXT };
+
+static const struct column {
+    const char *name;
+    enum kind kind;
+    size_t at;
+} columns[] = {
+#define COLUMN(kind, name) {#name, kind, offsetof(struct job_row, name)}
+    COLUMN(TEXT, name),
+    COLUMN(TEXT, node),
+    COLUMN(TEXT, command),
+    COLUMN(TEXT, state),
+    COLUMN(NULLABLE_TEXT, reason),
+    COLUMN(TEXT, dir),
+    COLUMN(TEXT, boot_id),
+    COLUMN(NULLABLE_TEXT, address),
+    COLUMN(NULLABLE_TEXT, info),
+    COLUMN(NULLABLE_TEXT, batch_system),
+    COLUMN(NULLABLE_TEXT, batch_id),
+    COLUMN(NULLABLE_TEXT, last_warning),
+    COLUMN(NULLABLE_TEXT, last_stall),
+    COLUMN(NULLABLE_REAL, started),
+    COLUMN(NULLABLE_REAL, ended),
+    COLUMN(REAL, last_t),
+    COLUMN(REAL, heard),
+    COLUMN(REAL, lease_seconds),
+    COLUMN(REAL, clock),
+    COLUMN(NULLABLE_REAL, wall_seconds),
+    COLUMN(REAL, cpu_seconds),
+    COLUMN(NULLABLE_REAL, cpus_asked),
+    COLUMN(NULLABLE_REAL, time_asked_seconds),
+    COLUMN(NULLABLE_REAL, cpus_limit),
+    COLUMN(NULLABLE_REAL, progress_done),
+    COLUMN(NULLABLE_REAL, progress_total),
+    COLUMN(NULLABLE_REAL, progress_left_seconds),
+    COLUMN(NULLABLE, exit_code),
+    COLUMN(NULLABLE, signal),
+    COLUMN(WHOLE, complete),
+    COLUMN(WHOLE, known_seq),
+    COLUMN(WHOLE, last_seq),
+    COLUMN(WHOLE, records),
+    COLUMN(WHOLE, lost),
+    COLUMN(WHOLE, refused),
+    COLUMN(WHOLE, connected),
+    COLUMN(WHOLE, rss_bytes),
+    COLUMN(WHOLE, peak_rss_bytes),
+    COLUMN(WHOLE, peak_tree_rss_bytes),
+    COLUMN(WHOLE, processes),
+    COLUMN(WHOLE, processes_at_once),
+    COLUMN(WHOLE, threads_at_once),
+    COLUMN(WHOLE, failed_processes),
+    COLUMN(NULLABLE, node_cpus),
+    COLUMN(NULLABLE, node_memory_bytes),
+    COLUMN(NULLABLE, memory_asked_bytes),
+    COLUMN(NULLABLE, memory_limit_bytes),
+    COLUMN(NULLABLE, memory_peak_bytes),
+    COLUMN(WHOLE, warnings),
+    COLUMN(WHOLE, log_errors),
+    COLUMN(WHOLE, crashes),
+    COLUMN(WHOLE, commands_failed),
+    COLUMN(WHOLE, stalls),
+    COLUMN(WHOLE, oom_kills),
+#undef COLUMN
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+_Static_assert((int)COLUMNS < (int)DB_PARAMETERS, "the row and its number are parameters of one statement");
+
+static void *member(const struct job_row *row, const struct column *column)
+{
+    return (char *)row + column->at;
+}
+
+void row_init(struct job_row *row)
+{
+    *row = (struct job_row){.known_seq = -1, .last_seq = -1};
+    for (const struct column *each = columns; each < columns + COLUMNS; each++) {
+        if (each->kind == NULLABLE)
+            *(int64_t *)member(row, each) = ROW_NULL;
+        else if (each->kind == NULLABLE_REAL)
+            *(double *)member(row, each) = NAN;
+    }
+    row_set_text(&row->state, "running");
+}
+
+void row_done(struct job_row *row)
+{
+    for (const struct column *each = columns; each < columns + COLUMNS; each++)
+        if (each->kind >= TEXT)
+            free(*(char **)member(row, each));
+    row_init(row);
+    free(row->state);
+    row->state = NULL;
+}
+
+void row_set_text(char **text, const char *value)
+{
+    size_t len = value ? strlen(value) : 0;
+    if (len > TEXT_MOST) { /* not within a character */
+        for (len = TEXT_MOST; len && ((unsigned char)value[len] & 0xc0) == 0x80;)
+            len--;
+    }
+    if (*text && value && strncmp(*text, value, len) == 0 && (*text)[len] == '\0')
+        return;
+    free(*text);
+    *text = value ? strndup(value, len) : NULL;
+}
+
+/* ---- the table ---- */
+
+static int take_row(void *ctx, const struct db_value *values, int count)
+{
+    struct job_row *row = ctx;
+    for (int i = 0; i < COLUMNS && i < count; i++) {
+        void *at = member(row, &columns[i]);
+        bool none = values[i].type == DB_NULL;
+        if (columns[i].kind >= TEXT) {
+            free(*(char **)at);
+            *(char **)at = none ? NULL : strndup(values[i].text.ptr, values[i].text.len);
+        } else if (columns[i].kind >= REAL) {
+            *(double *)at = none ? NAN : db_number(&values[i]);
+        } else {
+            *(int64_t *)at = none ? ROW_NULL : (int64_t)db_number(&values[i]);
+        }
+    }
+    return 0;
+}
+
+int row_read(struct job_row *row, struct db *db, int64_t job, struct err *err)
+{
+    _cleanup_(buf_done) struct buf sql = BUF_INIT;
+    struct db_value number = db_integer(job);
+    row_done(row);
+    row_init(row);
+    buf_puts(&sql, "SELECT ");
+    for (int i = 0; i < COLUMNS; i++)
+        buf_printf(&sql, "%s%s", i ? ", " : "", columns[i].name);
+    buf_puts(&sql, " FROM jobs WHERE job = $1");
+    return sql.failed ? -ENOMEM : db_query(db, sql.data, &number, 1, take_row, row, err);
+}
+
+int row_load(struct job_row *row, struct db *db, const char *owner, const char *id, int64_t *ret_job, struct err *err)
+{
+    struct db_value names[] = {db_string(owner), db_string(id)};
+    int code = db_query_integer(db,
+                                "INSERT INTO jobs (owner, id) VALUES ($1, $2)"
+                                " ON CONFLICT (owner, id) DO UPDATE SET owner = excluded.owner RETURNING job",
+                                names, 2, ret_job, err);
+    return code < 0 ? code : row_read(row, db, *ret_job, err);
+}
+
+int row_save(const struct job_row *row, struct db *db, int64_t job, struct err *err)
+{
+    struct db_value values[COLUMNS + 1];
+    _cleanup_(buf_done) struct buf sql = BUF_INIT;
+    buf_puts(&sql, "UPDATE jobs SET ");
+    for (int i = 0; i < COLUMNS; i++) {
+        void *at = member(row, &columns[i]);
+        enum kind kind = columns[i].kind;
+        values[i] = kind >= TEXT ? db_string(*(char **)at) : kind >= REAL ? db_real(*(double *)at) : db_integer(*(int64_t *)at);
+        if (kind == TEXT && values[i].type == DB_NULL)
+            values[i] = db_string("");
+        if ((kind == NULLABLE && *(int64_t *)at < 0) || (kind == NULLABLE_REAL && !isfinite(*(double *)at)))
+            values[i] = (struct db_value){DB_NULL};
+        buf_printf(&sql, "%s%s = $%d", i ? ", " : "", columns[i].name, i + 1);
+    }
+    buf_printf(&sql, " WHERE job = $%d", COLUMNS + 1);
+    values[COLUMNS] = db_integer(job);
+    return sql.failed ? -ENOMEM : db_query(db, sql.data, values, COLUMNS + 1, NULL, NULL, err);
+}
+
+/* ---- minutes ---- */
+
+void minutes_done(struct minute **minutes)
+{
+    HASH_FREE_ALL(*minutes);
+}
+
+static struct db_value whole(int64_t number)
+{
+    return number < 0 ? (struct db_value){DB_NULL} : db_integer(number);
+}
+
+static struct db_value real(double number)
+{
+    return number < 0 || !isfinite(number) ? (struct db_value){DB_NULL} : db_real(number);
+}
+
+int minutes_save(struct minute **minutes, struct db *db, int64_t job, struct err *err)
+{
+#define MOST(name) \
+    #name " = @MOST(coalesce(minutes." #name ", excluded." #name "), coalesce(excluded." #name ", minutes." #name "))@"
+    static const char sql[] =
+        "INSERT INTO minutes (job, minute, records, warnings, log_errors, cpu_ns, rss_bytes, processes, threads,"
+        " node_load, node_cpu, node_iowait, node_memory_pressure, node_available_bytes)"
+        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+        " ON CONFLICT (job, minute) DO UPDATE SET records = minutes.records + excluded.records,"
+        " warnings = minutes.warnings + excluded.warnings, log_errors = minutes.log_errors + excluded.log_errors,"
+        MOST(cpu_ns) ", " MOST(rss_bytes) ", " MOST(processes) ", " MOST(threads) ", " MOST(node_load) ", "
+        MOST(node_cpu) ", " MOST(node_iowait) ", " MOST(node_memory_pressure) ","
+        " node_available_bytes = @LEAST(coalesce(minutes.node_available_bytes, excluded.node_available_bytes),"
+        " coalesce(excluded.node_available_bytes, minutes.node_available_bytes))@";
+#undef MOST
+    struct minute *each, *next;
+    int code = 0;
+    HASH_ITER(hh, *minutes, each, next)
+    {
+        struct db_value values[] = {db_integer(job),        db_integer(each->number),  db_integer(each->records),
+                                    db_integer(each->warnings), db_integer(each->log_errors), whole(each->cpu_ns),
+                                    whole(each->rss_bytes), whole(each->processes),    whole(each->threads),
+                                    real(each->load),       real(each->cpu),           real(each->iowait),
+                                    real(each->memory_pressure), whole(each->available_bytes)};
+        if (code == 0)
+            code = db_query(db, sql, values, 14, NULL, NULL, err);
+    }
+    minutes_done(minutes);
+    return code;
+}
+
+static struct minute *minute_of(struct minute **minutes, double t)
+{
+    int64_t number = (int64_t)(t / 60);
+    struct minute *minute;
+    HASH_FIND(hh, *minutes, &number, sizeof number, minute);
+    if (!minute && (minute = malloc(sizeof *minute))) {
+        *minute = (struct minute){.number = number, .cpu_ns = -1, .rss_bytes = -1, .processes = -1, .threads = -1,
+                                  .available_bytes = -1, .load = -1, .cpu = -1, .iowait = -1, .memory_pressure = -1};
+        HASH_ADD(hh, *minutes, number, sizeof number, minute);
+    }
+    return minute;
+}
+
+/* ---- records ---- */
+
+static void most(int64_t *number, uint64_t value)
+{
+    if (value <= INT64_MAX && (int64_t)value > *number)
+        *number = (int64_t)value;
+}
+
+static void most_real(double *number, double value)
+{
+    if (value > *number && value < 1e15)
+        *number = value;
+}
+
+static void apply_sample(struct job_row *row, struct minute *minute, double t, const json_t *record)
+{
+    struct sample_record sample;
+    record_read(record, RECORD_sample, &sample);
+    const json_t *system = json_object_get(record, "system");
+    if (t >= row->last_t)
+        row->rss_bytes = sample.tree.rss <= INT64_MAX ? (int64_t)sample.tree.rss : 0;
+    most_real(&row->cpu_seconds, (double)sample.tree.cpu_ns / 1e9);
+    most(&row->peak_tree_rss_bytes, sample.tree.rss);
+    most(&row->processes, sample.tree.started);
+    most(&row->processes_at_once, sample.tree.peak_processes);
+    most(&row->threads_at_once, sample.tree.peak_threads);
+    most(&minute->cpu_ns, sample.tree.cpu_ns);
+    most(&minute->rss_bytes, sample.tree.rss);
+    most(&minute->processes, sample.tree.processes);
+    most(&minute->threads, sample.tree.threads);
+    most_real(&minute->load, system ? json_number_value(json_object_get(system, "load")) : -1);
+}
+
+static void apply_health(struct job_row *row, struct minute *minute, const json_t *record)
+{
+    struct health_record health;
+    record_read(record, RECORD_health, &health);
+    json_t *cgroup = json_object_get(record, "cgroup");
+    const json_t *limit = json_object_get(cgroup, "memory_limit_bytes"), *cpus = json_object_get(cgroup, "cpus_limit");
+    if (json_is_integer(limit) && json_integer_value(limit) > 0)
+        row->memory_limit_bytes = json_integer_value(limit);
+    if (json_is_number(cpus) && json_number_value(cpus) > 0)
+        row->cpus_limit = json_number_value(cpus);
+    if (json_is_integer(json_object_get(cgroup, "memory_peak_bytes")))
+        most(&row->memory_peak_bytes, (uint64_t)json_integer_value(json_object_get(cgroup, "memory_peak_bytes")));
+    most(&row->oom_kills, (uint64_t)json_integer_value(json_object_get(cgroup, "oom_kills")));
+    most_real(&minute->load, health.load.load);
+    most_real(&minute->cpu, health.load.cpu_peak > health.load.cpu ? health.load.cpu_peak : health.load.cpu);
+    most_real(&minute->iowait, health.load.iowait);
+    most_real(&minute->memory_pressure, health.pressure.memory);
+    int64_t least = health.memory.available_least_bytes >= 0 ? health.memory.available_least_bytes
+                                                             : health.memory.available_bytes;
+    if (least >= 0 && (minute->available_bytes < 0 || least < minute->available_bytes))
+        minute->available_bytes = least;
+}
+
+/* What would overflow in somebody's question is nobody's figure. */
+static double known(double number)
+{
+    return number >= 0 && number < 1e15 ? number : NAN;
+}
+
+static double known_seconds(double number)
+{
+    return number >= 0 && number < ROW_MOST_SECONDS ? number : NAN;
+}
+
+static void apply_end(struct job_row *row, const json_t *record)
+{
+    struct end_record end;
+    record_read(record, RECORD_end, &end);
+    row->exit_code = end.exit_code;
+    row->signal = end.signal;
+    row_set_text(&row->reason, end.reason && *end.reason ? end.reason : NULL);
+    row->wall_seconds = known_seconds(end.wall_seconds);
+    most_real(&row->cpu_seconds, end.cpu_seconds);
+    if (isfinite(row->started))
+        row->ended = row->started + row->wall_seconds;
+}
+
+int row_apply(struct job_row *row, struct minute **minutes, enum record_type type, double t, const json_t *record)
+{
+    struct minute *minute = minute_of(minutes, t);
+    if (!minute)
+        return -ENOMEM;
+    row->records++;
+    minute->records++;
+    if (type == RECORD_sample) {
+        apply_sample(row, minute, t, record);
+    } else if (type == RECORD_health) {
+        apply_health(row, minute, record);
+    } else if (type == RECORD_node) {
+        struct node_record node;
+        record_read(record, type, &node);
+        row->node_cpus = node.cpus;
+        row->node_memory_bytes = node.memory_bytes;
+    } else if (type == RECORD_warning) {
+        row->warnings++;
+        minute->warnings++;
+        if (json_string_value(json_object_get(record, "text")))
+            row_set_text(&row->last_warning, json_string_value(json_object_get(record, "text")));
+    } else if (type == RECORD_log) {
+        struct log_record log;
+        record_read(record, type, &log);
+        int64_t lines = 1 + (log.folded < INT32_MAX ? (int64_t)log.folded : INT32_MAX);
+        if (log.level && strcmp(log.level, "error") == 0) {
+            row->log_errors += lines;
+            minute->log_errors += lines;
+        }
+    } else if (type == RECORD_process_end) {
+        struct process_end_record end;
+        record_read(record, type, &end);
+        row->failed_processes += end.status > 0;
+        most(&row->peak_rss_bytes, end.peak_rss);
+    } else if (type == RECORD_stall) {
+        row->stalls++;
+        row_set_text(&row->last_stall, json_string_value(json_object_get(record, "why")));
+    } else if (type == RECORD_progress) {
+        struct progress_record progress;
+        record_read(record, type, &progress);
+        row->progress_done = known(progress.done);
+        row->progress_total = known(progress.total);
+        row->progress_left_seconds = known(progress.left_seconds);
+    } else if (type == RECORD_end) {
+        apply_end(row, record);
+    }
+    row->crashes += type == RECORD_crash;
+    row->commands_failed += type == RECORD_command_failed;
+    if (t > row->last_t)
+        row->last_t = t;
+    return 0;
+}
+
+/* ---- job.json ---- */
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static int64_t count_of(const json_t *object, const char *key)
+{
+    const json_t *number = json_object_get(object, key);
+    return json_is_integer(number) && json_integer_value(number) >= 0 ? (int64_t)json_integer_value(number) : ROW_NULL;
+}
+
+static double real_of(const json_t *object, const char *key)
+{
+    const json_t *number = json_object_get(object, key);
+    return json_is_number(number) ? known(json_number_value(number)) : NAN;
+}
+
+static void set_command(struct job_row *row, json_t *argv)
+{
+    _cleanup_(buf_done) struct buf line = BUF_INIT;
+    size_t index;
+    json_t *word;
+    json_array_foreach(argv, index, word)
+    {
+        if (line.len < TEXT_MOST)
+            buf_printf(&line, "%s%s", index ? " " : "", json_string_value(word) ? json_string_value(word) : "?");
+    }
+    row_set_text(&row->command, line.data ? line.data : "");
+}
+
+static void apply_result(struct job_row *row, const json_t *result)
+{
+    row->exit_code = count_of(result, "exit_code");
+    row->signal = count_of(result, "signal") > 0 ? count_of(result, "signal") : 0;
+    row_set_text(&row->reason, *text_of(result, "reason") ? text_of(result, "reason") : NULL);
+    row->wall_seconds = known_seconds(json_number_value(json_object_get(result, "wall_seconds")));
+    if (isfinite(row->started) && isfinite(row->wall_seconds))
+        row->ended = row->started + row->wall_seconds;
+    most_real(&row->cpu_seconds, real_of(result, "cpu_seconds"));
+    static const struct {
+        const char *key;
+        size_t at;
+    } counts[] = {{"peak_rss_bytes", offsetof(struct job_row, peak_rss_bytes)},
+                  {"peak_tree_rss_bytes", offsetof(struct job_row, peak_tree_rss_bytes)},
+                  {"processes", offsetof(struct job_row, processes)},
+                  {"processes_at_once", offsetof(struct job_row, processes_at_once)},
+                  {"threads_at_once", offsetof(struct job_row, threads_at_once)}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (count_of(result, counts[i].key) >= 0)
+            most((int64_t *)((char *)row + counts[i].at), (uint64_t)count_of(result, counts[i].key));
+}
+
+void row_apply_info(struct job_row *row, const json_t *info)
+{
+    const json_t *batch = json_object_get(info, "batch"), *result = json_object_get(info, "result");
+    double started = json_number_value(json_object_get(info, "started_ns")) / 1e9;
+    char *text = json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    if (text && strlen(text) <= INFO_MOST) {
+        free(row->info);
+        row->info = TAKE_PTR(text);
+    }
+    free(text);
+    row_set_text(&row->name, text_of(info, "name"));
+    if (*text_of(info, "host"))
+        row_set_text(&row->node, text_of(info, "host"));
+    if (*text_of(info, "boot_id"))
+        row_set_text(&row->boot_id, text_of(info, "boot_id"));
+    set_command(row, json_object_get(info, "argv"));
+    if (started > 0 && started < 100.0 * ROW_MOST_SECONDS)
+        row->started = started;
+    if (json_is_object(result))
+        apply_result(row, result);
+    if (json_is_object(batch)) {
+        row_set_text(&row->batch_system, text_of(batch, "system"));
+        row_set_text(&row->batch_id, text_of(batch, "id"));
+        row->cpus_asked = real_of(batch, "cpus");
+        row->memory_asked_bytes = count_of(batch, "memory_bytes");
+        row->time_asked_seconds = real_of(batch, "time_limit_seconds");
+    }
+}

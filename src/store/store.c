@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/store.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
+#include "base/data/hash.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
+#include "jobdir/text/text.h"
+#include "store/internal.h"
+
+/* ---- opening ---- */
+
+int store_place(const char *said, char *ret_where, size_t size, struct err *err)
+{
+    const char *own = getenv("SCRY_RECORD");
+    char state[PATH_MAX];
+    if (!said || !*said)
+        said = own && *own ? own : NULL;
+    int code = said ? 0 : dirs_state(state, sizeof state, err);
+    if (code < 0)
+        return code;
+    int len = said ? snprintf(ret_where, size, "%s", said) : snprintf(ret_where, size, "%s/record", state);
+    return (size_t)len < size ? 0 : err_set(err, -ENAMETOOLONG, "%.40s...: too long", said ? said : state);
+}
+
+int store_open(struct store **ret_store, const char *where, enum db_access access, struct err *err)
+{
+    struct store *store = calloc(1, sizeof *store);
+    int code = store ? db_open(&store->db, where, access, err) : err_set(err, -ENOMEM, "out of memory");
+    if (code < 0) {
+        free(store);
+        return code;
+    }
+    store->writes = -1;
+    *ret_store = store;
+    return 0;
+}
+
+static void op_done(struct op *op)
+{
+    json_decref(op->json);
+    free(op->text);
+    free(op->path);
+}
+
+void store_close(struct store *store)
+{
+    if (!store)
+        return;
+    for (size_t i = 0; i < store->count; i++)
+        op_done(&store->ops[i]);
+    free(store->ops);
+    free(store->rows);
+    HASH_FREE_ALL(store->jobs, {
+        row_done(&each->row);
+        ranges_done(&each->ranges);
+        minutes_done(&each->minutes);
+        free(each->owner);
+        free(each->id);
+    });
+    db_close(store->db);
+    free(store);
+}
+
+const char *store_name(const struct store *store)
+{
+    return store->db->name;
+}
+
+struct db *store_db(struct store *store)
+{
+    return store->db;
+}
+
+uint64_t store_written(const struct store *store)
+{
+    return store->written;
+}
+
+uint64_t store_repeated(const struct store *store)
+{
+    return store->repeated;
+}
+
+size_t store_pending(const struct store *store)
+{
+    return store->pending_bytes;
+}
+
+/* ---- jobs ---- */
+
+static char *clean(const char *bytes)
+{
+    struct buf text = BUF_INIT;
+    text_clean(&text, bytes);
+    return text.failed ? NULL : buf_take(&text);
+}
+
+struct stored_job *store_job(struct store *store, const char *owner, const char *id)
+{
+    size_t own = strlen(owner) + 1, len = own + strlen(id);
+    _cleanup_(buf_done) struct buf name = BUF_INIT;
+    struct stored_job *job;
+    buf_append(&name, owner, own);
+    buf_puts(&name, id);
+    if (name.failed)
+        return NULL;
+    HASH_FIND(hh, store->jobs, name.data, len, job);
+    if (job || !(job = calloc(1, sizeof *job + len + 1)))
+        return job;
+    memcpy(job->name, name.data, len + 1);
+    job->owner = clean(owner);
+    job->id = clean(id);
+    row_init(&job->row);
+    job->ranges.changed = INT64_MAX;
+    job->stale = true;
+    if (!job->owner || !job->id || !job->row.state) {
+        free(job->owner);
+        free(job->id);
+        row_done(&job->row);
+        free(job);
+        return NULL;
+    }
+    HASH_ADD_KEYPTR(hh, store->jobs, job->name, len, job);
+    return job;
+}
+
+/* Within a transaction that may write. */
+static int load(struct store *store, struct stored_job *job, struct err *err)
+{
+    minutes_done(&job->minutes);
+    int code = row_load(&job->row, store->db, job->owner, job->id, &job->key, err);
+    if (code == 0)
+        code = ranges_load(&job->ranges, store->db, job->key, err);
+    job->stale = code < 0;
+    return code;
+}
+
+int store_look(struct store *store, struct stored_job *job, struct err *err)
+{
+    struct db_value names[] = {db_string(job->owner), db_string(job->id)};
+    if (!job->stale)
+        return 0;
+    int64_t key = 0;
+    int code = db_query_integer(store->db, "SELECT job FROM jobs WHERE owner = $1 AND id = $2", names, 2, &key, err);
+    if (code < 0 || !key)
+        return code;
+    code = row_read(&job->row, store->db, key, err);
+    if (code == 0)
+        code = ranges_load(&job->ranges, store->db, key, err);
+    job->key = key; /* stays stale: a flush reads it again, in its transaction */
+    return code;
+}
+
+/* ---- putting in ---- */
+
+static int add_op(struct store *store, struct op *op, size_t bytes)
+{
+    /* what a parsed record takes, is some times its text */
+    op->bytes = 200 + (op->json ? 9 * bytes : bytes);
+    if (store->pending_bytes + op->bytes > STORE_PENDING_BYTES || !GROW(store->ops, store->count, store->room)) {
+        op_done(op);
+        return store->pending_bytes + op->bytes > STORE_PENDING_BYTES ? -EAGAIN : -ENOMEM;
+    }
+    store->pending_bytes += op->bytes;
+    store->ops[store->count++] = *op;
+    return 0;
+}
+
+static int refuse(struct store *store, struct stored_job *job, json_t *record)
+{
+    json_decref(record);
+    add_op(store, &(struct op){OP_REFUSED, job}, 0);
+    return -EBADMSG;
+}
+
+int store_put_record_take(struct store *store, struct stored_job *job, const char *stream, json_t *record)
+{
+    const char *type = json_string_value(json_object_get(record, "type"));
+    const json_t *number = json_object_get(record, "seq"), *time = json_object_get(record, "t");
+    double t = json_number_value(time);
+    int64_t seq = json_integer_value(number);
+    if (!type || strlen(type) > 64 || !json_is_integer(number) || seq < 0 || seq >= STORE_MOST_SEQ ||
+        !json_is_number(time) || !(t >= 0 && t < ROW_MOST_SECONDS))
+        return refuse(store, job, record);
+    enum record_type known = record_type(record);
+    if (known < RECORD_TYPES)
+        stream = record_stream_name(record_kinds[known].stream);
+    json_object_del(record, "job");
+    json_object_del(record, "node");
+    json_object_del(record, "stream");
+    struct op op = {OP_RECORD, job, .json = record, .type = known, .seq = seq, .t = t};
+    op.text = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    if (!op.text) {
+        json_decref(record);
+        return -ENOMEM;
+    }
+    size_t len = strlen(op.text);
+    if (len > STORE_RECORD_BYTES) {
+        free(op.text);
+        return refuse(store, job, record);
+    }
+    /* one of ours by its type, which lives as long as the program does */
+    op.stream = stream_of(stream);
+    return add_op(store, &op, len);
+}
+
+int store_put_record(struct store *store, struct stored_job *job, const char *stream, struct span line)
+{
+    json_t *record = line.len <= STORE_RECORD_BYTES ? json_loadb(line.ptr, line.len, 0, NULL) : NULL;
+    return store_put_record_take(store, job, stream, record);
+}
+
+int store_put_state(struct store *store, struct stored_job *job, const json_t *state, double now)
+{
+    json_t *copy = json_deep_copy(state);
+    return copy ? add_op(store, &(struct op){OP_STATE, job, .json = copy, .t = now}, 2048) : -ENOMEM;
+}
+
+int store_put_beat(struct store *store, struct stored_job *job, const json_t *beat, double now)
+{
+    json_t *copy = json_deep_copy(beat);
+    return copy ? add_op(store, &(struct op){OP_BEAT, job, .json = copy, .t = now}, 100) : -ENOMEM;
+}
+
+int store_put_file(struct store *store, struct stored_job *job, const char *path, int64_t version, struct span bytes)
+{
+    if (bytes.len > STORE_FILE_BYTES || strlen(path) > 1024 || version < 0 || version >= STORE_MOST_SEQ)
+        return refuse(store, job, NULL);
+    struct op op = {OP_FILE, job, .seq = version, .len = bytes.len, .path = clean(path), .text = malloc(bytes.len + 1)};
+    if (!op.path || !op.text) {
+        op_done(&op);
+        return -ENOMEM;
+    }
+    if (bytes.len)
+        memcpy(op.text, bytes.ptr, bytes.len);
+    return add_op(store, &op, bytes.len);
+}
+
+int store_put_lost(struct store *store, struct stored_job *job, int64_t first, int64_t behind)
+{
+    return add_op(store, &(struct op){OP_LOST, job, .seq = first, .behind = behind}, 0);
+}
+
+int store_put_complete(struct store *store, struct stored_job *job)
+{
+    return add_op(store, &(struct op){OP_COMPLETE, job}, 0);
+}
+
+/* ---- flushing ---- */
+
+static void know(struct job_row *row, const json_t *last)
+{
+    int64_t seq = json_is_integer(last) ? json_integer_value(last) : -1;
+    if (seq > row->known_seq && seq < STORE_MOST_SEQ)
+        row->known_seq = seq;
+}
+
+static int apply_record(struct store *store, struct op *op)
+{
+    struct stored_job *job = op->job;
+    int code = ranges_add(&job->ranges, op->seq, store->day);
+    if (code == -EEXIST) {
+        store->flushed_repeated++;
+        return 0;
+    }
+    if (code == -E2BIG) {
+        job->row.refused++;
+        return 0;
+    }
+    if (code < 0 || !GROW(store->rows, store->row_count, store->row_room))
+        return -ENOMEM;
+    const char *type = json_string_value(json_object_get(op->json, "type"));
+    store->rows[store->row_count++] =
+        (struct db_record){job->key, op->seq, op->t, op->stream, span_str(type), span_str(op->text)};
+    if (op->seq > job->row.known_seq)
+        job->row.known_seq = op->seq;
+    return row_apply(&job->row, &job->minutes, op->type, op->t, op->json);
+}
+
+static void apply_state(struct op *op)
+{
+    struct job_row *row = &op->job->row;
+    const char *state = json_string_value(json_object_get(op->json, "state"));
+    const char *dir = json_string_value(json_object_get(op->json, "dir"));
+    const char *node = json_string_value(json_object_get(op->json, "node"));
+    const char *boot_id = json_string_value(json_object_get(op->json, "boot_id"));
+    const json_t *info = json_object_get(op->json, "info"), *address = json_object_get(op->json, "address");
+    if (state_known(state))
+        row_set_text(&row->state, state);
+    if (dir)
+        row_set_text(&row->dir, dir);
+    if (node)
+        row_set_text(&row->node, node);
+    if (boot_id)
+        row_set_text(&row->boot_id, boot_id);
+    if (json_is_object(info))
+        row_apply_info(row, info);
+    row_set_text(&row->address, json_string_value(address));
+    know(row, json_object_get(op->json, "last_seq"));
+    row->heard = op->t;
+}
+
+static void apply_beat(struct op *op)
+{
+    struct job_row *row = &op->job->row;
+    const json_t *time = json_object_get(op->json, "time"), *lease = json_object_get(op->json, "lease_seconds");
+    row->connected = json_is_true(json_object_get(op->json, "connected"));
+    know(row, json_object_get(op->json, "last_seq"));
+    if (json_is_number(lease) && json_number_value(lease) >= 0 && json_number_value(lease) < 1e6)
+        row->lease_seconds = json_number_value(lease);
+    if (json_is_number(time) && json_number_value(time) > 0 && json_number_value(time) < 1e11)
+        row->clock = json_number_value(time) - op->t;
+    if (row->connected) /* the last will says nothing new of the job */
+        row->heard = op->t;
+}
+
+static int apply_file(struct store *store, struct op *op, struct err *err)
+{
+    struct db_value bytes = {DB_BYTES, .text = span_of(op->text, op->len)};
+    struct db_value values[] = {db_integer(op->job->key), db_string(op->path), db_integer(op->seq),
+                                db_integer((int64_t)op->len), bytes};
+    return db_query(store->db,
+                    "INSERT INTO files (job, path, version, bytes, content) VALUES ($1, $2, $3, $4, $5)"
+                    " ON CONFLICT (job, path) DO UPDATE SET version = excluded.version, bytes = excluded.bytes,"
+                    " content = excluded.content WHERE files.version <= excluded.version",
+                    values, 5, NULL, NULL, err);
+}
+
+static int apply(struct store *store, struct op *op, struct err *err)
+{
+    struct stored_job *job = op->job;
+    int64_t lost = 0;
+    int code = job->stale ? load(store, job, err) : 0;
+    if (code < 0)
+        return code;
+    job->touched = true;
+    switch (op->kind) {
+    case OP_RECORD:
+        return apply_record(store, op);
+    case OP_STATE:
+        apply_state(op);
+        return 0;
+    case OP_BEAT:
+        apply_beat(op);
+        return 0;
+    case OP_FILE:
+        return apply_file(store, op, err);
+    case OP_LOST:
+        code = ranges_fill(&job->ranges, op->seq, op->behind, &lost);
+        job->row.lost += lost;
+        return code == -E2BIG ? 0 : code;
+    case OP_REFUSED:
+        job->row.refused++;
+        return 0;
+    case OP_COMPLETE: {
+        int64_t behind;
+        int64_t end = job->row.known_seq + 1;
+        job->row.complete = ranges_missing(&job->ranges, 0, end, &behind) >= end;
+        return 0;
+    }
+    }
+    return 0;
+}
+
+static int save(struct store *store, struct stored_job *job, struct err *err)
+{
+    int64_t behind;
+    job->row.last_seq = ranges_missing(&job->ranges, 0, STORE_MOST_SEQ, &behind) - 1;
+    int code = row_save(&job->row, store->db, job->key, err);
+    if (code == 0)
+        code = ranges_save(&job->ranges, store->db, job->key, err);
+    if (code == 0)
+        code = minutes_save(&job->minutes, store->db, job->key, err);
+    return code;
+}
+
+/* Counts up the writers' number. If it is not the one behind our last, others wrote, and what we know of jobs is old. */
+static int see_writers(struct store *store, int64_t *ret_writes, struct err *err)
+{
+    int code = db_query_integer(store->db, "UPDATE meta SET writes = writes + 1 RETURNING writes", NULL, 0, ret_writes,
+                                err);
+    if (code == 0 && *ret_writes != store->writes + 1) {
+        struct stored_job *job, *next;
+        HASH_ITER(hh, store->jobs, job, next)
+        {
+            job->stale = true;
+        }
+    }
+    return code;
+}
+
+static int write_all(struct store *store, int64_t *ret_writes, struct err *err)
+{
+    int code = see_writers(store, ret_writes, err);
+    for (size_t i = 0; i < store->count && code == 0; i++)
+        code = apply(store, &store->ops[i], err);
+    if (code == 0)
+        code = store->db->backend->day_put(store->db, store->day, store->rows, store->row_count, err);
+    for (size_t i = 0; i < store->count && code == 0; i++) {
+        struct stored_job *job = store->ops[i].job;
+        if (job->touched) {
+            job->touched = false;
+            job->pending = 1; /* for store_changed */
+            code = save(store, job, err);
+        }
+    }
+    return code == -ENOMEM && err && !err->code ? err_set(err, code, "out of memory") : code;
+}
+
+static void today(char day[DB_DAY_SIZE])
+{
+    time_t now = time(NULL);
+    struct tm tm;
+    gmtime_r(&now, &tm);
+    strftime(day, DB_DAY_SIZE, "%Y-%m-%d", &tm);
+}
+
+static void forget_ops(struct store *store)
+{
+    for (size_t i = 0; i < store->count; i++)
+        op_done(&store->ops[i]);
+    store->count = 0;
+    store->pending_bytes = 0;
+}
+
+int store_flush(struct store *store, struct err *err)
+{
+    int64_t writes = 0;
+    if (!store->count)
+        return 0;
+    store->row_count = 0;
+    store->flushed_repeated = 0;
+    today(store->day);
+    int code = store->db->backend->day_make(store->db, store->day, err);
+    if (code == 0)
+        code = store->db->backend->begin(store->db, true, err);
+    if (code == 0) {
+        code = write_all(store, &writes, err);
+        if (code == 0)
+            code = store->db->backend->commit(store->db, err);
+        else
+            store->db->backend->rollback(store->db);
+    }
+    if (code < 0) { /* what was changed in memory is not so */
+        for (size_t i = 0; i < store->count; i++) {
+            store->ops[i].job->stale = true;
+            store->ops[i].job->touched = false;
+            store->ops[i].job->pending = 0;
+        }
+        return code;
+    }
+    store->writes = writes;
+    store->written += store->row_count;
+    store->repeated += store->flushed_repeated;
+    forget_ops(store);
+    return 0;
+}
+
+void store_changed(struct store *store, void (*fn)(void *ctx, struct stored_job *job), void *ctx)
+{
+    struct stored_job *job, *next;
+    HASH_ITER(hh, store->jobs, job, next)
+    {
+        if (job->pending) {
+            job->pending = 0;
+            fn(ctx, job);
+        }
+    }
+}

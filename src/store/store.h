@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The record of many jobs (doc/reference/record.md). What is put in is gathered, and store_flush makes it last: all of
+ * it, or, when the database fails, nothing, and it is kept for the next try. A job is known by its owner and id; of its
+ * records each number is stored once, whatever the order in which they come and how often. Several processes may write
+ * one record: each sees when others did, and reads anew what it knew of its jobs.
+ */
+#ifndef SCRY_STORE_STORE_H
+#define SCRY_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <jansson.h>
+
+#include "base/data/err.h"
+#include "base/data/span.h"
+#include "jobdir/record/kinds.h"
+#include "store/db.h"
+#include "store/ranges.h"
+#include "store/row.h"
+
+enum {
+    STORE_RECORD_BYTES = 1 << 20,  /* a longer record is refused */
+    STORE_FILE_BYTES = 64 << 20,   /* a longer file, too */
+    STORE_PENDING_BYTES = 64 << 20 /* in memory; more is -EAGAIN: it is to be had again later */
+};
+static const int64_t STORE_MOST_SEQ = (int64_t)1 << 53;
+
+struct store;
+
+/* A job as it is in the database after the last flush; what was put in since is not seen. */
+struct stored_job {
+    int64_t key; /* 0: not in the database yet */
+    char *owner, *id;
+    struct job_row row;
+    struct ranges ranges;
+    struct minute *minutes; /* within a flush */
+    void *user;             /* whoever follows the job */
+    bool stale, touched;
+    size_t pending;
+    UT_hash_handle hh;
+    char name[]; /* owner and id with a zero byte between */
+};
+
+/* Where the record is: what --store or --record says, $SCRY_RECORD, or record/ in scry's state directory. 0 or -errno. */
+int store_place(const char *said, char *ret_where, size_t size, struct err *err);
+
+int store_open(struct store **ret_store, const char *where, enum db_access access, struct err *err);
+void store_close(struct store *store); /* NULL is fine; does not flush */
+const char *store_name(const struct store *store);
+struct db *store_db(struct store *store);
+
+/* NULL: out of memory. Owned by the store, as long as that is open. Owner and id may be any bytes. */
+struct stored_job *store_job(struct store *store, const char *owner, const char *id);
+/* Reads it, if it is in the database and not yet known. 0 or errors of the database. */
+int store_look(struct store *store, struct stored_job *job, struct err *err);
+
+/* A line: a complete record, or one as the spool has it. Its job, node and stream are taken from the caller, whatever
+ * it says; stream NULL: from its type. 0; -EBADMSG (it is none: counted in `refused`), -EAGAIN (too much is pending),
+ * -ENOMEM. */
+int store_put_record(struct store *store, struct stored_job *job, const char *stream, struct span line);
+/* The same of a parsed one, which is adopted. */
+int store_put_record_take(struct store *store, struct stored_job *job, const char *stream, json_t *record);
+/* `state` as published, or what an import makes of a directory. `beat` as published. Borrowed. `now` is ours. */
+int store_put_state(struct store *store, struct stored_job *job, const json_t *state, double now);
+int store_put_beat(struct store *store, struct stored_job *job, const json_t *beat, double now);
+int store_put_file(struct store *store, struct stored_job *job, const char *path, int64_t version, struct span bytes);
+/* What is missing in between can never be had. */
+int store_put_lost(struct store *store, struct stored_job *job, int64_t first, int64_t behind);
+/* All that there was has come: it is complete as soon as nothing is missing up to known_seq. */
+int store_put_complete(struct store *store, struct stored_job *job);
+size_t store_pending(const struct store *store); /* bytes, about */
+
+/* Makes it last. 0, or why it could not: try again later. */
+int store_flush(struct store *store, struct err *err);
+/* Calls fn for each job that the last flush changed. */
+void store_changed(struct store *store, void (*fn)(void *ctx, struct stored_job *job), void *ctx);
+uint64_t store_written(const struct store *store); /* records, since it was opened */
+uint64_t store_repeated(const struct store *store);
+
+/* ---- what is in it ---- */
+
+struct store_found {
+    int64_t key;
+    char owner[512], id[512];
+};
+/* JOB: [OWNER/] and an id, a name (of several the newest), @last or a unique prefix of an id. Without OWNER those of
+ * `owner` are looked at first. -ENOENT, -ENOTUNIQ, and errors of the database, with err. */
+int store_find(struct store *store, const char *job, const char *owner, struct store_found *ret_found, struct err *err);
+/* Its records in order: seq, stream, record. */
+int store_read(struct store *store, int64_t job, db_row_fn *fn, void *ctx, struct err *err);
+/* Removes a job, its records, and all that is known of it. */
+int store_remove(struct store *store, int64_t job, struct err *err);
+/* Drops days that are older, in seconds, and minutes of jobs that were not heard of for so long; 0: keeps them. Roll-ups
+ * and the summary stay. *ret_days: how many were dropped. `now`: wall clock. */
+int store_keep(struct store *store, double records_seconds, double minutes_seconds, double now, size_t *ret_days,
+               struct err *err);
+
+#endif
