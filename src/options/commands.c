@@ -138,6 +138,16 @@ const struct command_row command_rows[COMMANDS] = {
         "A job that still runs is followed to its end.\n",
         "Default: SCRY_BROKER for --broker.\n",
         "scry publish --broker mqtt://broker.example @last", WORDS_JOBS, 1, SIZE_MAX},
+    [COMMAND_RECORD] = {
+        "record", "Keep what is known of jobs in a database",
+        {"[OPTION...] --broker URL", "[OPTION...] --import DIR...", "[OPTION...] --remove JOB..."},
+        "Follows all jobs of a user at a broker, or of a site (--owner all), and stores\n"
+        "what they publish, until it is ended. Or stores job directories (--import), also\n"
+        "again: what is there is not stored twice. Other commands find jobs there when\n"
+        "their directories are gone. The database is SQLite, or PostgreSQL by its URL; its\n"
+        "tables and views are for you, too: see scry-record(1).\n",
+        "Exit status: 0; 1 if something could not be stored; 2 for wrong arguments.\n",
+        "scry record --broker local --keep 30d", WORDS_JOBS, 0, SIZE_MAX},
     [COMMAND_OMIS] = {
         "omis", "Speak the monitor's request language: one shot, a pipe, or a shell",
         {"[OPTION...] [-c REQUEST]...", "--list-services"},

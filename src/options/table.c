@@ -14,6 +14,7 @@
 #define EXPORT (1u << COMMAND_EXPORT)
 #define RM (1u << COMMAND_RM)
 #define PUBLISH (1u << COMMAND_PUBLISH)
+#define RECORD (1u << COMMAND_RECORD)
 #define OMIS (1u << COMMAND_OMIS)
 #define KEYS (1u << COMMAND_KEYS)
 #define MONITOR (1u << COMMAND_MONITOR)
@@ -148,6 +149,17 @@ const struct option_row option_rows[] = {
     {"output", 'o', "FILE", OPTION_FILE, KEYS, 0, "write the new key here; - is standard output"},
     {"broker", 0, "URL", OPTION_TEXT, KEYS, 0, "also tell it to the jobs, through this broker"},
     {"json", 0, NULL, OPTION_SWITCH, KEYS, 0, "print JSON"},
+    /* scry record */
+    {"broker", 0, "URL", OPTION_LIST, RECORD, OPTION_ENVIRONMENT, "follow the jobs at this broker"},
+    {"owner", 0, "NAME", OPTION_LIST, RECORD, 0, "follow the jobs of this user; all: of all users"},
+    {"import", 0, NULL, OPTION_SWITCH, RECORD, 0, "store these job directories"},
+    {"remove", 0, NULL, OPTION_SWITCH, RECORD, 0, "remove these jobs from the record"},
+    {"store", 0, "URL", OPTION_LIST, RECORD, 0, "a directory, or postgresql://...; else SCRY_RECORD, or the user's own"},
+    {"keep", 0, "AGE", OPTION_TIME, RECORD, OPTION_ENVIRONMENT, "drop records that came longer ago, by days: 30d, 8w", .expected = AGE},
+    {"keep-minutes", 0, "AGE", OPTION_TIME, RECORD, OPTION_ENVIRONMENT,
+     "drop the figures of minutes of jobs that were not heard of for so long", .expected = AGE},
+    {"once", 0, NULL, OPTION_SWITCH, RECORD, 0, "end when all jobs that are there are over and stored"},
+    {"quiet", 'q', NULL, OPTION_SWITCH, RECORD, 0, "print nothing but errors"},
 
     /* scry omis, scry monitor */
     {"command", 'c', "REQUEST", OPTION_TEXT, OMIS, OPTION_MANY, "send this; may be repeated, for one session"},

@@ -87,7 +87,7 @@ static int put_files(struct import *import, const char *name, int depth, struct 
 
 static const char *state_of(const struct job_info *info, enum job_state state)
 {
-    return state == JOB_ENDED ? job_result_state(&info->result) : state == JOB_LOST ? "lost" : "running";
+    return state == JOB_ENDED ? job_end_name(&info->result) : state == JOB_LOST ? "lost" : "running";
 }
 
 static int put_state(struct import *import, const struct job_info *info, enum job_state state)

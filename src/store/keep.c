@@ -14,7 +14,7 @@
 
 bool state_known(const char *state)
 {
-    static const char *const states[] = {"running", "finished", "failed", "crashed", "killed", "lost"};
+    static const char *const states[] = {"running", "finished", "failed", "crashed", "killed", "lost", "unwatched"};
     for (size_t i = 0; state && i < sizeof states / sizeof *states; i++)
         if (strcmp(states[i], state) == 0)
             return true;

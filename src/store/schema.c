@@ -58,7 +58,7 @@ static const char views[] =
     "DROP VIEW IF EXISTS minute_list; DROP VIEW IF EXISTS node_list; DROP VIEW IF EXISTS job_list;"
     "CREATE VIEW job_list AS SELECT"
     " job, owner, id, name, node, command,"
-    " CASE WHEN state <> 'running' OR connected = 1 AND heard + lease_seconds >= @NOW@ THEN state"
+    " CASE WHEN state NOT IN ('running', 'unwatched') OR connected = 1 AND heard + lease_seconds >= @NOW@ THEN state"
     "  WHEN EXISTS (SELECT 1 FROM jobs later WHERE later.node = jobs.node AND later.boot_id <> jobs.boot_id"
     "   AND later.boot_id <> '' AND jobs.boot_id <> '' AND later.started > jobs.started + jobs.last_t) THEN 'lost'"
     "  ELSE 'unreachable' END AS state,"

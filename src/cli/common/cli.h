@@ -30,6 +30,7 @@ int cmd_ps(const struct options *options);
 int cmd_publish(const struct options *options);
 int cmd_replay(const struct options *options);
 int cmd_report(const struct options *options);
+int cmd_record(const struct options *options);
 int cmd_rm(const struct options *options);
 int cmd_run(const struct options *options);
 /* Becomes the command, as if scry were not there. Returns the exit status if that is not possible. */
