@@ -371,6 +371,22 @@ class Inside(JobCase):
                 found = {record["message"]: record["caught"] for record in self.records("python_exception")}
                 self.assertEqual(found, {"thread": False, "caught": True, "pool": True})
 
+    def test_exception_at_module_level(self):
+        """It is told soon that it was caught, not at the end."""
+        fifo = self.box.path("work", "go")
+        os.mkfifo(fifo)
+        run = self.start_run("-q", "--script", "lines", "--", DEBIANS,
+                             self.program(f"try:\n    raise KeyError(1)\nexcept KeyError:\n    open({fifo!r}).read()\n"))
+        wait_until(lambda: json.loads(self.scry("ps", "--json").stdout)["jobs"])
+        watch = self.box.start(self.box.scry("watch", "--json", "--stream", "python", "@last"))
+        record = next(record for record in map(json.loads, watch.stdout) if record["type"] == "python_exception")
+        self.assertEqual((record["name"], record["caught"]), ("KeyError", True))
+        self.assertIsNone(run.poll())
+        with open(fifo, "w", encoding="ascii"):
+            pass
+        self.assertEqual((run.wait(), watch.communicate()[0] and watch.returncode), (0, 0))
+        self.assertEqual(len(self.records("python_exception")), 1)
+
     def test_processes(self):
         """What forked processes do is known, however they end."""
         rows = self.functions(DEBIANS, """

@@ -72,5 +72,13 @@ class Watch(JobCase):
         run.terminate()
         run.wait()
 
+    def test_full_output(self):
+        """What cannot be written is said, with the reason."""
+        self.scry_run("-q", "--", "true")
+        for command in "watch @last", "report @last", "report --json @last":
+            with self.subTest(command=command):
+                done = self.box.run(["sh", "-c", '"$@" >/dev/full', "sh", *self.box.scry(*command.split())])
+                self.assertEqual((done.returncode, done.stderr), (1, "scry: cannot write to standard output: No space left on device\n"))
+
 
 scrytest.main()

@@ -49,6 +49,12 @@ enum note_kind note_find(const char *name)
     return NOTE_NONE;
 }
 
+/* "only 0 MB of 0 MB" says nothing. */
+static int digits_of(double number, int digits)
+{
+    return digits == 0 && number >= 0.005 && number < 0.995 ? 2 : digits;
+}
+
 /* What a field looks like; `form` is what stands behind its name: nothing, ".DIGIT", or "?ONE|OTHER". */
 static void put_field(struct buf *out, enum note_field_type type, union note_word word, const char *form, size_t len)
 {
@@ -60,7 +66,7 @@ static void put_field(struct buf *out, enum note_field_type type, union note_wor
     else if (type == NOTE_STRING)
         buf_puts(out, word.string ? word.string : "");
     else if (type == NOTE_FLOATING)
-        buf_printf(out, "%.*f", len > 1 ? form[1] - '0' : 1, word.floating);
+        buf_printf(out, "%.*f", digits_of(word.floating, len > 1 ? form[1] - '0' : 1), word.floating);
     else
         buf_printf(out, "%" PRIu64, word.integer);
 }

@@ -25,6 +25,8 @@ static void test_texts(void **state)
                "at least 65536 processes were not traced: no {room}");
     check_text(NOTE(traces_incomplete, .processes = 2, .seconds = 9.6),
                "the traces of 2 processes were not complete 10 s after the end: see `scry report` later");
+    check_text(NOTE(disk_low, .path = "/run", .uses = "work", .free_mb = 0.0123, .total_mb = 0.98),
+               "only 0.01 MB of 0.98 MB are free in /run (work)");
     check_text(NOTE(no_monitor, .functions = true), "no monitor: only the command as a whole is known, not its "
                                                     "processes and functions: ");
     check_text(NOTE(rules_interrupted), "not in force from the start: the monitor was lost at that moment");

@@ -81,3 +81,17 @@ int cli_usage_error(const struct options *options, const char *format, ...)
     fprintf(stderr, "scry %s: %s; see `scry %s --help`\n", command, shown.data ? shown.data : "", command);
     return EXIT_USAGE;
 }
+
+static int print_errno;
+
+void cli_print(const char *text, size_t size)
+{
+    errno = 0;
+    if ((fwrite(text, 1, size, stdout) < size || fflush(stdout) != 0) && !print_errno)
+        print_errno = errno;
+}
+
+int cli_print_errno(void)
+{
+    return print_errno;
+}

@@ -45,6 +45,9 @@ size_t cli_columns(void);
 
 /* Logs an error that may contain a path or typed text. Control characters are escaped. */
 void cli_log_error(const struct err *err);
+/* Writes to standard output, at once. Why it could not be written is kept for the end of the program: */
+void cli_print(const char *text, size_t size);
+int cli_print_errno(void); /* 0: it could, or nobody has tried */
 
 /* Becomes a program of scry's own that has the same options: one that links more than a command line needs. Returns only
  * if it cannot, with the exit status. */

@@ -81,7 +81,8 @@ static int print_json(json_t *json)
         log_error("out of memory");
         return EXIT_ERRORS;
     }
-    puts(text);
+    cli_print(text, strlen(text));
+    cli_print("\n", 1);
     return 0;
 }
 
@@ -91,7 +92,7 @@ static int print_text(const struct buf *text)
         log_error("out of memory");
         return EXIT_ERRORS;
     }
-    fwrite(text->data, 1, text->len, stdout);
+    cli_print(text->data, text->len);
     return 0;
 }
 

@@ -142,10 +142,8 @@ static void show(struct watching *watching, json_t *record)
 
 static void print(struct watching *watching)
 {
-    if (watching->out.len)
-        fwrite(watching->out.data, 1, watching->out.len, stdout);
+    cli_print(watching->out.data ? watching->out.data : "", watching->out.len);
     buf_clear(&watching->out);
-    fflush(stdout);
 }
 
 static void draw_status(struct watching *watching)

@@ -101,7 +101,8 @@ static int check_output(int status)
     errno = 0;
     if (fflush(stdout) == 0 && !failed_before)
         return status;
-    fprintf(stderr, "scry: cannot write to standard output%s%s\n", errno ? ": " : "", errno ? strerror(errno) : "");
+    int why = cli_print_errno() ? cli_print_errno() : errno;
+    fprintf(stderr, "scry: cannot write to standard output%s%s\n", why ? ": " : "", why ? strerror(why) : "");
     return status ? status : EXIT_ERRORS;
 }
 

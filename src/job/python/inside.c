@@ -22,6 +22,8 @@ enum {
     RING_LINES = 1300 << 10,
 };
 
+#define RAISED_NS NS_PER_SECOND /* so long it may be on its way */
+
 struct state {
     struct observer *observer;
     char *told[REASONS]; /* reasons why one is not watched, which are noted once */
@@ -32,6 +34,7 @@ struct state {
 /* Raised, and not known yet whether it is caught. */
 struct raised {
     int32_t tid;
+    uint64_t time_ns;
     struct python_exception_record row; /* name, message, file, function and traceback are owned */
 };
 
@@ -102,6 +105,7 @@ static void on_exception(struct state *state, struct process *process, const str
     struct raised *raised = &process->raised[process->raised_count++];
     *raised = (struct raised){
         .tid = event->tid,
+        .time_ns = event->time_ns,
         .row = {.pid = event->pid,
                 .tid = event->tid,
                 .name = copy(&event->texts[SCRIPT_COMMAND]),
@@ -115,6 +119,16 @@ static void on_exception(struct state *state, struct process *process, const str
     };
     if (event->status != SCRIPT_RAISED)
         tell_raised(state, process, raised, event->status == SCRIPT_CAUGHT);
+}
+
+/* Module level is not left before the end: what was raised there, and is not told of for so long, was caught. If it was
+ * not, that comes as another one. */
+static void tell_late(struct state *state, struct process *process)
+{
+    uint64_t now_ns = clock_now_ns();
+    for (unsigned i = process->raised_count; i-- > 0;)
+        if (now_ns > process->raised[i].time_ns + RAISED_NS)
+            tell_raised(state, process, &process->raised[i], true);
 }
 
 /* Adopts it. */
@@ -293,6 +307,8 @@ static void on_looked(void *ctx, struct script_rings_ring *ring)
     double every = state->observer->options->sample_seconds;
     if (process)
         set_lines(state, ring->pid, state->observer->options->script == RUN_SCRIPT_LINES && !process->aside);
+    if (process)
+        tell_late(state, process);
     if (process)
         tell_now(state, ring);
     if (!process || (double)(now_ns - process->window_ns) < (every > 1 ? every : 1) * NS_PER_SECOND)

@@ -403,7 +403,9 @@ static json_t *event_json(const struct event *event, double end)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     const char *said = event->text.data ? event->text.data : "?";
-    buf_append(&text, said, text_fit(said, strcspn(said, "\n"), TEXT_COLUMNS));
+    buf_append(&text, said, text_fit(said, strlen(said), TEXT_COLUMNS));
+    for (char *newline = text.data; newline && (newline = strchr(newline, '\n')) != NULL;)
+        *newline = ' '; /* an event is a line; names may have any bytes */
     json_t *json =
         json_pack("{s:f, s:f, s:s, s:s, s:o}", "seconds", event->seconds, "before_end_seconds",
                   end > event->seconds ? end - event->seconds : 0, "stream", record_stream_name(event->stream),

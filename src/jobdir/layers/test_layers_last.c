@@ -466,7 +466,7 @@ static void test_line(void **state)
     put_failure(99.9, 10, 4, 1);
     put_exception(99.5, 20, "ValueError", "bad");
     PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", 99.8, "pid", 20, "ppid",
-        10, "name", "worker", "start", 1.0, "end", 99.8, "cpu_ns", 1, "threads", 1, "peak_rss", 0, "status", 1 << 8);
+        10, "name", "wor\nker", "start", 1.0, "end", 99.8, "cpu_ns", 1, "threads", 1, "peak_rss", 0, "status", 1 << 8);
     PUT("{s:s, s:f, s:b, s:i, s:i}", "type", "end", "t", 100.0, "started", 1, "exit_code", 1, "signal", 0);
     json_t *last = last_of(TWO);
     _cleanup_(buf_done) struct buf text = BUF_INIT;
@@ -476,7 +476,7 @@ static void test_line(void **state)
                         "  last          -2.00 s  log       stderr:7 info: step 7\n"
                         "                -0.50 s  python    20 /home/u/steer.py:12 in step: ValueError: bad\n"
                         "                                     step at steer.py:12\n"
-                        "                -0.20 s  process   worker (pid 20) ended with exit status 1\n"
+                        "                -0.20 s  process   wor ker (pid 20) ended with exit status 1\n"
                         "                -0.10 s  script    10 /home/u/job.sh:4 failed with 1: make all\n"
                         "                    end  job       the command ended with exit status 1\n");
     json_decref(last);
