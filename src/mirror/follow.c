@@ -275,9 +275,15 @@ static void take_records(struct follow *follow, struct span lines)
         fail(follow, code, "cannot write the mirror");
 }
 
+static int put_file(void *ctx, const char *path, int64_t version, struct span bytes)
+{
+    struct follow *follow = ctx;
+    return mirror_file(follow->mirror, path, bytes);
+}
+
 static void take_file(struct follow *follow, struct span payload)
 {
-    int code = parts_take(&follow->parts, follow->mirror, payload);
+    int code = parts_take(&follow->parts, payload, put_file, follow);
     if (code == -ENOSPC || code == -EDQUOT)
         fail(follow, code, "cannot write the mirror");
     follow->refused += code < 0;

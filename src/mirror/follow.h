@@ -17,8 +17,8 @@
 
 #include <jansson.h>
 
+#include "broker/parts.h"
 #include "jobdir/record/mirror.h"
-#include "mirror/parts.h"
 #include "mirror/reader.h"
 #include "mirror/states.h"
 

@@ -149,6 +149,7 @@ const struct option_row option_rows[] = {
     {"output", 'o', "FILE", OPTION_FILE, KEYS, 0, "write the new key here; - is standard output"},
     {"broker", 0, "URL", OPTION_TEXT, KEYS, 0, "also tell it to the jobs, through this broker"},
     {"json", 0, NULL, OPTION_SWITCH, KEYS, 0, "print JSON"},
+
     /* scry record */
     {"broker", 0, "URL", OPTION_LIST, RECORD, OPTION_ENVIRONMENT, "follow the jobs at this broker"},
     {"owner", 0, "NAME", OPTION_LIST, RECORD, 0, "follow the jobs of this user; all: of all users"},

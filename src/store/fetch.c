@@ -62,18 +62,17 @@ static int put_file(void *ctx, const struct db_value *values, int count)
 static json_t *remote_of(const struct fetch *fetch)
 {
     const struct job_row *row = fetch->row;
-    json_t *remote = json_pack("{s:s, s:s, s:s, s:f, s:f, s:b, s:b, s:s?, s:f, s:s, s:b}", "via", "record", "owner",
-                               fetch->found->owner, "dir", row->dir ? row->dir : "", "heard", row->heard,
-                               "lease_seconds", row->lease_seconds, "connected", (int)row->connected, "complete",
-                               (int)row->complete, "address", row->address, "clock", row->clock, "state",
-                               row->state ? row->state : "running", "caught_up", 1);
+    json_t *remote =
+        json_pack("{s:s, s:s, s:s, s:f, s:f, s:b, s:b, s:s?, s:f, s:s, s:b}", "via", "record", "owner",
+                  fetch->found->owner, "dir", row->dir ? row->dir : "", "heard", row->heard, "lease_seconds",
+                  row->lease_seconds, "connected", (int)row->connected, "complete", (int)row->complete, "address",
+                  row->address, "clock", row->clock, "state", row->state ? row->state : "running", "caught_up", 1);
     if (remote && !row->complete)
         json_object_set_new(remote, "note",
                             json_sprintf("the record has it up to record %lld of %lld", (long long)row->last_seq,
                                          (long long)row->known_seq));
     else if (remote && row->lost)
-        json_object_set_new(remote, "note",
-                            json_sprintf("%lld records are not in the record", (long long)row->lost));
+        json_object_set_new(remote, "note", json_sprintf("%lld records are not in the record", (long long)row->lost));
     return remote;
 }
 
@@ -95,10 +94,12 @@ static int fill(struct store *store, struct fetch *fetch, bool whole, struct err
         code = store_read(store, fetch->found->key, put_record, fetch, err);
     if (code == 0 && whole && fetch->row->last_t > 0 && fetch->row->records && !fetch->count &&
         mirror_next(fetch->mirror) == 0)
-        return err_set(err, -ENODATA, "the records of %s are not kept any more; its summary is in the record, see job_list",
+        return err_set(err, -ENODATA,
+                       "the records of %s are not kept any more; its summary is in the record, see job_list",
                        fetch->found->id);
     if (code == 0 && whole)
-        code = db_query(store_db(store), "SELECT path, content FROM files WHERE job = $1", &job, 1, put_file, fetch, err);
+        code =
+            db_query(store_db(store), "SELECT path, content FROM files WHERE job = $1", &job, 1, put_file, fetch, err);
     return code == 0 ? mirror_flush(fetch->mirror) : code;
 }
 
@@ -124,6 +125,7 @@ int fetch_job(struct store *store, const struct store_found *found, bool whole, 
     mirror_close(fetch.mirror);
     row_done(&row);
     if (code < 0)
-        return own.code ? err_set(err, code, "%s", own.text) : err_errno(err, code, "cannot make a copy of job %s", found->id);
+        return own.code ? err_set(err, code, "%s", own.text)
+                        : err_errno(err, code, "cannot make a copy of job %s", found->id);
     return 0;
 }

@@ -56,7 +56,8 @@ static int put_file(struct import *import, const char *name, const struct stat *
     _cleanup_(freep) char *bytes = NULL;
     char path[PATH_MAX];
     size_t len;
-    if (st->st_size > STORE_FILE_BYTES || (size_t)snprintf(path, sizeof path, "%s/%s", import->path, name) >= sizeof path ||
+    if (st->st_size > STORE_FILE_BYTES ||
+        (size_t)snprintf(path, sizeof path, "%s/%s", import->path, name) >= sizeof path ||
         file_read(path, &bytes, &len) < 0)
         return 0;
     int64_t version = (int64_t)st->st_mtim.tv_sec * 1000000 + st->st_mtim.tv_nsec / 1000;
@@ -78,7 +79,8 @@ static int put_files(struct import *import, const char *name, int depth, struct 
         return put_file(import, name, &st, err);
     DIR *dir = S_ISDIR(st.st_mode) && depth ? opendir(path) : NULL;
     for (struct dirent *entry; dir && code == 0 && (entry = readdir(dir));)
-        if (entry->d_name[0] != '.' && (size_t)snprintf(inner, sizeof inner, "%s/%s", name, entry->d_name) < sizeof inner)
+        if (entry->d_name[0] != '.' &&
+            (size_t)snprintf(inner, sizeof inner, "%s/%s", name, entry->d_name) < sizeof inner)
             code = put_files(import, inner, depth - 1, err);
     if (dir)
         closedir(dir);
@@ -94,8 +96,8 @@ static int put_state(struct import *import, const struct job_info *info, enum jo
 {
     bool runs = state == JOB_RUNNING || state == JOB_UNWATCHED;
     json_t *dir = text_json(import->path);
-    json_t *said = json_pack("{s:s, s:s, s:o, s:s, s:O}", "state", state_of(info, state), "node", info->host, "dir", dir,
-                             "boot_id", info->boot_id, "info", info->json);
+    json_t *said = json_pack("{s:s, s:s, s:o, s:s, s:O}", "state", state_of(info, state), "node", info->host, "dir",
+                             dir, "boot_id", info->boot_id, "info", info->json);
     json_t *beat = json_pack("{s:b, s:f, s:i}", "connected", runs, "time", import->now, "lease_seconds", LEASE_SECONDS);
     int code = said && beat ? store_put_state(import->store, import->job, said, import->now) : -ENOMEM;
     if (code == 0)

@@ -203,8 +203,8 @@ static int drop_day(struct store *store, const char *day, struct err *err)
 int store_keep(struct store *store, double records_seconds, double minutes_seconds, double now, size_t *ret_days,
                struct err *err)
 {
-    static const char *const minutes[] = {
-        "DELETE FROM minutes WHERE job IN (SELECT job FROM jobs WHERE heard < $1)", NULL};
+    static const char *const minutes[] = {"DELETE FROM minutes WHERE job IN (SELECT job FROM jobs WHERE heard < $1)",
+                                          NULL};
     struct day_list list = {0};
     char oldest[DB_DAY_SIZE];
     time_t before = (time_t)(now - records_seconds);

@@ -138,8 +138,8 @@ int ranges_save(struct ranges *ranges, struct db *db, int64_t job, struct err *e
         struct range *range = &ranges->list[at];
         struct db_value values[] = {db_integer(job), db_integer(range->first), db_integer(range->behind),
                                     db_string(range->day)};
-        code = db_query(db, "INSERT INTO ranges (job, first, behind, day) VALUES ($1, $2, $3, $4)", values, 4, NULL, NULL,
-                        err);
+        code = db_query(db, "INSERT INTO ranges (job, first, behind, day) VALUES ($1, $2, $3, $4)", values, 4, NULL,
+                        NULL, err);
     }
     if (code == 0)
         ranges->changed = INT64_MAX;

@@ -19,7 +19,10 @@ static const struct column {
     enum kind kind;
     size_t at;
 } columns[] = {
-#define COLUMN(kind, name) {#name, kind, offsetof(struct job_row, name)}
+#define COLUMN(kind, name) \
+    { \
+#name, kind, offsetof(struct job_row, name) \
+    }
     COLUMN(TEXT, name),
     COLUMN(TEXT, node),
     COLUMN(TEXT, command),
@@ -170,7 +173,9 @@ int row_save(const struct job_row *row, struct db *db, int64_t job, struct err *
     for (int i = 0; i < COLUMNS; i++) {
         void *at = member(row, &columns[i]);
         enum kind kind = columns[i].kind;
-        values[i] = kind >= TEXT ? db_string(*(char **)at) : kind >= REAL ? db_real(*(double *)at) : db_integer(*(int64_t *)at);
+        values[i] = kind >= TEXT   ? db_string(*(char **)at)
+                    : kind >= REAL ? db_real(*(double *)at)
+                                   : db_integer(*(int64_t *)at);
         if (kind == TEXT && values[i].type == DB_NULL)
             values[i] = db_string("");
         if ((kind == NULLABLE && *(int64_t *)at < 0) || (kind == NULLABLE_REAL && !isfinite(*(double *)at)))
@@ -202,27 +207,48 @@ static struct db_value real(double number)
 int minutes_save(struct minute **minutes, struct db *db, int64_t job, struct err *err)
 {
 #define MOST(name) \
-    #name " = @MOST(coalesce(minutes." #name ", excluded." #name "), coalesce(excluded." #name ", minutes." #name "))@"
+#name " = @MOST(coalesce(minutes." #name ", excluded." #name "), coalesce(excluded." #name ", minutes." #name "))@"
     static const char sql[] =
         "INSERT INTO minutes (job, minute, records, warnings, log_errors, cpu_ns, rss_bytes, processes, threads,"
         " node_load, node_cpu, node_iowait, node_memory_pressure, node_available_bytes)"
         " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
         " ON CONFLICT (job, minute) DO UPDATE SET records = minutes.records + excluded.records,"
-        " warnings = minutes.warnings + excluded.warnings, log_errors = minutes.log_errors + excluded.log_errors,"
-        MOST(cpu_ns) ", " MOST(rss_bytes) ", " MOST(processes) ", " MOST(threads) ", " MOST(node_load) ", "
-        MOST(node_cpu) ", " MOST(node_iowait) ", " MOST(node_memory_pressure) ","
-        " node_available_bytes = @LEAST(coalesce(minutes.node_available_bytes, excluded.node_available_bytes),"
-        " coalesce(excluded.node_available_bytes, minutes.node_available_bytes))@";
+        " warnings = minutes.warnings + excluded.warnings, log_errors = minutes.log_errors + "
+        "excluded.log_errors," MOST(cpu_ns) ", " MOST(rss_bytes) ", " MOST(processes) ", " MOST(threads) ", " MOST(
+            node_load) ", " MOST(node_cpu) ", " MOST(node_iowait) ", " MOST(node_memory_pressure) ","
+                                                                                                  " node_available_"
+                                                                                                  "bytes = "
+                                                                                                  "@LEAST(coalesce("
+                                                                                                  "minutes.node_"
+                                                                                                  "available_bytes,"
+                                                                                                  " excluded.node_"
+                                                                                                  "available_bytes)"
+                                                                                                  ","
+                                                                                                  " coalesce("
+                                                                                                  "excluded.node_"
+                                                                                                  "available_bytes,"
+                                                                                                  " minutes.node_"
+                                                                                                  "available_bytes)"
+                                                                                                  ")@";
 #undef MOST
     struct minute *each, *next;
     int code = 0;
     HASH_ITER(hh, *minutes, each, next)
     {
-        struct db_value values[] = {db_integer(job),        db_integer(each->number),  db_integer(each->records),
-                                    db_integer(each->warnings), db_integer(each->log_errors), whole(each->cpu_ns),
-                                    whole(each->rss_bytes), whole(each->processes),    whole(each->threads),
-                                    real(each->load),       real(each->cpu),           real(each->iowait),
-                                    real(each->memory_pressure), whole(each->available_bytes)};
+        struct db_value values[] = {db_integer(job),
+                                    db_integer(each->number),
+                                    db_integer(each->records),
+                                    db_integer(each->warnings),
+                                    db_integer(each->log_errors),
+                                    whole(each->cpu_ns),
+                                    whole(each->rss_bytes),
+                                    whole(each->processes),
+                                    whole(each->threads),
+                                    real(each->load),
+                                    real(each->cpu),
+                                    real(each->iowait),
+                                    real(each->memory_pressure),
+                                    whole(each->available_bytes)};
         if (code == 0)
             code = db_query(db, sql, values, 14, NULL, NULL, err);
     }
@@ -236,8 +262,16 @@ static struct minute *minute_of(struct minute **minutes, double t)
     struct minute *minute;
     HASH_FIND(hh, *minutes, &number, sizeof number, minute);
     if (!minute && (minute = malloc(sizeof *minute))) {
-        *minute = (struct minute){.number = number, .cpu_ns = -1, .rss_bytes = -1, .processes = -1, .threads = -1,
-                                  .available_bytes = -1, .load = -1, .cpu = -1, .iowait = -1, .memory_pressure = -1};
+        *minute = (struct minute){.number = number,
+                                  .cpu_ns = -1,
+                                  .rss_bytes = -1,
+                                  .processes = -1,
+                                  .threads = -1,
+                                  .available_bytes = -1,
+                                  .load = -1,
+                                  .cpu = -1,
+                                  .iowait = -1,
+                                  .memory_pressure = -1};
         HASH_ADD(hh, *minutes, number, sizeof number, minute);
     }
     return minute;
@@ -293,8 +327,8 @@ static void apply_health(struct job_row *row, struct minute *minute, const json_
     most_real(&minute->cpu, health.load.cpu_peak > health.load.cpu ? health.load.cpu_peak : health.load.cpu);
     most_real(&minute->iowait, health.load.iowait);
     most_real(&minute->memory_pressure, health.pressure.memory);
-    int64_t least = health.memory.available_least_bytes >= 0 ? health.memory.available_least_bytes
-                                                             : health.memory.available_bytes;
+    int64_t least =
+        health.memory.available_least_bytes >= 0 ? health.memory.available_least_bytes : health.memory.available_bytes;
     if (least >= 0 && (minute->available_bytes < 0 || least < minute->available_bytes))
         minute->available_bytes = least;
 }

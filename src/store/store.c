@@ -193,6 +193,9 @@ int store_put_record_take(struct store *store, struct stored_job *job, const cha
         !json_is_number(time) || !(t >= 0 && t < ROW_MOST_SECONDS))
         return refuse(store, job, record);
     enum record_type known = record_type(record);
+    if (!stream)
+        stream = json_string_value(json_object_get(record, "stream"));
+    stream = stream_of(stream);
     if (known < RECORD_TYPES)
         stream = record_stream_name(record_kinds[known].stream);
     json_object_del(record, "job");
@@ -209,8 +212,7 @@ int store_put_record_take(struct store *store, struct stored_job *job, const cha
         free(op.text);
         return refuse(store, job, record);
     }
-    /* one of ours by its type, which lives as long as the program does */
-    op.stream = stream_of(stream);
+    op.stream = stream;
     return add_op(store, &op, len);
 }
 
@@ -287,6 +289,15 @@ static int apply_record(struct store *store, struct op *op)
     return row_apply(&job->row, &job->minutes, op->type, op->t, op->json);
 }
 
+/* A message that the broker has kept (-now) says when it was heard only if nothing else does. */
+static void hear(struct job_row *row, double now)
+{
+    if (now > 0)
+        row->heard = now;
+    else if (row->heard == 0)
+        row->heard = -now;
+}
+
 static void apply_state(struct op *op)
 {
     struct job_row *row = &op->job->row;
@@ -307,7 +318,7 @@ static void apply_state(struct op *op)
         row_apply_info(row, info);
     row_set_text(&row->address, json_string_value(address));
     know(row, json_object_get(op->json, "last_seq"));
-    row->heard = op->t;
+    hear(row, op->t);
 }
 
 static void apply_beat(struct op *op)
@@ -318,10 +329,10 @@ static void apply_beat(struct op *op)
     know(row, json_object_get(op->json, "last_seq"));
     if (json_is_number(lease) && json_number_value(lease) >= 0 && json_number_value(lease) < 1e6)
         row->lease_seconds = json_number_value(lease);
-    if (json_is_number(time) && json_number_value(time) > 0 && json_number_value(time) < 1e11)
+    if (op->t > 0 && json_is_number(time) && json_number_value(time) > 0 && json_number_value(time) < 1e11)
         row->clock = json_number_value(time) - op->t;
     if (row->connected) /* the last will says nothing new of the job */
-        row->heard = op->t;
+        hear(row, op->t);
 }
 
 static int apply_file(struct store *store, struct op *op, struct err *err)
@@ -387,8 +398,8 @@ static int save(struct store *store, struct stored_job *job, struct err *err)
 /* Counts up the writers' number. If it is not the one behind our last, others wrote, and what we know of jobs is old. */
 static int see_writers(struct store *store, int64_t *ret_writes, struct err *err)
 {
-    int code = db_query_integer(store->db, "UPDATE meta SET writes = writes + 1 RETURNING writes", NULL, 0, ret_writes,
-                                err);
+    int code =
+        db_query_integer(store->db, "UPDATE meta SET writes = writes + 1 RETURNING writes", NULL, 0, ret_writes, err);
     if (code == 0 && *ret_writes != store->writes + 1) {
         struct stored_job *job, *next;
         HASH_ITER(hh, store->jobs, job, next)

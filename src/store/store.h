@@ -64,7 +64,8 @@ int store_look(struct store *store, struct stored_job *job, struct err *err);
 int store_put_record(struct store *store, struct stored_job *job, const char *stream, struct span line);
 /* The same of a parsed one, which is adopted. */
 int store_put_record_take(struct store *store, struct stored_job *job, const char *stream, json_t *record);
-/* `state` as published, or what an import makes of a directory. `beat` as published. Borrowed. `now` is ours. */
+/* `state` as published, or what an import makes of a directory. `beat` as published. Borrowed. `now` is ours, negative
+ * for messages that the broker has kept. */
 int store_put_state(struct store *store, struct stored_job *job, const json_t *state, double now);
 int store_put_beat(struct store *store, struct stored_job *job, const json_t *beat, double now);
 int store_put_file(struct store *store, struct stored_job *job, const char *path, int64_t version, struct span bytes);

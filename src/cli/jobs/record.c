@@ -29,8 +29,8 @@ int cmd_record(const struct options *options)
 {
     char path[PATH_MAX];
     struct err err = {0};
-    const char *broker = options_text(options, "broker");
-    char **argv = calloc(options->word_count + 2 * options->count + 8, sizeof *argv);
+    struct arena memory = {0};
+    char **argv = calloc(options->word_count + options->count + 4, sizeof *argv);
     size_t count = 0;
     int status = check(options);
     if (status == 0 && dirs_libexec("scry-record", path, sizeof path, &err) < 0) {
@@ -41,18 +41,20 @@ int cmd_record(const struct options *options)
         free(argv);
         return status ? status : EXIT_ERRORS;
     }
-    if (broker) /* it may have a password, which no list of processes is to show */
-        setenv("SCRY_BROKER", broker, 1);
     argv[count++] = path;
     argv[count++] = (char *)"record";
-    for (char **word = options->argv + 1; *word && count < options->word_count + 2 * options->count + 6; word++) {
-        if (strcmp(*word, "--broker") == 0 && word[1])
-            word++;
-        else if (strncmp(*word, "--broker=", 9) != 0)
-            argv[count++] = *word;
+    for (size_t i = 0; i < options->count; i++) {
+        const struct option_given *given = &options->given[i];
+        if (strcmp(given->row->name, "broker") == 0) /* it may have a password, which no list of processes is to show */
+            setenv("SCRY_BROKER", given->text, 1);
+        else
+            argv[count++] = arena_printf(&memory, "--%s%s%s", given->row->name, *given->text ? "=" : "", given->text);
     }
+    argv[count++] = (char *)"--";
+    memcpy(argv + count, options->words, options->word_count * sizeof *argv);
     execv(path, argv);
     log_error("cannot run %s: %s", path, strerror(errno));
+    arena_done(&memory);
     free(argv);
     return EXIT_USAGE;
 }

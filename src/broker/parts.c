@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mirror/parts.h"
+#include "broker/parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static bool put_base64(struct buf *out, const char *text)
     return strspn(text, "=") == strlen(text);
 }
 
-static int write_whole(struct parts *parts, struct parts_file *file, struct mirror *mirror, json_int_t bytes)
+static int hand_on(struct parts *parts, struct parts_file *file, json_int_t bytes, parts_whole_fn *whole, void *ctx)
 {
     _cleanup_(buf_done) struct buf all = BUF_INIT;
     for (size_t i = 0; i < file->count; i++)
@@ -89,12 +89,12 @@ static int write_whole(struct parts *parts, struct parts_file *file, struct mirr
         return -ENOMEM;
     if (bytes != (json_int_t)all.len)
         return -EBADMSG;
-    int code = mirror_file(mirror, file->path, span_of(all.data ? all.data : "", all.len));
+    int code = whole(ctx, file->path, file->version, span_of(all.data ? all.data : "", all.len));
     file->whole = code == 0;
     return code;
 }
 
-static int take(struct parts *parts, struct mirror *mirror, const json_t *json)
+static int take(struct parts *parts, const json_t *json, parts_whole_fn *whole, void *ctx)
 {
     const char *path = json_string_value(json_object_get(json, "path"));
     const char *text = json_string_value(json_object_get(json, "text"));
@@ -137,14 +137,14 @@ static int take(struct parts *parts, struct mirror *mirror, const json_t *json)
     parts->held_bytes += to->len;
     file->have++;
     return file->have == file->count
-               ? write_whole(parts, file, mirror, json_integer_value(json_object_get(json, "bytes")))
+               ? hand_on(parts, file, json_integer_value(json_object_get(json, "bytes")), whole, ctx)
                : 0;
 }
 
-int parts_take(struct parts *parts, struct mirror *mirror, struct span payload)
+int parts_take(struct parts *parts, struct span payload, parts_whole_fn *whole, void *ctx)
 {
     json_t *json = payload.len <= 2 * PART_BYTES ? json_loadb(payload.ptr, payload.len, JSON_ALLOW_NUL, NULL) : NULL;
-    int code = json_is_object(json) ? take(parts, mirror, json) : -EBADMSG;
+    int code = json_is_object(json) ? take(parts, json, whole, ctx) : -EBADMSG;
     json_decref(json);
     return code;
 }

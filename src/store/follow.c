@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/follow.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/data/hash.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
+#include "base/system/loop.h"
+#include "broker/local.h"
+#include "jobdir/text/text.h"
+#include "store/follower.h"
+
+static const uint64_t MS = 1000000, FLUSH_MS = 200, AGAIN_MS = 1000, TICK_MS = 500, QUIET_MS = 1500, KEEP_MS = 3600000;
+
+static double wall(void)
+{
+    return (double)clock_wall_ns() / NS_PER_SECOND;
+}
+
+/* ---- the database ---- */
+
+static void on_changed(void *ctx, struct stored_job *job)
+{
+    struct follower *follower = ctx;
+    if (job->user)
+        followed_changed(follower, job->user);
+}
+
+static void tell_trouble(struct follower *follower, const struct err *err)
+{
+    _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    if (strcmp(follower->trouble, err->text) == 0)
+        return;
+    snprintf(follower->trouble, sizeof follower->trouble, "%s", err->text);
+    text_show(&shown, err->text);
+    log_error("%s; nothing is lost yet, and it is tried again", shown.data ? shown.data : "out of memory");
+}
+
+/* What is not written stays pending. false: it could not be. */
+static bool flush(struct follower *follower)
+{
+    struct err err = {0};
+    if (store_flush(follower->store, &err) < 0) {
+        tell_trouble(follower, &err);
+        follower->flush_ns = clock_now_ns() + AGAIN_MS * MS;
+        return false;
+    }
+    if (*follower->trouble)
+        log_warning("the record %s is written again", store_name(follower->store));
+    *follower->trouble = '\0';
+    follower->flush_ns = 0;
+    store_changed(follower->store, on_changed, follower);
+    return true;
+}
+
+static void on_flush(void *ctx)
+{
+    struct follower *follower = ctx;
+    flush(follower);
+    follower->flush_armed = false;
+    follower_flush_soon(follower);
+}
+
+void follower_flush_soon(struct follower *follower)
+{
+    if (!store_pending(follower->store) || follower->flush_armed)
+        return;
+    follower->flush_armed = true;
+    loop_set_timer(follower->flush_timer, (*follower->trouble ? AGAIN_MS : FLUSH_MS) * MS, 0);
+}
+
+/* Of a store_put_...: makes room if there is none. false: put it in once more. */
+static bool took(struct follower *follower, struct followed *followed, int code, bool first)
+{
+    if (code == -EAGAIN && first && !*follower->trouble && flush(follower))
+        return false;
+    if (code == -EAGAIN || code == -ENOMEM) {
+        followed->dropped = true; /* so it is not lost, but missing: it is asked for again */
+        follower->dropped++;
+    }
+    return true;
+}
+
+#define PUT(follower, followed, call) \
+    do { \
+        if (!took(follower, followed, call, true)) \
+            took(follower, followed, call, false); \
+    } while (0)
+
+/* ---- messages ---- */
+
+static void take_lines(struct follower *follower, struct followed *followed, const char *stream, struct span lines)
+{
+    while (lines.len) {
+        const char *end = memchr(lines.ptr, '\n', lines.len);
+        struct span line = span_of(lines.ptr, end ? (size_t)(end - lines.ptr) : lines.len);
+        if (line.len)
+            PUT(follower, followed, store_put_record(follower->store, followed->job, stream, line));
+        size_t used = line.len + (end ? 1 : 0);
+        lines = span_of(lines.ptr + used, lines.len - used);
+    }
+}
+
+static int take_whole(void *ctx, const char *path, int64_t version, struct span bytes)
+{
+    struct followed *followed = ctx;
+    PUT(followed->follower, followed, store_put_file(followed->follower->store, followed->job, path, version, bytes));
+    return 0;
+}
+
+static void take_json(struct follower *follower, struct followed *followed, const struct topic *topic,
+                      struct span payload, bool retained)
+{
+    double now = retained ? -wall() : wall(); /* what was kept may have been said long ago */
+    json_t *json = json_loadb(payload.ptr, payload.len, 0, NULL);
+    if (topic->kind == TOPIC_STATE && json_is_object(json)) {
+        followed->over = json_is_true(json_object_get(json, "complete"));
+        followed->seen_state = true;
+        PUT(follower, followed, store_put_state(follower->store, followed->job, json, now));
+    } else if (topic->kind == TOPIC_BEAT && json_is_object(json)) {
+        followed->connected = json_is_true(json_object_get(json, "connected"));
+        PUT(follower, followed, store_put_beat(follower->store, followed->job, json, now));
+    } else if (topic->kind == TOPIC_AGAIN && json_is_object(json)) {
+        followed_answered(follower, followed, json);
+    }
+    json_decref(json);
+}
+
+static void on_message(void *ctx, const char *name, struct span payload, bool retained)
+{
+    struct follower *follower = ctx;
+    struct topic topic;
+    follower->heard_ns = clock_now_ns();
+    if (!topic_parse(name, &topic) || !*topic.job ||
+        (!follower->options->all && strcmp(topic.owner, follower->options->owner) != 0))
+        return;
+    struct followed *followed = followed_find(follower, topic.owner, topic.job);
+    if (!followed)
+        return;
+    bool again = topic.kind == TOPIC_AGAIN, ours = again && followed_asked(followed, topic.rest);
+    if (topic.kind == TOPIC_STREAM)
+        take_lines(follower, followed, topic.name, payload);
+    else if (ours && strcmp(topic.name, "records") == 0)
+        take_lines(follower, followed, NULL, payload);
+    else if (topic.kind == TOPIC_FILE || (ours && strcmp(topic.name, "file") == 0))
+        parts_take(&followed->parts, payload, take_whole, followed);
+    else if (topic.kind == TOPIC_STATE || topic.kind == TOPIC_BEAT || (ours && strcmp(topic.name, "end") == 0))
+        take_json(follower, followed, &topic, payload, retained);
+    if (store_pending(follower->store) > STORE_PENDING_BYTES / 4 && !*follower->trouble)
+        flush(follower);
+    follower_flush_soon(follower);
+}
+
+/* ---- the connection ---- */
+
+static void subscribe(struct follower *follower, const char *name)
+{
+    _cleanup_(buf_done) struct buf pattern = BUF_INIT;
+    topic_put(&pattern, follower->options->all ? NULL : follower->options->owner, NULL, name, NULL);
+    if (!pattern.failed && link_subscribe(follower->link, pattern.data, 1, NULL) == 0)
+        follower->asked_for++;
+}
+
+static void on_connected(void *ctx, bool session_present)
+{
+    struct follower *follower = ctx;
+    (void)session_present; /* to subscribe again brings what is retained */
+    follower->asked_for = follower->granted = 0;
+    for (int stream = 0; stream < STREAM_COUNT; stream++)
+        subscribe(follower, record_stream_name((enum record_stream)stream));
+    subscribe(follower, "state");
+    subscribe(follower, "beat");
+    subscribe(follower, "file");
+    follower->heard_ns = clock_now_ns();
+    if (*follower->lost && !follower->options->quiet)
+        log_warning("%s is reached again", follower->where);
+    *follower->lost = '\0';
+    followed_connected(follower);
+}
+
+static void on_lost(void *ctx, const char *why)
+{
+    struct follower *follower = ctx;
+    if (strcmp(follower->lost, why) != 0)
+        log_warning("%s: %s; it is tried again", follower->where, why);
+    snprintf(follower->lost, sizeof follower->lost, "%s", why);
+    if (follower->options->once && !follower->asked_for) {
+        follower->status = 1;
+        loop_stop(follower->loop);
+    }
+}
+
+static void on_subscribed(void *ctx, int id, bool granted)
+{
+    struct follower *follower = ctx;
+    follower->granted++;
+    if (!granted && !follower->refused)
+        log_error("%s does not let us read the jobs of %s", follower->where,
+                  follower->options->all ? "all users" : follower->options->owner);
+    follower->refused |= !granted;
+}
+
+static void on_published(void *ctx, int id)
+{
+}
+
+/* ---- the loop ---- */
+
+static void drop_old(struct follower *follower)
+{
+    const struct follow_options *options = follower->options;
+    struct err err = {0};
+    size_t days = 0;
+    uint64_t now_ns = clock_now_ns();
+    if ((options->keep_seconds <= 0 && options->keep_minutes_seconds <= 0) || now_ns < follower->keep_ns)
+        return;
+    follower->keep_ns = now_ns + KEEP_MS * MS;
+    if (store_keep(follower->store, options->keep_seconds, options->keep_minutes_seconds, wall(), &days, &err) < 0)
+        tell_trouble(follower, &err);
+}
+
+static void on_tick(void *ctx)
+{
+    struct follower *follower = ctx;
+    uint64_t now_ns = clock_now_ns();
+    bool all_over = followed_tick(follower, now_ns);
+    drop_old(follower);
+    follower_flush_soon(follower);
+    bool settled = follower->asked_for && follower->granted >= follower->asked_for &&
+                   now_ns - follower->heard_ns > QUIET_MS * MS && !store_pending(follower->store);
+    if (follower->options->once && settled && all_over)
+        loop_stop(follower->loop);
+}
+
+static void on_signal(void *ctx, int fd, uint32_t signo)
+{
+    loop_stop(((struct follower *)ctx)->loop);
+}
+
+/* Of this record and owner: the same after a restart, so that the broker knows its session. */
+static void name_self(struct follower *follower)
+{
+    char host[256] = "";
+    unsigned hash;
+    _cleanup_(buf_done) struct buf all = BUF_INIT;
+    gethostname(host, sizeof host - 1);
+    buf_printf(&all, "%s\n%s\n%s\n%u", store_name(follower->store),
+               follower->options->all ? "" : follower->options->owner, host, (unsigned)getuid());
+    HASH_JEN(all.data, all.len, hash);
+    snprintf(follower->id, sizeof follower->id, "record%08x", hash);
+}
+
+static int connect_to(struct follower *follower, const struct broker_url *url, struct err *err)
+{
+    static const struct link_events events = {on_connected, on_lost, on_published, on_subscribed, on_message};
+    char client[64];
+    struct broker_url place = *url;
+    if (place.local && broker_local_start(NULL, err) < 0 && err->code != -EEXIST)
+        return err->code;
+    *place.owner = *place.job = '\0';
+    broker_url_show(&place, follower->where, sizeof follower->where);
+    snprintf(client, sizeof client, "scry-%s", follower->id);
+    struct link_options options = {
+        .url = url, .client = client, .keep_session = true, .events = &events, .ctx = follower};
+    return link_open(&follower->link, follower->loop, &options, err);
+}
+
+static int start(struct follower *follower, const struct broker_url *url, struct err *err)
+{
+    if (loop_new(&follower->loop) < 0)
+        return err_set(err, -ENOMEM, "out of memory");
+    follower->flush_timer = loop_add_timer(follower->loop, KEEP_MS * MS, 0, on_flush, follower);
+    if (!follower->flush_timer || !loop_add_timer(follower->loop, TICK_MS * MS, TICK_MS * MS, on_tick, follower) ||
+        !loop_add_signal(follower->loop, SIGTERM, on_signal, follower) ||
+        !loop_add_signal(follower->loop, SIGINT, on_signal, follower))
+        return err_set(err, -ENOMEM, "out of memory");
+    return connect_to(follower, url, err);
+}
+
+int follow_run(struct store *store, const struct follow_options *said, struct err *err)
+{
+    struct broker_url url;
+    struct follow_options options = *said;
+    struct follower follower = {.store = store, .options = &options};
+    int code = broker_url_parse(options.broker, &url, err);
+    if (code < 0)
+        return code;
+    if (*url.owner && !options.owner_said) {
+        options.owner = url.owner;
+        options.all = strcmp(url.owner, "all") == 0;
+    }
+    name_self(&follower);
+    code = start(&follower, &url, err);
+    explicit_bzero(url.password, sizeof url.password);
+    if (code == 0) {
+        if (!options.quiet)
+            printf("following the jobs of %s at %s into %s\n", options.all ? "all users" : options.owner,
+                   follower.where, store_name(store));
+        fflush(stdout);
+        drop_old(&follower);
+        code = loop_run(follower.loop);
+        if (!flush(&follower))
+            follower.status = 1;
+    }
+    followed_done(&follower);
+    link_close(follower.link, true);
+    loop_free(follower.loop);
+    return code < 0 ? err->code ? code : err_errno(err, code, "cannot follow %s", options.broker) : follower.status;
+}
