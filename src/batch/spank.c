@@ -14,6 +14,7 @@
  * In plugstack.conf: `optional /path/scry_spank.so [scry=PATH] [task=PATH] [all] [--OPTION=VALUE...]`.
  */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -171,7 +172,8 @@ static uint32_t number_of(spank_t spank, spank_item_t item)
 
 static bool hand_over(spank_t spank, bool prepended, const char *program)
 {
-    char handed[HANDED_SIZE], step_name[96] = "", *options = given;
+    char handed[HANDED_SIZE], step_name[96] = "", memory_text[24] = "", *options = given;
+    uint64_t memory = 0;
     uint32_t step = number_of(spank, S_JOB_STEPID), tasks = number_of(spank, S_JOB_LOCAL_TASK_COUNT);
     int task = 0;
     spank_get_item(spank, S_TASK_ID, &task);
@@ -182,8 +184,10 @@ static bool hand_over(spank_t spank, bool prepended, const char *program)
         snprintf(step_name, sizeof step_name, "slurm-%u-%u-%u-%u", number_of(spank, S_JOB_ID), step,
                  number_of(spank, S_SLURM_RESTART_COUNT), number_of(spank, S_JOB_NODEID));
     }
-    int len = snprintf(handed, sizeof handed, "%s\n%s\n%s\n%s%s\n%s", how, step_name, settings.scry, settings.site,
-                       options, prepended ? "" : program);
+    if (spank_get_item(spank, batch ? S_JOB_ALLOC_MEM : S_STEP_ALLOC_MEM, &memory) == ESPANK_SUCCESS && memory)
+        snprintf(memory_text, sizeof memory_text, "%" PRIu64, memory);
+    int len = snprintf(handed, sizeof handed, "%s\n%s\n%s\n%s\n%s%s\n%s", how, step_name, memory_text, settings.scry,
+                       settings.site, options, prepended ? "" : program);
     return len > 0 && (size_t)len < sizeof handed && spank_setenv(spank, HANDED_NAME, handed, 1) == ESPANK_SUCCESS;
 }
 

@@ -17,7 +17,7 @@
 #include "batch/handed.h"
 #include "batch/words.h"
 
-enum { LINES = 4, NOT_FOUND = 127, NOT_EXECUTED = 126 };
+enum { NOT_FOUND = 127, NOT_EXECUTED = 126 };
 
 static int become(char **command)
 {
@@ -45,20 +45,20 @@ static bool works(char *scry)
 }
 
 /* The words of scry, with the command behind them; NULL: it cannot be done, and a line has said why. */
-static char **compose(char *lines[LINES], char **command, int count)
+static char **compose(char *lines[HANDED_LINES], char **command, int count)
 {
     static char run[] = "run", exec[] = "exec", anyway[] = "--anyway", quiet[] = "--quiet", end[] = "--";
     char **words = calloc(WORDS_MOST + 8 + (size_t)count + 1, sizeof *words);
     size_t used = 0;
     if (!words)
         return NULL;
-    words[used++] = lines[2];
-    words[used++] = strcmp(lines[0], exec) == 0 ? exec : run;
+    words[used++] = lines[HANDED_SCRY];
+    words[used++] = strcmp(lines[HANDED_HOW], exec) == 0 ? exec : run;
     if (words[1] == run)
         words[used++] = anyway;
-    if (strcmp(lines[0], "quiet") == 0)
+    if (strcmp(lines[HANDED_HOW], "quiet") == 0)
         words[used++] = quiet;
-    if (words[1] == run && words_split(lines[3], words, &used, WORDS_MOST) < 0) {
+    if (words[1] == run && words_split(lines[HANDED_WORDS], words, &used, WORDS_MOST) < 0) {
         fputs("scry: the task runs without scry: a quote in --scry is not closed, or it has too many options\n",
               stderr);
         return NULL;
@@ -70,13 +70,13 @@ static char **compose(char *lines[LINES], char **command, int count)
 
 int main(int argc, char **argv)
 {
-    char *lines[LINES], *given = getenv(HANDED_NAME);
+    char *lines[HANDED_LINES], *given = getenv(HANDED_NAME);
     char *rest = given ? strdup(given) : NULL;
     unsetenv(HANDED_NAME);
     size_t found = 0;
-    while (rest && found < LINES && strchr(rest, '\n'))
+    while (rest && found < HANDED_LINES && strchr(rest, '\n'))
         lines[found++] = strsep(&rest, "\n");
-    if (found == LINES && *rest)
+    if (found == HANDED_LINES && *rest)
         argv[0] = rest;
     else
         argv++, argc--; /* the command stands behind our name */
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
         fputs("scry-task is started by batch systems, see scry-batch(7): it needs a command\n", stderr);
         return NOT_EXECUTED;
     }
-    char **words = found == LINES ? compose(lines, argv, argc) : NULL;
+    char **words = found == HANDED_LINES ? compose(lines, argv, argc) : NULL;
     if (words && !works(words[0])) {
         fprintf(stderr, "scry: the task runs without scry: %s does not work on this node\n", words[0]);
         words = NULL;
@@ -94,9 +94,12 @@ int main(int argc, char **argv)
     const char *mpi = getenv("SCRY_MPI");
     if (getenv("SCRY_JOB") && mpi && strcmp(mpi, "stats") == 0)
         unsetenv("SCRY_MPI"); /* the outer job's default for its agents, and no wish of the user's */
-    if (*lines[1])
-        setenv("SCRY_STEP", lines[1], 1);
+    if (*lines[HANDED_STEP])
+        setenv("SCRY_STEP", lines[HANDED_STEP], 1);
+    if (*lines[HANDED_MEMORY])
+        setenv("SCRY_BATCH_MEMORY", lines[HANDED_MEMORY], 1);
     execv(words[0], words);
     unsetenv("SCRY_STEP");
+    unsetenv("SCRY_BATCH_MEMORY");
     return become(argv);
 }

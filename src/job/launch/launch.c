@@ -49,6 +49,7 @@ static _Noreturn void child(char **command, int go_fd, int error_fd, const char 
     else
         unsetenv("SCRY_JOB"); /* of an outer job */
     unsetenv("SCRY_STEP");    /* ours */
+    unsetenv("SCRY_BATCH_MEMORY");
     char go;
     ssize_t got;
     if (traceable)

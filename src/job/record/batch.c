@@ -28,11 +28,12 @@ struct batch_system {
     const char *id, *part;       /* the job's number; `part`: behind a dot, of a cluster of jobs */
     const char *array, *task[2]; /* of an array of jobs */
     const char *step, *job_name, *partition, *nodes;
-    const char *cpus[2];                   /* of this node */
-    const char *memory, *memory_per_cpu;   /* MB, of this node */
-    const char *limit[2], *start, *finish; /* seconds that it may run; or seconds since 1970 */
+    const char *cpus[2];                    /* of this node */
+    const char *memory[2], *memory_per_cpu; /* MB, of this node */
+    const char *limit[2], *start, *finish;  /* seconds that it may run; or seconds since 1970 */
 };
 
+/* SCRY_BATCH_MEMORY: of the plugin, which can ask Slurm (batch/handed.h). */
 static const struct batch_system systems[] = {
     {.name = "slurm",
      .marker = "SLURM_JOB_ID",
@@ -44,7 +45,7 @@ static const struct batch_system systems[] = {
      .partition = "SLURM_JOB_PARTITION",
      .nodes = "SLURM_JOB_NUM_NODES",
      .cpus = {"SLURM_CPUS_ON_NODE"},
-     .memory = "SLURM_MEM_PER_NODE",
+     .memory = {"SCRY_BATCH_MEMORY", "SLURM_MEM_PER_NODE"},
      .memory_per_cpu = "SLURM_MEM_PER_CPU",
      .start = "SLURM_JOB_START_TIME",
      .finish = "SLURM_JOB_END_TIME"},
@@ -54,7 +55,7 @@ static const struct batch_system systems[] = {
      .part = "ProcId",
      .job_name = "JobBatchName",
      .cpus = {"CpusProvisioned", "RequestCpus"},
-     .memory = "RequestMemory",
+     .memory = {"RequestMemory"},
      .limit = {"AllowedExecuteDuration", "AllowedJobDuration"}},
     {.name = "pbs",
      .marker = "PBS_JOBID",
@@ -205,7 +206,7 @@ static json_t *system_json(const struct batch_system *system, const struct sourc
     uint64_t nodes = 0, cpus = 0, memory = 0, limit = 0, start, finish;
     bool nodes_known = number_of(source, system->nodes, &nodes);
     bool cpus_known = cpus_of(system, source, &nodes, &nodes_known, &cpus);
-    bool memory_known = number_of(source, system->memory, &memory);
+    bool memory_known = number_of_two(source, system->memory, &memory);
     if (!memory_known && cpus_known && number_of(source, system->memory_per_cpu, &memory)) {
         memory_known = !__builtin_mul_overflow(memory, cpus, &memory);
     }

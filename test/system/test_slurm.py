@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`srun --scry`, `sbatch --scry` and `#SBATCH --scry` on a real Slurm: what the job sees is what it sees without; what is
+recorded; and that a job is never lost because of scry."""
+
+import contextlib
+import json
+import os
+import pty
+import resource
+import subprocess
+import unittest
+
+import scrytest
+import slurmtest
+from jobtest import JobCase
+from scrytest import wait_until
+
+SCRIPT = "#!/bin/bash\n"
+
+
+class SlurmCase(JobCase):
+    extra, plugin = (), ""
+
+    def setUp(self):
+        super().setUp()
+        self.slurm = slurmtest.Slurm(self.box, plugin=self.plugin.format(box=self.box.root), extra=self.extra)
+        self.addCleanup(self.slurm.close)
+
+    def srun(self, *arguments, status=0, **options):
+        done = self.slurm.run("srun", *arguments, **options)
+        self.assertEqual(done.returncode, status, f"{done.stderr}\n{self.slurm.said()}")
+        return done
+
+    def jobs(self):
+        """Oldest first."""
+        return json.loads(self.scry("ps", "--all", "--json").stdout)["jobs"][::-1]
+
+    def only_job(self):
+        job, = self.jobs()
+        return job
+
+    def words(self, jobs):
+        return [" ".join(job["argv"]) for job in jobs]
+
+
+class Step(SlurmCase):
+    def test_one_task(self):
+        """Streams, status and environment are the command's own; the record has what Slurm says."""
+        shell = "cat; echo error >&2; env | grep -E 'SCRY_(TASK|STEP|BATCH)'; exit 3"
+        done = self.srun("-J", "deep water", "--mem=50", "--scry", "sh", "-c", shell, input="given\n", status=3)
+        self.assertEqual(done.stdout, "given\n")
+        self.assertRegex(done.stderr, r"(?m)^error$")
+        self.assertRegex(done.stderr, r"scry: job \S+ \(deep water\) ended: exit status 3")
+        job = self.only_job()
+        self.assertEqual((job["name"], job["exit_code"]), ("deep water", 3))
+        self.assertEqual(job["batch"], {"system": "slurm", "id": "1", "array": None, "step": "0", "partition": "main",
+                                        "nodes": 1, "cpus": 1, "memory_bytes": 50 << 20, "time_limit_seconds": None})
+        report = self.scry("report", job["id"])
+        self.assertRegex(report.stdout, r"batch +slurm job 1, step 0, main, 1 node, 1 processor, 50 MB of memory asked for\n")
+
+    def test_same_task(self):
+        """Limits of the submission, the task's prolog, the number of its tasks: as without scry."""
+        look = ["sh", "-c", "ulimit -S -n; echo $FROM_PROLOG $SLURM_NTASKS $SLURM_PROCID; ps -o ni= -p $$; pwd; umask"]
+        prolog = self.box.path("work", "prolog")
+        with open(prolog, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\necho export FROM_PROLOG=yes\n")
+        os.chmod(prolog, 0o700)
+
+        def limited():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (777, 1024))
+            os.umask(0o027)
+        arguments = ["--task-prolog", prolog, *look]
+        plain = self.srun(*arguments, preexec_fn=limited).stdout
+        self.assertEqual(plain.split()[:4], ["777", "yes", "1", "0"])
+        self.assertEqual(self.srun("--scry", *arguments, preexec_fn=limited).stdout, plain)
+
+    def test_many_tasks(self):
+        """The tasks of a node are one job, or each is one."""
+        shell = ["sh", "-c", "echo $SLURM_PROCID $(basename $SCRY_JOB)"]
+        said = [line.split() for line in self.srun("-n", 4, "--mem=50", "--scry=name=x", *shell).stdout.splitlines()]
+        job = self.only_job()
+        self.assertEqual(sorted(said), [[str(n), job["id"]] for n in range(4)])
+        said = [line.split() for line in self.srun("-n", 4, "--mem=50", "--scry=each name=y", *shell).stdout.splitlines()]
+        each = [job["id"] for job in self.jobs() if job["name"] == "y"]
+        self.assertEqual((len(each), sorted(id for _, id in said)), (4, sorted(each)))
+
+    def test_nodes(self):
+        """One job on each node, and only one of them is talkative."""
+        done = self.srun("-N", 2, "-n", 2, "--scry", "hostname")
+        self.assertEqual(len(self.jobs()), 2)
+        self.assertEqual(done.stderr.count("ended: exit status 0"), 1)
+
+    def test_mpi(self):
+        try:
+            program = scrytest.example("stommel_mpich")
+        except AssertionError as error:
+            raise unittest.SkipTest(str(error)) from None
+        done = self.srun("-n", 2, "--mem=100", "--mpi=pmi2", "--scry", program, "60", "60", "50", "50")
+        self.assertIn("2 ranks", done.stdout)
+        ranks = json.loads(self.scry("report", "--json", "@last").stdout)["mpi"]["ranks"]
+        self.assertEqual(sorted(rank["rank"] for rank in ranks), [0, 1])
+
+    def test_terminal(self):
+        leader, follower = pty.openpty()
+        command = ["srun", "--pty", "--scry", "sh", "-c", "tty; test -t 0 && test -t 1; echo is $?; exit 5"]
+        done = subprocess.Popen(command, env=self.box.env, stdin=follower, stdout=follower, stderr=follower,
+                                cwd=self.box.path("work"), start_new_session=True)
+        os.close(follower)
+        said = b""
+        with contextlib.suppress(OSError):  # nobody has the other end any more
+            while some := os.read(leader, 4096):
+                said += some
+        os.close(leader)
+        self.assertEqual(done.wait(10), 5, said)
+        self.assertRegex(said.decode(), r"/dev/pts/\d+\s+is 0")
+        self.assertEqual(self.only_job()["exit_code"], 5)
+
+    def test_environment(self):
+        """The option holds though nothing of the environment comes along; a variable does without the option."""
+        self.srun("--export=SCRY_STATE_DIR,SCRY_RUNTIME_DIR", "--scry", "true")
+        self.assertEqual(len(self.jobs()), 1)
+        self.srun("true", env={"SCRY": "on"})
+        self.assertEqual(len(self.jobs()), 2)
+        self.srun("--scry", "true", env={"SCRY": "off"})
+        self.srun("--scry=off", "true")
+        self.assertEqual(len(self.jobs()), 2)
+
+    def test_several_programs(self):
+        """--multi-prog chooses the program after the plugin was asked."""
+        plan = self.box.path("work", "plan")
+        with open(plan, "w", encoding="ascii") as file:
+            file.write("0-1 /bin/sh -c 'echo ran; exit 4'\n")
+        done = self.srun("-n", 2, "--scry", "--multi-prog", plan, status=4)
+        self.assertEqual(done.stdout, "ran\nran\n")
+
+
+class Script(SlurmCase):
+    def test_option_in_script(self):
+        """The script is a job, and so is each of its steps."""
+        script = SCRIPT + "#SBATCH --scry\n#SBATCH -J ocean\nsrun --mem=50 sh -c 'echo step; exit 2'\necho \"status $?\"\nexit 7\n"
+        number = self.slurm.submit("--mem=200", script=script)
+        state = self.slurm.ended(number)
+        said = self.slurm.output(number, "err")
+        self.assertEqual((state["JobState"], state["ExitCode"]), ("FAILED", "7:0"), said)
+        self.assertEqual(self.slurm.output(number), "step\nstatus 2\n", said)
+        wait_until(lambda: [job["state"] for job in self.jobs()] == ["ended"] * 2, message=lambda: self.jobs())
+        whole, step = self.jobs()
+        self.assertEqual((whole["name"], whole["exit_code"], whole["batch"]["step"], whole["batch"]["memory_bytes"]),
+                         ("ocean", 7, None, 200 << 20))
+        self.assertEqual((step["exit_code"], step["batch"]["id"], step["batch"]["step"]), (2, str(number), "0"))
+        self.assertNotIn("no MPI calls", said)
+
+    def test_array(self):
+        number = self.slurm.submit("--array=3-4", "--scry", script=SCRIPT + "exit 0\n")
+        def both():
+            return sorted((job["batch"]["array"], job["state"]) for job in self.jobs())
+        wait_until(lambda: both() == [(f"{number}_{task}", "ended") for task in (3, 4)], timeout=30, message=both)
+
+    def cancelled(self, script):
+        number = self.slurm.submit("--scry", script=SCRIPT + script)
+        wait_until(lambda: os.path.exists(self.box.path("work", f"{number}.out")) and self.slurm.output(number), timeout=20)
+        self.slurm.run("scancel", str(number))
+        self.assertEqual(self.slurm.ended(number)["JobState"], "CANCELLED")
+        return number
+
+    def test_cancelled(self):
+        """The job gets its SIGTERM, and what it does with it is recorded."""
+        number = self.cancelled("trap 'echo told; exit 9' TERM\necho started\nsleep 1000 & wait\n")
+        wait_until(lambda: self.only_job()["state"] == "ended", message=lambda: self.jobs())
+        self.assertEqual(self.only_job()["exit_code"], 9)
+        self.assertEqual(self.slurm.output(number), "started\ntold\n")
+        self.assertIn("ended: exit status 9", self.slurm.output(number, "err"))
+
+    def test_killed(self):
+        """A job that does not end by itself is killed, with scry run: the record says so."""
+        number = self.cancelled("trap '' TERM\necho started\nwhile :; do sleep 0.2; done\n")
+        wait_until(lambda: self.only_job()["state"] == "lost", timeout=30, message=lambda: self.jobs())
+        self.assertIn("was lost", self.scry("report", self.only_job()["id"]).stdout)
+        self.assertEqual(self.slurm.output(number), "started\n")
+
+
+class Wrong(SlurmCase):
+    def test_options(self):
+        """They are refused before the job waits for its turn."""
+        done = self.srun("--scry=brokr=x", "true", status=255)
+        self.assertIn("unknown option --brokr", done.stderr)
+        done = self.slurm.run("sbatch", "--scry=sample=0", input=SCRIPT)
+        self.assertIn("--sample: expected seconds", done.stderr)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("a quote is not closed", self.srun("--scry=name='x", "true", status=255).stderr)
+        self.assertEqual(self.jobs(), [])
+        self.srun("--scry=name='two words' rule=\": print([1])\"", "true", status=255)
+        self.srun("--scry=name='two words'", "true")
+        self.assertEqual(self.only_job()["name"], "two words")
+
+    def test_directory(self):
+        """What only turns out on the node costs the watching, not the job."""
+        done = self.srun("--scry=output=/proc/nowhere", "echo", "ran")
+        self.assertEqual(done.stdout, "ran\n")
+        self.assertIn("the job runs unwatched: cannot make the job directory", done.stderr)
+
+
+class NoScry(SlurmCase):
+    plugin = "scry={box}/work/scry task={box}/libexec/scry-task"
+
+    def test_task_runs(self):
+        done = self.srun("--scry", "echo", "ran")
+        self.assertEqual((done.stdout, done.stderr),
+                         ("ran\n", f"scry: the task runs without scry: there is no {self.box.path('work', 'scry')} on this node\n"))
+        broken = self.box.path("work", "scry")
+        with open(broken, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\nexit 127\n")
+        os.chmod(broken, 0o700)
+        done = self.srun("--scry", "sh", "-c", "echo ran; exit 6", status=6)
+        self.assertEqual(done.stdout, "ran\n")
+        self.assertIn(f"the task runs without scry: {broken} does not work on this node\n", done.stderr)
+
+
+class Site(SlurmCase):
+    plugin = "scry={box}/bin/scry task={box}/libexec/scry-task all --quiet --name=site --wrong nonsense"
+
+    def test_all_jobs(self):
+        """A site follows all jobs, with options of its own; a mistake in them costs no job, and users can refuse."""
+        done = self.srun("echo", "ran")
+        self.assertEqual((done.stdout, self.jobs()), ("ran\n", []))
+        self.assertIn("unknown option --wrong", done.stderr)
+        with open(self.slurm.path("plugstack.conf"), "r+", encoding="utf-8") as file:
+            text = file.read().replace(" --wrong nonsense", "")
+            file.seek(0)
+            file.truncate()
+            file.write(text)
+        self.assertEqual(self.srun("echo", "ran").stdout, "ran\n")
+        self.assertEqual(self.only_job()["name"], "site")
+        self.srun("echo", "ran", env={"SCRY": "off"})
+        self.assertEqual(len(self.jobs()), 1)
+
+
+scrytest.main()
