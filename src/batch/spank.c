@@ -105,20 +105,22 @@ static bool check(char *options)
 
 static int take_option(int value, const char *argument, int remote)
 {
-    const char *text = argument ? argument : "";
+    /* An srun inside of the job gets the option from sbatch by the environment, where none is "(null)". */
+    const char *text = argument && strcmp(argument, "(null)") != 0 ? argument : "";
+    bool inside = remote || getenv("SLURM_JOB_ID"); /* too late to refuse anything */
     wanted = strcasecmp(text, "off") != 0;
     if (!wanted)
         return 0;
     if (strlen(text) >= sizeof given || strchr(text, '\n')) {
         say("--scry: at most %zu bytes in one line", sizeof given - 1);
         wanted = false;
-        return remote ? 0 : -1;
+        return inside ? 0 : -1;
     }
     memcpy(given, text, strlen(text) + 1);
     char copy[HANDED_OPTIONS], *options = copy;
     memcpy(copy, given, sizeof copy);
     take_each(&options);
-    return remote || check(options) ? 0 : -1;
+    return inside || check(options) ? 0 : -1;
 }
 
 static void take_settings(int argc, char **argv)

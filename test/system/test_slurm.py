@@ -137,12 +137,14 @@ class Step(SlurmCase):
 class Script(SlurmCase):
     def test_option_in_script(self):
         """The script is a job, and so is each of its steps."""
-        script = SCRIPT + "#SBATCH --scry\n#SBATCH -J ocean\nsrun --mem=50 sh -c 'echo step; exit 2'\necho \"status $?\"\nexit 7\n"
+        script = SCRIPT + "#SBATCH --scry\n#SBATCH -J ocean\nsrun --mem=50 sh -c 'echo step; exit 2'\necho \"status $?\"\n"
+        script += "srun --scry=brokr=x --mem=50 echo late\nexit 7\n"
         number = self.slurm.submit("--mem=200", script=script)
         state = self.slurm.ended(number)
         said = self.slurm.output(number, "err")
         self.assertEqual((state["JobState"], state["ExitCode"]), ("FAILED", "7:0"), said)
-        self.assertEqual(self.slurm.output(number), "step\nstatus 2\n", said)
+        self.assertEqual(self.slurm.output(number), "step\nstatus 2\nlate\n", said)
+        self.assertIn("unknown option --brokr", said)
         wait_until(lambda: [job["state"] for job in self.jobs()] == ["ended"] * 2, message=lambda: self.jobs())
         whole, step = self.jobs()
         self.assertEqual((whole["name"], whole["exit_code"], whole["batch"]["step"], whole["batch"]["memory_bytes"]),
