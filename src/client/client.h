@@ -31,6 +31,8 @@ static inline void omis_reader_freep(struct omis_reader **reader)
 /* omis_init for a tool that needs a running monitor: a new one would know no jobs. Returns whether there is a
  * connection; if not, client_error() says why. */
 bool client_join(void);
+/* The same for the monitor of a job behind a broker, through it (client/relay.c). The URL may hold a password. */
+bool client_join_job(const char *url);
 
 /* Why the last omis_init of this process failed, for people; "" if it did not. Valid until the next omis_init. */
 const char *client_error(void);

@@ -33,9 +33,7 @@ enum {
 
 /* ---- starting ---- */
 
-/* Waits until the child has ended; false if it did not in time. The status is 0 if something else in the tool has taken
- * it (a SIGCHLD handler that waits for all children, or SIGCHLD ignored): connecting shows whether the monitor runs. */
-static bool wait_for_child(pid_t pid, int *ret_status)
+bool client_wait_for_child(pid_t pid, int *ret_status)
 {
     *ret_status = 0;
     _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -77,9 +75,7 @@ static void read_message(int fd, char *text, size_t size)
             *at = ' ';
 }
 
-/* The monitor does not belong to the job in which it is started. malloc'ed list of borrowed strings; NULL: out of
- * memory. */
-static char **environment_without_job(void)
+char **client_environment(void)
 {
     size_t count = 0, kept = 0;
     while (environ[count])
@@ -119,7 +115,7 @@ static int spawn_program(const char *path, int message_fd, pid_t *ret_pid)
         code = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
 #endif
     char name[] = "scry-monitor", option[] = "--daemon";
-    char *argv[] = {name, option, NULL}, **environment = environment_without_job();
+    char *argv[] = {name, option, NULL}, **environment = client_environment();
     if (!code)
         code = environment ? posix_spawn(ret_pid, path, &actions, &attributes, argv, environment) : ENOMEM;
     free(environment);
@@ -152,7 +148,7 @@ static int run_monitor(struct err *err)
     if (code < 0)
         return err_errno(err, code, "cannot start the monitor %s", path);
     int status;
-    if (!wait_for_child(pid, &status)) {
+    if (!client_wait_for_child(pid, &status)) {
         kill(pid, SIGKILL);
         waitpid(pid, &status, 0);
         return err_set(err, -ETIMEDOUT, "the monitor %s was not ready after %d seconds", path, START_TIMEOUT_MS / 1000);
@@ -199,7 +195,8 @@ static int start_and_connect(const char *runtime, const char *socket_path, struc
 /* ---- greeting ---- */
 
 /* WELCOME or a refusal. -ECONNRESET: the monitor ended before it answered. */
-static int read_welcome(int fd, unsigned patience_ms, struct frame_reader *reader, int *tool_id, struct err *err)
+static int read_welcome(int fd, bool relayed, unsigned patience_ms, struct frame_reader *reader, int *tool_id,
+                        struct err *err)
 {
     struct patience patience;
     struct frame frame;
@@ -226,7 +223,8 @@ static int read_welcome(int fd, unsigned patience_ms, struct frame_reader *reade
     if (code != 1)
         return err_set(err, -EPROTO, "what answers there is no monitor of scry");
     if (frame.type == FRAME_GOODBYE)
-        return err_set(err, -EPROTO, "the monitor refused the connection: %.*s", SPAN_ARG(frame.payload));
+        return err_set(err, -EPROTO, "%s%.*s",
+                       relayed ? "" : "the monitor refused the connection: ", SPAN_ARG(frame.payload));
     uint32_t words[2];
     if (frame.type != FRAME_WELCOME || frame.payload.len < sizeof words)
         return err_set(err, -EPROTO, "what answers there is no monitor of scry");
@@ -240,7 +238,7 @@ static int read_welcome(int fd, unsigned patience_ms, struct frame_reader *reade
     return 0;
 }
 
-static int greet(int fd, unsigned patience_ms, struct frame_reader *reader, int *tool_id, struct err *err)
+static int greet(int fd, bool relayed, unsigned patience_ms, struct frame_reader *reader, int *tool_id, struct err *err)
 {
     uint32_t words[2] = {htole32(WIRE_VERSION), htole32((uint32_t)*tool_id)};
     const char *name = program_invocation_short_name ? program_invocation_short_name : "";
@@ -252,13 +250,20 @@ static int greet(int fd, unsigned patience_ms, struct frame_reader *reader, int 
      * sent before: it is read even if the sending failed. */
     while (send(fd, hello.data, hello.len, MSG_NOSIGNAL) < 0 && errno == EINTR)
         ;
-    return read_welcome(fd, patience_ms, reader, tool_id, err);
+    return read_welcome(fd, relayed, patience_ms, reader, tool_id, err);
 }
 
 int client_connect(const struct client_options *options, int *tool_id, int *ret_fd, struct frame_reader *reader,
                    struct err *err)
 {
     char runtime[PATH_MAX] = "", path[PATH_MAX + 16];
+    if (options->job[0]) {
+        _cleanup_(closep) int fd = client_relay(options->job, err);
+        int code = fd < 0 ? fd : greet(fd, true, RELAY_TIMEOUT_MS, reader, tool_id, err);
+        if (code == 0)
+            *ret_fd = TAKE_FD(fd);
+        return code;
+    }
     if (options->path[0]) {
         snprintf(path, sizeof path, "%s", options->path);
     } else {
@@ -277,7 +282,7 @@ int client_connect(const struct client_options *options, int *tool_id, int *ret_
             fd = start_and_connect(runtime, path, err);
         if (fd < 0)
             return fd;
-        int code = greet(fd, options->patience_ms, reader, &id, err);
+        int code = greet(fd, false, options->patience_ms, reader, &id, err);
         if (code == 0) {
             *tool_id = id;
             *ret_fd = TAKE_FD(fd);

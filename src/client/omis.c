@@ -16,6 +16,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -113,6 +114,18 @@ bool client_join(void)
     char *arguments[] = {none, option, NULL}, **argv = arguments;
     int argc = 2;
     return omis_init(&argc, &argv, NULL, NULL) == OMIS_OK;
+}
+
+bool client_join_job(const char *url)
+{
+    static const char option[] = "--omis-connect=";
+    char none[] = "", connect[sizeof option + PATH_MAX];
+    char *arguments[] = {none, connect, NULL}, **argv = arguments;
+    int argc = 2;
+    bool joined = snprintf(connect, sizeof connect, "%s%s", option, url) < (int)sizeof connect &&
+                  omis_init(&argc, &argv, NULL, NULL) == OMIS_OK;
+    explicit_bzero(connect, sizeof connect);
+    return joined;
 }
 
 /* ---- omis_request ---- */

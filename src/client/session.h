@@ -37,6 +37,7 @@ enum {
     BUFFERED_REQUESTS_LIMIT = 1 << 20, /* bytes buffered for OMIS_BUFFER_REQUEST; more are sent at once */
     UNSENT_LIMIT = 4 << 20,            /* bytes the kernel did not take yet; above it, requests wait for the monitor */
     HANDLER_READ_LIMIT = 4 << 20,      /* bytes that one omis_handler reads, so that it always returns */
+    RELAY_TIMEOUT_MS = 30000,          /* for WELCOME of a job behind a broker: later than scry-mirror gives up */
     ANSWER_TIMEOUT_MS = 10000,         /* for WELCOME and GOODBYE, which a living monitor sends at once */
     START_TIMEOUT_MS = 30000,          /* for a monitor being started */
 };
@@ -109,6 +110,7 @@ enum start_policy { START_IF_NEEDED, START_NEVER };
 
 struct client_options {
     char path[PATH_MAX]; /* "" : the monitor of this user on this node */
+    char job[PATH_MAX];  /* "", or the URL of a job behind a broker; it may hold a password */
     enum start_policy start;
     bool stop_at_finalize;
     unsigned patience_ms; /* for WELCOME */
@@ -123,6 +125,13 @@ int client_options_take(struct client_options *ret_options, int *argc, char ***a
 
 /* Connects and exchanges HELLO and WELCOME; starts the monitor if that is allowed. 0 or -errno: -EPROTO for a refusal
  * or a wrong answer, -ETIMEDOUT for none. *tool_id is in and out. */
+/* Waits until the child has ended; false if it did not in START_TIMEOUT_MS. The status is 0 if something else in the tool
+ * has taken it (a SIGCHLD handler that waits for all children, or SIGCHLD ignored): connecting shows what came of it. */
+bool client_wait_for_child(pid_t pid, int *ret_status);
+/* For what is started, which does not belong to the job in which it is: malloc'ed list of borrowed strings; NULL: out of
+ * memory. */
+char **client_environment(void);
+int client_relay(const char *url, struct err *err); /* relay.c: a socket to a job behind a broker, or -errno */
 int client_connect(const struct client_options *options, int *tool_id, int *ret_fd, struct frame_reader *reader,
                    struct err *err);
 

@@ -5,6 +5,7 @@
  *
  *     follow   the job of the URL: into a mirror, until standard input closes
  *     list     all jobs of the URL's owner
+ *     relay    a tool's requests to the job of the URL; standard input is a socket of libomis
  */
 #include <errno.h>
 #include <pwd.h>
@@ -25,10 +26,11 @@ enum { EXIT_USAGE = 2, URL_BYTES = 16 << 10 };
 static const struct {
     const char *name;
     int (*run)(struct reader *reader);
-    bool of_job;
+    bool of_job, frames; /* frames: of libomis come from standard input, and answers go there */
 } commands[] = {
-    {"follow", follow_run, true},
-    {"list", list_run, false},
+    {"follow", follow_run, true, false},
+    {"list", list_run, false, false},
+    {"relay", relay_run, true, true},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -94,10 +96,12 @@ int main(int argc, char **argv)
     while (argc > 1 && which < COMMANDS && strcmp(argv[1], commands[which].name) != 0)
         which++;
     if (argc < 2 || argc > 3 || which == COMMANDS) {
-        fprintf(stderr, "usage: scry-mirror follow|list [URL]; scry starts it\n");
+        fprintf(stderr, "usage: scry-mirror follow|list|relay [URL]; scry starts it\n");
         return EXIT_USAGE;
     }
     signal(SIGPIPE, SIG_IGN);
+    if (commands[which].frames && fork() > 0) /* the tool that started it has no child of ours to wait for */
+        _exit(0);
     prctl(PR_SET_DUMPABLE, 0); /* there may be a password in memory */
     if (argc == 2 && !read_line(line, sizeof line))
         err_set(&err, -EINVAL, "no URL on standard input");
@@ -106,11 +110,14 @@ int main(int argc, char **argv)
     int code = err.code ? 0 : loop_new(&reader.loop);
     if (code < 0)
         err_errno(&err, code, "no event loop");
+    if (err.code && commands[which].frames)
+        return relay_refuse(&err);
     if (err.code) {
         reader_say_err("error", &err);
         return 1;
     }
-    loop_add_fd(reader.loop, STDIN_FILENO, EPOLLIN, on_input, reader.loop); /* NULL: a file, which does not end */
+    if (!commands[which].frames)
+        loop_add_fd(reader.loop, STDIN_FILENO, EPOLLIN, on_input, reader.loop); /* NULL: a file, which does not end */
     loop_add_signal(reader.loop, SIGTERM, on_signal, reader.loop);
     loop_add_signal(reader.loop, SIGINT, on_signal, reader.loop);
     int status = commands[which].run(&reader);

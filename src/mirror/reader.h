@@ -56,5 +56,8 @@ void reader_published(void *ctx, int id);
 /* The commands: the exit status. */
 int follow_run(struct reader *reader);
 int list_run(struct reader *reader);
+int relay_run(struct reader *reader);
+/* Says to libomis, which waits for frames, why it could not begin. The exit status. */
+int relay_refuse(const struct err *err);
 
 #endif

@@ -299,7 +299,7 @@ static struct control_session *begin(struct control *control, const struct chann
 {
     struct err err = {0};
     struct control_session *session = NULL;
-    if (was_over(control, header->session) || !header->number || header->number > CHANNEL_WINDOW)
+    if (was_over(control, header->session) || header->number) /* it begins with nothing that could be done late */
         err_set(&err, -ECONNRESET, "the job's end knows no such session any more");
     else if (control->count >= CONTROL_SESSIONS)
         err_set(&err, -EBUSY, "%d others speak with the job already", CONTROL_SESSIONS);
@@ -408,6 +408,7 @@ static void send_due(struct control_session *session, uint64_t *ret_when_ns)
             *ret_when_ns = when_ns < *ret_when_ns ? when_ns : *ret_when_ns;
             return;
         }
+        channel_put_clock(&text, time(NULL));
         if (send_sealed(session->control, address, session->channel.session, session->name,
                         span_of(text.data, text.len)) < 0)
             break; /* as if it were lost: it is repeated */

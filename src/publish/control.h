@@ -5,7 +5,8 @@
  * (monitor/engine/confine.h). So whatever the other end says, the monitor decides, by the same rules for all.
  *
  * A session is a channel (wire/channel.h) with the frames of a tool and a monitor in it. It belongs to the key that began
- * it, and to that end's address. It is over when either end says so, when nothing came for a while, or when the key has
+ * it, and to that end's address. It begins with a message that asks for nothing; so one that somebody kept back, and lets
+ * through when its sender is long gone, does nothing. It is over when either end says so, when nothing came for a while, or when the key has
  * expired or was revoked.
  */
 #ifndef SCRY_PUBLISH_CONTROL_H

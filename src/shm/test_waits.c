@@ -44,6 +44,7 @@ static const struct row {
     {WAIT_WRITTEN, 0, 3000, 6000, 200, SAME, 0},
     {WAIT_OBSERVED, 0, 2000, 4000, 200, SAME, 0},
     {WAIT_STEP, 0, 2000, SAME, SAME, SAME, 0},
+    {WAIT_RELAY, 0, 15000, SAME, SAME, SAME, 0},
     {WAIT_BROKER, 0, 8000, SAME, SAME, SAME, 0},
     {WAIT_RANKS, 0, 100, 3000, SAME, SAME, 0},
 };

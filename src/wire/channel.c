@@ -50,6 +50,21 @@ void channel_put_end(struct buf *out, const uint8_t session[CHANNEL_SESSION], co
     buf_append(out, why, strnlen(why, CHANNEL_REASON));
 }
 
+void channel_put_clock(struct buf *message, int64_t seconds)
+{
+    if (message->len != CHANNEL_HEADER)
+        return;
+    buf_put_u32(message, (uint32_t)seconds);
+    buf_put_u32(message, (uint32_t)((uint64_t)seconds >> 32));
+}
+
+int64_t channel_clock(const struct channel_header *header)
+{
+    if (header->number || header->bytes.len != 8)
+        return 0;
+    return (int64_t)(get_u32(header->bytes.ptr) | (uint64_t)get_u32(header->bytes.ptr + 4) << 32);
+}
+
 void channel_init(struct channel *channel, const uint8_t session[CHANNEL_SESSION], bool answers, uint64_t now_ns)
 {
     *channel = (struct channel){.answers = answers, .spoke_ns = now_ns, .heard_ns = now_ns};

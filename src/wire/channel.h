@@ -7,7 +7,9 @@
  *
  *     u8 1 (version) | u8 what | u16 0 | 16 bytes session | u32 number | u32 acknowledged | bytes       (little-endian)
  *
- * Numbers count from 1 in each direction. Number 0: nothing but the acknowledgement. At most CHANNEL_WINDOW messages are
+ * Numbers count from 1 in each direction. Number 0: nothing but the acknowledgement, which is how a session begins, and how
+ * an end asks whether the other one lives. Its bytes are not for the stream: the end that answers puts its clock there
+ * (channel_put_clock), so that the other one can say until when a message is valid. At most CHANNEL_WINDOW messages are
  * under way, so neither end has to keep more than these, in whatever order they come.
  */
 #ifndef SCRY_WIRE_CHANNEL_H
@@ -42,6 +44,9 @@ struct channel_header {
 
 /* 0 or -EBADMSG: it is no message of this version. */
 int channel_parse(struct span message, struct channel_header *ret_header);
+/* Appends the time to a message that only acknowledges (seconds since 1970); and reads it: 0, there is none. */
+void channel_put_clock(struct buf *message, int64_t seconds);
+int64_t channel_clock(const struct channel_header *header);
 /* Appends an END for a session that one does not have. */
 void channel_put_end(struct buf *out, const uint8_t session[CHANNEL_SESSION], const char *why);
 

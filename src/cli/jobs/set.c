@@ -14,6 +14,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
+#include "cli/common/find.h"
 #include "cli/common/settings.h"
 #include "client/client.h"
 #include "job/logs/logs.h"
@@ -26,23 +27,25 @@
 #include "options/table.h"
 #include "shm/waits.h"
 
-static int reach_monitor(struct err *err)
+static int reach_monitor(const struct found_job *job, struct err *err)
 {
-    client_set_patience(wait_policies[WAIT_SET].limit_ms);
-    return client_join() ? 0 : err_set(err, -ENOTCONN, "%s", client_error());
+    if (!job->remote)
+        client_set_patience(wait_policies[WAIT_SET].limit_ms);
+    bool joined = job->remote && job->url.data ? client_join_job(job->url.data) : client_join();
+    return joined ? 0 : err_set(err, -ENOTCONN, "%s", client_error());
 }
 
-static int find_job(const char *job, char *ret_path, size_t size, struct job_info *ret_info, enum job_state *ret_state,
-                    struct err *err)
+/* The directory as the monitor knows it: @last can be a link. */
+static int find(const char *word, struct found_job *ret_job, struct job_info *ret_info, enum job_state *ret_state,
+                struct err *err)
 {
-    int code = jobdir_find(job, ret_path, size, err);
-    char *real = code == 0 ? realpath(ret_path, NULL) : NULL; /* as the monitor knows it; @last can be a link */
-    if (real && strlen(real) < size)
-        memcpy(ret_path, real, strlen(real) + 1);
-    free(real);
     *ret_info = (struct job_info){0};
+    int code = find_job(ret_job, word, err);
+    _cleanup_(freep) char *real = code == 0 && !ret_job->remote ? realpath(ret_job->path, NULL) : NULL;
+    if (real && strlen(real) < sizeof ret_job->dir)
+        memcpy(ret_job->dir, real, strlen(real) + 1);
     if (code == 0)
-        code = job_info_read_state(ret_path, ret_info, ret_state, err);
+        code = job_info_read_state(ret_job->path, ret_info, ret_state, err);
     return code;
 }
 
@@ -103,52 +106,54 @@ static int explain(Omis_reply reply, char **pairs)
     return status;
 }
 
-static int change(const char *job, char **pairs, size_t count)
+static int change(const char *word, char **pairs, size_t count)
 {
-    char path[PATH_MAX];
+    struct found_job job;
     struct job_info info;
     enum job_state state;
     struct err err = {0};
     struct buf text = BUF_INIT;
-    int code = find_job(job, path, sizeof path, &info, &state, &err);
+    int code = find(word, &job, &info, &state, &err);
     if (code == 0 && state != JOB_RUNNING)
         code = err_set(&err, -ESRCH, "job %s is %s: only a running job can be changed", info.id, job_state_name(state));
     if (code == 0)
-        code = reach_monitor(&err);
+        code = reach_monitor(&job, &err);
     job_info_done(&info);
     if (code < 0) {
         cli_log_error(&err);
+        find_close(&job);
         return EXIT_ERRORS;
     }
     for (size_t i = 0; i < count; i++) {
         size_t key_len = strcspn(pairs[i], "=");
         _cleanup_(freep) char *key = strndup(pairs[i], key_len);
-        PUT_CALL(&text, "job_set", path, key, pairs[i] + key_len + 1);
+        PUT_CALL(&text, "job_set", job.dir, key, pairs[i] + key_len + 1);
     }
     Omis_reply reply = client_ask(&text);
     int status = reply ? explain(reply, pairs) : EXIT_ERRORS;
     if (status == 0) {
         say_limits(pairs, count);
-        say_unmatched(path, pairs, count);
+        say_unmatched(job.dir, pairs, count);
     }
     omis_reply_free(reply);
     omis_finalize();
+    find_close(&job);
     return status;
 }
 
 /* ---- showing ---- */
 
 /* As the monitor has it. False: it does not know the job. */
-static bool ask_settings(const char *path, json_t *settings)
+static bool ask_settings(const struct found_job *job, json_t *settings)
 {
     struct err err;
     struct buf text = BUF_INIT;
-    if (reach_monitor(&err) < 0) {
-        if (client_timed_out())
+    if (reach_monitor(job, &err) < 0) {
+        if (client_timed_out() || job->remote)
             log_warning("these are the recorded settings: %s", err.text);
         return false;
     }
-    PUT_CALL(&text, "job_get_settings", path);
+    PUT_CALL(&text, "job_get_settings", job->dir);
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_take(client_ask(&text));
     omis_reader_find(reader, 1);
     const struct omis_value *values = omis_reader_values(reader);
@@ -191,15 +196,17 @@ static void put_defaults(json_t *settings)
     }
 }
 
-static int show(const char *job, bool json)
+static int show(const char *word, bool json)
 {
-    char path[PATH_MAX], seconds[32];
+    struct found_job job;
+    char seconds[32];
     struct job_info info;
     enum job_state state;
     struct err err = {0};
-    int code = find_job(job, path, sizeof path, &info, &state, &err);
+    int code = find(word, &job, &info, &state, &err);
     if (code < 0) {
         job_info_done(&info);
+        find_close(&job);
         cli_log_error(&err);
         return EXIT_ERRORS;
     }
@@ -207,10 +214,11 @@ static int show(const char *job, bool json)
     snprintf(seconds, sizeof seconds, "%g", info.sample_seconds);
     json_object_set_new(settings, "sample", json_string(seconds));
     put_defaults(settings);
-    settings_read(path, settings);
+    settings_read(job.path, settings);
     if (state == JOB_RUNNING)
-        ask_settings(path, settings);
+        ask_settings(&job, settings);
     job_info_done(&info);
+    find_close(&job);
     if (json) {
         json_dumpf(settings, stdout, JSON_INDENT(2));
         putchar('\n');

@@ -106,8 +106,6 @@ int cmd_omis(const struct options *options)
     uint64_t wait_replies = 0, wait_ns = 0;
     struct omis_session session = {
         .json = json, .flags = flags_of(options), .color = !json && text_has_colours(STDOUT_FILENO)};
-    if (connect && strncmp(connect, "unix:", strlen("unix:")) != 0)
-        return cli_usage_error(options, "--connect expects a socket, unix:PATH, not \"%s\"", connect);
     if (wait && !parse_wait(wait, &wait_replies, &wait_ns))
         return cli_usage_error(options, "--wait expects a number of replies (3) or a time (2.5s), not \"%s\"", wait);
     if (options_given(options, "timeout"))

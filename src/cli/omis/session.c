@@ -2,6 +2,7 @@
 #include "cli/omis/session.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,7 +65,7 @@ static void on_error(Omis_reply reply)
 
 bool omis_session_open(struct omis_session *session, const char *url, bool start)
 {
-    char program[] = "scry", no_start[] = "--omis-no-start", connect[256];
+    char program[] = "scry", no_start[] = "--omis-no-start", connect[PATH_MAX + 32];
     char *arguments[4] = {program, NULL}, **argv = arguments;
     int argc = 1;
     if (url) {

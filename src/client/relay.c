@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job behind a broker: `scry-mirror relay` speaks with it, and we with that program as with a monitor. */
+#include "client/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
+
+extern char **environ;
+
+/* Its first process ends at once, so that the tool has no child that it knows nothing of. */
+static int spawn_relay(const char *path, int fd, pid_t *ret_pid)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int code = posix_spawn_file_actions_init(&actions);
+    if (code)
+        return -code;
+    code = posix_spawnattr_init(&attributes);
+    if (code) {
+        posix_spawn_file_actions_destroy(&actions);
+        return -code;
+    }
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+    code = posix_spawn_file_actions_adddup2(&actions, fd, 0);
+    if (!code)
+        code = posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    if (!code)
+        code = posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+    if (!code)
+        code = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+#endif
+    char name[] = "scry-mirror", command[] = "relay", *argv[] = {name, command, NULL};
+    char **environment = client_environment();
+    if (!code)
+        code = environment ? posix_spawn(ret_pid, path, &actions, &attributes, argv, environment) : ENOMEM;
+    free(environment);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return -code;
+}
+
+int client_relay(const char *url, struct err *err)
+{
+    char path[PATH_MAX];
+    int ends[2], code = dirs_libexec("scry-mirror", path, sizeof path, err);
+    if (code < 0)
+        return code;
+    if (strchr(url, '\n'))
+        return err_set(err, -EINVAL, "an URL has no line ends");
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return err_errno(err, -errno, "cannot start %s", path);
+    _cleanup_(closep) int ours = ends[0];
+    /* a tool without standard streams gets low numbers, which the child needs for its own */
+    _cleanup_(closep) int theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
+    close(ends[1]);
+    pid_t pid = 0;
+    int status;
+    code = theirs < 0 ? -errno : spawn_relay(path, theirs, &pid);
+    if (code < 0)
+        return err_errno(err, code, "cannot start %s", path);
+    _cleanup_(buf_done) struct buf line = BUF_INIT; /* not among the arguments, which everybody sees */
+    buf_puts(&line, url);
+    buf_putc(&line, '\n');
+    if (line.failed)
+        return err_set(err, -ENOMEM, "out of memory");
+    ssize_t sent = send(ours, line.data, line.len, MSG_NOSIGNAL);
+    explicit_bzero(line.data, line.len);
+    if (sent != (ssize_t)line.len)
+        return err_set(err, -EPIPE, "%s has ended at once", path);
+    if (!client_wait_for_child(pid, &status)) {
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+        return err_set(err, -ETIMEDOUT, "%s did not start", path);
+    }
+    return TAKE_FD(ours);
+}

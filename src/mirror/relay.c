@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scry-mirror relay: a tool's frames, as they would go to a monitor, through a broker to a job and back. Standard input is
+ * a socket of libomis, which started us: first the URL, as a line, then frames in both directions. What cannot be done is
+ * said by FRAME_GOODBYE, as a monitor does. The other end is publish/control.h.
+ *
+ * The messages can be opened by the job alone, and are valid until a time by its clock. That is asked for first, with a
+ * message that does nothing: whoever can keep messages back, or lie about the time in beats, cannot have a request carried
+ * out hours later.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "keys/authority.h"
+#include "keys/sealed.h"
+#include "mirror/states.h"
+#include "shm/waits.h"
+#include "wire/channel.h"
+#include "wire/frame.h"
+
+enum {
+    BROKER_SECONDS = 8,  /* for the connection to the broker, and what it has of the job */
+    ASK_NS = 1000000000, /* until the job has answered, it is asked so often */
+    VALID_SECONDS = 120, /* a message, by the job's clock */
+    WAITING_BYTES = 1 << 20,
+    READ_BYTES = 64 << 10,
+};
+static const uint64_t QUIET_NS = 5 * (uint64_t)NS_PER_SECOND;
+
+struct relay {
+    struct reader *reader;
+    struct states states;
+    struct key *key;
+    struct sealed_box *box;
+    struct channel channel;
+    struct buf address, revoked, out; /* out: what the tool has not read */
+    char job[TOPIC_LEVEL_SIZE], session[2 * CHANNEL_SESSION + 1], refused[256];
+    int64_t clock; /* of the job, seconds before ours */
+    bool found, answered, over;
+    uint64_t asked_ns;
+    struct loop_source *input, *timer;
+};
+
+static void pump(struct relay *relay);
+static void want_input(struct relay *relay);
+
+/* ---- the tool ---- */
+
+static void flush(struct relay *relay)
+{
+    while (relay->out.len) {
+        ssize_t sent = send(STDIN_FILENO, relay->out.data, relay->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && errno == EAGAIN)
+            break;
+        if (sent < 0) {
+            relay->over = true;
+            loop_stop(relay->reader->loop);
+            return;
+        }
+        buf_drop(&relay->out, (size_t)sent);
+    }
+    if (relay->over && !relay->out.len)
+        loop_stop(relay->reader->loop);
+}
+
+static void put_goodbye(struct buf *out, const char *why)
+{
+    frame_append(out, FRAME_GOODBYE, 0, 0, span_str(why), span_of("", 0));
+}
+
+/* The tool is told why, and nothing more is done. A frame that has only begun is lost with all before it. */
+static void give_up(struct relay *relay, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void give_up(struct relay *relay, const char *format, ...)
+{
+    char why[512];
+    va_list args;
+    if (relay->over)
+        return;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    put_goodbye(&relay->out, why);
+    relay->over = true;
+    relay->reader->status = 1;
+    flush(relay);
+    want_input(relay);
+}
+
+int relay_refuse(const struct err *err)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    put_goodbye(&out, err->text);
+    if (!out.failed && send(STDIN_FILENO, out.data, out.len, MSG_NOSIGNAL) < 0)
+        return 1;
+    return 1;
+}
+
+static void want_input(struct relay *relay)
+{
+    bool reads = relay->answered && !relay->over && channel_waiting(&relay->channel) < WAITING_BYTES;
+    if (relay->input)
+        loop_set_events(relay->input, (reads ? (uint32_t)EPOLLIN : 0u) | (relay->out.len ? (uint32_t)EPOLLOUT : 0u));
+}
+
+/* Before the job has answered, frames wait in the socket. */
+static void read_tool(struct relay *relay)
+{
+    char bytes[READ_BYTES];
+    while (relay->answered && channel_waiting(&relay->channel) < WAITING_BYTES) {
+        ssize_t got = recv(STDIN_FILENO, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN)
+            return;
+        if (got <= 0) {
+            relay->over = true;
+            loop_stop(relay->reader->loop);
+            return;
+        }
+        channel_put(&relay->channel, span_of(bytes, (size_t)got));
+    }
+}
+
+static void on_input(void *ctx, int fd, uint32_t events)
+{
+    struct relay *relay = ctx;
+    (void)fd;
+    if (events & (EPOLLHUP | EPOLLERR)) {
+        read_tool(relay);
+        relay->over = true;
+        loop_stop(relay->reader->loop);
+        return;
+    }
+    flush(relay);
+    read_tool(relay);
+    pump(relay);
+}
+
+/* ---- the job ---- */
+
+static time_t job_time(const struct relay *relay)
+{
+    return time(NULL) + (time_t)relay->clock;
+}
+
+/* 0; -EAGAIN: it is not sent now, and repeated. */
+static int send_message(struct relay *relay, struct span text)
+{
+    _cleanup_(buf_done) struct buf sealed = BUF_INIT, topic = BUF_INIT;
+    uint8_t nonce[16];
+    struct err err = {0};
+    struct span address = span_of(relay->address.data, relay->address.len);
+    int code = sealed_put(relay->box, address, NULL, job_time(relay) + VALID_SECONDS, text, &sealed, nonce, &err);
+    if (code < 0) {
+        give_up(relay, "the job %s cannot be asked: %s", relay->job, err.text);
+        return code;
+    }
+    topic_put(&topic, relay->reader->owner, relay->job, "request", NULL);
+    return topic.failed
+               ? -EAGAIN
+               : link_publish(relay->reader->link, topic.data, span_of(sealed.data, sealed.len), 1, false, NULL);
+}
+
+/* How long nothing came of the job. */
+static double silence(const struct relay *relay)
+{
+    uint64_t since = relay->answered ? relay->channel.heard_ns : relay->asked_ns;
+    return (double)(clock_now_ns() - since) / 1e9;
+}
+
+static void look_at_silence(struct relay *relay)
+{
+    if (silence(relay) * 1e3 < wait_policies[WAIT_RELAY].limit_ms)
+        return;
+    if (!link_is_up(relay->reader->link))
+        give_up(relay, "the job %s is unreachable: the connection to the broker %s was lost: %s", relay->job,
+                relay->reader->via, relay->reader->last_loss);
+    else if (relay->answered)
+        give_up(relay, "the job %s is unreachable: nothing was heard of its node for %.0f s", relay->job,
+                silence(relay));
+    else
+        give_up(relay,
+                "the job %s does not answer: it is unreachable, or it does not take this key (`scry keys list` shows "
+                "whether it is revoked)%s%s",
+                relay->job, relay->refused[0] ? "; an answer was refused: " : "", relay->refused);
+}
+
+static void pump(struct relay *relay)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    uint64_t now = clock_now_ns(), when = now + NS_PER_SECOND;
+    if (!relay->found || relay->over)
+        return;
+    look_at_silence(relay);
+    while (!relay->over && link_is_up(relay->reader->link) &&
+           channel_next(&relay->channel, now, relay->answered ? QUIET_NS : ASK_NS, &text, &when) &&
+           send_message(relay, span_of(text.data, text.len)) == 0)
+        ;
+    uint64_t soon = now + NS_PER_SECOND;
+    when = when < soon ? when : soon;
+    loop_set_timer(relay->timer, when > now ? when - now : 1, 0);
+    want_input(relay);
+}
+
+static void on_timer(void *ctx)
+{
+    pump(ctx);
+}
+
+static void hand_on(struct relay *relay)
+{
+    while (relay->channel.in.len && relay->out.len < WAITING_BYTES) {
+        size_t len = relay->channel.in.len;
+        buf_append(&relay->out, relay->channel.in.data, len);
+        if (relay->out.failed || channel_drop(&relay->channel, len) < 0)
+            give_up(relay, "out of memory");
+        flush(relay);
+        if (relay->over)
+            return;
+    }
+}
+
+static void take_reply(struct relay *relay, struct span payload)
+{
+    _cleanup_(buf_done) struct buf room = BUF_INIT;
+    struct sealed_sender sender;
+    struct channel_header header;
+    struct span text;
+    enum sealed_refusal refusal =
+        sealed_open(relay->box, payload, job_time(relay), relay->channel.session, &room, &text, &sender);
+    if (refusal == SEALED_EXPIRED && !relay->answered) /* its clock is another one: by the beats */
+        snprintf(relay->refused, sizeof relay->refused, "%s", sealed_refusal_name(refusal));
+    if (refusal != SEALED_FINE || channel_parse(text, &header) < 0 ||
+        memcmp(header.session, relay->channel.session, CHANNEL_SESSION) != 0)
+        return;
+    if (header.what == CHANNEL_END) {
+        give_up(relay, "%.*s", SPAN_ARG(header.bytes));
+        return;
+    }
+    int64_t clock = channel_clock(&header);
+    if (clock)
+        relay->clock = clock - (int64_t)time(NULL);
+    if (channel_take(&relay->channel, &header, clock_now_ns()) < 0) {
+        give_up(relay, "what answers for the job is no scry of this version");
+        return;
+    }
+    relay->answered |= clock != 0;
+    hand_on(relay);
+    if (!relay->over)
+        read_tool(relay);
+    pump(relay);
+}
+
+/* ---- what is known of the job ---- */
+
+static const char *text_of(const json_t *json, const char *key)
+{
+    const char *text = json_string_value(json_object_get(json, key));
+    return text ? text : "";
+}
+
+static void take_clock(struct relay *relay, const struct state *job)
+{
+    double time_there = json_number_value(json_object_get(job->beat, "time"));
+    if (!relay->answered && time_there > 0 && time_there < 1e11)
+        relay->clock = (int64_t)time_there - (int64_t)time(NULL);
+}
+
+static bool same_address(const struct relay *relay, const char *address)
+{
+    return span_is(span_of(relay->address.data, relay->address.len), address);
+}
+
+static void subscribe(struct relay *relay)
+{
+    _cleanup_(buf_done) struct buf topic = BUF_INIT, revoked = BUF_INIT;
+    topic_put(&topic, relay->reader->owner, relay->job, "reply", relay->session);
+    topic_put_revoked(&revoked, relay->reader->owner);
+    if (topic.failed || revoked.failed || link_subscribe(relay->reader->link, topic.data, 1, NULL) < 0 ||
+        link_subscribe(relay->reader->link, revoked.data, 1, NULL) < 0)
+        give_up(relay, "out of memory");
+}
+
+static void take_revoked(struct relay *relay, struct span payload)
+{
+    struct err err;
+    buf_clear(&relay->revoked);
+    buf_append(&relay->revoked, payload.ptr, payload.len);
+    if (relay->box && sealed_box_revoke(relay->box, payload, &err) == 0 && sealed_box_is_revoked(relay->box))
+        give_up(relay, "this key was revoked: `scry keys issue` makes another one");
+}
+
+/* The job that is meant is known: begins to ask it. */
+static void on_all_came(void *ctx)
+{
+    struct relay *relay = ctx;
+    struct err err = {0};
+    if (relay->found)
+        return;
+    const struct state *job = states_find(&relay->states, relay->reader->url.job, &err);
+    if (!job) {
+        give_up(relay, "%s", err.text);
+        return;
+    }
+    const char *address = text_of(job->state, "address");
+    const char *state = text_of(job->state, "state"), *name = text_of(json_object_get(job->state, "info"), "name");
+    snprintf(relay->job, sizeof relay->job, "%s", job->job);
+    if (*state && strcmp(state, "running") != 0) {
+        give_up(relay, "the job %s is over: %s", job->job, state);
+        return;
+    }
+    if (!*address) {
+        give_up(relay, "the job %s takes no requests: it was started without a key (`scry keys init`, before the job)",
+                job->job);
+        return;
+    }
+    take_clock(relay, job);
+    if (sealed_box_new(&relay->box, relay->key, job->job, name, &err) < 0) {
+        give_up(relay, "%s", err.text);
+        return;
+    }
+    buf_puts(&relay->address, address);
+    relay->found = true;
+    relay->asked_ns = clock_now_ns();
+    relay->channel.owes = true; /* the first message: it only asks */
+    if (relay->revoked.len)
+        take_revoked(relay, span_of(relay->revoked.data, relay->revoked.len));
+    if (!relay->over)
+        subscribe(relay);
+    pump(relay);
+}
+
+/* The job was published anew, by a program that knows nothing of our session; or is over. */
+static void look_at_state(struct relay *relay)
+{
+    struct state *job;
+    HASH_FIND_STR(relay->states.jobs, relay->job, job);
+    if (!relay->found || !job || !job->state)
+        return;
+    const char *address = text_of(job->state, "address");
+    if (*address && !same_address(relay, address))
+        give_up(relay, "the job %s is published by another program since: connect again", relay->job);
+    else
+        take_clock(relay, job);
+}
+
+/* ---- the broker ---- */
+
+static void on_connected(void *ctx, bool session_present)
+{
+    struct relay *relay = ctx;
+    _cleanup_(buf_done) struct buf revoked = BUF_INIT;
+    (void)session_present;
+    if (relay->found) {
+        reader_subscribe(relay->reader, relay->job, "state");
+        subscribe(relay);
+        pump(relay);
+        return;
+    }
+    topic_put_revoked(&revoked, relay->reader->owner);
+    if (!revoked.failed)
+        link_subscribe(relay->reader->link, revoked.data, 1, NULL);
+    states_start(&relay->states, NULL);
+}
+
+static void on_lost(void *ctx, const char *why)
+{
+    struct relay *relay = ctx;
+    snprintf(relay->reader->last_loss, sizeof relay->reader->last_loss, "%s", why);
+    states_stop(&relay->states);
+}
+
+static void on_subscribed(void *ctx, int id, bool granted)
+{
+    struct relay *relay = ctx;
+    if (granted)
+        states_subscribed(&relay->states, id);
+    else
+        give_up(relay, "the broker %s does not let you read jobs of %s", relay->reader->via, relay->reader->owner);
+}
+
+static void on_message(void *ctx, const char *name, struct span payload, bool retained)
+{
+    struct relay *relay = ctx;
+    struct topic topic;
+    if (relay->over || !topic_parse(name, &topic) || strcmp(topic.owner, relay->reader->owner) != 0)
+        return;
+    if (topic.kind == TOPIC_REVOKED) {
+        take_revoked(relay, payload);
+    } else if (topic.kind == TOPIC_REPLY) {
+        if (relay->found && strcmp(topic.rest, relay->session) == 0)
+            take_reply(relay, payload);
+    } else if (!relay->found || strcmp(topic.job, relay->job) == 0) {
+        states_message(&relay->states, &topic, payload, retained);
+        look_at_state(relay);
+    }
+}
+
+static void on_patience(void *ctx)
+{
+    struct relay *relay = ctx;
+    if (!relay->found)
+        give_up(relay, "the broker %s does not answer%s%s", relay->reader->via, relay->reader->last_loss[0] ? ": " : "",
+                relay->reader->last_loss);
+}
+
+/* ---- the whole ---- */
+
+/* $SCRY_KEY is a file, or its text; else the user's own. */
+static int read_key(struct key **ret_key, struct err *err)
+{
+    const char *given = getenv("SCRY_KEY");
+    char path[PATH_MAX];
+    if (given && strstr(given, "-----BEGIN"))
+        return key_read_text(span_str(given), ret_key, err);
+    if (given && *given)
+        return key_read(given, ret_key, err);
+    int code = authority_path("own.pem", path, sizeof path, err);
+    if (code == 0)
+        code = key_read(path, ret_key, err);
+    return code == -ENOENT ? err_set(err, code,
+                                     "there is no key in %s: `scry keys init` makes one; for another user's "
+                                     "job put the key that they gave you into SCRY_KEY",
+                                     path)
+                           : code;
+}
+
+static int begin(struct relay *relay, struct err *err)
+{
+    static const struct link_events events = {.connected = on_connected,
+                                              .lost = on_lost,
+                                              .published = reader_published,
+                                              .subscribed = on_subscribed,
+                                              .message = on_message};
+    struct reader *reader = relay->reader;
+    uint8_t session[CHANNEL_SESSION];
+    int code = read_key(&relay->key, err);
+    if (code < 0)
+        return code;
+    if (getrandom(session, sizeof session, 0) != sizeof session)
+        return err_errno(err, -errno, "no random numbers");
+    for (size_t i = 0; i < sizeof session; i++)
+        snprintf(relay->session + 2 * i, 3, "%02x", session[i]);
+    channel_init(&relay->channel, session, false, clock_now_ns());
+    relay->states = (struct states){.reader = reader, .beats_too = true, .all_came = on_all_came, .ctx = relay};
+    relay->input = loop_add_fd(reader->loop, STDIN_FILENO, 0, on_input, relay);
+    relay->timer = loop_add_timer(reader->loop, UINT64_MAX / 4, 0, on_timer, relay);
+    if (!relay->input || !relay->timer ||
+        !loop_add_timer(reader->loop, BROKER_SECONDS * (uint64_t)NS_PER_SECOND, 0, on_patience, relay))
+        return err_set(err, -ENOMEM, "out of memory");
+    return reader_connect(reader, &events, relay, err);
+}
+
+/* The job's end need not wait until nothing is heard any more. */
+static void say_end(struct relay *relay)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    if (!relay->answered || !link_is_up(relay->reader->link))
+        return;
+    relay->over = true; /* nobody is told if this fails */
+    channel_put_end(&text, relay->channel.session, "");
+    if (!text.failed && send_message(relay, span_of(text.data, text.len)) == 0)
+        for (int i = 0; i < 20 && link_in_flight(relay->reader->link); i++)
+            loop_step(relay->reader->loop, NS_PER_SECOND / 20);
+}
+
+int relay_run(struct reader *reader)
+{
+    struct relay relay = {.reader = reader};
+    struct err err = {0};
+    if (begin(&relay, &err) < 0)
+        reader->status = relay_refuse(&err);
+    else if (loop_run(reader->loop) < 0)
+        reader->status = 1;
+    say_end(&relay);
+    states_done(&relay.states);
+    channel_done(&relay.channel);
+    sealed_box_free(relay.box);
+    key_free(relay.key);
+    buf_done(&relay.address);
+    buf_done(&relay.revoked);
+    buf_done(&relay.out);
+    return reader->status;
+}
