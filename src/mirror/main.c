@@ -6,6 +6,7 @@
  *     follow   the job of the URL: into a mirror, until standard input closes
  *     list     all jobs of the URL's owner
  *     relay    a tool's requests to the job of the URL; standard input is a socket of libomis
+ *     revoke   tells the owner's jobs which keys are revoked
  */
 #include <errno.h>
 #include <pwd.h>
@@ -31,6 +32,7 @@ static const struct {
     {"follow", follow_run, true, false},
     {"list", list_run, false, false},
     {"relay", relay_run, true, true},
+    {"revoke", revoke_run, false, false},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -96,7 +98,7 @@ int main(int argc, char **argv)
     while (argc > 1 && which < COMMANDS && strcmp(argv[1], commands[which].name) != 0)
         which++;
     if (argc < 2 || argc > 3 || which == COMMANDS) {
-        fprintf(stderr, "usage: scry-mirror follow|list|relay [URL]; scry starts it\n");
+        fprintf(stderr, "usage: scry-mirror follow|list|relay|revoke [URL]; scry starts it\n");
         return EXIT_USAGE;
     }
     signal(SIGPIPE, SIG_IGN);

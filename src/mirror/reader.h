@@ -59,5 +59,6 @@ int list_run(struct reader *reader);
 int relay_run(struct reader *reader);
 /* Says to libomis, which waits for frames, why it could not begin. The exit status. */
 int relay_refuse(const struct err *err);
+int revoke_run(struct reader *reader);
 
 #endif

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import unittest
 
+import brokertest
 import scrytest
 from jobtest import JobCase
 
@@ -132,6 +133,26 @@ class Keys(JobCase):
         os.unlink(self.at("revoked.pem"))
         self.keys("issue", "--name", "a", "-o", "c.pem")
         self.assertIn('2 keys are named "a"; give the serial', self.keys("revoke", "a", status=1).stderr)
+
+    def test_revoked_at_broker(self):
+        """The list is retained at the broker; one that drops it, or is not there, is not believed."""
+        with brokertest.Mosquitto(self.box) as broker:
+            self.keys("init")
+            self.keys("issue", "-o", "a.pem")
+            url = broker.url + "//ada"
+            self.assertIn("the broker has the list", self.keys("revoke", "a", "--broker", url).stdout)
+            client = broker.client("scry/v1/+/keys/revoked")
+            client.wait(lambda: client.messages)
+            self.assertEqual((client.messages[0].topic, client.messages[0].retain), ("scry/v1/ada/keys/revoked", True))
+            with open(self.at("revoked.pem"), "rb") as file:
+                self.assertEqual(client.messages[0].payload, file.read())
+            self.keys("revoke", "a", "--broker", url)  # again
+            broker.stop()
+            self.keys("issue", "-o", "b.pem")
+            done = self.keys("revoke", "b", "--broker", url, status=1)
+            self.assertIn("revoked", done.stdout)
+            self.assertIn("does not answer", done.stderr)
+            self.assertIn("no URL of a broker", self.keys("revoke", "b", "--broker", "nonsense", status=1).stderr)
 
     def test_arguments(self):
         for said, *arguments in (

@@ -4,11 +4,14 @@
  * others would start later.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
@@ -226,20 +229,69 @@ static int issue(const struct options *options)
 
 /* ---- revoke ---- */
 
-/* Libraries of brokers are in a program of their own. It reads the list itself, and the URL from its environment, where
- * other users do not see its password. */
+/* The child of a fork. An URL may hold a password, and everybody sees arguments: it gets it on standard input. */
+static _Noreturn void become_mirror(char *path, const int in[2], const int out[2])
+{
+    char *argv[] = {path, (char *)"revoke", NULL};
+    dup2(in[0], STDIN_FILENO);
+    dup2(out[1], STDOUT_FILENO);
+    execv(path, argv);
+    log_error("%s: %s", path, strerror(errno));
+    _exit(EXIT_ERRORS);
+}
+
+/* What it says, see mirror/reader.h. The list is there only if it says "ready". */
+static int read_said(FILE *said)
+{
+    char line[2048];
+    struct err err = {0};
+    bool ready = false;
+    while (fgets(line, sizeof line, said)) {
+        line[strcspn(line, "\n")] = 0;
+        char *text = line, *word = strsep(&text, " ");
+        ready |= strcmp(word, "ready") == 0;
+        if (strcmp(word, "error") == 0 && text)
+            err_set(&err, -EIO, "%s", text);
+    }
+    if (ready)
+        puts("the broker has the list of revoked keys: its jobs know");
+    else if (err.code)
+        cli_log_error(&err);
+    return ready ? 0 : EXIT_ERRORS;
+}
+
+/* Libraries of brokers are in a program of their own. */
 static int publish(const struct options *options)
 {
     char path[PATH_MAX];
     struct err err;
-    if (dirs_libexec("scry-mirror", path, sizeof path, &err) < 0)
+    int in[2], out[2];
+    _cleanup_(buf_done) struct buf input = BUF_INIT;
+    buf_printf(&input, "%s\n", options_text(options, "broker"));
+    if (dirs_libexec("scry-mirror", path, sizeof path, &err) < 0 || authority_revoked(&input, &err) < 0)
         return fail(&err);
-    char *argv[] = {path, (char *)"revoke", NULL};
-    setenv("SCRY_BROKER", options_text(options, "broker"), 1);
+    signal(SIGPIPE, SIG_IGN);
     fflush(stdout);
-    execv(path, argv);
-    log_error("%s: %s", path, strerror(errno));
-    return EXIT_ERRORS;
+    pid_t child = pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 ? -1 : fork();
+    if (child < 0) {
+        err_errno(&err, -errno, "cannot start scry-mirror");
+        return fail(&err);
+    }
+    if (child == 0)
+        become_mirror(path, in, out);
+    close(in[0]);
+    close(out[1]);
+    for (size_t at = 0; at < input.len;) {
+        ssize_t put = write(in[1], input.data + at, input.len - at);
+        if (put < 0 && errno != EINTR)
+            break; /* it has ended, and says why */
+        at += put > 0 ? (size_t)put : 0;
+    }
+    _cleanup_(fclosep) FILE *said = fdopen(out[0], "r");
+    int status = said ? read_said(said) : EXIT_ERRORS;
+    close(in[1]);
+    waitpid(child, NULL, 0);
+    return status;
 }
 
 static int revoke_key(const struct options *options)
