@@ -35,7 +35,7 @@ static struct nonce_seen *find(const struct nonces *nonces, const uint8_t nonce[
 /* A table with room for twice as many as are still valid. */
 static int rebuild(struct nonces *nonces, time_t now)
 {
-    struct nonces fresh = {.room = 64, .seed = nonces->seed};
+    struct nonces fresh = {.room = 64, .seed = nonces->seed, .forgotten = nonces->forgotten};
     size_t valid = 0;
     for (size_t i = 0; i < nonces->room; i++)
         valid += nonces->table[i].expires && nonces->table[i].expires >= now;
@@ -50,6 +50,8 @@ static int rebuild(struct nonces *nonces, time_t now)
         if (nonces->table[i].expires && nonces->table[i].expires >= now) {
             *find(&fresh, nonces->table[i].nonce) = nonces->table[i];
             fresh.count++;
+        } else if (nonces->table[i].expires > fresh.forgotten) {
+            fresh.forgotten = nonces->table[i].expires;
         }
     free(nonces->table);
     *nonces = fresh;
@@ -60,6 +62,8 @@ int nonces_add(struct nonces *nonces, const uint8_t nonce[16], time_t expires, t
 {
     if (nonces->room && find(nonces, nonce)->expires)
         return -EEXIST;
+    if (expires <= nonces->forgotten)
+        return -ESTALE;
     if (2 * (nonces->count + 1) > nonces->room || nonces->count >= most) {
         int code = rebuild(nonces, now);
         if (code < 0)

@@ -10,11 +10,13 @@
 struct nonces {
     struct nonce_seen *table;
     size_t count, room; /* room: a power of two, more than twice the count */
+    time_t forgotten;   /* the latest `expires` of those that were forgotten since they had expired */
     uint64_t seed;      /* whoever chooses nonces cannot make them collide */
 };
 
 void nonces_done(struct nonces *nonces);
-/* Remembers it until `expires`. 0; -EEXIST: it is known; -ENOSPC: `most` are known, and none of them has expired;
+/* Remembers it until `expires`. 0; -EEXIST: it is known; -ESTALE: it may have been, and was
+ * forgotten before the clock was set back; -ENOSPC: `most` are known, and none of them has expired;
  * -ENOMEM. */
 int nonces_add(struct nonces *nonces, const uint8_t nonce[16], time_t expires, time_t now, size_t most);
 

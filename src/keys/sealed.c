@@ -15,6 +15,7 @@
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 
+#include "keys/authority.h"
 #include "keys/hpke.h"
 #include "keys/internal.h"
 #include "keys/nonces.h"
@@ -233,6 +234,14 @@ int sealed_address(const struct sealed_box *box, struct buf *out)
 
 /* ---- boxes ---- */
 
+/* Where the authority's directory can be read, it matters less that a broker keeps the list back. */
+static void use_own_list(struct sealed_box *box)
+{
+    _cleanup_(buf_done) struct buf list = BUF_INIT;
+    if (authority_revoked(&list, NULL) == 0)
+        sealed_box_revoke(box, span_of(list.data, list.len), NULL); /* of another authority: it is none of ours */
+}
+
 int sealed_box_new(struct sealed_box **ret_box, const struct key *key, const char *job, const char *name,
                    struct err *err)
 {
@@ -260,6 +269,7 @@ int sealed_box_new(struct sealed_box **ret_box, const struct key *key, const cha
     if (!box->exchange || EVP_PKEY_get_raw_public_key(box->exchange, box->public_key, &len) != 1 ||
         make_address(box) < 0)
         return err_set(err, -ENOMEM, "no address for messages can be made");
+    use_own_list(box);
     *ret_box = TAKE_PTR(box);
     return 0;
 }
@@ -388,7 +398,7 @@ static enum sealed_refusal check_fresh(struct sealed_box *box, const char *nonce
     if (now < 0 || expires < (uint64_t)now || expires > (uint64_t)now + SEALED_WINDOW_SECONDS)
         return SEALED_EXPIRED;
     int code = nonces_add(&box->nonces, (const uint8_t *)nonce, (time_t)expires, now, SEALED_NONCES);
-    return code == 0 ? SEALED_FINE : code == -EEXIST ? SEALED_REPEATED : SEALED_FULL;
+    return code == 0 ? SEALED_FINE : code == -EEXIST ? SEALED_REPEATED : code == -ESTALE ? SEALED_EXPIRED : SEALED_FULL;
 }
 
 /* The parts of a message that was decrypted, all of which point into the room. */

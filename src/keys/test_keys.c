@@ -212,6 +212,17 @@ static void test_revoked(void **state)
     assert_int_equal(sealed_box_revoke(job, span_of(second.data, second.len), &err), 0);
     assert_int_equal(sealed_open(job, span_of(message.data, message.len), time(NULL), NULL, &room, &text, &sender),
                      SEALED_REVOKED);
+    /* a job that begins later finds the list itself */
+    _cleanup_(sealed_box_freep) struct sealed_box *later = NULL;
+    assert_int_equal(sealed_box_new(&later, job_key, "job-1", "", &err), 0);
+    buf_clear(&address);
+    buf_clear(&message);
+    sealed_address(later, &address);
+    assert_int_equal(
+        sealed_put(person, span_of(address.data, address.len), NULL, time(NULL), span_str("x"), &message, nonce, &err),
+        0);
+    assert_int_equal(sealed_open(later, span_of(message.data, message.len), time(NULL), NULL, &room, &text, &sender),
+                     SEALED_REVOKED);
     /* a list that is damaged, or of another authority with the same name */
     for (size_t i = 0; i < second.len; i += 5) {
         second.data[i] ^= 1;

@@ -199,6 +199,8 @@ static void test_passed_on(void **state)
     memcpy(to.public_key, second->public_key, KEY_BYTES);
     assert_true(seal(job, &to, span_of(plain.data, plain.len), fresh, fresh_key, &again));
     assert_int_equal(open_by(second, &again, now), SEALED_FORGED);
+    /* nor is one of an earlier end of the same job taken: its key is gone with it */
+    assert_int_equal(open_by(second, &message, now), SEALED_DAMAGED);
     EVP_PKEY_free(fresh);
     sealed_box_free(second);
     buf_done(&message);
@@ -253,6 +255,10 @@ static void test_full(void **state)
     }
     next[15] = 11;
     assert_int_equal(nonces_add(&nonces, next, now + 60, now + 6, 1000), -ENOSPC);
+    /* the clock is set back: what had expired does not come to life again */
+    memset(next, 0, sizeof next);
+    assert_int_equal(nonces_add(&nonces, next, now + 5, now, 2000), -ESTALE);
+    assert_int_equal(nonces_add(&nonces, next, now + 4, now, 2000), -ESTALE);
     nonces_done(&nonces);
 }
 
