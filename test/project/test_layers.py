@@ -108,10 +108,13 @@ class Registration(unittest.TestCase):
 
 class Promises(unittest.TestCase):
     def test_have_tests(self):
-        """What doc/explain/promises.md names is there."""
-        with open(os.path.join(scrytest.SOURCE, "doc", "explain", "promises.md"), encoding="utf-8") as file:
-            named = re.findall(r"`((?:\w+/)*test_[\w.]+)`", file.read())
-        self.assertGreater(len(named), 20)
+        """What doc/explain/promises.md and security.md name is there."""
+        named = []
+        for page in ("promises.md", "security.md"):
+            with open(os.path.join(scrytest.SOURCE, "doc", "explain", page), encoding="utf-8") as file:
+                found = re.findall(r"`((?:\w+/)*test_[\w.]+)`", file.read())
+            self.assertGreater(len(found), 20, page)
+            named += found
         for name in named:
             with self.subTest(name=name):
                 if name.endswith(".c"):
