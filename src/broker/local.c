@@ -234,10 +234,11 @@ static int write_config(const struct broker_local *found, const struct broker_li
     buf_puts(&text, "persistent_client_expiration 30d\nmax_queued_messages 0\nmax_queued_bytes "
                     "268435456\nmax_inflight_messages 100\n"
                     "max_packet_size 1048576\n");
-    buf_printf(&text, "listener 0 %s\nallow_anonymous true\n", found->socket);
     int code = add_listener(found, &text, listener, foreground, err);
     if (code < 0)
         return code;
+    /* last, so that the socket answers when all else was in order */
+    buf_printf(&text, "listener 0 %s\nallow_anonymous true\n", found->socket);
     in_place(found, "broker.conf", path);
     code = text.failed ? -ENOMEM : file_replace(path, text.data, text.len, 0600);
     return code < 0 ? err_errno(err, code, "cannot write %s", path) : 0;
