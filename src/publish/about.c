@@ -16,7 +16,12 @@ bool about_look(struct about *about)
     enum job_state state;
     if (job_info_read_state(about->dir, &info, &state, NULL) < 0) {
         job_info_done(&info);
-        return false; /* the directory is gone, or not written yet: what was known holds */
+        if (!about->known)
+            return false;
+        state = job_state(about->dir, &about->info); /* the directory is gone: what it said holds */
+        bool changed = state != about->state;
+        about->state = state;
+        return changed;
     }
     bool other = !about->known || state != about->state || !json_equal(info.json, about->info.json);
     job_info_done(&about->info);

@@ -393,9 +393,9 @@ static void give_up(struct publisher *publisher)
 static void on_tick(void *ctx)
 {
     struct publisher *publisher = ctx;
-    uint64_t now_ns = clock_now_ns();
     look(publisher);
     channel_tell(publisher);
+    uint64_t now_ns = clock_now_ns();
     uint64_t alone_ns =
                  (publisher->was_up ? PUBLISHER_ALONE_SECONDS : PUBLISHER_NEVER_SECONDS) * (uint64_t)NS_PER_SECOND,
              left_ns = PUBLISHER_LEFT_SECONDS * (uint64_t)NS_PER_SECOND;

@@ -194,7 +194,8 @@ void publish_handle(struct publish_link *link)
 void publish_warn(struct publish_link *link)
 {
     publish_handle(link);
-    if (link->url && !link->connected && link->why[0])
+    bool again = link->was_connected && clock_now_ns() - link->lost_ns < PUBLISH_LOST_MS * WAITS_NS_PER_MS;
+    if (link->url && !link->connected && link->why[0] && !again)
         note(link, link->why);
 }
 

@@ -18,7 +18,8 @@
 enum {
     PUBLISH_STARTS = 3,
     PUBLISH_MOST_MS = 10000,    /* it is waited for at the end, while it gets on */
-    PUBLISH_SILENCE_MS = 30000, /* without a connection for so long: a warning */
+    PUBLISH_SILENCE_MS = 30000, /* without a connection for so long: a warning; */
+    PUBLISH_LOST_MS = 10000,    /* at the end, if there was one: for so long */
 };
 
 struct publish_link {
