@@ -92,7 +92,8 @@ unsigned follow_line(const struct buf head[2], const struct spool_reader *reader
     if (!json_object_get(record, "stream"))
         buf_printf(out, "\"stream\":\"%s\",", ret_name);
     if (reader->last.len <= FOLLOW_RECORD_BYTES) {
-        buf_append(out, reader->last.ptr + 1, reader->last.len - 1);
+        const char *open = memchr(reader->last.ptr, '{', reader->last.len); /* blanks may stand before it */
+        buf_append(out, open + 1, reader->last.len - (size_t)(open + 1 - reader->last.ptr));
     } else {
         json_t *rest = json_pack("{s:O, s:O, s:O?, s:I}", "type", json_object_get(record, "type"), "t",
                                  json_object_get(record, "t"), "seq", json_object_get(record, "seq"), "omitted",

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/system/clock.h"
 #include "base/system/log.h"
 #include "publish/control.h"
 #include "publish/publisher.h"
@@ -14,10 +15,12 @@ static void on_ask(struct publisher *publisher, const struct topic *topic, struc
 {
     struct ask ask;
     (void)topic;
-    if (payload.len <= PAYLOAD_MOST && ask_parse(payload, &ask))
+    if (payload.len <= PAYLOAD_MOST && ask_parse(payload, &ask)) {
         asks_add(&publisher->asks, &ask);
-    else
+        publisher->asked_ns = clock_now_ns();
+    } else {
         log_debug("bad-ask job=%s text=%s", publisher->job, LOG_BYTES(payload.ptr, payload.len));
+    }
 }
 
 static void on_stored(struct publisher *publisher, const struct topic *topic, struct span payload)

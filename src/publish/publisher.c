@@ -15,7 +15,7 @@
 #include "base/system/log.h"
 #include "publish/control.h"
 
-static const uint64_t TICK_NS = NS_PER_SECOND, GROWN_REST_NS = 50 * 1000000;
+static const uint64_t NS_PER_MS = 1000000, TICK_NS = NS_PER_SECOND, GROWN_REST_NS = 50 * 1000000;
 
 static int64_t last_seq(const struct publisher *publisher)
 {
@@ -185,7 +185,12 @@ static void go_on(struct publisher *publisher, uint64_t now_ns)
     }
     bool stored = !is_being_stored(publisher) ||
                   now_ns - publisher->complete_ns > PUBLISHER_STORED_SECONDS * (uint64_t)NS_PER_SECOND;
-    if (publisher->phase == PUBLISHER_COMPLETE && stored && !publisher->asks.count) {
+    uint64_t linger_ns = (publisher->alone ? PUBLISHER_ALONE_LINGER_MS : PUBLISHER_LINGER_MS) * NS_PER_MS;
+    uint64_t last_ns = publisher->asked_ns > publisher->complete_ns ? publisher->asked_ns : publisher->complete_ns;
+    bool quiet = !publisher->asks.count && now_ns > last_ns && now_ns - last_ns >= linger_ns;
+    if (publisher->phase == PUBLISHER_COMPLETE && !quiet)
+        loop_set_timer(publisher->due, linger_ns, 0);
+    if (publisher->phase == PUBLISHER_COMPLETE && stored && quiet) {
         publisher->phase = PUBLISHER_LEAVES;
         publisher->beat_wanted = true;
     }

@@ -27,11 +27,13 @@
 #include "publish/sent.h"
 
 enum {
-    PUBLISHER_LEFT_SECONDS = 60,  /* it goes on so long after a job, if its scry run has not waited for it */
-    PUBLISHER_STORED_SECONDS = 5, /* it waits so long for recorders */
-    PUBLISHER_ALONE_SECONDS = 30, /* `scry publish`: it gives up after so long without progress, */
-    PUBLISHER_NEVER_SECONDS = 10, /* or without having been connected at all */
-    PUBLISHER_REPORT_SECONDS = 5, /* for report.txt, which comes behind job.json */
+    PUBLISHER_LEFT_SECONDS = 60,     /* it goes on so long after a job, if its scry run has not waited for it */
+    PUBLISHER_STORED_SECONDS = 5,    /* it waits so long for recorders */
+    PUBLISHER_ALONE_SECONDS = 30,    /* `scry publish`: it gives up after so long without progress, */
+    PUBLISHER_NEVER_SECONDS = 10,    /* or without having been connected at all */
+    PUBLISHER_LINGER_MS = 2000,      /* after the end, and after each question: for readers that lack something; */
+    PUBLISHER_ALONE_LINGER_MS = 300, /* scry publish: a person waits */
+    PUBLISHER_REPORT_SECONDS = 5,    /* for report.txt, which comes behind job.json */
     PUBLISHER_RECORDERS = 64,
 };
 
@@ -76,7 +78,7 @@ struct publisher {
     char key[16 << 10];      /* as of --key; "": none was given */
     const char *address;     /* for sealed requests; NULL: none. Call publisher_say_state after a change */
     bool state_wanted, beat_wanted, over_told, was_up;
-    uint64_t beat, over_ns, complete_ns, progress_ns, lost_ns;
+    uint64_t beat, over_ns, complete_ns, asked_ns, progress_ns, lost_ns;
     uint64_t published; /* behind the last record that the broker has, of all streams */
     char why[256];      /* why there is no connection */
     struct publisher_recorder recorders[PUBLISHER_RECORDERS];
