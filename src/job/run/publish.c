@@ -178,7 +178,7 @@ static void restart(struct publish_link *link)
     if (known && WIFEXITED(status) && WEXITSTATUS(status) && link->why[0])
         note(link, link->why); /* it said why it cannot */
     else if (link->starts >= PUBLISH_STARTS)
-        note(link, "the process that publishes was killed again and again");
+        note(link, "the process that publishes ended again and again");
     else if (start(link, &err) < 0)
         note(link, err.text);
 }
