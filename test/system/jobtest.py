@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+import textwrap
 
 import scrytest
 
@@ -78,6 +79,21 @@ class JobCase(scrytest.TestCase):
 
     def start_run(self, *arguments, **options):
         return self.box.start(self.box.scry("run", *arguments), **options)
+
+    def script(self, text, name="script.sh"):
+        """The path of a file with this text, indented as it may be."""
+        path = self.box.path("work", name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(textwrap.dedent(text))
+        return path
+
+    def program(self, text, name="program.py"):
+        return self.script(text, name)
+
+    def records(self, *types):
+        """Those of the last job, which has ended; all, or of these types."""
+        lines = self.scry("watch", "--json", "@last").stdout.splitlines()
+        return [record for record in map(json.loads, lines) if not types or record["type"] in types]
 
     def report(self, job="@last"):
         return json.loads(self.scry("report", "--json", job).stdout)

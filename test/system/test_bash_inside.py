@@ -3,7 +3,6 @@
 
 import json
 import os
-import textwrap
 
 import scrytest
 from jobtest import JobCase
@@ -102,16 +101,6 @@ SCRIPTS = {
 
 
 class Inside(JobCase):
-    def script(self, text, name="script.sh"):
-        path = self.box.path("work", name)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(textwrap.dedent(text))
-        return path
-
-    def records(self, *types):
-        lines = self.scry("watch", "--json", "@last").stdout.splitlines()
-        return [record for record in map(json.loads, lines) if record["type"] in types]
-
     def run_script(self, text, level="lines", status=0):
         path = self.script(text)
         done = self.scry_run("-q", "--script", level, "--", BASH, path)

@@ -67,9 +67,6 @@ class Layers(JobCase):
         sequence = {record["seq"]: record["type"] for record in self.records()}
         return reason, [sequence[seq] for seq in reason["evidence"]], last
 
-    def records(self):
-        return [json.loads(line) for line in self.scry("watch", "--json", "@last").stdout.splitlines()]
-
     def test_all_layers(self):
         """It goes well: the records of all layers come in the order of their times, and the report has its sections."""
         self.need("log", "script", "stall")

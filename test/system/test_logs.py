@@ -24,10 +24,6 @@ class Logs(JobCase):
         return self.box.run(["sh", "-c", f'exec "$0" "$@" {streams}', *self.box.scry("run", "-q", *options, "--", "sh", "-c", script)],
                             cwd=self.work)
 
-    def records(self, *kinds):
-        lines = self.scry("watch", "--json", "@last").stdout.splitlines()
-        return [record for record in map(json.loads, lines) if record["type"] in kinds]
-
     def spool(self):
         """Of the job that runs, as it is by now."""
         jobs = json.loads(self.scry("ps", "--json").stdout)["jobs"]

@@ -5,7 +5,6 @@ import glob
 import json
 import os
 import subprocess
-import textwrap
 import unittest
 
 import scrytest
@@ -223,16 +222,6 @@ PROGRAMS = {
 
 
 class Inside(JobCase):
-    def program(self, text, name="program.py"):
-        path = self.box.path("work", name)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(textwrap.dedent(text))
-        return path
-
-    def records(self, *types):
-        lines = self.scry("watch", "--json", "@last").stdout.splitlines()
-        return [record for record in map(json.loads, lines) if record["type"] in types]
-
     def functions(self, python, text, level="calls", status=0):
         """{(function, line): row} over all processes, of all their time."""
         done = self.scry_run("-q", "--script", level, "--", python, self.program(text))
