@@ -92,6 +92,8 @@ static bool is_users(const char *file, size_t size)
         return false;
     if (size >= 7 && memcmp(file, "<frozen", 7) == 0)
         return false;
+    if (size == 8 && memcmp(file, "<string>", 8) == 0 && watch.program[0]) /* what libraries make; else python -c */
+        return false;
     return !start || size <= start || memcmp(file, library, start) != 0 || !has(file + start, size - start, "/python3");
 }
 

@@ -136,17 +136,23 @@ static void follow_profilers(void)
     set_profile = replace(set_profile_object, "setprofile", on_set_profile);
 }
 
+/* In this thread. */
+static void set_own(void)
+{
+    own_call = true;
+    if (with_lines)
+        py.PyEval_SetTrace(on_event, NULL);
+    else
+        py.PyEval_SetProfile(on_event, NULL);
+    own_call = false;
+}
+
 const char *profile_start(bool lines)
 {
     with_lines = lines;
     if (!py.set_profile || !py.set_trace || !follow_threads())
         return "threads of this Python cannot be followed";
-    own_call = true;
-    if (lines)
-        py.PyEval_SetTrace(on_event, NULL);
-    else
-        py.PyEval_SetProfile(on_event, NULL);
-    own_call = false;
+    set_own();
     if (!lines)
         follow_profilers();
     return NULL;
@@ -154,9 +160,26 @@ const char *profile_start(bool lines)
 
 void profile_audit(const char *event)
 {
-    if (own_call || aside || strcmp(event, with_lines ? "sys.settrace" : "sys.setprofile") != 0)
+    if (own_call || strcmp(event, with_lines ? "sys.settrace" : "sys.setprofile") != 0 || aside)
         return;
     aside = true;
     watch_step_aside(with_lines ? "the program has set a trace function (a debugger, coverage), which goes first"
                                 : "the program has set a profile function, which goes first");
+}
+
+void profile_resume(void)
+{
+    struct py *get = aside ? py.PySys_GetObject(with_lines ? "gettrace" : "getprofile") : NULL;
+    struct py *its = get ? py.PyObject_CallFunction(get, NULL) : NULL;
+    if (!its) {
+        if (get)
+            py.PyErr_Clear();
+        return;
+    }
+    if (its == py.none) {
+        aside = false;
+        set_own();
+        watch_go_on();
+    }
+    py.Py_DecRef(its);
 }

@@ -2,7 +2,8 @@
 /*
  * Python 3.9 to 3.11: a profile function (level calls) or a trace function (level lines) in C, in each thread that
  * Python makes. The program sees neither: sys.getprofile() and sys.gettrace() are None. If it sets its own, that
- * replaces ours.
+ * replaces ours, until it takes its own away again: then ours comes back when it executes some code, as notebooks do for
+ * each cell.
  */
 #ifndef SCRY_PYTHON_PROFILE_H
 #define SCRY_PYTHON_PROFILE_H
@@ -13,5 +14,7 @@
 const char *profile_start(bool lines);
 /* An audit event of Python, behind profile_start: has the program set such a function? */
 void profile_audit(const char *event);
+/* The program is about to execute code, in this thread. */
+void profile_resume(void);
 
 #endif

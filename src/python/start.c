@@ -65,10 +65,13 @@ static int on_audit(const char *event, struct py *arguments, void *data)
             start(event, arguments);
         return 0;
     }
-    if (event[0] != 's' || event[1] != 'y' || phase < PROFILING || phase > MONITORING ||
+    bool executes = phase == PROFILING && strcmp(event, "exec") == 0;
+    if ((!executes && (event[0] != 's' || event[1] != 'y')) || phase < PROFILING || phase > MONITORING ||
         py.PyInterpreterState_Get() != py.PyInterpreterState_Main()) /* which may have a lock of its own */
         return 0;
-    if (strcmp(event, "sys.excepthook") == 0)
+    if (executes)
+        profile_resume();
+    else if (strcmp(event, "sys.excepthook") == 0)
         uncaught(arguments);
     else if (strcmp(event, "sys.unraisablehook") == 0)
         watch_unraisable();

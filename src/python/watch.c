@@ -151,6 +151,20 @@ struct watch_thread *watch_self(void)
     return self;
 }
 
+void watch_go_on(void)
+{
+    struct watch_thread *self = watch_ready() ? watch_self() : NULL;
+    if (!self)
+        return;
+    if (self->raised)
+        watch_caught(self);
+    while (self->depth)
+        self->frames[--self->depth].code->active--;
+    self->beyond = 0;
+    script_put(watch.writer,
+               &(struct script_event){.kind = SCRIPT_WENT_ON, .line = -1, .duration_ns = UINT64_MAX, .tid = self->tid});
+}
+
 /* ---- calls ---- */
 
 /* The time until now belongs to the line that runs. */

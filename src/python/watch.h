@@ -33,6 +33,8 @@ bool watch_start(const char *directory, bool lines, struct py *program);
 void watch_refuse(const char *directory, const char *reason);
 /* The tracer does not go on, at least in this thread. */
 void watch_step_aside(const char *reason);
+/* After that: what this thread was in may have been left. */
+void watch_go_on(void);
 
 /* May be called whenever a function of this file is about to be: after a fork there is another ring. false: off. */
 bool watch_renew(void);

@@ -44,15 +44,16 @@ enum {
 };
 
 enum script_kind {
-    SCRIPT_STARTED = 1,  /* texts: file, -, version, - */
-    SCRIPT_LINE,         /* a command or line begins; with duration_ns: it has ended. texts: file, function, command */
-    SCRIPT_FAILED,       /* a command failed: status; the same texts; frames, the innermost first */
-    SCRIPT_EXCEPTION,    /* status: enum script_caught. texts: file, function, name, message; frames: where it was
+    SCRIPT_STARTED = 1,   /* texts: file, -, version, - */
+    SCRIPT_LINE,          /* a command or line begins; with duration_ns: it has ended. texts: file, function, command */
+    SCRIPT_FAILED,        /* a command failed: status; the same texts; frames, the innermost first */
+    SCRIPT_EXCEPTION,     /* status: enum script_caught. texts: file, function, name, message; frames: where it was
                             raised first */
-    SCRIPT_ENTERED,      /* a function; texts: file, function */
-    SCRIPT_LEFT,         /* and its duration_ns, status */
-    SCRIPT_ENDED,        /* status; texts: file */
-    SCRIPT_STEPPED_ASIDE /* the tracer does not go on; text: -, -, -, the reason */
+    SCRIPT_ENTERED,       /* a function; texts: file, function */
+    SCRIPT_LEFT,          /* and its duration_ns, status */
+    SCRIPT_ENDED,         /* status; texts: file */
+    SCRIPT_STEPPED_ASIDE, /* the tracer does not go on; text: -, -, -, the reason */
+    SCRIPT_WENT_ON        /* now it does */
 };
 enum script_caught { /* RAISED: the same thread tells later, without a name, whether it was caught; if it does not, it
                         was */

@@ -97,8 +97,7 @@ static bool read_record(struct script_view *view, uint32_t size, int32_t pid, st
 {
     const struct script_stored *stored = (const void *)view->room;
     const char *at = stored->bytes, *end = (const char *)view->room + size;
-    if (stored->kind < SCRIPT_STARTED || stored->kind > SCRIPT_STEPPED_ASIDE ||
-        stored->frame_count > SCRIPT_FRAMES_MOST)
+    if (stored->kind < SCRIPT_STARTED || stored->kind > SCRIPT_WENT_ON || stored->frame_count > SCRIPT_FRAMES_MOST)
         return false;
     *ret_record = (struct script_event){.kind = stored->kind,
                                         .pid = pid,

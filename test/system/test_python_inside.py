@@ -397,6 +397,28 @@ class Inside(JobCase):
         notes = [record["note"] for record in self.records("warning")]
         self.assertIn("script_aside", notes)
 
+    def test_debugger_goes(self):
+        """When the program has taken its trace function away, and executes code, as notebooks do, that is seen."""
+        for version, python in pythons().items():
+            with self.subTest(python=version):
+                rows = self.functions(python, """
+                    import sys
+                    def before(): pass
+                    def unseen(): pass
+                    def after(): before()
+                    before()
+                    sys.settrace(lambda *arguments: None)
+                    unseen()
+                    exec("1")
+                    unseen()
+                    sys.settrace(None)
+                    print(sys.gettrace())
+                    exec(compile("after()", "cell", "exec"))
+                    print(sys.gettrace())
+                    """, "lines")
+                self.assertEqual({name: rows[name]["calls"] for name in ("before", "after")}, {"before": 2, "after": 1})
+                self.assertEqual([record for record in self.records("warning") if record["note"] == "script_dropped"], [])
+
     def test_current_line(self):
         """Where it is while it waits."""
         fifo = self.box.path("work", "go")

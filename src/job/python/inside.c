@@ -160,6 +160,8 @@ static void on_record(void *ctx, struct script_rings_ring *ring, const struct sc
         process->began_ns = event->time_ns;
     } else if (event->kind == SCRIPT_EXCEPTION) {
         on_exception(state, process, event);
+    } else if (event->kind == SCRIPT_WENT_ON) {
+        process->aside = false;
     } else if (event->kind == SCRIPT_STEPPED_ASIDE) {
         char *reason = copy(&event->texts[SCRIPT_MESSAGE]);
         process->aside = true;
