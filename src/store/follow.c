@@ -65,7 +65,8 @@ static bool flush(struct follower *follower)
 static void on_flush(void *ctx)
 {
     struct follower *follower = ctx;
-    flush(follower);
+    if (flush(follower))
+        followed_tick(follower, clock_now_ns()); /* a job that is whole now is said to be, soon */
     follower->flush_armed = false;
     follower_flush_soon(follower);
 }
