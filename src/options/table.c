@@ -100,6 +100,8 @@ const struct option_row option_rows[] = {
     {"all", 'a', NULL, OPTION_SWITCH, WHY, 0, "also show processes and threads of MPI programs that are no ranks"},
     {"settled", 0, "MS", OPTION_NUMBER, WHY, 0, "regard shorter calls as going on", "200", .least = 1,
      .most = INT_MAX, .expected = "milliseconds"},
+    {"record", 0, "URL", OPTION_LIST, PS | TOP | WATCH | WHY | REPORT, OPTION_ENVIRONMENT,
+     "find jobs that are gone in this record (scry record)"},
     {"once", 0, NULL, OPTION_SWITCH, TOP, 0, "print one picture and end (as output to a pipe does)"},
     {"stream", 0, "NAME", OPTION_CHOICE, WATCH, OPTION_MANY, "show only this stream; may be repeated", NULL,
      "job node process script python function log warning mpi rule setting"},

@@ -103,6 +103,15 @@ static int fill(struct store *store, struct fetch *fetch, bool whole, struct err
     return code == 0 ? mirror_flush(fetch->mirror) : code;
 }
 
+/* It was made before, and nothing can come. */
+static bool is_whole(const char *path)
+{
+    json_t *remote = mirror_read_remote(path);
+    bool whole = json_is_true(json_object_get(remote, "complete"));
+    json_decref(remote);
+    return whole;
+}
+
 int fetch_job(struct store *store, const struct store_found *found, bool whole, char *ret_path, size_t size,
               struct err *err)
 {
@@ -114,6 +123,10 @@ int fetch_job(struct store *store, const struct store_found *found, bool whole, 
         code = err_set(&own, -ENODATA, "the record has no description of job %s", found->id);
     if (code == 0)
         code = mirror_path("record", found->owner, found->id, ret_path, size, &own);
+    if (code == 0 && !whole && is_whole(ret_path)) {
+        row_done(&row);
+        return 0;
+    }
     if (code == 0)
         code = mirror_open(&fetch.mirror, ret_path, &own);
     if (code == -EWOULDBLOCK) { /* somebody else makes the same */

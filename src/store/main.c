@@ -2,9 +2,9 @@
 /*
  * scry-record: the recorder. Started by `scry record`, and by other commands that look for a job:
  *
- *     scry-record record OPTION...            see scry-record(1)
- *     scry-record fetch [--store URL] JOB     makes a mirror of the job and prints its path
- *     scry-record list [--store URL] [N]      the same of the newest N jobs of all owners, without their records
+ *     scry-record record OPTION...    see scry-record(1)
+ *     scry-record fetch [--] JOB      makes a mirror of the job and prints its path; 3: there is no such job
+ *     scry-record list [--] [N]       the same of the newest N jobs of all owners, without their records
  */
 #include <errno.h>
 #include <limits.h>
@@ -27,7 +27,7 @@
 #include "store/follow.h"
 #include "store/import.h"
 
-enum { FAILED = 1, USAGE = 2 };
+enum { FAILED = 1, USAGE = 2, NOT_THERE = 3 };
 
 static int fail(const struct err *err)
 {
@@ -168,7 +168,7 @@ static int cmd_fetch(struct store *store, const char *job)
     if (code == 0)
         code = fetch_job(store, &found, true, path, sizeof path, &err);
     if (code < 0)
-        return fail(&err);
+        return code == -ENOENT ? NOT_THERE : fail(&err);
     puts(path);
     return 0;
 }
@@ -196,8 +196,8 @@ static int cmd_list(struct store *store, const char *number)
 {
     struct err err = {0};
     char path[PATH_MAX];
-    long most = number ? strtol(number, NULL, 10) : 1000;
-    struct db_value limit = db_integer(most > 0 && most < 100000 ? most : 1000);
+    long most = number ? strtol(number, NULL, 10) : 200;
+    struct db_value limit = db_integer(most > 0 && most < 100000 ? most : 200);
     struct listing listing = {calloc((size_t)limit.integer, sizeof *listing.list), .room = (size_t)limit.integer};
     int code = !listing.list ? err_set(&err, -ENOMEM, "out of memory")
                              : db_query(store_db(store),
@@ -213,16 +213,15 @@ static int cmd_list(struct store *store, const char *number)
 
 static int look(int argc, char **argv)
 {
-    bool named = argc > 3 && strcmp(argv[2], "--store") == 0;
-    const char *what = argv[1], *word = named ? argv[4] : argv[2];
+    int at = argc > 2 && strcmp(argv[2], "--") == 0 ? 3 : 2;
+    const char *what = argv[1], *word = argv[at];
     char where[PATH_MAX];
     struct store *store = NULL;
     struct err err = {0};
     if (strcmp(what, "fetch") == 0 && !word)
         return USAGE;
-    if (store_place(named ? argv[3] : NULL, where, sizeof where, &err) < 0 ||
-        store_open(&store, where, DB_READ, &err) < 0)
-        return fail(&err);
+    if (store_place(NULL, where, sizeof where, &err) < 0 || store_open(&store, where, DB_READ, &err) < 0)
+        return err.code == -ENOENT && strcmp(what, "fetch") == 0 ? NOT_THERE : fail(&err);
     int status = strcmp(what, "fetch") == 0 ? cmd_fetch(store, word) : cmd_list(store, word);
     store_close(store);
     return status;

@@ -22,6 +22,7 @@
 #include "broker/url.h"
 #include "cli/common/cli.h"
 #include "cli/common/progress.h"
+#include "cli/common/record.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/mirror.h"
@@ -228,6 +229,13 @@ int find_job(struct found_job *ret_job, const char *word, struct err *err)
     if (broker_url_is(word))
         return find_remote(ret_job, word, err);
     int code = jobdir_find(word, ret_job->path, sizeof ret_job->path, err);
+    if (code == -ENOENT) { /* it may be over, and its directory gone */
+        struct err why = {0};
+        int recorded = record_fetch(word, ret_job->path, sizeof ret_job->path, &why);
+        if (recorded != -ENOENT)
+            code = recorded < 0 ? err_set(err, recorded, "%s", why.text) : 0;
+        ret_job->remote = recorded == 0;
+    }
     if (code == 0)
         memcpy(ret_job->dir, ret_job->path, sizeof ret_job->dir);
     return code;

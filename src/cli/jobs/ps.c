@@ -16,6 +16,7 @@
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
 #include "cli/common/now.h"
+#include "cli/common/record.h"
 #include "cli/jobs/ps_json.h"
 #include "cli/jobs/ranks.h"
 #include "jobdir/record/dir.h"
@@ -360,6 +361,9 @@ int cmd_ps(const struct options *options)
         cli_log_error(&err);
         return EXIT_ERRORS;
     }
+    size_t here = count;
+    if (all && !broker && record_add(&paths, &count, &err) < 0)
+        cli_log_error(&err);
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     json_t *list = json_array();
     _cleanup_(table_done) struct table table = {.rows = calloc(count + 1, sizeof *table.rows),
@@ -375,7 +379,7 @@ int cmd_ps(const struct options *options)
     if (!json && !all && over > PS_ENDED)
         buf_printf(&out, "%zu more that ended: scry ps --all\n", over - PS_ENDED);
     if (!json && !broker)
-        put_space(&out, paths, count);
+        put_space(&out, paths, here);
     jobdir_list_free(paths, count);
     if (json) {
         json_t *whole = json_pack("{s:o}", "jobs", list);

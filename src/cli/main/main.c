@@ -130,6 +130,8 @@ static int run_command(enum command command, int argc, char **argv)
             status = words ? cmd_run_alone(words) : JOB_FAILED_BEFORE_START; /* other codes are the job's own */
         }
     } else {
+        if (!options.help && option_find(command, "record", 6) && options_given(&options, "record"))
+            setenv("SCRY_RECORD", options_text(&options, "record"), 1); /* for scry-record */
         status = options.help ? print_help(command) : functions[command](&options);
     }
     options_done(&options);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/common/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
+#include "base/system/dirs.h"
+#include "jobdir/text/text.h"
+
+enum { NOT_THERE = 3 /* exit status of scry-record */ };
+
+extern char **environ;
+
+/* Most people have none, and start nothing. */
+static bool has_record(void)
+{
+    const char *own = getenv("SCRY_RECORD");
+    char path[PATH_MAX], file[PATH_MAX + 32];
+    if (own && *own)
+        return true;
+    if (dirs_state(path, sizeof path, NULL) < 0)
+        return false;
+    snprintf(file, sizeof file, "%s/record/record.db", path);
+    return access(file, F_OK) == 0;
+}
+
+/* Its output; the exit status, or -errno with err. */
+static int ask(const char *what, const char *job, struct buf *out, struct err *err)
+{
+    char path[PATH_MAX];
+    int ends[2], status = 0, code = dirs_libexec("scry-record", path, sizeof path, err);
+    pid_t pid;
+    if (code < 0)
+        return code;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_errno(err, -errno, "cannot make a pipe");
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    char *argv[] = {path, (char *)what, (char *)"--", (char *)job, NULL};
+    code = -posix_spawn(&pid, path, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    for (ssize_t got = 1; code == 0 && got > 0;) {
+        char *room = buf_reserve(out, 4096);
+        got = room ? read(ends[0], room, 4096) : -1;
+        out->len += got > 0 ? (size_t)got : 0;
+        got = got < 0 && room && errno == EINTR ? 1 : got;
+    }
+    close(ends[0]);
+    if (code < 0)
+        return err_errno(err, code, "cannot start %s", path);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
+}
+
+int record_fetch(const char *job, char *ret_path, size_t size, struct err *err)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    if (!has_record())
+        return -ENOENT;
+    int code = ask("fetch", job, &out, err);
+    if (code < 0)
+        return code;
+    if (code == NOT_THERE)
+        return -ENOENT;
+    size_t len = out.len && out.data ? strcspn(out.data, "\n") : 0;
+    if (code || !len || len >= size)
+        return err_set(err, -EIO, "job %s could not be read from the record", job);
+    snprintf(ret_path, size, "%.*s", (int)len, out.data);
+    return 0;
+}
+
+/* A job whose directory is here is shown as it is here. */
+static bool is_here(const char *id)
+{
+    char jobs[PATH_MAX], path[PATH_MAX];
+    return dirs_jobs_find(jobs, sizeof jobs, NULL) == 0 &&
+           (size_t)snprintf(path, sizeof path, "%s/%s", jobs, id) < sizeof path && access(path, F_OK) == 0;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    return strcmp(text_base(*(char *const *)a), text_base(*(char *const *)b));
+}
+
+int record_add(char ***paths, size_t *count, struct err *err)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    if (!has_record())
+        return 0;
+    int code = ask("list", NULL, &out, err);
+    if (code)
+        return code < 0 ? code : err_set(err, -EIO, "the jobs of the record could not be listed");
+    size_t room = *count, before = *count;
+    char *save = NULL;
+    for (char *line = out.data ? strtok_r(out.data, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
+        if (is_here(text_base(line)))
+            continue;
+        char *copy = GROW(*paths, *count, room) ? strdup(line) : NULL;
+        if (!copy)
+            return err_set(err, -ENOMEM, "out of memory");
+        (*paths)[(*count)++] = copy;
+    }
+    if (*count > before)
+        qsort(*paths, *count, sizeof **paths, by_id);
+    return 0;
+}
