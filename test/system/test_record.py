@@ -1,0 +1,440 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record: jobs in SQLite and PostgreSQL, as they are followed and imported, killed in the middle, lied to, and read back
+when nothing else is left."""
+
+import glob
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import brokertest
+import jobtest
+import recordtest
+import scrytest
+
+FAILS = "for i in 1 2 3; do sleep 0.1; done; ls /nowhere; exit 3"
+
+
+class RecordCase(jobtest.JobCase):
+    def setUp(self):
+        super().setUp()
+        self.record = recordtest.Sqlite(self.box)
+
+    def job(self, *arguments, name="made", command=("sh", "-c", FAILS)):
+        self.scry_run("-q", "--name", name, *arguments, "--", *command)
+        return self.only(os.path.join(self.box.path("jobs"), "2*"))
+
+    def only(self, pattern):
+        found = [path for path in glob.glob(pattern) if os.path.isdir(path)]
+        self.assertEqual(len(found), 1, found)
+        return found[0]
+
+    def lines(self, path):
+        with open(os.path.join(path, "spool", "records.jsonl"), encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def stored(self, job, record=None):
+        """The records of a job, in order, as the stock client sees them."""
+        rows = (record or self.record).query(f"SELECT seq, record FROM record_list WHERE id = '{job}' ORDER BY seq")
+        return [json.loads(row["record"]) if isinstance(row["record"], str) else row["record"] for row in rows]
+
+    def check_whole(self, job, count, record=None):
+        """Each once, none missing."""
+        rows = (record or self.record).query(f"SELECT seq FROM record_list WHERE id = '{job}' ORDER BY seq")
+        self.assertEqual([row["seq"] for row in rows], list(range(count)))
+
+    @staticmethod
+    def said(process):
+        """What it has said since it was last asked."""
+        os.set_blocking(process.stdout.fileno(), False)
+        return process.stdout.read() or ""
+
+    def recorder(self, broker, *arguments):
+        return self.box.start(self.box.scry("record", "--broker", broker.url, *arguments), stderr=subprocess.STDOUT)
+
+
+class Import(RecordCase):
+    def test_again_and_again(self):
+        """A directory is stored as it is, once; views, files and minutes with it."""
+        path = self.job()
+        spool = self.lines(path)
+        del spool[0]["job"], spool[0]["node"]
+        for turn in range(3):
+            said = self.scry("record", "--import", path).stdout
+            self.assertIn(f"{len(spool) if turn == 0 else 0} new records, {len(spool)} in all", said)
+        self.assertEqual(self.stored(os.path.basename(path)), spool)
+        row, = self.record.query("SELECT * FROM job_list")
+        self.assertEqual((row["name"], row["state"], row["exit_code"], row["complete"], row["records"], row["behind"]),
+                         ("made", "failed", 3, 1, len(spool), 0))
+        with open(os.path.join(path, "job.json"), encoding="utf-8") as file:
+            result = json.load(file)["result"]
+        self.assertEqual((row["processes"], row["peak_tree_rss_bytes"]), (result["processes"], result["peak_tree_rss_bytes"]))
+        self.assertAlmostEqual(row["wall_seconds"], result["wall_seconds"], 6)
+        self.assertEqual(sum(row["records"] for row in self.record.query("SELECT records FROM minutes")), len(spool))
+        self.assertIn("report.txt", [row["path"] for row in self.record.query("SELECT path FROM files")])
+        self.assertEqual(self.record.query("SELECT node, jobs, failed FROM node_list")[0]["failed"], 1)
+
+    def test_while_it_runs(self):
+        run = self.start_run("-q", "--sample", "0.05", "--", "sleep", "60")
+        path = scrytest.wait_until(lambda: glob.glob(self.box.path("jobs", "2*", "spool")), 20)[0][:-len("/spool")]
+        said = scrytest.wait_until(lambda: self.box.run(self.box.scry("record", "--import", path)).stdout, 20)
+        self.assertIn("it is not over", said)
+        before = len(self.stored(os.path.basename(path)))
+        scrytest.wait_until(lambda: len(self.lines(path)) > before + 3, 20)
+        run.terminate()
+        run.wait(20)
+        self.scry("record", "--import", path)
+        self.check_whole(os.path.basename(path), len(self.lines(path)))
+        row, = self.record.query("SELECT state, complete, signal FROM job_list")
+        self.assertEqual((row["state"], row["complete"], row["signal"]), ("killed", 1, 15))
+
+    def test_newer(self):
+        self.scry("record", "--import", self.job())
+        self.record.query("UPDATE meta SET version = 99, scry = '9.1'")
+        for command in (["record", "--import", "@last"], ["record", "--keep", "1d"]):
+            self.assertIn("in format 99 of scry 9.1", self.scry(*command, status=1).stderr)
+
+    def test_bad_input(self):
+        path = self.job()
+        for arguments, said in (
+                (["record"], "give --broker URL, --import DIR or --remove JOB"),
+                (["record", "--import"], "name job directories"),
+                (["record", "x"], "jobs are named with"),
+                (["record", "--import", "--remove", "x"], "not both")):
+            self.assertIn(said, self.scry(*arguments, status=2).stderr)
+        self.assertIn("no job 'nowhere'", self.scry("record", "--import", "nowhere", status=1).stderr)
+        self.assertIn("neither a directory nor", self.scry("record", "--import", "--store", "mysql://x", path, status=1).stderr)
+        self.assertIn("no job \"x\"", self.scry("record", "--remove", "x", status=1).stderr)
+        with open(os.path.join(self.record.place, "record.db"), "r+b") as file:
+            file.write(b"this is no database, but something else altogether" * 100)
+        self.assertIn("is damaged", self.scry("record", "--import", path, status=1).stderr)
+
+    def test_killed_in_mid_write(self):
+        """100 times, anywhere: what is there is whole, each record once, and the next one goes on."""
+        lines = scrytest.rounds(1500, 6000)
+        base = self.job(command=("true",))
+        places = recordtest.copies(self.box, base, 4)
+        for place in places:
+            with open(os.path.join(place, "spool", "records.jsonl"), "a", encoding="utf-8") as file:
+                start = len(self.lines(place))
+                for seq in range(start, start + lines):
+                    file.write(json.dumps({"seq": seq, "t": 0.5, "type": "untraced", "text": f"line {seq} " + "x" * 200}) + "\n")
+        rounds, kills = scrytest.rounds(100, 100), 0
+        for turn in range(rounds):
+            run = self.box.start(self.box.scry("record", "--import", *places))
+            time.sleep(random.random() * 0.12)  # anywhere: it is not waited for anything
+            kills += run.poll() is None
+            run.kill()
+            run.wait(20)
+            if turn % 10 == 0:
+                for database in [os.path.join(self.record.place, "record.db"), *self.record.days()]:
+                    if os.path.exists(database):
+                        self.assertEqual(self.record.query("PRAGMA integrity_check", database), [{"integrity_check": "ok"}])
+            if turn % 25 == 24:
+                shutil.rmtree(self.record.place, ignore_errors=True)
+        self.assertGreater(kills, rounds // 4)
+        self.scry("record", "--import", *places)
+        for place in places:
+            with open(os.path.join(place, "job.json"), encoding="utf-8") as file:
+                job = json.load(file)["id"]
+            self.check_whole(job, len(self.lines(place)))
+            row, = self.record.query(f"SELECT records, last_seq, complete, (SELECT sum(minutes.records) FROM minutes WHERE "
+                                     f"minutes.job = jobs.job) AS minutes FROM jobs WHERE id = '{job}'")
+            self.assertEqual(set(row.values()), {len(self.lines(place)), len(self.lines(place)) - 1, 1})
+
+    def test_full_disk(self):
+        place = self.box.path("work", "disk")
+        os.mkdir(place)
+        if self.box.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "none", place]).returncode:
+            self.skipTest("no file system can be mounted here")
+        try:
+            base, = recordtest.copies(self.box, self.job(command=("true",)), 1)
+            with open(os.path.join(base, "spool", "records.jsonl"), "a", encoding="utf-8") as file:
+                start = len(self.lines(base))
+                for seq in range(start, start + 8000):
+                    file.write(json.dumps({"seq": seq, "t": 0.5, "type": "untraced", "text": f"line {seq} " + "x" * 200}) + "\n")
+            self.assertIn("the disk is full", self.scry("record", "--store", place + "/r", "--import", base, status=1).stderr)
+            self.assertEqual(self.box.run(["mount", "-o", "remount,size=64m", place]).returncode, 0)
+            self.scry("record", "--store", place + "/r", "--import", base)
+            record = recordtest.Sqlite(self.box, place + "/r")
+            with open(os.path.join(base, "job.json"), encoding="utf-8") as file:
+                self.check_whole(json.load(file)["id"], len(self.lines(base)), record)
+        finally:
+            self.box.run(["umount", place])
+
+
+class Follow(RecordCase):
+    def test_job_and_its_directory_gone(self):
+        """Followed from its start; then the record alone says all that the directory said."""
+        with brokertest.Mosquitto(self.box) as broker:
+            recorder = self.recorder(broker)
+            broker.client("#").wait(lambda: True)
+            path = self.job("--broker", broker.url)
+            job = os.path.basename(path)
+            scrytest.wait_until(lambda: os.path.exists(self.record.place + "/all.sql") and
+                                self.record.query(f"SELECT id FROM jobs WHERE id = '{job}' AND complete = 1"), 20)
+            self.assertEqual(self.stored(job)[1:], self.lines(path)[1:])
+            before, watched = self.report(path), self.scry("watch", "--json", path).stdout
+            marks = broker.client(f"scry/v1/+/{job}/stored/+")
+            marks.wait(lambda: any(json.loads(message.payload)["complete"] for message in marks.messages))
+            shutil.rmtree(path)
+            after = self.report("made")
+            for report in (before, after):
+                for changing in ("path", "directory", "remote", "from", "mirror"):
+                    report.pop(changing, None)
+            self.assertEqual(after, before)
+            self.assertEqual(self.scry("watch", "--json", "made").stdout, watched)
+            self.assertIn(job, self.scry("ps", "--all").stdout)
+            self.assertNotIn(job, self.scry("ps").stdout)
+            recorder.terminate()
+            self.assertEqual(recorder.wait(20), 0)
+            self.assertIn("stored", recorder.stdout.read())
+
+    def test_node_burnt_down(self):
+        """Publisher, scry run and job killed at once, and the directory gone: the record says what they did last."""
+        with brokertest.Mosquitto(self.box) as broker:
+            self.recorder(broker)
+            run = self.start_run("-q", "--name", "burnt", "--sample", "0.1", "--broker", broker.url, "--", "sh", "-c",
+                                 "echo before; ls /nowhere; sleep 100")
+            scrytest.wait_until(lambda: os.path.exists(self.record.place + "/all.sql") and self.record.query(
+                "SELECT 1 FROM record_list WHERE type = 'sample' AND stream = 'node'") and self.record.query(
+                "SELECT 1 FROM record_list WHERE type = 'log'"), 30)
+            path = self.only(self.box.path("jobs", "2*"))
+            for pid in self.box.processes():
+                if pid != run.pid and b"mosquitto" not in self.command_line(pid) and b"record" not in self.command_line(pid):
+                    os.kill(pid, signal.SIGKILL)
+            run.kill()
+            run.wait(20)
+            shutil.rmtree(path)
+            scrytest.wait_until(lambda: self.record.query("SELECT 1 FROM job_list WHERE state = 'unreachable'"), 30)
+            report = self.scry("report", "burnt").stdout
+            for said in ("ls", "/nowhere", "sleep", "unreachable"):
+                self.assertIn(said, report)
+
+    @staticmethod
+    def command_line(pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
+
+    def test_comes_late(self):
+        """What was published before is asked for."""
+        with brokertest.Mosquitto(self.box) as broker:
+            publisher = recordtest.Publisher(broker, "ada", "late", 5000)
+            publisher.say()
+            recorder = self.recorder(broker, "--owner", "ada", "--once")
+            publisher.client.wait(lambda: publisher.asks)
+            publisher.add(100, publish=True)
+            publisher.say(complete=True)
+            self.assertEqual(recorder.wait(60), 0, self.said(recorder))
+            self.check_whole("late", 5100)
+
+    def test_recorder_killed(self):
+        """Nothing that is marked as stored is lost, and in the end all is there once."""
+        with brokertest.Mosquitto(self.box) as broker:
+            publishers = [recordtest.Publisher(broker, "ada", f"job{number}") for number in range(5)]
+            marks = broker.client("scry/v1/ada/+/stored/+")
+            for turn in range(scrytest.rounds(15, 100)):
+                recorder = self.recorder(broker, "--owner", "ada", "-q")
+                for publisher in publishers:
+                    publisher.add(50, publish=True)
+                    publisher.say()
+                time.sleep(random.random() * 0.5)  # anywhere
+                recorder.kill()
+                recorder.wait(20)
+                said = {message.topic.split("/")[3]: json.loads(message.payload)["last_seq"] for message in marks.messages}
+                for row in self.record.query("SELECT id, last_seq FROM jobs") if os.path.exists(
+                        self.record.place + "/all.sql") else []:
+                    self.assertGreaterEqual(row["last_seq"], said.get(row["id"], -1))
+            for publisher in publishers:
+                publisher.say(complete=True)
+            recorder = self.recorder(broker, "--owner", "ada", "--once")
+            self.assertEqual(recorder.wait(90), 0)
+            for publisher in publishers:
+                self.check_whole(publisher.job, len(publisher.lines))
+
+    def test_hundred_jobs(self):
+        with brokertest.Mosquitto(self.box) as broker:
+            recorder = self.recorder(broker, "--owner", "all", "--once")
+            publishers = [recordtest.Publisher(broker, f"user{number % 7}", f"job{number}", 20) for number in range(100)]
+            for publisher in publishers:
+                publisher.add(30, publish=True)
+                publisher.say(complete=True)
+            self.assertEqual(recorder.wait(120), 0)
+            row, = self.record.query("SELECT count(*) AS jobs, sum(complete) AS complete, sum(records) AS records FROM jobs")
+            self.assertEqual(row, {"jobs": 100, "complete": 100, "records": 5000})
+
+    def test_broker_away(self):
+        """It is not there at first, and goes away in the middle."""
+        broker = brokertest.Mosquitto(self.box, persistent=True)
+        with broker:
+            broker.stop()
+            recorder = self.recorder(broker, "--owner", "ada")
+            scrytest.wait_until(lambda: recorder.poll() is None, 5)
+            broker.start()
+            publisher = recordtest.Publisher(broker, "ada", "away")
+            publisher.add(100, publish=True)
+            publisher.say()
+            scrytest.wait_until(lambda: os.path.exists(self.record.place + "/all.sql") and self.record.query(
+                "SELECT 1 FROM jobs WHERE last_seq = 99"), 40)
+            broker.stop()
+            broker.start()
+            scrytest.wait_until(lambda: publisher.client.mqtt.is_connected(), 20)
+            publisher.client.mqtt.subscribe(publisher.base + "/ask", 1)
+            publisher.add(100, publish=True)
+            publisher.say(complete=True)
+            scrytest.wait_until(lambda: self.record.query("SELECT 1 FROM jobs WHERE complete = 1"), 60)
+            self.check_whole("away", 200)
+
+    def test_hostile(self):
+        """Another user's records: statements, terminal escapes, somebody else's name, damaged, huge."""
+        evil = "x'); DROP TABLE jobs; --\x1b[2J"
+        with brokertest.Mosquitto(self.box) as broker:
+            ada, eve = recordtest.Publisher(broker, "ada", "same", 3), recordtest.Publisher(broker, "eve", "same")
+            eve.lines = [json.dumps(eve.record(0)),
+                         json.dumps(eve.record(1, owner="ada", job="other", node=evil, stream="warning", type=evil, text=evil)),
+                         json.dumps(eve.record(2, type="warning", kind=evil, text=evil))]
+            bad = ["", "{", "[]", "null", '{"seq": 3}', '{"seq": -1, "t": 0, "type": "x"}', '{"seq": 1e30, "t": 0, "type": "x"}',
+                   '{"seq": 9223372036854775807, "t": 0, "type": "x"}', '{"seq": 4, "t": 1e300, "type": "x"}',
+                   '{"seq": 5, "t": 0, "type": "' + "y" * 100 + '"}', '{"seq": 6, "t": 0, "type": "x", "a": "\\u0000"}', "\xff\x00"]
+            for publisher in (ada, eve):
+                publisher.say(complete=True, name=evil)
+            eve.client.publish(eve.base + "/warning", "\n".join(bad))
+            for payload in ("[]", "{}", '{"path": "../../x", "bytes": 1, "part": 0, "parts": 1, "version": 1, "text": "x"}',
+                            '{"path": "a", "bytes": 1, "part": 9, "parts": 2, "version": 1, "text": "x"}'):
+                eve.client.publish(eve.base + "/file", payload)
+            for payload in ("[]", '{"state": 1, "info": [], "last_seq": "x"}', '{"state": "' + "z" * 1000 + '", "last_seq": 2}'):
+                eve.client.publish(eve.base + "/state", payload)
+            eve.say(complete=True, name=evil, argv=[evil], host=evil, started_ns=9 * 10 ** 18)
+            recorder = self.recorder(broker, "--owner", "all", "--once")
+            self.assertEqual(recorder.wait(60), 0)
+            self.assertNotIn("\x1b", recorder.stdout.read())
+            rows = self.record.query("SELECT owner, id, records, refused, name FROM jobs ORDER BY owner")
+            self.assertEqual([(row["owner"], row["id"], row["records"]) for row in rows], [("ada", "same", 3), ("eve", "same", 3)])
+            self.assertEqual([row["name"] for row in rows], [evil, evil])
+            self.assertGreaterEqual(rows[1]["refused"], 5)
+            self.assertEqual(rows[0]["refused"], 0)
+            for command in (["ps", "--all"], ["report", "eve/same"], ["watch", "eve/same"]):
+                shown = self.scry(*command).stdout
+                self.assertNotIn("\x1b", shown)
+            self.assertFalse(os.path.exists(self.box.path("x")))
+            self.assertIn("record 2 of same", self.scry("watch", "ada/same").stdout)
+            self.assertIn("may be several jobs", self.scry("report", "same", status=1).stderr + self.scry(
+                "record", "--remove", "same", status=1).stderr)
+            self.scry("record", "--remove", "eve/same")
+            self.assertEqual([row["owner"] for row in self.record.query("SELECT owner FROM jobs")], ["ada"])
+            self.check_whole("same", 3)
+
+
+class Keep(RecordCase):
+    def age(self, day="2020-01-01"):
+        """Makes today's records older, as time would."""
+        old, = self.record.days()
+        os.rename(old, os.path.join(self.record.place, f"day-{day}.db"))
+        self.record.query(f"UPDATE ranges SET day = '{day}'", os.path.join(self.record.place, "record.db"))
+        os.unlink(os.path.join(self.record.place, "all.sql"))
+
+    def test_by_days(self):
+        """Records go with their day; minutes and summary stay, and what was dropped does not come again."""
+        path = self.job()
+        count = len(self.lines(path))
+        self.scry("record", "--import", path)
+        self.age()
+        fresh, = recordtest.copies(self.box, path, 1, "fresh")
+        self.scry("record", "--import", fresh)
+        self.assertEqual(len(self.record.days()), 2)
+        self.assertIn("dropped the records of 1 day", self.scry("record", "--keep", "30d").stdout)
+        self.assertEqual([os.path.basename(day)[:8] for day in self.record.days()], ["day-" + time.strftime("%Y", time.gmtime())])
+        self.assertEqual(self.stored(os.path.basename(path)), [])
+        self.check_whole(os.path.basename(path) + "-fresh0", count)
+        self.assertEqual([row["records"] for row in self.record.query("SELECT sum(records) AS records FROM minutes GROUP BY job")],
+                         [count, count])
+        self.assertIn("0 new records", self.scry("record", "--import", path).stdout)
+        shutil.rmtree(path)
+        said = self.scry("report", os.path.basename(path), status=1).stderr
+        self.assertIn("the records of", said)
+        self.record.query("UPDATE jobs SET heard = 1000 WHERE name = 'made'", os.path.join(self.record.place, "record.db"))
+        self.scry("record", "--keep-minutes", "30d")
+        self.assertEqual(len(self.record.query("SELECT DISTINCT job FROM minutes")), 1)
+        self.assertEqual(len(self.record.query("SELECT * FROM job_list")), 2)
+
+    def test_several_days(self):
+        """A job whose records came on several days is read as a whole."""
+        path = self.job()
+        half, = recordtest.copies(self.box, path, 1, "half")
+        spool = os.path.join(half, "spool", "records.jsonl")
+        with open(spool, encoding="utf-8") as file:
+            lines = file.readlines()
+        with open(spool, "w", encoding="utf-8") as file:
+            file.writelines(lines[:5])
+        self.scry("record", "--import", half)
+        self.age(time.strftime("%Y-%m-%d", time.gmtime(time.time() - 86400)))
+        with open(spool, "w", encoding="utf-8") as file:
+            file.writelines(lines)
+        self.scry("record", "--import", half)
+        self.assertEqual(len(self.record.days()), 2)
+        self.assertEqual(len(self.scry("watch", "half0").stdout.splitlines()), len(self.scry("watch", path).stdout.splitlines()))
+
+
+class PostgreSQL(RecordCase):
+    def test_same_as_sqlite(self):
+        """The same jobs in both say the same, to psql and sqlite3, and through scry."""
+        server = recordtest.Postgres(self.box)
+        path = self.job()
+        places = [path, *recordtest.copies(self.box, path, 2)]
+        for _ in range(2):
+            self.scry("record", "--import", *places)
+            self.scry("record", "--store", server.url, "--import", *places)
+        for view, order in (("job_list", "id"), ("minute_list", "id, minute"), ("warning_list", "id, time_at, text"),
+                            ("failure_list", "id, time_at, text"), ("node_list", "node")):
+            ours, theirs = (store.query(f"SELECT * FROM {view} ORDER BY {order}") for store in (self.record, server))
+            for row in ours + theirs:
+                for clock in [name for name in row if name.endswith("_at") or name.startswith("heard") or name == "job"]:
+                    row.pop(clock)
+                for name, value in row.items():
+                    row[name] = round(value, 6) if isinstance(value, float) else value
+            self.assertEqual(ours, theirs)
+        for place in places:
+            job = json.load(open(os.path.join(place, "job.json"), encoding="utf-8"))["id"]
+            self.assertEqual(self.stored(job, server), self.stored(job))
+        self.assertEqual(len(server.query("SELECT inhrelid FROM pg_inherits WHERE inhparent = 'records'::regclass")), 1)
+        shutil.rmtree(path)
+        self.assertIn("exit status 3", self.scry("report", "--record", server.url, "made").stdout)
+        self.assertIn("made", self.scry("ps", "--all", "--record", server.url).stdout)
+        # a day goes as a partition
+        today = time.strftime("%Y-%m-%d", time.gmtime())
+        self.box.run(["psql", "-c", f'ALTER TABLE records DETACH PARTITION "records_{today}"', "-c",
+                      f"UPDATE \"records_{today}\" SET day = '2020-01-01'", "-c",
+                      f'ALTER TABLE "records_{today}" RENAME TO "records_2020-01-01"', "-c",
+                      "ALTER TABLE records ATTACH PARTITION \"records_2020-01-01\" FOR VALUES IN ('2020-01-01')", "-c",
+                      "UPDATE ranges SET day = '2020-01-01'", server.url])
+        self.assertIn("dropped the records of 1 day", self.scry("record", "--store", server.url, "--keep", "8w").stdout)
+        self.assertEqual(server.query("SELECT count(*) AS n FROM records"), [{"n": 0}])
+        self.scry("record", "--store", server.url, "--remove", "copy0")
+        self.assertEqual(server.query("SELECT count(*) AS n FROM jobs"), [{"n": 2}])
+
+    def test_server_restarts(self):
+        """What comes while the server is away is stored when it is back."""
+        server = recordtest.Postgres(self.box)
+        with brokertest.Mosquitto(self.box) as broker:
+            recorder = self.recorder(broker, "--owner", "ada", "--store", server.url)
+            publisher = recordtest.Publisher(broker, "ada", "job")
+            publisher.add(100, publish=True)
+            publisher.say()
+            scrytest.wait_until(lambda: server.query("SELECT 1 AS x FROM jobs WHERE last_seq = 99"), 30)
+            server.stop()
+            publisher.add(100, publish=True)
+            publisher.say(complete=True)
+            scrytest.wait_until(lambda: "it is tried again" in self.said(recorder), 20)
+            server.start()
+            scrytest.wait_until(lambda: server.query("SELECT 1 AS x FROM jobs WHERE complete = 1"), 40)
+            self.check_whole("job", 200, server)
+
+
+scrytest.main()
