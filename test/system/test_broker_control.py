@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 
 import brokertest
@@ -35,7 +36,9 @@ class ControlCase(jobtest.JobCase):
             self.scry("keys", "init")
         self.reader = self.broker.client("scry/v1/#")
         self.running = self.start_run("--broker", self.broker.url, "--sample", "0.2", *options, "--", *(command or ["sleep", "600"]))
-        state = self.reader.wait(lambda: [m for m in self.reader.of("/state") if json.loads(m.payload)["info"].get("command", {}).get("pid")])
+        def started():
+            return [m for m in self.reader.of("/state") if (json.loads(m.payload)["info"].get("command") or {}).get("pid")]
+        state = self.reader.wait(started)
         self.state = json.loads(state[-1].payload)
         self.job, self.dir = self.state["job"], self.state["dir"]
         self.root = self.state["info"]["command"]["pid"]
@@ -68,11 +71,268 @@ class ControlCase(jobtest.JobCase):
             return [record for record in map(json.loads, file) if record["type"] == kind]
 
 
+MARK = "marker-of-this-test-4711"
+
+
 class Control(ControlCase):
-    def test_requests(self):
+    def test_everything_works_as_on_the_node(self):
+        self.start_job("sh", "-c", f"MARK={MARK} exec sleep 600")
+        self.assertIn('"scry ', self.omis(": version()"))
+        # a signal, an event, and its list
+        answer = self.omis(f': proc_attach3([], {self.root}, "") proc_get_info([], 512) proc_get_info([], 32)')
+        self.assertIn(str(self.root), answer)
+        self.assertIn(MARK, answer)
+        # settings
+        done = self.box.run(self.box.scry("set", self.url(), "sample=0.5"), env=self.away)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        shown = self.box.run(self.box.scry("set", "--json", self.url()), env=self.away)
+        self.assertEqual(json.loads(shown.stdout)["sample"], "0.5")
+        # each change is a record, of which reader and recorder hear, too
+        record = scrytest.wait_until(lambda: self.records("request"), 10)[0]
+        self.assertEqual((record["who"], record["status"]), ("own", "OMIS_OK"))
+        self.assertEqual(record["request"], f':job_set("{self.dir}","sample","0.5")')
+        self.assertTrue(self.records("setting"))
+        # a conditional request, which kills the job that it is asked to watch
+        answer = self.omis(f': proc_attach3([], {self.root}, "")', "proc_has_terminated([]) : print([$proc])",
+                           ": csr_enable([])", ": proc_send_signal([], 9)", options=("--wait", "1"))
+        self.assertIn("p_1_1", answer)
+        self.assertEqual(self.running.wait(20), 137)
+        # and nobody at the broker could read any of it but what is recorded
+        for message in self.reader.messages:
+            if message.topic.endswith("/request") or "/reply/" in message.topic:
+                for word in (MARK, "proc_", "version", "sample", "OMIS"):
+                    self.assertNotIn(word.encode(), message.payload)
+        self.assertTrue(self.reader.of("/request"))
+        for message in self.reader.messages:
+            if not message.topic.endswith("/state"):  # the command of the job is in job.json
+                self.assertNotIn(MARK.encode(), message.payload if b"argv" not in message.payload else b"")
+
+    def test_values_are_sealed(self):
+        self.start_job("sh", "-c", "exec sleep 600", options=())
+        env = self.omis(f': proc_attach3([], {self.root}, "") proc_get_info([], 32)')
+        self.assertIn("SCRY_JOB=", env)
+        self.assertFalse([m for m in self.reader.messages if b"SCRY_JOB=" in m.payload])
+        self.assertNotIn("SCRY_KEY", env)
+
+    def test_large_answers_come_in_parts(self):
         self.start_job()
-        self.assertIn("OMIS_OK", self.omis(": version()"))
-        print(self.omis(f': proc_attach3([], {self.root}, "") proc_get_info([], 512)'))
+        for size in (200_000, 900_000):
+            text = "x" * size
+            request = self.box.path("tmp", "request")
+            with open(request, "w", encoding="utf-8") as file:
+                file.write(f': print(["{text}"])\n')
+            with open(request, "rb") as file:
+                done = self.box.run(self.box.scry("omis", "--connect", self.url()), env=self.away, stdin=file)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(text, done.stdout)
+        with open(request, "w", encoding="utf-8") as file:
+            file.write(f': print(["{"x" * 1_100_000}"])\n')
+        with open(request, "rb") as file:
+            done = self.box.run(self.box.scry("omis", "--connect", self.url()), env=self.away, stdin=file)
+        self.assertIn("at most 1 MB", done.stderr)
+
+    def test_rights(self):
+        self.start_job()
+        observe = self.issue("--rights", "observe", name="observer")
+        control = self.issue("--rights", "control", name="controller")
+        attach = f': proc_attach3([], {self.root}, "") '
+        answer = self.omis(attach + "proc_get_info([], 512)", key=observe)
+        self.assertIn(str(self.root), answer)
+        for request in (attach + "proc_send_signal([], 9)", ': job_set("", "sample", "9")'):
+            self.assertIn("this key may observe only", self.omis(request, key=observe, status=1))
+        self.assertIn("needs memory", self.omis(attach + "proc_read_memory([], 4096, 1, 1, 1)", key=control, status=1))
+        self.assertIn("none of the job", self.omis(f': proc_attach3([], {self.running.pid}, "")', key=control, status=1))
+        self.assertIn("only on the job's node",
+                      self.omis(': proc_create([], "/bin/true", [], [], [])', key=control, status=1))
+        refused = scrytest.wait_until(lambda: self.records("request"), 10)[0]
+        self.assertEqual((refused["who"], refused["status"]), ("observer", "OMIS_NO_PERMISSION"))
+        self.assertIn("needs control", refused["why"])
+        self.assertNotIn(str(self.root), refused["request"])  # the names of what was asked for
+        self.assertIsNone(self.running.poll())
+        # a list that runs later
+        self.omis(attach, "proc_has_been_stopped([]) : proc_send_signal([], 9)", key=observe, status=1)
+        self.assertIsNone(self.running.poll())
+
+    def test_keys_that_are_not_taken(self):
+        self.start_job()
+        other = self.issue("--rights", "control", "--job", "another-*", name="other")
+        self.assertIn("is for jobs another-* only", self.omis(": version()", key=other, status=2))
+        # of another authority
+        foreign = self.box.path("tmp", "foreign")
+        os.mkdir(foreign, 0o700)
+        env = {**self.away, "HOME": foreign}
+        done = self.box.run(self.box.scry("keys", "init"), env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        answer = self.omis(": version()", key=os.path.join(foreign, ".config", "scry", "keys", "own.pem"), status=2)
+        self.assertIn("of another user's authority", answer)
+        # none
+        done = self.box.run(self.box.scry("omis", "--connect", self.url(), "-c", ": version()"),
+                            env={**self.away, "HOME": self.box.path("tmp", "nothing")})
+        self.assertIn("there is no key in", done.stderr)
+        self.assertEqual(done.returncode, 2)
+
+    def test_a_job_without_a_key(self):
+        self.start_job(keys=False)
+        self.assertIsNone(self.state["address"])
+        self.scry("keys", "init")
+        self.assertIn("takes no requests: it was started without a key", self.omis(": version()", status=2))
+
+    def test_a_job_that_is_over_or_unknown(self):
+        self.start_job("true")
+        self.running.wait(20)
+        self.reader.wait(lambda: json.loads(self.reader.of("/state")[-1].payload)["complete"])
+        self.assertIn("is over: finished", self.omis(": version()", status=2))
+        self.assertIn("has no job 'nothing'", self.omis(": version()", job="nothing", status=2))
+
+    def test_unreachable(self):
+        self.start_job()
+        [publisher] = self.box.processes("scry-publisher")
+        os.kill(publisher, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            self.assertRegex(self.omis(": version()", status=2), "does not answer: it is unreachable")
+            self.assertLess(time.monotonic() - began, 25)
+        finally:
+            os.kill(publisher, signal.SIGCONT)
+        self.assertIn('"scry ', self.omis(": version()"))
+        self.broker.stop()
+        self.assertIn("does not answer", self.omis(": version()", status=2))
+
+    def test_revoked_in_use(self):
+        self.start_job()
+        key = self.issue("--rights", "control", name="guest")
+        session = self.box.start(self.box.scry("omis", "--connect", self.url()), env={**self.away, "SCRY_KEY": key},
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
+        session.stdin.write(": version()\n")
+        session.stdin.flush()
+        self.assertIn("scry", session.stdout.readline())
+        self.scry("keys", "revoke", "guest")
+        with open(os.path.join(self.keys, "revoked.pem"), "rb") as file:
+            self.reader.publish(f"scry/v1/{self.owner}/keys/revoked", file.read(), retain=True)
+        self.assertRegex(session.stderr.readline(), "was revoked")
+        session.stdin.close()
+        session.wait(20)
+        self.assertRegex(self.omis(": version()", key=key, status=2), "was revoked")
+        self.assertIn('"scry ', self.omis(": version()"))  # other keys are taken
+
+
+class Attacks(ControlCase):
+    """By somebody who may read and write everything at the broker."""
+
+    def ask(self):
+        self.omis(f': proc_attach3([], {self.root}, "") proc_send_signal([], 0)')
+
+    def refusals(self):
+        return self.records("warning")
+
+    def test_replay(self):
+        """Each message of a session that killed nothing, again, in each order: no request is carried out twice."""
+        self.start_job()
+        self.ask()
+        scrytest.wait_until(lambda: self.records("request"), 10)
+        captured = [m.payload for m in self.reader.of("/request")]
+        self.assertGreater(len(captured), 2)
+        for payload in captured + captured[::-1]:
+            self.reader.publish(f"scry/v1/{self.owner}/{self.job}/request", payload)
+        self.omis(": version()")
+        self.assertEqual(len(self.records("request")), 1)
+
+    def test_kept_back(self):
+        """Requests that the broker kept until their sender was gone: the session has never begun, so nothing is done."""
+        with brokertest.Mosquitto(self.box, "other") as other:
+            self.start_job()
+            # everything that the job says is there, but what is asked does not get to it
+            client = other.client("scry/v1/#")
+            for name in ("state", "beat"):
+                client.publish(f"scry/v1/{self.owner}/{self.job}/{name}", self.reader.of(f"/{name}")[-1].payload, retain=True)
+            url = f"{other.url}//{self.owner}/{self.job}"
+            done = self.box.run(self.box.scry("omis", "--connect", url, "-c", f': proc_attach3([], {self.root}, "") proc_send_signal([], 9)'),
+                                env=self.away)
+            self.assertEqual(done.returncode, 2)
+            kept = [m.payload for m in client.of("/request")]
+        self.assertTrue(kept)
+        for payload in kept:
+            self.reader.publish(f"scry/v1/{self.owner}/{self.job}/request", payload)
+        self.omis(": version()")
+        self.assertIsNone(self.running.poll())
+        self.assertFalse(self.records("request"))
+
+    def test_forged_and_damaged(self):
+        self.start_job()
+        self.ask()
+        good = self.reader.of("/request")[1].payload
+        topic = f"scry/v1/{self.owner}/{self.job}/request"
+        for payload in (b"", b"x", b"\0" * 1000, good[:-1], good[:40], good + b"x", bytes(500_000),
+                        bytes([good[0] ^ 1]) + good[1:], good[:50] + bytes([good[50] ^ 128]) + good[51:]):
+            self.reader.publish(topic, payload)
+        for message in self.reader.messages[:]:
+            if "/reply/" in message.topic:
+                self.reader.publish(topic, message.payload)  # answers are no requests
+        self.assertIn('"scry ', self.omis(": version()"))
+        self.assertEqual(len(self.records("request")), 1)
+
+    def test_another_job(self):
+        """A request for one job, sent to another one of the same user."""
+        self.start_job()
+        self.ask()
+        captured = [m.payload for m in self.reader.of(f"{self.job}/request")]
+        first, first_dir = self.job, self.dir
+        other = self.start_run("--broker", self.broker.url, "--", "sleep", "600")
+        self.addCleanup(other.wait, 20)
+        self.addCleanup(other.send_signal, signal.SIGTERM)
+        def second():
+            return [m for m in self.reader.of("/state") if json.loads(m.payload)["job"] != first and json.loads(m.payload)["address"]]
+        [*_, state] = self.reader.wait(second)
+        job = json.loads(state.payload)["job"]
+        for payload in captured:
+            self.reader.publish(f"scry/v1/{self.owner}/{job}/request", payload)
+        self.assertIn('"scry ', self.omis(": version()", job=job))
+        self.dir = json.loads(state.payload)["dir"]
+        self.assertFalse(self.records("request"))
+        # a key for one job alone does not open the other one
+        key = self.issue("--rights", "control", "--job", first, name="one")
+        self.assertIn('"scry ', self.omis(": version()", key=key, job=first))
+        self.assertIn("is for jobs", self.omis(": version()", key=key, job=job, status=2))
+
+    def test_answers_of_others(self):
+        """Whoever answers in the job's place is not believed; the real answer is."""
+        self.start_job()
+        stop = []
+        def answer(_mqtt, _ctx, message):
+            if message.topic.endswith("/request"):
+                stop.append(message.topic)
+        self.ask()
+        replies = [m for m in self.reader.messages if "/reply/" in m.topic]
+        self.assertTrue(replies)
+        # the answers of an earlier session to a later one
+        spy = self.broker.client("scry/v1/+/+/request")
+        session = self.box.start(self.box.scry("omis", "--connect", self.url()), env=self.away,
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        scrytest.wait_until(lambda: spy.messages, 10)
+        later = scrytest.wait_until(lambda: [m.topic for m in self.reader.messages if "/reply/" in m.topic and m.topic != replies[0].topic], 10)[0]
+        for message in replies:
+            self.reader.publish(later, message.payload)
+            self.reader.publish(later, message.payload[::-1])
+        session.stdin.write(": version()\n")
+        session.stdin.close()
+        self.assertIn('"scry ', session.stdout.read())
+        self.assertEqual(session.wait(20), 0)
+
+    def test_lying_broker(self):
+        """One that repeats, reorders, and cuts the connection: each request is carried out once, and answered."""
+        self.start_job()
+        with brokertest.LyingBroker(self.broker) as liar:
+            for name in ("duplicate", "reorder"):
+                if hasattr(liar, name):
+                    setattr(liar, name, True)
+            url = f"{liar.url}/{self.owner}/{self.job}"
+            requests = [word for i in range(5) for word in ("-c", f': proc_attach3([], {self.root}, "") proc_send_signal([], 0) print([{i}])')]
+            done = self.box.run(self.box.scry("omis", "--connect", url, *requests), env=self.away)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual([int(n) for n in re.findall(r"^1,\[(\d)\]", done.stdout, re.M)], list(range(5)), done.stdout)
+        scrytest.wait_until(lambda: len(self.records("request")) >= 5, 10)
+        self.assertEqual(len(self.records("request")), 5)
 
 
 if __name__ == "__main__":
