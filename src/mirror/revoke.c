@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Publishes the list of revoked keys, which follows the URL on standard input (PEM), for all jobs of the owner: those that
- * run, and, as it is retained, those that will. Brokers acknowledge what they then drop since somebody may not write it.
- * So it is over only when the list comes back.
+ * run, and, as it is retained, those that will. What somebody may not write, some brokers acknowledge and drop, and others
+ * end the connection. So it is over only when the list comes back.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,13 +14,14 @@
 #include "base/system/clock.h"
 #include "mirror/reader.h"
 
-enum { PATIENCE_SECONDS = 10, TRY_MS = 100 };
+enum { PATIENCE_SECONDS = 10, TRY_MS = 100, TRIES = 3 };
 #define END "-----END X509 CRL-----\n"
 
 struct revoking {
     struct reader *reader;
     struct buf list, topic;
     bool sent;
+    unsigned lost; /* connections, after it was sent */
 };
 
 /* Up to its last line: the pipe stays open. */
@@ -59,10 +60,29 @@ static void on_connected(void *ctx, bool session_present)
     send_list(revoking);
 }
 
+static void give_up(void *ctx)
+{
+    struct revoking *revoking = ctx;
+    struct reader *reader = revoking->reader;
+    struct err err = {0};
+    if (link_is_up(reader->link) || revoking->lost)
+        err_set(&err, -EACCES, "the broker %s does not let you publish %s, or read it", reader->via,
+                revoking->topic.data);
+    else
+        err_set(&err, -ETIMEDOUT, "the broker %s does not answer%s%s", reader->via, reader->last_loss[0] ? ": " : "",
+                reader->last_loss);
+    reader_fail(reader, &err);
+}
+
 static void on_lost(void *ctx, const char *why)
 {
-    struct reader *reader = ((struct revoking *)ctx)->reader;
+    struct revoking *revoking = ctx;
+    struct reader *reader = revoking->reader;
     snprintf(reader->last_loss, sizeof reader->last_loss, "%s", why);
+    revoking->lost += revoking->sent;
+    revoking->sent = false;
+    if (revoking->lost == TRIES)
+        give_up(revoking);
 }
 
 static void on_subscribed(void *ctx, int id, bool granted)
@@ -76,20 +96,6 @@ static void on_message(void *ctx, const char *topic, struct span payload, bool r
         return;
     reader_say("ready", topic);
     loop_stop(revoking->reader->loop);
-}
-
-static void on_patience(void *ctx)
-{
-    struct revoking *revoking = ctx;
-    struct reader *reader = revoking->reader;
-    struct err err = {0};
-    if (link_is_up(reader->link))
-        err_set(&err, -EACCES, "the broker %s does not let you publish %s, or read it", reader->via,
-                revoking->topic.data);
-    else
-        err_set(&err, -ETIMEDOUT, "the broker %s does not answer%s%s", reader->via, reader->last_loss[0] ? ": " : "",
-                reader->last_loss);
-    reader_fail(reader, &err);
 }
 
 int revoke_run(struct reader *reader)
@@ -109,7 +115,7 @@ int revoke_run(struct reader *reader)
         code = reader_connect(reader, &events, &revoking, &err);
     if (code == 0) {
         loop_add_timer(reader->loop, TRY_MS * UINT64_C(1000000), TRY_MS * UINT64_C(1000000), send_list, &revoking);
-        loop_add_timer(reader->loop, (uint64_t)PATIENCE_SECONDS * NS_PER_SECOND, 0, on_patience, &revoking);
+        loop_add_timer(reader->loop, (uint64_t)PATIENCE_SECONDS * NS_PER_SECOND, 0, give_up, &revoking);
         code = loop_run(reader->loop);
     } else {
         reader_say_err("error", &err);

@@ -150,7 +150,7 @@ const struct option_row option_rows[] = {
     {"kind", 0, "KIND", OPTION_CHOICE, KEYS, 0, "of whom: a person, or a job", "person", "person job"},
     {"output", 'o', "FILE", OPTION_FILE, KEYS, 0, "write the new key here; - is standard output"},
     {"broker", 0, "URL", OPTION_TEXT, KEYS, 0, "also tell it to the jobs, through this broker"},
-    {"json", 0, NULL, OPTION_SWITCH, KEYS, 0, "print JSON"},
+    {"json", 0, NULL, OPTION_SWITCH, KEYS, 0, "print JSON (doc/reference/keys.schema.json)"},
 
     /* scry record */
     {"broker", 0, "URL", OPTION_LIST, RECORD, OPTION_ENVIRONMENT, "follow the jobs at this broker"},

@@ -10,6 +10,7 @@ import subprocess
 import unittest
 
 import brokertest
+import schematest
 import scrytest
 from jobtest import JobCase
 
@@ -22,7 +23,9 @@ class Keys(JobCase):
         return self.box.path("home", ".config", "scry", "keys", *parts)
 
     def listed(self):
-        return {key["name"]: key for key in json.loads(self.keys("list", "--json").stdout)}
+        listed = json.loads(self.keys("list", "--json").stdout)
+        self.assertEqual(list(schematest.violations(listed, schematest.schema("keys"))), [])
+        return {key["name"]: key for key in listed["keys"]}
 
     def openssl(self, *arguments):
         """Debian's, without the box's environment."""
@@ -100,6 +103,9 @@ class Keys(JobCase):
         self.assertEqual((done.returncode, os.listdir(self.box.path("work"))), (1, []))
         self.assertEqual(os.listdir(self.at("issued")), [name["serial"] + ".pem" for name in self.listed().values()])
         self.assertEqual(set(self.listed()), {"own"})
+        limited[-3:] = ["revoke", "own"]
+        self.assertEqual(self.box.run(limited).returncode, 1)
+        self.assertFalse(os.path.exists(self.at("revoked.pem")))
 
     @unittest.skipUnless(os.getuid() == 0 and shutil.which("setpriv"), "root may write everywhere: needs another user")
     def test_read_only(self):
@@ -153,6 +159,14 @@ class Keys(JobCase):
             self.assertIn("revoked", done.stdout)
             self.assertIn("does not answer", done.stderr)
             self.assertIn("no URL of a broker", self.keys("revoke", "b", "--broker", "nonsense", status=1).stderr)
+
+    def test_broker_drops_it(self):
+        """A broker that does not take the list, since one may not write there."""
+        with brokertest.Mosquitto(self.box, acl=["topic read #"]) as broker:
+            self.keys("init")
+            self.keys("issue", "-o", "a.pem")
+            done = self.keys("revoke", "a", "--broker", broker.url, status=1)
+            self.assertRegex(done.stderr, r"the broker \S+ does not let you publish scry/v1/\w+/keys/revoked, or read it")
 
     def test_arguments(self):
         for said, *arguments in (

@@ -19,7 +19,7 @@
 #include "base/system/dirs.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
-#include "jobdir/text/fields.h"
+#include "cli/keys/json.h"
 #include "jobdir/text/text.h"
 #include "keys/authority.h"
 
@@ -30,84 +30,6 @@ static int fail(const struct err *err)
 }
 
 /* ---- what is shown ---- */
-
-static const char *state_of(const struct issued *issued)
-{
-    time_t now = time(NULL);
-    return issued->revoked             ? "revoked"
-           : now > issued->about.until ? "expired"
-           : now < issued->about.from  ? "not yet"
-                                       : "valid";
-}
-
-static json_t *kind_json(const void *row, const void *all)
-{
-    return json_string(key_kind_name(((const struct issued *)row)->about.kind));
-}
-
-static json_t *state_json(const void *row, const void *all)
-{
-    return json_string(state_of(row));
-}
-
-static json_t *rights_json(const void *row, const void *all)
-{
-    static const char *const names[] = {"observe", "control", "memory"};
-    const struct key_about *about = &((const struct issued *)row)->about;
-    json_t *list = json_array();
-    for (unsigned i = 0; i < 3 && about->kind != KEY_JOB; i++)
-        if (about->rights & 1u << i)
-            json_array_append_new(list, json_string(names[i]));
-    return list;
-}
-
-static void put_date(struct buf *out, time_t time)
-{
-    struct tm parts;
-    char text[40];
-    if (gmtime_r(&time, &parts) && strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts))
-        buf_puts(out, text);
-}
-
-static void put_until(struct buf *out, const void *at, const void *row, const void *all)
-{
-    put_date(out, ((const struct issued *)row)->about.until);
-}
-
-static void put_rights(struct buf *out, const struct key_about *about)
-{
-    if (about->kind == KEY_JOB)
-        buf_putc(out, '-');
-    else
-        key_put_rights(out, about->rights);
-}
-
-static void put_rights_of(struct buf *out, const void *at, const void *row, const void *all)
-{
-    put_rights(out, &((const struct issued *)row)->about);
-}
-
-static void put_serial(struct buf *out, const void *at, const void *row, const void *all)
-{
-    buf_printf(out, "%.12s", ((const struct issued *)row)->about.serial);
-}
-
-/* clang-format off */
-#define ABOUT(member) FIELD_AT(struct issued, about.member)
-static const struct field key_fields[] = {
-    {"name", FIELD_TEXT, ABOUT(name), .column = {1, 0, -16, "Name"}},
-    {"kind", FIELD_TEXT, .json = kind_json, .column = {2, 2, -6, "kind"}},
-    {"owner", FIELD_TEXT, ABOUT(owner)},
-    {"rights", FIELD_LIST, .json = rights_json, .of = fields_texts, .column = {3, 2, -22, "rights", .text = put_rights_of}},
-    {"job", FIELD_TEXT, ABOUT(job), .flags = FIELD_ZERO_IS_NULL, .column = {7, 2, 0, "jobs"}},
-    {"from", FIELD_INTEGER, ABOUT(from)},
-    {"until", FIELD_INTEGER, ABOUT(until), .column = {4, 2, -16, "until (UTC)", .text = put_until}},
-    {"serial", FIELD_TEXT, ABOUT(serial), .column = {6, 2, -12, "serial", .text = put_serial}},
-    {"state", FIELD_TEXT, .json = state_json, .column = {5, 2, -7, "state"}},
-    {"private", FIELD_BOOL, ABOUT(is_private)},
-    {0},
-};
-/* clang-format on */
 
 static int print_json(json_t *json)
 {
@@ -135,14 +57,14 @@ static void put_key(struct buf *out, const struct issued *issued)
                about->is_private ? "" : " (without the private key)");
     put_line(out, "owner", about->owner);
     buf_puts(out, "rights   ");
-    put_rights(out, about);
+    issued_put_rights(out, about);
     buf_putc(out, '\n');
     put_line(out, "jobs", about->job[0] ? about->job : "-");
     buf_puts(out, "from     ");
-    put_date(out, about->from);
+    keys_put_date(out, about->from);
     buf_puts(out, " UTC\nuntil    ");
-    put_date(out, about->until);
-    buf_printf(out, " UTC\nserial   %s\nstate    %s\n", about->serial, state_of(issued));
+    keys_put_date(out, about->until);
+    buf_printf(out, " UTC\nserial   %s\nstate    %s\n", about->serial, issued_state(issued));
 }
 
 /* ---- init ---- */
@@ -218,7 +140,7 @@ static int issue(const struct options *options)
     } else
         buf_printf(&text, "a key for jobs %s", issued.job);
     buf_puts(&text, ", until ");
-    put_date(&text, issued.until);
+    keys_put_date(&text, issued.until);
     text_show(&shown, path);
     buf_puts(&shown, ": ");
     text_show(&shown, text.data ? text.data : "");
@@ -325,7 +247,7 @@ static int list(const struct options *options)
     if (damaged)
         log_warning("%zu files in issued/ cannot be read as certificates", damaged);
     if (options_on(options, "json"))
-        return print_json(fields_list(key_fields, keys, count, sizeof *keys, NULL));
+        return print_json(keys_json(keys, count));
     fields_title(&out, key_fields, NULL);
     for (size_t i = 0; i < count; i++)
         fields_row(&out, key_fields, &keys[i], NULL);

@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "cli/jobs/ps_json.h"
+#include "cli/keys/json.h"
 #include "cli/top/json.h"
 #include "cli/why/json.h"
 #include "jobdir/record/kinds.h"
@@ -21,6 +22,7 @@ static const struct {
 } schemas[] = {
     {"report", "scry report --json", job_report_schema},
     {"ps", "scry ps --json", ps_schema},
+    {"keys", "scry keys list --json", keys_schema},
     {"top", "scry top --json", top_schema},
     {"why", "scry why --json", why_schema},
     {"report-diff", "scry report --diff --json", job_report_diff_schema},
