@@ -185,8 +185,8 @@ const struct command_row command_rows[COMMANDS] = {
         "  revoke    make a key useless, before its time\n"
         "  list      list the keys that were issued\n"
         "  show      show who a key is for, what it may do to which jobs, and how long\n",
-        "Rights: observe (see), control (change, stop, end), memory (read and write values,\n"
-        "call functions).\n",
+        "Rights: observe (see), control (change, stop, end), memory (read and write\n"
+        "values, call functions). All include observe.\n",
         "a colleague may look at one group of jobs, for two weeks\n"
         "\n"
         "  scry keys init\n"
