@@ -42,6 +42,7 @@ enum word_kind {
     WORDS_SETTINGS, /* a job, then KEY=VALUE... */
     WORDS_COMMAND,  /* another program's command line: all from the first word on is its own */
     WORDS_COMMANDS, /* a command of scry */
+    WORDS_ACTIONS,  /* the first word of one of `usage`, then perhaps a file */
 };
 
 struct command_row {

@@ -57,6 +57,12 @@ class Completion(scrytest.TestCase):
                 offered = {word for word in self.complete(command, "--") if word != "--"}
                 self.assertEqual(offered, self.options(command))
 
+    def test_actions(self):
+        self.assertEqual(self.complete("keys", ""), ["init", "issue", "revoke", "list", "show"])
+        self.assertEqual(self.complete("keys", "re"), ["revoke"])
+        with open(self.box.path("work", "ada.pem"), "w", encoding="ascii"):
+            self.assertEqual(self.complete("keys", "show", "ad"), ["ada.pem"])
+
     def test_zsh(self):
         """The same commands and options; jobs by their ids and names."""
         if not shutil.which("zsh"):
