@@ -176,10 +176,26 @@ static void give_up(struct link *link, const char *why)
         snprintf(link->why, sizeof link->why, "%s", why);
 }
 
+static const char *explain(int rc)
+{
+    switch (rc) {
+    case MOSQ_ERR_ERRNO:
+        return strerror(errno);
+    case MOSQ_ERR_CONN_LOST:
+        return "the connection was lost";
+    case MOSQ_ERR_KEEPALIVE:
+        return "the broker does not answer any more";
+    case MOSQ_ERR_PROTOCOL:
+        return "what answers there does not speak MQTT 3.1.1";
+    default:
+        return mosquitto_strerror(rc);
+    }
+}
+
 static void check(struct link *link, int rc)
 {
     if (rc != MOSQ_ERR_SUCCESS)
-        give_up(link, rc == MOSQ_ERR_ERRNO ? strerror(errno) : mosquitto_strerror(rc));
+        give_up(link, explain(rc));
 }
 
 static void tell_published(void *ctx)
@@ -247,7 +263,7 @@ static void on_connect(struct mosquitto *mosq, void *ctx, int rc, int flags)
 
 static void on_disconnect(struct mosquitto *mosq, void *ctx, int rc)
 {
-    give_up(ctx, rc == MOSQ_ERR_KEEPALIVE ? "the broker does not answer any more" : mosquitto_strerror(rc));
+    give_up(ctx, explain(rc));
 }
 
 static void on_subscribe(struct mosquitto *mosq, void *ctx, int mid, int count, const int *granted)

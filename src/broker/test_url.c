@@ -184,6 +184,10 @@ static void names_of_brokers(void **state)
                "bad mqtt://h what=x\nsecret mqtt://u:p@h\n",
                0644);
     write_file("pw", "geheim\nsecond line\n", 0600);
+    struct buf text = BUF_INIT;
+    assert_int_equal(broker_url_names(&text, &err), 0);
+    assert_string_equal(text.data, "site plain loop empty bad secret ");
+    buf_done(&text);
     parse("@site/ann/j1");
     assert_string_equal(url.places[1].host, "h2");
     assert_string_equal(url.password, "geheim");

@@ -314,24 +314,55 @@ static int parse_line(const struct line *line, const char *dir, mode_t mode, str
     return code;
 }
 
+/* *ret_text: malloc'ed; -ENOENT is no error yet. */
+static int read_brokers(char dir[PATH_MAX], char path[PATH_MAX + 16], mode_t *ret_mode, char **ret_text,
+                        size_t *ret_len, struct err *err)
+{
+    int code = dirs_config(dir, PATH_MAX, err);
+    if (code < 0)
+        return code;
+    snprintf(path, PATH_MAX + 16, "%s/brokers", dir);
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return err_errno(err, -errno, "%s", path);
+    if (!S_ISREG(st.st_mode) || st.st_size > BROKERS_BYTES)
+        return err_set(err, -EINVAL, "%s is no ordinary file, or longer than %d bytes", path, BROKERS_BYTES);
+    *ret_mode = st.st_mode;
+    code = file_read(path, ret_text, ret_len);
+    return code < 0 ? err_errno(err, code, "%s", path) : 0;
+}
+
+int broker_url_names(struct buf *out, struct err *err)
+{
+    char dir[PATH_MAX], path[PATH_MAX + 16];
+    _cleanup_(freep) char *content = NULL;
+    size_t len;
+    mode_t mode;
+    int code = read_brokers(dir, path, &mode, &content, &len, err);
+    if (code < 0)
+        return code == -ENOENT ? 0 : code;
+    struct span text = span_of(content, len);
+    for (struct line line = {0}; next_line(&text, &line);) {
+        buf_append(out, line.name.ptr, line.name.len);
+        buf_putc(out, ' ');
+    }
+    return 0;
+}
+
 /* @NAME[/OWNER[/JOB]] */
 static int parse_named(const char *word, struct broker_url *url, struct err *err)
 {
     char dir[PATH_MAX], path[PATH_MAX + 16];
-    int code = dirs_config(dir, sizeof dir, err);
-    if (code < 0)
-        return code;
-    snprintf(path, sizeof path, "%s/brokers", dir);
-    struct span job, name = until(span_str(word + 1), '/', &job);
-    struct stat st;
     _cleanup_(freep) char *content = NULL;
     size_t len;
-    if (stat(path, &st) < 0)
-        return err_errno(err, -errno, "@%.*s: a line of %s (NAME URL) says which broker that is", SPAN_ARG(name), path);
-    if (!S_ISREG(st.st_mode) || st.st_size > BROKERS_BYTES)
-        return err_set(err, -EINVAL, "%s is no ordinary file, or longer than %d bytes", path, BROKERS_BYTES);
-    if ((code = file_read(path, &content, &len)) < 0)
-        return err_errno(err, code, "%s", path);
+    mode_t mode;
+    struct span job, name = until(span_str(word + 1), '/', &job);
+    int code = read_brokers(dir, path, &mode, &content, &len, err);
+    if (code == -ENOENT)
+        return err_set(err, code, "@%.*s: a line of %s (NAME URL) says which broker that is, and there is no such file",
+                       SPAN_ARG(name), path);
+    if (code < 0)
+        return code;
 
     struct span text = span_of(content, len);
     struct line line = {0};
@@ -339,7 +370,7 @@ static int parse_named(const char *word, struct broker_url *url, struct err *err
     while (next_line(&text, &line)) {
         if (span_eq(line.name, name)) {
             struct err inner;
-            code = parse_line(&line, dir, st.st_mode, url, &inner);
+            code = parse_line(&line, dir, mode, url, &inner);
             if (code < 0)
                 return err_set(err, code, "%s, line %d: %s", path, line.number, inner.text);
             return job.len ? take_job(job, url, err) : 0;

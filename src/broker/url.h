@@ -49,6 +49,8 @@ struct broker_url {
 bool broker_url_is(const char *word);
 /* 0; -EINVAL, -ENOENT (@NAME is in no line; err says which there are), -errno of a file. Reads the file of a password. */
 int broker_url_parse(const char *word, struct broker_url *ret_url, struct err *err);
+/* The names in the file of brokers, with a blank after each; none, if there is no such file. 0 or -errno with err. */
+int broker_url_names(struct buf *out, struct err *err);
 /* For people: without the password; with owner and job, if it has them. */
 void broker_url_show(const struct broker_url *url, char *ret_text, int size);
 /* For other programs of scry: with the password and the files. broker_url_parse reads it back the same. */

@@ -2,6 +2,7 @@
 """The connection to a broker with real brokers and bad ones, and the private broker of `scry broker`."""
 
 import glob
+import json
 import os
 import re
 import shutil
@@ -305,6 +306,22 @@ class PrivateBroker(jobtest.JobCase):
             self.skipTest(f"nothing can be mounted here: {done.stderr.strip()}")
         self.assertEqual(done.returncode, 2)
         self.assertIn("there is no mosquitto in PATH", done.stderr)
+
+    def test_doctor(self):
+        def line(**env):
+            found = self.box.run(self.box.scry("doctor", "--json"), env=env)
+            return next(check for check in json.loads(found.stdout)["checks"] if check["name"] == "broker")
+        self.assertRegex(line()["text"], "mosquitto; a private broker is started when")
+        self.scry("broker", "--start")
+        self.assertRegex(line()["text"], "private broker runs")
+        socket_url = "unix:" + self.box.path("run", "broker.sock")
+        self.assertEqual(line(SCRY_BROKER=socket_url), {"name": "broker", "state": "ok", "remedy": "",
+                                                        "text": f"SCRY_BROKER: {socket_url} answers"})
+        self.assertRegex(line(SCRY_BROKER="unix:/nothing")["text"], "No such file")
+        os.makedirs(self.box.path("home", ".config", "scry"))
+        with open(self.box.path("home", ".config", "scry", "brokers"), "w", encoding="ascii") as file:
+            file.write("good mqtt://host\nbad mqtt://\n")
+        self.assertRegex(line()["text"], "brokers, line 2: the URL names no host")
 
     def test_foreground(self):
         with open(self.box.path("work", "log"), "w", encoding="utf-8") as log:

@@ -30,6 +30,7 @@ static const struct {
     {"extensions", doctor_extensions},
     {"monitor", doctor_monitor},
     {"mpi", doctor_mpi},
+    {"broker", doctor_broker},
 };
 
 enum { CHECK_COUNT = sizeof checks / sizeof *checks };

@@ -53,4 +53,7 @@ void doctor_extensions(struct finding *finding);
 void doctor_monitor(struct finding *finding);
 void doctor_mpi(struct finding *finding);
 
+/* doctor/broker.c */
+void doctor_broker(struct finding *finding);
+
 #endif
