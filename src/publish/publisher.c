@@ -275,6 +275,10 @@ static void on_lost(void *ctx, const char *why)
     snprintf(publisher->why, sizeof publisher->why, "%s", why ? why : "the connection was lost");
     log_debug("lost job=%s why=%s", publisher->job, LOG_TEXT(publisher->why));
     channel_tell(publisher);
+    if (publisher->phase >= PUBLISHER_COMPLETE && !is_being_stored(publisher)) { /* the broker has all of it */
+        publisher->status = 0;
+        leave(publisher, false);
+    }
 }
 
 /* Behind the last record of which, and of all before it, it is known that they are there. */
