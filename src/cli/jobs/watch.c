@@ -86,14 +86,15 @@ static void put_json(struct watching *watching, json_t *record)
 
 static void put_text(struct watching *watching, const json_t *record, enum record_type type)
 {
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    _cleanup_(buf_done) struct buf text = BUF_INIT, shown = BUF_INIT;
     const char *stream = json_string_value(json_object_get(record, "stream"));
     if (!stream)
         stream = type < RECORD_TYPES ? record_stream_name(record_kinds[type].stream) : "?";
     struct buf *line = &watching->line;
     buf_printf(line, "%10.3f  ", json_number_value(json_object_get(record, "t")));
     watching->stream_at = line->len;
-    text_column(line, stream, STREAM_COLUMNS);
+    text_show(&shown, stream); /* of a record from elsewhere it may be anything */
+    text_column(line, shown.data ? shown.data : "", STREAM_COLUMNS);
     watching->text_at = line->len;
     buf_puts(line, "  ");
     record_text(&text, record);
