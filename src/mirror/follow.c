@@ -13,7 +13,7 @@
 #include "base/system/clock.h"
 
 enum { LOOK_MS = 100, PATIENCE_SECONDS = 10 };
-#define GONE_NS (UINT64_C(10) * NS_PER_SECOND)
+#define GONE_NS (UINT64_C(30) * NS_PER_SECOND)
 
 static double wall_seconds(void)
 {
@@ -131,6 +131,23 @@ static void put_note(const struct follow *follow, char *ret_text, size_t size)
         snprintf(ret_text, size, "some records of the job are lost: the report lists when");
 }
 
+static void write_info(struct follow *follow, const json_t *state)
+{
+    int code = state_put_info(follow->mirror, follow->path, state, follow->job);
+    if (code < 0)
+        fail(follow, code, "cannot write the mirror");
+}
+
+/* Now that all is written that will be. */
+static void write_last_info(struct follow *follow)
+{
+    json_t *state = follow->last_state;
+    follow->last_state = NULL;
+    if (state)
+        write_info(follow, state);
+    json_decref(state);
+}
+
 static void get_ready(struct follow *follow)
 {
     char note[256];
@@ -153,6 +170,7 @@ static void get_ready(struct follow *follow)
         fail(follow, code, "cannot write the mirror");
         return;
     }
+    write_last_info(follow);
     write_remote(follow);
     if (follow->is_ready)
         return;
@@ -228,9 +246,12 @@ static void take_state(struct follow *follow, const json_t *state)
     follow->end = end_of(state) > follow->end ? end_of(state) : follow->end;
     state_put_remote(follow->remote, follow->reader, state, NULL);
     follow->is_dirty = true;
-    int code = state_put_info(follow->mirror, follow->path, state, follow->job);
-    if (code < 0)
-        fail(follow, code, "cannot write the mirror");
+    json_decref(follow->last_state);
+    follow->last_state = NULL;
+    if (follow->is_over && !(follow->all_published && mirror_next(follow->mirror) >= end_of(state)))
+        follow->last_state = json_incref((json_t *)state);
+    else
+        write_info(follow, state);
 }
 
 static void take_beat(struct follow *follow, const json_t *beat, bool retained)
@@ -424,8 +445,11 @@ static void look(void *ctx)
         look_if_ready(follow);
     else
         look_if_complete(follow);
-    if (follow->gone && follow->is_ready && now_ns - follow->gone_ns > GONE_NS &&
-        mirror_held(follow->mirror) != UINT64_MAX)
+    if (follow->last_state && follow->all_published && mirror_next(follow->mirror) >= end_of(follow->last_state))
+        write_last_info(follow);
+    /* the last that was heard of it; what is missing before will not come, or not soon */
+    bool rest = follow->last_state || mirror_held(follow->mirror) != UINT64_MAX;
+    if (follow->gone && follow->is_ready && rest && (follow->all_published || now_ns - follow->gone_ns > GONE_NS))
         get_ready(follow);
     if (follow->is_dirty && wall_seconds() - follow->written >= 1)
         write_remote(follow);
@@ -473,6 +497,9 @@ static bool is_complete(struct follow *follow)
 
 static void done(struct follow *follow)
 {
+    if (follow->mirror && follow->last_state)
+        state_put_info(follow->mirror, follow->path, follow->last_state, follow->job);
+    json_decref(follow->last_state);
     if (follow->mirror && follow->is_dirty)
         mirror_remote(follow->mirror, follow->remote);
     states_done(&follow->states);

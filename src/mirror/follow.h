@@ -43,6 +43,7 @@ struct follow {
     struct mirror *mirror; /* NULL: another process writes it */
     char job[256], path[PATH_MAX];
     json_t *remote;
+    json_t *last_state; /* of the job that is over, until its records are here: nobody is to stop reading too early */
     int subscription;
     bool is_live, is_ready, is_dirty;
     bool looking_around;                    /* whether the node was started again, by the states of other jobs */

@@ -19,10 +19,10 @@ enum {
 static void ask(struct follow *follow, uint64_t now_ns)
 {
     struct question *question = &follow->question;
-    uint64_t held = mirror_held(follow->mirror);
+    bool holds = mirror_held(follow->mirror) != UINT64_MAX;
     *question = (struct question){.open = true,
                                   .from = mirror_next(follow->mirror),
-                                  .to = held,
+                                  .to = holds ? mirror_lacks_to(follow->mirror) : UINT64_MAX,
                                   .files = !follow->has_files,
                                   .moved_ns = now_ns,
                                   .silent = question->silent,

@@ -67,6 +67,18 @@ uint64_t mirror_held(const struct mirror *mirror)
     return first;
 }
 
+uint64_t mirror_lacks_to(const struct mirror *mirror)
+{
+    uint64_t to = mirror_end(mirror);
+    for (const struct held *held; to > mirror->next; to--) {
+        uint64_t before = to - 1;
+        HASH_FIND(hh, mirror->held, &before, sizeof before, held);
+        if (!held)
+            break;
+    }
+    return to;
+}
+
 /* ---- writing ---- */
 
 int mirror_flush(struct mirror *mirror)

@@ -45,6 +45,8 @@ int mirror_record(struct mirror *mirror, struct span line);
 int mirror_skip(struct mirror *mirror, uint64_t to, const char *why);
 /* The first record that is held back; UINT64_MAX: none is. */
 uint64_t mirror_held(const struct mirror *mirror);
+/* Behind the last record that it lacks, of those before mirror_end. */
+uint64_t mirror_lacks_to(const struct mirror *mirror);
 /* A file below the directory. -EINVAL: a name that leads out of it, or into the spool or the traces. */
 int mirror_file(struct mirror *mirror, const char *name, struct span bytes);
 int mirror_remote(struct mirror *mirror, const json_t *remote);

@@ -133,6 +133,7 @@ static void test_gaps(void **state)
     assert_int_equal(put_number(mirror, 7), 0);
     assert_int_equal(put_number(mirror, 7), -EEXIST);
     assert_int_equal(mirror_held(mirror), 3);
+    assert_int_equal(mirror_lacks_to(mirror), 7);
     assert_int_equal(mirror_next(mirror), 0);
     assert_int_equal(mirror_end(mirror), 8);
     assert_int_equal(mirror_skip(mirror, 6, "lost"), 0); /* the first is made up */
