@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job seen through a broker: the same as from its directory, whenever one looks, and whatever the network does."""
+
+import glob
+import json
+import os
+import pwd
+import signal
+import tempfile
+import time
+import urllib.parse
+
+import brokertest
+import scrytest
+from jobtest import JobCase
+from scrytest import wait_until
+
+
+def encoded(text):
+    """A level of a topic, as doc/reference/broker.md says."""
+    return "".join(chr(byte) if chr(byte).isalnum() and byte < 128 or byte == ord("-") else f"_{byte:02x}"
+                   for byte in text.encode("utf-8", "surrogateescape"))
+
+
+class FakePublisher:
+    """Publishes a made-up job with the stock client, by the reference alone."""
+
+    def __init__(self, broker, job, owner="", node="elsewhere", started=None, boot="b1", name="", answers=True, state="running"):
+        self.owner = owner or pwd.getpwuid(os.geteuid()).pw_name
+        self.job, self.records, self.answers, self.files = job, [], answers, []
+        self.root = f"scry/v1/{encoded(self.owner)}/{encoded(job)}"
+        self.client = broker.client(self.root + "/ask")
+        self.answered = 0
+        info = {"format": "scry-job", "version": 1, "id": job, "name": name, "host": node, "user": self.owner, "cwd": "/",
+                "argv": ["x"], "started_ns": int((started or time.time()) * 1e9), "boot_id": boot, "sample_seconds": 1,
+                "supervisor": None, "command": None}
+        self.state = {"version": 1, "job": job, "owner": self.owner, "node": node, "state": state, "info": info,
+                      "dir": "/d", "boot_id": boot, "last_seq": 0, "address": None, "complete": False}
+        self.put(type="spool", format="scry-spool", version=1, stream="job")
+
+    def put(self, **record):
+        self.records.append({"job": self.job, "node": self.state["node"], "seq": len(self.records), "t": len(self.records), **record})
+
+    def line(self, record):
+        return (json.dumps(record) + "\n").encode()
+
+    def say_state(self):
+        self.state["last_seq"] = len(self.records) - 1
+        self.client.publish(self.root + "/state", json.dumps(self.state), retain=True)
+
+    def beat(self, number=1, connected=True, ahead=0, **other):
+        beat = {"connected": connected, "beat": number, "time": time.time() + ahead, "lease_seconds": 15,
+                "last_seq": len(self.records) - 1, **other}
+        self.client.publish(self.root + "/beat", json.dumps(beat), retain=True)
+
+    def answer(self):
+        """What was asked since. True: somebody has asked."""
+        asked = self.client.of("/ask")
+        for message in asked[self.answered:] if self.answers else []:
+            ask = json.loads(message.payload)
+            to = len(self.records) if ask["to"] < 0 else min(ask["to"], len(self.records))
+            again = f"{self.root}/again/{ask['reader']}"
+            self.client.publish(again + "/records", b"".join(self.line(record) for record in self.records[ask["from"]:to]))
+            for file in self.files if ask["files"] else []:
+                self.client.publish(again + "/file", json.dumps(file))
+            self.client.publish(again + "/end", json.dumps({"from": ask["from"], "to": to, "last_seq": len(self.records) - 1}))
+        self.answered = len(asked)
+        return bool(asked)
+
+
+class Mirror(JobCase):
+    def setUp(self):
+        super().setUp()
+        self.user = pwd.getpwuid(os.geteuid()).pw_name if not self.box.identity else self.box.run(["id", "-un"]).stdout.strip()
+
+    def url(self, broker, job="@last", owner=None):
+        return f"{broker.url if isinstance(broker, brokertest.LyingBroker) else broker.tcp_url}/{owner or self.user}/{job}"
+
+    def start_job(self, broker, script, *arguments):
+        """Goes on when go() is called."""
+        os.mkfifo(self.box.path("work", "go"))
+        run = self.start_run("-q", "--sample", "0.1", "--broker", broker.url, *arguments, "--", "sh", "-c",
+                             script.replace("GO", f"read line <{self.box.path('work', 'go')}"))
+        watcher = broker.client("scry/v1/#")
+        watcher.wait(lambda: watcher.of("/state") and watcher.of("/beat"))
+        return run, watcher
+
+    def go(self):
+        with open(self.box.path("work", "go"), "w", encoding="ascii") as file:
+            file.write("go\n")
+
+    def own_directory(self):
+        return glob.glob(self.box.path("jobs", "2*"))[0]
+
+    def records(self, job):
+        return self.scry("watch", "--json", job).stdout.splitlines()
+
+    def expect_same(self, job):
+        """What the commands show of the mirror, and of the directory itself."""
+        own = self.own_directory()
+        self.assertEqual(self.records(job), self.records(own))
+        reports = [json.loads(self.scry("report", "--json", which).stdout) for which in (job, own)]
+        mirror = reports[0].pop("mirror")
+        self.assertEqual((mirror["complete"], mirror["note"]), (True, None))
+        self.assertIsNone(reports[1].pop("mirror"))
+        for report in reports:
+            report.pop("path")
+        self.assertEqual(*reports)
+        self.assertIn(", all of it but the traces", self.scry("report", job).stdout)
+
+    def expect_lines(self, reader, who=""):
+        """The rest of what `scry watch --json` prints, after its first line, is what is in the directory."""
+        lines, own = reader.stdout.read().splitlines(), self.records(self.own_directory())[1:]
+        self.assertEqual(reader.wait(), 0)
+        numbers = [[json.loads(line)["seq"] for line in each] for each in (lines, own)]
+        self.assertEqual(numbers[0], numbers[1], who)
+        self.assertEqual(lines, own, who)
+
+    # ---- real jobs ----
+
+    def test_same_as_the_directory(self):
+        """Two readers follow it to its end, one from its start and one that comes late; then it is whole, also without a broker."""
+        with brokertest.Mosquitto(self.box) as broker:
+            run, _ = self.start_job(broker, "echo ERROR one >&2; (exit 4); GO; sh -c 'kill -SEGV $$'; exit 3", "--name", "figure one")
+            first = self.box.start(self.box.scry("watch", "--json", self.url(broker)))
+            self.assertIn('"seq":0', first.stdout.readline())
+            listed = json.loads(self.scry("ps", "--json", broker.tcp_url).stdout)["jobs"]
+            self.assertEqual([(job["state"], job["name"]) for job in listed], [("running", "figure one")])
+            second = self.box.start(self.box.scry("watch", "--json", self.url(broker, "figure%20one")))
+            self.assertIn('"seq":0', second.stdout.readline())
+            top = json.loads(self.scry("top", "--once", "--json", self.url(broker)).stdout)
+            self.assertEqual(top["status"], "running")
+            self.assertIn("is running", self.scry("why", self.url(broker)).stdout)
+            self.assertIn("stay on its node", self.scry("replay", self.url(broker), status=1).stderr)
+            self.go()
+            self.assertEqual(run.wait(), 3)
+            self.expect_lines(first)
+            self.expect_lines(second)
+            job = self.url(broker, os.path.basename(self.own_directory()))
+            self.expect_same(job)
+            broker.stop()
+            self.expect_same(job)
+            self.assertIn("removed", self.scry("rm", job).stdout)
+            self.assertTrue(os.path.exists(self.own_directory()))
+
+    def test_bad_networks(self):
+        """Messages that come twice, in another order, or not at all, and connections that end each second."""
+        with brokertest.Mosquitto(self.box) as broker, brokertest.LyingBroker(broker) as twice, \
+                brokertest.LyingBroker(broker) as lossy, brokertest.LyingBroker(broker) as cut:
+            twice.duplicate = twice.reorder = lossy.drop_qos0 = True
+            cut.hang_up = 1
+            run, _ = self.start_job(broker, "for i in 1 2 3 4 5 6 7 8 9; do echo ERROR $i >&2; sleep 0.3; done; GO")
+            readers = [self.box.start(self.box.scry("watch", "--json", self.url(place))) for place in (twice, lossy, cut)]
+            for reader in readers:
+                self.assertIn('"seq":0', reader.stdout.readline())
+            wait_until(lambda: cut.connections >= 3, 20, "cut connections")
+            self.go()
+            run.wait()
+            for reader, place in zip(readers, ("twice", "lossy", "cut")):
+                self.expect_lines(reader, place)
+
+    def test_broker_restarts(self):
+        with brokertest.Mosquitto(self.box) as broker:
+            run, _ = self.start_job(broker, "GO; exit 0")
+            reader = self.box.start(self.box.scry("watch", "--json", self.url(broker)))
+            self.assertIn('"seq":0', reader.stdout.readline())
+            broker.stop(signal.SIGKILL)
+            broker.start()
+            self.go()
+            self.assertEqual(run.wait(), 0)
+            self.expect_lines(reader)
+
+    # ---- made-up jobs ----
+
+    def watch_fake(self, fake, *commands):
+        """Runs commands while the fake answers. Their results."""
+        running = [self.start_apart(*command) for command in commands]
+        wait_until(lambda: fake.answer() and False or all(one.poll() is not None for one, _, _ in running), 40, "commands")
+        return [self.result(*one) for one in running]
+
+    def start_apart(self, *command):
+        """Its output goes to files: nobody has to read it."""
+        files = [tempfile.TemporaryFile(mode="w+", dir=self.box.path("tmp")) for _ in range(2)]
+        return self.box.start(self.box.scry(*command), stdout=files[0], stderr=files[1]), *files
+
+    def result(self, process, *files):
+        texts = []
+        status = process.wait()
+        for file in files:
+            file.seek(0)
+            texts.append(file.read())
+            file.close()
+        return status, *texts
+
+    def test_states(self):
+        """Running by a clock that is hours off; unreachable; lost, when the node was started again; never dead without that."""
+        with brokertest.Mosquitto(self.box) as broker:
+            skewed = FakePublisher(broker, "20260101T000001-h-1-aaaaaa", node="skewed", started=time.time() + 7200 - 100)
+            gone = FakePublisher(broker, "20260101T000002-h-1-bbbbbb", node="gone")
+            lost = FakePublisher(broker, "20260101T000003-h-1-cccccc", node="again", started=1000)
+            later = FakePublisher(broker, "20260101T000004-h-1-dddddd", node="again", started=2000, boot="b2")
+            for fake in (skewed, gone, lost, later):
+                fake.say_state()
+            gone.beat(connected=False)
+            lost.beat(connected=False)
+            later.beat()
+            skewed.beat(1, ahead=7200)
+            listing = self.box.start(self.box.scry("ps", "--json", broker.tcp_url))
+            wait_until(lambda: skewed.beat(2, ahead=7200) or listing.poll() is not None, 20, "listing")
+            jobs = {job["id"]: job for job in json.loads(listing.stdout.read())["jobs"]}
+            self.assertEqual({job: jobs[job]["state"] for job in jobs},
+                             {skewed.job: "running", gone.job: "unreachable", lost.job: "lost", later.job: "running"})
+            self.assertTrue(95 < jobs[skewed.job]["wall_seconds"] < 160, jobs[skewed.job])
+            for fake, state in ((gone, "unreachable"), (lost, "lost")):
+                done = self.scry("report", "--json", self.url(broker, fake.job))
+                self.assertEqual(json.loads(done.stdout)["status"], state)
+                self.assertIn("nobody publishes the job now", done.stderr)
+
+    def test_missing_records(self):
+        """What cannot be had is a gap, and the rest is shown."""
+        with brokertest.Mosquitto(self.box) as broker:
+            fake = FakePublisher(broker, "20260101T000001-h-1-aaaaaa")
+            for number in range(20):
+                fake.put(type="progress", stream="log", source="x", done=number, total=20)
+            fake.records = fake.records[:5] + [{}] * 3 + fake.records[8:]
+            fake.say_state()
+            fake.beat()
+            fake.line = lambda record: (json.dumps(record) + "\n").encode() if record else b""
+            (status, out, err), = self.watch_fake(fake, ("report", "--json", self.url(broker, fake.job)))
+            self.assertEqual(status, 0, err)
+            report = json.loads(out)
+            self.assertIn("some records of the job are lost", report["mirror"]["note"])
+            self.assertEqual([gap["reason"] for gap in report["gaps"]], ["the publisher had no such records any more"])
+
+    def test_hostile(self):
+        """Whatever others publish: nothing is written elsewhere, and no terminal gets it as it is."""
+        escape = "\x1b[31mred\x07"
+        with brokertest.Mosquitto(self.box) as broker:
+            fake = FakePublisher(broker, "20260101T000001-h-1-aaaaaa", name=f"n{escape}", node=f"h{escape}")
+            fake.state["dir"] = f"/d{escape}"
+            for text in (escape, "\n\r\x00", "\u202e", "x" * 10000):
+                fake.put(type="warning", stream="warning", kind="x", text=text, fields={})
+            fake.put(type=escape, stream=escape, other=escape)
+            bad = [b"\x00\xff{", b"[]", b'{"seq":9223372036854775808,"type":"x","t":1}', b'{"seq":9223372036854775807,"type":"x","t":1}',
+                   b'{"seq":-1,"type":"x","t":1}', b'{"seq":3,"type":"x","t":1,"job":"other"}', b"{" * 10000]
+            fake.line = lambda record: (json.dumps(record) + "\n").encode() + b"\n".join(bad) + b"\n"
+            fake.files = [{"path": path, "bytes": 1, "part": 0, "parts": 1, "version": 1, "text": "x"}
+                          for path in ("../../../../evil", "/tmp/evil", "spool/records.jsonl", "remote.json", "a/../../evil", "",
+                                       f"stats/{escape}/1-1.json")]
+            fake.files += [{"path": "stats/n/1-1.json", "bytes": 1, "part": -1, "parts": 10**12, "version": 1, "text": "x"}, {"path": 7}]
+            fake.say_state()
+            fake.beat(last_seq=2**62)
+            self.assertEqual(self.scry("ps", broker.tcp_url).stdout.count("\x1b"), 0)
+            job = self.url(broker, fake.job)
+            results = self.watch_fake(fake, ("report", job), ("top", "--once", job), ("why", job))
+            results.append(self.watch_fake(fake, ("replay", job))[0])
+            for status, out, err in results:
+                self.assertNotIn("\x1b", out + err)
+                self.assertIn(status, (0, 1), err)
+            self.assertIn("\\x1b[31mred", results[0][1])
+            found = [os.path.join(place, name) for place, _, names in os.walk(self.box.path()) for name in names if "evil" in name]
+            self.assertEqual(found, [])
+            fake.state["info"]["result"] = {"exit_code": 1}
+            fake.state["complete"] = True
+            fake.say_state()
+            (status, out, err), = self.watch_fake(fake, ("watch", job))
+            self.assertNotIn("\x1b", out + err)
+            self.assertIn("\\x1b[31mred", out)
+
+    def test_any_names(self):
+        """Users, jobs and names of jobs with any bytes."""
+        owner, name = "us er/#+_.\u00e9", "a/b +#%_\u4e2d"
+        with brokertest.Mosquitto(self.box) as broker:
+            fake = FakePublisher(broker, "20260101T000001-h_x-1-aaaaaa", owner=owner, name=name)
+            fake.say_state()
+            fake.beat()
+            quoted = urllib.parse.quote(owner, safe="")
+            self.assertIn("a/b +#%_", self.scry("ps", f"{broker.tcp_url}/{quoted}").stdout)
+            for word in (urllib.parse.quote(name, safe=""), fake.job, "@last", "20260101T"):
+                (status, out, err), = self.watch_fake(fake, ("report", "--json", f"{broker.tcp_url}/{quoted}/{word}"))
+                self.assertEqual((status, json.loads(out)["id"]), (0, fake.job), err)
+            other = FakePublisher(broker, "20260101T000002-h-1-bbbbbb", owner=owner)
+            other.say_state()
+            self.assertIn("give more of the id", self.scry("report", f"{broker.tcp_url}/{quoted}/2026", status=1).stderr)
+            self.assertIn("has no job 'none'", self.scry("report", f"{broker.tcp_url}/{quoted}/none", status=1).stderr)
+
+    def test_no_broker(self):
+        """One line after a while; and what was known before, if there is something."""
+        with brokertest.Mosquitto(self.box) as broker:
+            fake = FakePublisher(broker, "20260101T000001-h-1-aaaaaa")
+            fake.say_state()
+            fake.beat()
+            job = self.url(broker, fake.job)
+            self.assertEqual(self.watch_fake(fake, ("report", job))[0][0], 0)
+            broker.stop()
+            began = time.monotonic()
+            running = [self.start_apart(*command)
+                       for command in (("report", job), ("report", self.url(broker, "x")), ("ps", broker.tcp_url))]
+            known, unknown, listed = [self.result(*one)[::2] for one in running]
+            self.assertLess(time.monotonic() - began, 20)
+            self.assertEqual(known[0], 0)
+            self.assertRegex(known[1], "does not answer.*; this is what was known before\n$")
+            for status, err in (unknown, listed):
+                self.assertEqual(status, 1)
+                self.assertRegex(err, r"\Ascry \w+: the broker mqtt://127.0.0.1:\d+ does not answer: .*\n\Z")
+
+
+if __name__ == "__main__":
+    scrytest.main()
