@@ -78,12 +78,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         atexit(forget);
     }
     const uint8_t *line = size ? memchr(data, '\n', size) : NULL;
-    size_t first = line ? (size_t)(line - data) : 0;
+    size_t first = line ? (size_t)(line - data) : 0, from = line ? first + 1 : 0;
     struct ask ask = {.reader = "r", .to = UINT64_MAX};
     if (ask_parse(span_of((const char *)data, first), &ask))
         fuzz_expect(ask.reader[0] && !strchr(ask.reader, '/'));
     int fd = open(spool, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    fuzz_expect(fd >= 0 && (size == first || write(fd, data + first, size - first) == (ssize_t)(size - first)));
+    fuzz_expect(fd >= 0 && (size == from || write(fd, data + from, size - from) == (ssize_t)(size - from)));
     close(fd);
     struct follow follow = {0};
     if (follow_open(&follow, root, NULL) == 0) {
