@@ -486,8 +486,8 @@ int publisher_run(struct publisher *publisher)
     int code = loop_new(&publisher->loop);
     if (code < 0)
         err_errno(&err, code, "cannot start");
-    else if ((code = begin(publisher, &err)) == 0)
-        code = loop_run(publisher->loop);
+    else if (begin(publisher, &err) == 0 && (code = loop_run(publisher->loop)) < 0)
+        err_errno(&err, code, "cannot wait");
     if (err.code) {
         snprintf(publisher->why, sizeof publisher->why, "%.255s", err.text);
         channel_tell(publisher);

@@ -112,12 +112,12 @@ static void note(struct publish_link *link, const char *why)
     link->warned = true;
 }
 
-void publish_start(struct publish_link *link)
+void publish_start(struct publish_link *link, const char *user)
 {
     struct err err = {0};
-    link->fd = -1;
     if (!link->url)
         return;
+    snprintf(link->owner, sizeof link->owner, "%s", link->url->owner[0] ? link->url->owner : user);
     struct broker_url shown = *link->url;
     snprintf(shown.owner, sizeof shown.owner, "%.127s", link->owner);
     snprintf(shown.job, sizeof shown.job, "%s", link->job);

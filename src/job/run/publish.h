@@ -38,8 +38,8 @@ struct publish_link {
     char why[256];      /* "": not known */
 };
 
-/* With recorder, url, dir, job and owner set. */
-void publish_start(struct publish_link *link);
+/* With fd -1, and recorder, url, dir and job set. user: whose job it is, if the URL does not say. */
+void publish_start(struct publish_link *link, const char *user);
 /* Call it when `fd` is readable, and now and then. */
 void publish_handle(struct publish_link *link);
 /* The job is about to be summed up: warns if it is not published. */

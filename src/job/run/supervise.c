@@ -434,16 +434,10 @@ static void start_observer(struct job *job)
 
 static void start_publisher(struct job *job)
 {
-    struct publish_link *link = &job->publish;
-    *link = (struct publish_link){.fd = -1,
-                                  .recorder = &job->recorder,
-                                  .url = job->dir[0] ? job->options->broker : NULL,
-                                  .dir = job->dir,
-                                  .job = job->id};
-    if (!link->url)
-        return;
-    snprintf(link->owner, sizeof link->owner, "%s", link->url->owner[0] ? link->url->owner : job->user);
-    publish_start(link);
+    const struct broker_url *url = job->dir[0] ? job->options->broker : NULL;
+    job->publish =
+        (struct publish_link){.fd = -1, .recorder = &job->recorder, .url = url, .dir = job->dir, .job = job->id};
+    publish_start(&job->publish, job->user);
 }
 
 static int exit_code_of(int status)
