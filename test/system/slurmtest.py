@@ -36,6 +36,20 @@ def why_not():
     return None
 
 
+CGROUPS = "/sys/fs/cgroup"
+CONTROLLERS = ("freezer", "memory", "cpuacct")
+
+
+def why_no_cgroups():
+    """Why Slurm cannot have control groups here, or None. Of version 2 it wants a systemd to ask."""
+    for name in CONTROLLERS:
+        if not os.path.exists(os.path.join(CGROUPS, name, "tasks")):
+            return f"no control groups of version 1: there is no {name}"
+        if not os.access(os.path.join(CGROUPS, name), os.W_OK) or os.getuid() != 0:
+            return "only root may make control groups"
+    return None
+
+
 def free_ports(count):
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
@@ -45,20 +59,25 @@ def free_ports(count):
 
 
 class Slurm:
-    """`plugin`: what stands in plugstack.conf behind the plugin's path. `extra`: more lines of slurm.conf."""
+    """`plugin`: what stands in plugstack.conf behind the plugin's path. `cgroups`: jobs are in control groups, which
+    limit their memory; a case is skipped where that is not possible."""
 
-    def __init__(self, box, plugin="", extra=()):
-        if why_not():
-            raise unittest.SkipTest(f"no Slurm: {why_not()}")
+    def __init__(self, box, plugin="", cgroups=False):
+        why = why_not() or (why_no_cgroups() if cgroups else None)
+        if why:
+            raise unittest.SkipTest(f"no Slurm: {why}")
         self.box = box
         self.daemons = []
+        self.cgroups = cgroups
+        self.nodes = []
         self.root = box.path("slurm")
-        for name in ("", "munge", "state", "log", *(f"spool{n}" for n in range(1, NODES + 1))):
+        for name in ("", "munge", "state", "log"):
             os.makedirs(self.path(name), mode=0o755, exist_ok=True)
         # What a site's installation has: the plugin, and scry in a place that it knows.
         plugin = plugin or f"scry={box.path('bin', 'scry')} task={box.path('libexec', 'scry-task')}"
         self._write("plugstack.conf", f"optional {PLUGIN} {plugin}\n")
-        self._write("slurm.conf", self._configuration(extra))
+        self._write("slurm.conf", self._configuration())
+        self._write("cgroup.conf", f"CgroupPlugin=cgroup/v1\nCgroupMountpoint={CGROUPS}\nConstrainRAMSpace=yes\n")
         box.env["SLURM_CONF"] = self.path("slurm.conf")
         try:
             self._start()
@@ -73,7 +92,8 @@ class Slurm:
         with open(self.path(name), "w", encoding="utf-8") as file:
             file.write(text)
 
-    def _configuration(self, extra):
+    def _configuration(self):
+        kind = "cgroup" if self.cgroups else "linuxproc"
         controller, *ports = free_ports(1 + NODES)
         host, user = socket.gethostname().split(".")[0], pwd.getpwuid(os.getuid()).pw_name
         lines = [
@@ -84,15 +104,17 @@ class Slurm:
             f"SlurmctldLogFile={self.path('log', 'slurmctld')}", f"SlurmdLogFile={self.path('log', '%n')}",
             f"SlurmdSpoolDir={self.path('spool%n')}",
             f"PlugStackConfig={self.path('plugstack.conf')}", "SlurmdParameters=config_overrides",
-            "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "SwitchType=switch/none", "MpiDefault=none",
+            f"ProctrackType=proctrack/{kind}", f"TaskPlugin=task/{'cgroup' if self.cgroups else 'none'}", "SwitchType=switch/none", "MpiDefault=none",
             "SelectType=select/cons_tres", "SelectTypeParameters=CR_Core_Memory", "JobAcctGatherType=jobacct_gather/none",
             "KillWait=2", "ReturnToService=2", "SchedulerParameters=sched_interval=1,sched_min_interval=0",
             "AccountingStorageType=accounting_storage/none", "JobCompType=jobcomp/none", "DefMemPerNode=100",
         ]
-        lines += [f"NodeName={n} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=8 RealMemory=4000"
-                  for n, port in enumerate(ports, 1)]
-        lines.append(f"PartitionName=main Nodes=[1-{NODES}] Default=YES MaxTime=INFINITE State=UP")
-        return "\n".join([*lines, *extra, ""])
+        for port in ports:
+            self.nodes.append(f"n{port}")  # a control group has the node's name, and tests run side by side
+            os.mkdir(self.path("spool" + self.nodes[-1]))
+            lines.append(f"NodeName={self.nodes[-1]} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=8 RealMemory=4000")
+        lines.append(f"PartitionName=main Nodes={','.join(self.nodes)} Default=YES MaxTime=INFINITE State=UP")
+        return "\n".join([*lines, ""])
 
     def _daemon(self, name, *command):
         with open(self.path("log", name + ".out"), "ab") as log:
@@ -111,8 +133,8 @@ class Slurm:
                          ("seed-file", "seed"))))
         scrytest.wait_until(lambda: os.path.exists(self.path("munge", "s")), message=self.said)
         self._daemon("slurmctld", "/usr/sbin/slurmctld", "-D", "-f", self.path("slurm.conf"))
-        for n in range(1, NODES + 1):
-            self._daemon(f"slurmd{n}", "/usr/sbin/slurmd", "-D", "-N", str(n), "-f", self.path("slurm.conf"))
+        for node in self.nodes:
+            self._daemon(f"slurmd-{node}", "/usr/sbin/slurmd", "-D", "-N", node, "-f", self.path("slurm.conf"))
         scrytest.wait_until(self._is_up, timeout=30, message=self.said)
 
     def _is_up(self):
@@ -163,3 +185,7 @@ class Slurm:
                 daemon.kill()
                 daemon.wait()
         self.daemons = []
+        for top in [os.path.join(CGROUPS, name, f"slurm_{node}") for name in CONTROLLERS for node in self.nodes]:
+            for folder, _, _ in os.walk(top, topdown=False):
+                with contextlib.suppress(OSError):  # a process of the job ends just now: it is the kernel's business then
+                    os.rmdir(folder)

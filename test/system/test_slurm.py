@@ -19,11 +19,11 @@ SCRIPT = "#!/bin/bash\n"
 
 
 class SlurmCase(JobCase):
-    extra, plugin = (), ""
+    plugin, cgroups = "", False
 
     def setUp(self):
         super().setUp()
-        self.slurm = slurmtest.Slurm(self.box, plugin=self.plugin.format(box=self.box.root), extra=self.extra)
+        self.slurm = slurmtest.Slurm(self.box, plugin=self.plugin.format(box=self.box.root), cgroups=self.cgroups)
         self.addCleanup(self.slurm.close)
 
     def srun(self, *arguments, status=0, **options):
@@ -179,6 +179,39 @@ class Script(SlurmCase):
         wait_until(lambda: self.only_job()["state"] == "lost", timeout=30, message=lambda: self.jobs())
         self.assertIn("was lost", self.scry("report", self.only_job()["id"]).stdout)
         self.assertEqual(self.slurm.output(number), "started\n")
+
+
+class ControlGroups(SlurmCase):
+    """As on most sites: each job in control groups of its own, which end with it."""
+    cgroups = True
+
+    def test_out_of_memory(self):
+        program = "x = bytearray(200 << 20); print(len(x))"
+        done = self.srun("--mem=60", "--scry", "python3", "-c", program, status=1)
+        self.assertIn("Out Of Memory", done.stderr)
+        job = self.only_job()
+        self.assertEqual((job["state"], job["signal"], job["batch"]["memory_bytes"]), ("ended", 9, 60 << 20))
+        self.assertIn("was killed by SIGKILL (Killed): out of memory", self.scry("report", job["id"]).stdout)
+
+    def test_monitor_of_an_ended_job(self):
+        """The monitor lives in the job that came first. When that is over, the next job gets another one."""
+        def submit(name, *options):
+            script = SCRIPT + f"echo up\nwhile [ ! -e {name} ]; do sleep 0.05; done\n"
+            number = self.slurm.submit("--scry=sample=0.1", "-J", name, "-w", self.slurm.nodes[0], *options, script=script)
+            wait_until(lambda: os.path.exists(self.box.path("work", f"{number}.out")) and self.slurm.output(number), timeout=20)
+            return number
+
+        def let_end(name, number):
+            with open(self.box.path("work", name), "w", encoding="ascii"):
+                pass
+            self.assertEqual(self.slurm.ended(number)["JobState"], "COMPLETED")
+        first, second = submit("first"), submit("second")
+        monitor = self.box.monitor_pid()
+        let_end("first", first)
+        wait_until(lambda: scrytest.process_gone(monitor) and self.box.monitor_pid(), timeout=20)
+        let_end("second", second)
+        wait_until(lambda: [job["exit_code"] for job in self.jobs()] == [0, 0], message=lambda: self.jobs())
+        self.assertIn("the monitor ended; scry run starts it again", self.slurm.output(second, "err"))
 
 
 class Wrong(SlurmCase):
