@@ -43,6 +43,23 @@ class SlurmCase(JobCase):
         return [" ".join(job["argv"]) for job in jobs]
 
 
+    def cancelled(self, script):
+        number = self.slurm.submit("--scry", script=SCRIPT + script)
+        wait_until(lambda: os.path.exists(self.box.path("work", f"{number}.out")) and self.slurm.output(number), timeout=20)
+        self.slurm.run("scancel", str(number))
+        self.assertEqual(self.slurm.ended(number)["JobState"], "CANCELLED")
+        return number
+
+    def check_cancelled(self):
+        """The job gets its SIGTERM, once, and what it does with it is recorded."""
+        number = self.cancelled("n=0\ntrap 'n=$((n+1))' TERM\necho started\nwhile [ $n = 0 ]; do sleep 0.05; done\n"
+                                "sleep 0.3\necho told $n\nexit 9\n")
+        wait_until(lambda: self.only_job()["state"] == "ended", message=lambda: self.jobs())
+        self.assertEqual(self.only_job()["exit_code"], 9)
+        self.assertEqual(self.slurm.output(number), "started\ntold 1\n")
+        self.assertIn("ended: exit status 9", self.slurm.output(number, "err"))
+
+
 class Step(SlurmCase):
     def test_one_task(self):
         """Streams, status and environment are the command's own; the record has what Slurm says."""
@@ -158,20 +175,8 @@ class Script(SlurmCase):
             return sorted((job["batch"]["array"], job["state"]) for job in self.jobs())
         wait_until(lambda: both() == [(f"{number}_{task}", "ended") for task in (3, 4)], timeout=30, message=both)
 
-    def cancelled(self, script):
-        number = self.slurm.submit("--scry", script=SCRIPT + script)
-        wait_until(lambda: os.path.exists(self.box.path("work", f"{number}.out")) and self.slurm.output(number), timeout=20)
-        self.slurm.run("scancel", str(number))
-        self.assertEqual(self.slurm.ended(number)["JobState"], "CANCELLED")
-        return number
-
     def test_cancelled(self):
-        """The job gets its SIGTERM, and what it does with it is recorded."""
-        number = self.cancelled("trap 'echo told; exit 9' TERM\necho started\nsleep 1000 & wait\n")
-        wait_until(lambda: self.only_job()["state"] == "ended", message=lambda: self.jobs())
-        self.assertEqual(self.only_job()["exit_code"], 9)
-        self.assertEqual(self.slurm.output(number), "started\ntold\n")
-        self.assertIn("ended: exit status 9", self.slurm.output(number, "err"))
+        self.check_cancelled()
 
     def test_killed(self):
         """A job that does not end by itself is killed, with scry run: the record says so."""
@@ -192,6 +197,10 @@ class ControlGroups(SlurmCase):
         job = self.only_job()
         self.assertEqual((job["state"], job["signal"], job["batch"]["memory_bytes"]), ("ended", 9, 60 << 20))
         self.assertIn("was killed by SIGKILL (Killed): out of memory", self.scry("report", job["id"]).stdout)
+
+    def test_cancelled(self):
+        """Here all of scry's own processes get the signal, too."""
+        self.check_cancelled()
 
     def test_monitor_of_an_ended_job(self):
         """The monitor lives in the job that came first. When that is over, the next job gets another one."""

@@ -155,7 +155,7 @@ static json_t *text_of(const struct source *source, const char *name)
 
 static json_t *number_json(bool known, uint64_t number, uint64_t unit)
 {
-    return known && number <= INT64_MAX / unit ? json_integer((json_int_t)(number * unit)) : json_null();
+    return known && number <= INT64_MAX / unit ? json_integer((json_int_t)number * (json_int_t)unit) : json_null();
 }
 
 static json_t *id_json(const struct batch_system *system, const struct source *source)
