@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 #include "base/data/cleanup.h"
+#include "publish/control.h"
 #include "publish/publisher.h"
 
 enum { LINE_MOST = 64 << 10 };
@@ -80,9 +81,11 @@ int channel_begin(struct publisher *publisher, struct err *err)
 void channel_tell(struct publisher *publisher)
 {
     bool up = publisher->link && link_is_up(publisher->link);
-    json_t *json = json_pack("{s:s, s:b, s:I, s:b, s:s}", "type", "status", "connected", (int)up, "published",
+    char refused[256];
+    control_refusals(publisher->control, refused, sizeof refused);
+    json_t *json = json_pack("{s:s, s:b, s:I, s:b, s:s, s:s}", "type", "status", "connected", (int)up, "published",
                              (json_int_t)publisher->published, "complete", publisher->phase >= PUBLISHER_COMPLETE,
-                             "why", up ? "" : publisher->why);
+                             "why", up ? "" : publisher->why, "refused", refused);
     _cleanup_(freep) char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     if (publisher->channel < 0 || !text || strcmp(text, publisher->told) == 0)

@@ -223,6 +223,8 @@
          "the process that looks at scripts, logs and the node was killed by signal {signal}{again?: another one goes " \
          "on|: they are not watched any more}", \
          FLAG(again) INTEGER(signal)) \
+    NOTE(requests_refused, "publish", "requests that came through the broker were refused: {reasons}", \
+         STRING(reasons)) \
     NOTE(unpublished, "publish", "the job is not published at {broker}, or not all of it: {reason}", \
          STRING(broker) STRING(reason)) \
     /* about the node and the job's limits (job/health) */ \

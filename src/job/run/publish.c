@@ -56,9 +56,9 @@ static bool send_settings(const struct publish_link *link)
 {
     _cleanup_(buf_done) struct buf url = BUF_INIT, line = BUF_INIT;
     broker_url_put(&url, link->url);
-    json_t *json =
-        json_pack("{s:s, s:s?, s:s, s:s, s:s, s:I}", "type", "publish", "url", url.failed ? NULL : url.data, "dir",
-                  link->dir, "job", link->job, "owner", link->owner, "from", (json_int_t)link->published);
+    json_t *json = json_pack("{s:s, s:s?, s:s?, s:s, s:s, s:s, s:I}", "type", "publish", "url",
+                             url.failed ? NULL : url.data, "key", link->key, "dir", link->dir, "job", link->job,
+                             "owner", link->owner, "from", (json_int_t)link->published);
     _cleanup_(freep) char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     if (text) {
@@ -139,6 +139,9 @@ static void take_status(struct publish_link *link, const json_t *line)
     link->complete = json_is_true(json_object_get(line, "complete"));
     if (published > 0 && (uint64_t)published > link->published)
         link->published = (uint64_t)published;
+    const char *refused = json_string_value(json_object_get(line, "refused"));
+    if (refused)
+        snprintf(link->refused, sizeof link->refused, "%s", refused);
     if (why && *why)
         snprintf(link->why, sizeof link->why, "%s", why);
 }
@@ -183,10 +186,23 @@ static void restart(struct publish_link *link)
         note(link, err.text);
 }
 
+/* Requests that somebody sent through the broker. */
+static void note_refused(struct publish_link *link, bool now)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (strcmp(link->refused, link->noted) == 0 ||
+        (!now && link->noted_ns && now_ns - link->noted_ns < PUBLISH_REFUSED_MS * WAITS_NS_PER_MS))
+        return;
+    memcpy(link->noted, link->refused, sizeof link->noted);
+    link->noted_ns = now_ns;
+    recorder_note(link->recorder, NOTE(requests_refused, .reasons = link->refused));
+}
+
 void publish_handle(struct publish_link *link)
 {
     if (link->fd >= 0 && !read_status(link))
         restart(link);
+    note_refused(link, false);
     if (link->fd >= 0 && !link->connected && clock_now_ns() - link->lost_ns > PUBLISH_SILENCE_MS * WAITS_NS_PER_MS)
         note(link, link->why[0] ? link->why : "the broker does not answer");
 }
@@ -194,6 +210,7 @@ void publish_handle(struct publish_link *link)
 void publish_warn(struct publish_link *link)
 {
     publish_handle(link);
+    note_refused(link, true);
     bool again = link->was_connected && clock_now_ns() - link->lost_ns < PUBLISH_LOST_MS * WAITS_NS_PER_MS;
     if (link->url && !link->connected && link->why[0] && !again)
         note(link, link->why);

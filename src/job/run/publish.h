@@ -16,6 +16,7 @@
 #include "job/record/recorder.h"
 
 enum {
+    PUBLISH_REFUSED_MS = 60000, /* between two warnings of requests that were refused */
     PUBLISH_STARTS = 3,
     PUBLISH_MOST_MS = 10000,    /* it is waited for at the end, while it gets on */
     PUBLISH_SILENCE_MS = 30000, /* without a connection for so long: a warning; */
@@ -29,13 +30,16 @@ struct publish_link {
     unsigned starts;
     struct recorder *recorder;
     const struct broker_url *url; /* NULL: nothing is published */
-    const char *dir, *job;
+    const char *dir, *job, *key;  /* key: of the job, a file or its text; NULL: none was given */
     char owner[256], shown[1024]; /* shown: where the job is seen, for people */
     /* as it has told: */
     bool connected, complete, was_connected, warned;
     uint64_t published; /* behind the last record that the broker has */
     uint64_t lost_ns;   /* since when there is no connection */
     char why[256];      /* "": not known */
+    char refused[256];  /* requests, "3 expired, 1 forged"; "": none */
+    char noted[256];    /* what of that is recorded */
+    uint64_t noted_ns;
 };
 
 /* With fd -1, and recorder, url, dir and job set. user: whose job it is, if the URL does not say. */

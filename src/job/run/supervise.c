@@ -435,8 +435,8 @@ static void start_observer(struct job *job)
 static void start_publisher(struct job *job)
 {
     const struct broker_url *url = job->dir[0] ? job->options->broker : NULL;
-    job->publish =
-        (struct publish_link){.fd = -1, .recorder = &job->recorder, .url = url, .dir = job->dir, .job = job->id};
+    job->publish = (struct publish_link){
+        .fd = -1, .recorder = &job->recorder, .url = url, .dir = job->dir, .job = job->id, .key = job->options->key};
     publish_start(&job->publish, job->user);
 }
 
