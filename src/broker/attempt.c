@@ -102,6 +102,9 @@ static int start_thread(struct attempt *attempt)
 static void on_ended(void *ctx, int fd, uint32_t events)
 {
     struct attempt *attempt = ctx;
+    uint64_t ends;
+    if (read(fd, &ends, sizeof ends) < 0) /* what the thread has written before is seen now */
+        return;
     loop_remove(attempt->source);
     attempt->source = NULL;
     attempt->done(attempt->ctx);
