@@ -94,6 +94,14 @@ static void in_place(const struct broker_local *found, const char *name, char re
     snprintf(ret_path, PATH_SIZE, "%s/%s", found->place, name);
 }
 
+/* Nothing can be written where it should be: what is retained ends with the broker. */
+static void move_beside_socket(struct broker_local *found)
+{
+    snprintf(found->place, sizeof found->place, "%.*s", (int)(strrchr(found->socket, '/') - found->socket),
+             found->socket);
+    found->kept = false;
+}
+
 static bool does_answer(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -131,6 +139,20 @@ static int open_process(const struct broker_local *found, pid_t *ret_pid)
     return fd;
 }
 
+/* The same, for one that found the other place full when it started; *found is moved to where the process is. */
+static int find_process(struct broker_local *found, pid_t *ret_pid)
+{
+    int fd = open_process(found, ret_pid);
+    if (fd >= 0 || !found->kept)
+        return fd;
+    struct broker_local other = *found;
+    move_beside_socket(&other);
+    fd = open_process(&other, ret_pid);
+    if (fd >= 0)
+        *found = other;
+    return fd;
+}
+
 int broker_local_find(struct broker_local *ret_found, struct err *err)
 {
     struct broker_local found = {0};
@@ -138,7 +160,7 @@ int broker_local_find(struct broker_local *ret_found, struct err *err)
     int code = find_places(&found, lock, err);
     if (code < 0)
         return code;
-    _cleanup_(closep) int process = open_process(&found, &found.pid);
+    _cleanup_(closep) int process = find_process(&found, &found.pid);
     found.answers = does_answer(found.socket);
     *ret_found = found;
     return 0;
@@ -250,9 +272,7 @@ static int configure(struct broker_local *found, const struct broker_listener *l
     int code = write_config(found, listener, foreground, err);
     if (!found->kept || (code != -ENOSPC && code != -EDQUOT && code != -EROFS && code != -EACCES && code != -EIO))
         return code;
-    char *slash = strrchr(found->socket, '/');
-    snprintf(found->place, sizeof found->place, "%.*s", (int)(slash - found->socket), found->socket);
-    found->kept = false;
+    move_beside_socket(found);
     return write_config(found, listener, foreground, err);
 }
 
@@ -292,8 +312,9 @@ static void end_process(int process)
 static void clear_away(const struct broker_local *found)
 {
     char path[PATH_SIZE];
+    struct broker_local other = *found;
     pid_t pid;
-    _cleanup_(closep) int process = open_process(found, &pid);
+    _cleanup_(closep) int process = find_process(&other, &pid);
     if (process >= 0)
         end_process(process);
     unlink(found->socket);
@@ -361,11 +382,12 @@ static int start_with_lock(struct broker_local *found, int lock, const struct br
 {
     char program[PATH_MAX], config[PATH_SIZE];
     int code = broker_local_program(program, err);
-    if (code == 0)
-        code = configure(found, listener, false, err);
     if (code < 0)
         return code;
     clear_away(found);
+    code = configure(found, listener, false, err);
+    if (code < 0)
+        return code;
     in_place(found, "broker.conf", config);
     pid_t pid;
     code = spawn(program, config, lock, &pid);
@@ -430,10 +452,10 @@ int broker_local_become(const struct broker_listener *listener, struct err *err)
         return err_set(err, -EEXIST, "a private broker runs already: scry broker --stop ends it");
     if (code < 0)
         return err_errno(err, code, "%s", path);
+    clear_away(&found);
     code = configure(&found, listener, true, err);
     if (code < 0)
         return code;
-    clear_away(&found);
     char pid[16];
     snprintf(pid, sizeof pid, "%d\n", (int)getpid());
     in_place(&found, "broker.pid", path);
@@ -454,7 +476,7 @@ int broker_local_stop(struct err *err)
     if (code < 0)
         return code;
     pid_t pid;
-    _cleanup_(closep) int process = open_process(&found, &pid);
+    _cleanup_(closep) int process = find_process(&found, &pid);
     if (process >= 0)
         end_process(process);
     static const char *const files[] = {"broker.conf", "broker.tls", "broker.pid"};

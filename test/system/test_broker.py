@@ -4,6 +4,7 @@
 import glob
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -191,6 +192,38 @@ class Cluster(LinkedCase):
             self.assertEqual([(message.payload, message.retain) for message in messages], [(b"{}", 1)])
 
 
+@unittest.skipUnless(brokertest.NATS, "nats-server is missing")
+class JobThroughCluster(jobtest.JobCase):
+    case_seconds = 120
+
+    def test_a_node_dies(self):
+        """The job's node of the cluster is killed, then the reader's: `scry watch` prints what the directory has, all of it."""
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        with brokertest.NatsCluster(self.box) as nats:
+            os.mkfifo(self.box.path("work", "go"))
+            script = f"for i in $(seq 60); do echo ERROR $i >&2; (exit $i); sleep 0.05; done; read line <{self.box.path('work', 'go')}"
+            with open(self.box.path("work", "err"), "w", encoding="ascii") as file:
+                run = self.start_run("-q", "--sample", "0.1", "--broker", nats.url(0, 1, 2), "--", "sh", "-c", script, stderr=file)
+            watcher = nats.client(1, "scry/v1/#")
+            watcher.wait(lambda: watcher.of("/state") and watcher.of("/beat"))
+            with open(self.box.path("work", "seen"), "w", encoding="utf-8") as file:
+                reader = self.box.start(self.box.scry("watch", "--json", f"{nats.url(2, 1)}/{user}/@last"), stdout=file)
+            def seen():
+                return _text(self.box.path("work", "seen")).splitlines()
+            scrytest.wait_until(lambda: len(seen()) > 20, 30)
+            nats.stop(0)
+            count = len(seen())
+            scrytest.wait_until(lambda: len(seen()) > count + 20, 40, "records through another node")
+            nats.start(0)
+            nats.wait(0)
+            nats.stop(2)
+            with open(self.box.path("work", "go"), "w", encoding="ascii") as file:
+                file.write("go\n")
+            self.assertEqual(run.wait(), 0)
+            self.assertEqual(reader.wait(60), 0)
+            self.assertEqual(seen()[1:], self.scry("watch", "--json", "@last").stdout.splitlines()[1:])
+
+
 class PrivateBroker(jobtest.JobCase):
     def setUp(self):
         super().setUp()
@@ -295,6 +328,31 @@ class PrivateBroker(jobtest.JobCase):
         self.scry("broker", "--stop", env={"XDG_STATE_HOME": odd})
         odd = self.box.path("a b")
         self.assertIn("cannot have a socket", self.scry("broker", "--start", env={"SCRY_RUNTIME_DIR": odd}, status=2).stderr)
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can mount a small disk")
+    def test_full_disk(self):
+        """It goes on, and is started again: what is retained may be lost then, and nothing else."""
+        state = self.box.path("home", "state")
+        os.mkdir(state)
+        done = self.box.run(["mount", "-t", "tmpfs", "-o", "size=64k", "scry-test", state])
+        if done.returncode:
+            self.skipTest(f"no file system can be mounted here: {done.stderr.strip()}")
+        self.addCleanup(self.box.run, ["umount", "-l", state])
+        env = {"XDG_STATE_HOME": state}
+        def fill():
+            with open(os.path.join(state, "fill"), "ab", buffering=0) as file:
+                with self.assertRaises(OSError):
+                    while True:
+                        file.write(bytes(4096))
+        self.scry("broker", "--start", env=env)
+        fill()
+        url = "unix:" + self.box.path("run", "broker.sock")
+        self.linked("send", url, "test/n", 500, 1, 1000, 0).wait("sent")
+        self.scry("broker", "--stop", env=env)
+        fill()
+        self.assertIn("ends with it", self.scry("broker", "--start", env=env).stdout)
+        self.linked("send", url, "test/n", 500, 1, 1000, 0).wait("sent")
+        self.scry("broker", "--stop", env=env)
 
     def test_mosquitto_is_missing(self):
         empty = self.box.path("tmp", "empty")
