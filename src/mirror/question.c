@@ -95,6 +95,8 @@ void question_end(struct follow *follow, struct span payload)
     question->next_ns = clock_now_ns() + question->wait_ns;
     question->fruitless = next > question->from || next >= to ? 0 : question->fruitless + 1;
     close_question(follow);
+    if (next > question->from && next < follow->end) /* an answer has a limit: the rest at once */
+        ask(follow, clock_now_ns());
     if (question->fruitless < FRUITLESS_MOST)
         return;
     uint64_t held = mirror_held(follow->mirror);

@@ -21,8 +21,8 @@
 enum {
     FLUSH_BYTES = 256 << 10,
     PENDING_BYTES = 4 << 20, /* that the disk did not take; then records are refused */
-    HELD_BYTES = 16 << 20,
-    HELD_RECORDS = 100000,
+    HELD_BYTES = 48 << 20,
+    HELD_RECORDS = 200000,
     NAME_PARTS = 8, /* of a file's name */
 };
 #define SEQ_MOST (UINT64_C(1) << 60)
