@@ -64,7 +64,7 @@ static int unknown(enum command command, const char *text, size_t len, struct er
 {
     struct near_word meant = {.distance = NEAR_NONE};
     for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++)
-        if (is_of(row, command) && row->type != OPTION_PLANNED)
+        if (is_of(row, command))
             near_take(&meant, text, len, row->name);
     return err_set(err, -EINVAL, "unknown option --%.*s%s%s%s", (int)(len < NEAR_WORD_SIZE ? len : NEAR_WORD_SIZE),
                    text, *meant.text ? " (did you mean --" : "", meant.text, *meant.text ? "?)" : "");
@@ -133,7 +133,7 @@ static int parse_long(struct options *options, char **argv, int *at, struct err 
     const char *value = equals ? equals + 1 : "";
     char from[NEAR_WORD_SIZE];
     snprintf(from, sizeof from, "--%s", row->name);
-    if (row->argument && !equals && !(row->flags & OPTION_OPTIONAL) && row->type != OPTION_PLANNED) {
+    if (row->argument && !equals && !(row->flags & OPTION_OPTIONAL)) {
         if (!is_value(argv[*at + 1]))
             return needs_value(row, from, err);
         value = argv[++*at];
@@ -233,7 +233,7 @@ static int read_line(struct options *options, const char *path, char *line, unsi
     snprintf(from, sizeof from, "%.180s line %u: %.*s", path, number, (int)(len < 40 ? len : 40), line);
     if (!row || !(row->flags & (OPTION_ENVIRONMENT | OPTION_IN_FILE)) || row->flags & OPTION_NOT_IN_FILE)
         return err_set(err, -EINVAL, "%s: no option of scry %s", from, command_rows[options->command].name);
-    if (row->argument && !*value && row->type != OPTION_PLANNED)
+    if (row->argument && !*value)
         return err_set(err, -EINVAL, "%s needs a value", from);
     return add(options, row, value, FROM_FILE, from, err);
 }

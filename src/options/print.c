@@ -26,7 +26,7 @@ int main(void)
             printf("\t%s", command->usage[usage]);
         putchar('\n');
         for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++)
-            if (row->commands & 1u << i && row->type != OPTION_PLANNED)
+            if (row->commands & 1u << i)
                 printf("option\t%s\t%.1s\t%s\t%s\t%d\t%s\t%s%s%s%s\n", command->name, &row->letter, row->name,
                        row->argument ? row->argument : "", (row->flags & OPTION_OPTIONAL) != 0, values_of(row),
                        row->help, row->otherwise ? " (default " : "", row->otherwise ? row->otherwise : "",

@@ -73,7 +73,6 @@ enum option_type {
     OPTION_SELECTION, /* of functions (symbols/index/index.h), or off: on */
     OPTION_REQUEST,   /* a conditional request */
     OPTION_REGEX,     /* POSIX extended, or off */
-    OPTION_PLANNED,   /* reserved: an error, and not in the help */
 };
 
 enum option_flag {

@@ -49,8 +49,6 @@ static void test_rows(void **state)
 {
     for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++) {
         struct option_value value;
-        if (row->type == OPTION_PLANNED)
-            continue;
         assert_true(row->commands || row->flags & OPTION_MONITOR);
         assert_true((row->type == OPTION_SWITCH) == !row->argument);
         assert_true((row->type != OPTION_CHOICE && row->type != OPTION_CHOICES) || row->words);

@@ -163,8 +163,6 @@ static bool parse(const struct option_row *row, const char *text, struct option_
     case OPTION_REGEX:
         value->on = *text && strcmp(text, "off") != 0;
         return !value->on || check_regex(text, why) == 0;
-    case OPTION_PLANNED:
-        break;
     }
     return false;
 }
@@ -189,7 +187,6 @@ static void put_expected(struct buf *out, const struct option_row *row)
         [OPTION_SELECTION] = "functions such as 'fn:solve*', 'file:ocean.c', '!fn:get_*' or off",
         [OPTION_REQUEST] = "'EVENT : ACTIONS'",
         [OPTION_REGEX] = "a POSIX extended regular expression or off",
-        [OPTION_PLANNED] = NULL,
     };
     if (row->expected || expected[row->type])
         buf_puts(out, row->expected ? row->expected : expected[row->type]);
@@ -206,8 +203,6 @@ int option_parse(const struct option_row *row, const char *text, const char *fro
     struct option_value value = {0};
     const char *colon = from ? ": " : "";
     from = from ? from : "";
-    if (row->type == OPTION_PLANNED)
-        return err_set(err, -EINVAL, "%s: not available in this version (%s)", from, SCRY_VERSION);
     if (parse(row, text, &value, &why)) {
         *ret_value = value;
         return 0;

@@ -93,7 +93,8 @@ static void test_errors(void **state)
     check_bad("run --name", "needs a value");
     check_bad("run --mpi maybe true", "--mpi: expected auto, off, stats, trace or messages");
     check_bad("run --script all true", "--script: expected off, outside, calls or lines");
-    check_bad("run --broker=x true", "not available in this version");
+    check_bad("run --broker=x true", "no URL of a broker");
+    check_bad("run --broker=mqtt://h/me/job true", "leave out the job, 'job'");
     check_bad("run --depth 17 true", "--depth: expected a number of pointer levels");
     check_bad("run --depth -1 true", "--depth: expected");
     check_bad("run --min-time 5 true", "--min-time: expected a time such as 500us");
