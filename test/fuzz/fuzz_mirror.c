@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a broker may deliver: lines of which each is a record, "!NUMBER" (records up to there are lost), "/NAME" (a file),
- * or "=" (another process goes on). Whatever comes, the spool has whole records in ascending order, of one job, and nothing
+ * "=" (another process goes on), or a
+ * message with a part of a file. Whatever comes, the spool has whole records in ascending order, of one job, and nothing
  * is written outside of the directory.
  */
 #include <dirent.h>
@@ -11,6 +12,7 @@
 #include "base/data/span.h"
 #include "fuzz.h"
 #include "jobdir/record/mirror.h"
+#include "broker/parts.h"
 #include "jobdir/record/spool.h"
 
 static char root[] = "/tmp/scry-fuzz-mirror-XXXXXX";
@@ -31,7 +33,7 @@ static struct mirror *begin(void)
     return mirror;
 }
 
-static void do_line(struct mirror **mirror, struct span line)
+static void do_line(struct mirror **mirror, struct parts *parts, struct span line)
 {
     char name[512];
     uint64_t next = mirror_next(*mirror);
@@ -44,6 +46,8 @@ static void do_line(struct mirror **mirror, struct span line)
     } else if (line.len && line.ptr[0] == '/' && line.len < sizeof name) {
         snprintf(name, sizeof name, "%.*s", SPAN_ARG(line));
         mirror_file(*mirror, name + 1, line);
+    } else if (memmem(line.ptr, line.len, "\"parts\"", 7)) {
+        parts_take(parts, *mirror, line);
     } else {
         mirror_record(*mirror, line);
     }
@@ -86,14 +90,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         atexit(forget);
     }
     struct mirror *mirror = begin();
+    struct parts parts = {0};
     for (size_t at = 0; at < size;) {
         const uint8_t *end = memchr(data + at, '\n', size - at);
         size_t len = (end ? (size_t)(end - data) : size) - at;
-        do_line(&mirror, span_of((const char *)data + at, len));
+        do_line(&mirror, &parts, span_of((const char *)data + at, len));
         at += len + 1;
     }
     uint64_t next = mirror_next(mirror);
     mirror_close(mirror);
+    parts_done(&parts);
     check_spool(next);
     check_outside();
     char file[128];
