@@ -247,7 +247,8 @@ static void write_all_sql(struct sqlite *sqlite)
     _cleanup_(buf_done) struct buf text = BUF_INIT, all = BUF_INIT;
     if (days(&sqlite->db, list_day, &list, NULL) < 0)
         return;
-    buf_puts(&text, "-- The newest days of this record, and views of them. Written by scry record; see record.md\n");
+    buf_puts(&text, "-- The newest days of this record, and views of them. Written by scry record; see "
+                    "record.md\n.timeout 10000\n");
     for (size_t i = list.count > ATTACHED ? list.count - ATTACHED : 0; i < list.count; i++) {
         const char *day = list.days[i % ATTACHED];
         if (day_path(sqlite, day, path) < 0)

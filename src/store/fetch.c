@@ -10,12 +10,14 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "jobdir/record/mirror.h"
+#include "jobdir/record/spool.h"
 #include "store/internal.h"
 
 struct fetch {
     struct mirror *mirror;
     const struct store_found *found;
     const struct job_row *row;
+    char *job_text, *node_text; /* JSON */
     uint64_t count;
     int code;
 };
@@ -27,23 +29,28 @@ static int put_record(void *ctx, const struct db_value *values, int count)
     struct span text = values[2].text;
     if ((uint64_t)values[0].integer < mirror_next(fetch->mirror))
         return 0;
-    json_t *record = json_loadb(text.ptr, text.len, 0, NULL);
     char stream[64];
+    _cleanup_(buf_done) struct buf line = BUF_INIT;
     snprintf(stream, sizeof stream, "%.*s", SPAN_ARG(values[1].text));
-    if (!json_is_object(record)) {
-        json_decref(record);
+    if (text.len < 3)
         return 0;
-    }
-    json_object_set_new(record, "job", json_string(fetch->found->id));
-    json_object_set_new(record, "node", json_string(fetch->row->node ? fetch->row->node : ""));
-    json_object_set_new(record, "stream", json_string(stream_of(stream)));
-    _cleanup_(freep) char *line = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(15));
-    json_decref(record);
+    if (values[0].integer == 0) /* the head of the file, as the spool has it */
+        buf_printf(&line,
+                   "{\"stream\":\"job\",\"seq\":0,\"type\":\"spool\",\"format\":\"scry-spool\",\"version\":%d,"
+                   "\"job\":%s,\"node\":%s,\"t\":0.0}",
+                   SPOOL_VERSION, fetch->job_text, fetch->node_text);
+    else
+        buf_printf(&line, "{\"job\":%s,\"node\":%s,\"stream\":\"%s\",", fetch->job_text, fetch->node_text,
+                   stream_of(stream));
+    if (values[0].integer)
+        buf_append(&line, text.ptr + 1, text.len - 1);
+    if (line.failed)
+        return fetch->code = -ENOMEM;
     /* what lies before and did not come in order of numbers is missing for good */
-    if (line && (uint64_t)values[0].integer > mirror_next(fetch->mirror))
+    if ((uint64_t)values[0].integer > mirror_next(fetch->mirror))
         fetch->code = mirror_skip(fetch->mirror, (uint64_t)values[0].integer, "not in the record");
-    if (line && fetch->code == 0)
-        fetch->code = mirror_record(fetch->mirror, span_str(line));
+    if (fetch->code == 0)
+        fetch->code = mirror_record(fetch->mirror, span_of(line.data, line.len));
     if (fetch->code == -EBADMSG || fetch->code == -EEXIST)
         fetch->code = 0;
     fetch->count++;
@@ -90,6 +97,8 @@ static int fill(struct store *store, struct fetch *fetch, bool whole, struct err
 {
     struct db_value job = db_integer(fetch->found->key);
     int code = put_description(fetch);
+    if (code == 0 && whole && !(fetch->job_text && fetch->node_text))
+        code = -ENOMEM;
     if (code == 0 && whole)
         code = store_read(store, fetch->found->key, put_record, fetch, err);
     if (code == 0 && whole && fetch->row->last_t > 0 && fetch->row->records && !fetch->count &&
@@ -101,6 +110,14 @@ static int fill(struct store *store, struct fetch *fetch, bool whole, struct err
         code =
             db_query(store_db(store), "SELECT path, content FROM files WHERE job = $1", &job, 1, put_file, fetch, err);
     return code == 0 ? mirror_flush(fetch->mirror) : code;
+}
+
+static char *json_text(const char *text)
+{
+    json_t *json = json_string(text ? text : "");
+    char *dumped = json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT);
+    json_decref(json);
+    return dumped;
 }
 
 /* It was made before, and nothing can come. */
@@ -133,8 +150,13 @@ int fetch_job(struct store *store, const struct store_found *found, bool whole, 
         row_done(&row);
         return 0;
     }
-    if (code == 0)
+    if (code == 0) {
+        fetch.job_text = json_text(found->id);
+        fetch.node_text = json_text(row.node);
         code = fill(store, &fetch, whole, &own);
+    }
+    free(fetch.job_text);
+    free(fetch.node_text);
     mirror_close(fetch.mirror);
     row_done(&row);
     if (code < 0)

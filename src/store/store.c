@@ -183,7 +183,30 @@ static int refuse(struct store *store, struct stored_job *job, json_t *record)
     return -EBADMSG;
 }
 
-int store_put_record_take(struct store *store, struct stored_job *job, const char *stream, json_t *record)
+/* Published records begin with job, node and stream, and go on as the spool has them: that text, where it is so (NULL: it
+ * is not), costs less than making it again. */
+static char *text_behind(const json_t *record, struct span line)
+{
+    static const char *const names[] = {"job", "node", "stream"};
+    _cleanup_(buf_done) struct buf head = BUF_INIT;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        _cleanup_(freep) char *value = json_dumps(json_object_get(record, names[i]), JSON_ENCODE_ANY);
+        buf_printf(&head, "%c\"%s\":%s", i ? ',' : '{', names[i], value ? value : "");
+    }
+    buf_putc(&head, ',');
+    if (head.failed || line.len <= head.len || memcmp(line.ptr, head.data, head.len) != 0)
+        return NULL;
+    char *text = malloc(line.len - head.len + 2);
+    if (text) {
+        text[0] = '{';
+        memcpy(text + 1, line.ptr + head.len, line.len - head.len);
+        text[line.len - head.len + 1] = '\0';
+    }
+    return text;
+}
+
+static int put_record_take(struct store *store, struct stored_job *job, const char *stream, json_t *record,
+                           struct span line)
 {
     const char *type = json_string_value(json_object_get(record, "type"));
     const json_t *number = json_object_get(record, "seq"), *time = json_object_get(record, "t");
@@ -198,11 +221,13 @@ int store_put_record_take(struct store *store, struct stored_job *job, const cha
     stream = stream_of(stream);
     if (known < RECORD_TYPES)
         stream = record_stream_name(record_kinds[known].stream);
+    struct op op = {OP_RECORD, job, .json = record, .type = known, .seq = seq, .t = t};
+    op.text = line.len ? text_behind(record, line) : NULL;
     json_object_del(record, "job");
     json_object_del(record, "node");
     json_object_del(record, "stream");
-    struct op op = {OP_RECORD, job, .json = record, .type = known, .seq = seq, .t = t};
-    op.text = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    if (!op.text)
+        op.text = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(15));
     if (!op.text) {
         json_decref(record);
         return -ENOMEM;
@@ -219,7 +244,12 @@ int store_put_record_take(struct store *store, struct stored_job *job, const cha
 int store_put_record(struct store *store, struct stored_job *job, const char *stream, struct span line)
 {
     json_t *record = line.len <= STORE_RECORD_BYTES ? json_loadb(line.ptr, line.len, 0, NULL) : NULL;
-    return store_put_record_take(store, job, stream, record);
+    return put_record_take(store, job, stream, record, line);
+}
+
+int store_put_record_take(struct store *store, struct stored_job *job, const char *stream, json_t *record)
+{
+    return put_record_take(store, job, stream, record, (struct span){0});
 }
 
 int store_put_state(struct store *store, struct stored_job *job, const json_t *state, double now)

@@ -83,7 +83,7 @@ class Postgres:
 
     def query(self, sql):
         done = self.box.run(["psql", "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c",
-                             f"SELECT coalesce(json_agg(row_to_json(x)), '[]') FROM ({sql}) x", self.url])
+                             f"SELECT coalesce(json_agg(row_to_json(the_row)), '[]') FROM ({sql}) the_row", self.url])
         if done.returncode:
             raise AssertionError(f"{sql}: {done.stderr}")
         return json.loads(done.stdout)

@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import random
+import select
 import shutil
 import signal
 import subprocess
@@ -50,8 +51,7 @@ class RecordCase(jobtest.JobCase):
     @staticmethod
     def said(process):
         """What it has said since it was last asked."""
-        os.set_blocking(process.stdout.fileno(), False)
-        return process.stdout.read() or ""
+        return (os.read(process.stdout.fileno(), 1 << 16) if select.select([process.stdout], [], [], 0)[0] else b"").decode(errors="replace")
 
     def recorder(self, broker, *arguments):
         return self.box.start(self.box.scry("record", "--broker", broker.url, *arguments), stderr=subprocess.STDOUT)
@@ -202,7 +202,7 @@ class Follow(RecordCase):
                                  "echo before; ls /nowhere; sleep 100")
             scrytest.wait_until(lambda: os.path.exists(self.record.place + "/all.sql") and self.record.query(
                 "SELECT 1 FROM record_list WHERE type = 'sample' AND stream = 'node'") and self.record.query(
-                "SELECT 1 FROM record_list WHERE type = 'log'"), 30)
+                "SELECT 1 FROM record_list WHERE type = 'process_end' AND record ->> 'name' = 'ls'"), 30)
             path = self.only(self.box.path("jobs", "2*"))
             for pid in self.box.processes():
                 if pid != run.pid and b"mosquitto" not in self.command_line(pid) and b"record" not in self.command_line(pid):
@@ -303,16 +303,19 @@ class Follow(RecordCase):
             bad = ["", "{", "[]", "null", '{"seq": 3}', '{"seq": -1, "t": 0, "type": "x"}', '{"seq": 1e30, "t": 0, "type": "x"}',
                    '{"seq": 9223372036854775807, "t": 0, "type": "x"}', '{"seq": 4, "t": 1e300, "type": "x"}',
                    '{"seq": 5, "t": 0, "type": "' + "y" * 100 + '"}', '{"seq": 6, "t": 0, "type": "x", "a": "\\u0000"}', "\xff\x00"]
+            recorder = self.recorder(broker, "--owner", "all", "--once")
             for publisher in (ada, eve):
-                publisher.say(complete=True, name=evil)
+                publisher.say(name=evil)
+            scrytest.wait_until(lambda: os.path.exists(self.record.place + "/all.sql") and
+                                self.record.query("SELECT sum(records) FROM jobs HAVING sum(records) = 6"), 20)
             eve.client.publish(eve.base + "/warning", "\n".join(bad))
             for payload in ("[]", "{}", '{"path": "../../x", "bytes": 1, "part": 0, "parts": 1, "version": 1, "text": "x"}',
                             '{"path": "a", "bytes": 1, "part": 9, "parts": 2, "version": 1, "text": "x"}'):
                 eve.client.publish(eve.base + "/file", payload)
             for payload in ("[]", '{"state": 1, "info": [], "last_seq": "x"}', '{"state": "' + "z" * 1000 + '", "last_seq": 2}'):
                 eve.client.publish(eve.base + "/state", payload)
+            ada.say(complete=True, name=evil)
             eve.say(complete=True, name=evil, argv=[evil], host=evil, started_ns=9 * 10 ** 18)
-            recorder = self.recorder(broker, "--owner", "all", "--once")
             self.assertEqual(recorder.wait(60), 0)
             self.assertNotIn("\x1b", recorder.stdout.read())
             rows = self.record.query("SELECT owner, id, records, refused, name FROM jobs ORDER BY owner")
@@ -427,7 +430,8 @@ class PostgreSQL(RecordCase):
             publisher = recordtest.Publisher(broker, "ada", "job")
             publisher.add(100, publish=True)
             publisher.say()
-            scrytest.wait_until(lambda: server.query("SELECT 1 AS x FROM jobs WHERE last_seq = 99"), 30)
+            scrytest.wait_until(lambda: server.query("SELECT 1 AS x FROM pg_class WHERE relname = 'record_list'") and
+                                server.query("SELECT 1 AS x FROM jobs WHERE last_seq = 99"), 30)
             server.stop()
             publisher.add(100, publish=True)
             publisher.say(complete=True)
