@@ -74,7 +74,7 @@ static json_t *remote_of(const struct fetch *fetch)
                   fetch->found->owner, "dir", row->dir ? row->dir : "", "heard", row->heard, "lease_seconds",
                   row->lease_seconds, "connected", (int)row->connected, "complete", (int)row->complete, "address",
                   row->address, "clock", row->clock, "state", row->state ? row->state : "running", "caught_up", 1);
-    if (remote && !row->complete)
+    if (remote && row->last_seq < row->known_seq)
         json_object_set_new(remote, "note",
                             json_sprintf("the record has it up to record %lld of %lld", (long long)row->last_seq,
                                          (long long)row->known_seq));

@@ -212,7 +212,7 @@ class Follow(RecordCase):
             shutil.rmtree(path)
             scrytest.wait_until(lambda: self.record.query("SELECT 1 FROM job_list WHERE state = 'unreachable'"), 30)
             report = self.scry("report", "burnt").stdout
-            for said in ("ls", "/nowhere", "sleep", "unreachable"):
+            for said in ("ls", "/nowhere", "sleep", "out of reach"):
                 self.assertIn(said, report)
 
     @staticmethod

@@ -234,7 +234,7 @@ int find_job(struct found_job *ret_job, const char *word, struct err *err)
         int recorded = record_fetch(word, ret_job->path, sizeof ret_job->path, &why);
         if (recorded != -ENOENT)
             code = recorded < 0 ? err_set(err, recorded, "%s", why.text) : 0;
-        ret_job->remote = recorded == 0;
+        ret_job->remote = ret_job->still = recorded == 0;
     }
     if (code == 0)
         memcpy(ret_job->dir, ret_job->path, sizeof ret_job->dir);

@@ -18,6 +18,7 @@
 struct found_job {
     char path[PATH_MAX]; /* the directory to read; of a remote job its mirror */
     bool remote;
+    bool still;          /* from the record (scry record): no more comes while the command runs */
     char dir[PATH_MAX];  /* of a remote job: its directory there, as its monitor knows it; "": unknown. Else as path */
     struct buf url;      /* of a remote job: for requests, with its owner, id and the password. Show it to nobody */
     bool takes_requests; /* of a remote job: it has said where sealed requests go */

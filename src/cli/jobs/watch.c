@@ -29,6 +29,7 @@ enum { LOOK_MS = 500, STREAM_COLUMNS = 8 }; /* network file systems say nothing 
 #define REDRAW_NS UINT64_C(100000000)
 
 struct watching {
+    bool still; /* no more records come */
     struct spool_reader reader;
     uint32_t streams; /* bits, 1 << enum record_stream; 0: all, and what is unknown */
     double since;
@@ -208,7 +209,7 @@ static void follow(struct watching *watching)
     if (changes >= 0)
         inotify_add_watch(changes, file, IN_MODIFY);
     enum job_state state = JOB_ENDED;
-    bool over = is_over(watching, &state); /* before: what was recorded by then is read */
+    bool over = is_over(watching, &state) || watching->still; /* before: what was recorded by then is read */
     if (!over && !watching->json)
         watch_status_start(&watching->status, STDOUT_FILENO, watching->colours);
     for (;;) {
@@ -222,6 +223,8 @@ static void follow(struct watching *watching)
     if (state == JOB_UNWATCHED || state == JOB_LOST)
         log_warning("scry run was killed%s: nothing more was recorded",
                     state == JOB_UNWATCHED ? ", and the job goes on" : "");
+    else if (watching->still && state != JOB_ENDED)
+        log_warning("the record has no more of the job, which is %s", job_state_name(state));
     else if (state == JOB_ENDED && !watching->end_seen)
         log_warning("the last records of the job are missing");
 }
@@ -257,6 +260,7 @@ int cmd_watch(const struct options *options)
         cli_log_error(&err);
         status = EXIT_ERRORS;
     } else if (status == 0) {
+        watching.still = job.still;
         follow(&watching);
         if (watching.reader.unread)
             log_warning("%llu lines of the spool cannot be read", (unsigned long long)watching.reader.unread);

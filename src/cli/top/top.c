@@ -515,7 +515,7 @@ static int run(const char *job, bool once, bool json)
         view.ranks.path = realpath(found.path, real) ? real : found.path; /* as the monitor knows it */
         read_new(&view);
         bool over = view.report.info.ended || view.report.state == JOB_LOST;
-        once = once || json || over || !isatty(STDOUT_FILENO);
+        once = once || json || over || found.still || !isatty(STDOUT_FILENO);
         view.remote = found.remote;
         if (!over && !found.remote)
             connect_first(&view);
