@@ -103,6 +103,11 @@ class Install(unittest.TestCase):
         for name in ("scry-monitor", "scry-tracer", "scry-symbols"):
             path = self.installed(self.options["libexecdir"], "scry", name)
             self.assertTrue(os.access(path, os.X_OK), path)
+        for name in ("scry-task", "scry-condor-wrapper"):
+            path = self.installed(self.options["libexecdir"], "scry", name)
+            self.assertTrue(os.access(path, os.X_OK), path)
+        if os.path.exists(os.path.join(scrytest.BUILD, "src", "batch", "scry_spank.so")):
+            self.installed(libdir, "scry", "scry_spank.so")
         for name in ("filter", "null", "pa", "temp"):
             self.installed(libdir, "scry", "ext", f"scry_ext_{name}.so")
         self.installed("share", "bash-completion", "completions", "scry")

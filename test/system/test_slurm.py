@@ -10,6 +10,7 @@ import resource
 import subprocess
 import unittest
 
+import brokertest
 import scrytest
 import slurmtest
 from jobtest import JobCase
@@ -43,8 +44,8 @@ class SlurmCase(JobCase):
         return [" ".join(job["argv"]) for job in jobs]
 
 
-    def cancelled(self, script):
-        number = self.slurm.submit("--scry", script=SCRIPT + script)
+    def cancelled(self, script, options=""):
+        number = self.slurm.submit("--scry" + options, script=SCRIPT + script)
         wait_until(lambda: os.path.exists(self.box.path("work", f"{number}.out")) and self.slurm.output(number), timeout=20)
         self.slurm.run("scancel", str(number))
         self.assertEqual(self.slurm.ended(number)["JobState"], "CANCELLED")
@@ -58,6 +59,18 @@ class SlurmCase(JobCase):
         self.assertEqual(self.only_job()["exit_code"], 9)
         self.assertEqual(self.slurm.output(number), "started\ntold 1\n")
         self.assertIn("ended: exit status 9", self.slurm.output(number, "err"))
+
+
+    def check_published(self):
+        """A cancelled job: the broker has its end, and what Slurm said of it."""
+        broker = brokertest.Mosquitto(self.box)
+        self.addCleanup(broker.close)
+        reader = broker.client("scry/v1/+/+/state")
+        self.cancelled("trap 'exit 9' TERM\necho started\nsleep 1000 & wait\n", options=f"=broker={broker.url}")
+        state = reader.wait(lambda: [each for each in map(lambda message: json.loads(message.payload), reader.of("/state"))
+                                     if each["complete"]])[-1]
+        self.assertEqual((state["state"], state["info"]["result"]["exit_code"]), ("failed", 9))
+        self.assertEqual(state["info"]["batch"]["system"], "slurm")
 
 
 class Step(SlurmCase):
@@ -178,6 +191,9 @@ class Script(SlurmCase):
     def test_cancelled(self):
         self.check_cancelled()
 
+    def test_published(self):
+        self.check_published()
+
     def test_killed(self):
         """A job that does not end by itself is killed, with scry run: the record says so."""
         number = self.cancelled("trap '' TERM\necho started\nwhile :; do sleep 0.2; done\n")
@@ -201,6 +217,9 @@ class ControlGroups(SlurmCase):
     def test_cancelled(self):
         """Here all of scry's own processes get the signal, too."""
         self.check_cancelled()
+
+    def test_published(self):
+        self.check_published()
 
     def test_monitor_of_an_ended_job(self):
         """The monitor lives in the job that came first. When that is over, the next job gets another one."""
