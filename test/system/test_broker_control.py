@@ -10,6 +10,7 @@ import time
 
 import brokertest
 import jobtest
+import mpitest
 import scrytest
 
 
@@ -226,6 +227,32 @@ class Control(ControlCase):
         session.wait(20)
         self.assertRegex(self.omis(": version()", key=key, status=2), "was revoked")
         self.assertIn('"scry ', self.omis(": version()"))  # other keys are taken
+
+
+class Why(ControlCase):
+    def test_deadlock(self):
+        """Ranks that wait for each other in a circle: asked now, through the broker, and told as on the node."""
+        mpi = next(mpi for mpi in mpitest.MPIS if mpitest.available(mpi))
+        program = mpitest.compile_program(mpi, os.path.join(scrytest.SOURCE, "examples", "mpi_deadlock.c"))
+        self.start_job(*mpitest.MPIS[mpi]["run"], "-n", "4", program, env=mpitest.QUIET, stdout=subprocess.DEVNULL)
+        answers = []
+
+        def stuck():
+            done = self.box.run(self.box.scry("why", "--json", self.url()), env=self.away)
+            answers.append(done.stdout + done.stderr)
+            return done.returncode == 3
+        scrytest.wait_until(stuck, 60, lambda: f"scry why says so: {answers[-1]}")
+        answer = json.loads(answers[-1])
+        (finding,) = answer["mpi"]["findings"]
+        self.assertEqual((finding["kind"], sorted(finding["ranks"])), ("deadlock", [0, 1, 2, 3]))
+        self.assertFalse(answer["note"])
+        text = self.box.run(self.box.scry("why", self.url()), env=self.away).stdout
+        self.assertIn("deadlock: 4 ranks wait for each other in a circle", text)
+        # whoever may only observe may ask so
+        key = self.issue("--rights", "observe", name="observer")
+        done = self.box.run(self.box.scry("why", self.url()), env={**self.away, "SCRY_KEY": key})
+        self.assertIn("deadlock: 4 ranks wait for each other in a circle", done.stdout)
+        self.assertNotIn("note:", done.stdout)
 
 
 class Attacks(ControlCase):

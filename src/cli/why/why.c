@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -20,6 +21,7 @@
 #include "cli/why/processes.h"
 #include "cli/why/stall.h"
 #include "client/client.h"
+#include "shm/waits.h"
 #include "job/places/mpi_names.h"
 #include "job/places/python_places.h"
 #include "job/places/where.h"
@@ -45,29 +47,80 @@ struct why {
     struct why_lock *locks; /* of processes that are no ranks */
     size_t lock_count;
     bool has_mpi, all;
-    bool remote; /* a mirror: its processes are elsewhere, and its monitor is not asked from here */
+    bool remote; /* a mirror: its processes are elsewhere */
+    const struct found_job *found;
     uint64_t settled_ns;
     struct err note; /* why something is old or incomplete */
 };
 
 /* ---- what the ranks are in ---- */
 
-/* Has the monitor look at the ranks and write what it sees to the job directory. */
-static int ask(const char *path, struct err *err)
+static size_t ranks_of(Omis_reply reply)
 {
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
+    omis_reader_find(reader, 1);
+    return omis_count(omis_item(omis_reader_values(reader), 1));
+}
+
+/* Has the monitor look at the ranks and write what it sees to the job directory. *ret_ranks: how many it knows. */
+static int ask(const struct why *why, size_t *ret_ranks, struct err *err)
+{
+    const struct found_job *found = why->found;
     int code = 0;
-    if (!client_join())
+    *ret_ranks = 0;
+    if (!(why->remote ? client_join_job(found->url.data) : client_join()))
         return err_set(err, -ENOTCONN, "this is the job's last report, and may be old: %s", client_error());
     struct buf text = BUF_INIT;
-    PUT_CALL(&text, "mpi_get_wait_graph", path, 1);
+    PUT_CALL(&text, "mpi_get_wait_graph", why->remote ? found->dir : why->report.path, 1);
     Omis_reply reply = client_ask(&text);
     for (size_t i = 0; reply && reply[i]; i++)
         if (reply[i]->obj_list && reply[i]->status >= OMIS_FIRST_ERROR)
             code = err_set(err, -EIO, "this is the job's last report, and may be old: %s",
                            reply[i]->result ? reply[i]->result : omis_status_name(reply[i]->status));
+    *ret_ranks = code == 0 ? ranks_of(reply) : 0;
     omis_reply_free(reply);
     omis_finalize();
     return code;
+}
+
+/* When the newest of the running ranks' statistics was taken; *ret_all: as that, of all. */
+static uint64_t taken_ns(const struct mpi_stats_set *set, uint64_t since_ns, bool *ret_all)
+{
+    uint64_t newest = 0;
+    *ret_all = set->count > 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct mpi_stats *stats = &set->ranks[i];
+        newest = stats->taken_wall_ns > newest ? stats->taken_wall_ns : newest;
+        *ret_all &= !stats->running || stats->taken_wall_ns > since_ns;
+    }
+    return newest;
+}
+
+/* The same for a job behind a broker, through it; then what was written there comes as files do. */
+static void ask_there(struct why *why, const char *path)
+{
+    const struct wait_policy *policy = &wait_policies[WAIT_NEWS];
+    struct err err = {0};
+    bool all = false;
+    size_t ranks;
+    if (!why->found->takes_requests || !why->found->url.data || !why->found->dir[0]) {
+        err_set(&why->note, -ENOTCONN, "this is what the job has published last; it takes no requests");
+        return;
+    }
+    uint64_t before_ns = mpi_stats_read(&why->set, path, &err) >= 0 ? taken_ns(&why->set, 0, &all) : 0;
+    if (ask(why, &ranks, &why->note) < 0)
+        return;
+    for (uint32_t waited_ms = 0; ranks && waited_ms < policy->limit_ms; waited_ms += policy->look_ms) {
+        mpi_stats_set_done(&why->set);
+        if (mpi_stats_read(&why->set, path, &err) >= 0 && taken_ns(&why->set, before_ns, &all) > before_ns && all &&
+            why->set.count >= ranks)
+            return;
+        nanosleep(&(struct timespec){.tv_nsec = (long)(policy->look_ms * WAITS_NS_PER_MS)}, NULL);
+    }
+    if (ranks && taken_ns(&why->set, before_ns, &all) <= before_ns)
+        err_set(&why->note, -ETIMEDOUT,
+                "this is what the job has published last: what its monitor has seen did not come in %u s",
+                policy->limit_ms / 1000);
 }
 
 static bool runs(const struct why *why)
@@ -187,12 +240,13 @@ static int look_at_mpi(struct why *why, struct err *err)
 {
     struct err unnamed = {0};
     const char *path = why->report.path;
+    size_t ranks;
     int code = 0;
     for (int i = 0; i == 0 || (runs(why) && i < ASKS && code >= 0 && !why->note.code && is_overwritten(why)); i++) {
         if (runs(why) && !why->remote)
-            ask(path, &why->note);
-        else if (runs(why))
-            err_set(&why->note, -ENOTCONN, "this is what the job has published last");
+            ask(why, &ranks, &why->note);
+        else if (i == 0 && runs(why))
+            ask_there(why, path);
         mpi_stats_set_done(&why->set);
         code = mpi_stats_read(&why->set, path, err);
     }
@@ -354,6 +408,7 @@ static int why(const char *job, struct why *why, bool json)
     struct err err = {0};
     int status = EXIT_ERRORS, code = find_job(&found, job, &err);
     why->remote = found.remote;
+    why->found = &found;
     _cleanup_(freep) char *real = code == 0 ? realpath(found.path, NULL) : NULL; /* as the monitor knows it */
     if (code == 0)
         code = job_report_load(&why->report, real ? real : found.path, &err);
