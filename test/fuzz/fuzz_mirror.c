@@ -33,6 +33,12 @@ static struct mirror *begin(void)
     return mirror;
 }
 
+static int put_file(void *ctx, const char *name, int64_t version, struct span bytes)
+{
+    fuzz_expect(version >= 0);
+    return mirror_file(ctx, name, bytes);
+}
+
 static void do_line(struct mirror **mirror, struct parts *parts, struct span line)
 {
     char name[512];
@@ -47,7 +53,7 @@ static void do_line(struct mirror **mirror, struct parts *parts, struct span lin
         snprintf(name, sizeof name, "%.*s", SPAN_ARG(line));
         mirror_file(*mirror, name + 1, line);
     } else if (memmem(line.ptr, line.len, "\"parts\"", 7)) {
-        parts_take(parts, *mirror, line);
+        parts_take(parts, line, put_file, *mirror);
     } else {
         mirror_record(*mirror, line);
     }
