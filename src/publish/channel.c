@@ -80,12 +80,18 @@ int channel_begin(struct publisher *publisher, struct err *err)
 
 void channel_tell(struct publisher *publisher)
 {
-    bool up = publisher->link && link_is_up(publisher->link);
+    bool up = publisher->link && link_is_up(publisher->link), dropped = up && publisher_is_dropped(publisher);
     char refused[256];
     control_refusals(publisher->control, refused, sizeof refused);
-    json_t *json = json_pack("{s:s, s:b, s:I, s:b, s:s, s:s}", "type", "status", "connected", (int)up, "published",
-                             (json_int_t)publisher->published, "complete", publisher->phase >= PUBLISHER_COMPLETE,
-                             "why", up ? "" : publisher->why, "refused", refused);
+    if (dropped)
+        snprintf(
+            publisher->why, sizeof publisher->why,
+            "the broker takes it, and gives nothing of it back: may this user write and read below scry/v1/%.100s?",
+            publisher->owner);
+    json_t *json = json_pack("{s:s, s:b, s:b, s:I, s:b, s:s, s:s}", "type", "status", "connected", (int)up, "dropped",
+                             (int)dropped, "published", (json_int_t)publisher->published, "complete",
+                             publisher->phase >= PUBLISHER_COMPLETE && publisher->heard, "why",
+                             up && !dropped ? "" : publisher->why, "refused", refused);
     _cleanup_(freep) char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     if (publisher->channel < 0 || !text || strcmp(text, publisher->told) == 0)

@@ -23,6 +23,12 @@ static void on_ask(struct publisher *publisher, const struct topic *topic, struc
     }
 }
 
+static void on_own_beat(struct publisher *publisher, const struct topic *topic, struct span payload)
+{
+    (void)topic, (void)payload;
+    publisher->heard = true;
+}
+
 static void on_stored(struct publisher *publisher, const struct topic *topic, struct span payload)
 {
     json_t *json = payload.len <= PAYLOAD_MOST ? json_loadb(payload.ptr, payload.len, 0, NULL) : NULL;
@@ -53,9 +59,8 @@ static void on_revoked(struct publisher *publisher, const struct topic *topic, s
 }
 
 const struct topic_handler publisher_handlers[] = {
-    {TOPIC_ASK, "ask", NULL, on_ask},
-    {TOPIC_STORED, "stored", "+", on_stored},
-    {TOPIC_REQUEST, "request", NULL, on_request},
+    {TOPIC_ASK, "ask", NULL, on_ask},         {TOPIC_BEAT, "beat", NULL, on_own_beat},
+    {TOPIC_STORED, "stored", "+", on_stored}, {TOPIC_REQUEST, "request", NULL, on_request},
     {TOPIC_REVOKED, NULL, NULL, on_revoked},
 };
 const size_t publisher_handler_count = sizeof publisher_handlers / sizeof *publisher_handlers;

@@ -159,6 +159,12 @@ static void leave(struct publisher *publisher, bool says)
     loop_stop(publisher->loop);
 }
 
+bool publisher_is_dropped(const struct publisher *publisher)
+{
+    return publisher->was_up && !publisher->heard &&
+           clock_now_ns() - publisher->up_ns >= PUBLISHER_HEARD_MS * NS_PER_MS;
+}
+
 /* Recorders that have begun to store the job and have not all of it. */
 static bool is_being_stored(const struct publisher *publisher)
 {
@@ -174,12 +180,14 @@ static void go_on(struct publisher *publisher, uint64_t now_ns)
     if (publisher->phase == PUBLISHER_ENDS && publisher->sent.under_way == 0) {
         publisher->phase = PUBLISHER_SAYS;
         publisher->state_wanted = true;
+    } else if (publisher->phase == PUBLISHER_SAYS && !publisher->heard && !publisher_is_dropped(publisher)) {
+        loop_set_timer(publisher->due, PUBLISHER_HEARD_MS * NS_PER_MS, 0);
     } else if (publisher->phase == PUBLISHER_SAYS && !publisher->state_wanted && publisher->sent.count == 0) {
         publisher->phase = PUBLISHER_COMPLETE;
         publisher->complete_ns = now_ns;
         channel_tell(publisher);
     } else if (publisher->phase == PUBLISHER_LEAVES && !publisher->beat_wanted && publisher->sent.count == 0) {
-        publisher->status = 0;
+        publisher->status = !publisher->heard;
         leave(publisher, true);
         return;
     }
@@ -243,6 +251,7 @@ static void on_connected(void *ctx, bool session_present)
     (void)session_present;
     log_debug("connected job=%s published=%llu", publisher->job, (unsigned long long)publisher->published);
     publisher->was_up = true;
+    publisher->up_ns = clock_now_ns();
     publisher->why[0] = 0;
     publisher->progress_ns = clock_now_ns();
     for (size_t i = 0; i < publisher_handler_count; i++) {

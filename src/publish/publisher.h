@@ -33,6 +33,7 @@ enum {
     PUBLISHER_NEVER_SECONDS = 10,    /* or without having been connected at all */
     PUBLISHER_LINGER_MS = 2000,      /* after the end, and after each question: for readers that lack something; */
     PUBLISHER_ALONE_LINGER_MS = 300, /* scry publish: a person waits */
+    PUBLISHER_HEARD_MS = 800,        /* its own beat comes back sooner, if it may write and read there */
     PUBLISHER_REPORT_SECONDS = 5,    /* for report.txt, which comes behind job.json */
     PUBLISHER_RECORDERS = 64,
 };
@@ -78,7 +79,8 @@ struct publisher {
     char key[16 << 10];      /* as of --key; "": none was given */
     const char *address;     /* for sealed requests; NULL: none. Call publisher_say_state after a change */
     bool state_wanted, beat_wanted, over_told, was_up;
-    uint64_t beat, over_ns, complete_ns, asked_ns, progress_ns, lost_ns;
+    bool heard; /* its own beat came back from the broker */
+    uint64_t up_ns, beat, over_ns, complete_ns, asked_ns, progress_ns, lost_ns;
     uint64_t published; /* behind the last record that the broker has, of all streams */
     char why[256];      /* why there is no connection */
     struct publisher_recorder recorders[PUBLISHER_RECORDERS];
@@ -100,6 +102,8 @@ void publisher_say_state(struct publisher *publisher);
 /* To .../NAME[/REST] of the job, QoS 1. 0; -EAGAIN, -ENOTCONN: later; -EMSGSIZE. */
 int publisher_send(struct publisher *publisher, const char *name, const char *rest, struct span payload);
 
+/* The broker acknowledges what it is sent, and gives nothing of it back: MQTT 3.1.1 has no other way to refuse it. */
+bool publisher_is_dropped(const struct publisher *publisher);
 /* Whether publisher_send would take something. */
 bool publisher_has_room(const struct publisher *publisher);
 

@@ -185,7 +185,8 @@ class Mosquitto(_Broker):
         os.mkdir(self.place)
         self.path = self.place + ".sock"
         self.tls, self.users = tls, users
-        self._lines = [*lines, "max_queued_messages 0"]
+        # with 0, mosquitto 2.0.11 hangs up on who may not write somewhere; without, it drops what is written there
+        self._lines = [*lines] if acl else [*lines, "max_queued_messages 0"]
         if client_certificates:
             self._lines += ["require_certificate true", f"cafile {tls.path('ca.pem')}"]
         if users:

@@ -381,6 +381,24 @@ class BadTimes(PublishCase):
         self.assertRegex(done.stderr, r"warning +the job is not published at mqtt://joe@127.0.0.1:\d+/.*(refused|authori)")
         self.assertLess(time.monotonic() - start, 8 * scrytest.SCALE)
 
+    def test_broker_that_drops_it(self):
+        """A site's broker acknowledges what its list of rights forbids, and drops it. That is found out, and said."""
+        other = brokertest.Mosquitto(self.box, "strict", users={"joe": "right"}, acl=["user joe", "topic readwrite scry/v1/joe/#"])
+        self.addCleanup(other.close)
+        url = f"mqtt://joe:right@127.0.0.1:{other.port}"
+        done = self.scry_run("--broker", f"{url}/ann", "--", "sleep", "2")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"warning +the job is not published at .*gives nothing of it back.*scry/v1/ann")
+        done = self.scry_run("--broker", f"{url}/ann", "--", "true")
+        self.assertRegex(done.stderr, r"(?m)^scry: it is not published: .*scry/v1/ann\?$")
+        done = self.box.run(self.box.scry("publish", "--broker", f"{url}/ann", "@last"))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"\A.*gives nothing of it back.*\n\Z")
+        reader = other.client("scry/v1/joe/#", user="joe", password="right")
+        done = self.scry_run("--broker", f"{url}/joe", "--", "true")
+        self.assertNotIn("not published", done.stderr)
+        reader.wait(lambda: self.last("state", reader).get("complete"))
+
     def test_quiet(self):
         done = self.scry_run("-q", "--broker", "unix:/nowhere/x", "--", "true")
         self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -135,6 +135,7 @@ static void take_status(struct publish_link *link, const json_t *line)
     if (link->connected && !connected)
         link->lost_ns = clock_now_ns();
     link->connected = connected;
+    link->dropped = json_is_true(json_object_get(line, "dropped"));
     link->was_connected |= connected;
     link->complete = json_is_true(json_object_get(line, "complete"));
     if (published > 0 && (uint64_t)published > link->published)
@@ -205,6 +206,8 @@ void publish_handle(struct publish_link *link)
     note_refused(link, false);
     if (link->fd >= 0 && !link->connected && clock_now_ns() - link->lost_ns > PUBLISH_SILENCE_MS * WAITS_NS_PER_MS)
         note(link, link->why[0] ? link->why : "the broker does not answer");
+    if (link->fd >= 0 && link->dropped)
+        note(link, link->why);
 }
 
 void publish_warn(struct publish_link *link)
@@ -221,7 +224,8 @@ static void wait_until_complete(struct publish_link *link)
 {
     const struct wait_policy *policy = &wait_policies[WAIT_PUBLISHED];
     uint64_t start_ns = wait_now_ns(), advanced_ns = start_ns, published = link->published;
-    while (link->fd >= 0 && !link->complete && (link->connected || link->was_connected || !link->why[0])) {
+    while (link->fd >= 0 && !link->complete && !link->dropped &&
+           (link->connected || link->was_connected || !link->why[0])) {
         uint64_t now_ns = wait_now_ns();
         struct wait_seen seen = {.passed_ns = now_ns - advanced_ns, .state = wait_look(link->pid).state};
         if (waits_judge(policy, &seen) != WAIT_ON || now_ns - start_ns > PUBLISH_MOST_MS * WAITS_NS_PER_MS)
@@ -245,6 +249,12 @@ void publish_finish(struct publish_link *link, struct buf *text)
     wait_until_complete(link);
     if (link->complete)
         return;
+    if (link->dropped) {
+        buf_puts(text, "scry: it is not published: ");
+        text_show(text, link->why);
+        buf_putc(text, '\n');
+        return;
+    }
     uint64_t records = link->recorder->scribe.next_seq, left = records - link->published;
     buf_printf(text, "scry: %llu of %llu records are not published", (unsigned long long)(left <= records ? left : 0),
                (unsigned long long)records);
