@@ -46,7 +46,7 @@ static struct {
     bool all;                  /* every job is followed, unless SCRY=off */
 } settings = {.scry = SCRY_BINDIR "/scry", .task = SCRY_LIBEXECDIR "/scry-task"};
 
-static bool wanted;
+static bool asked, wanted; /* by --scry */
 static char given[HANDED_OPTIONS];
 
 /* To the user, on the standard error of srun, sbatch or the task. */
@@ -108,6 +108,7 @@ static int take_option(int value, const char *argument, int remote)
     /* An srun inside of the job gets the option from sbatch by the environment, where none is "(null)". */
     const char *text = argument && strcmp(argument, "(null)") != 0 ? argument : "";
     bool inside = remote || getenv("SLURM_JOB_ID"); /* too late to refuse anything */
+    asked = true;
     wanted = strcasecmp(text, "off") != 0;
     if (!wanted)
         return 0;
@@ -156,6 +157,14 @@ EXPORTED int slurm_spank_init(spank_t spank, int argc, char **argv)
 
 /* ---- the task ---- */
 
+/* With sbatch --export=NONE, Slurm (22.05) loses the option on the way to the script. srun would find it there: */
+static void find_option(spank_t spank)
+{
+    char text[HANDED_OPTIONS];
+    if (!asked && spank_getenv(spank, "SLURM_SPANK__SLURM_SPANK_OPTION_scry_scry", text, sizeof text) == ESPANK_SUCCESS)
+        take_option(0, text, 1);
+}
+
 /* Without --scry the environment decides, and then the site. */
 static bool is_wanted(spank_t spank)
 {
@@ -198,6 +207,8 @@ EXPORTED int slurm_spank_task_init(spank_t spank, int argc, char **argv)
     char container[8], **command = NULL;
     int count = 0;
     uint32_t step = number_of(spank, S_JOB_STEPID);
+    if (step == SLURM_BATCH_SCRIPT)
+        find_option(spank);
     if (!is_wanted(spank) || step == SLURM_EXTERN_CONT || step == SLURM_INTERACTIVE_STEP)
         return 0;
     if (spank_getenv(spank, "SLURM_CONTAINER", container, sizeof container) != ESPANK_ENV_NOEXIST) {

@@ -182,6 +182,12 @@ class Script(SlurmCase):
         self.assertEqual((step["exit_code"], step["batch"]["id"], step["batch"]["step"]), (2, str(number), "0"))
         self.assertNotIn("no MPI calls", said)
 
+    def test_bare_environment(self):
+        number = self.slurm.submit("--export=SCRY_STATE_DIR,SCRY_RUNTIME_DIR", "--scry=name=bare", script=SCRIPT + "srun --scry=off /bin/true\n")
+        self.assertEqual(self.slurm.ended(number)["JobState"], "COMPLETED", self.slurm.said())
+        wait_until(lambda: self.jobs() and self.only_job()["state"] == "ended", message=lambda: self.jobs())
+        self.assertEqual((self.only_job()["name"], self.only_job()["batch"]["step"]), ("bare", None))
+
     def test_array(self):
         number = self.slurm.submit("--array=3-4", "--scry", script=SCRIPT + "exit 0\n")
         def both():
