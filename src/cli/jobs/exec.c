@@ -40,7 +40,7 @@ static void prepare(const char *command)
         setenv("SCRY_JOB", offered, 1);
     else if (getenv("SCRY_STEP"))
         log_warning("the program runs outside of the job: no scry run of this step came up on this node");
-    unsetenv("SCRY_STEP");
+    step_forget();
     const char *job = getenv("SCRY_JOB");
     bool trace_off = is_off("SCRY_TRACE"), mpi_off = is_off("SCRY_MPI");
     if (trace_off && mpi_off) {

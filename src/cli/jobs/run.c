@@ -12,13 +12,14 @@
 #include "base/system/log.h"
 #include "cli/common/cli.h"
 #include "job/launch/launch.h"
+#include "job/launch/step.h"
 #include "job/logs/logs.h"
 #include "job/logs/patterns.h"
 #include "job/run/supervise.h"
 
 int cmd_run_alone(char **command)
 {
-    unsetenv("SCRY_STEP");
+    step_forget();
     execvp(command[0], command);
     int code = -errno;
     launch_explain(command[0], code);

@@ -11,6 +11,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
+#include "job/launch/step.h"
 #include "jobdir/text/text.h"
 
 enum { GO_TRACED = 1, GO_UNTRACED };
@@ -48,8 +49,7 @@ static _Noreturn void child(char **command, int go_fd, int error_fd, const char 
         setenv("SCRY_JOB", dir, 1);
     else
         unsetenv("SCRY_JOB"); /* of an outer job */
-    unsetenv("SCRY_STEP");    /* ours */
-    unsetenv("SCRY_BATCH_MEMORY");
+    step_forget();
     char go;
     ssize_t got;
     if (traceable)

@@ -68,6 +68,12 @@ void step_offer(const char *dir)
         unlink(fresh);
 }
 
+void step_forget(void)
+{
+    unsetenv("SCRY_STEP");
+    unsetenv("SCRY_BATCH_MEMORY");
+}
+
 bool step_find(char *ret_dir, size_t size)
 {
     const struct wait_policy *policy = &wait_policies[WAIT_STEP];

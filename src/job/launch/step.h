@@ -15,6 +15,9 @@
  * happens. */
 void step_offer(const char *dir);
 
+/* Takes out of the environment what is for scry alone: SCRY_STEP, and SCRY_BATCH_MEMORY (job/record/batch.h). */
+void step_forget(void);
+
 /* The directory of the job that is offered. Waits at most as WAIT_STEP says. false: there is no SCRY_STEP, or no job. */
 bool step_find(char *ret_dir, size_t size);
 

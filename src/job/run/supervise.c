@@ -532,7 +532,7 @@ static int run_unwatched(struct job *job, const struct err *err)
     text_show(&shown, err->text);
     log_warning("the job runs unwatched: %s", shown.data ? shown.data : "");
     finish_failed(job);
-    unsetenv("SCRY_STEP");
+    step_forget();
     signals_restore(&job->signals);
     execvp(command[0], command);
     int code = -errno;
