@@ -177,7 +177,7 @@ const struct option_row option_rows[] = {
     {"debug", 0, NULL, OPTION_SWITCH, OMIS, 0, "print debugging output of the monitor on standard error"},
     {"list-services", 0, NULL, OPTION_SWITCH, OMIS, 0,
      "list the names of services; on a terminal or with --json, list more"},
-    {"connect", 0, "URL", OPTION_TEXT, OMIS, 0, "use another monitor's socket, unix:PATH"},
+    {"connect", 0, "URL", OPTION_TEXT, OMIS, 0, "use another monitor's socket, unix:PATH, or a job at a broker"},
     {"no-start", 0, NULL, OPTION_SWITCH, OMIS, 0, "do not start a monitor if none runs"},
     {"idle", 0, "SECONDS", OPTION_SECONDS, MONITOR, ENV, "end after this time without tools", "60", .most = 1e9,
      .expected = "a number of seconds"},
