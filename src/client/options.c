@@ -2,7 +2,7 @@
 /* Options of omis_init on the command line and in the environment (7.1.3 leaves it to the implementation):
  *
  *     --omis-connect=URL        unix:PATH, the socket of a running monitor; or a job behind a broker, as
- *                               mqtt://HOST/USER/JOB or @NAME/USER/JOB; also in the environment as SCRY_CONNECT
+ *                               mqtt://HOST/USER/JOB or @NAME/USER/JOB; unix:PATH also as SCRY_CONNECT
  *     --omis-start              start this user's monitor on this node if none runs (the default without a URL)
  *     --omis-no-start           fail instead
  *     --omis-stop-at-finalize   omis_finalize asks the monitor to end once no other tool uses it
@@ -108,6 +108,8 @@ int client_options_take(struct client_options *ret_options, int *argc, char ***a
     }
     const char *connect = getenv("SCRY_CONNECT");
     if (!options.path[0] && !options.job[0] && connect && *connect) {
+        if (is_job(connect)) /* scry run would wait for a network before a job */
+            return err_set(err, -EINVAL, "SCRY_CONNECT: a job behind a broker is given as --omis-connect only");
         int code = parse_url(&options, "SCRY_CONNECT", connect, err);
         if (code < 0)
             return code;

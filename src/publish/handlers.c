@@ -59,8 +59,10 @@ static void on_revoked(struct publisher *publisher, const struct topic *topic, s
 }
 
 const struct topic_handler publisher_handlers[] = {
-    {TOPIC_ASK, "ask", NULL, on_ask},         {TOPIC_BEAT, "beat", NULL, on_own_beat},
-    {TOPIC_STORED, "stored", "+", on_stored}, {TOPIC_REQUEST, "request", NULL, on_request},
-    {TOPIC_REVOKED, NULL, NULL, on_revoked},
+    {TOPIC_ASK, "ask", NULL, on_ask},
+    {TOPIC_BEAT, "beat", NULL, on_own_beat},
+    {TOPIC_STORED, "stored", "+", on_stored},
+    {TOPIC_REVOKED, NULL, NULL, on_revoked}, /* before requests of those in the list can come */
+    {TOPIC_REQUEST, "request", NULL, on_request},
 };
 const size_t publisher_handler_count = sizeof publisher_handlers / sizeof *publisher_handlers;

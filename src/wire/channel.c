@@ -37,7 +37,7 @@ int channel_parse(struct span message, struct channel_header *ret_header)
         .acknowledged = get_u32(message.ptr + 8 + CHANNEL_SESSION),
         .bytes = span_of(message.ptr + CHANNEL_HEADER, message.len - CHANNEL_HEADER),
     };
-    if (header.what != CHANNEL_DATA && header.what != CHANNEL_END)
+    if ((header.what != CHANNEL_DATA && header.what != CHANNEL_END) || header.bytes.len > CHANNEL_PART)
         return -EBADMSG;
     memcpy(header.session, message.ptr + 4, CHANNEL_SESSION);
     *ret_header = header;

@@ -42,7 +42,7 @@ struct channel_header {
     struct span bytes; /* in the message */
 };
 
-/* 0 or -EBADMSG: it is no message of this version. */
+/* 0 or -EBADMSG: it is no message of this version, or longer than one may be. */
 int channel_parse(struct span message, struct channel_header *ret_header);
 /* Appends the time to a message that only acknowledges (seconds since 1970); and reads it: 0, there is none. */
 void channel_put_clock(struct buf *message, int64_t seconds);

@@ -8,7 +8,7 @@
 #include "fuzz.h"
 #include "wire/channel.h"
 
-enum { KEPT = CHANNEL_HELD + CHANNEL_WINDOW * 65535 };
+enum { KEPT = CHANNEL_HELD + CHANNEL_WINDOW * CHANNEL_PART };
 
 static void put_some(struct channel *channel)
 {

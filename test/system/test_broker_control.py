@@ -141,6 +141,7 @@ class Control(ControlCase):
         for request in (attach + "proc_send_signal([], 9)", ': job_set("", "sample", "9")'):
             self.assertIn("this key may observe only", self.omis(request, key=observe, status=1))
         self.assertIn("needs memory", self.omis(attach + "proc_read_memory([], 4096, 1, 1, 1)", key=control, status=1))
+        self.assertIn("only on the job's node", self.omis(': job_set("", "log", "/etc/passwd=.*")', key=control, status=1))
         self.assertIn("none of the job", self.omis(f': proc_attach3([], {self.running.pid}, "")', key=control, status=1))
         self.assertIn("only on the job's node",
                       self.omis(': proc_create([], "/bin/true", [], [], [])', key=control, status=1))

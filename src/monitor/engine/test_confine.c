@@ -147,6 +147,7 @@ static void rights_are_held(void **state)
     allowed(memory, ": proc_get_info([], 32)");
     refused(observe, ": thread_stop([])");
     refused(observe, ": job_set(\"\", \"trace\", \"fn:a\")");
+    refused(memory, ": job_set(\"\", \"log\", \"/home/me/.ssh/id_ed25519=.*\")"); /* which would be published */
     refused(observe, "thread_has_started_sys_call([], \"write\") : print([$par1])");
     refused(control, "ct_function_called([], \"main\") : print([1])");
     /* a list is checked as a whole: nothing of it is done */

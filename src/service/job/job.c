@@ -303,6 +303,14 @@ static void job_set(struct scry_call *call)
     if (!value)
         return;
     struct err err = {0};
+    /* it has scry run read any file, and what it reads goes through the broker */
+    Omis_status confined = strcmp(key, "log") == 0 && strcmp(value, "off") != 0
+                               ? confine_right(call->tool, RIGHT_LOCAL, "the setting log", &err)
+                               : OMIS_OK;
+    if (confined != OMIS_OK) {
+        call_fail(call, NULL, confined, "%s", err.text);
+        return;
+    }
     int code = job->monitor->agents ? agents_job_set(job->monitor->agents, job->named.dir, key, value, &err) : -ENOENT;
     bool heard = code == 0 || code == -ENOENT ? tell_setting(call, job) : false;
     if (code == -ENOENT && !heard)
