@@ -17,6 +17,9 @@ cause_rule cause_find_memory, cause_find_error, cause_find_credential, cause_fin
     cause_find_exception, cause_find_full_disk, cause_find_mpi_stall, cause_find_memory_short, cause_find_standstill,
     cause_find_killed, cause_find_command, cause_find_log, cause_find_process, cause_find_survived_crash;
 
+/* Whether the process that failed first said itself why: with an error of the system, as of a full disk. */
+bool cause_says_why(const struct job_end *end);
+
 void cause_add(struct cause *cause, const json_t *record); /* as evidence; NULL is fine */
 /* The first line of a text, which may be NULL, cut to what a line has room for. */
 void cause_cut(struct buf *out, const char *text);

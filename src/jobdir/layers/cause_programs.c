@@ -228,11 +228,14 @@ static bool ended_with(const struct job_end *end, const struct command_failed_re
            fabs(cause_chain_end(end, at) - seconds) <= CAUSE_AT_ONCE_SECONDS;
 }
 
-/* Of scripts that call each other, the innermost: its failure came first. */
+/* Of scripts that call each other, the innermost: its failure came first. Where the command has said why it failed, that
+ * is more than which one it was. */
 bool cause_find_command(const struct job_end *end, struct cause *cause, bool sure)
 {
     struct command_failed_record row, best = {0};
     const json_t *record, *found = NULL;
+    if (sure && cause_says_why(end))
+        return false;
     for (size_t i = 0; (record = cause_last(&end->model->layers.failures, i)) != NULL; i++) {
         record_read(record, RECORD_command_failed, &row);
         bool fits = ended_with(end, &row, record_seconds(record));

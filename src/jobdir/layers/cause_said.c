@@ -198,6 +198,19 @@ static bool begins_with_name(const struct job_end *end, const char *text)
     return false;
 }
 
+bool cause_says_why(const struct job_end *end)
+{
+    const json_t *record;
+    for (size_t i = 0; (record = cause_last(&end->model->layers.errors, i)) != NULL; i++) {
+        const char *text;
+        int error = error_of(record, &text);
+        if (error >= 0 && errors[error].error && is_at_failure(end, record_seconds(record)) &&
+            begins_with_name(end, text))
+            return true;
+    }
+    return false;
+}
+
 /* When the first process failed: an error, or what that process says itself. */
 static bool find_log_in(const struct job_end *end, struct cause *cause, const struct layer_list *list, bool any)
 {

@@ -416,6 +416,10 @@ static void test_command(void **state)
     struct told told = ask(TWO);
     expect(told, NOTE_cause_command, true, "the command at job.sh:8, which failed with 1: make all");
     assert_string_equal(told.evidence, "[2]");
+    put_log(99.9, "error", "tee: out: No space left on device");
+    assert_int_equal(ask(TWO).kind, NOTE_cause_command);
+    put_log(99.9, "error", "worker: out: No space left on device"); /* it says why it failed */
+    expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: 'worker: out: No space left on device'");
 }
 
 static void test_log(void **state)
