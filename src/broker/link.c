@@ -21,7 +21,7 @@ enum {
 };
 
 static const uint64_t answer_ns = 10ull * NS_PER_SECOND, first_pause_ns = NS_PER_SECOND / 2,
-                      longest_pause_ns = 10ull * NS_PER_SECOND;
+                      longest_pause_ns = 10ull * NS_PER_SECOND, brief_ns = 2ull * NS_PER_SECOND;
 
 /* Published, and not yet acknowledged. It stays here when the connection is lost, and is sent again on the next one. */
 struct outgoing {
@@ -48,8 +48,12 @@ struct link {
     struct loop_source *io, *retry, *tick, *patience, *tell;
     bool writing; /* epoll waits until the socket takes more */
     bool up, broken, session_present;
-    unsigned failed; /* attempts since it was up */
-    int place;       /* of url.places, that is tried now */
+    unsigned failed;             /* attempts since it was up, and of use */
+    unsigned thrown;             /* connections in a row that the broker ended at what it was sent */
+    unsigned sent, acknowledged; /* of this connection */
+    char sent_first[256];        /* the topic */
+    uint64_t up_ns;
+    int place; /* of url.places, that is tried now */
     char why[ERR_TEXT_SIZE];
 
     struct outgoing *first, **last;
@@ -121,9 +125,26 @@ static void enter(struct link *link)
     link->calling++;
 }
 
+/* A broker that does not allow what it is sent may end the connection, as mosquitto 2.0 does, sometimes after it has
+ * acknowledged it, and says no more. To come back at once, with the same, would be of no use. */
+static void judge(struct link *link)
+{
+    if (!link->up)
+        return;
+    if (link->acknowledged > 1 || !link->sent || clock_now_ns() - link->up_ns > brief_ns) {
+        link->failed = link->thrown = 0;
+        return;
+    }
+    if (++link->thrown > 1)
+        snprintf(link->why, sizeof link->why,
+                 "the broker ends the connection when it is sent %s: perhaps it does not allow that%s%s",
+                 link->sent_first, *link->url.user ? " to " : "", link->url.user);
+}
+
 /* Connects again, later. Not inside libmosquitto's callbacks. */
 static void lose(struct link *link)
 {
+    judge(link);
     end_connection(link);
     link->failed++;
     if (link->url.place_count)
@@ -227,14 +248,18 @@ static void on_publish(struct mosquitto *mosq, void *ctx, int mid)
 {
     struct link *link = ctx;
     for (struct outgoing *message = link->first; message; message = message->next)
-        if (message->mid == mid)
+        if (message->mid == mid) {
             message->done = true;
+            link->acknowledged += message->qos > 0;
+        }
     if (!link->tell && !(link->tell = loop_add_deferred(link->loop, tell_published, link)))
         give_up(link, strerror(ENOMEM));
 }
 
 static int send_out(struct link *link, struct outgoing *message)
 {
+    if (!link->sent++)
+        snprintf(link->sent_first, sizeof link->sent_first, "%s", message->topic);
     return mosquitto_publish(link->mosq, &message->mid, message->topic, (int)message->len, message->payload,
                              message->qos, message->retain);
 }
@@ -249,7 +274,8 @@ static void on_connect(struct mosquitto *mosq, void *ctx, int rc, int flags)
     }
     loop_remove(link->patience);
     link->patience = NULL;
-    link->failed = 0;
+    link->sent = link->acknowledged = 0;
+    link->up_ns = clock_now_ns();
     for (struct outgoing *message = link->first; message && !link->broken; message = message->next)
         if (!message->done)
             check(link, send_out(link, message));

@@ -86,7 +86,7 @@ class Connection(LinkedCase):
             reader.wait_for(100)
             self.linked("read", broker.tcp_url, "test/#", 1).wait("lost")
 
-    def test_refused_subscription(self):
+    def test_what_is_not_allowed(self):
         with brokertest.Mosquitto(self.box, users={"ann": "x"}, acl=["user ann", "topic readwrite test/ann/#"]) as broker:
             url = f"mqtt://ann:x@127.0.0.1:{broker.port}"
             reader = self.linked("read", url, "test/ann/#", 1)
@@ -94,7 +94,9 @@ class Connection(LinkedCase):
             sender = self.linked("send", url, "test/ann/n", 10, 1, 0, 0)
             sender.wait("sent")
             reader.wait_for(10, topic="test/ann/n")
-            self.linked("read", url, "other/#", 1).wait("up")
+            stranger = self.linked("send", url, "test/bob/n", 10, 1, 0, 0)
+            self.assertEqual(stranger.wait("lost", 3)[2], "the broker ends the connection when it is sent test/bob/n: perhaps it "
+                             "does not allow that to ann")
 
     def test_broker_that_hangs_up(self):
         """Nothing with QoS 1 is missing, for a reader whose session the broker keeps."""
