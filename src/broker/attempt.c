@@ -16,7 +16,7 @@
 #include "base/data/err.h"
 #include "broker/local.h"
 
-enum { STACK_BYTES = 256 << 10 };
+enum { STACK_BYTES = 1 << 20 };
 
 /* Two own it, the thread and the loop; who lets go of it last frees it. */
 struct attempt {
@@ -150,7 +150,7 @@ struct mosquitto *attempt_take(struct attempt *attempt, char *ret_why, int size)
         mosq = attempt->mosq;
         attempt->mosq = NULL;
     } else {
-        const char *why = attempt->rc == MOSQ_ERR_EAI     ? "there is no such host"
+        const char *why = attempt->rc == MOSQ_ERR_EAI     ? "its name cannot be looked up"
                           : *attempt->log                 ? attempt->log
                           : attempt->rc == MOSQ_ERR_ERRNO ? strerror(attempt->error)
                                                           : mosquitto_strerror(attempt->rc);
