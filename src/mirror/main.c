@@ -6,6 +6,7 @@
  *     follow   the job of the URL: into a mirror, until standard input closes
  *     list     all jobs of the URL's owner
  *     relay    a tool's requests to the job of the URL; standard input is a socket of libomis
+ *     reach    is the broker there, and does it take what the owner writes?
  *     revoke   tells the owner's jobs which keys are revoked
  */
 #include <errno.h>
@@ -29,10 +30,8 @@ static const struct {
     int (*run)(struct reader *reader);
     bool of_job, frames; /* frames: of libomis come from standard input, and answers go there */
 } commands[] = {
-    {"follow", follow_run, true, false},
-    {"list", list_run, false, false},
-    {"relay", relay_run, true, true},
-    {"revoke", revoke_run, false, false},
+    {"follow", follow_run, true, false},  {"list", list_run, false, false},   {"relay", relay_run, true, true},
+    {"revoke", revoke_run, false, false}, {"reach", reach_run, false, false},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -98,7 +97,7 @@ int main(int argc, char **argv)
     while (argc > 1 && which < COMMANDS && strcmp(argv[1], commands[which].name) != 0)
         which++;
     if (argc < 2 || argc > 3 || which == COMMANDS) {
-        fprintf(stderr, "usage: scry-mirror follow|list|relay|revoke [URL]; scry starts it\n");
+        fprintf(stderr, "usage: scry-mirror follow|list|reach|relay|revoke [URL]; scry starts it\n");
         return EXIT_USAGE;
     }
     signal(SIGPIPE, SIG_IGN);

@@ -60,5 +60,6 @@ int relay_run(struct reader *reader);
 /* Says to libomis, which waits for frames, why it could not begin. The exit status. */
 int relay_refuse(const struct err *err);
 int revoke_run(struct reader *reader);
+int reach_run(struct reader *reader);
 
 #endif

@@ -378,10 +378,20 @@ class PrivateBroker(jobtest.JobCase):
         self.assertEqual(line(SCRY_BROKER=socket_url), {"name": "broker", "state": "ok", "remedy": "",
                                                         "text": f"SCRY_BROKER: {socket_url} answers"})
         self.assertRegex(line(SCRY_BROKER="unix:/nothing")["text"], "No such file")
+        with brokertest.Mosquitto(self.box, users={"ann": "x"}, acl=["pattern readwrite scry/v1/%u/#"]) as broker:
+            url = f"mqtt://ann:x@127.0.0.1:{broker.port}"
+            self.assertEqual(line(SCRY_BROKER=url + "/ann")["text"], f"SCRY_BROKER: mqtt://ann@127.0.0.1:{broker.port}/ann answers")
+            self.assertRegex(line(SCRY_BROKER=url + "/bob")["text"], "perhaps it does not allow that to ann|may not write or read")
         os.makedirs(self.box.path("home", ".config", "scry"))
         with open(self.box.path("home", ".config", "scry", "brokers"), "w", encoding="ascii") as file:
             file.write("good mqtt://host\nbad mqtt://\n")
         self.assertRegex(line()["text"], "brokers, line 2: the URL names no host")
+
+    def test_scry_itself_starts_without_libraries_for_brokers(self):
+        """Those are for programs that it starts: loading OpenSSL would delay each job."""
+        found = self.box.run(["readelf", "-d", scrytest.built("src", "cli", "scry")]).stdout
+        self.assertIn("NEEDED", found)
+        self.assertNotRegex(found, "mosquitto|libssl|libcrypto")
 
     def test_foreground(self):
         with open(self.box.path("work", "log"), "w", encoding="utf-8") as log:

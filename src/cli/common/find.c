@@ -303,3 +303,15 @@ int find_list(const char *url, char ***ret_paths, size_t *ret_count, struct err 
     told_done(&told);
     return code < 0 ? code : *ret_paths ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
+
+int find_reach(const char *url, struct err *err)
+{
+    struct found_job none = {.input = -1, .output = -1};
+    struct told told = {0};
+    int code = spawn(&none, "reach", url, err);
+    if (code == 0)
+        code = listen(&none, &told, err);
+    told_done(&told);
+    find_close(&none);
+    return code;
+}

@@ -38,4 +38,7 @@ void find_close(struct found_job *job);
 /* The mirrors of all jobs of the URL's owner, oldest first, as jobdir_list; what is known of them is new. */
 int find_list(const char *url, char ***ret_paths, size_t *ret_count, struct err *err);
 
+/* Is the broker there, and may its owner write and read? Some seconds at most. 0 or -errno with err, which says why not. */
+int find_reach(const char *url, struct err *err);
+
 #endif
