@@ -5,12 +5,15 @@ import glob
 import json
 import os
 import pwd
+import re
 import signal
+import subprocess
 import tempfile
 import time
 import urllib.parse
 
 import brokertest
+import mpitest
 import scrytest
 from jobtest import JobCase
 from scrytest import wait_until
@@ -303,6 +306,29 @@ class Mirror(JobCase):
             for status, err in (unknown, listed):
                 self.assertEqual(status, 1)
                 self.assertRegex(err, r"\Ascry \w+: the broker mqtt://127.0.0.1:\d+ does not answer: .*\n\Z")
+
+
+class Mpi(mpitest.MpiCase):
+    mpi = "openmpi"
+
+    def test_ranks(self):
+        """Where the ranks were when they published last."""
+        with brokertest.Mosquitto(self.box) as broker:
+            job = self.start_job(2, scrytest.example("mpi_deadlock"),
+                                 options=("--broker", broker.url), stdout=subprocess.DEVNULL)
+            url = f"{broker.tcp_url}/{pwd.getpwuid(os.geteuid()).pw_name}/@last"
+            watcher = broker.client("scry/v1/#")
+            watcher.wait(lambda: watcher.of("/state"))
+
+            def told():
+                text = self.box.run(self.box.scry("why", url)).stdout
+                return all(re.search(rf"rank {rank} .*: MPI_Send of 7.6 MB to rank {1 - rank}, .*mpi_deadlock.c:", text) for rank in (0, 1))
+            wait_until(told, 40, "scry why tells where both ranks are")
+            for launcher in scrytest.children(job.pid):
+                os.kill(launcher, signal.SIGKILL)
+            job.wait()
+            done = self.box.run(self.box.scry("report", "--json", url))
+            self.assertEqual(len(json.loads(done.stdout)["mpi"]["ranks"]), 2)
 
 
 if __name__ == "__main__":
