@@ -268,7 +268,7 @@ int file_read(const char *path, char **ret_bytes, size_t *ret_len)
     return 0;
 }
 
-int file_replace(const char *path, const void *bytes, size_t len, mode_t mode)
+static int replace(const char *path, const void *bytes, size_t len, mode_t mode, bool waits)
 {
     char temporary[PATH_MAX];
     if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, getpid()) >= (int)sizeof temporary)
@@ -289,11 +289,21 @@ int file_replace(const char *path, const void *bytes, size_t len, mode_t mode)
             len -= (size_t)put;
         }
     }
-    if (code == 0 && fsync(fd) < 0)
+    if (code == 0 && waits && fsync(fd) < 0)
         code = -errno;
     if (code == 0 && rename(temporary, path) < 0)
         code = -errno;
     if (code < 0)
         unlink(temporary);
     return code;
+}
+
+int file_replace(const char *path, const void *bytes, size_t len, mode_t mode)
+{
+    return replace(path, bytes, len, mode, true);
+}
+
+int file_replace_soon(const char *path, const void *bytes, size_t len, mode_t mode)
+{
+    return replace(path, bytes, len, mode, false);
 }

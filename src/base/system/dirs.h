@@ -53,5 +53,7 @@ int file_read(const char *path, char **ret_bytes, size_t *ret_len);
 /* Writes a file so that readers see the old or the new content, never a part: temporary file, fsync, rename. 0 or
  * -errno. */
 int file_replace(const char *path, const void *bytes, size_t len, mode_t mode);
+/* The same without waiting for the disk: for what can be had again if the machine stops now. */
+int file_replace_soon(const char *path, const void *bytes, size_t len, mode_t mode);
 
 #endif

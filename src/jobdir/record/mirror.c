@@ -345,7 +345,7 @@ int mirror_file(struct mirror *mirror, const char *name, struct span bytes)
     *slash = 0;
     int code = dirs_make(path, 0700);
     *slash = '/';
-    return code < 0 ? code : file_replace(path, bytes.ptr, bytes.len, 0600);
+    return code < 0 ? code : file_replace_soon(path, bytes.ptr, bytes.len, 0600);
 }
 
 int mirror_remote(struct mirror *mirror, const json_t *remote)
@@ -356,7 +356,7 @@ int mirror_remote(struct mirror *mirror, const json_t *remote)
         return -ENOMEM;
     if ((size_t)snprintf(path, sizeof path, "%s/remote.json", mirror->path) >= sizeof path)
         return -ENAMETOOLONG;
-    return file_replace(path, text, strlen(text), 0600);
+    return file_replace_soon(path, text, strlen(text), 0600);
 }
 
 /* ---- opening and closing ---- */

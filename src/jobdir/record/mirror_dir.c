@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 #include "jobdir/record/mirror_internal.h"
 #include "jobdir/record/remove.h"
 
-enum { NAME_BYTES = 200, UNUSED_SECONDS = 30 * 24 * 3600 };
+enum { NAME_BYTES = 200, UNUSED_SECONDS = 30 * 24 * 3600, LOOK_SECONDS = 3600 };
 
 static int mirrors_root(char *ret_path, size_t size, struct err *err)
 {
@@ -148,9 +149,16 @@ static void look_below(const char *path, int levels)
 
 void mirrors_remove_unused(void)
 {
-    char root[PATH_MAX];
-    if (mirrors_root(root, sizeof root, NULL) == 0)
-        look_below(root, 2);
+    char root[PATH_MAX], stamp[PATH_MAX];
+    struct stat st;
+    if (mirrors_root(root, sizeof root, NULL) < 0 ||
+        (size_t)snprintf(stamp, sizeof stamp, "%s/.looked", root) >= sizeof stamp ||
+        (lstat(stamp, &st) == 0 && fabs(difftime(time(NULL), st.st_mtime)) < LOOK_SECONDS))
+        return;
+    _cleanup_(closep) int fd = open(stamp, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0)
+        futimens(fd, NULL);
+    look_below(root, 2);
 }
 
 json_t *mirror_read_remote(const char *path)

@@ -391,6 +391,11 @@ static void test_unused(void **state)
     assert_int_equal(utime(file, &then), 0);
     snprintf(file, sizeof file, "%s/mirror.lock", old);
     assert_int_equal(utime(file, &then), 0);
+    snprintf(file, sizeof file, "%s/mirrors/.looked", getenv("SCRY_CACHE_DIR"));
+    mirror_close(mirror_of(fresh));
+    assert_int_equal(access(old, F_OK), 0); /* somebody has looked just before */
+    assert_int_equal(utime(file, &then), 0);
+    path_of("another", fresh);
     mirror_close(mirror_of(fresh));
     assert_int_equal(access(old, F_OK), -1);
     assert_int_equal(access(used, F_OK), 0); /* somebody writes it */
