@@ -176,6 +176,29 @@ static void told_done(struct told *told)
     free(told->ready);
 }
 
+void find_look(struct found_job *job)
+{
+    struct pollfd output = {.fd = job->output, .events = POLLIN};
+    char line[4096];
+    if (job->output < 0 || poll(&output, 1, 0) <= 0)
+        return;
+    ssize_t len = read(job->output, line, sizeof line - 1); /* its lines are written at once */
+    if (len <= 0) {
+        close_end(&job->output);
+        log_warning("the job is not followed any more: scry-mirror has ended");
+    }
+    line[len > 0 ? len : 0] = 0;
+    for (char *rest = line, *at; (at = strsep(&rest, "\n"));) {
+        _cleanup_(buf_done) struct buf shown = BUF_INIT;
+        char *text = at;
+        const char *word = strsep(&text, " ");
+        if (!text || (strcmp(word, "note") != 0 && strcmp(word, "error") != 0))
+            continue;
+        text_show(&shown, text);
+        log_warning("%s", shown.data ? shown.data : "");
+    }
+}
+
 /* ---- jobs ---- */
 
 static int take_remote(struct found_job *job, const char *word, struct err *err)

@@ -33,6 +33,8 @@ int find_job(struct found_job *ret_job, const char *word, struct err *err);
 int find_job_only(struct found_job *ret_job, const char *word, struct err *err);
 /* For what needs the traces: -ENOTSUP of a remote job, with a line that says where they are. */
 int find_job_here(const struct found_job *job, struct err *err);
+/* Prints what the program that follows a remote job has said since; cheap. */
+void find_look(struct found_job *job);
 void find_close(struct found_job *job);
 
 /* The mirrors of all jobs of the URL's owner, oldest first, as jobdir_list; what is known of them is new. */

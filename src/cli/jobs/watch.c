@@ -40,6 +40,7 @@ struct watching {
     size_t stream_at, text_at; /* in it: the name of the stream begins and ends */
     struct buf out;            /* such lines, not printed yet */
     const char *path;
+    struct found_job *job;
     struct watch_status status; /* below them, where a person looks on */
     uint64_t drawn_ns;
     double started_seconds; /* of the job, since 1970 */
@@ -216,6 +217,7 @@ static void follow(struct watching *watching)
         show_rest(watching);
         if (over || ferror(stdout) || !wait_for_more(changes))
             break;
+        find_look(watching->job);
         over = is_over(watching, &state);
     }
     watch_status_erase(&watching->status, &watching->out);
@@ -253,7 +255,7 @@ int cmd_watch(const struct options *options)
 {
     struct err err = {0};
     struct found_job job = {.input = -1, .output = -1};
-    struct watching watching = {.reader = {.fd = -1}, .path = job.path};
+    struct watching watching = {.reader = {.fd = -1}, .path = job.path, .job = &job};
     int status = read_options(options, &watching);
     if (status == 0 &&
         (find_job(&job, options->words[0], &err) < 0 || spool_reader_open(&watching.reader, job.path, &err) < 0)) {
