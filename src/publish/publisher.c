@@ -70,10 +70,11 @@ static int send_state(struct publisher *publisher)
 
 static int send_beat(struct publisher *publisher)
 {
+    bool echoed = publisher->subscribed == publisher_handler_count;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     about_put_beat(publisher->beat + 1, publisher->phase < PUBLISHER_LEAVES, last_seq(publisher), &text);
-    int code =
-        send_one(publisher, "beat", NULL, span_of(text.data, text.len), true, (struct sent_one){.kind = SENT_OTHER});
+    int code = send_one(publisher, "beat", NULL, span_of(text.data, text.len), true,
+                        (struct sent_one){.kind = echoed ? SENT_BEAT : SENT_OTHER});
     publisher->beat += code == 0;
     return code;
 }
@@ -161,8 +162,8 @@ static void leave(struct publisher *publisher, bool says)
 
 bool publisher_is_dropped(const struct publisher *publisher)
 {
-    return publisher->was_up && !publisher->heard &&
-           clock_now_ns() - publisher->up_ns >= PUBLISHER_HEARD_MS * NS_PER_MS;
+    return !publisher->heard && publisher->echo_ns &&
+           clock_now_ns() - publisher->echo_ns >= PUBLISHER_HEARD_MS * NS_PER_MS;
 }
 
 /* Recorders that have begun to store the job and have not all of it. */
@@ -181,7 +182,7 @@ static void go_on(struct publisher *publisher, uint64_t now_ns)
         publisher->phase = PUBLISHER_SAYS;
         publisher->state_wanted = true;
     } else if (publisher->phase == PUBLISHER_SAYS && !publisher->heard && !publisher_is_dropped(publisher)) {
-        loop_set_timer(publisher->due, PUBLISHER_HEARD_MS * NS_PER_MS, 0);
+        return; /* on_message, or `echo`, brings it here again */
     } else if (publisher->phase == PUBLISHER_SAYS && !publisher->state_wanted && publisher->sent.count == 0) {
         publisher->phase = PUBLISHER_COMPLETE;
         publisher->complete_ns = now_ns;
@@ -251,7 +252,8 @@ static void on_connected(void *ctx, bool session_present)
     (void)session_present;
     log_debug("connected job=%s published=%llu", publisher->job, (unsigned long long)publisher->published);
     publisher->was_up = true;
-    publisher->up_ns = clock_now_ns();
+    publisher->subscribed = 0;
+    publisher->echo_ns = 0;
     publisher->why[0] = 0;
     publisher->progress_ns = clock_now_ns();
     for (size_t i = 0; i < publisher_handler_count; i++) {
@@ -315,6 +317,10 @@ static void on_published(void *ctx, int id)
             follow_confirm(&publisher->follow, one.at, one.end);
         if (one.kind == SENT_FILE && publisher->files.list[one.at].open_parts)
             publisher->files.list[one.at].open_parts--;
+        if (one.kind == SENT_BEAT && !publisher->echo_ns) {
+            publisher->echo_ns = clock_now_ns();
+            loop_set_timer(publisher->echo, PUBLISHER_HEARD_MS * NS_PER_MS, 0);
+        }
     }
     count_published(publisher);
     publisher->progress_ns = clock_now_ns();
@@ -323,9 +329,13 @@ static void on_published(void *ctx, int id)
 
 static void on_subscribed(void *ctx, int id, bool granted)
 {
+    struct publisher *publisher = ctx;
     (void)id;
     if (!granted)
-        log_warning("the broker refuses what readers of %s may ask for", ((struct publisher *)ctx)->job);
+        log_warning("the broker refuses what readers of %s may ask for", publisher->job);
+    if (++publisher->subscribed == publisher_handler_count)
+        publisher->beat_wanted = true; /* this one comes back */
+    want_pump(publisher);
 }
 
 static void on_message(void *ctx, const char *text, struct span payload, bool retained)
@@ -424,6 +434,13 @@ static void on_tick(void *ctx)
         give_up(publisher);
 }
 
+static void on_echo_late(void *ctx)
+{
+    struct publisher *publisher = ctx;
+    channel_tell(publisher);
+    want_pump(publisher);
+}
+
 static void on_beat(void *ctx)
 {
     struct publisher *publisher = ctx;
@@ -474,12 +491,13 @@ static int begin(struct publisher *publisher, struct err *err)
     if (publisher->watch_fd >= 0)
         publisher->watch = seldom_new(loop, publisher->watch_fd, GROWN_REST_NS, grown, publisher);
     publisher->due = loop_add_timer(loop, UINT64_MAX / 4, 0, pump_due, publisher);
+    publisher->echo = loop_add_timer(loop, UINT64_MAX / 4, 0, on_echo_late, publisher);
     publisher->tick = loop_add_timer(loop, TICK_NS, TICK_NS, on_tick, publisher);
     publisher->beats = loop_add_timer(loop, BEAT_SECONDS * (uint64_t)NS_PER_SECOND,
                                       BEAT_SECONDS * (uint64_t)NS_PER_SECOND, on_beat, publisher);
     if (publisher->channel >= 0)
         publisher->channel_source = loop_add_fd(loop, publisher->channel, EPOLLIN, on_channel, publisher);
-    if (!publisher->due || !publisher->tick || !publisher->beats)
+    if (!publisher->due || !publisher->echo || !publisher->tick || !publisher->beats)
         return err_set(err, -ENOMEM, "out of memory");
     look(publisher);
     if (!publisher->alone)

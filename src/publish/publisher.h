@@ -33,7 +33,7 @@ enum {
     PUBLISHER_NEVER_SECONDS = 10,    /* or without having been connected at all */
     PUBLISHER_LINGER_MS = 2000,      /* after the end, and after each question: for readers that lack something; */
     PUBLISHER_ALONE_LINGER_MS = 300, /* scry publish: a person waits */
-    PUBLISHER_HEARD_MS = 800,        /* its own beat comes back sooner, if it may write and read there */
+    PUBLISHER_HEARD_MS = 2000,       /* its own beat comes back sooner, once the broker has acknowledged it */
     PUBLISHER_REPORT_SECONDS = 5,    /* for report.txt, which comes behind job.json */
     PUBLISHER_RECORDERS = 64,
 };
@@ -79,15 +79,17 @@ struct publisher {
     char key[16 << 10];      /* as of --key; "": none was given */
     const char *address;     /* for sealed requests; NULL: none. Call publisher_say_state after a change */
     bool state_wanted, beat_wanted, over_told, was_up;
-    bool heard; /* its own beat came back from the broker */
-    uint64_t up_ns, beat, over_ns, complete_ns, asked_ns, progress_ns, lost_ns;
+    bool heard;        /* its own beat came back from the broker */
+    size_t subscribed; /* topics, on this connection */
+    uint64_t echo_ns;  /* since when the broker has a beat that it should have sent back; 0: not yet */
+    uint64_t beat, over_ns, complete_ns, asked_ns, progress_ns, lost_ns;
     uint64_t published; /* behind the last record that the broker has, of all streams */
     char why[256];      /* why there is no connection */
     struct publisher_recorder recorders[PUBLISHER_RECORDERS];
     size_t recorder_count;
     struct buf in;  /* of the channel */
     char told[512]; /* what scry run was told last */
-    struct loop_source *pump, *due, *tick, *beats, *channel_source;
+    struct loop_source *pump, *due, *echo, *tick, *beats, *channel_source;
     struct seldom *watch;
     int watch_fd;
     size_t file_count; /* when it has ended */

@@ -15,7 +15,7 @@ enum {
     SENT_UNDER_WAY = 48, /* of them neither acknowledged nor, of QoS 0, handed to the system */
 };
 
-enum sent_kind { SENT_RECORDS, SENT_FILE, SENT_OTHER };
+enum sent_kind { SENT_RECORDS, SENT_FILE, SENT_BEAT, SENT_OTHER };
 
 struct sent_one {
     int id;          /* link_publish's */

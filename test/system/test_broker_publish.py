@@ -386,7 +386,7 @@ class BadTimes(PublishCase):
         other = brokertest.Mosquitto(self.box, "strict", users={"joe": "right"}, acl=["user joe", "topic readwrite scry/v1/joe/#"])
         self.addCleanup(other.close)
         url = f"mqtt://joe:right@127.0.0.1:{other.port}"
-        done = self.scry_run("--broker", f"{url}/ann", "--", "sleep", "2")
+        done = self.scry_run("--broker", f"{url}/ann", "--", "sleep", "4")
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"warning +the job is not published at .*gives nothing of it back.*scry/v1/ann")
         done = self.scry_run("--broker", f"{url}/ann", "--", "true")
