@@ -216,6 +216,14 @@ class Reference(PublishCase):
         self.assertAllThere()
         self.assertEqual(self.last("state")["state"], "failed")
 
+    def test_publish_what_is_not_here(self):
+        for job in ("nowhere", f"{self.broker.url}//me/job"):
+            done = self.box.run(self.box.scry("publish", "--broker", self.broker.url, job))
+            self.assertEqual(done.returncode, 2)
+            self.assertRegex(done.stderr, r"\A[^\n]+\n\Z")
+        self.assertEqual(self.box.run(self.box.scry("publish", "--broker", "x", "@last")).returncode, 2)
+        self.assertEqual(self.box.run(self.box.scry("publish", "@last")).returncode, 2)
+
     def test_publish_old_directory(self):
         """One of another node and an earlier time, without a report: its scry run was killed."""
         self.scry_run("--", "true")

@@ -73,7 +73,9 @@ static int publish_named(const struct broker_url *url, const char *job)
     char dir[PATH_MAX];
     struct err err = {0};
     struct job_info info = {0};
-    int code = jobdir_find(job, dir, sizeof dir, &err);
+    int code = broker_url_is(job)
+                   ? err_set(&err, -ENOTSUP, "a job at a broker is published already: name one of this machine")
+                   : jobdir_find(job, dir, sizeof dir, &err);
     if (code == 0)
         code = job_info_read(dir, &info, &err);
     int status = EXIT_USAGE;
