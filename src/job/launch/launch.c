@@ -43,7 +43,6 @@ static int execute(char **command, int error_fd)
 static _Noreturn void child(char **command, int go_fd, int error_fd, const char *dir, bool traceable,
                             const struct preload *preload, const struct signals *signals)
 {
-    unsetenv("SCRY_BROKER"); /* it may have a password */
     char **given = copy_environment();
     if (dir)
         setenv("SCRY_JOB", dir, 1);

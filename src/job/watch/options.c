@@ -94,6 +94,7 @@ static int take_broker(struct run_options *options, const char *word, struct err
         return err_set(err, -EINVAL, "--broker: leave out the job, '%s': a new one has its own id", url->job);
     options->broker = url;
     hide_password((char *)word);
+    unsetenv("SCRY_BROKER");
     return 0;
 }
 
