@@ -123,6 +123,11 @@ static int take_row(void *ctx, const struct db_value *values, int count)
 
 int store_read(struct store *store, int64_t job, db_row_fn *fn, void *ctx, struct err *err)
 {
+    return store_read_from(store, job, 0, fn, ctx, err);
+}
+
+int store_read_from(struct store *store, int64_t job, int64_t from, db_row_fn *fn, void *ctx, struct err *err)
+{
     struct ranges ranges = {.changed = INT64_MAX};
     int code = ranges_load(&ranges, store->db, job, err);
     for (size_t i = 0; i < ranges.count && code == 0;) {
@@ -132,9 +137,10 @@ int store_read(struct store *store, int64_t job, db_row_fn *fn, void *ctx, struc
         while (next < ranges.count && strcmp(ranges.list[next].day, first->day) == 0)
             part.behind = ranges.list[next++].behind;
         i = next;
-        if (!*first->day)
+        if (!*first->day || part.behind <= from)
             continue;
-        code = store->db->backend->day_read(store->db, first->day, job, first->first, take_row, &part, err);
+        code = store->db->backend->day_read(store->db, first->day, job, from > first->first ? from : first->first,
+                                            take_row, &part, err);
         if (code == 1 && part.over)
             code = 0;
     }
@@ -175,8 +181,13 @@ static int change(struct store *store, const char *const *statements, const stru
 
 int store_remove(struct store *store, int64_t job, struct err *err)
 {
-    static const char *const all[] = {"DELETE FROM ranges WHERE job = $1", "DELETE FROM minutes WHERE job = $1",
-                                      "DELETE FROM files WHERE job = $1", "DELETE FROM jobs WHERE job = $1", NULL};
+    static const char *const all[] = {"DELETE FROM ranges WHERE job = $1",
+                                      "DELETE FROM minutes WHERE job = $1",
+                                      "DELETE FROM files WHERE job = $1",
+                                      "DELETE FROM ranks WHERE job = $1",
+                                      "DELETE FROM exported WHERE job = $1",
+                                      "DELETE FROM jobs WHERE job = $1",
+                                      NULL};
     struct day_list list = {0};
     struct db_value value = db_integer(job);
     int code = db_query(store->db, "SELECT DISTINCT day FROM ranges WHERE job = $1 AND day <> ''", &value, 1, take_day,

@@ -36,6 +36,7 @@ static const struct column {
     COLUMN(NULLABLE_TEXT, batch_id),
     COLUMN(NULLABLE_TEXT, last_warning),
     COLUMN(NULLABLE_TEXT, last_stall),
+    COLUMN(NULLABLE_TEXT, stalled_text),
     COLUMN(NULLABLE_REAL, started),
     COLUMN(NULLABLE_REAL, ended),
     COLUMN(REAL, last_t),
@@ -50,6 +51,7 @@ static const struct column {
     COLUMN(NULLABLE_REAL, progress_done),
     COLUMN(NULLABLE_REAL, progress_total),
     COLUMN(NULLABLE_REAL, progress_left_seconds),
+    COLUMN(NULLABLE_REAL, stalled_t),
     COLUMN(NULLABLE, exit_code),
     COLUMN(NULLABLE, signal),
     COLUMN(WHOLE, complete),
@@ -206,31 +208,21 @@ static struct db_value real(double number)
 
 int minutes_save(struct minute **minutes, struct db *db, int64_t job, struct err *err)
 {
-#define MOST(name) \
-#name " = @MOST(coalesce(minutes." #name ", excluded." #name "), coalesce(excluded." #name ", minutes." #name "))@"
+    /* clang-format off */
+#define FURTHEST(which, name) \
+    "," #name " = @" #which "(coalesce(minutes." #name ", excluded." #name "), coalesce(excluded." #name ", minutes." #name "))@"
     static const char sql[] =
         "INSERT INTO minutes (job, minute, records, warnings, log_errors, cpu_ns, rss_bytes, processes, threads,"
-        " node_load, node_cpu, node_iowait, node_memory_pressure, node_available_bytes)"
-        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+        " node_load, node_cpu, node_iowait, node_memory_pressure, node_available_bytes, node_swap_used_bytes, throttled)"
+        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
         " ON CONFLICT (job, minute) DO UPDATE SET records = minutes.records + excluded.records,"
-        " warnings = minutes.warnings + excluded.warnings, log_errors = minutes.log_errors + "
-        "excluded.log_errors," MOST(cpu_ns) ", " MOST(rss_bytes) ", " MOST(processes) ", " MOST(threads) ", " MOST(
-            node_load) ", " MOST(node_cpu) ", " MOST(node_iowait) ", " MOST(node_memory_pressure) ","
-                                                                                                  " node_available_"
-                                                                                                  "bytes = "
-                                                                                                  "@LEAST(coalesce("
-                                                                                                  "minutes.node_"
-                                                                                                  "available_bytes,"
-                                                                                                  " excluded.node_"
-                                                                                                  "available_bytes)"
-                                                                                                  ","
-                                                                                                  " coalesce("
-                                                                                                  "excluded.node_"
-                                                                                                  "available_bytes,"
-                                                                                                  " minutes.node_"
-                                                                                                  "available_bytes)"
-                                                                                                  ")@";
-#undef MOST
+        " warnings = minutes.warnings + excluded.warnings, log_errors = minutes.log_errors + excluded.log_errors"
+        FURTHEST(MOST, cpu_ns) FURTHEST(MOST, rss_bytes) FURTHEST(MOST, processes) FURTHEST(MOST, threads)
+        FURTHEST(MOST, node_load) FURTHEST(MOST, node_cpu) FURTHEST(MOST, node_iowait)
+        FURTHEST(MOST, node_memory_pressure) FURTHEST(LEAST, node_available_bytes)
+        FURTHEST(MOST, node_swap_used_bytes) FURTHEST(MOST, throttled);
+    /* clang-format on */
+#undef FURTHEST
     struct minute *each, *next;
     int code = 0;
     HASH_ITER(hh, *minutes, each, next)
@@ -248,9 +240,11 @@ int minutes_save(struct minute **minutes, struct db *db, int64_t job, struct err
                                     real(each->cpu),
                                     real(each->iowait),
                                     real(each->memory_pressure),
-                                    whole(each->available_bytes)};
+                                    whole(each->available_bytes),
+                                    whole(each->swap_used_bytes),
+                                    real(each->throttled)};
         if (code == 0)
-            code = db_query(db, sql, values, 14, NULL, NULL, err);
+            code = db_query(db, sql, values, sizeof values / sizeof *values, NULL, NULL, err);
     }
     minutes_done(minutes);
     return code;
@@ -268,6 +262,8 @@ static struct minute *minute_of(struct minute **minutes, double t)
                                   .processes = -1,
                                   .threads = -1,
                                   .available_bytes = -1,
+                                  .swap_used_bytes = -1,
+                                  .throttled = -1,
                                   .load = -1,
                                   .cpu = -1,
                                   .iowait = -1,
@@ -323,6 +319,11 @@ static void apply_health(struct job_row *row, struct minute *minute, const json_
     if (json_is_integer(json_object_get(cgroup, "memory_peak_bytes")))
         most(&row->memory_peak_bytes, (uint64_t)json_integer_value(json_object_get(cgroup, "memory_peak_bytes")));
     most(&row->oom_kills, (uint64_t)json_integer_value(json_object_get(cgroup, "oom_kills")));
+    if (json_is_number(json_object_get(cgroup, "throttled")))
+        most_real(&minute->throttled, json_number_value(json_object_get(cgroup, "throttled")));
+    if (health.memory.swap_total_bytes >= 0 && health.memory.swap_free_bytes >= 0 &&
+        health.memory.swap_free_bytes <= health.memory.swap_total_bytes)
+        most(&minute->swap_used_bytes, (uint64_t)(health.memory.swap_total_bytes - health.memory.swap_free_bytes));
     most_real(&minute->load, health.load.load);
     most_real(&minute->cpu, health.load.cpu_peak > health.load.cpu ? health.load.cpu_peak : health.load.cpu);
     most_real(&minute->iowait, health.load.iowait);
@@ -331,6 +332,15 @@ static void apply_health(struct job_row *row, struct minute *minute, const json_
         health.memory.available_least_bytes >= 0 ? health.memory.available_least_bytes : health.memory.available_bytes;
     if (least >= 0 && (minute->available_bytes < 0 || least < minute->available_bytes))
         minute->available_bytes = least;
+}
+
+/* The last time that nothing of it moved. */
+static void apply_stalled(struct job_row *row, double t, const char *text)
+{
+    if (isfinite(row->stalled_t) && t < row->stalled_t)
+        return;
+    row->stalled_t = t;
+    row_set_text(&row->stalled_text, text);
 }
 
 /* What would overflow in somebody's question is nobody's figure. */
@@ -378,6 +388,9 @@ int row_apply(struct job_row *row, struct minute **minutes, enum record_type typ
         minute->warnings++;
         if (json_string_value(json_object_get(record, "text")))
             row_set_text(&row->last_warning, json_string_value(json_object_get(record, "text")));
+        const char *kind = json_string_value(json_object_get(record, "kind"));
+        if (kind && strcmp(kind, "stalled") == 0)
+            apply_stalled(row, t, json_string_value(json_object_get(record, "text")));
     } else if (type == RECORD_log) {
         struct log_record log;
         record_read(record, type, &log);
@@ -394,6 +407,7 @@ int row_apply(struct job_row *row, struct minute **minutes, enum record_type typ
     } else if (type == RECORD_stall) {
         row->stalls++;
         row_set_text(&row->last_stall, json_string_value(json_object_get(record, "why")));
+        apply_stalled(row, t, row->last_stall);
     } else if (type == RECORD_progress) {
         struct progress_record progress;
         record_read(record, type, &progress);

@@ -17,9 +17,9 @@ enum { ROW_NULL = -1, ROW_MOST_SECONDS = 1000000000 /* of a job: more is a lie *
 
 struct job_row {
     char *name, *node, *command, *state, *reason, *dir, *boot_id, *address, *info, *batch_system, *batch_id;
-    char *last_warning, *last_stall;
+    char *last_warning, *last_stall, *stalled_text;
     double started, ended, last_t, heard, lease_seconds, clock, wall_seconds, cpu_seconds, cpus_asked;
-    double time_asked_seconds, cpus_limit, progress_done, progress_total, progress_left_seconds;
+    double time_asked_seconds, cpus_limit, progress_done, progress_total, progress_left_seconds, stalled_t;
     int64_t exit_code, signal, complete, known_seq, last_seq, records, lost, refused, connected, rss_bytes;
     int64_t peak_rss_bytes, peak_tree_rss_bytes, processes, processes_at_once, threads_at_once, failed_processes;
     int64_t node_cpus, node_memory_bytes, memory_asked_bytes, memory_limit_bytes, memory_peak_bytes, warnings;
@@ -28,8 +28,8 @@ struct job_row {
 
 /* What was added to a minute since it was last saved; -1: nothing of that. */
 struct minute {
-    int64_t number, records, warnings, log_errors, cpu_ns, rss_bytes, processes, threads, available_bytes;
-    double load, cpu, iowait, memory_pressure;
+    int64_t number, records, warnings, log_errors, cpu_ns, rss_bytes, processes, threads, available_bytes, swap_used_bytes;
+    double load, cpu, iowait, memory_pressure, throttled;
     UT_hash_handle hh;
 };
 

@@ -51,6 +51,21 @@ static const char *const steps[SCHEMA_VERSION] = {
     "CREATE TABLE files ("
     " job BIGINT NOT NULL, path TEXT NOT NULL, version BIGINT NOT NULL, bytes BIGINT NOT NULL, content @BYTES@ NOT NULL,"
     " PRIMARY KEY (job, path));",
+
+    /* For `scry site`, and for what goes on to others. */
+    "ALTER TABLE jobs ADD COLUMN stalled_t @REAL@;"
+    "ALTER TABLE jobs ADD COLUMN stalled_text TEXT;"
+    "ALTER TABLE minutes ADD COLUMN node_swap_used_bytes BIGINT;"
+    "ALTER TABLE minutes ADD COLUMN throttled @REAL@;"
+    "CREATE INDEX jobs_node ON jobs (node);"
+    "CREATE TABLE ranks ("
+    " job BIGINT NOT NULL, path TEXT NOT NULL,"
+    " rank BIGINT NOT NULL, world_size BIGINT NOT NULL, node TEXT NOT NULL, pid BIGINT NOT NULL,"
+    " compute_seconds @REAL@ NOT NULL, mpi_seconds @REAL@ NOT NULL,"
+    " PRIMARY KEY (job, path));"
+    "CREATE TABLE exported ("
+    " target TEXT NOT NULL, job BIGINT NOT NULL, seq BIGINT NOT NULL,"
+    " PRIMARY KEY (target, job));",
 };
 
 /* Made anew by every version that finds another one. */
@@ -87,7 +102,8 @@ static const char views[] =
     " minutes.records, minutes.warnings, minutes.log_errors,"
     " (minutes.cpu_ns - lag(minutes.cpu_ns, 1, 0) OVER (PARTITION BY minutes.job ORDER BY minutes.minute)) / 60e9 AS cpus_used,"
     " minutes.rss_bytes, minutes.processes, minutes.threads,"
-    " minutes.node_load, minutes.node_cpu, minutes.node_iowait, minutes.node_memory_pressure, minutes.node_available_bytes"
+    " minutes.node_load, minutes.node_cpu, minutes.node_iowait, minutes.node_memory_pressure, minutes.node_available_bytes,"
+    " minutes.node_swap_used_bytes, minutes.throttled"
     " FROM minutes JOIN jobs ON jobs.job = minutes.job;";
 /* clang-format on */
 
@@ -116,7 +132,7 @@ static int step(struct db *db, int from, struct err *err)
         code = db_script(db, steps[from], err);
     if (code == 0 && own)
         code = db_script(db, own, err);
-    if (code == 0)
+    if (code == 0 && from + 1 == SCHEMA_VERSION) /* they name columns of this version */
         code = db_script(db, views, err);
     if (code == 0)
         code = db_query(db, "UPDATE meta SET version = $1, scry = $2", version, 2, NULL, NULL, err);

@@ -12,6 +12,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/data/hash.h"
+#include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
 #include "jobdir/text/text.h"
@@ -377,6 +378,47 @@ static int apply_file(struct store *store, struct op *op, struct err *err)
                     values, 5, NULL, NULL, err);
 }
 
+/* Of a file of statistics: what its rank of MPI did. Another file is none, and 0. */
+static int apply_rank(struct store *store, struct op *op, struct err *err)
+{
+    enum { MOST_BYTES = 4 << 20 };
+    if (strncmp(op->path, "stats/", 6) != 0 || op->len > MOST_BYTES)
+        return 0;
+    json_t *stats = json_loadb(op->text, op->len, 0, NULL), *threads = json_object_get(stats, "threads"), *thread;
+    json_int_t rank =
+        json_is_integer(json_object_get(stats, "rank")) ? json_integer_value(json_object_get(stats, "rank")) : -1;
+    const char *node = json_string_value(json_object_get(stats, "node"));
+    json_int_t compute_ns = -1, mpi_ns = -1;
+    size_t index;
+    json_array_foreach(threads, index, thread)
+    {
+        const json_t *times = json_object_get(thread, "outermost");
+        if (json_is_true(json_object_get(thread, "is_main")) && json_is_object(times)) {
+            compute_ns = json_integer_value(json_object_get(times, "compute_ns"));
+            mpi_ns = json_integer_value(json_object_get(times, "communicate_ns"));
+        }
+    }
+    struct db_value values[] = {db_integer(op->job->key),
+                                db_string(op->path),
+                                db_integer(rank),
+                                db_integer(json_integer_value(json_object_get(stats, "world_size"))),
+                                db_string(node ? node : ""),
+                                db_integer(json_integer_value(json_object_get(stats, "pid"))),
+                                db_real((double)compute_ns / NS_PER_SECOND),
+                                db_real((double)mpi_ns / NS_PER_SECOND)};
+    int code = rank < 0 || compute_ns < 0 || mpi_ns < 0
+                   ? 0
+                   : db_query(store->db,
+                              "INSERT INTO ranks (job, path, rank, world_size, node, pid, compute_seconds, mpi_seconds)"
+                              " VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (job, path) DO UPDATE SET"
+                              " rank = excluded.rank, world_size = excluded.world_size, node = excluded.node,"
+                              " pid = excluded.pid, compute_seconds = excluded.compute_seconds,"
+                              " mpi_seconds = excluded.mpi_seconds",
+                              values, 8, NULL, NULL, err);
+    json_decref(stats);
+    return code;
+}
+
 static int apply(struct store *store, struct op *op, struct err *err)
 {
     struct stored_job *job = op->job;
@@ -395,7 +437,8 @@ static int apply(struct store *store, struct op *op, struct err *err)
         apply_beat(op);
         return 0;
     case OP_FILE:
-        return apply_file(store, op, err);
+        code = apply_file(store, op, err);
+        return code == 0 ? apply_rank(store, op, err) : code;
     case OP_LOST:
         code = ranges_fill(&job->ranges, op->seq, op->behind, &lost);
         job->row.lost += lost;

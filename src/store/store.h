@@ -93,6 +93,8 @@ struct store_found {
 int store_find(struct store *store, const char *job, const char *owner, struct store_found *ret_found, struct err *err);
 /* Its records in order: seq, stream, record. */
 int store_read(struct store *store, int64_t job, db_row_fn *fn, void *ctx, struct err *err);
+/* The same from that number on. */
+int store_read_from(struct store *store, int64_t job, int64_t from, db_row_fn *fn, void *ctx, struct err *err);
 /* Removes a job, its records, and all that is known of it. */
 int store_remove(struct store *store, int64_t job, struct err *err);
 /* Drops days that are older, in seconds, and minutes of jobs that were not heard of for so long; 0: keeps them. Roll-ups
