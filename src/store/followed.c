@@ -189,7 +189,7 @@ static void say_stored(struct follower *follower, struct followed *followed, uin
 {
     const struct job_row *row = &followed->job->row;
     bool sent;
-    if (!followed->changed || !link_is_up(follower->link) || followed->job->stale ||
+    if (!followed->changed || !link_is_up(follower->link) ||
         (row->last_seq == followed->said_seq && (bool)row->complete == followed->said_complete) ||
         (!row->complete && now_ns - followed->said_ns < SAY_MS * MS))
         return;
@@ -251,6 +251,10 @@ bool followed_tick(struct follower *follower, uint64_t now_ns)
 {
     bool all = true;
     for (struct followed *each = follower->list; each; each = each->next) {
+        if (each->job->uncommitted) { /* the database fails: nothing is known for sure */
+            all = false;
+            continue;
+        }
         if (!each->job->row.complete)
             look_at(follower, each, now_ns);
         all &= settle(follower, each);

@@ -11,6 +11,7 @@ enum op_kind { OP_RECORD, OP_STATE, OP_BEAT, OP_FILE, OP_LOST, OP_REFUSED, OP_CO
 struct op {
     enum op_kind kind;
     struct stored_job *job;
+    bool done; /* it is in the database, or given up */
     json_t *json;
     char *text, *path; /* owned */
     const char *stream;

@@ -142,7 +142,7 @@ static int load(struct store *store, struct stored_job *job, struct err *err)
     int code = row_load(&job->row, store->db, job->owner, job->id, &job->key, err);
     if (code == 0)
         code = ranges_load(&job->ranges, store->db, job->key, err);
-    job->stale = code < 0;
+    job->stale = job->uncommitted = code < 0;
     return code;
 }
 
@@ -483,16 +483,22 @@ static int see_writers(struct store *store, int64_t *ret_writes, struct err *err
     return code;
 }
 
-static int write_all(struct store *store, int64_t *ret_writes, struct err *err)
+static bool is_wanted(const struct op *op, const struct stored_job *only)
+{
+    return !op->done && (!only || op->job == only);
+}
+
+static int write_all(struct store *store, const struct stored_job *only, int64_t *ret_writes, struct err *err)
 {
     int code = see_writers(store, ret_writes, err);
     for (size_t i = 0; i < store->count && code == 0; i++)
-        code = apply(store, &store->ops[i], err);
+        if (is_wanted(&store->ops[i], only))
+            code = apply(store, &store->ops[i], err);
     if (code == 0)
         code = store->db->backend->day_put(store->db, store->day, store->rows, store->row_count, err);
     for (size_t i = 0; i < store->count && code == 0; i++) {
         struct stored_job *job = store->ops[i].job;
-        if (job->touched) {
+        if (job->touched) { /* once for each */
             job->touched = false;
             job->pending = 1; /* for store_changed */
             code = save(store, job, err);
@@ -517,35 +523,91 @@ static void forget_ops(struct store *store)
     store->pending_bytes = 0;
 }
 
-int store_flush(struct store *store, struct err *err)
+/* What was changed in memory is not so. */
+static void distrust(struct store *store, const struct stored_job *only)
+{
+    for (size_t i = 0; i < store->count; i++) {
+        struct stored_job *job = store->ops[i].job;
+        if (!is_wanted(&store->ops[i], only))
+            continue;
+        job->stale = job->uncommitted = true;
+        job->touched = false;
+        job->pending = 0;
+    }
+}
+
+/* One transaction, of all jobs or of one. */
+static int flush_of(struct store *store, const struct stored_job *only, struct err *err)
 {
     int64_t writes = 0;
-    if (!store->count)
-        return 0;
     store->row_count = 0;
     store->flushed_repeated = 0;
-    today(store->day);
-    int code = store->db->backend->day_make(store->db, store->day, err);
-    if (code == 0)
-        code = store->db->backend->begin(store->db, true, err);
+    int code = store->db->backend->begin(store->db, true, err);
     if (code == 0) {
-        code = write_all(store, &writes, err);
+        code = write_all(store, only, &writes, err);
         if (code == 0)
             code = store->db->backend->commit(store->db, err);
         else
             store->db->backend->rollback(store->db);
     }
-    if (code < 0) { /* what was changed in memory is not so */
-        for (size_t i = 0; i < store->count; i++) {
-            store->ops[i].job->stale = true;
-            store->ops[i].job->touched = false;
-            store->ops[i].job->pending = 0;
-        }
+    if (code < 0) {
+        distrust(store, only);
         return code;
     }
     store->writes = writes;
     store->written += store->row_count;
     store->repeated += store->flushed_repeated;
+    return 0;
+}
+
+static void give_up(struct store *store, struct stored_job *job, const struct err *why)
+{
+    _cleanup_(buf_done) struct buf name = BUF_INIT;
+    size_t dropped = 0;
+    for (size_t i = 0; i < store->count; i++) {
+        dropped += is_wanted(&store->ops[i], job) && store->ops[i].kind == OP_RECORD;
+        store->ops[i].done |= store->ops[i].job == job;
+    }
+    text_show(&name, job->id);
+    log_warning("%zu records of job %s are refused by the database, and left out: %s", dropped,
+                name.data ? name.data : "", why->text);
+}
+
+/* One job after the other, so that one of them does not hold up the rest. */
+static int flush_singly(struct store *store, struct err *err)
+{
+    int code = 0;
+    for (size_t i = 0; i < store->count && code == 0; i++) {
+        struct stored_job *job = store->ops[i].job;
+        struct err why = {0};
+        if (store->ops[i].done)
+            continue;
+        code = flush_of(store, job, &why);
+        if (code == -EPROTO)
+            give_up(store, job, &why);
+        else if (code < 0)
+            return err_set(err, code, "%s", why.text);
+        code = 0;
+        for (size_t at = i; at < store->count; at++)
+            store->ops[at].done |= store->ops[at].job == job;
+    }
+    return code;
+}
+
+int store_flush(struct store *store, struct err *err)
+{
+    struct err own = {0};
+    if (!store->count)
+        return 0;
+    today(store->day);
+    int code = store->db->backend->day_make(store->db, store->day, &own);
+    if (code == 0) {
+        code = flush_of(store, NULL, &own);
+        if (code == -EPROTO)
+            code = flush_singly(store, &own);
+    }
+    if (code < 0)
+        return err_set(err, code, "%s", own.text);
     forget_ops(store);
     return 0;
 }

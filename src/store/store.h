@@ -39,7 +39,9 @@ struct stored_job {
     struct ranges ranges;
     struct minute *minutes; /* within a flush */
     void *user;             /* whoever follows the job */
-    bool stale, touched;
+    bool stale;             /* somebody else may have changed it */
+    bool uncommitted;       /* what is here is not so: a flush has failed */
+    bool touched;
     size_t pending;
     UT_hash_handle hh;
     char name[]; /* owner and id with a zero byte between */
@@ -75,7 +77,8 @@ int store_put_lost(struct store *store, struct stored_job *job, int64_t first, i
 int store_put_complete(struct store *store, struct stored_job *job);
 size_t store_pending(const struct store *store); /* bytes, about */
 
-/* Makes it last. 0, or why it could not: try again later. */
+/* Makes it last. 0, or why it could not: try again later. What a database refuses to take (-EPROTO), for whatever it is,
+ * must not hold up all others: it is dropped, and counted as refused. */
 int store_flush(struct store *store, struct err *err);
 /* Calls fn for each job that the last flush changed. */
 void store_changed(struct store *store, void (*fn)(void *ctx, struct stored_job *job), void *ctx);
