@@ -33,6 +33,8 @@ struct store {
     uint64_t written, repeated, flushed_repeated;
 };
 
+void op_done(struct op *op);
+
 /* The constant of this name; "job" for others. */
 const char *stream_of(const char *name);
 bool state_known(const char *state);
