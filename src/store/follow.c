@@ -19,7 +19,7 @@
 #include "jobdir/text/text.h"
 #include "store/follower.h"
 
-static const uint64_t MS = 1000000, FLUSH_MS = 200, AGAIN_MS = 1000, TICK_MS = 500, QUIET_MS = 1500, KEEP_MS = 3600000;
+static const uint64_t MS = 1000000, FLUSH_MS = 200, AGAIN_MS = 1000, TICK_MS = 200, QUIET_MS = 1500, KEEP_MS = 3600000;
 
 static double wall(void)
 {

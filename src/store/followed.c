@@ -19,6 +19,8 @@ enum {
     SAY_MS = 2000,
     REST_MS = 2000, /* after a question that nobody answered, doubled each time */
     FAILURES = 7,
+    GRACE_MS = 400,
+    VAIN_MOST = 3,
     NEAR = 1000, /* holes so near to each other are asked for together */
 };
 
@@ -123,6 +125,7 @@ static void ask(struct follower *follower, struct followed *followed, int64_t fr
     followed->asked_from = from;
     followed->asked_to = to;
     followed->asked_ns = now_ns;
+    followed->answered = false;
     followed->dropped = false;
     send(follower, followed, "ask", NULL, false, question, &sent);
     if (!sent)
@@ -133,17 +136,36 @@ void followed_answered(struct follower *follower, struct followed *followed, con
 {
     int64_t from = json_integer_value(json_object_get(end, "from")),
             to = json_integer_value(json_object_get(end, "to"));
-    bool asked = from == followed->asked_from;
-    if (to > followed->asked_to)
-        to = followed->asked_to;
-    /* what lies in an answer and did not come, is not on the job's disk either */
-    if (asked && to > from && !followed->dropped)
+    followed->answered = true;
+    followed->answered_to = from != followed->asked_from || to < from ? followed->asked_from
+                            : to > followed->asked_to                 ? followed->asked_to
+                                                                      : to;
+}
+
+/* Some brokers change the order, so what was answered may still come behind the end of the answer. */
+static bool all_came(const struct follower *follower, const struct followed *followed, uint64_t now_ns)
+{
+    int64_t behind, to = followed->answered_to;
+    if (now_ns - followed->asked_ns > GRACE_MS * MS)
+        return true;
+    return !followed->asked_files && !store_pending(follower->store) &&
+           ranges_missing(&followed->job->ranges, followed->asked_from, to, &behind) >= to;
+}
+
+/* What lies in an answer and did not come, several times, is not on the job's disk either. */
+static void take_answer(struct follower *follower, struct followed *followed, uint64_t now_ns)
+{
+    int64_t from = followed->asked_from, to = followed->answered_to, behind;
+    bool vain = to > from && !followed->dropped && ranges_missing(&followed->job->ranges, from, to, &behind) == from;
+    followed->vain = vain && from == followed->vain_from ? followed->vain + 1 : vain;
+    followed->vain_from = from;
+    if (vain && followed->vain >= VAIN_MOST)
         store_put_lost(follower->store, followed->job, from, to);
     if (followed->asked_files && !followed->dropped)
         followed->files_wanted = false;
-    followed->failures =
-        asked && (to > from || followed->asked_from == followed->asked_to) ? 0 : followed->failures + 1;
-    followed->next_ask_ns = followed->failures ? clock_now_ns() + REST_MS * MS * (1u << (followed->failures & 7)) : 0;
+    bool useful = to > from || followed->asked_from == followed->asked_to;
+    followed->failures = useful ? 0 : followed->failures + 1;
+    followed->next_ask_ns = useful ? 0 : now_ns + REST_MS * MS * (1u << (followed->failures & 7));
     end_question(follower, followed);
 }
 
@@ -164,7 +186,10 @@ static void look_at(struct follower *follower, struct followed *followed, uint64
 {
     int64_t from, to;
     bool missing = find_missing(followed, &from, &to);
-    if (*followed->reader && now_ns - followed->asked_ns > ANSWER_MS * MS) {
+    if (*followed->reader && followed->answered) {
+        if (all_came(follower, followed, now_ns))
+            take_answer(follower, followed, now_ns);
+    } else if (*followed->reader && now_ns - followed->asked_ns > ANSWER_MS * MS) {
         followed->failures++;
         followed->next_ask_ns = now_ns + REST_MS * MS * (1u << (followed->failures & 7));
         end_question(follower, followed);

@@ -26,8 +26,10 @@ struct followed {
     uint64_t said_ns;
     /* the question that is not answered yet; "": none */
     char reader[48];
-    bool asked_files;
-    int64_t asked_from, asked_to;
+    bool asked_files, answered; /* its end came */
+    int64_t asked_from, asked_to, answered_to;
+    int64_t vain_from; /* of the last answer that did not bring what it began with, and how often */
+    unsigned vain;
     uint64_t asked_ns; /* of the question, or the last answer to it */
     int64_t missing;   /* the first number that was missing when it was last looked, and since when */
     uint64_t missing_ns, next_ask_ns;

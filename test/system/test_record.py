@@ -292,6 +292,44 @@ class Follow(RecordCase):
             scrytest.wait_until(lambda: self.record.query("SELECT 1 FROM jobs WHERE complete = 1"), 60)
             self.check_whole("away", 200)
 
+    def test_lying_broker(self):
+        """It repeats, changes the order, drops what has QoS 0, and hangs up each second: each record is stored once."""
+        with brokertest.Mosquitto(self.box) as honest, brokertest.LyingBroker(honest) as broker:
+            broker.duplicate, broker.reorder, broker.drop_qos0, broker.hang_up = True, True, True, 1.0
+            recorder = self.recorder(broker, "--owner", "ada")
+            publisher = recordtest.Publisher(honest, "ada", "lied")
+            for part in range(20):
+                publisher.add(100)
+                lines = "\n".join(publisher.lines[-100:]) + "\n"
+                publisher.client.publish(publisher.base + "/job", lines, qos=part % 2)
+                publisher.say()
+            publisher.say(complete=True)
+            scrytest.wait_until(lambda: os.path.exists(self.record.place + "/all.sql") and
+                                self.record.query("SELECT 1 FROM jobs WHERE complete = 1"), 50, lambda: self.said(recorder))
+            self.check_whole("lied", 2000)
+
+    def test_disk_full_for_a_while(self):
+        place = self.box.path("work", "disk")
+        os.mkdir(place)
+        if self.box.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "none", place]).returncode:
+            self.skipTest("no file system can be mounted here")
+        try:
+            with brokertest.Mosquitto(self.box) as broker:
+                recorder = self.recorder(broker, "--owner", "ada", "--store", place + "/r")
+                publisher = recordtest.Publisher(broker, "ada", "full")
+                for _ in range(20):
+                    publisher.add(500, publish=True)
+                publisher.say(complete=True)
+                scrytest.wait_until(lambda: "the disk is full; nothing is lost yet" in self.said(recorder), 20)
+                self.assertEqual(self.box.run(["mount", "-o", "remount,size=64m", place]).returncode, 0)
+                record = recordtest.Sqlite(self.box, place + "/r")
+                scrytest.wait_until(lambda: "full  stored, 10000 records" in self.said(recorder), 30)
+                self.check_whole("full", 10000, record)
+                recorder.terminate()
+                recorder.wait(20)
+        finally:
+            self.box.run(["umount", place])
+
     def test_hostile(self):
         """Another user's records: statements, terminal escapes, somebody else's name, damaged, huge."""
         evil = "x'); DROP TABLE jobs; --\x1b[2J"
