@@ -191,10 +191,13 @@ static void on_connected(void *ctx, bool session_present)
 static void on_lost(void *ctx, const char *why)
 {
     struct follower *follower = ctx;
-    if (strcmp(follower->lost, why) != 0)
+    bool ends = follower->options->once && !follower->asked_for;
+    if (ends)
+        log_error("%s: %s", follower->where, why);
+    else if (strcmp(follower->lost, why) != 0)
         log_warning("%s: %s; it is tried again", follower->where, why);
     snprintf(follower->lost, sizeof follower->lost, "%s", why);
-    if (follower->options->once && !follower->asked_for) {
+    if (ends) {
         follower->status = 1;
         loop_stop(follower->loop);
     }

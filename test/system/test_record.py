@@ -108,6 +108,7 @@ class Import(RecordCase):
             self.assertIn(said, self.scry(*arguments, status=2).stderr)
         self.assertIn("no job 'nowhere'", self.scry("record", "--import", "nowhere", status=1).stderr)
         self.assertIn("neither a directory nor", self.scry("record", "--import", "--store", "mysql://x", path, status=1).stderr)
+        self.assertIn("No such file", self.scry("record", "--once", "--broker", "unix:/nowhere", status=1).stderr)
         self.assertIn("no job \"x\"", self.scry("record", "--remove", "x", status=1).stderr)
         with open(os.path.join(self.record.place, "record.db"), "r+b") as file:
             file.write(b"this is no database, but something else altogether" * 100)
@@ -188,7 +189,8 @@ class Follow(RecordCase):
                     report.pop(changing, None)
             self.assertEqual(after, before)
             self.assertEqual(self.scry("watch", "--json", "made").stdout, watched)
-            self.assertIn(job, self.scry("ps", "--all").stdout)
+            recorded = json.loads(self.scry("ps", "--all", "--json").stdout)["jobs"]
+            self.assertEqual([(each["id"], each["status"], each["exit_code"]) for each in recorded], [(job, "exited", 3)])
             self.assertNotIn(job, self.scry("ps").stdout)
             recorder.terminate()
             self.assertEqual(recorder.wait(20), 0)

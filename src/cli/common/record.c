@@ -53,10 +53,12 @@ static int ask(const char *what, const char *job, struct buf *out, struct err *e
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     for (ssize_t got = 1; code == 0 && got > 0;) {
-        char *room = buf_reserve(out, 4096);
-        got = room ? read(ends[0], room, 4096) : -1;
-        out->len += got > 0 ? (size_t)got : 0;
-        got = got < 0 && room && errno == EINTR ? 1 : got;
+        char bytes[4096];
+        got = read(ends[0], bytes, sizeof bytes);
+        if (got > 0)
+            buf_append(out, bytes, (size_t)got);
+        else if (got < 0 && errno == EINTR)
+            got = 1;
     }
     close(ends[0]);
     if (code < 0)
