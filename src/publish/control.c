@@ -264,6 +264,7 @@ static struct control_session *session_new(struct control *control, const struct
     control->sessions = session;
     control->count++;
     channel_init(&session->channel, header->session, true, clock_now_ns());
+    session->channel.owes = true; /* the other end waits for our clock */
     name_session(header->session, session->name);
     buf_append(&session->address, sender->address.ptr, sender->address.len);
     put_confinement(session);
