@@ -160,7 +160,9 @@ int broker_local_find(struct broker_local *ret_found, struct err *err)
     int code = find_places(&found, lock, err);
     if (code < 0)
         return code;
-    _cleanup_(closep) int process = find_process(&found, &found.pid);
+    int process = find_process(&found, &found.pid);
+    if (process >= 0)
+        close(process);
     found.answers = does_answer(found.socket);
     *ret_found = found;
     return 0;
