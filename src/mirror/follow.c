@@ -86,7 +86,6 @@ static void take_mirror(struct follow *follow)
     json_t *remote = mirror_read_remote(follow->path);
     json_decref(follow->remote);
     follow->remote = remote ? remote : json_object();
-    follow->has_files = json_is_true(json_object_get(follow->remote, "files"));
     follow->has_gaps = json_is_true(json_object_get(follow->remote, "gaps"));
     follow->seen_next = mirror_next(follow->mirror);
     set_remote(follow, "caught_up", json_boolean(follow->is_ready));
@@ -124,7 +123,7 @@ static void put_note(const struct follow *follow, char *ret_text, size_t size)
     if (follow->gone && lacks)
         snprintf(ret_text, size, "%s: %llu of its records are not to be had", who, (unsigned long long)lacks);
     else if (follow->gone && !follow->has_files)
-        snprintf(ret_text, size, "%s: its statistics may be missing", who);
+        snprintf(ret_text, size, "%s: its statistics may be missing, or old", who);
     else if (follow->gone && !follow->is_over)
         snprintf(ret_text, size, "%s: whether it runs is not known", who);
     else if (follow->has_gaps)
@@ -159,7 +158,6 @@ static void get_ready(struct follow *follow)
     bool complete = follow->is_over && follow->all_published && !missing(follow) && follow->has_files;
     set_remote(follow, "caught_up", json_true());
     set_remote(follow, "complete", json_boolean(complete));
-    set_remote(follow, "files", json_boolean(follow->has_files));
     set_remote(follow, "gaps", json_boolean(follow->has_gaps));
     if (note[0])
         set_remote(follow, "note", json_string(note));
