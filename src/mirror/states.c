@@ -199,6 +199,7 @@ void state_put_remote(json_t *remote, const struct reader *reader, const json_t 
     json_object_set_new(remote, "owner", json_string(reader->owner));
     copy(remote, "dir", state, json_is_string(json_object_get(state, "dir")));
     copy(remote, "state", state, json_is_string(json_object_get(state, "state")));
+    copy(remote, "watched", state, json_is_boolean(json_object_get(state, "watched")));
     copy(remote, "address", state, json_is_string(address) || json_is_null(address));
     copy(remote, "lease_seconds", beat, json_is_number(json_object_get(beat, "lease_seconds")));
     copy(remote, "connected", beat, json_is_boolean(json_object_get(beat, "connected")));

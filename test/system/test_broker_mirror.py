@@ -119,6 +119,14 @@ class Mirror(JobCase):
         self.assertEqual(numbers[0], numbers[1], who)
         self.assertEqual(lines, own, who)
 
+    @staticmethod
+    def command_of(pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
+
     # ---- real jobs ----
 
     def test_same_as_the_directory(self):
@@ -172,6 +180,23 @@ class Mirror(JobCase):
             self.go()
             self.assertEqual(run.wait(), 0)
             self.expect_lines(reader)
+
+    def test_killed(self):
+        """scry run is killed, and then the whole node: what was heard last is shown, and nothing is called dead."""
+        with brokertest.Mosquitto(self.box) as broker:
+            run, watcher = self.start_job(broker, "GO")
+            self.assertEqual(self.scry("report", self.url(broker)).returncode, 0)
+            publisher, = [pid for pid in self.box.processes() if self.command_of(pid) == b"job-publisher\0"]
+            run.kill()
+            run.wait()
+            state = lambda: json.loads(self.scry("ps", "--json", broker.tcp_url).stdout)["jobs"][0]["state"]
+            wait_until(lambda: state() == "unwatched", 20, "unwatched")
+            os.kill(publisher, signal.SIGKILL)
+            wait_until(lambda: state() == "unreachable", 20, "unreachable")
+            done = self.scry("report", self.url(broker))
+            self.assertIn("it may still be running", done.stdout)
+            self.assertIn("nobody publishes the job now", done.stderr)
+            self.go()
 
     # ---- made-up jobs ----
 

@@ -209,11 +209,9 @@ static enum job_state remote_state(const json_t *remote)
     double now = (double)clock_wall_ns() / NS_PER_SECOND;
     if (strcmp(state, "lost") == 0)
         return JOB_LOST;
-    if (strcmp(state, "unwatched") == 0)
-        return JOB_UNWATCHED;
-    return json_is_true(json_object_get(remote, "connected")) && heard + lease + HEARD_SLACK_SECONDS >= now
-               ? JOB_RUNNING
-               : JOB_UNREACHABLE;
+    if (!json_is_true(json_object_get(remote, "connected")) || heard + lease + HEARD_SLACK_SECONDS < now)
+        return JOB_UNREACHABLE;
+    return json_is_false(json_object_get(remote, "watched")) ? JOB_UNWATCHED : JOB_RUNNING;
 }
 
 uint64_t job_now_ns(const char *path)

@@ -6,7 +6,8 @@
  *
  *     {"via": URL without password or "record", "owner": USER, "dir": of the job on its node, "heard": wall clock,
  *      "lease_seconds": N, "connected": bool, "complete": bool, "address": see keys/sealed.h or null, "clock": the job's
- *      wall clock minus ours, "state": as published, "caught_up": bool, "note": what is missing, for people, or absent}
+ *      wall clock minus ours, "state", "watched": as published, "caught_up", "gaps": bool,
+ *      "note": what is missing, for people, or absent}
  *
  * Mirrors are in $XDG_CACHE_HOME/scry/mirrors/BROKER/OWNER/JOB ($SCRY_CACHE_DIR instead of $XDG_CACHE_HOME/scry), where
  * BROKER, OWNER and JOB are made safe for file names. One process writes a mirror (flock on mirror.lock). Records come in

@@ -279,11 +279,11 @@ static void test_files(void **state)
     assert_int_equal(access(path, F_OK), -1);
 }
 
-static enum job_state state_of(const char *path, const char *said, double heard, bool connected)
+static enum job_state state_of(const char *path, const char *said, double heard, bool connected, bool watched)
 {
     struct mirror *mirror = mirror_of(path);
-    json_t *remote = json_pack("{s:s, s:f, s:i, s:b, s:i}", "state", said, "heard", (double)time(NULL) + heard,
-                               "lease_seconds", 15, "connected", connected, "clock", 7200);
+    json_t *remote = json_pack("{s:s, s:f, s:i, s:b, s:b, s:i}", "state", said, "heard", (double)time(NULL) + heard,
+                               "lease_seconds", 15, "connected", connected, "watched", watched, "clock", 7200);
     assert_int_equal(mirror_remote(mirror, remote), 0);
     mirror_close(mirror);
     json_decref(remote);
@@ -294,11 +294,11 @@ static void test_state(void **state)
 {
     char path[PATH_SIZE];
     path_of("J", path);
-    assert_int_equal(state_of(path, "running", -3, true), JOB_RUNNING);
-    assert_int_equal(state_of(path, "running", -60, true), JOB_UNREACHABLE);
-    assert_int_equal(state_of(path, "running", -3, false), JOB_UNREACHABLE);
-    assert_int_equal(state_of(path, "unwatched", -3, true), JOB_UNWATCHED);
-    assert_int_equal(state_of(path, "lost", -3, true), JOB_LOST);
+    assert_int_equal(state_of(path, "running", -3, true, true), JOB_RUNNING);
+    assert_int_equal(state_of(path, "running", -60, true, true), JOB_UNREACHABLE);
+    assert_int_equal(state_of(path, "running", -3, false, true), JOB_UNREACHABLE);
+    assert_int_equal(state_of(path, "running", -3, true, false), JOB_UNWATCHED);
+    assert_int_equal(state_of(path, "lost", -3, true, true), JOB_LOST);
     double ahead = (double)job_now_ns(path) / 1e9 - (double)time(NULL);
     assert_true(ahead > 7190 && ahead < 7210);
     write_file(path, "remote.json", "{", 1); /* damaged */
