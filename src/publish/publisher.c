@@ -230,7 +230,7 @@ static void pump(void *ctx)
         send_records(publisher, now_ns) && send_files(publisher, now_ns) && send_answers(publisher, now_ns, &asked_ns);
     uint64_t due_ns = follow_due_ns(&publisher->follow);
     due_ns = asked_ns && (!due_ns || asked_ns < due_ns) ? asked_ns : due_ns;
-    if (due_ns)
+    if (all && due_ns) /* without room, an acknowledgement brings it here again */
         loop_set_timer(publisher->due, due_ns > now_ns ? due_ns - now_ns : 1, 0);
     enum publisher_phase phase = publisher->phase;
     if (all)

@@ -81,6 +81,12 @@ class PublishCase(jobtest.JobCase):
             return None
         return scrytest.wait_until(find, 20, "a publisher")
 
+    @staticmethod
+    def cpu_ticks(pid):
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
     def start_job(self, script, *options, url=None, **keywords):
         """A job that ends when the file `go` is there."""
         job = self.start_run("--broker", url or self.broker.url, "-o", self.box.path("work", "job"), *options, "--",
@@ -369,10 +375,12 @@ class BadTimes(PublishCase):
         """One that does not answer any more (SIGSTOP) keeps nobody waiting, and gets the rest when it goes on."""
         job = self.start_job(f"{WAITS}; i=0; while [ $i -lt 300 ]; do true & i=$((i+1)); done; wait", stderr=-1)
         self.reader.wait(lambda: self.records(name="process"))
+        publisher = self.publisher()
         self.broker.pause()
         self.go()
-        start = time.monotonic()
+        start, cpu = time.monotonic(), self.cpu_ticks(publisher)
         said = job.communicate(timeout=40)[1]
+        self.assertLess(self.cpu_ticks(publisher) - cpu, 30, "it waits")
         self.assertLess(time.monotonic() - start, 15 * scrytest.SCALE)
         self.assertEqual(job.returncode, 0)
         self.assertRegex(said, r"records are not published")
