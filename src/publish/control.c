@@ -57,17 +57,18 @@ static void pump_session(struct control_session *session);
 
 /* ---- sealed messages ---- */
 
-/* To the other end. 0; -EAGAIN: later; other errors: its key is not taken any more. */
-static int send_sealed(struct control *control, struct span address, const uint8_t session[CHANNEL_SESSION],
-                       const char *name, struct span text)
+/* To the other end, whose key is valid until then. 0; -EAGAIN: later; other errors: its key is not taken any more. */
+static int send_sealed(struct control *control, struct span address, time_t until,
+                       const uint8_t session[CHANNEL_SESSION], const char *name, struct span text)
 {
     _cleanup_(buf_done) struct buf sealed = BUF_INIT;
     uint8_t nonce[16];
     struct err err;
     if (!link_is_up(control->publisher->link))
         return -EAGAIN;
-    int code =
-        sealed_put(control->box, address, session, time(NULL) + CONTROL_ANSWER_SECONDS, text, &sealed, nonce, &err);
+    time_t expires = time(NULL) + CONTROL_ANSWER_SECONDS;
+    expires = until < expires ? until : expires;
+    int code = sealed_put(control->box, address, session, expires, text, &sealed, nonce, &err);
     if (code < 0)
         return code;
     code = publisher_send(control->publisher, "reply", name, span_of(sealed.data, sealed.len));
@@ -80,7 +81,7 @@ static void name_session(const uint8_t session[CHANNEL_SESSION], char ret_name[2
         snprintf(ret_name + 2 * i, 3, "%02x", session[i]);
 }
 
-static void send_end(struct control *control, struct span address, const uint8_t session[CHANNEL_SESSION],
+static void send_end(struct control *control, struct span address, time_t until, const uint8_t session[CHANNEL_SESSION],
                      const char *why)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
@@ -88,7 +89,8 @@ static void send_end(struct control *control, struct span address, const uint8_t
     name_session(session, name);
     channel_put_end(&text, session, why);
     if (!text.failed)
-        send_sealed(control, address, session, name, span_of(text.data, text.len)); /* lost: it hears nothing more */
+        send_sealed(control, address, until, session, name,
+                    span_of(text.data, text.len)); /* lost: it hears nothing more */
 }
 
 /* ---- sessions ---- */
@@ -117,7 +119,8 @@ static void end_session(struct control_session *session, const char *why)
     log_info("control session=%s key=%s state=over why=%s", session->name, session->who.serial,
              LOG_TEXT(why ? why : "the other end closed it"));
     if (why)
-        send_end(session->control, span_of(session->address.data, session->address.len), session->channel.session, why);
+        send_end(session->control, span_of(session->address.data, session->address.len), session->who.until,
+                 session->channel.session, why);
     session_free(session);
 }
 
@@ -307,7 +310,7 @@ static struct control_session *begin(struct control *control, const struct chann
     else
         session = session_new(control, header, sender, &err);
     if (!session)
-        send_end(control, sender->address, header->session, err.text);
+        send_end(control, sender->address, sender->about.until, header->session, err.text);
     return session;
 }
 
@@ -410,7 +413,7 @@ static void send_due(struct control_session *session, uint64_t *ret_when_ns)
             return;
         }
         channel_put_clock(&text, time(NULL));
-        if (send_sealed(session->control, address, session->channel.session, session->name,
+        if (send_sealed(session->control, address, session->who.until, session->channel.session, session->name,
                         span_of(text.data, text.len)) < 0)
             break; /* as if it were lost: it is repeated */
     }

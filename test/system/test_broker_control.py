@@ -172,6 +172,19 @@ class Control(ControlCase):
         self.assertIn("there is no key in", done.stderr)
         self.assertEqual(done.returncode, 2)
 
+    def test_expired_in_use(self):
+        self.start_job()
+        key = self.issue("--rights", "control", "--for", "4s", name="short")
+        session = self.box.start(self.box.scry("omis", "--connect", self.url()), env={**self.away, "SCRY_KEY": key},
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        session.stdin.write(": version()\n")
+        session.stdin.flush()
+        self.assertIn("scry", session.stdout.readline())
+        self.assertRegex(session.stderr.readline(), "expired|unreachable|cannot be asked")
+        session.stdin.close()
+        session.wait(20)
+        self.assertRegex(self.omis(": version()", key=key, status=2), "expired")
+
     def test_a_job_without_a_key(self):
         self.start_job(keys=False)
         self.assertIsNone(self.state["address"])
