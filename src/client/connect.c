@@ -202,6 +202,8 @@ static int read_welcome(int fd, bool relayed, unsigned patience_ms, struct frame
     struct frame frame;
     int code;
     patience_begin(&patience, fd);
+    if (relayed) /* a socket pair, whose other end is a process that waits for a network */
+        patience.pid = 0;
     while ((code = frame_reader_next(reader, &frame)) == 0) {
         struct pollfd input = {.fd = fd, .events = POLLIN};
         int count = poll(&input, 1, (int)wait_policies[WAIT_ANSWER].look_ms);
