@@ -227,18 +227,21 @@ class Inside(JobCase):
                 self.assertEqual([record["how"] for record in self.records("script_end")], ["inside"])
 
     def test_where_it_waits(self):
-        """After a loop of too many lines for records, and in a command that waits."""
+        """After a loop of too many lines for records, or where none are told, and in a command that waits."""
         fifo = self.box.path("work", "go")
         os.mkfifo(fifo)
         path = self.script(f"for i in {{1..3000}}; do\n  :\n  :\ndone\nread x <{fifo}\n")
-        run = self.start_run("-q", "--sample", "1", "--script", "lines", "--", BASH, path)
-        wait_until(lambda: json.loads(self.scry("ps", "--json").stdout)["jobs"])
-        watch = self.box.start(self.box.scry("watch", "--json", "--stream", "script", "@last"))
-        record = next(record for record in map(json.loads, watch.stdout) if record.get("line") == 5)
-        self.assertEqual((record["file"], record["how"]), (path, "inside"))
-        with open(fifo, "w", encoding="ascii") as file:
-            file.write("x\n")
-        self.assertEqual((run.wait(), watch.wait()), (0, 0))
+        for level in "lines", "calls":
+            with self.subTest(level=level):
+                run = self.start_run("-q", "--sample", "1", "--script", level, "--", BASH, path)
+                wait_until(lambda run=run: any(job["state"] == "running" for job in json.loads(self.scry("ps", "--json").stdout)["jobs"]))
+                watch = self.box.start(self.box.scry("watch", "--json", "--stream", "script", "@last"))
+                record = next(record for record in map(json.loads, watch.stdout)
+                              if record.get("line") == 5 and record["how"] == "inside")
+                self.assertEqual((record["file"], record["command"]), (path, "read x"))
+                with open(fifo, "w", encoding="ascii") as file:
+                    file.write("x\n")
+                self.assertEqual((run.wait(), watch.wait()), (0, 0))
 
     def test_other_version(self):
         """A bash that is not known runs as it is, and a warning says so once."""

@@ -182,13 +182,13 @@ static json_t *lines_json(const struct script_rings_ring *ring)
     return list;
 }
 
-/* Lines come as records unless there are many: where it stays is told anyway. */
+/* Not each line comes as a record: where it stays is told anyway. */
 static void on_looked(void *ctx, struct script_rings_ring *ring)
 {
     struct shell_inside *inside = ctx;
     struct script *script = ring->own;
     struct script_sum_copy sum;
-    if (!script || inside->observer->options->script != RUN_SCRIPT_LINES)
+    if (!script)
         return;
     uint32_t now = script_view_now(ring->view);
     uint64_t now_ns = clock_now_ns();
@@ -200,13 +200,16 @@ static void on_looked(void *ctx, struct script_rings_ring *ring)
     if (!script->now_ns || now_ns - script->now_ns < NS_PER_SECOND || script->record_ns > script->now_ns ||
         !script_view_sum(ring->view, now, true, &sum) || !is_due(script, now_ns))
         return;
+    char command[SCRIPT_NAME_MOST];
+    script_view_command(ring->view, now, command);
     script->now_ns = 0; /* told */
     observe_put(inside->observer, RECORD(script_line,
                                          .at = {.pid = ring->pid,
                                                 .language = "bash",
                                                 .file = sum.file,
                                                 .line = sum.line,
-                                                .function = sum.function[0] ? sum.function : NULL},
+                                                .function = sum.function[0] ? sum.function : NULL,
+                                                .command = command[0] ? command : NULL},
                                          .how = "inside", .time = -1));
 }
 
