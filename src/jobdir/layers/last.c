@@ -149,7 +149,7 @@ static bool crashed(const struct events *events, pid_t pid)
     return false;
 }
 
-/* How the command itself ended is the last event. */
+/* How the command itself ended is the last event. A status of one that is not to blame is often an answer, as of a test. */
 static void add_failed(struct events *events)
 {
     const struct job_model *model = events->end->model;
@@ -166,7 +166,8 @@ static void add_failed(struct events *events)
         bool own = at >= 0;
         if (!own && others++ >= OTHERS_FAILED)
             continue;
-        struct event *event = add(events, STREAM_PROCESS, process->end, own ? WEIGHT_FAILURE : WEIGHT_HINT);
+        enum weight weight = own ? WEIGHT_FAILURE : WIFSIGNALED(process->status) ? WEIGHT_HINT : WEIGHT_ASIDE;
+        struct event *event = add(events, STREAM_PROCESS, process->end, weight);
         if (!event)
             continue;
         buf_printf(&event->text, "%s (pid %d) ended ", process->name, (int)process->pid);
@@ -200,7 +201,7 @@ static void add_crashes(struct events *events)
     }
 }
 
-/* Of processes that failed, or were there at the end. */
+/* Of processes that failed, or were there at the end. What ended well shortly before has done its work. */
 static bool was_there(const struct events *events, pid_t pid)
 {
     const struct job_model *model = events->end->model;
@@ -211,7 +212,7 @@ static bool was_there(const struct events *events, pid_t pid)
     /* they stand about in the order of their ends */
     for (size_t i = model->ended_count; i-- > 0 && model->ended[i].end >= events->end->seconds - WINDOW_SECONDS;)
         if (model->ended[i].pid == pid)
-            return model->ended[i].end >= events->end->seconds - AT_END_SECONDS;
+            return model->ended[i].status != 0 && model->ended[i].end >= events->end->seconds - AT_END_SECONDS;
     return false;
 }
 

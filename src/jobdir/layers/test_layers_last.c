@@ -463,14 +463,51 @@ static json_t *last_of(const char *chain_text)
     return last;
 }
 
+static void put_process(double seconds, int pid, const char *name, int status)
+{
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", seconds, "pid", pid,
+        "ppid", 10, "name", name, "start", 1.0, "end", seconds, "cpu_ns", 1, "threads", 1, "peak_rss", 0, "status",
+        status);
+}
+
+static void put_place(double seconds, int pid, int line)
+{
+    PUT("{s:s, s:f, s:i, s:i, s:f, s:s}", "type", "process", "t", 1.0, "pid", pid, "ppid", 1, "start", 1.0, "name",
+        "bash");
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", seconds, "pid", pid, "file", "/home/u/job.sh",
+        "line", line, "how", "inside");
+}
+
+/* Scripts that ended well have done their work; a program that fails in a script that goes on has answered a question. */
+static void test_asides(void **state)
+{
+    put_place(99.1, 30, 3);
+    put_process(99.2, 30, "bash", 0);
+    put_process(99.3, 31, "grep", 1 << 8);
+    put_process(99.4, 32, "cat", 13);
+    put_place(99.6, 10, 7);
+    put_place(99.7, 33, 8);
+    put_process(99.8, 33, "bash", 2 << 8);
+    put_process(99.9, 20, "worker", 1 << 8);
+    json_t *last = last_of(TWO);
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    last_text(&text, last, false, NULL);
+    assert_string_equal(text.data, "  reason     probably worker (pid 20), which ended with exit status 1, when its "
+                                   "script was at job.sh:7\n"
+                                   "  last          -0.60 s  process   cat (pid 32) ended by SIGPIPE\n"
+                                   "                -0.40 s  script    10 /home/u/job.sh:7\n"
+                                   "                -0.30 s  script    33 /home/u/job.sh:8\n"
+                                   "                -0.10 s  process   worker (pid 20) ended with exit status 1\n");
+    json_decref(last);
+}
+
 static void test_line(void **state)
 {
     put_log(20, "error", "of long ago");
     put_log(98, "info", "step 7");
     put_failure(99.9, 10, 4, 1);
     put_exception(99.5, 20, "ValueError", "bad");
-    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", 99.8, "pid", 20, "ppid",
-        10, "name", "wor\nker", "start", 1.0, "end", 99.8, "cpu_ns", 1, "threads", 1, "peak_rss", 0, "status", 1 << 8);
+    put_process(99.8, 20, "wor\nker", 1 << 8);
     PUT("{s:s, s:f, s:b, s:i, s:i}", "type", "end", "t", 100.0, "started", 1, "exit_code", 1, "signal", 0);
     json_t *last = last_of(TWO);
     _cleanup_(buf_done) struct buf text = BUF_INIT;
@@ -608,6 +645,7 @@ int main(void)
         ROW(test_log),
         ROW(test_process),
         ROW(test_line),
+        ROW(test_asides),
         ROW(test_room),
         ROW(test_quiet),
         ROW(test_sections),
