@@ -20,9 +20,9 @@
 
 enum {
     FLUSH_BYTES = 256 << 10,
-    PENDING_BYTES = 4 << 20, /* that the disk did not take; then records are refused */
+    PENDING_BYTES = 1 << 20, /* that the disk did not take; then records are refused */
     HELD_BYTES = 48 << 20,
-    HELD_RECORDS = 200000,
+    HELD_RECORDS = 100000,
     NAME_PARTS = 8, /* of a file's name */
 };
 #define SEQ_MOST (UINT64_C(1) << 60)
