@@ -298,6 +298,14 @@ static struct control_session *find(const struct control *control, const uint8_t
     return at;
 }
 
+static unsigned sessions_of(const struct control *control, const char *serial)
+{
+    unsigned count = 0;
+    for (const struct control_session *at = control->sessions; at; at = at->next)
+        count += strcmp(at->who.serial, serial) == 0;
+    return count;
+}
+
 static struct control_session *begin(struct control *control, const struct channel_header *header,
                                      const struct sealed_sender *sender)
 {
@@ -307,6 +315,8 @@ static struct control_session *begin(struct control *control, const struct chann
         err_set(&err, -ECONNRESET, "the job's end knows no such session any more");
     else if (control->count >= CONTROL_SESSIONS)
         err_set(&err, -EBUSY, "%d others speak with the job already", CONTROL_SESSIONS);
+    else if (sessions_of(control, sender->about.serial) >= CONTROL_KEY_SESSIONS)
+        err_set(&err, -EBUSY, "this key has %d sessions with the job already: end one", CONTROL_KEY_SESSIONS);
     else
         session = session_new(control, header, sender, &err);
     if (!session)

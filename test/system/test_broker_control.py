@@ -224,6 +224,25 @@ class Control(ControlCase):
         self.broker.stop()
         self.assertIn("does not answer", self.omis(": version()", status=2))
 
+    def test_many_sessions(self):
+        """One key does not lock out the others."""
+        self.start_job()
+        key = self.issue("--rights", "observe", name="many")
+        sessions = []
+        for _ in range(8):
+            session = self.box.start(self.box.scry("omis", "--connect", self.url()), env={**self.away, "SCRY_KEY": key},
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            session.stdin.write(": version()\n")
+            session.stdin.flush()
+            self.assertIn("scry", session.stdout.readline())
+            sessions.append(session)
+        self.assertIn("this key has 8 sessions", self.omis(": version()", key=key, status=2))
+        self.assertIn('"scry ', self.omis(": version()"))
+        for session in sessions:
+            session.stdin.close()
+            self.assertEqual(session.wait(20), 0)
+        scrytest.wait_until(lambda: '"scry ' in self.omis(": version()", key=key, status=None), 10)
+
     def test_revoked_in_use(self):
         self.start_job()
         key = self.issue("--rights", "control", name="guest")
