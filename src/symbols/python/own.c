@@ -27,7 +27,7 @@ const struct python_frame *python_own_frame(const struct python_thread *thread)
     for (size_t i = 0; i < thread->count; i++)
         if (python_is_own_code(thread->frames[i].file))
             return &thread->frames[i];
-    for (size_t i = thread->count; i-- > 0;)
+    for (size_t i = 0; i < thread->count; i++)
         if (strcmp(thread->frames[i].file, "<string>") == 0) /* python -c; a thread that it has started */
             return &thread->frames[i];
     return thread->count ? &thread->frames[0] : NULL;

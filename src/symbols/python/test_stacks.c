@@ -120,6 +120,7 @@ static void check(const char *python)
     expect(&second->frames[at], "hold", "<string>", 14);
     expect(&second->frames[at + 1], "values", "<string>", 9);
     expect(&second->frames[at + 2], "worker", "<string>", 11);
+    assert_ptr_equal(python_own_frame(second), &second->frames[at]);
     python_stacks_done(&stacks);
 
     assert_int_equal(python_read(&stacks, &child.program, &child.memory, child.pid, 2), 0);
