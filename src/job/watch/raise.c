@@ -43,6 +43,8 @@ static const struct {
     [PROGRESS] = {"job_progress", "-> " JOB_PROGRESS},
 };
 
+_Static_assert(RAISED == (enum raised)RAISE_KINDS, "each kind has its own rate");
+
 /* ---- what is wanted ---- */
 
 struct wanted {
@@ -145,15 +147,15 @@ void raise_settle(struct raises *raises)
 
 /* ---- records ---- */
 
-static bool may_raise(struct raises *raises)
+static bool may_raise(struct raises *raises, enum raised which)
 {
     uint64_t now = clock_now_ns();
     if (now - raises->second_ns >= NS_PER_SECOND) {
         raises->second_ns = now;
-        raises->raised = 0;
+        memset(raises->raised, 0, sizeof raises->raised);
     }
-    if (raises->raised < RAISE_RATE && raises->waiting.len < WAITING_MOST && !raises->waiting.failed) {
-        raises->raised++;
+    if (raises->raised[which] < RAISE_RATE && raises->waiting.len < WAITING_MOST && !raises->waiting.failed) {
+        raises->raised[which]++;
         return true;
     }
     raises->omitted++;
@@ -194,7 +196,7 @@ static void raise_event(struct raises *raises, enum raised which, const json_t *
     struct err err;
     struct value values[SIGNATURE_OUTPUTS];
     char *made[SIGNATURE_OUTPUTS] = {NULL};
-    if (!(raises->wanted & 1u << which) || !may_raise(raises) ||
+    if (!(raises->wanted & 1u << which) || !may_raise(raises, which) ||
         signature_parse(all[which].outputs, &signature, &err) < 0 || !signature.output_count)
         return;
     size_t count = signature.output_count - 1; /* the job is the last one */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Gives records to the monitor as events (service/job/raise.h), for rules: those kinds that some request waits for, as
- * the monitor tells. One request is under way at a time, the next ones wait, and of more than RAISE_RATE a second the
- * rest is counted. Nothing here blocks. Not thread-safe.
+ * the monitor tells. One request is under way at a time, the next ones wait, and of more than RAISE_RATE of one kind a
+ * second the rest is counted: lines of scripts keep away no failure. Nothing here blocks. Not thread-safe.
  */
 #ifndef SCRY_JOB_WATCH_RAISE_H
 #define SCRY_JOB_WATCH_RAISE_H
@@ -16,20 +16,20 @@
 #include "base/data/buf.h"
 #include "jobdir/record/kinds.h"
 
-enum { RAISE_RATE = 100, RAISE_TEXT = 4096 /* bytes of one text */ };
+enum { RAISE_KINDS = 7, RAISE_RATE = 100, RAISE_TEXT = 4096 /* bytes of one text */ };
 
 struct raise_place;
 
 struct raises {
-    const char *dir;            /* of the job; borrowed */
-    uint32_t wanted;            /* bits, by the kinds of events */
-    bool up, asking;            /* the monitor follows the job; a request is under way */
-    struct buf waiting;         /* requests */
-    uint64_t second_ns;         /* when this second began; */
-    unsigned raised;            /* how many in it */
-    uint64_t omitted;           /* not raised though wanted */
-    bool any;                   /* something was raised */
-    struct raise_place *places; /* the function that each shell is in: hash by pid */
+    const char *dir;              /* of the job; borrowed */
+    uint32_t wanted;              /* bits, by the kinds of events */
+    bool up, asking;              /* the monitor follows the job; a request is under way */
+    struct buf waiting;           /* requests */
+    uint64_t second_ns;           /* when this second began; */
+    unsigned raised[RAISE_KINDS]; /* how many in it, of each kind */
+    uint64_t omitted;             /* not raised though wanted */
+    bool any;                     /* something was raised */
+    struct raise_place *places;   /* the function that each shell is in: hash by pid */
 };
 
 /* Appends the rule that tells what is wanted, and takes what it printed. */

@@ -109,13 +109,26 @@ static void the_rest_is_counted(void **state)
     raise_done(&raises);
 }
 
+/* Many lines of scripts keep away no failure. */
+static void kinds_have_their_own_rate(void **state)
+{
+    struct raises raises = start();
+    for (unsigned i = 0; i < 3 * RAISE_RATE; i++) {
+        struct script_line_record line = in(NULL, i);
+        give(&raises, RECORD_script_line, &line);
+    }
+    assert_true(raises.omitted >= RAISE_RATE);
+    give(&raises, RECORD(command_failed, .at = {7, "bash", "/run.sh", 3, NULL, "false"}, .status = 1, .time = -1));
+    assert_non_null(strstr(raises.waiting.data, "job_command_failed"));
+    raise_done(&raises);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_become_events),
-        cmocka_unit_test(functions_are_called_once),
-        cmocka_unit_test(sums_are_told_once),
-        cmocka_unit_test(the_rest_is_counted),
+        cmocka_unit_test(records_become_events),     cmocka_unit_test(functions_are_called_once),
+        cmocka_unit_test(sums_are_told_once),        cmocka_unit_test(the_rest_is_counted),
+        cmocka_unit_test(kinds_have_their_own_rate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

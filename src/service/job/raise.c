@@ -240,7 +240,7 @@ const struct scry_service job_event_services[] = {
     {"job_raise", SCRY_MANIPULATION, "string job, string event, any* outputs -> void", SCRY_OPTIONAL | SCRY_LOCAL,
      job_raise,
      "Raise an event of a job that this tool follows: one of the following, with its outputs but for the job. scry run "
-     "does this of what it records, at most 100 times a second."},
+     "does this of what it records, at most 100 times a second for each event."},
     {WANTED, SCRY_EVENT, "string job -> " JOB_EVENTS_WANTED, SCRY_OPTIONAL | SCRY_LOCAL, NULL,
      "A request for one of the following events was enabled or disabled, this one, too. events: the names of those "
      "that "
