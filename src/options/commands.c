@@ -148,6 +148,22 @@ const struct command_row command_rows[COMMANDS] = {
         "tables and views are for you, too: see scry-record(1).\n",
         "Exit status: 0; 1 if something could not be stored; 2 for wrong arguments.\n",
         "scry record --broker local --keep 30d", WORDS_JOBS, 0, SIZE_MAX},
+    [COMMAND_SITE] = {
+        "site", "Show all jobs of a site, and those that do not do what they should",
+        {"[OPTION...]"},
+        "Shows what a record (scry record) knows of all jobs: how many on which node, of\n"
+        "whom, in which state; nodes with problems; and jobs that do not do what they\n"
+        "should, with the figures that say so, and advice:\n"
+        "\n"
+        "  idle, unused       processors are reserved, and not used\n"
+        "  stalled            nothing of it moves\n"
+        "  thrashing          its node waits for memory\n"
+        "  one_rank           one rank does the work of all\n"
+        "  memory_short, memory_unused\n"
+        "                     far off the memory that it asked for\n"
+        "  throttled          more threads than processors\n"
+        "  overtime           needs more time than it asked for\n",
+        NULL, "scry site --since 7d --owner ada", WORDS_NONE, 0, 0},
     [COMMAND_OMIS] = {
         "omis", "Speak the monitor's request language: one shot, a pipe, or a shell",
         {"[OPTION...] [-c REQUEST]...", "--list-services"},

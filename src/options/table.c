@@ -15,6 +15,7 @@
 #define RM (1u << COMMAND_RM)
 #define PUBLISH (1u << COMMAND_PUBLISH)
 #define RECORD (1u << COMMAND_RECORD)
+#define SITE (1u << COMMAND_SITE)
 #define OMIS (1u << COMMAND_OMIS)
 #define KEYS (1u << COMMAND_KEYS)
 #define MONITOR (1u << COMMAND_MONITOR)
@@ -164,6 +165,12 @@ const struct option_row option_rows[] = {
     {"once", 0, NULL, OPTION_SWITCH, RECORD, 0, "end when all jobs that are there are over and stored"},
     {"quiet", 'q', NULL, OPTION_SWITCH, RECORD, 0, "print nothing but errors"},
 
+    /* scry site */
+    {"record", 0, "URL", OPTION_LIST, SITE, OPTION_ENVIRONMENT, "ask this record: a directory, or postgresql://..."},
+    {"owner", 0, "NAME", OPTION_LIST, SITE, 0, "only jobs of this user"},
+    {"node", 0, "NAME", OPTION_LIST, SITE, 0, "only jobs on this node"},
+    {"since", 0, "AGE", OPTION_TIME, SITE, 0, "jobs that are over: those that ended since: 12h, 30d, 8w", "1d", .expected = AGE},
+
     /* scry omis, scry monitor */
     {"command", 'c', "REQUEST", OPTION_TEXT, OMIS, OPTION_MANY, "send this; may be repeated, for one session"},
     {"wait", 0, "N|TIME", OPTION_TEXT, OMIS, 0,
@@ -198,6 +205,7 @@ const struct option_row option_rows[] = {
 
     /* several */
     {"json", 0, NULL, OPTION_SWITCH, PS, 0, "print JSON (doc/reference/ps.schema.json)"},
+    {"json", 0, NULL, OPTION_SWITCH, SITE, 0, "print JSON (doc/reference/site.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, WHY, 0, "print JSON (doc/reference/why.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, REPORT, 0, "print JSON (doc/reference/report.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, TOP, 0, "print one picture as JSON (doc/reference/top.schema.json)"},

@@ -35,6 +35,7 @@ int cmd_rm(const struct options *options);
 int cmd_run(const struct options *options);
 /* Becomes the command, as if scry were not there. Returns the exit status if that is not possible. */
 int cmd_run_alone(char **command);
+int cmd_site(const struct options *options);
 int cmd_set(const struct options *options);
 int cmd_top(const struct options *options);
 int cmd_watch(const struct options *options);

@@ -36,6 +36,11 @@ int cmd_monitor(const struct options *options)
     return options_on(options, "state") ? show_state() : cli_become(options, "scry-monitor");
 }
 
+int cmd_site(const struct options *options)
+{
+    return cli_become(options, "scry-site");
+}
+
 int cmd_keys(const struct options *options)
 {
     return cli_become(options, "scry-keys");

@@ -33,6 +33,7 @@ static int (*const functions[COMMANDS])(const struct options *options) = {
     [COMMAND_RM] = cmd_rm,
     [COMMAND_PUBLISH] = cmd_publish,
     [COMMAND_RECORD] = cmd_record,
+    [COMMAND_SITE] = cmd_site,
     [COMMAND_OMIS] = cmd_omis,
     [COMMAND_MONITOR] = cmd_monitor,
     [COMMAND_KEYS] = cmd_keys,

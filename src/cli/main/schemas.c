@@ -15,6 +15,7 @@
 #include "cli/why/json.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/report/report.h"
+#include "site/site.h"
 
 static const struct {
     const char *name, *title;
@@ -24,6 +25,7 @@ static const struct {
     {"ps", "scry ps --json", ps_schema},
     {"keys", "scry keys list --json", keys_schema},
     {"top", "scry top --json", top_schema},
+    {"site", "scry site --json", site_schema},
     {"why", "scry why --json", why_schema},
     {"report-diff", "scry report --diff --json", job_report_diff_schema},
     {"records", "scry watch --json, spool/records.jsonl", record_schema},

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `scry site` says, for programs (doc/reference/site.schema.json) and as tables. */
+#include "base/system/clock.h"
+#include "jobdir/text/fields.h"
+#include "site/print.h"
+
+/* ---- nodes ---- */
+
+static json_t *node_problems(const void *row, const void *all)
+{
+    const struct site *site = all;
+    const struct site_node *node = row;
+    json_t *list = json_array();
+    for (size_t i = 0; i < site->problem_count; i++)
+        if (!site->problems[i].job && site->problems[i].node == node->name)
+            json_array_append_new(list, json_string(site->problems[i].rule->name));
+    return list;
+}
+
+static void put_problems(struct buf *out, const void *at, const void *row, const void *all)
+{
+    json_t *list = node_problems(row, all), *name;
+    size_t index;
+    json_array_foreach(list, index, name)
+    {
+        buf_printf(out, "%s%s", index ? ", " : "", json_string_value(name));
+    }
+    json_decref(list);
+}
+
+static int widest(const void *all, bool nodes)
+{
+    const struct site *site = all;
+    size_t most = 5;
+    for (const struct site_node *node = nodes ? site->nodes : NULL; node; node = node->hh.next)
+        most = strlen(node->name) > most ? strlen(node->name) : most;
+    for (const struct site_user *user = nodes ? NULL : site->users; user; user = user->hh.next)
+        most = strlen(user->name) > most ? strlen(user->name) : most;
+    return (int)(most < 24 ? most : 24);
+}
+
+static int node_width(const void *all)
+{
+    return widest(all, true);
+}
+
+static int user_width(const void *all)
+{
+    return widest(all, false);
+}
+
+/* clang-format off */
+#define NODE(member) FIELD_AT(struct site_node, member)
+const struct field site_node_fields[] = {
+    {"node", FIELD_TEXT, NODE(name), .column = {1, 2, -16, "Nodes", .fit = node_width}},
+    {"jobs", FIELD_COUNT, NODE(jobs), .about = "all, also those that are over", .column = {2, 2, 6, "jobs"}},
+    {"running", FIELD_COUNT, NODE(running), .column = {3, 2, 7, "running"}},
+    {"away", FIELD_COUNT, NODE(away), .about = "lost, unreachable, unwatched", .column = {4, 2, 4, "away"}},
+    {"wrong", FIELD_COUNT, NODE(wrong), .about = "failed, crashed, killed", .column = {5, 2, 5, "wrong"}},
+    {"crashes", FIELD_COUNT, NODE(crashes), .about = "of processes, in all jobs"},
+    {"oom_kills", FIELD_COUNT, NODE(oom_kills), .about = "processes that the kernel killed for memory"},
+    {"cpus", FIELD_COUNT, NODE(cpus), FIELD_NEGATIVE_IS_NULL, .column = {6, 2, 4, "cpus", .none = "-"}},
+    {"reserved_cpus", FIELD_NUMBER, NODE(reserved), .about = "that its running jobs asked for", .column = {7, 2, 8, "reserved"}},
+    {"load", FIELD_NUMBER, NODE(load), FIELD_NEGATIVE_IS_NULL, .about = "this and the next: of the last 15 minutes, as its running jobs saw it; the most", .column = {8, 2, 6, "load", .none = "-"}},
+    {"memory_bytes", FIELD_BYTES, NODE(memory_bytes), FIELD_NEGATIVE_IS_NULL, .column = {9, 2, 9, "memory", .none = "-"}},
+    {"available_bytes", FIELD_BYTES, NODE(available_bytes), FIELD_NEGATIVE_IS_NULL, .about = "the least", .column = {10, 2, 9, "available", .none = "-"}},
+    {"swap_used_bytes", FIELD_BYTES, NODE(swap_used_bytes), FIELD_NEGATIVE_IS_NULL},
+    {"memory_pressure", FIELD_NUMBER, NODE(pressure), FIELD_NEGATIVE_IS_NULL, .about = "share of the time in which tasks waited for memory"},
+    {"iowait", FIELD_NUMBER, NODE(iowait), FIELD_NEGATIVE_IS_NULL, .about = "share of the time in which processors waited for disks"},
+    {"problems", FIELD_LIST, .json = node_problems, .of = fields_texts, .about = "names of rules", .column = {11, 2, 0, "problems", .text = put_problems}},
+    {0},
+};
+
+/* ---- users ---- */
+
+static json_t *used_json(const void *row, const void *all)
+{
+    const struct site_user *user = row;
+    return user->reserved_seconds > 0 ? json_real(user->reserved_cpu_seconds / user->reserved_seconds) : json_null();
+}
+
+static void put_used(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct site_user *user = row;
+    if (user->reserved_seconds > 0)
+        buf_printf(out, "%.0f%%", 100 * user->reserved_cpu_seconds / user->reserved_seconds);
+    else
+        buf_putc(out, '-');
+}
+
+#define USER(member) FIELD_AT(struct site_user, member)
+const struct field site_user_fields[] = {
+    {"owner", FIELD_TEXT, USER(name), .column = {1, 2, -16, "Users", .fit = user_width}},
+    {"jobs", FIELD_COUNT, USER(jobs), .column = {2, 2, 6, "jobs"}},
+    {"running", FIELD_COUNT, USER(running), .column = {3, 2, 7, "running"}},
+    {"away", FIELD_COUNT, USER(away), .about = "lost, unreachable, unwatched", .column = {4, 2, 4, "away"}},
+    {"wrong", FIELD_COUNT, USER(wrong), .about = "failed, crashed, killed", .column = {5, 2, 5, "wrong"}},
+    {"cpu_seconds", FIELD_SECONDS, USER(cpu_seconds), .column = {6, 2, 12, "CPU time"}},
+    {"reserved_seconds", FIELD_SECONDS, USER(reserved_seconds), .about = "processors that jobs asked for times their time; of those that asked for a number"},
+    {"used", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = used_json, .about = "CPU time of these jobs, of reserved_seconds", .column = {7, 2, 4, "used", .text = put_used}},
+    {"problems", FIELD_COUNT, USER(problems), .about = "of their jobs", .column = {8, 2, 8, "problems"}},
+    {0},
+};
+/* clang-format on */
+
+/* ---- problems ---- */
+
+static json_t *rule_json(const void *row, const void *all)
+{
+    return json_string(((const struct site_problem *)row)->rule->name);
+}
+
+static json_t *unit_json(const void *row, const void *all)
+{
+    return json_string(((const struct site_problem *)row)->rule->unit);
+}
+
+static json_t *job_json(const void *row, const void *all)
+{
+    static const struct field fields[] = {{"owner", FIELD_TEXT, FIELD_AT(struct site_job, owner)}, {0}};
+    const struct site_problem *problem = row;
+    return problem->job ? fields_json(problem->job ? site_job_fields : fields, problem->job, all) : json_null();
+}
+
+/* clang-format off */
+#define JOB(member) FIELD_AT(struct site_job, member)
+const struct field site_job_fields[] = {
+    {"owner", FIELD_TEXT, JOB(owner)},
+    {"id", FIELD_TEXT, JOB(id)},
+    {"name", FIELD_TEXT, JOB(name)},
+    {"state", FIELD_TEXT, JOB(state)},
+    {"batch_id", FIELD_TEXT, JOB(batch_id), FIELD_ZERO_IS_NULL},
+    {"started", FIELD_NUMBER, JOB(started), FIELD_NEGATIVE_IS_NULL, .about = "seconds since 1970"},
+    {"wall_seconds", FIELD_SECONDS, JOB(wall_seconds), FIELD_NEGATIVE_IS_NULL},
+    {"cpu_seconds", FIELD_SECONDS, JOB(cpu_seconds)},
+    {"cpus_asked", FIELD_NUMBER, JOB(cpus_asked), FIELD_NEGATIVE_IS_NULL},
+    {"recent_cpus", FIELD_NUMBER, JOB(recent.cpus), FIELD_NEGATIVE_IS_NULL, .about = "processors used in the last 15 minutes"},
+    {"memory_used_bytes", FIELD_BYTES, JOB(memory_used_bytes), FIELD_NEGATIVE_IS_NULL},
+    {"memory_asked_bytes", FIELD_BYTES, JOB(memory_asked_bytes), FIELD_NEGATIVE_IS_NULL},
+    {"progress", FIELD_NUMBER, JOB(progress), FIELD_NEGATIVE_IS_NULL},
+    {"warnings", FIELD_COUNT, JOB(warnings)},
+    {"last_warning", FIELD_TEXT, JOB(last_warning), FIELD_ZERO_IS_NULL},
+    {0},
+};
+
+#define PROBLEM(member) FIELD_AT(struct site_problem, member)
+static const struct field problem_fields[] = {
+    {"rule", FIELD_TEXT, .json = rule_json, .about = "its name, see scry-site(1)"},
+    {"node", FIELD_TEXT, PROBLEM(node)},
+    {"job", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = job_json, .of = site_job_fields, .about = "null: it is the node's problem"},
+    {"value", FIELD_NUMBER, PROBLEM(value), .about = "the figure that says so"},
+    {"of", FIELD_NUMBER, PROBLEM(of), FIELD_NEGATIVE_IS_NULL, .about = "what it is compared with"},
+    {"unit", FIELD_TEXT, .json = unit_json, .about = "of both"},
+    {"text", FIELD_TEXT, PROBLEM(text), .about = "the reason, with its figures"},
+    {"advice", FIELD_TEXT, PROBLEM(advice)},
+    {0},
+};
+/* clang-format on */
+
+/* ---- all ---- */
+
+static const struct field count_fields[] = {{"state", FIELD_TEXT, FIELD_AT(struct site_count, state)},
+                                            {"jobs", FIELD_COUNT, FIELD_AT(struct site_count, jobs)},
+                                            {0}};
+
+static json_t *states_json(const void *row, const void *all)
+{
+    const struct site *site = row;
+    return fields_list(count_fields, site->states, site->state_count, sizeof *site->states, site);
+}
+
+static json_t *problems_json(const void *row, const void *all)
+{
+    const struct site *site = row;
+    return fields_list(problem_fields, site->problems, site->problem_count, sizeof *site->problems, site);
+}
+
+static json_t *nodes_json(const void *row, const void *all)
+{
+    json_t *list = json_array();
+    for (const struct site_node *node = ((const struct site *)row)->nodes; node; node = node->hh.next)
+        json_array_append_new(list, fields_json(site_node_fields, node, row));
+    return list;
+}
+
+static json_t *users_json(const void *row, const void *all)
+{
+    json_t *list = json_array();
+    for (const struct site_user *user = ((const struct site *)row)->users; user; user = user->hh.next)
+        json_array_append_new(list, fields_json(site_user_fields, user, row));
+    return list;
+}
+
+static json_t *jobs_json(const void *row, const void *all)
+{
+    return json_integer(HASH_COUNT(((const struct site *)row)->jobs));
+}
+
+/* clang-format off */
+static const struct field site_fields[] = {
+    {"record", FIELD_TEXT, FIELD_AT(struct site, record), .about = "the database"},
+    {"time", FIELD_NUMBER, FIELD_AT(struct site, time), .about = "seconds since 1970"},
+    {"since_seconds", FIELD_NUMBER, FIELD_AT(struct site, filter.since_seconds), .about = "jobs that ended longer ago are left out"},
+    {"jobs", FIELD_COUNT, .json = jobs_json},
+    {"states", FIELD_LIST, .json = states_json, .of = count_fields},
+    {"nodes", FIELD_LIST, .json = nodes_json, .of = site_node_fields, .about = "by name"},
+    {"users", FIELD_LIST, .json = users_json, .of = site_user_fields, .about = "most CPU time first"},
+    {"problems", FIELD_LIST, .json = problems_json, .of = problem_fields, .about = "by rule"},
+    {0},
+};
+/* clang-format on */
+
+json_t *site_json(const struct site *site)
+{
+    return fields_json(site_fields, site, site);
+}
+
+json_t *site_schema(void)
+{
+    return fields_schema(site_fields);
+}
