@@ -266,7 +266,7 @@ class Why(ControlCase):
     def test_deadlock(self):
         """Ranks that wait for each other in a circle: asked now, through the broker, and told as on the node."""
         mpi = next(mpi for mpi in mpitest.MPIS if mpitest.available(mpi))
-        program = mpitest.compile_program(mpi, os.path.join(scrytest.SOURCE, "examples", "mpi_deadlock.c"))
+        program = mpitest.compile_program(mpi, os.path.join(scrytest.SOURCE, "examples", "mpi_deadlock.c"), name="mpi_deadlock")
         self.start_job(*mpitest.MPIS[mpi]["run"], "-n", "4", program, env=mpitest.QUIET, stdout=subprocess.DEVNULL)
         answers = []
 
