@@ -35,13 +35,14 @@ void reply_begin(struct reply_builder *reply)
 {
     struct buf bytes = reply->bytes;
     buf_clear(&bytes);
-    *reply = (struct reply_builder){.bytes = bytes, .only_ok = true};
+    *reply = (struct reply_builder){.bytes = bytes, .limit = reply->limit, .only_ok = true};
     buf_put_u32(&reply->bytes, 0);
 }
 
 static bool has_room(struct reply_builder *reply, size_t more)
 {
-    reply->full = reply->full || more > REPLY_SIZE_LIMIT || reply->bytes.len > REPLY_SIZE_LIMIT - more;
+    size_t limit = reply->limit ? reply->limit : REPLY_SIZE_LIMIT;
+    reply->full = reply->full || more > limit || reply->bytes.len > limit - more;
     return !reply->full;
 }
 

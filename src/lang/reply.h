@@ -20,7 +20,8 @@ enum { REPLY_SIZE_LIMIT = 64 << 20 }; /* bytes of one reply: a frame takes no mo
 /* Building. Zero-initialised is ready; errors are sticky in bytes.failed. */
 struct reply_builder {
     struct buf bytes;
-    bool full; /* a result would have exceeded REPLY_SIZE_LIMIT: it and all after it are missing */
+    bool full;    /* a result would have exceeded the limit: it and all after it are missing */
+    size_t limit; /* of its bytes; 0: REPLY_SIZE_LIMIT */
     uint32_t service_count;
     size_t count_at; /* where the result count of the open service stands */
     size_t last_at;  /* where the last result starts, for merging; 0 when none */
@@ -29,7 +30,7 @@ struct reply_builder {
     bool only_ok;            /* so far every result beyond element 0 is OMIS_OK without text (OMIS_DONT_RETURN_OK) */
 };
 
-void reply_begin(struct reply_builder *reply); /* clears, keeps its memory */
+void reply_begin(struct reply_builder *reply); /* clears, keeps its memory and its limit */
 
 /* Opens the next element; element 0 is the request as a whole. */
 void reply_service(struct reply_builder *reply);

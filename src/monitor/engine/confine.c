@@ -8,6 +8,7 @@
 #include "base/system/clock.h"
 #include "lang/request.h"
 #include "lang/value.h"
+#include "monitor/engine/csr.h"
 #include "monitor/engine/messages.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
@@ -178,6 +179,50 @@ Omis_status confine_object(const struct tool *tool, struct scry_object *object, 
             return OMIS_OK;
     }
     return not_own(object, err);
+}
+
+/* ---- memory ---- */
+
+bool confine_makes_object(const struct service *service)
+{
+    return service->row->kind == SCRY_MANIPULATION && span_is(service->signature.result, "token");
+}
+
+Omis_status confine_room(const struct tool *tool, size_t text_bytes, struct err *err)
+{
+    size_t count = 0;
+    if (!tool->confined.job)
+        return OMIS_OK;
+    for (const struct scry_object *object = tool->owned; object; object = object->next_owned) {
+        count++;
+        text_bytes += object_is(object, "c") ? ((const struct csr *)object)->request_bytes : 0;
+    }
+    if (count < CONFINED_OBJECTS && text_bytes <= CONFINED_TEXT_BYTES)
+        return OMIS_OK;
+    err_set(err, -ENOSPC,
+            "a tool behind a broker has at most %d objects, and conditional requests of %d bytes in all: delete some",
+            CONFINED_OBJECTS, CONFINED_TEXT_BYTES);
+    return OMIS_NO_MEMORY;
+}
+
+static size_t bytes_of(const struct value *value)
+{
+    size_t bytes = sizeof *value;
+    if (value->kind == VALUE_LIST)
+        for (size_t i = 0; i < value->list.count; i++)
+            bytes += bytes_of(&value->list.items[i]);
+    else if (value->kind == VALUE_STRING || value->kind == VALUE_BINARY || value->kind == VALUE_TOKEN)
+        bytes += value->text.len;
+    return bytes;
+}
+
+Omis_status confine_params(const struct tool *tool, const struct value *params, struct err *err)
+{
+    if (!tool->confined.job || bytes_of(params) <= CONFINED_PARAMS_BYTES)
+        return OMIS_OK;
+    err_set(err, -E2BIG, "the parameters of an event take at most %d bytes for a tool behind a broker",
+            CONFINED_PARAMS_BYTES);
+    return OMIS_NO_MEMORY;
 }
 
 /* ---- the record ---- */

@@ -8,6 +8,7 @@
  *     jobs         arguments named `job`: only one's own, and "" means that one
  *     processes    attached only if the job has them, as its scry run follows it
  *     others       objects of other tools do not exist: their events, requests, held messages, jobs
+ *     memory       of the monitor, which may be the job's: so much as in the limits below
  *
  * Nothing here can be undone for a tool: a second confinement may only take more away.
  */
@@ -39,6 +40,15 @@ enum right {
     RIGHT_LOCAL = 8, /* only of tools on this node that are not confined */
 };
 const char *right_name(enum right right); /* "observe", ... */
+
+/* Of one tool that is confined: who may only observe must not be able to end the monitor, or the job, by its memory. */
+enum {
+    CONFINED_OBJECTS = 512,           /* it has at once: conditional requests, user events, objects of extensions */
+    CONFINED_TEXT_BYTES = 256 << 10,  /* of all its conditional requests; in memory it may be 20 times as much */
+    CONFINED_PARAMS_BYTES = 16 << 10, /* of a user event, in memory */
+    CONFINED_CASCADE = 256,           /* events that come of one event */
+    CONFINED_REPLY_BYTES = 8 << 20,   /* of one reply */
+};
 
 struct confinement {
     unsigned rights;
@@ -73,6 +83,13 @@ Omis_status confine_args(const struct tool *tool, const struct service *service,
                          const struct value **args, size_t argc, struct err *err);
 Omis_status confine_process(const struct tool *tool, pid_t pid, struct err *err);
 Omis_status confine_object(const struct tool *tool, struct scry_object *object, struct err *err);
+
+/* Whether it may have one more object, a conditional request with so many bytes of text (0: another object).
+ * OMIS_NO_MEMORY. */
+Omis_status confine_room(const struct tool *tool, size_t text_bytes, struct err *err);
+/* Whether a call makes an object: then confine_room is asked. */
+bool confine_makes_object(const struct service *service);
+Omis_status confine_params(const struct tool *tool, const struct value *params, struct err *err);
 
 /* The request with the names of its services only, in the arena: the record of a job goes through the broker as it is,
  * and so has no values that were read or written. */

@@ -36,6 +36,7 @@ struct csr {
     uint32_t request_id, flags;
     struct arena arena; /* the request's text and tree */
     struct request request;
+    size_t request_bytes; /* of its text */
     struct service *event_service;
     const struct value *event_args;
     struct service **actions; /* services of request.actions */

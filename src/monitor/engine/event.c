@@ -169,7 +169,8 @@ int event_queue(struct monitor *monitor, const struct event *event)
     unsigned chain = outer ? outer->chain + 1 : 0;
     if (chain > EVENT_CHAIN_LIMIT)
         return -ELOOP;
-    if (chain > 1 && ++monitor->cascade > EVENT_CASCADE_LIMIT)
+    bool confined = monitor->running && monitor->running->tool->confined.job;
+    if (chain > 1 && ++monitor->cascade > (confined ? CONFINED_CASCADE : EVENT_CASCADE_LIMIT))
         return -EOVERFLOW;
     struct raised_event *raised = calloc(1, sizeof *raised);
     if (!raised)

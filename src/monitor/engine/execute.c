@@ -233,6 +233,8 @@ static void execute_action(struct execution *execution, struct service *service,
     reply_service(&execution->reply);
     struct err err;
     Omis_status confined = confine_service(execution->tool, service, &err); /* it was, when the request was checked */
+    if (confined == OMIS_OK && confine_makes_object(service))
+        confined = confine_room(execution->tool, 0, &err);
     if (confined != OMIS_OK)
         call_fail(call, NULL, confined, "%s", err.text);
     else if (resolve_args(call, text) && convert_objects(call))
@@ -266,6 +268,7 @@ static void execution_init(struct execution *execution, struct session *session)
     *execution = (struct execution){.monitor = session->tool->monitor, .session = session, .tool = session->tool};
     execution->id = ++execution->monitor->last_execution;
     execution->arena = ARENA_INIT;
+    execution->reply.limit = session->tool->confined.job ? CONFINED_REPLY_BYTES : 0;
 }
 
 static void execution_done(struct execution *execution)
@@ -281,7 +284,8 @@ static void send_reply(struct execution *execution, uint32_t id, bool last, bool
     else if (execution->reply.full)
         reply_status(execution->session, id, last, OMIS_NO_MEMORY,
                      "action %u makes the reply longer than %d bytes%s: ask for less at once",
-                     execution->reply.service_count - 1, REPLY_SIZE_LIMIT,
+                     execution->reply.service_count - 1,
+                     execution->reply.limit ? (int)execution->reply.limit : REPLY_SIZE_LIMIT,
                      execution->later ? ", and those behind it were not executed" : "");
     else
         reply_send(execution->session, id, last, droppable, &execution->reply);
@@ -491,9 +495,16 @@ static Omis_status define_event(struct csr *csr, struct err *err)
     return status;
 }
 
-static Omis_status define_conditional(struct session *session, uint32_t id, uint32_t flags, struct arena *arena,
-                                      struct request *request, struct service *event, struct service **services)
+static Omis_status define_conditional(struct session *session, uint32_t id, uint32_t flags, struct span text,
+                                      struct arena *arena, struct request *request, struct service *event,
+                                      struct service **services)
 {
+    struct err err = {0};
+    Omis_status status = confine_room(session->tool, text.len, &err);
+    if (status != OMIS_OK) {
+        reply_status(session, id, true, status, "%s", err.text);
+        return status;
+    }
     struct csr *csr = csr_new(session, arena);
     if (!csr) {
         reply_status(session, id, true, OMIS_NO_MEMORY, "out of memory");
@@ -502,11 +513,11 @@ static Omis_status define_conditional(struct session *session, uint32_t id, uint
     csr->request_id = id;
     csr->flags = flags;
     csr->request = *request;
+    csr->request_bytes = text.len;
     csr->event_service = event;
     csr->event_args = request->event->args;
     csr->actions = services;
-    struct err err = {0};
-    Omis_status status = define_event(csr, &err);
+    status = define_event(csr, &err);
     if (status == OMIS_OK)
         request_log_csr(csr, "defined");
     reply_defined(csr, status, err.text);
@@ -571,7 +582,7 @@ void execute_request(struct session *session, uint32_t id, uint32_t flags, struc
     if (!services)
         reply_status(session, id, true, check.status, "%s", check.err.text);
     else if (event)
-        check.status = define_conditional(session, id, flags, &arena, &request, event, services);
+        check.status = define_conditional(session, id, flags, text, &arena, &request, event, services);
     else
         execute_unconditional(session, id, flags, &check, told, &request, services);
     if (check.status == OMIS_NO_PERMISSION || (event && services && check.rights & ~RIGHT_OBSERVE))

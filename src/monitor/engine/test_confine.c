@@ -337,6 +337,55 @@ static void extensions_are_as_confined(void **state)
     test_close(tool);
 }
 
+/* ---- memory ---- */
+
+static void memory_has_limits(void **state)
+{
+    struct test_session *tool = open_confined(OBSERVE);
+    struct buf request = BUF_INIT;
+    (void)state;
+    /* objects: at the call, also within one list; and what was deleted makes room */
+    buf_puts(&request, ":");
+    for (unsigned i = 0; i <= CONFINED_OBJECTS; i++)
+        buf_puts(&request, " user_event_create()");
+    test_has_text(test_ask(tool, "%s", request.data), "at most 512 objects");
+    test_has_text(test_ask(tool, "user_event_has_been_raised(e_1_1) : print([1])"), "at most 512 objects");
+    test_ask(tool, ": user_event_destroy(e_1_2) user_event_destroy(e_1_3)");
+    test_has_text(test_ask(tool, ": user_event_create()"), "=e_1_");
+    /* the text of conditional requests */
+    buf_clear(&request);
+    buf_puts(&request, "user_event_has_been_raised(e_1_1) : print([\"");
+    for (unsigned i = 0; i < CONFINED_TEXT_BYTES; i++)
+        buf_putc(&request, 'x');
+    buf_puts(&request, "\"])");
+    test_has_text(test_ask(tool, "%s", request.data), "conditional requests of 262144 bytes");
+    test_has_text(test_ask(run, ": user_event_create()"), "=e_1_"); /* who is not confined has no such limits */
+    /* events that raise events, with parameters that are copied each time */
+    test_enable(tool, QUIET, "c_1_1",
+                "user_event_has_been_raised(e_1_1) : user_event_raise(e_1_1, [$par1], 1) user_event_raise(e_1_1, "
+                "[$par1], 1)");
+    test_ask(tool, ": user_event_raise(e_1_1, [1], 1)");
+    bool limited = false;
+    while (tool->replies)
+        limited |= strstr(test_next(tool), "more than 256 events were raised by one event") != NULL;
+    assert_true(limited);
+    buf_clear(&request);
+    buf_puts(&request, ": user_event_raise(e_1_1, [\"");
+    for (unsigned i = 0; i < CONFINED_PARAMS_BYTES; i++)
+        buf_putc(&request, 'x');
+    buf_puts(&request, "\"], 1)");
+    test_has_text(test_ask(tool, "%s", request.data), "take at most 16384 bytes");
+    assert_null(tool->replies);
+    /* one reply */
+    buf_clear(&request);
+    buf_puts(&request, ":");
+    for (unsigned i = 0; i < 6000; i++)
+        buf_puts(&request, " services(\"\")");
+    test_has_text(test_ask(tool, "%s", request.data), "longer than 8388608 bytes");
+    buf_done(&request);
+    test_close(tool);
+}
+
 /* ---- other tools ---- */
 
 static bool joins(struct test_session *other_tool, unsigned rights, const char *job, const char *serial)
@@ -429,6 +478,7 @@ int main(void)
         TEST(lists_of_events_are_confined),
         TEST(events_of_others_do_not_exist),
         TEST(extensions_are_as_confined),
+        TEST(memory_has_limits),
         TEST(joins_only_its_like),
         cmocka_unit_test(only_lowers),
         TEST(changes_are_told),

@@ -34,6 +34,12 @@ static void user_event_raise(struct scry_call *call)
         return; /* already answered */
     const struct value *params = &call->args[1];
     bool resume = call_integer(call, 2) != 0;
+    struct err err;
+    Omis_status confined = confine_params(call->tool, params, &err);
+    if (confined != OMIS_OK) {
+        call_fail(call, object, confined, "%s", err.text);
+        return;
+    }
     struct event event = {.service = registry_find(call->monitor->registry, span_str("user_event_has_been_raised")),
                           .object = object,
                           .time_ns = clock_now_ns(),
@@ -55,7 +61,7 @@ static void user_event_raise(struct scry_call *call)
         break;
     case -EOVERFLOW:
         call_fail(call, object, OMIS_UNSPECIFIED_ERROR, "more than %d events were raised by one event",
-                  EVENT_CASCADE_LIMIT);
+                  call->tool->confined.job ? CONFINED_CASCADE : EVENT_CASCADE_LIMIT);
         break;
     default:
         call_fail(call, object, OMIS_NO_MEMORY, "out of memory");
