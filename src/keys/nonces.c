@@ -10,6 +10,7 @@
 struct nonce_seen {
     uint8_t nonce[16];
     time_t expires; /* 0: a free place */
+    uint32_t who;
 };
 
 void nonces_done(struct nonces *nonces)
@@ -58,7 +59,15 @@ static int rebuild(struct nonces *nonces, time_t now)
     return 0;
 }
 
-int nonces_add(struct nonces *nonces, const uint8_t nonce[16], time_t expires, time_t now, size_t most)
+static size_t count_of(const struct nonces *nonces, uint32_t who, time_t now)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < nonces->room; i++)
+        count += nonces->table[i].who == who && nonces->table[i].expires && nonces->table[i].expires >= now;
+    return count;
+}
+
+int nonces_add(struct nonces *nonces, const uint8_t nonce[16], uint32_t who, time_t expires, time_t now, size_t most)
 {
     if (nonces->room && find(nonces, nonce)->expires)
         return -EEXIST;
@@ -69,11 +78,12 @@ int nonces_add(struct nonces *nonces, const uint8_t nonce[16], time_t expires, t
         if (code < 0)
             return code;
     }
-    if (nonces->count >= most)
+    if (nonces->count >= most || (nonces->count >= most / 2 && count_of(nonces, who, now) >= most / 4))
         return -ENOSPC;
     struct nonce_seen *seen = find(nonces, nonce);
     memcpy(seen->nonce, nonce, sizeof seen->nonce);
     seen->expires = expires;
+    seen->who = who;
     nonces->count++;
     return 0;
 }

@@ -16,8 +16,8 @@ struct nonces {
 
 void nonces_done(struct nonces *nonces);
 /* Remembers it until `expires`. 0; -EEXIST: it is known; -ESTALE: it may have been, and was
- * forgotten before the clock was set back; -ENOSPC: `most` are known, and none of them has expired;
- * -ENOMEM. */
-int nonces_add(struct nonces *nonces, const uint8_t nonce[16], time_t expires, time_t now, size_t most);
+ * forgotten before the clock was set back; -ENOSPC: `most` are known, and none of them has expired; or half as many, and a
+ * fourth of `most` is of the same sender, `who`: nobody can take all the room of others; -ENOMEM. */
+int nonces_add(struct nonces *nonces, const uint8_t nonce[16], uint32_t who, time_t expires, time_t now, size_t most);
 
 #endif

@@ -393,11 +393,20 @@ int sealed_put(struct sealed_box *box, struct span address, const uint8_t *answe
     return code;
 }
 
-static enum sealed_refusal check_fresh(struct sealed_box *box, const char *nonce, uint64_t expires, time_t now)
+static uint32_t number_of(const char *serial)
+{
+    uint32_t hash = 2166136261; /* FNV-1a; serials are random */
+    for (const char *at = serial; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * 16777619;
+    return hash;
+}
+
+static enum sealed_refusal check_fresh(struct sealed_box *box, const char *serial, const char *nonce, uint64_t expires,
+                                       time_t now)
 {
     if (now < 0 || expires < (uint64_t)now || expires > (uint64_t)now + SEALED_WINDOW_SECONDS)
         return SEALED_EXPIRED;
-    int code = nonces_add(&box->nonces, (const uint8_t *)nonce, (time_t)expires, now, SEALED_NONCES);
+    int code = nonces_add(&box->nonces, (const uint8_t *)nonce, number_of(serial), (time_t)expires, now, SEALED_NONCES);
     return code == 0 ? SEALED_FINE : code == -EEXIST ? SEALED_REPEATED : code == -ESTALE ? SEALED_EXPIRED : SEALED_FULL;
 }
 
@@ -450,7 +459,7 @@ static enum sealed_refusal check(struct sealed_box *box, const struct message *m
         return refusal;
     if (answer_to && memcmp(answer_to, message->answers, NONCE_BYTES) != 0)
         return SEALED_DAMAGED;
-    return check_fresh(box, message->nonce, message->expires, now);
+    return check_fresh(box, from->about.serial, message->nonce, message->expires, now);
 }
 
 /* What was decrypted. */

@@ -28,7 +28,7 @@ enum {
     SEALED_MESSAGE_BYTES = 512 << 10, /* of a message */
     SEALED_ADDRESS_BYTES = 4 << 10,   /* of an address */
     SEALED_WINDOW_SECONDS = 10 * 60,  /* a message that expires later than so long after now is refused */
-    SEALED_NONCES = 16 << 10,         /* that are remembered until they expire */
+    SEALED_NONCES = 16 << 10,         /* that are remembered until they expire; of one key half of them at most */
 };
 
 struct sealed_box; /* one end: its key, its X25519 key, the nonces that it has seen, the keys that are revoked */
@@ -44,7 +44,7 @@ enum sealed_refusal {
     SEALED_OTHER_JOB, /* it is about another job, or its sender's key is not for this one */
     SEALED_REPEATED,  /* its nonce was seen */
     SEALED_RIGHTS,    /* what it asks for, its sender may not do: a job that asks, a person who answers */
-    SEALED_FULL,      /* too many nonces are remembered: try again when some have expired */
+    SEALED_FULL,      /* too many nonces are remembered, of this key or in all: try again when some have expired */
     SEALED_REFUSALS,
 };
 const char *sealed_refusal_name(enum sealed_refusal refusal); /* "damaged", ... */

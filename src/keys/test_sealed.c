@@ -244,21 +244,45 @@ static void test_full(void **state)
     uint8_t next[16] = {0};
     for (uint32_t i = 0; i < 1000; i++) {
         memcpy(next, &i, sizeof i);
-        assert_int_equal(nonces_add(&nonces, next, now + (i < 10 ? 5 : 60), now, 1000), 0);
-        assert_int_equal(nonces_add(&nonces, next, now + 60, now, 1000), -EEXIST);
+        assert_int_equal(nonces_add(&nonces, next, i % 8, now + (i < 10 ? 5 : 60), now, 1000), 0);
+        assert_int_equal(nonces_add(&nonces, next, 8, now + 60, now, 1000), -EEXIST);
     }
     next[15] = 1;
-    assert_int_equal(nonces_add(&nonces, next, now + 60, now, 1000), -ENOSPC);
+    assert_int_equal(nonces_add(&nonces, next, 8, now + 60, now, 1000), -ENOSPC);
     for (uint8_t i = 1; i <= 10; i++) {
         next[15] = i;
-        assert_int_equal(nonces_add(&nonces, next, now + 60, now + 6, 1000), 0);
+        assert_int_equal(nonces_add(&nonces, next, 8, now + 60, now + 6, 1000), 0);
     }
     next[15] = 11;
-    assert_int_equal(nonces_add(&nonces, next, now + 60, now + 6, 1000), -ENOSPC);
+    assert_int_equal(nonces_add(&nonces, next, 8, now + 60, now + 6, 1000), -ENOSPC);
     /* the clock is set back: what had expired does not come to life again */
     memset(next, 0, sizeof next);
-    assert_int_equal(nonces_add(&nonces, next, now + 5, now, 2000), -ESTALE);
-    assert_int_equal(nonces_add(&nonces, next, now + 4, now, 2000), -ESTALE);
+    assert_int_equal(nonces_add(&nonces, next, 8, now + 5, now, 2000), -ESTALE);
+    assert_int_equal(nonces_add(&nonces, next, 8, now + 4, now, 2000), -ESTALE);
+    nonces_done(&nonces);
+}
+
+/* Whoever has a key cannot use up what those of other keys need. */
+static void test_shares(void **state)
+{
+    struct nonces nonces = {.count = 0};
+    uint8_t next[16] = {0};
+    uint32_t i = 0;
+    (void)state;
+    for (int code = 0; !code; i++) {
+        memcpy(next, &i, sizeof i);
+        code = nonces_add(&nonces, next, 1, now + 60, now, 1000);
+        assert_true(i < 500 ? code == 0 : code == -ENOSPC);
+    }
+    for (; i <= 750; i++) {
+        memcpy(next, &i, sizeof i);
+        assert_int_equal(nonces_add(&nonces, next, 2, now + 60, now, 1000), 0);
+    }
+    next[15] = 1;
+    assert_int_equal(nonces_add(&nonces, next, 2, now + 60, now, 1000), -ENOSPC);
+    assert_int_equal(nonces_add(&nonces, next, 3, now + 60, now, 1000), 0);
+    next[15] = 2; /* later its messages have expired */
+    assert_int_equal(nonces_add(&nonces, next, 1, now + 120, now + 61, 1000), 0);
     nonces_done(&nonces);
 }
 
@@ -345,6 +369,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_passed_on, setup, teardown),
         cmocka_unit_test_setup_teardown(test_when, setup, teardown),
         cmocka_unit_test(test_full),
+        cmocka_unit_test(test_shares),
         cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
         cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
     };
