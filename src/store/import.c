@@ -2,10 +2,14 @@
 /* Job directories into the record. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
@@ -23,6 +27,9 @@ struct import {
     struct store *store;
     struct stored_job *job;
     const char *path;
+    int dir; /* the same, opened */
+    uid_t owner;
+    bool foreign; /* another user's: it may be made to have us read and store what that user cannot read */
     double now;
 };
 
@@ -31,10 +38,19 @@ static int flush_some(struct import *import, size_t most, struct err *err)
     return store_pending(import->store) > most ? store_flush(import->store, err) : 0;
 }
 
+/* A link may lead to a file that only we can read. */
+static bool may_read(const struct import *import, const struct stat *st)
+{
+    return S_ISREG(st->st_mode) && (!import->foreign || st->st_uid == import->owner);
+}
+
 static int put_records(struct import *import, struct err *err)
 {
     struct spool_reader reader;
     int code = spool_reader_open(&reader, import->path, err);
+    struct stat st;
+    if (code == 0 && (fstat(reader.fd, &st) < 0 || !may_read(import, &st)))
+        code = err_set(err, -EPERM, "%s/spool/records.jsonl is no file of the job's owner", import->path);
     for (json_t *record; code == 0 && (record = spool_reader_next(&reader));) {
         code = store_put_record_take(import->store, import->job, NULL, record);
         if (code == 0)
@@ -51,15 +67,17 @@ static int put_records(struct import *import, struct err *err)
     return code == -ENOENT ? 0 : code;
 }
 
-static int put_file(struct import *import, const char *name, const struct stat *st, struct err *err)
+static int put_file(struct import *import, const char *name, int fd, const struct stat *st, struct err *err)
 {
-    _cleanup_(freep) char *bytes = NULL;
-    char path[PATH_MAX];
-    size_t len;
-    if (st->st_size > STORE_FILE_BYTES ||
-        (size_t)snprintf(path, sizeof path, "%s/%s", import->path, name) >= sizeof path ||
-        file_read(path, &bytes, &len) < 0)
+    size_t size = (size_t)st->st_size, len = 0;
+    if (st->st_size > STORE_FILE_BYTES)
         return 0;
+    _cleanup_(freep) char *bytes = malloc(size + 1);
+    for (ssize_t got = 1; bytes && got && len<size; len += got> 0 ? (size_t)got : 0)
+        if ((got = read(fd, bytes + len, size - len)) < 0 && errno != EINTR)
+            return 0;
+    if (!bytes)
+        return -ENOMEM;
     int64_t version = (int64_t)st->st_mtim.tv_sec * 1000000 + st->st_mtim.tv_nsec / 1000;
     int code = store_put_file(import->store, import->job, name, version, span_of(bytes, len));
     if (code == -EAGAIN && (code = store_flush(import->store, err)) == 0)
@@ -67,21 +85,27 @@ static int put_file(struct import *import, const char *name, const struct stat *
     return code == -EBADMSG ? 0 : code == 0 ? flush_some(import, AT_ONCE, err) : code;
 }
 
-/* All regular files below; links are not followed. */
-static int put_files(struct import *import, const char *name, int depth, struct err *err)
+/* All regular files below; links are not followed. `name` is the path in the job directory, its last part is in `at`. */
+static int put_files(struct import *import, int at, const char *name, int depth, struct err *err)
 {
-    char path[PATH_MAX], inner[PATH_MAX];
+    const char *slash = strrchr(name, '/');
     struct stat st;
     int code = 0;
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", import->path, name) >= sizeof path || lstat(path, &st) < 0)
+    _cleanup_(closep) int fd =
+        openat(at, slash ? slash + 1 : name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
         return 0;
-    if (S_ISREG(st.st_mode))
-        return put_file(import, name, &st, err);
-    DIR *dir = S_ISDIR(st.st_mode) && depth ? opendir(path) : NULL;
-    for (struct dirent *entry; dir && code == 0 && (entry = readdir(dir));)
+    if (may_read(import, &st))
+        return put_file(import, name, fd, &st, err);
+    DIR *dir = S_ISDIR(st.st_mode) && depth ? fdopendir(fd) : NULL;
+    if (dir)
+        TAKE_FD(fd);
+    for (struct dirent *entry; dir && code == 0 && (entry = readdir(dir));) {
+        char inner[PATH_MAX];
         if (entry->d_name[0] != '.' &&
             (size_t)snprintf(inner, sizeof inner, "%s/%s", name, entry->d_name) < sizeof inner)
-            code = put_files(import, inner, depth - 1, err);
+            code = put_files(import, dirfd(dir), inner, depth - 1, err);
+    }
     if (dir)
         closedir(dir);
     return code;
@@ -109,29 +133,59 @@ static int put_state(struct import *import, const struct job_info *info, enum jo
     return code;
 }
 
+/* Whose directory it is. */
+static int look_at(struct import *import, struct err *err)
+{
+    struct stat st;
+    import->dir = open(import->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (import->dir < 0 || fstat(import->dir, &st) < 0)
+        return err_errno(err, -errno, "%s", import->path);
+    import->owner = st.st_uid;
+    import->foreign = st.st_uid != geteuid();
+    if (fstatat(import->dir, "job.json", &st, 0) == 0 && !may_read(import, &st))
+        return err_set(err, -EPERM, "%s/job.json is no file of the directory's owner", import->path);
+    return 0;
+}
+
+/* Nobody makes jobs for others: in the record, the owner is what access and accounts go by. */
+static int check_user(const struct import *import, const char *user, struct err *err)
+{
+    const struct passwd *owner = import->foreign ? getpwuid(import->owner) : NULL;
+    if (!import->foreign || (owner && strcmp(owner->pw_name, user) == 0))
+        return 0;
+    return err_set(err, -EPERM, "%s is a directory of %s, and its job.json says that the job is %.64s's: import a copy",
+                   import->path, owner ? owner->pw_name : "an unknown user", user);
+}
+
 int import_job(struct store *store, const char *path, struct stored_job **ret_job, struct err *err)
 {
-    struct job_info info;
+    struct job_info info = {.json = NULL};
     enum job_state state;
     char whole[PATH_MAX];
-    int code = job_info_read_state(path, &info, &state, err);
-    struct import import = {.store = store, .path = realpath(path, whole) ? whole : path};
+    struct import import = {.store = store, .path = realpath(path, whole) ? whole : path, .dir = -1};
+    int code = look_at(&import, err);
+    if (code == 0)
+        code = job_info_read_state(import.path, &info, &state, err);
     import.now = (double)clock_wall_ns() / NS_PER_SECOND;
     if (code == 0 && (!*info.id || !*info.user))
         code = err_set(err, -EBADMSG, "%s/job.json names neither a job nor its user", path);
+    if (code == 0)
+        code = check_user(&import, info.user, err);
     if (code == 0) {
         import.job = store_job(store, info.user, info.id);
         code = import.job ? put_records(&import, err) : -ENOMEM;
         if (code == 0)
-            code = put_files(&import, "stats", DEPTH, err);
+            code = put_files(&import, import.dir, "stats", DEPTH, err);
         if (code == 0)
-            code = put_files(&import, "report.txt", 0, err);
+            code = put_files(&import, import.dir, "report.txt", 0, err);
         if (code == 0 && (code = store_flush(store, err)) == 0 && (code = put_state(&import, &info, state)) == 0)
             code = store_flush(store, err);
         if (code < 0 && err && !err->code)
             err_errno(err, code, "cannot import %s", path);
     }
     job_info_done(&info);
+    if (import.dir >= 0)
+        close(import.dir);
     *ret_job = import.job;
     return code;
 }

@@ -5,12 +5,14 @@ when nothing else is left."""
 import glob
 import json
 import os
+import pwd
 import random
 import select
 import shutil
 import signal
 import subprocess
 import time
+import unittest
 
 import brokertest
 import jobtest
@@ -113,6 +115,47 @@ class Import(RecordCase):
         with open(os.path.join(self.record.place, "record.db"), "r+b") as file:
             file.write(b"this is no database, but something else altogether" * 100)
         self.assertIn("is damaged", self.scry("record", "--import", path, status=1).stderr)
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can make directories of others")
+    def test_of_another_user(self):
+        """Whoever imports for others stores neither what their jobs' links lead to, nor jobs in the name of a third."""
+        path = self.job(command=("true",))
+        nobody = pwd.getpwnam("daemon").pw_uid
+        secret = self.box.path("tmp", "secret")
+        with open(secret, "w", encoding="ascii") as file:
+            file.write("a-secret-of-somebody-4711")
+        os.chmod(secret, 0o600)
+        shutil.copytree(path, self.box.path("tmp", "own"))
+        os.makedirs(os.path.join(path, "stats"), exist_ok=True)
+        os.symlink(secret, os.path.join(path, "stats", "linked"))
+        os.symlink(self.box.path("tmp"), os.path.join(path, "stats", "tree"))
+        os.link(secret, os.path.join(path, "stats", "hard"))
+        os.mkfifo(os.path.join(path, "stats", "pipe"))
+        for place, folders, files in os.walk(path):
+            for name in [place, *(os.path.join(place, each) for each in folders + files)]:
+                if not name.endswith("/hard"):
+                    os.chown(name, nobody, -1, follow_symlinks=False)
+        description = os.path.join(path, "job.json")
+        with open(description, encoding="utf-8") as file:
+            info = json.load(file)
+        command = [*self.box.scry("record", "--import", path)]
+        said = self.box.run(command)
+        self.assertIn(f"is a directory of daemon, and its job.json says that the job is {info['user']}'s", said.stderr)
+        with open(description, "w", encoding="utf-8") as file:
+            json.dump({**info, "user": "daemon"}, file)
+        said = self.box.run(command)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertEqual([row for row in self.record.query("SELECT path FROM files") if row["path"].startswith("stats/")], [])
+        spool = os.path.join(path, "spool", "records.jsonl")
+        os.unlink(spool)
+        os.symlink(self.box.path("tmp", "own", "spool", "records.jsonl"), spool)
+        self.assertIn("is no file of the job's owner", self.box.run(command).stderr)
+        os.unlink(spool)
+        os.mkfifo(spool)
+        self.assertEqual(self.box.run(command).returncode, 1)
+        os.unlink(description)
+        os.mkfifo(description)
+        self.assertIn("is no file of the directory's owner", self.box.run(command).stderr)
 
     def test_killed_in_mid_write(self):
         """100 times, anywhere: what is there is whole, each record once, and the next one goes on."""
