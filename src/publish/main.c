@@ -9,12 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/data/buf.h"
 #include "base/system/log.h"
 #include "base/system/process_names.h"
 #include "publish/publisher.h"
+
+enum { DATA_BYTES = 160 << 20 };
 
 /* What a batch system or a terminal sends to all processes is meant for the job. The publisher ends by itself. */
 static void ignore_signals(void)
@@ -23,6 +26,22 @@ static void ignore_signals(void)
                                   SIGXCPU, SIGALRM, SIGTSTP, SIGTTIN, SIGTTOU};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         signal(signals[i], SIG_IGN);
+}
+
+/* A password and the job's key are in its memory. And whoever can write to the job's topics can make it need memory, which
+ * is taken from what the job may use: then it fails, or is ended, before the job is. */
+static void protect(void)
+{
+    static const char most[] = "1000";
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0 && write(fd, most, sizeof most - 1) < 0)
+        log_debug("oom_score_adj stays as it is");
+    if (fd >= 0)
+        close(fd);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){1, 1}); /* with 0, cores still go to programs that take them (core(5)) */
+#ifndef __SANITIZE_ADDRESS__
+    setrlimit(RLIMIT_DATA, &(struct rlimit){DATA_BYTES, DATA_BYTES});
+#endif
 }
 
 static void say_result(const struct publisher *publisher)
@@ -43,6 +62,7 @@ int main(int argc, char **argv)
     struct err err = {0};
     signal(SIGPIPE, SIG_IGN);
     log_open("scry-publisher", 0);
+    protect();
     if (!publisher)
         return 1;
     publisher->channel = STDIN_FILENO;
