@@ -200,16 +200,13 @@ static void on_looked(void *ctx, struct script_rings_ring *ring)
     if (!script->now_ns || now_ns - script->now_ns < NS_PER_SECOND || script->record_ns > script->now_ns ||
         !script_view_sum(ring->view, now, true, &sum) || !is_due(script, now_ns))
         return;
-    char command[SCRIPT_NAME_MOST];
-    script_view_command(ring->view, now, command);
-    script->now_ns = 0; /* told */
+    script->now_ns = 0; /* told; which of the line's commands it is, is not known */
     observe_put(inside->observer, RECORD(script_line,
                                          .at = {.pid = ring->pid,
                                                 .language = "bash",
                                                 .file = sum.file,
                                                 .line = sum.line,
-                                                .function = sum.function[0] ? sum.function : NULL,
-                                                .command = command[0] ? command : NULL},
+                                                .function = sum.function[0] ? sum.function : NULL},
                                          .how = "inside", .time = -1));
 }
 
