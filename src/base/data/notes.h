@@ -177,8 +177,8 @@
     NOTE(rule_failed, "rule", "an action of rule '{rule}' failed {times} time{times?|s}: {reason}", \
          STRING(rule) INTEGER(times) STRING(reason)) \
     NOTE(events_omitted, "rule", \
-         "{records} event{records?|s} of logs, scripts and warnings did not reach the rules: they get at most {rate} a " \
-         "second", \
+         "{records} event{records?|s} of logs, scripts and warnings did not reach the rules: they get at most {rate} " \
+         "of each a second", \
          INTEGER(records) INTEGER(rate)) \
     NOTE(setting_refused, "setting", "{reason}", STRING(reason)) \
     /* about the monitor */ \
