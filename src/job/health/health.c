@@ -169,7 +169,7 @@ static void process(void *state, const struct observed_process *process)
 static void process_ended(void *state, const struct observed_process *process)
 {
     struct health *health = state;
-    processes_ended(&health->processes, &health->look, process->pid);
+    processes_ended(&health->processes, &health->look, process->pid, process->ppid, process->name);
 }
 
 static void end(void *state)

@@ -81,14 +81,19 @@ static bool read_stat(const struct look *look, pid_t pid, struct proc_stat *ret_
            proc_stat_parse(text, ret_stat) == 0;
 }
 
-void processes_ended(struct processes *processes, const struct look *look, pid_t pid)
+void processes_ended(struct processes *processes, const struct look *look, pid_t pid, pid_t ppid, const char *name)
 {
     struct process_health *process = find(processes, pid);
     struct proc_stat stat;
+    if (!process) {
+        processes_add(processes, pid, ppid, name);
+        process = find(processes, pid);
+    } else {
+        processes->motion.changes++;
+        moved(processes, process);
+    }
     if (!process)
         return;
-    processes->motion.changes++;
-    moved(processes, process);
     if (processes->ended < PROCESSES_ENDED && !process->ended && read_stat(look, pid, &stat) && stat.state == 'Z') {
         process->ended = true;
         process->state = 'Z';

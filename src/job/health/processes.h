@@ -45,7 +45,8 @@ struct processes {
 
 /* It is there, or executed something. */
 void processes_add(struct processes *processes, pid_t pid, pid_t ppid, const char *name);
-void processes_ended(struct processes *processes, const struct look *look, pid_t pid);
+/* Also of one that was too short to be added. */
+void processes_ended(struct processes *processes, const struct look *look, pid_t pid, pid_t ppid, const char *name);
 void processes_look(struct processes *processes, const struct look *look);
 void processes_done(struct processes *processes);
 

@@ -62,7 +62,7 @@ static void test_listed(void **unused)
     remove_process(&tree, PID); /* the monitor has not said so yet */
     processes_look(&processes, &tree.look);
     assert_null(processes.all);
-    processes_ended(&processes, &tree.look, PID);
+    processes_ended(&processes, &tree.look, PID, 1, "a");
     processes_done(&processes);
     tree_done(&tree);
 }
@@ -76,8 +76,9 @@ static void test_zombies(void **unused)
     put_process(&tree, 1, 'S', 0, 0, 0);
     for (int pid = FIRST; pid < FIRST + COUNT; pid++) {
         put_process(&tree, pid, 'Z', 0, 0, 0);
-        processes_add(&processes, pid, 1, "child");
-        processes_ended(&processes, &tree.look, pid);
+        if (pid % 2) /* the others ended at once */
+            processes_add(&processes, pid, 1, "child");
+        processes_ended(&processes, &tree.look, pid, 1, "child");
     }
     processes_look(&processes, &tree.look);
     tree_assert_said(&tree, "zombies: 60 processes have ended, and pid 1, a) b, does not ask for their exit status");
@@ -162,7 +163,7 @@ static void test_limits(void **unused)
     tree_assert_said(&tree, expected);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    processes_ended(&processes, &tree.look, pid);
+    processes_ended(&processes, &tree.look, pid, 1, "a");
     assert_null(processes.all);
     close(ready[0]);
     tree_done(&tree);

@@ -190,14 +190,17 @@ static void add_process(struct channel *channel, pid_t pid, pid_t ppid, const ch
 
 static void remove_process(struct channel *channel, const struct process_end_record *row)
 {
-    struct observed_process *process;
+    struct observed_process *process, unseen = {.pid = row->process.pid, .ppid = row->process.ppid};
     HASH_FIND_INT(channel->observer->processes, &row->process.pid, process);
-    if (!process)
-        return;
-    process->end = row->end;
-    process->status = row->status;
-    each(channel, call_ended, process);
-    HASH_DEL(channel->observer->processes, process);
+    if (process)
+        HASH_DEL(channel->observer->processes, process);
+    else
+        strncpy(unseen.name, row->process.name ? row->process.name : "", sizeof unseen.name - 1);
+    struct observed_process *ended = process ? process : &unseen;
+    ended->start = row->process.start;
+    ended->end = row->end;
+    ended->status = row->status;
+    each(channel, call_ended, ended);
     free(process);
 }
 

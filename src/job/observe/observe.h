@@ -41,8 +41,8 @@ struct observe_source {
     /* Before the command is executed: its process, observer->root, already has its descriptors, limits and working
      * directory. Returns the state that the others get. NULL: nothing is to be done, or with err: it cannot be. */
     void *(*start)(struct observer *observer, struct err *err);
-    /* The following may be NULL. A process was first seen, or has another name (it has executed something); it ended.
-     */
+    /* The following may be NULL. A process was first seen, or has another name (it has executed something); it ended,
+     * which is all that is told of one that was too short to be seen. */
     void (*process)(void *state, const struct observed_process *process);
     void (*process_ended)(void *state, const struct observed_process *process);
     void (*tick)(void *state);                                        /* every --sample seconds, at first more often */

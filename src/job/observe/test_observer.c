@@ -164,13 +164,14 @@ static void test_whole_life(void **state)
     observer_tell_take(&fixture->link, record_json(RECORD(process, .pid = 7, .ppid = 6, .name = "seven")));
     wait_until(fixture, "reason", "seven");
     observer_tell_take(&fixture->link, record_json(RECORD(process_end, .process = {.pid = 7, .name = "seven"})));
-    observer_tell_take(&fixture->link, record_json(RECORD(process_end, .process = {.pid = 8, .name = "unknown"})));
     wait_until(fixture, "file", "ended");
+    observer_tell_take(&fixture->link, record_json(RECORD(process_end, .process = {.pid = 8, .name = "short"})));
+    wait_until(fixture, "reason", "short");
     observer_tell_take(&fixture->link, record_json(RECORD(setting, .key = "sample", .value = "0.5", .taken = true)));
     wait_until(fixture, "reason", "0.5");
     observer_finish(&fixture->link);
     assert_int_equal(count(fixture, "file", "over"), 1);
-    assert_int_equal(count(fixture, "file", "ended"), 1);
+    assert_int_equal(count(fixture, "file", "ended"), 2);
     assert_int_equal(count(fixture, "type", "warning"), 0);
 }
 
