@@ -11,8 +11,8 @@
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
 
-enum { FILES_MOST = 100000, PARTS_MOST = 256, PART_BYTES = 512 << 10 };
-#define HELD_BYTES (UINT64_C(256) << 20)
+enum { FILES_MOST = 16384, PATH_BYTES = 1024, PARTS_MOST = 256, PART_BYTES = 512 << 10 };
+static const uint64_t held_most = UINT64_C(32) << 20, shared_most = UINT64_C(128) << 20;
 
 struct parts_file {
     char *path;
@@ -23,12 +23,26 @@ struct parts_file {
     UT_hash_handle hh;
 };
 
+static void hold(struct parts *parts, uint64_t bytes)
+{
+    parts->held_bytes += bytes;
+    if (parts->shared_bytes)
+        *parts->shared_bytes += bytes;
+}
+
+static bool is_full(const struct parts *parts)
+{
+    return parts->held_bytes > held_most || (parts->shared_bytes && *parts->shared_bytes > shared_most);
+}
+
 static void forget(struct parts *parts, struct parts_file *file)
 {
+    uint64_t held = file->count * sizeof *file->parts;
     for (size_t i = 0; i < file->count; i++) {
-        parts->held_bytes -= file->parts[i].len;
+        held += file->parts[i].len;
         buf_done(&file->parts[i]);
     }
+    hold(parts, -held);
     free(file->parts);
     file->parts = NULL;
     file->count = file->have = 0;
@@ -106,7 +120,7 @@ static int take(struct parts *parts, const json_t *json, parts_whole_fn *whole, 
         return -EBADMSG;
     if (strcmp(path, "job.json") == 0) /* the state has it */
         return 0;
-    if (count > PARTS_MOST || parts->held_bytes > HELD_BYTES)
+    if (count > PARTS_MOST || strlen(path) > PATH_BYTES || (count > 1 && is_full(parts)))
         return -EFBIG;
     struct parts_file *file = file_of(parts, path);
     if (!file)
@@ -119,6 +133,7 @@ static int take(struct parts *parts, const json_t *json, parts_whole_fn *whole, 
         if (!file->parts)
             return -ENOMEM;
         file->count = (size_t)count;
+        hold(parts, file->count * sizeof *file->parts);
         file->version = version;
         file->whole = false;
     }
@@ -132,9 +147,11 @@ static int take(struct parts *parts, const json_t *json, parts_whole_fn *whole, 
         buf_done(to);
         return -EBADMSG;
     }
-    if (to->failed)
+    if (to->failed) {
+        buf_done(to);
         return -ENOMEM;
-    parts->held_bytes += to->len;
+    }
+    hold(parts, to->len);
     file->have++;
     return file->have == file->count
                ? hand_on(parts, file, json_integer_value(json_object_get(json, "bytes")), whole, ctx)

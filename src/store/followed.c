@@ -35,6 +35,7 @@ struct followed *followed_find(struct follower *follower, const char *owner, con
     store_look(follower->store, job, NULL); /* what it has already: without, all of it is asked for and known */
     *followed =
         (struct followed){.follower = follower, .job = job, .next = follower->list, .missing = -1, .said_seq = -1};
+    followed->parts.shared_bytes = &follower->parts_bytes;
     followed->files_wanted = !job->row.complete;
     followed->told = job->row.complete;
     job->user = follower->list = followed;

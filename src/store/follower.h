@@ -48,6 +48,7 @@ struct follower {
     unsigned asked_for, granted; /* subscriptions of this connection */
     unsigned asking, questions;
     uint64_t heard_ns, flush_ns, keep_ns, dropped;
+    uint64_t parts_bytes; /* of files of all jobs that are not whole */
     int status;
 };
 
