@@ -74,7 +74,8 @@ static const char views[] =
     "CREATE VIEW job_list AS SELECT"
     " job, owner, id, name, node, command,"
     " CASE WHEN state NOT IN ('running', 'unwatched') OR connected = 1 AND heard + lease_seconds >= @NOW@ THEN state"
-    "  WHEN EXISTS (SELECT 1 FROM jobs later WHERE later.node = jobs.node AND later.boot_id <> jobs.boot_id"
+    "  WHEN EXISTS (SELECT 1 FROM jobs later WHERE later.owner = jobs.owner" /* others may say what they like of a node */
+    "   AND later.node = jobs.node AND later.boot_id <> jobs.boot_id"
     "   AND later.boot_id <> '' AND jobs.boot_id <> '' AND later.started > jobs.started + jobs.last_t) THEN 'lost'"
     "  ELSE 'unreachable' END AS state,"
     " @TIME(started)@ AS started_at, @TIME(ended)@ AS ended_at, started, ended, exit_code, signal, reason,"
