@@ -21,10 +21,11 @@
 #include "wire/local.h"
 
 enum {
-    QUEUE_LIMIT = 16 << 20, /* bytes waiting for a tool to read them */
-    KEEP_BUFFER = 1 << 20,  /* a larger buffer is freed when it is empty */
-    TURN_FRAMES = 16,       /* frames of a tool before others, and the job's processes, have their turn */
-    TURN_NS = 1000000,      /* or after this time */
+    QUEUE_LIMIT = 16 << 20,         /* bytes waiting for a tool to read them; */
+    CONFINED_QUEUE_LIMIT = 1 << 20, /* for one that is confined: whoever may only look on must not need much memory */
+    KEEP_BUFFER = 1 << 20,          /* a larger buffer is freed when it is empty */
+    TURN_FRAMES = 16,               /* frames of a tool before others, and the job's processes, have their turn */
+    TURN_NS = 1000000,              /* or after this time */
     /* For one process. A tool needs one connection, or one for each thread. More are a mistake, which must not lock out
      * the user's other tools, also where the monitor may have few open files. */
     PEER_CONNECTIONS = 1024,
@@ -75,9 +76,20 @@ static size_t waiting(const struct connection *connection)
     return connection->out.len - connection->out_sent;
 }
 
+static size_t queue_limit(const struct connection *connection)
+{
+    const struct tool *tool = connection->session.tool;
+    return tool && tool->confined.job ? CONFINED_QUEUE_LIMIT : QUEUE_LIMIT;
+}
+
+static bool is_full(const struct connection *connection)
+{
+    return waiting(connection) > queue_limit(connection);
+}
+
 static void want_events(struct connection *connection)
 {
-    bool full = waiting(connection) > QUEUE_LIMIT;
+    bool full = is_full(connection);
     bool deaf = full || connection->closing || connection->session.waiting || connection->ready_source;
     uint32_t events = (deaf ? 0 : EPOLLIN) | (waiting(connection) ? EPOLLOUT : 0);
     if (events != connection->events && !connection->broken) {
@@ -140,7 +152,7 @@ static void send_frame(struct connection *connection, uint8_t type, uint8_t flag
 static void send_reply(struct session *session, uint32_t id, bool last, bool droppable, struct span encoded)
 {
     struct connection *connection = (struct connection *)session;
-    if (droppable && waiting(connection) > QUEUE_LIMIT) {
+    if (droppable && is_full(connection)) {
         connection->dropped++;
         return;
     }
@@ -277,7 +289,7 @@ static bool handle_frames(struct connection *connection)
             connection->broken = true;
         else
             handle_frame(connection, &frame);
-        if (waiting(connection) > QUEUE_LIMIT || ++count == TURN_FRAMES || clock_now_ns() > end_ns)
+        if (is_full(connection) || ++count == TURN_FRAMES || clock_now_ns() > end_ns)
             return true;
     }
     return false;
@@ -285,7 +297,7 @@ static bool handle_frames(struct connection *connection)
 
 static void tell_dropped(struct connection *connection)
 {
-    if (!connection->dropped || waiting(connection) > QUEUE_LIMIT / 2 || !connection->session.tool)
+    if (!connection->dropped || waiting(connection) > queue_limit(connection) / 2 || !connection->session.tool)
         return;
     uint64_t dropped = connection->dropped;
     connection->dropped = 0;
@@ -361,13 +373,13 @@ static void queue_turn(struct connection *connection)
 static void take_turn(struct connection *connection)
 {
     bool more = true;
-    if (waiting(connection) <= QUEUE_LIMIT) {
+    if (!is_full(connection)) {
         connection->busy++;
         more = handle_frames(connection);
         connection->busy--;
     }
     flush(connection);
-    if (more && waiting(connection) <= QUEUE_LIMIT)
+    if (more && !is_full(connection))
         queue_turn(connection);
     settle(connection);
 }
