@@ -434,7 +434,8 @@ class Inside(JobCase):
             pass
         self.assertEqual((run.wait(), watch.wait()), (0, 0))
         told = [(record["line"], record["how"]) for record in self.records("script_line")]
-        self.assertEqual([how for line, how in told if line == 2], ["inside"], told)
+        hows = [how for line, how in told if line == 2]  # a look may come before the library is there
+        self.assertEqual(hows[hows.index("inside"):], ["inside"], told)
 
     def test_nothing_left(self):
         self.scry_run("-q", "--script", "calls", "--", DEBIANS, "-c", "pass")

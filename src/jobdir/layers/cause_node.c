@@ -47,19 +47,29 @@ bool cause_find_memory_short(const struct job_end *end, struct cause *cause, boo
     return true;
 }
 
+/* A limit that is hard and soft at once kills without SIGXCPU before: was the process warned of it? */
+static const json_t *used_up_its_time(const struct job_end *end)
+{
+    const json_t *warning = cause_named(end, "cpu_limit");
+    const json_t *pid = json_object_get(json_array_get(end->chain, 0), "pid");
+    bool own = warning && json_integer_value(cause_warning_field(warning, "pid")) == json_integer_value(pid);
+    return own && cause_signal(end) == SIGKILL ? warning : NULL;
+}
+
 /* What is known of the command; of a process that it started, what such a signal is for. */
 bool cause_find_limit(const struct job_end *end, struct cause *cause, bool sure)
 {
     int signo = cause_signal(end);
     const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
     bool known = end->signal && end->reason && *end->reason && !json_array_size(end->crashes);
-    if (sure ? !known : signo != SIGXFSZ && signo != SIGXCPU)
+    const json_t *warned = sure ? NULL : used_up_its_time(end);
+    if (sure ? !known : signo != SIGXFSZ && signo != SIGXCPU && !warned)
         return false;
     cause_cut(&cause->where, sure || !name ? "the command" : name);
     cause_cut(&cause->what, sure               ? end->reason
                             : signo == SIGXFSZ ? "a file grew beyond its limit (ulimit -f)"
                                                : "its limit of processor time (ulimit -t)");
-    cause_add(cause, end->model->end);
+    cause_add(cause, warned ? warned : end->model->end);
     cause->note = NOTE(cause_limit, .program = cause_text(&cause->where),
                        .signal = text_signal(sure ? end->signal : signo, cause->signal, sizeof cause->signal),
                        .reason = cause_text(&cause->what), .sure = sure);

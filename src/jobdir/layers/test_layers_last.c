@@ -344,6 +344,11 @@ static void test_limit(void **state)
     expect(ask_end("[{\"pid\": 20, \"name\": \"dd\", \"end_seconds\": 99.9, \"signal\": 25}]", 153, 0, NULL),
            NOTE_cause_limit, false,
            "dd was killed by SIGXFSZ, probably because of a limit: a file grew beyond its limit (ulimit -f)");
+    put_warning(90, NOTE(cpu_limit, .pid = 77, .program = "worker", .limit_seconds = 60, .left_seconds = 6));
+    assert_int_equal(ask(KILLED).kind, NOTE_cause_killed);
+    put_warning(90, NOTE(cpu_limit, .pid = 20, .program = "worker", .limit_seconds = 60, .left_seconds = 6));
+    expect(ask(KILLED), NOTE_cause_limit, false,
+           "worker was killed by SIGKILL, probably because of a limit: its limit of processor time (ulimit -t)");
 }
 
 static void test_exception(void **state)
