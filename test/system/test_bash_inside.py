@@ -243,6 +243,17 @@ class Inside(JobCase):
                     file.write("x\n")
                 self.assertEqual((run.wait(), watch.wait()), (0, 0))
 
+    def test_ended_from_outside(self):
+        """A script that handles the signal fails with a status of its own: the reason is the signal."""
+        path = self.script("trap 'kill $!; exit 9' TERM\nsleep 100 >/dev/null &\necho ready\nwait\n")
+        run = self.start_run("-q", "--script", "calls", "--", BASH, path)
+        self.assertEqual(run.stdout.readline(), "ready\n")
+        run.terminate()
+        self.assertEqual(run.wait(), 9)
+        reason = self.report()["last"]["reason"]
+        self.assertEqual((reason["note"], reason["fields"]["signal"]), ("cause_signal", "SIGTERM"))
+        self.assertIn(f"(pid {os.getpid()})", reason["fields"]["sender"])
+
     def test_other_version(self):
         """A bash that is not known runs as it is, and a warning says so once."""
         other = self.box.path("work", "bash-other")

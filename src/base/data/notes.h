@@ -201,6 +201,7 @@
          "lack of memory",) \
     NOTE(shell_signal, "signal", "exit status {status} is how a shell reports that a command was killed by {signal}", \
          INTEGER(status) STRING(signal)) \
+    NOTE(signal_came, "signal_came", "{signal} came from {sender}", STRING(signal) STRING(sender)) \
     NOTE(processes_lost, "lost", "{records} process records were lost: counts may be too low", \
          INTEGER(records)) \
     NOTE(processes_unlisted, "unseen", \
@@ -336,6 +337,9 @@
     NOTE(cause_killed, "cause", \
          "{program} was killed by {signal}, probably from outside: by a batch system's limit, or by somebody", \
          STRING(program) STRING(signal)) \
+    NOTE(cause_signal, "cause", \
+         "probably {signal}, which came from {sender} {seconds.1} s before the end: a batch system's limit, or somebody", \
+         STRING(signal) STRING(sender) FLOATING(seconds)) \
     NOTE(cause_command, "cause", "{sure?|probably }the command at {place}, which failed with {status}: {command}", \
          STRING(place) INTEGER(status) STRING(command) FLAG(sure)) \
     NOTE(cause_log, "cause", "probably what {file} says: {text}", STRING(file) STRING(text)) \

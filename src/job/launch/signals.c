@@ -122,24 +122,25 @@ static void forward(const struct signalfd_siginfo *info, pid_t pid)
         kill(pid, (int)info->ssi_signo);
 }
 
-void signals_pass_on(struct signals *signals, const struct signalfd_siginfo *info, pid_t pid)
+bool signals_pass_on(struct signals *signals, const struct signalfd_siginfo *info, pid_t pid)
 {
     if ((info->ssi_signo == SIGXCPU || info->ssi_signo == SIGCHLD) && is_from_kernel(info))
-        return; /* the command gets its own signals about processor time and children */
+        return false; /* the command gets its own signals about processor time and children */
     if (is_own(info->ssi_code, (pid_t)info->ssi_pid))
-        return;
+        return false;
     if (info->ssi_code <= 0 && (pid_t)info->ssi_pid == signals->witness.pid)
-        return; /* it only wakes us */
+        return false; /* it only wakes us */
     if (!is_for_group(signals, info)) {
         forward(info, pid);
-        return;
+        return true;
     }
     if (is_from_kernel(info)) {
         signals->saw_terminal_interrupt |= info->ssi_signo == SIGINT;
-        return;
+        return true;
     }
     if (getpgid(pid) != getpgrp()) /* as the leader in our place it would be in the group */
         forward(info, pid);
+    return true;
 }
 
 void signals_stop_self(int signo)

@@ -34,8 +34,8 @@ int signals_init(struct signals *signals);
 /* Before the command is executed: restores mask, dispositions and timers. Async-signal-safe. */
 void signals_restore(const struct signals *signals);
 void signals_done(struct signals *signals);
-/* Passes the signal on to the command if it has not got it. */
-void signals_pass_on(struct signals *signals, const struct signalfd_siginfo *info, pid_t pid);
+/* Passes the signal on to the command if it has not got it. false: it was only for scry run itself. */
+bool signals_pass_on(struct signals *signals, const struct signalfd_siginfo *info, pid_t pid);
 /* Stops this process as the default of `signo` does (SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU), whatever its mask and
  * disposition. Returns when it is continued. Async-signal-safe. */
 void signals_stop_self(int signo);

@@ -13,7 +13,10 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/proc_file.h"
 #include "base/system/wait_world.h"
+#include "jobdir/text/notes_json.h"
+#include "jobdir/text/text.h"
 
 enum {
     PAGE = 4096,
@@ -57,6 +60,31 @@ void reason_look(struct reason_limits *ret_limits, pid_t pid)
             *ret_limits = (struct reason_limits){true, limit_of(soft), limit_of(hard), ret_limits->cpu_ns};
     if (file)
         fclose(file);
+}
+
+void reason_signal_came(struct recorder *recorder, const struct signalfd_siginfo *info)
+{
+    static const int known[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    char name[32], program[64], sender[128] = "the terminal or the kernel";
+    bool ends = false;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        ends |= (int)info->ssi_signo == known[i];
+    text_signal((int)info->ssi_signo, name, sizeof name);
+    size_t index;
+    json_t *warning;
+    json_array_foreach(recorder->model.warnings, index, warning)
+    {
+        const char *before = json_string_value(json_object_get(json_object_get(warning, "fields"), "signal"));
+        if (note_json_kind(warning) == NOTE_signal_came && before && strcmp(before, name) == 0)
+            return;
+    }
+    if (!ends)
+        return;
+    if (info->ssi_code <= 0) {
+        proc_comm((pid_t)info->ssi_pid, 0, program, sizeof program);
+        snprintf(sender, sizeof sender, "%s (pid %u)", *program ? program : "a process", info->ssi_pid);
+    }
+    recorder_note(recorder, NOTE(signal_came, .signal = name, .sender = sender));
 }
 
 bool reason_of_limits(struct buf *out, const struct reason_limits *limits, int signo)

@@ -10,7 +10,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include <sys/signalfd.h>
+
 #include "base/data/buf.h"
+#include "job/record/recorder.h"
 
 /* "a NULL pointer", "stack overflow", or NULL: not known. `sp`: the thread's stack pointer; 0: not known. */
 const char *reason_of_fault(int signo, uint64_t address, uint64_t sp);
@@ -23,6 +26,9 @@ struct reason_limits { /* of a process that has ended and was not waited for yet
 void reason_look(struct reason_limits *ret_limits, pid_t pid);
 /* Appends "its limit of processor time (ulimit -t 60)" if that was it; with "probably" if it was not quite reached. */
 bool reason_of_limits(struct buf *out, const struct reason_limits *limits, int signo);
+
+/* Notes that a signal came by which people and batch systems end jobs, or announce that: the first of each. */
+void reason_signal_came(struct recorder *recorder, const struct signalfd_siginfo *info);
 
 struct reason_logged { /* a line of the kernel's log about a process that it killed */
     pid_t pid;

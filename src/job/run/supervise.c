@@ -342,8 +342,8 @@ static void take_signals(struct job *job)
     struct signalfd_siginfo info;
     while (read(job->signals.fd, &info, sizeof info) == sizeof info) {
         pause_at("run.signal");
-        if (!job->ended)
-            signals_pass_on(&job->signals, &info, job->launch.pid);
+        if (!job->ended && signals_pass_on(&job->signals, &info, job->launch.pid))
+            reason_signal_came(&job->recorder, &info);
     }
     reap(job);
 }

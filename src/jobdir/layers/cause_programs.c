@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "jobdir/text/text.h"
@@ -191,6 +192,33 @@ static bool was_timed_out(const struct job_end *end)
     return false;
 }
 
+/* The last signal from outside that came before the end; NULL: none, or long before. SIGUSR1 and SIGUSR2 announce things
+ * that a job goes on after. */
+static const json_t *signal_came(const struct job_end *end)
+{
+    const json_t *came = cause_warning(end, NOTE_signal_came);
+    const char *name = json_string_value(cause_warning_field(came, "signal"));
+    if (!came || !cause_is_near(end, record_seconds(came)))
+        return NULL;
+    bool announces = name && strncmp(name, "SIGUSR", strlen("SIGUSR")) == 0;
+    return announces && record_seconds(came) < end->seconds - CAUSE_AT_ONCE_SECONDS ? NULL : came;
+}
+
+bool cause_find_signal(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *came = sure ? NULL : signal_came(end);
+    if (!came)
+        return false;
+    const char *name = json_string_value(cause_warning_field(came, "signal"));
+    cause_cut(&cause->where, json_string_value(cause_warning_field(came, "sender")));
+    snprintf(cause->signal, sizeof cause->signal, "%s", name ? name : "a signal");
+    cause_add(cause, came);
+    double before = end->seconds - record_seconds(came);
+    cause->note = NOTE(cause_signal, .signal = cause->signal, .sender = cause_text(&cause->where),
+                       .seconds = before > 0 ? before : 0);
+    return true;
+}
+
 bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure)
 {
     int signo = cause_signal(end);
@@ -228,6 +256,14 @@ static bool ended_with(const struct job_end *end, const struct command_failed_re
            fabs(cause_chain_end(end, at) - seconds) <= CAUSE_AT_ONCE_SECONDS;
 }
 
+/* By a signal that came from outside: no failure of its own. */
+static bool was_interrupted(const struct job_end *end, const struct command_failed_record *row, double seconds)
+{
+    const json_t *came = signal_came(end);
+    double after = came ? seconds - record_seconds(came) : -1;
+    return after >= -SEEN_SECONDS && (row->status > SHELL_SIGNAL || after <= CAUSE_AT_ONCE_SECONDS);
+}
+
 /* Of scripts that call each other, the innermost: its failure came first. Where the command has said why it failed, that
  * is more than which one it was. */
 bool cause_find_command(const struct job_end *end, struct cause *cause, bool sure)
@@ -238,7 +274,8 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
         return false;
     for (size_t i = 0; (record = cause_last(&end->model->layers.failures, i)) != NULL; i++) {
         record_read(record, RECORD_command_failed, &row);
-        bool fits = ended_with(end, &row, record_seconds(record));
+        bool fits =
+            ended_with(end, &row, record_seconds(record)) && !was_interrupted(end, &row, record_seconds(record));
         if (sure ? !fits : !cause_is_near(end, record_seconds(record)) || found)
             continue;
         if (!found || cause_chain_at(end, row.at.pid) < cause_chain_at(end, best.at.pid)) {

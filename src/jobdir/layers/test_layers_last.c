@@ -410,6 +410,21 @@ static void test_killed(void **state)
            "sleep was killed by SIGTERM, probably because of a limit: the time that timeout(1) was given");
 }
 
+/* A script that handles it ends with what it likes. */
+static void test_signal(void **state)
+{
+    put_warning(90, NOTE(signal_came, .signal = "SIGUSR1", .sender = "x (pid 1)"));
+    assert_int_equal(ask(KILLED).kind, NOTE_cause_killed);
+    put_warning(98, NOTE(signal_came, .signal = "SIGTERM", .sender = "slurmstepd (pid 7)"));
+    put_failure(99.9, 10, 3, 143);
+    struct told told =
+        ask_end("[{\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 143}]", 143, 0, NULL);
+    expect(told, NOTE_cause_signal, false,
+           "probably SIGTERM, which came from slurmstepd (pid 7) 2.0 s before the end: a batch system's limit, or "
+           "somebody");
+    assert_string_equal(told.evidence, "[1]");
+}
+
 /* Of scripts in scripts the innermost; a failure after which the script went on is only probable. */
 static void test_command(void **state)
 {
@@ -647,6 +662,7 @@ int main(void)
         ROW(test_mpi_stall),
         ROW(test_killed),
         ROW(test_command),
+        ROW(test_signal),
         ROW(test_log),
         ROW(test_process),
         ROW(test_line),
