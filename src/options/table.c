@@ -162,6 +162,11 @@ const struct option_row option_rows[] = {
     {"keep", 0, "AGE", OPTION_TIME, RECORD, OPTION_ENVIRONMENT, "drop records that came longer ago, by days: 30d, 8w", .expected = AGE},
     {"keep-minutes", 0, "AGE", OPTION_TIME, RECORD, OPTION_ENVIRONMENT,
      "drop the figures of minutes of jobs that were not heard of for so long", .expected = AGE},
+    {"metrics", 0, "[ADDRESS:]PORT", OPTION_LIST, RECORD, 0, "answer Prometheus there; without ADDRESS only this node's",
+     .expected = "[ADDRESS:]PORT"},
+    {"otlp", 0, "URL", OPTION_LIST, RECORD, 0, "send the records there as logs of OpenTelemetry: http://HOST:4318"},
+    {"otlp-retry", 0, "AGE", OPTION_TIME, RECORD, 0, "try again for so long, then drop what is not taken", "15min",
+     .expected = "a time such as 30s or 15min"},
     {"once", 0, NULL, OPTION_SWITCH, RECORD, 0, "end when all jobs that are there are over and stored"},
     {"quiet", 'q', NULL, OPTION_SWITCH, RECORD, 0, "print nothing but errors"},
 

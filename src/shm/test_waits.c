@@ -49,6 +49,7 @@ static const struct row {
     {WAIT_NEWS, 0, 8000, SAME, SAME, SAME, 0},
     {WAIT_RELAY, 0, 15000, SAME, SAME, SAME, 0},
     {WAIT_BROKER, 0, 8000, SAME, SAME, SAME, 0},
+    {WAIT_TOLD, 0, 6000, SAME, SAME, SAME, 0},
     {WAIT_RANKS, 0, 100, 3000, SAME, SAME, 0},
 };
 

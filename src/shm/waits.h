@@ -56,6 +56,7 @@ enum wait_kind {
     WAIT_MIRROR,      /* scry: until the program that follows a job at a broker has ended */
     WAIT_RANKS,       /* `scry why`: until each rank that looks for messages had a processor */
     WAIT_BROKER,      /* whoever needs the private broker: until it answers after its start */
+    WAIT_TOLD,        /* `scry record`: for the program that tells others, until it has sent the rest */
     WAIT_KINDS,
 };
 
@@ -95,6 +96,7 @@ static const struct wait_policy wait_policies[WAIT_KINDS] __attribute__((unused)
     [WAIT_BROKER] = {8000, 0, 0, 1, 0, 0, 10, 0},
     [WAIT_PUBLISHED] = {3000, 200, 0, 2, 0, 0, 50, 50},
     [WAIT_MIRROR] = {1000, 0, 0, 1, 0, 0, 0, 0},
+    [WAIT_TOLD] = {6000, 0, 0, 1, 0, 0, 0, 0},
     [WAIT_RANKS] = {100, 0, 0, 30, 0, 0, 100, 100}, /* starved: one whose time on a processor says so */
 };
 

@@ -3,11 +3,12 @@
  * scry-site: what `scry site` becomes, and the part of `scry record` that tells others of jobs:
  *
  *     scry-site OPTION...                  see scry-site(1)
- *     scry-site serve ADDRESS URL          see serve.h; "-": not that one. The record is $SCRY_RECORD
+ *     scry-site serve metrics URL SECONDS  see serve.h; "-": not that one. The record is $SCRY_RECORD
  */
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -16,6 +17,7 @@
 #include "base/system/log.h"
 #include "jobdir/text/text.h"
 #include "options/options.h"
+#include "site/serve.h"
 #include "site/site.h"
 #include "store/store.h"
 
@@ -76,10 +78,23 @@ static int cmd_site(int argc, char **argv)
     return status;
 }
 
+static int cmd_serve(char **argv)
+{
+    char where[PATH_MAX];
+    struct err err = {0};
+    log_open("scry record", 0);
+    if (store_place(NULL, where, sizeof where, &err) < 0)
+        return fail(&err);
+    return serve_run(where, strcmp(argv[2], "metrics") == 0, strcmp(argv[3], "-") == 0 ? NULL : argv[3],
+                     strtod(argv[4], NULL));
+}
+
 int main(int argc, char **argv)
 {
     umask(077);
     signal(SIGPIPE, SIG_IGN);
     log_open("scry site", 0);
+    if (argc == 5 && strcmp(argv[1], "serve") == 0)
+        return cmd_serve(argv);
     return cmd_site(argc, argv);
 }

@@ -58,6 +58,7 @@ static bool flush(struct follower *follower)
         log_warning("the record %s is written again", store_name(follower->store));
     *follower->trouble = '\0';
     follower->flush_ns = 0;
+    follower->flushed = wall();
     store_changed(follower->store, on_changed, follower);
     return true;
 }
@@ -141,6 +142,7 @@ static void on_message(void *ctx, const char *name, struct span payload, bool re
     struct follower *follower = ctx;
     struct topic topic;
     follower->heard_ns = clock_now_ns();
+    follower->messages++;
     if (!topic_parse(name, &topic) || !*topic.job ||
         (!follower->options->all && strcmp(topic.owner, follower->options->owner) != 0))
         return;
@@ -232,6 +234,20 @@ static void drop_old(struct follower *follower)
         tell_trouble(follower, &err);
 }
 
+static void say_health(struct follower *follower, uint64_t now_ns)
+{
+    const struct record_health health = {.written = store_written(follower->store),
+                                         .repeated = store_repeated(follower->store),
+                                         .dropped = follower->dropped,
+                                         .pending_bytes = store_pending(follower->store),
+                                         .messages = follower->messages,
+                                         .started = follower->started,
+                                         .flushed = follower->flushed,
+                                         .connected = link_is_up(follower->link),
+                                         .writable = !*follower->trouble};
+    teller_tick(&follower->teller, &health, now_ns);
+}
+
 static void on_tick(void *ctx)
 {
     struct follower *follower = ctx;
@@ -239,6 +255,7 @@ static void on_tick(void *ctx)
     bool all_over = followed_tick(follower, now_ns);
     drop_old(follower);
     follower_flush_soon(follower);
+    say_health(follower, now_ns);
     bool settled = follower->asked_for && follower->granted >= follower->asked_for &&
                    now_ns - follower->heard_ns > QUIET_MS * MS && !store_pending(follower->store);
     if (follower->options->once && settled && all_over)
@@ -303,18 +320,24 @@ int follow_run(struct store *store, const struct follow_options *said, struct er
         options.all = strcmp(url.owner, "all") == 0;
     }
     name_self(&follower);
-    code = start(&follower, &url, err);
+    follower.started = wall();
+    code = teller_start(&follower.teller, &options.tell, err);
+    if (code == 0)
+        code = start(&follower, &url, err);
     explicit_bzero(url.password, sizeof url.password);
     if (code == 0) {
         if (!options.quiet)
             printf("following the jobs of %s at %s into %s\n", options.all ? "all users" : options.owner,
                    follower.where, store_name(store));
+        if (!options.quiet && *follower.teller.address)
+            printf("metrics are at %s\n", follower.teller.address);
         fflush(stdout);
         drop_old(&follower);
         code = loop_run(follower.loop);
         if (!flush(&follower))
             follower.status = 1;
     }
+    teller_end(&follower.teller);
     followed_done(&follower);
     link_close(follower.link, true);
     loop_free(follower.loop);

@@ -10,12 +10,14 @@
 #include <stdbool.h>
 
 #include "store/store.h"
+#include "store/teller.h"
 
 struct follow_options {
     const char *broker, *owner;
     bool all, owner_said; /* of all owners; it was said, and not by the URL */
     bool once, quiet;
     double keep_seconds, keep_minutes_seconds; /* 0: for ever */
+    struct teller_options tell;                /* whom else */
 };
 
 /* Until SIGTERM or SIGINT, or with `once`, until all jobs that are there are over and stored. The exit status of the

@@ -49,6 +49,9 @@ struct follower {
     unsigned asking, questions;
     uint64_t heard_ns, flush_ns, keep_ns, dropped;
     uint64_t parts_bytes; /* of files of all jobs that are not whole */
+    struct teller teller;
+    uint64_t messages;
+    double started, flushed; /* wall clock */
     int status;
 };
 

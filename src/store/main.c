@@ -122,6 +122,8 @@ static int follow(struct store *store, const struct options *options, const char
         .once = options_on(options, "once"),
         .quiet = options_on(options, "quiet"),
         .keep_seconds = (double)options_number(options, "keep") / NS_PER_SECOND,
+        .tell = {options_text(options, "metrics"), options_text(options, "otlp"),
+                 (double)options_number(options, "otlp-retry") / NS_PER_SECOND},
         .keep_minutes_seconds = (double)options_number(options, "keep-minutes") / NS_PER_SECOND,
     };
     int code = follow_run(store, &said, &err);
@@ -148,7 +150,7 @@ static int cmd_record(int argc, char **argv)
         status = import_all(store, &options);
     else if (status == 0 && options_on(&options, "remove"))
         status = remove_all(store, &options);
-    else if (status == 0 && broker)
+    else if (status == 0 && broker && setenv("SCRY_RECORD", where, 1) == 0) /* for the program that tells others */
         status = follow(store, &options, broker);
     if (status == 0 && !broker && (options_given(&options, "keep") || options_given(&options, "keep-minutes")))
         status = keep(store, &options);

@@ -2,9 +2,22 @@
 """What a site's administrator sees: scry site, and what scry record tells Prometheus and OpenTelemetry."""
 
 import glob
+import http.server
 import json
 import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import urllib.error
+import urllib.request
 
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+import brokertest
 import jobtest
 import recordtest
 import schematest
@@ -146,6 +159,211 @@ class Site(SiteCase):
         self.assertIn("brings it up to date", self.scry("site", status=1).stderr)
         self.maker.take(self.record)
         self.assertEqual(self.site()["jobs"], 1)
+
+
+class RecorderCase(SiteCase):
+    def setUp(self):
+        super().setUp()
+        self.broker = brokertest.Mosquitto(self.box)
+        self.addCleanup(self.broker.stop)
+
+    def recorder(self, *arguments):
+        """A recorder with metrics on a free port: its process, and the address."""
+        process = self.box.start(self.box.scry("record", "--broker", self.broker.url, "--metrics", "0", *arguments), stderr=subprocess.STDOUT)
+        said = [process.stdout.readline() for _ in range(2)]
+        self.assertIn("metrics are at http://127.0.0.1:", said[1])
+        return process, said[1].split()[-1]
+
+    def scrape(self, url, accept=""):
+        with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": accept}), timeout=20) as answer:
+            return answer.headers["Content-Type"], answer.read().decode()
+
+    def answers(self, url):
+        try:
+            return "scry_jobs{" in self.scrape(url)[1]
+        except OSError:
+            return False
+
+    def until(self, url, words):
+        return scrytest.wait_until(lambda: (lambda text: words in text and text)(self.scrape(url)[1]), 20, words)
+
+
+class Metrics(RecorderCase):
+    def test_stock_parsers(self):
+        """promtool and the parsers of Prometheus' client read both formats, whatever jobs call themselves."""
+        process, url = self.recorder("--owner", "all")
+        evil = 'a"b\\c\nd\x1b{}='
+        made = recordtest.Publisher(self.broker, "ada", "evil", 5)
+        made.say(name=evil, batch={"system": "slurm", "id": "1", "cpus": 3, "memory_bytes": GB, "time_limit_seconds": 60})
+        text = self.until(url, 'scry_job_cpus_asked{owner="ada",job="evil"')
+        kind, text = self.scrape(url)
+        self.assertEqual(kind, "text/plain; version=0.0.4; charset=utf-8")
+        families = {family.name: family for family in text_string_to_metric_families(text)}
+        sample, = families["scry_job_cpus_asked"].samples
+        self.assertEqual((sample.labels, sample.value), ({"owner": "ada", "job": "evil", "name": evil, "node": "n1"}, 3))
+        self.assertEqual({sample.labels["state"]: sample.value for sample in families["scry_jobs"].samples}["running"], 1)
+        self.assertEqual(families["scry_record_broker_connected"].samples[0].value, 1)
+        if shutil.which("promtool"):
+            checked = self.box.run(["promtool", "check", "metrics"], input=text)
+            self.assertEqual((checked.returncode, checked.stderr + checked.stdout), (0, ""))
+        kind, text = self.scrape(url, "application/openmetrics-text; version=1.0.0")
+        self.assertIn("application/openmetrics-text", kind)
+        strict = {family.name for family in openmetrics(text)}
+        self.assertIn("scry_job_cpu_seconds", strict)
+        with open(os.path.join(scrytest.SOURCE, "doc", "reference", "metrics.md"), encoding="utf-8") as file:
+            described = set(re.findall(r"^\| `(scry_\w+)`", file.read(), re.M))
+        self.assertEqual(described - {name for name in described if name.startswith("scry_otlp")},
+                         set(re.findall(r"^# HELP (\w+)", self.scrape(url)[1], re.M)))
+        process.terminate()
+        self.assertEqual(process.wait(20), 0)
+
+    def test_hostile_clients(self):
+        """Clients that are slow, never read, speak nonsense, or are many: others are answered, and jobs recorded."""
+        process, url = self.recorder()
+        port = int(url.split(":")[2].split("/")[0])
+        clients = []
+        for words in (b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 20, b"\x16\x03\x01" + os.urandom(500),
+                      b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n" + b"x" * 9999,
+                      b"GET /" + b"a" * 100000):
+            for _ in range(3):
+                clients.append(socket.create_connection(("127.0.0.1", port)))
+                try:
+                    clients[-1].sendall(words)
+                except OSError:
+                    pass
+        self.assertIn("scry_jobs{", self.scrape(url)[1])
+        for path in ("/", "/metrics/../etc/passwd", "/%00"):
+            with self.assertRaises(urllib.error.HTTPError) as caught:
+                self.scrape(url.replace("/metrics", path))
+            self.assertEqual(caught.exception.code // 100, 4)
+        clients += [socket.create_connection(("127.0.0.1", port)) for _ in range(60)]
+        path = self.scry_run("-q", "--broker", self.broker.url, "--name", "recorded", "--", "true")
+        self.assertEqual(path.returncode, 0)
+        scrytest.wait_until(lambda: self.record.query("SELECT id FROM jobs WHERE name = 'recorded' AND complete = 1"), 20)
+        scrytest.wait_until(lambda: self.answers(url), 40, "an answer when slow clients were closed")
+        for client in clients:
+            client.close()
+        self.assertIsNone(process.poll())
+
+    def test_teller_dies(self):
+        """The recorder does not care, and starts it again."""
+        process, url = self.recorder()
+        children = scrytest.wait_until(lambda: [int(child) for child in open(
+            f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii").read().split()], 20)
+        os.kill(children[0], signal.SIGKILL)
+        scrytest.wait_until(lambda: self.answers(url), 30, "an answer of the next one")
+        self.assertIsNone(process.poll())
+
+    def test_bad_input(self):
+        taken = socket.create_server(("127.0.0.1", 0))
+        for arguments, said in ((["--metrics", "x"], "expected [ADDRESS:]PORT"), (["--metrics", ":"], "expected [ADDRESS:]PORT"),
+                                (["--metrics", f"127.0.0.1:{taken.getsockname()[1]}"], "cannot listen"),
+                                (["--otlp", "ftp://x"], "expected http://HOST")):
+            self.assertIn(said, self.scry("record", "--broker", self.broker.url, *arguments, status=1).stderr)
+        self.assertIn("give --broker", self.scry("record", "--import", "x", "--metrics", "1", status=2).stderr)
+
+
+class Collector(http.server.ThreadingHTTPServer):
+    """Takes logs as a collector does, and checks their shape. `answers`: statuses of the next requests."""
+
+    def __init__(self, answers=()):
+        self.answers, self.requests, self.records, self.wrong = list(answers), [], [], []
+        super().__init__(("127.0.0.1", 0), self.Handler)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):  # the name that http.server wants
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            server = self.server
+            server.requests.append((self.path, self.headers["Content-Type"], self.headers.get("X-Key")))
+            status = server.answers.pop(0) if server.answers else 200
+            if status == 200:
+                try:
+                    server.take(json.loads(body))
+                except (AssertionError, KeyError, ValueError, TypeError) as wrong:
+                    server.wrong.append(repr(wrong))
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, *_arguments):
+            pass
+
+    @staticmethod
+    def value(value):
+        (kind, said), = value.items()
+        assert isinstance(said, {"stringValue": str, "intValue": str, "doubleValue": (int, float), "boolValue": bool}[kind]), value
+        return int(said) if kind == "intValue" else said
+
+    def attributes(self, thing):
+        names = [each["key"] for each in thing["attributes"]]
+        assert len(set(names)) == len(names), names
+        return {each["key"]: self.value(each["value"]) for each in thing["attributes"]}
+
+    def take(self, body):
+        assert list(body) == ["resourceLogs"], list(body)
+        for resource in body["resourceLogs"]:
+            job = self.attributes(resource["resource"])
+            assert job["service.name"] == "scry" and job["host.name"]
+            for scope in resource["scopeLogs"]:
+                assert scope["scope"]["name"] == "scry"
+                for record in scope["logRecords"]:
+                    assert re.fullmatch(r"\d+", record["timeUnixNano"]) and re.fullmatch(r"\d+", record["observedTimeUnixNano"])
+                    assert 1 <= record["severityNumber"] <= 24 and record["severityText"] in ("DEBUG", "INFO", "WARN", "ERROR")
+                    said = self.attributes(record)
+                    self.records.append((job["scry.job"], said["scry.seq"], said["scry.type"], record))
+
+
+class OpenTelemetry(RecorderCase):
+    def job(self, *arguments, command=("sh", "-c", "ls /nowhere; exit 3"), status=3):
+        self.assertEqual(self.scry_run("-q", "--broker", self.broker.url, *arguments, "--", *command).returncode, status)
+
+    def test_records_arrive(self):
+        """Each once, through refusals and an outage, and from where it was after a restart."""
+        collector = Collector([503, 429])
+        self.box.env["OTEL_EXPORTER_OTLP_HEADERS"] = "x-key=a%20b,other=c"
+        self.job("--name", "before")
+        process, url = self.recorder("--otlp", collector.url)
+        self.job("--name", "first")
+        stored = lambda: self.record.query("SELECT id, seq, type, t, started FROM record_list JOIN jobs USING (id) ORDER BY id, seq")
+        job = lambda name: self.record.query(f"SELECT id FROM jobs WHERE name = '{name}' AND complete = 1")
+        scrytest.wait_until(lambda: job("first"), 20)
+        scrytest.wait_until(lambda: len(collector.records) >= len(stored()), 20, lambda: f"{collector.wrong} {len(collector.records)}")
+        process.terminate()
+        self.assertEqual(process.wait(20), 0, process.stdout.read())
+        collector.answers = [502]
+        self.recorder("--otlp", collector.url)
+        self.job("--name", "second")
+        scrytest.wait_until(lambda: job("second"), 20)
+        scrytest.wait_until(lambda: len(collector.records) >= len(stored()), 20, lambda: f"{collector.wrong} {len(collector.records)}")
+        rows = stored()
+        self.assertEqual(sorted(record[:3] for record in collector.records), sorted((row["id"], row["seq"], row["type"]) for row in rows))
+        self.assertEqual(collector.wrong, [])
+        self.assertEqual(set(collector.requests), {("/v1/logs", "application/json", "a b")})
+        times = {(row["id"], row["seq"]): row["started"] + row["t"] for row in rows}
+        for job_id, seq, kind, record in collector.records:
+            self.assertAlmostEqual(int(record["timeUnixNano"]) / 1e9, times[job_id, seq], 3)
+            self.assertEqual(record["severityText"] == "DEBUG", kind in ("sample", "health", "script_line", "python_stack"))
+
+    def test_drops_are_counted(self):
+        """What is refused, and what is not taken in time, is counted; the rest goes on."""
+        collector = Collector([400])
+        _process, url = self.recorder("--otlp", collector.url, "--otlp-retry", "1s")
+        self.job("--name", "first")
+        text = scrytest.wait_until(lambda: (lambda said: "scry_otlp_dropped_total 0" not in said and said)(self.scrape(url)[1]), 20)
+        self.assertNotIn("scry_otlp_dropped_total 0", text)
+        collector.answers = [503] * 1000
+        self.job("--name", "second")
+        scrytest.wait_until(lambda: len(collector.requests) >= 4, 20)
+        collector.answers = []
+        self.job("--name", "third")
+        scrytest.wait_until(lambda: any(record[2] == "end" for record in collector.records), 20)
+        self.assertEqual(collector.wrong, [])
 
 
 scrytest.main()

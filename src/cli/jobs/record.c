@@ -22,6 +22,8 @@ static int check(const struct options *options)
     if (!import && !removes && !options_given(options, "broker") && !options_given(options, "keep") &&
         !options_given(options, "keep-minutes"))
         return cli_usage_error(options, "give --broker URL, --import DIR or --remove JOB");
+    if ((options_given(options, "metrics") || options_given(options, "otlp")) && !options_given(options, "broker"))
+        return cli_usage_error(options, "--metrics and --otlp are for a recorder that follows jobs: give --broker URL");
     return 0;
 }
 

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process that tells others of jobs while the recorder runs: `scry-site serve`. It reads the database, so whatever its clients do,
+ * the recorder has nothing to do with it. It is started again when it ends.
+ */
+#ifndef SCRY_STORE_TELLER_H
+#define SCRY_STORE_TELLER_H
+
+#include <sys/types.h>
+
+#include "base/data/err.h"
+#include "store/health.h"
+
+struct teller_options {
+    const char *metrics; /* [ADDRESS:]PORT; NULL: none */
+    const char *otlp;    /* http[s]://...; NULL: none */
+    double retry_seconds;
+};
+
+struct teller {
+    struct teller_options options;
+    int listener, pipe; /* -1: none */
+    pid_t pid;
+    uint64_t again_ns;
+    char address[128]; /* where metrics are, for people; "": nowhere */
+};
+
+/* Listens, and starts it. Nothing is done without options. SCRY_RECORD is the record. 0 or -errno with err; teller_end in any case. */
+int teller_start(struct teller *ret_teller, const struct teller_options *options, struct err *err);
+/* Says how the recorder is; starts it again if it has ended. */
+void teller_tick(struct teller *teller, const struct record_health *health, uint64_t now_ns);
+/* Lets it send the rest, at most WAIT_TOLD. */
+void teller_end(struct teller *teller);
+
+#endif
