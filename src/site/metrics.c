@@ -282,7 +282,7 @@ static void put_jobs(struct output *to, const struct site *site)
                 continue;
             buf_printf(to->out, "%s{", job_figures[k].name);
             put_label(to->out, "owner", shown[i]->owner, true);
-            put_label(to->out, "job", shown[i]->id, false);
+            put_label(to->out, "id", shown[i]->id, false);
             put_label(to->out, "name", shown[i]->name, false);
             put_label(to->out, "node", shown[i]->node, false);
             buf_putc(to->out, '}');

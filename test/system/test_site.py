@@ -6,7 +6,6 @@ import http.server
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -195,17 +194,16 @@ class Metrics(RecorderCase):
         evil = 'a"b\\c\nd\x1b{}='
         made = recordtest.Publisher(self.broker, "ada", "evil", 5)
         made.say(name=evil, batch={"system": "slurm", "id": "1", "cpus": 3, "memory_bytes": GB, "time_limit_seconds": 60})
-        text = self.until(url, 'scry_job_cpus_asked{owner="ada",job="evil"')
+        text = self.until(url, 'scry_job_cpus_asked{owner="ada",id="evil"')
         kind, text = self.scrape(url)
         self.assertEqual(kind, "text/plain; version=0.0.4; charset=utf-8")
         families = {family.name: family for family in text_string_to_metric_families(text)}
         sample, = families["scry_job_cpus_asked"].samples
-        self.assertEqual((sample.labels, sample.value), ({"owner": "ada", "job": "evil", "name": evil, "node": "n1"}, 3))
+        self.assertEqual((sample.labels, sample.value), ({"owner": "ada", "id": "evil", "name": evil, "node": "n1"}, 3))
         self.assertEqual({sample.labels["state"]: sample.value for sample in families["scry_jobs"].samples}["running"], 1)
         self.assertEqual(families["scry_record_broker_connected"].samples[0].value, 1)
-        if shutil.which("promtool"):
-            checked = self.box.run(["promtool", "check", "metrics"], input=text)
-            self.assertEqual((checked.returncode, checked.stderr + checked.stdout), (0, ""))
+        checked = self.box.run(["promtool", "check", "metrics"], input=text)
+        self.assertEqual((checked.returncode, checked.stderr + checked.stdout), (0, ""))
         kind, text = self.scrape(url, "application/openmetrics-text; version=1.0.0")
         self.assertIn("application/openmetrics-text", kind)
         strict = {family.name for family in openmetrics(text)}
@@ -216,6 +214,20 @@ class Metrics(RecorderCase):
                          set(re.findall(r"^# HELP (\w+)", self.scrape(url)[1], re.M)))
         process.terminate()
         self.assertEqual(process.wait(20), 0)
+
+    def test_configuration_of_the_page(self):
+        """promtool takes what doc/howto/site.md says, and its queries name metrics that there are."""
+        with open(os.path.join(scrytest.SOURCE, "doc", "howto", "site.md"), encoding="utf-8") as file:
+            page = file.read()
+        prometheus, rules = re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S)[:2]
+        for name, text in (("prometheus.yml", prometheus), ("scry-rules.yml", rules)):
+            with open(self.box.path("work", name), "w", encoding="utf-8") as file:
+                file.write(text)
+        done = self.box.run(["promtool", "check", "config", self.box.path("work", "prometheus.yml")])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("3 rules found", done.stdout)
+        with open(os.path.join(scrytest.SOURCE, "doc", "reference", "metrics.md"), encoding="utf-8") as file:
+            self.assertEqual(set(re.findall(r"\bscry_\w+", page)) - set(re.findall(r"`(scry_\w+)`", file.read())), set())
 
     def test_hostile_clients(self):
         """Clients that are slow, never read, speak nonsense, or are many: others are answered, and jobs recorded."""
