@@ -33,6 +33,13 @@ struct attempt {
     void *ctx;
 };
 
+static atomic_int running;
+
+bool attempt_runs(void)
+{
+    return atomic_load(&running) > 0;
+}
+
 static void let_go(struct attempt *attempt)
 {
     if (atomic_fetch_sub(&attempt->owners, 1) > 1)
@@ -58,6 +65,7 @@ static void *end_thread(struct attempt *attempt)
     ssize_t put = write(attempt->ended, &one, sizeof one);
     (void)put; /* a new eventfd takes a one */
     let_go(attempt);
+    atomic_fetch_sub(&running, 1);
     return NULL;
 }
 
@@ -91,9 +99,12 @@ static int start_thread(struct attempt *attempt)
     sigfillset(&all); /* signals are the loop's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     atomic_fetch_add(&attempt->owners, 1);
+    atomic_fetch_add(&running, 1);
     code = -pthread_create(&thread, &attributes, connect_it, attempt);
-    if (code < 0)
+    if (code < 0) {
         atomic_fetch_sub(&attempt->owners, 1);
+        atomic_fetch_sub(&running, 1);
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return code;

@@ -22,5 +22,7 @@ struct attempt *attempt_begin(struct loop *loop, struct mosquitto *mosq_take, co
 struct mosquitto *attempt_take(struct attempt *attempt, char *ret_why, int size);
 /* Whenever it ends, nobody hears of it. NULL is fine. */
 void attempt_abandon(struct attempt *attempt);
+/* Whether a thread still tries, also of one that was abandoned. */
+bool attempt_runs(void);
 
 #endif

@@ -53,6 +53,9 @@ struct link_options {
 int link_open(struct link **ret_link, struct loop *loop, const struct link_options *options, struct err *err);
 /* NULL is fine. What is in flight is forgotten. says: DISCONNECT is sent, and the broker forgets the will. Without, the will is published. */
 void link_close(struct link *link, bool says);
+/* The last thing that a program does: ends it at once if a thread still tries to connect, for exit() would free what
+ * OpenSSL has from under it. Else it returns. */
+void link_leave(int status);
 bool link_is_up(const struct link *link);
 unsigned link_in_flight(const struct link *link);
 

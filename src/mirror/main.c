@@ -127,5 +127,6 @@ int main(int argc, char **argv)
     loop_free(reader.loop);
     if (reader.owner != reader.url.owner)
         free((char *)reader.owner);
+    link_leave(status);
     return status;
 }

@@ -87,5 +87,7 @@ int main(int argc, char **argv)
     buf_done(&publisher->in);
     explicit_bzero(&publisher->url, sizeof publisher->url);
     free(publisher);
-    return code < 0 ? 1 : status;
+    status = code < 0 ? 1 : status;
+    link_leave(status);
+    return status;
 }

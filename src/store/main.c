@@ -20,6 +20,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "broker/link.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/text/text.h"
 #include "options/options.h"
@@ -234,8 +235,11 @@ int main(int argc, char **argv)
     umask(077);
     signal(SIGPIPE, SIG_IGN);
     log_open("scry record", 0);
-    if (argc > 1 && strcmp(argv[1], "record") == 0)
-        return cmd_record(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "record") == 0) {
+        int status = cmd_record(argc - 1, argv + 1);
+        link_leave(status);
+        return status;
+    }
     if (argc > 1 && (strcmp(argv[1], "fetch") == 0 || strcmp(argv[1], "list") == 0))
         return look(argc, argv);
     fputs("scry-record is a part of scry; use `scry record`\n", stderr);

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import time
 import unittest
 
@@ -85,6 +86,18 @@ class Connection(LinkedCase):
             self.send(url, 100, size=100000)  # many records of TLS in each
             reader.wait_for(100)
             self.linked("read", broker.tcp_url, "test/#", 1).wait("lost")
+
+    def test_ends_while_it_connects(self):
+        """A program that is ended while a thread of it is in the middle of TLS ends in order."""
+        tls = brokertest.Certificates(self.box)
+        with brokertest.Mosquitto(self.box, tls=tls) as broker:
+            for moment in range(40):
+                reader = self.box.start([self.box.path("libexec", "scry-mirror"), "reach"], stdin=subprocess.PIPE)
+                reader.stdin.write(f"mqtts://localhost:{broker.port}\n")
+                reader.stdin.flush()
+                time.sleep(moment / 2000)  # each time a little later
+                reader.stdin.close()
+                self.assertIn(reader.wait(20), (0, 1))
 
     def test_what_is_not_allowed(self):
         """A broker that hangs up on it, as mosquitto does with this line, is named, and not asked again and again."""
