@@ -326,24 +326,6 @@ class Attacks(ControlCase):
         self.assertIsNone(self.running.poll())
         self.assertFalse(self.records("request"))
 
-    def test_one_key_for_all(self):
-        """Sessions of one key leave room for those of others."""
-        self.start_job()
-        key = self.issue("--rights", "observe")
-        sessions = [self.box.start(self.box.scry("omis", "--connect", self.url()), env={**self.away, "SCRY_KEY": key},
-                                   stdin=subprocess.PIPE) for _ in range(16)]
-        for session in sessions:
-            session.stdin.write(": version()\n")
-            session.stdin.flush()
-        for session in sessions:
-            self.assertIn("scry", session.stdout.readline())
-        self.assertIn("16 with the same key speak with the job already", self.omis(": version()", key=key, status=2))
-        self.assertIn('"scry ', self.omis(": version()"))
-        for session in sessions:
-            session.stdin.close()
-        for session in sessions:
-            session.wait(20)
-
     def test_memory_of_the_publisher(self):
         """Its memory is the job's: it has a limit, and it is the first that the system ends. None of it gets into a core."""
         self.start_job()
