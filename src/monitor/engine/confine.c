@@ -248,9 +248,9 @@ void confine_report(struct session *session, struct span text, Omis_status statu
         return;
     uint64_t now = clock_now_ns();
     if (status == OMIS_NO_PERMISSION) {
-        if (tool->refused_ns && now - tool->refused_ns < REFUSAL_NS)
+        if (monitor->refused_ns && now - monitor->refused_ns < REFUSAL_NS)
             return;
-        tool->refused_ns = now;
+        monitor->refused_ns = now;
     }
     const struct confined_request request = {.of = &tool->confined, .text = text, .status = status, .why = why};
     monitor->on_confined(monitor, &request);

@@ -94,7 +94,7 @@ Omis_status confine_params(const struct tool *tool, const struct value *params, 
 /* The request with the names of its services only, in the arena: the record of a job goes through the broker as it is,
  * and so has no values that were read or written. */
 struct span confine_shown(const struct request *request, struct arena *arena);
-/* For the job's record; nothing for tools that are not confined. Refusals at most once a second for a tool. */
+/* For the job's record; nothing for tools that are not confined. Refusals at most once a second, of all tools. */
 void confine_report(struct session *session, struct span text, Omis_status status, struct span why);
 
 #endif

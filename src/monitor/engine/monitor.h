@@ -65,7 +65,8 @@ struct monitor {
     bool (*job_has)(struct monitor *monitor, const char *dir,
                     pid_t pid); /* set by who follows jobs: this process is the job's; NULL: there are none */
     void (*on_confined)(struct monitor *monitor, const struct confined_request *request); /* likewise: for its record */
-    struct state_part {                            /* other parts of the state (monitor/engine/state.h) */
+    uint64_t refused_ns; /* when a refusal was told last: new sessions must not fill the record with them */
+    struct state_part {  /* other parts of the state (monitor/engine/state.h) */
         void (*print)(void *ctx, struct buf *out); /* NULL: none */
         void *ctx;
     } connections, traced;

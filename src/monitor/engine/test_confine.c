@@ -449,7 +449,10 @@ static void changes_are_told(void **state)
     test_has_text(test_next(run), "\"laptop\",\"01ab\",\": proc_send_signal([p_1_1], 0)\",\"OMIS_OK\",\"\"");
     refused(tool, ": scry_monitor_get_state()");
     test_has_text(test_next(run), "\"OMIS_NO_PERMISSION\",\"scry_monitor_get_state can be used only on the job's node");
-    refused(tool, ": scry_monitor_get_state()"); /* in the same second */
+    refused(tool, ": scry_monitor_get_state()"); /* in the same second, */
+    struct test_session *again = open_confined(OBSERVE);
+    refused(again, ": scry_monitor_get_state()"); /* also of a new session */
+    test_close(again);
     assert_null(run->replies);
     test_send(tool, 0, "proc_has_terminated([p_1_1]) : proc_send_signal([], 9)"); /* when it is defined */
     test_has_text(test_next(run), "proc_has_terminated([p_1_1]) : proc_send");

@@ -37,7 +37,6 @@ struct tool {
     struct ext_session *ext;           /* what extensions request for it; NULL: nothing yet */
     void (*on_end)(struct tool *tool); /* ends that, before all others; NULL: nothing to do */
     struct confinement confined;       /* job NULL: it is not (monitor/engine/confine.h) */
-    uint64_t refused_ns;               /* when that was last told of it */
     struct tool_data *data;            /* what they keep about it (tool_set_data) */
     UT_hash_handle hh;
 };

@@ -100,7 +100,7 @@ static bool job_has(struct monitor *monitor, const char *dir, pid_t pid)
 
 enum { REQUEST_WHO, REQUEST_SERIAL, REQUEST_TEXT, REQUEST_STATUS, REQUEST_WHY, REQUEST_JOB, REQUEST_OUTPUTS };
 static const char REQUESTED[] = "job_was_requested";
-enum { REQUEST_SHOWN = 4096 /* of a request, in the record */ };
+enum { REQUEST_SHOWN = 4096 /* bytes of a request, in the record */, REFUSED_SHOWN = 256 };
 
 static bool match_request(const struct csr *csr, const struct event *event)
 {
@@ -111,11 +111,11 @@ static bool match_request(const struct csr *csr, const struct event *event)
 static const struct event_ops request_ops = {.match = match_request};
 
 /* Not in the middle of a character. */
-static struct span shown(struct span text)
+static struct span shown(struct span text, size_t most)
 {
-    if (text.len <= REQUEST_SHOWN)
+    if (text.len <= most)
         return text;
-    text.len = REQUEST_SHOWN;
+    text.len = most;
     while (text.len && ((unsigned char)text.ptr[text.len] & 0xc0) == 0x80)
         text.len--;
     return text;
@@ -126,9 +126,12 @@ static void tell_request(struct monitor *monitor, const struct confined_request 
 {
     const struct confinement *of = request->of;
     struct value outputs[REQUEST_OUTPUTS] = {
-        value_string(span_str(of->who)),    value_string(span_str(of->serial)),
-        value_string(shown(request->text)), value_string(span_str(omis_status_name(request->status & ~OMIS_FATAL))),
-        value_string(request->why),         value_string(span_str(of->job))};
+        value_string(span_str(of->who)),
+        value_string(span_str(of->serial)),
+        value_string(shown(request->text, request->status == OMIS_NO_PERMISSION ? REFUSED_SHOWN : REQUEST_SHOWN)),
+        value_string(span_str(omis_status_name(request->status & ~OMIS_FATAL))),
+        value_string(request->why),
+        value_string(span_str(of->job))};
     struct event event = {.service = registry_find(monitor->registry, span_str(REQUESTED)),
                           .time_ns = clock_now_ns(),
                           .outputs = outputs,
