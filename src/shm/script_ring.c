@@ -125,6 +125,18 @@ static uint64_t stack_start(void)
     return start;
 }
 
+/* "pid:[4026531836]" */
+static uint32_t pid_namespace(void)
+{
+    char text[64];
+    uint32_t number = 0;
+    long size = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/ns/pid", text, (long)sizeof text);
+    for (long i = 0; i < size; i++)
+        if (text[i] >= '0' && text[i] <= '9')
+            number = number * 10 + (uint32_t)(text[i] - '0');
+    return number;
+}
+
 static void fill_head(struct script_ring *ring, const struct script_open *open, int32_t pid, uint64_t born_ns)
 {
     uint32_t sums_at = PAGE + open->ring_size;
@@ -142,6 +154,7 @@ static void fill_head(struct script_ring *ring, const struct script_open *open, 
     ring->in_ticks = open->in_ticks;
     ring->born_ns = born_ns;
     ring->stack = stack_start();
+    ring->pid_namespace = pid_namespace();
     memcpy(ring->language, open->language, strlen(open->language) + 1);
     atomic_store_explicit(&ring->texts_used, 1, memory_order_relaxed); /* 0 is none */
 }

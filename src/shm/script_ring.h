@@ -105,9 +105,10 @@ struct script_ring {
     int32_t pid;
     uint32_t ring_at, ring_size, sums_at, sum_count, texts_at, texts_size;
     uint32_t size;
-    uint32_t in_ticks; /* 1: times of sums are ticks of the time stamp counter; 0: ns */
-    uint64_t born_ns;  /* CLOCK_BOOTTIME: a process that started later is another one with this pid */
-    uint64_t stack;    /* where the stack of its program began, as in /proc/PID/stat: a process that has another one
+    uint32_t in_ticks;      /* 1: times of sums are ticks of the time stamp counter; 0: ns */
+    uint32_t pid_namespace; /* whose number `pid` is: the inode of /proc/self/ns/pid; 0: not known */
+    uint64_t born_ns;       /* CLOCK_BOOTTIME: a process that started later is another one with this pid */
+    uint64_t stack; /* where the stack of its program began, as in /proc/PID/stat: a process that has another one
                           executes something else; 0: not known */
     char language[SCRIPT_LANGUAGE];
     /* ---- writers ---- */

@@ -254,6 +254,30 @@ class Inside(JobCase):
         self.assertEqual((reason["note"], reason["fields"]["signal"]), ("cause_signal", "SIGTERM"))
         self.assertIn(f"(pid {os.getpid()})", reason["fields"]["sender"])
 
+    def test_container(self):
+        """Its processes have other numbers there, which here are those of others, or of none."""
+        unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+        if self.box.run([*unshare, "true"]).returncode:
+            self.skipTest("no PID namespace can be made here")
+        fifo = self.box.path("work", "go")
+        os.mkfifo(fifo)
+        path = self.script(f":\nread x <{fifo}\nfalse\nexit 3\n")
+        burn = 'i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done; bash "$0"'
+        run = self.start_run("-q", "--script", "calls", "--", *unshare, "sh", "-c", burn, path)
+        wait_until(lambda: any(job["state"] == "running" for job in json.loads(self.scry("ps", "--json").stdout)["jobs"]))
+        watch = self.box.start(self.box.scry("watch", "--json", "--stream", "script", "@last"))
+        next(line for line in watch.stdout if '"line":2' in line.replace(" ", ""))  # where it stays for a second
+        with open(fifo, "w", encoding="ascii") as file:
+            file.write("x\n")
+        self.assertEqual((run.wait(), watch.wait()), (3, 0))
+        records = self.records("script_line", "command_failed", "script_end", "process_end")
+        pids = {record["pid"] for record in records if record["type"] == "process_end"}
+        failed = [record for record in records if record["type"] == "command_failed" and record["command"] == "false"]
+        ends = [record for record in records if record["type"] == "script_end" and record["file"] == path]
+        self.assertEqual([record["line"] for record in failed], [3])
+        self.assertEqual([(record["how"], record["status"]) for record in ends], [("inside", 3)])
+        self.assertLessEqual({failed[0]["pid"], ends[0]["pid"]}, pids)
+
     def test_other_version(self):
         """A bash that is not known runs as it is, and a warning says so once."""
         other = self.box.path("work", "bash-other")

@@ -41,6 +41,7 @@ struct ring {
     size_t size;
     char name[NAME_MAX + 1];
     uint64_t look_life; /* periods until then */
+    bool foreign;       /* the numbers of its processes are those of another PID namespace */
     UT_hash_handle hh;  /* by name */
 };
 
@@ -53,8 +54,36 @@ struct script_rings {
     struct ring *rings;
     struct loop_source *input, *timer;
     uint64_t start_ticks, start_ns;
+    uint32_t pid_namespace; /* ours */
     bool too_many;
 };
+
+/* ---- containers ---- */
+
+static uint32_t namespace_of(const char *pid)
+{
+    char path[64];
+    struct stat status;
+    snprintf(path, sizeof path, "/proc/%.20s/ns/pid", pid);
+    return stat(path, &status) == 0 ? (uint32_t)status.st_ino : 0;
+}
+
+/* The number that we know a process of another namespace by: the one whose stack is there. 0: it is gone. */
+static pid_t outer_pid(const struct script_ring *head)
+{
+    pid_t found = 0;
+    struct proc_stat stat;
+    DIR *processes = head->stack ? opendir("/proc") : NULL;
+    for (struct dirent *entry; !found && processes && (entry = readdir(processes));) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 0 && proc_stat_of(pid, 0, &stat) == 0 && stat.start_stack == head->stack &&
+            namespace_of(entry->d_name) == head->pid_namespace)
+            found = pid;
+    }
+    if (processes)
+        closedir(processes);
+    return found;
+}
 
 /* ---- times ---- */
 
@@ -100,16 +129,21 @@ static void take(struct script_rings *rings, struct ring *ring, int32_t gone)
 {
     struct script_event record;
     atomic_store_explicit(&ring->view.ring->belled, 0, memory_order_relaxed);
-    for (int i = 0; i < RECORDS_MOST && script_view_take(&ring->view, gone, &record); i++)
+    for (int i = 0; i < RECORDS_MOST && script_view_take(&ring->view, gone, &record); i++) {
+        if (ring->foreign) { /* of its subshells and threads, too, there is only the number of the process */
+            record.tid = record.tid == ring->view.head.pid ? ring->seen.pid : record.tid;
+            record.pid = ring->seen.pid;
+        }
         if (rings->use->record)
             rings->use->record(rings->ctx, &ring->seen, &record);
+    }
 }
 
 static void look(struct script_rings *rings, struct ring *ring)
 {
     take(rings, ring, SCRIPT_GONE_NONE);
     pid_t writer = ring->view.waits_for;
-    if (writer > 0 && kill(writer, 0) < 0 && errno == ESRCH)
+    if (writer > 0 && !ring->foreign && kill(writer, 0) < 0 && errno == ESRCH)
         take(rings, ring, writer);
     if (rings->use->looked)
         rings->use->looked(rings->ctx, &ring->seen);
@@ -188,7 +222,11 @@ static void add_ring(struct script_rings *rings, const char *name)
         free(ring);
         return;
     }
-    ring->seen = (struct script_rings_ring){.pid = ring->view.head.pid, .view = &ring->view};
+    const struct script_ring *head = &ring->view.head;
+    bool elsewhere = head->pid_namespace && rings->pid_namespace && head->pid_namespace != rings->pid_namespace;
+    pid_t outer = elsewhere ? outer_pid(head) : 0;
+    ring->foreign = outer > 0;
+    ring->seen = (struct script_rings_ring){.pid = outer > 0 ? outer : head->pid, .view = &ring->view};
     snprintf(ring->name, sizeof ring->name, "%s", name);
     HASH_ADD_STR(rings->rings, name, ring);
     log_debug("script ring: new pid=%d language=%s", ring->seen.pid, ring->view.head.language);
@@ -345,6 +383,7 @@ struct script_rings *script_rings_new(struct observer *observer, const struct sc
     }
     *rings = (struct script_rings){
         .observer = observer, .use = use, .ctx = ctx, .notify = -1, .start_ticks = ticks(), .start_ns = clock_now_ns()};
+    rings->pid_namespace = namespace_of("self");
     map_guard_install();
     if (open_dir(rings, err) < 0) {
         script_rings_free(rings);
