@@ -211,7 +211,7 @@
          FLOATING(seconds)) \
     NOTE(more_crashes, "crashes", "{processes} more processes crashed", INTEGER(processes)) \
     /* about what scry run itself looks at: scripts, logs, the node (job/observe) */ \
-    NOTE(source_off, "observer", "{source} is not watched: {reason}", STRING(source) STRING(reason)) \
+    NOTE(source_off, "observer", "not watched: {source}: {reason}", STRING(source) STRING(reason)) \
     NOTE(observed_dropped, "observer", "{records} records of scripts, logs or the node came too fast and are lost", \
          INTEGER(records)) \
     NOTE(script_aside, "script", "process {pid} is not seen from inside: {reason}", INTEGER(pid) STRING(reason)) \

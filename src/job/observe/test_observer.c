@@ -181,7 +181,7 @@ static void test_refused(void **state)
     fixture->options.name = "refuses";
     observer_start(&fixture->link);
     observer_finish(&fixture->link);
-    assert_int_equal(count(fixture, "text", "test is not watched: there is none"), 1);
+    assert_int_equal(count(fixture, "text", "not watched: test: there is none"), 1);
     assert_int_equal(json_array_size(fixture->seen), 1);
 }
 

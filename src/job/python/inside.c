@@ -357,7 +357,7 @@ static void check_room(void *ctx)
     if (state->no_room || script_rings_have_room(state->rings, ring))
         return;
     state->no_room = true;
-    observe_note(state->observer, NOTE(source_off, .source = "Python from inside, in processes that start now,",
+    observe_note(state->observer, NOTE(source_off, .source = "Python from inside, in processes that start now",
                                        .reason = "there is no room in the runtime directory (SCRY_RUNTIME_DIR)"));
 }
 

@@ -516,7 +516,7 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
     [RECORD_functions] =
         {"functions", STREAM_FUNCTION, functions_fields,
          "Calls of traced functions, of all processes together; at most once a second, and only if there "
-         "were some.",
+         "were some. What a process calls in its last second, or two, is only in its trace.",
          "{calls} call{calls?|s}[: {list}]"},
     [RECORD_log] = {"log", STREAM_LOG, log_fields, "A line of a log matched.",
                     "{file}[:{line}] {level}: {text}[ ({folded} more before)]"},
