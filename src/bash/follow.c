@@ -24,7 +24,8 @@ struct frame {
     bool ignored;    /* a failure means nothing: a condition, "!" */
     bool pipeline;   /* it takes the time, its commands are counted */
     bool piped;      /* one of a pipeline, in a process of its own */
-    bool leaves;     /* exit, return: its status is not its own */
+    bool leaves;     /* exit, return: its status is not its own, */
+    bool returns;    /* but of what called the function */
     int failed;      /* status of the last one in it that was reported; 0: none */
     uint32_t size;   /* of the text: bash may have freed the command when its end is noticed */
     char text[TALLY_TEXT];
@@ -66,7 +67,8 @@ static void end_frame(int status, bool known)
         if (known && status && frame->has_status && !frame->ignored) {
             if (failed != status && !frame->leaves)
                 tally_failed(&frame->place, frame->text, frame->size, status, ns);
-            failed = status;
+            if (!frame->returns)
+                failed = status;
         }
     }
     if (outer && failed)
@@ -82,10 +84,10 @@ static void end_left(const char *stack)
 
 /* ---- its beginning ---- */
 
-static bool leaves(const char *text, size_t size)
+static bool is_call_of(const char *text, size_t size, const char *name)
 {
-    return (size >= 4 && memcmp(text, "exit", 4) == 0 && (size == 4 || text[4] == ' ')) ||
-           (size >= 6 && memcmp(text, "return", 6) == 0 && (size == 6 || text[6] == ' '));
+    size_t len = strlen(name);
+    return size >= len && memcmp(text, name, len) == 0 && (size == len || text[len] == ' ');
 }
 
 static void begin_frame(const struct shell_command *command, const char *stack, bool alone, bool piped)
@@ -97,6 +99,7 @@ static void begin_frame(const struct shell_command *command, const char *stack, 
     frame->has_status = alone;
     frame->counted = false;
     frame->failed = 0;
+    frame->leaves = frame->returns = false;
     frame->ignored = ignored || (command->flags & (SHELL_IGNORED | SHELL_INVERTED)) != 0;
     if (!leaf || (leaf != command && !alone))
         return;
@@ -107,7 +110,8 @@ static void begin_frame(const struct shell_command *command, const char *stack, 
     frame->pipeline = leaf != command;
     frame->piped = piped;
     frame->size = (uint32_t)shell_command_text(leaf, frame->text, sizeof frame->text);
-    frame->leaves = leaves(frame->text, frame->size);
+    frame->returns = is_call_of(frame->text, frame->size, "return");
+    frame->leaves = frame->returns || is_call_of(frame->text, frame->size, "exit");
     frame->counted = tally_place(shell_caller("BASH_SOURCE", 0), function, leaf->value.leaf->line, frame->text,
                                  frame->size, &frame->place);
     frame->begin_ns = now_ns();

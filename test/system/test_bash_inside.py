@@ -254,6 +254,17 @@ class Inside(JobCase):
         self.assertEqual((reason["note"], reason["fields"]["signal"]), ("cause_signal", "SIGTERM"))
         self.assertIn(f"(pid {os.getpid()})", reason["fields"]["sender"])
 
+    def test_returned(self):
+        """A function that returns a status of its own has failed, and ends the script; one that returns that of a command
+        that was told is not told again."""
+        self.run_script("set -e\nbad() {\n  return 5\n}\nbad\n", "calls", status=5)
+        self.assertEqual(self.failures(), [(5, None, "bad", 5)])
+        self.assertEqual(self.report()["last"]["reason"]["note"], "cause_command")
+        self.run_script("set -e\nbad() {\n  (exit 4) || return $?\n}\nouter() {\n  bad\n}\nouter\n", "calls", status=4)
+        self.assertEqual(self.failures(), [(6, "outer", "bad", 4)])
+        self.run_script("bad() {\n  false\n  return $?\n}\nbad\n", "calls", status=1)
+        self.assertEqual(self.failures(), [(2, "bad", "false", 1)])
+
     def test_container(self):
         """Its processes have other numbers there, which here are those of others, or of none."""
         unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
