@@ -124,6 +124,9 @@ class Layers(JobCase):
         self.assertEqual(reason["fields"]["signal"], "SIGSEGV")
         self.assertRegex(reason["fields"]["place"], r"in step at physics\.c:\d+")
         self.assertEqual(evidence, ["crash"])
+        stack, = (event["stack"] for event in last["events"] if "crashed" in event["text"])
+        self.assertRegex(stack[0], r"^step at physics\.c")  # both halves
+        self.assertTrue(any(frame.startswith("main at steer.py") for frame in stack), stack)
         self.assertIn("process", {event["stream"] for event in last["events"]})
 
     def test_deadlock(self):

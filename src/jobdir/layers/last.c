@@ -113,20 +113,31 @@ static json_t *frame_text(const json_t *frame, const char *function)
     return text_json(text.data ? text.data : "?");
 }
 
+static bool is_python(const json_t *frame)
+{
+    const char *file = json_string_value(json_object_get(frame, "file"));
+    size_t len = file ? strlen(file) : 0;
+    return len > 3 && strcmp(file + len - 3, ".py") == 0;
+}
+
+/* The innermost; of a crash in C below Python, the innermost of Python, too: between them is the interpreter. */
 static void put_stack(struct event *event, const json_t *frames)
 {
     size_t index;
     json_t *frame;
+    bool python = false;
     if (!event || !json_array_size(frames))
         return;
     event->stack = json_array();
     json_array_foreach(frames, index, frame)
     {
         const char *function = json_string_value(json_object_get(frame, "function"));
-        if (json_array_size(event->stack) == STACK_FRAMES)
+        size_t shown = json_array_size(event->stack);
+        if (shown == 2 * (size_t)STACK_FRAMES || (shown >= STACK_FRAMES && python))
             break;
-        if (function) /* the whole stack of a crash stands elsewhere in the report */
+        if (function && (shown < STACK_FRAMES || is_python(frame))) /* all of a crash stands elsewhere in the report */
             json_array_append_new(event->stack, frame_text(frame, function));
+        python |= shown < STACK_FRAMES && is_python(frame);
     }
 }
 
