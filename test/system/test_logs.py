@@ -96,7 +96,7 @@ class Logs(JobCase):
                              "mv app.log.1 app.log.2; mv app.log app.log.1; echo x 3 >>app.log.1; echo x 4 >>app.log; read line <go",
                              cwd=self.work)
         for last in ("x 1", "x 2", "x 4"):
-            wait_until(lambda: last in self.spool())
+            wait_until(lambda last=last: f'"text":"{last}"' in self.spool())  # not of the command line
             self.write("go", "go\n")
         self.assertEqual(run.wait(), 0)
         self.assertEqual(sorted(line["text"] for line in self.records("log")), ["x 1", "x 2", "x 3", "x 4"])
