@@ -19,7 +19,8 @@
 #include "jobdir/text/text.h"
 #include "store/follower.h"
 
-static const uint64_t MS = 1000000, FLUSH_MS = 200, AGAIN_MS = 1000, TICK_MS = 200, QUIET_MS = 1500, KEEP_MS = 3600000;
+static const uint64_t MS = 1000000, FLUSH_MS = 200, AGAIN_MS = 1000, TICK_MS = 200, KEEP_MS = 3600000;
+static const double LEASE_MOST = 3600;
 
 static double wall(void)
 {
@@ -119,6 +120,13 @@ static int take_whole(void *ctx, const char *path, int64_t version, struct span 
     return 0;
 }
 
+/* A publisher that is late is not gone yet. */
+static uint64_t lease_of(const json_t *beat)
+{
+    double seconds = json_number_value(json_object_get(beat, "lease_seconds"));
+    return (uint64_t)(2 * (seconds > 0 && seconds < LEASE_MOST ? seconds : LEASE_MOST) * NS_PER_SECOND);
+}
+
 static void take_json(struct follower *follower, struct followed *followed, const struct topic *topic,
                       struct span payload, bool retained)
 {
@@ -130,6 +138,7 @@ static void take_json(struct follower *follower, struct followed *followed, cons
         PUT(follower, followed, store_put_state(follower->store, followed->job, json, now));
     } else if (topic->kind == TOPIC_BEAT && json_is_object(json)) {
         followed->connected = json_is_true(json_object_get(json, "connected"));
+        followed->lease_until_ns = clock_now_ns() + lease_of(json);
         PUT(follower, followed, store_put_beat(follower->store, followed->job, json, now));
     } else if (topic->kind == TOPIC_AGAIN && json_is_object(json)) {
         followed_answered(follower, followed, json);

@@ -183,6 +183,12 @@ static bool find_missing(const struct followed *followed, int64_t *ret_from, int
     return true;
 }
 
+/* It has a connection. A beat of the broker's memory may be of a publisher that is long gone, so it counts for its lease only. */
+static bool answers(const struct followed *followed, uint64_t now_ns)
+{
+    return followed->connected && now_ns < followed->lease_until_ns;
+}
+
 static void look_at(struct follower *follower, struct followed *followed, uint64_t now_ns)
 {
     int64_t from, to;
@@ -203,7 +209,7 @@ static void look_at(struct follower *follower, struct followed *followed, uint64
     }
     bool patient = missing && !followed->over && followed->job->row.last_seq >= 0 &&
                    now_ns - followed->missing_ns < PATIENCE_MS * MS;
-    if (*followed->reader || (!missing && !followed->files_wanted) || patient || !followed->connected ||
+    if (*followed->reader || (!missing && !followed->files_wanted) || patient || !answers(followed, now_ns) ||
         now_ns < followed->next_ask_ns || follower->asking >= ASKS_AT_ONCE || !link_is_up(follower->link))
         return;
     ask(follower, followed, from, to, now_ns);
@@ -245,12 +251,14 @@ static void tell(struct follower *follower, struct followed *followed, const cha
 }
 
 /* It has ended, or its publisher is gone, and nobody answers any more. */
-static bool is_gone(const struct followed *followed)
+static bool is_gone(const struct followed *followed, uint64_t now_ns)
 {
-    return !followed->connected || followed->failures >= FAILURES;
+    if (!followed->lease_until_ns && now_ns - followed->follower->heard_ns < QUIET_MS * MS)
+        return false; /* its beat may be on its way */
+    return !answers(followed, now_ns) || followed->failures >= FAILURES;
 }
 
-static bool settle(struct follower *follower, struct followed *followed)
+static bool settle(struct follower *follower, struct followed *followed, uint64_t now_ns)
 {
     struct stored_job *job = followed->job;
     int64_t from, to;
@@ -259,11 +267,11 @@ static bool settle(struct follower *follower, struct followed *followed)
         return true;
     }
     bool whole = !find_missing(followed, &from, &to) && !store_pending(follower->store);
-    if (followed->over && whole && (!followed->files_wanted || is_gone(followed)) && !*followed->reader) {
+    if (followed->over && whole && (!followed->files_wanted || is_gone(followed, now_ns)) && !*followed->reader) {
         store_put_complete(follower->store, job);
         return false;
     }
-    if (is_gone(followed) && !*followed->reader && !store_pending(follower->store)) {
+    if (is_gone(followed, now_ns) && !*followed->reader && !store_pending(follower->store)) {
         if (follower->options->once) {
             tell(follower, followed, "is not whole, and nobody publishes it any more");
             follower->status = 1;
@@ -283,7 +291,7 @@ bool followed_tick(struct follower *follower, uint64_t now_ns)
         }
         if (!each->job->row.complete)
             look_at(follower, each, now_ns);
-        all &= settle(follower, each);
+        all &= settle(follower, each, now_ns);
         say_stored(follower, each, now_ns);
     }
     return all;

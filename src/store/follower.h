@@ -9,7 +9,10 @@
 #include "broker/topics.h"
 #include "store/follow.h"
 
-enum { ASKS_AT_ONCE = 8 };
+enum {
+    ASKS_AT_ONCE = 8,
+    QUIET_MS = 1500, /* after the last message: what the broker remembers has come */
+};
 
 struct followed {
     struct follower *follower;
@@ -17,6 +20,7 @@ struct followed {
     struct followed *next; /* of all */
     struct parts parts;
     bool seen_state, over, connected, completing;
+    uint64_t lease_until_ns; /* connected: until then, if no other beat comes; 0: no beat came */
     bool dropped;      /* something was, since it was last asked for: an answer does not say that the rest is lost */
     bool files_wanted; /* all files are to be asked for */
     bool told;         /* a person was told that it is stored */

@@ -116,7 +116,7 @@ class Publisher:
         if publish:
             self.client.mqtt.publish(self.base + "/job", "\n".join(self.lines[first:]) + "\n", 1)
 
-    def say(self, complete=False, connected=True, state=None, **info):
+    def say(self, complete=False, connected=True, state=None, lease=15, **info):
         state = state or ("finished" if complete else "running")
         job_json = {"format": "scry-job", "version": 1, "id": self.job, "name": "made", "host": self.node, "user": self.owner,
                     "cwd": "/", "argv": ["made"], "started_ns": 1700000000000000000, "boot_id": "b", **info}
@@ -124,7 +124,7 @@ class Publisher:
             {"version": 1, "job": self.job, "owner": self.owner, "node": self.node, "state": state, "info": job_json, "dir": "/d",
              "boot_id": "b", "last_seq": len(self.lines) - 1, "address": None, "complete": complete}), 1, True)
         self.client.mqtt.publish(self.base + "/beat", json.dumps(
-            {"connected": connected, "beat": 1, "time": time.time(), "lease_seconds": 15, "last_seq": len(self.lines) - 1}), 1, True)
+            {"connected": connected, "beat": 1, "time": time.time(), "lease_seconds": lease, "last_seq": len(self.lines) - 1}), 1, True)
 
     def _asked(self, mqtt, _ctx, message):
         ask = json.loads(message.payload)

@@ -280,6 +280,17 @@ class Follow(RecordCase):
             self.assertEqual(recorder.wait(60), 0, self.said(recorder))
             self.check_whole("late", 5100)
 
+    def test_nobody_answers(self):
+        """The broker remembers beats of publishers that went without a word: they are named, and not waited for."""
+        with brokertest.Mosquitto(self.box) as broker:
+            for number in range(20):
+                publisher = recordtest.Publisher(broker, "ada", f"gone{number}", 5)
+                publisher.say(lease=1)
+                publisher.client.close()
+            recorder = self.recorder(broker, "--owner", "ada", "--once")
+            self.assertEqual(recorder.wait(40), 1)
+            self.assertEqual(recorder.stdout.read().count("is not whole, and nobody publishes it any more"), 20)
+
     def test_recorder_killed(self):
         """Nothing that is marked as stored is lost, and in the end all is there once."""
         with brokertest.Mosquitto(self.box) as broker:
