@@ -57,7 +57,7 @@ static const char *const steps[SCHEMA_VERSION] = {
     "ALTER TABLE jobs ADD COLUMN stalled_text TEXT;"
     "ALTER TABLE minutes ADD COLUMN node_swap_used_bytes BIGINT;"
     "ALTER TABLE minutes ADD COLUMN throttled @REAL@;"
-    "CREATE INDEX jobs_node ON jobs (node);"
+    "CREATE INDEX jobs_node ON jobs (node, owner, started, boot_id);" /* all that job_list asks of other jobs */
     "CREATE TABLE ranks ("
     " job BIGINT NOT NULL, path TEXT NOT NULL,"
     " rank BIGINT NOT NULL, world_size BIGINT NOT NULL, node TEXT NOT NULL, pid BIGINT NOT NULL,"
