@@ -395,6 +395,8 @@ static void collect(struct events *events)
     add_places(events);
     add_scripts(events);
     add_logs(events);
+    if (model->request && in_window(events, model->request))
+        add_record(events, model->request, WEIGHT_HINT);
     if (model->stall)
         add_record(events, model->stall, WEIGHT_FAILURE);
     add_records(events, model->firings, WEIGHT_HINT);

@@ -397,6 +397,19 @@ static void test_mpi_stall(void **state)
     assert_string_equal(told.evidence, "[0,1]");
 }
 
+/* By somebody who may, from elsewhere; what was refused, and what was long ago, killed nobody. */
+static void test_asked(void **state)
+{
+    PUT("{s:s, s:f, s:s, s:s, s:s}", "type", "request", "t", 99.8, "who", "eve", "status", "OMIS_NO_PERMISSION",
+        "request", ": proc_send_signal");
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_killed, false,
+           "the command was killed by SIGTERM, probably from outside: by a batch system's limit, or by somebody");
+    PUT("{s:s, s:f, s:s, s:s, s:s}", "type", "request", "t", 99.9, "who", "laptop", "status", "OMIS_OK", "request",
+        ": proc_send_signal([p_1_1], 15)");
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_asked, false,
+           "the command was killed by SIGTERM, probably by laptop, who sent it through a broker");
+}
+
 static void test_killed(void **state)
 {
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_killed, false,
@@ -660,6 +673,7 @@ int main(void)
         ROW(test_exception_elsewhere),
         ROW(test_exception_of_thread),
         ROW(test_mpi_stall),
+        ROW(test_asked),
         ROW(test_killed),
         ROW(test_command),
         ROW(test_signal),

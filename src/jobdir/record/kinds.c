@@ -483,7 +483,7 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
     [RECORD_request] = {"request", STREAM_SETTING, request_fields,
                         "Somebody who speaks with the job through a broker changed something, or was refused. Of "
                         "refusals at most one a second.",
-                        "{who} ({serial}): {request}[: {status}][, {why}]"},
+                        "{who} (key {serial}) asked '{request}'[: {status}][, {why}]"},
     [RECORD_process] = {"process", STREAM_PROCESS, process_fields,
                         "A process was first seen, or has a new name or command.",
                         "{pid} {name}, of {ppid}[: {argv:words}]{argv_cut? ...|}[ ({cwd})]"},

@@ -49,6 +49,7 @@ void job_model_done(struct job_model *model)
     json_decref(model->node);
     json_decref(model->node_sample);
     json_decref(model->stall);
+    json_decref(model->request);
     json_decref(model->end);
     json_decref(model->firings);
     json_decref(model->rules);
@@ -413,6 +414,10 @@ void job_model_apply(struct job_model *model, const json_t *record)
     case RECORD_node:
         keep_last(&model->node, record);
         return;
+    case RECORD_request:
+        if (row.request.status && strcmp(row.request.status, "OMIS_OK") == 0)
+            keep_last(&model->request, record);
+        return;
     case RECORD_stall:
         keep_last(&model->stall, record);
         return;
@@ -452,7 +457,6 @@ void job_model_apply(struct job_model *model, const json_t *record)
     case RECORD_spool:
     case RECORD_script:
     case RECORD_untraced:
-    case RECORD_request:
     case RECORD_TYPES:
         return;
     }

@@ -72,6 +72,7 @@ struct job_model {
     struct series processes_series, rss_series, cpu_series;
 
     json_t *node, *node_sample, *stall, *end; /* the last of each, or NULL */
+    json_t *request;                          /* the last that was carried out; NULL: none */
     json_t *warnings, *gaps, *crashes;
     json_t *pauses; /* array of {from, to}: when nothing was recorded because scry set said so; to null: on */
     bool switched_off, trace_off; /* on=no, trace=off */
