@@ -184,17 +184,16 @@ static int take_rank(void *ctx, const struct db_value *values, int count)
 
 /* ---- sums ---- */
 
-static int count_state(struct site *site, const char *state)
+static void count_state(struct site *site, const char *state)
 {
     size_t i = 0;
     while (i < site->state_count && strcmp(site->states[i].state, state) != 0)
         i++;
     if (i == sizeof site->states / sizeof *site->states)
-        return 0;
+        return;
     site->state_count += i == site->state_count;
     site->states[i].state = state;
     site->states[i].jobs++;
-    return 0;
 }
 
 #define FIND_OR_ADD(site, list, found, key_name) \
@@ -284,9 +283,8 @@ static int sum_up(struct site *site)
 {
     int code = 0;
     for (const struct site_job *job = site->jobs; job && code == 0; job = job->hh.next) {
-        code = count_state(site, job->state);
-        if (code == 0)
-            code = add_node(site, job);
+        count_state(site, job->state);
+        code = add_node(site, job);
         if (code == 0)
             code = add_user(site, job);
     }

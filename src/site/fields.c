@@ -117,9 +117,8 @@ static json_t *unit_json(const void *row, const void *all)
 
 static json_t *job_json(const void *row, const void *all)
 {
-    static const struct field fields[] = {{"owner", FIELD_TEXT, FIELD_AT(struct site_job, owner)}, {0}};
     const struct site_problem *problem = row;
-    return problem->job ? fields_json(problem->job ? site_job_fields : fields, problem->job, all) : json_null();
+    return problem->job ? fields_json(site_job_fields, problem->job, all) : json_null();
 }
 
 /* clang-format off */

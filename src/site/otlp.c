@@ -238,27 +238,6 @@ static int fill(struct store *store, struct otlp_batch *batch, const struct wait
     return batch->body.failed ? -ENOMEM : 0;
 }
 
-int otlp_begin(struct store *store, const char *target, struct err *err)
-{
-    struct db *db = store_db(store);
-    struct db_value value = db_string(target);
-    int64_t begun = -1;
-    int code = db_query_integer(db, "SELECT seq FROM exported WHERE target = $1 AND job = 0", &value, 1, &begun, err);
-    if (code < 0 || begun >= 0 || (code = db->backend->begin(db, true, err)) < 0)
-        return code;
-    code = db_query(db,
-                    "INSERT INTO exported (target, job, seq) SELECT $1, job, last_seq + 1 FROM jobs WHERE last_seq >= 0"
-                    " ON CONFLICT DO NOTHING",
-                    &value, 1, NULL, NULL, err);
-    if (code == 0)
-        code = db_query(db, "INSERT INTO exported (target, job, seq) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING", &value,
-                        1, NULL, NULL, err);
-    if (code == 0)
-        return db->backend->commit(db, err);
-    db->backend->rollback(db);
-    return code;
-}
-
 int otlp_next(struct store *store, const char *target, struct otlp_batch *ret_batch, struct err *err)
 {
     struct waiting_list waiting = {.count = 0};

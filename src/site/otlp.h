@@ -30,8 +30,6 @@ struct otlp_batch {
     size_t part_count;
 };
 
-/* Begins with this collector: of what is there already, nothing is sent to one that is new. 0 or errors of the database. */
-int otlp_begin(struct store *store, const char *target, struct err *err);
 /* The next batch; without records, there is none. The body is empty before. 0 or errors of the database, or -ENOMEM. */
 int otlp_next(struct store *store, const char *target, struct otlp_batch *ret_batch, struct err *err);
 /* It was taken, or dropped. */

@@ -42,6 +42,7 @@ struct serve {
     struct record_health health;
     bool ended; /* the recorder has */
     uint64_t end_ns;
+    struct lws *listener; /* NULL: none */
     int visitors;
     struct {
         struct buf text;
@@ -52,7 +53,8 @@ struct serve {
     struct {
         struct otlp_counts counts;
         struct otlp_batch batch;
-        bool begun, under_way, waiting;
+        bool under_way, waiting;    /* waiting: the batch is to be sent once more */
+        bool settled;               /* it was taken or dropped, and that is to be written yet */
         uint64_t since_ns, next_ns; /* of the batch that is not taken: since when, and when it is tried again */
         unsigned failures;
         char trouble[256];
@@ -213,6 +215,8 @@ static int on_recorder(struct lws *wsi, enum lws_callback_reasons reason, void *
         serve->ended = true;
         serve->end_ns = clock_now_ns() + REST_SECONDS * UINT64_C(1000000000);
         serve->otlp.next_ns = 0;
+        if (serve->listener) /* the next recorder wants it */
+            lws_set_timeout(serve->listener, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_ASYNC);
     }
     if (reason != LWS_CALLBACK_RAW_RX_FILE)
         return 0;
@@ -242,8 +246,9 @@ static void trouble(struct serve *serve, const char *text)
 static void behind(struct serve *serve)
 {
     struct err err = {0};
-    if (otlp_done(serve->store, serve->target, &serve->otlp.batch, &err) < 0) {
-        trouble(serve, err.text); /* it is sent twice, then */
+    serve->otlp.settled = otlp_done(serve->store, serve->target, &serve->otlp.batch, &err) < 0;
+    if (serve->otlp.settled) {
+        trouble(serve, err.code ? err.text : "out of memory");
         serve->otlp.next_ns = clock_now_ns() + FIRST_WAIT_MS * UINT64_C(1000000);
         return;
     }
@@ -312,10 +317,12 @@ static bool send_next(struct serve *serve, uint64_t now_ns)
     struct err err = {0};
     if (serve->otlp.under_way || now_ns < serve->otlp.next_ns)
         return false;
+    if (serve->otlp.settled) {
+        behind(serve);
+        return false;
+    }
     if (!serve->otlp.waiting) {
         int code = ready(serve, &err) ? 0 : err.code;
-        if (code == 0 && !serve->otlp.begun && (code = otlp_begin(serve->store, serve->target, &err)) == 0)
-            serve->otlp.begun = true;
         if (code == 0)
             code = otlp_next(serve->store, serve->target, &serve->otlp.batch, &err);
         if (code < 0) {
@@ -377,8 +384,9 @@ static int make(struct serve *serve, bool metrics)
     if (!vhost || !lws_adopt_descriptor_vhost(vhost, LWS_ADOPT_RAW_FILE_DESC,
                                               (lws_sock_file_fd_type){.filefd = STDIN_FILENO}, "recorder", NULL))
         return -EIO;
-    if (metrics && !lws_adopt_descriptor_vhost(vhost, LWS_ADOPT_RAW_FILE_DESC,
-                                               (lws_sock_file_fd_type){.filefd = LISTENER}, "listener", NULL))
+    if (metrics &&
+        !(serve->listener = lws_adopt_descriptor_vhost(vhost, LWS_ADOPT_RAW_FILE_DESC,
+                                                       (lws_sock_file_fd_type){.filefd = LISTENER}, "listener", NULL)))
         return -EIO;
     lws_sul_schedule(serve->context, 0, &serve->timer, on_timer, 1);
     return 0;

@@ -330,7 +330,11 @@ int follow_run(struct store *store, const struct follow_options *said, struct er
     }
     name_self(&follower);
     follower.started = wall();
-    code = teller_start(&follower.teller, &options.tell, err);
+    code = teller_open(&follower.teller, &options.tell, err);
+    if (code == 0 && options.tell.otlp)
+        code = store_export_begin(store, options.tell.otlp, err);
+    if (code == 0)
+        code = teller_start(&follower.teller, err);
     if (code == 0)
         code = start(&follower, &url, err);
     explicit_bzero(url.password, sizeof url.password);

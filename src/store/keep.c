@@ -234,3 +234,26 @@ int store_keep(struct store *store, double records_seconds, double minutes_secon
     struct db_value heard = db_real(now - minutes_seconds);
     return code == 0 && minutes_seconds > 0 ? change(store, minutes, &heard, err) : code;
 }
+
+/* ---- what goes on to others ---- */
+
+int store_export_begin(struct store *store, const char *target, struct err *err)
+{
+    struct db *db = store->db;
+    struct db_value value = db_string(target);
+    int64_t begun = -1;
+    int code = db_query_integer(db, "SELECT seq FROM exported WHERE target = $1 AND job = 0", &value, 1, &begun, err);
+    if (code < 0 || begun >= 0 || (code = db->backend->begin(db, true, err)) < 0)
+        return code;
+    code = db_query(db,
+                    "INSERT INTO exported (target, job, seq) SELECT $1, job, last_seq + 1 FROM jobs WHERE last_seq >= 0"
+                    " ON CONFLICT DO NOTHING",
+                    &value, 1, NULL, NULL, err);
+    if (code == 0)
+        code = db_query(db, "INSERT INTO exported (target, job, seq) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING", &value,
+                        1, NULL, NULL, err);
+    if (code == 0)
+        return db->backend->commit(db, err);
+    db->backend->rollback(db);
+    return code;
+}

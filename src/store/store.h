@@ -104,5 +104,7 @@ int store_remove(struct store *store, int64_t job, struct err *err);
  * and the summary stay. *ret_days: how many were dropped. `now`: wall clock. */
 int store_keep(struct store *store, double records_seconds, double minutes_seconds, double now, size_t *ret_days,
                struct err *err);
+/* Before the records go to this collector (table `exported`): if it is new, it gets nothing of what is there already. */
+int store_export_begin(struct store *store, const char *target, struct err *err);
 
 #endif

@@ -111,8 +111,10 @@ static int spawn(struct teller *teller, int input, const char *path)
     return -code;
 }
 
-static int start(struct teller *teller, struct err *err)
+int teller_start(struct teller *teller, struct err *err)
 {
+    if (!teller->options.metrics && !teller->options.otlp)
+        return 0;
     char path[PATH_MAX];
     int ends[2];
     int code = dirs_libexec("scry-site", path, sizeof path, err);
@@ -123,20 +125,21 @@ static int start(struct teller *teller, struct err *err)
     teller->pid = 0;
     code = spawn(teller, ends[0], path);
     close(ends[0]);
+    if (code < 0) {
+        close(ends[1]);
+        return err_errno(err, code, "cannot run %s", path);
+    }
     teller->pipe = ends[1];
-    return code < 0 ? err_errno(err, code, "cannot run %s", path) : 0;
+    return 0;
 }
 
-int teller_start(struct teller *ret_teller, const struct teller_options *options, struct err *err)
+int teller_open(struct teller *ret_teller, const struct teller_options *options, struct err *err)
 {
     *ret_teller = (struct teller){.options = *options, .listener = -1, .pipe = -1};
-    if (!options->metrics && !options->otlp)
-        return 0;
     if (options->otlp && strncmp(options->otlp, "http://", 7) != 0 && strncmp(options->otlp, "https://", 8) != 0)
         return err_set(err, -EINVAL, "--otlp: expected http://HOST[:PORT] or https://HOST[:PORT], not '%s'",
                        options->otlp);
-    int code = options->metrics ? listen_at(ret_teller, options->metrics, err) : 0;
-    return code == 0 ? start(ret_teller, err) : code;
+    return options->metrics ? listen_at(ret_teller, options->metrics, err) : 0;
 }
 
 void teller_tick(struct teller *teller, const struct record_health *health, uint64_t now_ns)
@@ -155,7 +158,7 @@ void teller_tick(struct teller *teller, const struct record_health *health, uint
     }
     if (teller->pid <= 0 && now_ns >= teller->again_ns) {
         teller->again_ns = now_ns + AGAIN_NS;
-        if (start(teller, NULL) < 0)
+        if (teller_start(teller, NULL) < 0)
             teller->pid = 0;
     }
     /* a full pipe: it has enough to read */

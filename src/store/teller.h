@@ -25,8 +25,10 @@ struct teller {
     char address[128]; /* where metrics are, for people; "": nowhere */
 };
 
-/* Listens, and starts it. Nothing is done without options. SCRY_RECORD is the record. 0 or -errno with err; teller_end in any case. */
-int teller_start(struct teller *ret_teller, const struct teller_options *options, struct err *err);
+/* Looks at the options, and listens. 0 or -errno with err; teller_end in any case. */
+int teller_open(struct teller *ret_teller, const struct teller_options *options, struct err *err);
+/* Starts it, if there is something to tell. SCRY_RECORD is the record. 0 or -errno with err. */
+int teller_start(struct teller *teller, struct err *err);
 /* Says how the recorder is; starts it again if it has ended. */
 void teller_tick(struct teller *teller, const struct record_health *health, uint64_t now_ns);
 /* Lets it send the rest, at most WAIT_TOLD. */

@@ -362,6 +362,15 @@ class OpenTelemetry(RecorderCase):
             self.assertAlmostEqual(int(record["timeUnixNano"]) / 1e9, times[job_id, seq], 3)
             self.assertEqual(record["severityText"] == "DEBUG", kind in ("sample", "health", "script_line", "python_stack"))
 
+    def test_once(self):
+        """A recorder that ends by itself has sent all before."""
+        collector = Collector()
+        self.job("--name", "old")
+        self.scry("record", "--broker", self.broker.url, "--once", "--otlp", collector.url)
+        rows = self.record.query("SELECT id, seq FROM record_list")
+        self.assertEqual(sorted(record[:2] for record in collector.records), sorted((row["id"], row["seq"]) for row in rows))
+        self.assertEqual(collector.wrong, [])
+
     def test_drops_are_counted(self):
         """What is refused, and what is not taken in time, is counted; the rest goes on."""
         collector = Collector([400])
