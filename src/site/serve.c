@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,11 +200,14 @@ static int on_listener(struct lws *wsi, enum lws_callback_reasons reason, void *
     struct serve *serve = lws_context_user(lws_get_context(wsi));
     if (reason != LWS_CALLBACK_RAW_RX_FILE)
         return 0;
-    int fd = accept4(LISTENER, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0 && serve->visitors >= VISITORS)
-        close(fd);
-    else if (fd >= 0)
-        lws_adopt_socket_vhost(lws_get_vhost(wsi), fd);
+    for (int i = 0, on = 1, fd; i < VISITORS && (fd = accept4(LISTENER, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;
+         i++) {
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        if (serve->visitors >= VISITORS)
+            close(fd);
+        else
+            lws_adopt_socket_vhost(lws_get_vhost(wsi), fd);
+    }
     return 0;
 }
 

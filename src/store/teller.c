@@ -21,7 +21,7 @@
 #include "base/system/log.h"
 #include "shm/waits.h"
 
-enum { BACKLOG = 16, LISTENER_FD = 3 };
+enum { BACKLOG = 128, LISTENER_FD = 3 };
 static const uint64_t AGAIN_NS = UINT64_C(10000000000);
 
 extern char **environ;
