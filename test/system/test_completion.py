@@ -39,7 +39,7 @@ class Completion(scrytest.TestCase):
         return done.stdout.splitlines()
 
     def test_commands(self):
-        self.assertEqual(self.complete("r"), ["run", "report", "replay", "rm"])
+        self.assertEqual(self.complete("r"), ["run", "report", "replay", "rm", "record"])
         self.assertEqual(self.complete("doc"), ["doctor"])
 
     def commands(self):

@@ -227,7 +227,7 @@ class Listing(CheckedCase):
                                         (("set",), 2, "name a job"), (("set", "none"), 1, "no job 'none'"),
                                         (("set", "@last", "depth=x"), 2, "depth: expected a number"),
                                         (("exec",), 2, "name a program"), (("exec", "-x"), 2, "unknown option"),
-                                        (("ps", "x"), 2, "unexpected argument x"),
+                                        (("ps", "x"), 2, "'x' is no broker"),
                                         (("report", "--diff", "a"), 2, "--diff needs two"),
                                         (("report", "--jsno", "a"), 2, "unknown option --jsno (did you mean --json?)"),
                                         (("ps", "--al"), 2, "unknown option --al (did you mean --all?)"),
