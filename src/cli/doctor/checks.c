@@ -112,20 +112,22 @@ void doctor_programs(struct finding *finding)
         {"scry-monitor", "nothing works"},
         {"scry-tracer", "nothing can be stopped, no breakpoints, no backtraces"},
         {"scry-symbols", "functions have no names and values"},
+        {"scry-publisher", "no job is published (--broker)"},
+        {"scry-mirror", "no job at a broker is seen"},
+        {"scry-record", "nothing is stored in or read from a record"},
+        {"scry-site", "scry site shows nothing"},
+        {"scry-keys", "no keys can be made"},
     };
-    char path[PATH_MAX], real[PATH_MAX], found[400] = "";
+    char path[PATH_MAX], real[PATH_MAX];
     struct err err;
-    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
         if (dirs_libexec(programs[i].name, path, sizeof path, &err) < 0) {
             finding_set(finding, FINDING_FAIL, "%s is missing: without it %s", programs[i].name, programs[i].without);
             finding_remedy(finding, "install scry again, or set SCRY_LIBEXEC to where its programs are");
             return;
         }
-        size_t len = strlen(found);
-        const char *shown = realpath(path, real) ? real : path;
-        snprintf(found + len, sizeof found - len, "%s%.190s", len ? ", " : "", shown);
-    }
-    finding_set(finding, FINDING_OK, "%s", found);
+    *strrchr(path, '/') = '\0';
+    finding_set(finding, FINDING_OK, "all in %s", realpath(path, real) ? real : path);
 }
 
 struct extension_count {
