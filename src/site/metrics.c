@@ -97,11 +97,11 @@ static void put_recorder(struct output *to, const struct metrics *metrics)
     }
     int64_t behind = 0, lost = 0;
     for (const struct site_job *job = metrics->site ? metrics->site->jobs : NULL; job; job = job->hh.next) {
-        behind += job->behind > 0 ? job->behind : 0;
+        behind += job->kind == SITE_RUNNING && job->behind > 0 ? job->behind : 0;
         lost += job->lost > 0 ? job->lost : 0;
     }
     if (metrics->site) {
-        single(to, "scry_record_lag_records", GAUGE, "Records that there are of jobs, and that are not stored yet.",
+        single(to, "scry_record_lag_records", GAUGE, "Records that there are of running jobs, and that are not stored yet.",
                (double)behind);
         single(to, "scry_record_lost_records", GAUGE, "Records of these jobs that nobody has any more.", (double)lost);
         single(to, "scry_record_query_seconds", GAUGE, "How long it took to ask the database for this.",
