@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -367,6 +368,20 @@ static int set_up(struct link *link, struct mosquitto *mosq)
     return rc;
 }
 
+/* mosquitto does not say which. */
+static void give_up_files(struct link *link)
+{
+    const char *files[] = {link->url.ca, link->url.cert, link->url.key};
+    char why[sizeof link->why];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (*files[i] && access(files[i], R_OK) < 0) {
+            snprintf(why, sizeof why, "%s: %s", files[i], strerror(errno));
+            give_up(link, why);
+            return;
+        }
+    give_up(link, "ca, cert or key is no PEM file, or key does not belong to cert");
+}
+
 static void begin(void *ctx)
 {
     struct link *link = ctx;
@@ -375,7 +390,7 @@ static void begin(void *ctx)
     link->mosq = mosquitto_new(link->client, !link->keep_session, link);
     int rc = link->mosq ? set_up(link, link->mosq) : MOSQ_ERR_NOMEM;
     if (rc == MOSQ_ERR_INVAL && *link->url.ca)
-        give_up(link, "the files of certificates or key cannot be read");
+        give_up_files(link);
     else
         check(link, rc);
     if (!link->broken) {

@@ -94,7 +94,7 @@ static int take_place(struct span text, struct broker_url *url, struct err *err)
         host = until(span_of(text.ptr + 1, text.len - 1), ']', &port);
         has_port = port.len > 0 && port.ptr[0] == ':';
         if (host.len + 2 > text.len || (port.len > 0 && !has_port))
-            return err_set(err, -EINVAL, "%.*s: [ADDRESS]:PORT", SPAN_ARG(text));
+            return err_set(err, -EINVAL, "%.*s: an IPv6 address stands in brackets: [ADDRESS]:PORT", SPAN_ARG(text));
         if (has_port)
             port = span_of(port.ptr + 1, port.len - 1);
     } else {

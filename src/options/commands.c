@@ -207,7 +207,7 @@ const struct command_row command_rows[COMMANDS] = {
         "\n"
         "  scry keys init\n"
         "  scry keys issue --name ada --job 'climate-*' --for 2w -o ada.pem",
-        WORDS_ACTIONS, 1, 2, "init, issue, revoke, list or show?"},
+        WORDS_ACTIONS, 1, 2, "init, issue, revoke, list or show"},
     [COMMAND_BROKER] = {
         "broker", "Run a private MQTT broker (started when needed)",
         {"[--start] [--tls [ADDRESS:]PORT --cert FILE --key FILE ...]", "--status | --stop"},

@@ -225,7 +225,7 @@ class Reference(PublishCase):
     def test_publish_what_is_not_here(self):
         for job in ("nowhere", f"{self.broker.url}//me/job"):
             done = self.box.run(self.box.scry("publish", "--broker", self.broker.url, job))
-            self.assertEqual(done.returncode, 2)
+            self.assertEqual(done.returncode, 1)
             self.assertRegex(done.stderr, r"\A[^\n]+\n\Z")
         self.assertEqual(self.box.run(self.box.scry("publish", "--broker", "x", "@last")).returncode, 2)
         self.assertEqual(self.box.run(self.box.scry("publish", "@last")).returncode, 2)
@@ -366,7 +366,7 @@ class BadTimes(PublishCase):
         said = job.communicate(timeout=30)[1]
         self.assertLess(time.monotonic() - start, 8 * scrytest.SCALE)
         self.assertEqual(job.returncode, 0)
-        self.assertRegex(said, r"scry: [1-9]\d* of \d+ records are not published \(")
+        self.assertRegex(said, r"scry: [1-9]\d* of \d+ records are not published[ :]")
         self.broker.start()
         scrytest.wait_until(self.reader.mqtt.is_connected, 20, "the reader is back")
         self.wait_complete(40)  # the one that was left behind
@@ -450,6 +450,13 @@ class BadTimes(PublishCase):
         done = self.run_job("echo", "ran")
         self.assertEqual(done.stdout, "ran\n")
         self.assertRegex(done.stderr, r"(?m)^scry: \d+ of \d+ records are not published.*: use scry publish ")
+
+    def test_why_is_said_once(self):
+        said = self.box.run(self.box.scry("run", "--broker", "unix:/nowhere/socket", "--", "true")).stderr
+        self.assertEqual(said.count("No such file or directory"), 1, said)
+        ca = self.box.path("not-there.pem")
+        said = self.box.run(self.box.scry("run", "--broker", f"mqtts://localhost:1?ca={ca}", "--", "true")).stderr
+        self.assertEqual(said.count(f"{ca}: No such file or directory"), 1, said)
 
     def test_spool_is_full(self):
         """What was recorded before recording stopped is published, and the warning."""

@@ -78,7 +78,7 @@ static int publish_named(const struct broker_url *url, const char *job)
                    : jobdir_find(job, dir, sizeof dir, &err);
     if (code == 0)
         code = job_info_read(dir, &info, &err);
-    int status = EXIT_USAGE;
+    int status = EXIT_ERRORS;
     if (code < 0)
         cli_log_error(&err);
     else

@@ -109,6 +109,8 @@ static void note(struct publish_link *link, const char *why)
 {
     if (!link->warned)
         recorder_note(link->recorder, NOTE(unpublished, .broker = link->shown, .reason = why));
+    if (why != link->why)
+        snprintf(link->why, sizeof link->why, "%s", why);
     link->warned = true;
 }
 
@@ -258,7 +260,7 @@ void publish_finish(struct publish_link *link, struct buf *text)
     uint64_t records = link->recorder->scribe.next_seq, left = records - link->published;
     buf_printf(text, "scry: %llu of %llu records are not published", (unsigned long long)(left <= records ? left : 0),
                (unsigned long long)records);
-    if (!link->connected) {
+    if (!link->connected && !link->warned) { /* the warning has said it */
         buf_puts(text, " (");
         text_show(text, link->why[0] ? link->why : "the broker does not answer");
         buf_putc(text, ')');
