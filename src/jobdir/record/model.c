@@ -9,6 +9,7 @@
 #include "base/data/grow.h"
 #include "base/data/hash.h"
 #include "jobdir/record/kinds.h"
+#include "jobdir/record/mirror.h"
 #include "jobdir/record/spool.h"
 
 /* CPU times of what lives come in ticks of a hundredth of a second: over less time than this they make no rate. */
@@ -486,8 +487,12 @@ int job_model_read(struct job_model *model, const char *path, json_t *problems, 
         job_model_apply(model, record);
         json_decref(record);
     }
-    if (!reader.header_seen)
-        json_array_append_new(problems, json_string("the spool has no header: it was cut off or damaged"));
+    if (!reader.header_seen) {
+        json_t *remote = mirror_read_remote(path); /* a mirror says itself what it could not get */
+        if (!remote)
+            json_array_append_new(problems, json_string("the spool has no header: it was cut off or damaged"));
+        json_decref(remote);
+    }
     if (reader.unread)
         add_problem(problems, "%llu lines of the spool cannot be read", reader.unread);
     if (spool_reader_rest(&reader))
