@@ -177,5 +177,37 @@ class FigureOne(AnywhereCase):
         self.figure_one("mpich")
 
 
+class States(AnywhereCase):
+    """What `scry ps BROKER` says of jobs that were on a node of which nothing else is left. (test_broker_mirror.py has the
+    same of jobs that are published by a test, and lost.)"""
+
+    def states(self):
+        jobs = self.json("ps", "--json", "@site")["jobs"]
+        return {job["name"]: (job["state"], job["exit_code"], job["signal"]) for job in jobs}
+
+    def test_all(self):
+        ends = {"finished": ("exit 0", 0, None), "failed": ("exit 3", 3, None), "crashed": ("kill -SEGV $$", 139, signal.SIGSEGV),
+                "killed": ("kill -TERM $$", 143, signal.SIGTERM)}
+        expected = {name: ("ended", code, number) for name, (_, code, number) in ends.items()}
+        for name, (script, _, _) in ends.items():
+            self.node.run(self.node.scry("run", "-q", "--broker", self.broker.url, "--name", name, "--", "sh", "-c", script))
+        self.start_job("sleep", "600", name="unreachable")
+        wait_until(lambda: self.states().get("unreachable", "")[:1] == ("running",), 20, "the job runs")
+        self.end_node()
+        expected["unreachable"] = ("unreachable", None, None)
+        published = {json.loads(m.payload)["info"]["name"]: json.loads(m.payload)["state"] for m in self.reader.of("/state")}
+        self.assertEqual(published, {**{name: name for name in ends}, "unreachable": "running"})
+        wait_until(lambda: self.states() == expected, 20, lambda: str(self.states()))
+        self.assertIn("out of reach", self.scry("report", f"@site/{self.user}/unreachable").stdout)
+
+    def test_left_by_its_publisher(self):
+        """A job that has ended, of which only the broker knows: what it retains is shown, with one line that says so."""
+        self.node.run(self.node.scry("run", "-q", "--broker", self.broker.url, "--name", "over", "--", "sh", "-c", "exit 3"))
+        wait_until(lambda: not list(self.node.processes("scry-publisher")), 30, "the publisher's end")
+        done = self.scry("report", f"@site/{self.user}/over")
+        self.assertIn("exit status 3", done.stdout)
+        self.assertNotIn("spool", done.stdout + done.stderr)
+
+
 if __name__ == "__main__":
     scrytest.main()
