@@ -244,9 +244,12 @@ static void add_job(struct table *table, const struct job_report *report, const 
     struct buf cells[COLUMNS] = {0};
     text_show(&cells[COLUMN_ID], report->info.id);
     put_outcome(&cells[COLUMN_STATE], report, &result);
-    text_seconds(&cells[COLUMN_ELAPSED], result.wall_seconds);
-    text_seconds(&cells[COLUMN_CPU], result.cpu_seconds);
-    text_size(&cells[COLUMN_PEAK], result.peak_tree_rss_bytes);
+    if (is_over(report) || result.wall_seconds > 0)
+        text_seconds(&cells[COLUMN_ELAPSED], result.wall_seconds);
+    if (is_over(report) || result.processes) { /* else nothing is known yet, as of a job elsewhere */
+        text_seconds(&cells[COLUMN_CPU], result.cpu_seconds);
+        text_size(&cells[COLUMN_PEAK], result.peak_tree_rss_bytes);
+    }
     if (!is_over(report))
         now_progress_text(&cells[COLUMN_PROGRESS], now_progress(&report->model), result.wall_seconds);
     command_line(report, &cells[COLUMN_COMMAND]);
