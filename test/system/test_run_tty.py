@@ -20,6 +20,12 @@ def command_line(pid):
         return file.read().replace("\0", " ")
 
 
+def pending(pid):
+    """The signals that wait for this process, as bits."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return sum(int(line.split()[1], 16) for line in file if line.startswith("ShdPnd"))
+
+
 def switches(pid):
     """How often a process has slept or was stopped."""
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
@@ -230,6 +236,17 @@ class AtTerminal(scrytest.TestCase):
         self.terminal.expect(r"again\r\n")
         self.terminal.run("echo status $?")
         self.terminal.expect(r"status 3")
+
+    def test_interrupted_before_the_command_is_there(self):
+        """^C while scry run still prepares: no process of the job could get it, so it is passed on."""
+        with self.box.pause("run.launch") as pause:
+            self.terminal.run("scry run -q sleep 100")
+            pause.reached()
+            (run,) = scrytest.children(self.terminal.pid)
+            self.terminal.send("\x03")
+            wait_until(lambda: pending(run) & 1 << (signal.SIGINT - 1))
+        self.terminal.run("echo status $?")
+        self.terminal.expect(r"status 130")
 
     def test_command_that_will_not_stop(self):
         """^Z is the command's to handle: what ignores it is not stopped, and neither is scry run."""

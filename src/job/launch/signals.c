@@ -67,6 +67,7 @@ static void give_timers(const struct signals *signals)
 int signals_init(struct signals *signals)
 {
     *signals = (struct signals){.fd = -1, .witness.fd = -1};
+    sigemptyset(&signals->early);
     take_timers(signals);
     for (size_t i = 0; i < CHANGED; i++) {
         struct sigaction action = {.sa_handler = changed[i].handler};
@@ -89,6 +90,11 @@ void signals_restore(const struct signals *signals)
         sigaction(changed[i].signo, &signals->original[i], NULL);
     give_timers(signals);
     sigprocmask(SIG_SETMASK, &signals->original_mask, NULL);
+}
+
+void signals_look(struct signals *signals)
+{
+    sigpending(&signals->early);
 }
 
 void signals_done(struct signals *signals)
@@ -130,7 +136,11 @@ bool signals_pass_on(struct signals *signals, const struct signalfd_siginfo *inf
         return false;
     if (info->ssi_code <= 0 && (pid_t)info->ssi_pid == signals->witness.pid)
         return false; /* it only wakes us */
-    if (!is_for_group(signals, info)) {
+    bool early = sigismember(&signals->early, (int)info->ssi_signo) == 1;
+    sigdelset(&signals->early, (int)info->ssi_signo);
+    if (early && is_from_kernel(info))
+        signals->saw_terminal_interrupt |= info->ssi_signo == SIGINT;
+    if (!is_for_group(signals, info) || early) { /* the witness forgets its own in any case */
         forward(info, pid);
         return true;
     }

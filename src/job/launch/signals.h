@@ -25,6 +25,7 @@ struct signals {
     struct itimerval timers[SIGNALS_TIMERS]; /* at timers_ns */
     uint64_t timers_ns;
     struct witness witness;
+    sigset_t early;              /* came before there was the command, and so reached no process of the job */
     bool saw_terminal_interrupt; /* the terminal's SIGINT reached us, and so the job */
 };
 
@@ -33,6 +34,8 @@ struct signals {
 int signals_init(struct signals *signals);
 /* Before the command is executed: restores mask, dispositions and timers. Async-signal-safe. */
 void signals_restore(const struct signals *signals);
+/* Call it just before the process of the command is forked. */
+void signals_look(struct signals *signals);
 void signals_done(struct signals *signals);
 /* Passes the signal on to the command if it has not got it. false: it was only for scry run itself. */
 bool signals_pass_on(struct signals *signals, const struct signalfd_siginfo *info, pid_t pid);

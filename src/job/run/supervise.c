@@ -473,6 +473,8 @@ static int start(struct job *job, struct err *err)
         return code;
     oom_count("", getpid(), &job->oom_before);
     prepare_tracing(job);
+    pause_at("run.launch");
+    signals_look(&job->signals);
     code = launch_held(&job->launch, job->options->command, job->dir[0] ? job->dir : NULL, job->options->crash_stack,
                        &job->preload, &job->signals, err);
     if (code < 0)
