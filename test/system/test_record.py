@@ -109,6 +109,7 @@ class Import(RecordCase):
                 (["record", "--import", "--remove", "x"], "not both")):
             self.assertIn(said, self.scry(*arguments, status=2).stderr)
         self.assertIn("no job 'nowhere'", self.scry("record", "--import", "nowhere", status=1).stderr)
+        self.assertIn("there is no record", self.scry("ps", "--all", "--record", "/nowhere", status=1).stderr)
         self.assertIn("neither a directory nor", self.scry("record", "--import", "--store", "mysql://x", path, status=1).stderr)
         self.assertIn("No such file", self.scry("record", "--once", "--broker", "unix:/nowhere", status=1).stderr)
         self.assertIn("no job \"x\"", self.scry("record", "--remove", "x", status=1).stderr)

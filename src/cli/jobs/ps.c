@@ -365,8 +365,11 @@ int cmd_ps(const struct options *options)
         return EXIT_ERRORS;
     }
     size_t here = count;
-    if (all && !broker && record_add(&paths, &count, &err) < 0)
+    int status = 0;
+    if (all && !broker && record_add(&paths, &count, &err) < 0) {
         cli_log_error(&err);
+        status = EXIT_ERRORS; /* the jobs of this machine are listed all the same */
+    }
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     json_t *list = json_array();
     _cleanup_(table_done) struct table table = {.rows = calloc(count + 1, sizeof *table.rows),
@@ -393,5 +396,5 @@ int cmd_ps(const struct options *options)
         json_decref(list);
         fputs(out.data ? out.data : "", stdout);
     }
-    return 0;
+    return status;
 }
