@@ -129,7 +129,7 @@ static void take(struct follow *follow, const json_t *record, uint64_t offset, u
     json_t *number = json_object_get(record, "seq");
     char name[32];
     bool figures;
-    if (!json_is_integer(number) || json_integer_value(number) < 0)
+    if (!json_is_integer(number) || json_integer_value(number) < 0 || json_integer_value(number) >= SPOOL_MOST_SEQ)
         return;
     uint64_t seq = (uint64_t)json_integer_value(number);
     if (seq >= follow->next_seq) {

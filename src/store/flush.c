@@ -10,6 +10,7 @@
 #include "base/data/hash.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
 #include "store/internal.h"
 
@@ -27,7 +28,7 @@ static int load(struct store *store, struct stored_job *job, struct err *err)
 static void know(struct job_row *row, const json_t *last)
 {
     int64_t seq = json_is_integer(last) ? json_integer_value(last) : -1;
-    if (seq > row->known_seq && seq < STORE_MOST_SEQ)
+    if (seq > row->known_seq && seq < SPOOL_MOST_SEQ)
         row->known_seq = seq;
 }
 
@@ -192,7 +193,7 @@ static int apply(struct store *store, struct op *op, struct err *err)
 static int save(struct store *store, struct stored_job *job, struct err *err)
 {
     int64_t behind;
-    job->row.last_seq = ranges_missing(&job->ranges, 0, STORE_MOST_SEQ, &behind) - 1;
+    job->row.last_seq = ranges_missing(&job->ranges, 0, SPOOL_MOST_SEQ, &behind) - 1;
     int code = row_save(&job->row, store->db, job->key, err);
     if (code == 0)
         code = ranges_save(&job->ranges, store->db, job->key, err);

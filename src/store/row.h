@@ -28,7 +28,8 @@ struct job_row {
 
 /* What was added to a minute since it was last saved; -1: nothing of that. */
 struct minute {
-    int64_t number, records, warnings, log_errors, cpu_ns, rss_bytes, processes, threads, available_bytes, swap_used_bytes;
+    int64_t number, records, warnings, log_errors, cpu_ns, rss_bytes, processes, threads, available_bytes,
+        swap_used_bytes;
     double load, cpu, iowait, memory_pressure, throttled;
     UT_hash_handle hh;
 };

@@ -11,6 +11,7 @@
 #include "base/data/grow.h"
 #include "base/data/hash.h"
 #include "base/system/dirs.h"
+#include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
 #include "store/internal.h"
 
@@ -198,7 +199,7 @@ static int put_record_take(struct store *store, struct stored_job *job, const ch
     const json_t *number = json_object_get(record, "seq"), *time = json_object_get(record, "t");
     double t = json_number_value(time);
     int64_t seq = json_integer_value(number);
-    if (!type || strlen(type) > 64 || !json_is_integer(number) || seq < 0 || seq >= STORE_MOST_SEQ ||
+    if (!type || strlen(type) > 64 || !json_is_integer(number) || seq < 0 || seq >= SPOOL_MOST_SEQ ||
         !json_is_number(time) || !(t >= 0 && t < ROW_MOST_SECONDS))
         return refuse(store, job, record);
     enum record_type known = record_type(record);
@@ -252,7 +253,7 @@ int store_put_beat(struct store *store, struct stored_job *job, const json_t *be
 
 int store_put_file(struct store *store, struct stored_job *job, const char *path, int64_t version, struct span bytes)
 {
-    if (bytes.len > STORE_FILE_BYTES || strlen(path) > 1024 || version < 0 || version >= STORE_MOST_SEQ)
+    if (bytes.len > STORE_FILE_BYTES || strlen(path) > 1024 || version < 0 || version >= SPOOL_MOST_SEQ)
         return refuse(store, job, NULL);
     struct op op = {OP_FILE, job, .seq = version, .len = bytes.len, .path = clean(path), .text = malloc(bytes.len + 1)};
     if (!op.path || !op.text) {

@@ -27,7 +27,6 @@ enum {
     STORE_FILE_BYTES = 64 << 20,   /* a longer file, too */
     STORE_PENDING_BYTES = 64 << 20 /* in memory; more is -EAGAIN: it is to be had again later */
 };
-static const int64_t STORE_MOST_SEQ = (int64_t)1 << 53;
 
 struct store;
 

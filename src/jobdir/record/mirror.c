@@ -25,7 +25,6 @@ enum {
     HELD_RECORDS = 100000,
     NAME_PARTS = 8, /* of a file's name */
 };
-#define SEQ_MOST (UINT64_C(1) << 60)
 
 struct held {
     uint64_t seq;
@@ -173,8 +172,9 @@ static bool is_record(const struct mirror *mirror, const json_t *record)
 {
     const json_t *seq = json_object_get(record, "seq");
     const char *job = text_of(record, "job"), *format = text_of(record, "format");
-    if (!json_is_integer(seq) || json_integer_value(seq) < 0 || (uint64_t)json_integer_value(seq) >= SEQ_MOST ||
-        !text_of(record, "type") || !json_is_number(json_object_get(record, "t")))
+    if (!json_is_integer(seq) || json_integer_value(seq) < 0 ||
+        (uint64_t)json_integer_value(seq) >= (uint64_t)SPOOL_MOST_SEQ || !text_of(record, "type") ||
+        !json_is_number(json_object_get(record, "t")))
         return false;
     if (job && mirror->job && strcmp(job, mirror->job) != 0)
         return false;
@@ -303,7 +303,7 @@ static void miss(struct mirror *mirror, uint64_t to, const char *why)
 
 int mirror_skip(struct mirror *mirror, uint64_t to, const char *why)
 {
-    to = to < SEQ_MOST ? to : SEQ_MOST;
+    to = to < (uint64_t)SPOOL_MOST_SEQ ? to : (uint64_t)SPOOL_MOST_SEQ;
     HASH_SORT(mirror->held, by_seq);
     while (mirror->next < to) {
         uint64_t held = mirror->held ? mirror->held->seq : to; /* the first: they stay in order */

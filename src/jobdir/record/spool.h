@@ -26,6 +26,9 @@ enum {
     SPOOL_LINE_LIMIT = 64 << 20
 };
 
+/* Numbers of records are smaller, so that all readers of JSON have them exactly. Larger ones are damage, or malice. */
+static const int64_t SPOOL_MOST_SEQ = INT64_C(1) << 53;
+
 struct spool {
     int fd;             /* -1: not recording */
     int dir_fd;         /* of the job directory; -1: none */
