@@ -37,6 +37,7 @@ class Keys(JobCase):
     def test_all(self):
         self.assertIn("scry keys init makes one", self.keys("list", status=1).stderr)
         self.assertIn("scry keys init makes one", self.keys("issue", "-o", "a.pem", status=1).stderr)
+        self.assertRegex(self.keys("show", status=1).stderr, r"own\.pem.*scry keys init makes one")
         self.keys("init")
         for folder, folders, names in os.walk(self.at()):
             self.assertEqual(stat.S_IMODE(os.stat(folder).st_mode), 0o700)

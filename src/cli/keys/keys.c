@@ -275,8 +275,11 @@ static int show(const struct options *options)
     struct issued issued;
     char own[PATH_MAX];
     struct err err;
-    if (authority_path("own.pem", own, sizeof own, &err) < 0 ||
-        key_read(options->word_count > 1 ? options->words[1] : own, &key, &err) < 0)
+    const char *named = options->word_count > 1 ? options->words[1] : NULL;
+    int code = authority_path("own.pem", own, sizeof own, &err);
+    if (code == 0 && (code = key_read(named ? named : own, &key, &err)) == -ENOENT && !named)
+        err_set(&err, code, "you have no key here yet (%s): scry keys init makes one; or name a file", own);
+    if (code < 0)
         return fail(&err);
     key_about(key, &issued.about);
     issued.revoked = is_revoked(&issued.about);
