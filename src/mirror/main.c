@@ -8,6 +8,8 @@
  *     relay    a tool's requests to the job of the URL; standard input is a socket of libomis
  *     reach    is the broker there, and does it take what the owner writes?
  *     revoke   tells the owner's jobs which keys are revoked
+ *     forget   the broker forgets the job of the URL, if it is over; forget-unreachable: also one of which that is not
+ *              known; forget-nothing: only says whether it could
  */
 #include <errno.h>
 #include <pwd.h>
@@ -30,8 +32,14 @@ static const struct {
     int (*run)(struct reader *reader);
     bool of_job, frames; /* frames: of libomis come from standard input, and answers go there */
 } commands[] = {
-    {"follow", follow_run, true, false},  {"list", list_run, false, false},   {"relay", relay_run, true, true},
-    {"revoke", revoke_run, false, false}, {"reach", reach_run, false, false},
+    {"follow", follow_run, true, false},
+    {"list", list_run, false, false},
+    {"relay", relay_run, true, true},
+    {"revoke", revoke_run, false, false},
+    {"reach", reach_run, false, false},
+    {"forget", forget_run, true, false},
+    {"forget-unreachable", forget_unreachable_run, true, false},
+    {"forget-nothing", forget_nothing_run, true, false},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -97,7 +105,7 @@ int main(int argc, char **argv)
     while (argc > 1 && which < COMMANDS && strcmp(argv[1], commands[which].name) != 0)
         which++;
     if (argc < 2 || argc > 3 || which == COMMANDS) {
-        fprintf(stderr, "usage: scry-mirror follow|list|reach|relay|revoke [URL]; scry starts it\n");
+        fprintf(stderr, "usage: scry-mirror COMMAND [URL]; scry starts it\n");
         return EXIT_USAGE;
     }
     signal(SIGPIPE, SIG_IGN);

@@ -3,7 +3,8 @@
  * What the commands of scry-mirror share: the connection, and what they tell scry, which started them and waits. That is
  * lines on standard output, a word and a text without line ends:
  *
- *     ready PATH      the mirror has all that can be had now; it goes on until standard input closes
+ *     ready PATH      the mirror has all that can be had now; it goes on until standard input closes. Of a job that was
+ *                     forgotten: where its mirror is, if there is one
  *     job PATH        one of a listing
  *     note TEXT       for the person
  *     progress SHARE  0 to 1
@@ -61,5 +62,8 @@ int relay_run(struct reader *reader);
 int relay_refuse(const struct err *err);
 int revoke_run(struct reader *reader);
 int reach_run(struct reader *reader);
+int forget_run(struct reader *reader);
+int forget_unreachable_run(struct reader *reader);
+int forget_nothing_run(struct reader *reader);
 
 #endif

@@ -124,11 +124,11 @@ const struct command_row command_rows[COMMANDS] = {
         NULL, "scry export --format chrome -o trace.json @last", WORDS_JOBS, 1, 1},
     [COMMAND_RM] = {
         "rm", "Remove what was recorded of jobs that are over",
-        {"[OPTION...] JOB...", "[OPTION...] [--older-than AGE] [--keep-size SIZE]"},
+        {"[OPTION...] JOB...", "[OPTION...] [--older-than AGE] [--keep-size SIZE]", "[OPTION...] --older-than AGE BROKER..."},
         "Removes what was recorded of jobs that are over: those that you name, or those\n"
         "beyond the limits. It never touches the jobs themselves. In a directory that was\n"
         "given with -o, files that scry did not write stay. A name that several jobs have\n"
-        "is refused.\n",
+        "is refused. A broker is told to forget its job; a record of jobs keeps it.\n",
         NULL, "scry rm --older-than 30d --dry-run", WORDS_JOBS, 0, SIZE_MAX},
     [COMMAND_PUBLISH] = {
         "publish", "Send what was recorded of a job to a broker",

@@ -151,7 +151,12 @@ class Mirror(JobCase):
             self.expect_same(job)
             broker.stop()
             self.expect_same(job)
-            self.assertIn("removed", self.scry("rm", job).stdout)
+            refused = self.scry("rm", job, status=1)
+            self.assertRegex(refused.stderr, r"does not answer")
+            self.expect_same(job)
+            forced = self.scry("rm", "--force", job)
+            self.assertIn("removed", forced.stdout)
+            self.assertIn("only the mirror that is here is removed", forced.stderr)
             self.assertTrue(os.path.exists(self.own_directory()))
 
     def test_bad_networks(self):
@@ -243,6 +248,59 @@ class Mirror(JobCase):
                 done = self.scry("report", "--json", self.url(broker, fake.job))
                 self.assertEqual(json.loads(done.stdout)["status"], state)
                 self.assertIn("nobody publishes the job now", done.stderr)
+
+    def test_forget(self):
+        """scry rm makes the broker forget a job that is over, and no other; the mirror goes with it."""
+        def retained():
+            with broker.client("scry/#") as client:
+                client.publish("scry/end", "")
+                client.wait(lambda: client.of("scry/end"))
+                return sorted(message.topic for message in client.messages if message.retain)
+
+        with brokertest.Mosquitto(self.box, users={"bob": "b"}, lines=["allow_anonymous true"],
+                                  acl=["topic readwrite scry/#", "user bob", "topic read scry/#"]) as broker:
+            fakes = ended, twin, gone, runs, last = [
+                FakePublisher(broker, f"20260101T00000{i}-h-1-aaaaa{i}", name=name, node=f"n{i}")
+                for i, name in enumerate(("same", "same", "gone", "runs", "last"))]
+            for fake in fakes:
+                if fake in (ended, twin, last):
+                    fake.state["info"]["result"] = {"exit_code": 0}
+                    fake.state.update(state="finished", complete=True)
+                fake.client.publish(fake.root + "/stored/r1", '{"last_seq": 1, "complete": true, "time": 1}', retain=True)
+                fake.say_state()
+                fake.beat(connected=fake is runs)
+            broker.client().publish(f"scry/v1/{encoded(ended.owner)}/keys/revoked", "a list", retain=True)
+            before = retained()
+            for word, options, why in (("same", (), "several jobs of .* have the name 'same'"), ("runs", ("--force",), "still runs"),
+                                       ("gone", (), "may still run; --force"), ("none", (), "has no job 'none'")):
+                self.assertRegex(self.scry("rm", *options, self.url(broker, word), status=1).stderr, rf"\Ascry rm: [^\n]*{why}[^\n]*\n\Z")
+            bob = self.url(broker, ended.job).replace("mqtt://", "mqtt://bob:b@")
+            refused = self.start_apart("rm", bob)
+            self.assertIn("would remove", self.scry("rm", "--dry-run", self.url(broker, ended.job)).stdout)
+            status, _, err = self.result(*refused)
+            self.assertEqual(status, 1)
+            self.assertRegex(err, r"\Ascry rm: [^\n]* does not let you remove what it retains of job [^\n]*\n\Z")
+            self.assertEqual(retained(), before)
+            self.scry("ps", broker.tcp_url)
+            mirrors = lambda: [name for _, names, _ in os.walk(self.box.path()) for name in names if "-aaaaa" in name]
+            here = len(mirrors())
+            self.assertGreaterEqual(here, len(fakes))
+            twin.state["info"]["started_ns"] = 10**18
+            twin.say_state()
+            self.assertIn(twin.job, self.scry("rm", "--dry-run", "--older-than", "1h", broker.tcp_url).stdout)
+            self.assertEqual(retained(), before)
+            self.assertRegex(self.scry("rm", "--older-than", "1h", broker.tcp_url).stdout, rf"\Aremoved .*{twin.job}  same .*\n\Z")
+            before = [topic for topic in before if not topic.startswith(twin.root + "/")]
+            self.assertEqual(retained(), before)
+            for word, options, fake in (("same", (), ended), ("gone", ("--force",), gone), ("@last", (), last)):
+                done = self.scry("rm", *options, self.url(broker, word))
+                self.assertIn(fake.job, done.stdout)
+                self.assertEqual(done.stderr, "")
+                before = [topic for topic in before if not topic.startswith(fake.root + "/")]
+                self.assertEqual(retained(), before)
+            self.assertEqual(before, [*(f"{runs.root}/{name}" for name in ("beat", "state", "stored/r1")),
+                                      f"scry/v1/{encoded(ended.owner)}/keys/revoked"])
+            self.assertEqual(len(mirrors()), here - 4)
 
     def test_missing_records(self):
         """What cannot be had is a gap, and the rest is shown."""

@@ -264,30 +264,23 @@ int find_job(struct found_job *ret_job, const char *word, struct err *err)
     return code;
 }
 
-int find_job_only(struct found_job *ret_job, const char *word, struct err *err)
+int find_mirror(const char *url, char *ret_path, size_t size)
 {
-    struct broker_url url;
+    struct broker_url parts;
     char via[PATH_MAX];
-    *ret_job = (struct found_job){.input = -1, .output = -1};
-    if (!broker_url_is(word))
-        return jobdir_find_only(word, ret_job->path, sizeof ret_job->path, err);
-    int code = broker_url_parse(word, &url, err);
+    int code = broker_url_parse(url, &parts, NULL);
     if (code < 0)
         return code;
-    char owner[sizeof url.owner], job[sizeof url.job];
-    memcpy(owner, url.owner, sizeof owner);
-    memcpy(job, url.job, sizeof job);
-    url.owner[0] = url.job[0] = 0;
-    broker_url_show(&url, via, sizeof via);
-    explicit_bzero(&url, sizeof url);
+    char owner[sizeof parts.owner], job[sizeof parts.job];
+    memcpy(owner, parts.owner, sizeof owner);
+    memcpy(job, parts.job, sizeof job);
+    parts.owner[0] = parts.job[0] = 0;
+    broker_url_show(&parts, via, sizeof via);
+    explicit_bzero(&parts, sizeof parts);
     if (!owner[0] || !job[0])
-        return err_set(err, -EINVAL, "'%s': name the user and the id of the job", word);
-    code = mirror_path(via, owner, job, ret_job->path, sizeof ret_job->path, err);
-    ret_job->remote = true;
-    if (code == 0 && access(ret_job->path, F_OK) < 0)
-        return err_set(err, -ENOENT, "there is no mirror of '%s' here; what the broker and the job's node have stays",
-                       word);
-    return code;
+        return -ENOENT;
+    code = mirror_path(via, owner, job, ret_path, size, NULL);
+    return code == 0 && access(ret_path, F_OK) < 0 ? -errno : code;
 }
 
 int find_job_here(const struct found_job *job, struct err *err)
@@ -300,6 +293,20 @@ int find_job_here(const struct found_job *job, struct err *err)
             job->dir[0] ? job->dir : info.id);
     job_info_done(&info);
     return -ENOTSUP;
+}
+
+int find_forget(struct found_job *ret_job, const char *url, bool unreachable_too, bool dry, struct err *err)
+{
+    *ret_job = (struct found_job){.input = -1, .output = -1, .remote = true};
+    struct told told = {0};
+    const char *command = dry ? "forget-nothing" : unreachable_too ? "forget-unreachable" : "forget";
+    int code = spawn(ret_job, command, url, err);
+    if (code == 0)
+        code = listen(ret_job, &told, err);
+    if (code == 0 && (size_t)snprintf(ret_job->path, sizeof ret_job->path, "%s", told.ready) >= sizeof ret_job->path)
+        code = err_set(err, -ENAMETOOLONG, "%s: too long", told.ready);
+    told_done(&told);
+    return code;
 }
 
 static int by_start(const void *a, const void *b)

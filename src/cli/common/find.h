@@ -29,13 +29,18 @@ struct found_job {
 /* Waits until the mirror has what can be had, and prints on standard error what a person should know of that. 0 or
  * -errno with err. find_close in any case. */
 int find_job(struct found_job *ret_job, const char *word, struct err *err);
-/* As jobdir_find_only: for what cannot be undone. Asks no broker: of a job there, the mirror that is here. */
-int find_job_only(struct found_job *ret_job, const char *word, struct err *err);
+/* The mirror that is here of the job that an URL names, with its user and id. Asks no broker. 0, or -errno: -ENOENT. */
+int find_mirror(const char *url, char *ret_path, size_t size);
 /* For what needs the traces: -ENOTSUP of a remote job, with a line that says where they are. */
 int find_job_here(const struct found_job *job, struct err *err);
 /* Prints what the program that follows a remote job has said since; cheap. */
 void find_look(struct found_job *job);
 void find_close(struct found_job *job);
+
+/* The broker forgets a job there (an URL that names one), and *ret_job is its mirror here, which may not be there. A name that
+ * several jobs have, and jobs that run, are refused; so are those that may still run, unless `unreachable_too`. dry: the same,
+ * but it forgets nothing. find_close in any case. */
+int find_forget(struct found_job *ret_job, const char *url, bool unreachable_too, bool dry, struct err *err);
 
 /* The mirrors of all jobs of the URL's owner, oldest first, as jobdir_list; what is known of them is new. */
 int find_list(const char *url, char ***ret_paths, size_t *ret_count, struct err *err);

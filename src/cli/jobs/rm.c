@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "broker/url.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
 #include "jobdir/record/dir.h"
@@ -35,7 +37,7 @@ static int fail(struct sums *sums, const struct err *err)
 /* ---- one job ---- */
 
 static void put_line(const struct options *options, const char *path, const struct job_info *info, uint64_t bytes,
-                     bool kept)
+                     const char *also, bool kept)
 {
     _cleanup_(buf_done) struct buf line = BUF_INIT;
     buf_puts(&line, options_on(options, "dry-run") ? "would remove " : "removed ");
@@ -46,6 +48,8 @@ static void put_line(const struct options *options, const char *path, const stru
         buf_puts(&line, "  ");
         text_show(&line, info->name);
     }
+    if (also)
+        buf_printf(&line, "  (%s)", also);
     if (kept) {
         buf_puts(&line, "  (other files are left in ");
         text_show(&line, path);
@@ -54,21 +58,50 @@ static void put_line(const struct options *options, const char *path, const stru
     puts(line.data ? line.data : "");
 }
 
-static int remove_job(const struct options *options, const char *path, bool is_mirror, const struct job_info *info,
-                      uint64_t bytes, struct sums *sums)
+static int remove_job(const struct options *options, const char *path, const struct job_info *info, uint64_t bytes,
+                      struct sums *sums)
 {
     struct err err = {0};
     bool kept = false;
-    int code = options_on(options, "dry-run") ? 0
-               : is_mirror                    ? mirror_remove(path, &err)
-                                              : jobdir_remove(path, &kept, &err);
+    int code = options_on(options, "dry-run") ? 0 : jobdir_remove(path, &kept, &err);
     if (code < 0)
         return fail(sums, &err);
     sums->jobs++;
     sums->bytes += bytes;
     if (!options_on(options, "quiet"))
-        put_line(options, path, info, bytes, kept);
+        put_line(options, path, info, bytes, NULL, kept);
     return 0;
+}
+
+/* A job at a broker: what that retains, and the mirror here, if there is one. */
+static void remove_remote(const struct options *options, const char *url, struct sums *sums)
+{
+    struct found_job found;
+    struct job_info info = {.id = "", .name = ""};
+    struct err err = {0};
+    uint64_t bytes = 0;
+    bool force = options_on(options, "force");
+    int code = find_forget(&found, url, force, options_on(options, "dry-run"), &err);
+    bool is_forgotten = code == 0;
+    if (code < 0 && force && find_mirror(url, found.path, sizeof found.path) == 0) {
+        log_warning("%s; only the mirror that is here is removed", err.text);
+        code = 0;
+    }
+    bool has_mirror = code == 0 && access(found.path, F_OK) == 0;
+    if (has_mirror) {
+        job_info_read(found.path, &info, NULL);
+        jobdir_size(found.path, 0, &bytes);
+    }
+    if (code < 0 || (has_mirror && !options_on(options, "dry-run") && (code = mirror_remove(found.path, &err)) < 0)) {
+        fail(sums, &err);
+    } else {
+        sums->jobs++;
+        sums->bytes += bytes;
+        if (!options_on(options, "quiet"))
+            put_line(options, found.path, &info, bytes, is_forgotten ? "what the broker retains, too" : NULL, false);
+    }
+    find_close(&found);
+    job_info_done(&info);
 }
 
 static bool is_over(enum job_state state)
@@ -78,18 +111,17 @@ static bool is_over(enum job_state state)
 
 static void remove_named(const struct options *options, const char *job, struct sums *sums)
 {
-    struct found_job found;
-    const char *path = found.path;
+    char path[PATH_MAX];
     struct job_info info = {.id = "", .name = ""};
     struct err err = {0};
     enum job_state state;
     uint64_t bytes;
-    int code = find_job_only(&found, job, &err);
+    int code = jobdir_find_only(job, path, sizeof path, &err);
     if (code == 0 && job_info_read_state(path, &info, &state, &err) < 0) { /* damaged, or written by a newer scry */
         if (!options_on(options, "force"))
             log_warning("it is not known whether job %s still runs; --force removes it anyway", job);
         code = options_on(options, "force") ? 0 : -1;
-    } else if (code == 0 && !found.remote && !is_over(state) && !options_on(options, "force")) {
+    } else if (code == 0 && !is_over(state) && !options_on(options, "force")) {
         code = err_set(&err, -1,
                        "job %s is %s: only jobs that are over are removed; --force removes what was recorded of it",
                        info.id, job_state_name(state));
@@ -98,7 +130,7 @@ static void remove_named(const struct options *options, const char *job, struct 
         fail(sums, &err);
     } else {
         jobdir_size(path, 0, &bytes);
-        remove_job(options, path, found.remote, &info, bytes, sums);
+        remove_job(options, path, &info, bytes, sums);
     }
     job_info_done(&info);
 }
@@ -153,6 +185,13 @@ static size_t look_at_all(struct old_job *jobs, char **paths, size_t count, uint
     return used;
 }
 
+static bool is_old(const struct options *options, const struct old_job *job)
+{
+    uint64_t now_ns = clock_wall_ns();
+    return options_given(options, "older-than") && job->end_ns < now_ns &&
+           now_ns - job->end_ns > options_number(options, "older-than");
+}
+
 static int remove_old(const struct options *options, struct sums *sums)
 {
     char **paths;
@@ -161,14 +200,12 @@ static int remove_old(const struct options *options, struct sums *sums)
     if (jobdir_list(&paths, &count, &err) < 0)
         return fail(sums, &err);
     struct old_job *jobs = calloc(count + 1, sizeof *jobs);
-    uint64_t left = 0, now_ns = clock_wall_ns();
+    uint64_t left = 0;
     size_t over = jobs ? look_at_all(jobs, paths, count, &left) : 0;
     for (size_t i = 0; i < over; i++) {
         struct old_job *job = &jobs[i];
-        bool old = options_given(options, "older-than") && job->end_ns < now_ns &&
-                   now_ns - job->end_ns > options_number(options, "older-than");
         bool large = options_given(options, "keep-size") && left > options_number(options, "keep-size") && i + 1 < over;
-        if ((old || large) && remove_job(options, job->path, false, &job->info, job->bytes, sums) == 0)
+        if ((is_old(options, job) || large) && remove_job(options, job->path, &job->info, job->bytes, sums) == 0)
             left -= job->bytes;
         job_info_done(&job->info);
     }
@@ -177,13 +214,61 @@ static int remove_old(const struct options *options, struct sums *sums)
     return 0;
 }
 
+/* The same for the jobs at a broker, by age alone: how much they take is not known here. */
+static void remove_old_remote(const struct options *options, const char *word, struct sums *sums)
+{
+    char **paths;
+    size_t count;
+    struct broker_url url;
+    struct err err = {0};
+    if (broker_url_parse(word, &url, &err) < 0 || find_list(word, &paths, &count, &err) < 0) {
+        fail(sums, &err);
+        return;
+    }
+    struct old_job *jobs = calloc(count + 1, sizeof *jobs);
+    uint64_t all;
+    size_t over = jobs ? look_at_all(jobs, paths, count, &all) : 0;
+    for (size_t i = 0; i < over; i++) {
+        if (is_old(options, &jobs[i])) {
+            _cleanup_(buf_done) struct buf one = BUF_INIT;
+            json_t *remote = mirror_read_remote(jobs[i].path);
+            const char *owner = json_string_value(json_object_get(remote, "owner"));
+            snprintf(url.owner, sizeof url.owner, "%s", owner ? owner : "");
+            snprintf(url.job, sizeof url.job, "%s", jobs[i].info.id);
+            json_decref(remote);
+            broker_url_put(&one, &url);
+            if (!one.failed)
+                remove_remote(options, one.data, sums);
+            if (one.data)
+                explicit_bzero(one.data, one.cap); /* there may be a password in it */
+        }
+        job_info_done(&jobs[i].info);
+    }
+    explicit_bzero(&url, sizeof url);
+    free(jobs);
+    jobdir_list_free(paths, count);
+}
+
+static bool names_broker(const char *word)
+{
+    struct broker_url url;
+    bool names = broker_url_is(word) && broker_url_parse(word, &url, NULL) == 0 && !url.job[0];
+    explicit_bzero(&url, sizeof url);
+    return names;
+}
+
 static int remove_all(const struct options *options)
 {
     struct sums sums = {0};
     size_t count = options->word_count;
     _cleanup_(buf_done) struct buf size = BUF_INIT;
     for (size_t i = 0; i < count; i++)
-        remove_named(options, options->words[i], &sums);
+        if (options_given(options, "older-than"))
+            remove_old_remote(options, options->words[i], &sums);
+        else if (broker_url_is(options->words[i]))
+            remove_remote(options, options->words[i], &sums);
+        else
+            remove_named(options, options->words[i], &sums);
     if (!count)
         remove_old(options, &sums);
     text_size(&size, sums.bytes);
@@ -197,8 +282,9 @@ int cmd_rm(const struct options *options)
     bool limits = options_given(options, "older-than") || options_given(options, "keep-size");
     if (!options->word_count && !limits)
         return cli_usage_error(options, "name jobs, or use --older-than or --keep-size");
-    if (options->word_count && limits)
-        return cli_usage_error(options, "name jobs or give limits, not both");
+    for (size_t i = 0; limits && i < options->word_count; i++)
+        if (options_given(options, "keep-size") || !names_broker(options->words[i]))
+            return cli_usage_error(options, "name jobs or give limits, not both; --older-than can have brokers");
     if (options_on(options, "force") && limits)
         return cli_usage_error(options, "--force is for jobs that are named");
     return remove_all(options);
