@@ -36,7 +36,9 @@ struct forgetting {
     struct retained *topics;
     size_t count, room, next, acknowledged; /* next: the first that was not sent on this connection */
     bool sending;
-    unsigned lost; /* connections, after something was sent */
+    unsigned lost;   /* connections, after something was sent */
+    unsigned failed; /* attempts to connect, before the first that did not */
+    bool was_up;
 };
 
 static void fail(struct forgetting *forgetting, const struct err *err)
@@ -174,7 +176,9 @@ static void on_all_came(void *ctx)
 
 static void on_connected(void *ctx, bool session_present)
 {
-    start(ctx);
+    struct forgetting *forgetting = ctx;
+    forgetting->was_up = true;
+    start(forgetting);
 }
 
 static void give_up(void *ctx)
@@ -200,7 +204,9 @@ static void on_lost(void *ctx, const char *why)
     forgetting->lost += forgetting->sending;
     forgetting->sending = false;
     forgetting->next = forgetting->acknowledged = 0;
-    if (forgetting->lost == TRIES)
+    forgetting->failed += !forgetting->was_up;
+    unsigned places = reader->url.place_count ? (unsigned)reader->url.place_count : 1;
+    if (forgetting->lost == TRIES || forgetting->failed == TRIES * places)
         give_up(forgetting);
 }
 

@@ -92,7 +92,7 @@ static void remove_remote(const struct options *options, const char *url, struct
         job_info_read(found.path, &info, NULL);
         jobdir_size(found.path, 0, &bytes);
     }
-    if (code < 0 || (has_mirror && !options_on(options, "dry-run") && (code = mirror_remove(found.path, &err)) < 0)) {
+    if (code < 0 || (has_mirror && !options_on(options, "dry-run") && mirror_remove(found.path, &err) < 0)) {
         fail(sums, &err);
     } else {
         sums->jobs++;
