@@ -144,8 +144,8 @@ const struct command_row command_rows[COMMANDS] = {
         "Follows all jobs of a user at a broker, or of a site (--owner all), and stores\n"
         "what they publish, until it is ended. Or stores job directories (--import), also\n"
         "again: what is there is not stored twice. Other commands find jobs there when\n"
-        "their directories are gone. The database is SQLite, or PostgreSQL by its URL; its\n"
-        "tables and views are for you, too: see scry-record(1).\n",
+        "their directories are gone. The database is SQLite, or PostgreSQL by its URL;\n"
+        "its tables and views are for you, too: see scry-record(1).\n",
         "Exit status: 0; 1 if something could not be stored; 2 for wrong arguments.\n",
         "scry record --broker local --keep 30d", WORDS_JOBS, 0, SIZE_MAX},
     [COMMAND_SITE] = {
