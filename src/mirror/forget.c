@@ -33,6 +33,7 @@ struct forgetting {
     char job[TOPIC_LEVEL_SIZE]; /* its id, or what the person wrote */
     bool exact;                 /* only the job of this id is looked at; else all of the owner */
     bool saw_all;
+    bool waiting; /* the job is over, and its publisher says the last of it: it leaves in some seconds */
     struct retained *topics;
     size_t count, room, next, acknowledged; /* next: the first that was not sent on this connection */
     bool sending;
@@ -101,11 +102,9 @@ static bool is_over(const struct state *job)
 
 static int check(const struct forgetting *forgetting, const struct state *job, struct err *err)
 {
-    bool over = is_over(job);
-    if (is_published(job))
-        return err_set(err, -EBUSY, "job %s %s: the broker forgets it only when it is over", job->job,
-                       over ? "has ended, but is still being published" : "still runs");
-    if (!over && forgetting->how != FORGET_UNREACHABLE && !states_node_restarted(&forgetting->states, job))
+    if (!is_over(job) && is_published(job))
+        return err_set(err, -EBUSY, "job %s still runs: the broker forgets it only when it is over", job->job);
+    if (!is_over(job) && forgetting->how != FORGET_UNREACHABLE && !states_node_restarted(&forgetting->states, job))
         return err_set(err, -EBUSY,
                        "job %s is unreachable, and may still run; --force makes the broker forget it anyway", job->job);
     return 0;
@@ -158,6 +157,9 @@ static void on_all_came(void *ctx)
         start(forgetting);
         return;
     }
+    forgetting->waiting = job && forgetting->exact && is_over(job) && is_published(job);
+    if (forgetting->waiting)
+        return;
     if (!job || check(forgetting, job, &err) < 0) {
         fail(forgetting, &err);
     } else if (!forgetting->exact) {
@@ -189,6 +191,8 @@ static void give_up(void *ctx)
     if (forgetting->sending || forgetting->lost)
         err_set(&err, -EACCES, "the broker %s does not let you remove what it retains of job %s", reader->via,
                 forgetting->job);
+    else if (forgetting->waiting)
+        err_set(&err, -EBUSY, "job %s has ended, but is still being published: try again later", forgetting->job);
     else
         err_set(&err, -ETIMEDOUT, "the broker %s does not answer%s%s", reader->via, reader->last_loss[0] ? ": " : "",
                 reader->last_loss);
@@ -202,7 +206,7 @@ static void on_lost(void *ctx, const char *why)
     snprintf(reader->last_loss, sizeof reader->last_loss, "%s", why);
     states_stop(&forgetting->states);
     forgetting->lost += forgetting->sending;
-    forgetting->sending = false;
+    forgetting->sending = forgetting->waiting = false;
     forgetting->next = forgetting->acknowledged = 0;
     forgetting->failed += !forgetting->was_up;
     unsigned places = reader->url.place_count ? (unsigned)reader->url.place_count : 1;
@@ -254,6 +258,8 @@ static void on_message(void *ctx, const char *name, struct span payload, bool re
         add_topic(forgetting, name);
     else
         states_message(&forgetting->states, &topic, payload, retained);
+    if (forgetting->waiting && topic.kind == TOPIC_BEAT)
+        on_all_came(forgetting);
 }
 
 static int run(struct reader *reader, enum how how)

@@ -292,6 +292,12 @@ class Mirror(JobCase):
             self.assertRegex(self.scry("rm", "--older-than", "1h", broker.tcp_url).stdout, rf"\Aremoved .*{twin.job}  same .*\n\Z")
             before = [topic for topic in before if not topic.startswith(twin.root + "/")]
             self.assertEqual(retained(), before)
+            ended.beat()
+            with brokertest.LyingBroker(broker) as counted:
+                waits = self.start_apart("rm", "--dry-run", self.url(counted, ended.job))
+                wait_until(lambda: counted.passed[brokertest.PUBLISH], 20, "scry rm looks")
+                ended.beat(connected=False)
+                self.assertEqual(self.result(*waits)[::2], (0, ""))
             for word, options, fake in (("same", (), ended), ("gone", ("--force",), gone), ("@last", (), last)):
                 done = self.scry("rm", *options, self.url(broker, word))
                 self.assertIn(fake.job, done.stdout)
