@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reason why a job failed, a test a rule. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/data/cleanup.h"
+#include "jobdir/layers/last.h"
+#include "jobdir/layers/test_job.h"
+
+struct told {
+    enum note_kind kind;
+    bool sure;
+    char text[300], evidence[100];
+};
+
+static struct told ask_end(const char *chain_text, int exit_code, int signal, const char *reason)
+{
+    json_t *chain = chain_of(chain_text);
+    const struct job_end end = {.model = &model,
+                                .warnings = model.warnings,
+                                .crashes = model.crashes,
+                                .dir = "jobs/ID",
+                                .chain = chain,
+                                .exit_code = exit_code,
+                                .signal = signal,
+                                .reason = reason,
+                                .seconds = 100};
+    struct cause cause;
+    struct told told = {0};
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    cause_find(&end, &cause);
+    note_text(&text, &cause.note);
+    told.kind = cause.note.kind;
+    told.sure = cause.sure;
+    snprintf(told.text, sizeof told.text, "%s", text.data ? text.data : "");
+    char *evidence = json_dumps(cause.evidence, JSON_COMPACT);
+    snprintf(told.evidence, sizeof told.evidence, "%s", evidence);
+    free(evidence);
+    cause_done(&cause);
+    json_decref(chain);
+    return told;
+}
+
+static struct told ask(const char *chain)
+{
+    return ask_end(chain, strcmp(chain, KILLED) == 0 ? 137 : 1, 0, NULL);
+}
+
+static void expect(struct told told, enum note_kind kind, bool sure, const char *text)
+{
+    assert_string_equal(note_name(told.kind), note_name(kind));
+    assert_int_equal(told.sure, sure);
+    assert_string_equal(told.text, text);
+}
+
+static void test_nothing(void **state)
+{
+    expect(ask(ONE), NOTE_NONE, false, "");
+    expect(ask("[]"), NOTE_NONE, false, "");
+    put_log(10, "error", "long ago");
+    put_log(100, "info", "no error");
+    expect(ask(ONE), NOTE_NONE, false, "");
+}
+
+static void test_memory(void **state)
+{
+    put_log(99.9, "error", "Killed");
+    put_warning(100, NOTE(out_of_memory, .processes = 1, .own_group = 0));
+    expect(ask(KILLED), NOTE_cause_memory, false, "probably out of memory: the kernel killed 1 process");
+    put_warning(100, NOTE(out_of_memory, .processes = 2, .own_group = 1));
+    struct told told = ask(KILLED);
+    expect(told, NOTE_cause_memory, true, "out of memory: the kernel killed 2 processes");
+    assert_string_equal(told.evidence, "[2]");
+    expect(ask(TWO), NOTE_cause_memory, false, "probably out of memory: the kernel killed 2 processes");
+}
+
+/* One that was full from the start says nothing, unless a program complains. */
+static void test_disk(void **state)
+{
+    put_disk(10, 100000, 0);
+    put_disk(60, 100000, 5000);
+    put_disk(99, 100000, 0);
+    expect(ask(TWO), NOTE_cause_process, false, "probably worker (pid 20), which ended with exit status 1");
+    put_log(99.5, "error", "dd: No space left on device");
+    expect(ask(TWO), NOTE_cause_disk_full, true, "the disk of /work was full");
+}
+
+/* It becomes full; what a program says of it makes it sure. */
+static void test_disk_full(void **state)
+{
+    put_disk(60, 100000, 5000);
+    put_disk(99, 100000, 3);
+    expect(ask(TWO), NOTE_cause_disk_full, false, "probably the disk of /work was full");
+    put_log(99.5, "error", "dd: error writing 'x': No space left on device");
+    struct told told = ask(TWO);
+    expect(told, NOTE_cause_disk_full, true, "the disk of /work was full");
+    assert_string_equal(told.evidence, "[2,1]");
+}
+
+/* The job need not write where scry records. */
+static void test_disk_of_scry(void **state)
+{
+    put_disk_of(60, "/jobs/ID", 100000, 5000);
+    put_disk_of(99, "/jobs/ID", 100000, 3);
+    put_log(99.5, "error", "dd: No space left on device");
+    expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: 'dd: No space left on device'");
+}
+
+/* A script went on without a program that was not found, and failed later. A full disk stays full. */
+static void test_survived(void **state)
+{
+    put_matched(97, "command_not_found", "error", "bash: line 1: tool: command not found");
+    expect(ask(TWO), NOTE_cause_said, false,
+           "probably a program was not found: 'bash: line 1: tool: command not found'");
+    put_matched(99.9, "traceback", "error", "Traceback (most recent call last):");
+    put_matched(99.9, "exception", "error", "ValueError: 99");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: ValueError: 99");
+    put_matched(90, "no_space", "error", "cp: No space left on device");
+    expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: 'cp: No space left on device'");
+}
+
+/* An exception makes mpi4py abort; where nothing else is said, this is. */
+static void test_consequence(void **state)
+{
+    put_matched(85, "mpi_abort", "error", "MPI_ABORT was invoked on rank 0");
+    expect(ask(TWO), NOTE_cause_said, false, "probably an MPI program gave up: 'MPI_ABORT was invoked on rank 0'");
+    put_matched(99.5, "exception", "error", "ValueError: 99");
+    put_matched(99.9, "mpi_abort", "error", "MPI_ABORT was invoked on rank 1");
+    put_matched(99.95, "killed", "error", "worker: Killed");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: ValueError: 99");
+}
+
+static void test_said(void **state)
+{
+    put_log(99.5, "error", "tee: out: No space left on device\n");
+    expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: 'tee: out: No space left on device'");
+    put_exception(99.6, 20, "OSError", "[Errno 24] Too many open files: 'x'");
+    expect(ask(TWO), NOTE_cause_said, true,
+           "a process had too many open files (ulimit -n): '[Errno 24] Too many open files: 'x''");
+}
+
+static void put_named(double seconds, const char *name, const char *text)
+{
+    PUT("{s:s, s:f, s:s, s:s, s:{s:s, s:s}, s:s}", "type", "warning", "t", seconds, "kind", "some", "note", name,
+        "fields", "credential", "proxy", "path", "/tmp/x509up_u1", "text", text);
+}
+
+/* A program that says so makes it sure. */
+static void test_credential(void **state)
+{
+    put_failure(50, 10, 3, 1);
+    put_named(20, "credential_expired", "the proxy /tmp/x509up_u1 has expired: renew it");
+    expect(ask(TWO), NOTE_cause_credential, false, "probably the proxy /tmp/x509up_u1 had expired");
+    put_log(99.8, "warning", "copy: SSL Certificate problem");
+    struct told told = ask(TWO);
+    expect(told, NOTE_cause_credential, true, "the proxy /tmp/x509up_u1 had expired");
+    assert_string_equal(told.evidence, "[1,2]");
+}
+
+static void test_memory_short(void **state)
+{
+    put_named(10, "memory_low", "long ago");
+    expect(ask(TWO), NOTE_cause_process, false, "probably worker (pid 20), which ended with exit status 1");
+    put_named(99, "group_memory_low", "the job needs 99 MB of 100 MB");
+    expect(ask(KILLED), NOTE_cause_memory_short, false,
+           "probably killed for lack of memory: the job needs 99 MB of 100 MB");
+}
+
+static void test_standstill(void **state)
+{
+    put_named(40, "stands_still", "nothing has moved for 30 s");
+    expect(ask(ONE), NOTE_NONE, false, "");
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_standstill, false,
+           "probably it stood still until it was ended: nothing has moved for 30 s");
+}
+
+static void put_crash(double seconds, int pid)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:b, s:s, s:[]}", "type", "crash", "t", seconds, "pid", pid, "name", "crashy",
+        "signal", 11, "core_dumped", 0, "reason", "a NULL pointer", "frames");
+}
+
+/* The script went on: what made it fail comes first. */
+static void test_crash_survived(void **state)
+{
+    static const char later[] =
+        "[{\"pid\": 20, \"name\": \"sort\", \"start_seconds\": 99.4, \"end_seconds\": 99.9, \"exit_code\": 2},"
+        " {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 2}]";
+    put_crash(99.3, 15);
+    expect(ask(later), NOTE_cause_crash, false, "probably crashy crashed by SIGSEGV, a NULL pointer");
+    put_log(99.8, "warning", "sort: cannot read: missing: No such file or directory");
+    expect(ask(later), NOTE_cause_log, false,
+           "probably what stderr says: sort: cannot read: missing: No such file or directory");
+}
+
+/* A script that ends with a status of its own may have other reasons. */
+static void test_crash_in_background(void **state)
+{
+    put_crash(99.8, 20);
+    expect(ask("[{\"pid\": 20, \"name\": \"crashy\", \"end_seconds\": 99.8, \"exit_code\": null, \"signal\": 11},"
+               " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 5, \"signal\": null}]"),
+           NOTE_cause_crash, false, "probably crashy crashed by SIGSEGV, a NULL pointer");
+    expect(ask("[{\"pid\": 20, \"name\": \"crashy\", \"end_seconds\": 99.8, \"exit_code\": null, \"signal\": 11},"
+               " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 139, \"signal\": null}]"),
+           NOTE_cause_crash, true, "crashy crashed by SIGSEGV, a NULL pointer");
+    expect(ask("[{\"pid\": 20, \"name\": \"crashy\", \"end_seconds\": 99.8, \"exit_code\": null, \"signal\": 11},"
+               " {\"pid\": 10, \"name\": \"make\", \"end_seconds\": 100, \"exit_code\": 2, \"signal\": null}]"),
+           NOTE_cause_crash, true, "crashy crashed by SIGSEGV, a NULL pointer");
+}
+
+/* Any program can say that; and what it ended with is known. */
+static void test_disk_of_exception(void **state)
+{
+    put_exception(99.6, 20, "OSError", "[Errno 28] No space left on device");
+    expect(ask(TWO), NOTE_cause_exception, true,
+           "an exception of Python that nothing caught, at steer.py:12: OSError: [Errno 28] No space left on device");
+    put_disk(60, 100000, 5000);
+    put_disk(99, 100000, 3);
+    expect(ask(TWO), NOTE_cause_disk_full, true, "the disk of /work was full");
+}
+
+/* Its process has the interpreter's name. */
+static void test_log_of_script(void **state)
+{
+    put_log(99.9, "warning", "steer.py: no grid");
+    expect(ask("[{\"pid\": 20, \"name\": \"python3\", \"end_seconds\": 99.9, \"exit_code\": 1,"
+               " \"argv\": [\"python3\", \"-u\", \"/home/u/steer.py\", \"x\"]},"
+               " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 1}]"),
+           NOTE_cause_log, false, "probably what stderr says: steer.py: no grid");
+}
+
+static void test_crash(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:b, s:s, s:[{s:i, s:s, s:s}, {s:i, s:s, s:s, s:i}]}", "type", "crash", "t", 99.8,
+        "pid", 20, "name", "python3", "signal", 11, "core_dumped", 0, "reason", "a NULL pointer", "frames", "pc", 1,
+        "function", "memcpy", "module", "libc.so.6", "pc", 2, "function", "step", "file", "/src/physics.c", "line", 20);
+    expect(ask("[{\"pid\": 20, \"name\": \"python3\", \"end_seconds\": 99.9, \"exit_code\": null, \"signal\": 11},"
+               " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 139, \"signal\": null}]"),
+           NOTE_cause_crash, true, "python3 crashed by SIGSEGV, a NULL pointer, in step at physics.c:20");
+    expect(ask(ONE), NOTE_cause_crash, false,
+           "probably python3 crashed by SIGSEGV, a NULL pointer, in step at physics.c:20");
+}
+
+static void test_limit(void **state)
+{
+    expect(ask_end(ONE, 152, 24, "its limit of processor time (ulimit -t 5)"), NOTE_cause_limit, true,
+           "the command was killed by SIGXCPU, because of a limit: its limit of processor time (ulimit -t 5)");
+    expect(ask_end("[{\"pid\": 20, \"name\": \"dd\", \"end_seconds\": 99.9, \"signal\": 25}]", 153, 0, NULL),
+           NOTE_cause_limit, false,
+           "dd was killed by SIGXFSZ, probably because of a limit: a file grew beyond its limit (ulimit -f)");
+    put_warning(90, NOTE(cpu_limit, .pid = 77, .program = "worker", .limit_seconds = 60, .left_seconds = 6));
+    assert_int_equal(ask(KILLED).kind, NOTE_cause_killed);
+    put_warning(90, NOTE(cpu_limit, .pid = 20, .program = "worker", .limit_seconds = 60, .left_seconds = 6));
+    expect(ask(KILLED), NOTE_cause_limit, false,
+           "worker was killed by SIGKILL, probably because of a limit: its limit of processor time (ulimit -t)");
+}
+
+static void test_exception(void **state)
+{
+    put_failure(99.95, 10, 4, 1);
+    put_exception(99.5, 20, "ValueError", "no such grid\nmore");
+    struct told told = ask(TWO);
+    expect(told, NOTE_cause_exception, true,
+           "an exception of Python that nothing caught, at steer.py:12: ValueError: no such grid");
+    assert_string_equal(told.evidence, "[1]");
+}
+
+/* Of another process than those that made the command fail; a way to exit is no error. */
+static void test_exception_elsewhere(void **state)
+{
+    put_exception(99.6, 20, "SystemExit", "1");
+    put_exception(99.5, 33, "ValueError", "");
+    expect(ask(TWO), NOTE_cause_exception, false,
+           "probably an exception of Python that nothing caught, at steer.py:12: ValueError");
+}
+
+/* It ends the thread, and the program goes on; what ends a program gives it the status 1. */
+static void test_exception_of_thread(void **state)
+{
+    put_exception_of(99.5, 20, 21, "ValueError", "");
+    expect(ask(TWO), NOTE_cause_exception, false,
+           "probably an exception of Python that nothing caught, at steer.py:12: ValueError");
+    put_exception(99.6, 10, "KeyError", "");
+    expect(ask("[{\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 4, \"signal\": null}]"),
+           NOTE_cause_exception, false,
+           "probably an exception of Python that nothing caught, at steer.py:12: KeyError");
+}
+
+static void test_mpi_stall(void **state)
+{
+    PUT("{s:s, s:f, s:f, s:i, s:s}", "type", "stall", "t", 50.0, "seconds", 2.0, "ranks", 2, "why",
+        "ranks 0 and 1 wait for each other");
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_mpi_stall, false,
+           "probably stuck in MPI until it was ended: ranks 0 and 1 wait for each other");
+    expect(ask_end("[]", 124, 0, NULL), NOTE_cause_mpi_stall, false,
+           "probably stuck in MPI until it was ended: ranks 0 and 1 wait for each other");
+    expect(ask(ONE), NOTE_NONE, false, "");
+    put_warning(52, NOTE(mpi_stalled, .seconds = 3, .finding = "deadlock: rank 0"));
+    struct told told = ask_end("[]", 143, 15, NULL);
+    expect(told, NOTE_cause_mpi_stall, false, "probably stuck in MPI until it was ended: deadlock: rank 0");
+    assert_string_equal(told.evidence, "[0,1]");
+}
+
+/* By somebody who may, from elsewhere; what was refused, and what was long ago, killed nobody. */
+static void test_asked(void **state)
+{
+    PUT("{s:s, s:f, s:s, s:s, s:s}", "type", "request", "t", 99.8, "who", "eve", "status", "OMIS_NO_PERMISSION",
+        "request", ": proc_send_signal");
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_killed, false,
+           "the command was killed by SIGTERM, probably from outside: by a batch system's limit, or by somebody");
+    PUT("{s:s, s:f, s:s, s:s, s:s}", "type", "request", "t", 99.9, "who", "laptop", "status", "OMIS_OK", "request",
+        ": proc_send_signal([p_1_1], 15)");
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_asked, false,
+           "the command was killed by SIGTERM, probably by laptop, who sent it through a broker");
+}
+
+static void test_killed(void **state)
+{
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_killed, false,
+           "the command was killed by SIGTERM, probably from outside: by a batch system's limit, or by somebody");
+    expect(ask(KILLED), NOTE_cause_killed, false,
+           "worker was killed by SIGKILL, probably from outside: by a batch system's limit, or by somebody");
+    expect(ask_end("[{\"pid\": 20, \"name\": \"sleep\", \"end_seconds\": 99.9, \"exit_code\": null, \"signal\": 15},"
+                   " {\"pid\": 10, \"name\": \"timeout\", \"end_seconds\": 100, \"exit_code\": 124, \"signal\": null}]",
+                   124, 0, NULL),
+           NOTE_cause_limit, false,
+           "sleep was killed by SIGTERM, probably because of a limit: the time that timeout(1) was given");
+}
+
+/* A script that handles it ends with what it likes. */
+static void test_signal(void **state)
+{
+    put_warning(90, NOTE(signal_came, .signal = "SIGUSR1", .sender = "x (pid 1)"));
+    assert_int_equal(ask(KILLED).kind, NOTE_cause_killed);
+    put_warning(98, NOTE(signal_came, .signal = "SIGTERM", .sender = "slurmstepd (pid 7)"));
+    put_failure(99.9, 10, 3, 143);
+    struct told told =
+        ask_end("[{\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 143}]", 143, 0, NULL);
+    expect(told, NOTE_cause_signal, false,
+           "probably SIGTERM, which came from slurmstepd (pid 7) 2.0 s before the end: a batch system's limit, or "
+           "somebody");
+    assert_string_equal(told.evidence, "[1]");
+}
+
+/* Of scripts in scripts the innermost; a failure after which the script went on is only probable. */
+static void test_command(void **state)
+{
+    put_failure(50, 10, 3, 1);
+    put_failure(99, 77, 3, 1);
+    expect(ask(TWO), NOTE_cause_command, false, "probably the command at job.sh:3, which failed with 1: make all");
+    put_failure(99.9, 20, 8, 1);
+    put_failure(99.95, 10, 4, 1);
+    struct told told = ask(TWO);
+    expect(told, NOTE_cause_command, true, "the command at job.sh:8, which failed with 1: make all");
+    assert_string_equal(told.evidence, "[2]");
+    put_log(99.9, "error", "tee: out: No space left on device");
+    assert_int_equal(ask(TWO).kind, NOTE_cause_command);
+    put_log(99.9, "error", "worker: out: No space left on device"); /* it says why it failed */
+    expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: 'worker: out: No space left on device'");
+}
+
+static void test_log(void **state)
+{
+    put_log(90, "error", "earlier");
+    put_log(99.8, "error", "cannot open input.dat");
+    put_log(99.9, "warning", "so what");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: cannot open input.dat");
+    put_log(99.9, "warning", "worker: cannot read x: No such file or directory");
+    expect(ask(TWO), NOTE_cause_log, false,
+           "probably what stderr says: worker: cannot read x: No such file or directory");
+}
+
+static void test_process(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 40.0, "pid", 10, "file", "/home/u/job.sh", "line",
+        12, "how", "outside");
+    struct told told = ask(TWO);
+    expect(told, NOTE_cause_process, false,
+           "probably worker (pid 20), which ended with exit status 1, when its script was at job.sh:12");
+    assert_string_equal(told.evidence, "[0]");
+    told = ask("[{\"pid\": 20, \"name\": \"worker\", \"start_seconds\": 41, \"end_seconds\": 99.9, \"exit_code\": 1},"
+               " {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 1}]");
+    expect(told, NOTE_cause_process, false, "probably worker (pid 20), which ended with exit status 1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ROW(test_nothing),
+        ROW(test_memory),
+        ROW(test_disk),
+        ROW(test_disk_full),
+        ROW(test_said),
+        ROW(test_credential),
+        ROW(test_memory_short),
+        ROW(test_standstill),
+        ROW(test_crash),
+        ROW(test_limit),
+        ROW(test_exception),
+        ROW(test_exception_elsewhere),
+        ROW(test_exception_of_thread),
+        ROW(test_mpi_stall),
+        ROW(test_asked),
+        ROW(test_killed),
+        ROW(test_command),
+        ROW(test_signal),
+        ROW(test_log),
+        ROW(test_process),
+        ROW(test_disk_of_scry),
+        ROW(test_survived),
+        ROW(test_consequence),
+        ROW(test_crash_survived),
+        ROW(test_crash_in_background),
+        ROW(test_disk_of_exception),
+        ROW(test_log_of_script),
+    };
+    return cmocka_run_group_tests_name("layers cause", tests, NULL, NULL);
+}
