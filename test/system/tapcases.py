@@ -10,6 +10,8 @@ import unittest
 
 # After which a case is taken for hanging; `case_seconds` of its class, where ranks that spin take turns.
 CASE_SECONDS = 60
+# Sanitized builds are slower; ./check --sanitize stretches all limits on waiting.
+SCALE = float(os.environ.get("SCRY_TEST_SCALE") or 1)
 
 
 class Hangs(Exception):
