@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +21,13 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/spawn.h"
 #include "shm/waits.h"
 
 enum {
-    LOCK_FD = 3,    /* in mosquitto */
-    LOOK_MS = 10,   /* between two looks whether it answers */
-    TERM_MS = 3000, /* for saving what it keeps; then it is killed */
+    LOCK_FD = SPAWN_KEPT_FD, /* in mosquitto */
+    LOOK_MS = 10,            /* between two looks whether it answers */
+    TERM_MS = 3000,          /* for saving what it keeps; then it is killed */
     PATH_SIZE = PATH_MAX + 32,
 };
 
@@ -328,38 +328,17 @@ static void clear_away(const struct broker_local *found)
 
 static int spawn(const char *program, char *config, int lock, pid_t *ret_pid)
 {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    int code = posix_spawn_file_actions_init(&actions);
-    if (code)
-        return -code;
-    code = posix_spawnattr_init(&attributes);
-    if (code) {
-        posix_spawn_file_actions_destroy(&actions);
-        return -code;
-    }
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-    code = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    for (int fd = 1; fd <= 2 && !code; fd++)
-        code = posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0);
-    if (!code)
-        code = posix_spawn_file_actions_adddup2(&actions, lock, LOCK_FD);
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-    if (!code)
-        code = posix_spawn_file_actions_addclosefrom_np(&actions, LOCK_FD + 1);
-#endif
     char name[] = "mosquitto", daemon[] = "-d", with[] = "-c", path[] = "PATH=/usr/bin:/bin";
     char *argv[] = {name, daemon, with, config, NULL}, *environment[] = {path, NULL};
-    if (!code)
-        code = posix_spawn(ret_pid, program, &actions, &attributes, argv, environment);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return -code;
+    const struct spawn spawn = {.path = program,
+                                .argv = argv,
+                                .environment = environment,
+                                .in = SPAWN_NULL,
+                                .out = SPAWN_NULL,
+                                .error = SPAWN_NULL,
+                                .kept = lock,
+                                .group = SPAWN_OWN_SESSION};
+    return spawn_program(&spawn, ret_pid);
 }
 
 /* Why it ended at its start: the last error of its own in its log, without the time. */

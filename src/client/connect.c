@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +74,8 @@ static void read_message(int fd, char *text, size_t size)
             *at = ' ';
 }
 
-char **client_environment(void)
+/* malloc'ed list of borrowed strings; NULL: out of memory. */
+static char **environment_of_helpers(void)
 {
     size_t count = 0, kept = 0;
     while (environ[count])
@@ -87,41 +87,21 @@ char **client_environment(void)
     return list;
 }
 
-static int spawn_program(const char *path, int message_fd, pid_t *ret_pid)
+int client_spawn(struct spawn spawn, pid_t *ret_pid)
 {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    int code = posix_spawn_file_actions_init(&actions);
-    if (code)
-        return -code;
-    code = posix_spawnattr_init(&attributes);
-    if (code) {
-        posix_spawn_file_actions_destroy(&actions);
-        return -code;
-    }
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-    code = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    if (!code)
-        code = posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    if (!code)
-        code = posix_spawn_file_actions_adddup2(&actions, message_fd, 2);
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-    if (!code)
-        code = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-#endif
-    char name[] = "scry-monitor", option[] = "--daemon";
-    char *argv[] = {name, option, NULL}, **environment = client_environment();
-    if (!code)
-        code = environment ? posix_spawn(ret_pid, path, &actions, &attributes, argv, environment) : ENOMEM;
-    free(environment);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return -code;
+    _cleanup_(freep) char **environment = environment_of_helpers();
+    if (!environment)
+        return -ENOMEM;
+    spawn.environment = environment;
+    spawn.group = SPAWN_OWN_SESSION;
+    return spawn_program(&spawn, ret_pid);
+}
+
+static int spawn_monitor(const char *path, int message_fd, pid_t *ret_pid)
+{
+    char name[] = "scry-monitor", option[] = "--daemon", *argv[] = {name, option, NULL};
+    return client_spawn(
+        (struct spawn){.path = path, .argv = argv, .in = SPAWN_NULL, .out = SPAWN_NULL, .error = message_fd}, ret_pid);
 }
 
 /* Runs `scry-monitor --daemon`, whose first process ends when the monitor can be connected to, or could not start. */
@@ -143,7 +123,7 @@ static int run_monitor(struct err *err)
     if (other_end < 0)
         return err_errno(err, -errno, "cannot start the monitor");
     pid_t pid;
-    code = spawn_program(path, other_end, &pid);
+    code = spawn_monitor(path, other_end, &pid);
     close(other_end);
     if (code < 0)
         return err_errno(err, code, "cannot start the monitor %s", path);

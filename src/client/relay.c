@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,44 +15,12 @@
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 
-extern char **environ;
-
 /* Its first process ends at once, so that the tool has no child that it knows nothing of. */
 static int spawn_relay(const char *path, int fd, pid_t *ret_pid)
 {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    int code = posix_spawn_file_actions_init(&actions);
-    if (code)
-        return -code;
-    code = posix_spawnattr_init(&attributes);
-    if (code) {
-        posix_spawn_file_actions_destroy(&actions);
-        return -code;
-    }
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-    code = posix_spawn_file_actions_adddup2(&actions, fd, 0);
-    if (!code)
-        code = posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    if (!code)
-        code = posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-    if (!code)
-        code = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-#endif
     char name[] = "scry-mirror", command[] = "relay", *argv[] = {name, command, NULL};
-    char **environment = client_environment();
-    if (!code)
-        code = environment ? posix_spawn(ret_pid, path, &actions, &attributes, argv, environment) : ENOMEM;
-    free(environment);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return -code;
+    return client_spawn((struct spawn){.path = path, .argv = argv, .in = fd, .out = SPAWN_NULL, .error = SPAWN_NULL},
+                        ret_pid);
 }
 
 int client_relay(const char *url, struct err *err)

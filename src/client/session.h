@@ -28,6 +28,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
+#include "base/system/spawn.h"
 #include "client/client.h"
 #include "client/patience.h"
 #include "lang/local_reply.h"
@@ -128,9 +129,9 @@ int client_options_take(struct client_options *ret_options, int *argc, char ***a
 /* Waits until the child has ended; false if it did not in START_TIMEOUT_MS. The status is 0 if something else in the tool
  * has taken it (a SIGCHLD handler that waits for all children, or SIGCHLD ignored): connecting shows what came of it. */
 bool client_wait_for_child(pid_t pid, int *ret_status);
-/* For what is started, which does not belong to the job in which it is: malloc'ed list of borrowed strings; NULL: out of
- * memory. */
-char **client_environment(void);
+/* spawn_program in a session of its own, and in an environment that says nothing of the job in which the tool is: what it
+ * starts does not belong to that job. */
+int client_spawn(struct spawn spawn, pid_t *ret_pid);
 int client_relay(const char *url, struct err *err); /* relay.c: a socket to a job behind a broker, or -errno */
 int client_connect(const struct client_options *options, int *tool_id, int *ret_fd, struct frame_reader *reader,
                    struct err *err);

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
+#include "base/system/spawn.h"
 #include "broker/url.h"
 #include "cli/common/cli.h"
 #include "cli/common/progress.h"
@@ -30,8 +30,6 @@
 #include "shm/waits.h"
 
 enum { LINE_BYTES = 64 << 10, SHOW_MS = 100 };
-
-extern char **environ;
 
 /* ---- the program ---- */
 
@@ -49,23 +47,9 @@ static int spawn(struct found_job *job, const char *command, const char *url, st
         close(in[1]);
         return code;
     }
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     char *argv[] = {path, (char *)command, NULL};
-    code = -posix_spawn(&job->follower, path, &actions, &attributes, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
+    code = spawn_program(&(struct spawn){.path = path, .argv = argv, .in = in[0], .out = out[1], .error = SPAWN_SAME},
+                         &job->follower);
     close(in[0]);
     close(out[1]);
     job->input = in[1];

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +14,10 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/dirs.h"
+#include "base/system/spawn.h"
 #include "jobdir/text/text.h"
 
 enum { NOT_THERE = 3 /* exit status of scry-record */ };
-
-extern char **environ;
 
 /* Most people have none, and start nothing. */
 static bool has_record(void)
@@ -44,13 +42,9 @@ static int ask(const char *what, const char *job, struct buf *out, struct err *e
         return code;
     if (pipe2(ends, O_CLOEXEC) < 0)
         return err_errno(err, -errno, "cannot make a pipe");
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
     char *argv[] = {path, (char *)what, (char *)"--", (char *)job, NULL};
-    code = -posix_spawn(&pid, path, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
+    code = spawn_program(
+        &(struct spawn){.path = path, .argv = argv, .in = SPAWN_NULL, .out = ends[1], .error = SPAWN_SAME}, &pid);
     close(ends[1]);
     for (ssize_t got = 1; code == 0 && got > 0;) {
         char bytes[4096];

@@ -6,12 +6,12 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/spawn.h"
 
 static int make_pipes(int in[2], int out[2], struct err *err)
 {
@@ -32,22 +32,9 @@ int helper_process_start(struct helper_process *ret_process, char *const argv[],
     int code = dirs_libexec("scry-symbols", path, sizeof path, err);
     if (code < 0 || (code = make_pipes(in, out, err)) < 0)
         return code;
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     pid_t pid;
-    code = -posix_spawn(&pid, path, &actions, &attributes, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
+    code = spawn_program(&(struct spawn){.path = path, .argv = argv, .in = in[0], .out = out[1], .error = SPAWN_SAME},
+                         &pid);
     close(in[0]);
     close(out[1]);
     if (code < 0) {
