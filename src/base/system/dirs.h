@@ -31,6 +31,9 @@ int dirs_jobs_find(char *ret_path, size_t size, struct err *err);
  * $XDG_STATE_HOME/scry or ~/.local/state/scry. They are not made. 0 or -errno with err. */
 int dirs_config(char *ret_path, size_t size, struct err *err);
 int dirs_state(char *ret_path, size_t size, struct err *err);
+/* What can be made again: NAME ("symbols", "mirrors") in $SCRY_CACHE_DIR, $XDG_CACHE_HOME/scry or ~/.cache/scry. It is not
+ * made. 0 or -errno with err. */
+int dirs_cache(const char *name, char *ret_path, size_t size, struct err *err);
 
 /* Finds `name` among scry's own programs (scry-monitor, scry-tracer, scry-symbols): in $SCRY_LIBEXEC, else in
  * ../libexec/scry beside the running program's directory, else in that directory, else in the compiled-in place. */

@@ -23,23 +23,6 @@
 
 enum { NAME_BYTES = 200, UNUSED_SECONDS = 30 * 24 * 3600, LOOK_SECONDS = 3600 };
 
-static int mirrors_root(char *ret_path, size_t size, struct err *err)
-{
-    const char *own = getenv("SCRY_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int len;
-    if (own && *own == '/')
-        len = snprintf(ret_path, size, "%s/mirrors", own);
-    else if (xdg && *xdg == '/')
-        len = snprintf(ret_path, size, "%s/scry/mirrors", xdg);
-    else if (home && *home == '/')
-        len = snprintf(ret_path, size, "%s/.cache/scry/mirrors", home);
-    else
-        return err_set(err, -ENOENT, "no place for mirrors of jobs: set HOME, or SCRY_CACHE_DIR, to an absolute path");
-    if (len < 0 || (size_t)len >= size)
-        return err_set(err, -ENAMETOOLONG, "the path of the mirrors is too long: set SCRY_CACHE_DIR");
-    return 0;
-}
-
 /* A name of letters, digits, "-", "_" and ".", not at the start; each other byte is % and two digits. If that is too long
  * for a file, the end of it is a hash. */
 static void put_name(struct buf *out, const char *text)
@@ -64,7 +47,7 @@ static void put_name(struct buf *out, const char *text)
 int mirror_path(const char *via, const char *owner, const char *job, char *ret_path, size_t size, struct err *err)
 {
     char root[PATH_MAX];
-    int code = mirrors_root(root, sizeof root, err);
+    int code = dirs_cache("mirrors", root, sizeof root, err);
     if (code < 0)
         return code;
     _cleanup_(buf_done) struct buf path = BUF_INIT;
@@ -84,7 +67,7 @@ int mirror_path(const char *via, const char *owner, const char *job, char *ret_p
 bool mirror_is_kept(const char *real_path)
 {
     char root[PATH_MAX];
-    _cleanup_(freep) char *real = mirrors_root(root, sizeof root, NULL) == 0 ? realpath(root, NULL) : NULL;
+    _cleanup_(freep) char *real = dirs_cache("mirrors", root, sizeof root, NULL) == 0 ? realpath(root, NULL) : NULL;
     size_t len = real ? strlen(real) : 0;
     return real && strncmp(real_path, real, len) == 0 && real_path[len] == '/';
 }
@@ -151,7 +134,7 @@ void mirrors_remove_unused(void)
 {
     char root[PATH_MAX], stamp[PATH_MAX];
     struct stat st;
-    if (mirrors_root(root, sizeof root, NULL) < 0 ||
+    if (dirs_cache("mirrors", root, sizeof root, NULL) < 0 ||
         (size_t)snprintf(stamp, sizeof stamp, "%s/.looked", root) >= sizeof stamp ||
         (lstat(stamp, &st) == 0 && fabs(difftime(time(NULL), st.st_mtime)) < LOOK_SECONDS))
         return;

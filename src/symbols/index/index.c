@@ -47,26 +47,9 @@ uint64_t index_boot(void)
 }
 
 /* ---- where they are ---- */
-static int base_directory(char *path, size_t size, struct err *err)
-{
-    const char *own = getenv("SCRY_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int len;
-    if (own && *own == '/')
-        len = snprintf(path, size, "%s/symbols", own);
-    else if (xdg && *xdg == '/') /* relative ones are to be ignored, says the XDG specification */
-        len = snprintf(path, size, "%s/scry/symbols", xdg);
-    else if (home && *home == '/')
-        len = snprintf(path, size, "%s/.cache/scry/symbols", home);
-    else
-        return err_set(err, -ENOENT, "no place for symbol indexes: set HOME, or SCRY_CACHE_DIR, to an absolute path");
-    if (len < 0 || (size_t)len >= size)
-        return err_set(err, -ENAMETOOLONG, "the path of the symbol cache is too long: set SCRY_CACHE_DIR");
-    return 0;
-}
-
 int index_directory(char *ret_path, size_t size, bool make, struct err *err)
 {
-    int r = base_directory(ret_path, size, err);
+    int r = dirs_cache("symbols", ret_path, size, err);
     if (r == 0 && make && (r = dirs_make(ret_path, 0700)) < 0)
         err_errno(err, r, "cannot make the symbol cache %s", ret_path);
     return r;
