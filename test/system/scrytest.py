@@ -104,6 +104,15 @@ def process_status(pid, tid=None):
         return {}
 
 
+def process_command_line(pid):
+    """/proc/PID/cmdline: bytes, words end with a zero; b"" when it is gone."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
 def children(pid):
     """Process ids of the children of all threads of a process; but for those that scry run has for itself."""
     found = []

@@ -119,14 +119,6 @@ class Mirror(JobCase):
         self.assertEqual(numbers[0], numbers[1], who)
         self.assertEqual(lines, own, who)
 
-    @staticmethod
-    def command_of(pid):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                return file.read()
-        except OSError:
-            return b""
-
     # ---- real jobs ----
 
     def test_same_as_the_directory(self):
@@ -191,7 +183,7 @@ class Mirror(JobCase):
         with brokertest.Mosquitto(self.box) as broker:
             run, watcher = self.start_job(broker, "GO")
             self.assertEqual(self.scry("report", self.url(broker)).returncode, 0)
-            publisher, = [pid for pid in self.box.processes() if self.command_of(pid) == b"job-publisher\0"]
+            publisher, = [pid for pid in self.box.processes() if scrytest.process_command_line(pid) == b"job-publisher\0"]
             run.kill()
             run.wait()
             state = lambda: json.loads(self.scry("ps", "--json", broker.tcp_url).stdout)["jobs"][0]["state"]

@@ -251,7 +251,8 @@ class Follow(RecordCase):
                 "SELECT 1 FROM record_list WHERE type = 'process_end' AND record ->> 'name' = 'ls'"), 30)
             path = self.only(self.box.path("jobs", "2*"))
             for pid in self.box.processes():
-                if pid != run.pid and b"mosquitto" not in self.command_line(pid) and b"record" not in self.command_line(pid):
+                command = scrytest.process_command_line(pid)
+                if pid != run.pid and b"mosquitto" not in command and b"record" not in command:
                     os.kill(pid, signal.SIGKILL)
             run.kill()
             run.wait(20)
@@ -260,14 +261,6 @@ class Follow(RecordCase):
             report = self.scry("report", "burnt").stdout
             for said in ("ls", "/nowhere", "sleep", "out of reach"):
                 self.assertIn(said, report)
-
-    @staticmethod
-    def command_line(pid):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                return file.read()
-        except OSError:
-            return b""
 
     def test_comes_late(self):
         """What was published before is asked for."""
