@@ -163,7 +163,7 @@ const struct command_row command_rows[COMMANDS] = {
         "                     far off the memory that it asked for\n"
         "  throttled          more threads than processors\n"
         "  overtime           needs more time than it asked for\n",
-        NULL, "scry site --since 7d --owner ada", WORDS_NONE, 0, 0},
+        NULL, "scry site --since 7d --owner USER", WORDS_NONE, 0, 0},
     [COMMAND_OMIS] = {
         "omis", "Speak the monitor's request language: one shot, a pipe, or a shell",
         {"[OPTION...] [-c REQUEST]...", "--list-services"},
@@ -206,7 +206,7 @@ const struct command_row command_rows[COMMANDS] = {
         "a colleague may look at one group of jobs, for two weeks\n"
         "\n"
         "  scry keys init\n"
-        "  scry keys issue --name ada --job 'climate-*' --for 2w -o ada.pem",
+        "  scry keys issue --name colleague --job 'climate-*' --for 2w -o colleague.pem",
         WORDS_ACTIONS, 1, 2, "init, issue, revoke, list or show"},
     [COMMAND_BROKER] = {
         "broker", "Run a private MQTT broker (started when needed)",
