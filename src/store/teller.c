@@ -8,7 +8,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
@@ -19,12 +18,11 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
+#include "base/system/spawn.h"
 #include "shm/waits.h"
 
-enum { BACKLOG = 128, LISTENER_FD = 3 };
+enum { BACKLOG = 128 };
 static const uint64_t AGAIN_NS = UINT64_C(10000000000);
-
-extern char **environ;
 
 /* ---- the address ---- */
 
@@ -85,30 +83,16 @@ static int spawn(struct teller *teller, int input, const char *path)
                     (char *)(teller->options.otlp ? teller->options.otlp : "-"),
                     retry,
                     NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
     snprintf(retry, sizeof retry, "%.3f", teller->options.retry_seconds);
-    sigemptyset(&none);
-    sigfillset(&all);
-    if (posix_spawn_file_actions_init(&actions))
-        return -ENOMEM;
-    if (posix_spawnattr_init(&attributes)) {
-        posix_spawn_file_actions_destroy(&actions);
-        return -ENOMEM;
-    }
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    /* Ctrl-C is for the recorder, which then lets it end */
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-    int code = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-    if (code == 0 && teller->listener >= 0)
-        code = posix_spawn_file_actions_adddup2(&actions, teller->listener, LISTENER_FD);
-    if (code == 0)
-        code = posix_spawn(&teller->pid, path, &actions, &attributes, argv, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return -code;
+    /* Ctrl-C is for the recorder, which then lets it end. */
+    return spawn_program(&(struct spawn){.path = path,
+                                         .argv = argv,
+                                         .in = input,
+                                         .out = SPAWN_SAME,
+                                         .error = SPAWN_SAME,
+                                         .kept = teller->listener >= 0 ? teller->listener : 0,
+                                         .group = SPAWN_OWN_GROUP},
+                         &teller->pid);
 }
 
 int teller_start(struct teller *teller, struct err *err)
