@@ -318,7 +318,7 @@ int authority_issue(const struct key_about *about, const char *path, struct key_
 
 static int read_option(const char *option, struct key **ret_key, struct err *err)
 {
-    bool is_text = strncmp(option, "-----BEGIN", strlen("-----BEGIN")) == 0;
+    bool is_text = strstr(option, "-----BEGIN") != NULL;
     struct err inner;
     if (!is_text)
         return key_read(option, ret_key, err);
@@ -345,7 +345,11 @@ int key_own(struct key **ret_key, struct err *err)
     if (option && option[0])
         code = read_option(option, &key, err);
     else if (code == 0 && (code = key_read(path, &key, err)) == -ENOENT)
-        err_set(err, code, "you have no key: scry keys init makes one where your jobs are yours; see scry-keys(1)");
+        err_set(
+            err, code,
+            "there is no key in %s: `scry keys init` makes one; for another user's job put the key that they gave you "
+            "into SCRY_KEY",
+            path);
     if (code == 0)
         code = check_kind(key, KEY_PERSON, err);
     if (code == 0)

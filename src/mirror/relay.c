@@ -22,7 +22,6 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "keys/authority.h"
 #include "keys/sealed.h"
 #include "mirror/states.h"
 #include "shm/waits.h"
@@ -419,25 +418,6 @@ static void on_patience(void *ctx)
 
 /* ---- the whole ---- */
 
-/* $SCRY_KEY is a file, or its text; else the user's own. */
-static int read_key(struct key **ret_key, struct err *err)
-{
-    const char *given = getenv("SCRY_KEY");
-    char path[PATH_MAX];
-    if (given && strstr(given, "-----BEGIN"))
-        return key_read_text(span_str(given), ret_key, err);
-    if (given && *given)
-        return key_read(given, ret_key, err);
-    int code = authority_path("own.pem", path, sizeof path, err);
-    if (code == 0)
-        code = key_read(path, ret_key, err);
-    return code == -ENOENT ? err_set(err, code,
-                                     "there is no key in %s: `scry keys init` makes one; for another user's "
-                                     "job put the key that they gave you into SCRY_KEY",
-                                     path)
-                           : code;
-}
-
 static int begin(struct relay *relay, struct err *err)
 {
     static const struct link_events events = {.connected = on_connected,
@@ -447,7 +427,7 @@ static int begin(struct relay *relay, struct err *err)
                                               .message = on_message};
     struct reader *reader = relay->reader;
     uint8_t session[CHANNEL_SESSION];
-    int code = read_key(&relay->key, err);
+    int code = key_own(&relay->key, err);
     if (code < 0)
         return code;
     if (getrandom(session, sizeof session, 0) != sizeof session)
