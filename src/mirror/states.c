@@ -124,7 +124,8 @@ void states_done(struct states *states)
 
 /* ---- which one is meant ---- */
 
-double state_started_ns(const json_t *state)
+/* By the job's clock. */
+static double state_started_ns(const json_t *state)
 {
     return json_number_value(json_object_get(json_object_get(state, "info"), "started_ns"));
 }

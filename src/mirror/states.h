@@ -44,7 +44,6 @@ void states_done(struct states *states);
 /* The job that is meant: an id, a name (of several the newest), a unique prefix of an id, @last. NULL with err. */
 const struct state *states_find(const struct states *states, const char *word, struct err *err);
 
-double state_started_ns(const json_t *state); /* by the job's clock */
 /* Whether its node was started again since: another job of this owner there says so. */
 bool states_node_restarted(const struct states *states, const struct state *job);
 /* What job.json is to say; NULL: the state is not that of this job. Borrowed. */

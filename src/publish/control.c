@@ -519,11 +519,6 @@ void control_stop(struct control *control, const char *why)
     free(control);
 }
 
-unsigned control_sessions(const struct control *control)
-{
-    return control ? control->count : 0;
-}
-
 void control_refusals(const struct control *control, char *ret_text, size_t size)
 {
     size_t at = 0;

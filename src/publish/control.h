@@ -41,8 +41,7 @@ void control_message(struct control *control, struct span payload); /* of the to
 void control_revoked(struct control *control, struct span payload); /* of the topic `keys/revoked` */
 /* Sends what is due, as far as there is room. */
 void control_pump(struct control *control);
-/* Sessions now; and what was refused since the start, "3 expired, 1 forged"; "": nothing. */
-unsigned control_sessions(const struct control *control);
+/* What was refused since the start, "3 expired, 1 forged"; "": nothing. */
 void control_refusals(const struct control *control, char *ret_text, size_t size);
 
 #endif

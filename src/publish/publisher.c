@@ -352,12 +352,6 @@ static void on_message(void *ctx, const char *text, struct span payload, bool re
     want_pump(publisher);
 }
 
-void publisher_say_state(struct publisher *publisher)
-{
-    publisher->state_wanted = true;
-    want_pump(publisher);
-}
-
 /* ---- the job ---- */
 
 static void watch_spool(struct publisher *publisher)

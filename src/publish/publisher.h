@@ -77,7 +77,7 @@ struct publisher {
     enum publisher_phase phase;
     struct control *control; /* publish/control.h; NULL: the job takes no requests */
     char key[16 << 10];      /* as of --key; "": none was given */
-    const char *address;     /* for sealed requests; NULL: none. Call publisher_say_state after a change */
+    const char *address;     /* for sealed requests; NULL: none */
     bool state_wanted, beat_wanted, over_told, was_up;
     bool heard;        /* its own beat came back from the broker */
     size_t subscribed; /* topics, on this connection */
@@ -99,9 +99,7 @@ struct publisher {
 /* Publishes until there is nothing left to do. The program's exit status. */
 int publisher_run(struct publisher *publisher);
 
-/* For handlers. Sends state when there is room. */
-void publisher_say_state(struct publisher *publisher);
-/* To .../NAME[/REST] of the job, QoS 1. 0; -EAGAIN, -ENOTCONN: later; -EMSGSIZE. */
+/* For handlers. To .../NAME[/REST] of the job, QoS 1. 0; -EAGAIN, -ENOTCONN: later; -EMSGSIZE. */
 int publisher_send(struct publisher *publisher, const char *name, const char *rest, struct span payload);
 
 /* The broker acknowledges what it is sent, and gives nothing of it back: MQTT 3.1.1 has no other way to refuse it. */

@@ -25,7 +25,7 @@ static size_t begun(const struct ranges *ranges, int64_t seq)
     return low;
 }
 
-bool ranges_have(const struct ranges *ranges, int64_t seq)
+static bool have(const struct ranges *ranges, int64_t seq)
 {
     size_t at = begun(ranges, seq);
     return at && seq < ranges->list[at - 1].behind;
@@ -85,7 +85,7 @@ static int add(struct ranges *ranges, int64_t first, int64_t behind, const char 
 
 int ranges_add(struct ranges *ranges, int64_t seq, const char *day)
 {
-    return ranges_have(ranges, seq) ? -EEXIST : add(ranges, seq, seq + 1, day);
+    return have(ranges, seq) ? -EEXIST : add(ranges, seq, seq + 1, day);
 }
 
 int64_t ranges_missing(const struct ranges *ranges, int64_t from, int64_t end, int64_t *ret_behind)

@@ -3,7 +3,6 @@
 #ifndef SCRY_STORE_RANGES_H
 #define SCRY_STORE_RANGES_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,7 +29,6 @@ int ranges_add(struct ranges *ranges, int64_t seq, const char *day);
 int ranges_fill(struct ranges *ranges, int64_t first, int64_t behind, int64_t *ret_added);
 /* The first one from `from` on that is missing, and the one behind the last of these, at most `end`. */
 int64_t ranges_missing(const struct ranges *ranges, int64_t from, int64_t end, int64_t *ret_behind);
-bool ranges_have(const struct ranges *ranges, int64_t seq);
 
 /* From, and to the table. Errors of the database. */
 int ranges_load(struct ranges *ranges, struct db *db, int64_t job, struct err *err);
