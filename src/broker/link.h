@@ -51,7 +51,8 @@ struct link_options {
 
 /* Begins to connect when the loop runs. 0, -EINVAL, -ENOMEM. */
 int link_open(struct link **ret_link, struct loop *loop, const struct link_options *options, struct err *err);
-/* NULL is fine. What is in flight is forgotten. says: DISCONNECT is sent, and the broker forgets the will. Without, the will is published. */
+/* NULL is fine. What is in flight is forgotten. says: DISCONNECT is sent, and the broker forgets the will. Without,
+ * the will is published. */
 void link_close(struct link *link, bool says);
 /* The last thing that a program does: ends it at once if a thread still tries to connect, for exit() would free what
  * OpenSSL has from under it. Else it returns. */

@@ -4,9 +4,10 @@
  * enter. It opens no port, unless one with TLS is asked for. It outlives whoever started it, and is started again when
  * it is needed and does not run: by each attempt to connect to the URL `local`.
  *
- * A lock in the runtime directory is held by mosquitto itself, by inheritance: who has the lock may start one. What it keeps,
- * its configuration, its log and its process id lie in broker/HOST of the state directory, for a home may be
- * shared by many hosts. Where that cannot be written, they lie beside the socket, and retained messages end with it.
+ * A lock in the runtime directory is held by mosquitto itself, by inheritance: who has the lock may start one. What
+ * it keeps, its configuration, its log and its process id lie in broker/HOST of the state directory, for a home may
+ * be shared by many hosts. Where that cannot be written, they lie beside the socket, and retained messages end with
+ * it.
  */
 #ifndef SCRY_BROKER_LOCAL_H
 #define SCRY_BROKER_LOCAL_H
@@ -36,9 +37,9 @@ struct broker_local {
 /* What there is now. 0 or -errno with err. */
 int broker_local_find(struct broker_local *ret_found, struct err *err);
 
-/* Returns when it answers: within milliseconds, if it runs already; at most WAIT_BROKER. `listener` NULL: the one that it
- * had last, unless it was ended by broker_local_stop. -EEXIST: it runs, so `listener` is not obeyed. Also in threads. 0 or -errno with err: mosquitto is missing
- * (-ENOENT), or what it complained of. */
+/* Returns when it answers: within milliseconds, if it runs already; at most WAIT_BROKER. `listener` NULL: the one
+ * that it had last, unless it was ended by broker_local_stop. -EEXIST: it runs, so `listener` is not obeyed. Also in
+ * threads. 0 or -errno with err: mosquitto is missing (-ENOENT), or what it complained of. */
 int broker_local_start(const struct broker_listener *listener, struct err *err);
 
 /* Becomes mosquitto, which logs to standard error. Returns if that failed, as above. */

@@ -15,8 +15,8 @@ struct parts_file;
 struct parts {
     struct parts_file *files; /* hash by path */
     uint64_t held_bytes;      /* of files that are not whole */
-    uint64_t
-        *shared_bytes; /* the same of all jobs of a process that follows many, which has a limit, too; NULL: none */
+    /* The same of all jobs of a process that follows many, which has a limit, too; NULL: none. */
+    uint64_t *shared_bytes;
 };
 
 /* A whole file. Not 0: it is not taken, and the same may come again. */

@@ -50,9 +50,9 @@ enum sealed_refusal {
 const char *sealed_refusal_name(enum sealed_refusal refusal); /* "damaged", ... */
 
 /* The key is borrowed, and must have its private part. job: the id of the job that both ends are about, which people
- * must know before, for a broker could show them another job's address. name: the job's, for the globs of people's keys;
- * "": none. The list of revoked keys in
- * the authority's directory is taken, if it can be read. 0; -EINVAL (kind of the key), -EACCES (it is not for this job), -EKEYEXPIRED, -ENOMEM. */
+ * must know before, for a broker could show them another job's address. name: the job's, for the globs of people's
+ * keys; "": none. The list of revoked keys in the authority's directory is taken, if it can be read. 0; -EINVAL (kind
+ * of the key), -EACCES (it is not for this job), -EKEYEXPIRED, -ENOMEM. */
 int sealed_box_new(struct sealed_box **ret_box, const struct key *key, const char *job, const char *name,
                    struct err *err);
 void sealed_box_free(struct sealed_box *box);

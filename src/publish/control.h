@@ -4,10 +4,10 @@
  * node's monitor, on a connection for each session that is confined to the job and to the rights of the sender's key
  * (monitor/engine/confine.h). So whatever the other end says, the monitor decides, by the same rules for all.
  *
- * A session is a channel (wire/channel.h) with the frames of a tool and a monitor in it. It belongs to the key that began
- * it, and to that end's address. It begins with a message that asks for nothing; so one that somebody kept back, and lets
- * through when its sender is long gone, does nothing. It is over when either end says so, when nothing came for a while, or when the key has
- * expired or was revoked.
+ * A session is a channel (wire/channel.h) with the frames of a tool and a monitor in it. It belongs to the key that
+ * began it, and to that end's address. It begins with a message that asks for nothing; so one that somebody kept
+ * back, and lets through when its sender is long gone, does nothing. It is over when either end says so, when nothing
+ * came for a while, or when the key has expired or was revoked.
  */
 #ifndef SCRY_PUBLISH_CONTROL_H
 #define SCRY_PUBLISH_CONTROL_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `scry record --metrics` answers (doc/reference/metrics.md): the text of Prometheus (0.0.4), or OpenMetrics 1.0. The number of series has a
- * limit, whatever jobs there are: of METRICS_JOBS jobs that run, METRICS_NODES nodes and METRICS_USERS users.
+ * What `scry record --metrics` answers (doc/reference/metrics.md): the text of Prometheus (0.0.4), or OpenMetrics
+ * 1.0. The number of series has a limit, whatever jobs there are: of METRICS_JOBS jobs that run, METRICS_NODES nodes
+ * and METRICS_USERS users.
  */
 #ifndef SCRY_SITE_METRICS_H
 #define SCRY_SITE_METRICS_H

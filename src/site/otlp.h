@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The records of all jobs as logs of OpenTelemetry, in the JSON of OTLP/HTTP 1.0 (opentelemetry-proto, logs/v1): which come next, from the
- * record, and up to where they were taken, in its table `exported`. So nothing is kept in memory but the batch under way, and what was not
- * taken is sent after a restart, too. A batch that a collector refuses, or does not take in time, is dropped and counted.
+ * The records of all jobs as logs of OpenTelemetry, in the JSON of OTLP/HTTP 1.0 (opentelemetry-proto, logs/v1):
+ * which come next, from the record, and up to where they were taken, in its table `exported`. So nothing is kept in
+ * memory but the batch under way, and what was not taken is sent after a restart, too. A batch that a collector
+ * refuses, or does not take in time, is dropped and counted.
  */
 #ifndef SCRY_SITE_OTLP_H
 #define SCRY_SITE_OTLP_H

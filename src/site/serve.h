@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What runs beside a recorder (store/teller.h): answers Prometheus on the socket 3, and sends records to a collector. It reads how the
- * recorder is from its standard input; at the end of that, it sends the rest and ends.
+ * What runs beside a recorder (store/teller.h): answers Prometheus on the socket 3, and sends records to a collector.
+ * It reads how the recorder is from its standard input; at the end of that, it sends the rest and ends.
  */
 #ifndef SCRY_SITE_SERVE_H
 #define SCRY_SITE_SERVE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the recorder is, as it says so about twice a second to the program that tells others (store/teller.h), on its standard input: these
- * bytes, each time. Counters begin with the recorder. */
+/* How the recorder is, as it says so about twice a second to the program that tells others (store/teller.h), on its
+ * standard input: these bytes, each time. Counters begin with the recorder. */
 #ifndef SCRY_STORE_HEALTH_H
 #define SCRY_STORE_HEALTH_H
 

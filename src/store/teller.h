@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process that tells others of jobs while the recorder runs: `scry-site serve`. It reads the database, so whatever its clients do,
- * the recorder has nothing to do with it. It is started again when it ends.
+ * The process that tells others of jobs while the recorder runs: `scry-site serve`. It reads the database, so
+ * whatever its clients do, the recorder has nothing to do with it. It is started again when it ends.
  */
 #ifndef SCRY_STORE_TELLER_H
 #define SCRY_STORE_TELLER_H
