@@ -171,7 +171,7 @@ class Keys(JobCase):
 
     def test_arguments(self):
         for said, *arguments in (
-            ("init, issue, revoke, list or show?",),
+            ("init, issue, revoke, list or show",),
             ('there is no scry keys "make"', "make"),
             ("scry keys init has no --job", "init", "--job", "x"),
             ("takes no", "init", "x"),
