@@ -77,7 +77,7 @@ class Connection(LinkedCase):
             reader.wait_for(100)
             for url, why in ((good.replace("%3Ab", "x"), "not auth"), (good.split("?")[0], "certificate verify failed"),
                              (good.replace("localhost", "localhost.localdomain"), "looked up|verif"),
-                             (f"mqtts://localhost:{broker.port}?ca=/nothing.pem", "cannot be read"),
+                             (f"mqtts://localhost:{broker.port}?ca=/nothing.pem", "/nothing.pem: No such file"),
                              (broker.url.replace("unix:", "unix:/nothing"), "No such file")):
                 self.assertRegex(self.linked("read", url, "test/#", 1).wait("lost")[0], why)
         with brokertest.Mosquitto(self.box, "second", tls=tls, client_certificates=True) as broker:
