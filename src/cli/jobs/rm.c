@@ -261,6 +261,7 @@ static int remove_all(const struct options *options)
 {
     struct sums sums = {0};
     size_t count = options->word_count;
+    bool is_limited = options_given(options, "older-than") || !count;
     _cleanup_(buf_done) struct buf size = BUF_INIT;
     for (size_t i = 0; i < count; i++)
         if (options_given(options, "older-than"))
@@ -272,7 +273,7 @@ static int remove_all(const struct options *options)
     if (!count)
         remove_old(options, &sums);
     text_size(&size, sums.bytes);
-    if (!options_on(options, "quiet") && sums.jobs != 1 && (!count || sums.jobs))
+    if (!options_on(options, "quiet") && sums.jobs != 1 && (is_limited || sums.jobs))
         printf("%zu jobs, %s\n", sums.jobs, size.data ? size.data : "");
     return sums.status;
 }
