@@ -101,8 +101,8 @@ static void put_recorder(struct output *to, const struct metrics *metrics)
         lost += job->lost > 0 ? job->lost : 0;
     }
     if (metrics->site) {
-        single(to, "scry_record_lag_records", GAUGE, "Records that there are of running jobs, and that are not stored yet.",
-               (double)behind);
+        single(to, "scry_record_lag_records", GAUGE,
+               "Records that there are of running jobs, and that are not stored yet.", (double)behind);
         single(to, "scry_record_lost_records", GAUGE, "Records of these jobs that nobody has any more.", (double)lost);
         single(to, "scry_record_query_seconds", GAUGE, "How long it took to ask the database for this.",
                metrics->site->seconds);

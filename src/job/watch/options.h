@@ -52,9 +52,9 @@ struct run_options {
     const char *logs[RUN_LOGS]; /* --log; job/logs checks them */
     size_t log_count;
     const char *log_patterns;
-    const char *key;     /* for requests through a broker: the absolute path of a key file, or its text; NULL: none */
+    const char *key; /* for requests through a broker: the absolute path of a key file, or its text; NULL: none */
     struct broker_url *broker; /* NULL: the job is not published */
-    struct arena memory; /* of combined or changed values */
+    struct arena memory;       /* of combined or changed values */
 };
 
 /* Takes SCRY_KEY out of the environment. 0, or -errno with err for people. Command and texts are borrowed from `given`. Call run_options_done in any case. */
