@@ -266,6 +266,11 @@ static void take_beat(struct follow *follow, const json_t *beat, bool retained)
         follow_is_gone(follow, false);
         return;
     }
+    /* The broker's memory is believed for its lease, until the job itself is heard: others look at the mirror meanwhile. */
+    double age = wall_seconds() - json_number_value(sent),
+           lease = json_number_value(json_object_get(beat, "lease_seconds"));
+    if (retained && !json_object_get(follow->remote, "heard") && json_is_number(sent) && age < lease && age > -lease)
+        set_remote(follow, "heard", json_real(wall_seconds() - (age > 0 ? age : 0)));
     if (retained)
         return;
     follow->beats = true;
