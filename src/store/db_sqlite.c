@@ -268,7 +268,6 @@ static int day_make(struct db *db, const char *day, struct err *err)
 {
     struct sqlite *sqlite = (struct sqlite *)db;
     char path[PATH_MAX];
-    struct stat st;
     if (strcmp(sqlite->day, day) == 0)
         return 0;
     if (day_path(sqlite, day, path) < 0)
@@ -278,7 +277,6 @@ static int day_make(struct db *db, const char *day, struct err *err)
     if (code < 0)
         return code;
     *sqlite->day = '\0';
-    bool is_new = stat(path, &st) < 0;
     struct db_value file = db_string(path);
     code = query(db, "ATTACH $1 AS day", &file, 1, NULL, NULL, err);
     if (code < 0)
@@ -296,8 +294,7 @@ static int day_make(struct db *db, const char *day, struct err *err)
         return code;
     }
     snprintf(sqlite->day, sizeof sqlite->day, "%s", day);
-    if (is_new)
-        write_all_sql(sqlite);
+    write_all_sql(sqlite); /* also for a day that is there: its maker may have been killed before it came to this */
     return 0;
 }
 
