@@ -221,10 +221,11 @@ static void pump(void *ctx)
     publisher->pump = NULL;
     if (!publisher->link || !link_is_up(publisher->link))
         return;
-    if (publisher->state_wanted && send_state(publisher) == 0)
-        publisher->state_wanted = false;
+    /* The beat first: a job whose state is known, and no beat, would seem to be unreachable. */
     if (publisher->beat_wanted && send_beat(publisher) == 0)
         publisher->beat_wanted = false;
+    if (publisher->state_wanted && send_state(publisher) == 0)
+        publisher->state_wanted = false;
     control_pump(publisher->control); /* few, and somebody waits for them */
     bool all =
         send_records(publisher, now_ns) && send_files(publisher, now_ns) && send_answers(publisher, now_ns, &asked_ns);
