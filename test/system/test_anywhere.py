@@ -4,6 +4,7 @@
 Two sandboxes, which share no directory: `node`, where the job runs, and `self.box`, where its user is.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -36,10 +37,12 @@ class AnywhereCase(jobtest.JobCase):
 
     def end_node(self):
         """As if it burnt down: all that comes from the job, and its scry, at once."""
-        for pid in self.node.processes():
-            with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-                if file.read().strip() != "mosquitto":
-                    os.kill(pid, signal.SIGKILL)
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # nobody says that another one has died
+            for pid in self.node.processes():
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError), \
+                        open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+                    if file.read().strip() != "mosquitto":
+                        os.kill(pid, number)
 
     def on_node(self, *arguments):
         done = self.node.run(self.node.scry(*arguments))
@@ -103,7 +106,9 @@ class FigureOne(AnywhereCase):
         self.explained_by_the_record(recorder)
 
     def seen_while_it_runs(self):
-        self.assertEqual([(job["name"], job["state"]) for job in self.json("ps", "--json", "@site")["jobs"]], [("figure-1", "running")])
+        # A mirror that `scry watch` has just made has not heard of the job yet.
+        wait_until(lambda: [(job["name"], job["state"]) for job in self.json("ps", "--json", "@site")["jobs"]] == [("figure-1", "running")],
+                   10, "the job runs")
         answers = []
 
         def stuck():

@@ -214,7 +214,7 @@ class JobThroughCluster(jobtest.JobCase):
     case_seconds = 120
 
     def test_a_node_dies(self):
-        """The job's node of the cluster is killed, then the reader's: `scry watch` prints what the directory has, all of it."""
+        """The job's node of the cluster is killed: `scry watch` at another one prints what the directory has, all of it."""
         user = pwd.getpwuid(os.geteuid()).pw_name
         with brokertest.NatsCluster(self.box) as nats:
             os.mkfifo(self.box.path("work", "go"))
@@ -231,9 +231,6 @@ class JobThroughCluster(jobtest.JobCase):
             nats.stop(0)
             count = len(seen())
             scrytest.wait_until(lambda: len(seen()) > count + 20, 40, "records through another node")
-            nats.start(0)
-            nats.wait(0)
-            nats.stop(2)
             with open(self.box.path("work", "go"), "w", encoding="ascii") as file:
                 file.write("go\n")
             self.assertEqual(run.wait(), 0)

@@ -365,10 +365,21 @@ class OpenTelemetry(RecorderCase):
     def test_once(self):
         """A recorder that ends by itself has sent all before, whatever its database."""
         server = recordtest.Postgres(self.box)
-        self.job("--name", "old")
+        go = self.box.path("work", "go")
+        os.mkfifo(go)
+        job = self.start_run("-q", "--broker", self.broker.url, "--", "sh", "-c", f"ls /nowhere; read line <{go}")
+        recorders = []
         for record, options in ((self.record, []), (server, ["--store", server.url])):
             collector = Collector()
-            self.scry("record", "--broker", self.broker.url, "--once", "--otlp", collector.url, *options)
+            recorders.append((record, collector, self.box.start(
+                self.box.scry("record", "--broker", self.broker.url, "--once", "--otlp", collector.url, *options))))
+        for record, collector, _ in recorders:
+            scrytest.wait_until(lambda: collector.records, 20, "the first records")
+        with open(go, "w", encoding="ascii") as file:
+            file.write("go\n")
+        self.assertEqual(job.wait(20), 0)
+        for record, collector, process in recorders:
+            self.assertEqual(process.wait(40), 0)
             rows = record.query("SELECT id, seq FROM record_list")
             self.assertGreater(len(rows), 3)
             self.assertEqual(sorted(sent[:2] for sent in collector.records), sorted((row["id"], row["seq"]) for row in rows))
