@@ -415,6 +415,14 @@ static void on_lost(void *ctx, const char *why)
 static void on_subscribed(void *ctx, int id, bool granted)
 {
     struct follow *follow = ctx;
+    /* The nodes of a NATS cluster refuse for some seconds after one of them has died. */
+    if (!granted && follow->was_granted) {
+        question_forget(follow);
+        follow->is_live = false;
+        follow->refused_ns = clock_now_ns();
+        return;
+    }
+    follow->was_granted |= granted;
     if (!granted) {
         struct err err = {0};
         err_set(&err, -EACCES, "the broker %s does not let you read jobs of %s", follow->reader->via,
@@ -436,6 +444,8 @@ static void look(void *ctx)
             take_mirror(follow);
         return;
     }
+    if (!follow->is_live && now_ns - follow->refused_ns > NS_PER_SECOND)
+        start_live(follow);
     if (mirror_next(follow->mirror) != follow->seen_next || !follow->seen_ns) {
         follow->seen_next = mirror_next(follow->mirror);
         follow->seen_ns = now_ns;
