@@ -270,13 +270,13 @@ class Wrong(SlurmCase):
 
 
 class NoScry(SlurmCase):
-    plugin = "scry={box}/work/scry task={box}/libexec/scry-task"
+    plugin = "scry={box}/home/scry task={box}/libexec/scry-task"
 
     def test_task_runs(self):
         done = self.srun("--scry", "echo", "ran")
         self.assertEqual((done.stdout, done.stderr),
-                         ("ran\n", f"scry: the task runs without scry: there is no {self.box.path('work', 'scry')} on this node\n"))
-        broken = self.box.path("work", "scry")
+                         ("ran\n", f"scry: the task runs without scry: there is no {self.box.path('home', 'scry')} on this node\n"))
+        broken = self.box.path("home", "scry")
         with open(broken, "w", encoding="ascii") as file:
             file.write("#!/bin/sh\nexit 127\n")
         os.chmod(broken, 0o700)
