@@ -336,6 +336,18 @@ static int check_kind(const struct key *key, enum key_kind kind, struct err *err
                    key->private_key ? "" : ", without its private part", key_kind_name(kind));
 }
 
+/* The key, if all was well so far and it is valid now; else it is freed. */
+static int hand_out(struct key *key, int code, struct key **ret_key, struct err *err)
+{
+    if (code == 0)
+        code = key_check_time(key, time(NULL), err);
+    if (code < 0)
+        key_free(key);
+    else
+        *ret_key = key;
+    return code;
+}
+
 int key_own(struct key **ret_key, struct err *err)
 {
     const char *option = getenv("SCRY_KEY");
@@ -352,13 +364,7 @@ int key_own(struct key **ret_key, struct err *err)
             path);
     if (code == 0)
         code = check_kind(key, KEY_PERSON, err);
-    if (code == 0)
-        code = key_check_time(key, time(NULL), err);
-    if (code < 0)
-        key_free(key);
-    else
-        *ret_key = key;
-    return code;
+    return hand_out(key, code, ret_key, err);
 }
 
 int key_for_job(const char *job_id, const char *option, struct key **ret_key, struct err *err)
@@ -385,11 +391,5 @@ int key_for_job(const char *job_id, const char *option, struct key **ret_key, st
     code = check_kind(key, KEY_JOB, err);
     if (code == 0 && !key_is_for(&key->about, job_id, ""))
         code = err_set(err, -EINVAL, "the job's key is for jobs %s only, and this one is %s", key->about.job, job_id);
-    if (code == 0)
-        code = key_check_time(key, time(NULL), err);
-    if (code < 0)
-        key_free(key);
-    else
-        *ret_key = key;
-    return code;
+    return hand_out(key, code, ret_key, err);
 }
