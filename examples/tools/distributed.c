@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A distributed tool: one master and a slave for each process, which together are one tool to the monitor.
+ * A distributed tool: one master and a slave for each process, which together are one tool to the monitors.
  *
- *     distributed [-s SECONDS] PID...
+ *     distributed [-s SECONDS] [HOST:]PID...
  *
  * Prints a table of all the processes once a second, until they have ended or the time is over.
  *
  * How it works (specification 7.1.3): the master gets a tool identifier from omis_init and hands it to its slaves, each
  * of which calls omis_init with it, on a connection of its own. They share everything that belongs to the tool: what
  * one attached is attached for all, and a request that one defined can be enabled by another. The slaves report by a
- * user-defined event, which the master waits for. Nothing else connects them, so a slave may run wherever it can reach
- * a monitor: put `ssh NODE` in front of it in start_slave for processes of other machines.
+ * user-defined event, which the master waits for. Nothing else connects them, so the slave of a process on another
+ * host runs there: the master attaches that node, and starts the slave by ssh (this program must be at the same path
+ * there). The slave connects to the monitor of that node, which knows the tool, and its requests go to the master's.
  */
 #include "tool.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,14 +45,14 @@ static void on_end(struct omis_reader *reader, void *param)
     over = true;
 }
 
-/* distributed --slave TOOL_ID EVENT INDEX PID: tells the master of one process, ten times a second, and when it ends.
- */
+/* distributed --slave TOOL_ID EVENT INDEX NODE PID: tells the master of one process, ten times a second, and when it
+ * ends. */
 static int be_slave(char **argv)
 {
     /* bits of proc_get_info's flags: program and arguments, state, processor time, memory */
     enum { ARGV = 1 << 1, STATE = 1 << 10, CPU = 1 << 11, RESIDENT = 1 << 15 };
     const char *event = argv[1], *index = argv[2];
-    const char *process = tool_ask_text(": proc_attach3([], %s, \"\")", argv[3]);
+    const char *process = tool_ask_text(": proc_attach3([%s], %s, \"\")", argv[3], argv[4]);
     tool_on(on_end, NULL, "proc_has_terminated([%s]) : print([$proc])", process);
     while (!over) {
         struct omis_reader *reader = tool_try(": proc_get_info([%s], %d)", process, ARGV | STATE | CPU | RESIDENT);
@@ -70,7 +72,8 @@ static int be_slave(char **argv)
 /* ---- the master ---- */
 
 struct row {
-    const char *pid;
+    const char *host, *pid; /* host "": this one */
+    const char *node;       /* its token */
     pid_t slave;
     char program[64];
     int64_t state, resident;
@@ -107,6 +110,25 @@ static void on_report(struct omis_reader *reader, void *param)
     row->known = true;
 }
 
+static const char *program_path(void)
+{
+    static char path[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
+    return len > 0 ? path : "distributed";
+}
+
+/* "n3:4711" or "4711" */
+static void take_row(char *word)
+{
+    struct row *row = &rows[row_count++];
+    char *colon = strrchr(word, ':');
+    row->host = colon ? word : "";
+    row->pid = colon ? colon + 1 : word;
+    if (colon)
+        *colon = '\0';
+    row->node = tool_ask_text(": node_attach2(%s)", tool_quote(row->host));
+}
+
 static void start_slave(int tool_id, const char *event, size_t index)
 {
     char id[16], number[16];
@@ -116,7 +138,11 @@ static void start_slave(int tool_id, const char *event, size_t index)
     row->slave = fork();
     if (row->slave == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM); /* a slave without its master is of no use */
-        execl("/proc/self/exe", "distributed", "--slave", id, event, number, row->pid, (char *)NULL);
+        if (*row->host)
+            execlp("ssh", "ssh", "-n", "-oBatchMode=yes", row->host, program_path(), "--slave", id, event, number,
+                   row->node, row->pid, (char *)NULL);
+        else
+            execl("/proc/self/exe", "distributed", "--slave", id, event, number, row->node, row->pid, (char *)NULL);
         _exit(127);
     }
 }
@@ -136,17 +162,17 @@ static void bury_slaves(void)
 static void print_table(double seconds)
 {
     static const char *const states[] = {"runs", "waits", "stopped", "ended", "stopped"};
-    printf("\n    pid  program           state     cpu  memory\n");
+    printf("\n%-8s    pid  program           state     cpu  memory\n", "host");
     for (size_t i = 0; i < row_count; i++) {
         struct row *row = &rows[i];
         size_t state = row->state >= 0 && row->state < 5 ? (size_t)row->state : 1;
         if (row->ended || !row->known)
-            printf("%7s  %-16s  %s\n", row->pid, row->program,
+            printf("%-8s%7s  %-16s  %s\n", row->host, row->pid, row->program,
                    row->ended && row->known ? "ended"
                    : row->ended             ? "cannot be watched"
                                             : "not yet seen");
         else
-            printf("%7s  %-16s  %-7s %4.0f%%  %.1f MB\n", row->pid, row->program, states[state],
+            printf("%-8s%7s  %-16s  %-7s %4.0f%%  %.1f MB\n", row->host, row->pid, row->program, states[state],
                    100 * (row->cpu_s - row->shown_cpu_s) / seconds, (double)row->resident / 1e6);
         row->shown_cpu_s = row->cpu_s;
     }
@@ -154,7 +180,7 @@ static void print_table(double seconds)
 
 int main(int argc, char **argv)
 {
-    bool slave = argc == 6 && strcmp(argv[1], "--slave") == 0;
+    bool slave = argc == 7 && strcmp(argv[1], "--slave") == 0;
     int tool_id = slave ? atoi(argv[2]) : 0, option;
     double seconds = 1e9;
     tool_start("distributed", &argc, &argv, &tool_id);
@@ -163,12 +189,12 @@ int main(int argc, char **argv)
     while ((option = getopt(argc, argv, "s:")) != -1)
         seconds = option == 's' ? atof(optarg) : 0;
     if (optind >= argc || argc - optind > PROCESSES || !(seconds > 0))
-        tool_fail("usage: distributed [-s SECONDS] PID..., at most %d", PROCESSES);
+        tool_fail("usage: distributed [-s SECONDS] [HOST:]PID..., at most %d", PROCESSES);
     const char *event = tool_ask_text(": user_event_create()");
     tool_on(on_report, NULL, "user_event_has_been_raised([%s]) : print([$par1, $par2, $par3, $par4, $par5])", event);
     for (; optind < argc; optind++) {
-        rows[row_count].pid = argv[optind];
-        start_slave(tool_id, event, row_count++);
+        take_row(argv[optind]);
+        start_slave(tool_id, event, row_count - 1);
     }
     double begin = now_s(), shown = begin;
     while (ended_count < row_count && now_s() < begin + seconds) {

@@ -146,19 +146,27 @@ static int run_monitor(struct err *err)
     return err_set(err, -ECANCELED, "the monitor could not start: %s ended with status %d", path, WEXITSTATUS(status));
 }
 
-/* Several tools may find no monitor at the same time: one starts it, the others wait for the lock and then connect. A
- * monitor that is ending lets no other in before it has released everything; nor does one whose socket somebody has
- * removed, which makes it again. */
-static int start_and_connect(const char *runtime, const char *socket_path, struct err *err)
+int client_lock(const char *runtime, const char *name, struct err *err)
 {
-    char path[PATH_MAX + 16];
-    snprintf(path, sizeof path, "%s/starter.lock", runtime);
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/%s", runtime, name);
     _cleanup_(closep) int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (lock < 0)
         return err_errno(err, -errno, "cannot open %s", path);
     while (flock(lock, LOCK_EX) < 0)
         if (errno != EINTR)
             return err_errno(err, -errno, "cannot lock %s", path);
+    return TAKE_FD(lock);
+}
+
+/* Several tools may find no monitor at the same time: one starts it, the others wait for the lock and then connect. A
+ * monitor that is ending lets no other in before it has released everything; nor does one whose socket somebody has
+ * removed, which makes it again. */
+int client_monitor_socket(const char *runtime, const char *socket_path, struct err *err)
+{
+    _cleanup_(closep) int lock = client_lock(runtime, "starter.lock", err);
+    if (lock < 0)
+        return lock;
     for (int looks = 0;; looks++) {
         int fd = local_connect(socket_path, err);
         if (fd != -ENOENT && fd != -ECONNREFUSED)
@@ -239,8 +247,8 @@ int client_connect(const struct client_options *options, int *tool_id, int *ret_
                    struct err *err)
 {
     char runtime[PATH_MAX] = "", path[PATH_MAX + 16];
-    if (options->job[0]) {
-        _cleanup_(closep) int fd = client_relay(options->job, err);
+    if (options->elsewhere[0]) {
+        _cleanup_(closep) int fd = client_relay(options->elsewhere, err);
         int code = fd < 0 ? fd : greet(fd, true, RELAY_TIMEOUT_MS, reader, tool_id, err);
         if (code == 0)
             *ret_fd = TAKE_FD(fd);
@@ -261,7 +269,7 @@ int client_connect(const struct client_options *options, int *tool_id, int *ret_
         if (missing && options->start == START_NEVER)
             return err_set(err, -ESRCH, "no monitor runs at %s", path);
         if (missing)
-            fd = start_and_connect(runtime, path, err);
+            fd = client_monitor_socket(runtime, path, err);
         if (fd < 0)
             return fd;
         int code = greet(fd, false, options->patience_ms, reader, &id, err);

@@ -80,7 +80,7 @@ static int init_locked(int *argc, char ***argv, void (*error_handler)(Omis_reply
     if (options.timeout_given)
         timeout_ms = options.timeout_ms;
     session_open(&the, fd, id);
-    if (options.job[0])
+    if (options.elsewhere[0])
         the.patience.pid = 0; /* only the time counts */
     if (tool_id)
         *tool_id = id;

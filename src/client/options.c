@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options of omis_init on the command line and in the environment (7.1.3 leaves it to the implementation):
  *
- *     --omis-connect=URL        unix:PATH, the socket of a running monitor; or a job behind a broker, as
- *                               mqtt://HOST/USER/JOB or @NAME/USER/JOB; unix:PATH also as SCRY_CONNECT
+ *     --omis-connect=URL        unix:PATH, the socket of a running monitor; the monitor of another machine, as
+ *                               ssh://HOST or tls://HOST:PORT; or a job behind a broker, as mqtt://HOST/USER/JOB or
+ *                               @NAME/USER/JOB; unix:PATH also as SCRY_CONNECT
  *     --omis-start              start this user's monitor on this node if none runs (the default without a URL)
  *     --omis-no-start           fail instead
  *     --omis-stop-at-finalize   omis_finalize asks the monitor to end once no other tool uses it
@@ -18,27 +19,29 @@
 
 static const char option_prefix[] = "--omis-";
 
-/* As broker/url.h has them. A path with // is a broker's socket. */
-static bool is_job(const char *url)
+/* As link/link.h and broker/url.h have them. A path with // is a broker's socket. */
+static bool is_elsewhere(const char *url)
 {
     static const char *const beginnings[] = {"mqtt://", "mqtts://", "local/", "@"};
     for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
         if (strncmp(url, beginnings[i], strlen(beginnings[i])) == 0)
             return true;
+    if (client_is_link(url))
+        return true;
     return strncmp(url, "unix:", 5) == 0 && strstr(url + 5, "//");
 }
 
 static int parse_url(struct client_options *options, const char *from, const char *url, struct err *err)
 {
-    if (is_job(url)) {
-        if ((size_t)snprintf(options->job, sizeof options->job, "%s", url) >= sizeof options->job)
+    if (is_elsewhere(url)) {
+        if ((size_t)snprintf(options->elsewhere, sizeof options->elsewhere, "%s", url) >= sizeof options->elsewhere)
             return err_set(err, -EINVAL, "%s: the URL is too long", from);
         return 0;
     }
     if (strncmp(url, "unix:", 5) != 0)
         return err_set(err, -EINVAL,
-                       "%s: cannot connect to \"%s\": give the monitor's socket as unix:PATH, or a job as "
-                       "mqtt://HOST/USER/JOB",
+                       "%s: cannot connect to \"%s\": give the monitor's socket as unix:PATH, another machine as "
+                       "ssh://HOST or tls://HOST:PORT, or a job as mqtt://HOST/USER/JOB",
                        from, url);
     url += 5;
     if (!*url || strlen(url) > 107)
@@ -107,14 +110,14 @@ int client_options_take(struct client_options *ret_options, int *argc, char ***a
             return code;
     }
     const char *connect = getenv("SCRY_CONNECT");
-    if (!options.path[0] && !options.job[0] && connect && *connect) {
-        if (is_job(connect)) /* scry run would wait for a network before a job */
-            return err_set(err, -EINVAL, "SCRY_CONNECT: a job behind a broker is given as --omis-connect only");
+    if (!options.path[0] && !options.elsewhere[0] && connect && *connect) {
+        if (is_elsewhere(connect)) /* scry run would wait for a network before a job */
+            return err_set(err, -EINVAL, "SCRY_CONNECT: what is on another machine is given as --omis-connect only");
         int code = parse_url(&options, "SCRY_CONNECT", connect, err);
         if (code < 0)
             return code;
     }
-    bool elsewhere = options.path[0] || options.job[0];
+    bool elsewhere = options.path[0] || options.elsewhere[0];
     if (elsewhere && start_asked)
         return err_set(err, -EINVAL,
                        "--omis-start starts this user's own monitor: it cannot be given with the socket of "

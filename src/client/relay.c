@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job behind a broker: `scry-mirror relay` speaks with it, and we with that program as with a monitor. */
+/* A job behind a broker, or the monitor of another machine: `scry-mirror relay` or `scry-link connect` speaks with it, and
+ * we with that program as with a monitor. */
 #include "client/session.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,17 +18,24 @@
 #include "base/system/dirs.h"
 
 /* Its first process ends at once, so that the tool has no child that it knows nothing of. */
-static int spawn_relay(const char *path, int fd, pid_t *ret_pid)
+static int spawn_relay(const char *path, bool is_link, int fd, pid_t *ret_pid)
 {
-    char name[] = "scry-mirror", command[] = "relay", *argv[] = {name, command, NULL};
+    char command[8], *argv[] = {(char *)path, command, NULL};
+    snprintf(command, sizeof command, "%s", is_link ? "connect" : "relay");
     return client_spawn((struct spawn){.path = path, .argv = argv, .in = fd, .out = SPAWN_NULL, .error = SPAWN_NULL},
                         ret_pid);
 }
 
+bool client_is_link(const char *url)
+{
+    return strncmp(url, "tls://", 6) == 0 || strncmp(url, "ssh://", 6) == 0;
+}
+
 int client_relay(const char *url, struct err *err)
 {
+    bool is_link = client_is_link(url);
     char path[PATH_MAX];
-    int ends[2], code = dirs_libexec("scry-mirror", path, sizeof path, err);
+    int ends[2], code = dirs_libexec(is_link ? "scry-link" : "scry-mirror", path, sizeof path, err);
     if (code < 0)
         return code;
     if (strchr(url, '\n'))
@@ -39,7 +48,7 @@ int client_relay(const char *url, struct err *err)
     close(ends[1]);
     pid_t pid = 0;
     int status;
-    code = theirs < 0 ? -errno : spawn_relay(path, theirs, &pid);
+    code = theirs < 0 ? -errno : spawn_relay(path, is_link, theirs, &pid);
     if (code < 0)
         return err_errno(err, code, "cannot start %s", path);
     _cleanup_(buf_done) struct buf line = BUF_INIT; /* not among the arguments, which everybody sees */

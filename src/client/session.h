@@ -38,7 +38,7 @@ enum {
     BUFFERED_REQUESTS_LIMIT = 1 << 20, /* bytes buffered for OMIS_BUFFER_REQUEST; more are sent at once */
     UNSENT_LIMIT = 4 << 20,            /* bytes the kernel did not take yet; above it, requests wait for the monitor */
     HANDLER_READ_LIMIT = 4 << 20,      /* bytes that one omis_handler reads, so that it always returns */
-    RELAY_TIMEOUT_MS = 30000,          /* for WELCOME of a job behind a broker: later than scry-mirror gives up */
+    RELAY_TIMEOUT_MS = 30000,          /* for WELCOME from elsewhere: later than scry-mirror and scry-link give up */
     ANSWER_TIMEOUT_MS = 10000,         /* for WELCOME and GOODBYE, which a living monitor sends at once */
     START_TIMEOUT_MS = 30000,          /* for a monitor being started */
 };
@@ -111,7 +111,8 @@ enum start_policy { START_IF_NEEDED, START_NEVER };
 
 struct client_options {
     char path[PATH_MAX]; /* "" : the monitor of this user on this node */
-    char job[PATH_MAX];  /* "", or the URL of a job behind a broker; it may hold a password */
+    char elsewhere
+        [PATH_MAX]; /* "", or the URL of another machine, or of a job behind a broker; it may hold a password */
     enum start_policy start;
     bool stop_at_finalize;
     unsigned patience_ms; /* for WELCOME */
@@ -132,7 +133,13 @@ bool client_wait_for_child(pid_t pid, int *ret_status);
 /* spawn_program in a session of its own, and in an environment that says nothing of the job in which the tool is: what it
  * starts does not belong to that job. */
 int client_spawn(struct spawn spawn, pid_t *ret_pid);
-int client_relay(const char *url, struct err *err); /* relay.c: a socket to a job behind a broker, or -errno */
+/* Waits for a lock in the runtime directory, so that only one starts something. A descriptor: closing it gives it back.
+ * Or -errno. */
+int client_lock(const char *runtime, const char *name, struct err *err);
+/* A socket to the monitor of this runtime directory, which is started if none runs; it was not greeted. Or -errno. */
+int client_monitor_socket(const char *runtime, const char *socket_path, struct err *err);
+int client_relay(const char *url, struct err *err); /* relay.c: a socket to what is elsewhere, or -errno */
+bool client_is_link(const char *url);               /* of another machine's monitor */
 int client_connect(const struct client_options *options, int *tool_id, int *ret_fd, struct frame_reader *reader,
                    struct err *err);
 

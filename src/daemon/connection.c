@@ -2,78 +2,39 @@
 #include "daemon/connection.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "base/system/loop.h"
+#include "daemon/internal.h"
 #include "lang/reply.h"
 #include "monitor/engine/execute.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/engine/tool.h"
-#include "wire/frame.h"
-#include "wire/local.h"
 
 enum {
     QUEUE_LIMIT = 16 << 20,         /* bytes waiting for a tool to read them; */
     CONFINED_QUEUE_LIMIT = 1 << 20, /* for one that is confined: whoever may only look on must not need much memory */
-    KEEP_BUFFER = 1 << 20,          /* a larger buffer is freed when it is empty */
     TURN_FRAMES = 16,               /* frames of a tool before others, and the job's processes, have their turn */
     TURN_NS = 1000000,              /* or after this time */
-    /* For one process. A tool needs one connection, or one for each thread. More are a mistake, which must not lock out
-     * the user's other tools, also where the monitor may have few open files. */
-    PEER_CONNECTIONS = 1024,
-    PEER_SHARE = 4, /* at most a fourth of the open files */
 };
-
-struct connection {
-    struct session session; /* first: the engine knows only this */
-    struct server *server;
-    int fd;
-    struct loop_source *source, *flush_source; /* flush_source: output waits for the end of the loop's step */
-    struct loop_source *ready_source;          /* requests that came or waited have their turn */
-    struct frame_reader reader;
-    struct buf out;
-    size_t out_sent;
-    uint32_t events;
-    uint64_t dropped;
-    bool closing; /* close when everything is sent */
-    bool broken;  /* the peer is gone, or violates the protocol */
-    unsigned busy;
-    struct confinement confined; /* asked for, until it has a tool */
-    struct connection *next, *previous;
-};
-
-struct server {
-    struct loop *loop;
-    struct monitor *monitor;
-    int fd, reserve_fd; /* reserve: to refuse when all descriptors are used */
-    struct loop_source *source;
-    struct connection *connections;
-    size_t count;
-    pid_t refused; /* the process that was last refused for too many */
-    void (*idle)(void *ctx, bool stop);
-    void *ctx;
-    bool stop_wanted;
-};
-
-static uint32_t get_u32(const char *bytes)
-{
-    const unsigned char *b = (const unsigned char *)bytes;
-    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
-}
 
 /* ---- output ---- */
 
-static size_t waiting(const struct connection *connection)
+size_t connection_waiting(const struct connection *connection)
 {
-    return connection->out.len - connection->out_sent;
+    return connection->stream ? stream_waiting(connection->stream)
+           : connection->edge ? edge_waiting(connection->edge)
+                              : 0;
+}
+
+static bool is_broken(const struct connection *connection)
+{
+    return connection->broken || (connection->stream && connection->stream->broken);
 }
 
 static size_t queue_limit(const struct connection *connection)
@@ -84,69 +45,35 @@ static size_t queue_limit(const struct connection *connection)
 
 static bool is_full(const struct connection *connection)
 {
-    return waiting(connection) > queue_limit(connection);
+    return connection_waiting(connection) > queue_limit(connection) ||
+           (connection->relay && edge_waiting(via_edge(connection->relay)) > QUEUE_LIMIT);
 }
 
-static void want_events(struct connection *connection)
+bool connection_full(struct session *session)
 {
-    bool full = is_full(connection);
-    bool deaf = full || connection->closing || connection->session.waiting || connection->ready_source;
-    uint32_t events = (deaf ? 0 : EPOLLIN) | (waiting(connection) ? EPOLLOUT : 0);
-    if (events != connection->events && !connection->broken) {
-        connection->events = events;
-        loop_set_events(connection->source, events);
-    }
+    struct connection *connection = (struct connection *)session;
+    connection->dropped += is_full(connection);
+    return is_full(connection);
 }
 
-static void flush(struct connection *connection)
-{
-    while (waiting(connection) && !connection->broken) {
-        ssize_t sent = send(connection->fd, connection->out.data + connection->out_sent, waiting(connection),
-                            MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent >= 0)
-            connection->out_sent += (size_t)sent;
-        else if (errno == EAGAIN)
-            break;
-        else if (errno != EINTR)
-            connection->broken = true;
-    }
-    if (!waiting(connection)) {
-        connection->out_sent = 0;
-        if (connection->out.cap > KEEP_BUFFER)
-            buf_done(&connection->out);
-        else
-            buf_clear(&connection->out);
-    } else if (connection->out_sent > QUEUE_LIMIT / 2) {
-        buf_drop(&connection->out, connection->out_sent);
-        connection->out_sent = 0;
-    }
-}
-
-static void flush_later(void *ctx)
+static void want_events(void *ctx)
 {
     struct connection *connection = ctx;
-    connection->flush_source = NULL;
-    flush(connection);
-    want_events(connection);
+    if (connection->stream)
+        stream_want(connection->stream, is_full(connection) || connection->closing ||
+                                            session_waits(&connection->session) || connection->session.blocked ||
+                                            connection->ready_source);
 }
 
-static void send_frame(struct connection *connection, uint8_t type, uint8_t flags, uint32_t id, struct span payload)
+void connection_send(struct connection *connection, uint8_t type, uint8_t flags, uint32_t id, struct span payload)
 {
-    if (connection->broken)
-        return;
-    frame_append(&connection->out, type, flags, id, payload, span_of("", 0));
-    if (connection->out.failed) {
-        log_error("out of memory: a tool (pid %d) is disconnected", connection->session.peer_pid);
-        connection->broken = true;
-        shutdown(connection->fd, SHUT_RDWR); /* the loop reports it, and we clean up */
-        return;
+    if (connection->edge) {
+        edge_send(connection->edge, connection->via, type, flags, id, payload);
+    } else if (connection->stream && !is_broken(connection)) {
+        stream_send(connection->stream, 0, type, flags, id, payload, span_of("", 0));
+        if (connection->stream->broken)
+            log_error("out of memory: a tool (pid %d) is disconnected", connection->session.peer_pid);
     }
-    /* Replies to a batch of requests leave together, when the batch is done. Replies of events leave when the event is
-     * handled: the waiting thread goes on first, and the tool does not take its processor. */
-    if (!connection->busy && !connection->flush_source)
-        connection->flush_source = loop_add_deferred(connection->server->loop, flush_later, connection);
-    if (!connection->busy && !connection->flush_source) /* out of memory */
-        flush(connection);
 }
 
 static void send_reply(struct session *session, uint32_t id, bool last, bool droppable, struct span encoded)
@@ -156,18 +83,18 @@ static void send_reply(struct session *session, uint32_t id, bool last, bool dro
         connection->dropped++;
         return;
     }
-    send_frame(connection, FRAME_REPLY, last ? FRAME_LAST : 0, id, encoded);
+    connection_send(connection, FRAME_REPLY, last ? FRAME_LAST : 0, id, encoded);
 }
 
 static void send_error(struct session *session, struct span encoded)
 {
-    send_frame((struct connection *)session, FRAME_ERROR, 0, 0, encoded);
+    connection_send((struct connection *)session, FRAME_ERROR, 0, 0, encoded);
 }
 
 static void say_goodbye(struct connection *connection, const char *why)
 {
-    send_frame(connection, FRAME_GOODBYE, 0, 0, span_str(why));
-    connection->closing = true;
+    connection_send(connection, FRAME_GOODBYE, 0, 0, span_str(why));
+    connection->closing = connection->parted = true;
 }
 
 /* ---- input ---- */
@@ -192,7 +119,7 @@ static void confine_connection(struct connection *connection, const struct frame
     if (connection->session.tool)
         say_goodbye(connection, "a connection is confined before it says hello");
     else if (!serial || rest.len ||
-             confine(&connection->confined, get_u32(frame->payload.ptr), job, who, serial, &err) < 0)
+             confine(&connection->confined, frame_number(frame->payload.ptr), job, who, serial, &err) < 0)
         say_goodbye(connection, err.text);
 }
 
@@ -203,7 +130,7 @@ static void hello(struct connection *connection, const struct frame *frame)
         connection->broken = true;
         return;
     }
-    uint32_t version = get_u32(frame->payload.ptr), id = get_u32(frame->payload.ptr + 4);
+    uint32_t version = frame_number(frame->payload.ptr), id = frame_number(frame->payload.ptr + 4);
     if (version != WIRE_VERSION) {
         snprintf(text, sizeof text,
                  "this monitor speaks protocol version %d, the tool version %u: use tools of the same scry",
@@ -215,7 +142,15 @@ static void hello(struct connection *connection, const struct frame *frame)
         say_goodbye(connection, "this connection has already said hello");
         return;
     }
-    connection->session.tool = tool_join(connection->server->monitor, id);
+    connection->guest = connection->edge && frame->flags & FRAME_NEW;
+    if (!connection->guest && id && carried_relay(connection, frame, id))
+        return;
+    connection->session.tool =
+        connection->guest ? tool_make(connection->server->monitor, id) : tool_join(connection->server->monitor, id);
+    if (connection->session.tool && connection->guest) {
+        connection->session.tool->spread = true;
+        edge_tell_nodes(connection->edge);
+    }
     if (!connection->session.tool) {
         snprintf(text, sizeof text,
                  "there is no tool with the id %d: it has ended, or is another monitor's; a tool that is not part of "
@@ -234,23 +169,42 @@ static void hello(struct connection *connection, const struct frame *frame)
     struct buf payload = BUF_INIT;
     buf_put_u32(&payload, WIRE_VERSION);
     buf_put_u32(&payload, connection->session.tool->id);
-    send_frame(connection, FRAME_WELCOME, 0, frame->id, span_of(payload.data, payload.len));
+    connection_send(connection, FRAME_WELCOME, 0, frame->id, span_of(payload.data, payload.len));
     buf_done(&payload);
 }
 
 static void finalize(struct connection *connection, const struct frame *frame)
 {
     bool confined = connection->confined.job || (connection->session.tool && connection->session.tool->confined.job);
-    if (frame->payload.len >= 4 && get_u32(frame->payload.ptr) && !confined)
+    if (frame->payload.len >= 4 && frame_number(frame->payload.ptr) && !confined && !connection->edge)
         connection->server->stop_wanted = true;
     if (connection->session.tool)
         tool_leave(&connection->session);
     say_goodbye(connection, "");
 }
 
-static void handle_frame(struct connection *connection, const struct frame *frame)
+/* Another monitor: the stream is an edge from here on. */
+static void become_edge(struct connection *connection, const struct frame *frame)
 {
-    if (frame->type == FRAME_HELLO) {
+    struct stream *stream = connection->stream;
+    if (!stream || connection->session.tool || connection->confined.job) {
+        say_goodbye(connection, "only an unconfined connection that has said nothing yet may become an edge");
+        return;
+    }
+    connection->stream = NULL;
+    connection->broken = true;
+    tree_take(connection->server->monitor->tree, stream, frame);
+}
+
+void connection_handle_frame(struct connection *connection, const struct frame *frame)
+{
+    if (connection->stream && frame->via) {
+        connection->broken = true;
+    } else if (connection->relay) {
+        tree_relay_send(connection->relay, frame);
+    } else if (frame->type == FRAME_PEER) {
+        become_edge(connection, frame);
+    } else if (frame->type == FRAME_HELLO) {
         hello(connection, frame);
     } else if (frame->type == FRAME_CONFINE) {
         confine_connection(connection, frame);
@@ -258,7 +212,10 @@ static void handle_frame(struct connection *connection, const struct frame *fram
         finalize(connection, frame);
     } else if (frame->type == FRAME_REQUEST && connection->session.tool && frame->payload.len >= 4) {
         struct span text = span_of(frame->payload.ptr + 4, frame->payload.len - 4);
-        execute_request(&connection->session, frame->id, get_u32(frame->payload.ptr), text);
+        execute_request(&connection->session, frame->id, frame_number(frame->payload.ptr), text);
+    } else if (connection->edge && connection->session.tool &&
+               tree_asked(connection->edge, &connection->session, frame)) {
+        return;
     } else {
         say_goodbye(connection, "a tool must not send this here");
     }
@@ -273,6 +230,11 @@ static void too_long(struct connection *connection, const struct frame *frame)
         connection->broken = true;
 }
 
+static struct frame_reader *reader_of(struct connection *connection)
+{
+    return connection->stream ? &connection->stream->reader : &connection->queue;
+}
+
 /* One turn. True if it stopped with more to do: others have their turn, or the tool must read its replies first.
  * Requests after one that waits for its answer wait, too. */
 static bool handle_frames(struct connection *connection)
@@ -281,14 +243,15 @@ static bool handle_frames(struct connection *connection)
     int code;
     unsigned count = 0;
     uint64_t end_ns = clock_now_ns() + TURN_NS;
-    while (!connection->closing && !connection->broken && !connection->session.waiting &&
-           (code = frame_reader_next(&connection->reader, &frame)) != 0) {
+    while (!connection->closing && !is_broken(connection) && !session_waits(&connection->session) &&
+           !monitor_blocks(connection->server->monitor, &connection->session) &&
+           (code = frame_reader_next(reader_of(connection), &frame)) != 0) {
         if (code == -EMSGSIZE)
             too_long(connection, &frame);
         else if (code < 0)
             connection->broken = true;
         else
-            handle_frame(connection, &frame);
+            connection_handle_frame(connection, &frame);
         if (is_full(connection) || ++count == TURN_FRAMES || clock_now_ns() > end_ns)
             return true;
     }
@@ -297,7 +260,8 @@ static bool handle_frames(struct connection *connection)
 
 static void tell_dropped(struct connection *connection)
 {
-    if (!connection->dropped || waiting(connection) > queue_limit(connection) / 2 || !connection->session.tool)
+    if (!connection->dropped || connection_waiting(connection) > queue_limit(connection) / 2 ||
+        !connection->session.tool)
         return;
     uint64_t dropped = connection->dropped;
     connection->dropped = 0;
@@ -306,19 +270,23 @@ static void tell_dropped(struct connection *connection)
                   (unsigned long long)dropped);
 }
 
-static void connection_free(struct connection *connection)
+void connection_free(struct connection *connection)
 {
     struct server *server = connection->server;
     log_debug("connection state=closed pid=%d tool=%u connections=%zu", connection->session.peer_pid,
               connection->session.tool ? connection->session.tool->id : 0, server->count - 1);
     if (connection->session.tool)
         tool_leave(&connection->session);
-    loop_remove(connection->source);
-    loop_remove(connection->flush_source);
+    if (connection->edge && !connection->parted) /* its number can be used again */
+        connection_send(connection, FRAME_GOODBYE, 0, 0, span_of("", 0));
+    if (connection->relay)
+        tree_relay_end(connection->relay);
     loop_remove(connection->ready_source);
-    close(connection->fd);
-    frame_reader_done(&connection->reader);
-    buf_done(&connection->out);
+    stream_free(connection->stream);
+    if (connection->key.edge)
+        HASH_DEL(server->carried, connection);
+    frame_reader_done(&connection->queue);
+    buf_done(&connection->hello);
     confinement_done(&connection->confined);
     if (connection->previous)
         connection->previous->next = connection->next;
@@ -332,26 +300,12 @@ static void connection_free(struct connection *connection)
         server->idle(server->ctx, server->stop_wanted);
 }
 
-static void receive(struct connection *connection)
-{
-    size_t room;
-    char *to = frame_reader_room(&connection->reader, &room);
-    if (!to) {
-        connection->broken = true;
-        return;
-    }
-    ssize_t got = recv(connection->fd, to, room, MSG_DONTWAIT);
-    if (got > 0)
-        frame_reader_fed(&connection->reader, (size_t)got);
-    else if (got == 0 || (errno != EAGAIN && errno != EINTR))
-        connection->broken = true;
-}
-
 /* Waits for its next input, or closes it. */
 static void settle(struct connection *connection)
 {
     tell_dropped(connection);
-    if (connection->broken || (connection->closing && !waiting(connection)))
+    bool sent = connection->edge || !connection_waiting(connection);
+    if (is_broken(connection) || (connection->closing && sent))
         connection_free(connection);
     else
         want_events(connection);
@@ -360,27 +314,32 @@ static void settle(struct connection *connection)
 static void requests_ready(void *ctx);
 
 /* Its next turn comes after all others. */
-static void queue_turn(struct connection *connection)
+void connection_queue_turn(struct connection *connection)
 {
     if (!connection->ready_source)
         connection->ready_source = loop_add_deferred(connection->server->loop, requests_ready, connection);
     if (!connection->ready_source) { /* out of memory: nobody would ever read its requests */
         connection->broken = true;
-        shutdown(connection->fd, SHUT_RDWR);
+        if (connection->stream)
+            shutdown(connection->stream->fd, SHUT_RDWR);
     }
 }
 
 static void take_turn(struct connection *connection)
 {
     bool more = true;
+    struct stream *corked = connection->stream; /* it may become an edge meanwhile */
     if (!is_full(connection)) {
-        connection->busy++;
+        if (corked)
+            corked->corked++;
         more = handle_frames(connection);
-        connection->busy--;
+        if (corked && connection->stream == corked)
+            corked->corked--;
     }
-    flush(connection);
+    if (connection->stream)
+        stream_flush(connection->stream);
     if (more && !is_full(connection))
-        queue_turn(connection);
+        connection_queue_turn(connection);
     settle(connection);
 }
 
@@ -391,181 +350,42 @@ static void requests_ready(void *ctx)
     take_turn(connection);
 }
 
-static void connection_ready(void *ctx, int fd, uint32_t events)
+static void connection_ready(void *ctx, uint32_t events)
 {
-    (void)fd;
     struct connection *connection = ctx;
     if (connection->ready_source) { /* handle its requests before its end */
-        flush(connection);
+        stream_flush(connection->stream);
         settle(connection);
         return;
     }
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        receive(connection);
+        stream_receive(connection->stream);
     take_turn(connection);
 }
 
 static void session_ready(struct session *session)
 {
-    queue_turn((struct connection *)session);
+    connection_queue_turn((struct connection *)session);
 }
 
-/* ---- accepting ---- */
-
-static void refuse(int fd, const char *why)
+struct connection *connection_new(struct server *server)
 {
-    struct buf frame = BUF_INIT;
-    log_debug("connection state=refused why=%s", LOG_TEXT(why));
-    frame_append(&frame, FRAME_GOODBYE, 0, 0, span_str(why), span_of("", 0));
-    if (!frame.failed && send(fd, frame.data, frame.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        log_info("a refused connection did not get the reason");
-    buf_done(&frame);
-    close(fd);
-}
-
-static size_t peer_limit(void)
-{
-    struct rlimit files = {.rlim_cur = RLIM_INFINITY};
-    getrlimit(RLIMIT_NOFILE, &files);
-    return files.rlim_cur / PEER_SHARE < PEER_CONNECTIONS ? files.rlim_cur / PEER_SHARE : PEER_CONNECTIONS;
-}
-
-static bool peer_has_enough(struct server *server, pid_t pid, char *ret_why, size_t size)
-{
-    size_t count = 0, limit = peer_limit();
-    for (const struct connection *connection = server->connections; connection; connection = connection->next)
-        count += connection->session.peer_pid == pid;
-    if (count < limit)
-        return false;
-    snprintf(ret_why, size,
-             "process %d has %zu connections to this monitor, as many as one may have: it must close some", pid, count);
-    if (server->refused != pid)
-        log_warning("refused: %s", ret_why);
-    server->refused = pid;
-    return true;
-}
-
-static void add_connection(struct server *server, int fd)
-{
-    char why[160];
-    uid_t uid;
-    pid_t pid;
-    if (local_peer(fd, &uid, &pid) < 0 || uid != geteuid()) {
-        log_warning("a connection of user %u (pid %d) was refused", uid, pid);
-        refuse(fd, "this monitor serves another user");
-        return;
-    }
-    if (peer_has_enough(server, pid, why, sizeof why)) {
-        refuse(fd, why);
-        return;
-    }
     struct connection *connection = calloc(1, sizeof *connection);
-    if (connection) {
-        connection->server = server;
-        connection->fd = fd;
-        connection->session.peer_pid = pid;
-        connection->session.reply = send_reply;
-        connection->session.error = send_error;
-        connection->session.ready = session_ready;
-        connection->events = EPOLLIN;
-        connection->source = loop_add_fd(server->loop, fd, EPOLLIN, connection_ready, connection);
-    }
-    if (!connection || !connection->source) {
-        free(connection);
-        refuse(fd, "the monitor is out of memory");
-        return;
-    }
+    if (!connection)
+        return NULL;
+    connection->server = server;
+    connection->session.reply = send_reply;
+    connection->session.error = send_error;
+    connection->session.ready = session_ready;
     connection->next = server->connections;
     if (server->connections)
         server->connections->previous = connection;
     server->connections = connection;
     server->count++;
-    log_debug("connection state=opened pid=%d connections=%zu", pid, server->count);
+    return connection;
 }
 
-static void accept_ready(void *ctx, int fd, uint32_t events)
+void connection_read(struct connection *connection)
 {
-    (void)events;
-    struct server *server = ctx;
-    for (;;) {
-        int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-        if (peer >= 0) {
-            add_connection(server, peer);
-            continue;
-        }
-        if (errno == EINTR || errno == ECONNABORTED)
-            continue;
-        if (errno != EMFILE && errno != ENFILE)
-            return;
-        /* all descriptors are used: accept the connection with the reserve, and refuse it */
-        close(server->reserve_fd);
-        peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-        if (peer >= 0)
-            refuse(peer, "the monitor has no more open files for connections (ulimit -n)");
-        server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        if (peer < 0)
-            return;
-    }
-}
-
-static void print_connections(void *ctx, struct buf *out)
-{
-    const struct server *server = ctx;
-    for (const struct connection *connection = server->connections; connection; connection = connection->next)
-        buf_printf(out, "connection pid=%d tool=%u request_waits=%d requests_queued=%d queued_bytes=%zu dropped=%llu\n",
-                   connection->session.peer_pid, connection->session.tool ? connection->session.tool->id : 0,
-                   connection->session.waiting != NULL, connection->ready_source != NULL, waiting(connection),
-                   (unsigned long long)connection->dropped);
-}
-
-int server_new(struct server **ret_server, struct loop *loop, struct monitor *monitor, int fd,
-               void (*idle)(void *ctx, bool stop), void *ctx)
-{
-    struct server *server = calloc(1, sizeof *server);
-    if (!server)
-        return -ENOMEM;
-    *server = (struct server){.loop = loop, .monitor = monitor, .fd = fd, .idle = idle, .ctx = ctx};
-    server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    server->source = loop_add_fd(loop, fd, EPOLLIN, accept_ready, server);
-    if (!server->source) {
-        free(server);
-        return -ENOMEM;
-    }
-    monitor->connections = (struct state_part){print_connections, server};
-    *ret_server = server;
-    return 0;
-}
-
-int server_listen(struct server *server, int fd)
-{
-    struct loop_source *source = loop_add_fd(server->loop, fd, EPOLLIN, accept_ready, server);
-    if (!source) {
-        close(fd);
-        return -ENOMEM;
-    }
-    accept_ready(server, server->fd, EPOLLIN);
-    loop_remove(server->source);
-    close(server->fd);
-    server->source = source;
-    server->fd = fd;
-    return 0;
-}
-
-void server_free(struct server *server)
-{
-    if (!server)
-        return;
-    server->idle = NULL;
-    server->monitor->connections.print = NULL;
-    while (server->connections)
-        connection_free(server->connections);
-    loop_remove(server->source);
-    close(server->fd);
-    close(server->reserve_fd);
-    free(server);
-}
-
-size_t server_connections(const struct server *server)
-{
-    return server->count;
+    stream_own(connection->stream, connection_ready, want_events, connection);
 }

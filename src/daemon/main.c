@@ -28,8 +28,11 @@
 #include "daemon/connection.h"
 #include "daemon/extensions.h"
 #include "daemon/home.h"
+#include "daemon/listen.h"
 #include "daemon/reference.h"
+#include "monitor/parts/lock.h"
 #include "monitor/recorder/agents.h"
+#include "monitor/tree/conditional.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/mpi.h"
 #include "options/options.h"
@@ -46,6 +49,8 @@ struct daemon {
     struct server *server;
     struct loop_source *idle_timer;
     uint64_t idle_ns;
+    const char *listen[LISTEN_MOST];
+    size_t listen_count;
     struct home home;
 };
 
@@ -109,6 +114,8 @@ static int daemon_start(struct daemon *daemon, struct err *err)
         err_errno(err, code, "cannot start the event loop");
     if (code == 0)
         code = monitor_new(&daemon->monitor, daemon->loop, service_register_all, err);
+    if (code == 0 && (code = lock_start(daemon->monitor)) < 0)
+        err_errno(err, code, "cannot start the engine");
     if (code < 0)
         return code;
     struct err why = {0};
@@ -124,6 +131,7 @@ static int daemon_start(struct daemon *daemon, struct err *err)
     code = server_new(&daemon->server, daemon->loop, daemon->monitor, fd, became_idle, daemon);
     if (code < 0)
         return err_errno(err, code, "cannot serve %s", daemon->home.socket_path);
+    conditional_start(daemon->monitor->tree);
     home_watch(&daemon->home, daemon->loop, daemon->server, daemon->agents);
     if (!loop_add_signal(daemon->loop, SIGTERM, stop_signal, daemon) ||
         !loop_add_signal(daemon->loop, SIGINT, stop_signal, daemon))
@@ -143,6 +151,7 @@ static void daemon_end(struct daemon *daemon)
     extensions_end(daemon->monitor);
     daemon->monitor->agents = NULL;
     agents_free(daemon->agents);
+    lock_done(daemon->monitor);
     monitor_free(daemon->monitor);
     loop_free(daemon->loop);
     home_leave(&daemon->home);
@@ -228,7 +237,7 @@ static int print_reference(const char *page)
 }
 
 /* False: end with this status. */
-static bool read_options(int argc, char **argv, uint64_t *ret_idle_ns, bool *ret_daemon, int *ret_status)
+static bool read_options(int argc, char **argv, struct daemon *daemon, bool *ret_daemon, int *ret_status)
 {
     struct options options;
     struct err err;
@@ -247,7 +256,12 @@ static bool read_options(int argc, char **argv, uint64_t *ret_idle_ns, bool *ret
         if (options_given(&options, "log-level"))
             log_set_level(options_text(&options, "log-level"));
         *ret_daemon = options_on(&options, "daemon");
-        *ret_idle_ns = (uint64_t)(options_seconds(&options, "idle") * NS_PER_SECOND) + 1;
+        daemon->idle_ns = (uint64_t)(options_seconds(&options, "idle") * NS_PER_SECOND) + 1;
+        const char *listen; /* borrowed from argv */
+        for (size_t at = 0; (listen = options_next(&options, "listen", &at)) && daemon->listen_count < LISTEN_MOST;)
+            daemon->listen[daemon->listen_count++] = listen;
+        if (daemon->listen_count && !options_given(&options, "idle")) /* somebody may come at any time */
+            daemon->idle_ns = UINT64_MAX / 4;
     }
     options_done(&options);
     return serve;
@@ -259,7 +273,7 @@ static int run(int argc, char **argv)
     int status;
     struct daemon daemon = {.home = HOME_INIT};
     log_open("scry monitor", 0);
-    if (!read_options(argc, argv, &daemon.idle_ns, &as_daemon, &status))
+    if (!read_options(argc, argv, &daemon, &as_daemon, &status))
         return status;
     close_descriptors();
     int ready = as_daemon ? detach() : -1;
@@ -275,6 +289,10 @@ static int run(int argc, char **argv)
     int code = raise_limits(&err);
     if (code == 0)
         code = daemon_start(&daemon, &err);
+    if (code == -EBUSY && daemon.listen_count && !as_daemon)
+        log_error("to listen beside the monitor that runs already: `scry link serve --listen %s`", daemon.listen[0]);
+    if (code == 0 && daemon.listen_count && (code = listen_start(daemon.listen, daemon.listen_count, &err)) < 0)
+        daemon_end(&daemon);
     if (code < 0) {
         log_error("%s", err.text);
         if (as_daemon && code == -EBUSY)

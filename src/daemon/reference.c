@@ -138,7 +138,7 @@ static void print_call(uint32_t call, FILE *out)
     fprintf(out, "| `%s` | %s | ", info->name, libraries[info->libraries & 3]);
     for (unsigned i = 1; i <= mpi_param_last(call); i++) {
         bool message = mpi_param_at(call, true, i).kind >= MPI_PARAM_SENT;
-        const char *own = i <= info->param_count ? info->params[i - 1].name : NULL;
+        const char *own = i <= info->param_count ? call_param_name(&call_info_params(info)[i - 1]) : NULL;
         fprintf(out, "%s%u %s", i == 1 ? "" : ", ", i, own ? own : message ? "*message*" : "*length*");
     }
     fputs(" | ", out);
@@ -190,7 +190,7 @@ void reference_print_notes(FILE *out)
     for (enum note_kind kind = NOTE_NONE + 1; kind < NOTE_KINDS; kind++) {
         const struct note_field *fields = note_fields(kind);
         fprintf(out, "| `%s` | `%s` | ", note_name(kind), note_group(kind));
-        for (size_t i = 0; fields[i].name; i++)
+        for (size_t i = 0; fields[i].name[0]; i++)
             fprintf(out, "%s%s `%s`", i ? ", " : "", types[fields[i].type], fields[i].name);
         fputs(" | ", out);
         print_template(note_template(kind), out);

@@ -8,6 +8,7 @@
 #include <openssl/x509v3.h>
 
 #include "keys/keys.h"
+#include "keys/trust.h"
 
 struct key {
     X509 *cert, *authority; /* of an authority both are the same */
@@ -32,6 +33,11 @@ bool cert_about(X509 *cert, struct key_about *ret_about);
 X509 *cert_new(const struct key_about *about, EVP_PKEY *public_key, X509 *issuer, EVP_PKEY *issuer_key);
 EVP_PKEY *ed25519_new(void);
 
+/* Whose certificate it is: of this authority, signed by it, valid, and not in the list. */
+enum trust cert_check(X509 *authority, X509_CRL *revoked, X509 *cert, time_t now, struct key_about *ret_about);
+
+/* A list of revoked keys, PEM. -EBADMSG; -EPERM: not signed by this authority. */
+int crl_read(struct span text, X509 *authority, X509_CRL **ret_crl, struct err *err);
 /* Whether the list (NULL: empty) has the serial; and the list's own number, 0: none. */
 bool crl_has(X509_CRL *crl, const char *serial);
 int64_t crl_number(X509_CRL *crl);

@@ -146,19 +146,11 @@ static bool decode(struct span text, struct buf *out)
 /* Whose certificate it is: of our authority, signed by it, valid, and not revoked. */
 static enum sealed_refusal check_cert(const struct sealed_box *box, X509 *cert, struct key_about *ret_about, time_t now)
 {
-    X509 *authority = box->key->authority;
-    struct key_about issuer;
-    if (!cert_about(cert, ret_about) || !cert_about(authority, &issuer))
-        return SEALED_FOREIGN;
-    if (ret_about->kind == KEY_AUTHORITY || X509_check_issued(authority, cert) != X509_V_OK)
-        return SEALED_FOREIGN;
-    bool is_signed = X509_verify(cert, X509_get0_pubkey(authority)) == 1;
-    ERR_clear_error();
-    if (!is_signed)
-        return SEALED_FORGED;
-    if (now < ret_about->from || now > ret_about->until || now < issuer.from || now > issuer.until)
-        return SEALED_EXPIRED;
-    return crl_has(box->revoked, ret_about->serial) ? SEALED_REVOKED : SEALED_FINE;
+    static const enum sealed_refusal refusals[] = {
+        [TRUST_FINE] = SEALED_FINE,       [TRUST_FOREIGN] = SEALED_FOREIGN, [TRUST_FORGED] = SEALED_FORGED,
+        [TRUST_EXPIRED] = SEALED_EXPIRED, [TRUST_REVOKED] = SEALED_REVOKED,
+    };
+    return refusals[cert_check(box->key->authority, box->revoked, cert, now, ret_about)];
 }
 
 /* `bytes` keeps what *ret_address points to. */
@@ -287,20 +279,11 @@ void sealed_box_free(struct sealed_box *box)
 
 int sealed_box_revoke(struct sealed_box *box, struct span crl, struct err *err)
 {
-    X509 *authority = box->key->authority;
-    if (crl.len > SEALED_MESSAGE_BYTES)
-        return err_set(err, -EBADMSG, "the list of revoked keys is too long");
-    _cleanup_(bio_st_freep) BIO *input = BIO_new_mem_buf(crl.ptr, (int)crl.len);
-    _cleanup_(X509_crl_st_freep) X509_CRL *list = input ? PEM_read_bio_X509_CRL(input, NULL, NULL, NULL) : NULL;
-    ERR_clear_error();
-    if (!list)
-        return err_set(err, -EBADMSG, "the list of revoked keys is damaged");
-    if (X509_NAME_cmp(X509_CRL_get_issuer(list), X509_get_subject_name(authority)) != 0 ||
-        X509_CRL_verify(list, X509_get0_pubkey(authority)) != 1) {
-        ERR_clear_error();
-        return err_set(err, -EPERM, "the list of revoked keys was not signed by the authority of %s",
-                       box->key->about.owner);
-    }
+    _cleanup_(X509_crl_st_freep) X509_CRL *list = NULL;
+    int code = crl.len > SEALED_MESSAGE_BYTES ? err_set(err, -EBADMSG, "the list of revoked keys is too long")
+                                              : crl_read(crl, box->key->authority, &list, err);
+    if (code < 0)
+        return code;
     if (box->revoked && crl_number(list) < crl_number(box->revoked))
         return err_set(err, -ESTALE, "the list of revoked keys is older than the one that is known");
     X509_CRL_free(box->revoked);

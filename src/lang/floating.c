@@ -60,6 +60,15 @@ static bool decimal_reads_back(const struct decimal *decimal, long double number
     return (wide ? strtold(text, NULL) : (long double)strtod(text, NULL)) == number;
 }
 
+/* Of a positive number. frexpl alone would have each monitor load libm. */
+static bool is_power_of_two(long double number)
+{
+    uint64_t significand;
+    int unused;
+    memcpy(&significand, &number, sizeof significand);
+    return HAS_X87 ? (significand & (significand - 1)) == 0 : frexpl(number, &unused) == 0.5L;
+}
+
 /*
  * The shortest decimal that reads back as number, which is positive and finite. Every decimal of at most DBL_DIG
  * (LDBL_DIG) digits survives being stored in a normal number, so if one of that length or shorter reads back it is what
@@ -70,8 +79,7 @@ static void decimal_shortest(struct decimal *decimal, long double number, bool w
 {
     bool normal = number >= (wide ? LDBL_MIN : (long double)DBL_MIN);
     int count = !normal ? 1 : wide ? LDBL_DIG : DBL_DIG, most = wide ? LDBL_DECIMAL_DIG : DBL_DECIMAL_DIG;
-    int unused;
-    bool power = frexpl(number, &unused) == 0.5L;
+    bool power = is_power_of_two(number);
     for (; count <= most; count++) {
         decimal_round(decimal, number, count);
         if (decimal_reads_back(decimal, number, wide))

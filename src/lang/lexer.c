@@ -458,37 +458,49 @@ void lexer_next(struct lexer *lexer)
  * Makes the same decisions as lexer_next, but only as needed to find binary data: "#" must not count inside strings
  * ("5#"), after a sign (-5#), or in identifiers and other numbers (p_5#, 1.5#).
  */
+struct lexer_piece lexer_piece(const char *at, const char *end)
+{
+    struct lexer_piece piece = {.from = at, .kind = PIECE_OTHER};
+    if (*at == '"') {
+        piece.kind = PIECE_STRING;
+        for (at++; at != end && *at && *at != '"'; at++)
+            if (*at == '\\' && at + 1 != end && at[1])
+                at++;
+        piece.closed = at != end && *at;
+        piece.to = at + piece.closed;
+        return piece;
+    }
+    bool plain = is_class(*at, CLASS_DIGIT);
+    bool word = plain || is_class(*at, CLASS_LETTER) || *at == '.' || *at == '-' || *at == '+';
+    piece.to = ++at;
+    if (!word)
+        return piece;
+    piece.kind = PIECE_WORD;
+    while (at != end && (is_class(*at, CLASS_LETTER | CLASS_DIGIT) || *at == '.')) {
+        plain = plain && is_class(*at, CLASS_DIGIT);
+        at++;
+    }
+    piece.to = at;
+    if (plain && at != end && *at == '#' && read_digits(piece.from, at, 10, &piece.data_len)) {
+        piece.kind = PIECE_BINARY;
+        piece.to = at + 1;
+    }
+    return piece;
+}
+
 size_t lexer_length(const char *text, const char *end, size_t limit)
 {
     const char *at = text;
-    for (;;) {
-        if (at == end || !*at)
-            return (size_t)(at - text);
-        if (*at == '"') {
-            for (at++; at != end && *at && *at != '"'; at++)
-                if (*at == '\\' && at + 1 != end && at[1])
-                    at++;
-            if (at != end && *at)
-                at++;
+    while (at != end && *at) {
+        struct lexer_piece piece = lexer_piece(at, end);
+        at = piece.to;
+        if (piece.kind != PIECE_BINARY)
             continue;
-        }
-        bool plain = is_class(*at, CLASS_DIGIT);
-        bool word = plain || is_class(*at, CLASS_LETTER) || *at == '.' || *at == '-' || *at == '+';
-        const char *from = at++;
-        if (!word)
-            continue;
-        while (at != end && (is_class(*at, CLASS_LETTER | CLASS_DIGIT) || *at == '.')) {
-            plain = plain && is_class(*at, CLASS_DIGIT);
-            at++;
-        }
-        uint64_t len;
-        if (!plain || at == end || *at != '#' || !read_digits(from, at, 10, &len))
-            continue;
-        at++;
-        if (end && len > (size_t)(end - at))
+        if (end && piece.data_len > (size_t)(end - at))
             return SIZE_MAX;
         size_t used = (size_t)(at - text);
-        if (used <= limit && len <= limit - used)
-            at += len;
+        if (used <= limit && piece.data_len <= limit - used)
+            at += piece.data_len;
     }
+    return (size_t)(at - text);
 }

@@ -40,6 +40,17 @@ void lexer_special_float(struct lexer *lexer);
  * the earlier error. */
 int lexer_expected(struct lexer *lexer, const char *what);
 
+/* What a text consists of for who only goes through it and does not check it. */
+struct lexer_piece {
+    const char *from, *to; /* binary data: `to` is behind the '#' */
+    enum { PIECE_OTHER, PIECE_STRING, PIECE_WORD /* identifier or number, also with points */, PIECE_BINARY } kind;
+    bool closed;       /* PIECE_STRING: a '"' ends it, not a NUL or the end */
+    uint64_t data_len; /* PIECE_BINARY: so many bytes are announced; they may be more than follow */
+};
+
+/* The piece that starts at `at`, which is not the end. With `end` NULL, the text ends at a NUL. */
+struct lexer_piece lexer_piece(const char *at, const char *end);
+
 /* The length of a request or result of which only the start is known: up to the first NUL outside binary data. Binary
  * data of more than `limit` bytes count as text. With an `end` (may be NULL), reads nothing from there on, and returns
  * SIZE_MAX if data would pass it. */

@@ -13,7 +13,7 @@
 #include "lang/lexer.h"
 #include "lang/request.h"
 
-enum { NO_RESULT = 0xffffffff, RESULT_SIZE = 12 /* of an empty result */ };
+enum { RESULT_SIZE = 12 /* of an empty result */ };
 
 static uint32_t get_u32(const char *at)
 {
@@ -68,14 +68,14 @@ static bool equals_last(const struct reply_builder *reply, Omis_status status, c
     uint32_t text_len = get_u32(last + 8 + objects_len);
     if (get_u32(last) != (uint32_t)status || !objects_len)
         return false;
-    if (!text || text_len == NO_RESULT)
-        return !text && text_len == NO_RESULT;
+    if (!text || text_len == REPLY_NO_RESULT)
+        return !text && text_len == REPLY_NO_RESULT;
     return span_eq(*text, span_of(last + RESULT_SIZE + objects_len, text_len));
 }
 
 static void put_text(struct reply_builder *reply, const struct span *text)
 {
-    buf_put_u32(&reply->bytes, text ? (uint32_t)text->len : NO_RESULT);
+    buf_put_u32(&reply->bytes, text ? (uint32_t)text->len : REPLY_NO_RESULT);
     if (text)
         buf_append(&reply->bytes, text->ptr, text->len);
 }
@@ -119,57 +119,45 @@ void reply_done(struct reply_builder *reply)
 
 /* ---- decoding ---- */
 
-struct cursor {
-    const char *at, *end;
-};
-
-static bool take_u32(struct cursor *cursor, uint32_t *ret_value)
+static bool take_u32(struct reply_reader *reader, uint32_t *ret_value)
 {
-    if (cursor->end - cursor->at < 4)
+    if (reader->end - reader->at < 4)
         return false;
-    *ret_value = get_u32(cursor->at);
-    cursor->at += 4;
+    *ret_value = get_u32(reader->at);
+    reader->at += 4;
     return true;
 }
 
-static bool take_bytes(struct cursor *cursor, size_t len, struct span *ret_bytes)
+static bool take_bytes(struct reply_reader *reader, size_t len, struct span *ret_bytes)
 {
-    if (len > (size_t)(cursor->end - cursor->at))
+    if (len > (size_t)(reader->end - reader->at))
         return false;
-    *ret_bytes = span_of(cursor->at, len);
-    cursor->at += len;
+    *ret_bytes = span_of(reader->at, len);
+    reader->at += len;
     return true;
 }
-
-struct result {
-    Omis_status status;
-    struct span objects, text;
-    bool has_text;
-};
 
 /* In a result of an action, reply_result_length must find the end inside the text. (Element 0 and errors are texts for
  * people.) */
-static bool is_scannable(const struct result *result, bool action)
+static bool is_scannable(const struct reply_part *part, bool action)
 {
-    return !action || result->status >= OMIS_FIRST_ERROR || !result->text.len ||
-           lexer_length(result->text.ptr, result->text.ptr + result->text.len, REQUEST_SIZE_LIMIT) <= result->text.len;
+    return !action || part->status >= OMIS_FIRST_ERROR || !part->text.len ||
+           lexer_length(part->text.ptr, part->text.ptr + part->text.len, REQUEST_SIZE_LIMIT) <= part->text.len;
 }
 
-static bool take_result(struct cursor *cursor, bool action, struct result *ret_result)
+static bool take_part(struct reply_reader *reader, struct reply_part *ret_part)
 {
     uint32_t status, len;
-    struct result result = {0};
-    if (!take_u32(cursor, &status) || !take_u32(cursor, &len) || !take_bytes(cursor, len, &result.objects) ||
-        !take_u32(cursor, &len))
+    struct reply_part part = {0};
+    if (!take_u32(reader, &status) || !take_u32(reader, &len) || !take_bytes(reader, len, &part.objects) ||
+        !take_u32(reader, &len))
         return false;
-    result.status = (Omis_status)status;
-    result.has_text = len != NO_RESULT;
-    if (result.has_text && !take_bytes(cursor, len, &result.text))
+    part.status = (Omis_status)status;
+    part.has_text = len != REPLY_NO_RESULT;
+    if (part.has_text && !take_bytes(reader, len, &part.text))
         return false;
-    if (result.objects.len && memchr(result.objects.ptr, 0, result.objects.len))
-        return false;
-    *ret_result = result;
-    return is_scannable(&result, action);
+    *ret_part = part;
+    return true;
 }
 
 /* The sizes of the three parts of the block: pointers, results, characters. */
@@ -179,26 +167,50 @@ struct shape {
 
 static bool measure(struct span bytes, struct shape *ret_shape)
 {
-    struct cursor cursor = {bytes.ptr, bytes.ptr + bytes.len};
+    struct reply_reader reader = {.at = bytes.ptr, .end = bytes.ptr + bytes.len};
     struct shape shape = {0};
     uint32_t services, results;
-    if (!take_u32(&cursor, &services))
+    if (!take_u32(&reader, &services))
         return false;
     /* a count that the bytes cannot hold fails in the loops, before anything is allocated for it */
     for (uint32_t i = 0; i < services; i++) {
-        if (!take_u32(&cursor, &results))
+        if (!take_u32(&reader, &results))
             return false;
         for (uint32_t j = 0; j < results; j++) {
-            struct result result;
-            if (!take_result(&cursor, i > 0, &result))
+            struct reply_part part;
+            if (!take_part(&reader, &part) || !is_scannable(&part, i > 0) ||
+                (part.objects.len && memchr(part.objects.ptr, 0, part.objects.len)))
                 return false;
-            shape.characters += result.objects.len + 1 + (result.has_text ? result.text.len + 1 : 0);
+            shape.characters += part.objects.len + 1 + (part.has_text ? part.text.len + 1 : 0);
         }
         shape.results += (size_t)results + 1;
     }
     shape.services = (size_t)services + 1;
     *ret_shape = shape;
-    return cursor.at == cursor.end;
+    return reader.at == reader.end;
+}
+
+bool reply_read_begin(struct reply_reader *reader, struct span bytes)
+{
+    struct shape shape;
+    if (!bytes.ptr || !measure(bytes, &shape))
+        return false;
+    *reader = (struct reply_reader){bytes.ptr + 4, bytes.ptr + bytes.len, (uint32_t)(shape.services - 1)};
+    return true;
+}
+
+uint32_t reply_read_service(struct reply_reader *reader)
+{
+    uint32_t count = 0;
+    take_u32(reader, &count);
+    return count;
+}
+
+struct reply_part reply_read_part(struct reply_reader *reader)
+{
+    struct reply_part part = {0};
+    take_part(reader, &part);
+    return part;
 }
 
 static char *put_string(char **to, struct span text)
@@ -225,17 +237,14 @@ int reply_decode(struct span bytes, Omis_reply *ret_reply)
     Omis_reply reply = (Omis_reply)(void *)block;
     Omis_object_result *results = (Omis_object_result *)(void *)(block + pointers);
     char *characters = (char *)(results + shape.results);
-    struct cursor cursor = {bytes.ptr + 4, bytes.ptr + bytes.len};
+    struct reply_reader reader = {.at = bytes.ptr + 4, .end = bytes.ptr + bytes.len}; /* measured: cannot fail */
     for (size_t i = 0; i + 1 < shape.services; i++) {
-        uint32_t count = 0;
-        take_u32(&cursor, &count); /* measured: cannot fail */
         reply[i] = results;
-        for (; count; count--) {
-            struct result result = {0};
-            take_result(&cursor, false, &result);
-            *results++ = (Omis_object_result){.obj_list = put_string(&characters, result.objects),
-                                              .status = result.status,
-                                              .result = result.has_text ? put_string(&characters, result.text) : NULL};
+        for (uint32_t count = reply_read_service(&reader); count; count--) {
+            struct reply_part part = reply_read_part(&reader);
+            *results++ = (Omis_object_result){.obj_list = put_string(&characters, part.objects),
+                                              .status = part.status,
+                                              .result = part.has_text ? put_string(&characters, part.text) : NULL};
         }
         *results++ = (Omis_object_result){0};
     }

@@ -15,7 +15,10 @@
 #include "base/data/err.h"
 #include "base/data/span.h"
 
-enum { REPLY_SIZE_LIMIT = 64 << 20 }; /* bytes of one reply: a frame takes no more */
+enum {
+    REPLY_SIZE_LIMIT = 64 << 20,  /* bytes of one reply: a frame takes no more */
+    REPLY_NO_RESULT = 0xffffffff, /* in place of the length of a result */
+};
 
 /* Building. Zero-initialised is ready; errors are sticky in bytes.failed. */
 struct reply_builder {
@@ -44,6 +47,20 @@ void reply_done(struct reply_builder *reply); /* frees; the bytes are complete a
 /* Decodes foreign bytes, and checks everything. *ret_reply is one block from malloc, freed by free(). Strings are
  * NUL-terminated. 0, -EBADMSG or -ENOMEM. */
 int reply_decode(struct span bytes, Omis_reply *ret_reply);
+
+/* Reading without a copy: begin checks everything, so what follows cannot fail. */
+struct reply_reader {
+    const char *at, *end;
+    uint32_t service_count;
+};
+struct reply_part {
+    Omis_status status;
+    bool has_text;
+    struct span objects, text; /* in the bytes; objects have no NUL inside */
+};
+bool reply_read_begin(struct reply_reader *reader, struct span bytes); /* false: this is no reply */
+uint32_t reply_read_service(struct reply_reader *reader); /* how many results the next element has; read all of them */
+struct reply_part reply_read_part(struct reply_reader *reader);
 
 /* The length of a result that may contain NULs in binary data (LENGTH#BYTES), by the language's rules. Only for results
  * of actions (element 1 and up) with a status below OMIS_FIRST_ERROR: error texts end at the first NUL. NULL has length

@@ -9,6 +9,8 @@
 
 /* ---- nodes, processes, threads (a bit of flags for each pair of brackets, from bit 0 on) ---- */
 
+#define NODE_CLOCK_RESULT "{ integer<ns> time; integer<ns> wall_time }"
+#define NODES_REACHED "{ string name; token node; string problem }"
 #define NODE_INFO_RESULT \
     "{ [string name]; [string os_name; string os_version; string os_release; string os_nodename; integer " \
     "os_boottime]; [string cpu_arch; integer cpu_num; integer cpu_maxproc; integer<MHz> cpu_clock; floating " \
@@ -47,7 +49,23 @@
     "data_len; integer bss_start; integer<bytes> bss_len }"
 #define LOADER_INFO_RESULT "{ integer num_load_modules; " LOADER_MODULE "* loader_info }"
 
+/* ---- stacks ---- */
+
+#define STACKS_FRAME "{ string language; string function; string file; integer line; string module }"
+#define STACKS_STACK "{ string name; integer threads; integer running; integer first; " STACKS_FRAME "* frames }"
+#define STACKS_RESULT "{ string program; string problem; " STACKS_STACK "* stacks }"
+
 /* ---- jobs ---- */
+
+#define MPI_OPERATION \
+    "{ integer request; string call; string kind; string state; integer peer; integer tag; integer comm; " \
+    "integer<bytes> bytes; integer<ns> age_ns }"
+
+#define MPI_LOOKED "{ string node; integer ranks; integer<ns> taken }"
+
+#define JOB_MEMBER \
+    "{ token process; integer pid; integer ppid; string name; string host; string mpi_job; integer rank; integer " \
+    "ranks }"
 
 /* The members that a process has in both lists. */
 #define JOB_PROCESS_COMMAND "integer whole; string directory; string* args"
@@ -66,6 +84,10 @@
 #define JOB_TRACE_INFO_RESULT \
     "{ integer agents; integer draining; integer events; integer discarded; string problem; string note; integer " \
     "choosing; string unmatched; any* notes; any* problems }"
+
+/* The files of a part of a job (jobdir/record/parts.h). */
+#define JOB_PART_FILE "{ string name; integer<bytes> size; integer<ns> changed }"
+#define JOB_PART_FILES "{ string dir; " JOB_PART_FILE "* files }"
 
 /* Events that scry run raises of its records (job_raise): what they say, by the names of the records' members
  * (jobdir/record/kinds.h). The job is added by the monitor. */

@@ -13,6 +13,12 @@ struct reader {
     struct err *err;
 };
 
+/* What is read, before it is known how much it is. */
+struct draft {
+    struct signature signature;
+    struct param_type params[SIGNATURE_PARAMS], outputs[SIGNATURE_OUTPUTS];
+};
+
 static bool is_name_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -87,8 +93,9 @@ static int read_param(struct reader *reader, struct param_type *ret_param)
     return 0;
 }
 
-static int read_params(struct reader *reader, struct signature *signature)
+static int read_params(struct reader *reader, struct draft *draft)
 {
+    struct signature *signature = &draft->signature;
     struct reader before = *reader;
     if (span_is(take_word(reader), "void")) {
         skip_space(reader);
@@ -107,7 +114,7 @@ static int read_params(struct reader *reader, struct signature *signature)
         if (signature->param_count == SIGNATURE_PARAMS)
             return err_set(reader->err, -EINVAL, "signature \"%s\": more than %d parameters", reader->text,
                            SIGNATURE_PARAMS);
-        int code = read_param(reader, &signature->params[signature->param_count]);
+        int code = read_param(reader, &draft->params[signature->param_count]);
         if (code < 0)
             return code;
         if (bracket && !take_char(reader, ']'))
@@ -134,8 +141,9 @@ static bool skip_struct(struct reader *reader)
 }
 
 /* One member between the braces. Brackets mean "only if requested" and group nothing here. */
-static int read_output(struct reader *reader, struct signature *signature)
+static int read_output(struct reader *reader, struct draft *draft)
 {
+    struct signature *signature = &draft->signature;
     struct param_type output = {.kind = TYPE_ANY};
     skip_space(reader);
     if (strncmp(reader->at, "...", 3) == 0) {
@@ -154,14 +162,14 @@ static int read_output(struct reader *reader, struct signature *signature)
             return code;
     }
     if (signature->output_count < SIGNATURE_OUTPUTS)
-        signature->outputs[signature->output_count++] = output;
+        draft->outputs[signature->output_count++] = output;
     else /* information services have many members, events have few */
         signature->open_outputs = true;
     return 0;
 }
 
 /* '{' member { (';' | ',') member } '}' */
-static int read_outputs(struct reader *reader, struct signature *signature)
+static int read_outputs(struct reader *reader, struct draft *draft)
 {
     unsigned brackets = 0;
     for (;;) {
@@ -169,7 +177,7 @@ static int read_outputs(struct reader *reader, struct signature *signature)
             brackets++;
         if (take_char(reader, '}'))
             break;
-        int code = read_output(reader, signature);
+        int code = read_output(reader, draft);
         if (code < 0)
             return code;
         while (brackets && take_char(reader, ']'))
@@ -186,40 +194,57 @@ static int read_outputs(struct reader *reader, struct signature *signature)
     return brackets ? bad_signature(reader, "']' before the '}'") : 0;
 }
 
-int signature_parse(const char *text, struct signature *ret_signature, struct err *err)
+static int read_signature(struct reader *reader, struct draft *draft)
+{
+    struct signature *signature = &draft->signature;
+    int code = read_params(reader, draft);
+    if (code < 0)
+        return code;
+    if (!take_char(reader, '-') || *reader->at != '>')
+        return bad_signature(reader, "',' or '->'");
+    reader->at++;
+    skip_space(reader);
+    const char *mark = strchr(reader->at, '!');
+    signature->statuses = span_str(mark ? mark + 1 : "");
+    signature->result = mark ? span_of(reader->at, (size_t)(mark - reader->at)) : span_str(reader->at);
+    while (signature->result.len && strchr(" \t\n", signature->result.ptr[signature->result.len - 1]))
+        signature->result.len--;
+    if (!signature->result.len)
+        return bad_signature(reader, "void or a result after '->'");
+    signature->returns_void = span_is(signature->result, "void");
+    if (signature->returns_void)
+        return 0;
+    struct param_type single;
+    bool braces = take_char(reader, '{');
+    code = braces ? read_outputs(reader, draft) : read_param(reader, &single);
+    if (code < 0)
+        return code;
+    if (braces && take_char(reader, '*'))
+        take_word(reader);
+    skip_space(reader);
+    if (reader->at != mark && *reader->at)
+        return bad_signature(reader, "the end");
+    return 0;
+}
+
+int signature_parse(struct arena *arena, const char *text, struct signature *ret_signature, struct err *err)
 {
     struct reader reader = {.text = text, .at = text, .err = err};
-    struct signature signature = {0};
-    int code = read_params(&reader, &signature);
+    struct draft draft = {.signature = {.params = NULL}};
+    int code = read_signature(&reader, &draft);
     if (code < 0)
         return code;
-    if (!take_char(&reader, '-') || *reader.at != '>')
-        return bad_signature(&reader, "',' or '->'");
-    reader.at++;
-    skip_space(&reader);
-    const char *mark = strchr(reader.at, '!');
-    signature.statuses = span_str(mark ? mark + 1 : "");
-    signature.result = mark ? span_of(reader.at, (size_t)(mark - reader.at)) : span_str(reader.at);
-    while (signature.result.len && strchr(" \t\n", signature.result.ptr[signature.result.len - 1]))
-        signature.result.len--;
-    if (!signature.result.len)
-        return bad_signature(&reader, "void or a result after '->'");
-    signature.returns_void = span_is(signature.result, "void");
-    if (signature.returns_void) {
-        *ret_signature = signature;
-        return 0;
-    }
-    struct param_type single;
-    bool braces = take_char(&reader, '{');
-    code = braces ? read_outputs(&reader, &signature) : read_param(&reader, &single);
-    if (code < 0)
-        return code;
-    if (braces && take_char(&reader, '*'))
-        take_word(&reader);
-    skip_space(&reader);
-    if (reader.at != mark && *reader.at)
-        return bad_signature(&reader, "the end");
-    *ret_signature = signature;
+    struct signature *signature = &draft.signature;
+    size_t params_size = signature->param_count * sizeof *draft.params;
+    size_t outputs_size = signature->output_count * sizeof *draft.outputs;
+    struct param_type *types = arena_alloc(arena, params_size + outputs_size);
+    if (!types)
+        return err_set(err, -ENOMEM, "signature \"%s\": out of memory", text);
+    memcpy(types, draft.params, params_size);
+    memcpy(types + signature->param_count, draft.outputs, outputs_size);
+    signature->params = types;
+    signature->outputs = types + signature->param_count;
+    *ret_signature = *signature;
     return 0;
 }
 

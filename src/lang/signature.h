@@ -33,18 +33,18 @@ struct param_type {
 };
 
 struct signature {
-    struct param_type params[SIGNATURE_PARAMS];
+    const struct param_type *params;
     size_t param_count, required_count;
     bool returns_void;
     bool open_outputs; /* "...": not all names of the outputs are known before */
-    struct param_type outputs[SIGNATURE_OUTPUTS];
+    const struct param_type *outputs;
     size_t output_count;  /* members of { }, in order */
     struct span result;   /* the text after "->", */
     struct span statuses; /* and after the "!" that follows: names with spaces between them; or "" */
 };
 
-/* text is borrowed for the life of the signature. 0 or -EINVAL with err. */
-int signature_parse(const char *text, struct signature *ret_signature, struct err *err);
+/* text is borrowed for the life of the signature; its parameters are in the arena. 0, or -EINVAL or -ENOMEM with err. */
+int signature_parse(struct arena *arena, const char *text, struct signature *ret_signature, struct err *err);
 
 enum check_result { CHECK_OK, CHECK_TYPE_MISMATCH, CHECK_NO_MEMORY };
 

@@ -23,7 +23,7 @@ static int teardown(void **state)
 static struct signature read_signature(const char *text)
 {
     struct signature signature;
-    if (signature_parse(text, &signature, &err) < 0)
+    if (signature_parse(&arena, text, &signature, &err) < 0)
         fail_msg("%s", err.text);
     return signature;
 }
@@ -78,7 +78,7 @@ static void outputs_are_read(void **state)
     assert_true(span_is(signature.result, "void"));
     assert_true(span_is(signature.statuses, " OMIS_OS_ERROR OMIS_NO_MEMORY"));
     assert_int_equal(read_signature("-> { integer<ns> a } ! OMIS_OS_ERROR").output_count, 1);
-    assert_int_equal(signature_parse("integer<bytes a -> void", &signature, NULL), -EINVAL);
+    assert_int_equal(signature_parse(&arena, "integer<bytes a -> void", &signature, NULL), -EINVAL);
     signature =
         read_signature("-> {integer a;integer a;integer a;integer a;integer a;integer a;integer a;integer a;integer "
                        "a;integer a;integer a;integer a;integer a;integer a;integer a;integer a;integer a}");
@@ -112,7 +112,7 @@ static void bad_signatures_are_refused(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct signature signature = {.param_count = 4711};
         err = (struct err){0};
-        if (signature_parse(rows[i], &signature, &err) != -EINVAL)
+        if (signature_parse(&arena, rows[i], &signature, &err) != -EINVAL)
             fail_msg("'%s' was accepted", rows[i]);
         assert_int_equal(signature.param_count, 4711);
         assert_non_null(strstr(err.text, "signature \""));
@@ -122,11 +122,11 @@ static void bad_signatures_are_refused(void **state)
 /* Checks the arguments of ":f(...)" and prints what the handler would get; NULL if refused. */
 static const char *check(const char *signature_text, const char *arguments)
 {
+    arena_reset(&arena);
     struct signature signature = read_signature(signature_text);
     struct buf text = BUF_INIT;
     struct request request;
     buf_printf(&text, ":f(%s)", arguments);
-    arena_reset(&arena);
     struct span copy = arena_span(&arena, span_of(text.data, text.len));
     buf_done(&text);
     if (request_parse(&arena, copy, &request, &err) < 0)
@@ -247,8 +247,8 @@ static void parameters_may_be_left_out(void **state)
     signature = read_signature("[string name] -> void");
     assert_int_equal(signature_check(&signature, service, NULL, 0, &arena, &checked, &err), CHECK_OK);
     assert_int_equal(checked[0].kind, VALUE_STRING);
-    assert_int_equal(signature_parse("[integer a], integer b -> void", &signature, &err), -EINVAL);
-    assert_int_equal(signature_parse("[integer a -> void", &signature, &err), -EINVAL);
+    assert_int_equal(signature_parse(&arena, "[integer a], integer b -> void", &signature, &err), -EINVAL);
+    assert_int_equal(signature_parse(&arena, "[integer a -> void", &signature, &err), -EINVAL);
 }
 
 int main(void)

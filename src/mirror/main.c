@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/line.h"
 #include "mirror/reader.h"
 
 enum { EXIT_USAGE = 2, URL_BYTES = 16 << 10 };
@@ -42,23 +43,6 @@ static const struct {
     {"forget-nothing", forget_nothing_run, true, false},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
-
-/* Byte by byte: what follows is not ours. */
-static bool read_line(char *text, size_t size)
-{
-    size_t len = 0;
-    while (len + 1 < size) {
-        ssize_t got = read(STDIN_FILENO, &text[len], 1);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0 || text[len] == '\n') {
-            text[len] = 0;
-            return got > 0 || len > 0;
-        }
-        len++;
-    }
-    return false;
-}
 
 static void on_input(void *ctx, int fd, uint32_t events)
 {
@@ -112,7 +96,7 @@ int main(int argc, char **argv)
     if (commands[which].frames && fork() > 0) /* the tool that started it has no child of ours to wait for */
         _exit(0);
     prctl(PR_SET_DUMPABLE, 0); /* there may be a password in memory */
-    if (argc == 2 && !read_line(line, sizeof line))
+    if (argc == 2 && !line_read(line, sizeof line))
         err_set(&err, -EINVAL, "no URL on standard input");
     if (!err.code)
         start(&reader, argc == 3 ? argv[2] : line, commands[which].of_job, &err);

@@ -81,6 +81,15 @@ const struct command_row command_rows[COMMANDS] = {
         "its ranks last stood still, and why.\n",
         "Exit status: 0; 3 if some rank or thread can never go on; 1, 2 for errors.\n",
         "scry why @last", WORDS_JOBS, 1, 1},
+    [COMMAND_SNAPSHOT] = {
+        "snapshot", "Show where all threads of all processes of a job are, merged",
+        {"[--all] [--queues] [--rank SET] [--thread NAME] JOB"},
+        "Shows where all threads of a running job are, as one tree: what their stacks\n"
+        "have in common from the outside in, and where they part; ranks as sets such as\n"
+        "0-2,7. Functions of Python stand among the others, threads that do the same are\n"
+        "one line. Nothing is stopped.\n",
+        "Exit status: 0; 1 if nothing could be read of some process; 2 for errors.\n",
+        "scry snapshot @last", WORDS_JOBS, 1, 1},
     [COMMAND_SET] = {
         "set", "Change what a running job records",
         {"JOB KEY=VALUE...", "[--json] JOB"},
@@ -181,14 +190,33 @@ const struct command_row command_rows[COMMANDS] = {
         .excess = "give requests with -c"},
     [COMMAND_MONITOR] = {
         "monitor", "Run the monitor of this node (started when needed)",
-        {"[--daemon] [--idle SECONDS] [--log-level LEVEL]", "--state", "--reference[=PAGE]"},
+        {"[--daemon] [--idle SECONDS] [--log-level LEVEL]", "--listen HOST:PORT... [OPTION...]", "--state", "--reference[=PAGE]"},
         "Runs the monitor of this node. Tools and scry run start it when they need it,\n"
         "and it ends when nobody has been connected for a while. Start it yourself to see\n"
         "its messages, for instance.\n",
-        "Defaults: SCRY_IDLE for --idle, SCRY_LOG for --log-level.\n",
+        "Defaults: SCRY_IDLE for --idle, which is off with --listen; SCRY_LOG for\n"
+        "--log-level.\n",
         "stay for an hour and log everything\n"
         "\n"
         "  scry monitor --log-level debug --idle 3600"},
+    [COMMAND_LINK] = {
+        "link", "Let other machines reach the monitor of this one",
+        {"serve [--listen HOST:PORT]...", "await [--listen HOST:PORT]...", "join", "bridge", "copy HOST"},
+        "Carries the connections of tools and monitors between machines. scry starts it\n"
+        "when it is needed. A connection that breaks is replaced by another one within a\n"
+        "minute, and nothing is lost.\n"
+        "\n"
+        "  serve     be the end of such connections, beside a monitor that runs, or is\n"
+        "            started for them\n"
+        "  bridge    what ssh starts on the other machine\n"
+        "  await     take monitors that come by themselves, from a job's other machines\n"
+        "  join      bring the monitor here to the one that SCRY_JOIN names\n"
+        "  copy      put scry onto another machine by ssh, into your cache directory\n"
+        "            there\n"
+        "\n"
+        "Nothing listens on the network but serve --listen, which lets in those that\n"
+        "have a key of yours (scry keys), and await, which prints a secret for a job.\n",
+        NULL, "scry link serve --listen '*:7070'", WORDS_ACTIONS, 1, 2, "serve, await, join, bridge, or copy HOST"},
     [COMMAND_KEYS] = {
         "keys", "Say who may see and steer your jobs through a broker",
         {"init", "issue [OPTION...] -o FILE", "revoke [--broker URL] SERIAL|NAME", "list [--json]", "show [--json] [FILE]"},
@@ -218,10 +246,12 @@ const struct command_row command_rows[COMMANDS] = {
         "scry broker --start"},
     [COMMAND_DOCTOR] = {
         "doctor", "Show what works on this machine, what does not, and why",
-        {"[--json]", "--job JOB [--json]"},
+        {"[--json]", "--job JOB [--json]", "--node NAME [--json]"},
         "Shows what works on this machine, what does not, why, and what to do about it.\n"
         "With --job: why a job shows nothing, or too little; what was requested, found\n"
         "and lost.\n"
+        "With --node: whether another machine can be reached as a node, and what is\n"
+        "there.\n"
         "\n"
         "Exit status: 0 if nothing failed (warnings are no failures), else 1.\n",
         NULL,

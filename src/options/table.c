@@ -8,6 +8,7 @@
 #define TOP (1u << COMMAND_TOP)
 #define WATCH (1u << COMMAND_WATCH)
 #define WHY (1u << COMMAND_WHY)
+#define SNAPSHOT (1u << COMMAND_SNAPSHOT)
 #define SET (1u << COMMAND_SET)
 #define REPORT (1u << COMMAND_REPORT)
 #define REPLAY (1u << COMMAND_REPLAY)
@@ -19,6 +20,7 @@
 #define OMIS (1u << COMMAND_OMIS)
 #define KEYS (1u << COMMAND_KEYS)
 #define MONITOR (1u << COMMAND_MONITOR)
+#define LINK (1u << COMMAND_LINK)
 #define BROKER (1u << COMMAND_BROKER)
 #define DOCTOR (1u << COMMAND_DOCTOR)
 #define ALL ((1u << COMMANDS) - 1)
@@ -92,6 +94,7 @@ const struct option_row option_rows[] = {
     {"log-patterns", 0, "LIST", OPTION_LIST, RUN, ENV | OPTION_LISTS | OPTION_SETTING, "look for these errors in stderr: all, off, list", "all",
      "all off list", .expected = "all, off, list, or names of patterns with commas"},
     {"key", 0, "FILE", OPTION_TEXT, RUN, ENV, "the job's key, of scry keys issue --kind job"},
+    {"part-of", 0, "ID:DIR", OPTION_LIST, RUN, 0, "record what this node does for a job that another node began"},
     {"broker", 0, "URL", OPTION_TEXT, RUN, ENV, "publish the job at this MQTT broker: mqtt://HOST, @NAME"},
 
     {"broker", 0, "URL", OPTION_TEXT, PUBLISH, ENV, "the MQTT broker: mqtt://HOST, unix:PATH, local, @NAME"},
@@ -99,6 +102,11 @@ const struct option_row option_rows[] = {
     /* looking at jobs */
     {"all", 'a', NULL, OPTION_SWITCH, PS, 0, "show every job, process and rank"},
     {"all", 'a', NULL, OPTION_SWITCH, WHY, 0, "also show processes and threads of MPI programs that are no ranks"},
+    {"all", 'a', NULL, OPTION_SWITCH, SNAPSHOT, 0, "also show processes that are no ranks, and all frames"},
+    {"depth", 0, "N", OPTION_NUMBER, SNAPSHOT, 0, "show N frames from where threads began (default: all)", .least = 1, .most = 1024},
+    {"queues", 0, NULL, OPTION_SWITCH, SNAPSHOT, 0, "also show sends and receives of MPI that are not completed"},
+    {"rank", 0, "SET", OPTION_TEXT, SNAPSHOT, 0, "only these ranks: 0-3,8"},
+    {"thread", 0, "NAME", OPTION_TEXT, SNAPSHOT, 0, "only threads of that name (* and ?), or main"},
     {"settled", 0, "MS", OPTION_NUMBER, WHY, 0, "regard shorter calls as going on", "200", .least = 1,
      .most = INT_MAX, .expected = "milliseconds"},
     {"record", 0, "URL", OPTION_LIST, PS | TOP | WATCH | WHY | REPORT, OPTION_ENVIRONMENT,
@@ -189,11 +197,14 @@ const struct option_row option_rows[] = {
     {"debug", 0, NULL, OPTION_SWITCH, OMIS, 0, "print debugging output of the monitor on standard error"},
     {"list-services", 0, NULL, OPTION_SWITCH, OMIS, 0,
      "list the names of services; on a terminal or with --json, list more"},
-    {"connect", 0, "URL", OPTION_TEXT, OMIS, 0, "use another monitor's socket, unix:PATH, or a job at a broker"},
+    {"connect", 0, "URL", OPTION_TEXT, OMIS, 0,
+     "use another monitor: unix:PATH, ssh://HOST, tls://HOST:PORT, or that of a job at a broker"},
     {"no-start", 0, NULL, OPTION_SWITCH, OMIS, 0, "do not start a monitor if none runs"},
     {"idle", 0, "SECONDS", OPTION_SECONDS, MONITOR, ENV, "end after this time without tools", "60", .most = 1e9,
      .expected = "a number of seconds"},
     {"daemon", 0, NULL, OPTION_SWITCH, MONITOR, 0, "run in the background; messages go to monitor.log"},
+    {"listen", 0, "HOST:PORT", OPTION_TEXT, MONITOR | LINK, OPTION_MANY,
+     "take connections from other machines there, of your keys (TLS)", .expected = "HOST:PORT, [ADDRESS]:PORT or *:PORT"},
     {"state", 0, NULL, OPTION_SWITCH, MONITOR, 0, "print what the running monitor holds now, a line each, and end"},
     {"reference", 0, "PAGE", OPTION_CHOICE, MONITOR, OPTION_OPTIONAL,
      "print the page on services, MPI calls (mpi-calls) or notes, and end", NULL, "mpi-calls notes"},
@@ -211,6 +222,7 @@ const struct option_row option_rows[] = {
     /* several */
     {"json", 0, NULL, OPTION_SWITCH, PS, 0, "print JSON (doc/reference/ps.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, SITE, 0, "print JSON (doc/reference/site.schema.json)"},
+    {"json", 0, NULL, OPTION_SWITCH, SNAPSHOT, 0, "print JSON (doc/reference/snapshot.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, WHY, 0, "print JSON (doc/reference/why.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, REPORT, 0, "print JSON (doc/reference/report.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, TOP, 0, "print one picture as JSON (doc/reference/top.schema.json)"},
@@ -218,6 +230,7 @@ const struct option_row option_rows[] = {
     {"json", 0, NULL, OPTION_SWITCH, SET, 0, "print JSON: an object of keys and values"},
     {"json", 0, NULL, OPTION_SWITCH, REPLAY, 0, "print JSON: a line for each call that ended, and each event"},
     {"json", 0, NULL, OPTION_SWITCH, OMIS, 0, "print one JSON object for each reply"},
+    {"node", 0, "NAME", OPTION_TEXT, DOCTOR, 0, "say whether another machine can be reached as a node, and what is there"},
     {"job", 0, "JOB", OPTION_TEXT, DOCTOR, 0, "say why this job shows nothing, or too little; @last is the latest"},
     {"json", 0, NULL, OPTION_SWITCH, DOCTOR, 0, "print JSON: version, failed, warnings, checks[]: name, state, text, remedy"},
     {"help", 'h', NULL, OPTION_SWITCH, ALL, 0, "print this text"},

@@ -159,16 +159,16 @@ def header(calls):
     out += [
         "enum { CALL_OPENMPI = 1, CALL_MPICH = 2 }; /* the libraries that have it: 1 << (enum mpi_library - 1) */",
         "",
+        "/* No addresses: they would be relocated in each process, which then has the table as its own memory. */",
         "struct call_param {",
-        "    const char *name, *type; /* C type, brackets of arrays behind it */",
-        "    uint8_t role;            /* enum call_role */",
+        "    uint16_t name_at, type_at; /* in call_texts */",
+        "    uint8_t role;              /* enum call_role */",
         "};",
         "",
         "struct call_info {",
-        "    const char *name;    /* \"MPI_Send\"; of CALL_NONE \"\" */",
-        "    const char *result;  /* C type */",
-        "    const char *shape;",
-        "    const struct call_param *params;",
+        f"    char name[{max(len(call.name) for call in calls) + 1}]; /* \"MPI_Send\"; of CALL_NONE \"\" */",
+        "    uint16_t result_at, shape_at; /* in call_texts */",
+        "    uint16_t first_param;         /* in call_params */",
         "    uint8_t param_count, class, volume, libraries, waits, gathering;",
         "    uint16_t polls;  /* enum call_id: what waits for what it asks for; CALL_NONE: it does not ask */",
         "    uint16_t traits; /* enum call_trait */",
@@ -176,8 +176,38 @@ def header(calls):
         "};",
         "",
         "extern const struct call_info call_infos[CALL_COUNT];",
+        "extern const struct call_param call_params[];",
+        "extern const char call_texts[];",
         "extern const char *const call_class_names[]; /* by enum call_class */",
         "extern const char *const call_role_names[];  /* by enum call_role */",
+        "",
+        "static inline const char *call_param_name(const struct call_param *param)",
+        "{",
+        "    return call_texts + param->name_at;",
+        "}",
+        "",
+        "/* Its C type, with the brackets of an array behind it. */",
+        "static inline const char *call_param_type(const struct call_param *param)",
+        "{",
+        "    return call_texts + param->type_at;",
+        "}",
+        "",
+        "/* The first of its parameters. */",
+        "static inline const struct call_param *call_info_params(const struct call_info *info)",
+        "{",
+        "    return call_params + info->first_param;",
+        "}",
+        "",
+        "/* C type of what it returns. */",
+        "static inline const char *call_result(const struct call_info *info)",
+        "{",
+        "    return call_texts + info->result_at;",
+        "}",
+        "",
+        "static inline const char *call_shape(const struct call_info *info)",
+        "{",
+        "    return call_texts + info->shape_at;",
+        "}",
         "",
         "/* Of any number: one that is none is as CALL_NONE. */",
         "static inline const struct call_info *call_info(uint32_t call)",
@@ -199,18 +229,21 @@ def header(calls):
 
 
 def source(calls):
-    params, info = [], []
+    params, info, texts = [], [], {"": 0}
+
+    def place(text):
+        return texts.setdefault(text, sum(len(other) + 1 for other in texts))
+
     for call in calls:
         fixed = [param for param in call.params if param.type != "..."]
         variadic = len(fixed) != len(call.params)
         at = len(params)
         for param in fixed:
             role = identifier("CALL_ROLE_", param.role)
-            params.append(f'    {{"{param.name}", "{c_type(param)}", {role}}},')
+            params.append(f'    {{{place(param.name)}, {place(c_type(param))}, {role}}}, /* {c_type(param)} {param.name} */')
         libraries = " | ".join("CALL_" + library.upper() for library in call.libraries)
         info.append(
-            f'    [CALL_{call.name}] = {{"{call.name}", "{call.result}", "{call.shape}", '
-            + (f"params + {at}" if fixed else "params")
+            f'    [CALL_{call.name}] = {{"{call.name}", {place(call.result)}, {place(call.shape)}, {at}'
             + f', {len(fixed)}, CALL_CLASS_{call.klass.upper()}, {identifier("CALL_VOLUME_", call.volume)}, {libraries}, '
             + f'{identifier("CALL_WAITS_", call.waits)}, CALL_GATHERING_{call.gathering.upper()}, CALL_{call.polls or "NONE"}, '
             + (" | ".join("CALL_IS_" + trait.upper() for trait in call.traits) or "0") + ", "
@@ -223,12 +256,16 @@ def source(calls):
         "",
         "#include <string.h>",
         "",
-        "static const struct call_param params[] = {",
+        "const char call_texts[] =",
+        *[f'    "{text}\\0"' for text in texts],
+        '    "";',
+        "",
+        "const struct call_param call_params[] = {",
         *params,
         "};",
         "",
         "const struct call_info call_infos[CALL_COUNT] = {",
-        '    [CALL_NONE] = {"", "", "", params, 0, CALL_CLASS_OTHER, CALL_VOLUME_NONE, 0, 0, 0, 0, 0, false, false},',
+        '    [CALL_NONE] = {"", 0, 0, 0, 0, CALL_CLASS_OTHER, CALL_VOLUME_NONE, 0, 0, 0, 0, 0, false, false},',
         *info,
         "};",
         "",

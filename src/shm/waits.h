@@ -50,6 +50,7 @@ enum wait_kind {
     WAIT_WRITTEN,     /* `scry run`: until its job directory is written, at a job's start and end */
     WAIT_OBSERVED,    /* `scry run`: for its observer, at a job's start and end */
     WAIT_STEP,        /* `scry exec` of a batch job: for the `scry run` that starts beside it */
+    WAIT_PARTS,       /* `scry run`: for the parts of its job on other nodes, at a job's end */
     WAIT_NEWS,        /* `scry why`: until what the monitor wrote elsewhere has come through the broker */
     WAIT_RELAY,       /* a tool, by `scry-mirror relay`: for a job behind a broker */
     WAIT_PUBLISHED,   /* `scry run`: for its publisher, at a job's end, while it gets on */
@@ -90,7 +91,8 @@ static const struct wait_policy wait_policies[WAIT_KINDS] __attribute__((unused)
     [WAIT_SET] = {2000, 200, 0, 5, 2, 0, 100, 100},
     [WAIT_WRITTEN] = {3000, 200, 0, 2, 0, 0, 50, 50},
     [WAIT_OBSERVED] = {2000, 200, 0, 2, 0, 0, 50, 50},
-    [WAIT_STEP] = {2000, 0, 0, 1, 0, 0, 5, 0}, /* it may be no job: nothing is known of it yet */
+    [WAIT_STEP] = {2000, 0, 0, 1, 0, 0, 5, 0},   /* it may be no job: nothing is known of it yet */
+    [WAIT_PARTS] = {3000, 0, 0, 1, 0, 0, 20, 0}, /* of one whose node has died nothing comes any more */
     [WAIT_NEWS] = {8000, 0, 0, 1, 0, 0, 100, 0},
     [WAIT_RELAY] = {15000, 0, 0, 1, 0, 0, 1000, 0},
     [WAIT_BROKER] = {8000, 0, 0, 1, 0, 0, 10, 0},

@@ -9,6 +9,9 @@ enum { VERSION = 1 };
 
 /* A message that was not acknowledged is sent again after this time, then after twice as long, and so on. */
 static const uint64_t FIRST_NS = 1000000000, LONGEST_NS = 8000000000;
+/* Over a stream an acknowledgement waits so long, unless so much is to be acknowledged. */
+static const uint64_t LATER_NS = 50000000;
+enum { MUCH = CHANNEL_WINDOW / 4 };
 
 static uint32_t get_u32(const char *at)
 {
@@ -71,6 +74,15 @@ void channel_init(struct channel *channel, const uint8_t session[CHANNEL_SESSION
     memcpy(channel->session, session, CHANNEL_SESSION);
 }
 
+void channel_resume(struct channel *channel, uint64_t now_ns)
+{
+    for (size_t i = 0; i < CHANNEL_WINDOW; i++)
+        channel->sent[i].sent_ns = 0;
+    channel->told = channel->received - MUCH; /* at once */
+    channel->owes = true;
+    channel->heard_ns = now_ns;
+}
+
 void channel_done(struct channel *channel)
 {
     for (size_t i = 0; i < CHANNEL_WINDOW; i++) {
@@ -107,6 +119,7 @@ static bool message(struct channel *channel, struct buf *out, uint32_t number, s
     put_header(out, CHANNEL_DATA, channel->session, number, channel->received);
     buf_append(out, bytes.ptr, bytes.len);
     channel->owes = false;
+    channel->told = channel->received;
     channel->spoke_ns = now_ns;
     return !out->failed;
 }
@@ -129,12 +142,29 @@ static void fill(struct channel *channel)
     }
 }
 
-static uint64_t due_ns(const struct channel_part *part)
+static uint64_t due_ns(const struct channel *channel, const struct channel_part *part)
 {
     uint64_t wait = FIRST_NS;
+    if (channel->stream && part->sent_ns)
+        return UINT64_MAX;
     for (unsigned i = 1; i < part->tries && wait < LONGEST_NS; i++)
         wait *= 2;
     return part->sent_ns ? part->sent_ns + wait : 0;
+}
+
+/* When an acknowledgement is due that travels alone. */
+static uint64_t acknowledgement_ns(const struct channel *channel)
+{
+    if (!channel->owes)
+        return UINT64_MAX;
+    return channel->stream && channel->received - channel->told < MUCH ? channel->owed_ns + LATER_NS : 0;
+}
+
+static void owe(struct channel *channel, uint64_t now_ns)
+{
+    if (!channel->owes)
+        channel->owed_ns = now_ns;
+    channel->owes = true;
 }
 
 bool channel_next(struct channel *channel, uint64_t now_ns, uint64_t quiet_ns, struct buf *out, uint64_t *ret_when_ns)
@@ -143,7 +173,7 @@ bool channel_next(struct channel *channel, uint64_t now_ns, uint64_t quiet_ns, s
     fill(channel);
     for (uint32_t number = channel->acknowledged + 1; number != channel->last + 1; number++) {
         struct channel_part *part = &channel->sent[number % CHANNEL_WINDOW];
-        uint64_t due = due_ns(part);
+        uint64_t due = due_ns(channel, part);
         if (due <= now_ns) {
             channel->repeated += part->tries > 0;
             part->sent_ns = now_ns ? now_ns : 1;
@@ -153,7 +183,9 @@ bool channel_next(struct channel *channel, uint64_t now_ns, uint64_t quiet_ns, s
         when = due < when ? due : when;
     }
     uint64_t quiet = quiet_ns ? channel->spoke_ns + quiet_ns : UINT64_MAX;
-    if (channel->owes || quiet <= now_ns)
+    uint64_t owed = acknowledgement_ns(channel);
+    quiet = owed < quiet ? owed : quiet;
+    if (quiet <= now_ns)
         return message(channel, out, 0, span_of("", 0), now_ns);
     *ret_when_ns = quiet < when ? quiet : when;
     return false;
@@ -198,7 +230,7 @@ int channel_take(struct channel *channel, const struct channel_header *header, u
         channel->owes |= channel->answers && now_ns - channel->spoke_ns >= FIRST_NS;
         return 0;
     }
-    channel->owes = true;
+    owe(channel, now_ns);
     uint32_t ahead = header->number - channel->received;
     if (ahead == 0 || ahead > CHANNEL_WINDOW) { /* had before, or come before it was allowed to */
         channel->repeated++;
@@ -210,9 +242,9 @@ int channel_take(struct channel *channel, const struct channel_header *header, u
         return 0;
     }
     buf_append(&part->bytes, header->bytes.ptr, header->bytes.len);
-    if (part->bytes.failed) { /* as if it had not come: it will again */
+    if (part->bytes.failed) { /* as if it had not come: it will again, over a stream when that is another one */
         buf_done(&part->bytes);
-        return 0;
+        return channel->stream ? -ENOMEM : 0;
     }
     part->there = true;
     return hand_out(channel);

@@ -11,6 +11,10 @@
  * an end asks whether the other one lives. Its bytes are not for the stream: the end that answers puts its clock there
  * (channel_put_clock), so that the other one can say until when a message is valid. At most CHANNEL_WINDOW messages are
  * under way, so neither end has to keep more than these, in whatever order they come.
+ *
+ * Over a connection that loses nothing as long as it lives (`stream`: src/link), no message is repeated by a timer, and
+ * acknowledgements wait for something that they can travel with. When another connection takes its place, both ends
+ * send again what was not acknowledged (channel_resume).
  */
 #ifndef SCRY_WIRE_CHANNEL_H
 #define SCRY_WIRE_CHANNEL_H
@@ -65,7 +69,10 @@ struct channel {
     uint32_t received;                         /* of theirs: all up to here */
     struct buf out, in;                        /* not in a message yet; handed out, and not dropped */
     bool owes;                                 /* an acknowledgement */
-    bool answers; /* when the other end says nothing new, it is told that we live: of one end only */
+    bool answers;     /* when the other end says nothing new, it is told that we live: of one end only */
+    bool stream;      /* messages arrive as they were sent, until channel_resume */
+    uint32_t told;    /* of theirs: what was acknowledged last */
+    uint64_t owed_ns; /* when `owes` began */
     uint64_t spoke_ns, heard_ns;
     uint64_t repeated; /* messages that were received once more, or sent once more */
 };
@@ -73,6 +80,9 @@ struct channel {
 /* Its times are those that the caller gives: a clock that never goes back, in ns. */
 void channel_init(struct channel *channel, const uint8_t session[CHANNEL_SESSION], bool answers, uint64_t now_ns);
 void channel_done(struct channel *channel);
+
+/* Another connection: what was not acknowledged is due once more, and an acknowledgement. */
+void channel_resume(struct channel *channel, uint64_t now_ns);
 
 /* Adds to the stream that is sent. `out.failed` is set without memory. */
 void channel_put(struct channel *channel, struct span bytes);

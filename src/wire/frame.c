@@ -3,7 +3,6 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 enum {
@@ -15,25 +14,32 @@ enum {
 struct header {
     uint32_t length;
     uint8_t type, flags;
-    uint16_t zero;
+    uint16_t via;
     uint32_t id;
 };
 
 _Static_assert(sizeof(struct header) == FRAME_HEADER_SIZE, "the header has no padding");
 
-void frame_append(struct buf *out, uint8_t type, uint8_t flags, uint32_t id, struct span head, struct span tail)
+void frame_append_via(struct buf *out, uint16_t via, uint8_t type, uint8_t flags, uint32_t id, struct span head,
+                      struct span tail)
 {
     size_t length;
     if (__builtin_add_overflow(head.len, tail.len, &length) || length > UINT32_MAX) {
         out->failed = true;
         return;
     }
-    struct header header = {.length = htole32((uint32_t)length), .type = type, .flags = flags, .id = htole32(id)};
+    struct header header = {
+        .length = htole32((uint32_t)length), .type = type, .flags = flags, .via = htole16(via), .id = htole32(id)};
     if (!buf_reserve(out, sizeof header + length)) /* all or nothing */
         return;
     buf_append(out, &header, sizeof header);
     buf_append(out, head.ptr, head.len);
     buf_append(out, tail.ptr, tail.len);
+}
+
+void frame_append(struct buf *out, uint8_t type, uint8_t flags, uint32_t id, struct span head, struct span tail)
+{
+    frame_append_via(out, 0, type, flags, id, head, tail);
 }
 
 /* The bytes not handed out yet. */
@@ -51,6 +57,7 @@ static bool peek_header(const struct frame_reader *reader, struct header *ret_he
     memcpy(&header, reader->bytes.data + reader->used, sizeof header);
     header.length = le32toh(header.length);
     header.id = le32toh(header.id);
+    header.via = le16toh(header.via);
     *ret_header = header;
     return true;
 }
@@ -99,9 +106,9 @@ int frame_reader_next(struct frame_reader *reader, struct frame *ret_frame)
     skip(reader);
     if (!peek_header(reader, &header))
         return 0;
-    if (header.type < FRAME_HELLO || header.type > FRAME_CONFINE || header.zero)
+    if (header.type < FRAME_HELLO || header.type >= FRAME_TYPES)
         return -EBADMSG;
-    struct frame frame = {.type = header.type, .flags = header.flags, .id = header.id};
+    struct frame frame = {.type = header.type, .flags = header.flags, .via = header.via, .id = header.id};
     if (header.length > FRAME_PAYLOAD_LIMIT) {
         reader->used += FRAME_HEADER_SIZE;
         reader->skip_bytes = header.length;
@@ -115,6 +122,16 @@ int frame_reader_next(struct frame_reader *reader, struct frame *ret_frame)
     reader->used += FRAME_HEADER_SIZE + (size_t)header.length;
     *ret_frame = frame;
     return 1;
+}
+
+bool frame_reader_put(struct frame_reader *reader, const struct frame *frame)
+{
+    buf_drop(&reader->bytes, reader->used);
+    reader->used = 0;
+    if (reader->bytes.len == 0 && reader->bytes.cap > KEEP_SIZE)
+        buf_done(&reader->bytes);
+    frame_append_via(&reader->bytes, frame->via, frame->type, frame->flags, frame->id, frame->payload, span_of("", 0));
+    return !reader->bytes.failed;
 }
 
 void frame_reader_done(struct frame_reader *reader)

@@ -88,17 +88,27 @@ int local_listen(const char *path, struct err *err)
     return TAKE_FD(fd);
 }
 
-int local_connect(const char *path, struct err *err)
+static int connect_path(const char *path, int type, struct err *err)
 {
     struct sockaddr_un address;
     int code = set_address(path, &address, err);
     if (code < 0)
         return code;
-    _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | type, 0);
     if (fd < 0)
         return err_errno(err, -errno, "cannot make a socket");
     code = connect_address(fd, &address);
     return code < 0 ? err_errno(err, code, "cannot connect to %s", path) : TAKE_FD(fd);
+}
+
+int local_connect(const char *path, struct err *err)
+{
+    return connect_path(path, 0, err);
+}
+
+int local_connect_at_once(const char *path, struct err *err)
+{
+    return connect_path(path, SOCK_NONBLOCK, err);
 }
 
 int local_peer(int fd, uid_t *ret_uid, pid_t *ret_pid)

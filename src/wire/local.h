@@ -22,6 +22,9 @@ int local_listen(const char *path, struct err *err);
 /* Connects, blocking, close-on-exec. Returns the descriptor or -errno. */
 int local_connect(const char *path, struct err *err);
 
+/* The same without waiting: -EAGAIN, with err, where whoever listens does not accept (it is stopped). Then non-blocking. */
+int local_connect_at_once(const char *path, struct err *err);
+
 /* The peer's credentials (SO_PEERCRED). 0 or -errno. */
 int local_peer(int fd, uid_t *ret_uid, pid_t *ret_pid);
 

@@ -185,8 +185,7 @@ static void other_protocols_are_refused(void **state)
     static const char *const rows[] = {
         "GET / HTTP/1.1\r\n",                 /* what a browser sends */
         "\1\0\0\0\0\0\0\0\0\0\0\0x",          /* type 0 */
-        "\1\0\0\0\11\0\0\0\0\0\0\0x",         /* type 9 */
-        "\1\0\0\0\1\0\1\0\0\0\0\0x",          /* not zero */
+        "\1\0\0\0\23\0\0\0\0\0\0\0x",         /* type 19 */
         "\377\377\377\377\377\0\0\0\0\0\0\0", /* too long, but no frame either */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

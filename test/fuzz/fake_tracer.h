@@ -26,6 +26,9 @@ enum fake_mode { FAKE_WORKS, FAKE_DENIED, FAKE_LOST, FAKE_SLOW, FAKE_GONE, FAKE_
 
 extern struct fake_child fake_children[FAKE_CHILDREN];
 
+/* Events may be held for longer than their lists run here. */
+extern bool fake_tracer_may_keep;
+
 /* Of this program, by pid or tid; NULL: it is none. */
 struct fake_child *fake_child_of(pid_t tid);
 

@@ -26,6 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const uint8_t session[CHANNEL_SESSION];
     struct channel channel;
     channel_init(&channel, session, true, 1);
+    channel.stream = size % 2;
     for (size_t at = 0; at + 2 <= size;) {
         size_t len = (size_t)data[at] | (size_t)data[at + 1] << 8;
         struct channel_header header;
@@ -43,6 +44,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         put_some(&channel);
         if (len & 1)
             channel_drop(&channel, channel.in.len / 2);
+        if (len & 2)
+            channel_resume(&channel, 1);
         at += len;
     }
     channel_done(&channel);

@@ -63,7 +63,7 @@ static void check_signatures(struct arena *arena, const struct call_text *call)
         struct signature signature;
         struct err err = {0};
         const struct value *args;
-        fuzz_expect(signature_parse(signatures[i], &signature, &err) == 0);
+        fuzz_expect(signature_parse(arena, signatures[i], &signature, &err) == 0);
         enum check_result result = signature_check(&signature, call->name, call->args, call->argc, arena, &args, &err);
         fuzz_expect(result == CHECK_OK || (result == CHECK_TYPE_MISMATCH && err.text[0]));
         if (result == CHECK_OK) /* what has the shape keeps it */

@@ -51,7 +51,7 @@ static int run_check(struct arena *arena, const char *signature_text, struct spa
     struct signature signature;
     struct request request;
     const struct value *args;
-    int code = signature_parse(signature_text, &signature, err);
+    int code = signature_parse(arena, signature_text, &signature, err);
     if (code == 0)
         code = request_parse(arena, input, &request, err);
     if (code < 0)

@@ -56,6 +56,17 @@ def compile_program(mpi, source, *options, name=None):
     return scrytest.compiled(program, [compiler, *flags, source, "-lpthread", "-ldl"], source)
 
 
+def over_hosts(mpi, source, *hosts):
+    """A program of one source that runs over hosts of a lab (labtest.py), and what starts one rank on each, first words first."""
+    words = [MPIS[mpi]["c"], "-O1", "-g", source, "-lm"]
+    if mpi == "mpich":
+        words += ["-D_GNU_SOURCE", "-rdynamic", os.path.join(TARGETS, "settle.c")]
+    options = {"openmpi": ["--host", ",".join(hosts), "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0"],
+               "mpich": ["-hosts", ",".join(hosts)]}[mpi]
+    program = scrytest.compiled(f"{os.path.splitext(os.path.basename(source))[0]}.hosts-{mpi}", words, source)
+    return [*MPIS[mpi]["run"], *options, "-n", len(hosts), program]
+
+
 def need(case):
     """Skips a case that is none of an MPI, or whose MPI is not there."""
     if not case.mpi:

@@ -43,6 +43,8 @@ BUILD = os.path.abspath(os.environ.get("SCRY_BUILD") or os.path.join(SOURCE, "bu
 SCALE = tapcases.SCALE
 # SCRY_TEST_THOROUGH=1 ./check takes long: all cases with each MPI, everything that depends on luck many times.
 THOROUGH = os.environ.get("SCRY_TEST_THOROUGH") == "1"
+# SCRY_TEST_SPREAD=3 spreads what tests of services observe over hosts (spreadtest.py); "thorough": over 3, in a thorough run.
+SPREAD = int(os.environ.get("SCRY_TEST_SPREAD", "0").replace("thorough", "3"))
 
 # A run in the background ignores signals that the programs tested here are to be ended by, and they would inherit that.
 for each in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
@@ -217,11 +219,15 @@ atexit.register(_abandon_all)
 
 
 class Sandbox:
-    """A private place for one monitor and everything it watches, a folder of `where`. `user` is the name of an ordinary
-    user to run as (only root can; Sandbox.ordinary_user says which)."""
+    """A private place for one monitor and everything it watches, a folder of `where`, or `root` itself. `user` is the name
+    of an ordinary user to run as (only root can; Sandbox.ordinary_user says which)."""
 
-    def __init__(self, user=None, where="/tmp"):
-        self.root = tempfile.mkdtemp(prefix="scry", dir=where)
+    Popen = subprocess.Popen
+    Session = OmisSession
+
+    def __init__(self, user=None, where="/tmp", root=None):
+        self.root = root or tempfile.mkdtemp(prefix="scry", dir=where)
+        os.makedirs(self.root, exist_ok=True)
         open_boxes.append(self)
         self.started = []
         self.sessions = []
@@ -296,24 +302,28 @@ class Sandbox:
             raise AssertionError(f"scry is not built in {BUILD}")
         return [program, *map(str, arguments)]
 
+    def enter(self, command, options):
+        """The words of a command that is to be executed here; a host of a lab (labtest.py) has more to do for that."""
+        options.setdefault("cwd", self.path("work"))
+        return [str(word) for word in command]
+
     def run(self, command, timeout=60, env=None, merged=False, **options):
         """Runs a command to its end; a CompletedProcess with text in stdout and stderr (`merged`: all in stdout)."""
-        options.setdefault("cwd", self.path("work"))
+        words = self.enter(command, options)
         if "input" not in options:
             options.setdefault("stdin", subprocess.DEVNULL)
-        return subprocess.run([str(word) for word in command], env={**self.env, **(env or {})}, check=False,
+        return subprocess.run(words, env={**self.env, **(env or {})}, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT if merged else subprocess.PIPE,
                               text=True, errors="replace", timeout=timeout * SCALE, **self.identity, **options)
 
     def start(self, command, env=None, **options):
         """Starts a command in a session of its own, its output in a pipe (text), and remembers it; a Popen."""
-        options.setdefault("cwd", self.path("work"))
+        words = self.enter(command, options)
         options.setdefault("stdin", subprocess.DEVNULL)
         options.setdefault("stdout", subprocess.PIPE)
         options.setdefault("start_new_session", True)
         options.setdefault("text", True)
-        process = subprocess.Popen([str(word) for word in command], env={**self.env, **(env or {})}, **self.identity,
-                                   **options)
+        process = self.Popen(words, env={**self.env, **(env or {})}, **self.identity, **options)
         self.started.append(process)
         return process
 
@@ -332,7 +342,7 @@ class Sandbox:
 
     def omis(self, *options, **keywords):
         """A new tool session; a context manager."""
-        session = OmisSession(self, *options, **keywords)
+        session = self.Session(self, *options, **keywords)
         self.sessions.append(session)
         return session
 
@@ -417,6 +427,8 @@ class Sandbox:
             session.close()
         for process in self.started:
             _end(process)
+        for pid in self.processes("scry-link"):  # it waits a minute for somebody to come
+            _kill(pid, signal.SIGTERM)
         try:
             self.stop_monitor()
             wait_until(lambda: not list(self.processes("scry")), 10, "the tracer ends after the monitor")
@@ -516,11 +528,17 @@ class TestCase(unittest.TestCase):
     user = None
     where = "/tmp"
 
+    def make_box(self):
+        return Sandbox(self.user, self.where)
+
     def setUp(self):
-        self.box = Sandbox(self.user, self.where)
+        self.box = self.make_box()
         self.addCleanup(self.box.close)
 
 
 def main():
     """Runs the calling module's tests (or those named as arguments) and prints TAP."""
+    if os.environ.get("SCRY_TEST_SPREAD") == "thorough" and not THOROUGH:
+        print("TAP version 13\n1..0 # SKIP over several hosts: in thorough runs")
+        return
     tapcases.run(sys.modules["__main__"], SCALE * (4 if THOROUGH else 1), _abandon_all)

@@ -175,6 +175,14 @@ class Flagged:
 class ServiceTest(scrytest.TestCase):
     """A sandbox with one tool, self.omis, that is attached to the node."""
 
+    spread = True  # whether a thorough run has it over several hosts, too (spreadtest.py)
+
+    def make_box(self):
+        if not scrytest.SPREAD or not self.spread or self.user:
+            return super().make_box()
+        import spreadtest  # only then is there a lab
+        return spreadtest.box(self, scrytest.SPREAD)
+
     def setUp(self):
         super().setUp()
         self.omis = self.tool()
@@ -183,6 +191,10 @@ class ServiceTest(scrytest.TestCase):
         omis = self.box.omis()
         self.assertTrue(omis.request(': node_attach2("localhost")').ok())
         return omis
+
+    def nodes(self):
+        """The tokens of all nodes that the tool has, with commas between."""
+        return ",".join(["n_1", *getattr(self.omis, "tokens", {}).values()])
 
     def target(self, name="puppet", *arguments, **options):
         return Target(self.box, name, *arguments, **options)
@@ -247,6 +259,8 @@ class ServiceTest(scrytest.TestCase):
 
 class FollowedJob(ServiceTest):
     """A job that is followed, without scry run: its directory, self.jobdir, and its token, self.job."""
+
+    spread = False  # its agents know the home's socket; jobs over nodes are those of test_job_nodes.py
 
     def setUp(self):
         super().setUp()

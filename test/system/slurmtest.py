@@ -60,15 +60,17 @@ def free_ports(count):
 
 class Slurm:
     """`plugin`: what stands in plugstack.conf behind the plugin's path. `cgroups`: jobs are in control groups, which
-    limit their memory; a case is skipped where that is not possible."""
+    limit their memory; a case is skipped where that is not possible. `hosts`: hosts of a lab with visible=True (labtest.py),
+    one node each; else all nodes are this machine."""
 
-    def __init__(self, box, plugin="", cgroups=False):
+    def __init__(self, box, plugin="", cgroups=False, hosts=()):
         why = why_not() or (why_no_cgroups() if cgroups else None)
         if why:
             raise unittest.SkipTest(f"no Slurm: {why}")
         self.box = box
         self.daemons = []
         self.cgroups = cgroups
+        self.hosts = list(hosts)
         self.nodes = []
         self.root = box.path("slurm")
         for name in ("", "munge", "state", "log"):
@@ -78,7 +80,8 @@ class Slurm:
         self._write("plugstack.conf", f"optional {PLUGIN} {plugin}\n")
         self._write("slurm.conf", self._configuration())
         self._write("cgroup.conf", f"CgroupPlugin=cgroup/v1\nCgroupMountpoint={CGROUPS}\nConstrainRAMSpace=yes\n")
-        box.env["SLURM_CONF"] = self.path("slurm.conf")
+        for each in (box, *self.hosts):
+            each.env["SLURM_CONF"] = self.path("slurm.conf")
         try:
             self._start()
         except BaseException:
@@ -96,8 +99,11 @@ class Slurm:
         kind = "cgroup" if self.cgroups else "linuxproc"
         controller, *ports = free_ports(1 + NODES)
         host, user = socket.gethostname().split(".")[0], pwd.getpwuid(os.getuid()).pw_name
+        address = "127.0.0.1"
+        if self.hosts:
+            host, address = self.box.name, self.box.address
         lines = [
-            "ClusterName=scrytest", f"SlurmctldHost={host}(127.0.0.1)", f"SlurmctldPort={controller}",
+            "ClusterName=scrytest", f"SlurmctldHost={host}({address})", f"SlurmctldPort={controller}",
             "AuthType=auth/munge", f"AuthInfo=socket={self.path('munge', 's')}", "CredType=cred/munge",
             f"SlurmUser={user}", f"SlurmdUser={user}", f"StateSaveLocation={self.path('state')}",
             f"SlurmctldPidFile={self.path('slurmctld.pid')}", f"SlurmdPidFile={self.path('slurmd.%n.pid')}",
@@ -109,17 +115,23 @@ class Slurm:
             "KillWait=2", "ReturnToService=2", "SchedulerParameters=sched_interval=1,sched_min_interval=0",
             "AccountingStorageType=accounting_storage/none", "JobCompType=jobcomp/none", "DefMemPerNode=100",
         ]
-        for port in ports:
+        for each in self.hosts:
+            self.nodes.append(each.name)
+            os.mkdir(self.path("spool" + each.name))
+            lines.append(f"NodeName={each.name} NodeAddr={each.address} Port={ports[0]} CPUs=8 RealMemory=4000")
+        for port in () if self.hosts else ports:
             self.nodes.append(f"n{port}")  # a control group has the node's name, and tests run side by side
             os.mkdir(self.path("spool" + self.nodes[-1]))
             lines.append(f"NodeName={self.nodes[-1]} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=8 RealMemory=4000")
         lines.append(f"PartitionName=main Nodes={','.join(self.nodes)} Default=YES MaxTime=INFINITE State=UP")
         return "\n".join([*lines, ""])
 
-    def _daemon(self, name, *command):
+    def _daemon(self, name, *command, at=None):
+        at, options = at or self.box, {"cwd": self.root}
+        words = at.enter(command, options)
         with open(self.path("log", name + ".out"), "ab") as log:
-            daemon = subprocess.Popen(command, env=self.box.env, cwd=self.root, stdin=subprocess.DEVNULL, stdout=log,
-                                      stderr=subprocess.STDOUT, start_new_session=True)
+            daemon = at.Popen(words, env=at.env, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                              start_new_session=True, **options)
         self.daemons.append(daemon)
         return daemon
 
@@ -133,13 +145,14 @@ class Slurm:
                          ("seed-file", "seed"))))
         scrytest.wait_until(lambda: os.path.exists(self.path("munge", "s")), message=self.said)
         self._daemon("slurmctld", "/usr/sbin/slurmctld", "-D", "-f", self.path("slurm.conf"))
-        for node in self.nodes:
-            self._daemon(f"slurmd-{node}", "/usr/sbin/slurmd", "-D", "-N", node, "-f", self.path("slurm.conf"))
+        for i, node in enumerate(self.nodes):
+            self._daemon(f"slurmd-{node}", "/usr/sbin/slurmd", "-D", "-N", node, "-f", self.path("slurm.conf"),
+                         at=self.hosts[i] if self.hosts else None)
         scrytest.wait_until(self._is_up, timeout=30, message=self.said)
 
     def _is_up(self):
         done = self.box.run(["sinfo", "-h", "-o", "%D %t"])
-        return done.stdout.split() == [str(NODES), "idle"]
+        return done.stdout.split() == [str(len(self.nodes)), "idle"]
 
     def said(self):
         """What the daemons have said, for messages of failed tests."""

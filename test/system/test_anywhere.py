@@ -107,7 +107,7 @@ class FigureOne(AnywhereCase):
 
     def seen_while_it_runs(self):
         # A mirror that `scry watch` has just made has not heard of the job yet.
-        wait_until(lambda: [(job["name"], job["state"]) for job in self.json("ps", "--json", "@site")["jobs"]] == [("figure-1", "running")],
+        wait_until(lambda: [(job.get("name"), job["state"]) for job in self.json("ps", "--json", "@site")["jobs"]] == [("figure-1", "running")],
                    10, "the job runs")
         answers = []
 

@@ -12,6 +12,8 @@ from servicetest import *
 
 
 class MonitorDies(ServiceTest):
+    spread = False  # of the program's own machine
+
     """SIGKILL to the monitor; its tracer repairs what was changed."""
 
     def kill_monitor(self):
@@ -133,6 +135,8 @@ class MonitorDies(ServiceTest):
 
 
 class MonitorIsStopped(ServiceTest):
+    spread = False
+
     def test_while_it_should_let_go(self):
         """Threads do not wait longer for it than for an agent's; when it runs again, it watches again."""
         target = self.target()
@@ -156,6 +160,8 @@ class MonitorIsStopped(ServiceTest):
 
 
 class TracerDies(ServiceTest):
+    spread = False
+
     def tracer(self):
         """Not its guard, which is its child."""
         pids = list(self.box.processes("scry-tracer"))

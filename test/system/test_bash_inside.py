@@ -86,7 +86,7 @@ SCRIPTS = {
     "process substitution": ([], "diff <(echo 1) <(echo 2); cat <(f() { false; }; f; echo $?)"),
     "exec": ([], "trap 'echo not' EXIT; f() { exec bash -c 'echo in; exit 4'; }; f"),
     "exec of nothing": ([], "shopt -s execfail; exec /nonexistent 2>/dev/null; echo $?; exec 5>&1; echo five >&5"),
-    "environment": ([], "env -i /bin/bash -c 'f() { false; }; f; echo $?'; env | grep -v -e ^SCRY -e ^LD_PRELOAD= -e ^ASAN_OPTIONS= -e ^_= | sort | cut -d= -f1"),
+    "environment": ([], "env -i /bin/bash -c 'f() { false; }; f; echo $?'; env | grep -v -e ^SCRY -e ^LD_PRELOAD= -e ^ASAN_OPTIONS= -e ^OMPI_MCA_plm_rsh_agent= -e ^HYDRA_LAUNCHER_EXEC= -e ^_= | sort | cut -d= -f1"),
     "what it sees of itself": ([], "set -o; shopt; trap -p; declare -F; compgen -A builtin; echo \"$BASHOPTS $SHELLOPTS $-\"; printf '%s\\n' /proc/self/fd/*"),
     "posix": (["--posix"], "f() { false; return 2; }; f; echo $? $POSIXLY_CORRECT; set -o | grep posix; export a=1; . /nonexistent; echo not"),
     "privileged": (["-p"], "f() { false; }; f; echo $? $-"),

@@ -21,7 +21,7 @@ class Breakpoints(ServiceTest):
             self.assertEqual(reply.services[0][0]["objects"], [thread])
             count, values = reply.result().split(",", 1)
             *tokens, time = values.strip("[]").split(",")
-            self.assertEqual((count, tokens), ("5", [process, thread, "n_1", csr]))
+            self.assertEqual((count, tokens), ("5", [process, thread, self.omis.node_of(target.pid), csr]))
             times.append(float(time))
         self.assertEqual(times, sorted(times))
         self.omis.quiet(number, 0)

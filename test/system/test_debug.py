@@ -24,6 +24,8 @@ def facts(text):
 
 
 class Debugging(ServiceTest):
+    spread = False  # about the log of the monitor beside the program
+
     def setUp(self):
         super().setUp()
         self.ask(': scry_monitor_set_log_level("debug")')

@@ -4,6 +4,7 @@
 import re
 import subprocess
 
+import labtest
 import scrytest
 
 
@@ -72,6 +73,31 @@ class Tools(scrytest.TestCase):
         self.assertEqual(tool.returncode, 0, shown + rest)
         self.assertIn("there is no process 999999", shown + rest)
         self.assertRegex(rest, rf"(?s){first.pid} +threads +ended\n +999999 +cannot be watched\n.*{second.pid} +threads +ended\n$")
+
+
+class Nodes(labtest.LabCase):
+    """One tool on several hosts: its slaves connect to the monitors there, and are the same tool."""
+
+    hosts = ("n1", "n2", "n3")
+
+    def test_distributed(self):
+        for host in self.lab:
+            host.scry()
+            path = host.program(scrytest.built("examples", "tools", "distributed"))
+        programs = {name: self.lab.host(name).start_example("threads", "2", "0", stdin=subprocess.PIPE) for name in ("n2", "n3")}
+        words = [f"{name}:{program.inside}" for name, program in programs.items()]
+        tool = self.box.start([path.replace(host.root, self.lab.here()), *words], stdin=subprocess.PIPE, stderr=subprocess.STDOUT)
+        shown = ""
+        wanted = r"n2 +{} +threads +(runs|waits).*\nn3 +{} +threads +(runs|waits)".format(*(each.inside for each in programs.values()))
+        while not re.search(wanted, shown, re.S):
+            line = tool.stdout.readline()
+            self.assertTrue(line, shown)
+            shown += line
+        for program in programs.values():
+            program.communicate("", timeout=20 * scrytest.SCALE)
+        rest = tool.communicate(timeout=30 * scrytest.SCALE)[0]
+        self.assertEqual(tool.returncode, 0, shown + rest)
+        self.assertRegex(rest, r"n2 +\d+ +threads +ended\nn3 +\d+ +threads +ended\n$")
 
 
 scrytest.main()

@@ -50,7 +50,7 @@ class Extensions(ServiceTest):
                     f'filter($par3, 78, {event})')
         target.send("call")
         reply = self.triggered(raised)
-        self.assertRegex(reply.result(), rf"^2,\[{process},t_1_\d+\]$")
+        self.assertRegex(reply.result(), rf"^2,\[{process},t_\d+_\d+\]$")
         self.assertTrue(reply.ok(), reply.services)
         self.omis.quiet(raised, 0)
         self.ask(f": thread_continue([{process}])")
@@ -109,7 +109,7 @@ class Extensions(ServiceTest):
         target.do("fail")
         self.assertEqual(self.ask(f": pa_counter_read([{counter}])").result(), str(5 * 77))
         self.assertGreater(float(self.ask(f": pa_timer_read([{timer}])").result()), 0)
-        self.assertRegex(self.triggered(entered).result(), rf'^4,\["dup2 entered",n_1,{process},\d+\.\d+\]$')
+        self.assertRegex(self.triggered(entered).result(), rf'^4,\["dup2 entered",n_\d,{process},\d+\.\d+\]$')
 
 
 class Temperatures(ServiceTest):

@@ -295,6 +295,8 @@ class Input(ServiceTest):
 
 
 class Access(ServiceTest):
+    spread = False  # about the socket, which nobody else comes to in a lab
+
     def connect_as_nobody(self, path):
         """What an ordinary user's connection to that socket meets."""
         program = ("import socket,sys\ns=socket.socket(socket.AF_UNIX)\n"

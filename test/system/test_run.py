@@ -32,7 +32,8 @@ descriptors = {fd: target for fd, target in descriptors.items() if not target.st
 print(json.dumps({
     "argv": sys.argv[1:], "cwd": os.getcwd(), "umask": os.umask(0), "nice": os.nice(0),
     "environment": {k: v for k, v in os.environ.items() if k not in (
-        "SCRY_JOB", "SCRY_AGENT_SOCKET", "SCRY_TRACE_WANTED", "SCRY_MPI", "SCRY_MPI_DIR", "LD_PRELOAD", "ASAN_OPTIONS", "_")},
+        "SCRY_JOB", "SCRY_AGENT_SOCKET", "SCRY_TRACE_WANTED", "SCRY_MPI", "SCRY_MPI_DIR", "SCRY_PART", "SCRY_RSH_OMPI", "SCRY_RSH_HYDRA",
+        "OMPI_MCA_plm_rsh_agent", "HYDRA_LAUNCHER_EXEC", "LD_PRELOAD", "ASAN_OPTIONS", "_")},
     "mask": status["SigBlk"].strip(), "ignored": status["SigIgn"].strip(), "limits": {
         name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")},
     "descriptors": descriptors, "group": os.getpgrp(), "session": os.getsid(0),
@@ -68,6 +69,16 @@ class Status(RunCase):
             report = self.report()
             self.assertEqual((report["status"], report["signal"]), ("signaled", number))
             self.assertEqual(report["exit_code"], 128 + number)
+
+    def test_status_of_a_launcher(self):
+        """Above 128 it is its own, and no signal; a shell's is one."""
+        for name, noted in (("mpirun", False), ("script", True)):
+            program = self.box.path("work", name)
+            with open(program, "w", encoding="ascii") as file:
+                file.write("#!/bin/sh\nexit 132\n")
+            os.chmod(program, 0o755)
+            self.assertEqual(self.scry_run("-q", program).returncode, 132)
+            self.assertEqual("shell_signal" in [note["note"] for note in self.report()["warnings"]], noted)
 
     def test_reason_of_a_signal(self):
         """A limit, a stack that is used up, a NULL pointer; not of those that somebody sent."""

@@ -46,7 +46,7 @@ class Scope(ServiceTest):
 
     def test_node_detach(self):
         self.attach_both()
-        self.ask(": node_detach([n_1])", self.second)
+        self.ask(f": node_detach([{self.nodes()}])", self.second)
         self.refused(f": proc_get_info([{self.process}], 0)", UNKNOWN_OBJECT, "not attached", omis=self.second)
         self.refused(": node_get_info([n_1], 0)", UNKNOWN_OBJECT, "not attached", omis=self.second)
         self.assertEqual(self.ask(": proc_get_info([], 0)").objects(), [self.process])
@@ -97,9 +97,9 @@ class Scope(ServiceTest):
         """Tools that the monitor is connected to."""
         pid, count = self.box.monitor_pid(), 0
         sockets = set()
-        with open("/proc/net/unix", encoding="ascii") as file:
+        with open(f"/proc/{pid}/net/unix", encoding="ascii") as file:
             for line in file:
-                if self.box.path("run", "monitor.sock") in line and line.split()[5] == "03":
+                if "/run/monitor.sock" in line and line.split()[5] == "03":
                     sockets.add(line.split()[6])
         for name in os.listdir(f"/proc/{pid}/fd"):
             try:

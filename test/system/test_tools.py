@@ -151,6 +151,8 @@ class Distributed(ServiceTest):
 
 
 class Lowered(ServiceTest):
+    spread = False  # its tool in C knows of no other nodes, and requests over nodes are not lowered
+
     """Lists whose actions can all be compiled run in the tracer; the numbers are the same."""
 
     def setUp(self):

@@ -14,7 +14,7 @@ void note_keep(struct kept_note *kept, const struct note *note)
     if (note == &kept->note)
         return;
     kept->note = *note;
-    for (size_t i = 0; fields[i].name; i++) {
+    for (size_t i = 0; fields[i].name[0]; i++) {
         if (fields[i].type != NOTE_STRING)
             continue;
         const char *text = note->words[i].string ? note->words[i].string : "";
@@ -31,7 +31,7 @@ bool note_equal(const struct note *one, const struct note *other)
 {
     const struct note_field *fields = note_fields(one->kind);
     bool equal = one->kind == other->kind;
-    for (size_t i = 0; equal && fields[i].name; i++) {
+    for (size_t i = 0; equal && fields[i].name[0]; i++) {
         const union note_word *a = &one->words[i], *b = &other->words[i];
         if (fields[i].type == NOTE_STRING)
             equal = strcmp(a->string ? a->string : "", b->string ? b->string : "") == 0;
@@ -57,7 +57,7 @@ void note_put_line(struct buf *out, const struct note *note)
     const struct note_field *fields = note_fields(note->kind);
     struct buf text = BUF_INIT;
     buf_puts(out, note_name(note->kind));
-    for (size_t i = 0; fields[i].name; i++) {
+    for (size_t i = 0; fields[i].name[0]; i++) {
         buf_putc(out, '\t');
         if (fields[i].type == NOTE_STRING)
             put_text(out, note->words[i].string);
@@ -108,12 +108,12 @@ void note_read_line(struct kept_note *ret_note, const char *line)
     bool whole = note.kind != NOTE_NONE;
     for (size_t i = 0; rest; i++) {
         text = next_part(&rest);
-        if (!fields->name)
+        if (!fields->name[0])
             continue; /* a field of a later version, or the text */
         whole = whole && rest && read_word(&note.words[i], fields->type, text);
         fields++;
     }
-    whole = whole && !fields->name;
+    whole = whole && !fields->name[0];
     note_keep(ret_note, whole ? &note : &NOTE(said, .text = text ? text : line));
     free(copy);
 }

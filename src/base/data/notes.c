@@ -9,14 +9,32 @@
 #define FIELD_FLOATING(name) {NOTE_FLOATING, #name},
 #define FIELD_STRING(name) {NOTE_STRING, #name},
 #define FIELD_FLAG(name) {NOTE_FLAG, #name},
-#define ROW(name, group, text, fields) [NOTE_##name] = {#name, group, text, {fields}},
+#define TEXTS_MEMBER(name, group, text, fields) \
+    char name##_name[sizeof #name], name##_group[sizeof group], name##_text[sizeof text];
+#define TEXTS_ROW(name, group, text, fields) #name, group, text,
+#define ROW(name, group, text, fields) \
+    [NOTE_##name] = {AT(name##_name), AT(name##_group), AT(name##_text), {fields}},
 /* clang-format on */
 
+/* Both tables have no addresses: they would be relocated in each process, which then has the tables as its own memory. */
+struct texts {
+    char none[1];
+    NOTES(TEXTS_MEMBER, NOTE_NONE_OF, NOTE_NONE_OF, NOTE_NONE_OF, NOTE_NONE_OF)
+};
+static const struct texts texts = {"", NOTES(TEXTS_ROW, NOTE_NONE_OF, NOTE_NONE_OF, NOTE_NONE_OF, NOTE_NONE_OF)};
+
+#define AT(member) offsetof(struct texts, member)
+_Static_assert(sizeof texts <= UINT16_MAX, "places of texts have 16 bits");
+
 static const struct {
-    const char *name, *group, *text;
+    uint16_t name_at, group_at, text_at; /* in texts */
     struct note_field fields[NOTE_FIELDS + 1];
-} rows[NOTE_KINDS] = {[NOTE_NONE] = {"", "", "", {{0}}},
-                      NOTES(ROW, FIELD_INTEGER, FIELD_FLOATING, FIELD_STRING, FIELD_FLAG)};
+} rows[NOTE_KINDS] = {[NOTE_NONE] = {0}, NOTES(ROW, FIELD_INTEGER, FIELD_FLOATING, FIELD_STRING, FIELD_FLAG)};
+
+static const char *text_at(uint16_t at)
+{
+    return (const char *)&texts + at;
+}
 
 _Static_assert(sizeof(((struct note *)0)->words) == sizeof(struct note) - offsetof(struct note, words),
                "a note has more fields than NOTE_FIELDS");
@@ -28,23 +46,23 @@ const struct note_field *note_fields(enum note_kind kind)
 
 const char *note_name(enum note_kind kind)
 {
-    return rows[kind].name;
+    return text_at(rows[kind].name_at);
 }
 
 const char *note_group(enum note_kind kind)
 {
-    return rows[kind].group;
+    return text_at(rows[kind].group_at);
 }
 
 const char *note_template(enum note_kind kind)
 {
-    return rows[kind].text;
+    return text_at(rows[kind].text_at);
 }
 
 enum note_kind note_find(const char *name)
 {
     for (enum note_kind kind = NOTE_NONE + 1; kind < NOTE_KINDS; kind++)
-        if (strcmp(rows[kind].name, name) == 0)
+        if (strcmp(note_name(kind), name) == 0)
             return kind;
     return NOTE_NONE;
 }
@@ -76,7 +94,7 @@ static void put_place(struct buf *out, const struct note *note, const char *plac
 {
     const struct note_field *fields = rows[note->kind].fields;
     size_t name = strcspn(place, ".?}");
-    for (size_t i = 0; fields[i].name; i++)
+    for (size_t i = 0; fields[i].name[0]; i++)
         if (strlen(fields[i].name) == name && memcmp(fields[i].name, place, name) == 0) {
             put_field(out, fields[i].type, note->words[i], place + name, len - name);
             return;
@@ -85,7 +103,7 @@ static void put_place(struct buf *out, const struct note *note, const char *plac
 
 void note_text(struct buf *out, const struct note *note)
 {
-    for (const char *at = rows[note->kind].text; *at;) {
+    for (const char *at = note_template(note->kind); *at;) {
         size_t plain = strcspn(at, "{"), place = plain + strcspn(at + plain, "}");
         buf_append(out, at, plain);
         if (at[plain])

@@ -169,6 +169,7 @@
          "longer than {seconds} s", \
          INTEGER(seconds)) \
     NOTE(no_crash_stacks, "crash_stack", "no backtraces of crashes: {reason}", STRING(reason)) \
+    NOTE(node_unwatched, "node", "what ran on node {node} was not watched: {reason}", STRING(node) STRING(reason)) \
     /* about rules and settings */ \
     NOTE(rules_late, "rule", "not in force from the start: the monitor was not ready within {seconds} s", \
          INTEGER(seconds)) \
@@ -358,15 +359,16 @@
 
 #define NOTE_ENUM(name, group, text, fields) NOTE_##name,
 #define NOTE_MEMBER(name, group, text, fields) struct { fields } name;
-#define NOTE_MEMBER_INTEGER(name) uint64_t name;
-#define NOTE_MEMBER_FLOATING(name) double name;
-#define NOTE_MEMBER_STRING(name) const char *name;
+#define NOTE_MEMBER_NAME(name) _Static_assert(sizeof #name <= NOTE_FIELD_NAME, "a longer NOTE_FIELD_NAME is needed");
+#define NOTE_MEMBER_INTEGER(name) uint64_t name; NOTE_MEMBER_NAME(name)
+#define NOTE_MEMBER_FLOATING(name) double name; NOTE_MEMBER_NAME(name)
+#define NOTE_MEMBER_STRING(name) const char *name; NOTE_MEMBER_NAME(name)
 #define NOTE_NONE_OF(name)
 /* clang-format on */
 
 enum note_kind { NOTE_NONE, NOTES(NOTE_ENUM, NOTE_NONE_OF, NOTE_NONE_OF, NOTE_NONE_OF, NOTE_NONE_OF) NOTE_KINDS };
 
-enum { NOTE_FIELDS = 6 };
+enum { NOTE_FIELDS = 6, NOTE_FIELD_NAME = 15 };
 union note_word { /* one of each field, in its order */
     uint64_t integer;
     double floating;
@@ -386,8 +388,8 @@ struct note {
 
 enum note_field_type { NOTE_INTEGER, NOTE_FLOATING, NOTE_STRING, NOTE_FLAG };
 struct note_field {
-    enum note_field_type type;
-    const char *name; /* NULL: there are no more fields */
+    uint8_t type;               /* enum note_field_type */
+    char name[NOTE_FIELD_NAME]; /* "": there are no more fields. No address, see notes.c */
 };
 
 const struct note_field *note_fields(enum note_kind kind); /* of known kinds; NOTE_NONE has none */

@@ -35,7 +35,7 @@ static void test_texts(void **state)
 
 static bool has_field(enum note_kind kind, const char *name, size_t len)
 {
-    for (const struct note_field *field = note_fields(kind); field->name; field++)
+    for (const struct note_field *field = note_fields(kind); field->name[0]; field++)
         if (strlen(field->name) == len && memcmp(field->name, name, len) == 0)
             return true;
     return false;

@@ -198,7 +198,7 @@ int dirs_libexec(const char *name, char *ret_path, size_t size, struct err *err)
     own_dir(here);
     static const char *const beside[] = {
         "",           "/../libexec/scry", "/../daemon", "/../tracer", "/../symbols", "/../publish",
-        "/../mirror", "/../store",        "/../keys",   "/../job"}; /* all but the first two: as built */
+        "/../mirror", "/../store",        "/../keys",   "/../job",    "/../link"}; /* all but the first two: as built */
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
         snprintf(dir, sizeof dir, "%s%s", here, beside[i]);
         if (try_program(ret_path, size, dir, name))
@@ -281,10 +281,26 @@ int file_read(const char *path, char **ret_bytes, size_t *ret_len)
     return 0;
 }
 
+/* Names this process among all that may write here: on a shared file system others, of other hosts and containers, have the
+ * same number. In digits, as jobdir/record/remove.c knows it. */
+static void own_number(char *ret_text, size_t size)
+{
+    char host[256] = "";
+    struct stat st = {0};
+    uint32_t sum = 2166136261u;
+    gethostname(host, sizeof host - 1);
+    for (const char *at = host; *at; at++)
+        sum = (sum ^ (unsigned char)*at) * 16777619u;
+    if (stat("/proc/self/ns/pid", &st) == 0)
+        sum = (sum ^ (uint32_t)st.st_ino) * 16777619u;
+    snprintf(ret_text, size, "%d%010u", getpid(), sum);
+}
+
 static int replace(const char *path, const void *bytes, size_t len, mode_t mode, bool waits)
 {
-    char temporary[PATH_MAX];
-    if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, getpid()) >= (int)sizeof temporary)
+    char temporary[PATH_MAX], number[32];
+    own_number(number, sizeof number);
+    if (snprintf(temporary, sizeof temporary, "%s.%s.tmp", path, number) >= (int)sizeof temporary)
         return -ENAMETOOLONG;
     _cleanup_(closep) int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
     if (fd < 0)

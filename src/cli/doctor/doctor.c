@@ -94,12 +94,13 @@ void doctor_say(struct doctor_out *out, const char *name, const struct finding *
         print_text(name, finding, out->color);
 }
 
-static void print_json(const struct doctor_out *out, const char *job)
+/* `what` was asked for by `name`: "job", "node". */
+static void print_json(const struct doctor_out *out, const char *what, const char *name)
 {
     json_t *root = json_pack("{s:s, s:i, s:i, s:O}", "version", SCRY_VERSION, "failed", out->counts[FINDING_FAIL],
                              "warnings", out->counts[FINDING_WARN], "checks", out->list);
-    if (job)
-        json_object_set_new(root, "job", json_text(job));
+    if (name)
+        json_object_set_new(root, what, json_text(name));
     json_dumpf(root, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(root);
@@ -116,16 +117,20 @@ static void check_machine(struct doctor_out *out)
 
 int cmd_doctor(const struct options *options)
 {
-    const char *job = options_text(options, "job");
+    const char *job = options_text(options, "job"), *node = options_text(options, "node");
+    if (job && node)
+        return cli_usage_error(options, "--job and --node at the same time");
     struct doctor_out out = {.color = text_has_colours(STDOUT_FILENO),
                              .list = options_on(options, "json") ? json_array() : NULL};
     int code = 0;
     if (job)
         code = doctor_job(&out, job);
+    else if (node)
+        doctor_node(&out, node);
     else
         check_machine(&out);
     if (out.list && code == 0)
-        print_json(&out, job);
+        print_json(&out, job ? "job" : "node", job ? job : node);
     json_decref(out.list);
     return code ? code : out.counts[FINDING_FAIL] ? EXIT_ERRORS : 0;
 }

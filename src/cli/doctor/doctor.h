@@ -32,6 +32,9 @@ void doctor_say(struct doctor_out *out, const char *name, const struct finding *
  */
 int doctor_job(struct doctor_out *out, const char *job);
 
+/* doctor/node.c: can another machine be reached as a node, and what is there? */
+void doctor_node(struct doctor_out *out, const char *name);
+
 /* doctor/kernel.c */
 void doctor_kernel(struct finding *finding);
 void doctor_ptrace(struct finding *finding);

@@ -14,6 +14,7 @@
 #include "client/client.h"
 #include "job/launch/launch.h"
 #include "job/launch/preload.h"
+#include "job/launch/spread.h"
 #include "job/launch/step.h"
 
 static bool is_off(const char *name)
@@ -62,6 +63,9 @@ static void prepare(const char *command)
 int cmd_exec(const struct options *options)
 {
     char **command = options->words;
+    bool has_step = getenv("SCRY_STEP"); /* the batch system knows better who follows this program */
+    if (!is_off("SCRY") && !has_step && spread_is_outside())
+        spread_become_part(command);
     if (!is_off("SCRY"))
         prepare(command[0]);
     execvp(command[0], command);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scry monitor, scry keys: become programs of their own. With --state, scry monitor asks the running monitor.
+ * scry monitor, scry link, scry keys: become programs of their own. With --state, scry monitor asks the running monitor.
  */
 #include "cli/common/cli.h"
 
@@ -39,6 +39,11 @@ int cmd_monitor(const struct options *options)
 int cmd_site(const struct options *options)
 {
     return cli_become(options, "scry-site");
+}
+
+int cmd_link(const struct options *options)
+{
+    return cli_become(options, "scry-link");
 }
 
 int cmd_keys(const struct options *options)

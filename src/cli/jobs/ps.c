@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scry ps: jobs and their processes. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,22 +76,24 @@ static int by_cpu_share(const void *a, const void *b)
     return left->pid - right->pid;
 }
 
-static bool is_rank(const struct rank_now *ranks, size_t count, pid_t pid)
+static bool is_rank(const struct rank_now *ranks, size_t count, const struct job_process *process, const char *host)
 {
     for (size_t i = 0; i < count; i++)
-        if (ranks[i].pid == pid && !ranks[i].elsewhere)
+        if (ranks[i].pid == process->pid &&
+            (process->node ? ranks[i].host && strcmp(ranks[i].host, host) == 0 : !ranks[i].elsewhere))
             return true;
     return false;
 }
 
 /* The processes that are no ranks. */
-static void put_processes(struct buf *out, const struct job_model *model, const struct rank_now *ranks,
+static void put_processes(struct buf *out, const struct job_report *report, const struct rank_now *ranks,
                           size_t rank_count, bool all)
 {
+    const struct job_model *model = &report->model;
     size_t count = HASH_COUNT(model->alive), used = 0;
     _cleanup_(freep) const struct job_process **list = calloc(count + 1, sizeof *list);
     for (const struct job_process *process = model->alive; process && list; process = process->hh.next)
-        if (!is_rank(ranks, rank_count, process->pid))
+        if (!is_rank(ranks, rank_count, process, report->info.host))
             list[used++] = process;
     if (used)
         qsort(list, used, sizeof *list, by_cpu_share);
@@ -107,6 +110,20 @@ static void put_processes(struct buf *out, const struct job_model *model, const 
     }
     if (!all && used > PS_PROCESSES)
         buf_printf(out, "    ... and %zu more\n", used - PS_PROCESSES);
+}
+
+/* What the job has on another node. */
+static void put_part(struct buf *out, const struct job_report *part, const struct rank_now *ranks, size_t rank_count,
+                     bool all)
+{
+    if (part->state == JOB_ENDED)
+        return;
+    buf_puts(out, "    on ");
+    text_show(out, part->model.part);
+    if (part->state != JOB_RUNNING)
+        buf_printf(out, " (%s)", job_state_name(part->state));
+    buf_putc(out, '\n');
+    put_processes(out, part, ranks, rank_count, all);
 }
 
 /* ---- ranks ---- */
@@ -239,7 +256,7 @@ static void put_table(struct buf *out, const struct table *table)
 
 static void add_job(struct table *table, const struct job_report *report, const struct rank_list *ranks, bool all)
 {
-    struct job_result result = job_report_result(report);
+    struct job_result result = job_report_total(report);
     struct row *row = table_add(table);
     struct buf cells[COLUMNS] = {0};
     text_show(&cells[COLUMN_ID], report->info.id);
@@ -258,7 +275,9 @@ static void add_job(struct table *table, const struct job_report *report, const 
     if (!is_over(report)) {
         size_t count;
         const struct rank_now *list = ranks_of(ranks, report->path, &count);
-        put_processes(&row->below, &report->model, list, count, all);
+        put_processes(&row->below, report, list, count, all);
+        for (size_t i = 0; i < report->part_count; i++)
+            put_part(&row->below, &report->parts[i], list, count, all);
         put_ranks(&row->below, &report->model, list, count, all);
     }
 }
@@ -276,6 +295,12 @@ static void add_unreadable(struct table *table, json_t *list, const char *path, 
     }
 }
 
+static int add_part(void *ctx, const char *dir)
+{
+    struct job_report *report = ctx;
+    return dir == report->path || job_report_add_part(report, dir) ? 0 : -ENOMEM;
+}
+
 /* Reads the spool only of jobs that are not over. */
 static int load(struct job_report *report, const char *path, struct err *err)
 {
@@ -283,6 +308,7 @@ static int load(struct job_report *report, const char *path, struct err *err)
     int code = job_info_read(path, &info, err);
     if (code == 0 && info.ended) {
         *report = (struct job_report){.path = path, .info = info, .state = JOB_ENDED};
+        job_dirs_each(path, add_part, report);
         return 0;
     }
     job_info_done(&info);

@@ -56,8 +56,9 @@ static json_t *processes_json(const void *row, const void *all)
     const struct row *job = row;
     bool over = job->report->state == JOB_ENDED || job->report->state == JOB_LOST;
     json_t *list = json_array();
-    for (const struct job_process *each = over ? NULL : job->report->model.alive; each; each = each->hh.next)
-        json_array_append_new(list, fields_json(process_fields, each, NULL));
+    for (size_t i = 0; !over && i <= job->report->part_count; i++)
+        for (const struct job_process *each = job_report_model(job->report, i)->alive; each; each = each->hh.next)
+            json_array_append_new(list, fields_json(process_fields, each, NULL));
     return list;
 }
 
@@ -96,7 +97,7 @@ json_t *ps_job_json(const struct job_report *report, const struct rank_now *rank
                             .path = report->path,
                             .state = job_state_name(report->state),
                             .report = report,
-                            .result = job_report_result(report),
+                            .result = job_report_total(report),
                             .status = job_report_status(report),
                             .ranks = ranks,
                             .rank_count = rank_count};

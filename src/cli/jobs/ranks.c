@@ -190,6 +190,8 @@ void ranks_ask(struct rank_list *ranks)
 static bool has_other_nodes(const char *path, const char *here)
 {
     char dir[PATH_MAX];
+    if (snprintf(dir, sizeof dir, "%s/parts", path) < (int)sizeof dir && access(dir, F_OK) == 0)
+        return true;
     bool others = false;
     DIR *nodes = snprintf(dir, sizeof dir, "%s/stats", path) < (int)sizeof dir ? opendir(dir) : NULL;
     for (struct dirent *entry; nodes && !others && (entry = readdir(nodes));)

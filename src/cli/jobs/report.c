@@ -14,7 +14,6 @@
 #include "cli/common/progress.h"
 #include "job/places/mpi_names.h"
 #include "job/places/trace_names.h"
-#include "jobdir/mpi/ends.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/text.h"
 
@@ -46,7 +45,7 @@ static int load_ranks(struct job_report *report, struct err *err)
 {
     int code = mpi_names_report(&report->mpi, report->path, MPI_NAMES_TIMEOUT_MS, err);
     if (code == 0)
-        code = mpi_ends_find(&report->mpi->set, &report->model, report->info.host, report->info.started_ns);
+        code = job_report_find_ends(report, &report->mpi->set);
     return code < 0 && code != -ENOENT ? code : 0;
 }
 
@@ -73,19 +72,6 @@ static bool load(const char *job, pid_t process, int rank, struct found_job *fou
     return false;
 }
 
-static int print_json(json_t *json)
-{
-    _cleanup_(freep) char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
-    json_decref(json);
-    if (!text) {
-        log_error("out of memory");
-        return EXIT_ERRORS;
-    }
-    cli_print(text, strlen(text));
-    cli_print("\n", 1);
-    return 0;
-}
-
 static int print_text(const struct buf *text)
 {
     if (text->failed) {
@@ -94,6 +80,13 @@ static int print_text(const struct buf *text)
     }
     cli_print(text->data, text->len);
     return 0;
+}
+
+static int print_json(json_t *json_take)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    text_put_json(&text, json_take);
+    return print_text(&text);
 }
 
 static int report_one(const char *job, pid_t process, int rank, bool json)

@@ -15,6 +15,7 @@
 #include "base/system/log.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
+#include "cli/common/nodes.h"
 #include "cli/common/settings.h"
 #include "client/client.h"
 #include "job/logs/logs.h"
@@ -62,7 +63,7 @@ static void say_limits(char **pairs, size_t count)
 }
 
 /* Warns about a selection that matches nothing, mostly a typing error. Large programs are searched for some time. */
-static void say_unmatched(const char *path, char **pairs, size_t count)
+static void say_unmatched(const char *path, char **pairs, size_t count, bool others)
 {
     enum { LOOKS = 100, LOOK_NS = 30 * 1000 * 1000 };
     bool chosen = false;
@@ -82,7 +83,8 @@ static void say_unmatched(const char *path, char **pairs, size_t count)
     if (chosen && *info.unmatched) {
         _cleanup_(buf_done) struct buf shown = BUF_INIT;
         text_show(&shown, info.unmatched);
-        log_warning("%s; nothing is recorded until you set another one", shown.data ? shown.data : "");
+        log_warning("%s%s", shown.data ? shown.data : "",
+                    others ? " on the node where the job began" : "; nothing is recorded until you set another one");
     }
 }
 
@@ -103,6 +105,49 @@ static int explain(Omis_reply reply, char **pairs)
         cli_log_error(&err);
         status = EXIT_ERRORS;
     }
+    return status;
+}
+
+/* The same on the job's other nodes. *ret_others: there are some. */
+static int change_parts(const char *dir, char **pairs, size_t count, bool *ret_others)
+{
+    struct job_nodes nodes;
+    struct err err = {0};
+    struct buf text = BUF_INIT, names = BUF_INIT, missing = BUF_INIT;
+    int status = 0, code = job_nodes_attach(&nodes, dir, &err);
+    size_t reached = code == 0 ? job_nodes_put(&names, &nodes, 1) : 0;
+    *ret_others = code == 0 && job_nodes_has_others(&nodes);
+    for (size_t i = 0; reached && i < count; i++) {
+        size_t key_len = strcspn(pairs[i], "=");
+        _cleanup_(freep) char *key = strndup(pairs[i], key_len);
+        if (!key || !run_option_is_for_parts(key))
+            continue;
+        buf_printf(&text, ":job_part_set(%s,", names.data);
+        PUT(&text, dir, key, pairs[i] + key_len + 1);
+        buf_putc(&text, ')');
+    }
+    _cleanup_(omis_reader_freep) struct omis_reader *reader = text.len ? omis_reader_take(client_ask(&text)) : NULL;
+    while (reader && omis_reader_next(reader)) {
+        const char *why = omis_reader_error(reader);
+        const char *name = job_nodes_name(&nodes, omis_reader_object(reader, 0));
+        if (why) {
+            err_set(&err, -EIO, "node %s goes on as it was: %s", name ? name : "?", why);
+            cli_log_error(&err);
+            status = EXIT_ERRORS;
+        }
+    }
+    if (code == 0)
+        job_nodes_put_problems(&missing, &nodes);
+    if (missing.len || code < 0) {
+        if (missing.len)
+            err_set(&err, -EIO, "not all nodes were told: %s", missing.data);
+        cli_log_error(&err);
+        status = EXIT_ERRORS;
+    }
+    buf_done(&text);
+    buf_done(&names);
+    buf_done(&missing);
+    job_nodes_done(&nodes);
     return status;
 }
 
@@ -130,10 +175,12 @@ static int change(const char *word, char **pairs, size_t count)
         PUT_CALL(&text, "job_set", job.dir, key, pairs[i] + key_len + 1);
     }
     Omis_reply reply = client_ask(&text);
+    bool others = false;
     int status = reply ? explain(reply, pairs) : EXIT_ERRORS;
     if (status == 0) {
         say_limits(pairs, count);
-        say_unmatched(job.dir, pairs, count);
+        status = job.remote ? 0 : change_parts(job.dir, pairs, count, &others);
+        say_unmatched(job.dir, pairs, count, others);
     }
     omis_reply_free(reply);
     omis_finalize();

@@ -22,15 +22,27 @@
 #include "cli/jobs/watch_status.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/kinds.h"
+#include "jobdir/record/parts.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
 
 enum { LOOK_MS = 500, STREAM_COLUMNS = 8 }; /* network file systems say nothing of changes elsewhere */
 #define REDRAW_NS UINT64_C(100000000)
 
+/* The job's own records, or those of its part on another node. */
+struct source {
+    char *path;
+    const char *node; /* NULL: the job's own */
+    struct spool_reader reader;
+    json_t *next; /* read, and not shown yet; NULL: none */
+    double shift; /* when it began, by the job's clock */
+};
+
 struct watching {
     bool still; /* no more records come */
-    struct spool_reader reader;
+    struct source *sources;
+    size_t source_count;
+    struct err err;   /* the job's spool cannot be opened */
     uint32_t streams; /* bits, 1 << enum record_stream; 0: all, and what is unknown */
     double since;
     regex_t pattern;
@@ -70,35 +82,111 @@ static const char *colour_of(const json_t *record, enum record_type type)
     return type == RECORD_sample || type == RECORD_TYPES ? TEXT_FAINT : NULL;
 }
 
-static bool is_wanted(const struct watching *watching, const json_t *record, enum record_type type)
+/* ---- where records come from ---- */
+
+/* Those of parts are among the job's by their times. */
+static double seconds_of(const struct source *source, const json_t *record)
 {
-    if (json_number_value(json_object_get(record, "t")) < watching->since)
+    return json_number_value(json_object_get(record, "t")) + source->shift;
+}
+
+/* The source with the earliest record that is there; NULL: there is none now. */
+static struct source *next_source(struct watching *watching)
+{
+    struct source *next = NULL;
+    for (size_t i = 0; i < watching->source_count; i++) {
+        struct source *source = &watching->sources[i];
+        if (!source->next)
+            source->next = spool_reader_next(&source->reader);
+        if (source->next && (!next || seconds_of(source, source->next) < seconds_of(next, next->next)))
+            next = source;
+    }
+    return next;
+}
+
+/* When the part began, by the job's clock. */
+static double shift_of(const struct watching *watching, const char *dir)
+{
+    struct job_info info;
+    struct part_clock clock;
+    double shift = 0;
+    job_part_clock(dir, &clock);
+    if (job_info_read(dir, &info, NULL) == 0 && watching->started_seconds > 0)
+        shift = ((double)info.started_ns - (double)clock.offset_ns) / NS_PER_SECOND - watching->started_seconds;
+    job_info_done(&info);
+    return shift;
+}
+
+/* The job, and each part as it comes. Without memory, or before its spool is there, it comes later. */
+static int add_source(void *ctx, const char *dir)
+{
+    struct watching *watching = ctx;
+    for (size_t i = 0; i < watching->source_count; i++)
+        if (strcmp(watching->sources[i].path, dir) == 0)
+            return 0;
+    struct source source = {.path = strdup(dir), .reader = {.fd = -1}}, *grown = NULL;
+    bool own = dir == watching->path;
+    if (source.path && spool_reader_open(&source.reader, dir, own ? &watching->err : NULL) == 0)
+        grown = realloc(watching->sources, (watching->source_count + 1) * sizeof *grown);
+    if (!grown) {
+        spool_reader_close(&source.reader);
+        free(source.path);
+        return own ? -1 : 0;
+    }
+    source.node = own ? NULL : text_base(source.path);
+    source.shift = own ? 0 : shift_of(watching, dir);
+    watching->sources = grown;
+    watching->sources[watching->source_count++] = source;
+    return 0;
+}
+
+static void sources_done(struct watching *watching)
+{
+    for (size_t i = 0; i < watching->source_count; i++) {
+        json_decref(watching->sources[i].next);
+        spool_reader_close(&watching->sources[i].reader);
+        free(watching->sources[i].path);
+    }
+    free(watching->sources);
+}
+
+/* ---- what is shown ---- */
+
+static bool is_wanted(const struct watching *watching, const struct source *source, const json_t *record,
+                      enum record_type type)
+{
+    if (seconds_of(source, record) < watching->since)
         return false;
     if (!watching->streams)
         return true;
     return type < RECORD_TYPES && watching->streams & 1u << record_kinds[type].stream;
 }
 
-static void put_json(struct watching *watching, json_t *record)
+static void put_json(struct watching *watching, const struct source *source, json_t *record)
 {
-    spool_reader_complete(&watching->reader, record);
+    spool_reader_complete(&source->reader, record);
     _cleanup_(freep) char *text = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(12));
     buf_puts(&watching->line, text ? text : "");
 }
 
-static void put_text(struct watching *watching, const json_t *record, enum record_type type)
+static void put_text(struct watching *watching, const struct source *source, const json_t *record,
+                     enum record_type type)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT, shown = BUF_INIT;
     const char *stream = json_string_value(json_object_get(record, "stream"));
     if (!stream)
         stream = type < RECORD_TYPES ? record_stream_name(record_kinds[type].stream) : "?";
     struct buf *line = &watching->line;
-    buf_printf(line, "%10.3f  ", json_number_value(json_object_get(record, "t")));
+    buf_printf(line, "%10.3f  ", seconds_of(source, record));
     watching->stream_at = line->len;
     text_show(&shown, stream); /* of a record from elsewhere it may be anything */
     text_column(line, shown.data ? shown.data : "", STREAM_COLUMNS);
     watching->text_at = line->len;
     buf_puts(line, "  ");
+    if (source->node) {
+        text_show(line, source->node);
+        buf_puts(line, ": ");
+    }
     record_text(&text, record);
     text_show(line, text.data ? text.data : "");
 }
@@ -122,17 +210,17 @@ static void put_coloured(struct watching *watching, const json_t *record, enum r
     buf_puts(out, text + watching->text_at);
 }
 
-static void show(struct watching *watching, json_t *record)
+static void show(struct watching *watching, const struct source *source, json_t *record)
 {
     enum record_type type = record_type(record);
-    watching->end_seen |= type == RECORD_end;
-    if (!is_wanted(watching, record, type))
+    watching->end_seen |= type == RECORD_end && !source->node;
+    if (!is_wanted(watching, source, record, type))
         return;
     buf_clear(&watching->line);
     if (watching->json)
-        put_json(watching, record);
+        put_json(watching, source, record);
     else
-        put_text(watching, record, type);
+        put_text(watching, source, record, type);
     if (!watching->line.data ||
         (watching->has_pattern && regexec(&watching->pattern, watching->line.data, 0, NULL, 0) != 0))
         return;
@@ -163,13 +251,15 @@ static void show_rest(struct watching *watching)
     enum { PRINT_BYTES = 64 << 10 };
     uint64_t now_ns = clock_now_ns();
     bool draw = watching->status.on && now_ns - watching->drawn_ns >= REDRAW_NS;
-    json_t *record = spool_reader_next(&watching->reader);
-    if (record || draw)
+    job_dirs_each(watching->path, add_source, watching);
+    struct source *source = next_source(watching);
+    if (source || draw)
         watch_status_erase(&watching->status, &watching->out);
-    for (; record; record = spool_reader_next(&watching->reader)) {
-        if (watching->status.on)
+    for (; source; source = next_source(watching)) {
+        json_t *record = TAKE_PTR(source->next);
+        if (watching->status.on && !source->node)
             job_model_apply(&watching->status.model, record);
-        show(watching, record);
+        show(watching, source, record);
         json_decref(record);
         draw |= watching->status.on;
         if (watching->out.len > PRINT_BYTES)
@@ -253,22 +343,23 @@ static int read_options(const struct options *options, struct watching *watching
 
 int cmd_watch(const struct options *options)
 {
-    struct err err = {0};
     struct found_job job = {.input = -1, .output = -1};
-    struct watching watching = {.reader = {.fd = -1}, .path = job.path, .job = &job};
+    struct watching watching = {.path = job.path, .job = &job};
     int status = read_options(options, &watching);
-    if (status == 0 &&
-        (find_job(&job, options->words[0], &err) < 0 || spool_reader_open(&watching.reader, job.path, &err) < 0)) {
-        cli_log_error(&err);
+    if (status == 0 && (find_job(&job, options->words[0], &watching.err) < 0 || add_source(&watching, job.path) < 0)) {
+        cli_log_error(&watching.err);
         status = EXIT_ERRORS;
     } else if (status == 0) {
         watching.still = job.still;
         follow(&watching);
-        if (watching.reader.unread)
-            log_warning("%llu lines of the spool cannot be read", (unsigned long long)watching.reader.unread);
+        uint64_t unread = 0;
+        for (size_t i = 0; i < watching.source_count; i++)
+            unread += watching.sources[i].reader.unread;
+        if (unread)
+            log_warning("%llu lines of the spool cannot be read", (unsigned long long)unread);
     }
     find_close(&job);
-    spool_reader_close(&watching.reader);
+    sources_done(&watching);
     buf_done(&watching.line);
     buf_done(&watching.out);
     watch_status_done(&watching.status);

@@ -11,6 +11,7 @@
 
 #include "cli/jobs/ps_json.h"
 #include "cli/keys/json.h"
+#include "cli/snapshot/snapshot.h"
 #include "cli/top/json.h"
 #include "cli/why/json.h"
 #include "jobdir/record/kinds.h"
@@ -26,6 +27,7 @@ static const struct {
     {"keys", "scry keys list --json", keys_schema},
     {"top", "scry top --json", top_schema},
     {"site", "scry site --json", site_schema},
+    {"snapshot", "scry snapshot --json", snapshot_schema},
     {"why", "scry why --json", why_schema},
     {"report-diff", "scry report --diff --json", job_report_diff_schema},
     {"records", "scry watch --json, spool/records.jsonl", record_schema},

@@ -11,6 +11,7 @@ struct row {
     const char *id, *status;
     double wall_seconds;
     const struct job_model *model;
+    const struct job_report *report;
     struct now now;
 };
 
@@ -93,8 +94,10 @@ const struct field top_function_fields[] = {
 static json_t *processes_json(const void *row, const void *all)
 {
     json_t *list = json_array();
-    for (const struct job_process *each = ((const struct row *)row)->model->alive; each; each = each->hh.next)
-        json_array_append_new(list, fields_json(job_process_fields, each, NULL));
+    const struct job_report *report = ((const struct row *)row)->report;
+    for (size_t i = 0; i <= report->part_count; i++)
+        for (const struct job_process *each = job_report_model(report, i)->alive; each; each = each->hh.next)
+            json_array_append_new(list, fields_json(job_process_fields, each, NULL));
     return list;
 }
 
@@ -124,6 +127,7 @@ json_t *top_json(const struct job_report *report, const struct rank_list *ranks,
                             .status = job_report_status(report),
                             .wall_seconds = job_report_result(report).wall_seconds,
                             .model = &report->model,
+                            .report = report,
                             .now = {&report->model, job_report_result(report).wall_seconds},
                             .ranks = ranks,
                             .functions = functions};

@@ -63,9 +63,11 @@ static void put_below(struct top_processes *processes, const struct job_process 
     }
 }
 
-/* Puts each process after its parent, siblings in the order of the list. */
-static void make_tree(struct top_processes *processes)
+/* Puts each process after its parent, siblings in the order of the list: of those from `first` on, which are on one
+ * node. */
+static void make_tree(struct top_processes *all, size_t first)
 {
+    struct top_processes part = {all->list + first, all->depths + first, all->count - first}, *processes = &part;
     size_t count = processes->count;
     struct node *nodes = calloc(count + 1, sizeof *nodes);
     size_t *place = calloc(count + 1, sizeof *place); /* by index in the list */
@@ -102,19 +104,27 @@ static void make_tree(struct top_processes *processes)
     free(list);
 }
 
-void top_processes_choose(struct top_processes *ret_processes, const struct job_model *model,
+void top_processes_choose(struct top_processes *ret_processes, const struct job_report *report,
                           const struct top_choice *choice)
 {
-    size_t count = HASH_COUNT(model->alive);
+    size_t count = 0;
     enum top_order order = choice->order;
+    for (size_t i = 0; i <= report->part_count; i++)
+        count += HASH_COUNT(job_report_model(report, i)->alive);
     struct top_processes chosen = {calloc(count + 1, sizeof *chosen.list), calloc(count + 1, sizeof *chosen.depths), 0};
-    for (const struct job_process *each = model->alive; each && chosen.list && chosen.depths; each = each->hh.next)
-        if (top_choice_has(choice, each->name))
-            chosen.list[chosen.count++] = each;
-    if (chosen.count)
-        qsort_r(chosen.list, chosen.count, sizeof *chosen.list, by_order, &order);
-    if (choice->tree)
-        make_tree(&chosen);
+    bool room = chosen.list && chosen.depths;
+    for (size_t i = 0; i <= report->part_count && room; i++) {
+        size_t first = chosen.count;
+        for (const struct job_process *each = job_report_model(report, i)->alive; each; each = each->hh.next)
+            if (top_choice_has(choice, each->name))
+                chosen.list[chosen.count++] = each;
+        bool last = i == report->part_count, together = !choice->tree; /* a tree is of one node */
+        size_t from = together ? 0 : first;
+        if (chosen.count > from && (last || !together))
+            qsort_r(chosen.list + from, chosen.count - from, sizeof *chosen.list, by_order, &order);
+        if (choice->tree)
+            make_tree(&chosen, first);
+    }
     *ret_processes = chosen;
 }
 
@@ -141,8 +151,17 @@ static void put_name(struct buf *out, const void *at, const void *row, const voi
     text_show(out, of->process->name);
 }
 
+static bool has_nodes(const void *all)
+{
+    return all && ((const struct job_report *)all)->part_count;
+}
+
 static const struct field process_fields[] = {
     {.type = FIELD_COUNT, FIELD_AT(struct job_process, pid), .column = {1, 0, 8, "     PID"}},
+    {.type = FIELD_TEXT,
+     FIELD_AT(struct job_process, node),
+     FIELD_OR_NULL,
+     .column = {7, 2, -12, "NODE", .none = "(here)", .when = has_nodes}},
     {.type = FIELD_SHOWN, .column = {2, 1, 1, "S", .text = put_letter}},
     {.type = FIELD_NUMBER, FIELD_AT(struct job_process, cpu_share), .column = {3, 1, 6, "CPU %", .text = put_share}},
     {.type = FIELD_BYTES, FIELD_AT(struct job_process, rss), .column = {4, 1, 8, "MEMORY"}},
@@ -152,5 +171,5 @@ static const struct field process_fields[] = {
 
 const struct field top_process_fields[] = {
     {.type = FIELD_PART, FIELD_AT(struct top_process, process), FIELD_POINTER, .of = process_fields},
-    {.type = FIELD_SHOWN, .column = {7, 2, 0, "NAME", .text = put_name}},
+    {.type = FIELD_SHOWN, .column = {8, 2, 0, "NAME", .text = put_name}},
     {0}};

@@ -5,7 +5,7 @@
 
 #include "base/data/buf.h"
 #include "cli/top/keys.h"
-#include "jobdir/record/model.h"
+#include "jobdir/report/report.h"
 #include "jobdir/text/fields.h"
 
 struct top_processes {
@@ -14,8 +14,8 @@ struct top_processes {
     size_t count;
 };
 
-/* The list is empty if there is no memory. */
-void top_processes_choose(struct top_processes *ret_processes, const struct job_model *model,
+/* Of the job and its parts. The list is empty if there is no memory. */
+void top_processes_choose(struct top_processes *ret_processes, const struct job_report *report,
                           const struct top_choice *choice);
 void top_processes_done(struct top_processes *processes);
 
@@ -23,6 +23,6 @@ struct top_process {
     const struct job_process *process;
     unsigned depth;
 };
-extern const struct field top_process_fields[]; /* the table: of a struct top_process */
+extern const struct field top_process_fields[]; /* the table: of a struct top_process, which belongs to the report */
 
 #endif

@@ -69,7 +69,7 @@ static const char *shown(const struct job_model *model, const char *keys)
     struct top_choice choice = {0};
     struct top_processes processes;
     type(&choice, keys);
-    top_processes_choose(&processes, model, &choice);
+    top_processes_choose(&processes, &(struct job_report){.model = *model}, &choice);
     text[0] = 0;
     for (size_t i = 0; i < processes.count; i++) {
         for (unsigned k = 0; k < processes.depths[i]; k++)

@@ -18,6 +18,7 @@
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
 #include "cli/common/now.h"
+#include "cli/common/parts.h"
 #include "cli/top/functions.h"
 #include "cli/top/json.h"
 #include "cli/top/keys.h"
@@ -44,6 +45,7 @@ enum {
 struct view {
     struct job_report report;
     struct spool_reader reader;
+    struct parts parts;
     struct top_functions functions;
     struct top_ranks ranks;
     struct top_choice choice;
@@ -59,6 +61,8 @@ static void read_new(struct view *view)
         job_model_apply(&view->report.model, record);
         json_decref(record);
     }
+    parts_look(&view->parts, &view->report);
+    parts_read(&view->parts, &view->report);
 }
 
 /* job.json changes at the start and at the end of a job. */
@@ -146,9 +150,9 @@ static void put_head(struct buf *out, const struct view *view, struct buf *line)
     put_heading(out, view, line);
 }
 
-static void put_node(struct buf *out, const struct view *view, struct buf *line)
+static void put_node(struct buf *out, const struct view *view, struct buf *line, const struct job_model *model)
 {
-    const json_t *node = view->report.model.node, *now = view->report.model.node_sample;
+    const json_t *node = model->node, *now = model->node_sample;
     if (!node)
         return;
     const char *host = json_string_value(json_object_get(node, "host"));
@@ -169,6 +173,34 @@ static void put_node(struct buf *out, const struct view *view, struct buf *line)
     if (waiting > 0)
         buf_printf(line, "  %.0f waiting for disks", waiting);
     put_line(out, view, line);
+}
+
+/* The job's, and those of its parts, the busiest first: a screen has no room for many. */
+static void put_nodes(struct buf *out, const struct view *view, struct buf *line)
+{
+    enum { PARTS_SHOWN = 4 };
+    const struct job_report *report = &view->report;
+    const struct job_model *before = NULL;
+    size_t shown = 0;
+    put_node(out, view, line, &report->model);
+    for (; shown < PARTS_SHOWN && shown < report->part_count; shown++) {
+        const struct job_model *next = NULL;
+        for (size_t i = 1; i <= report->part_count; i++) {
+            const struct job_model *model = job_report_model(report, i);
+            bool follows = !before || model->cpu_share < before->cpu_share ||
+                           (model->cpu_share == before->cpu_share && model > before);
+            if (follows && (!next || model->cpu_share > next->cpu_share))
+                next = model;
+        }
+        if (!next)
+            break;
+        put_node(out, view, line, next);
+        before = next;
+    }
+    if (report->part_count > shown) {
+        buf_printf(line, "      and %zu more nodes", report->part_count - shown);
+        put_line(out, view, line);
+    }
 }
 
 static void put_course(struct buf *out, const struct view *view, struct buf *line, const char *label,
@@ -225,12 +257,12 @@ static size_t first_of(const struct view *view, size_t count, size_t rows)
 static void put_processes(struct buf *out, const struct view *view, struct buf *line,
                           const struct top_processes *processes, size_t rows)
 {
-    fields_title(line, top_process_fields, NULL);
+    fields_title(line, top_process_fields, &view->report);
     put_heading(out, view, line);
     size_t first = first_of(view, processes->count, rows);
     for (size_t i = first; i < processes->count && i - first < rows; i++) {
         const struct top_process one = {processes->list[i], processes->depths[i]};
-        put_row(out, view, line, top_process_fields, &one, NULL);
+        put_row(out, view, line, top_process_fields, &one, &view->report);
     }
 }
 
@@ -309,7 +341,7 @@ static void draw(struct buf *out, struct view *view)
     struct buf line = BUF_INIT;
     size_t used = 1, lines[TABLES];
     put_head(out, view, &line);
-    put_node(out, view, &line);
+    put_nodes(out, view, &line);
     put_courses(out, view, &line);
     put_layers(out, view, &line);
     put_warnings(out, view, &line, WARNING_ROWS);
@@ -326,7 +358,7 @@ static void draw(struct buf *out, struct view *view)
         return;
     }
     struct top_processes processes;
-    top_processes_choose(&processes, &view->report.model, &view->choice);
+    top_processes_choose(&processes, &view->report, &view->choice);
     give_room(view, processes.count, room, lines);
     if (lines[TABLE_PROCESSES])
         put_processes(out, view, &line, &processes, lines[TABLE_PROCESSES] - 1);
@@ -532,6 +564,7 @@ static int run(const char *job, bool once, bool json)
     top_functions_close(&view.functions);
     top_ranks_close(&view.ranks);
     spool_reader_close(&view.reader);
+    parts_done(&view.parts);
     job_report_done(&view.report);
     find_close(&found);
     return status;

@@ -13,11 +13,13 @@
 #include <omis.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
 #include "cli/why/json.h"
 #include "cli/why/locks.h"
+#include "cli/why/nodes.h"
 #include "cli/why/processes.h"
 #include "cli/why/stall.h"
 #include "client/client.h"
@@ -26,7 +28,9 @@
 #include "job/places/python_places.h"
 #include "job/places/where.h"
 #include "jobdir/mpi/ends.h"
+#include "jobdir/record/parts.h"
 #include "jobdir/analysis/why.h"
+#include "jobdir/analysis/why_align.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/text.h"
 #include "lang/reply.h"
@@ -49,8 +53,10 @@ struct why {
     bool has_mpi, all;
     bool remote; /* a mirror: its processes are elsewhere */
     const struct found_job *found;
+    struct why_nodes nodes; /* that have looked at their ranks */
     uint64_t settled_ns;
-    struct err note; /* why something is old or incomplete */
+    uint64_t asked_ns; /* wall clock */
+    struct err note;   /* why something is old or incomplete */
 };
 
 /* ---- what the ranks are in ---- */
@@ -63,15 +69,15 @@ static size_t ranks_of(Omis_reply reply)
 }
 
 /* Has the monitor look at the ranks and write what it sees to the job directory. *ret_ranks: how many it knows. */
-static int ask(const struct why *why, size_t *ret_ranks, struct err *err)
+static int ask_remote(const struct why *why, size_t *ret_ranks, struct err *err)
 {
     const struct found_job *found = why->found;
     int code = 0;
     *ret_ranks = 0;
-    if (!(why->remote ? client_join_job(found->url.data) : client_join()))
+    if (!client_join_job(found->url.data))
         return err_set(err, -ENOTCONN, "this is the job's last report, and may be old: %s", client_error());
     struct buf text = BUF_INIT;
-    PUT_CALL(&text, "mpi_get_wait_graph", why->remote ? found->dir : why->report.path, 1);
+    PUT_CALL(&text, "mpi_get_wait_graph", found->dir, 1);
     Omis_reply reply = client_ask(&text);
     for (size_t i = 0; reply && reply[i]; i++)
         if (reply[i]->obj_list && reply[i]->status >= OMIS_FIRST_ERROR)
@@ -81,6 +87,32 @@ static int ask(const struct why *why, size_t *ret_ranks, struct err *err)
     omis_reply_free(reply);
     omis_finalize();
     return code;
+}
+
+/* The same of all nodes. The connection stays. */
+static void ask(struct why *why)
+{
+    struct err err = {0};
+    why_nodes_done(&why->nodes);
+    if (!client_connected() && !client_join())
+        err_set(&err, -ENOTCONN, "%s", client_error());
+    else
+        why_nodes_look(&why->nodes, why->report.path, &err);
+    if (err.code)
+        err_set(&why->note, err.code, "this is the job's last report, and may be old: %s", err.text);
+}
+
+/* Reads what was written, and waits for what is brought from nodes that share no file system. */
+static int read_stats(struct why *why, struct err *err)
+{
+    const struct wait_policy *policy = &wait_policies[WAIT_NEWS];
+    for (uint32_t waited_ms = 0;; waited_ms += policy->look_ms) {
+        mpi_stats_set_done(&why->set);
+        int code = mpi_stats_read(&why->set, why->report.path, err);
+        if ((code < 0 && code != -ENOENT) || waited_ms >= policy->limit_ms || why_nodes_came(&why->nodes, &why->set))
+            return code;
+        nanosleep(&(struct timespec){.tv_nsec = (long)(policy->look_ms * WAITS_NS_PER_MS)}, NULL);
+    }
 }
 
 /* When the newest of the running ranks' statistics was taken; *ret_all: as that, of all. */
@@ -108,7 +140,7 @@ static void ask_there(struct why *why, const char *path)
         return;
     }
     uint64_t before_ns = mpi_stats_read(&why->set, path, &err) >= 0 ? taken_ns(&why->set, 0, &all) : 0;
-    if (ask(why, &ranks, &why->note) < 0)
+    if (ask_remote(why, &ranks, &why->note) < 0)
         return;
     for (uint32_t waited_ms = 0; ranks && waited_ms < policy->limit_ms; waited_ms += policy->look_ms) {
         mpi_stats_set_done(&why->set);
@@ -148,13 +180,19 @@ static bool is_overwritten(const struct why *why)
 
 /* ---- where the ranks compute that others wait for ---- */
 
+/* Of those on other nodes (cli/why/nodes.h) processes here may have the numbers. */
+static bool is_near(const struct why *why, const struct mpi_why_rank *rank)
+{
+    return strcmp(rank->stats->node, why->report.info.host) == 0;
+}
+
 static void find_where(struct why *why, struct mpi_why_rank *rank)
 {
     struct buf text = BUF_INIT;
     struct err err = {0};
     const struct mpi_stats_thread *thread = rank->shown < rank->thread_count ? rank->threads[rank->shown].thread : NULL;
     pid_t tid = thread && thread->tid > 0 ? thread->tid : rank->stats->pid;
-    if (rank->where || (rank->state != MPI_WHY_COMPUTES && rank->state != MPI_WHY_STARTS))
+    if (rank->where || !is_near(why, rank) || (rank->state != MPI_WHY_COMPUTES && rank->state != MPI_WHY_STARTS))
         return;
     rank->blocked = why_processes_blocked(&text, rank->stats->pid, tid);
     if (!rank->blocked) {
@@ -181,7 +219,7 @@ static void find_locked(struct why *why, struct mpi_why_rank *rank)
     const struct mpi_why_thread *shown = rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
     size_t count = rank->circle_count + (rank->state == MPI_WHY_BLOCKED && shown);
     _cleanup_(freep) struct why_lock_thread *threads = calloc(count + 1, sizeof *threads);
-    if (!count || !threads)
+    if (!count || !threads || !is_near(why, rank))
         return;
     for (size_t i = 0; i < count; i++)
         threads[i].tid = i < rank->circle_count ? rank->actors[rank->circle[i]].seen->tid : shown->thread->tid;
@@ -205,7 +243,7 @@ static void find_python(struct why *why, struct mpi_why_rank *rank)
     const struct mpi_why_thread *shown = rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
     struct python_places places;
     struct buf text = BUF_INIT;
-    if (!shown || !rank->stats->running || rank->stats->pid <= 0)
+    if (!shown || !is_near(why, rank) || !rank->stats->running || rank->stats->pid <= 0)
         return;
     python_places_read(&places, rank->stats->pid);
     const struct python_frame *frame =
@@ -220,6 +258,7 @@ static void find_python(struct why *why, struct mpi_why_rank *rank)
 
 static void find_wheres(struct why *why)
 {
+    why_nodes_wheres(&why->mpi, why->report.path, why->report.info.host, PYTHON_RANKS, &why->arena);
     for (size_t i = 0; i < why->mpi.count && i < PYTHON_RANKS; i++)
         find_python(why, &why->mpi.ranks[i]);
     size_t asked = 0;
@@ -236,19 +275,44 @@ static void find_wheres(struct why *why)
     mpi_why_found_where(&why->mpi, &why->arena);
 }
 
+/* Takes the times of other nodes' ranks to this clock, and notes what is not known of them, or not as new as asked for.
+ * Returns how far the times may be off each other. */
+static uint64_t align(struct why *why)
+{
+    const struct job_report *report = &why->report;
+    struct buf note = BUF_INIT;
+    uint64_t apart_ns = 0, wall_ns = (uint64_t)(report->info.result.wall_seconds * NS_PER_SECOND);
+    uint64_t at_ns = runs(why) ? clock_wall_ns() : report->info.started_ns + wall_ns;
+    buf_append(&note, why->nodes.missing.data, why->nodes.missing.len);
+    _cleanup_(freep) struct mpi_why_part *parts = calloc(report->part_count + 1, sizeof *parts);
+    for (size_t i = 0; parts && i < report->part_count; i++) {
+        struct part_clock clock = {0};
+        job_part_clock(report->parts[i].path, &clock);
+        parts[i] = (struct mpi_why_part){.dir = report->parts[i].path,
+                                         .node = text_base(report->parts[i].path),
+                                         .offset_ns = clock.offset_ns,
+                                         .bound_ns = job_part_clock_bound(&clock, at_ns)};
+    }
+    if (parts && report->part_count)
+        apart_ns = mpi_why_align(&why->set, parts, report->part_count, runs(why) ? why->asked_ns : 0, &note);
+    if (note.len && !note.failed && !why->note.code)
+        err_set(&why->note, -ENODATA, "%s", note.data);
+    buf_done(&note);
+    return apart_ns;
+}
+
 static int look_at_mpi(struct why *why, struct err *err)
 {
     struct err unnamed = {0};
     const char *path = why->report.path;
-    size_t ranks;
     int code = 0;
+    why->asked_ns = clock_wall_ns();
     for (int i = 0; i == 0 || (runs(why) && i < ASKS && code >= 0 && !why->note.code && is_overwritten(why)); i++) {
         if (runs(why) && !why->remote)
-            ask(why, &ranks, &why->note);
+            ask(why);
         else if (i == 0 && runs(why))
             ask_there(why, path);
-        mpi_stats_set_done(&why->set);
-        code = mpi_stats_read(&why->set, path, err);
+        code = read_stats(why, err);
     }
     if (code == -ENOENT || (code >= 0 && !why->set.count)) {
         why->note = (struct err){0};
@@ -258,12 +322,12 @@ static int look_at_mpi(struct why *why, struct err *err)
         return code;
     if (code > 0)
         why->note = *err;
-    code = mpi_ends_find(&why->set, &why->report.model, why->report.info.host, why->report.info.started_ns);
+    code = job_report_find_ends(&why->report, &why->set);
     if (code < 0)
         return err_set(err, code, "out of memory");
     mpi_stats_set_forget_ended(&why->set);
     mpi_names_find(&why->set, path, MPI_NAMES_TIMEOUT_MS, &unnamed);
-    struct mpi_why_options options = {.settled_ns = why->settled_ns};
+    struct mpi_why_options options = {.settled_ns = why->settled_ns, .apart_ns = align(why)};
     code = mpi_why_find(&why->mpi, &why->set, &options, &why->arena);
     if (code < 0)
         return err_set(err, code, "out of memory");
@@ -384,12 +448,7 @@ static int show(const struct why *why, bool json)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     if (json) {
-        json_t *whole = as_json(why);
-        _cleanup_(freep) char *text = whole ? json_dumps(whole, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
-        json_decref(whole);
-        buf_puts(&out, text ? text : "");
-        buf_putc(&out, '\n');
-        out.failed |= !text;
+        text_put_json(&out, as_json(why));
     } else {
         put_text(&out, why);
         text_wrap(&out, 0, text_columns(STDOUT_FILENO));
@@ -422,6 +481,9 @@ static int why(const char *job, struct why *why, bool json)
         status = show(why, json);
     }
     why_locks_free(why->locks, why->lock_count);
+    if (client_connected())
+        omis_finalize();
+    why_nodes_done(&why->nodes);
     mpi_stats_set_done(&why->set);
     arena_done(&why->arena);
     job_report_done(&why->report);

@@ -19,6 +19,7 @@
 
 #include "base/data/err.h"
 #include "job/launch/script_env.h"
+#include "job/launch/spread.h"
 
 struct preload {
     char library[PATH_MAX];   /* as in LD_PRELOAD; "": load nothing */
@@ -27,6 +28,7 @@ struct preload {
     char mpi_dir[PATH_MAX]; /* "": there are none */
     bool wanted, mpi_off;
     struct script_env script;
+    struct spread spread;
     bool is_script; /* the command is no program itself, but may start some */
 };
 

@@ -68,6 +68,16 @@ void step_offer(const char *dir)
         unlink(fresh);
 }
 
+bool step_lead(void)
+{
+    char link[PATH_MAX], lead[PATH_MAX + 16];
+    if (!find_link(link, sizeof link))
+        return false;
+    remove_old(link);
+    snprintf(lead, sizeof lead, "%s.lead", link);
+    return symlink("lead", lead) == 0;
+}
+
 void step_forget(void)
 {
     unsetenv("SCRY_STEP");

@@ -15,6 +15,9 @@
  * happens. */
 void step_offer(const char *dir);
 
+/* Whether this is the first that asks this, of those with the same SCRY_STEP on this node: then it is to offer the job. */
+bool step_lead(void);
+
 /* Takes out of the environment what is for scry alone: SCRY_STEP, and SCRY_BATCH_MEMORY (job/record/batch.h). */
 void step_forget(void);
 

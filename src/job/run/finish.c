@@ -14,6 +14,7 @@
 #include "base/system/dirs.h"
 #include "base/system/log.h"
 #include "job/run/crash.h"
+#include "job/run/part.h"
 #include "job/places/mpi_names.h"
 #include "job/watch/untraced.h"
 #include "jobdir/mpi/ends.h"
@@ -144,11 +145,25 @@ static void warn_memory(struct job *job)
         recorder_note(&job->recorder, NOTE(killed));
 }
 
+static bool is_mpi_launcher(const char *command)
+{
+    static const char *const names[] = {"mpirun", "mpiexec", "orterun", "prterun"};
+    const char *name = text_base(command);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i]);
+        if (strncmp(name, names[i], length) == 0 && (name[length] == '\0' || name[length] == '.'))
+            return true;
+    }
+    return false;
+}
+
+/* Launchers have such statuses of their own: Open MPI's, where a program is missing on a node, is not SIGILL. */
 static void warn_hidden_signal(struct job *job)
 {
     int signo = job->info.result.exit_code - 128;
     char name[32];
-    if (job->info.result.signal || json_array_size(job->recorder.model.crashes) || signo < 1 || signo > SIGRTMIN)
+    if (job->info.result.signal || json_array_size(job->recorder.model.crashes) || signo < 1 || signo > SIGRTMIN ||
+        is_mpi_launcher(job->options->command[0]))
         return;
     recorder_note(&job->recorder, NOTE(shell_signal, .status = (uint64_t)job->info.result.exit_code,
                                        .signal = text_signal(signo, name, sizeof name)));
@@ -204,30 +219,24 @@ static void warn_traces(struct job *job)
         recorder_note(&job->recorder, NOTE(no_trace_directory));
 }
 
-static bool is_mpi_launcher(const char *command)
+static int has_stats(void *ctx, const char *dir)
 {
-    static const char *const names[] = {"mpirun", "mpiexec", "orterun", "prterun"};
-    const char *name = text_base(command);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t length = strlen(names[i]);
-        if (strncmp(name, names[i], length) == 0 && (name[length] == '\0' || name[length] == '.'))
-            return true;
-    }
-    return false;
+    char path[PATH_MAX + 16];
+    (void)ctx;
+    snprintf(path, sizeof path, "%s/stats", dir);
+    return access(path, F_OK) == 0;
 }
 
-/* Warns if MPI calls were to be counted and no process used MPI. */
+/* Warns if MPI calls were to be counted and no process used MPI, on no node. */
 static void warn_mpi(struct job *job)
 {
     const struct run_options *options = job->options;
-    char path[PATH_MAX + 16];
     bool meant = (options->mpi != RUN_MPI_AUTO && options->mpi != RUN_MPI_OFF) ||
                  (options->mpi == RUN_MPI_AUTO && is_mpi_launcher(options->command[0]));
-    snprintf(path, sizeof path, "%s/stats", job->dir);
     if (meant && !job->dir[0])
         recorder_note(&job->recorder, NOTE(mpi_no_directory));
-    else if (meant && job->exec_code == 0 && job->preload.library[0] && job->seen_to_end && access(path, F_OK) < 0 &&
-             !tracing_note(&job->watch.traces, NOTE_mpi_no_room))
+    else if (meant && job->exec_code == 0 && job->preload.library[0] && job->seen_to_end &&
+             job_dirs_each(job->dir, has_stats, NULL) == 0 && !tracing_note(&job->watch.traces, NOTE_mpi_no_room))
         recorder_note(&job->recorder, NOTE(mpi_not_seen));
 }
 
@@ -278,6 +287,7 @@ static void add_warnings(struct job *job)
     warn_mpi(job);
     if (job->options->crash_stack && job->watch.stacks.err.code)
         recorder_note(recorder, NOTE(no_crash_stacks, .reason = job->watch.stacks.err.text));
+    part_note_unwatched(job);
     warn_recording(job);
 }
 
@@ -327,7 +337,7 @@ static void load_mpi(const struct job *job, struct job_report *report)
     if (code < 0 && code != -ENOENT)
         log_debug("cannot read the MPI statistics of %s: %s", job->dir, err.text);
     if (code == 0)
-        mpi_ends_find(&report->mpi->set, &report->model, report->info.host, report->info.started_ns);
+        job_report_find_ends(report, &report->mpi->set);
 }
 
 void finish(struct job *job, int exit_code, struct buf *text)
@@ -358,6 +368,7 @@ void finish(struct job *job, int exit_code, struct buf *text)
             report.path = ""; /* the directory was never written: scry report cannot read it */
         job_info_done(&kept);
         report.model = recorder->model;
+        part_load(&report);
         load_mpi(job, &report);
         load_functions(job, &report); /* counts programs as the statistics do */
         write_report(job, &report);
@@ -365,6 +376,7 @@ void finish(struct job *job, int exit_code, struct buf *text)
     job_report_summary(text, &report, report_style_for(STDERR_FILENO));
     job_functions_free(report.functions);
     mpi_report_free(report.mpi);
+    job_report_parts_done(&report);
     json_decref(report.failed);
     json_decref(report.last);
 }
@@ -384,6 +396,7 @@ void finish_done(struct job *job)
     json_decref(job->info.batch);
     hide_args_free(job->recorder.hide);
     untraced_free(job->recorder.untraced);
+    spread_done(&job->preload.spread);
     signals_done(&job->signals);
 }
 

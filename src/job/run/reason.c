@@ -62,10 +62,23 @@ void reason_look(struct reason_limits *ret_limits, pid_t pid)
         fclose(file);
 }
 
+void reason_sender(const struct signalfd_siginfo *info, char *ret_sender, size_t size)
+{
+    char program[64];
+    if (info->ssi_code > 0) {
+        snprintf(ret_sender, size, "the terminal or the kernel");
+    } else if (!info->ssi_pid) { /* it has no number here */
+        snprintf(ret_sender, size, "a process in another pid namespace, outside this container");
+    } else {
+        proc_comm((pid_t)info->ssi_pid, 0, program, sizeof program);
+        snprintf(ret_sender, size, "%s (pid %u)", *program ? program : "a process", info->ssi_pid);
+    }
+}
+
 void reason_signal_came(struct recorder *recorder, const struct signalfd_siginfo *info)
 {
     static const int known[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-    char name[32], program[64], sender[128] = "the terminal or the kernel";
+    char name[32], sender[128];
     bool ends = false;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         ends |= (int)info->ssi_signo == known[i];
@@ -80,10 +93,7 @@ void reason_signal_came(struct recorder *recorder, const struct signalfd_siginfo
     }
     if (!ends)
         return;
-    if (info->ssi_code <= 0) {
-        proc_comm((pid_t)info->ssi_pid, 0, program, sizeof program);
-        snprintf(sender, sizeof sender, "%s (pid %u)", *program ? program : "a process", info->ssi_pid);
-    }
+    reason_sender(info, sender, sizeof sender);
     recorder_note(recorder, NOTE(signal_came, .signal = name, .sender = sender));
 }
 

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -19,7 +18,6 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
 #include "base/system/log.h"
 #include "base/system/pause.h"
 #include "job/run/finish.h"
@@ -27,11 +25,11 @@
 #include "job/record/batch.h"
 #include "job/record/hide_args.h"
 #include "job/run/job.h"
+#include "job/run/part.h"
 #include "job/run/sources.h"
 #include "job/record/sampling.h"
 #include "job/launch/step.h"
 #include "job/launch/stop.h"
-#include "jobdir/record/dir.h"
 #include "jobdir/text/text.h"
 
 enum {
@@ -100,7 +98,7 @@ static void write_info(struct job *job)
 static int open_directory(struct job *job, struct err *err)
 {
     struct err here = {0};
-    int code = jobdir_make(job->id, job->options->dir, job->dir, sizeof job->dir, &here);
+    int code = part_directory(job, &here);
     if (code < 0 && job->options->dir && !is_about_room(code))
         return refuse(job, &here, err);
     if (code < 0)
@@ -157,7 +155,7 @@ static void say_loudly(const struct job *job, const char *const *kinds)
             chosen = chosen || strcmp(kind, *each) == 0;
         if (!chosen)
             continue;
-        buf_puts(&text, "scry: ");
+        part_put_who(&text, job);
         text_show(&text, said);
         buf_putc(&text, '\n');
     }
@@ -172,7 +170,8 @@ static void announce(const struct job *job)
     if (job->options->quiet && job->dir[0])
         return;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    buf_printf(&text, "scry: job %s", job->id);
+    part_put_who(&text, job);
+    buf_printf(&text, "job %s", job->id);
     if (!job->dir[0]) {
         buf_puts(&text, " is not recorded: ");
         text_show(&text, job->recorder.scribe.told.reason);
@@ -386,6 +385,7 @@ static void supervise(struct job *job)
             watch_tick(&job->watch);
             scribe_push(&job->recorder.scribe);
             publish_handle(&job->publish);
+            part_tick(job);
             plan_sample(job);
             continue;
         }
@@ -463,16 +463,16 @@ static void on_changed(void *ctx, const char *key, const char *value)
 static int start(struct job *job, struct err *err)
 {
     int code = signals_init(&job->signals);
-    job->recorder.scribe.fd = job->observer.fd = job->publish.fd = -1;
+    job->recorder.scribe.fd = job->observer.fd = job->publish.fd = job->parts_fd = -1;
     if (code < 0)
         return err_errno(err, code, "cannot handle signals%s", code == -EMFILE ? " (ulimit -n)" : "");
-    jobdir_new_id(job->id);
     job->recorder.start_ns = clock_now_ns();
     code = open_directory(job, err);
     if (code < 0)
         return code;
     oom_count("", getpid(), &job->oom_before);
     prepare_tracing(job);
+    part_prepare(job);
     pause_at("run.launch");
     signals_look(&job->signals);
     code = launch_held(&job->launch, job->options->command, job->dir[0] ? job->dir : NULL, job->options->crash_stack,
@@ -575,6 +575,7 @@ int job_run(struct run_options *options)
     }
     release(job);
     supervise(job);
+    part_wait(job);
     watch_end(job);
     reap(job);
     observer_finish(&job->observer);
@@ -589,6 +590,7 @@ int job_run(struct run_options *options)
         launch_explain(options->command[0], job->exec_code);
     say(job, &text);
     finish_publishing(job);
+    part_wait_brought(job);
     if (options->quiet && job->dir[0]) /* else it was printed at the start that nothing is recorded */
         say_loudly(job, lost);
     bool interrupted =

@@ -5,7 +5,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -86,12 +88,29 @@ static void test_log(void **state)
     assert_false(reason_parse(&logged, ""));
 }
 
+static void test_sender(void **state)
+{
+    struct signalfd_siginfo info = {.ssi_signo = SIGTERM, .ssi_code = SI_KERNEL};
+    char sender[128], own[32];
+    reason_sender(&info, sender, sizeof sender);
+    assert_string_equal(sender, "the terminal or the kernel");
+    info.ssi_code = SI_USER; /* its sender has no number in this namespace */
+    reason_sender(&info, sender, sizeof sender);
+    assert_non_null(strstr(sender, "another pid namespace"));
+    assert_null(strstr(sender, "pid 0"));
+    info.ssi_pid = (uint32_t)getpid();
+    snprintf(own, sizeof own, "(pid %d)", getpid());
+    reason_sender(&info, sender, sizeof sender);
+    assert_non_null(strstr(sender, own));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_log),
+        cmocka_unit_test(test_sender),
     };
     return cmocka_run_group_tests_name("reason", tests, NULL, NULL);
 }

@@ -6,11 +6,12 @@
 #include "base/system/clock.h"
 
 enum {
-    END_WAIT_MS = 2000,  /* for the records of ended processes, while none of them arrive */
-    END_MOST_MS = 10000, /* the same in all */
-    ANSWER_MS = 5000,    /* then for one answer of a working monitor */
-    END_MONITORS = 3,    /* tried one after the other if they die */
-    LOST_WAIT_MS = 300,  /* for ends of processes after lost records; follow.h says how late they can be */
+    END_WAIT_MS = 2000,   /* for the records of ended processes, while none of them arrive */
+    END_MOST_MS = 10000,  /* the same in all */
+    ANSWER_MS = 5000,     /* then for one answer of a working monitor */
+    END_MONITORS = 3,     /* tried one after the other if they die */
+    LOST_WAIT_MS = 300,   /* for ends of processes after lost records; follow.h says how late they can be */
+    SPREAD_WAIT_MS = 500, /* for the launcher's ssh, which ends when the daemon on the other node has */
     TRACES_POLL_MS = 5,
     COMING_POLL_MS = 20,
 };
@@ -80,11 +81,13 @@ void watch_end(struct job *job)
         collect_traces(job);
     uint64_t until = clock_now_ns() + END_WAIT_MS * UINT64_C(1000000);
     uint64_t lost_until = clock_now_ns() + LOST_WAIT_MS * UINT64_C(1000000);
+    uint64_t spread_until = clock_now_ns() + SPREAD_WAIT_MS * UINT64_C(1000000);
     while (watch->phase == WATCH_IDLE) { /* again if many ended at once: the kernel reports one after the other */
         watch_tick(watch);
         job->seen_to_end = watch_wait(watch, ANSWER_MS);
+        bool follows = job->spread && HASH_COUNT(job->recorder.model.alive) && clock_now_ns() < spread_until;
         bool hopeless = watch->lost && clock_now_ns() > lost_until; /* the records of their ends may be lost */
-        if (!job->seen_to_end || !watch->coming || hopeless || clock_now_ns() > until)
+        if (!job->seen_to_end || (!watch->coming && !follows) || hopeless || clock_now_ns() > until)
             break;
         poll(NULL, 0, COMING_POLL_MS);
     }

@@ -98,6 +98,42 @@ static int take_broker(struct run_options *options, const char *word, struct err
     return 0;
 }
 
+bool run_option_is_for_parts(const char *name)
+{
+    static const char *const own[] = {"output", "name",   "quiet",    "anyway",    "config", "log",
+                                      "key",    "broker", "keep-for", "keep-size", "part-of"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(own[i], name) == 0)
+            return false;
+    return true;
+}
+
+/* What a part on another node is to do as the job does. Values that a shell could not hand on are left out. */
+static const char *words_for_parts(struct run_options *options, const struct options *given)
+{
+    struct buf words = BUF_INIT;
+    for (size_t i = 0; i < given->count; i++) {
+        const struct option_given *each = &given->given[i];
+        if (!strpbrk(each->text, "\t\n") && run_option_is_for_parts(each->row->name))
+            buf_printf(&words, "%s--%s%s%s", words.len ? "\t" : "", each->row->name, *each->text ? "=" : "",
+                       each->text);
+    }
+    const char *kept = words.data && !words.failed ? keep_text(options, words.data) : "";
+    buf_done(&words);
+    return kept;
+}
+
+/* ID:DIR */
+static int take_part(struct run_options *options, const char *text, struct err *err)
+{
+    const char *colon = strchr(text, ':');
+    if (!colon || colon == text || colon[1] != '/')
+        return err_set(err, -EINVAL, "--part-of: expected ID:DIR, the job's id and the absolute path of its directory");
+    options->part_of = arena_printf(&options->memory, "%.*s", (int)(colon - text), text);
+    options->home = keep_text(options, colon + 1);
+    return 0;
+}
+
 int run_options_take(struct run_options *ret_options, const struct options *given, struct err *err)
 {
     *ret_options = (struct run_options){
@@ -131,6 +167,10 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         ret_options->logs[ret_options->log_count++] = keep_text(ret_options, log);
     }
     ret_options->log_patterns = keep_text(ret_options, options_text(given, "log-patterns"));
+    ret_options->for_parts = words_for_parts(ret_options, given);
+    const char *part = options_text(given, "part-of");
+    if (part && take_part(ret_options, part, err) < 0)
+        return err->code;
     const char *broker = options_text(given, "broker");
     int taken = broker && *broker ? take_broker(ret_options, broker, err) : 0;
     if (taken < 0)

@@ -30,6 +30,9 @@ struct run_setting {
 struct run_options {
     char **command;        /* NULL-terminated */
     const char *dir;       /* NULL: a new one */
+    const char *part_of;   /* the id of the job that this is a part of; NULL: it is a job of its own */
+    const char *home;      /* and the job's directory */
+    const char *for_parts; /* options for parts of this job, as "--trace=all\t--args"; "": none */
     const char *name;      /* "": none */
     const char *hide_args; /* see job/record/hide_args.h */
     const char *log_level; /* for scry run and the monitor (base/system/log.h); NULL: unchanged */
@@ -60,6 +63,9 @@ struct run_options {
 /* Takes SCRY_KEY out of the environment. 0, or -errno with err for people. Command and texts are borrowed from `given`. Call run_options_done in any case. */
 int run_options_take(struct run_options *ret_options, const struct options *given, struct err *err);
 void run_options_done(struct run_options *options);
+
+/* Does an option, or a setting, of a job concern its parts on other nodes, too? */
+bool run_option_is_for_parts(const char *name);
 
 /* Checks a setting that `scry set` can change while the job runs, and its value. 0 or -errno with err. */
 int run_setting_check(const char *key, const char *value, struct err *err);

@@ -194,10 +194,11 @@ static void raise_event(struct raises *raises, enum raised which, const json_t *
 {
     struct signature signature;
     struct err err;
+    _cleanup_(arena_done) struct arena arena = ARENA_INIT;
     struct value values[SIGNATURE_OUTPUTS];
     char *made[SIGNATURE_OUTPUTS] = {NULL};
     if (!(raises->wanted & 1u << which) || !may_raise(raises, which) ||
-        signature_parse(all[which].outputs, &signature, &err) < 0 || !signature.output_count)
+        signature_parse(&arena, all[which].outputs, &signature, &err) < 0 || !signature.output_count)
         return;
     size_t count = signature.output_count - 1; /* the job is the last one */
     for (size_t i = 0; i < count; i++) {

@@ -9,6 +9,7 @@
 #include "base/data/cleanup.h"
 #include "client/client.h"
 #include "client/decode.h"
+#include "jobdir/record/parts.h"
 #include "jobdir/text/text.h"
 #include "lang/request.h"
 #include "lang/results.h"
@@ -18,6 +19,8 @@ void tracing_request(struct buf *out, const struct run_options *options, const c
 {
     for (size_t i = 0; i < options->setting_count && *dir; i++)
         PUT_CALL(out, "job_set", dir, options->settings[i].key, options->settings[i].value);
+    if (options->home && *dir)
+        PUT_CALL(out, "job_set", dir, JOB_HOME, options->home);
     if (options->loaded && *dir) /* last: from then on, what is not loaded cannot be switched on */
         PUT_CALL(out, "job_set", dir, "loaded", options->loaded);
 }
@@ -56,7 +59,7 @@ static struct note take_note(struct trace_info *info, const struct omis_value *l
     const char *name = omis_text(omis_item(list, 0), NULL);
     struct note note = {.kind = note_find(name)};
     const struct note_field *fields = note_fields(note.kind);
-    for (size_t i = 0; fields[i].name; i++) {
+    for (size_t i = 0; fields[i].name[0]; i++) {
         const struct omis_value *value = omis_item(list, i + 1);
         if (fields[i].type == NOTE_STRING)
             note.words[i].string = keep_text(info, omis_text(value, NULL));

@@ -124,6 +124,15 @@ static void put_offset(struct buf *out, double ns)
     text_ns(out, ns < 0 ? -ns : ns);
 }
 
+static void put_bound(struct buf *out, const struct timeline_host *host)
+{
+    if (host->bound_ns < 0)
+        return;
+    buf_puts(out, "; at most ");
+    text_ns(out, host->bound_ns);
+    buf_puts(out, " wrong");
+}
+
 static void tell_clocks(const struct telling *telling, struct buf *line)
 {
     const struct timeline *timeline = &telling->messages->timeline;
@@ -141,16 +150,24 @@ static void tell_clocks(const struct telling *telling, struct buf *line)
             buf_puts(line, " at the start and ");
             put_offset(line, host->offset_end_ns);
             buf_puts(line, " at the end, by the least delays of messages in both directions");
+            put_bound(line, host);
             break;
         case TIMELINE_ONCE:
             buf_puts(line, ": moved by ");
             put_offset(line, host->offset_start_ns);
             buf_puts(line, ", by the least delays of messages in both directions (too few to see it drift)");
+            put_bound(line, host);
             break;
         case TIMELINE_ONE_WAY:
             buf_puts(line, ": moved by ");
             put_offset(line, host->offset_start_ns);
             buf_puts(line, ", as far as its messages in one direction need it");
+            break;
+        case TIMELINE_KNOWN:
+            buf_puts(line, ": moved by ");
+            put_offset(line, host->offset_start_ns);
+            buf_puts(line, ", as the monitors found while the job ran");
+            put_bound(line, host);
             break;
         case TIMELINE_AS_IT_IS:
             buf_puts(line, ": as it is, for no messages connect it with the others");

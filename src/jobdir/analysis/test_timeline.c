@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "jobdir/mpi/test_mpi_fixture.h"
+#include "jobdir/record/parts.h"
 
 /* Host b is 3 ms ahead, and gains 40 us in a second. */
 static uint64_t of_b(uint64_t time)
@@ -160,6 +161,125 @@ static void test_clocks_by_collectives(void **state)
     assert_int_equal(messages->ranks[1].parts[3].begin, 13 * MS);
 }
 
+/* Ranks 1 and up are on nodes that are parts of the job, whose clocks are 3 ms ahead. A clock.json says so, or else. */
+static void begin_parts(struct fixture *fixture, size_t count, int64_t offset_ns, uint64_t bound_ns)
+{
+    static const char *const nodes[] = {"a", "b", "c"};
+    char root[sizeof fixture->root + 16];
+    snprintf(root, sizeof root, "%s/parts", fixture->root);
+    mkdir(root, 0700);
+    made_rank_begin(&fixture->ranks[0], fixture->root, nodes[0], 0, "w", START);
+    made_call(&fixture->ranks[0], CALL_MPI_Init, START + 10 * US, START + 20 * US);
+    for (size_t i = 1; i < count; i++) {
+        const struct part_clock clock = {offset_ns, bound_ns, START};
+        snprintf(root, sizeof root, "%s/parts/%s", fixture->root, nodes[i]);
+        mkdir(root, 0700);
+        assert_int_equal(job_part_set_clock(root, &clock), 0);
+        made_rank_begin(&fixture->ranks[i], root, nodes[i], (int32_t)i, "w", START + 3 * MS);
+        made_call(&fixture->ranks[i], CALL_MPI_Init, START + 3 * MS + 10 * US, START + 3 * MS + 20 * US);
+    }
+}
+
+/* From rank 0 to rank 1 and, if wanted, back. */
+static void exchange(struct fixture *fixture, uint64_t takes, bool back)
+{
+    struct made_rank *a = &fixture->ranks[0], *b = &fixture->ranks[1];
+    for (unsigned i = 0; i < 20; i++) {
+        uint64_t at = START + 10 * MS + i * 10 * MS, there = at + takes + 3 * MS;
+        made_send(a, CALL_MPI_Send, at, at + US, 1, 1, 8);
+        made_receive(b, there - takes, there, 0, 1, 8);
+        if (back) {
+            made_send(b, CALL_MPI_Send, there + US, there + 2 * US, 0, 1, 8);
+            made_receive(a, at + 2 * US, at + 2 * takes + US, 1, 1, 8);
+        }
+    }
+}
+
+static const struct timeline_host *load_host(struct fixture *fixture, size_t ranks, size_t host)
+{
+    const struct mpi_messages *messages = load(fixture, ranks, 0);
+    const struct timeline_host *hosts = messages->timeline.hosts;
+    assert_int_equal(messages->timeline.host_count, ranks);
+    assert_int_equal(hosts[0].how, TIMELINE_REFERENCE);
+    assert_true(hosts[0].bound_ns == 0);
+    check_forwards(messages);
+    return &hosts[host];
+}
+
+static void assert_bounded(const struct timeline_host *host, enum timeline_how how, double bound_ns)
+{
+    assert_int_equal(host->how, how);
+    assert_true(host->bound_ns >= 0 && host->bound_ns <= bound_ns);
+    assert_true(host->offset_start_ns >= -3 * MS - host->bound_ns);
+    assert_true(host->offset_start_ns <= -3 * MS + host->bound_ns);
+    assert_true(host->offset_end_ns >= -3 * MS - host->bound_ns);
+    assert_true(host->offset_end_ns <= -3 * MS + host->bound_ns);
+}
+
+static void put_line(void *ctx, const char *line)
+{
+    fprintf(ctx, "%s\n", line);
+}
+
+static void test_known_clock_and_one_way(void **state)
+{
+    struct fixture *fixture = *state;
+    begin_parts(fixture, 2, 3 * MS - 40 * US, 50 * US);
+    exchange(fixture, 100 * US, false);
+    const struct timeline_host *host = load_host(fixture, 2, 1);
+    assert_bounded(host, TIMELINE_KNOWN, 75 * US);
+    assert_true(host->bound_ns > 65 * US); /* 50 us when they were compared; then clocks drift for 0.2 s */
+    assert_true(host->offset_start_ns == -3 * MS + 40 * US);
+    char *said = NULL;
+    size_t size;
+    FILE *file = open_memstream(&said, &size);
+    mpi_messages_notes(fixture->messages, put_line, file);
+    fclose(file);
+    assert_non_null(strstr(said, "clock of b: moved by -2.96 ms, as the monitors found while the job ran; at most 7"));
+    free(said);
+}
+
+static void test_quick_messages_say_it_better(void **state)
+{
+    struct fixture *fixture = *state;
+    begin_parts(fixture, 2, 3 * MS - 40 * US, 50 * US);
+    exchange(fixture, 10 * US, true);
+    assert_bounded(load_host(fixture, 2, 1), TIMELINE_BOTH_WAYS, 10 * US);
+}
+
+static void test_slow_messages_do_not(void **state)
+{
+    struct fixture *fixture = *state;
+    begin_parts(fixture, 2, 3 * MS - 40 * US, 50 * US);
+    exchange(fixture, MS, true);
+    assert_bounded(load_host(fixture, 2, 1), TIMELINE_KNOWN, 75 * US);
+}
+
+/* A clock that was set after the monitors had looked at it. */
+static void test_messages_that_deny_it(void **state)
+{
+    struct fixture *fixture = *state;
+    begin_parts(fixture, 2, 20 * MS, 50 * US);
+    exchange(fixture, MS, false);
+    assert_int_equal(load_host(fixture, 2, 1)->how, TIMELINE_ONE_WAY);
+}
+
+static void test_messages_that_deny_it_both_ways(void **state)
+{
+    struct fixture *fixture = *state;
+    begin_parts(fixture, 2, 20 * MS, 50 * US);
+    exchange(fixture, MS, true);
+    assert_bounded(load_host(fixture, 2, 1), TIMELINE_BOTH_WAYS, MS + US);
+}
+
+static void test_known_clock_without_messages(void **state)
+{
+    struct fixture *fixture = *state;
+    begin_parts(fixture, 3, 3 * MS + 30 * US, 50 * US);
+    exchange(fixture, 10 * US, true);
+    assert_bounded(load_host(fixture, 3, 2), TIMELINE_KNOWN, 75 * US);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +288,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_one_way, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_way_in_a_row, setup, teardown),
         cmocka_unit_test_setup_teardown(test_clocks_by_collectives, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_known_clock_and_one_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_quick_messages_say_it_better, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_slow_messages_do_not, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_messages_that_deny_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_messages_that_deny_it_both_ways, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_known_clock_without_messages, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

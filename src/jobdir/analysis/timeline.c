@@ -38,7 +38,8 @@ static int add_host(struct timeline *timeline, const struct trace *trace, uint32
                                                          .name = strdup(host && *host ? host : trace_node(trace)),
                                                          .zero_ns = trace_wall_ns(trace, 0),
                                                          .ticks_per_second = frequency ? frequency : NS_PER_SECOND,
-                                                         .how = TIMELINE_AS_IT_IS};
+                                                         .how = TIMELINE_AS_IT_IS,
+                                                         .bound_ns = -1};
     *ret_host = (uint32_t)timeline->host_count++;
     return hosts[*ret_host].key && hosts[*ret_host].name ? 0 : -ENOMEM;
 }
@@ -53,6 +54,8 @@ int timeline_init(struct timeline *timeline, struct trace *const *traces, size_t
         code = add_host(timeline, traces[i], &timeline->traces[i].host);
         timeline->trace_count++;
     }
+    if (code == 0)
+        timeline_know(timeline, traces);
     return code;
 }
 
@@ -71,7 +74,7 @@ void timeline_done(struct timeline *timeline)
 
 const char *timeline_how_name(enum timeline_how how)
 {
-    static const char *const names[] = {"reference", "both_ways", "once", "one_way", "as_it_is"};
+    static const char *const names[] = {"reference", "both_ways", "once", "one_way", "as_it_is", "known"};
     return names[how];
 }
 
@@ -282,26 +285,38 @@ static double moment(const struct between *pair, enum part part)
     return ((double)pair->least[part][0].at + (double)pair->least[part][1].at) / 2;
 }
 
-/* `host` from one that is known. */
-static void set_host(struct timeline *timeline, struct between *pair, uint32_t known, uint32_t host)
+/* How far that may be off: nothing arrives before it was sent, so no further than the least delays allow. */
+static double bound(const struct between *pair, enum part part, const struct timeline_host *from)
 {
-    struct timeline_host *to = &timeline->hosts[host];
-    const struct timeline_host *from = &timeline->hosts[known];
-    bool high = host == pair->key.high;
-    pair->used = true;
-    if (!both(pair, EVER)) {
-        const struct least *least = &pair->least[EVER][pair->least[EVER][0].known ? 0 : 1];
-        double base = offset_at(from, (double)least->at);
-        bool towards = (least == &pair->least[EVER][0]) == high; /* the host receives */
-        double delay = towards ? (double)least->ns - base : (double)least->ns + base;
-        to->offset_start_ns = delay >= TIMELINE_LEAST_NS ? 0
-                              : towards                  ? TIMELINE_LEAST_NS - delay
-                                                         : delay - TIMELINE_LEAST_NS;
-        to->offset_end_ns = to->offset_start_ns;
-        to->start_ns = to->end_ns = (double)least->at;
-        to->how = TIMELINE_ONE_WAY;
-        return;
-    }
+    double both_ways = (double)pair->least[part][0].ns + (double)pair->least[part][1].ns;
+    return from->bound_ns < 0 ? -1 : from->bound_ns + (both_ways > 0 ? both_ways / 2 : 0);
+}
+
+/* What all messages between two hosts in one direction took at least, with the clocks moved like this. */
+static double least_delay(const struct between *pair, const struct timeline_host *from, const struct timeline_host *to,
+                          bool to_is_high)
+{
+    const struct least *least = &pair->least[EVER][pair->least[EVER][0].known ? 0 : 1];
+    bool towards = (least == &pair->least[EVER][0]) == to_is_high; /* the host receives */
+    double apart = to->offset_start_ns - offset_at(from, (double)least->at);
+    return (double)least->ns + (towards ? apart : -apart);
+}
+
+static void set_one_way(struct between *pair, const struct timeline_host *from, struct timeline_host *to, bool high)
+{
+    bool first = pair->least[EVER][0].known, towards = first == high;
+    const struct least *least = &pair->least[EVER][first ? 0 : 1];
+    double delay = least_delay(pair, from, to, high); /* it was not moved yet */
+    to->offset_start_ns = delay >= TIMELINE_LEAST_NS ? 0
+                          : towards                  ? TIMELINE_LEAST_NS - delay
+                                                     : delay - TIMELINE_LEAST_NS;
+    to->offset_end_ns = to->offset_start_ns;
+    to->start_ns = to->end_ns = (double)least->at;
+    to->how = TIMELINE_ONE_WAY;
+}
+
+static void set_both_ways(struct between *pair, const struct timeline_host *from, struct timeline_host *to, bool high)
+{
     double start = moment(pair, FIRST), end = moment(pair, LAST);
     double drift = (ahead(pair, LAST, high) - ahead(pair, FIRST, high)) / (end > start ? end - start : 1);
     bool twice = both(pair, FIRST) && both(pair, LAST) && end > start && fabs(drift) < DRIFT_MOST;
@@ -311,6 +326,30 @@ static void set_host(struct timeline *timeline, struct between *pair, uint32_t k
     to->end_ns = moment(pair, last);
     to->offset_start_ns = offset_at(from, to->start_ns) - ahead(pair, first, high);
     to->offset_end_ns = offset_at(from, to->end_ns) - ahead(pair, last, high);
+    to->bound_ns = fmax(bound(pair, first, from), bound(pair, last, from));
+}
+
+/* `host` from one that is known: by their messages, or by what monitors have found, if that is nearer to the truth and
+ * no message says that it is wrong. */
+static void set_host(struct timeline *timeline, struct between *pair, uint32_t reference, uint32_t known, uint32_t host)
+{
+    struct timeline_host *to = &timeline->hosts[host], compared;
+    const struct timeline_host *from = &timeline->hosts[known];
+    bool high = host == pair->key.high, two = both(pair, EVER);
+    pair->used = true;
+    if (two)
+        set_both_ways(pair, from, to, high);
+    bool better = timeline_known(timeline, reference, host, &compared);
+    if (better && two)
+        better = to->bound_ns < 0 ||
+                 (compared.bound_ns < to->bound_ns &&
+                  fabs(compared.offset_start_ns - to->offset_start_ns) <= compared.bound_ns + to->bound_ns);
+    else if (better)
+        better = least_delay(pair, from, &compared, high) >= -compared.bound_ns - fmax(from->bound_ns, 0);
+    if (better)
+        *to = compared;
+    else if (!two)
+        set_one_way(pair, from, to, high);
 }
 
 /* The pair that connects a known host with another one best: in both directions, and with the most messages. */
@@ -337,11 +376,20 @@ static int set_hosts(struct estimate *estimate)
     uint32_t reference = messages->rank_count ? timeline->traces[messages->ranks[0].trace].host : 0;
     known[reference] = true;
     timeline->hosts[reference].how = TIMELINE_REFERENCE;
-    for (struct between *pair; (pair = best_pair(estimate, known));) {
-        uint32_t from = known[pair->key.low] ? pair->key.low : pair->key.high;
-        uint32_t host = known[pair->key.low] ? pair->key.high : pair->key.low;
-        set_host(timeline, pair, from, host);
-        known[host] = true;
+    timeline->hosts[reference].bound_ns = 0;
+    for (uint32_t next = 0;; known[next] = true) {
+        for (struct between *pair; (pair = best_pair(estimate, known));) {
+            uint32_t from = known[pair->key.low] ? pair->key.low : pair->key.high;
+            uint32_t host = known[pair->key.low] ? pair->key.high : pair->key.low;
+            set_host(timeline, pair, reference, from, host);
+            known[host] = true;
+        }
+        /* one that has exchanged nothing with these, only with others, if at all */
+        while (next < timeline->host_count &&
+               (known[next] || !timeline_known(timeline, reference, next, &timeline->hosts[next])))
+            next++;
+        if (next == timeline->host_count)
+            break;
     }
     return 0;
 }
@@ -382,10 +430,13 @@ int timeline_estimate(struct mpi_messages *messages)
     struct timeline *timeline = &messages->timeline;
     count_early(messages);
     if (timeline->host_count < 2) {
-        if (timeline->host_count)
+        if (timeline->host_count) {
             timeline->hosts[0].how = TIMELINE_REFERENCE;
+            timeline->hosts[0].bound_ns = 0;
+        }
         return 0;
     }
+    timeline_drift(messages);
     int code = sample_all(&estimate);
     estimate.windows = true;
     if (code == 0)

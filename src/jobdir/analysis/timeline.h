@@ -4,7 +4,8 @@
  * counter, and one calibration of it. How far the clocks of two hosts are apart is estimated twice, at the start and at
  * the end of what they exchanged, from the least delays in both directions (as NTP does, D. L. Mills, RFC 5905; for
  * traces: R. Hofmann, U. Hilgers, "Theory and Tool for Estimating Global Time in Parallel and Distributed Systems",
- * 1998), and interpolated linearly. What then still arrives before it was sent is corrected by a controlled logical
+ * 1998), and interpolated linearly. Where monitors have compared the clocks (clock.json of a part), the more precise of
+ * both counts. What then still arrives before it was sent is corrected by a controlled logical
  * clock (R. Rabenseifner, "The Controlled Logical Clock", 1997): the receive moves behind the send, what follows in its
  * rank moves with it, and goes back to its own time slowly. The order of what one process did is kept.
  */
@@ -28,6 +29,7 @@ enum timeline_how {
     TIMELINE_ONCE,      /* likewise, but one offset for the whole time: there were too few messages for two */
     TIMELINE_ONE_WAY,   /* messages in one direction only: moved as far as needed for none to arrive too early */
     TIMELINE_AS_IT_IS,  /* no message connects it with the reference: its clock is believed */
+    TIMELINE_KNOWN,     /* the monitors have compared the clocks, and messages do not say it better */
 };
 
 struct timeline_host {
@@ -37,6 +39,10 @@ struct timeline_host {
     enum timeline_how how;
     double offset_start_ns, offset_end_ns; /* that are added to its times at these moments (its own time) */
     double start_ns, end_ns;
+    double bound_ns; /* so far the offset may be off at these moments; below 0: not known */
+    bool known;      /* its clock was compared with the job's: */
+    double known_ns, known_bound_ns;
+    int64_t known_at_ns; /* when, in ns after the start by the job's clock */
 };
 
 struct timeline_knot { /* from `at` on (before it was corrected), so much later */
@@ -86,6 +92,12 @@ const char *timeline_how_name(enum timeline_how how); /* "both_ways" */
 /* ---- for mpi_messages.c: compares, by the matched messages whose times are raw, and makes these times common ---- */
 
 struct mpi_messages;
+/* Reads what is known of the hosts' clocks from the job's parts. */
+void timeline_know(struct timeline *timeline, struct trace *const *traces);
+/* The host with the offset to the reference that follows from that; false: it is not known. */
+bool timeline_known(const struct timeline *timeline, uint32_t reference, uint32_t host, struct timeline_host *ret_host);
+/* That was at one moment: what is told is of others, too, and clocks drift. */
+void timeline_drift(struct mpi_messages *messages);
 int timeline_estimate(struct mpi_messages *messages); /* sets the hosts' offsets; 0 or -ENOMEM */
 int timeline_correct(struct mpi_messages *messages);  /* the controlled logical clock; likewise */
 

@@ -307,8 +307,9 @@ int mpi_why_find(struct mpi_why *ret_why, const struct mpi_stats_set *set, const
                             .settled_ns = options && options->settled_ns ? options->settled_ns : MPI_WHY_SETTLED_NS,
                             .table_size = 64 + 4 * set->count};
     *ret_why = (struct mpi_why){.count = set->count};
-    if (work.settled_ns < spread_of(set))
-        work.settled_ns = spread_of(set);
+    const uint64_t spread = spread_of(set) + (options ? options->apart_ns : 0);
+    if (work.settled_ns < spread)
+        work.settled_ns = spread;
     ret_why->ranks = arena_zalloc(arena, set->count + 1, sizeof *ret_why->ranks);
     work.table = arena_zalloc(arena, work.table_size, sizeof(struct why_group *));
     work.comm_groups = arena_zalloc(arena, set->count + 1, sizeof(struct why_group **));

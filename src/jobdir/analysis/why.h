@@ -131,6 +131,7 @@ struct mpi_why {
 
 struct mpi_why_options {
     uint64_t settled_ns; /* 0: MPI_WHY_SETTLED_NS */
+    uint64_t apart_ns;   /* how far the times of two ranks may be off each other (why_align.h) */
 };
 
 /* Borrows `set`, which must outlive the result; all memory from `arena`. 0 or -ENOMEM. */

@@ -431,7 +431,7 @@ static json_t *event_json(const struct event *event, double end)
     return json;
 }
 
-static json_t *reason_json(const struct job_end *end)
+json_t *last_reason_json(const struct job_end *end)
 {
     struct cause cause;
     json_t *json = NULL;
@@ -462,7 +462,7 @@ json_t *last_json(const struct job_end *end)
         qsort(events.list, events.count, sizeof *events.list, by_time);
     for (size_t i = 0; i < events.count; i++)
         json_array_append_new(list, event_json(&events.list[i], end->seconds));
-    return json_pack("{s:o, s:o}", "reason", reason_json(end), "events", list);
+    return json_pack("{s:o, s:o}", "reason", last_reason_json(end), "events", list);
 }
 
 static const struct field reason_fields[] = {

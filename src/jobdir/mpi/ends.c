@@ -33,6 +33,14 @@ static size_t first_of(struct mpi_stats *const *ranks, size_t count, int32_t pid
     return low;
 }
 
+/* Whether it may be a process of the job, or the part of it, that these records are of. */
+static bool is_of(const struct mpi_stats *stats, const struct mpi_ends_of *of)
+{
+    if (of->dir && stats->dir && strcmp(of->dir, stats->dir) == 0)
+        return true;
+    return !of->host || !stats->node || !*stats->node || strcmp(stats->node, of->host) == 0;
+}
+
 /* A number may have been given to several processes: a rank's is the last that began before it called MPI_Init. */
 static bool fits(const struct mpi_stats *stats, const struct job_process *process, double init)
 {
@@ -48,6 +56,7 @@ static void find_first(struct mpi_stats_set *set, size_t from, size_t to)
     bool tie = false, later = false;
     for (size_t i = from; i < to; i++) {
         struct mpi_stats *stats = &set->ranks[i];
+        stats->end.first = false; /* of what was known before */
         if (!mpi_ended_badly(stats))
             continue;
         if (stats->end.later && !stats->aborted) {
@@ -100,15 +109,17 @@ static void find_later(struct mpi_stats *stats, const struct job_model *model, d
         !stats->end.known && process && (!stats->started_wall_ns || process->start <= init + SLACK_SECONDS);
 }
 
-int mpi_ends_find(struct mpi_stats_set *set, const struct job_model *model, const char *host, uint64_t started_ns)
+int mpi_ends_find(struct mpi_stats_set *set, const struct mpi_ends_of *of)
 {
+    const struct job_model *model = of->model;
+    uint64_t started_ns = of->started_ns;
     _cleanup_(freep) struct mpi_stats **ranks = calloc(set->count + 1, sizeof *ranks);
     size_t count = 0;
     if (!ranks)
         return -ENOMEM;
     for (size_t i = 0; i < set->count; i++) {
         struct mpi_stats *stats = &set->ranks[i];
-        if (!host || !stats->node || !*stats->node || strcmp(stats->node, host) == 0)
+        if (is_of(stats, of))
             ranks[count++] = stats;
     }
     qsort(ranks, count, sizeof(struct mpi_stats *), by_pid);
@@ -119,7 +130,7 @@ int mpi_ends_find(struct mpi_stats_set *set, const struct job_model *model, cons
             if (!fits(ranks[k], process, init))
                 continue;
             ranks[k]->end = (struct mpi_stats_end){
-                .known = true, .status = process->status, .seconds = process->end, .first = false};
+                .known = true, .status = process->status, .seconds = process->end + of->shift, .first = false};
             ranks[k]->running = false; /* its last statistics may come later than the news of its end */
         }
     }

@@ -11,10 +11,18 @@
 #include "jobdir/record/model.h"
 #include "jobdir/mpi/stats.h"
 
-/* Fills `end` of the ranks that have ended, which then do not run. A process that `model` does not know, or that ran on
- * another host than `host` (NULL: any), stays unknown. `started_ns`: wall clock of the job's start. 0 or -ENOMEM (then
- * nothing is). */
-int mpi_ends_find(struct mpi_stats_set *set, const struct job_model *model, const char *host, uint64_t started_ns);
+/* The records of a job, or of its part on another node. */
+struct mpi_ends_of {
+    const struct job_model *model;
+    const char *host;    /* whose processes they are; NULL: any */
+    const char *dir;     /* of the part; statistics that are in it are of its processes, too. NULL: none */
+    uint64_t started_ns; /* wall clock of its start, there */
+    double shift;        /* of its times, to those of the job */
+};
+
+/* Fills `end` of the ranks that have ended, which then do not run. A process that the model does not know, or that ran
+ * elsewhere, stays as it is. For a job with parts, call it for each of them. 0 or -ENOMEM (then nothing is). */
+int mpi_ends_find(struct mpi_stats_set *set, const struct mpi_ends_of *of);
 
 /* Not by MPI_Finalize: MPI_Abort, or without. */
 bool mpi_ended_badly(const struct mpi_stats *stats);

@@ -149,6 +149,7 @@ struct mpi_stats_end { /* of a process that has ended, by the records of its job
 
 struct mpi_stats {
     const char *name; /* NODE/PID-N, of the file; "" of what was just taken */
+    const char *dir;  /* the job's, or of its part, that the file is in; NULL: it was not read from one */
     const char *node, *exe, *processor, *library /* "openmpi", "mpich" */, *library_version, *namespace;
     const char *fault; /* why the interposer switched itself off; "" */
     int32_t pid, rank, world_size, thread_level;
@@ -208,7 +209,7 @@ int mpi_stats_write(const struct mpi_stats *stats, const char *dir, uint32_t inc
 /* The JSON alone. */
 void mpi_stats_print(const struct mpi_stats *stats, struct buf *out);
 
-/* Of all processes of a job directory, by (namespace, rank, pid), without their distributions. Unreadable files are
+/* Of all processes of a job directory and its parts, by (namespace, rank, pid), without their distributions. Unreadable files are
  * named in err by their first, the others are read: returns how many were unreadable, or -errno (-ENOENT: it has no
  * such files). */
 struct mpi_stats_set {
@@ -220,7 +221,8 @@ int mpi_stats_read(struct mpi_stats_set *ret_set, const char *jobdir, struct err
 /* Room for one more, behind the last one; the caller fills it and adds 1 to `count`. NULL: no memory. An empty set
  * ({0}) gets its arena. */
 struct mpi_stats *mpi_stats_set_next(struct mpi_stats_set *set);
-void mpi_stats_set_sort(struct mpi_stats_set *set); /* by (namespace, rank, pid) */
+const char *mpi_stats_set_text(struct mpi_stats_set *set, const char *text); /* a copy; NULL: no memory */
+void mpi_stats_set_sort(struct mpi_stats_set *set);                          /* by (namespace, rank, pid) */
 /* Of a sorted one: programs all of whose ranks have ended are no part of it while others run. */
 void mpi_stats_set_forget_ended(struct mpi_stats_set *set);
 void mpi_stats_set_done(struct mpi_stats_set *set);

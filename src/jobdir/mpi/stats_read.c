@@ -11,11 +11,14 @@
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 #include "jobdir/mpi/stats.h"
+#include "jobdir/record/parts.h"
 
 /* ---- all of a job ---- */
 
 struct reading {
     struct mpi_stats_set set;
+    bool found;      /* there is a folder of them */
+    const char *dir; /* that is read, of the set */
     int unreadable;
     struct err *err; /* of the first */
 };
@@ -57,6 +60,7 @@ static int read_one(struct reading *reading, const char *path, const char *name)
         return 0;
     }
     stats->name = arena_dup(set->arena, name, strlen(name));
+    stats->dir = reading->dir;
     set->count += stats->name != NULL;
     return stats->name ? 0 : -ENOMEM;
 }
@@ -77,23 +81,37 @@ static int read_node(struct reading *reading, const char *dir, const char *node)
     return code;
 }
 
-int mpi_stats_read(struct mpi_stats_set *ret_set, const char *jobdir, struct err *err)
+/* Of the job, or of one of its parts. */
+static int read_dir(void *ctx, const char *dir)
 {
+    struct reading *reading = ctx;
     char path[PATH_MAX];
-    struct reading reading = {.err = err};
-    if (snprintf(path, sizeof path, "%s/stats", jobdir) >= (int)sizeof path)
-        return err_set(err, -ENAMETOOLONG, "%s: the path is too long", jobdir);
+    if (snprintf(path, sizeof path, "%s/stats", dir) >= (int)sizeof path)
+        return -ENAMETOOLONG;
     DIR *nodes = opendir(path);
+    if (!nodes && errno == ENOENT)
+        return 0;
     if (!nodes)
-        return err_errno(err, -errno, "%s", path);
-    int code = 0;
+        return err_errno(reading->err, -errno, "%s", path);
+    reading->found = true;
+    reading->dir = mpi_stats_set_text(&reading->set, dir);
+    int code = reading->dir ? 0 : -ENOMEM;
     for (struct dirent *entry; code == 0 && (entry = readdir(nodes));)
         if (entry->d_name[0] != '.')
-            code = read_node(&reading, path, entry->d_name);
+            code = read_node(reading, path, entry->d_name);
     closedir(nodes);
+    return code;
+}
+
+int mpi_stats_read(struct mpi_stats_set *ret_set, const char *jobdir, struct err *err)
+{
+    struct reading reading = {.err = err};
+    int code = job_dirs_each(jobdir, read_dir, &reading);
+    if (code == 0 && !reading.found)
+        code = err_errno(err, -ENOENT, "%s/stats", jobdir);
     if (code < 0) {
         mpi_stats_set_done(&reading.set);
-        return err_set(err, code, "out of memory");
+        return code == -ENOMEM ? err_set(err, code, "out of memory") : code;
     }
     mpi_stats_set_sort(&reading.set);
     *ret_set = reading.set;
@@ -120,7 +138,7 @@ int mpi_stats_read_distributions(struct mpi_stats *stats, const char *jobdir, st
     struct mpi_stats_distribution *list = NULL;
     size_t count = 0, room = 0;
     int code = 0;
-    if (snprintf(dir, sizeof dir, "%s/stats/%s", jobdir, stats->name) >= (int)sizeof dir)
+    if (snprintf(dir, sizeof dir, "%s/stats/%s", stats->dir ? stats->dir : jobdir, stats->name) >= (int)sizeof dir)
         return err_set(err, -ENAMETOOLONG, "%s: the path is too long", jobdir);
     DIR *files = opendir(dir);
     for (struct dirent *entry; files && code == 0 && (entry = readdir(files));) {

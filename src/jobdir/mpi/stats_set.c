@@ -5,9 +5,19 @@
 
 #include "jobdir/mpi/stats.h"
 
+static bool has_arena(struct mpi_stats_set *set)
+{
+    return set->arena || (set->arena = calloc(1, sizeof *set->arena));
+}
+
+const char *mpi_stats_set_text(struct mpi_stats_set *set, const char *text)
+{
+    return has_arena(set) ? arena_dup(set->arena, text, strlen(text)) : NULL;
+}
+
 struct mpi_stats *mpi_stats_set_next(struct mpi_stats_set *set)
 {
-    if (!set->arena && !(set->arena = calloc(1, sizeof *set->arena)))
+    if (!has_arena(set))
         return NULL;
     if (set->count == set->room) {
         size_t room = set->room ? 2 * set->room : 64;

@@ -148,6 +148,7 @@ static struct job_process *apply_process(struct job_model *model, const struct p
             return NULL;
         layers_forget(&model->layers, record->pid);
         *process = (struct job_process){.pid = record->pid,
+                                        .node = model->part,
                                         .start = record->start,
                                         .end = -1,
                                         .state = '?',

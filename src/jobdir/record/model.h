@@ -33,6 +33,7 @@ struct job_why {
 
 struct job_process {
     pid_t pid, ppid;
+    const char *node;  /* that it is on, if its job has parts on other nodes; NULL: the job's own. The model's */
     double start, end; /* end < 0: alive, as far as is known */
     char name[JOB_NAME_SIZE];
     char state; /* the kernel's letter; '?' before it was sampled */
@@ -56,6 +57,7 @@ struct job_command {
 
 struct job_model {
     size_t keep_limit;         /* ended processes to keep, set before the first record */
+    const char *part;          /* name of the node, of a part of a job; set before the first record, borrowed */
     struct job_process *alive; /* hash by pid */
     struct job_process *ended; /* in the order of their ends */
     size_t ended_count, ended_room;

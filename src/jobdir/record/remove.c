@@ -18,11 +18,11 @@
 #include "jobdir/record/mirror_internal.h"
 
 enum { BLOCK_BYTES = 512 }; /* of st_blocks */
-enum { PARTS = 9 };
+enum { PARTS = 11 };
 
 /* What scry writes into a job directory, in the order in which it is removed. */
-static const char *const parts[PARTS] = {".reserve",   "snapshots",   "trace",       "stats",   "spool",
-                                         "report.txt", "remote.json", "mirror.lock", "job.json"};
+static const char *const parts[PARTS] = {"parts",      ".reserve",    "snapshots",   "trace",      "stats",   "spool",
+                                         "report.txt", "remote.json", "mirror.lock", "clock.json", "job.json"};
 
 #define NODE "[^./][^/]*"
 #define PROCESS "[0-9]+-[0-9]+"
@@ -30,15 +30,15 @@ static const char *const parts[PARTS] = {".reserve",   "snapshots",   "trace",  
 
 /* The same name by name, directories with a slash at the end. */
 static const char written[] =
-    "^("
-    "\\.reserve|(report\\.txt|job\\.json|remote\\.json)" FRESH "|mirror\\.lock|"
+    "^(parts/(\\.hosts|\\.unwatched" FRESH ")?|(parts/" NODE "/)?("
+    "|\\.reserve|(report\\.txt|job\\.json|remote\\.json|clock\\.json)" FRESH "|mirror\\.lock|"
     "snapshots/([0-9]+\\.json)?|"
     "trace/(" NODE "/(" PROCESS "/(metadata|\\.(process|counts|functions|places|modules|layouts|switches)|"
     "\\.(metadata|\\.process|\\.counts)\\.tmp|stream-[0-9]+)?)?)?|"
     "stats/(sites\\.json" FRESH ")?|"
     "stats/" NODE "/(" PROCESS "\\.json" FRESH "|" PROCESS "/([^/]+\\.dist" FRESH ")?)?|"
     "spool/(records\\.jsonl|reserve)?"
-    ")$";
+    "))$";
 
 /* ---- what is ours ---- */
 

@@ -9,7 +9,7 @@ enum { COMPARED = 6 };
 
 static void compare(const struct job_report *a, const struct job_report *b, struct report_compared ret_rows[COMPARED])
 {
-    struct job_result left = job_report_result(a), right = job_report_result(b);
+    struct job_result left = job_report_total(a), right = job_report_total(b);
     const struct report_compared rows[COMPARED] = {
         {"wall_seconds", "wall time", left.wall_seconds, right.wall_seconds, COMPARED_SECONDS},
         {"cpu_seconds", "cpu time", left.cpu_seconds, right.cpu_seconds, COMPARED_SECONDS},

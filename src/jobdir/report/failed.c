@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jobdir/report/failed.h"
 
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -106,16 +107,42 @@ static const struct field failed_process_fields[] = {
     {"", FIELD_PART, .of = report_argv_fields},
     {0}};
 
-static json_t *chain_json(const void *row, const void *all)
+static json_t *chain_from(const struct job_model *model, const struct job_process *command)
 {
-    const struct job_model *model = row;
-    const struct job_process *command = find_command(model, *(const pid_t *)all);
     json_t *chain = json_array();
     for (unsigned i = 0; command && has_failed(command) && i < CHAIN_MOST; i++) {
-        json_array_insert_new(chain, 0, fields_json(failed_process_fields, command, all));
+        json_array_insert_new(chain, 0, fields_json(failed_process_fields, command, model));
         command = culprit(model, command);
     }
     return chain;
+}
+
+static json_t *chain_json(const void *row, const void *all)
+{
+    return chain_from(row, find_command(row, *(const pid_t *)all));
+}
+
+/* What programs do themselves; other signals mostly come from whoever ends them. */
+static bool has_crashed(const struct job_process *process)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS};
+    int signo = process->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (signo == signals[i])
+            return true;
+    return false;
+}
+
+json_t *report_failed_with_json(const struct job_model *model, int status)
+{
+    const struct job_process *last = NULL;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        if (has_failed(process) && (shell_status(process) == status || has_crashed(process)) &&
+            (!last || process->end > last->end))
+            last = process;
+    }
+    return last ? chain_from(model, last) : NULL;
 }
 
 static json_t *first_json(const void *row, const void *all)
@@ -163,10 +190,29 @@ json_t *report_failed_json(const struct job_model *model, pid_t supervisor)
     return fields_json(failed_fields, model, &supervisor);
 }
 
-const struct field report_failed_fields[] = {{"failed", FIELD_OBJECT, FIELD_AT(struct job_report, failed),
-                                              FIELD_OR_NULL, .of = failed_fields,
-                                              .about = "what failed; null: out of memory"},
-                                             {0}};
+static const struct field elsewhere_fields[] = {
+    {"node", FIELD_TEXT},
+    {"chain", FIELD_LIST, .of = failed_process_fields,
+     .about =
+         "the process that failed first there, its parents, and the command, which has the pid 0; seconds are since "
+         "the start of the job"},
+    {0}};
+
+static json_t *elsewhere_json(const void *row, const void *all)
+{
+    json_t *last = job_report_last(row), *there = json_object_get(last, "elsewhere");
+    json_t *json = there ? json_incref(there) : json_null();
+    json_decref(last);
+    return json;
+}
+
+const struct field report_failed_fields[] = {
+    {"failed", FIELD_OBJECT, FIELD_AT(struct job_report, failed), FIELD_OR_NULL, .of = failed_fields,
+     .about = "what failed; null: out of memory"},
+    {"failed_elsewhere", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = elsewhere_json, .of = elsewhere_fields,
+     .about = "of a job over several nodes, what failed first on another one and "
+              "made the command fail; null: nothing that is known"},
+    {0}};
 
 /* ---- for people ---- */
 
@@ -200,19 +246,27 @@ static void put_process(struct buf *out, const json_t *process)
     char name[32];
     const json_t *code = json_object_get(process, "exit_code");
     text_show(out, json_string_value(json_object_get(process, "name")));
-    buf_printf(out, " (pid %d) ", (int)json_integer_value(json_object_get(process, "pid")));
+    json_int_t pid = json_integer_value(json_object_get(process, "pid"));
+    if (pid)
+        buf_printf(out, " (pid %lld)", (long long)pid);
+    buf_putc(out, ' ');
     if (json_is_integer(code))
         buf_printf(out, "exit %d", (int)json_integer_value(code));
     else
         buf_puts(out, text_signal((int)json_integer_value(json_object_get(process, "signal")), name, sizeof name));
 }
 
-static void put_failure(struct buf *out, const char *label, const json_t *process)
+static void put_failure(struct buf *out, const char *label, const json_t *process, const char *node)
 {
     const char *cwd = json_string_value(json_object_get(process, "cwd"));
     text_label(out, label);
     put_process(out, process);
-    buf_printf(out, " at %.2f s\n", json_number_value(json_object_get(process, "end_seconds")));
+    buf_printf(out, " at %.2f s", json_number_value(json_object_get(process, "end_seconds")));
+    if (node) {
+        buf_puts(out, " on node ");
+        text_show(out, node);
+    }
+    buf_putc(out, '\n');
     text_label(out, "");
     if (!report_command(out, json_object_get(process, "argv"), json_is_true(json_object_get(process, "argv_cut")),
                         COMMAND_BYTES))
@@ -270,11 +324,11 @@ void report_failed_text(struct buf *out, const json_t *failed, bool all)
     size_t length = json_array_size(chain);
     bool other = json_is_object(first) && !json_equal(first, cause);
     if (length > 1) { /* of the command itself all is said */
-        put_failure(out, "failed", cause);
+        put_failure(out, "failed", cause, NULL);
         put_parents(out, chain);
     }
     if (other && all)
-        put_failure(out, length > 1 ? "earlier" : "failed", first);
+        put_failure(out, length > 1 ? "earlier" : "failed", first, NULL);
     if (all && count > (json_int_t)length && count > 1) {
         text_label(out, "");
         buf_printf(out, "%lld processes failed in all (--json lists them)\n", (long long)count);
@@ -285,5 +339,14 @@ void report_failed_text(struct buf *out, const json_t *failed, bool all)
 
 void report_failures_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
 {
-    report_failed_text(out, report->failed, whole);
+    json_t *last = job_report_last(report);
+    const json_t *there = json_object_get(last, "elsewhere");
+    const json_t *chain = json_object_get(there, "chain");
+    if (json_array_size(chain)) { /* what failed here failed because of it */
+        put_failure(out, "failed", json_array_get(chain, 0), json_string_value(json_object_get(there, "node")));
+        put_parents(out, chain);
+    } else {
+        report_failed_text(out, report->failed, whole);
+    }
+    json_decref(last);
 }

@@ -18,6 +18,10 @@
  * reference, or NULL when out of memory. */
 json_t *report_failed_json(const struct job_model *model, pid_t supervisor);
 
+/* The chain of the process that ended last with this status (as a shell has it: 128 and the number of a signal), or by a
+ * crash: MPICH's launcher has a status of its own then. A new reference; NULL: there is none. */
+json_t *report_failed_with_json(const struct job_model *model, int status);
+
 /* Lines for people. all: also when the command did not fail, and why statuses are not known. */
 void report_failed_text(struct buf *out, const json_t *failed, bool all);
 

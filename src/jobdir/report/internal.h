@@ -15,13 +15,13 @@ typedef void report_section_fn(struct buf *out, const struct job_report *report,
 report_section_fn report_last_text, report_scripts_text, report_logs_text, report_health_text, report_head_text,
     report_usage_text, report_failures_text, report_rules_text, report_crashes_text, report_warnings_text,
     report_trace_text, report_pauses_text, report_mpi_text, report_messages_text, report_commands_text,
-    report_processes_text, report_gaps_text;
+    report_processes_text, report_gaps_text, report_nodes_text, report_node_table_text;
 
 /* The members, of a struct job_report unless there is a function that sets them. */
 extern const struct field report_last_fields[], report_layer_fields[], report_head_fields[], report_timeline_fields[],
     report_failed_fields[], report_rule_fields[], report_crash_fields[], report_warning_fields[], report_pause_fields[],
     report_trace_fields[], report_mpi_fields[], report_messages_fields[], report_command_fields[],
-    report_process_fields[], report_gap_fields[];
+    report_process_fields[], report_gap_fields[], report_node_fields[];
 /* A line; nothing if it is NULL. */
 void report_batch_text(struct buf *out, const json_t *batch);
 void report_head_json(json_t *object, const struct job_report *report);
@@ -49,7 +49,8 @@ void report_put_left(struct buf *out, const struct mpi_messages *messages);
 void report_put_open(struct buf *out, const struct mpi_messages *messages);
 
 /* The commands by CPU time, malloc'ed. NULL: out of memory. */
-const struct job_command **report_commands(const struct job_model *model, size_t *ret_count);
+/* Those of one name on several nodes are one. */
+struct job_command *report_commands(const struct job_report *report, size_t *ret_count);
 
 /* A copy of an array of records without what only the spool needs. */
 json_t *report_records_json(const json_t *records);

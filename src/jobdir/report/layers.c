@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sections of a report: what happened last, scripts, logs, health. jobdir/layers makes them. */
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/data/cleanup.h"
 #include "jobdir/layers/last.h"
 #include "jobdir/layers/sections.h"
 #include "jobdir/report/failed.h"
 #include "jobdir/report/internal.h"
+#include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
+
+static const double NEAR_SECONDS = 30,
+                    AT_ONCE_SECONDS = 1; /* before the end; before the last of those that failed alike */
 
 /* Whether it ended as nobody wants it; of a job that runs nothing is known yet. */
 static bool has_failed(const struct job_report *report, const struct job_result *result)
@@ -31,6 +39,102 @@ static json_t *numbered_crashes(const struct job_report *report)
     return crashes;
 }
 
+/* ---- over several nodes ---- */
+
+static double seconds_of(const json_t *chain)
+{
+    return json_number_value(json_object_get(json_array_get(chain, 0), "end_seconds"));
+}
+
+/* A launcher ends with the status of a rank that failed, and ends the others by SIGTERM or SIGKILL: did the first one here
+ * fail by itself? */
+static bool failed_by_itself(const json_t *chain, int status)
+{
+    const json_t *first = json_array_get(chain, 0), *code = json_object_get(first, "exit_code");
+    int signo = (int)json_integer_value(json_object_get(first, "signal"));
+    return json_array_size(chain) > 1 &&
+           (json_is_integer(code) ? json_integer_value(code) == status : signo && signo != SIGTERM && signo != SIGKILL);
+}
+
+/* The part on which a process failed with the command's status: of all that failed so at the end of the job, the first
+ * one. NULL: it failed on the job's own node, or that is not known. */
+static const struct job_report *find_elsewhere(const struct job_report *report, const struct job_end *end,
+                                               json_t **ret_chain)
+{
+    const struct job_report *found = NULL;
+    bool here = failed_by_itself(end->chain, end->exit_code);
+    double last = here ? seconds_of(end->chain) : -1, first = here ? last : end->seconds + NEAR_SECONDS;
+    _cleanup_(freep) json_t **chains = calloc(report->part_count + 1, sizeof(json_t *));
+    for (size_t i = 0; chains && i < report->part_count; i++) {
+        chains[i] = report_failed_with_json(&report->parts[i].model, end->exit_code);
+        double seconds = chains[i] ? seconds_of(chains[i]) + report->parts[i].shift : -1;
+        last = seconds > last ? seconds : last;
+    }
+    first = here && first >= last - AT_ONCE_SECONDS ? first : end->seconds + NEAR_SECONDS;
+    for (size_t i = 0; chains && i < report->part_count; i++) {
+        double seconds = chains[i] ? seconds_of(chains[i]) + report->parts[i].shift : -1;
+        if (chains[i] && seconds >= last - AT_ONCE_SECONDS && seconds < first) {
+            first = seconds;
+            found = &report->parts[i];
+            json_decref(*ret_chain);
+            *ret_chain = json_incref(chains[i]);
+        }
+        json_decref(chains[i]);
+    }
+    return found;
+}
+
+static void shift_chain(json_t *chain, double seconds)
+{
+    static const char *const names[] = {"start_seconds", "end_seconds"};
+    size_t index;
+    json_t *process;
+    json_array_foreach(chain, index, process) for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    {
+        const json_t *at = json_object_get(process, names[i]);
+        if (at)
+            json_object_set_new(process, names[i], json_real(json_number_value(at) + seconds));
+    }
+}
+
+/* Why the command failed, if that happened on another node: it becomes the reason, and .elsewhere. */
+static void look_elsewhere(const struct job_report *report, const struct job_end *end, json_t *last)
+{
+    json_t *chain = NULL, *said = json_object_get(last, "reason");
+    if (!report->part_count || !end->exit_code || end->signal || json_is_true(json_object_get(said, "sure")) ||
+        note_json_kind(said) == NOTE_cause_signal)
+        return;
+    const struct job_report *part = find_elsewhere(report, end, &chain);
+    if (part) {
+        const char *name = json_string_value(json_array_get(report->info.argv, 0));
+        const char *node = part->info.host && *part->info.host ? part->info.host : text_base(part->path);
+        json_array_append_new(chain,
+                              json_pack("{s:i, s:o, s:f, s:f, s:i, s:n, s:O?, s:b, s:n}", "pid", 0, "name",
+                                        text_json(name ? text_base(name) : "the command"), "start_seconds",
+                                        -part->shift, "end_seconds", end->seconds - part->shift, "exit_code",
+                                        end->exit_code, "signal", "argv", report->info.argv, "argv_cut", 0, "cwd"));
+        json_t *crashes = numbered_crashes(part);
+        const struct job_end there = {.model = &part->model,
+                                      .dir = part->path,
+                                      .warnings = job_report_warnings(part),
+                                      .crashes = crashes,
+                                      .chain = chain,
+                                      .exit_code = end->exit_code,
+                                      .seconds = end->seconds - part->shift};
+        json_t *reason = last_reason_json(&there);
+        const char *text = json_string_value(json_object_get(reason, "text"));
+        if (text) {
+            json_object_set_new(reason, "text", json_sprintf("on node %s: %s", node, text));
+            json_object_set(last, "reason", reason);
+        }
+        shift_chain(chain, part->shift);
+        json_object_set_new(last, "elsewhere", json_pack("{s:o, s:O}", "node", text_json(node), "chain", chain));
+        json_decref(reason);
+        json_decref(crashes);
+    }
+    json_decref(chain);
+}
+
 json_t *job_report_last(const struct job_report *report)
 {
     struct job_result result = job_report_result(report);
@@ -51,6 +155,7 @@ json_t *job_report_last(const struct job_report *report)
                                 .reason = result.reason,
                                 .seconds = result.wall_seconds};
     json_t *last = last_json(&end);
+    look_elsewhere(report, &end, last);
     json_decref(failed);
     json_decref(crashes);
     return last;
@@ -80,8 +185,10 @@ void report_health_text(struct buf *out, const struct job_report *report, struct
 
 static json_t *last_member(const void *row, const void *all)
 {
-    json_t *last = job_report_last(row);
-    return last ? last : json_null();
+    json_t *last = job_report_last(row), *json = last ? json_copy(last) : json_null();
+    json_object_del(json, "elsewhere"); /* it is a member of its own */
+    json_decref(last);
+    return json;
 }
 
 const struct field report_last_fields[] = {

@@ -58,15 +58,23 @@ static json_t *end_json(const void *row, const void *all)
     return json_real(((const struct timeline_host *)row)->end_ns / 1e9);
 }
 
+static json_t *bound_json(const void *row, const void *all)
+{
+    double ns = ((const struct timeline_host *)row)->bound_ns;
+    return ns < 0 ? json_null() : json_real(ns);
+}
+
 static const struct field host_fields[] = {
     {"host", FIELD_TEXT, FIELD_AT(struct timeline_host, name)},
-    {"how", FIELD_CHOICE, .json = how_json, .choices = "reference|both_ways|once|one_way|as_it_is",
+    {"how", FIELD_CHOICE, .json = how_json, .choices = "reference|both_ways|once|one_way|as_it_is|known",
      .about = "how the offset was found"},
     {"start_seconds", FIELD_SECONDS, .json = start_json},
     {"start_offset_ns", FIELD_NUMBER, FIELD_AT(struct timeline_host, offset_start_ns),
      .about = "added to its times at start_seconds"},
     {"end_seconds", FIELD_SECONDS, .json = end_json},
     {"end_offset_ns", FIELD_NUMBER, FIELD_AT(struct timeline_host, offset_end_ns)},
+    {"bound_ns", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = bound_json,
+     .about = "so far the offsets may be off; null: nothing bounds that"},
     {0}};
 
 static const struct field clock_fields[] = {

@@ -40,34 +40,59 @@ const struct field report_command_fields[] = {
 
 static int by_cpu(const void *a, const void *b)
 {
-    const struct job_command *left = *(struct job_command *const *)a, *right = *(struct job_command *const *)b;
+    const struct job_command *left = a, *right = b;
     if (left->cpu_ns != right->cpu_ns)
         return left->cpu_ns < right->cpu_ns ? 1 : -1;
     return strcmp(left->name, right->name);
 }
 
-const struct job_command **report_commands(const struct job_model *model, size_t *ret_count)
+static int by_name(const void *a, const void *b)
 {
-    size_t count = HASH_COUNT(model->commands), used = 0;
-    const struct job_command **list = calloc(count + 1, sizeof *list);
-    for (struct job_command *command = model->commands; command && list; command = command->hh.next)
-        list[used++] = command;
+    return strcmp(((const struct job_command *)a)->name, ((const struct job_command *)b)->name);
+}
+
+static const struct job_model *model_at(const struct job_report *report, size_t i)
+{
+    return i ? &report->parts[i - 1].model : &report->model;
+}
+
+struct job_command *report_commands(const struct job_report *report, size_t *ret_count)
+{
+    size_t room = 1, used = 0, count = 0;
+    for (size_t i = 0; i <= report->part_count; i++)
+        room += HASH_COUNT(model_at(report, i)->commands);
+    struct job_command *list = calloc(room, sizeof *list);
+    for (size_t i = 0; i <= report->part_count && list; i++)
+        for (const struct job_command *each = model_at(report, i)->commands; each; each = each->hh.next)
+            list[used++] = *each;
     if (list)
-        qsort(list, used, sizeof *list, by_cpu);
-    *ret_count = used;
+        qsort(list, used, sizeof *list, by_name);
+    for (size_t i = 0; i < used; i++) {
+        if (!count || strcmp(list[count - 1].name, list[i].name) != 0) {
+            list[count++] = list[i];
+            continue;
+        }
+        struct job_command *sum = &list[count - 1];
+        sum->count += list[i].count;
+        sum->cpu_ns += list[i].cpu_ns;
+        sum->peak_rss = job_most(sum->peak_rss, list[i].peak_rss);
+    }
+    if (list)
+        qsort(list, count, sizeof *list, by_cpu);
+    *ret_count = count;
     return list;
 }
 
 void report_commands_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
 {
     size_t count;
-    _cleanup_(freep) const struct job_command **list = report_commands(&report->model, &count);
+    _cleanup_(freep) struct job_command *list = report_commands(report, &count);
     if (!count || report->one_rank)
         return;
     buf_putc(out, '\n');
     fields_title(out, command_fields, report);
     for (size_t i = 0; i < count && i < REPORT_COMMANDS; i++)
-        fields_row(out, command_fields, list[i], report);
+        fields_row(out, command_fields, &list[i], report);
     if (count > REPORT_COMMANDS)
         buf_printf(out, "  ... and %zu more (--json lists all)\n", count - REPORT_COMMANDS);
 }
@@ -118,6 +143,8 @@ const struct field job_process_fields[] = {
     {"pid", FIELD_COUNT, FIELD_AT(struct job_process, pid), .column = {1, 2, 8, "Processes"}},
     {"ppid", FIELD_COUNT, FIELD_AT(struct job_process, ppid), .about = "parent, as last seen",
      .column = {2, 1, 7, "ppid"}},
+    {"node", FIELD_TEXT, FIELD_AT(struct job_process, node), FIELD_OR_NULL,
+     .about = "of one on another node than the job's: which; null: the job's own"},
     {"name", FIELD_TEXT, FIELD_AT(struct job_process, name),
      .about = "the kernel's name of the command, at most 15 bytes", .column = {3, 2, -15, "name"}},
     {"start_seconds", FIELD_SECONDS, FIELD_AT(struct job_process, start), .about = "since the job's start",

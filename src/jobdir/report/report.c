@@ -11,12 +11,13 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
+#include "jobdir/mpi/ends.h"
 #include "jobdir/report/failed.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/report/rules.h"
 #include "jobdir/text/text.h"
 
-int job_report_load(struct job_report *ret_report, const char *path, struct err *err)
+static int load_one(struct job_report *ret_report, const char *path, struct err *err)
 {
     *ret_report = (struct job_report){.path = path, .state = JOB_LOST};
     struct err here = {0};
@@ -39,8 +40,103 @@ int job_report_load(struct job_report *ret_report, const char *path, struct err 
     return 0;
 }
 
+int job_report_load(struct job_report *ret_report, const char *path, struct err *err)
+{
+    int code = load_one(ret_report, path, err);
+    if (code == 0 && job_report_load_parts(ret_report) < 0)
+        code = err_set(err, -ENOMEM, "out of memory");
+    return code;
+}
+
+struct job_report *job_report_add_part(struct job_report *report, const char *dir)
+{
+    struct job_report *grown = realloc(report->parts, (report->part_count + 1) * sizeof *grown);
+    char *path = strdup(dir);
+    report->parts = grown ? grown : report->parts;
+    if (!grown || !path) {
+        free(path);
+        return NULL;
+    }
+    struct job_report *part = &report->parts[report->part_count];
+    *part = (struct job_report){.path = path, .state = JOB_LOST, .problems = json_array()};
+    report->part_count++;
+    if (job_model_init(&part->model, 0) < 0 || !part->problems)
+        return NULL;
+    part->model.part = text_base(path);
+    job_report_look_at_part(report, part);
+    return part;
+}
+
+void job_report_look_at_part(const struct job_report *report, struct job_report *part)
+{
+    struct err err = {0};
+    struct job_info info;
+    enum job_state state;
+    if (job_info_read_state(part->path, &info, &state, &err) < 0) {
+        job_info_done(&info);
+        if (!part->info.json && !json_array_size(part->problems))
+            json_array_append_new(part->problems, json_string(err.text));
+        return;
+    }
+    job_info_done(&part->info);
+    part->info = info;
+    part->state = state;
+    job_part_clock(part->path, &part->clock);
+    if (report->info.started_ns && info.started_ns)
+        part->shift = ((double)info.started_ns - (double)part->clock.offset_ns - (double)report->info.started_ns) / 1e9;
+}
+
+/* A part that cannot be read is there all the same, with what is known of it. */
+static int load_part(void *ctx, const char *dir)
+{
+    struct job_report *report = ctx, *part = dir == report->path ? NULL : job_report_add_part(report, dir);
+    struct err err = {0};
+    if (!part)
+        return dir == report->path ? 0 : -ENOMEM;
+    part->model.keep_limit = REPORT_PROCESSES;
+    if (job_model_read(&part->model, part->path, part->problems, &err) < 0)
+        json_array_append_new(part->problems, json_string(err.text));
+    part->snapshots = snapshots_json(part->path, part->info.started_ns);
+    part->failed = report_failed_json(&part->model, part->info.supervisor);
+    return 0;
+}
+
+int job_report_load_parts(struct job_report *report)
+{
+    return report->path && report->path[0] ? job_dirs_each(report->path, load_part, report) : 0;
+}
+
+void job_report_parts_done(struct job_report *report)
+{
+    for (size_t i = 0; i < report->part_count; i++) {
+        char *path = (char *)report->parts[i].path;
+        job_report_done(&report->parts[i]);
+        free(path);
+    }
+    free(report->parts);
+    report->parts = NULL;
+    report->part_count = 0;
+}
+
+int job_report_find_ends(const struct job_report *report, struct mpi_stats_set *set)
+{
+    struct mpi_ends_of of = {.model = &report->model, .host = report->info.host, .started_ns = report->info.started_ns};
+    int code = mpi_ends_find(set, &of);
+    for (size_t i = 0; i < report->part_count && code == 0; i++) {
+        const struct job_report *part = &report->parts[i];
+        of = (struct mpi_ends_of){.model = &part->model,
+                                  .host = part->info.host ? part->info.host : "",
+                                  .dir = part->path,
+                                  .started_ns = part->info.started_ns,
+                                  .shift = part->shift};
+        code = mpi_ends_find(set, &of);
+    }
+    return code;
+}
+
 void job_report_done(struct job_report *report)
 {
+    job_report_parts_done(report);
     job_info_done(&report->info);
     job_model_done(&report->model);
     job_functions_free(report->functions);
@@ -78,6 +174,23 @@ int job_report_load_messages(struct job_report *report, void (*progress)(void *c
                                                  .progress = progress,
                                                  .ctx = ctx};
     return mpi_messages_load_job(&report->messages, report->path, &options, err);
+}
+
+struct job_result job_report_total(const struct job_report *report)
+{
+    struct job_result all = job_report_result(report);
+    for (size_t i = 0; i < report->part_count; i++) {
+        struct job_result part = job_report_result(&report->parts[i]);
+        all.cpu_seconds += part.cpu_seconds;
+        all.processes += part.processes;
+        all.peak_rss_bytes = job_most(all.peak_rss_bytes, part.peak_rss_bytes);
+        all.peak_tree_rss_bytes += part.peak_tree_rss_bytes;
+        all.processes_at_once = job_most(all.processes_at_once, part.processes_at_once);
+        all.threads_at_once = job_most(all.threads_at_once, part.threads_at_once);
+        all.left_running += part.left_running;
+        all.lost_records += part.lost_records;
+    }
+    return all;
 }
 
 /* The result as the spool's last record has it: job.json could not be written, or is damaged. */
@@ -188,6 +301,7 @@ static const struct {
     {IN_BOTH, report_head_text, report_head_fields, report_head_json},
     {IN_BOTH, report_last_text, report_last_fields},
     {IN_BOTH, report_usage_text},
+    {IN_BOTH, report_nodes_text, report_node_fields},
     {0, NULL, report_timeline_fields},
     {IN_BOTH, report_failures_text, report_failed_fields},
     {IN_BOTH, report_rules_text, report_rule_fields},
@@ -201,6 +315,7 @@ static const struct {
     {IN_REPORT, report_scripts_text},
     {IN_REPORT, report_logs_text},
     {IN_REPORT, report_health_text, report_layer_fields},
+    {IN_REPORT, report_node_table_text},
     {IN_REPORT, report_commands_text, report_command_fields},
     {IN_REPORT, report_processes_text, report_process_fields},
     {IN_REPORT, report_gaps_text, report_gap_fields},

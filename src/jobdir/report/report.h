@@ -15,6 +15,7 @@
 #include "jobdir/text/fields.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/model.h"
+#include "jobdir/record/parts.h"
 #include "jobdir/analysis/messages.h"
 #include "jobdir/report/mpi_report.h"
 #include "jobdir/report/functions.h"
@@ -35,12 +36,33 @@ struct job_report {
     struct mpi_messages *messages; /* NULL: not read. The report's own */
     json_t *failed;                /* jobdir/report/failed.h; NULL: not read. The report's own */
     json_t *last;                  /* job_report_last; NULL: not made. Likewise */
+    struct job_report *parts;      /* of its other nodes, without functions, MPI and messages, which are here */
+    size_t part_count;
+    struct part_clock clock; /* of a part; */
+    double shift;            /* seconds from the start of the job until its start, by the job's clock */
 };
 
 /* Reads a job directory, as far as it can be read: only a missing or unreadable job.json without a spool, and newer
  * versions, are errors. Pass *ret_report to job_report_done in any case. `path` is borrowed. */
 int job_report_load(struct job_report *ret_report, const char *path, struct err *err);
 void job_report_done(struct job_report *report);
+/* The reports of its parts, which job_report_load reads, too. 0 or -ENOMEM. */
+int job_report_load_parts(struct job_report *report);
+/* Adds a part without its records: its model is empty, and keeps no ended processes. NULL: no memory. */
+struct job_report *job_report_add_part(struct job_report *report, const char *dir);
+/* Reads again what changes while it runs: how it stands with it, and the clocks. */
+void job_report_look_at_part(const struct job_report *report, struct job_report *part);
+/* The models of the job and its parts, for i from 0 to part_count. */
+static inline const struct job_model *job_report_model(const struct job_report *report, size_t i)
+{
+    return i ? &report->parts[i - 1].model : &report->model;
+}
+/* The sums over the job and its parts, as far as these were read: of peaks of all together, too, which need not be of the
+ * same moment. What is of one process, or at once, is the greatest of a node; the rest is the job's own. */
+struct job_result job_report_total(const struct job_report *report);
+void job_report_parts_done(struct job_report *report);
+/* How the ranks ended, by the records of the job and its parts. 0 or -ENOMEM. */
+int job_report_find_ends(const struct job_report *report, struct mpi_stats_set *set);
 /* All that were noted, as records of spool.h; borrowed, may be NULL. */
 const json_t *job_report_warnings(const struct job_report *report);
 /* Reads the job's traces, too: report->functions. Calls of MPI have their places by report->mpi. 0 or -errno. */

@@ -307,7 +307,7 @@ static void test_deaths(void **state)
                                   .source_tag = MPIA_TAG_NONE,
                                   .site = report->set.ranks[2].sites[0]};
     assert_int_equal(mpi_report_add_up(report), 0);
-    assert_int_equal(mpi_ends_find(&report->set, &model, NULL, 0), 0);
+    assert_int_equal(mpi_ends_find(&report->set, &(struct mpi_ends_of){.model = &model}), 0);
     _cleanup_(buf_done) struct buf text = text_of(report, -1);
     check_has(&text,
               "\n  rank 2 exited with status 6 without MPI_Finalize, the first of 3 ranks that ended without "
@@ -332,7 +332,7 @@ static void test_death_later_than_the_records(void **state)
         for (size_t i = 0; i < 3; i++)
             report->set.ranks[i].state = MPIA_RUNNING;
         assert_int_equal(mpi_report_add_up(report), 0);
-        assert_int_equal(mpi_ends_find(&report->set, &model, NULL, 0), 0);
+        assert_int_equal(mpi_ends_find(&report->set, &(struct mpi_ends_of){.model = &model}), 0);
         _cleanup_(buf_done) struct buf text = text_of(report, -1);
         check_has(&text,
                   lost ? "\n  3 ranks ended without MPI_Finalize\n"

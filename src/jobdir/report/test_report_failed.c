@@ -11,7 +11,15 @@
 
 #include "jobdir/report/failed.h"
 
-enum { SUPERVISOR = 1, EXIT_1 = 1 << 8, EXIT_2 = 2 << 8, EXIT_127 = 127 << 8, KILLED = 9, EXIT_137 = 137 << 8 };
+enum {
+    SUPERVISOR = 1,
+    EXIT_1 = 1 << 8,
+    EXIT_2 = 2 << 8,
+    EXIT_127 = 127 << 8,
+    KILLED = 9,
+    CRASHED = 11,
+    EXIT_137 = 137 << 8
+};
 
 /* Of an ended process; status -1: not known. */
 static void add(struct job_model *model, int pid, int ppid, const char *name, double start, double end, int status)
@@ -70,6 +78,31 @@ static void test_make(void **state)
                                    "             then gcc (pid 14) exit 1, make (pid 10) exit 2\n");
     buf_done(&text);
     json_decref(failed);
+}
+
+/* What a launcher's daemon leaves behind on a node: it ends well, and one of its ranks did not. */
+static void test_with_status(void **state)
+{
+    struct job_model model;
+    assert_int_equal(job_model_init(&model, 100), 0);
+    add(&model, 21, 20, "grep", 0.1, 0.2, EXIT_2);
+    add(&model, 22, 20, "solver", 0.3, 0.8, EXIT_2);
+    add(&model, 20, 11, "sh", 0.1, 0.9, EXIT_2);
+    add(&model, 23, 11, "other", 0.1, 1, KILLED);
+    add(&model, 11, 10, "orted", 0, 1.1, 0);
+    add(&model, 10, SUPERVISOR, "sh", 0, 1.2, 0);
+    json_t *with = json_pack("{s:o}", "chain", report_failed_with_json(&model, 2));
+    assert_string_equal(chain(with), "22 20");
+    json_decref(with);
+    with = json_pack("{s:o}", "chain", report_failed_with_json(&model, 137));
+    assert_string_equal(chain(with), "23");
+    json_decref(with);
+    assert_null(report_failed_with_json(&model, 1));
+    add(&model, 24, 11, "solver", 0.1, 1, CRASHED);
+    with = json_pack("{s:o}", "chain", report_failed_with_json(&model, 1));
+    assert_string_equal(chain(with), "24");
+    json_decref(with);
+    json_decref(failed_of(&model));
 }
 
 /* A script that goes on after failures: those are not why it failed, unless it ends with the same status. */
@@ -170,8 +203,8 @@ static void test_command(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_make),         cmocka_unit_test(test_script),  cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_number_again), cmocka_unit_test(test_command),
+        cmocka_unit_test(test_make),    cmocka_unit_test(test_with_status),  cmocka_unit_test(test_script),
+        cmocka_unit_test(test_unknown), cmocka_unit_test(test_number_again), cmocka_unit_test(test_command),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
 }

@@ -60,6 +60,8 @@ static void put_usage(struct buf *out, const struct job_report *report, const st
     text_seconds(out, result->wall_seconds);
     buf_puts(out, ", cpu ");
     text_seconds(out, result->cpu_seconds);
+    if (report->part_count)
+        buf_puts(out, " on all nodes");
     if (result->wall_seconds > 0.05)
         buf_printf(out, " (%.2f processors busy)", result->cpu_seconds / result->wall_seconds);
     buf_putc(out, '\n');
@@ -71,7 +73,7 @@ static void put_usage(struct buf *out, const struct job_report *report, const st
         if (result->processes != 1 && result->peak_tree_rss_bytes > result->peak_rss_bytes) {
             buf_puts(out, ", ");
             text_size(out, result->peak_tree_rss_bytes);
-            buf_puts(out, " in all together");
+            buf_puts(out, report->part_count ? " as the sum of the nodes' peaks" : " in all together");
         }
         buf_putc(out, '\n');
     }
@@ -84,9 +86,11 @@ static void put_processes(struct buf *out, const struct job_report *report, cons
     text_label(out, "processes");
     buf_printf(out, "%llu", (unsigned long long)result->processes);
     if (result->processes_at_once && result->processes > 1)
-        buf_printf(out, ", at most %llu at once", (unsigned long long)result->processes_at_once);
+        buf_printf(out, "%s, at most %llu at once%s", report->part_count ? " on all nodes" : "",
+                   (unsigned long long)result->processes_at_once, report->part_count ? " on one" : "");
     if (result->threads_at_once > 1)
-        buf_printf(out, ", %llu threads at once", (unsigned long long)result->threads_at_once);
+        buf_printf(out, ", %llu threads at once%s", (unsigned long long)result->threads_at_once,
+                   report->part_count ? " on one" : "");
     if (result->left_running)
         buf_printf(out, "; %llu still running", (unsigned long long)result->left_running);
     if (!report->model.singly && report->model.reason[0]) {
@@ -96,10 +100,10 @@ static void put_processes(struct buf *out, const struct job_report *report, cons
     buf_putc(out, '\n');
 }
 
-static void put_commands(struct buf *out, const struct job_model *model)
+static void put_commands(struct buf *out, const struct job_report *report)
 {
     size_t count;
-    _cleanup_(freep) const struct job_command **list = report_commands(model, &count);
+    _cleanup_(freep) struct job_command *list = report_commands(report, &count);
     if (count < 2)
         return;
     text_label(out, "commands");
@@ -107,11 +111,11 @@ static void put_commands(struct buf *out, const struct job_model *model)
     size_t shown = 0, start = out->len, room = SUMMARY_WIDTH - strlen("  commands   ") - strlen(", 1000 more");
     for (; shown < count && shown < SUMMARY_COMMANDS; shown++) {
         buf_puts(&command, shown ? ", " : "");
-        text_show(&command, list[shown]->name);
-        if (list[shown]->count > 1)
-            buf_printf(&command, " x %llu", (unsigned long long)list[shown]->count);
+        text_show(&command, list[shown].name);
+        if (list[shown].count > 1)
+            buf_printf(&command, " x %llu", (unsigned long long)list[shown].count);
         buf_putc(&command, ' ');
-        text_seconds(&command, (double)list[shown]->cpu_ns / 1e9);
+        text_seconds(&command, (double)list[shown].cpu_ns / 1e9);
         if (shown && out->len - start + command.len > room)
             break;
         buf_append(out, command.data ? command.data : "", command.len);
@@ -238,12 +242,12 @@ void report_head_text(struct buf *out, const struct job_report *report, struct r
 
 void report_usage_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
 {
-    struct job_result result = job_report_result(report);
+    struct job_result result = job_report_total(report);
     if (result.started) {
         put_usage(out, report, &result);
         put_processes(out, report, &result);
     }
-    put_commands(out, &report->model);
+    put_commands(out, report);
     put_course(out, &report->model, style);
 }
 

@@ -32,7 +32,7 @@ json_t *note_json(const struct note *note)
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     const struct note_field *fields = note_fields(note->kind);
     json_t *values = json_object();
-    for (size_t i = 0; fields[i].name; i++)
+    for (size_t i = 0; fields[i].name[0]; i++)
         json_object_set_new(values, fields[i].name, field_json(fields[i].type, note->words[i]));
     note_text(&text, note);
     return json_pack("{s:s, s:s, s:o, s:o}", "kind", note_group(note->kind), "note", note_name(note->kind), "fields",

@@ -295,6 +295,7 @@ void text_seconds(struct buf *out, double seconds)
 {
     if (!(seconds > 0))
         seconds = 0;
+    uint64_t hours = seconds < 1e15 ? (uint64_t)(seconds / 3600) : 0; /* fmod would need libm in each monitor */
     if (seconds > 0 && seconds < 0.0995)
         buf_printf(out, "%.1f ms", seconds * 1000);
     else if (seconds < 9.995)
@@ -304,9 +305,9 @@ void text_seconds(struct buf *out, double seconds)
     else if (seconds < 3599.5)
         buf_printf(out, "%d min %02d s", (int)(seconds + 0.5) / 60, (int)(seconds + 0.5) % 60);
     else if (seconds < 48 * 3600.0)
-        buf_printf(out, "%d h %02d min", (int)(seconds / 3600), (int)fmod(seconds / 60, 60));
+        buf_printf(out, "%d h %02d min", (int)(seconds / 3600), (int)(seconds / 60) % 60);
     else
-        buf_printf(out, "%.0f d %02d h", floor(seconds / 86400), (int)fmod(seconds / 3600, 24));
+        buf_printf(out, "%.0f d %02d h", floor(seconds / 86400), (int)(hours % 24));
 }
 
 void text_ns(struct buf *out, double ns)

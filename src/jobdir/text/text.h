@@ -21,6 +21,8 @@ void text_clean(struct buf *out, const char *bytes);
 
 /* A JSON string; a new reference, or NULL when out of memory. NULL becomes JSON null. */
 json_t *text_json(const char *bytes);
+/* Appends the whole as people and programs read it, and a line feed. NULL is out of memory: `out.failed`. */
+void text_put_json(struct buf *out, json_t *json_take);
 
 /* Appends the text for a terminal or a report: control characters as \xNN. */
 void text_show(struct buf *out, const char *text);

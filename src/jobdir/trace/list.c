@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/data/cleanup.h"
+#include "jobdir/record/parts.h"
 #include "jobdir/trace/internal.h"
 
 /* ---- the traces of a job ---- */
@@ -91,15 +92,20 @@ static int take_node(void *ctx, const char *path)
     return code == -ENOMEM ? code : 0; /* a node's folder that cannot be opened hides no other */
 }
 
-int trace_list(const char *jobdir, char ***ret_paths, size_t *ret_count, struct err *err)
+/* Of the job, or of one of its parts. */
+static int take_dir(void *ctx, const char *dir)
 {
     char root[PATH_MAX];
+    if ((size_t)snprintf(root, sizeof root, "%s/trace", dir) >= sizeof root)
+        return -ENAMETOOLONG;
+    int code = each_folder(root, take_node, ctx);
+    return code == -ENOENT ? 0 : code;
+}
+
+int trace_list(const char *jobdir, char ***ret_paths, size_t *ret_count, struct err *err)
+{
     struct listing listing = {0};
-    if ((size_t)snprintf(root, sizeof root, "%s/trace", jobdir) >= sizeof root)
-        return err_set(err, -ENAMETOOLONG, "the path of the job directory is too long: %s", jobdir);
-    int code = each_folder(root, take_node, &listing);
-    if (code == -ENOENT)
-        code = 0;
+    int code = job_dirs_each(jobdir, take_dir, &listing);
     char **paths = code == 0 ? calloc(listing.count + 1, sizeof *paths) : NULL;
     if (code == 0 && !paths)
         code = -ENOMEM;
@@ -113,7 +119,7 @@ int trace_list(const char *jobdir, char ***ret_paths, size_t *ret_count, struct 
     }
     free(listing.list);
     if (code < 0)
-        return err_errno(err, code, "cannot list the traces in %s", root);
+        return err_errno(err, code, "cannot list the traces in %s", jobdir);
     *ret_paths = paths;
     *ret_count = listing.count;
     return 0;

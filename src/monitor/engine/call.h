@@ -78,6 +78,9 @@ struct later *call_later(struct scry_call *call, void (*cancel)(void *ctx), void
 struct scry_call *call_later_begin(struct later *later);
 void call_later_end(struct later *later, bool answered);
 
+/* The actions behind this one in an unconditional list; NULL: it is none. */
+const struct call_text *call_behind(const struct scry_call *call, size_t *ret_count);
+
 /* A string argument as a C string in the call's arena; NULL (and the call failed) if it holds a NUL. */
 const char *call_string(struct scry_call *call, size_t index);
 

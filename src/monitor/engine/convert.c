@@ -304,7 +304,7 @@ static void gather_all(struct gather *gather)
     struct scry_call *call = gather->call;
     if (class_is(gather->class_name, "n")) {
         /* the first process or program brings its node along: a tool on one machine need not name it */
-        if (creates_process(call->service))
+        if (creates_process(call->service) && !call->tool->spread)
             call->tool->node_attached = true;
         if (call->tool->node_attached)
             gather_add(gather, &call->monitor->node->object);

@@ -48,6 +48,12 @@ struct csr_target *csr_target(const struct csr *csr, const struct process *proce
     return target;
 }
 
+void csr_changed(struct csr *csr, enum csr_change change)
+{
+    if (csr->object.monitor->on_csr)
+        csr->object.monitor->on_csr(csr, change);
+}
+
 /* ---- replies about changes of state ---- */
 
 static void reply_change(struct csr *csr, Omis_status change, const struct csr_target *targets, size_t limit, bool last)
@@ -71,7 +77,10 @@ static void reply_change(struct csr *csr, Omis_status change, const struct csr_t
     if (!count)
         reply_result(&reply, span_of("", 0), OMIS_OK, NULL);
     bool quiet = (csr->flags & OMIS_DONT_RETURN_EN_DIS) && !failed && change != OMIS_CSR_DELETED;
-    if (!quiet && csr->session)
+    const struct monitor *monitor = csr->object.monitor;
+    bool kept = !quiet && csr->session && monitor->gathers && !reply.bytes.failed &&
+                monitor->gathers(csr, span_of(reply.bytes.data, reply.bytes.len));
+    if (!quiet && csr->session && !kept)
         reply_send(csr->session, csr->request_id, last, false, &reply);
     reply_done(&reply);
 }
@@ -259,17 +268,22 @@ void csr_enable(struct csr *csr)
     if (csr->object.gone)
         return;
     if (csr->enabled) {
-        if (csr->gate >= 0 && gate_turn(csr, true))
+        if (csr->gate >= 0 && gate_turn(csr, true)) {
+            csr_changed(csr, CSR_ENABLED);
             reply_change(csr, OMIS_CSR_ENABLED, csr->targets, SIZE_MAX, false);
+        }
         return;
     }
     arm_all(csr);
+    csr_changed(csr, CSR_ENABLED);
     reply_change(csr, OMIS_CSR_ENABLED, csr->targets, SIZE_MAX, false);
 }
 
 int csr_gate(struct csr *csr)
 {
     const struct event_ops *ops = event_ops_of(csr->event_service);
+    if (csr->object.owner->spread) /* other nodes have it, too */
+        return -1;
     if (csr->gate >= 0)
         return csr->gate;
     if (csr->object.gone || !ops || !ops->relowered || !(csr->flags & OMIS_DONT_RETURN_EN_DIS))
@@ -316,11 +330,14 @@ void csr_disable(struct csr *csr)
     if (!csr->enabled)
         return;
     if (csr->gate >= 0) {
-        if (gate_turn(csr, false))
+        if (gate_turn(csr, false)) {
+            csr_changed(csr, CSR_DISABLED);
             reply_change(csr, OMIS_CSR_DISABLED, csr->targets, SIZE_MAX, false);
+        }
         return;
     }
     struct csr_target *targets = disarm_all(csr);
+    csr_changed(csr, CSR_DISABLED);
     reply_change(csr, OMIS_CSR_DISABLED, targets, SIZE_MAX, false);
     free_targets(targets);
 }
@@ -330,6 +347,7 @@ void csr_delete(struct csr *csr)
     if (csr->object.gone)
         return;
     struct csr_target *targets = csr->enabled ? disarm_all(csr) : NULL;
+    csr_changed(csr, CSR_DELETED);
     reply_change(csr, OMIS_CSR_DELETED, NULL, 0, csr->executing == 0);
     free_targets(targets);
     csr->object.monitor->programs_stale |= csr->gate >= 0; /* which other programs turn */
@@ -340,6 +358,7 @@ void csr_drop(struct csr *csr)
 {
     request_log_csr(csr, "dropped");
     csr->session = NULL;
+    csr_changed(csr, CSR_DELETED);
     if (csr->enabled)
         free_targets(disarm_all(csr));
     csr->object.monitor->programs_stale |= csr->gate >= 0;

@@ -15,6 +15,9 @@
 #include "monitor/engine/tool.h"
 #include "shm/code.h"
 
+struct clock_offset;
+struct csr_part;
+struct event;
 struct event_ops;
 struct process;
 struct reply_builder;
@@ -42,7 +45,13 @@ struct csr {
     struct service **actions; /* services of request.actions */
     void *event_data;
     bool enabled;
-    unsigned executing; /* its action list is running */
+    unsigned executing;               /* its action list is running */
+    const char *home_token;           /* of a part (doc/explain/nodes.md): what its tool knows it by; NULL: its own */
+    bool far;                         /* a part whose list is executed where its tool is */
+    const struct clock_offset *clock; /* of its host: $time is in that; NULL: in ours */
+    struct csr_part *parts;           /* on other nodes (monitor/tree); NULL: none */
+    bool (*elsewhere)(struct csr *csr, const struct event *event); /* true: the list is executed elsewhere, or later;
+                                                                    * NULL: it never is */
     struct csr_target *targets;
     struct code_program *program;                /* the action list lowered, or NULL */
     uint64_t program_serial;                     /* grows with each lowering */
@@ -50,6 +59,11 @@ struct csr {
     struct csr_post *posts;                      /* user events that the program posts (monitor/engine/lower.h) */
     struct csr *next_enabled, *previous_enabled; /* of the event service */
 };
+
+enum csr_change { CSR_DEFINED, CSR_ENABLED, CSR_DISABLED, CSR_DELETED };
+
+/* Tells whoever makes it known to other nodes (monitor->on_csr). */
+void csr_changed(struct csr *csr, enum csr_change change);
 
 /* Takes the arena over. Sends nothing. NULL when out of memory. */
 struct csr *csr_new(struct session *session, struct arena *arena_take);

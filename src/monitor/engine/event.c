@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/data/clock_offset.h"
+#include "base/system/clock.h"
 #include "base/system/log.h"
 #include "monitor/engine/call.h"
 #include "monitor/engine/execute.h"
@@ -67,6 +69,11 @@ static const struct scry_object *thread_object(const struct thread *thread)
     return thread ? &thread->object : NULL;
 }
 
+static struct value source_value(const char *token)
+{
+    return value_token(span_str(*token ? token : TOKEN_UNDEFINED));
+}
+
 /* What the service itself adds: named outputs, and parN where it has such. */
 static bool service_param(const struct event *event, const struct csr *csr, struct span name, struct value *ret_value)
 {
@@ -91,22 +98,91 @@ static bool service_param(const struct event *event, const struct csr *csr, stru
     return true;
 }
 
+/* How far the clock of the request's home is ahead of ours. */
+static int64_t clock_ahead(const struct csr *csr)
+{
+    int64_t offset_ns;
+    uint64_t bound_ns;
+    return csr->clock && clock_offset_now(csr->clock, clock_now_ns(), &offset_ns, &bound_ns) ? offset_ns : 0;
+}
+
 bool event_param(const struct event *event, const struct csr *csr, struct span name, struct value *ret_value)
 {
+    if (event->told)
+        return event->told->value(event->told, name, ret_value);
     if (span_is(name, "node"))
         *ret_value = token_value(&csr->object.monitor->node->object);
     else if (span_is(name, "proc"))
-        *ret_value = token_value(process_object(event->process ? event->process : event->source_process));
+        *ret_value = event->process ? token_value(&event->process->object) : source_value(event->source.process);
     else if (span_is(name, "thread"))
-        *ret_value = token_value(thread_object(event->thread ? event->thread : event->source_thread));
+        *ret_value = event->thread ? token_value(&event->thread->object) : source_value(event->source.thread);
     else if (span_is(name, "time"))
-        *ret_value = value_floating((double)event->time_ns / 1e9);
+        *ret_value = value_floating((double)(int64_t)(event->time_ns + (uint64_t)clock_ahead(csr)) / 1e9);
     else if (span_is(name, "csr"))
-        *ret_value = token_value(&csr->object);
+        *ret_value = value_token(span_str(csr->home_token ? csr->home_token : csr->object.token));
     else {
         return service_param(event, csr, name, ret_value);
     }
     return true;
+}
+
+static void source_token(char *token, const struct scry_object *object)
+{
+    if (object)
+        memcpy(token, object->token, sizeof object->token);
+}
+
+struct event_source event_source_of(const struct event *event)
+{
+    struct event_source source = event->source;
+    source_token(source.process, process_object(event->process));
+    source_token(source.thread, thread_object(event->thread));
+    return source;
+}
+
+const char *event_place(const struct event *event)
+{
+    if (event->told)
+        return event->told->where;
+    if (event->process)
+        return event->object->token;
+    if (event->source.thread[0])
+        return event->source.thread;
+    if (event->source.process[0])
+        return event->source.process;
+    return event->object && !object_is(event->object, "e") ? event->object->token : TOKEN_UNDEFINED;
+}
+
+/* ---- holds ---- */
+
+void hold_begin(struct monitor *monitor, struct hold *hold)
+{
+    if (!hold)
+        return;
+    hold->users++;
+    hold->outer = monitor->hold;
+    monitor->hold = hold;
+}
+
+void hold_end(struct monitor *monitor, struct hold *hold)
+{
+    if (!hold)
+        return;
+    monitor->hold = hold->outer;
+    hold_drop(hold);
+}
+
+struct hold *hold_keep(struct monitor *monitor)
+{
+    if (monitor->hold)
+        monitor->hold->users++;
+    return monitor->hold;
+}
+
+void hold_drop(struct hold *hold)
+{
+    if (hold && --hold->users == 0)
+        hold->release(hold);
 }
 
 /* ---- raising ---- */
@@ -166,7 +242,7 @@ static void append(struct monitor *monitor, struct raised_event *raised)
 int event_queue(struct monitor *monitor, const struct event *event)
 {
     const struct event *outer = monitor->running ? monitor->running->event : NULL;
-    unsigned chain = outer ? outer->chain + 1 : 0;
+    unsigned chain = outer ? outer->chain + 1 : monitor->running ? monitor->running->chain : 0;
     if (chain > EVENT_CHAIN_LIMIT)
         return -ELOOP;
     bool confined = monitor->running && monitor->running->tool->confined.job;
@@ -179,6 +255,7 @@ int event_queue(struct monitor *monitor, const struct event *event)
     raised->event.chain = chain;
     raised->event.raw = NULL;
     raised->event.seen = NULL;
+    raised->event.told = NULL;
     if (event->output_count) {
         struct value *outputs = arena_alloc(&raised->arena, event->output_count * sizeof *outputs);
         for (size_t i = 0; outputs && i < event->output_count; i++)

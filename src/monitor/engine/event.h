@@ -25,13 +25,22 @@ enum {
     EVENT_CASCADE_LIMIT = 10000, /* all that come of one event: lists that raise two each are 2^64 at that depth */
 };
 
+/* What $node, $proc and $thread name of an event that has no object of ours: "" is none. It may be on another node. */
+struct event_source {
+    char process[TOKEN_TEXT_SIZE], thread[TOKEN_TEXT_SIZE];
+};
+
+/* What a list needs of its event where it is executed as a request (monitor/tree). */
+struct event_list {
+    struct event_source source;
+    uint64_t time_ns;
+};
+
 struct event {
     struct service *service;
-    struct process *process; /* NULL: cannot be attributed to one */
-    struct thread *thread;   /* likewise */
-    /* of a user event raised with resume 0: the source of the event it was raised from, what $proc and $thread name */
-    struct process *source_process;
-    struct thread *source_thread;
+    struct process *process;    /* NULL: cannot be attributed to one */
+    struct thread *thread;      /* likewise */
+    struct event_source source; /* of a user event raised with resume 0: that of the event it was raised from */
     struct scry_object *object; /* where it occurred, for the reply's object list; NULL: the undefined object */
     uint64_t time_ns;
     const struct value *outputs; /* service specific context parameters, in the order of the signature */
@@ -39,6 +48,10 @@ struct event {
     int first_par;                  /* of services with open outputs: the number of outputs[0] in parN */
     const struct tracer_event *raw; /* where the tracer saw it */
     const struct agent_event *seen; /* where an agent raised it (monitor/recorder/agents.h) */
+    const struct event_told {
+        const char *where; /* as event_place says */
+        bool (*value)(const struct event_told *told, struct span name, struct value *ret_value);
+    } * told;       /* what is left of it, for one request (monitor/parts/told.h); NULL: all is there */
     unsigned chain; /* set by event_queue: raised by a list, which ran for an event raised by a list, ... */
 };
 
@@ -104,8 +117,39 @@ unsigned event_queue_length(const struct monitor *monitor);
 /* Runs what was queued. */
 void event_run_queue(struct monitor *monitor);
 
+/* The source of user events that its lists raise. */
+struct event_source event_source_of(const struct event *event);
+
+/* The token of the object where it happened: of a user event that of the event it was raised from, if that is known. */
+const char *event_place(const struct event *event);
+
 /* The value of a context parameter. false: there is none of this name. */
 bool event_param(const struct event *event, const struct csr *csr, struct span name, struct value *ret_value);
+
+/* ---- holds ---- */
+
+/* The object of an event waits until all lists are done. Whoever detected the event and makes the object wait begins a
+ * hold before it raises the event, and ends it when the lists have run. A list that is executed later, or on another
+ * node, keeps it until then. */
+
+/* At the start of what its owner allocated. */
+struct hold {
+    unsigned users;
+    void (*release)(struct hold *hold); /* lets the object go on, and frees the hold */
+    struct hold *outer;                 /* of an event that is handled at this moment, too */
+};
+
+/* From here on lists may keep it. With NULL nothing waits, and nothing can be kept: it ran out of memory. */
+void hold_begin(struct monitor *monitor, struct hold *hold);
+/* The lists have run: releases it, unless it is kept. `hold`: as of hold_begin. */
+void hold_end(struct monitor *monitor, struct hold *hold);
+
+/* Of the event whose lists run; NULL: nobody waits. Each one that is kept is dropped once. */
+struct hold *hold_keep(struct monitor *monitor);
+void hold_drop(struct hold *hold); /* NULL is fine */
+
+/* What is said where one has no value, with its name. */
+#define EVENT_PARAM_MISSING "the event context parameter $%.*s is not set by this event"
 
 /* parN -> N; -1 if it is no such name. */
 int event_par_number(struct span name);

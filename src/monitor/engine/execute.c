@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "base/system/clock.h"
-#include "lang/token.h"
 #include "monitor/engine/convert.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/node.h"
 #include "monitor/engine/request_log.h"
+#include "lang/substitute.h"
 
 /* ---- checks made before anything is executed ---- */
 
@@ -24,6 +24,7 @@ struct check {
     const struct service *event; /* NULL: unconditional */
     Omis_status status;
     struct err err;
+    const char *missing; /* this node does not have one of the services: status and err say which. Others may have it */
 };
 
 static bool check_fail(struct check *check, Omis_status status)
@@ -56,11 +57,6 @@ static bool check_params(struct check *check, const struct value *values, size_t
     return true;
 }
 
-static const char *missing_reason(const struct service *service)
-{
-    return service->row->missing ? service->row->missing() : NULL;
-}
-
 /* Finds the service, checks its kind and brings the arguments into its signature's shape. */
 static struct service *check_call(struct check *check, struct call_text *text, bool is_event)
 {
@@ -85,11 +81,13 @@ static struct service *check_call(struct check *check, struct call_text *text, b
     check->rights |= service->right;
     if (!check_params(check, text->args, text->argc))
         return NULL;
-    const char *missing = missing_reason(service);
-    if (missing && !is_event) {
+    const char *missing = is_event ? NULL : registry_missing(service);
+    if (missing && !check->missing) {
+        check->missing = missing;
         err_set(&check->err, -EOPNOTSUPP, "unsupported: %s: %s", service->row->name, missing);
         check_fail(check, OMIS_UNSUPPORTED_SERVICE);
-        return NULL;
+        if (!check->monitor->elsewhere)
+            return NULL;
     }
     switch (signature_check(&service->signature, text->name, text->args, text->argc, check->arena, &text->args,
                             &check->err)) {
@@ -131,37 +129,15 @@ static struct service **check_actions(struct check *check, struct request *reque
 
 /* ---- execution ---- */
 
-/* Replaces event context parameters by their values, copying only what has some. */
-static bool substitute(struct execution *execution, const struct value *values, size_t count,
-                       const struct value **ret_values, bool *ret_changed)
+struct trigger {
+    const struct event *event;
+    const struct csr *csr;
+};
+
+static bool param_value(const void *ctx, struct span name, struct value *ret_value)
 {
-    struct value *copy = NULL;
-    for (size_t i = 0; i < count; i++) {
-        struct value replacement = values[i];
-        bool changed = false;
-        if (values[i].kind == VALUE_LIST) {
-            const struct value *items;
-            if (!substitute(execution, values[i].list.items, values[i].list.count, &items, &changed))
-                return false;
-            replacement.list.items = items;
-        } else if (values[i].kind == VALUE_PARAM) {
-            if (!event_param(execution->event, execution->csr, values[i].text, &replacement))
-                return false;
-            changed = true;
-        }
-        if (!changed)
-            continue;
-        if (!copy) {
-            copy = arena_alloc(&execution->arena, count * sizeof *copy);
-            if (!copy)
-                return false;
-            memcpy(copy, values, count * sizeof *copy);
-        }
-        copy[i] = replacement;
-        *ret_changed = true;
-    }
-    *ret_values = copy ? copy : values;
-    return true;
+    const struct trigger *trigger = ctx;
+    return event_param(trigger->event, trigger->csr, name, ret_value);
 }
 
 /* Puts the parameters' values in and checks the arguments again now that all types are known. */
@@ -173,9 +149,10 @@ static bool resolve_args(struct scry_call *call, const struct call_text *text)
         return true;
     bool changed = false;
     const struct value *args;
-    if (!substitute(call->execution, text->args, text->argc, &args, &changed)) {
-        call_fail(call, NULL, OMIS_UNKNOWN_ECP, "an event context parameter of %s is not set by this event",
-                  call->service->row->name);
+    const struct trigger trigger = {call->event, call->csr};
+    struct span missing;
+    if (!substitute(call->arena, param_value, &trigger, text->args, text->argc, &args, &changed, &missing)) {
+        call_fail(call, NULL, OMIS_UNKNOWN_ECP, EVENT_PARAM_MISSING, SPAN_ARG(missing));
         return false;
     }
     if (!changed)
@@ -207,6 +184,7 @@ struct later {
     size_t next;           /* the action after those that were begun */
     struct scry_call call; /* that runs, or that it waits for */
     bool runs, waits;
+    bool answered; /* what it waited for; it goes on when the monitor is not locked any more */
     void (*cancel)(void *ctx);
     void *ctx;
 };
@@ -253,8 +231,10 @@ static size_t execute_list(struct execution *execution, struct service **service
     execution->outer = monitor->running;
     monitor->running = execution;
     monitor->executing++;
-    const struct later *later = execution->later;
+    struct later *later = execution->later;
     while (from < request->action_count && !(later && (later->waits || execution->reply.full))) {
+        if (later)
+            later->next = from + 1;
         execute_action(execution, services[from], &request->actions[from]);
         from++;
     }
@@ -266,6 +246,7 @@ static size_t execute_list(struct execution *execution, struct service **service
 static void execution_init(struct execution *execution, struct session *session)
 {
     *execution = (struct execution){.monitor = session->tool->monitor, .session = session, .tool = session->tool};
+    execution->list = session->list;
     execution->id = ++execution->monitor->last_execution;
     execution->arena = ARENA_INIT;
     execution->reply.limit = session->tool->confined.job ? CONFINED_REPLY_BYTES : 0;
@@ -343,10 +324,12 @@ static void execute_unconditional(struct session *session, uint32_t id, uint32_t
     later->began_ns = clock_now_ns();
     execution_init(&later->execution, session);
     later->execution.later = later;
+    later->execution.chain = (flags & EXECUTE_CHAIN) >> 24;
     const struct execution *outer = session->tool->monitor->running;
     if (outer) { /* an extension asks, as a part of the list that its handler is in */
         later->execution.event = outer->event;
         later->execution.csr = outer->csr;
+        later->execution.list = outer->list;
     }
     reply_begin(&later->execution.reply);
     reply_service(&later->execution.reply);
@@ -367,6 +350,13 @@ struct later *call_later(struct scry_call *call, void (*cancel)(void *ctx), void
     return later;
 }
 
+const struct call_text *call_behind(const struct scry_call *call, size_t *ret_count)
+{
+    const struct later *later = call->execution->later;
+    *ret_count = later ? later->request.action_count - later->next : 0;
+    return later ? &later->request.actions[later->next] : NULL;
+}
+
 struct scry_call *call_later_begin(struct later *later)
 {
     monitor_enter(later->execution.monitor);
@@ -380,43 +370,48 @@ void call_later_end(struct later *later, bool done)
     if (done)
         later->waits = false;
     if (done && !later->runs) { /* else it was answered at once, and the list goes on where it is */
-        session->waiting = NULL;
-        later->execution.attached_known = false; /* some may have ended */
-        later->execution.messages = NULL;
         answered(&later->call);
-        proceed(later);
-        if (!session->waiting)
-            session->ready(session);
+        later->answered = true;
+        if (!monitor_blocks(monitor, session))
+            execute_unblocked(session);
     }
     monitor_leave(monitor);
+}
+
+void execute_unblocked(struct session *session)
+{
+    struct later *later = session->waiting;
+    if (later && later->answered) {
+        session->waiting = NULL;
+        later->answered = false;
+        later->execution.attached_known = false; /* some may have ended */
+        later->execution.messages = NULL;
+        proceed(later);
+    }
+    if (!session_waits(session))
+        session->ready(session);
 }
 
 void execute_cancel(struct session *session)
 {
     struct later *later = session->waiting;
+    if (session->away)
+        session->tool->monitor->elsewhere_cancel(session);
     if (!later)
         return;
     session->waiting = NULL;
-    later->cancel(later->ctx);
+    if (!later->answered)
+        later->cancel(later->ctx);
     report(later, OMIS_UNSPECIFIED_ERROR); /* what came before was done */
     later_free(later);
-}
-
-/* The object where it happened: of a user event that of the event it was raised from, if that is known. */
-static const char *event_place(const struct event *event)
-{
-    if (event->process)
-        return event->object->token;
-    if (event->source_thread)
-        return event->source_thread->object.token;
-    if (event->source_process)
-        return event->source_process->object.token;
-    return event->object && !object_is(event->object, "e") ? event->object->token : TOKEN_UNDEFINED;
 }
 
 void execute_triggered(struct csr *csr, const struct event *event)
 {
     struct execution execution;
+    const struct monitor_parts *parts = csr->object.monitor->parts;
+    if ((parts && parts->defers(csr, event)) || (csr->elsewhere && csr->elsewhere(csr, event)))
+        return;
     execution_init(&execution, csr->session);
     execution.event = event;
     execution.csr = csr;
@@ -434,96 +429,6 @@ void execute_triggered(struct csr *csr, const struct event *event)
     if (csr->session && !quiet)
         send_reply(&execution, id, last, !last);
     execution_done(&execution);
-}
-
-/* ---- definition of a conditional request ---- */
-
-static void reply_defined(struct csr *csr, Omis_status status, const char *why)
-{
-    struct reply_builder reply = {0};
-    struct span token = span_str(csr->object.token), text = span_str(why ? why : "");
-    bool ok = status == OMIS_OK;
-    reply_begin(&reply);
-    reply_service(&reply);
-    reply_result(&reply, span_of("", 0), OMIS_CSR_DEFINED, ok ? &token : NULL);
-    reply_service(&reply);
-    reply_result(&reply, span_of("", 0), status, ok ? NULL : &text);
-    reply_send(csr->session, csr->request_id, !ok, false, &reply);
-    reply_done(&reply);
-}
-
-/* Tokens in an event definition may be of objects that are not attached, or gone, but must have been issued. */
-static Omis_status check_event_tokens(struct csr *csr, struct err *err)
-{
-    const struct service *service = csr->event_service;
-    if (service->object_arg < 0)
-        return OMIS_OK;
-    const struct value *arg = &csr->event_args[service->object_arg];
-    const struct value *tokens = arg->kind == VALUE_LIST ? arg->list.items : arg;
-    size_t count = arg->kind == VALUE_LIST ? arg->list.count : 1;
-    for (size_t i = 0; i < count; i++) {
-        struct token token;
-        if (!object_was_issued(csr->object.monitor, tokens[i].text)) {
-            err_set(err, -ESRCH, "at byte %u: there is no object %.*s", tokens[i].offset, SPAN_ARG(tokens[i].text));
-            return OMIS_UNKNOWN_OBJECT;
-        }
-        struct scry_object *object = object_find(csr->object.monitor, tokens[i].text);
-        Omis_status confined = object ? confine_object(csr->object.owner, object, err) : OMIS_OK;
-        if (confined != OMIS_OK)
-            return confined;
-        if (token_parse(tokens[i].text, &token) &&
-            !convert_class_can(token.class, service->object_class, arg->kind == VALUE_LIST)) {
-            err_set(err, -EINVAL, "at byte %u: %.*s cannot be converted to an object of class %s_", tokens[i].offset,
-                    SPAN_ARG(tokens[i].text), service->object_class);
-            return OMIS_TYPE_MISMATCH;
-        }
-    }
-    return OMIS_OK;
-}
-
-static Omis_status define_event(struct csr *csr, struct err *err)
-{
-    const char *missing = missing_reason(csr->event_service);
-    if (missing) {
-        err_set(err, -EOPNOTSUPP, "unsupported: %s: %s", csr->event_service->row->name, missing);
-        return OMIS_UNSUPPORTED_SERVICE;
-    }
-    Omis_status status = check_event_tokens(csr, err);
-    const struct event_ops *ops = event_ops_of(csr->event_service);
-    if (status == OMIS_OK && ops && ops->define)
-        status = ops->define(csr, err);
-    return status;
-}
-
-static Omis_status define_conditional(struct session *session, uint32_t id, uint32_t flags, struct span text,
-                                      struct arena *arena, struct request *request, struct service *event,
-                                      struct service **services)
-{
-    struct err err = {0};
-    Omis_status status = confine_room(session->tool, text.len, &err);
-    if (status != OMIS_OK) {
-        reply_status(session, id, true, status, "%s", err.text);
-        return status;
-    }
-    struct csr *csr = csr_new(session, arena);
-    if (!csr) {
-        reply_status(session, id, true, OMIS_NO_MEMORY, "out of memory");
-        return OMIS_NO_MEMORY;
-    }
-    csr->request_id = id;
-    csr->flags = flags;
-    csr->request = *request;
-    csr->request_bytes = text.len;
-    csr->event_service = event;
-    csr->event_args = request->event->args;
-    csr->actions = services;
-    status = define_event(csr, &err);
-    if (status == OMIS_OK)
-        request_log_csr(csr, "defined");
-    reply_defined(csr, status, err.text);
-    if (status != OMIS_OK)
-        object_end(&csr->object);
-    return status;
 }
 
 /* ---- debugging output ---- */
@@ -551,7 +456,19 @@ static struct span shown_of(const struct check *check, bool checked, struct span
     return checked && !(check->rights & RIGHT_MEMORY) ? text : confine_shown(request, arena);
 }
 
-void execute_request(struct session *session, uint32_t id, uint32_t flags, struct span text)
+/* Whether other nodes are concerned, and the request was taken for them. */
+static bool is_elsewhere(struct session *session, struct checked_request *request, struct check *check)
+{
+    bool (*elsewhere)(struct session * session, struct checked_request * request) = session->tool->monitor->elsewhere;
+    if (elsewhere && session->ready && !session->tool->confined.job && elsewhere(session, request)) {
+        check->status = OMIS_OK;
+        return true;
+    }
+    return false;
+}
+
+static void handle_request(struct session *session, uint32_t id, uint32_t flags, struct span text,
+                           const struct csr_home *home)
 {
     struct monitor *monitor = session->tool->monitor;
     uint64_t start = clock_now_ns();
@@ -574,15 +491,21 @@ void execute_request(struct session *session, uint32_t id, uint32_t flags, struc
         if (!request.event || event)
             services = check_actions(&check, &request);
     }
+    struct checked_request checked_request = {id, flags, copy, &arena, &request, event, services};
+    bool taken = services && !home && is_elsewhere(session, &checked_request, &check);
+    if (!taken && check.missing)
+        services = NULL;
     struct arena shown = ARENA_INIT; /* the other one may be the conditional request's by then */
     struct span told = session->tool->confined.job ? shown_of(&check, services != NULL, text, &request, &shown) : text;
     uint64_t checked = clock_now_ns();
     if ((flags & OMIS_DEBUG) && services) /* before the reply: a tool that waits for it has both */
         debug_request(session, &request, checked - start);
-    if (!services)
+    if (taken)
+        ;
+    else if (!services)
         reply_status(session, id, true, check.status, "%s", check.err.text);
     else if (event)
-        check.status = define_conditional(session, id, flags, text, &arena, &request, event, services);
+        check.status = define_csr(session, &checked_request, home);
     else
         execute_unconditional(session, id, flags, &check, told, &request, services);
     if (check.status == OMIS_NO_PERMISSION || (event && services && check.rights & ~RIGHT_OBSERVE))
@@ -592,4 +515,14 @@ void execute_request(struct session *session, uint32_t id, uint32_t flags, struc
     monitor_leave(monitor);
     arena_done(&arena);
     arena_done(&shown);
+}
+
+void execute_request(struct session *session, uint32_t id, uint32_t flags, struct span text)
+{
+    handle_request(session, id, flags, text, NULL);
+}
+
+void execute_define(struct session *session, uint32_t id, uint32_t flags, struct span text, const struct csr_home *home)
+{
+    handle_request(session, id, flags, text, home);
 }

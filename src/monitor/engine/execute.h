@@ -10,6 +10,7 @@
 #include "lang/request.h"
 #include "monitor/engine/tool.h"
 
+struct clock_offset;
 struct csr;
 struct event;
 struct message;
@@ -18,6 +19,13 @@ struct process;
 struct service;
 
 enum { REPLY_RESULTS_LIMIT = REPLY_SIZE_LIMIT - (8 << 20) }; /* beyond it results are refused: room for errors */
+
+/* In flags: how many events raised each other before this request, which is part of a list (EVENT_CHAIN_LIMIT). */
+#define EXECUTE_CHAIN UINT32_C(0xff000000)
+static inline uint32_t execute_chain(unsigned chain)
+{
+    return (uint32_t)(chain < 255 ? chain : 255) << 24;
+}
 
 struct queue_messages {
     struct message_queue *queue;
@@ -34,6 +42,8 @@ struct execution {
     struct arena arena;
     const struct event *event;
     struct csr *csr;
+    const struct event_list *list; /* without an event: of which one it is the list (event.h) */
+    unsigned chain;                /* without an event: of those that it raises */
     const struct execution *outer; /* that ran when this one began */
     struct process **attached;     /* what [] meant when it was first needed */
     size_t attached_count;
@@ -43,8 +53,36 @@ struct execution {
     struct later *later; /* of an unconditional request: it may wait; NULL: not */
 };
 
+/* A request that was parsed and checked, before anything of it is executed. Whoever takes it takes the arena (and leaves
+ * ARENA_INIT). */
+struct checked_request {
+    uint32_t id, flags;
+    struct span text;        /* in the arena */
+    struct arena *arena;     /* the tree, its text and the services */
+    struct request *request; /* not in the arena itself: copy it */
+    struct service *event;   /* NULL: unconditional */
+    struct service **services;
+};
+
+/* Of a request that was defined at the monitor of its tool (doc/explain/nodes.md). */
+struct csr_home {
+    struct span token;                /* as the tool knows it */
+    bool far;                         /* its list is executed there */
+    const struct clock_offset *clock; /* of that host; NULL: it is this one */
+};
+
+/* Of a conditional one. Replies. `home`: NULL: it is the whole request. */
+Omis_status define_csr(struct session *session, const struct checked_request *request, const struct csr_home *home);
+
 /* Handles one request of a session; every reply goes through the session. `flags` are omis_request's. */
 void execute_request(struct session *session, uint32_t id, uint32_t flags, struct span text);
+
+/* The same for a part of a conditional request. */
+void execute_define(struct session *session, uint32_t id, uint32_t flags, struct span text,
+                    const struct csr_home *home);
+
+/* It was blocked by a lock: its request that waits goes on, or its next ones. Between monitor_enter and monitor_leave. */
+void execute_unblocked(struct session *session);
 
 /* The session ends: what it waits for is not wanted any more. */
 void execute_cancel(struct session *session);

@@ -170,7 +170,7 @@ static void make_gates(struct csr *csr)
 struct code_program *lower_csr(struct csr *csr)
 {
     const struct event_ops *ops = event_ops_of(csr->event_service);
-    if (!(csr->flags & OMIS_DONT_RETURN_OK) || !ops || !ops->lower)
+    if (!(csr->flags & OMIS_DONT_RETURN_OK) || csr->far || !ops || !ops->lower)
         return NULL;
     for (size_t i = 0; i < csr->request.action_count; i++)
         if (!csr->actions[i]->row->lower || !names_objects(csr->actions[i], &csr->request.actions[i]))

@@ -18,8 +18,11 @@
 #include "shm/code.h"
 
 struct agent_command;
+struct session;
+struct checked_request;
 struct agents;
 struct confined_request;
+struct csr;
 struct message;
 struct message_source;
 struct monitor_tracing;
@@ -28,12 +31,24 @@ struct node;
 struct process;
 struct watched_thread;
 struct registry;
+struct scry_call;
+struct session;
 struct tracer;
 struct event;
+struct hold;
+struct lock;
 struct raised_event;
 struct execution;
 
 enum { NESTED_LIMIT = 16 }; /* handlers that wait for requests whose handlers wait for requests ... */
+
+/* What the engine needs of monitor/parts, where several nodes are one system (doc/explain/nodes.md). */
+struct monitor_parts {
+    bool (*defers)(struct csr *csr, const struct event *event); /* its list: this node is locked */
+    bool (*blocks)(struct session *session);                    /* nothing of it may be executed, likewise */
+    bool (*tell)(struct csr *csr, const struct event *event);   /* of a far part */
+    void (*session_ends)(struct session *session);
+};
 
 struct monitor {
     struct loop *loop; /* borrowed */
@@ -46,6 +61,11 @@ struct monitor {
     struct message *messages;  /* hash by what they are: those in queues that have a token */
     struct tool *tools;        /* hash by id */
     uint32_t last_tool_id;
+
+    struct tree *tree; /* other monitors (monitor/tree/tree.h) */
+    /* Set while there are any: a checked request of a session; true: it was taken, with the arena. */
+    bool (*elsewhere)(struct session *session, struct checked_request *request);
+    void (*elsewhere_cancel)(struct session *session); /* the session ends: its `away` */
 
     const struct monitor_tracing *tracing; /* set when the services are registered */
     struct tracer *tracer;                 /* NULL until needed */
@@ -65,11 +85,19 @@ struct monitor {
     bool (*job_has)(struct monitor *monitor, const char *dir,
                     pid_t pid); /* set by who follows jobs: this process is the job's; NULL: there are none */
     void (*on_confined)(struct monitor *monitor, const struct confined_request *request); /* likewise: for its record */
+    bool (*knows_node)(struct monitor *monitor, uint32_t number); /* set likewise: another one has, or had, it */
+    bool (*wait_for_parts)(
+        struct scry_call *call); /* set likewise: answers when all nodes have done it; false: they have */
+    void (*on_csr)(struct csr *csr,
+                   int change); /* set by who knows other nodes: enum csr_change; NULL: there are none */
+    bool (*gathers)(const struct csr *csr,
+                    struct span reply); /* set likewise: keeps a reply about a change of state, until other nodes have
+                                         * said theirs; false: there are none */
     uint64_t refused_ns; /* when a refusal was told last: new sessions must not fill the record with them */
     struct state_part {  /* other parts of the state (monitor/engine/state.h) */
         void (*print)(void *ctx, struct buf *out); /* NULL: none */
         void *ctx;
-    } connections, traced;
+    } connections, traced, others;
     struct loop_source *sampler; /* runs while processes are attached */
 
     /* executions: depth > 0 while one runs; objects that end meanwhile wait in the graveyard */
@@ -81,6 +109,9 @@ struct monitor {
     bool programs_stale; /* objects ended that lowered lists may refer to */
     struct scry_object *graveyard;
     struct raised_event *raised_first, *raised_last;
+    const struct monitor_parts *parts; /* set by who knows other nodes; NULL: this is the only one */
+    struct lock *lock;                 /* of those */
+    struct hold *hold;                 /* of the event whose lists run (event.h); NULL: nobody waits for them */
     unsigned
         nested; /* less than NESTED_LIMIT: requests that extensions wait for, one in the other (extension/session.h) */
     unsigned mistakes;               /* of extensions, in their calls */
@@ -97,6 +128,11 @@ void monitor_free(struct monitor *monitor);
 
 /* The one monitor of this program: what the functions of scry/ext.h, which have no context, work on. */
 struct monitor *monitor_current(void);
+
+static inline bool monitor_blocks(const struct monitor *monitor, struct session *session)
+{
+    return monitor->parts && monitor->parts->blocks(session);
+}
 
 /* Brackets everything that may run action lists. monitor_leave runs the events raised meanwhile, gives processes back
  * that nobody needs traced any more, and frees what ended. */

@@ -57,9 +57,10 @@ int registry_add(struct registry *registry, const struct scry_service *row, cons
     service->row = row;
     service->right = right_of(row);
     struct err why;
-    if (signature_parse(row->signature, &service->signature, &why) < 0) {
+    int code = signature_parse(&registry->types, row->signature, &service->signature, &why);
+    if (code < 0) {
         free(service);
-        return err_set(err, -EINVAL, "service %s: %s", row->name, why.text);
+        return err_set(err, code, "service %s: %s", row->name, why.text);
     }
     service->object_arg = -1;
     for (size_t i = 0; i < service->signature.param_count && service->object_arg < 0; i++) {
@@ -121,6 +122,7 @@ void registry_free(struct registry *registry)
         HASH_DELETE(hh, registry->services, service);
         free(service);
     }
+    arena_done(&registry->types);
     free(registry);
 }
 

@@ -12,6 +12,7 @@
 #include <scry/ext.h>
 #include <uthash.h>
 
+#include "base/data/arena.h"
 #include "base/data/err.h"
 #include "base/data/span.h"
 #include "lang/signature.h"
@@ -32,6 +33,7 @@ struct service {
 };
 
 struct registry {
+    struct arena types;                 /* of the services' parameters */
     struct service *services;           /* hash by name, in order of registration */
     char registering[TOKEN_CLASS_SIZE]; /* the prefix of the extension whose register function runs; "" */
     struct tool *registering_tool;      /* that it is itself, if it requests something; NULL */
@@ -52,5 +54,10 @@ void registry_free(struct registry *registry);
  * (syntax, unknown services, types, memory, internal errors) are no service's own. For reference pages, and a check in
  * builds for tests. */
 bool registry_may_answer(const struct service *service, Omis_status status);
+
+static inline const char *registry_missing(const struct service *service)
+{
+    return service->row->missing ? service->row->missing() : NULL;
+}
 
 #endif

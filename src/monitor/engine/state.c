@@ -84,6 +84,8 @@ void monitor_state_print(const struct monitor *monitor, struct buf *out)
     print_monitor(monitor, out);
     if (monitor->connections.print)
         monitor->connections.print(monitor->connections.ctx, out);
+    if (monitor->others.print)
+        monitor->others.print(monitor->others.ctx, out);
     for (const struct tool *tool = monitor->tools; tool; tool = tool->hh.next)
         print_tool(tool, out);
     for (const struct process *process = monitor->processes; process; process = process->hh.next)

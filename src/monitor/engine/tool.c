@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include "base/system/log.h"
 #include "lang/reply.h"
@@ -27,19 +28,41 @@ static void data_free(struct tool_data *data)
     free(data);
 }
 
+struct tool *tool_find(struct monitor *monitor, uint32_t id)
+{
+    struct tool *tool;
+    HASH_FIND(hh, monitor->tools, &id, sizeof id, tool);
+    return tool;
+}
+
+/* Positive as an int. By chance: no other monitor has the same, and nobody guesses it. */
+static uint32_t make_id(struct monitor *monitor)
+{
+    uint32_t id = 0;
+    do {
+        if (getrandom(&id, sizeof id, 0) != sizeof id)
+            id = ++monitor->last_tool_id;
+        id &= INT32_MAX;
+    } while (!id || tool_find(monitor, id));
+    return id;
+}
+
 struct tool *tool_join(struct monitor *monitor, uint32_t id)
 {
-    struct tool *tool = NULL;
-    if (id) {
-        HASH_FIND(hh, monitor->tools, &id, sizeof id, tool);
-        if (tool)
-            tool->sessions++;
-        return tool;
-    }
-    tool = calloc(1, sizeof *tool);
+    struct tool *tool = id ? tool_find(monitor, id) : tool_make(monitor, 0);
+    if (tool && id)
+        tool->sessions++;
+    return tool;
+}
+
+struct tool *tool_make(struct monitor *monitor, uint32_t id)
+{
+    if (!id || id > INT32_MAX || tool_find(monitor, id))
+        id = make_id(monitor);
+    struct tool *tool = calloc(1, sizeof *tool);
     if (!tool)
         return NULL;
-    tool->id = ++monitor->last_tool_id;
+    tool->id = id;
     tool->monitor = monitor;
     tool->sessions = 1;
     HASH_ADD(hh, monitor->tools, id, sizeof tool->id, tool);
@@ -86,6 +109,8 @@ void tool_leave(struct session *session)
     monitor_enter(monitor);
     execute_cancel(session);
     drop_csrs(tool, session);
+    if (monitor->parts)
+        monitor->parts->session_ends(session);
     bool last = --tool->sessions == 0;
     if (last)
         release(tool);

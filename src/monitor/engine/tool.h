@@ -17,6 +17,7 @@
 #include "monitor/engine/confine.h"
 #include "monitor/engine/object.h"
 
+struct event_list;
 struct process;
 
 /* One tool's attachment to one process, in two lists. */
@@ -31,6 +32,7 @@ struct tool {
     struct monitor *monitor;
     unsigned sessions;
     bool node_attached;
+    bool spread; /* it has, or comes from, other nodes: the first process does not bring this one along */
     struct attachment *attachments, *last_attachment;
     size_t attachment_count;
     struct scry_object *owned;         /* its user events, conditional requests, extension objects */
@@ -53,10 +55,30 @@ struct session {
      * called. NULL: none does. A session without `ready` is always answered at once. */
     struct later *waiting;
     void (*ready)(struct session *session);
+    /* The same for a request whose answer comes from other nodes (monitor/tree). */
+    struct far_request *away;
+    /* Sends another frame (wire/frame.h) to whose session it is; NULL: it is no other monitor's. */
+    void (*other)(struct session *session, uint8_t type, uint32_t id, struct span payload);
+    /* Whose session it is does not read: what can be left out is (and counted). NULL: never. */
+    bool (*full)(struct session *session);
+    bool blocked; /* by a lock: requests or the one that waits go on when it is over (monitor/parts/lock.h) */
+    struct session *next_blocked;
+    const struct event_list *list; /* of this event are all its requests the list (event.h); NULL: of none */
+    struct told_hold *told;        /* what waits for answers of whose session it is (monitor/parts/tell.h) */
+    bool mute;                     /* one was waited for too long, and none has come since */
 };
 
+static inline bool session_waits(const struct session *session)
+{
+    return session->waiting || session->away;
+}
+
+struct tool *tool_find(struct monitor *monitor, uint32_t id); /* NULL: there is none */
 /* Joins the tool `id`, or a new one with id 0. NULL: no such tool, or out of memory. */
 struct tool *tool_join(struct monitor *monitor, uint32_t id);
+
+/* A new one, with the id that it has at its home, another monitor, unless that is taken here; 0: any. NULL: out of memory. */
+struct tool *tool_make(struct monitor *monitor, uint32_t id);
 
 /* The session ends: deletes its conditional requests; with the tool's last session, releases all it held. */
 void tool_leave(struct session *session);

@@ -204,7 +204,9 @@ static void take_turn(void *ctx)
         more = session->replies != last;
         deliver(session);
     }
-    for (int i = 0; i < TURN_REQUESTS && session->first && !session->session.waiting; i++) {
+    for (int i = 0; i < TURN_REQUESTS && session->first && !session->session.waiting &&
+                    !monitor_blocks(session->session.tool->monitor, &session->session);
+         i++) {
         struct ext_request *request = session->first;
         session->first = request->next;
         if (!session->first)
@@ -212,7 +214,7 @@ static void take_turn(void *ctx)
         session->waiting--;
         execute(session, request);
     }
-    if (session->replies || (session->first && !session->session.waiting))
+    if (session->replies || (session->first && !session->session.waiting && !session->session.blocked))
         queue_turn(session);
 }
 
@@ -246,6 +248,8 @@ static void end(struct tool *tool)
     }
     tool->ext = NULL;
     tool->on_end = NULL;
+    if (tool->monitor->parts)
+        tool->monitor->parts->session_ends(&session->session);
     free(session);
 }
 

@@ -228,8 +228,10 @@ int mpi_process_record(struct mpi_process *process, const struct mpi_stats *stat
             choose_incarnation(process, dir);
         code = mpi_stats_write(stats, dir, (uint32_t)process->agent->rank.incarnation, err);
     }
-    if (code == 0)
+    if (code == 0) {
         process->written_mark = process->taken_mark;
+        process->written_state = stats->state;
+    }
     return code;
 }
 

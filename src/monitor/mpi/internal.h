@@ -24,6 +24,7 @@ struct mpi_process {
     uint64_t looked_ns;              /* when it was looked whether there is something new */
     uint64_t taken_mark;             /* of what was taken last: mpi_process_mark, from just before */
     uint64_t written_mark;           /* of what is in the file */
+    uint32_t written_state;          /* MPIA_LOADED ..., there */
     bool write_failed;               /* of one that has ended; tried again */
     bool finished;                   /* of one that has ended: all of it is written */
     int tell_wishes, message_wishes; /* mpi_process_want */

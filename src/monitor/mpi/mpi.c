@@ -17,6 +17,7 @@
 
 enum {
     WRITE_EVERY_MS = 10000, /* each process, if there is something new */
+    WRITE_FIRST_MS = 1000,  /* one that has begun: who reads the job directory on another node knows it from there */
     LOOK_LEAST_MS = 50,     /* between two of them */
     NS_PER_MS = 1000000,
 };
@@ -211,20 +212,39 @@ int mpi_job_flush(struct mpi_registry *registry, const char *dir, bool living, s
     return code;
 }
 
-static uint64_t turn_ns(const struct mpi_registry *registry)
+/* When to look at it again: soon while MPI_Init goes on, and if the file does not say what it is since. */
+static uint64_t due_ns(const struct mpi_process *process)
 {
-    uint64_t ms = WRITE_EVERY_MS / (registry->count ? registry->count : 1);
-    return (ms < LOOK_LEAST_MS ? LOOK_LEAST_MS : ms) * NS_PER_MS;
+    uint32_t state = atomic_load(&process->head->state);
+    bool soon = !process->agent->ended && mpi_job(process) &&
+                (state == MPIA_LOADED ? process->agent->rank.hint >= 0 : state != process->written_state);
+    return process->looked_ns + (uint64_t)(soon ? WRITE_FIRST_MS : WRITE_EVERY_MS) * NS_PER_MS;
 }
 
-/* The one that was not looked at for longest. */
+static struct mpi_process *next_due(const struct mpi_registry *registry)
+{
+    struct mpi_process *first = NULL;
+    for (struct mpi_process *process = registry->list; process; process = process->next)
+        if (!first || due_ns(process) < due_ns(first))
+            first = process;
+    return first;
+}
+
+static uint64_t turn_ns(const struct mpi_registry *registry)
+{
+    const struct mpi_process *first = next_due(registry);
+    uint64_t now_ns = clock_now_ns(), due = first ? due_ns(first) : 0, least_ns = LOOK_LEAST_MS * NS_PER_MS;
+    uint64_t turn = (uint64_t)WRITE_EVERY_MS * NS_PER_MS / (registry->count ? registry->count : 1);
+    uint64_t left = due > now_ns ? due - now_ns : 0;
+    turn = left < turn ? left : turn;
+    return turn < least_ns ? least_ns : turn;
+}
+
+/* The one that has waited for longest. */
 static void on_timer(void *ctx)
 {
     struct mpi_registry *registry = ctx;
-    struct mpi_process *oldest = NULL;
-    for (struct mpi_process *process = registry->list; process; process = process->next)
-        if (!oldest || process->looked_ns < oldest->looked_ns)
-            oldest = process;
+    struct mpi_process *oldest = next_due(registry);
     if (!oldest) {
         loop_remove(registry->timer);
         registry->timer = NULL;

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/mpi/mpi.h"
@@ -201,6 +202,22 @@ static void test_answered_too_late(void **state)
     assert_int_equal(set.ranks[0].state, MPIA_OFF);
     assert_non_null(strstr(set.ranks[0].fault, "did not answer in time"));
     mpi_stats_set_done(&set);
+}
+
+/* Who reads the job directory on another node knows a rank from its file only. */
+static void test_first_write(void **state)
+{
+    struct child child = child_new(fake_interposer);
+    struct mpi_stats_set set = {0};
+    uint64_t began_ns = clock_now_ns();
+    (void)state;
+    begin_counting(&child, 3);
+    step_until(read_all(&set) == 1);
+    assert_true(set.ranks[0].running);
+    assert_in_range(clock_now_ns() - began_ns, 0, 8 * UINT64_C(1000000000)); /* its usual turn: after 10 s */
+    mpi_stats_set_done(&set);
+    child_end(&child, 0);
+    step_until(draining(NULL) == 0);
 }
 
 static void test_live(void **state)
@@ -555,6 +572,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_killed_in_a_call, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_never_initialised, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_answered_too_late, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_first_write, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_live, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_flush_at_the_end, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_settings, start, fixture_stop),

@@ -18,7 +18,7 @@ static bool has_role(uint32_t call, enum call_role role)
 {
     const struct call_info *info = &call_infos[call];
     for (unsigned i = 0; i < info->param_count; i++)
-        if (info->params[i].role == role)
+        if (call_info_params(info)[i].role == role)
             return true;
     return false;
 }
@@ -27,7 +27,7 @@ static bool sends(uint32_t call)
 {
     const struct call_info *info = &call_infos[call];
     return info->class == CALL_CLASS_P2P && (info->volume == CALL_VOLUME_SEND || info->volume == CALL_VOLUME_SENDRECV ||
-                                             strcmp(info->shape, "start") == 0);
+                                             strcmp(call_shape(info), "start") == 0);
 }
 
 static bool receives(uint32_t call)
@@ -55,7 +55,7 @@ static const struct mpi_param none = {MPI_PARAM_NONE, 0};
 
 static struct mpi_param result_of(uint32_t call)
 {
-    const char *type = call_infos[call].result;
+    const char *type = call_result(&call_infos[call]);
     return TOLD(strcmp(type, "double") == 0 ? MPI_PARAM_FLOATING : MPI_PARAM_SIGNED, par);
 }
 
@@ -149,10 +149,10 @@ struct mpi_param mpi_param_named(uint32_t call, bool ended, struct span name)
     if (number >= 0)
         return mpi_param_at(call, ended, (unsigned)number);
     for (unsigned i = 0; i < info->param_count; i++)
-        if (span_is(name, info->params[i].name))
+        if (span_is(name, call_param_name(&call_info_params(info)[i])))
             return mpi_param_at(call, ended, i + 1);
     /* what is no code of success: only by its number, so that a condition on all calls means those that failed */
-    return span_is(name, "result") && strcmp(info->result, "int") == 0 ? mpi_param_at(call, ended, 0) : none;
+    return span_is(name, "result") && strcmp(call_result(info), "int") == 0 ? mpi_param_at(call, ended, 0) : none;
 }
 
 int64_t mpi_param_bits(const struct mpi_told *told, struct mpi_param param)
@@ -172,7 +172,7 @@ void mpi_params_print(struct buf *out, uint32_t call, bool ended)
     if (ended)
         buf_puts(out, "par0 result, ");
     for (unsigned i = 0; i < info->param_count; i++)
-        buf_printf(out, "par%u %s, ", i + 1, info->params[i].name);
+        buf_printf(out, "par%u %s, ", i + 1, call_param_name(&call_info_params(info)[i]));
     for (unsigned i = info->param_count + 1; i <= mpi_param_last(call); i++) {
         struct mpi_param param = mpi_param_at(call, ended, i);
         if (param.kind != MPI_PARAM_NONE)

@@ -286,7 +286,7 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
     struct agent *before = agents_known(agents, peer->pid);
     if (before && before->image != hello->image) /* it has executed another program */
         agent_ended(before);
-    struct trace_job *job = *hello->job ? job_get(agents, hello->job) : NULL;
+    struct trace_job *job = *hello->job ? job_of_program(agents, hello->job) : NULL;
     if (hello->flags & AGENT_MPI_NO_ROOM) {
         if (job && !job->mpi_no_room++)
             job->mpi_room = hello->room;

@@ -15,6 +15,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "jobdir/record/parts.h"
 #include "lang/value.h"
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/recorder/agents_internal.h"
@@ -129,6 +130,27 @@ struct trace_job *job_get(struct agents *agents, const char *dir)
     return job;
 }
 
+struct trace_job *job_of_program(struct agents *agents, const char *dir)
+{
+    struct trace_job *job;
+    HASH_FIND_STR(agents->jobs, dir, job);
+    for (struct trace_job *each = job ? NULL : agents->jobs; each; each = each->hh.next)
+        if (each->home && !each->ended && strcmp(each->home, dir) == 0)
+            return each;
+    return job_get(agents, dir);
+}
+
+/* A launcher may hand the environment of another node to its programs here, with the job that these name. */
+static int set_home(struct trace_job *job, const char *home)
+{
+    char *copy = strdup(home);
+    if (!copy)
+        return -ENOMEM;
+    free(job->home);
+    job->home = copy;
+    return 0;
+}
+
 void job_put(struct agents *agents, struct trace_job *job)
 {
     if (!job || job->agents || !job->ended)
@@ -146,6 +168,7 @@ void job_put(struct agents *agents, struct trace_job *job)
         free(refused);
     }
     free(job->dir);
+    free(job->home);
     free(job);
 }
 
@@ -180,6 +203,8 @@ int agents_job_set(struct agents *agents, const char *dir, const char *key, cons
         job->ended = false;
         return 0;
     }
+    if (strcmp(key, JOB_HOME) == 0)
+        return set_home(job, value);
     int code = trace_settings_set(&job->settings, key, value, err);
     log_debug("setting job=%s key=%s value=%s code=%d", LOG_TEXT(dir), key, LOG_TEXT(value), code);
     if (code < 0)
@@ -224,6 +249,13 @@ static void add_setting(void *ctx, const char *key, const char *value)
     value_print_string(out, span_str(key));
     buf_putc(out, ',');
     value_print_string(out, span_str(value));
+}
+
+const char *agents_job_home(const struct agents *agents, const char *dir)
+{
+    struct trace_job *job;
+    HASH_FIND_STR(agents->jobs, dir, job);
+    return job ? job->home : NULL;
 }
 
 int agents_job_settings(struct agents *agents, const char *dir, struct buf *out)

@@ -85,17 +85,17 @@ static bool is_count(uint8_t role)
 static unsigned integer_size(const struct call_param *param)
 {
     static const char *const longs[] = {"MPI_Aint", "MPI_Count", "MPI_Offset"};
-    if (strcmp(param->type, "int") == 0 || strcmp(param->type, "const int") == 0)
+    if (strcmp(call_param_type(param), "int") == 0 || strcmp(call_param_type(param), "const int") == 0)
         return 4;
     for (size_t i = 0; i < sizeof longs / sizeof *longs; i++)
-        if (strcmp(param->type, longs[i]) == 0)
+        if (strcmp(call_param_type(param), longs[i]) == 0)
             return 8;
     return 0;
 }
 
 static bool is_text(const struct call_param *param)
 {
-    return strcmp(param->type, "const char *") == 0;
+    return strcmp(call_param_type(param), "const char *") == 0;
 }
 
 /* One argument; `bytes`: the call has a size, which stands for its counts. false: there is nothing to be said. */
@@ -105,26 +105,26 @@ static void argument_put(struct maker *maker, const struct call_param *param, un
     switch (param->role) {
     case CALL_ROLE_DEST:
     case CALL_ROLE_ROOT:
-        field_put(maker, param->name, "i4", 4, AT(peer));
+        field_put(maker, call_param_name(param), "i4", 4, AT(peer));
         return;
     case CALL_ROLE_SOURCE:
-        field_put(maker, param->name, "i4", 4, both ? AT(source_peer) : AT(peer));
+        field_put(maker, call_param_name(param), "i4", 4, both ? AT(source_peer) : AT(peer));
         return;
     case CALL_ROLE_TAG:
     case CALL_ROLE_STAG:
-        field_put(maker, param->name, "i4", 4, AT(tag));
+        field_put(maker, call_param_name(param), "i4", 4, AT(tag));
         return;
     case CALL_ROLE_RTAG:
-        field_put(maker, param->name, "i4", 4, AT(source_tag));
+        field_put(maker, call_param_name(param), "i4", 4, AT(source_tag));
         return;
     case CALL_ROLE_COMM:
     case CALL_ROLE_WIN:
     case CALL_ROLE_FILE:
-        field_put(maker, param->name, "i4", 4, AT(comm));
+        field_put(maker, call_param_name(param), "i4", 4, AT(comm));
         return;
     default:
         if (size && !(bytes && is_count(param->role)))
-            field_put(maker, param->name, size == 4 ? "i4" : "i8", size, PAR(i));
+            field_put(maker, call_param_name(param), size == 4 ? "i4" : "i8", size, PAR(i));
     }
 }
 
@@ -132,16 +132,16 @@ static void entry_make(struct maker *maker, const struct call_info *info)
 {
     bool bytes = info->volume != CALL_VOLUME_NONE && info->volume != CALL_VOLUME_BARRIER, both = false;
     for (unsigned i = 0; i < info->param_count; i++)
-        both |= info->params[i].role == CALL_ROLE_RTAG;
+        both |= call_info_params(info)[i].role == CALL_ROLE_RTAG;
     text_put(maker, "args(", "", "");
     for (unsigned i = 0; i < info->param_count && i < MPI_TOLD_PARS; i++)
-        argument_put(maker, &info->params[i], i + 1, bytes, both);
+        argument_put(maker, &call_info_params(info)[i], i + 1, bytes, both);
     if (bytes)
         field_put(maker, "bytes", "u8", 8, AT(bytes));
     field_put(maker, "site", "p", 8, AT(site));
     for (unsigned i = 0; i < info->param_count && i < MPI_TOLD_PARS; i++) /* what comes behind is at no fixed place */
-        if (is_text(&info->params[i]))
-            string_put(maker, info->params[i].name, PAR(i + 1));
+        if (is_text(&call_info_params(info)[i]))
+            string_put(maker, call_param_name(&call_info_params(info)[i]), PAR(i + 1));
     text_put(maker, ")", "", "");
 }
 
@@ -151,14 +151,14 @@ static bool receives(const struct call_info *info)
     if (info->class == CALL_CLASS_COMPLETION)
         return true;
     for (unsigned i = 0; info->class == CALL_CLASS_P2P && i < info->param_count; i++)
-        if (info->params[i].role == CALL_ROLE_STATUS)
+        if (call_info_params(info)[i].role == CALL_ROLE_STATUS)
             return true;
     return false;
 }
 
 static void exit_make(struct maker *maker, const struct call_info *info)
 {
-    bool floating = strcmp(info->result, "double") == 0, plain = strcmp(info->result, "int") == 0;
+    bool floating = strcmp(call_result(info), "double") == 0, plain = strcmp(call_result(info), "int") == 0;
     if (receives(info)) {
         text_put(maker, "locals(", "", "");
         field_put(maker, "source", "i4", 4, AT(got.from));

@@ -53,6 +53,17 @@ static struct area_thread *next_held(const struct area_view *view, uint32_t *at)
     return NULL;
 }
 
+void agent_release_kept(struct agents *agents, pid_t pid, struct area_thread *thread, uint64_t time)
+{
+    struct agent *agent = agents_find(agents, pid);
+    const uint8_t *block = (const uint8_t *)thread;
+    if (!agent || agent->ended || !agent->view.area || block < agent->view.threads ||
+        block >= agent->view.threads + (size_t)agent->view.thread_count * AREA_THREAD_SIZE ||
+        thread->raise.time != time)
+        return; /* another program, or another event */
+    agent_release(agent, thread);
+}
+
 void agent_raises(struct agent *agent)
 {
     const struct area_view *view = &agent->view;

@@ -47,7 +47,7 @@ struct agent *agent_new(struct agents *agents, pid_t pid, const char *dir, const
     agent->pidfd = agent->files[AREA_FUNCTIONS].fd = agent->files[AREA_MPI].fd = -1;
     agent->rank = (struct agent_rank){0, -1, -1, -1};
     agent->next_layout = RECORD_NO_LAYOUT + 1;
-    agent->job = *dir == '/' ? job_get(agents, dir) : NULL;
+    agent->job = *dir == '/' ? job_of_program(agents, dir) : NULL;
     if (agent->job && job_is_older(agent->job, pid))
         agent->job = NULL;
     if (agent->job)

@@ -122,6 +122,8 @@ void agents_job_end(struct agents *agents, const char *dir);
 /* Appends "key","value",... as the request language writes strings and agents_job_set takes them. -ENOENT: no such job.
  */
 int agents_job_settings(struct agents *agents, const char *dir, struct buf *out);
+/* Of a part of a job on several nodes: the directory of that job; NULL: it is none. */
+const char *agents_job_home(const struct agents *agents, const char *dir);
 /* A process that has the directory in its environment belongs to its job, not to one before that had another directory
  * of that name. */
 bool agents_job_has(struct agents *agents, const char *dir, pid_t pid);
@@ -245,6 +247,8 @@ bool agent_event_params(const struct agent_event *event, const struct csr *csr, 
 /* Called from the loop after the doorbell was rung: programs may have posted something (CODE_POST). */
 void agents_on_ring(struct agents *agents, void (*fn)(void *ctx), void *ctx);
 void agent_release(struct agent *agent, struct area_thread *thread);
+/* The same later, when the process may be gone or have another program. */
+void agent_release_kept(struct agents *agents, pid_t pid, struct area_thread *thread, uint64_t time);
 
 /* Called when an agent came (its area is ready, main still held) and when it ended: for arming conditional requests. */
 void agents_on_change(struct agents *agents, void (*fn)(void *ctx, struct agent *agent, bool came), void *ctx);

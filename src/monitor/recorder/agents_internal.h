@@ -42,6 +42,7 @@ enum {
 
 struct trace_job {
     char *dir;
+    char *home; /* of a part of a job: the job's directory, that programs may name instead; NULL: it is no part */
     struct trace_settings settings;
     struct job_place {
         uint64_t device, inode;
@@ -294,6 +295,8 @@ static inline void job_set_problem(struct trace_job *job, struct note note)
         note_keep(&job->problem, &note);
 }
 struct trace_job *job_get(struct agents *agents, const char *dir);
+/* The same for what a program names: its job, or the part of it on this node. */
+struct trace_job *job_of_program(struct agents *agents, const char *dir);
 /* The process was there before the directory, which replaces that of the job it belonged to. */
 bool job_is_older(const struct trace_job *job, pid_t pid);
 void job_put(struct agents *agents, struct trace_job *job); /* frees it if nobody needs it */

@@ -214,6 +214,40 @@ static void translate(const struct sighting *seen)
     }
 }
 
+/* A thread waits for what it was seen to do: as long as its lists run, or longer (event.h). */
+struct traced_hold {
+    struct hold hold;
+    struct monitor *monitor;
+    char process[TOKEN_TEXT_SIZE];
+    uint64_t raw;
+    unsigned tracer_deaths; /* a tracer after this one may use the same number */
+};
+
+static void release(struct hold *hold)
+{
+    struct traced_hold *traced = (struct traced_hold *)hold;
+    struct monitor *monitor = traced->monitor;
+    struct scry_object *process = object_find(monitor, span_str(traced->process));
+    monitor_enter(monitor);
+    if (traced->tracer_deaths == monitor->tracer_deaths) /* else it went on when its tracer died */
+        tracing_release_hold(monitor, (struct process *)process, traced->raw);
+    monitor_leave(monitor);
+    free(traced);
+}
+
+static struct hold *hold_new(const struct sighting *seen)
+{
+    struct traced_hold *traced = seen->raw->hold ? calloc(1, sizeof *traced) : NULL;
+    if (!traced)
+        return NULL;
+    traced->hold.release = release;
+    traced->monitor = seen->monitor;
+    traced->raw = seen->raw->hold;
+    traced->tracer_deaths = seen->monitor->tracer_deaths;
+    memcpy(traced->process, seen->process->object.token, sizeof traced->process);
+    return &traced->hold;
+}
+
 void traced_event(void *ctx, const struct tracer_event *raw)
 {
     struct monitor *monitor = ctx;
@@ -237,6 +271,8 @@ void traced_event(void *ctx, const struct tracer_event *raw)
     monitor_enter(monitor);
     if (raw->hold)
         seen.process->trace.holds++;
+    struct hold *hold = hold_new(&seen);
+    hold_begin(monitor, hold);
     if (raw->kind != TRACER_GONE)
         seen.thread = process_thread(seen.process, raw->tid);
     pause_at("traced.held");
@@ -244,6 +280,9 @@ void traced_event(void *ctx, const struct tracer_event *raw)
     /* the object may not change its state until the lists of raised user events are done, too */
     event_run_queue(monitor);
     pause_at("traced.done");
-    tracing_release_hold(monitor, seen.process, raw->hold);
+    if (hold)
+        hold_end(monitor, hold);
+    else
+        tracing_release_hold(monitor, seen.process, raw->hold);
     monitor_leave(monitor);
 }

@@ -74,7 +74,7 @@ static bool told_right(const struct twin_try *try, uint64_t result)
         if ((uint64_t)guest->told[i] != try->given[i])
             return false;
     /* a variadic one is told before it is jumped to */
-    return info->variadic || strcmp(info->result, "double") == 0 || (uint64_t)guest->result == result;
+    return info->variadic || strcmp(call_result(info), "double") == 0 || (uint64_t)guest->result == result;
 }
 
 void twin_after(struct twin_try *try, uint64_t result, uint64_t expected)

@@ -30,6 +30,8 @@ static const struct {
     {"scry", scry_thread_event_services},
     {"scry", scry_thread_services},
     {"job", job_services},
+    {"job", job_part_services},
+    {"job", job_node_services},
     {"job", job_event_services},
     {"ct", ct_services},
     {"mpi", mpi_services},

@@ -339,16 +339,51 @@ static void raise_seen(struct monitor *monitor, const struct agent_event *seen)
     arena_done(&arena);
 }
 
+/* The thread waits in its call: as long as the lists run, or longer. */
+struct call_hold {
+    struct hold hold;
+    struct monitor *monitor;
+    pid_t pid;
+    struct area_thread *thread;
+    uint64_t time;
+};
+
+static void release(struct hold *hold)
+{
+    struct call_hold *call = (struct call_hold *)hold;
+    if (call->monitor->agents)
+        agent_release_kept(call->monitor->agents, call->pid, call->thread, call->time);
+    free(call);
+}
+
+static struct hold *hold_new(struct monitor *monitor, const struct agent_event *seen)
+{
+    struct call_hold *call = calloc(1, sizeof *call);
+    if (!call)
+        return NULL;
+    *call = (struct call_hold){.hold.release = release,
+                               .monitor = monitor,
+                               .pid = agent_pid(seen->agent),
+                               .thread = seen->thread,
+                               .time = seen->raise.time};
+    return &call->hold;
+}
+
 static void on_event(void *ctx, const struct agent_event *seen)
 {
     struct monitor *monitor = ctx;
     struct mpi_told told;
     monitor_enter(monitor);
+    struct hold *hold = hold_new(monitor, seen);
+    hold_begin(monitor, hold);
     if (agent_event_mpi_call(seen, &told))
         lib_call_raise(monitor, seen, &told);
     else
         raise_seen(monitor, seen);
-    agent_release(seen->agent, seen->thread);
+    if (hold)
+        hold_end(monitor, hold);
+    else
+        agent_release(seen->agent, seen->thread);
     monitor_leave(monitor);
 }
 

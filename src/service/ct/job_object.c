@@ -5,6 +5,7 @@
 
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/object.h"
+#include "monitor/recorder/agents.h"
 
 const char JOB_CLASS[] = "job_j";
 
@@ -31,6 +32,14 @@ struct scry_object *job_object_find(struct monitor *monitor, struct span name)
              span_is(name, object->token)))
             return object;
     return NULL;
+}
+
+bool job_object_is(struct monitor *monitor, const struct scry_object *object, struct span name)
+{
+    const char *home =
+        object_is(object, JOB_CLASS) && monitor->agents ? agents_job_home(monitor->agents, dir_of(object)) : NULL;
+    return object == job_object_find(monitor, name) ||
+           (home && (span_is(name, home) || span_eq(name, job_object_id(span_str(home)))));
 }
 
 struct tool *job_tool(struct monitor *monitor, const char *dir)

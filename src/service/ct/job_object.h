@@ -3,6 +3,8 @@
 #ifndef SCRY_SERVICE_CT_JOB_OBJECT_H
 #define SCRY_SERVICE_CT_JOB_OBJECT_H
 
+#include <stdbool.h>
+
 #include "base/data/span.h"
 
 struct monitor;
@@ -18,6 +20,8 @@ struct job_object {
 
 /* A job by its directory, the last part of that (its id), or its token; NULL: nobody follows such a job. */
 struct scry_object *job_object_find(struct monitor *monitor, struct span name);
+/* Is this the job that is named, or its part on this node: a job whose `home` (jobdir/record/parts.h) has the name? */
+bool job_object_is(struct monitor *monitor, const struct scry_object *object, struct span name);
 /* The last part of a directory. */
 struct span job_object_id(struct span dir);
 

@@ -205,6 +205,11 @@ bool agents_job_has(struct agents *agents, const char *dir, pid_t pid)
     return true;
 }
 
+const char *agents_job_home(const struct agents *agents, const char *dir)
+{
+    return NULL;
+}
+
 int agents_job_settings(struct agents *agents, const char *dir, struct buf *out)
 {
     buf_puts(out, fake_settings);
@@ -396,6 +401,11 @@ void agents_on_ring(struct agents *agents, void (*fn)(void *ctx), void *ctx)
 }
 
 void agent_release(struct agent *at, struct area_thread *thread)
+{
+    fake_released++;
+}
+
+void agent_release_kept(struct agents *agents, pid_t pid, struct area_thread *thread, uint64_t time)
 {
     fake_released++;
 }

@@ -37,6 +37,10 @@ void job_follow_free(struct job_follow *follow);
 /* Whether it is a living process of the job. */
 bool job_follow_has(struct job_follow *follow, pid_t pid);
 
+/* Calls fn for each living process of the last sample. */
+void job_follow_each(const struct job_follow *follow, void (*fn)(void *ctx, pid_t pid, pid_t ppid, const char *name),
+                     void *ctx);
+
 /* Readable when job_follow_drain should be called; -1: never. */
 int job_follow_fd(const struct job_follow *follow);
 void job_follow_drain(struct job_follow *follow);

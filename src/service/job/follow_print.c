@@ -57,6 +57,14 @@ static bool is_alive(const struct tracked *process)
     return !process->over && process->state && process->state != 'Z' && process->state != 'X';
 }
 
+void job_follow_each(const struct job_follow *follow, void (*fn)(void *ctx, pid_t pid, pid_t ppid, const char *name),
+                     void *ctx)
+{
+    for (const struct tracked *process = follow->alive; process; process = process->hh.next)
+        if (is_alive(process))
+            fn(ctx, process->pid, process->ppid, process->name);
+}
+
 /* The figures without processes that may yet turn out not to belong to the job. */
 static void count_settled(const struct job_follow *follow, struct job_counts *ret_counts)
 {

@@ -19,7 +19,10 @@
 #include "monitor/recorder/agents.h"
 #include "monitor/engine/call.h"
 #include "monitor/engine/event.h"
+#include "monitor/engine/node.h"
 #include "monitor/engine/object.h"
+#include "monitor/engine/process.h"
+#include "monitor/mpi/mpi.h"
 #include "probe/exits.h"
 #include "service/ct/ct.h"
 #include "service/ct/job_object.h"
@@ -274,9 +277,10 @@ static bool match_setting(const struct csr *csr, const struct event *event)
 static const struct event_ops setting_ops = {.match = match_setting};
 
 /* Reports the change to tools that asked for it, such as scry run. false: nobody did. */
-static bool tell_setting(struct scry_call *call, const struct job *job)
+static bool tell_setting(struct scry_call *call, const struct job *job, size_t key)
 {
-    struct value outputs[CHANGE_OUTPUTS] = {call->args[1], call->args[2], value_string(span_str(job->named.dir))};
+    struct value outputs[CHANGE_OUTPUTS] = {call->args[key], call->args[key + 1],
+                                            value_string(span_str(job->named.dir))};
     struct event event = {.service = registry_find(call->monitor->registry, span_str("job_setting_changed")),
                           .time_ns = clock_now_ns(),
                           .outputs = outputs,
@@ -299,31 +303,59 @@ static int keep_sample(struct job *job, const char *value)
     return 0;
 }
 
-static void job_set(struct scry_call *call)
+/* Key and value are the arguments from `at` on. Returns false after answering, for the object, why it is not done. */
+static bool set_job(struct scry_call *call, struct job *job, struct scry_object *object, size_t at)
 {
-    struct job *job = job_find(call);
-    const char *key = job ? call_string(call, 1) : NULL, *value = key ? call_string(call, 2) : NULL;
+    const char *key = call_string(call, at), *value = key ? call_string(call, at + 1) : NULL;
     if (!value)
-        return;
+        return false;
     struct err err = {0};
     /* it has scry run read any file, and what it reads goes through the broker */
     Omis_status confined = strcmp(key, "log") == 0 && strcmp(value, "off") != 0
                                ? confine_right(call->tool, RIGHT_LOCAL, "the setting log", &err)
                                : OMIS_OK;
     if (confined != OMIS_OK) {
-        call_fail(call, NULL, confined, "%s", err.text);
-        return;
+        call_fail(call, object, confined, "%s", err.text);
+        return false;
     }
     int code = job->monitor->agents ? agents_job_set(job->monitor->agents, job->named.dir, key, value, &err) : -ENOENT;
-    bool heard = code == 0 || code == -ENOENT ? tell_setting(call, job) : false;
+    bool heard = code == 0 || code == -ENOENT ? tell_setting(call, job, at) : false;
     if (code == -ENOENT && !heard)
-        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "%s: the job has no such setting, or its scry run is gone", key);
+        call_fail(call, object, OMIS_PARAMETER_ERROR, "%s: the job has no such setting, or its scry run is gone", key);
     else if (code < 0 && code != -ENOENT)
-        call_fail_errno(call, NULL, code, &err);
+        call_fail_errno(call, object, code, &err);
     else if (code == -ENOENT && strcmp(key, "sample") == 0 && keep_sample(job, value) < 0)
-        call_fail(call, NULL, OMIS_INTERNAL_ERROR, "out of memory");
+        call_fail(call, object, OMIS_INTERNAL_ERROR, "out of memory");
     else
+        return true;
+    return false;
+}
+
+static void job_set(struct scry_call *call)
+{
+    struct job *job = job_find(call);
+    if (job && set_job(call, job, NULL, 1))
         call_ok(call, NULL);
+}
+
+/* The same of each node, which may have none of it. */
+static void job_part_set(struct scry_call *call)
+{
+    struct monitor *monitor = call->monitor;
+    for (size_t i = 0; i < call->object_count; i++) {
+        struct buf text = BUF_INIT;
+        uint64_t parts = 0;
+        bool done = true;
+        for (struct scry_object *object = monitor->objects; done && object; object = object->hh.next)
+            if (job_object_is(monitor, object, call->args[1].text)) {
+                parts++;
+                done = set_job(call, object->data, call->objects[i], 2);
+            }
+        PUT(&text, parts);
+        if (done)
+            call_text(call, call->objects[i], &text);
+        buf_done(&text);
+    }
 }
 
 static void job_get_settings(struct scry_call *call)
@@ -350,7 +382,7 @@ static void put_note(struct buf *text, const struct note *note)
     const struct note_field *fields = note_fields(note->kind);
     put_list(text);
     PUT(text, note_name(note->kind));
-    for (size_t i = 0; fields[i].name; i++)
+    for (size_t i = 0; fields[i].name[0]; i++)
         if (fields[i].type == NOTE_STRING)
             PUT(text, note->words[i].string);
         else if (fields[i].type == NOTE_FLOATING)
@@ -399,6 +431,54 @@ static void job_trace_info(struct scry_call *call)
     buf_done(&text);
 }
 
+/* ---- its processes, for tools that ask them ---- */
+
+struct members {
+    struct scry_call *call;
+    struct buf text;
+    struct mpi_found *found; /* ranks, from outside */
+    size_t found_count;
+};
+
+static void put_member(void *ctx, pid_t pid, pid_t ppid, const char *name)
+{
+    struct members *members = ctx;
+    struct monitor *monitor = members->call->monitor;
+    struct process *process = process_get(monitor, pid, NULL);
+    const struct mpi_found *found = NULL;
+    if (!process)
+        return; /* it has ended */
+    for (size_t i = 0; i < members->found_count && !found; i++)
+        if (members->found[i].here && members->found[i].pid == pid)
+            found = &members->found[i];
+    PUT(&members->text, value_token(span_str(process->object.token)), pid, ppid, name, monitor->node->name,
+        found ? found->namespace : "", found ? found->rank : -1, found ? found->size : -1);
+}
+
+/* Of each node its own. A node that does not know the job has none. */
+static void job_get_processes(struct scry_call *call)
+{
+    struct monitor *monitor = call->monitor;
+    for (size_t i = 0; i < call->object_count; i++) {
+        struct members members = {.call = call};
+        char note[256];
+        if (mpi_find_ranks(&members.found, &members.found_count, note, sizeof note) < 0)
+            members.found_count = 0;
+        put_list(&members.text);
+        for (struct scry_object *object = monitor->objects; object; object = object->hh.next) {
+            if (!job_object_is(monitor, object, call->args[1].text))
+                continue;
+            struct job *job = object->data;
+            job_follow_sample(job->follow);
+            job_follow_each(job->follow, put_member, &members);
+        }
+        put_end(&members.text);
+        call_text(call, call->objects[i], &members.text);
+        buf_done(&members.text);
+        free(members.found);
+    }
+}
+
 const struct scry_service job_services[] = {
     {"job_create", SCRY_MANIPULATION, "string dir, integer pid -> token", SCRY_OPTIONAL | SCRY_LOCAL, job_create,
      "Follow a process and all its descendants; dir is the job directory."},
@@ -416,8 +496,16 @@ const struct scry_service job_services[] = {
     {"job_set", SCRY_MANIPULATION, "string job, string key, string value -> void", SCRY_OPTIONAL, job_set,
      "Change a setting of a running job, named by its directory, its id or its token: of tracing (trace, args, "
      "locals, depth, min-time, ...) or of scry run (sample, ...). Any tool may do this."},
+    {"job_part_set", SCRY_MANIPULATION, "token<n>* node_list, string job, string key, string value -> integer parts",
+     SCRY_OPTIONAL | SCRY_LOCAL, job_part_set,
+     "job_set on the nodes, for a job or the parts of one that are there; how many there are."},
     {"job_get_settings", SCRY_INFORMATION, "string job -> string* settings", SCRY_OPTIONAL, job_get_settings,
      "How a job is traced: key, value, key, value, ..., as job_set takes them."},
+    {"job_get_processes", SCRY_INFORMATION, "token<n>* node_list, string job -> " JOB_MEMBER "* processes",
+     SCRY_OPTIONAL, job_get_processes,
+     "The processes of a job, named by its directory, its id or its token, that live on the nodes; for proc_attach. "
+     "rank, ranks, mpi_job: of those that an MPI launcher has started, by which ranks are told apart; else -1, -1, "
+     "\"\". Empty if the job is not known there."},
     {"job_trace_info", SCRY_INFORMATION, "string job -> " JOB_TRACE_INFO_RESULT, SCRY_OPTIONAL, job_trace_info,
      "The tracing of a job: traced processes that live, ended ones that are not yet on disk, records written and "
      "discarded, why nothing, or not everything, came, and what no trace tells. choosing: of how many living ones the "

@@ -222,7 +222,9 @@ static void job_raise(struct scry_call *call)
     outputs[count] = value_string(span_str(((const struct job_object *)object->data)->dir));
     struct event event = {
         .service = service, .time_ns = clock_now_ns(), .outputs = outputs, .output_count = signature->output_count};
-    event.source_process = source_of(call->monitor, &event);
+    const struct process *source = source_of(call->monitor, &event);
+    if (source)
+        memcpy(event.source.process, source->object.token, sizeof event.source.process);
     int code = service->enabled ? event_queue(call->monitor, &event) : 0;
     call_done(call, NULL, code, &(struct err){0});
 }

@@ -481,7 +481,7 @@ const struct scry_service mpi_services[] = {
      "job), number of the communicator, call (\"\": point-to-point messages; else the collective with its root, or "
      "the one-sided operation with its target), messages and bytes sent, messages and bytes received, bytes of the "
      "arguments."},
-    {"mpi_get_pending", SCRY_INFORMATION, PROCESSES " -> any* operations", SCRY_OPTIONAL, mpi_get_pending,
+    {"mpi_get_pending", SCRY_INFORMATION, PROCESSES " -> " MPI_OPERATION "* operations", SCRY_OPTIONAL, mpi_get_pending,
      "Operations that are not completed: request, call, send, receive or other, active, inactive or freed, world "
      "rank, tag, number of the communicator, bytes, age in ns."},
     {"mpi_get_state", SCRY_INFORMATION,
@@ -501,6 +501,11 @@ const struct scry_service mpi_services[] = {
      "receive, collective, target, finalize, post, complete), call, world rank, tag, 1 if it may have come true "
      "already, indices of the ranks any of which would do. findings, gravest first: kind (deadlock, mismatch, ...), "
      "indices of the ranks, indices of those that wait for them, text. text: all of it for people."},
+    {"mpi_look", SCRY_INFORMATION, "token<n>* node_list, string job -> " MPI_LOOKED, SCRY_OPTIONAL | SCRY_LOCAL,
+     mpi_look,
+     "Has the nodes look at the ranks that a job has there, as mpi_get_wait_graph does, and write what they see to the "
+     "job directory, or that of the job's part: how many ranks, and when the last one was looked at, ns since 1970 of "
+     "that node's clock."},
     {"mpi_flush", SCRY_MANIPULATION, "[string job] -> void", SCRY_OPTIONAL, mpi_flush,
      "Write the statistics of a job's MPI processes to its directory (" JOB ")."},
     {"mpi_reset", SCRY_MANIPULATION, PROCESSES " -> void", SCRY_OPTIONAL, mpi_reset,

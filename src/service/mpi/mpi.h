@@ -18,6 +18,7 @@ struct scry_call;
 void mpi_get_ranks(struct scry_call *call);
 void mpi_get_activity(struct scry_call *call);
 void mpi_get_wait_graph(struct scry_call *call);
+void mpi_look(struct scry_call *call);
 void mpi_flush(struct scry_call *call);
 void mpi_load(struct scry_call *call);
 extern const struct event_ops mpi_stalled_ops;

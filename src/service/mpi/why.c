@@ -2,7 +2,7 @@
 /*
  * mpi_get_wait_graph: why the ranks of a job do not move. It samples them twice, with some time between
  * (jobdir/mpi/look.h), then analyses (jobdir/analysis/why.h). `scry why` runs the same analysis on the record of the
- * samples.
+ * samples, of all nodes: mpi_look has them written.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,11 @@
 #include "jobdir/mpi/look.h"
 #include "jobdir/analysis/polls.h"
 #include "monitor/engine/call.h"
+#include "monitor/engine/monitor.h"
+#include "monitor/engine/node.h"
+#include "monitor/engine/object.h"
 #include "monitor/mpi/mpi.h"
+#include "service/ct/job_object.h"
 #include "service/mpi/mpi.h"
 #include "lang/put.h"
 #include "service/omis/service.h"
@@ -24,6 +28,7 @@ struct question {
     struct monitor *monitor;
     const char *dir;                  /* NULL: all jobs */
     bool record;                      /* write what is seen */
+    struct scry_object *node;         /* mpi_look: that is answered for, without the graph; NULL: the whole graph */
     struct mpi_stats_set before, set; /* the ranks in the first and the second sample */
     struct mpi_look *look;
     unsigned looks;
@@ -200,8 +205,30 @@ static void put_graph(struct buf *text, const struct mpi_why *why)
     buf_done(&people);
 }
 
+/* mpi_look: what there is to be read now. */
+static void answer_looked(struct question *question, struct scry_call *call)
+{
+    struct buf text = BUF_INIT;
+    struct err err = {0};
+    uint64_t taken_ns = 0;
+    int code = question->failed ? -ENOMEM : record(question, &err);
+    for (size_t i = 0; i < question->set.count; i++)
+        taken_ns = question->set.ranks[i].taken_wall_ns > taken_ns ? question->set.ranks[i].taken_wall_ns : taken_ns;
+    PUT(&text, call->monitor->node->name, question->set.count, taken_ns);
+    if (code < 0)
+        call_fail_errno(call, question->node, code, &err);
+    else
+        call_text(call, question->node, &text);
+    buf_done(&text);
+    question_done(question);
+}
+
 static void answer(struct question *question, struct scry_call *call)
 {
+    if (question->node) {
+        answer_looked(question, call);
+        return;
+    }
     struct arena arena = ARENA_INIT;
     struct mpi_why why;
     struct buf text = BUF_INIT;
@@ -239,21 +266,18 @@ static void cancelled(void *ctx)
     question_done(ctx);
 }
 
-void mpi_get_wait_graph(struct scry_call *call)
+static void begin(struct scry_call *call, const struct question *what)
 {
     const uint64_t look_ns = wait_policies[WAIT_RANKS].look_ms * WAITS_NS_PER_MS;
-    const char *dir = mpi_job_named(call);
     struct question *question = arena_zalloc(call->arena, 1, sizeof *question);
-    if (!dir)
-        return;
-    dir = arena_dup(call->arena, dir, strlen(dir));
+    const char *dir = arena_dup(call->arena, what->dir, strlen(what->dir));
     if (!question || !dir) {
-        call_fail_errno(call, NULL, -ENOMEM, NULL);
+        call_fail_errno(call, what->node, -ENOMEM, NULL);
         return;
     }
+    *question = *what;
     question->monitor = call->monitor;
     question->dir = *dir ? dir : NULL;
-    question->record = call_unsigned(call, 1);
     look_begin(question);
     if (question->before.count && !question->failed)
         question->timer = loop_add_timer(call->monitor->loop, look_ns, look_ns, on_timer, question);
@@ -262,4 +286,27 @@ void mpi_get_wait_graph(struct scry_call *call)
         return;
     look_end(question, true);
     answer(question, call);
+}
+
+void mpi_get_wait_graph(struct scry_call *call)
+{
+    const char *dir = mpi_job_named(call);
+    if (dir)
+        begin(call, &(struct question){.dir = dir, .record = call_unsigned(call, 1)});
+}
+
+/* A monitor has one node, and a job one part there. */
+void mpi_look(struct scry_call *call)
+{
+    const char *dir = NULL;
+    if (!call->object_count)
+        return;
+    for (struct scry_object *object = call->monitor->objects; object && !dir; object = object->hh.next)
+        if (job_object_is(call->monitor, object, call->args[1].text))
+            dir = ((const struct job_object *)object->data)->dir;
+    if (dir)
+        begin(call, &(struct question){.dir = dir, .record = true, .node = call->objects[0]});
+    else
+        call_fail(call, call->objects[0], OMIS_PARAMETER_ERROR, "no part of job %.*s runs there",
+                  SPAN_ARG(call->args[1].text));
 }

@@ -8,10 +8,12 @@
 
 static void for_each(struct scry_call *call, void (*change)(struct csr *csr))
 {
-    for (size_t i = 0; i < call->object_count; i++) {
+    for (size_t i = 0; i < call->object_count; i++)
         change((struct csr *)call->objects[i]);
+    if (call->monitor->wait_for_parts && call->monitor->wait_for_parts(call))
+        return;
+    for (size_t i = 0; i < call->object_count; i++)
         call_ok(call, call->objects[i]);
-    }
 }
 
 static void run_enable(struct scry_call *call)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/system/clock.h"
 #include "base/system/log.h"
 #include "lang/put.h"
 #include "monitor/engine/call.h"
@@ -150,7 +151,26 @@ static void monitor_set_log_level(struct scry_call *call)
         call_ok(call, NULL);
 }
 
+static int print_clock(struct scry_call *call, size_t index, struct buf *text, struct err *err)
+{
+    (void)call;
+    (void)index;
+    (void)err;
+    PUT(text, clock_now_ns(), clock_wall_ns());
+    return 0;
+}
+
+static void node_get_clock(struct scry_call *call)
+{
+    call_each(call, print_clock);
+}
+
 const struct scry_service scry_services[] = {
+    {"scry_node_get_clock", SCRY_INFORMATION, "token<n>* node_list -> " NODE_CLOCK_RESULT, SCRY_OPTIONAL,
+     node_get_clock,
+     "The clocks of nodes: that of all times ($time, by the monitor's own), and the time of day since 1970. Who asks "
+     "several times knows how far a clock is from the own one: the least round trip counts, and half of it is the "
+     "bound on the error."},
     {"scry_service_get_info", SCRY_INFORMATION, "string name -> " SERVICE_INFO_RESULT " ! OMIS_UNKNOWN_SERVICE",
      SCRY_OPTIONAL, service_get_info, "Describe a service; with \"\", return the names of all."},
     {"scry_monitor_get_state", SCRY_INFORMATION, "-> string* lines", SCRY_OPTIONAL | SCRY_LOCAL, monitor_get_state,

@@ -2,10 +2,15 @@
 /* Services on nodes (specification 8.1.1). */
 #include "monitor/engine/node.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "monitor/engine/call.h"
+#include "monitor/tree/tree.h"
 #include "probe/node.h"
+#include "lang/request.h"
 #include "lang/results.h"
 #include "service/omis/service.h"
 
@@ -17,6 +22,77 @@ static void node_attach(struct scry_call *call)
     }
 }
 
+/* A node that is being reached. */
+struct reaching {
+    struct later *later;
+    struct attaching *attaching;
+};
+
+static void reaching_cancel(void *ctx)
+{
+    struct reaching *reaching = ctx;
+    if (reaching->attaching)
+        tree_attach_forget(reaching->attaching);
+    free(reaching);
+}
+
+static void node_reached(void *ctx, const char *token, Omis_status status, const char *why)
+{
+    struct reaching *reaching = ctx;
+    struct later *later = reaching->later;
+    struct scry_call *call = call_later_begin(later);
+    struct buf text = BUF_INIT;
+    buf_puts(&text, token ? token : "");
+    if (token)
+        call_text(call, NULL, &text); /* a constructor: it has no node */
+    else
+        call_fail(call, NULL, status, "%s", why);
+    buf_done(&text);
+    reaching->attaching = NULL;
+    reaching_cancel(reaching);
+    call_later_end(later, true);
+}
+
+/* The nodes that follow in the list are reached at the same time. */
+static void reach_ahead(struct scry_call *call)
+{
+    size_t count;
+    const struct call_text *actions = call_behind(call, &count);
+    for (size_t i = 0; i < count && !actions[i].barrier && span_is(actions[i].name, call->service->row->name); i++) {
+        struct span text = actions[i].args[0].text;
+        char name[PATH_MAX];
+        if (text.len >= sizeof name || memchr(text.ptr, 0, text.len))
+            break;
+        snprintf(name, sizeof name, "%.*s", SPAN_ARG(text));
+        if (!node_is_local(call->monitor->node, name) && !tree_attach_ahead(call->tool, name))
+            break;
+    }
+}
+
+static void reach_node(struct scry_call *call, const char *name)
+{
+    if (call->tool->confined.job) {
+        call_fail(call, NULL, OMIS_NO_PERMISSION, "%s may look at this machine only", call->tool->confined.who);
+        return;
+    }
+    struct reaching *reaching = calloc(1, sizeof *reaching);
+    struct later *later = reaching ? call_later(call, reaching_cancel, reaching) : NULL;
+    if (!later) {
+        bool memory = reaching;
+        free(reaching);
+        call_fail(call, NULL, memory ? OMIS_UNSUPPORTED_SERVICE : OMIS_NO_MEMORY, "%s",
+                  memory ? "unsupported: node_attach2 of another node takes a while: not in braces, nor for an event"
+                         : "out of memory");
+        return;
+    }
+    reaching->later = later;
+    struct attaching *attaching = tree_attach(call->tool, name, node_reached, reaching);
+    if (!attaching)
+        return;
+    reaching->attaching = attaching;
+    reach_ahead(call);
+}
+
 static void node_attach2(struct scry_call *call)
 {
     const char *name = call_string(call, 0);
@@ -24,15 +100,13 @@ static void node_attach2(struct scry_call *call)
         return;
     struct node *node = call->monitor->node;
     if (!node_is_local(node, name)) {
-        call_fail(call, NULL, OMIS_UNSUPPORTED_SERVICE,
-                  "unsupported: node_attach2 reaches only this machine (\"localhost\" or \"%s\"), not \"%s\"",
-                  node->name, name);
+        reach_node(call, name);
         return;
     }
     call->tool->node_attached = true;
     struct buf text = BUF_INIT;
     buf_puts(&text, node->object.token);
-    call_text(call, NULL, &text); /* a constructor: it has no node */
+    call_text(call, NULL, &text);
     buf_done(&text);
 }
 
@@ -101,8 +175,10 @@ static void node_get_info(struct scry_call *call)
 const struct scry_service node_services[] = {
     {"node_attach", SCRY_MANIPULATION, "token<n>* node_list -> void", SCRY_OPTIONAL | SCRY_OBSERVE, node_attach,
      "Attach to nodes known by their tokens."},
-    {"node_attach2", SCRY_MANIPULATION, "string node_name -> token", SCRY_OPTIONAL | SCRY_OBSERVE | SCRY_PARTLY,
-     node_attach2, "Attach to a node by its name; only this machine is known: \"\" or \"localhost\"."},
+    {"node_attach2", SCRY_MANIPULATION, "string node_name -> token ! OMIS_UNSUPPORTED_SERVICE, OMIS_UNSPECIFIED_ERROR",
+     SCRY_OPTIONAL | SCRY_OBSERVE, node_attach2,
+     "Attach to a node by its name: \"\" or \"localhost\" (this one), HOST or USER@HOST (by ssh), tls://HOST:PORT, or "
+     "unix:PATH, the socket of a monitor on this machine."},
     {"node_detach", SCRY_MANIPULATION, "token<n>* node_list -> void", SCRY_OPTIONAL | SCRY_OBSERVE, node_detach,
      "Detach from nodes and all processes on them."},
     {"node_get_info", SCRY_INFORMATION, "token<n>* node_list, integer flags -> " NODE_INFO_RESULT,

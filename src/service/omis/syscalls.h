@@ -8,9 +8,9 @@
 #include "base/data/span.h"
 
 struct syscall_row {
-    uint32_t number;
-    const char *name;
-    uint32_t arg_count;
+    uint16_t number;
+    uint8_t arg_count;
+    char name[25]; /* no address, which would be relocated in each process */
 };
 
 /* NULL: this processor's Linux has no such call. */

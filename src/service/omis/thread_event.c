@@ -187,7 +187,9 @@ static const struct event_ops switching_ops = {
 
 static const char *no_node_set(void)
 {
-    return "the programming libraries known here do not change their set of nodes";
+    return "no call of MPI adds or removes a node: its launcher goes to one by another program, such as ssh, and the "
+           "node is "
+           "in use before its monitor can give it a token";
 }
 
 #define EVENT_ROW(name, signature, requirement, doc, ops) \

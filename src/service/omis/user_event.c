@@ -6,6 +6,7 @@
 #include "base/system/clock.h"
 #include "monitor/engine/call.h"
 #include "monitor/engine/event.h"
+#include "monitor/engine/execute.h"
 #include "monitor/engine/lower.h"
 #include "service/omis/service.h"
 
@@ -46,10 +47,13 @@ static void user_event_raise(struct scry_call *call)
                           .outputs = params->list.items,
                           .output_count = params->list.count,
                           .first_par = 1};
+    const struct event_list *list = call->execution->list;
     if (call->event && !resume) {
-        event.source_process = call->event->process ? call->event->process : call->event->source_process;
-        event.source_thread = call->event->thread ? call->event->thread : call->event->source_thread;
+        event.source = event_source_of(call->event);
         event.time_ns = call->event->time_ns;
+    } else if (list && !resume) { /* of an event elsewhere */
+        event.source = list->source;
+        event.time_ns = list->time_ns;
     }
     switch (event_queue(call->monitor, &event)) {
     case 0:

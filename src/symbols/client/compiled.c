@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/data/sum.h"
 #include "symbols/index/cache_file.h"
 #include "symbols/index/index_format.h"
 
@@ -25,20 +26,6 @@ struct compiled_head { /* then the request, and the items */
     uint64_t request_size, items_size;
     uint64_t sum; /* of both: a crash of the machine may leave any part unwritten */
 };
-
-static uint64_t sum_add(uint64_t sum, const void *bytes, size_t size)
-{
-    const char *from = bytes;
-    for (; size >= 8; from += 8, size -= 8) {
-        uint64_t word;
-        memcpy(&word, from, sizeof word);
-        sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-        sum ^= sum >> 32;
-    }
-    for (; size; from++, size--)
-        sum = (sum ^ (unsigned char)*from) * UINT64_C(1099511628211);
-    return sum;
-}
 
 /* ---- items ---- */
 
@@ -157,5 +144,5 @@ int compiled_store(const struct buf *items, uint64_t functions, const char *key,
     if (head.request_size + items->len > COMPILED_LIMIT - sizeof head)
         return err_set(err, -E2BIG, "too much for the symbol cache");
     int r = file_path(path, sizeof path, key, request, true, err);
-    return r < 0 ? r : cache_file_write(path, parts, sizeof parts / sizeof *parts, NULL, err);
+    return r < 0 ? r : cache_file_write(path, parts, sizeof parts / sizeof *parts, NULL, NULL, err);
 }

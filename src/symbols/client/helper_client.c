@@ -162,7 +162,27 @@ static const struct {
     {"missing", HELPER_MISSING, 2},
     {"block", HELPER_BLOCK, 2},
     {"function", HELPER_FUNCTION, 1},
+    {"process", HELPER_PROCESS, 3},
+    {"stack", HELPER_STACK, 4},
+    {"frame", HELPER_FRAME, 5},
 };
+
+/* Of a snapshot's variable the first word is the number of its frame: no type is a number. */
+static bool take_value(char **f, struct helper_answer *a)
+{
+    if (helper_number(f[0], 0, UINT32_MAX, &a->size)) {
+        a->kind = HELPER_VARIABLE;
+        a->id = (uint32_t)a->size;
+        a->size = 0;
+        a->name = f[1];
+        a->type = f[2];
+        a->text = f[3];
+        return true;
+    }
+    a->type = f[0];
+    a->text = f[3];
+    return helper_address(f[1], &a->address) && helper_number(f[2], 0, UINT64_MAX, &a->size);
+}
 
 static bool take_fields(struct helper_reader *reader, struct helper_answer *a, char **f, int count)
 {
@@ -201,18 +221,7 @@ static bool take_fields(struct helper_reader *reader, struct helper_answer *a, c
     case HELPER_DONE:
         return true;
     case HELPER_VALUE:
-        if (helper_number(f[0], 0, UINT32_MAX, &a->size)) { /* a frame; no type is a number */
-            a->kind = HELPER_VARIABLE;
-            a->id = (uint32_t)a->size;
-            a->size = 0;
-            a->name = f[1];
-            a->type = f[2];
-            a->text = f[3];
-            return true;
-        }
-        a->type = f[0];
-        a->text = f[3];
-        return helper_address(f[1], &a->address) && helper_number(f[2], 0, UINT64_MAX, &a->size);
+        return take_value(f, a);
     case HELPER_VARIABLE: /* begins with the same word as a value */
         return false;
     case HELPER_WRITTEN:
@@ -220,6 +229,20 @@ static bool take_fields(struct helper_reader *reader, struct helper_answer *a, c
         a->old = f[1];
         a->text = f[2];
         return true;
+    case HELPER_PROCESS:
+        a->name = f[1];
+        a->text = f[2];
+        return take_id(f[0], a);
+    case HELPER_STACK:
+        a->first = strcmp(f[2], "1") == 0;
+        a->name = f[3];
+        return take_id(f[0], a) && helper_number(f[1], 0, UINT32_MAX, &a->size);
+    case HELPER_FRAME:
+        a->type = f[0];
+        a->name = f[1];
+        a->file = f[2];
+        a->path = f[4];
+        return take_id(f[3], a);
     }
     return false;
 }

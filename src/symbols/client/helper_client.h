@@ -51,6 +51,9 @@ enum helper_answer_kind {
     HELPER_VALUE,    /* type, address, size, text */
     HELPER_VARIABLE, /* id: the frame, name, type, text: one of many, then HELPER_DONE */
     HELPER_WRITTEN,  /* type, old, text: the new value */
+    HELPER_PROCESS,  /* id: its number, name, text: a problem, or "" */
+    HELPER_STACK,    /* id: threads, size: how many of them run, first, name */
+    HELPER_FRAME,    /* type: native, python or note; name, file, id: the line, path: the module */
 };
 enum helper_site { HELPER_ENTRY, HELPER_EXIT, HELPER_CALL, HELPER_UNWIND }; /* as enum capture_site_kind */
 
@@ -58,6 +61,7 @@ struct helper_answer { /* borrowed until the next call; texts are never NULL */
     enum helper_answer_kind kind;
     const char *key, *file, *path, *name, *type, *old, *text;
     uint32_t id;
+    bool first; /* the process's first thread is one of them */
     enum helper_site site;
     struct number_problem problem;
     uint64_t address, size;

@@ -75,11 +75,15 @@ static void test_answers(void **state)
                                "value\tint\t0x30\t4\t5\n"
                                "value\t2\tn\tint\t5\n"
                                "written\tint\t5\t6\n"
+                               "process\t12\ta.out\t\n"
+                               "stack\t3\t1\t1\tworker\n"
+                               "frame\tpython\tf\tf.py\t7\t\n"
                                "done\n";
     static const enum helper_answer_kind kinds[] = {
-        HELPER_OK,    HELPER_MEMORY,   HELPER_FAILED,        HELPER_FAILED,     HELPER_LAYOUT,  HELPER_SITE,
-        HELPER_SITE,  HELPER_PARAMS,   HELPER_PARAM_PROBLEM, HELPER_LINES_ONLY, HELPER_MISSING, HELPER_PROBLEM,
-        HELPER_VALUE, HELPER_VARIABLE, HELPER_WRITTEN,       HELPER_DONE};
+        HELPER_OK,      HELPER_MEMORY,  HELPER_FAILED, HELPER_FAILED,        HELPER_LAYOUT,
+        HELPER_SITE,    HELPER_SITE,    HELPER_PARAMS, HELPER_PARAM_PROBLEM, HELPER_LINES_ONLY,
+        HELPER_MISSING, HELPER_PROBLEM, HELPER_VALUE,  HELPER_VARIABLE,      HELPER_WRITTEN,
+        HELPER_PROCESS, HELPER_STACK,   HELPER_FRAME,  HELPER_DONE};
     for (size_t piece = 1; piece < sizeof text; piece = piece * 2 + 1) {
         struct helper_reader reader = {0};
         struct helper_answer answer;
@@ -88,6 +92,10 @@ static void test_answers(void **state)
             helper_feed(&reader, text + at, sizeof text - 1 - at < piece ? sizeof text - 1 - at : piece);
             while (helper_next(&reader, &answer, NULL) == 1) {
                 assert_int_equal(answer.kind, kinds[count]);
+                if (answer.kind == HELPER_STACK)
+                    assert_true(answer.id == 3 && answer.size == 1 && answer.first);
+                if (answer.kind == HELPER_FRAME)
+                    assert_true(answer.id == 7 && strcmp(answer.file, "f.py") == 0 && !*answer.path);
                 if (count == 1) {
                     assert_string_equal(answer.file, "f\ti");
                     assert_string_equal(answer.path, "/proc/1/fd/2");

@@ -9,6 +9,7 @@
 
 #include "base/system/stack.h"
 #include "symbols/helper/jobs.h"
+#include "symbols/helper/stacks.h"
 #include "symbols/helper/variable.h"
 
 #define GIGABYTE ((rlim_t)1 << 30)
@@ -70,6 +71,11 @@ static int compile(void)
     return helper_compile(stdin, stdout);
 }
 
+static int stacks(void)
+{
+    return stacks_main(stdin, stdout) < 0;
+}
+
 static const struct {
     const char *name, *arguments, *what;
     int (*run)(void);
@@ -77,6 +83,7 @@ static const struct {
     {"index", " FILE...", "builds the symbol indexes of files that have none", NULL},
     {"compile", "", "compiles what to record of functions; the request comes on standard input", compile},
     {"variable", "", "reads or writes a variable of a process; likewise", variable},
+    {"stacks", "", "says where all threads of processes are; likewise", stacks},
 };
 
 static int usage(FILE *to)

@@ -89,7 +89,18 @@ static int write_all(int fd, const char *bytes, size_t len)
     return 0;
 }
 
-int cache_file_write(const char *path, const struct iovec *parts, size_t count, int (*ready)(int fd), struct err *err)
+/* Only one of those who wrote it at the same time succeeds with link(). */
+static int take_place(const char *temporary, const char *path, bool (*good)(const char *path))
+{
+    bool linked = good && link(temporary, path) == 0;
+    if (!linked && !(good && errno == EEXIST && good(path)))
+        return rename(temporary, path) < 0 ? -errno : 0;
+    unlink(temporary);
+    return 0;
+}
+
+int cache_file_write(const char *path, const struct iovec *parts, size_t count, int (*ready)(int fd),
+                     bool (*good)(const char *path), struct err *err)
 {
     char temporary[PATH_MAX + 16];
     const char *slash = strrchr(path, '/');
@@ -103,8 +114,10 @@ int cache_file_write(const char *path, const struct iovec *parts, size_t count, 
         r = write_all(fd, parts[i].iov_base, parts[i].iov_len);
     if (r == 0 && ready)
         r = ready(fd);
-    if (r == 0 && rename(temporary, path) < 0)
-        r = -errno;
+    if (close(TAKE_FD(fd)) < 0 && r == 0)
+        r = -errno; /* from here on NFS shows it whole to other nodes */
+    if (r == 0)
+        r = take_place(temporary, path, good);
     if (r < 0) {
         unlink(temporary);
         return err_errno(err, r, "cannot write %s", path);

@@ -7,13 +7,16 @@
 #ifndef SCRY_SYMBOLS_INDEX_CACHE_FILE_H
 #define SCRY_SYMBOLS_INDEX_CACHE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/uio.h>
 
 #include "base/data/err.h"
 
 /* Puts a file of these parts at `path`, a name in the cache directory. `ready` (NULL-able) is called with it before it
- * takes its place: 0 or -errno. Returns 0 or -errno. */
-int cache_file_write(const char *path, const struct iovec *parts, size_t count, int (*ready)(int fd), struct err *err);
+ * takes its place: 0 or -errno. What somebody else has put there meanwhile stays if it is `good` (NULL: never): others may
+ * have it mapped, and on NFS a file that another node replaces is gone for them. Returns 0 or -errno. */
+int cache_file_write(const char *path, const struct iovec *parts, size_t count, int (*ready)(int fd),
+                     bool (*good)(const char *path), struct err *err);
 
 #endif

@@ -9,12 +9,22 @@
 
 #include "symbols/index/lines_internal.h"
 
-enum { REG_RBP = 6, REG_RSP = 7, PROLOGUE = 32, FRAME_MOST = 1 << 20, STEPS_MOST = 8 };
+enum {
+    REG_RBP = 6,
+    REG_RSP = 7,
+    PROLOGUE = 64,
+    FIRST_PART = 24,
+    PUSHES = 5,
+    FRAME_MOST = 1 << 20,
+    STEPS_MOST = 8,
+    START_SIZE = 64
+};
 
 struct walk {
     uint64_t *addrs;
     size_t count, most;
     Dwarf_Word sp; /* of the last; 0: not known */
+    bool ended;    /* nobody called the last */
 };
 
 static pid_t next_thread(Dwfl *dwfl, void *ctx, void **inout_thread)
@@ -42,13 +52,26 @@ static bool read_memory(pid_t pid, uint64_t addr, void *room, size_t size)
 static bool read_word(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *ret_word, void *ctx)
 {
     (void)dwfl;
-    return read_memory(((const struct lines *)ctx)->pid, addr, ret_word, sizeof *ret_word);
+    const struct lines *lines = ctx;
+    const struct lines_thread *thread = lines->thread;
+    uint64_t at = addr - thread->sp;
+    if (thread->stack && at < thread->stack_size && thread->stack_size - at >= sizeof *ret_word) {
+        memcpy(ret_word, (const char *)thread->stack + at, sizeof *ret_word);
+        return true;
+    }
+    return read_memory(lines->pid, addr, ret_word, sizeof *ret_word);
 }
 
 static bool set_registers(Dwfl_Thread *thread, void *ctx)
 {
     const struct lines *lines = ctx;
     dwfl_thread_state_register_pc(thread, lines->pc);
+    if (lines->sampled) {
+        Dwarf_Word registers[LINES_REGISTERS];
+        for (int i = 0; i < LINES_REGISTERS; i++)
+            registers[i] = lines->thread->registers[i];
+        return dwfl_thread_state_registers(thread, 0, LINES_REGISTERS, registers);
+    }
     return dwfl_thread_state_registers(thread, REG_RSP, 1, &lines->sp) &&
            (!lines->bp || dwfl_thread_state_registers(thread, REG_RBP, 1, &lines->bp));
 }
@@ -64,7 +87,10 @@ static int each_frame(Dwfl_Frame *frame, void *ctx)
 {
     struct walk *walk = ctx;
     Dwarf_Addr pc;
-    if (!dwfl_frame_pc(frame, &pc, NULL) || !pc || walk->count == walk->most)
+    if (!dwfl_frame_pc(frame, &pc, NULL))
+        return DWARF_CB_ABORT;
+    walk->ended = !pc;
+    if (!pc || walk->count == walk->most)
         return DWARF_CB_ABORT;
     walk->addrs[walk->count++] = pc;
     if (dwfl_frame_reg(frame, REG_RSP, &walk->sp) < 0)
@@ -72,12 +98,18 @@ static int each_frame(Dwfl_Frame *frame, void *ctx)
     return DWARF_CB_OK;
 }
 
-/* Of a function that begins with push %rbp; mov %rsp,%rbp; pushes; sub $N,%rsp: how far %rsp is below %rbp then. */
-static bool frame_size(const uint8_t *code, uint64_t *ret_size)
+static int32_t signed_byte(uint8_t byte)
+{
+    return byte < 128 ? byte : byte - 256;
+}
+
+/* Of a function that begins with push %rbp; mov %rsp,%rbp; pushes; sub $N,%rsp (or add $-N): how far %rsp is below
+ * %rbp then. *ret_sure: it has changed %rsp there. If not, it has no room of its own, or gets it later. */
+static bool frame_size(const uint8_t *code, uint64_t *ret_size, bool *ret_sure)
 {
     static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa}, begin[] = {0x55, 0x48, 0x89, 0xe5};
-    const uint8_t *end = code + PROLOGUE - 8;
-    int32_t size;
+    const uint8_t *end = code + 32 - 8;
+    int32_t size = 0;
     *ret_size = 0;
     if (memcmp(code, endbr, sizeof endbr) == 0)
         code += sizeof endbr;
@@ -90,19 +122,62 @@ static bool frame_size(const uint8_t *code, uint64_t *ret_size)
             break;
         *ret_size += 8;
     }
-    if (code[0] != 0x48 || (code[1] != 0x83 && code[1] != 0x81) || code[2] != 0xec)
-        return false;
-    memcpy(&size, code + 3, sizeof size);
-    *ret_size += (uint64_t)(code[1] == 0x83 ? (int8_t)code[3] : size);
+    *ret_sure = code[0] == 0x48 && (code[1] == 0x83 || code[1] == 0x81) && (code[2] == 0xec || code[2] == 0xc4);
+    if (*ret_sure && code[1] == 0x83)
+        size = signed_byte(code[3]);
+    else if (*ret_sure)
+        memcpy(&size, code + 3, sizeof size);
+    *ret_size += (uint64_t)(int64_t)(code[2] == 0xc4 ? -(int64_t)size : size);
     return *ret_size < FRAME_MOST;
 }
 
+/* call rel32, or call *place: with a register, or memory without and with an index and a distance of 0, 1 or 4 bytes. */
 static bool follows_call(pid_t pid, uint64_t addr)
 {
-    uint8_t code[6];
-    return read_memory(pid, addr - sizeof code, code, sizeof code) &&
-           (code[1] == 0xe8 || (code[0] == 0xff && code[1] == 0x15) || (code[4] == 0xff && code[5] >= 0xd0) ||
-            (code[3] == 0xff && (code[4] & 0x38) == 0x10));
+    uint8_t code[7];
+    if (!read_memory(pid, addr - sizeof code, code, sizeof code))
+        return false;
+    static const uint8_t lengths[] = {2, 3, 4, 6, 7};
+    for (size_t i = 0; i < sizeof lengths; i++) {
+        const uint8_t *at = code + sizeof code - lengths[i];
+        if (at[0] == 0xff && (at[1] & 0x38) == 0x10)
+            return true;
+    }
+    return code[2] == 0xe8;
+}
+
+/* The N of `sub $N,%rsp` (or add $-N) anywhere in the code. 0: there are none. */
+static uint64_t room_made(const uint8_t *code, const uint8_t *end)
+{
+    int32_t size = 0;
+    for (; code + 7 <= end && !size; code++) {
+        if (code[0] == 0x48 && code[1] == 0x83 && code[2] == 0xec && signed_byte(code[3]) > 0)
+            size = code[3];
+        else if (code[0] == 0x48 && code[1] == 0x83 && code[2] == 0xc4 && signed_byte(code[3]) < 0)
+            size = -signed_byte(code[3]);
+        else if (code[0] == 0x48 && code[1] == 0x81 && code[2] == 0xec)
+            memcpy(&size, code + 3, sizeof size);
+    }
+    return size > 0 && size < FRAME_MOST ? (uint64_t)size : 0;
+}
+
+/* Compilers put other instructions between those of frame_size, and push up to five registers. Of the places that
+ * follow from that, just one must have an address to which a call returns. 0: none has, or several. */
+static uint64_t base_of(pid_t pid, const uint8_t *code, uint64_t sp)
+{
+    static const uint8_t set[] = {0x48, 0x89, 0xe5}; /* mov %rsp,%rbp */
+    const uint8_t *end = code + PROLOGUE, *at = memchr(code, 0x55, 5);
+    at = at ? memmem(at, FIRST_PART, set, sizeof set) : NULL;
+    uint64_t size = at ? room_made(at + sizeof set, end) : 0, found = 0;
+    for (uint64_t pushes = 0; size && pushes <= PUSHES; pushes++) {
+        uint64_t bp = sp + size + pushes * sizeof bp, caller;
+        if (!read_memory(pid, bp + sizeof bp, &caller, sizeof caller) || !follows_call(pid, caller))
+            continue;
+        if (found)
+            return 0;
+        found = bp;
+    }
+    return found;
 }
 
 /* From the last frame that is known to its caller, into lines->sp, pc and bp; false: not known. */
@@ -110,15 +185,22 @@ static bool step(struct lines *lines, const struct walk *walk)
 {
     uint64_t pc = walk->addrs[walk->count - 1], size, frame[2];
     uint8_t code[PROLOGUE];
+    bool sure = true;
     GElf_Off offset;
     GElf_Sym symbol;
     Dwfl_Module *module = dwfl_addrmodule(lines->dwfl, pc);
     if (!walk->sp || !module || !dwfl_module_addrinfo(module, pc - 1, &offset, &symbol, NULL, NULL, NULL) ||
-        !read_memory(lines->pid, pc - 1 - offset, code, sizeof code) || !frame_size(code, &size))
+        !read_memory(lines->pid, pc - 1 - offset, code, sizeof code))
         return false;
-    uint64_t bp = walk->sp + size;
-    if (!read_memory(lines->pid, bp, frame, sizeof frame) || (frame[0] && frame[0] - bp > FRAME_MOST) ||
-        !follows_call(lines->pid, frame[1]))
+    uint64_t bp = frame_size(code, &size, &sure) ? walk->sp + size : 0;
+    if (!bp || (!sure && room_made(code, code + sizeof code))) {
+        bp = base_of(lines->pid, code, walk->sp);
+        sure = true;
+    }
+    if (!bp)
+        return false;
+    if (!read_memory(lines->pid, bp, frame, sizeof frame) || !follows_call(lines->pid, frame[1]) ||
+        (!sure && frame[0] && frame[0] - bp > FRAME_MOST)) /* where it is sure, the caller may have any %rbp */
         return false;
     lines->bp = frame[0];
     lines->pc = frame[1];
@@ -126,19 +208,49 @@ static bool step(struct lines *lines, const struct walk *walk)
     return true;
 }
 
-size_t lines_callers(struct lines *lines, uint64_t sp, uint64_t pc, uint64_t *ret_addrs, size_t most)
+/* Where a register is missing, libdwfl ends as if nobody had called. Whom nobody calls is known by name, or because
+ * the program begins there. */
+static bool is_outermost(const struct lines *lines, const struct walk *walk)
+{
+    static const char *const names[] = {"_start", "clone", "clone3", "__clone", "__clone3", "__GI___clone"};
+    uint64_t pc = walk->count ? walk->addrs[walk->count - 1] : 0;
+    Dwfl_Module *module = dwfl_addrmodule(lines->dwfl, pc);
+    const char *name = module ? dwfl_module_addrname(module, pc - 1) : NULL;
+    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    GElf_Addr bias;
+    GElf_Ehdr header;
+    Elf *elf = module ? dwfl_module_getelf(module, &bias) : NULL;
+    return elf && gelf_getehdr(elf, &header) && pc - (header.e_entry + bias) < START_SIZE;
+}
+
+size_t lines_unwind(struct lines *lines, const struct lines_thread *thread, uint64_t *ret_addrs, size_t most,
+                    bool *ret_whole)
 {
     struct walk walk = {.addrs = ret_addrs, .most = most};
-    lines->sp = sp;
-    lines->pc = pc;
+    lines->thread = thread;
+    lines->sampled = thread->registers != NULL;
+    lines->sp = thread->sp;
+    lines->pc = thread->pc;
     lines->bp = 0;
     if (!lines->attached)
         lines->attached = lines->pid && dwfl_attach_state(lines->dwfl, NULL, lines->pid, &callbacks, lines);
-    for (size_t i = 0, before; i < STEPS_MOST && lines->attached && walk.count < most; i++) {
+    for (size_t i = 0, before; i < STEPS_MOST && lines->attached && walk.count < most && !walk.ended; i++) {
         before = walk.count;
-        dwfl_getthread_frames(lines->dwfl, lines->pid, each_frame, &walk);
-        if (walk.count == before || !step(lines, &walk))
+        bool done = dwfl_getthread_frames(lines->dwfl, lines->pid, each_frame, &walk) == 0;
+        walk.ended |= done && (lines->sampled || is_outermost(lines, &walk));
+        if (walk.count == before || walk.ended || !step(lines, &walk))
             break;
+        lines->sampled = false; /* of the frame that was stepped to, only these are known */
     }
+    lines->thread = NULL;
+    if (ret_whole)
+        *ret_whole = walk.ended;
     return walk.count;
+}
+
+size_t lines_callers(struct lines *lines, uint64_t sp, uint64_t pc, uint64_t *ret_addrs, size_t most)
+{
+    return lines_unwind(lines, &(struct lines_thread){.sp = sp, .pc = pc}, ret_addrs, most, NULL);
 }

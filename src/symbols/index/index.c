@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/data/sum.h"
 #include "base/system/dirs.h"
 #include "symbols/index/index_format.h"
 
@@ -87,8 +88,10 @@ static bool check(struct index *index)
         h->file_size != index->size || h->functions_at % 8 != 0 ||
         !holds(index->size, h->functions_at, h->function_count, sizeof *index->rows) ||
         !holds(index->size, h->names_at, h->name_count, sizeof *index->names) || h->strings_size == 0 ||
-        !holds(index->size, h->strings_at, h->strings_size, 1) ||
-        (!h->on_disk && (h->boot == 0 || h->boot != index_boot())))
+        !holds(index->size, h->strings_at, h->strings_size, 1))
+        return false;
+    if (!h->on_disk && (h->boot == 0 || h->boot != index_boot()) &&
+        sum_add(0, index->bytes + sizeof *h, index->size - sizeof *h) != h->sum)
         return false;
     index->rows = (const void *)(index->bytes + h->functions_at);
     index->names = (const void *)(index->bytes + h->names_at);

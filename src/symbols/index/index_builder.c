@@ -9,6 +9,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
+#include "base/data/sum.h"
 #include "symbols/index/index_build.h"
 #include "symbols/index/selection_glob.h"
 
@@ -408,6 +409,7 @@ int builder_image(struct builder *builder, const char *key, struct buf *image)
     header.file_size = image->len;
     if (image->failed)
         return -ENOMEM;
+    header.sum = sum_add(0, image->data + sizeof header, image->len - sizeof header);
     memcpy(image->data, &header, sizeof header);
     return 0;
 }

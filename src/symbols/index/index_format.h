@@ -15,7 +15,7 @@
 #include "symbols/index/index.h"
 
 #define INDEX_MAGIC "scryindx"
-enum { INDEX_VERSION = 5, INDEX_DEBUG_PATHS = 8 };
+enum { INDEX_VERSION = 6, INDEX_DEBUG_PATHS = 8 };
 
 struct index_header {
     char magic[8];
@@ -28,9 +28,11 @@ struct index_header {
      * index is built again */
     uint32_t debug_paths[INDEX_DEBUG_PATHS]; /* strings; 0: none */
     uint64_t debug_state[INDEX_DEBUG_PATHS]; /* index_file_state() of what was there; 0: nothing */
-    /* Hundreds of megabytes take seconds to the disk: until they are known to be there, they are good only in the boot
-     * in which they were written. */
+    /* Hundreds of megabytes take seconds to the disk. Until they are known to be there, only who has the boot in which
+     * they were written takes them as they are; another one, also another node with the same file system, adds up the
+     * sum. */
     uint64_t boot; /* index_boot() then */
+    uint64_t sum;  /* of all behind the header */
     uint32_t on_disk, reserved;
 };
 

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
@@ -28,10 +30,21 @@ void index_settle(const char *key)
         to_disk(fd);
 }
 
+static bool is_good(const char *path)
+{
+    char key[INDEX_KEY_SIZE + 16];
+    struct index *index = NULL;
+    snprintf(key, sizeof key, "%s", strrchr(path, '/') + 1);
+    *strrchr(key, '.') = '\0'; /* index_file_path() has put its version there */
+    int code = index_open_key(&index, key, NULL);
+    index_close(index);
+    return code == 0;
+}
+
 int index_store(const struct buf *image, const char *key, struct err *err)
 {
     char path[PATH_MAX];
     const struct iovec whole = {image->data, image->len};
     int r = index_file_path(path, sizeof path, key, true, err);
-    return r < 0 ? r : cache_file_write(path, &whole, 1, index_boot() == 0 ? to_disk : NULL, err);
+    return r < 0 ? r : cache_file_write(path, &whole, 1, index_boot() == 0 ? to_disk : NULL, is_good, err);
 }

@@ -280,6 +280,16 @@ int lines_find(struct lines *lines, uint64_t addr, struct line_location *ret_loc
     return location_find(lines->dwfl, addr, ret_location);
 }
 
+const char *lines_module(struct lines *lines, uint64_t addr, uint64_t *ret_start)
+{
+    Dwfl_Module *module = dwfl_addrmodule(lines->dwfl, addr);
+    Dwarf_Addr start = 0;
+    const char *main_file = NULL;
+    const char *name = module ? dwfl_module_info(module, NULL, &start, NULL, NULL, NULL, &main_file, NULL) : NULL;
+    *ret_start = start;
+    return main_file ? main_file : name;
+}
+
 void line_location_done(struct line_location *location)
 {
     for (size_t i = 0; i < location->count; i++) {

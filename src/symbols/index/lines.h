@@ -35,6 +35,20 @@ int lines_open_modules(struct lines **ret_lines, const struct lines_module *modu
  */
 size_t lines_callers(struct lines *lines, uint64_t sp, uint64_t pc, uint64_t *ret_addrs, size_t most);
 
+/* The same of a thread of which more is known. *ret_whole (may be NULL): it goes out to where the thread began. */
+enum { LINES_REGISTERS = 17 }; /* by DWARF's numbers; the last is the program counter */
+struct lines_thread {
+    uint64_t sp, pc;
+    const uint64_t *registers; /* NULL: only sp and pc are known */
+    const void *stack;         /* a copy of the memory from sp on; what lies deeper is read from the process */
+    size_t stack_size;
+};
+size_t lines_unwind(struct lines *lines, const struct lines_thread *thread, uint64_t *ret_addrs, size_t most,
+                    bool *ret_whole);
+
+/* The load module of an address: its file, and where its first address lies. NULL: there is none. */
+const char *lines_module(struct lines *lines, uint64_t addr, uint64_t *ret_start);
+
 void lines_close(struct lines *lines);
 
 /* A function that the address belongs to. */

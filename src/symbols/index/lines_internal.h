@@ -13,6 +13,8 @@ struct lines {
     pid_t pid;             /* of lines_open_process */
     bool attached;         /* to its state; what follows is of the thread that is inspected */
     Dwarf_Word sp, pc, bp; /* bp 0: not known */
+    const struct lines_thread *thread;
+    bool sampled; /* all its registers are known, as thread->registers has them */
 };
 
 int location_find(Dwfl *dwfl, uint64_t addr, struct line_location *ret_location);

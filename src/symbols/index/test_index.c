@@ -58,15 +58,16 @@ static int enter(void **state)
     return r;
 }
 
-/* Builds, stores, and opens again. */
+/* Builds, stores in place of the one that is there, and opens again. */
 static struct index *index_of(const char *path)
 {
     struct buf image = BUF_INIT;
-    char key[INDEX_KEY_SIZE];
+    char key[INDEX_KEY_SIZE], stored[PATH_MAX];
     struct err err = {0};
     struct index *index = NULL;
-    if (index_build(path, &image, key, &err) < 0 || index_store(&image, key, &err) < 0 ||
-        index_open(&index, path, &err) < 0)
+    if (index_build(path, &image, key, &err) == 0 && index_file_path(stored, sizeof stored, key, false, NULL) == 0)
+        unlink(stored);
+    if (err.code < 0 || index_store(&image, key, &err) < 0 || index_open(&index, path, &err) < 0)
         fail_msg("%s", err.text);
     buf_done(&image);
     return index;
@@ -367,6 +368,43 @@ static void test_damaged(void **state)
 }
 
 /* ---- the cache ---- */
+
+/* An index that another node has written, and that is not on disk yet: nodes with one home take each other's. */
+static void test_of_another_node(void **state)
+{
+    char key[INDEX_KEY_SIZE], path[PATH_MAX], *bytes;
+    struct buf image = BUF_INIT;
+    struct index *index;
+    struct err err = {0};
+    struct stat before, after;
+    struct index_header header;
+    size_t len;
+    support_run("cc -g -Wl,--build-id -o prog prog.c");
+    assert_int_equal(index_build("prog", &image, key, &err), 0);
+    memcpy(&header, image.data, sizeof header);
+    header.boot = 1;
+    memcpy(image.data, &header, sizeof header);
+    assert_int_equal(index_store(&image, key, &err), 0);
+    assert_int_equal(index_open_key(&index, key, &err), 0);
+    index_close(index);
+    assert_int_equal(index_file_path(path, sizeof path, key, false, &err), 0);
+    assert_int_equal(stat(path, &before), 0);
+    assert_int_equal(index_store(&image, key, &err), 0); /* the first one stays */
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+    assert_int_equal(after.st_nlink, 1);
+    /* the machine crashed before all of it came to the disk */
+    assert_int_equal(file_read(path, &bytes, &len), 0);
+    bytes[header.functions_at + 8] ^= 1;
+    support_write(path, bytes, len);
+    free(bytes);
+    assert_int_equal(index_open_key(&index, key, &err), -EBADMSG);
+    assert_int_equal(index_store(&image, key, &err), 0);
+    assert_int_equal(index_open_key(&index, key, &err), 0);
+    index_close(index);
+    buf_done(&image);
+}
+
 static void test_cache(void **state)
 {
     struct stat st;
@@ -560,6 +598,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_build_id, enter, support_leave),
         cmocka_unit_test_setup_teardown(test_not_elf, enter, support_leave),
         cmocka_unit_test_setup_teardown(test_damaged, enter, support_leave),
+        cmocka_unit_test_setup_teardown(test_of_another_node, enter, support_leave),
         cmocka_unit_test_setup_teardown(test_cache, enter, support_leave),
         cmocka_unit_test_setup_teardown(test_wrong_offsets, enter, support_leave),
         cmocka_unit_test_setup_teardown(test_clones, enter, support_leave),

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry snapshot, for programs: the processes, and the nodes of the tree as a list. */
+#include <string.h>
+
+#include "cli/snapshot/snapshot.h"
+#include "jobdir/text/fields.h"
+
+static const struct field process_fields[] = {
+    {"pid", FIELD_INTEGER, FIELD_AT(struct snapshot_process, pid)},
+    {"ppid", FIELD_INTEGER, FIELD_AT(struct snapshot_process, ppid)},
+    {"name", FIELD_TEXT, FIELD_AT(struct snapshot_process, name)},
+    {"host", FIELD_TEXT, FIELD_AT(struct snapshot_process, host)},
+    {"token", FIELD_TEXT, FIELD_AT(struct snapshot_process, token), .about = "of the monitor, for scry omis"},
+    {"mpi_job", FIELD_TEXT, FIELD_AT(struct snapshot_process, mpi_job), FIELD_ZERO_IS_NULL,
+     .about = "tells the ranks of several MPI programs apart"},
+    {"rank", FIELD_INTEGER, FIELD_AT(struct snapshot_process, rank), .about = "-1: none"},
+    {"ranks", FIELD_INTEGER, FIELD_AT(struct snapshot_process, ranks), .about = "of its MPI program; -1: not known"},
+    {"threads", FIELD_INTEGER, FIELD_AT(struct snapshot_process, threads), .about = "that were read"},
+    {"problem", FIELD_TEXT, FIELD_AT(struct snapshot_process, problem), FIELD_ZERO_IS_NULL,
+     .about = "why nothing, or not all, is known of it"},
+    {0}};
+
+static json_t *parent_json(const void *row, const void *all)
+{
+    return json_integer(((const struct stack_node *)row)->parent->number);
+}
+
+static json_t *members_json(const void *row, const void *all, bool threads)
+{
+    const struct stack_node *node = row;
+    json_t *list = json_array();
+    for (size_t i = 0; i < node->member_count; i++)
+        json_array_append_new(list, json_integer(threads ? node->members[i].threads : node->members[i].process));
+    return list;
+}
+
+static json_t *processes_of_json(const void *row, const void *all)
+{
+    return members_json(row, all, false);
+}
+
+static json_t *threads_of_json(const void *row, const void *all)
+{
+    return members_json(row, all, true);
+}
+
+#define NODE(member) FIELD_AT(struct stack_node, member)
+static const struct field node_fields[] = {
+    {"number", FIELD_INTEGER, NODE(number)},
+    {"parent", FIELD_INTEGER, .json = parent_json, .about = "its number; 0: here the threads began"},
+    {"language", FIELD_CHOICE, NODE(frame.language), .choices = "native|python|note",
+     .about = "note: function says why nothing is known there"},
+    {"function", FIELD_TEXT, NODE(frame.function), FIELD_ZERO_IS_NULL},
+    {"file", FIELD_TEXT, NODE(frame.file), FIELD_ZERO_IS_NULL},
+    {"line", FIELD_INTEGER, NODE(frame.line), FIELD_ZERO_IS_NULL},
+    {"module", FIELD_TEXT, NODE(frame.module), FIELD_ZERO_IS_NULL},
+    {"threads", FIELD_INTEGER, NODE(threads), .about = "here, or in a function that was called from here"},
+    {"running", FIELD_INTEGER, NODE(running), .about = "of these, those that had a processor"},
+    {"innermost", FIELD_INTEGER, NODE(ended), .about = "of these, those that are in this function itself"},
+    {"processes", FIELD_LIST, .json = processes_of_json, .of = fields_integers,
+     .about = "whose threads these are: their places in the list of processes, from 0"},
+    {"process_threads", FIELD_LIST, .json = threads_of_json, .of = fields_integers,
+     .about = "how many threads each of these has here"},
+    {0}};
+
+static json_t *processes_json(const void *row, const void *all)
+{
+    const struct snapshot *snapshot = row;
+    return fields_list(process_fields, snapshot->list, snapshot->count, sizeof *snapshot->list, NULL);
+}
+
+static json_t *nodes_json(const void *row, const void *all)
+{
+    json_t *list = json_array();
+    for (const struct stack_node *node = ((const struct snapshot *)row)->tree.nodes; node; node = node->hh.next)
+        json_array_append_new(list, fields_json(node_fields, node, NULL));
+    return list;
+}
+
+static json_t *age_json(const void *row, const void *all)
+{
+    return json_real((double)((const struct snapshot_operation *)row)->age_ns / 1e9);
+}
+
+#define OPERATION(member) FIELD_AT(struct snapshot_operation, member)
+static const struct field operation_fields[] = {
+    {"process", FIELD_COUNT, OPERATION(process), .about = "its place in the list of processes, from 0"},
+    {"call", FIELD_TEXT, OPERATION(call), .about = "that began it"},
+    {"kind", FIELD_CHOICE, OPERATION(kind), .choices = "send|receive|other"},
+    {"state", FIELD_CHOICE, OPERATION(state), .choices = "active|inactive|freed",
+     .about = "inactive: a persistent request that is not started"},
+    {"peer", FIELD_INTEGER, OPERATION(peer),
+     .about = "a world rank; -1: any, -2: MPI_PROC_NULL, -3: none, -4: root, -5: of another MPI program"},
+    {"tag", FIELD_INTEGER, OPERATION(tag), .about = "-1: any, -3: none"},
+    {"comm", FIELD_INTEGER, OPERATION(comm),
+     .about = "the communicator's number in that process; 0: MPI_COMM_WORLD; -1: not known"},
+    {"bytes", FIELD_INTEGER, OPERATION(bytes)},
+    {"seconds", FIELD_NUMBER, .json = age_json, .about = "since it was begun"},
+    {0}};
+
+static json_t *operations_json(const void *row, const void *all)
+{
+    const struct snapshot *snapshot = row;
+    return snapshot->has_queues ? fields_list(operation_fields, snapshot->operations, snapshot->operation_count,
+                                              sizeof *snapshot->operations, NULL)
+                                : json_null();
+}
+
+static json_t *seconds_json(const void *row, const void *all)
+{
+    return json_real((double)((const struct snapshot *)row)->read_ns / 1e9);
+}
+
+static const struct field host_fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct job_node, name),
+     .about = "as the launcher named it; \"\": where the job began"},
+    {"token", FIELD_TEXT, FIELD_AT(struct job_node, token), .about = "of the monitor; u_0: it could not be reached"},
+    {"problem", FIELD_TEXT, FIELD_AT(struct job_node, problem), FIELD_ZERO_IS_NULL,
+     .about = "why nothing is known of it"},
+    {0}};
+
+static json_t *hosts_json(const void *row, const void *all)
+{
+    const struct job_nodes *nodes = &((const struct snapshot *)row)->nodes;
+    return fields_list(host_fields, nodes->list, nodes->count, sizeof *nodes->list, NULL);
+}
+
+static const struct field fields[] = {
+    {"id", FIELD_TEXT, FIELD_AT(struct snapshot, job), .about = "of the job"},
+    {"seconds", FIELD_NUMBER, .json = seconds_json, .about = "how long it took; nothing is stopped meanwhile"},
+    {"hosts", FIELD_LIST, .json = hosts_json, .of = host_fields, .about = "the job's nodes that were asked"},
+    {"processes", FIELD_LIST, .json = processes_json, .of = process_fields,
+     .about = "of the job: ranks first, then the others; those that were not asked for have no threads"},
+    {"nodes", FIELD_LIST, .json = nodes_json, .of = node_fields,
+     .about = "of the tree of stacks, each behind its parent: a function with its line"},
+    {"operations", FIELD_LIST, .flags = FIELD_OR_NULL, .json = operations_json, .of = operation_fields,
+     .about = "requests of MPI that are not completed; null: not asked for (--queues)"},
+    {0}};
+
+json_t *snapshot_json(const struct snapshot *snapshot)
+{
+    return fields_json(fields, snapshot, NULL);
+}
+
+json_t *snapshot_schema(void)
+{
+    return fields_schema(fields);
+}

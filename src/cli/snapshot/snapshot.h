@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry snapshot: where all threads of all processes of a job are, merged. ask.c asks the monitor, shown.c knows what
+ * people need of it, text.c and json.c print. */
+#ifndef SCRY_CLI_SNAPSHOT_SNAPSHOT_H
+#define SCRY_CLI_SNAPSHOT_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include <scry/omis.h>
+
+#include <uthash.h>
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "cli/common/nodes.h"
+#include "cli/snapshot/tree.h"
+
+struct snapshot_process {
+    const char *token, *name, *host, *mpi_job; /* of the reply */
+    int64_t pid, ppid;
+    int64_t rank, ranks; /* -1: no rank */
+    const char *problem; /* why nothing, or not all, is known of it; "" */
+    uint64_t threads;    /* that were read */
+    bool wanted, answered;
+    UT_hash_handle hh; /* by token */
+};
+
+struct snapshot_operation { /* of MPI, not completed */
+    uint32_t process;       /* its place in the list */
+    const char *call;       /* MPI_Irecv */
+    const char *kind;       /* send, receive, other */
+    const char *state;      /* active, inactive (persistent, not started), freed */
+    int64_t peer, tag;      /* world rank; as in shm/mpi_area.h */
+    int64_t comm;           /* the communicator's number in that process; 0: MPI_COMM_WORLD; -1: not known */
+    int64_t bytes;
+    uint64_t age_ns;
+};
+
+struct snapshot_options {
+    bool all;           /* processes that are no ranks, too, and every frame */
+    unsigned depth;     /* frames from where threads began, at most; 0: all */
+    const char *ranks;  /* "0-2,7"; NULL: all */
+    const char *thread; /* a pattern of names, or "main"; NULL: all */
+    bool queues;        /* operations of MPI, too */
+};
+
+struct snapshot {
+    const char *job;               /* its id */
+    struct snapshot_process *list; /* ranks first, by their numbers; then the others by pid */
+    size_t count;
+    struct snapshot_process *tokens;   /* hash of those in the list */
+    size_t ranks, others_left, unread; /* others_left: no ranks, which were not asked for */
+    struct stack_tree tree;
+    uint64_t read_ns;                      /* how long it took */
+    struct snapshot_operation *operations; /* those alike next to each other */
+    size_t operation_count;
+    bool has_queues; /* they were asked for */
+    struct omis_reader *processes, *stacks, *queues;
+    struct job_nodes nodes;
+    size_t unreached; /* nodes that could not be asked, or did not answer */
+};
+
+/* Fills in everything. `job`: as its monitor knows it; `near`: its nodes can be reached from here. 0, or -errno with err. snapshot_done in any case. */
+int snapshot_ask(struct snapshot *snapshot, const char *job, bool near, const struct snapshot_options *options,
+                 struct err *err);
+void snapshot_done(struct snapshot *snapshot);
+
+/* Asks the ranks for their operations of MPI; of snapshot_ask. */
+int snapshot_ask_queues(struct snapshot *snapshot, struct err *err);
+/* In all but the process and the age. */
+int snapshot_compare_operations(const struct snapshot_operation *one, const struct snapshot_operation *other);
+
+/* What people need of a stack (innermost first): without what starts programs and threads, without the interpreter's
+ * own functions around Python's, and of libraries only the function that was called. In place; returns how many
+ * frames are left. */
+size_t snapshot_trim(struct stack_frame *frames, size_t count);
+
+bool snapshot_is_library(const struct stack_frame *frame);
+
+/* Appends "0-2,7" of ascending numbers. Of sets with many gaps the middle is left out. */
+void snapshot_put_set(struct buf *out, const uint32_t *numbers, size_t count);
+/* Is it in such a set? 0, or -EINVAL with err: it is none. */
+int snapshot_set_has(const char *set, uint32_t number, bool *ret_has, struct err *err);
+
+/* columns: of a line, at most. */
+void snapshot_text(struct buf *out, const struct snapshot *snapshot, size_t columns);
+json_t *snapshot_json(const struct snapshot *snapshot); /* a new reference; NULL: out of memory */
+json_t *snapshot_schema(void);
+
+#endif

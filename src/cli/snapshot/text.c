@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tree for people: a line for each place where stacks part, with what they have in common up to there. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/data/cleanup.h"
+#include "cli/snapshot/snapshot.h"
+#include "jobdir/mpi/text.h"
+#include "jobdir/text/text.h"
+#include "shm/mpi_area.h"
+
+enum { SHOWN_PIDS = 3, SHOWN_LINES = 100, SHOWN_UNREAD = 5 };
+
+struct printer {
+    struct buf *out;
+    const struct snapshot *snapshot;
+    uint32_t *numbers;            /* room for all processes */
+    struct stack_member *members; /* the same */
+    size_t lines, left_out;
+};
+
+/* ---- who ---- */
+
+static const struct snapshot_process *process_at(const struct printer *printer, const struct stack_node *node, size_t i)
+{
+    return &printer->snapshot->list[node->members[i].process];
+}
+
+/* Ranks of one MPI program are next to each other. */
+static size_t put_ranks(struct printer *printer, const struct stack_node *node)
+{
+    size_t at = 0;
+    while (at < node->member_count && process_at(printer, node, at)->rank >= 0) {
+        const char *job = process_at(printer, node, at)->mpi_job;
+        size_t count = 0;
+        for (const struct snapshot_process *process;
+             at < node->member_count && (process = process_at(printer, node, at))->rank >= 0 &&
+             strcmp(process->mpi_job, job) == 0;
+             at++)
+            printer->numbers[count++] = (uint32_t)process->rank;
+        buf_puts(printer->out, at > count ? ", " : "");
+        buf_puts(printer->out, count == 1 ? "rank " : "ranks ");
+        snapshot_put_set(printer->out, printer->numbers, count);
+        if (count > 1)
+            buf_printf(printer->out, " (%zu)", count);
+    }
+    return at;
+}
+
+static void put_others(struct printer *printer, const struct stack_node *node, size_t from)
+{
+    const char *name = process_at(printer, node, from)->name;
+    size_t count = node->member_count - from;
+    bool same = true;
+    for (size_t i = from; i < node->member_count; i++)
+        same &= strcmp(process_at(printer, node, i)->name, name) == 0;
+    buf_puts(printer->out, from ? ", " : "");
+    if (same)
+        text_show(printer->out, name);
+    if (count > SHOWN_PIDS) {
+        buf_printf(printer->out, "%s(%zu processes)", same ? " " : "", count);
+        return;
+    }
+    for (size_t i = from; i < node->member_count; i++) {
+        buf_puts(printer->out, i > from ? ", " : same ? " " : "");
+        if (!same) {
+            text_show(printer->out, process_at(printer, node, i)->name);
+            buf_putc(printer->out, ' ');
+        }
+        buf_printf(printer->out, "%" PRId64, process_at(printer, node, i)->pid);
+    }
+}
+
+static void put_threads(struct printer *printer, const struct stack_node *node)
+{
+    bool even = true;
+    for (size_t i = 1; i < node->member_count; i++)
+        even &= node->members[i].threads == node->members[0].threads;
+    if (node->threads == node->member_count)
+        return;
+    if (even)
+        buf_printf(printer->out, " x %" PRIu32 " threads", node->members[0].threads);
+    else
+        buf_printf(printer->out, " (%" PRIu64 " threads)", node->threads);
+}
+
+/* Of all processes of the line above only the threads are said. */
+static void put_who(struct printer *printer, const struct stack_node *node)
+{
+    const struct stack_node *parent = node->parent;
+    if (parent && parent->parent && node->member_count == parent->member_count && node->threads < parent->threads) {
+        bool each = node->member_count > 1 && node->threads == node->member_count;
+        buf_printf(printer->out, "%" PRIu64 " thread%s%s", each ? 1 : node->threads,
+                   each || node->threads == 1 ? "" : "s", each ? " of each" : "");
+        return;
+    }
+    size_t ranks = put_ranks(printer, node);
+    if (ranks < node->member_count)
+        put_others(printer, node, ranks);
+    put_threads(printer, node);
+}
+
+/* ---- where ---- */
+
+static void put_frame(struct buf *out, const struct stack_frame *frame)
+{
+    if (strcmp(frame->language, "note") == 0) {
+        buf_putc(out, '(');
+        text_show(out, frame->function);
+        buf_putc(out, ')');
+        return;
+    }
+    bool library = snapshot_is_library(frame);
+    if (*frame->function)
+        text_function(out, frame->function, frame->file);
+    else
+        text_show(out, *frame->module ? text_base(frame->module) : "?");
+    if (!*frame->file || library)
+        return;
+    buf_puts(out, " (");
+    text_show(out, text_base(frame->file));
+    if (frame->line)
+        buf_printf(out, ":%u", frame->line);
+    buf_putc(out, ')');
+}
+
+static void put_running(struct buf *out, const struct stack_node *node)
+{
+    if (node->first || !node->running)
+        return;
+    if (node->running == node->threads)
+        buf_puts(out, node->threads == 1 ? ", runs" : ", run");
+    else
+        buf_printf(out, ", %" PRIu64 " of %" PRIu64 " run", node->running, node->threads);
+}
+
+static bool goes_on(const struct stack_node *node)
+{
+    return node->first && node->first == node->last && !node->ended;
+}
+
+static bool is_same(const struct stack_frame *one, const struct stack_frame *other)
+{
+    return one->line == other->line && strcmp(one->function, other->function) == 0 &&
+           strcmp(one->file, other->file) == 0 && (*one->file || strcmp(one->module, other->module) == 0);
+}
+
+/* What all of them have in common from here on; returns its end. A function that calls itself is said once. */
+static const struct stack_node *put_chain(struct buf *out, const struct stack_node *node)
+{
+    for (bool first = true;; first = false) {
+        unsigned times = 1;
+        buf_puts(out, first ? "" : " > ");
+        put_frame(out, &node->frame);
+        for (; goes_on(node) && is_same(&node->frame, &node->first->frame); times++)
+            node = node->first;
+        if (times > 1)
+            buf_printf(out, " x %u", times);
+        if (!goes_on(node))
+            return node;
+        node = node->first;
+    }
+}
+
+static void put_branch(struct printer *printer, const struct stack_node *node, unsigned level)
+{
+    struct buf *out = printer->out;
+    if (printer->lines++ >= SHOWN_LINES) {
+        printer->left_out++;
+        return;
+    }
+    buf_printf(out, "%*s", (int)(2 * level), "");
+    put_who(printer, node);
+    buf_puts(out, "  ");
+    node = put_chain(out, node);
+    put_running(out, node);
+    buf_putc(out, '\n');
+    if (node->ended && node->first)
+        buf_printf(out, "%*s%" PRIu64 " thread%s  here\n", (int)(2 * level + 2), "", node->ended,
+                   node->ended == 1 ? "" : "s");
+    for (const struct stack_node *child = node->first; child; child = child->next)
+        put_branch(printer, child, level + 1);
+}
+
+/* ---- the whole ---- */
+
+static void put_head(struct buf *out, const struct snapshot *snapshot)
+{
+    size_t asked = 0;
+    for (size_t i = 0; i < snapshot->count; i++)
+        asked += snapshot->list[i].wanted;
+    buf_puts(out, "job ");
+    text_show(out, snapshot->job);
+    buf_printf(out, ": %" PRIu64 " thread%s of ", snapshot->tree.root->threads,
+               snapshot->tree.root->threads == 1 ? "" : "s");
+    if (snapshot->ranks && snapshot->ranks + snapshot->others_left >= asked && snapshot->list[0].rank >= 0 &&
+        asked <= snapshot->ranks)
+        buf_printf(out, "%zu rank%s", asked, asked == 1 ? "" : "s");
+    else
+        buf_printf(out, "%zu process%s", asked, asked == 1 ? "" : "es");
+    if (job_nodes_has_others(&snapshot->nodes))
+        buf_printf(out, " on %zu of %zu nodes", snapshot->nodes.count - snapshot->unreached, snapshot->nodes.count);
+    buf_puts(out, ", read in ");
+    text_ns(out, (double)snapshot->read_ns);
+    buf_puts(out, "; nothing was stopped\n\n");
+}
+
+/* ---- queues ---- */
+
+static void put_operation(struct buf *out, const struct snapshot_operation *operation)
+{
+    buf_puts(out, "  ");
+    text_show(out, operation->call);
+    if (operation->peer != MPIA_RANK_NONE) {
+        buf_puts(out, strcmp(operation->kind, "send") == 0 ? " to " : " from ");
+        mpi_text_rank(out, (int32_t)operation->peer);
+    }
+    if (operation->tag >= 0)
+        buf_printf(out, ", tag %" PRId64, operation->tag);
+    else if (operation->tag == MPIA_TAG_ANY)
+        buf_puts(out, ", any tag");
+    buf_puts(out, ", ");
+    text_size(out, operation->bytes < 0 ? 0 : (uint64_t)operation->bytes);
+    if (operation->comm > 0)
+        buf_printf(out, ", communicator %" PRId64, operation->comm);
+    if (strcmp(operation->state, "inactive") == 0)
+        buf_puts(out, ", not started");
+    else if (strcmp(operation->state, "active") != 0)
+        buf_puts(out, ", freed");
+}
+
+/* So many from the first on that are alike: a line with all their ranks. */
+static void put_alike(struct printer *printer, const struct snapshot_operation *first, size_t count)
+{
+    struct stack_node who = {.members = printer->members};
+    uint64_t oldest_ns = 0;
+    for (size_t i = 0; i < count; i++) {
+        oldest_ns = first[i].age_ns > oldest_ns ? first[i].age_ns : oldest_ns;
+        if (!i || first[i].process != first[i - 1].process)
+            who.members[who.member_count++] = (struct stack_member){.process = first[i].process};
+    }
+    put_ranks(printer, &who);
+    put_operation(printer->out, first);
+    if (count > who.member_count)
+        buf_printf(printer->out, ", %zu requests", count);
+    buf_puts(printer->out, count > 1 ? ", the oldest begun " : ", begun ");
+    text_ns(printer->out, (double)oldest_ns);
+    buf_puts(printer->out, " ago\n");
+}
+
+static void put_queues(struct printer *printer)
+{
+    const struct snapshot *snapshot = printer->snapshot;
+    size_t lines = 0, more = 0;
+    if (!snapshot->has_queues)
+        return;
+    buf_puts(printer->out, snapshot->operation_count ? "\nrequests of MPI that are not completed:\n"
+                                                     : "\nno request of MPI is begun and not completed\n");
+    for (size_t i = 0, alike; i < snapshot->operation_count; i += alike) {
+        const struct snapshot_operation *first = &snapshot->operations[i];
+        for (alike = 1; i + alike < snapshot->operation_count; alike++)
+            if (snapshot_compare_operations(first, &first[alike]) != 0)
+                break;
+        if (lines++ < SHOWN_LINES)
+            put_alike(printer, first, alike);
+        else
+            more++;
+    }
+    if (more)
+        buf_printf(printer->out, "... and %zu more lines: choose with --rank; --json has all\n", more);
+}
+
+/* Processes of which nothing is known, or not all. */
+static void put_problems(struct printer *printer, size_t above)
+{
+    const struct snapshot *snapshot = printer->snapshot;
+    size_t shown = 0, more = 0;
+    for (size_t i = 0; i < snapshot->count; i++) {
+        const struct snapshot_process *process = &snapshot->list[i];
+        if (!process->wanted || !*process->problem)
+            continue;
+        if (shown++ >= SHOWN_UNREAD) {
+            more++;
+            continue;
+        }
+        buf_puts(printer->out, shown == 1 && !above ? "\nnote: " : "note: ");
+        if (process->rank >= 0)
+            buf_printf(printer->out, "rank %" PRId64 " (process %" PRId64 " on ", process->rank, process->pid);
+        else
+            buf_printf(printer->out, "process %" PRId64 " (", process->pid);
+        text_show(printer->out, process->rank >= 0 ? process->host : process->name);
+        buf_puts(printer->out, "): ");
+        text_show(printer->out, process->problem);
+        buf_putc(printer->out, '\n');
+    }
+    if (more)
+        buf_printf(printer->out, "... and %zu more (--json lists them)\n", more);
+}
+
+/* Nodes without an answer: what their ranks do is not known. Returns how many lines. */
+static size_t put_unreached(struct buf *out, const struct snapshot *snapshot)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < snapshot->nodes.count; i++) {
+        const struct job_node *node = &snapshot->nodes.list[i];
+        if (!*node->problem || shown++ >= SHOWN_UNREAD)
+            continue;
+        buf_puts(out, shown == 1 ? "\nnote: node " : "note: node ");
+        text_show(out, *node->name ? node->name : "this one");
+        buf_puts(out, " is missing: ");
+        text_show(out, node->problem);
+        buf_putc(out, '\n');
+    }
+    if (shown > SHOWN_UNREAD)
+        buf_printf(out, "... and %zu more nodes (--json lists them)\n", shown - SHOWN_UNREAD);
+    return shown;
+}
+
+void snapshot_text(struct buf *out, const struct snapshot *snapshot, size_t columns)
+{
+    _cleanup_(freep) uint32_t *numbers = calloc(snapshot->count + 1, sizeof *numbers);
+    _cleanup_(freep) struct stack_member *members = calloc(snapshot->count + 1, sizeof *members);
+    struct printer printer = {.out = out, .snapshot = snapshot, .numbers = numbers, .members = members};
+    out->failed |= !numbers || !members;
+    if (out->failed)
+        return;
+    put_head(out, snapshot);
+    for (int library = 0; library <= 1; library++) /* threads that libraries have begun come last */
+        for (const struct stack_node *node = snapshot->tree.root->first; node; node = node->next)
+            if (snapshot_is_library(&node->frame) == library)
+                put_branch(&printer, node, 0);
+    if (printer.left_out)
+        buf_printf(out, "... and %zu more lines: choose with --rank, --thread or --depth; --json has all\n",
+                   printer.left_out);
+    put_queues(&printer);
+    put_problems(&printer, put_unreached(out, snapshot));
+    if (snapshot->others_left)
+        buf_printf(out, "\n%zu more process%s no rank%s (--all shows %s, and every frame)\n", snapshot->others_left,
+                   snapshot->others_left == 1 ? " is" : "es are", snapshot->others_left == 1 ? "" : "s",
+                   snapshot->others_left == 1 ? "it" : "them");
+    text_wrap(out, 0, columns);
+}

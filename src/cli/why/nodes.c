@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/why/nodes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <scry/omis.h>
+
+#include "base/data/cleanup.h"
+#include "cli/common/nodes.h"
+#include "cli/snapshot/snapshot.h"
+#include "client/client.h"
+#include "client/decode.h"
+#include "jobdir/text/text.h"
+#include "lang/put.h"
+#include "lang/results.h"
+
+/* ---- having them look ---- */
+
+static int take_answers(struct why_nodes *nodes, const struct job_nodes *asked, struct err *err)
+{
+    static const struct decode_field fields[] = {
+        DECODE(struct why_looked, node), DECODE(struct why_looked, ranks), DECODE(struct why_looked, taken), {0}};
+    struct decoder decoder;
+    struct omis_reader *reader = nodes->reply;
+    decoder_init(&decoder, MPI_LOOKED, 0, fields);
+    if (omis_reader_find(reader, 0) && omis_reader_error(reader))
+        return err_set(err, -EIO, "%s", omis_reader_error(reader));
+    for (bool more = omis_reader_find(reader, 1); more; more = omis_reader_next(reader)) {
+        const char *why = omis_reader_error(reader);
+        const char *name = job_nodes_name(asked, omis_reader_object(reader, 0));
+        if (!why && nodes->count < asked->count) {
+            decode(&decoder, omis_reader_values(reader), 0, &nodes->list[nodes->count++]);
+        } else if (why && name == asked->list[0].name) {
+            return err_set(err, -EIO, "%s", why);
+        } else if (why) {
+            buf_puts(&nodes->missing, nodes->missing.len ? "; node " : "node ");
+            text_show(&nodes->missing, name ? name : "?");
+            buf_puts(&nodes->missing, " does not answer: ");
+            text_show(&nodes->missing, why);
+        }
+    }
+    return 0;
+}
+
+int why_nodes_look(struct why_nodes *nodes, const char *jobdir, struct err *err)
+{
+    struct job_nodes asked;
+    struct buf text = BUF_INIT;
+    *nodes = (struct why_nodes){0};
+    int code = job_nodes_attach(&asked, jobdir, err);
+    if (code == 0) {
+        buf_puts(&text, ":mpi_look(");
+        job_nodes_put(&text, &asked, 0);
+        PUT(&text, jobdir);
+        buf_putc(&text, ')');
+        nodes->reply = omis_reader_take(client_ask(&text));
+        nodes->list = calloc(asked.count + 1, sizeof *nodes->list);
+        job_nodes_put_problems(&nodes->missing, &asked);
+        code = nodes->reply && nodes->list ? take_answers(nodes, &asked, err) : err_set(err, -ENOMEM, "out of memory");
+    }
+    job_nodes_done(&asked);
+    return code;
+}
+
+bool why_nodes_came(const struct why_nodes *nodes, const struct mpi_stats_set *set)
+{
+    for (size_t i = 0; i < nodes->count; i++) {
+        const struct why_looked *looked = &nodes->list[i];
+        bool came = !looked->ranks;
+        for (size_t k = 0; k < set->count && !came; k++)
+            came = set->ranks[k].taken_wall_ns >= looked->taken && strcmp(set->ranks[k].node, looked->node) == 0;
+        if (!came)
+            return false;
+    }
+    return true;
+}
+
+void why_nodes_done(struct why_nodes *nodes)
+{
+    free(nodes->list);
+    buf_done(&nodes->missing);
+    omis_reader_free(nodes->reply);
+    *nodes = (struct why_nodes){0};
+}
+
+/* ---- where their ranks are ---- */
+
+static bool has(const struct stack_node *node, uint32_t process)
+{
+    size_t low = 0, high = node->member_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (node->members[middle].process < process)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < node->member_count && node->members[low].process == process;
+}
+
+static void put_place(struct buf *out, const struct stack_frame *frame)
+{
+    text_function(out, frame->function, frame->file);
+    buf_puts(out, " (");
+    text_show(out, text_base(frame->file));
+    buf_printf(out, ":%u)", frame->line);
+}
+
+static const char *keep(struct arena *arena, const struct buf *text)
+{
+    return text->len && !text->failed ? arena_dup(arena, text->data, text->len) : NULL;
+}
+
+/* The way from where its first thread began to where it is. */
+static void find_where(struct mpi_why_rank *rank, const struct snapshot *snapshot, uint32_t process,
+                       struct arena *arena)
+{
+    const struct stack_node *at = snapshot->tree.root, *inner = at;
+    const struct stack_frame *own = NULL, *python = NULL;
+    _cleanup_(buf_done) struct buf text = BUF_INIT, line = BUF_INIT;
+    while (at) {
+        const struct stack_node *child = at->first;
+        while (child && !has(child, process))
+            child = child->next;
+        at = child;
+        if (!at)
+            break;
+        inner = at;
+        bool known = *at->frame.file && at->frame.line && !snapshot_is_library(&at->frame);
+        if (known && strcmp(at->frame.language, "python") == 0) {
+            python = &at->frame;
+            own = NULL;
+        } else if (known) {
+            own = &at->frame;
+        }
+    }
+    if (python)
+        put_place(&line, python);
+    rank->python = keep(arena, &line);
+    if ((rank->state != MPI_WHY_COMPUTES && rank->state != MPI_WHY_STARTS) || rank->where || (!own && !python))
+        return;
+    rank->blocked = !inner->running && snapshot_is_library(&inner->frame) && *inner->frame.function;
+    if (rank->blocked) {
+        buf_puts(&text, "is in ");
+        text_show(&text, inner->frame.function);
+        buf_puts(&text, ", called by ");
+    } else {
+        buf_puts(&text, "in ");
+    }
+    if (own)
+        put_place(&text, own);
+    if (python) {
+        buf_puts(&text, own ? ", called by " : "");
+        buf_append(&text, line.data, line.len);
+    }
+    rank->where = keep(arena, &text);
+    rank->blocked &= rank->where != NULL;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    uint32_t one = *(const uint32_t *)a, other = *(const uint32_t *)b;
+    return (one > other) - (one < other);
+}
+
+/* "1,3": ranks of several programs may have the same number. */
+static bool put_ranks(struct buf *out, const struct mpi_why *mpi, const char *host, size_t most)
+{
+    _cleanup_(freep) uint32_t *numbers = calloc(mpi->count + 1, sizeof *numbers);
+    size_t count = 0;
+    for (size_t i = 0; numbers && i < mpi->count && count < most; i++)
+        if (mpi->ranks[i].stats->running && mpi->ranks[i].stats->rank >= 0 &&
+            strcmp(mpi->ranks[i].stats->node, host) != 0)
+            numbers[count++] = (uint32_t)mpi->ranks[i].stats->rank;
+    if (count)
+        qsort(numbers, count, sizeof *numbers, compare_numbers);
+    for (size_t i = 0; i < count; i++)
+        buf_printf(out, "%s%" PRIu32, i ? "," : "", numbers[i]);
+    return count > 0 && !out->failed;
+}
+
+void why_nodes_wheres(struct mpi_why *mpi, const char *jobdir, const char *host, size_t most, struct arena *arena)
+{
+    _cleanup_(buf_done) struct buf ranks = BUF_INIT;
+    struct snapshot snapshot = {0};
+    struct err ignored = {0}; /* then it is not known where they are */
+    if (!client_connected() || !put_ranks(&ranks, mpi, host, most))
+        return;
+    const struct snapshot_options options = {.ranks = ranks.data, .thread = "main"};
+    if (snapshot_ask(&snapshot, jobdir, true, &options, &ignored) == 0)
+        for (uint32_t i = 0; i < snapshot.count; i++)
+            for (size_t k = 0; k < mpi->count && snapshot.list[i].threads; k++) {
+                const struct mpi_stats *stats = mpi->ranks[k].stats;
+                if (stats->pid == snapshot.list[i].pid && strcmp(stats->node, snapshot.list[i].host) == 0 &&
+                    strcmp(stats->node, host) != 0)
+                    find_where(&mpi->ranks[k], &snapshot, i, arena);
+            }
+    snapshot_done(&snapshot);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job on several nodes: has them look at their ranks, and asks them where these are. */
+#ifndef SCRY_CLI_WHY_NODES_H
+#define SCRY_CLI_WHY_NODES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/data/arena.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "jobdir/analysis/why.h"
+#include "jobdir/mpi/stats.h"
+
+struct why_looked {
+    const char *node;
+    uint64_t ranks, taken; /* taken: ns, wall clock of the node */
+};
+
+struct why_nodes {
+    struct why_looked *list; /* that have answered */
+    size_t count;
+    struct buf missing; /* the others, for people; "" */
+    struct omis_reader *reply;
+};
+
+/* Asks the monitor that is connected (client_join): all nodes of the job write what their ranks do to its directory, or those of
+ * its parts. 0, or -errno with err: where the job began, there is no answer. why_nodes_done in any case. */
+int why_nodes_look(struct why_nodes *nodes, const char *jobdir, struct err *err);
+/* Is that here? What is on other nodes is brought first, if no file system is shared. */
+bool why_nodes_came(const struct why_nodes *nodes, const struct mpi_stats_set *set);
+void why_nodes_done(struct why_nodes *nodes);
+
+/* Sets `where`, `blocked` and `python` of ranks that are not on this host, of `most` at most. */
+void why_nodes_wheres(struct mpi_why *mpi, const char *jobdir, const char *host, size_t most, struct arena *arena);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Brings the parts of a job (jobdir/record/parts.h) from nodes that share no file system with this one, by requests to
+ * their monitors (service/job/part.c). Each is a mirror here (jobdir/record/mirror.h). What only grows is read from where
+ * it was read to, the rest anew when it was changed.
+ */
+#ifndef SCRY_JOB_PARTS_FETCH_H
+#define SCRY_JOB_PARTS_FETCH_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <uthash.h>
+
+#include "base/data/clock_offset.h"
+#include "base/data/err.h"
+#include "jobdir/record/parts.h"
+
+struct fetched; /* a file, by its name */
+
+struct fetch {
+    const char *job, *id;      /* the job directory, and its id */
+    char name[256];            /* as ssh was told, or the token of a node that came by itself */
+    bool came;                 /* that is one */
+    char token[32];            /* of the node; "": not attached */
+    char host[256];            /* as it calls itself; "": not known */
+    char there[PATH_MAX];      /* the part's directory on the node; "": not known */
+    char dir[PATH_MAX];        /* and here; "": not made yet */
+    struct fetched *files;     /* hash by name */
+    uint64_t brought, end_ns;  /* bytes; nothing more is brought from then on (clock_now_ns), 0: there is no end */
+    bool shared;               /* it lies in the job directory already */
+    bool complete, answered;   /* of the last round: it was all read; the node answered */
+    bool given_up;             /* the command has ended, and it is refused */
+    bool silent;               /* it did not answer in the round before */
+    struct err err;            /* why not */
+    struct clock_offset clock; /* the node's time of day, compared with ours */
+    struct part_clock clock_written; /* what clock.json says of it; at_ns 0: nothing */
+};
+
+/* What a node may send of its part: it may be somebody else's by now. */
+enum { FETCH_FILES = 100000, FETCH_KEEP_FREE = 256 << 20 /* bytes of the file system */ };
+#define FETCH_NO_PART "scry made no part of the job there: scry doctor --node %s says what is missing"
+#define FETCH_BYTES ((uint64_t)32 << 30) /* in all, also of files that were replaced */
+
+/* One round: reads what is new, at most so many bytes. Returns how many, or -errno with fetch->err. */
+int64_t fetch_round(struct fetch *fetch, uint64_t most_bytes);
+/* It has ended, and all of it is here. */
+bool fetch_is_whole(const struct fetch *fetch);
+/* Nothing has ever come from it: it could not be reached, or has no part. Err says why. */
+bool fetch_is_refused(const struct fetch *fetch);
+/* Tells the node that all is here. It may end with the part. */
+void fetch_release(struct fetch *fetch);
+/* Says in remote.json how it stands with the part. `over`: nothing more is fetched. */
+void fetch_say(const struct fetch *fetch, bool over);
+void fetch_done(struct fetch *fetch);
+
+/* Whether clock.json is to be written again: it is known better, what it says has become too old, or a clock
+ * was set. */
+bool fetch_is_better_clock(const struct part_clock *now, const struct part_clock *written);
+
+/* A name of a file that may be written below a part's directory: no way out of it, none of our own files. */
+bool fetch_is_good_name(const char *name);
+/* What only grows: all else is replaced as a whole. */
+bool fetch_only_grows(const char *name);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/run/part.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
+#include "base/system/spawn.h"
+#include "base/system/wait_world.h"
+#include "jobdir/record/parts.h"
+#include "jobdir/text/text.h"
+#include "shm/waits.h"
+
+enum { READ_BYTES = 64 << 20 }; /* of all spools: nobody waits for more */
+
+static bool is_seen_here(const char *home, const char *id)
+{
+    struct job_info info;
+    bool seen = job_info_read(home, &info, NULL) == 0 && strcmp(info.id, id) == 0;
+    job_info_done(&info);
+    return seen;
+}
+
+int part_directory(struct job *job, struct err *err)
+{
+    const char *home = job->options->home;
+    char host[256] = "", path[PATH_MAX];
+    struct err ignored = {0};
+    if (!job->options->part_of) {
+        jobdir_new_id(job->id);
+        return jobdir_make(job->id, job->options->dir, job->dir, sizeof job->dir, err);
+    }
+    snprintf(job->id, sizeof job->id, "%s", job->options->part_of);
+    gethostname(host, sizeof host - 1);
+    if (is_seen_here(home, job->id)) {
+        int code = job_part_make(home, host, path, sizeof path, err);
+        return code < 0 ? code : jobdir_make(job->id, path, job->dir, sizeof job->dir, err);
+    }
+    if (access(home, F_OK) < 0 && errno == ENOENT && strcmp(text_base(home), job->id) == 0 &&
+        jobdir_make(job->id, home, job->dir, sizeof job->dir, &ignored) == 0)
+        return 0;
+    return jobdir_make(job->id, NULL, job->dir, sizeof job->dir, err);
+}
+
+/* Has the monitor of this node go to the job's. */
+static void join_home(struct job *job)
+{
+    static char name[] = "scry-link", join[] = "join", *const argv[] = {name, join, NULL};
+    char path[PATH_MAX];
+    struct err err = {0};
+    struct spawn spawn = {.path = path,
+                          .argv = argv,
+                          .in = SPAWN_NULL,
+                          .out = SPAWN_NULL,
+                          .error = SPAWN_NULL,
+                          .group = SPAWN_OWN_SESSION};
+    pid_t pid;
+    int status = -1;
+    if (!getenv("SCRY_JOIN") || dirs_libexec(name, path, sizeof path, &err) < 0 || spawn_program(&spawn, &pid) < 0)
+        return;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    job->joined = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* scry-parts, which awaits monitors and says on *ret_out how they come, if that is not NULL. */
+static bool start_parts(struct job *job, int *ret_out)
+{
+    static char name[] = "scry-parts", await[] = "await";
+    char path[PATH_MAX], text[PATH_MAX + JOB_ID_SIZE + 8], *argv[] = {name, ret_out ? await : NULL, NULL};
+    int ends[2], answer[2] = {-1, SPAWN_NULL};
+    struct err err = {0};
+    job->parts_failed = true;
+    if (dirs_libexec(name, path, sizeof path, &err) < 0 || pipe2(ends, O_CLOEXEC) < 0)
+        return false;
+    if (ret_out && pipe2(answer, O_CLOEXEC) < 0)
+        answer[1] = SPAWN_NULL;
+    struct spawn spawn = {
+        .path = path, .argv = argv, .in = ends[0], .out = answer[1], .error = SPAWN_NULL, .group = SPAWN_OWN_SESSION};
+    int len = snprintf(text, sizeof text, "%s\n%s\n", job->dir, job->id);
+    int code = spawn_program(&spawn, &job->parts_pid);
+    close(ends[0]);
+    closep(&answer[1]);
+    if (code < 0 || write(ends[1], text, (size_t)len) != len) {
+        close(ends[1]);
+        closep(&answer[0]);
+        return false;
+    }
+    job->parts_fd = ends[1];
+    job->parts_failed = false;
+    if (ret_out)
+        *ret_out = answer[0];
+    return true;
+}
+
+/* The value of SCRY_JOIN; NULL: nobody awaits monitors. */
+static char *await_parts(struct job *job)
+{
+    const struct wait_policy *policy = &wait_policies[WAIT_PARTS];
+    char line[512] = "";
+    size_t len = 0;
+    _cleanup_(closep) int fd = -1;
+    uint64_t start = wait_now_ns();
+    if (!start_parts(job, &fd))
+        return NULL;
+    while (fd >= 0 && len + 1 < sizeof line && !strchr(line, '\n')) {
+        struct wait_seen seen = {.passed_ns = wait_now_ns() - start};
+        struct pollfd input = {.fd = fd, .events = POLLIN};
+        if (waits_judge(policy, &seen) != WAIT_ON)
+            return NULL;
+        ssize_t got = wait_poll(&input, 1, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1) > 0
+                          ? read(fd, line + len, sizeof line - 1 - len)
+                          : -1;
+        if (got == 0)
+            return NULL;
+        len += got > 0 ? (size_t)got : 0;
+        line[len] = '\0';
+    }
+    line[strcspn(line, "\n")] = '\0';
+    return strdup(line);
+}
+
+void part_prepare(struct job *job)
+{
+    const struct run_options *options = job->options;
+    const char *part = getenv("SCRY_PART");
+    if (!job->dir[0])
+        return;
+    if (options->part_of && part) { /* as it was handed to this part */
+        job->preload.spread = (struct spread){.part = strdup(part), .is_part = true};
+        if (!is_seen_here(options->home, job->id))
+            join_home(job);
+    } else if (!options->part_of) {
+        spread_find(&job->preload.spread, job->id, job->dir, job->host, options->for_parts);
+        if (job->preload.spread.part && spread_is_by_batch(options->command))
+            job->preload.spread.join = await_parts(job);
+    }
+}
+
+static int look_for_running(void *ctx, const char *dir)
+{
+    struct job *job = ctx;
+    struct job_info info;
+    enum job_state state = JOB_LOST;
+    char path[PATH_MAX];
+    if (dir == job->dir)
+        return 0;
+    job->spread = true;
+    /* scry-parts was waited for already */
+    if ((size_t)snprintf(path, sizeof path, "%s/remote.json", dir) < sizeof path && access(path, F_OK) == 0)
+        return 0;
+    job_info_read_state(dir, &info, &state, NULL);
+    job_info_done(&info);
+    return state == JOB_RUNNING;
+}
+
+void part_tick(struct job *job)
+{
+    char path[PATH_MAX + 32];
+    if (job->parts_fd >= 0 || job->parts_failed || !job->dir[0] || job->options->part_of)
+        return;
+    snprintf(path, sizeof path, "%s/parts/" PARTS_HOSTS, job->dir);
+    if (access(path, F_OK) == 0)
+        start_parts(job, NULL);
+}
+
+/* For scry-parts, if that gets all in time; else it goes on alone. */
+static void wait_for_rest(struct job *job)
+{
+    const struct wait_policy *policy = &wait_policies[WAIT_PARTS];
+    uint64_t start = wait_now_ns();
+    part_tick(job);
+    if (job->parts_fd < 0)
+        return;
+    close(job->parts_fd);
+    job->parts_fd = -1;
+    job->parts_failed = true; /* not again */
+    while (waitpid(job->parts_pid, NULL, WNOHANG) == 0) {
+        struct wait_seen seen = {.passed_ns = wait_now_ns() - start};
+        if (waits_judge(policy, &seen) != WAIT_ON)
+            return;
+        wait_poll(NULL, 0, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);
+    }
+}
+
+void part_wait(struct job *job)
+{
+    wait_for_rest(job);
+    const struct wait_policy *policy = &wait_policies[WAIT_PARTS];
+    uint64_t start = wait_now_ns();
+    while (*job->dir && job_dirs_each(job->dir, look_for_running, job) > 0) {
+        struct wait_seen seen = {.passed_ns = wait_now_ns() - start};
+        if (waits_judge(policy, &seen) != WAIT_ON)
+            return;
+        wait_poll(NULL, 0, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);
+    }
+}
+
+void part_wait_brought(struct job *job)
+{
+    const struct wait_policy *policy = &wait_policies[WAIT_PARTS];
+    uint64_t start = wait_now_ns();
+    char path[PATH_MAX + sizeof PART_BROUGHT + 1];
+    snprintf(path, sizeof path, "%s/" PART_BROUGHT, job->dir);
+    while (job->joined && access(path, F_OK) < 0) {
+        struct wait_seen seen = {.passed_ns = wait_now_ns() - start};
+        if (waits_judge(policy, &seen) != WAIT_ON)
+            return;
+        wait_poll(NULL, 0, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);
+    }
+}
+
+void part_note_unwatched(struct job *job)
+{
+    char path[PATH_MAX + 32];
+    _cleanup_(freep) char *text = NULL;
+    snprintf(path, sizeof path, "%s/parts/" PARTS_UNWATCHED, job->dir);
+    if (!job->dir[0] || job->options->part_of || file_read(path, &text, NULL) < 0)
+        return;
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
+        char *why = strchr(line, '\t');
+        if (!why)
+            continue;
+        *why++ = '\0';
+        recorder_note(&job->recorder, NOTE(node_unwatched, .node = line, .reason = why));
+    }
+}
+
+static int add_size(void *ctx, const char *dir)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    if ((size_t)snprintf(path, sizeof path, "%s/spool/records.jsonl", dir) < sizeof path && stat(path, &st) == 0)
+        *(uint64_t *)ctx += (uint64_t)st.st_size;
+    return 0;
+}
+
+void part_load(struct job_report *report)
+{
+    uint64_t bytes = 0;
+    job_dirs_each(report->path, add_size, &bytes);
+    if (bytes <= READ_BYTES)
+        job_report_load_parts(report);
+}
+
+void part_put_who(struct buf *out, const struct job *job)
+{
+    buf_puts(out, "scry: ");
+    if (!job->options->part_of)
+        return;
+    text_show(out, job->host);
+    buf_puts(out, ": ");
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job on several nodes (doc/explain/nodes.md): its parts, as those that begin it and those that are one see it. */
+#ifndef SCRY_JOB_RUN_PART_H
+#define SCRY_JOB_RUN_PART_H
+
+#include "job/run/job.h"
+#include "jobdir/report/report.h"
+
+/* Makes the directory of the job, with a new id, as its options say. Or, of a part: in that of the job, if it is seen here (a shared file system); else where the job has
+ * its own, if there is nothing; else among this node's jobs. 0 or -errno with err. */
+int part_directory(struct job *job, struct err *err);
+
+/* Before the launch: what the command is to hand on to other nodes. */
+void part_prepare(struct job *job);
+
+/* Now and then: has scry-parts bring the parts of other nodes, when a launcher has gone to one. */
+void part_tick(struct job *job);
+
+/* After the command's end: launchers do not wait for their daemons on other nodes, which end a moment later. Waits for
+ * the parts that are seen here, and not for long. */
+void part_wait(struct job *job);
+
+/* A part whose node may end with it: when all is written, waits until that was read, and not for long. */
+void part_wait_brought(struct job *job);
+
+/* At the end: notes each node that a launcher went to and nothing comes from. */
+void part_note_unwatched(struct job *job);
+/* At the end: what the parts have recorded, for the summary, if that does not take long. */
+void part_load(struct job_report *report);
+
+/* Begins a line for people: "scry: ", and of a part its node, for lines of all nodes come out in one place. */
+void part_put_who(struct buf *out, const struct job *job);
+
+#endif

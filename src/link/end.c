@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "link/end.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "base/system/clock.h"
+#include "link/link.h"
+
+enum { READ_BYTES = 64 << 10, OUT_BYTES = 256 << 10, LOCAL_BYTES = 256 << 10, TURNS = 32, KEEP_BYTES = 64 << 10 };
+
+static const uint64_t QUIET_NS = LINK_QUIET_SECONDS * (uint64_t)NS_PER_SECOND;
+static const uint64_t DEAD_NS = LINK_DEAD_SECONDS * (uint64_t)NS_PER_SECOND;
+static const uint64_t CLOSING_NS = END_CLOSING_SECONDS * (uint64_t)NS_PER_SECOND;
+
+static void break_off(struct end *end, int code, const char *text)
+{
+    if (!end->broken)
+        err_set(&end->why, code, "%s", text);
+    end->broken = true;
+}
+
+/* A quiet session of which there may be thousands needs no memory. */
+static void trim(struct buf *buf)
+{
+    if (!buf->len && buf->cap > KEEP_BYTES)
+        buf_done(buf);
+}
+
+/* ---- the local side ---- */
+
+static void close_local(struct end *end)
+{
+    loop_remove(end->local_source);
+    end->local_source = NULL;
+    if (end->local >= 0)
+        close(end->local);
+    end->local = -1;
+    end->hung_up = false;
+    end->closing = true;
+    end->closing_ns = clock_now_ns();
+    buf_done(&end->to_local);
+}
+
+static void read_local(struct end *end)
+{
+    while (end->local >= 0 && channel_waiting(&end->channel) < end->most) {
+        char *room = buf_reserve(&end->channel.out, READ_BYTES);
+        if (!room)
+            return; /* it stays in the socket */
+        ssize_t got = recv(end->local, room, READ_BYTES, MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN)
+            return;
+        if (got <= 0)
+            close_local(end);
+        else
+            end->channel.out.len += (size_t)got;
+    }
+}
+
+static void write_local(struct end *end)
+{
+    while (end->to_local.len && end->local >= 0) {
+        ssize_t sent = send(end->local, end->to_local.data, end->to_local.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && errno == EAGAIN)
+            return;
+        if (sent < 0) { /* it reads nothing any more; what it has said is read still */
+            end->hung_up = true;
+            buf_clear(&end->to_local);
+            return;
+        }
+        buf_drop(&end->to_local, (size_t)sent);
+    }
+    trim(&end->to_local);
+}
+
+/* What came from the other end, as far as the local side takes it. */
+static void hand_on(struct end *end)
+{
+    struct buf *in = &end->channel.in;
+    while (in->len && (end->local >= 0 || end->closing) && end->to_local.len < LOCAL_BYTES) {
+        size_t len = in->len;
+        if (end->local >= 0 && !end->hung_up) {
+            buf_append(&end->to_local, in->data, len);
+            frame_edges_pass(&end->edges, span_of(in->data, len));
+        }
+        if (end->to_local.failed || channel_drop(&end->channel, len) < 0) {
+            end->ended = true;
+            snprintf(end->end_why, sizeof end->end_why, "out of memory");
+            return;
+        }
+        write_local(end);
+    }
+    trim(in);
+}
+
+/* ---- the connection ---- */
+
+static void take_message(struct end *end, struct span bytes)
+{
+    struct channel_header header;
+    int code = channel_parse(bytes, &header);
+    if (code < 0 || memcmp(header.session, end->channel.session, CHANNEL_SESSION) != 0) {
+        break_off(end, -EPROTO, "what came is no message of scry");
+        return;
+    }
+    if (header.what == CHANNEL_END) {
+        end->ended = true;
+        snprintf(end->end_why, sizeof end->end_why, "%.*s", SPAN_ARG(header.bytes));
+        return;
+    }
+    code = channel_take(&end->channel, &header, clock_now_ns());
+    if (code < 0)
+        break_off(end, code, code == -ENOMEM ? "out of memory" : "what came is no message of this session");
+}
+
+static void take_messages(struct end *end)
+{
+    size_t at = 0;
+    while (!end->broken && !end->ended) {
+        struct span message;
+        ssize_t took = hello_message(span_of(end->in.data + at, end->in.len - at), &message);
+        if (took < 0)
+            break_off(end, -EPROTO, "what came is no message of scry");
+        if (took <= 0)
+            break;
+        take_message(end, message);
+        at += (size_t)took;
+    }
+    if (at)
+        buf_drop(&end->in, at);
+}
+
+static void read_stream(struct end *end)
+{
+    end->again = false;
+    for (int turn = 0; end->transport && !end->broken && !end->ended; turn++) {
+        char *room = buf_reserve(&end->in, READ_BYTES);
+        if (turn == TURNS || !room) {
+            end->again = true;
+            return;
+        }
+        ssize_t got = transport_read(end->transport, room, READ_BYTES, &end->why);
+        if (got == -EAGAIN)
+            break;
+        if (got == 0)
+            break_off(end, -ECONNRESET, "the other end closed the connection");
+        end->broken |= got < 0;
+        if (got > 0) {
+            end->in.len += (size_t)got;
+            take_messages(end);
+            hand_on(end);
+        }
+    }
+    trim(&end->in);
+}
+
+static void put_message(struct end *end)
+{
+    buf_put_u32(&end->out, (uint32_t)end->message.len);
+    buf_append(&end->out, end->message.data, end->message.len);
+    if (end->out.failed)
+        break_off(end, -ENOMEM, "out of memory");
+}
+
+static void write_stream(struct end *end)
+{
+    while (end->transport && !end->broken && end->sent < end->out.len) {
+        ssize_t put = transport_write(end->transport, end->out.data + end->sent, end->out.len - end->sent, &end->why);
+        if (put == -EAGAIN)
+            return;
+        if (put < 0)
+            end->broken = true;
+        else
+            end->sent += (size_t)put;
+    }
+    buf_clear(&end->out);
+    end->sent = 0;
+    trim(&end->out);
+}
+
+/* Sends what is due. Returns when more may be. */
+static uint64_t pump(struct end *end, uint64_t now)
+{
+    uint64_t when = UINT64_MAX;
+    while (end->transport && !end->broken && !end->said_end) {
+        if (end->out.len - end->sent >= OUT_BYTES)
+            write_stream(end);
+        if (end->out.len - end->sent >= OUT_BYTES || !channel_next(&end->channel, now, QUIET_NS, &end->message, &when))
+            break;
+        put_message(end);
+    }
+    write_stream(end);
+    trim(&end->message);
+    trim(&end->channel.out);
+    return when;
+}
+
+/* ---- the end of it ---- */
+
+static void say_end(struct end *end, uint64_t now)
+{
+    bool late = end->closing && now - end->closing_ns > CLOSING_NS;
+    if (!end->closing || end->said_end || !end->transport || (!channel_settled(&end->channel) && !late))
+        return;
+    end->said_end = true;
+    buf_clear(&end->message);
+    channel_put_end(&end->message, end->channel.session, end->end_why);
+    put_message(end);
+    write_stream(end);
+}
+
+static bool is_over(const struct end *end)
+{
+    if (end->closing && !end->begun) /* nobody has heard of it */
+        return true;
+    if (end->said_end)
+        return !end->out.len || end->broken;
+    return end->ended && (end->closing || (!end->to_local.len && !end->channel.in.len));
+}
+
+static void want_events(struct end *end)
+{
+    bool full = channel_waiting(&end->channel) >= end->most;
+    uint32_t local = (full ? 0u : (uint32_t)EPOLLIN) | (end->to_local.len ? (uint32_t)EPOLLOUT : 0u);
+    uint32_t wire = EPOLLIN;
+    if (end->transport && (end->out.len || end->transport->wants_output))
+        wire |= EPOLLOUT;
+    if (end->local_source && local != end->local_events)
+        loop_set_events(end->local_source, local);
+    if (end->transport_source && wire != end->transport_events)
+        loop_set_events(end->transport_source, wire);
+    end->local_events = local;
+    end->transport_events = wire;
+}
+
+static void set_timer(struct end *end, uint64_t when, uint64_t now)
+{
+    uint64_t dead = end->channel.heard_ns + DEAD_NS;
+    when = dead < when ? dead : when;
+    if (end->closing && end->closing_ns + CLOSING_NS < when && !end->said_end)
+        when = end->closing_ns + CLOSING_NS + 1;
+    if (end->again)
+        when = now;
+    if (end->transport)
+        loop_set_timer(end->timer, when > now ? when - now : 1, 0);
+}
+
+/* After everything that happens. Nothing may follow: the end may be gone. */
+static void go_on(struct end *end)
+{
+    uint64_t now = clock_now_ns();
+    hand_on(end);
+    if (end->hung_up)
+        read_local(end);
+    uint64_t when = pump(end, now);
+    say_end(end, now);
+    if (end->ended) /* nothing comes any more but its end */
+        end_detach(end);
+    if (is_over(end)) {
+        if (end->lingers && end->said_end && !end->broken)
+            transport_linger(end->transport);
+        end_detach(end);
+        end->events->over(end->ctx, end->end_why);
+        return;
+    }
+    if (end->broken && end->transport) {
+        struct err why = end->why;
+        transport_why(end->transport, &why);
+        end_detach(end);
+        end->events->lost(end->ctx, &why);
+        return;
+    }
+    want_events(end);
+    set_timer(end, when, now);
+}
+
+static void on_local(void *ctx, int fd, uint32_t events)
+{
+    struct end *end = ctx;
+    (void)fd;
+    if (events & (EPOLLHUP | EPOLLERR)) { /* it would be reported for ever */
+        loop_remove(end->local_source);
+        end->local_source = NULL;
+        end->hung_up = true;
+    }
+    if (events & EPOLLOUT)
+        write_local(end);
+    read_local(end);
+    go_on(end);
+}
+
+static void on_transport(void *ctx, int fd, uint32_t events)
+{
+    struct end *end = ctx;
+    (void)fd;
+    (void)events;
+    read_stream(end);
+    go_on(end);
+}
+
+static void on_timer(void *ctx)
+{
+    struct end *end = ctx;
+    if (!end->transport)
+        return;
+    read_stream(end); /* what came while we did not run has come */
+    if (!end->ended && clock_now_ns() - end->channel.heard_ns >= DEAD_NS)
+        break_off(end, -ETIMEDOUT, "the other end has not answered for 10 s");
+    go_on(end);
+}
+
+/* ---- from outside ---- */
+
+int end_init(struct end *end, struct loop *loop, const uint8_t session[CHANNEL_SESSION],
+             const struct end_events *events, void *ctx)
+{
+    *end = (struct end){.loop = loop, .events = events, .ctx = ctx, .local = -1, .most = END_WAITING_BYTES};
+    channel_init(&end->channel, session, false, clock_now_ns());
+    end->channel.stream = true;
+    end->timer = loop_add_timer(loop, UINT64_MAX / 4, 0, on_timer, end);
+    return end->timer ? 0 : -ENOMEM;
+}
+
+void end_detach(struct end *end)
+{
+    loop_remove(end->transport_source);
+    end->transport_source = NULL;
+    transport_free(end->transport);
+    end->transport = NULL;
+    end->broken = end->again = false;
+    end->sent = 0;
+    buf_done(&end->in);
+    buf_done(&end->out);
+}
+
+void end_done(struct end *end)
+{
+    end_detach(end);
+    close_local(end);
+    loop_remove(end->timer);
+    channel_done(&end->channel);
+    buf_done(&end->message);
+}
+
+int end_set_local_take(struct end *end, int fd)
+{
+    end->local = fd;
+    end->local_events = EPOLLIN;
+    end->local_source = loop_add_fd(end->loop, fd, EPOLLIN, on_local, end);
+    return end->local_source ? 0 : -ENOMEM;
+}
+
+int end_attach_take(struct end *end, struct transport *transport, struct span early)
+{
+    end_detach(end);
+    end->transport = transport;
+    end->begun = true;
+    end->transport_events = EPOLLIN;
+    end->transport_source = loop_add_fd(end->loop, transport->fd, EPOLLIN, on_transport, end);
+    buf_append(&end->in, early.ptr, early.len);
+    if (!end->transport_source || end->in.failed) {
+        end_detach(end);
+        return -ENOMEM;
+    }
+    channel_resume(&end->channel, clock_now_ns());
+    end->said_end = false;
+    take_messages(end);
+    read_stream(end);
+    go_on(end);
+    return 0;
+}
+
+void end_stop(struct end *end, const char *why)
+{
+    snprintf(end->end_why, sizeof end->end_why, "%s", why);
+    end->closing = end->transport != NULL;
+    end->closing_ns = 0;
+    say_end(end, clock_now_ns());
+}

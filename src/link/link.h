@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The link: carries a stream of bytes between two processes that have a unix socket each, on two machines
+ * (doc/explain/nodes.md). One end dials (link_run: scry-link connect, node), the other one listens (scry-link serve), beside
+ * a monitor.
+ *
+ *     transport.h   a connection: TLS, or the socket of ssh or of scry-link bridge
+ *     end.h         one end of a session, which outlives its connections (wire/channel.h)
+ *     this          the ways to the other end
+ */
+#ifndef SCRY_LINK_LINK_H
+#define SCRY_LINK_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/data/err.h"
+#include "link/transport.h"
+
+enum {
+    LINK_DIAL_SECONDS = 10,     /* for a connection */
+    LINK_GREETING_SECONDS = 15, /* until the other end has answered on it; ssh may have to ask other machines first */
+    LINK_QUIET_SECONDS = 3,     /* who has said nothing for so long says that it lives */
+    LINK_DEAD_SECONDS = 10,     /* who was not heard for so long does not */
+    LINK_LEASE_SECONDS = 60,    /* a session lives so long without a connection */
+    LINK_NAME = 256,
+};
+
+enum link_kind { LINK_TLS, LINK_SSH };
+
+/* What is done about the first connection, before there is a session. */
+struct link_first {
+    int (*missing)(void *ctx, struct err *err); /* there is no scry, as *err says: 0 if there is one now */
+    void (*begun)(void *ctx);                   /* the other end has answered */
+    void *ctx;
+};
+
+/* How to reach the other end. */
+struct link_way {
+    enum link_kind kind;
+    char host[LINK_NAME]; /* a name or an address, without brackets */
+    char user[LINK_NAME]; /* of ssh; "": as its configuration says */
+    char job[LINK_NAME];  /* tls://HOST:PORT/JOB: the job that a key with fewer rights is for; "": none was named */
+    uint16_t port;        /* 0: as ssh's configuration says */
+    char shown[2 * LINK_NAME];      /* for people */
+    const char *remote;             /* what ssh executes there, by the user's shell; NULL: link_remote_command */
+    const struct link_first *first; /* NULL: nothing */
+    const uint8_t *secret;          /* TLS_SECRET bytes that both sides have, instead of keys; NULL: keys */
+};
+
+/* Takes a name apart: tls://, ssh://. -EINVAL with err. A host or user that begins
+ * with '-', or has other characters than names and addresses have, is refused: they become arguments of ssh. */
+int link_way_parse(const char *text, struct link_way *ret_way, struct err *err);
+/* The same, or USER@HOST or HOST, as ssh takes it. */
+int link_way_node(const char *text, struct link_way *ret_way, struct err *err);
+
+/* Connects, within LINK_DIAL_SECONDS. 0, or -errno with one line for people. */
+int link_dial(const struct link_way *way, struct transport **ret_transport, struct err *err);
+
+/* Starts ssh with the command there; its streams are the connection. An error of ssh's own comes as the transport's
+ * (transport_why): unknown host, key that has changed, refused, no such program. */
+int link_over_ssh(const struct link_way *way, const char *command, struct transport **ret_transport, struct err *err);
+/* What is executed there: finds scry in the places where it may be, and becomes `scry-link bridge` (node.c). */
+const char *link_remote_command(void);
+
+/* Carries what comes from fd to the other end and back, until one of both closes; dials again when the connection
+ * breaks. What cannot be done is said on fd by FRAME_GOODBYE. Returns an exit status. fd is closed. */
+int link_run(const struct link_way *way, int fd);
+/* Says why on fd, as a monitor does. Returns 1. */
+int link_refuse(int fd, const struct err *err);
+
+enum { LINK_LISTEN_MOST = 16 };
+struct link_wishes {
+    const char *listen[LINK_LISTEN_MOST]; /* HOST:PORT each */
+    size_t count;
+    bool awaits; /* monitors that come by themselves: scry-link await */
+    bool beside; /* it ends with standard input, and says to link.log what is wrong later */
+};
+int link_serve(const struct link_wishes *wishes); /* scry-link serve; an exit status */
+int link_bridge(void);                            /* scry-link bridge */
+int link_open_log(const char *dir);               /* link.log in the runtime directory, or -1 */
+
+#endif

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scry-link serve [--listen HOST:PORT]...: the end of links beside a monitor. It listens on link.sock in the runtime
+ * directory (scry-link bridge), and by TLS where --listen says so, and nowhere else. Whoever comes says hello in time, and
+ * becomes a session. When it listens, it says so on standard output.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
+#include "keys/trust.h"
+#include "link/await.h"
+#include "link/link.h"
+#include "link/serve.h"
+#include "wire/local.h"
+
+enum {
+    LISTENERS = 2 * LINK_LISTEN_MOST,
+    GUEST_BYTES = 4 << 10, /* that are read before somebody has said hello */
+    IDLE_SECONDS = 60,
+    LEAVE_SECONDS = 2, /* for one who was refused, to read why */
+    LOOK_SECONDS = 5,  /* whether keys were revoked, or have expired */
+    FILES_MOST = 8192,
+};
+
+struct guest {
+    struct serve *serve;
+    struct guest *next;
+    struct transport *transport;
+    struct loop_source *source;
+    struct buf in;
+    uint64_t came_ns;
+    bool leaves; /* it was refused, and is to hear why: who closes with bytes unread takes that back */
+    char from[80];
+};
+
+struct listener {
+    struct serve *serve;
+    struct loop_source *source;
+    int fd;
+    bool is_local;
+    bool deaf; /* until the next tick: there was no descriptor */
+};
+static struct listener listeners[LISTENERS];
+static size_t listener_count;
+
+/* ---- guests ---- */
+
+static void guest_free(struct guest *guest)
+{
+    struct serve *serve = guest->serve;
+    struct guest **at = &serve->guests;
+    while (*at != guest)
+        at = &(*at)->next;
+    *at = guest->next;
+    if (serve->guests_last == &guest->next)
+        serve->guests_last = at;
+    serve->guest_count--;
+    loop_remove(guest->source);
+    transport_free(guest->transport);
+    buf_done(&guest->in);
+    free(guest);
+}
+
+static void refuse(struct guest *guest, const char *why)
+{
+    log_info("link from=%s refused=%s", guest->from, LOG_TEXT(why));
+    guest->leaves = true;
+    guest->came_ns = clock_now_ns() - (SERVE_GUEST_SECONDS - LEAVE_SECONDS) * (uint64_t)NS_PER_SECOND;
+    shutdown(guest->transport->fd, SHUT_WR);
+    loop_set_events(guest->source, EPOLLIN);
+}
+
+static void see_off(struct guest *guest)
+{
+    char bytes[GUEST_BYTES];
+    ssize_t got = recv(guest->transport->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+        guest_free(guest);
+}
+
+/* Reads until there is a hello, and no further than a hello may be long. */
+static void on_guest(void *ctx, int fd, uint32_t events)
+{
+    struct guest *guest = ctx;
+    struct hello hello;
+    struct err err = {0};
+    (void)fd;
+    (void)events;
+    if (guest->leaves) {
+        see_off(guest);
+        return;
+    }
+    int code = transport_shake(guest->transport, &err);
+    if (code == -EAGAIN) {
+        loop_set_events(guest->source, guest->transport->wants_output ? EPOLLOUT : EPOLLIN);
+        return;
+    }
+    loop_set_events(guest->source, EPOLLIN);
+    ssize_t took = 0, got = 1;
+    while (code == 0 && took == 0 && got > 0 && guest->in.len < GUEST_BYTES) {
+        char *room = buf_reserve(&guest->in, GUEST_BYTES);
+        got = room ? transport_read(guest->transport, room, GUEST_BYTES, &err) : -ENOMEM;
+        guest->in.len += got > 0 ? (size_t)got : 0;
+        took = hello_parse(span_of(guest->in.data, guest->in.len), false, &hello);
+    }
+    if (code == 0 && took == 0 && got == -EAGAIN)
+        return;
+    if (code < 0) {
+        refuse(guest, err.text);
+        return;
+    }
+    if (took <= 0) {
+        guest_free(guest);
+        return;
+    }
+    struct key_about who;
+    if (guest->transport->ssl && !tls_peer(guest->serve->tls, guest->transport, &who)) {
+        guest_free(guest);
+        return;
+    }
+    struct transport *transport = TAKE_PTR(guest->transport);
+    loop_remove(guest->source);
+    guest->source = NULL;
+    sessions_take(guest->serve, transport, transport->ssl ? &who : NULL, &hello,
+                  span_of(guest->in.data + took, guest->in.len - (size_t)took));
+    guest_free(guest);
+}
+
+static void tick_soon(struct serve *serve);
+
+static void guest_new(struct listener *listener, int fd, const char *from)
+{
+    struct serve *serve = listener->serve;
+    struct guest *guest = calloc(1, sizeof *guest);
+    struct err err;
+    if (!guest) {
+        close(fd);
+        return;
+    }
+    if (serve->guest_count >= SERVE_GUESTS)
+        guest_free(serve->guests);
+    guest->serve = serve;
+    guest->came_ns = clock_now_ns();
+    snprintf(guest->from, sizeof guest->from, "%s", from);
+    *serve->guests_last = guest;
+    serve->guests_last = &guest->next;
+    serve->guest_count++;
+    if (listener->is_local)
+        guest->transport = transport_new_take(fd);
+    else if (tls_transport(serve->tls, fd, &guest->transport, &err) < 0)
+        guest->transport = NULL;
+    if (guest->transport)
+        guest->source = loop_add_fd(serve->loop, fd, EPOLLIN, on_guest, guest);
+    if (!guest->source)
+        guest_free(guest);
+    else
+        tick_soon(serve);
+}
+
+static void on_listener(void *ctx, int fd, uint32_t events)
+{
+    struct listener *listener = ctx;
+    struct sockaddr_storage address;
+    socklen_t len = sizeof address;
+    char host[64] = "", from[80] = "local";
+    int yes = 1, guest = accept4(fd, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    uid_t uid;
+    (void)events;
+    if (guest < 0) {
+        bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        if (full && listener->serve->guests)
+            guest_free(listener->serve->guests);
+        if (full) {
+            listener->deaf = true;
+            loop_set_events(listener->source, 0);
+            tick_soon(listener->serve);
+        }
+        return;
+    }
+    if (listener->is_local && (local_peer(guest, &uid, NULL) < 0 || uid != geteuid())) {
+        close(guest);
+        return;
+    }
+    if (!listener->is_local) {
+        char port[8] = "";
+        setsockopt(guest, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+        getnameinfo((struct sockaddr *)&address, len, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+        snprintf(from, sizeof from, "[%s]:%s", host, port);
+    }
+    guest_new(listener, guest, from);
+}
+
+/* ---- as time goes by ---- */
+
+static void look_at_keys(struct serve *serve)
+{
+    struct err err;
+    if (serve->key && truster_look(tls_truster(serve->tls), &err) < 0)
+        log_warning("%s", err.text);
+}
+
+static void on_tick(void *ctx)
+{
+    struct serve *serve = ctx;
+    uint64_t now = clock_now_ns();
+    bool keys_too = serve->key && now - serve->looked_ns >= LOOK_SECONDS * (uint64_t)NS_PER_SECOND;
+    for (size_t i = 0; i < listener_count; i++)
+        if (listeners[i].deaf) {
+            listeners[i].deaf = false;
+            loop_set_events(listeners[i].source, EPOLLIN);
+        }
+    while (serve->guests && now - serve->guests->came_ns > SERVE_GUEST_SECONDS * (uint64_t)NS_PER_SECOND)
+        guest_free(serve->guests);
+    if (keys_too) {
+        serve->looked_ns = now;
+        look_at_keys(serve);
+    }
+    sessions_tick(serve, now, keys_too);
+    if (serve->count || serve->guest_count) {
+        serve->busy_ns = now;
+        tick_soon(serve);
+    } else if (serve->idle_ns && now - serve->busy_ns >= serve->idle_ns) {
+        loop_stop(serve->loop);
+    } else if (serve->idle_ns) {
+        loop_set_timer(serve->timer, serve->busy_ns + serve->idle_ns - now + 1, 0);
+    }
+}
+
+/* Who has nobody to look after does not wake up. */
+static void tick_soon(struct serve *serve)
+{
+    loop_set_timer(serve->timer, NS_PER_SECOND, 0);
+}
+
+/* ---- listening ---- */
+
+static int add_listener(struct serve *serve, int fd, bool is_local, struct err *err)
+{
+    if (listener_count == LISTENERS) {
+        close(fd);
+        return err_set(err, -EINVAL, "too many addresses to listen at");
+    }
+    struct listener *listener = &listeners[listener_count++];
+    *listener = (struct listener){.serve = serve, .fd = fd, .is_local = is_local};
+    listener->source = loop_add_fd(serve->loop, fd, EPOLLIN, on_listener, listener);
+    return listener->source ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
+static int listen_address(const struct addrinfo *address)
+{
+    int yes = 1;
+    _cleanup_(closep) int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (address->ai_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+    if (bind(fd, address->ai_addr, address->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0)
+        return -errno;
+    return TAKE_FD(fd);
+}
+
+/* HOST:PORT, [ADDRESS]:PORT; *:PORT is all addresses of this machine. */
+static int listen_at(struct serve *serve, const char *text, struct err *err)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *list;
+    struct link_way way;
+    char url[LINK_NAME], service[8];
+    bool all = strncmp(text, "*:", 2) == 0;
+    if ((size_t)snprintf(url, sizeof url, "tls://%s%s", all ? "all" : "", all ? text + 1 : text) >= sizeof url ||
+        strchr(text, '/') || link_way_parse(url, &way, err) < 0)
+        return err_set(err, -EINVAL, "--listen expects HOST:PORT, [ADDRESS]:PORT or *:PORT, not \"%s\"", text);
+    snprintf(service, sizeof service, "%u", way.port);
+    int failed = getaddrinfo(all ? NULL : way.host, service, &hints, &list), code = -ENOENT, count = 0;
+    if (failed)
+        return err_set(err, -ENOENT, "--listen %s: %s", text, gai_strerror(failed));
+    for (const struct addrinfo *at = list; at; at = at->ai_next) {
+        int fd = listen_address(at);
+        code = fd < 0 ? fd : add_listener(serve, fd, false, err);
+        count += code == 0;
+        if (code < 0 && !(all && code == -EAFNOSUPPORT))
+            break;
+    }
+    freeaddrinfo(list);
+    if (count && (code == 0 || code == -EAFNOSUPPORT))
+        return 0;
+    return err_errno(err, code, "cannot listen at %s", text);
+}
+
+/* Who may come is decided by keys: without them nobody listens on a network. */
+static int prepare_keys(struct serve *serve, struct err *err)
+{
+    int code = key_own(&serve->key, err);
+    return code < 0 ? code : tls_new(&serve->tls, serve->key, true, err);
+}
+
+/* Another one may be there, which does as well for those who come here. */
+static int listen_locally(struct serve *serve, bool must, struct err *err)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/link.sock", serve->dir);
+    int fd = local_listen(path, err);
+    if (fd == -EADDRINUSE && !must)
+        return 0;
+    return fd < 0 ? fd : add_listener(serve, fd, true, err);
+}
+
+/* The file, unless another one has taken its place. */
+static void leave_socket(const struct serve *serve)
+{
+    char path[PATH_MAX + 16];
+    struct err err;
+    snprintf(path, sizeof path, "%s/link.sock", serve->dir);
+    int fd = local_connect(path, &err);
+    if (fd == -ECONNREFUSED)
+        unlink(path);
+    else if (fd >= 0)
+        close(fd);
+}
+
+/* ---- the whole ---- */
+
+static void on_stop(void *ctx, int fd, uint32_t events)
+{
+    struct serve *serve = ctx;
+    char bytes[64];
+    ssize_t got = fd < 0 ? 0 : read(fd, bytes, sizeof bytes);
+    (void)events;
+    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
+        loop_stop(serve->loop);
+}
+
+static void raise_files(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= FILES_MOST)
+        return;
+    files.rlim_cur = files.rlim_max < FILES_MOST ? files.rlim_max : FILES_MOST;
+    setrlimit(RLIMIT_NOFILE, &files);
+}
+
+static int listen_anywhere(struct serve *serve, struct err *err)
+{
+    int fd = await_listen(&serve->port);
+    return fd < 0 ? err_errno(err, fd, "cannot listen") : add_listener(serve, fd, false, err);
+}
+
+/* A program that started us writes there: when it has ended, nobody needs us. */
+static bool is_pipe(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+static int start(struct serve *serve, const struct link_wishes *wishes, struct err *err)
+{
+    int code = dirs_runtime(serve->dir, sizeof serve->dir, err);
+    serve->awaits = wishes->awaits;
+    if (code == 0 && wishes->count && !wishes->awaits)
+        code = prepare_keys(serve, err);
+    if (code == 0 && (code = loop_new(&serve->loop)) < 0)
+        err_errno(err, code, "no event loop");
+    if (code == 0 && wishes->awaits)
+        code = await_begin(serve, err);
+    if (code < 0)
+        return code;
+    serve->guests_last = &serve->guests;
+    serve->busy_ns = clock_now_ns();
+    serve->idle_ns = wishes->count || wishes->beside || wishes->awaits ? 0 : IDLE_SECONDS * (uint64_t)NS_PER_SECOND;
+    serve->timer = loop_add_timer(serve->loop, 1, 0, on_tick, serve);
+    if (!serve->timer || !loop_add_signal(serve->loop, SIGTERM, on_stop, serve) ||
+        !loop_add_signal(serve->loop, SIGINT, on_stop, serve) ||
+        ((wishes->beside || (wishes->awaits && is_pipe(STDIN_FILENO))) &&
+         !loop_add_fd(serve->loop, STDIN_FILENO, EPOLLIN, on_stop, serve)))
+        return err_set(err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < wishes->count && code == 0; i++)
+        code = listen_at(serve, wishes->listen[i], err);
+    if (code == 0 && wishes->awaits)
+        return wishes->count ? 0 : listen_anywhere(serve, err);
+    return code < 0 ? code : listen_locally(serve, !wishes->count, err);
+}
+
+/* Whoever started us waits for this line, or for the one on standard error. */
+static void tell(const struct serve *serve, const struct link_wishes *wishes)
+{
+    if (wishes->awaits) {
+        await_tell(serve, wishes->count ? wishes->listen[0] : NULL);
+        return;
+    }
+    for (size_t i = 0; i < wishes->count; i++)
+        printf("scry: listens at %s\n", wishes->listen[i]);
+    if (!wishes->count)
+        puts("scry: listens");
+    fflush(stdout);
+    int log = wishes->beside ? link_open_log(serve->dir) : -1;
+    if (log < 0)
+        return;
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    close(log);
+}
+
+int link_serve(const struct link_wishes *wishes)
+{
+    static struct serve serve;
+    struct err err;
+    raise_files();
+    int code = start(&serve, wishes, &err);
+    if (code < 0) {
+        log_error("%s", err.text);
+        return code == -EADDRINUSE ? LOCAL_BUSY : 1;
+    }
+    tell(&serve, wishes);
+    code = loop_run(serve.loop);
+    sessions_end(&serve, "the other end was stopped");
+    if (serve.awaits)
+        await_end(&serve);
+    while (serve.guests)
+        guest_free(serve.guests);
+    bool had = false;
+    for (size_t i = 0; i < listener_count; i++) {
+        had |= listeners[i].is_local;
+        close(listeners[i].fd);
+    }
+    if (had)
+        leave_socket(&serve);
+    loop_free(serve.loop);
+    tls_free(serve.tls);
+    key_free(serve.key);
+    return code < 0 ? 1 : 0;
+}

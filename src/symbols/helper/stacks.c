@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbols/helper/stacks.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "base/data/arena.h"
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/data/err.h"
+#include "base/data/grow.h"
+#include "base/system/clock.h"
+#include "base/system/proc_file.h"
+#include "symbols/client/helper.h"
+#include "symbols/helper/sample.h"
+#include "symbols/helper/stack_names.h"
+#include "symbols/index/lines.h"
+#include "symbols/python/python.h"
+
+enum {
+    STACKS_DEPTH = 256,
+    STACKS_THREADS = 4096, /* of a process */
+    STACKS_PROCESSES = 65536,
+    STACKS_TRIES = 3, /* to read a thread while it does not move */
+    NAME_SIZE = 64,
+};
+
+struct group { /* threads that do the same */
+    const char *text, *name;
+    size_t threads, running;
+    bool first;
+    UT_hash_handle hh;
+};
+
+struct work {
+    FILE *out;
+    pid_t *pids;
+    size_t count, room;
+    size_t depth;
+    uint64_t until_ns;
+    struct stack_names names;
+    /* of one process */
+    pid_t pid;
+    struct lines *lines;
+    bool is_python;
+    struct python_program program;
+    struct python_stacks python;
+    struct arena arena;
+    struct group *groups;
+    const char *problem;
+    bool failed;
+};
+
+/* ---- frames ---- */
+
+static void put_frame(struct buf *out, const char *language, const char *function, const char *file, unsigned line,
+                      const char *module)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%u", line);
+    helper_line(out, "frame", language, function, file, number, module, NULL);
+}
+
+static void put_note(struct buf *out, const char *text)
+{
+    put_frame(out, "note", text, "", 0, "");
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* scry's own part of a call is no part of the program. */
+static bool is_ours(const char *module)
+{
+    return strncmp(base_name(module), "libscry-", 8) == 0;
+}
+
+static bool is_interpreter(const struct stack_name *name)
+{
+    static const char eval[] = "_PyEval_EvalFrameDefault";
+    return strncmp(name->function, eval, sizeof eval - 1) == 0;
+}
+
+/* A native frame and, in place of the function that interprets Python, the functions of Python. */
+struct stack {
+    const struct stack_name *names[STACKS_DEPTH]; /* innermost first; NULL: in no module */
+    uint64_t addrs[STACKS_DEPTH];
+    size_t count;
+    bool whole, cut;
+    const char *note;                   /* why there are none */
+    const struct python_thread *python; /* NULL: it is not in Python */
+};
+
+static const struct python_thread *python_of(const struct work *work, pid_t tid)
+{
+    for (size_t i = 0; i < work->python.count; i++)
+        if (work->python.threads[i].tid == tid)
+            return &work->python.threads[i];
+    return NULL;
+}
+
+/* How many calls of the interpreter a stack has: as Python says, and as the native frames do. */
+static size_t count_entries(const struct python_thread *python)
+{
+    size_t count = 0;
+    for (size_t i = 0; python && i < python->count; i++)
+        count += python->frames[i].entry || i + 1 == python->count;
+    return count;
+}
+
+static size_t count_interpreters(const struct stack *stack)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < stack->count; i++)
+        count += stack->names[i] && is_interpreter(stack->names[i]);
+    return count;
+}
+
+/* The functions of one call of the interpreter, from *at on. */
+static void put_python(struct buf *out, const struct python_thread *python, size_t *at, bool all)
+{
+    bool more = *at < python->count;
+    while (more) {
+        const struct python_frame *frame = &python->frames[(*at)++];
+        put_frame(out, "python", frame->function, frame->file, frame->line > 0 ? (unsigned)frame->line : 0, "");
+        more = *at < python->count && (all || !frame->entry);
+    }
+}
+
+static void put_native(struct buf *out, const struct stack_name *name)
+{
+    for (; name; name = name->outer)
+        if (!is_ours(name->module))
+            put_frame(out, "native", name->function, name->file, name->line, name->module);
+}
+
+/*
+ * Both were not read at the same moment. What lies outside moves least, so calls of the interpreter are counted from
+ * there: if the native frames show more of them, the innermost have no functions yet; if Python shows more, its
+ * innermost ones stand before the native frames.
+ */
+static void put_stack(struct buf *out, const struct stack *stack)
+{
+    size_t at = 0, entries = count_entries(stack->python), interpreters = count_interpreters(stack);
+    for (; entries > interpreters && interpreters; entries--)
+        put_python(out, stack->python, &at, false);
+    for (size_t i = 0; i < stack->count; i++) {
+        const struct stack_name *name = stack->names[i];
+        if (name && is_interpreter(name)) {
+            if (interpreters-- <= entries && stack->python)
+                put_python(out, stack->python, &at, interpreters == 0);
+        } else if (name) {
+            put_native(out, name);
+        } else {
+            put_note(out, "code in no file");
+        }
+    }
+    if (stack->note)
+        put_note(out, stack->note);
+    if (stack->python && at < stack->python->count)
+        put_python(out, stack->python, &at, true); /* the interpreter has no names */
+    else if (!stack->note && !stack->whole)
+        put_note(out, stack->cut ? "callers are left out" : "callers are not known");
+}
+
+/* ---- threads ---- */
+
+static void unwind(struct work *work, struct stack *stack, const struct lines_thread *thread)
+{
+    stack->count = lines_unwind(work->lines, thread, stack->addrs, work->depth, &stack->whole);
+    stack->cut = stack->count == work->depth;
+    for (size_t i = 0; i < stack->count; i++) /* a call may be the last instruction of its line */
+        stack->names[i] = stack_name_of(&work->names, work->lines, stack->addrs[i] - (i > 0));
+}
+
+static void add_thread(struct work *work, pid_t tid, const struct stack *stack, bool runs)
+{
+    struct buf text = BUF_INIT, key = BUF_INIT;
+    char name[NAME_SIZE];
+    struct group *group = NULL;
+    proc_comm(work->pid, tid, name, sizeof name);
+    put_stack(&text, stack);
+    helper_line(&key, name, NULL);
+    buf_append(&key, text.data ? text.data : "", text.len);
+    if (!key.failed && key.data)
+        HASH_FIND(hh, work->groups, key.data, key.len, group);
+    if (!group && key.data && !key.failed && (group = arena_zalloc(&work->arena, 1, sizeof *group))) {
+        const char *kept = arena_dup(&work->arena, key.data, key.len);
+        group->name = arena_dup(&work->arena, name, strlen(name));
+        group->text = arena_dup(&work->arena, text.data ? text.data : "", text.len);
+        if (kept && group->name && group->text)
+            HASH_ADD_KEYPTR(hh, work->groups, kept, key.len, group);
+        else
+            group = NULL;
+    }
+    work->failed |= !group || text.failed || key.failed;
+    if (group) {
+        group->threads++;
+        group->running += runs;
+        group->first |= tid == work->pid;
+    }
+    buf_done(&text);
+    buf_done(&key);
+}
+
+enum seen { SEEN_WAITS, SEEN_RUNS, SEEN_GONE, SEEN_REFUSED };
+
+/* What the kernel says of a thread (proc(5), syscall): where it waits, or that it runs. */
+static enum seen look_at(pid_t pid, pid_t tid, char text[256], struct lines_thread *ret_thread)
+{
+    unsigned long long sp = 0, pc = 0;
+    size_t len;
+    int code = proc_file_read(pid, tid, "syscall", text, 256, &len);
+    if (code < 0)
+        return code == -ESRCH ? SEEN_GONE : SEEN_REFUSED;
+    if (strncmp(text, "running", 7) == 0)
+        return SEEN_RUNS;
+    if (sscanf(text, "-1 0x%llx 0x%llx", &sp, &pc) != 2 &&
+        sscanf(text, "%*s 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%llx 0x%llx", &sp, &pc) != 2)
+        return SEEN_GONE;
+    *ret_thread = (struct lines_thread){.sp = sp, .pc = pc};
+    return pc ? SEEN_WAITS : SEEN_GONE;
+}
+
+/* A thread that waits, if it still waited there afterwards. */
+static enum seen read_waiting(struct work *work, pid_t tid)
+{
+    char before[256], after[256];
+    struct lines_thread thread, again;
+    enum seen seen = SEEN_RUNS;
+    for (int i = 0; i < STACKS_TRIES; i++) {
+        struct stack stack = {.python = python_of(work, tid)};
+        seen = look_at(work->pid, tid, before, &thread);
+        if (seen == SEEN_REFUSED) {
+            stack.note = "not read: not permitted";
+            add_thread(work, tid, &stack, false);
+            return seen;
+        }
+        if (seen != SEEN_WAITS)
+            return seen;
+        unwind(work, &stack, &thread);
+        if (look_at(work->pid, tid, after, &again) == SEEN_WAITS && strcmp(before, after) == 0) {
+            add_thread(work, tid, &stack, false);
+            return seen;
+        }
+    }
+    return SEEN_RUNS;
+}
+
+static void read_running(struct work *work, const pid_t *tids, size_t count)
+{
+    _cleanup_(freep) struct sample *samples = calloc(SAMPLE_BATCH, sizeof *samples);
+    work->failed |= !samples;
+    for (size_t from = 0; samples && from < count; from += SAMPLE_BATCH) {
+        size_t batch = count - from < SAMPLE_BATCH ? count - from : SAMPLE_BATCH;
+        for (size_t i = 0; i < batch; i++)
+            samples[i].tid = tids[from + i];
+        samples_take(samples, batch);
+        for (size_t i = 0; i < batch; i++) {
+            const struct sample *sample = &samples[i];
+            struct stack stack = {.python = python_of(work, sample->tid)};
+            if (sample->code == -ESRCH)
+                continue;
+            if (sample->code == -EAGAIN && read_waiting(work, sample->tid) != SEEN_RUNS)
+                continue; /* it waits meanwhile, or has ended */
+            const struct lines_thread thread = {.sp = sample->registers[7],
+                                                .pc = sample->registers[16],
+                                                .registers = sample->registers,
+                                                .stack = sample->stack_size ? sample->stack : NULL,
+                                                .stack_size = sample->stack_size};
+            if (sample->code == 0)
+                unwind(work, &stack, &thread);
+            else
+                stack.note = sample->code == -EAGAIN
+                                 ? "not read: it runs, but had no processor, or is in the kernel"
+                                 : "not read: it runs, and may not be sampled (scry doctor says why)";
+            add_thread(work, sample->tid, &stack, true);
+        }
+    }
+}
+
+/* ---- processes ---- */
+
+static size_t list_threads(pid_t pid, pid_t **ret_tids)
+{
+    char path[PROC_PATH_SIZE];
+    size_t count = 0, room = 0;
+    *ret_tids = NULL;
+    proc_path(path, pid, 0, "task");
+    DIR *dir = opendir(path);
+    if (!dir)
+        return 0;
+    for (struct dirent *entry; count < STACKS_THREADS && (entry = readdir(dir));)
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && GROW(*ret_tids, count, room))
+            (*ret_tids)[count++] = (pid_t)strtol(entry->d_name, NULL, 10);
+    closedir(dir);
+    return count;
+}
+
+static void read_threads(struct work *work)
+{
+    _cleanup_(freep) pid_t *tids = NULL;
+    size_t count = list_threads(work->pid, &tids), running = 0;
+    for (size_t i = 0; i < count && clock_now_ns() < work->until_ns; i++)
+        if (read_waiting(work, tids[i]) == SEEN_RUNS)
+            tids[running++] = tids[i];
+    read_running(work, tids, running);
+    if (!count)
+        work->problem = "it has ended";
+    else if (clock_now_ns() >= work->until_ns)
+        work->problem = "there was no time to read all its threads";
+    else if (count == STACKS_THREADS)
+        work->problem = "it has more than 4096 threads, of which these are some";
+}
+
+/* The first thread's before the others, and these in an order that is the same in each process. */
+static int by_place(const struct group *a, const struct group *b)
+{
+    if (a->first != b->first)
+        return a->first ? -1 : 1;
+    int names = strcmp(a->name, b->name);
+    return names ? names : strcmp(a->text, b->text);
+}
+
+static void answer_process(struct work *work)
+{
+    struct buf out = BUF_INIT;
+    char name[NAME_SIZE], number[4][24];
+    snprintf(number[0], sizeof number[0], "%d", work->pid);
+    proc_comm(work->pid, 0, name, sizeof name);
+    helper_line(&out, "process", number[0], name, work->problem ? work->problem : "", NULL);
+    HASH_SORT(work->groups, by_place);
+    for (const struct group *group = work->groups; group; group = group->hh.next) {
+        snprintf(number[1], sizeof number[1], "%zu", group->threads);
+        snprintf(number[2], sizeof number[2], "%zu", group->running);
+        snprintf(number[3], sizeof number[3], "%d", group->first);
+        helper_line(&out, "stack", number[1], number[2], number[3], group->name, NULL);
+        buf_puts(&out, group->text);
+    }
+    work->failed |= out.failed;
+    if (!out.failed)
+        fwrite(out.data, 1, out.len, work->out);
+    fflush(work->out);
+    buf_done(&out);
+}
+
+static void read_process(struct work *work, pid_t pid)
+{
+    struct err err = {0};
+    const struct python_memory memory = python_memory_of(&pid);
+    work->pid = pid;
+    work->problem = NULL;
+    work->python = (struct python_stacks){0};
+    if (clock_now_ns() >= work->until_ns) {
+        work->problem = "there was no time to read it";
+    } else if (lines_open_process(&work->lines, pid, &err) < 0) {
+        work->problem = err.text;
+    } else {
+        if (python_find(&work->program, pid) == 0)
+            python_read(&work->python, &work->program, &memory, 0, PYTHON_FRAMES);
+        read_threads(work);
+        python_stacks_done(&work->python);
+        lines_close(work->lines);
+    }
+    answer_process(work);
+    HASH_CLEAR(hh, work->groups);
+    arena_reset(&work->arena);
+}
+
+/* ---- the request ---- */
+
+static int take_line(struct work *work, char *line, bool *ret_end, struct err *err)
+{
+    char *fields[HELPER_FIELDS];
+    uint64_t number = 0;
+    int count = helper_split(line, fields);
+    *ret_end = count == 1 && strcmp(fields[0], "end") == 0;
+    if (*ret_end)
+        return 0;
+    if (count == 2 && strcmp(fields[0], "process") == 0 && helper_number(fields[1], 1, INT32_MAX, &number) &&
+        work->count < STACKS_PROCESSES) {
+        if (!GROW(work->pids, work->count, work->room))
+            return err_set(err, -ENOMEM, "out of memory");
+        work->pids[work->count++] = (pid_t)number;
+    } else if (count == 2 && strcmp(fields[0], "depth") == 0 && helper_number(fields[1], 1, STACKS_DEPTH, &number)) {
+        work->depth = number;
+    } else if (count == 2 && strcmp(fields[0], "seconds") == 0 && helper_number(fields[1], 1, 3600, &number)) {
+        work->until_ns = clock_now_ns() + number * NS_PER_SECOND;
+    } else {
+        return err_set(err, -EINVAL, "the request is not understood at '%s'", count > 0 ? fields[0] : line);
+    }
+    return 0;
+}
+
+static int read_request(struct work *work, FILE *in, struct err *err)
+{
+    _cleanup_(freep) char *line = NULL;
+    size_t room = 0;
+    ssize_t len;
+    bool end = false;
+    while (!end && (len = getline(&line, &room, in)) > 0) {
+        if (line[len - 1] != '\n' || memchr(line, 0, (size_t)len))
+            return err_set(err, -EINVAL, "a line of the request is cut off, or not text");
+        line[len - 1] = 0;
+        int code = take_line(work, line, &end, err);
+        if (code < 0)
+            return code;
+    }
+    return end ? 0 : err_set(err, -EINVAL, "the request does not end with the line 'end'");
+}
+
+int stacks_main(FILE *in, FILE *out)
+{
+    struct work work = {.out = out, .depth = STACKS_DEPTH, .until_ns = UINT64_MAX};
+    struct err err = {0};
+    struct buf end = BUF_INIT;
+    int code = read_request(&work, in, &err);
+    for (size_t i = 0; code == 0 && !work.failed && i < work.count; i++)
+        read_process(&work, work.pids[i]);
+    if (code == 0 && work.failed)
+        code = err_set(&err, -ENOMEM, "out of memory");
+    if (code < 0)
+        helper_line(&end, "failed", err.text, NULL);
+    else
+        helper_line(&end, "done", NULL);
+    fwrite(end.data, 1, end.len, out);
+    fflush(out);
+    buf_done(&end);
+    stack_names_done(&work.names);
+    arena_done(&work.arena);
+    free(work.pids);
+    return code;
+}

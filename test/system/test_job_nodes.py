@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs over several nodes: MPI programs on four hosts, started by the launchers of Open MPI and MPICH by ssh. What comes of
+them is what comes without scry, and all ranks are in one report, with exact counts.
+
+Over TCP, MPICH 4.0 with UCX may hang in MPI_Finalize, with and without scry. So its ranks exchange nothing with each other."""
+
+import json
+import os
+import re
+import shutil
+
+import labtest
+import mpitest
+import scrytest
+import slurmtest
+
+HOSTS = ("n1", "n2", "n3", "n4")
+LAUNCH = {
+    "openmpi": ["mpirun.openmpi", "--oversubscribe", "--host", ",".join(HOSTS), "--mca", "btl_tcp_if_include", "10.77.0.0/16"],
+    "mpich": ["mpirun.mpich", "-hosts", ",".join(HOSTS)],
+}
+STEPS = 100
+SELF_MESSAGES = 10
+
+
+def sorted_lines(text):
+    """What a program says, without the times of stommel; lines of ranks come in any order."""
+    return sorted(re.sub(r" +\d+\.\d+ s$", "", text, flags=re.MULTILINE).splitlines())
+
+
+class Nodes(labtest.LabCase):
+    mpi = None
+    hosts = HOSTS
+
+    def setUp(self):
+        mpitest.need(self)
+        super().setUp()
+        self.over_hosts = mpitest.target(self, "over_hosts.c")
+        self.job = self.lab.here("work", "job")
+
+    def launch(self, *program):
+        return [*LAUNCH[self.mpi], "-n", str(len(HOSTS)), *map(str, program)]
+
+    def plain(self, *program):
+        return self.box.run(self.launch(*program), env=mpitest.QUIET)
+
+    def run_job(self, *program, options=()):
+        return self.box.run(self.box.scry("run", "-o", self.job, *options, "--", *self.launch(*program)), env=mpitest.QUIET)
+
+    def start_job(self, *program, options=()):
+        return self.box.start(self.box.scry("run", "-q", "-o", self.job, *options, "--", *self.launch(*program)),
+                              env=mpitest.QUIET)
+
+    def report(self):
+        done = self.box.run(self.box.scry("report", "--json", self.job))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def check_whole(self, report, program, calls):
+        """Four ranks on four nodes, each process known to its end, with these calls of MPI."""
+        mpi = report["mpi"]
+        self.assertEqual([(rank["rank"], rank["node"]) for rank in mpi["ranks"]], list(enumerate(HOSTS)))
+        self.assertEqual([part["name"] for part in report["parts"]], list(HOSTS[1:]))
+        for part in report["parts"]:
+            self.assertIsNone(part["incomplete"])
+            self.assertEqual(part["job"]["id"], report["id"])
+            self.assertTrue(part["health"]["curves"])
+            process, = (each for each in part["processes"] if each["name"] == program[:15])
+            self.assertEqual((process["node"], process["exit_code"]), (part["name"], 0))
+        counted = {row["name"]: row["calls"] for row in mpi["calls"]}
+        self.assertEqual({name: counted[name] for name in calls}, calls)
+        self.assertEqual(report["left_running"], 0)
+
+
+class Shared(Nodes):
+    options = {"shared": True}
+
+    @mpitest.only("openmpi")
+    def test_result_and_report(self):
+        if self.mpi != "openmpi":
+            self.skipTest("MPICH may hang in MPI_Finalize")
+        stommel = [scrytest.example("stommel"), 40, 40, STEPS]
+        plain = self.plain(*stommel)
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        done = self.run_job(*stommel, options=["--trace=file:stommel.c", "--mpi=trace"])
+        self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, sorted_lines(plain.stdout)), done.stderr)
+        self.assertIn("nodes      4: n1, n2, n3, n4\n", done.stderr)
+        self.assertRegex(done.stderr, r"time .* cpu .* on all nodes .*\n +memory .* as the sum of the nodes' peaks\n")
+        self.assertRegex(done.stderr, r"processes  \d+ on all nodes, at most \d+ at once on one")
+        self.assertRegex(done.stderr, r"commands .*stommel x 4 ")
+        report = self.report()
+        nodes = [report, *(part["job"] for part in report["parts"])]
+        for total, each in ("cpu_seconds", "cpu_seconds"), ("process_count", "process_count"), ("sum_of_peaks_bytes", "peak_tree_rss_bytes"):
+            self.assertAlmostEqual(report["all_nodes"][total], sum(node[each] for node in nodes))
+        self.check_whole(report, "stommel", {"MPI_Init": 4, "MPI_Sendrecv": 16 * STEPS})
+        functions = {row["name"]: row["calls"] for row in report["functions"]}
+        self.assertEqual(functions["do_transfer"], 4 * STEPS)
+        self.assertEqual((report["mpi_trace"]["unreceived"], report["mpi_trace"]["unsent"]), (0, 0))
+        text = self.box.run(self.box.scry("watch", "--stream", "process", self.job)).stdout
+        for node in HOSTS[1:]:
+            self.assertRegex(text, rf"process   {node}: \d+ stommel ended: ")
+        self.box.run(self.box.scry("rm", self.job))
+        self.assertFalse(os.path.exists(self.lab.path("shared", "work", "job")))
+
+    @mpitest.both
+    def test_each_rank(self):
+        done = self.run_job(self.over_hosts)
+        self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)
+        self.check_whole(self.report(), os.path.basename(self.over_hosts), {"MPI_Init": 4, "MPI_Sendrecv": 4 * SELF_MESSAGES})
+
+    @mpitest.both
+    def test_failure_is_as_without_scry(self):
+        plain = self.plain(self.over_hosts, 3)
+        done = self.run_job(self.over_hosts, 3)
+        self.assertEqual(done.returncode, plain.returncode)
+        self.assertEqual({part["failed"]["count"] for part in self.report()["parts"]} - {0, 1, 2, 3}, set())
+
+    @mpitest.both
+    def test_reason_elsewhere(self):
+        """A rank crashes, and the launcher ends the others: the reason is the former."""
+        script = os.path.join(self.box.path("work"), "rank.sh")
+        with open(script, "w", encoding="ascii") as file:
+            # One that is seen while it lives: of others a container does not say how they ended.
+            file.write(f'[ "$OMPI_COMM_WORLD_RANK$PMI_RANK" = 2 ] && exec {scrytest.example("crash")} null main 1\nsleep 60\n')
+        done = self.run_job("sh", self.lab.here("work", "rank.sh"))
+        self.assertIn("reason     on node n3: crash crashed by SIGSEGV", done.stderr)
+        self.assertRegex(done.stderr, r"failed     crash \(pid \d+\) SIGSEGV at .* on node n3")
+        report = self.report()
+        there = report["failed_elsewhere"]
+        self.assertEqual((there["node"], there["chain"][0]["name"]), ("n3", "crash"))
+        self.assertEqual(there["chain"][-1]["pid"], 0)
+        self.assertEqual(report["last"]["reason"]["note"], "cause_crash")
+
+    @mpitest.only("mpich")
+    def test_exec_makes_a_part(self):
+        """Where the launcher's daemons are not started by scry-rsh: the programs have the environment of the job."""
+        if self.mpi != "mpich":
+            self.skipTest("Open MPI hands on no environment")
+        launch = self.launch(self.lab.here("bin", "scry"), "exec", self.over_hosts)
+        launch[launch.index("-n") + 1] = "6"
+        done = self.box.run(self.box.scry("run", "-q", "-o", self.job, "--", "env", "-u", "HYDRA_LAUNCHER_EXEC", *launch))
+        self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(6)]), done.stderr)
+        report = self.report()
+        self.assertEqual([part["name"] for part in report["parts"]], list(HOSTS[1:]))
+        self.assertEqual([rank["rank"] for rank in report["mpi"]["ranks"]], list(range(6)))
+
+    @mpitest.both
+    def test_without_scry_elsewhere(self):
+        """A node on which there is no scry does its part of the job all the same."""
+        for name in ("n1", "n4"):
+            os.unlink(self.lab.host(name).path("bin", "scry"))
+        shutil.copy(scrytest.built("src", "cli", "scry"), self.box.path("bin", "scry"))  # a path that no other node has
+        done = self.run_job(self.over_hosts)
+        self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)
+        self.assertRegex(done.stderr, r"what ran on node n4 was not watched: .*scry doctor --node n4 says")
+        report = self.report()
+        self.assertEqual([part["name"] for part in report["parts"]], ["n2", "n3"])
+        self.assertEqual([rank["rank"] for rank in report["mpi"]["ranks"]], [0, 1, 2])
+        self.assertEqual([note["fields"]["node"] for note in report["warnings"] if note["note"] == "node_unwatched"], ["n4"])
+
+
+class OwnFiles(Nodes):
+    """No file system is shared: the parts are brought over the network."""
+
+    @mpitest.both
+    def test_each_rank(self):
+        done = self.run_job(self.over_hosts)
+        self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)
+        scrytest.wait_until(self.is_whole, message=lambda: self.report()["parts"])
+        self.check_whole(self.report(), os.path.basename(self.over_hosts), {"MPI_Init": 4, "MPI_Sendrecv": 4 * SELF_MESSAGES})
+        for part in self.report()["parts"]:
+            self.assertTrue(part["job"]["mirror"]["complete"])
+            clock = part["clock"]  # hosts of a lab are one machine: the truth is no offset at all
+            self.assertGreater(clock["bound_ns"], 0)
+            self.assertLessEqual(abs(clock["offset_ns"]), clock["bound_ns"])
+
+    @mpitest.only("openmpi")
+    def test_no_part(self):
+        """What cannot come is not waited for, and the summary says whose it is."""
+        if self.mpi != "openmpi":
+            self.skipTest("one launcher is enough")
+        for name in ("n1", "n4"):
+            os.unlink(self.lab.host(name).path("bin", "scry"))
+        shutil.copy(scrytest.built("src", "cli", "scry"), self.box.path("bin", "scry"))  # a path that no other node has
+        done = self.run_job(self.over_hosts)
+        self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)
+        self.assertRegex(done.stderr, r"what ran on node n4 was not watched: .*scry doctor --node n4 says")
+        note, = (note for note in self.report()["warnings"] if note["note"] == "node_unwatched")
+        self.assertEqual(note["fields"]["node"], "n4")
+        self.box.run(self.box.scry("rm", self.job))
+        self.assertFalse(os.path.exists(self.box.path("work", "job")))
+
+    def is_whole(self):
+        parts = self.report()["parts"]
+        return len(parts) == 3 and all(part["incomplete"] is None for part in parts)
+
+    def spool(self, name):
+        return self.box.path("work", "job", "parts", name, "spool", "records.jsonl")
+
+    @mpitest.only("openmpi")
+    def test_node_dies(self):
+        """What was brought until then is reported, and what is missing is said."""
+        if self.mpi != "openmpi":
+            self.skipTest("MPICH may hang")
+        job = self.start_job(scrytest.example("stommel"), 40, 40, 10 ** 7, options=["--sample", "0.1"])
+        for name in HOSTS[1:]:
+            scrytest.wait_until(lambda: os.path.exists(self.spool(name)) and "stommel" in open(self.spool(name), encoding="utf-8").read(),
+                                30, f"something comes from {name}")
+        self.lab.host("n3").kill_all()
+        self.assertNotEqual(job.wait(60), 0)
+        missing = lambda: [part["name"] for part in self.report()["parts"] if part["incomplete"]]
+        scrytest.wait_until(lambda: missing() == ["n3"], 40, missing)
+        parts = {part["name"]: part for part in self.report()["parts"]}
+        self.assertEqual(sorted(parts), list(HOSTS[1:]))
+        self.assertIn("stommel", [process["name"] for process in parts["n3"]["processes"]])
+        text = self.box.run(self.box.scry("report", self.job)).stdout
+        self.assertRegex(text, r"incomplete n3: its records end at ")
+
+
+class Slurm(labtest.LabCase):
+    """Tasks of srun make the parts, and what they have recorded comes home without ssh."""
+    hosts = ("n1", "n2", "n3")
+    options = {"visible": True, "ssh": False}
+
+    def setUp(self):
+        super().setUp()
+        self.slurm = slurmtest.Slurm(self.box, hosts=self.lab)
+        self.addCleanup(self.slurm.close)
+        self.job = self.lab.here("work", "job")
+
+    def run_job(self, *command):
+        return self.box.run(self.box.scry("run", "-q", "-o", self.job, "--", *command))
+
+    def report(self):
+        return json.loads(self.box.run(self.box.scry("report", "--json", self.job)).stdout)
+
+    def test_parts_come_without_ssh(self):
+        done = self.run_job("srun", "-N", 3, "-n", 3, self.lab.here("bin", "scry"), "exec", scrytest.example("threads"), 2, 0.1)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        parts = self.report()["parts"]
+        self.assertEqual([part["name"] for part in parts], list(self.hosts))
+        for part in parts:
+            self.assertIsNone(part["incomplete"])
+            self.assertIn("threads", [process["name"] for process in part["processes"]])
+        for part in parts[1:]:
+            clock = part["clock"]
+            self.assertLessEqual(abs(clock["offset_ns"]), clock["bound_ns"])
+        # nothing listens for them any more
+        scrytest.wait_until(lambda: not [*self.box.processes("scry-link"), *self.box.processes("scry-parts")], 20)
+
+    def test_step_beside_a_job(self):
+        """With --scry, a step is a job of its own, with all of its tasks on a node."""
+        done = self.run_job("srun", "--scry", "-N", 1, "-n", 3, "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([process["name"] for process in self.report()["processes"]], ["srun", "srun"])
+        self.assertEqual(self.report()["parts"], [])
+
+
+class OneMachine(scrytest.TestCase):
+    def test_nothing_listens(self):
+        job = self.box.start(self.box.scry("run", "-q", "--", "sleep", 60))
+        scrytest.wait_until(lambda: self.box.monitor_pid())
+        environment = scrytest.wait_until(lambda: self.environment_of_sleep(job), message="the command is started")
+        self.assertNotIn(b"SCRY_JOIN=", environment)
+        self.assertEqual([*self.box.processes("scry-link"), *self.box.processes("scry-parts")], [])
+        job.terminate()
+        job.wait()
+
+    def environment_of_sleep(self, job):
+        for pid in scrytest.children(job.pid):
+            if scrytest.process_command_line(pid).startswith(b"sleep"):
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    return file.read()
+        return None
+
+
+mpitest.for_each_mpi(Shared, globals())
+mpitest.for_each_mpi(OwnFiles, globals())
+del Nodes
+scrytest.main()

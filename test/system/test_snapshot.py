@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scry snapshot: the stacks of all threads of a job, merged."""
+
+import json
+import os
+import re
+import signal
+import sys
+import textwrap
+
+import mpitest
+import schematest
+import scrytest
+
+
+class SnapshotCase:
+    def start(self, *command):
+        self.path = self.box.path("work", "job")
+        self.job = self.box.start(self.box.scry("run", "-q", "-o", self.path, "--", *command))
+        self.addCleanup(self.end)
+        scrytest.wait_until(lambda: os.path.exists(os.path.join(self.path, "job.json")), 20, "the job starts")
+
+    def end(self):
+        for child in scrytest.children(self.job.pid):
+            os.kill(child, signal.SIGKILL)
+        self.job.wait(60 * scrytest.SCALE)
+
+    def lines(self, *patterns, options=()):
+        """The text, once it has a line that matches each pattern."""
+        said = []
+
+        def found():
+            done = self.box.run(self.box.scry("snapshot", *options, self.path))
+            said.append(done.stdout + done.stderr)
+            return all(re.search(each, said[-1], re.M) for each in patterns)
+
+        scrytest.wait_until(found, 40, lambda: f"{patterns}: {said[-1]}")
+        return said[-1]
+
+    def tree(self, *options):
+        done = self.box.run(self.box.scry("snapshot", "--json", *options, self.path))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        answer = json.loads(done.stdout)
+        self.assertEqual(list(schematest.violations(answer, schematest.schema("snapshot"))), [])
+        return answer
+
+
+class Snapshot(SnapshotCase, scrytest.TestCase):
+    def voluntary(self, pid):
+        """Context switches of a process that only waits: each stop would be some."""
+        with open(f"/proc/{pid}/status", encoding="ascii") as file:
+            return re.search(r"^voluntary_ctxt_switches:\s*(\d+)", file.read(), re.M)[1]
+
+    def test_threads(self):
+        self.start(scrytest.example("hang"), "deadlock")
+        text = self.lines(r"deadlock \(hang.c:\d+\) > take_both \(hang.c:37\) > pthread_mutex_lock$",
+                          r"other_thread \(hang.c:\d+\) > take_both \(hang.c:37\) > pthread_mutex_lock$")
+        self.assertIn("2 threads of 1 process", text)
+        self.assertIn("nothing was stopped", text)
+        (pid,) = scrytest.children(self.job.pid)
+        before = self.voluntary(pid)
+        answer = self.tree()
+        self.assertEqual(self.voluntary(pid), before)
+        (process,) = answer["processes"]
+        self.assertEqual((process["name"], process["threads"], process["rank"]), ("hang", 2, -1))
+        inner = [node for node in answer["nodes"] if node["innermost"]]
+        self.assertEqual(sum(node["innermost"] for node in inner), 2)
+        for node in inner:  # each goes back to where its thread began
+            names = []
+            while node:
+                names.append(node["function"])
+                node = next((each for each in answer["nodes"] if each["number"] == node["parent"]), None)
+            self.assertIn("take_both", names)
+            self.assertTrue({"_start", "clone3", "__clone3", "clone"} & set(names), names)
+        main = self.lines("deadlock", options=("--thread", "main"))
+        self.assertNotIn("other_thread", main)
+        cut = self.lines("hang.c", options=("--depth", "1"))
+        self.assertNotIn("take_both", cut)
+
+    def test_alike(self):
+        """Threads that do the same are one line; one that runs is sampled."""
+        self.start(scrytest.built("test", "system", "targets", "alike"))
+        self.lines(r"alike \d+ x 12 threads  worker \(alike.c:\d+\) > pause$",
+                   r"runner \(alike.c:\d+\) > hot \(alike.c:\d+\), runs$", r"main \(alike.c:\d+\) > ")
+
+    def test_compiled_anyhow(self):
+        """All of a stack is found without a stop, whether or not the compiler needs a register for that."""
+        source = os.path.join(scrytest.SOURCE, "test", "system", "targets", "nested.c")
+        flags = [["-O0"], ["-O2"], ["-O2", "-fno-omit-frame-pointer"], ["-O1", "-fstack-protector-all", "-fno-omit-frame-pointer"]]
+        programs = [scrytest.compiled("nested", ["cc", "-g", *each, source], source) for each in flags]
+        self.start("sh", "-c", " & ".join(programs) + " & wait")
+        whole = r"main \(nested.c:37\) > descend \(nested.c:29\) x 5 > descend \(nested.c:31\) > " \
+            r"sort \(nested.c:\d+\) > (qsort|qsort_r) > compare \(nested.c:\d+\) > pause$"
+        text = self.lines(r"nested \(4 processes\)  " + whole)
+        self.assertNotIn("not known", text)
+
+    def test_python(self):
+        path = self.box.path("work", "hot.py")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(textwrap.dedent("""\
+                import threading, time
+                def inner(value):
+                    time.sleep(1000)
+                def spin():
+                    while True:
+                        pass
+                threading.Thread(target=spin, daemon=True).start()
+                sorted([1], key=inner)
+                """))
+        self.start(sys.executable, path)
+        text = self.lines(r"<module> \(hot.py:8\) > inner \(hot.py:3\) > \S*nanosleep$", r"> spin \(hot.py:\d\), runs$")
+        self.assertNotIn("PyEval", text)
+        nodes = self.tree()["nodes"]
+        self.assertEqual({node["language"] for node in nodes}, {"native", "python"})
+
+    def test_ended(self):
+        self.start("true")
+        self.job.wait(60 * scrytest.SCALE)
+        done = self.box.run(self.box.scry("snapshot", self.path))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("does not run", done.stderr)
+
+
+class Ranks(SnapshotCase, mpitest.MpiCase):
+    def test_ranks(self):
+        self.start(*self.command(4, self.program("mpi_straggler")))
+        self.lines(r"^ranks 0,2,3 \(3\)  main \(mpi_straggler.c:\d+\) > MPI_Allreduce", r"^rank 1  .*large_part .*, runs$",
+                   options=("--thread", "main"))
+        text = self.lines("large_part", options=("--rank", "1", "--thread", "main"))
+        self.assertIn("1 thread of 1 rank", text)
+        answer = self.tree()
+        self.assertEqual([each["rank"] for each in answer["processes"]][:4], [0, 1, 2, 3])
+        self.assertIn(-1, [each["rank"] for each in answer["processes"]])  # the launcher
+        wrong = self.box.run(self.box.scry("snapshot", "--rank", "7-9", self.path))
+        self.assertEqual(wrong.returncode, 1)
+        self.assertIn("no process of the job is one of the ranks 7-9", wrong.stderr)
+        wrong = self.box.run(self.box.scry("snapshot", "--rank", "1-", self.path))
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("is no set of ranks", wrong.stderr)
+
+    def test_queues(self):
+        """Of a rank that receives from any, a line; others have nothing begun."""
+        name = "mpi_served" if self.mpi == "openmpi" else "mpi_served_mpich"
+        self.start(*self.command(3, scrytest.built("test", "system", "targets", name), self.box.path("work", "release")))
+        text = self.lines(r"^rank 0  MPI_Irecv from any rank, tag 7, 64 B, begun .* ago$", "^rank 0  .*MPI_Recv",
+                          options=("--queues", "--thread", "main"))
+        self.assertEqual(text.count("MPI_Irecv"), 1)
+        text = self.lines("no request of MPI is begun", options=("--queues", "--rank", "1,2", "--thread", "main"))
+        (operation,) = self.tree("--queues")["operations"]
+        self.assertGreater(operation.pop("seconds"), 0)
+        self.assertEqual(operation, {"process": 0, "call": "MPI_Irecv", "kind": "receive", "state": "active", "peer": -1,
+                                     "tag": 7, "comm": 0, "bytes": 64})
+        self.assertIsNone(self.tree()["operations"])
+
+    def program(self, name):
+        return scrytest.example(name if self.mpi == "openmpi" else f"{name}_mpich")
+
+
+mpitest.for_each_mpi(Ranks, globals())
+scrytest.main()

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scry snapshot, scry why and scry set of a job on several nodes: each says of all nodes what it says of one."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import time
+
+import labtest
+import mpitest
+import schematest
+import scrytest
+
+HOSTS = ("n1", "n2", "n3")
+LAUNCH = {
+    "openmpi": ["mpirun.openmpi", "--oversubscribe", "--mca", "btl_tcp_if_include", "10.77.0.0/16", "--map-by", "node",
+                "--host", ",".join(f"{name}:4" for name in HOSTS)],
+    "mpich": ["mpirun.mpich", "-hosts", ",".join(HOSTS)],
+}
+
+
+PYTHON = """\
+from mpi4py import MPI
+def busy():
+    while True:
+        pass
+def main():
+    if MPI.COMM_WORLD.rank == 1:
+        busy()
+    else:
+        MPI.COMM_WORLD.Barrier()
+main()
+"""
+
+
+class Nodes(labtest.LabCase):
+    mpi = "openmpi"
+    hosts = HOSTS
+
+    def setUp(self):
+        mpitest.need(self)
+        super().setUp()
+        self.path = self.lab.here("work", "job")
+
+    def start_ranks(self, *program, ranks=len(HOSTS), options=()):
+        command = [*LAUNCH[self.mpi], "-n", str(ranks), *map(str, program)]
+        self.job = self.box.start(self.box.scry("run", "-q", "-o", self.path, *options, "--", *command), env=mpitest.QUIET)
+        self.addCleanup(self.end)
+
+    def end(self):
+        if self.job.poll() is None:
+            self.job.send_signal(signal.SIGTERM)
+        self.job.wait(60 * scrytest.SCALE)
+
+    def ask(self, command, *options):
+        done = self.box.run(self.box.scry(command, *options, self.path))
+        return done.stdout + done.stderr
+
+    def lines(self, command, *patterns, options=()):
+        """What it prints, once it has a line that matches each pattern."""
+        said = []
+
+        def found():
+            said.append(self.ask(command, *options))
+            return all(re.search(each, said[-1], re.M) for each in patterns)
+
+        scrytest.wait_until(found, 40, lambda: f"{patterns}:\n{said[-1]}\n{self.lab.said()}")
+        return said[-1]
+
+    def answer(self, command, *options):
+        answer = json.loads(self.box.run(self.box.scry(command, "--json", *options, self.path)).stdout)
+        self.assertEqual(list(schematest.violations(answer, schematest.schema(command))), [])
+        return answer
+
+    def program(self, name):
+        return scrytest.example(name if self.mpi == "openmpi" else f"{name}_mpich")
+
+
+class Apart(Nodes):
+    """No file system is shared."""
+
+    @mpitest.both
+    def test_straggler(self):
+        self.start_ranks(self.program("mpi_straggler"))
+        main = ("--thread", "main")
+        text = self.lines("snapshot", r"^ranks 0,2 \(2\)  main \(mpi_straggler.c:\d+\) > MPI_Allreduce",
+                          r"^rank 1  .*large_part .*, runs$", options=main)
+        self.assertIn("3 threads of 3 ranks on 3 of 3 nodes", text)
+        answer = self.answer("snapshot")
+        self.assertEqual([(each["rank"], each["host"]) for each in answer["processes"]][:3], list(enumerate(HOSTS)))
+        self.assertEqual([each["problem"] for each in answer["hosts"]], [None] * 3)
+        self.lab.cut("n3")
+        began = time.monotonic()
+        text = self.ask("snapshot", *main)
+        self.assertLess(time.monotonic() - began, 15 * scrytest.SCALE)
+        self.lab.heal("n3")
+        self.assertRegex(text, r"(?m)^rank 0  main \(mpi_straggler.c:\d+\) > MPI_Allreduce")
+        self.assertRegex(text, r"(?m)^rank 1  .*large_part .*, runs$")
+        self.assertIn("on 2 of 3 nodes", text)
+        self.assertRegex(text, r"(?m)^note: node n3 is missing: ")
+        self.lines("snapshot", r"on 3 of 3 nodes", options=main)
+
+    @mpitest.only("openmpi")
+    def test_ps(self):
+        """Ranks of other nodes are there soon, not only when their nodes write what has changed."""
+        self.start_ranks(self.program("mpi_straggler"))
+        said = []
+
+        def count():
+            jobs = json.loads(self.box.run(self.box.scry("ps", "--json")).stdout)["jobs"]
+            said.append([(rank["rank"], rank["host"]) for job in jobs for rank in job.get("ranks", ())])
+            return len(said[-1])
+
+        scrytest.wait_until(count, 40, "the first rank")
+        began = time.monotonic()
+        scrytest.wait_until(lambda: count() == len(HOSTS), 40, lambda: said[-1])
+        self.assertLess(time.monotonic() - began, 8 * scrytest.SCALE)
+        self.assertEqual(said[-1], list(enumerate(HOSTS)))
+
+    @mpitest.only("openmpi")
+    def test_queues(self):
+        self.start_ranks(scrytest.built("test", "system", "targets", "mpi_served"), self.lab.here("work", "release"))
+        text = self.lines("snapshot", r"^rank 0  MPI_Irecv from any rank, tag 7, 64 B, begun ",
+                          options=("--queues", "--thread", "main"))
+        self.assertIn("on 3 of 3 nodes", text)
+        self.assertNotIn("note:", text)
+
+    @mpitest.only("openmpi")
+    def test_deadlock(self):
+        self.start_ranks(self.program("mpi_deadlock"))
+        text = self.lines("why", r"^deadlock: 3 ranks wait for each other in a circle$",
+                          r"^  rank 1 \(n2, .*MPI_Send of 7.6 MB to rank 2, tag 7 on MPI_COMM_WORLD, at exchange \(mpi_deadlock.c:17\)")
+        self.assertNotIn("note:", text)
+        answer = self.answer("why")
+        self.assertEqual([each["kind"] for each in answer["mpi"]["findings"]], ["deadlock"])
+        self.assertEqual([each["node"] for each in answer["mpi"]["ranks"]], list(HOSTS))
+        self.lab.cut("n2")
+        began = time.monotonic()
+        text = self.ask("why")
+        self.assertLess(time.monotonic() - began, 20 * scrytest.SCALE)
+        self.lab.heal("n2")
+        self.assertRegex(text, r"note: node n2 ")
+
+    @mpitest.both
+    def test_computes_elsewhere(self):
+        self.start_ranks(self.program("mpi_straggler"))
+        text = self.lines("why", r"^2 ranks wait for rank 1, which computes$", r"rank 1 \(n2, .*computes: in large_part \(mpi_straggler.c:\d+\)")
+        self.assertNotIn("note:", text)
+        self.assertIn("MPI_Allreduce of 8 B on MPI_COMM_WORLD (collective 1), at main (mpi_straggler.c:49)", text)
+
+    @mpitest.only("openmpi")
+    def test_python(self):
+        if self.mpi != "openmpi":
+            self.skipTest("Debian's python3-mpi4py is for Open MPI")
+        if self.box.run(["/usr/bin/python3", "-c", "import mpi4py"]).returncode:
+            self.skipTest("needs python3-mpi4py")
+        path = self.lab.path("wait.py")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(PYTHON)
+        for host in self.lab:
+            shutil.copy(path, host.path("work"))
+        self.start_ranks("/usr/bin/python3", self.lab.here("work", "wait.py"))
+        self.lines("snapshot", r"^ranks 0-2 \(3\)  <module> \(wait.py:10\)$", r"^  ranks 0,2 .*main \(wait.py:9\) > MPI_Barrier",
+                   r"^  rank 1  .*> busy \(wait.py:\d\)", options=("--thread", "main"))
+        self.lines("why", r"^2 ranks wait for rank 1, which computes$", r"rank 1 \(n2, .*computes: in busy \(wait.py:\d\)",
+                   r"MPI_Barrier .*, called by main \(wait.py:9\)")
+
+
+    @mpitest.only("openmpi")
+    def test_set(self):
+        """Each node begins to trace, and stops."""
+        self.start_ranks(scrytest.example("stommel"), 42, 42, 10 ** 7, options=["--trace", "fn:nothing", "--sample", "0.1"])
+        self.lines("snapshot", "solve")
+        done = self.box.run(self.box.scry("set", self.path, "trace=fn:do_transfer"))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        self.assertEqual(self.selections(), {name: "fn:do_transfer" for name in HOSTS})
+        self.lab.cut("n3")
+        done = self.box.run(self.box.scry("set", self.path, "trace=fn:solve"))
+        self.lab.heal("n3")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"^scry set: .*node n3 .*answer")
+        self.assertEqual({name: value for name, value in self.selections().items() if name != "n3"}, {"n1": "fn:solve", "n2": "fn:solve"})
+
+    def selections(self):
+        """What each node's monitor has."""
+        found = {}
+        for host in self.lab:
+            part = os.path.join(self.path, "parts", host.name) if self.lab.shared else "@last"
+            done = host.run(host.scry("set", "--json", self.path if host is self.box else part))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found[host.name] = json.loads(done.stdout)["trace"]
+        return found
+
+
+class Shared(Apart):
+    """The job directory is seen on all nodes, and with it that of each part."""
+
+    options = {"shared": True}
+
+
+mpitest.for_each_mpi(Apart, globals())
+mpitest.for_each_mpi(Shared, globals())
+del Nodes
+scrytest.main()
