@@ -109,7 +109,7 @@ class InstallDeps(unittest.TestCase):
         self.assertEqual(self.read("log"), "")
         lines = done.stderr.splitlines()
         self.assertEqual(len(lines), 2, lines)
-        self.assertRegex(lines[1], r"^    apt-get update && apt-get install -y --no-install-recommends gcc .*libopenmpi-dev .*libmpich-dev$")
+        self.assertRegex(lines[1], r"^    apt-get update && apt-get install -y --no-install-recommends gcc .*libopenmpi-dev .*libmpich-dev\b")
 
     def test_without_sudo_but_nothing_missing(self):
         self.write("installed", "\n".join(self.wanted()) + "\n")
