@@ -185,6 +185,43 @@ static int add_to_rank(struct reading *reading, const struct job_function *funct
     return 0;
 }
 
+static int add_to_process(struct reading *reading, const struct job_function *function, uint64_t calls, double total_ns,
+                          double self_ns)
+{
+    struct job_function_process *cell, key = {.key = {function, reading->process}};
+    if (!reading->options->by_process || !calls)
+        return 0;
+    HASH_FIND(hh, reading->all->by_process, &key.key, sizeof key.key, cell);
+    if (!cell) {
+        cell = calloc(1, sizeof *cell);
+        if (!cell)
+            return -ENOMEM;
+        cell->key = key.key;
+        HASH_ADD(hh, reading->all->by_process, key, sizeof cell->key, cell);
+    }
+    cell->calls += calls;
+    cell->total_ns += total_ns;
+    cell->self_ns += self_ns;
+    return 0;
+}
+
+const struct job_function_process *job_functions_of(const struct job_functions *functions,
+                                                    const struct job_function *function,
+                                                    const struct job_traced *process)
+{
+    struct job_function_process *cell, key = {.key = {function, process}};
+    HASH_FIND(hh, functions->by_process, &key.key, sizeof key.key, cell);
+    return cell;
+}
+
+/* What was learned of a function in this trace, for its process and rank. */
+static int add_to_parts(struct reading *reading, const struct job_function *function, uint64_t calls, double total_ns,
+                        double self_ns)
+{
+    int code = add_to_rank(reading, function, calls, total_ns, self_ns);
+    return code < 0 ? code : add_to_process(reading, function, calls, total_ns, self_ns);
+}
+
 bool job_cpu_ns(double ns, const struct job_spent *spent, double *ret_ns)
 {
     double cpu_ns = ns - spent->waiting_ns - spent->preempted_ns - spent->unknown_ns;
@@ -223,8 +260,8 @@ static int add_rows(struct reading *reading)
         add_spent(reading->trace, &function->total_spent, &rows[i].total_spent);
         add_spent(reading->trace, &function->self_spent, &rows[i].self_spent);
         reading->all->self_ns += trace_ticks_ns(reading->trace, rows[i].self);
-        if (add_to_rank(reading, function, rows[i].calls, trace_ticks_ns(reading->trace, rows[i].total),
-                        trace_ticks_ns(reading->trace, rows[i].self)) < 0)
+        if (add_to_parts(reading, function, rows[i].calls, trace_ticks_ns(reading->trace, rows[i].total),
+                         trace_ticks_ns(reading->trace, rows[i].self)) < 0)
             return -ENOMEM;
     }
     return note_rank(reading);
@@ -303,28 +340,38 @@ static int add_counts(struct job_functions *all, const struct trace *trace)
     return report_unwatched_add(all, trace);
 }
 
-struct job_traced {
-    char *key; /* node and process id */
-    UT_hash_handle hh;
-};
-
 /* A process that executed another program has a trace of each. */
-static int add_process(struct job_functions *all, const struct trace *trace)
+static int add_process(struct reading *reading)
 {
+    struct job_functions *all = reading->all;
+    const struct trace *trace = reading->trace;
     char *key;
     int len = asprintf(&key, "%s/%d", trace_node(trace), (int)trace_pid(trace));
     if (len < 0)
         return -ENOMEM;
     struct job_traced *known;
     HASH_FIND(hh, all->traced, key, (size_t)len, known);
-    struct job_traced *added = known ? NULL : calloc(1, sizeof *added);
-    if (!added) {
+    if (known) {
         free(key);
-        return known ? 0 : -ENOMEM;
+    } else {
+        known = calloc(1, sizeof *known);
+        if (!known) {
+            free(key);
+            return -ENOMEM;
+        }
+        *known = (struct job_traced){.key = key, .pid = trace_pid(trace), .index = all->processes++};
+        HASH_ADD_KEYPTR(hh, all->traced, known->key, (size_t)len, known);
     }
-    added->key = key;
-    HASH_ADD_KEYPTR(hh, all->traced, added->key, (size_t)len, added);
-    all->processes++;
+    reading->process = known;
+    struct mpi_who who = report_who(reading);
+    const char *exe = trace_value(trace, "exe");
+    char *copy = strdup(exe ? exe : "");
+    if (!copy)
+        return -ENOMEM;
+    free(known->exe);
+    known->exe = copy;
+    if (who.rank >= 0 || !known->who.program)
+        known->who = who;
     return 0;
 }
 
@@ -373,7 +420,7 @@ static void add_count(void *ctx, const struct trace_count *count)
     function->open += count->open;
     function->total_ns += trace_ticks_ns(reading->trace, count->ticks);
     function->total_spent.unknown_ns += trace_ticks_ns(reading->trace, count->ticks);
-    if (add_to_rank(reading, function, count->calls + unkept, trace_ticks_ns(reading->trace, count->ticks), 0) < 0)
+    if (add_to_parts(reading, function, count->calls + unkept, trace_ticks_ns(reading->trace, count->ticks), 0) < 0)
         reading->code = -ENOMEM;
 }
 
@@ -430,7 +477,7 @@ static int read_trace(struct reading *reading, uint64_t deadline_ns, struct err 
     if (code == 0)
         code = read_events(reading, cursor, deadline_ns);
     if (code == 0)
-        code = add_process(all, reading->trace);
+        code = add_process(reading);
     if (code == 0)
         add_all_counts(reading);
     if (code == 0)
@@ -556,7 +603,8 @@ void job_functions_free(struct job_functions *functions)
         function_drop(functions, function);
     }
     HASH_FREE_ALL(functions->edges);
-    HASH_FREE_ALL(functions->traced, free(each->key));
+    HASH_FREE_ALL(functions->traced, free(each->key); free(each->exe));
+    HASH_FREE_ALL(functions->by_process);
     report_unwatched_free(functions);
     HASH_FREE_ALL(functions->by_rank);
     report_sites_free(functions);

@@ -61,6 +61,26 @@ struct job_function_rank { /* of MPI, over all threads of the process */
     UT_hash_handle hh;
 };
 
+/* A process that has traces: one of each program that it executed. */
+struct job_traced {
+    char *key; /* NODE/PID */
+    pid_t pid;
+    size_t index;       /* from 0, as they were read */
+    char *exe;          /* of the last program; "" */
+    struct mpi_who who; /* rank -1: of no MPI program, or not known */
+    UT_hash_handle hh;
+};
+
+struct job_function_process { /* over all threads and programs of the process */
+    struct {                  /* without padding: hashed as bytes */
+        const struct job_function *function;
+        const struct job_traced *process;
+    } key;
+    uint64_t calls;
+    double total_ns, self_ns;
+    UT_hash_handle hh;
+};
+
 struct job_edge {
     struct {                                          /* without padding: hashed as bytes */
         const struct job_function *caller, *function; /* caller NULL: none recorded */
@@ -112,17 +132,16 @@ struct job_unwatched { /* by reason */
     UT_hash_handle hh;
 };
 
-struct job_traced;
-
 struct job_functions {
-    struct job_traced *traced;         /* processes that have traces */
-    struct job_function *functions;    /* hash by key; sorted by self time after the load */
-    struct job_edge *edges;            /* sorted by total time */
-    struct job_function_rank *by_rank; /* hash by key */
-    struct job_site *sites;            /* sorted by total time */
-    struct arena names;                /* of sites */
-    bool sites_named;                  /* their places in the source were looked up */
-    struct mpi_who *ranks;             /* that were traced, in their order */
+    struct job_traced *traced;               /* hash by key, in the order of their indices */
+    struct job_function *functions;          /* hash by key; sorted by self time after the load */
+    struct job_edge *edges;                  /* sorted by total time */
+    struct job_function_rank *by_rank;       /* hash by key */
+    struct job_function_process *by_process; /* likewise; only as was asked for */
+    struct job_site *sites;                  /* sorted by total time */
+    struct arena names;                      /* of sites */
+    bool sites_named;                        /* their places in the source were looked up */
+    struct mpi_who *ranks;                   /* that were traced, in their order */
     struct mpi_programs programs;
     size_t rank_count;
     struct job_slow_call slowest[FUNCTIONS_SLOWEST];
@@ -151,6 +170,7 @@ struct job_functions {
 struct job_functions_options {
     pid_t process;                             /* 0: all */
     bool only_stats;                           /* only processes that `stats` are of */
+    bool by_process;                           /* functions by process, too */
     uint64_t start_ns;                         /* wall time of the job's start */
     double cpu_seconds;                        /* that the job used in all; 0: not known */
     bool all_ended;                            /* no process of the job lives: its traces are complete */
@@ -164,6 +184,10 @@ struct job_functions_options {
 int job_functions_load(struct job_functions **ret_functions, const char *jobdir,
                        const struct job_functions_options *options, struct err *err);
 void job_functions_free(struct job_functions *functions);
+/* What a process did in a function; NULL: nothing, or it was not asked for. */
+const struct job_function_process *job_functions_of(const struct job_functions *functions,
+                                                    const struct job_function *function,
+                                                    const struct job_traced *process);
 /* Whether there is a trace of this process. */
 bool job_functions_traced(const struct job_functions *functions, const char *node, pid_t pid);
 

@@ -31,6 +31,7 @@ struct reading {
     struct trace *trace;
     struct mpi_trace *mpi;
     struct mpi_who who; /* program 0: not known yet */
+    struct job_traced *process;
     struct profile *profile;
     struct calls *calls;
     struct recent *recent; /* by thread */
