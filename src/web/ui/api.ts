@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asks the server (doc/reference/api.json, doc/explain/pages.md). All addresses are relative to where the pages are.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { JobRecord, Ps, Report, ReportDiff, Site, Snapshot, Top, Why } from './schemas';
+
+export type { Ps, Report, ReportDiff, Site, Snapshot, Top, Why, JobRecord };
+export type Job = Ps['jobs'][number];
+export type Right = 'observe' | 'control' | 'submit' | 'site';
+export interface Session {
+  user: string;
+  rights: Right[];
+  version: string;
+}
+
+/** What the server, or the way to it, refused. kind: the server's, or "offline", "session", "bad_answer". */
+export class ApiError extends Error {
+  constructor(readonly status: number, readonly kind: string, text: string) {
+    super(text);
+  }
+}
+
+// ---- is the server there? ----
+
+export type Line = 'up' | 'down';
+let line: Line = 'up';
+let refused = false; // the session is over
+const watchers = new Set<() => void>();
+function lineIs(next: Line, nowRefused = refused) {
+  if (line === next && refused === nowRefused) return;
+  line = next;
+  refused = nowRefused;
+  for (const tell of [...watchers]) tell();
+}
+export function useLine(): { line: Line; refused: boolean } {
+  const [state, set] = useState({ line, refused });
+  useEffect(() => {
+    const tell = () => set({ line, refused });
+    watchers.add(tell);
+    tell();
+    return () => void watchers.delete(tell);
+  }, []);
+  return state;
+}
+
+/** Asks `api/PATH` and returns its JSON. Throws ApiError; an AbortError if the signal says so. */
+export async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(`api/${path}`, { credentials: 'same-origin', ...init });
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    lineIs('down');
+    throw new ApiError(0, 'offline', 'The server does not answer. This page goes on by itself when it does.');
+  }
+  lineIs('up', response.status === 401 ? true : response.ok ? false : refused);
+  if (response.status === 204) return undefined as T;
+  const answer = await response.json().catch(() => {
+    if (init.signal?.aborted) throw new DOMException('aborted', 'AbortError');
+    return null;
+  });
+  if (response.ok && answer !== null) return answer as T;
+  if (response.status === 401) throw new ApiError(401, 'session', 'Your session is over. Open a new link: scry serve --link prints one.');
+  const error = (answer as { error?: { kind?: string; text?: string } } | null)?.error;
+  throw new ApiError(response.status, error?.kind ?? 'bad_answer', error?.text ?? `The server answered ${response.status} ${response.statusText}, and nothing more.`);
+}
+
+/** The same with a body of JSON. */
+export const tell = <T>(method: 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown) =>
+  ask<T>(path, { method, ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }) });
+
+export const jobPath = (id: string, what = '') => `jobs/${encodeURIComponent(id)}${what && `/${what}`}`;
+/** "a=1&b=2" of what is not undefined. */
+export function query(params: Record<string, string | number | undefined>): string {
+  const out = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) if (value !== undefined && value !== '') out.set(name, String(value));
+  return out.size ? `?${out}` : '';
+}
+
+// ---- in components ----
+
+export interface Answer<T> {
+  value: T | undefined;
+  error: ApiError | undefined;
+  /** It is being asked, and nothing is there yet. */
+  waiting: boolean;
+  again: () => void;
+}
+
+/** Asks while the component is shown; null asks nothing. everySeconds: again and again, as long as the page is visible. What
+ * was there stays until the next answer is. A server that is away is asked until it is back. */
+export function useAnswer<T>(path: string | null, everySeconds = 0): Answer<T> {
+  const [state, set] = useState<{ path: string | null; value?: T; error?: ApiError }>({ path });
+  const [round, next] = useState(0);
+  const tries = useRef(0);
+  useEffect(() => {
+    if (path === null) return;
+    const stop = new AbortController();
+    let timer = 0;
+    const later = (seconds: number) => {
+      timer = window.setTimeout(() => (document.hidden ? later(seconds) : next((n) => n + 1)), seconds * 1000);
+    };
+    ask<T>(path, { signal: stop.signal }).then(
+      (value) => {
+        tries.current = 0;
+        set({ path, value });
+        if (everySeconds) later(everySeconds);
+      },
+      (error: unknown) => {
+        if (stop.signal.aborted) return;
+        const known = error instanceof ApiError ? error : new ApiError(0, 'bad_answer', String(error));
+        set((old) => (old.path === path ? { ...old, error: known } : { path, error: known }));
+        if (known.kind === 'offline') later(Math.min(30, 2 ** tries.current++));
+        else if (everySeconds && known.status >= 429) later(everySeconds * 3);
+      },
+    );
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [path, round, everySeconds]);
+  const mine = state.path === path;
+  return {
+    value: mine ? state.value : undefined, error: mine ? state.error : undefined,
+    waiting: path !== null && (!mine || (state.value === undefined && !state.error)), again: () => next((n) => n + 1),
+  };
+}
+
+export interface Stream {
+  /** live: records come; retrying: the connection broke, the browser dials again where it was; ended: the job is over. */
+  state: 'live' | 'retrying' | 'ended';
+}
+
+/** Follows a job's records of these types while the component is shown. `take` gets them in the order of time, each once. */
+export function useRecords(id: string | null, types: string[], take: (record: JobRecord) => void): Stream['state'] {
+  const [state, set] = useState<Stream['state']>('retrying');
+  const taker = useRef(take);
+  taker.current = take;
+  const wanted = types.join(',');
+  useEffect(() => {
+    if (id === null) return;
+    const source = new EventSource(`api/${jobPath(id, 'records')}${query({ types: wanted })}`);
+    source.onopen = () => set('live');
+    source.onerror = () => set(source.readyState === EventSource.CLOSED ? 'ended' : 'retrying');
+    const one = (event: MessageEvent<string>) => taker.current(JSON.parse(event.data) as JobRecord);
+    for (const type of wanted.split(',')) if (type !== 'end') source.addEventListener(type, one);
+    source.addEventListener('end', () => {
+      source.close(); // else the browser would dial again for ever
+      set('ended');
+    });
+    return () => source.close();
+  }, [id, wanted]);
+  return state;
+}
+
+// ---- the session ----
+
+/** The session, after the link's token, if there is one in the address, was given for it. The token leaves the address at once. */
+export async function sessionBegin(): Promise<Session> {
+  const token = /^#token=([^&]+)/.exec(location.hash)?.[1];
+  if (!token) return ask<Session>('session');
+  history.replaceState(null, '', location.pathname + location.search);
+  dispatchEvent(new HashChangeEvent('hashchange'));
+  return tell<Session>('POST', 'session', { token: decodeURIComponent(token) });
+}

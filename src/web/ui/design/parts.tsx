@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The small parts of pages. `#/design` shows each of them.
+import type { ComponentChildren } from 'preact';
+import { useRef } from 'preact/hooks';
+import type { Answer } from '../api';
+
+/** A figure with its unit and what it is: the digits stand, the unit is quiet. `text` as format.ts makes it: "1.20 ms". */
+export function Figure({ text, label, about }: { text: string; label: string; about?: string }) {
+  return (
+    <div class="figure" title={about}>
+      <dd>
+        <Unit text={text} />
+      </dd>
+      <dt>{label}</dt>
+    </div>
+  );
+}
+
+/** "3 min 05 s" with quiet units. */
+export const Unit = ({ text }: { text: string }) => (
+  <span class="unit">{text.split(/([A-Za-z%/]+)/).map((part, i) => (i % 2 ? <small key={i}>{part}</small> : part))}</span>
+);
+
+export const Figures = ({ children }: { children: ComponentChildren }) => <dl class="figures">{children}</dl>;
+
+export type Tone = 'good' | 'warn' | 'bad' | 'plain';
+/** What a person should know, and what to do about it. */
+export function Notice(props: { tone?: Tone; title: ComponentChildren; advice?: ComponentChildren; children?: ComponentChildren; live?: boolean }) {
+  return (
+    <div class={`notice ${props.tone ?? 'plain'}`} role={props.live ? 'status' : undefined}>
+      <p class="notice-title">{props.title}</p>
+      {props.children}
+      {props.advice && <p class="advice">{props.advice}</p>}
+    </div>
+  );
+}
+
+/** Nothing is here: why, and what to do. */
+export function Empty(props: { title: string; children?: ComponentChildren; command?: string }) {
+  return (
+    <div class="empty">
+      <p class="empty-title">{props.title}</p>
+      {props.children && <p>{props.children}</p>}
+      {props.command && <Command text={props.command} />}
+    </div>
+  );
+}
+
+/** A line for a shell; a click selects it. */
+export function Command({ text }: { text: string }) {
+  const code = useRef<HTMLElement>(null);
+  return (
+    <code class="command" ref={code} onClick={() => code.current && getSelection()?.selectAllChildren(code.current)}>
+      {text}
+    </code>
+  );
+}
+
+export interface Tab {
+  key: string;
+  title: string;
+  href: string;
+}
+/** Links that show one of several parts of a page; arrows move between them. */
+export function Tabs({ tabs, chosen, label }: { tabs: Tab[]; chosen: string; label: string }) {
+  const keys = (event: KeyboardEvent) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const links = [...(event.currentTarget as HTMLElement).querySelectorAll('a')];
+    const at = links.indexOf(event.target as HTMLAnchorElement);
+    if (step && at >= 0) links[(at + step + links.length) % links.length]!.focus();
+  };
+  return (
+    <nav class="tabs" aria-label={label} onKeyDown={keys}>
+      {tabs.map((t) => (
+        <a key={t.key} href={t.href} aria-current={t.key === chosen ? 'page' : undefined}>
+          {t.title}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+/** One of a few: buttons in a row. */
+export function Choice<T extends string>(props: { label: string; value: T; of: readonly (readonly [T, string])[]; onChange: (value: T) => void }) {
+  return (
+    <div class="choice" role="group" aria-label={props.label}>
+      {props.of.map(([value, title]) => (
+        <button key={value} type="button" aria-pressed={value === props.value} onClick={() => props.onChange(value)}>
+          {title}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** How far something is, 0 to 1; null: nobody knows. */
+export function Progress({ share, label }: { share: number | null; label: string }) {
+  return (
+    <progress class="progress" value={share ?? undefined} max={1} aria-label={label}>
+      {share === null ? '' : `${Math.round(share * 100)} %`}
+    </progress>
+  );
+}
+
+/** What is asked of the server: waits, says what is wrong, or shows it. An answer that is there stays when the next one fails. */
+export function Answered<T>({ of, children, wait }: { of: Answer<T>; children: (value: T) => ComponentChildren; wait?: string }) {
+  return (
+    <>
+      {of.error && of.error.kind !== 'offline' && of.error.kind !== 'session' && (
+        <Notice tone="bad" live title={of.error.message} advice={<button type="button" onClick={of.again}>Ask again</button>} />
+      )}
+      {of.value !== undefined ? children(of.value) : of.waiting ? <p class="waiting" role="status">{wait ?? 'Asking …'}</p> : null}
+    </>
+  );
+}

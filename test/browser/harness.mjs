@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// A browser, and a server of the pages, for tests. Everything a test starts is ended behind it.
+import fs from 'node:fs';
+import http from 'node:http';
+import { createRequire } from 'node:module';
+import os from 'node:os';
+import path from 'node:path';
+import { after } from 'node:test';
+
+const source = path.resolve(import.meta.dirname, '../..');
+export const build = process.env.SCRY_BUILD ?? path.join(source, 'build');
+const require = createRequire(path.join(source, 'src/web/ui/package.json'));
+const { chromium } = require('playwright-core');
+const axeSource = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+/** How long a test waits for anything: a busy machine is no fault. */
+export const PATIENCE = 60_000;
+const screenshots = path.join(build, 'test/browser/screenshots');
+
+/** A directory of this test's own. */
+export function ownDirectory() {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'scry-browser-'));
+  after(() => fs.rmSync(directory, { recursive: true, force: true, maxRetries: 5 }));
+  return directory;
+}
+
+let browser;
+/** A window of Chromium. options are Playwright's of a context: viewport, colorScheme … Faults of the page and what it must not
+ * load are kept in page.faults, which must be empty in the end. */
+export async function openPage(options = {}) {
+  if (!browser) {
+    browser = await chromium.launch({
+      executablePath: process.env.SCRY_CHROMIUM ?? '/usr/bin/chromium', timeout: PATIENCE,
+      args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+    });
+    after(() => browser.close());
+  }
+  const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, colorScheme: 'light', reducedMotion: 'reduce', acceptDownloads: true, ...options });
+  context.setDefaultTimeout(PATIENCE);
+  const page = await context.newPage();
+  page.faults = [];
+  page.on('pageerror', (error) => page.faults.push(String(error.stack ?? error)));
+  page.on('console', (message) => {
+    // what the server refuses is the test's business; what the browser refuses (policy, faults) is none
+    if (message.type() === 'error' && !/Failed to load resource/.test(message.text())) page.faults.push(message.text());
+  });
+  return page;
+}
+
+/** Puts a picture of the page into the build directory. */
+export async function shoot(page, name, options = {}) {
+  fs.mkdirSync(screenshots, { recursive: true });
+  await page.screenshot({ path: path.join(screenshots, `${name}.png`), fullPage: true, ...options });
+}
+
+/** What axe-core finds wrong for people who use other means than eyes and a mouse, one line each. */
+export async function violations(page) {
+  if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axeSource);
+  const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  return found.violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(' | ')}`);
+}
+
+const POLICY = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+const types = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
+
+/** A server of the pages whose answers the test makes: for states that are hard to bring about. `api` has functions by path, of
+ * (request, response, url) → JSON, or undefined if it answered by itself. prefix: below which path it serves. */
+export async function fakeServer(api, prefix = '/') {
+  const server = http.createServer(async (request, response) => {
+    const url = new URL(request.url, 'http://x');
+    const name = url.pathname.startsWith(prefix) ? url.pathname.slice(prefix.length) : null;
+    response.setHeader('Content-Security-Policy', POLICY);
+    response.setHeader('X-Content-Type-Options', 'nosniff');
+    try {
+      if (name?.startsWith('api/')) {
+        const key = Object.keys(api).find((k) => new RegExp(`^${k}$`).test(name.slice(4)));
+        if (!key) return void response.writeHead(404, { 'Content-Type': 'application/json' }).end('{"error": {"kind": "unknown", "text": "there is no such path"}}');
+        const answer = typeof api[key] === 'function' ? await api[key](request, response, url) : api[key];
+        if (answer !== undefined) response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(answer));
+        return;
+      }
+      const file = path.join(build, 'src/web/ui/pages', name || 'index.html');
+      if (name === null || !fs.existsSync(file)) return void response.writeHead(404).end();
+      response.writeHead(200, { 'Content-Type': types[path.extname(file)] }).end(fs.readFileSync(file));
+    } catch (error) {
+      response.writeHead(500, { 'Content-Type': 'application/json' }).end(JSON.stringify({ error: { kind: 'test', text: String(error.stack) } }));
+    }
+  });
+  await new Promise((ready) => server.listen(0, '127.0.0.1', ready));
+  after(() => (server.closeAllConnections(), server.close()));
+  return { url: `http://127.0.0.1:${server.address().port}${prefix}`, server };
+}
