@@ -8,7 +8,7 @@ const here = import.meta.dirname;
 const reference = path.join(here, '../../../doc/reference');
 const answers = { Ps: 'ps', Top: 'top', Report: 'report', ReportDiff: 'report-diff', Why: 'why', Snapshot: 'snapshot', Site: 'site', JobRecord: 'records' };
 
-const comment = (schema, indent) => (schema.description ? `${indent}/** ${schema.description.replaceAll('*/', '* /')} */\n` : '');
+const comment = (schema) => (schema.description ? `/** ${schema.description.replaceAll('*/', '* /')} */ ` : '');
 
 function typeOf(schema, indent) {
   if (schema.oneOf) return schema.oneOf.map((one) => typeOf(one, indent)).join(' | ');
@@ -33,7 +33,7 @@ function oneType(type, schema, indent) {
   const inner = indent + '  ';
   const required = new Set(schema.required ?? []);
   const members = Object.entries(schema.properties).map(
-    ([name, member]) => `${comment(member, inner)}${inner}${/^\w+$/.test(name) ? name : JSON.stringify(name)}${required.has(name) ? '' : '?'}: ${typeOf(member, inner)};\n`,
+    ([name, member]) => `${inner}${comment(member)}${/^\w+$/.test(name) ? name : JSON.stringify(name)}${required.has(name) ? '' : '?'}: ${typeOf(member, inner)};\n`,
   );
   return `{\n${members.join('')}${indent}}`;
 }
