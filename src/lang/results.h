@@ -87,7 +87,7 @@
 
 /* The files of a part of a job (jobdir/record/parts.h). */
 #define JOB_PART_FILE "{ string name; integer<bytes> size; integer<ns> changed }"
-#define JOB_PART_FILES "{ string dir; " JOB_PART_FILE "* files }"
+#define JOB_PART_FILES "{ string dir; " JOB_PART_FILE "* files; string host; integer parts }"
 
 /* Events that scry run raises of its records (job_raise): what they say, by the names of the records' members
  * (jobdir/record/kinds.h). The job is added by the monitor. */

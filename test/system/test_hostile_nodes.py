@@ -184,7 +184,7 @@ class Files(NodesTest):
     """Of a part of a job: nothing that lies elsewhere is read, whatever is asked for, or put there."""
 
     def read(self, name, offset=0, count=100, job=None):
-        return self.tool.request(f': job_part_read([n_1], "{job or self.job}", "{name}", {offset}, {count})')
+        return self.tool.request(f': job_part_read([n_1], "{job or self.job}", 1, "{name}", {offset}, {count})')
 
     def setUp(self):
         super().setUp()
@@ -203,7 +203,7 @@ class Files(NodesTest):
         os.symlink(os.path.dirname(self.secret), os.path.join(self.folder, "folder"))
         os.symlink(f"/proc/{os.getpid()}/root", os.path.join(self.folder, "root"))
         os.mkfifo(os.path.join(self.folder, "pipe"))
-        self.assertIn("job.json", self.ask(f': job_part_files([n_1], "{self.job}")').result())
+        self.assertIn("job.json", self.ask(f': job_part_files([n_1], "{self.job}", 1)').result())
         self.assertIn("json", self.read("job.json", 0, 1 << 20).result() + "json")
         for name in ("link", "folder/secret", f"root{self.secret}", "../../home/secret", self.secret, "pipe", ".", "", "spool",
                      "../" * 30 + "etc/passwd", "spool/../../../home/secret", "x" * 5000):
@@ -221,6 +221,8 @@ class Files(NodesTest):
         return self.home.box.path("home")
 
     def test_numbers(self):
+        for part in (0, -1, 2, 1 << 40):
+            self.assertGreaterEqual(self.tool.request(f': job_part_files([n_1], "{self.job}", {part})').status(1), 16)
         for offset, count in ((-1, 10), (0, 0), (0, -1), (0, (1 << 20) + 1), (1 << 63, 1), (0, 1 << 63), ((1 << 64) - 1, 2)):
             with self.subTest(offset=offset, count=count):
                 reply = self.read("job.json", offset, count)
@@ -238,7 +240,7 @@ class Parts(HostileTest):
                  "huge", "stream-huge", "link/x", ".ssh/..", "a" * 3000]
         listed = ",".join(f'"{name}",{1 << 62 if "huge" in name else 6},1' for name in names)
         self.evil.answers = {
-            "job_part_files": reply(FINE, [(0, b"n_1", f'"/there",[{listed}]'.encode())]),
+            "job_part_files": reply(FINE, [(0, b"n_1", f'"/there",[{listed}],"../there",{1 << 62}'.encode())]),
             "job_part_read": reply(FINE, [(0, b"n_1", b"6#secret")])}
         folder = box.path("jobs", "job-1")
         os.makedirs(os.path.join(folder, "parts"))

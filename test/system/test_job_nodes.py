@@ -108,6 +108,21 @@ class Shared(Nodes):
         self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)
         self.check_whole(self.report(), os.path.basename(self.over_hosts), {"MPI_Init": 4, "MPI_Sendrecv": 4 * SELF_MESSAGES})
 
+    @mpitest.only("openmpi")
+    def test_clocks(self):
+        """Parts that nobody has to bring have their clocks compared all the same."""
+        if self.mpi != "openmpi":
+            self.skipTest("one launcher is enough")
+        job = self.start_job("sleep", 600)
+        clocks = [self.lab.path("shared", "work", "job", "parts", name, "clock.json") for name in HOSTS[1:]]
+        scrytest.wait_until(lambda: all(map(os.path.exists, clocks)), 60, lambda: f"{clocks}\n{self.lab.said()}")
+        for part in self.report()["parts"]:
+            self.assertGreater(part["clock"]["bound_ns"], 0)
+            self.assertLessEqual(abs(part["clock"]["offset_ns"]), part["clock"]["bound_ns"])
+            self.assertIsNone(part["job"]["mirror"])
+        job.terminate()
+        job.wait(60)
+
     @mpitest.both
     def test_failure_is_as_without_scry(self):
         plain = self.plain(self.over_hosts, 3)
@@ -247,6 +262,17 @@ class Slurm(labtest.LabCase):
             self.assertLessEqual(abs(clock["offset_ns"]), clock["bound_ns"])
         # nothing listens for them any more
         scrytest.wait_until(lambda: not [*self.box.processes("scry-link"), *self.box.processes("scry-parts")], 20)
+
+    def test_two_steps_on_one_node(self):
+        step = f"srun -N 1 -n 1 -w n2 --overlap --mem 0 {self.lab.here('bin', 'scry')} exec {scrytest.example('threads')} 2"
+        done = self.run_job("salloc", "-Q", "-N", 1, "-w", "n2", "sh", "-c", f"{step} 0.1 & {step} 0.2; wait")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        parts = self.report()["parts"]
+        self.assertEqual([part["name"] for part in parts], ["n2", "n2"])
+        for part in parts:
+            self.assertIsNone(part["incomplete"])
+        self.assertEqual(sorted(process["argv"][-1] for part in parts for process in part["processes"] if process["name"] == "threads"),
+                         ["0.1", "0.2"])
 
     def test_step_beside_a_job(self):
         """With --scry, a step is a job of its own, with all of its tasks on a node."""

@@ -118,7 +118,7 @@ static int64_t read_piece(struct fetch *fetch, const char *name, uint64_t offset
     struct buf text = BUF_INIT;
     size_t len;
     buf_printf(&text, ":job_part_read([%s],", fetch->token);
-    PUT(&text, fetch->id, name, offset, count);
+    PUT(&text, fetch->id, fetch->number, name, offset, count);
     buf_putc(&text, ')');
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_take(client_ask(&text));
     const struct omis_value *values = values_of(reader, fetch);
@@ -230,33 +230,74 @@ bool fetch_is_better_clock(const struct part_clock *now, const struct part_clock
            now->bound_ns + CLOCK_STALE_NS < job_part_clock_bound(written, now->at_ns);
 }
 
+/* A directory that its own node writes. */
+static bool is_own(const char *dir)
+{
+    char path[PATH_MAX];
+    return (size_t)snprintf(path, sizeof path, "%s/remote.json", dir) < sizeof path && access(path, F_OK) < 0;
+}
+
+struct clocked {
+    struct fetch *fetch;
+    struct part_clock now;
+    bool put;
+};
+
+/* In a part that the node has put here itself. */
+static int put_clock(void *ctx, const char *dir)
+{
+    struct clocked *clocked = ctx;
+    struct job_info info;
+    if (!is_own(dir) || strcmp(dir, clocked->fetch->job) == 0)
+        return 0;
+    if (job_info_read(dir, &info, NULL) == 0 && info.host && strcmp(info.host, clocked->fetch->host) == 0)
+        clocked->put |= job_part_set_clock(dir, &clocked->now) == 0;
+    job_info_done(&info);
+    return 0;
+}
+
 /* Says in clock.json how far the node's clock is from this one, when it is known better, or one of them was set. */
 static void compare_clocks(struct fetch *fetch)
 {
     for (int i = 0; i < CLOCK_ASKS; i++)
-        ask_clock(fetch);
-    struct part_clock now = {.at_ns = clock_wall_ns()};
-    if (clock_offset_now(&fetch->clock, now.at_ns, &now.offset_ns, &now.bound_ns) &&
-        fetch_is_better_clock(&now, &fetch->clock_written) && job_part_set_clock(fetch->dir, &now) == 0)
-        fetch->clock_written = now;
+        if (!ask_clock(fetch) && fetch->shared)
+            *fetch->token = '\0'; /* nothing else finds out that the node is gone */
+    struct clocked clocked = {.fetch = fetch, .now = {.at_ns = clock_wall_ns()}};
+    if (!clock_offset_now(&fetch->clock, clocked.now.at_ns, &clocked.now.offset_ns, &clocked.now.bound_ns) ||
+        !fetch_is_better_clock(&clocked.now, &fetch->clock_written))
+        return;
+    if (fetch->shared)
+        job_dirs_each(fetch->job, put_clock, &clocked);
+    else
+        clocked.put = job_part_set_clock(fetch->dir, &clocked.now) == 0;
+    if (clocked.put)
+        fetch->clock_written = clocked.now;
 }
 
 /* ---- a round ---- */
 
-/* On a shared file system the node finds the job's own directory, which says on which host it is: then its part, if there
- * is one, is where it belongs. */
+static int is_meant(void *ctx, const char *dir)
+{
+    static const char *const same[] = {"host", "started_ns", "supervisor"};
+    const json_t *there = ctx;
+    struct job_info info;
+    if (!is_own(dir))
+        return 0;
+    bool meant = job_info_read(dir, &info, NULL) == 0;
+    for (size_t i = 0; i < sizeof same / sizeof *same && meant; i++)
+        meant = json_equal(json_object_get(info.json, same[i]), json_object_get(there, same[i]));
+    job_info_done(&info);
+    return meant;
+}
+
+/* On a shared file system the node finds the job's own directory, or its part in it: then that is where it belongs. */
 static bool is_ours(struct fetch *fetch)
 {
     _cleanup_(buf_done) struct buf bytes = BUF_INIT;
-    struct job_info info;
     if (read_piece(fetch, "job.json", 0, CHUNK, &bytes) <= 0)
         return false;
     json_t *there = json_loadb(bytes.data, bytes.len, 0, NULL);
-    const char *host = json_string_value(json_object_get(there, "host"));
-    bool ours = host && job_info_read(fetch->job, &info, NULL) == 0 && strcmp(info.host, host) == 0;
-    snprintf(fetch->host, sizeof fetch->host, "%s", host ? host : "");
-    if (host)
-        job_info_done(&info);
+    bool ours = json_is_object(there) && job_dirs_each(fetch->job, is_meant, there) > 0;
     json_decref(there);
     return ours;
 }
@@ -306,7 +347,7 @@ int64_t fetch_round(struct fetch *fetch, uint64_t most_bytes)
     if (!*fetch->token && attach(fetch) < 0)
         return fetch->err.code;
     buf_printf(&text, ":job_part_files([%s],", fetch->token);
-    PUT(&text, fetch->id);
+    PUT(&text, fetch->id, fetch->number);
     buf_putc(&text, ')');
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_take(client_ask(&text));
     const struct omis_value *values = values_of(reader, fetch);
@@ -318,13 +359,23 @@ int64_t fetch_round(struct fetch *fetch, uint64_t most_bytes)
     }
     fetch->answered = true;
     snprintf(fetch->there, sizeof fetch->there, "%s", omis_text(omis_item(values, 0), NULL));
+    snprintf(fetch->host, sizeof fetch->host, "%s", omis_text(omis_item(values, 2), NULL));
+    fetch->parts = omis_unsigned(omis_item(values, 3));
     fetch->shared = !*fetch->dir && is_ours(fetch);
-    if (fetch->shared)
-        return 0;
-    int code = make_dir(fetch);
+    int code = fetch->shared ? 0 : make_dir(fetch);
     if (code == 0)
         compare_clocks(fetch);
-    return code < 0 ? code : bring_all(fetch, omis_item(values, 1), most_bytes);
+    return code < 0 ? code : fetch->shared ? 0 : bring_all(fetch, omis_item(values, 1), most_bytes);
+}
+
+void fetch_compare(struct fetch *fetch)
+{
+    if (fetch->given_up)
+        return;
+    if (fetch->shared && *fetch->token)
+        compare_clocks(fetch);
+    else
+        fetch->given_up = fetch_round(fetch, 0) < 0; /* clocks are not worth more logins */
 }
 
 static bool has_ended(const char *dir)
@@ -342,14 +393,14 @@ bool fetch_is_whole(const struct fetch *fetch)
 
 bool fetch_is_refused(const struct fetch *fetch)
 {
-    return fetch->err.code && !fetch->came && !fetch->shared && !*fetch->dir;
+    return fetch->err.code && !fetch->came && !fetch->shared && !*fetch->dir && fetch->number == 1;
 }
 
 void fetch_release(struct fetch *fetch)
 {
     struct buf text = BUF_INIT;
     buf_printf(&text, ":job_part_brought([%s],", fetch->token);
-    PUT(&text, fetch->id);
+    PUT(&text, fetch->id, fetch->number);
     buf_putc(&text, ')');
     omis_reader_free(omis_reader_take(client_ask(&text)));
 }

@@ -23,6 +23,7 @@ struct fetch {
     const char *job, *id;      /* the job directory, and its id */
     char name[256];            /* as ssh was told, or the token of a node that came by itself */
     bool came;                 /* that is one */
+    uint64_t number, parts;    /* which of the job's parts there, from 1; how many these are */
     char token[32];            /* of the node; "": not attached */
     char host[256];            /* as it calls itself; "": not known */
     char there[PATH_MAX];      /* the part's directory on the node; "": not known */
@@ -39,12 +40,14 @@ struct fetch {
 };
 
 /* What a node may send of its part: it may be somebody else's by now. */
-enum { FETCH_FILES = 100000, FETCH_KEEP_FREE = 256 << 20 /* bytes of the file system */ };
+enum { FETCH_FILES = 100000, FETCH_PARTS = 256, FETCH_KEEP_FREE = 256 << 20 /* bytes of the file system */ };
 #define FETCH_NO_PART "scry made no part of the job there: scry doctor --node %s says what is missing"
 #define FETCH_BYTES ((uint64_t)32 << 30) /* in all, also of files that were replaced */
 
 /* One round: reads what is new, at most so many bytes. Returns how many, or -errno with fetch->err. */
 int64_t fetch_round(struct fetch *fetch, uint64_t most_bytes);
+/* Only the clocks: its parts are here already. Not again once the node could not be reached. */
+void fetch_compare(struct fetch *fetch);
 /* It has ended, and all of it is here. */
 bool fetch_is_whole(const struct fetch *fetch);
 /* Nothing has ever come from it: it could not be reached, or has no part. Err says why. */

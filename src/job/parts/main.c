@@ -49,16 +49,18 @@ struct parts {
     char *unwatched; /* what was written of nodes that nothing comes from; NULL: nothing */
 };
 
-static void add(struct parts *parts, const char *name, bool came)
+/* A part of a node: mostly the only one. */
+static void add(struct parts *parts, const char *name, bool came, uint64_t number)
 {
-    bool known = !*name || strlen(name) >= sizeof parts->list->name;
+    char copy[sizeof parts->list->name]; /* the list may move */
+    bool known = !*name || (size_t)snprintf(copy, sizeof copy, "%s", name) >= sizeof copy;
     for (size_t i = 0; i < parts->count && !known; i++)
-        known = strcmp(parts->list[i].name, name) == 0;
+        known = parts->list[i].number == number && strcmp(parts->list[i].name, name) == 0;
     if (known || !GROW(parts->list, parts->count, parts->room))
         return;
     struct fetch *fetch = &parts->list[parts->count++];
-    *fetch = (struct fetch){.job = parts->job, .id = parts->id, .came = came};
-    snprintf(fetch->name, sizeof fetch->name, "%s", name);
+    *fetch = (struct fetch){.job = parts->job, .id = parts->id, .came = came, .number = number};
+    snprintf(fetch->name, sizeof fetch->name, "%s", copy);
     parts->came += came;
 }
 
@@ -92,7 +94,7 @@ static void read_came(struct parts *parts)
     char line[300], token[256];
     while (parts->awaits && fgets(line, sizeof line, parts->awaits))
         if (sscanf(line, "node %255s", token) == 1)
-            add(parts, token, true);
+            add(parts, token, true, 1);
     if (parts->awaits)
         clearerr(parts->awaits); /* there is nothing yet */
 }
@@ -118,7 +120,7 @@ static void read_hosts(struct parts *parts)
         return;
     for (char *rest = text, *line; (line = strsep(&rest, "\n"));)
         if (rest) /* else it is being written */
-            add(parts, line, false);
+            add(parts, line, false, 1);
 }
 
 static int count_own(void *ctx, const char *dir)
@@ -210,6 +212,8 @@ static bool round_of(struct parts *parts, uint64_t most, bool silent)
     bool came = false;
     for (size_t i = 0; i < parts->count; i++) {
         struct fetch *fetch = &parts->list[i];
+        if (fetch->shared && fetch->silent == silent && !fetch->end_ns)
+            fetch_compare(fetch);
         if (fetch->shared || fetch->given_up || fetch->silent != silent || fetch_is_whole(fetch))
             continue;
         if (fetch->end_ns && fetch_is_refused(fetch) && !*fetch->token) {
@@ -221,8 +225,20 @@ static bool round_of(struct parts *parts, uint64_t most, bool silent)
         fetch_say(fetch, false);
         if (fetch->came && fetch_is_whole(fetch))
             fetch_release(fetch);
+        for (uint64_t number = 2;
+             fetch->number == 1 && !fetch->shared && number <= fetch->parts && number <= FETCH_PARTS; number++) {
+            add(parts, fetch->name, fetch->came, number); /* another launcher came there, too */
+            fetch = &parts->list[i];
+        }
     }
     return came;
+}
+
+/* Where all parts are here already, only the clocks of their nodes are of interest. */
+static void compare_clocks(struct parts *parts)
+{
+    for (size_t i = 0; i < parts->count; i++)
+        fetch_compare(&parts->list[i]);
 }
 
 /* A node that is gone is waited for: the others come first. *ret_rest: something is still to come. */
@@ -286,7 +302,10 @@ static void follow(struct parts *parts)
         read_came(parts);
         if (over)
             begin_end(parts, &end_ns);
-        if (are_here(parts) || (!over && round < YOUNG_ROUNDS))
+        bool here = are_here(parts);
+        if (here && !over && round >= YOUNG_ROUNDS && join(parts))
+            compare_clocks(parts);
+        if (here || (!over && round < YOUNG_ROUNDS))
             rest = false;
         else if (join(parts))
             idle = round_of_all(parts, over ? UINT64_MAX : ROUND_BYTES, &rest) ? 0 : idle;

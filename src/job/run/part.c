@@ -20,33 +20,71 @@
 
 enum { READ_BYTES = 64 << 20 }; /* of all spools: nobody waits for more */
 
-static bool is_seen_here(const char *home, const char *id)
+/* Whether this directory is of the job; of this node's own part of it, if `host` is not NULL. */
+static bool is_of_job(const char *dir, const char *id, const char *host)
 {
     struct job_info info;
-    bool seen = job_info_read(home, &info, NULL) == 0 && strcmp(info.id, id) == 0;
+    bool is =
+        job_info_read(dir, &info, NULL) == 0 && strcmp(info.id, id) == 0 && (!host || strcmp(info.host, host) == 0);
     job_info_done(&info);
-    return seen;
+    return is;
+}
+
+/* The job's own directory, not that of a part at the same path. */
+static bool is_seen_here(const struct job *job)
+{
+    const char *part = getenv("SCRY_PART"); /* begins with the job's host */
+    _cleanup_(freep) char *host = part ? strndup(part, strcspn(part, "\t")) : NULL;
+    return is_of_job(job->options->home, job->id, host);
+}
+
+/* Another part of the job has this directory, or is about to describe it. */
+static bool is_of_part(const char *dir, const struct job *job)
+{
+    const struct wait_policy *policy = &wait_policies[WAIT_STEP];
+    char file[PATH_MAX + 16];
+    uint64_t start = wait_now_ns();
+    snprintf(file, sizeof file, "%s/job.json", dir);
+    while (access(file, F_OK) < 0) {
+        struct wait_seen seen = {.passed_ns = wait_now_ns() - start};
+        if (waits_judge(policy, &seen) != WAIT_ON)
+            return false;
+        wait_poll(NULL, 0, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);
+    }
+    return is_of_job(dir, job->id, job->host);
+}
+
+static int make_part_in(struct job *job, const char *dir, struct err *err)
+{
+    char path[PATH_MAX];
+    int code = job_part_make(dir, job->host, path, sizeof path, err);
+    return code < 0 ? code : jobdir_make(job->id, path, job->dir, sizeof job->dir, err);
 }
 
 int part_directory(struct job *job, struct err *err)
 {
     const char *home = job->options->home;
-    char host[256] = "", path[PATH_MAX];
+    char own[PATH_MAX];
     struct err ignored = {0};
     if (!job->options->part_of) {
         jobdir_new_id(job->id);
         return jobdir_make(job->id, job->options->dir, job->dir, sizeof job->dir, err);
     }
     snprintf(job->id, sizeof job->id, "%s", job->options->part_of);
-    gethostname(host, sizeof host - 1);
-    if (is_seen_here(home, job->id)) {
-        int code = job_part_make(home, host, path, sizeof path, err);
-        return code < 0 ? code : jobdir_make(job->id, path, job->dir, sizeof job->dir, err);
-    }
-    if (access(home, F_OK) < 0 && errno == ENOENT && strcmp(text_base(home), job->id) == 0 &&
-        jobdir_make(job->id, home, job->dir, sizeof job->dir, &ignored) == 0)
+    if (is_seen_here(job))
+        return make_part_in(job, home, err);
+    bool free = access(home, F_OK) < 0 && errno == ENOENT && strcmp(text_base(home), job->id) == 0;
+    if (free && jobdir_make(job->id, home, job->dir, sizeof job->dir, &ignored) == 0)
         return 0;
-    return jobdir_make(job->id, NULL, job->dir, sizeof job->dir, err);
+    int code = dirs_jobs(own, sizeof own, err);
+    if (code == 0)
+        code = jobdir_make(job->id, NULL, job->dir, sizeof job->dir, err);
+    size_t len = strlen(own);
+    if (code != -EEXIST || (size_t)snprintf(own + len, sizeof own - len, "/%s", job->id) >= sizeof own - len ||
+        !is_of_part(own, job))
+        return code;
+    *err = (struct err){0};
+    return make_part_in(job, own, err); /* beside that of another launcher */
 }
 
 /* Has the monitor of this node go to the job's. */
@@ -63,11 +101,16 @@ static void join_home(struct job *job)
                           .group = SPAWN_OWN_SESSION};
     pid_t pid;
     int status = -1;
+    const char *part = getenv("SCRY_PART");
+    size_t len = part ? strcspn(part, "\t") : 0;
+    if (len == strlen(job->host) && strncmp(part, job->host, len) == 0)
+        return; /* it is on the same node */
     if (!getenv("SCRY_JOIN") || dirs_libexec(name, path, sizeof path, &err) < 0 || spawn_program(&spawn, &pid) < 0)
         return;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    job->joined = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    /* what lies in the job's own directory is waited for by nobody */
+    job->joined = WIFEXITED(status) && WEXITSTATUS(status) == 0 && !is_seen_here(job);
 }
 
 /* scry-parts, which awaits monitors and says on *ret_out how they come, if that is not NULL. */
@@ -135,8 +178,7 @@ void part_prepare(struct job *job)
         return;
     if (options->part_of && part) { /* as it was handed to this part */
         job->preload.spread = (struct spread){.part = strdup(part), .is_part = true};
-        if (!is_seen_here(options->home, job->id))
-            join_home(job);
+        join_home(job);
     } else if (!options->part_of) {
         spread_find(&job->preload.spread, job->id, job->dir, job->host, options->for_parts);
         if (job->preload.spread.part && spread_is_by_batch(options->command))

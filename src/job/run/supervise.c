@@ -53,7 +53,6 @@ static void describe(struct job *job)
 {
     struct job_info *info = &job->info;
     struct passwd *user = getpwuid(geteuid());
-    gethostname(job->host, sizeof job->host - 1);
     if (!getcwd(job->cwd, sizeof job->cwd))
         snprintf(job->cwd, sizeof job->cwd, "?");
     snprintf(job->user, sizeof job->user, "%s", user ? user->pw_name : "?");
@@ -98,6 +97,7 @@ static void write_info(struct job *job)
 static int open_directory(struct job *job, struct err *err)
 {
     struct err here = {0};
+    gethostname(job->host, sizeof job->host - 1);
     int code = part_directory(job, &here);
     if (code < 0 && job->options->dir && !is_about_room(code))
         return refuse(job, &here, err);

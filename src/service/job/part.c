@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/openat2.h>
 #include <stdlib.h>
@@ -25,27 +26,50 @@
 
 enum { FILES_MOST = 100000, READ_MOST = 1 << 20 };
 
-/* The directory of the part on this node; NULL: answered that there is none. */
-static const char *find_part(struct scry_call *call, char *ret_path, size_t size)
+struct looking {
+    uint64_t wanted, count; /* parts of the job on this node, the first is 1 */
+    char *path;
+    size_t size;
+};
+
+static int look_at(void *ctx, const char *dir)
+{
+    struct looking *looking = ctx;
+    if (++looking->count == looking->wanted)
+        snprintf(looking->path, looking->size, "%s", dir);
+    return 0;
+}
+
+/* The directory of a part on this node, and how many there are; 0: answered that there is none. Where several launchers
+ * came to a node, the first part has the others in it (job/run/part.c). */
+static uint64_t find_part(struct scry_call *call, char *ret_path, size_t size)
 {
     struct err err = {0};
+    char first[PATH_MAX];
     const char *job = call_string(call, 1);
-    if (!job)
-        return NULL;
+    struct looking looking = {.wanted = call_unsigned(call, 2), .path = ret_path, .size = size};
+    if (!job || !call_check_range(call, 2, 1, PARTS_MOST))
+        return 0;
     int code = strchr(job, '/') ? err_set(&err, -EINVAL, "expected the id of a job, not a path: %s", job)
-                                : jobdir_find_only(job, ret_path, size, &err);
+                                : jobdir_find_only(job, first, sizeof first, &err);
+    if (code == 0)
+        code = job_dirs_each(first, look_at, &looking);
+    if (code == 0 && looking.wanted > looking.count)
+        code = err_set(&err, -ENOENT, "there is no part %" PRIu64 " of job %s here", looking.wanted, job);
     if (code < 0)
         call_fail_errno(call, call->object_count ? call->objects[0] : NULL, code, &err);
-    return code < 0 ? NULL : ret_path;
+    return code < 0 ? 0 : looking.count;
 }
 
 /* ---- the list ---- */
 
 static void job_part_files(struct scry_call *call)
 {
-    char path[PATH_MAX];
-    if (!call->object_count || !find_part(call, path, sizeof path))
+    char path[PATH_MAX], host[256] = "";
+    uint64_t parts = call->object_count ? find_part(call, path, sizeof path) : 0;
+    if (!parts)
         return;
+    gethostname(host, sizeof host - 1);
     char *paths[] = {path, NULL};
     FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_COMFOLLOW, NULL);
     struct buf text = BUF_INIT;
@@ -63,6 +87,7 @@ static void job_part_files(struct scry_call *call)
         count++;
     }
     put_end(&text);
+    PUT(&text, host, parts);
     if (tree)
         fts_close(tree);
     call_text(call, call->objects[0], &text);
@@ -91,16 +116,16 @@ static void job_part_read(struct scry_call *call)
 {
     char path[PATH_MAX];
     struct err err = {0};
-    if (!call->object_count || !call_check_range(call, 3, 0, INT64_MAX) || !call_check_range(call, 4, 1, READ_MOST) ||
+    if (!call->object_count || !call_check_range(call, 4, 0, INT64_MAX) || !call_check_range(call, 5, 1, READ_MOST) ||
         !find_part(call, path, sizeof path))
         return;
-    const char *name = call_string(call, 2);
+    const char *name = call_string(call, 3);
     if (!name)
         return;
     _cleanup_(closep) int fd = open_below(path, name);
-    _cleanup_(freep) char *bytes = malloc(call_unsigned(call, 4));
+    _cleanup_(freep) char *bytes = malloc(call_unsigned(call, 5));
     ssize_t got = fd < 0  ? fd
-                  : bytes ? pread(fd, bytes, call_unsigned(call, 4), (off_t)call_unsigned(call, 3))
+                  : bytes ? pread(fd, bytes, call_unsigned(call, 5), (off_t)call_unsigned(call, 4))
                           : -ENOMEM;
     got = got == -1 && fd >= 0 ? -errno : got;
     if (got < 0) {
@@ -134,15 +159,17 @@ static void job_part_brought(struct scry_call *call)
 }
 
 const struct scry_service job_part_services[] = {
-    {"job_part_files", SCRY_INFORMATION, "token<n>* node_list, string job -> " JOB_PART_FILES,
+    {"job_part_files", SCRY_INFORMATION, "token<n>* node_list, string job, integer part -> " JOB_PART_FILES,
      SCRY_OPTIONAL | SCRY_LOCAL, job_part_files,
-     "The files of the part that a job, by its id, has on a node: where it is, and of each file its name, its size, "
-     "and "
-     "when it was changed, ns since 1970."},
+     "The files of a part that a job, by its id, has on a node: where it is, of each file its name, its size, and when "
+     "it was changed, ns since 1970; then the node as it calls itself, and how many parts the job has there. The first "
+     "part is 1."},
     {"job_part_read", SCRY_INFORMATION,
-     "token<n>* node_list, string job, string file, integer<bytes> offset, integer<bytes> count -> binary",
+     "token<n>* node_list, string job, integer part, string file, integer<bytes> offset, integer<bytes> count -> "
+     "binary",
      SCRY_OPTIONAL | SCRY_LOCAL, job_part_read, "So many bytes of such a file, at most 1 MB, fewer at its end."},
-    {"job_part_brought", SCRY_MANIPULATION, "token<n>* node_list, string job -> void", SCRY_OPTIONAL | SCRY_LOCAL,
-     job_part_brought, "All files of the part were read after its end: it need not wait any longer."},
+    {"job_part_brought", SCRY_MANIPULATION, "token<n>* node_list, string job, integer part -> void",
+     SCRY_OPTIONAL | SCRY_LOCAL, job_part_brought,
+     "All files of the part were read after its end: it need not wait any longer."},
     SERVICE_END,
 };
