@@ -208,7 +208,8 @@ void trace_cursor_progress(const struct trace_cursor *cursor, uint64_t *ret_read
     }
 }
 
-static void see_threads(struct trace_cursor *seen, struct trace *trace)
+/* The heads of one of the traces that follow each other. */
+static void see_packets(struct trace *trace, void (*fn)(void *ctx, const struct packet_head *head), void *ctx)
 {
     struct dirent **entries;
     int count = scandir(trace->path, &entries, is_stream, versionsort);
@@ -222,7 +223,7 @@ static void see_threads(struct trace_cursor *seen, struct trace *trace)
                 stream->skip = true;
                 trace_stream_advance(stream, 0, false);
                 if (stream->step == STEP_PACKET)
-                    trace_thread_of(seen, &stream->head);
+                    fn(ctx, &stream->head);
             } while (stream->step != STEP_END);
         }
         trace_stream_free(stream);
@@ -233,11 +234,21 @@ static void see_threads(struct trace_cursor *seen, struct trace *trace)
     trace->problem = problem;
 }
 
+void trace_each_packet(struct trace *trace, void (*fn)(void *ctx, const struct packet_head *head), void *ctx)
+{
+    for (struct trace *part = trace; part; part = part->rest)
+        see_packets(part, fn, ctx);
+}
+
+static void see_thread(void *ctx, const struct packet_head *head)
+{
+    trace_thread_of(ctx, head);
+}
+
 size_t trace_threads(struct trace *trace)
 {
     struct trace_cursor seen = {.first = trace, .trace = trace};
-    for (struct trace *part = trace; part; part = part->rest)
-        see_threads(&seen, part);
+    trace_each_packet(trace, see_thread, &seen);
     size_t threads = HASH_COUNT(seen.threads);
     free_threads(&seen);
     return threads;

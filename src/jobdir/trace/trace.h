@@ -124,6 +124,8 @@ int trace_each_count(struct trace *trace, trace_count_fn *fn, void *ctx);
 size_t trace_function_count(const struct trace *trace); /* ids are below it */
 size_t trace_thread_count(const struct trace *trace);   /* seen by its cursor so far */
 size_t trace_threads(struct trace *trace);              /* that are in it now: reads the heads of all packets */
+/* The heads of all packets that are there now (shm/record.h), those of a thread in their order. */
+void trace_each_packet(struct trace *trace, void (*fn)(void *ctx, const struct packet_head *head), void *ctx);
 /* Wall time in ns since the epoch of a tick. */
 uint64_t trace_wall_ns(const struct trace *trace, uint64_t ticks);
 /* The tick at which the process ended, or up to which, at least, it is known to live. 0: not known. */

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/system/log.h"
+#include "web/view/ask.h"
+
+struct waiting {
+    struct asked asked;
+    const struct question *question;
+};
+
+/* The questions that came and are not answered. */
+struct desk {
+    struct view view;
+    struct buf input;
+    struct waiting *list;
+    size_t count;
+    bool ended;     /* of the input */
+    bool too_long;  /* the line that comes is passed over */
+    unsigned known; /* what has been read, of enum view_needs */
+    unsigned busy;  /* what is being read */
+};
+
+/* ---- out ---- */
+
+static void print(const struct buf *text)
+{
+    for (size_t at = 0; at < text->len;) {
+        ssize_t done = write(STDOUT_FILENO, text->data + at, text->len - at);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            exit(EXIT_FAILURE); /* nobody reads it any more */
+        at += (size_t)done;
+    }
+}
+
+static void refuse(int64_t id, const struct err *err)
+{
+    struct buf out = BUF_INIT;
+    asked_refuse(id, err, &out);
+    print(&out);
+    buf_done(&out);
+}
+
+/* ---- in ---- */
+
+static void take_line(struct desk *desk, const char *line, size_t size)
+{
+    struct waiting *waiting = &desk->list[desk->count];
+    struct err err = {0};
+    if (asked_parse(&waiting->asked, &waiting->question, line, size, &err) == 0) {
+        desk->count++;
+        return;
+    }
+    refuse(waiting->asked.id, &err);
+    asked_done(&waiting->asked);
+}
+
+static void take_lines(struct desk *desk)
+{
+    struct err err = {0};
+    for (;;) {
+        char *end = desk->input.len ? memchr(desk->input.data, '\n', desk->input.len) : NULL;
+        size_t size = end ? (size_t)(end - desk->input.data) : desk->input.len;
+        if (!end && (size < VIEW_LINE || desk->ended) && (!size || !desk->ended))
+            return;
+        if (end && desk->count == VIEW_PENDING)
+            return; /* until others are answered */
+        bool whole = end || desk->ended;
+        if (!desk->too_long && size > VIEW_LINE - 1) {
+            err_set(&err, -EINVAL, "a question has at most %d bytes", VIEW_LINE - 1);
+            refuse(0, &err);
+        } else if (!desk->too_long && size) {
+            take_line(desk, desk->input.data, size);
+        }
+        desk->too_long = !whole;
+        buf_drop(&desk->input, size + (end != NULL));
+    }
+}
+
+/* Reads what there is; waits so long for it. */
+static void read_input(struct desk *desk, int timeout_ms)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    if (desk->ended || desk->count == VIEW_PENDING || poll(&in, 1, timeout_ms) <= 0)
+        return;
+    char *room = buf_reserve(&desk->input, VIEW_LINE);
+    ssize_t got = room ? read(STDIN_FILENO, room, VIEW_LINE) : -1;
+    if (got < 0 && errno == EINTR)
+        return;
+    desk->ended = got <= 0;
+    desk->input.len += got > 0 ? (size_t)got : 0;
+    take_lines(desk);
+}
+
+/* ---- answers ---- */
+
+/* Answers those whose needs are met. */
+static void answer(struct desk *desk)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < desk->count; i++) {
+        struct waiting *waiting = &desk->list[i];
+        if (waiting->question->needs & ~desk->known) {
+            desk->list[left++] = *waiting;
+            continue;
+        }
+        struct buf out = BUF_INIT;
+        asked_answer(&desk->view, waiting->question, &waiting->asked, &out);
+        print(&out);
+        buf_done(&out);
+        asked_done(&waiting->asked);
+    }
+    desk->count = left;
+}
+
+static void between(void *ctx, double share)
+{
+    (void)share;
+    struct desk *desk = ctx;
+    read_input(desk, 0);
+    answer(desk);
+}
+
+/* ---- what is read for them ---- */
+
+static void load_functions(struct desk *desk)
+{
+    view_load_functions(&desk->view, between, desk, &desk->view.functions_err);
+    desk->known |= NEEDS_FUNCTIONS;
+}
+
+static void load_messages(struct desk *desk)
+{
+    view_load_messages(&desk->view, between, desk, &desk->view.messages_err);
+    desk->known |= NEEDS_MESSAGES;
+}
+
+/* Does a part of what has to be done. False: there is nothing to do. */
+static bool work(struct desk *desk)
+{
+    unsigned wanted = 0;
+    for (size_t i = 0; i < desk->count; i++)
+        wanted |= desk->list[i].question->needs & ~desk->known;
+    if (wanted & NEEDS_MESSAGES)
+        load_messages(desk);
+    else if (wanted & NEEDS_FUNCTIONS)
+        load_functions(desk);
+    else
+        return false;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct desk desk = {0};
+    struct err err = {0};
+    if (argc != 2) {
+        fputs("usage: scry-view JOBDIR\nAnswers questions about a job directory, one JSON object a line; scry serve "
+              "starts it.\n",
+              stderr);
+        return 2;
+    }
+    desk.list = calloc(VIEW_PENDING + 1, sizeof *desk.list);
+    if (!desk.list || view_open(&desk.view, argv[1], &err) < 0) {
+        log_error("%s", desk.list ? err.text : "out of memory");
+        return EXIT_FAILURE;
+    }
+    while (!desk.ended || desk.count) {
+        answer(&desk);
+        bool more = work(&desk);
+        take_lines(&desk);
+        read_input(&desk, more || desk.count ? 0 : -1);
+    }
+    view_close(&desk.view);
+    free(desk.list);
+    buf_done(&desk.input);
+    return 0;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The functions of each process, as the report adds them up. Nanoseconds are integers, of which those of all processes
+ * together are what the report says: each is rounded so that no part of one is lost or added.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/data/cleanup.h"
+#include "jobdir/text/text.h"
+#include "web/view/ask.h"
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct job_traced *left = *(const struct job_traced *const *)a, *right = *(const struct job_traced *const *)b;
+    if ((left->who.rank < 0) != (right->who.rank < 0))
+        return left->who.rank < 0 ? 1 : -1;
+    if (left->who.rank >= 0 && left->who.program != right->who.program)
+        return left->who.program < right->who.program ? -1 : 1;
+    if (left->who.rank >= 0 && left->who.rank != right->who.rank)
+        return left->who.rank < right->who.rank ? -1 : 1;
+    return left->index < right->index ? -1 : left->index > right->index;
+}
+
+static void put_process(struct buf *out, const struct job_traced *process, size_t number)
+{
+    buf_printf(out, "%s{\"process\":%zu,\"node\":", number ? "," : "", number);
+    char node[256];
+    snprintf(node, sizeof node, "%.*s", (int)(text_base(process->key) - process->key - 1), process->key);
+    view_put_text(out, node);
+    buf_printf(out, ",\"pid\":%d", (int)process->pid);
+    if (process->who.rank >= 0)
+        buf_printf(out, ",\"rank\":%" PRId32 ",\"world\":%" PRIu32, process->who.rank, process->who.program - 1);
+    else
+        buf_puts(out, ",\"rank\":null,\"world\":null");
+    buf_puts(out, ",\"name\":");
+    view_put_text(out, text_base(process->exe));
+    buf_putc(out, '}');
+}
+
+/* Each the difference of two rounded sums, so that all add up to the rounded sum of all. */
+static void put_times(struct buf *out, const struct job_functions *functions, const struct job_function *function,
+                      const struct job_traced *const *processes, size_t count, const char *name, size_t at)
+{
+    double sum = 0;
+    int64_t before = 0;
+    buf_printf(out, ",\"%s\":[", name);
+    for (size_t i = 0; i < count; i++) {
+        const struct job_function_process *cell = job_functions_of(functions, function, processes[i]);
+        sum += cell ? *(const double *)((const char *)cell + at) : 0;
+        int64_t now = llround(sum);
+        buf_printf(out, "%s%" PRId64, i ? "," : "", now - before);
+        before = now;
+    }
+    buf_putc(out, ']');
+}
+
+static void put_function(struct buf *out, const struct job_functions *functions, const struct job_function *function,
+                         const struct job_traced *const *processes, size_t count)
+{
+    buf_puts(out, "{\"name\":");
+    view_put_text(out, function->name);
+    buf_puts(out, ",\"file\":");
+    view_put_text(out, function->file);
+    buf_printf(out, ",\"line\":%" PRIu32 ",\"calls\":[", function->line);
+    for (size_t i = 0; i < count; i++) {
+        const struct job_function_process *cell = job_functions_of(functions, function, processes[i]);
+        buf_printf(out, "%s%" PRIu64, i ? "," : "", cell ? cell->calls : 0);
+    }
+    buf_putc(out, ']');
+    put_times(out, functions, function, processes, count, "total_ns", offsetof(struct job_function_process, total_ns));
+    put_times(out, functions, function, processes, count, "self_ns", offsetof(struct job_function_process, self_ns));
+    buf_putc(out, '}');
+}
+
+int answer_profile(struct view *view, const struct asked *asked, struct buf *out, struct err *err)
+{
+    (void)asked;
+    const struct job_functions *functions = view->report.functions;
+    size_t count = HASH_COUNT(functions->traced), used = 0;
+    _cleanup_(freep) const struct job_traced **processes = calloc(count + 1, sizeof(struct job_traced *));
+    if (!processes)
+        return err_set(err, -ENOMEM, "out of memory");
+    for (const struct job_traced *each = functions->traced; each; each = each->hh.next)
+        processes[used++] = each;
+    qsort(processes, count, sizeof(struct job_traced *), by_rank);
+    buf_puts(out, "{\"processes\":[");
+    for (size_t i = 0; i < count; i++)
+        put_process(out, processes[i], i);
+    buf_puts(out, "],\"functions\":[");
+    for (const struct job_function *each = functions->functions; each; each = each->hh.next) {
+        buf_puts(out, each == functions->functions ? "" : ",");
+        put_function(out, functions, each, processes, count);
+    }
+    buf_printf(out, "],\"incomplete\":%s,\"notes\":", functions->incomplete ? "true" : "false");
+    view_put_notes(out, view);
+    buf_putc(out, '}');
+    return 0;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The program scry-view: reads one job directory, and answers what only pictures ask (doc/explain/pages.md).
+ *
+ *     scry-view JOBDIR
+ *
+ * Questions come on standard input, one JSON object a line, `{"id": 7, "ask": "tiles", "level": 3, ...}`; answers go to
+ * standard output, one a line, as soon as they are known, so not always in the order of the questions:
+ * `{"id":7,"ok":{...}}` or `{"id":7,"error":{"kind":"...","text":"..."}}`. `id` is any integer. Members are as in the
+ * table of questions (ask.c); a number may also stand as a text of its digits, as in a URL. The kinds of errors are
+ * `bad_question` (what was asked is wrong), `not_found` (there is no such thing in the job), `no_trace` (the job recorded
+ * nothing that could answer), `unreadable` and `out_of_memory`. It ends with standard input, when all is answered.
+ *
+ * One thread. Between questions it reads the traces, a slice at a time; a question that needs what is not read yet waits
+ * in a list while others are answered. Everything in a job directory may be damaged or made up: readers take any bytes,
+ * and what grows with the job has a limit.
+ */
+#ifndef SCRY_WEB_VIEW_VIEW_H
+#define SCRY_WEB_VIEW_VIEW_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+#include <uthash.h>
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "jobdir/analysis/messages.h"
+#include "jobdir/report/report.h"
+#include "jobdir/trace/trace.h"
+
+enum {
+    VIEW_LINE = 64 << 10,     /* bytes of a question */
+    VIEW_PENDING = 256,       /* questions that wait */
+    VIEW_LANES = 1 << 16,     /* threads that are shown */
+    VIEW_FUNCTIONS = 1 << 20, /* different ones */
+    VIEW_ENDS = 16 << 20,     /* sends, receives and parts of collectives that are kept */
+    VIEW_SLICE = 1 << 14,     /* events between two looks at the questions */
+    VIEW_NOTES = 16 << 10,    /* bytes of notes */
+};
+
+/* What a function does with the time: of a picture's colours, and of the sums by class. */
+enum view_class {
+    VIEW_COMPUTE,
+    VIEW_P2P,
+    VIEW_WAIT, /* of parts of calls of MPI: for another rank */
+    VIEW_COLLECTIVE,
+    VIEW_ONESIDED,
+    VIEW_IO,
+    VIEW_OTHER,
+    VIEW_CLASSES,
+};
+const char *view_class_name(enum view_class class);
+enum view_class view_class_of(uint32_t call); /* of a call of MPI */
+
+struct view_function {
+    char *key; /* name, file, line */
+    const char *name, *file;
+    uint32_t line, number; /* number: in the list */
+    enum view_class class;
+    UT_hash_handle hh;
+};
+
+struct view_lane {         /* a thread */
+    struct view_lane_key { /* no padding */
+        uint64_t trace;
+        uint32_t tid, serial;
+    } key;
+    uint32_t number; /* in the list */
+    int32_t rank;    /* of the thread that is a rank; -1: it is none */
+    uint32_t world;
+    int64_t from_ns, to_ns; /* as far as its packets say */
+    uint32_t depth;         /* most calls inside each other so far */
+    uint64_t calls;         /* so far */
+    UT_hash_handle hh;
+};
+
+struct view_trace {
+    struct trace *trace;
+    uint32_t *functions; /* by id: 1 + the number in the list of functions; 0: not looked up */
+    size_t function_room;
+};
+
+struct view {
+    char job[PATH_MAX];
+    struct job_report report; /* its functions and messages when they were asked for */
+    bool running;
+    struct view_trace *traces;
+    struct trace **list; /* the same for readers of many */
+    size_t trace_count;
+    struct mpi_programs programs;
+    struct timeline timeline; /* without what messages say of clocks */
+    struct view_function *functions, **function_list;
+    size_t function_count, function_room;
+    struct view_lane *lanes, **lane_list;
+    size_t lane_count, lane_room;
+    int64_t from_ns, to_ns; /* of the picture */
+    struct buf notes;       /* texts that end with a NUL: what is missing, and what to do */
+    struct mpi_messages *messages;
+    bool functions_done, messages_done; /* they were tried */
+    struct err functions_err, messages_err;
+};
+
+/* ---- load.c ---- */
+
+/* Opens a job directory: its report without traces, its traces, the threads in them. 0, or -errno with err. */
+int view_open(struct view *ret_view, const char *path, struct err *err);
+void view_close(struct view *view);
+/* Reads what questions may need besides, with `progress` called now and then. 0, or -errno with err. */
+int view_load_functions(struct view *view, void (*progress)(void *ctx, double share), void *ctx, struct err *err);
+int view_load_messages(struct view *view, void (*progress)(void *ctx, double share), void *ctx, struct err *err);
+/* Looks at the heads of all packets: which lanes there are, and the picture's window. */
+int view_see_lanes(struct view *view);
+/* The common time line, as far as it is known. */
+const struct timeline *view_timeline(const struct view *view);
+/* In the list of functions; UINT32_MAX: there are too many, or no memory. */
+uint32_t view_function(struct view *view, size_t trace, uint32_t id);
+/* The lane of a thread; made if need be. NULL: there are too many, or no memory. */
+struct view_lane *view_lane(struct view *view, size_t trace, uint32_t tid, uint32_t serial);
+/* Notes a line that the answers have among their notes, once. */
+void view_note(struct view *view, const char *line);
+
+/* ---- json.c: an answer is written as text ---- */
+
+void view_put_text(struct buf *out, const char *text);                /* a JSON string; NULL: null */
+void view_put_member(struct buf *out, bool *first, const char *name); /* `,"name":` */
+void view_put_notes(struct buf *out, const struct view *view);        /* the list */
+
+#endif
