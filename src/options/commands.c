@@ -173,6 +173,19 @@ const struct command_row command_rows[COMMANDS] = {
         "  throttled          more threads than processors\n"
         "  overtime           needs more time than it asked for\n",
         NULL, "scry site --since 7d --owner USER", WORDS_NONE, 0, 0},
+    [COMMAND_SERVE] = {
+        "serve", "Show jobs in a browser, and answer programs by HTTP",
+        {"[OPTION...]", "--link [--rights LIST]", "--bearer [--rights LIST] [--for AGE]"},
+        "Shows your jobs in a browser: those that run, as they run, and those that are\n"
+        "over. It prints a link, which lets one browser in, once. Only this machine can\n"
+        "reach it, unless --address says otherwise, which needs TLS. It runs until it is\n"
+        "ended (Ctrl-C).\n"
+        "\n"
+        "  --link     print another link, for another browser\n"
+        "  --bearer   print a token for scripts\n",
+        "Rights: observe (see jobs), control (change and signal them), submit (tasks),\n"
+        "site (all jobs of a site). All include observe.\n",
+        "scry serve --port 8080", WORDS_NONE, 0, 0},
     [COMMAND_OMIS] = {
         "omis", "Speak the monitor's request language: one shot, a pipe, or a shell",
         {"[OPTION...] [-c REQUEST]...", "--list-services"},

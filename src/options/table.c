@@ -17,6 +17,7 @@
 #define PUBLISH (1u << COMMAND_PUBLISH)
 #define RECORD (1u << COMMAND_RECORD)
 #define SITE (1u << COMMAND_SITE)
+#define SERVE (1u << COMMAND_SERVE)
 #define OMIS (1u << COMMAND_OMIS)
 #define KEYS (1u << COMMAND_KEYS)
 #define MONITOR (1u << COMMAND_MONITOR)
@@ -183,6 +184,23 @@ const struct option_row option_rows[] = {
     {"owner", 0, "NAME", OPTION_LIST, SITE, 0, "only jobs of this user"},
     {"node", 0, "NAME", OPTION_LIST, SITE, 0, "only jobs on this node"},
     {"since", 0, "AGE", OPTION_TIME, SITE, 0, "jobs that are over: those that ended since: 12h, 30d, 8w", "1d", .expected = AGE},
+
+    /* scry serve */
+    {"port", 0, "N", OPTION_NUMBER, SERVE, 0, "answer at this port (default: a free one)", .most = 65535,
+     .expected = "the number of a port"},
+    {"address", 0, "ADDRESS", OPTION_LIST, SERVE, 0, "answer there; other machines only by TLS", "127.0.0.1"},
+    {"tls-cert", 0, "FILE", OPTION_FILE, SERVE, 0, "the server's certificate, and those above it (PEM)"},
+    {"tls-key", 0, "FILE", OPTION_FILE, SERVE, 0, "its private key (PEM)"},
+    {"origin", 0, "URL", OPTION_LIST, SERVE, OPTION_MANY, "also at this URL, by a proxy: https://HOST[/PATH]"},
+    {"jobs", 0, "DIR", OPTION_DIR, SERVE, OPTION_MANY, "also show the job directories in it"},
+    {"broker", 0, "URL", OPTION_LIST, SERVE, OPTION_MANY, "also show the jobs at this broker; URL/USER: another user's"},
+    {"record", 0, "URL", OPTION_LIST, SERVE, OPTION_ENVIRONMENT, "find jobs that are gone in this record, and show its site"},
+    {"pages", 0, "DIR", OPTION_DIR, SERVE, 0, "take the pages from here, not out of the program"},
+    {"link", 0, NULL, OPTION_SWITCH, SERVE, 0, "print another link to the server that runs, and end"},
+    {"bearer", 0, NULL, OPTION_SWITCH, SERVE, 0, "print a token for scripts, and end: Authorization: Bearer TOKEN"},
+    {"rights", 0, "LIST", OPTION_CHOICES, SERVE, 0, "of the link or token: observe, control, submit, site",
+     "observe,control,submit,site", "observe control submit site"},
+    {"for", 0, "AGE", OPTION_TIME, SERVE, 0, "a session, or a token, is good for so long: 8h, 7d", "12h", .expected = AGE},
 
     /* scry omis, scry monitor */
     {"command", 'c', "REQUEST", OPTION_TEXT, OMIS, OPTION_MANY, "send this; may be repeated, for one session"},

@@ -37,6 +37,7 @@ int cmd_run(const struct options *options);
 /* Becomes the command, as if scry were not there. Returns the exit status if that is not possible. */
 int cmd_run_alone(char **command);
 int cmd_site(const struct options *options);
+int cmd_serve(const struct options *options);
 int cmd_set(const struct options *options);
 int cmd_snapshot(const struct options *options);
 int cmd_top(const struct options *options);

@@ -116,6 +116,7 @@ void doctor_programs(struct finding *finding)
         {"scry-mirror", "no job at a broker is seen"},
         {"scry-record", "nothing is stored in or read from a record"},
         {"scry-site", "scry site shows nothing"},
+        {"scry-serve", "scry serve shows nothing in a browser"},
         {"scry-link", "no other machine is reached"},
         {"scry-keys", "no keys can be made"},
     };

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scry monitor, scry link, scry keys: become programs of their own. With --state, scry monitor asks the running monitor.
+ * scry monitor, scry link, scry keys, scry serve: become programs of their own. With --state, scry monitor asks the running monitor.
  */
 #include "cli/common/cli.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
@@ -39,6 +42,17 @@ int cmd_monitor(const struct options *options)
 int cmd_site(const struct options *options)
 {
     return cli_become(options, "scry-site");
+}
+
+int cmd_serve(const struct options *options)
+{
+    char self[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (len > 0) { /* it asks this program's commands */
+        self[len] = '\0';
+        setenv("SCRY_PROGRAM", self, 1);
+    }
+    return cli_become(options, "scry-serve");
 }
 
 int cmd_link(const struct options *options)

@@ -35,6 +35,7 @@ static int (*const functions[COMMANDS])(const struct options *options) = {
     [COMMAND_PUBLISH] = cmd_publish,
     [COMMAND_RECORD] = cmd_record,
     [COMMAND_SITE] = cmd_site,
+    [COMMAND_SERVE] = cmd_serve,
     [COMMAND_OMIS] = cmd_omis,
     [COMMAND_MONITOR] = cmd_monitor,
     [COMMAND_LINK] = cmd_link,

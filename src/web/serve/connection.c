@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "web/serve/connection.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/data/hash.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "web/serve/server.h"
+#include "wire/local.h"
+
+enum { REQUESTS_SAVED = 400, REQUESTS_A_SECOND = 100, WAITING = 256, ADDRESSES_KEPT = 4096 };
+
+struct address {
+    UT_hash_handle hh;
+    unsigned char bytes[16]; /* as of IPv6 */
+    unsigned connections;
+    double tokens;
+    uint64_t at_ns;
+};
+
+/* ---- addresses ---- */
+
+static void address_bytes(const struct sockaddr_storage *from, unsigned char ret_bytes[16])
+{
+    memset(ret_bytes, 0, 16);
+    if (from->ss_family == AF_INET6)
+        memcpy(ret_bytes, &((const struct sockaddr_in6 *)from)->sin6_addr, 16);
+    else
+        memcpy(ret_bytes + 12, &((const struct sockaddr_in *)from)->sin_addr, 4);
+}
+
+/* Those that have no connection are kept for their limits, until there are too many. */
+static void forget_some(struct server *server)
+{
+    struct address *address, *next;
+    if (HASH_COUNT(server->addresses) < ADDRESSES_KEPT)
+        return;
+    HASH_ITER(hh, server->addresses, address, next)
+    if (!address->connections) {
+        HASH_DEL(server->addresses, address);
+        free(address);
+    }
+}
+
+static struct address *address_find(struct server *server, const struct sockaddr_storage *from)
+{
+    unsigned char bytes[16];
+    struct address *address = NULL;
+    address_bytes(from, bytes);
+    HASH_FIND(hh, server->addresses, bytes, sizeof bytes, address);
+    if (address)
+        return address;
+    forget_some(server);
+    if (!(address = calloc(1, sizeof *address)))
+        return NULL;
+    memcpy(address->bytes, bytes, sizeof bytes);
+    address->tokens = REQUESTS_SAVED;
+    address->at_ns = clock_now_ns();
+    HASH_ADD(hh, server->addresses, bytes, sizeof address->bytes, address);
+    return address;
+}
+
+bool connection_take(struct connection *connection)
+{
+    struct address *address = connection->address;
+    uint64_t now_ns = clock_now_ns();
+    if (!address)
+        return true;
+    address->tokens += (double)(now_ns - address->at_ns) / NS_PER_SECOND * REQUESTS_A_SECOND;
+    if (address->tokens > REQUESTS_SAVED)
+        address->tokens = REQUESTS_SAVED;
+    address->at_ns = now_ns;
+    if (address->tokens < 1)
+        return false;
+    address->tokens -= 1;
+    return true;
+}
+
+/* ---- connections ---- */
+
+void connection_began(struct server *server, struct lws *wsi)
+{
+    if (!server->incoming)
+        return;
+    lws_set_opaque_user_data(wsi, server->incoming);
+    server->incoming = NULL;
+}
+
+static void drop(struct server *server, struct connection *connection)
+{
+    server->connections--;
+    if (connection->address)
+        connection->address->connections--;
+    free(connection);
+}
+
+void connection_ended(struct server *server, struct lws *wsi)
+{
+    struct connection *connection = lws_get_opaque_user_data(wsi);
+    lws_set_opaque_user_data(wsi, NULL);
+    if (connection && lws_get_network_wsi(wsi) == wsi)
+        drop(server, connection);
+}
+
+struct connection *connection_of(struct lws *wsi)
+{
+    return lws_get_opaque_user_data(lws_get_network_wsi(wsi));
+}
+
+static void let_in(struct server *server, int fd, bool local, bool secure)
+{
+    struct sockaddr_storage from = {0};
+    socklen_t size = sizeof from;
+    struct address *address = NULL;
+    uid_t uid;
+    pid_t pid;
+    int on = 1;
+    bool welcome = server->connections < CONNECTIONS_MOST;
+    if (local) {
+        welcome = welcome && local_peer(fd, &uid, &pid) == 0 && uid == geteuid();
+    } else {
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        address = getpeername(fd, (struct sockaddr *)&from, &size) == 0 ? address_find(server, &from) : NULL;
+        welcome = welcome && address && address->connections < CONNECTIONS_OF_ADDRESS;
+    }
+    struct connection *connection = welcome ? malloc(sizeof *connection) : NULL;
+    if (!connection) {
+        close(fd);
+        return;
+    }
+    connection->address = address;
+    server->connections++;
+    if (address)
+        address->connections++;
+    server->incoming = connection;
+    lws_adopt_socket_vhost(secure ? server->secure : server->plain, fd);
+    if (server->incoming) { /* it was refused before it was known */
+        server->incoming = NULL;
+        drop(server, connection);
+    }
+}
+
+int on_listener(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
+{
+    struct server *server = lws_context_user(lws_get_context(wsi));
+    if (reason != LWS_CALLBACK_RAW_RX_FILE)
+        return 0;
+    size_t at = (size_t)(uintptr_t)lws_get_opaque_user_data(wsi);
+    for (int i = 0, fd;
+         i < WAITING && (fd = accept4(server->listeners[at].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0; i++)
+        let_in(server, fd, server->listeners[at].local, server->listeners[at].secure);
+    return 0;
+}
+
+/* ---- sockets ---- */
+
+void connections_done(struct server *server)
+{
+    HASH_FREE_ALL(server->addresses);
+}
+
+bool address_is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+}
+
+static void add(struct server *server, int fd, bool secure, bool local)
+{
+    server->listeners[server->listener_count].fd = fd;
+    server->listeners[server->listener_count].secure = secure;
+    server->listeners[server->listener_count++].local = local;
+}
+
+int listen_address(struct server *server, const char *address, uint16_t port, bool secure, struct err *err)
+{
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *found = NULL;
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof bound;
+    char number[8];
+    int on = 1;
+    snprintf(number, sizeof number, "%u", port);
+    if (getaddrinfo(address, number, &hints, &found) != 0)
+        return err_set(err, -EINVAL, "expected an address as numbers, such as 127.0.0.1, not '%s'", address);
+    _cleanup_(closep) int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    bool listens = fd >= 0 && bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, WAITING) == 0 &&
+                   getsockname(fd, (struct sockaddr *)&bound, &size) == 0;
+    int code = listens ? 0 : -errno;
+    freeaddrinfo(found);
+    if (code < 0)
+        return err_errno(err, code, "cannot answer at port %u of %s", port, address);
+    server->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+                                                     : ((struct sockaddr_in *)&bound)->sin_port);
+    add(server, TAKE_FD(fd), secure, false);
+    return 0;
+}
+
+int listen_local(struct server *server, struct err *err)
+{
+    char dir[PATH_MAX - 16];
+    int code = dirs_runtime(dir, sizeof dir, err);
+    if (code < 0)
+        return code;
+    snprintf(server->socket_path, sizeof server->socket_path, "%s/serve.sock", dir);
+    int fd = local_listen(server->socket_path, err);
+    if (fd < 0)
+        return fd;
+    add(server, fd, false, true);
+    return 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where people come in: the sockets that are listened at, and who is at the other end of a connection. There is a limit
+ * of connections, and a lower one for each address, so that one machine cannot keep out the others.
+ */
+#ifndef SCRY_WEB_SERVE_CONNECTION_H
+#define SCRY_WEB_SERVE_CONNECTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <libwebsockets.h>
+
+#include "base/data/err.h"
+
+struct server;
+struct address;
+
+struct connection {
+    struct address *address; /* NULL: of this machine's user, by the unix socket */
+};
+
+enum { CONNECTIONS_MOST = 1200, CONNECTIONS_OF_ADDRESS = 800, PORT_FREE = 0 };
+
+/* Listens at an address as numbers; another one than the loopback needs `secure`. 0 or -errno with err. */
+int listen_address(struct server *server, const char *address, uint16_t port, bool secure, struct err *err);
+/* Listens at serve.sock in the runtime directory: only for the user of this server. 0 or -errno with err. */
+int listen_local(struct server *server, struct err *err);
+
+bool address_is_loopback(const char *address);
+
+/* Frees what is known of addresses. */
+void connections_done(struct server *server);
+
+/* Protocols of the context. */
+int on_listener(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
+
+/* Of the two callbacks about connections of HTTP. */
+void connection_began(struct server *server, struct lws *wsi);
+void connection_ended(struct server *server, struct lws *wsi);
+struct connection *connection_of(struct lws *wsi);
+
+/* Takes one of the requests that an address may make without a session. false: there is none. */
+bool connection_take(struct connection *connection);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Questions that other programs answer: commands of scry, as children with limits of time, memory and output. Some run at
+ * once, the others wait. Who asks what is just being asked gets the same answer; an answer is kept for a while, or until
+ * the job's directory changes. A child whose answer nobody waits for any more is ended.
+ */
+#ifndef SCRY_WEB_SERVE_QUESTION_H
+#define SCRY_WEB_SERVE_QUESTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "web/serve/visit.h"
+
+struct question_spec {
+    const char *const *argv; /* behind `scry`, NULL-terminated */
+    const char *jobdir;      /* the answer is good while files in it do not change; NULL: for fresh_ms */
+    uint32_t fresh_ms;       /* an answer is good for so long at least */
+    uint32_t limit_s;
+    bool status_is_answer; /* an exit status other than 0 may come with an answer (scry why: 3) */
+};
+
+struct questions;
+struct questions *questions_new(struct server *server); /* NULL: out of memory */
+void questions_free(struct questions *questions);
+
+/* Answers the visit now or later. */
+void question_ask(struct questions *questions, struct visit *visit, const struct question_spec *spec);
+/* The visit is gone. */
+void question_forget(struct visit *visit);
+
+/* Protocol of the context. */
+int on_child(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "web/serve/routes.h"
+
+/* clang-format off */
+const struct route route_rows[] = {
+    {"api/session", METHOD_GET, RIGHT_OBSERVE, answer_session_get},
+    {"api/session", METHOD_POST, 0, answer_session_post},
+    {"api/session", METHOD_DELETE, RIGHT_OBSERVE, answer_session_delete},
+    {"api/links", METHOD_POST, RIGHT_OBSERVE, answer_links_post},
+    {"api/jobs", METHOD_GET, RIGHT_OBSERVE, answer_jobs, .arguments = "limit before state text"},
+    {"api/jobs/*", METHOD_GET, RIGHT_OBSERVE, answer_job, .asks = "top"},
+    {"api/jobs/*/report", METHOD_GET, RIGHT_OBSERVE, answer_job, .asks = "report"},
+    {"api/jobs/*/why", METHOD_GET, RIGHT_OBSERVE, answer_job, .asks = "why"},
+    {"api/jobs/*/snapshot", METHOD_GET, RIGHT_OBSERVE, answer_job, .asks = "snapshot"},
+    {"api/site", METHOD_GET, RIGHT_SITE, answer_site},
+    {"*", METHOD_GET, 0, answer_page}, /* all other paths: files of the pages */
+};
+/* clang-format on */
+const size_t route_count = sizeof route_rows / sizeof *route_rows;
+
+const char *method_name(enum method method)
+{
+    switch (method) {
+    case METHOD_GET:
+        return "get";
+    case METHOD_HEAD:
+        return "head";
+    case METHOD_POST:
+        return "post";
+    case METHOD_PUT:
+        return "put";
+    case METHOD_DELETE:
+        return "delete";
+    case METHOD_OTHER:
+        break;
+    }
+    return "other";
+}
+
+static bool matches(const char *pattern, const char *path, struct span ret_parts[PARTS_OF_PATH])
+{
+    size_t count = 0;
+    for (; *pattern; pattern++) {
+        if (*pattern != '*') {
+            if (*path++ != *pattern)
+                return false;
+            continue;
+        }
+        size_t len = strcspn(path, "/");
+        if (!len || count == PARTS_OF_PATH)
+            return false;
+        ret_parts[count++] = span_of(path, len);
+        path += len;
+    }
+    return !*path;
+}
+
+const struct route *route_find(const char *path, enum method method, struct span ret_parts[PARTS_OF_PATH],
+                               unsigned *ret_methods)
+{
+    bool api = strncmp(path, "api/", 4) == 0;
+    enum method wanted = method == METHOD_HEAD ? METHOD_GET : method;
+    *ret_methods = 0;
+    for (size_t i = 0; i + 1 < route_count; i++) {
+        if (!api || !matches(route_rows[i].path, path, ret_parts))
+            continue;
+        if (route_rows[i].method == wanted)
+            return &route_rows[i];
+        *ret_methods |= (unsigned)route_rows[i].method;
+    }
+    if (!api && wanted == METHOD_GET)
+        return &route_rows[route_count - 1];
+    *ret_methods |= api ? 0 : METHOD_GET;
+    return NULL;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server: what all of its parts share. One thread; libwebsockets has the loop. */
+#ifndef SCRY_WEB_SERVE_SERVER_H
+#define SCRY_WEB_SERVE_SERVER_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <libwebsockets.h>
+
+#include "base/data/err.h"
+#include "options/options.h"
+
+struct sessions;
+struct questions;
+struct address;
+
+enum { ORIGINS_MOST = 64, LISTENERS_MOST = 4 };
+
+struct server {
+    const struct options *options;
+    struct lws_context *context;
+    struct lws_vhost *plain, *secure; /* secure: NULL without a certificate */
+    struct {
+        int fd;
+        bool secure, local;
+    } listeners[LISTENERS_MOST];
+    size_t listener_count;
+    struct connection *incoming; /* while it is given to libwebsockets */
+    struct address *addresses;
+    unsigned connections;
+    uint16_t port;
+    char socket_path[PATH_MAX];
+    char link[256];              /* what a link begins with */
+    char *origins[ORIGINS_MOST]; /* scheme://host[:port] from which requests may come */
+    size_t origin_count;
+    char cookie[24];        /* its name: cookies know no ports, so each server has its own */
+    char program[PATH_MAX]; /* scry */
+    char user[64];
+    uint64_t session_ns;
+    struct sessions *sessions;
+    struct questions *questions;
+    bool over;
+};
+
+/* Answers until it is ended by a signal. The exit status. */
+int server_run(const struct options *options);
+
+/* Calls the protocol when the descriptor can be read; it is closed with the result, or when NULL is returned. */
+struct lws *server_watch(struct server *server, int fd, const char *protocol, void *opaque);
+
+/* Is this the origin of a page of ours, or a host by which one may call the server? Without a slash at the end. */
+bool server_is_origin(const struct server *server, const char *origin);
+bool server_is_host(const struct server *server, const char *host);
+
+#endif

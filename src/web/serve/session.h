@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may ask, and for what. A link has a token, which begins one session; a session has a secret of its own, so one
+ * that somebody planted in a browser before is worth nothing. A bearer token is a session that was given to a script.
+ * Secrets have 256 random bits, and all of a kind are compared each time, in constant time. They are in memory only:
+ * with the server, all end.
+ */
+#ifndef SCRY_WEB_SERVE_SESSION_H
+#define SCRY_WEB_SERVE_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/data/span.h"
+
+enum right { RIGHT_OBSERVE = 1, RIGHT_CONTROL = 2, RIGHT_SUBMIT = 4, RIGHT_SITE = 8, RIGHT_ALL = 15 };
+enum { RIGHTS = 4, SECRET_TEXT = 43 /* characters of A-Za-z0-9_- */ };
+extern const char *const right_names[RIGHTS]; /* by bit */
+
+enum secret_kind { SECRET_LINK, SECRET_SESSION, SECRET_BEARER };
+struct session {
+    enum secret_kind kind;
+    char secret[SECRET_TEXT + 1];
+    unsigned rights; /* enum right */
+    uint64_t number; /* of all that there were, from 1: says whether it is still the same one */
+    uint64_t end_ns; /* CLOCK_MONOTONIC; 0: the place is free */
+    double tokens;   /* of the limit of requests: what is left, */
+    uint64_t at_ns;  /* at this time */
+};
+
+struct sessions;
+struct sessions *sessions_new(void); /* NULL: out of memory */
+void sessions_free(struct sessions *sessions);
+
+/* A new one, good for so long; NULL: there are too many, or no random bits. The pointer is good until the next call. */
+const struct session *session_new(struct sessions *sessions, enum secret_kind kind, unsigned rights, uint64_t ns);
+/* The one of this kind that has the secret, and has not ended; NULL: none. */
+struct session *session_find(struct sessions *sessions, enum secret_kind kind, struct span secret);
+struct session *session_by_number(struct sessions *sessions, uint64_t number);
+bool session_lives(struct sessions *sessions, uint64_t number);
+void session_end(struct session *session);
+
+/* Takes one of the requests that a session may make: 50 a second, of which 200 can be saved up. false: there is none. */
+bool session_take(struct session *session);
+
+/* The same for any two texts of one length, wherever they differ. */
+bool secret_equal(struct span a, struct span b);
+
+#endif

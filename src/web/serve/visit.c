@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "web/serve/visit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include <zlib.h>
+
+#include "jobdir/text/text.h"
+#include "web/serve/connection.h"
+#include "web/serve/question.h"
+#include "web/serve/routes.h"
+
+enum {
+    HEAD_ROOM = 3 << 10, /* bytes of an answer's headers */
+    AT_ONCE = 16 << 10,  /* bytes of an answer that are written at once */
+    BODY_SECONDS = 20,   /* for the body of a request; uploads have it anew with each piece */
+    SEND_SECONDS = 30,   /* to take an answer, and one second more for each */
+    SEND_SECOND_BYTES = 64 << 10,
+    SHORT = 512 /* bytes that gzip would not make fewer */
+};
+
+/* ---- the request ---- */
+
+bool visit_header(struct visit *visit, enum lws_token_indexes token, char *room, size_t size)
+{
+    int len = lws_hdr_total_length(visit->wsi, token);
+    return len > 0 && (size_t)len < size && lws_hdr_copy(visit->wsi, room, (int)size, token) >= 0;
+}
+
+bool visit_header_named(struct visit *visit, const char *name, char *room, size_t size)
+{
+    int named = (int)strlen(name), len = lws_hdr_custom_length(visit->wsi, name, named);
+    return len > 0 && (size_t)len < size && lws_hdr_custom_copy(visit->wsi, room, (int)size, name, named) >= 0;
+}
+
+const char *visit_argument(const struct visit *visit, const char *name)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; i < visit->argument_count; i++)
+        if (strncmp(visit->arguments[i], name, len) == 0 && visit->arguments[i][len] == '=')
+            return visit->arguments[i] + len + 1;
+    return NULL;
+}
+
+static enum method read_method(struct visit *visit, char **ret_uri, int *ret_len)
+{
+    static const struct {
+        const char *name;
+        enum method method;
+    } names[] = {{"GET", METHOD_GET},
+                 {"HEAD", METHOD_HEAD},
+                 {"POST", METHOD_POST},
+                 {"PUT", METHOD_PUT},
+                 {"DELETE", METHOD_DELETE}};
+    char text[16] = "";
+    switch (lws_http_get_uri_and_method(visit->wsi, ret_uri, ret_len)) {
+    case LWSHUMETH_GET:
+        return METHOD_GET;
+    case LWSHUMETH_HEAD:
+        return METHOD_HEAD;
+    case LWSHUMETH_POST:
+        return METHOD_POST;
+    case LWSHUMETH_PUT:
+        return METHOD_PUT;
+    case LWSHUMETH_DELETE:
+        return METHOD_DELETE;
+    case LWSHUMETH_COLON_PATH:
+        visit_header(visit, WSI_TOKEN_HTTP_COLON_METHOD, text, sizeof text);
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            if (strcmp(text, names[i].name) == 0)
+                return names[i].method;
+        return METHOD_OTHER;
+    default:
+        return METHOD_OTHER;
+    }
+}
+
+static void refuse(struct visit *visit, int status, const char *kind, const char *text)
+{
+    if (visit->refusal.status)
+        return;
+    visit->refusal = (struct reply){.status = status};
+    visit->refusal_kind = kind;
+    snprintf(visit->refusal_text, sizeof visit->refusal_text, "%s", text);
+}
+
+static void read_arguments(struct visit *visit)
+{
+    char text[2048];
+    int len;
+    for (int i = 0; (len = lws_hdr_copy_fragment(visit->wsi, text, sizeof text, WSI_TOKEN_HTTP_URI_ARGS, i)) != -1;
+         i++) {
+        if (len < 0 || visit->argument_count == ARGUMENTS_MOST) {
+            refuse(visit, 414, "too_long", "the query of the URL is too long");
+            return;
+        }
+        if (!len)
+            continue;
+        if (!(visit->arguments[visit->argument_count] = strdup(text))) {
+            refuse(visit, 503, "memory", "out of memory; try again later");
+            return;
+        }
+        visit->argument_count++;
+    }
+}
+
+static void read_headers(struct visit *visit)
+{
+    char text[512];
+    const char *behind = visit_argument(visit, "behind");
+    visit->takes_gzip =
+        visit_header(visit, WSI_TOKEN_HTTP_ACCEPT_ENCODING, text, sizeof text) && foreign_takes_gzip(span_str(text));
+    visit->is_json = visit_header(visit, WSI_TOKEN_HTTP_CONTENT_TYPE, text, sizeof text) &&
+                     strncasecmp(text, "application/json", 16) == 0;
+    visit->is_secure = lws_is_ssl(lws_get_network_wsi(visit->wsi)) ||
+                       (visit_header(visit, WSI_TOKEN_ORIGIN, text, sizeof text) && strncmp(text, "https:", 6) == 0);
+    visit_header(visit, WSI_TOKEN_HTTP_IF_NONE_MATCH, visit->tags, sizeof visit->tags);
+    visit_header(visit, WSI_TOKEN_HTTP_RANGE, visit->range, sizeof visit->range);
+    if (!visit_header_named(visit, "last-event-id:", visit->behind, sizeof visit->behind) && behind)
+        snprintf(visit->behind, sizeof visit->behind, "%s", behind);
+}
+
+/* Pages of other sites cannot ask: neither under their name, which may lead here (DNS rebinding), nor under ours. */
+static void check_origin(struct visit *visit)
+{
+    char host[256] = "", origin[300] = "";
+    if (visit->local)
+        return;
+    if (!visit_header(visit, WSI_TOKEN_HOST, host, sizeof host))
+        visit_header(visit, WSI_TOKEN_HTTP_COLON_AUTHORITY, host, sizeof host);
+    if (!server_is_host(visit->server, host))
+        refuse(visit, 421, "host", "this server is not called so; use its link, or name the URL with --origin");
+    bool named = lws_hdr_total_length(visit->wsi, WSI_TOKEN_ORIGIN) > 0;
+    if (named &&
+        (!visit_header(visit, WSI_TOKEN_ORIGIN, origin, sizeof origin) || !server_is_origin(visit->server, origin)))
+        refuse(visit, 403, "origin", "pages of other origins may not ask; name the URL with --origin if it is yours");
+    if (!named && visit->by_cookie && !(visit->method & (METHOD_GET | METHOD_HEAD)))
+        refuse(visit, 403, "origin",
+               "a request by a cookie needs the header Origin; scripts use Authorization: Bearer");
+}
+
+static void check_session(struct visit *visit, struct connection *connection)
+{
+    char text[4096] = "";
+    struct session *session = NULL;
+    static const char bearer[] = "Bearer ";
+    visit->local = connection && !connection->address;
+    if (visit->local) {
+        visit->rights = RIGHT_ALL;
+        return;
+    }
+    if (visit_header(visit, WSI_TOKEN_HTTP_AUTHORIZATION, text, sizeof text)) {
+        if (strncasecmp(text, bearer, sizeof bearer - 1) == 0)
+            session =
+                session_find(visit->server->sessions, SECRET_BEARER, foreign_trim(span_str(text + sizeof bearer - 1)));
+    } else if (visit_header(visit, WSI_TOKEN_HTTP_COOKIE, text, sizeof text)) {
+        session = session_find(visit->server->sessions, SECRET_SESSION,
+                               foreign_cookie(span_str(text), visit->server->cookie));
+        visit->by_cookie = session != NULL;
+    }
+    if (session) {
+        visit->session = session->number;
+        visit->rights = session->rights;
+    }
+    if (session ? !session_take(session) : connection && !connection_take(connection))
+        refuse(visit, 429, "too_many", "too many requests at once; try again in a second");
+}
+
+static void check_route(struct visit *visit)
+{
+    unsigned methods = 0;
+    visit->route = route_find(visit->path, visit->method, visit->parts, &methods);
+    if (!visit->route) {
+        refuse(visit, methods ? 405 : 404, methods ? "method" : "unknown",
+               methods ? "this path has other methods" : "there is nothing at this path");
+        return;
+    }
+    if (!visit->route->right || (visit->rights & visit->route->right))
+        return;
+    if (!visit->rights)
+        refuse(visit, 401, "session",
+               "open the link that scry serve has printed, or print another one: scry serve --link");
+    else
+        refuse(visit, 403, "rights", "this session may not do that; print a link with more rights: scry serve --link");
+}
+
+static void read_body_size(struct visit *visit)
+{
+    char text[32] = "";
+    if (lws_hdr_total_length(visit->wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0) {
+        refuse(visit, 411, "length", "say the length of the body; it cannot be sent in chunks");
+        visit->close = true;
+    }
+    if (lws_hdr_total_length(visit->wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0)
+        return;
+    if (!visit_header(visit, WSI_TOKEN_HTTP_CONTENT_LENGTH, text, sizeof text) ||
+        !foreign_number(span_str(text), &visit->body_size)) {
+        refuse(visit, 400, "length", "the header Content-Length is no number");
+        visit->close = true;
+    }
+    if (visit->body_size > BODY_MOST && !(visit->route && visit->route->body && !visit->refusal.status)) {
+        refuse(visit, 413, "too_large", "the body of the request is too large");
+        visit->close = true;
+    }
+}
+
+/* ---- the answer ---- */
+
+struct blob *blob_new(struct buf *take)
+{
+    struct blob *blob = take->failed ? NULL : calloc(1, sizeof *blob);
+    if (blob) {
+        blob->count = 1;
+        blob->size = take->len;
+        blob->bytes = buf_take(take);
+    }
+    if (blob && !blob->bytes) {
+        free(blob);
+        blob = NULL;
+    }
+    buf_done(take);
+    return blob;
+}
+
+struct blob *blob_ref(struct blob *blob)
+{
+    blob->count++;
+    return blob;
+}
+
+void blob_unref(struct blob *blob)
+{
+    if (!blob || --blob->count)
+        return;
+    free(blob->bytes);
+    free(blob->gzip);
+    free(blob);
+}
+
+/* Made once, for all that get it. */
+static bool blob_zip(struct blob *blob)
+{
+    enum { WINDOW_GZIP = 15 + 16, MEMORY = 8, QUICK = 3 };
+    z_stream zip = {0};
+    if (blob->gzip_tried || blob->size < SHORT)
+        return blob->gzip;
+    blob->gzip_tried = true;
+    char *bytes = blob->size < UINT_MAX ? malloc(blob->size) : NULL;
+    if (!bytes || deflateInit2(&zip, QUICK, Z_DEFLATED, WINDOW_GZIP, MEMORY, Z_DEFAULT_STRATEGY) != Z_OK) {
+        free(bytes);
+        return false;
+    }
+    zip.next_in = (unsigned char *)blob->bytes;
+    zip.next_out = (unsigned char *)bytes;
+    zip.avail_in = zip.avail_out = (unsigned)blob->size;
+    bool smaller = deflate(&zip, Z_FINISH) == Z_STREAM_END;
+    blob->gzip_size = zip.total_out;
+    deflateEnd(&zip);
+    blob->gzip = smaller ? bytes : NULL;
+    if (!smaller)
+        free(bytes);
+    return smaller;
+}
+
+void visit_more(struct visit *visit)
+{
+    lws_callback_on_writable(visit->wsi);
+}
+
+static bool head_add(struct visit *visit, const char *name, const char *value, unsigned char **at, unsigned char *end)
+{
+    return !value || lws_add_http_header_by_name(visit->wsi, (const unsigned char *)name, (const unsigned char *)value,
+                                                 (int)strlen(value), at, end) == 0;
+}
+
+/* The headers are written when there is room for them, as all of the answer. */
+static void answer(struct visit *visit, const struct reply *reply, uint64_t size)
+{
+    unsigned char room[LWS_PRE + HEAD_ROOM], *start = room + LWS_PRE, *at = start, *end = room + sizeof room - 1;
+    char number[24];
+    bool plain = reply->status == 204 || reply->status == 304;
+    snprintf(number, sizeof number, "%llu", (unsigned long long)size);
+    bool made = lws_add_http_header_status(visit->wsi, (unsigned)reply->status, &at, end) == 0 &&
+                head_add(visit, "content-type:", plain ? NULL : reply->type, &at, end) &&
+                head_add(visit, "content-length:", plain || size == UINT64_MAX ? NULL : number, &at, end) &&
+                head_add(visit, "etag:", reply->etag, &at, end) &&
+                head_add(visit, "cache-control:", reply->cache ? reply->cache : "no-store", &at, end) &&
+                head_add(visit, "content-encoding:", reply->encoding, &at, end) &&
+                head_add(visit, "vary:", reply->encoding ? "accept-encoding" : NULL, &at, end) &&
+                head_add(visit, "set-cookie:", reply->cookie, &at, end) &&
+                head_add(visit, "content-disposition:", reply->disposition, &at, end) &&
+                head_add(visit, "retry-after:", reply->retry, &at, end) &&
+                head_add(visit, "allow:", reply->allow, &at, end) &&
+                head_add(visit, "content-range:", reply->range, &at, end) &&
+                (lws_get_network_wsi(visit->wsi) != visit->wsi ||
+                 head_add(visit, "connection:", visit->close || size == UINT64_MAX ? "close" : NULL, &at, end)) &&
+                lws_finalize_http_header(visit->wsi, &at, end) == 0;
+    visit->close = visit->close || size == UINT64_MAX || !made;
+    visit->answered = true;
+    buf_clear(&visit->body);
+    buf_append(&visit->body, start, made ? (size_t)(at - start) : 0); /* the request's own is not needed any more */
+    visit->left = visit->method == METHOD_HEAD || plain ? 0 : size;
+    if (visit->method == METHOD_HEAD || plain)
+        visit->more = NULL;
+    uint64_t seconds = SEND_SECONDS + (size == UINT64_MAX ? 0 : size / SEND_SECOND_BYTES);
+    lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, seconds < INT_MAX ? (int)seconds : INT_MAX);
+    visit_more(visit);
+}
+
+void visit_answer_bytes(struct visit *visit, const struct reply *reply, const void *bytes, size_t size)
+{
+    visit->bytes = bytes;
+    answer(visit, reply, size);
+}
+
+void visit_answer(struct visit *visit, const struct reply *reply, struct blob *blob)
+{
+    struct reply made = *reply;
+    visit->blob = blob;
+    if (visit->takes_gzip && blob_zip(blob)) {
+        made.encoding = "gzip";
+        visit_answer_bytes(visit, &made, blob->gzip, blob->gzip_size);
+    } else {
+        visit_answer_bytes(visit, reply, blob->bytes, blob->size);
+    }
+}
+
+void visit_answer_more(struct visit *visit, const struct reply *reply, uint64_t size, visit_more_fn *more)
+{
+    visit->more = more;
+    answer(visit, reply, size);
+}
+
+void visit_answer_json(struct visit *visit, int status, json_t *json)
+{
+    static const char none[] = "{\"error\": {\"kind\": \"memory\", \"text\": \"out of memory; try again later\"}}\n";
+    struct buf text = BUF_INIT;
+    char *dumped = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    buf_puts(&text, dumped ? dumped : "");
+    buf_putc(&text, '\n');
+    free(dumped);
+    struct blob *blob = dumped ? blob_new(&text) : NULL;
+    buf_done(&text);
+    struct reply reply = visit->refusal;
+    reply.status = blob ? status : 503;
+    reply.type = "application/json";
+    if (blob)
+        visit_answer(visit, &reply, blob);
+    else
+        visit_answer_bytes(visit, &reply, none, sizeof none - 1);
+}
+
+void visit_answer_error(struct visit *visit, int status, const char *kind, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    visit_answer_json(visit, status, json_pack("{s:{s:s, s:o}}", "error", "kind", kind, "text", text_json(text)));
+}
+
+void visit_answer_nothing(struct visit *visit)
+{
+    struct reply reply = visit->refusal;
+    reply.status = 204;
+    visit_answer_bytes(visit, &reply, NULL, 0);
+}
+
+/* ---- the course of a visit ---- */
+
+static void reset(struct visit *visit)
+{
+    question_forget(visit);
+    if (visit->done)
+        visit->done(visit);
+    for (size_t i = 0; i < visit->argument_count; i++)
+        free(visit->arguments[i]);
+    blob_unref(visit->blob);
+    buf_done(&visit->body);
+    memset(visit, 0, sizeof *visit);
+}
+
+static void go(struct visit *visit)
+{
+    lws_set_timeout(visit->wsi, NO_PENDING_TIMEOUT, 0);
+    if (!visit->refusal.status) {
+        visit->route->answer(visit);
+        return;
+    }
+    if (visit->refusal.status == 429)
+        visit->refusal.retry = "1";
+    visit_answer_error(visit, visit->refusal.status, visit->refusal_kind, "%s", visit->refusal_text);
+}
+
+static int begin(struct visit *visit, struct server *server, struct lws *wsi)
+{
+    char *uri = NULL;
+    int len = 0;
+    reset(visit);
+    visit->server = server;
+    visit->wsi = wsi;
+    visit->method = read_method(visit, &uri, &len);
+    if (len <= 0 || len >= PATH_MOST || *uri != '/')
+        refuse(visit, 414, "too_long", "the path of the URL is too long");
+    else
+        memcpy(visit->path, uri + 1, (size_t)len - 1);
+    check_session(visit, connection_of(wsi));
+    check_origin(visit);
+    read_arguments(visit);
+    read_headers(visit);
+    check_route(visit);
+    read_body_size(visit);
+    visit->body_left = visit->body_size > 0;
+    if (visit->body_left && !visit->close && !(visit->route && visit->route->body && !visit->refusal.status)) {
+        lws_set_timeout(wsi, PENDING_TIMEOUT_HTTP_CONTENT, BODY_SECONDS);
+        return 0;
+    }
+    go(visit);
+    return 0;
+}
+
+static int on_body(struct visit *visit, const void *bytes, size_t len)
+{
+    if (visit->answered || visit->close)
+        return 0;
+    if (visit->body.len + len > BODY_MOST)
+        return -1;
+    if (!visit->refusal.status)
+        buf_append(&visit->body, bytes, len);
+    return 0;
+}
+
+static int finish(struct visit *visit)
+{
+    struct lws *wsi = visit->wsi;
+    bool close = visit->close;
+    reset(visit);
+    return close || lws_http_transaction_completed(wsi) ? -1 : 0;
+}
+
+/* The next piece into the room: its size; 0: not now; -1: the connection is to end. */
+static ssize_t next_piece(struct visit *visit, unsigned char *room, size_t most, bool *ret_last)
+{
+    ssize_t len = (ssize_t)most;
+    if (visit->more) {
+        len = visit->more(visit, room, most);
+        *ret_last = len == -1 || (len > 0 && visit->left == (uint64_t)len);
+        return len == -1 ? 0 : len < 0 ? -1 : len;
+    }
+    memcpy(room, visit->bytes + visit->sent, most);
+    *ret_last = visit->left == most;
+    return len;
+}
+
+static int write_some(struct visit *visit)
+{
+    unsigned char room[LWS_PRE + AT_ONCE];
+    bool last = false;
+    if (!visit->answered)
+        return 0;
+    if (visit->body.len) {
+        size_t len = visit->body.len;
+        if (len > AT_ONCE)
+            return -1;
+        memcpy(room + LWS_PRE, visit->body.data, len);
+        buf_done(&visit->body);
+        bool none = !visit->left;
+        if (lws_write(visit->wsi, room + LWS_PRE, len, LWS_WRITE_HTTP_HEADERS | (none ? LWS_WRITE_H2_STREAM_END : 0)) <
+            0)
+            return -1;
+        if (none)
+            return finish(visit);
+        visit_more(visit);
+        return 0;
+    }
+    lws_fileofs_t allowed = lws_get_peer_write_allowance(visit->wsi);
+    size_t most = visit->left < AT_ONCE ? (size_t)visit->left : AT_ONCE;
+    if (allowed >= 0 && (uint64_t)allowed < most)
+        most = (size_t)allowed;
+    if (!most) {
+        visit_more(visit);
+        return 0;
+    }
+    ssize_t len = next_piece(visit, room + LWS_PRE, most, &last);
+    if (len < 0 || (!len && !last))
+        return len < 0 ? -1 : 0;
+    if (lws_write(visit->wsi, room + LWS_PRE, (size_t)len, last ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) < (int)len)
+        return -1;
+    visit->sent += (uint64_t)len;
+    if (visit->left != UINT64_MAX)
+        visit->left -= (uint64_t)len;
+    if (last)
+        return finish(visit);
+    visit_more(visit);
+    return 0;
+}
+
+int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
+{
+    struct server *server = lws_context_user(lws_get_context(wsi));
+    struct visit *visit = user;
+    switch (reason) {
+    case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
+        connection_began(server, wsi);
+        return 0;
+    case LWS_CALLBACK_WSI_DESTROY:
+        connection_ended(server, wsi);
+        return 0;
+    case LWS_CALLBACK_HTTP:
+        return begin(visit, server, wsi);
+    case LWS_CALLBACK_HTTP_BODY:
+        return on_body(visit, in, len);
+    case LWS_CALLBACK_HTTP_BODY_COMPLETION:
+        if (!visit->answered && visit->body_left) {
+            visit->body_left = false;
+            go(visit);
+        }
+        return 0;
+    case LWS_CALLBACK_HTTP_WRITEABLE:
+        return write_some(visit);
+    case LWS_CALLBACK_CLOSED_HTTP:
+    case LWS_CALLBACK_HTTP_DROP_PROTOCOL:
+        if (visit)
+            reset(visit);
+        return 0;
+    case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION: /* no WebSocket here */
+        return -1;
+    default:
+        return 0;
+    }
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A request and its answer. What is wrong with a request is found before anything is done: method, host, origin, session,
+ * right, limits; then its route is called, which answers now or later, at once or piece by piece.
+ */
+#ifndef SCRY_WEB_SERVE_VISIT_H
+#define SCRY_WEB_SERVE_VISIT_H
+
+#include <jansson.h>
+#include <libwebsockets.h>
+
+#include "base/data/buf.h"
+#include "base/data/span.h"
+#include "web/serve/foreign.h"
+#include "web/serve/server.h"
+#include "web/serve/session.h"
+
+enum method { METHOD_GET = 1, METHOD_HEAD = 2, METHOD_POST = 4, METHOD_PUT = 8, METHOD_DELETE = 16, METHOD_OTHER = 32 };
+enum { BODY_MOST = 256 << 10, PATH_MOST = 1024, ARGUMENTS_MOST = 32, PARTS_OF_PATH = 3 };
+
+/* Bytes that several answers may share. */
+struct blob {
+    unsigned count;     /* of those that have it */
+    char *bytes, *gzip; /* gzip NULL: not made, or not smaller */
+    size_t size, gzip_size;
+    bool gzip_tried;
+};
+struct blob *blob_new(struct buf *take); /* NULL: out of memory; the buffer is empty then, too */
+struct blob *blob_ref(struct blob *blob);
+void blob_unref(struct blob *blob); /* NULL is fine */
+
+struct route;
+struct visit;
+struct question;
+
+/* Gives more of an answer, at most so many bytes: how many; 0: not now, visit_more is called when there is; -1: it was the
+ * end; -2: it cannot be given, the connection ends. */
+typedef ssize_t visit_more_fn(struct visit *visit, unsigned char *room, size_t size);
+
+struct reply {
+    int status;
+    const char *type;
+    const char *etag, *cache, *encoding, *cookie, *disposition, *retry, *allow, *range; /* headers; NULL: none */
+};
+
+struct visit {
+    struct lws *wsi;
+    struct server *server;
+    struct question *question;                  /* that it waits for; NULL: none */
+    struct visit *next_asking, **before_asking; /* of those that wait for the same one */
+    enum method method;
+    const struct route *route;
+    char path[PATH_MOST];             /* without the first slash */
+    struct span parts[PARTS_OF_PATH]; /* of it, in place of the stars of the route */
+    char *arguments[ARGUMENTS_MOST];  /* of the query: NAME=VALUE */
+    size_t argument_count;
+    unsigned rights;
+    uint64_t session; /* its number; 0: none */
+    bool by_cookie, local, takes_gzip, is_json, is_secure;
+    char tags
+        [160]; /* If-None-Match; "": none. The next likewise; the request's headers are gone when an answer is late */
+    char range[64];
+    char behind[256];   /* Last-Event-ID, or the argument `behind` */
+    uint64_t body_size; /* as the request says */
+    struct buf body;
+    struct reply refusal; /* status 0: none; its answer waits for the end of the body */
+    const char *refusal_kind;
+    char refusal_text[256];
+    bool body_left, answered, close;
+    /* the answer */
+    struct blob *blob;
+    const unsigned char *bytes; /* of the blob, or of this program */
+    uint64_t left, sent;
+    visit_more_fn *more;
+    void (*done)(struct visit *visit); /* frees what `extra` has; also if the answer was cut short. NULL: nothing */
+    void *extra;
+};
+
+/* The value of an argument of the query; NULL: it was not given. */
+const char *visit_argument(const struct visit *visit, const char *name);
+/* The text of a header; *room is as it was if there is none, or it is longer. true: it is there. */
+bool visit_header(struct visit *visit, enum lws_token_indexes token, char *room, size_t size);
+bool visit_header_named(struct visit *visit, const char *name_with_colon, char *room, size_t size);
+
+/* Answers, each once. The blob is taken. */
+void visit_answer(struct visit *visit, const struct reply *reply, struct blob *blob_take);
+/* The bytes stay where they are. */
+void visit_answer_bytes(struct visit *visit, const struct reply *reply, const void *bytes, size_t size);
+/* From `more`. size UINT64_MAX: not known, the end of the connection is the end. */
+void visit_answer_more(struct visit *visit, const struct reply *reply, uint64_t size, visit_more_fn *more);
+void visit_answer_json(struct visit *visit, int status, json_t *json_take);
+/* {"error": {"kind": , "text": }}; the text is one line: what, and what to do. */
+void visit_answer_error(struct visit *visit, int status, const char *kind, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void visit_answer_nothing(struct visit *visit); /* 204 */
+
+/* There is more of the answer. */
+void visit_more(struct visit *visit);
+
+/* The protocol "http". */
+int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
+
+#endif
