@@ -90,10 +90,11 @@ static void put_processes(struct buf *out, const struct job_report *report, cons
                           size_t rank_count, bool all)
 {
     const struct job_model *model = &report->model;
+    const char *host = report->info.host ? report->info.host : text_base(report->path); /* a part may have just begun */
     size_t count = HASH_COUNT(model->alive), used = 0;
     _cleanup_(freep) const struct job_process **list = calloc(count + 1, sizeof *list);
     for (const struct job_process *process = model->alive; process && list; process = process->hh.next)
-        if (!is_rank(ranks, rank_count, process, report->info.host))
+        if (!is_rank(ranks, rank_count, process, host))
             list[used++] = process;
     if (used)
         qsort(list, used, sizeof *list, by_cpu_share);
