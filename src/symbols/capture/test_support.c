@@ -63,6 +63,7 @@ void support_run(const char *format, ...)
     va_start(args, format);
     vsnprintf(command, sizeof command, format, args);
     va_end(args);
+    setenv("CCACHE_DISABLE", "1", 1); /* its objects name the directory in which they were first made */
     int status = system(command);
     if (status != 0)
         fail_msg("status %d of: %s", status, command);
