@@ -51,9 +51,12 @@
 
 /* ---- stacks ---- */
 
-#define STACKS_FRAME "{ string language; string function; string file; integer line; string module }"
-#define STACKS_STACK "{ string name; integer threads; integer running; integer first; " STACKS_FRAME "* frames }"
-#define STACKS_RESULT "{ string program; string problem; " STACKS_STACK "* stacks }"
+#define STACKS_FRAME_MEMBERS "string language; string function; string file; integer line; string module"
+#define STACKS_FRAME "{ " STACKS_FRAME_MEMBERS " }"
+#define STACKS_VALUE "{ string name; string type; string value }"
+#define STACKS_FRAME_VALUES "{ " STACKS_FRAME_MEMBERS "; " STACKS_VALUE "* values }"
+#define STACKS_STACK_OF(frame) "{ string name; integer threads; integer running; integer first; " frame "* frames }"
+#define STACKS_RESULT_OF(frame) "{ string program; string problem; " STACKS_STACK_OF(frame) "* stacks }"
 
 /* ---- jobs ---- */
 

@@ -94,6 +94,40 @@ class Snapshot(SnapshotCase, scrytest.TestCase):
         text = self.lines(r"nested \(4 processes\)  " + whole)
         self.assertNotIn("not known", text)
 
+    def valued(self, *flags):
+        """A job of three processes of valued, each compiled with its own flags."""
+        source = os.path.join(scrytest.SOURCE, "test", "system", "targets", "valued.c")
+        programs = [scrytest.compiled("valued", ["cc", "-g", *each, source, "-lpthread"], source) for each in flags]
+        self.start("sh", "-c", " & ".join(f"{program} {number}" for number, program in enumerate(programs)) + " & wait")
+
+    def test_values(self):
+        self.valued(["-O0"], ["-O0"], ["-O0"])
+        text = self.lines(r"^    wait_for: n = 320 \(all\); at = 0x\.\.\. -> {x = 1.5, y = 2.5, name = \"start\"} \(all\); "
+                          r"letter = 113 \(all\); text = \"round 320\" \(all\)$", r"^    main: .*; number: \d, \d, \d;",
+                          options=("--values", "--thread", "valued"))
+        self.assertIn("nothing was stopped", text)
+        self.assertIn("answer", re.search(r"not available: (.*)", text)[1])  # nothing has set it
+        self.assertNotIn("n = 320", self.lines("wait_for", options=("--thread", "valued")))
+
+    def test_values_are_right(self):
+        """Of waiting and running threads, however compiled: the right value, or none."""
+        right = {"n": "320", "letter": "113", "text": '"round 320"'}
+        self.valued(["-O0"], ["-O2"], ["-O2", "-fno-omit-frame-pointer"])
+        self.lines(r"^valued (\d+, ){2}\d+  .*> wait_for .* > pause$")
+        known = set()
+        for _ in range(3):
+            answer = self.tree("--values")
+            for value in (value for node in answer["nodes"] for value in node["values"]):
+                if value["name"] not in (*right, "number", "which", "steady") or value["value"].startswith("<"):
+                    continue
+                for place in value["processes"]:
+                    with open(f"/proc/{answer['processes'][place]['pid']}/cmdline", encoding="ascii") as file:
+                        number = file.read().split("\0")[1]
+                    self.assertEqual(value["value"], right.get(value["name"], number), value)
+                    known.add((value["name"], number))
+        for number in "012":
+            self.assertLessEqual({("n", number), ("number", number)}, known)
+
     def test_python(self):
         path = self.box.path("work", "hot.py")
         with open(path, "w", encoding="ascii") as file:

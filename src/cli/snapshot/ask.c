@@ -17,7 +17,7 @@
 #include "lang/put.h"
 #include "lang/results.h"
 
-enum { ASKED_DEPTH = 256, ACTION_PROCESSES = 1, ACTION_STACKS = 2 };
+enum { ASKED_DEPTH = 256, ASKED_POINTERS = 1, ACTION_PROCESSES = 1, ACTION_STACKS = 2 };
 
 /* ---- processes ---- */
 
@@ -130,23 +130,52 @@ struct stack_row {
     const struct omis_value *frames;
 };
 
-static size_t read_frames(const struct omis_value *list, struct stack_frame *ret_frames)
+/* The variables of a frame, for as long as the tree lives. */
+static void read_variables(struct snapshot *snapshot, const struct omis_value *list, struct stack_frame *frame)
+{
+    static const struct decode_field fields[] = {DECODE(struct stack_variable, name),
+                                                 DECODE(struct stack_variable, type),
+                                                 DECODE(struct stack_variable, value),
+                                                 {0}};
+    struct decoder decoder;
+    decoder_init(&decoder, STACKS_VALUE, 0, fields);
+    size_t count = decoder_rows(&decoder, list);
+    struct stack_variable *variables = count ? arena_zalloc(&snapshot->tree.arena, count, sizeof *variables) : NULL;
+    snapshot->tree.failed |= count && !variables;
+    for (size_t i = 0; variables && i < count; i++)
+        decode(&decoder, list, i, &variables[i]);
+    frame->variables = variables;
+    frame->variable_count = variables ? count : 0;
+}
+
+static size_t read_frames(struct snapshot *snapshot, const struct omis_value *list, bool values,
+                          struct stack_frame *ret_frames)
 {
     struct row {
         const char *language, *function, *file, *module;
         uint64_t line;
-    } row;
+        const struct omis_value *values;
+    } row = {0};
     static const struct decode_field fields[] = {DECODE(struct row, language), DECODE(struct row, function),
                                                  DECODE(struct row, file),     DECODE(struct row, module),
                                                  DECODE(struct row, line),     {0}};
+    static const struct decode_field with_values[] = {DECODE(struct row, language),
+                                                      DECODE(struct row, function),
+                                                      DECODE(struct row, file),
+                                                      DECODE(struct row, module),
+                                                      DECODE(struct row, line),
+                                                      DECODE(struct row, values),
+                                                      {0}};
     struct decoder decoder;
-    decoder_init(&decoder, STACKS_FRAME, 0, fields);
+    decoder_init(&decoder, values ? STACKS_FRAME_VALUES : STACKS_FRAME, 0, values ? with_values : fields);
     size_t count = decoder_rows(&decoder, list), most = ASKED_DEPTH * 4;
     count = count < most ? count : most;
     for (size_t i = 0; i < count; i++) {
         decode(&decoder, list, i, &row);
         ret_frames[i] =
             (struct stack_frame){row.language, row.function, row.file, row.module, (unsigned)(row.line & INT32_MAX)};
+        if (values)
+            read_variables(snapshot, row.values, &ret_frames[i]);
     }
     return count;
 }
@@ -168,12 +197,13 @@ static void take_stacks(struct snapshot *snapshot, const struct omis_value *list
     struct stack_frame frames[ASKED_DEPTH * 4];
     struct decoder decoder;
     struct stack_row row;
-    decoder_init(&decoder, STACKS_STACK, 0, fields);
+    decoder_init(&decoder, options->values ? STACKS_STACK_OF(STACKS_FRAME_VALUES) : STACKS_STACK_OF(STACKS_FRAME), 0,
+                 fields);
     for (size_t i = 0; i < decoder_rows(&decoder, list); i++) {
         decode(&decoder, list, i, &row);
         if (!is_wanted(&row, options))
             continue;
-        size_t frame_count = read_frames(row.frames, frames);
+        size_t frame_count = read_frames(snapshot, row.frames, options->values, frames);
         if (!options->all)
             frame_count = snapshot_trim(frames, frame_count);
         size_t cut = options->depth && frame_count > options->depth ? frame_count - options->depth : 0;
@@ -301,13 +331,17 @@ int snapshot_ask(struct snapshot *snapshot, const char *job, bool near, const st
     uint64_t began_ns = clock_now_ns();
     buf_puts(&request, ":proc_attach(");
     put_tokens(&request, snapshot);
-    buf_puts(&request, "); ct_get_stacks(");
+    buf_printf(&request, "); %s(", options->values ? "ct_get_stack_values" : "ct_get_stacks");
     put_tokens(&request, snapshot);
-    buf_printf(&request, ",%d)", ASKED_DEPTH);
+    buf_printf(&request, ",%d", ASKED_DEPTH);
+    if (options->values)
+        buf_printf(&request, ",%d", ASKED_POINTERS);
+    buf_putc(&request, ')');
     snapshot->stacks = ask(&request);
     snapshot->read_ns = clock_now_ns() - began_ns;
     code = snapshot->stacks ? read_stacks(snapshot, options, err) : err_set(err, -ENOMEM, "out of memory");
     snapshot->has_queues = options->queues;
+    snapshot->has_values = options->values;
     return code == 0 && options->queues ? snapshot_ask_queues(snapshot, err) : code;
 }
 

@@ -44,6 +44,45 @@ static json_t *threads_of_json(const void *row, const void *all)
     return members_json(row, all, true);
 }
 
+static json_t *holders_json(const void *row, const void *all)
+{
+    const struct stack_value *value = row;
+    json_t *list = json_array();
+    for (size_t i = 0; i < value->member_count; i++)
+        json_array_append_new(list, json_integer(value->members[i].process));
+    return list;
+}
+
+static json_t *name_json(const void *row, const void *all)
+{
+    return json_string(((const struct stack_value *)row)->variable->name);
+}
+
+static json_t *type_json(const void *row, const void *all)
+{
+    return json_string(((const struct stack_value *)row)->variable->type);
+}
+
+static json_t *value_json(const void *row, const void *all)
+{
+    return json_string(((const struct stack_value *)row)->variable->value);
+}
+
+static const struct field value_fields[] = {
+    {"name", FIELD_TEXT, .json = name_json, .about = "\"\": value says why nothing is known of the variables"},
+    {"type", FIELD_TEXT, .json = type_json},
+    {"value", FIELD_TEXT, .json = value_json, .about = "as text; <not available>, <optimised out>: it is not known"},
+    {"threads", FIELD_INTEGER, FIELD_AT(struct stack_value, threads), .about = "that have this value"},
+    {"processes", FIELD_LIST, .json = holders_json, .of = fields_integers,
+     .about = "whose threads these are: their places in the list of processes, from 0"},
+    {0}};
+
+static json_t *values_json(const void *row, const void *all)
+{
+    const struct stack_node *node = row;
+    return fields_list(value_fields, node->values, node->value_count, sizeof *node->values, NULL);
+}
+
 #define NODE(member) FIELD_AT(struct stack_node, member)
 static const struct field node_fields[] = {
     {"number", FIELD_INTEGER, NODE(number)},
@@ -61,6 +100,8 @@ static const struct field node_fields[] = {
      .about = "whose threads these are: their places in the list of processes, from 0"},
     {"process_threads", FIELD_LIST, .json = threads_of_json, .of = fields_integers,
      .about = "how many threads each of these has here"},
+    {"values", FIELD_LIST, .json = values_json, .of = value_fields,
+     .about = "arguments and locals (--values), each with all its values"},
     {0}};
 
 static json_t *processes_json(const void *row, const void *all)

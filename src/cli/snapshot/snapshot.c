@@ -63,7 +63,8 @@ int cmd_snapshot(const struct options *options)
                                             .depth = (unsigned)options_number(options, "depth"),
                                             .ranks = options_text(options, "rank"),
                                             .thread = options_text(options, "thread"),
-                                            .queues = options_on(options, "queues")};
+                                            .queues = options_on(options, "queues"),
+                                            .values = options_on(options, "values")};
     struct snapshot snapshot = {0};
     struct job_info info = {0};
     struct found_job job;

@@ -46,6 +46,7 @@ struct snapshot_options {
     const char *ranks;  /* "0-2,7"; NULL: all */
     const char *thread; /* a pattern of names, or "main"; NULL: all */
     bool queues;        /* operations of MPI, too */
+    bool values;        /* and arguments and locals */
 };
 
 struct snapshot {
@@ -58,7 +59,7 @@ struct snapshot {
     uint64_t read_ns;                      /* how long it took */
     struct snapshot_operation *operations; /* those alike next to each other */
     size_t operation_count;
-    bool has_queues; /* they were asked for */
+    bool has_queues, has_values; /* they were asked for */
     struct omis_reader *processes, *stacks, *queues;
     struct job_nodes nodes;
     size_t unreached; /* nodes that could not be asked, or did not answer */
@@ -85,6 +86,14 @@ bool snapshot_is_library(const struct stack_frame *frame);
 void snapshot_put_set(struct buf *out, const uint32_t *numbers, size_t count);
 /* Is it in such a set? 0, or -EINVAL with err: it is none. */
 int snapshot_set_has(const char *set, uint32_t number, bool *ret_has, struct err *err);
+
+/* Appends ranks of processes: "ranks 0-2,7 (4)". numbers: room for all of them. Returns how many of the members these
+ * were: the others, which come behind them, are no ranks. */
+size_t snapshot_put_ranks(struct buf *out, const struct snapshot *snapshot, const struct stack_member *members,
+                          size_t count, uint32_t *numbers);
+/* Appends what the variables of a function are: "n = 320 (all); rank: 0, 1, 2". */
+void snapshot_put_values(struct buf *out, const struct snapshot *snapshot, const struct stack_node *node,
+                         uint32_t *numbers);
 
 /* columns: of a line, at most. */
 void snapshot_text(struct buf *out, const struct snapshot *snapshot, size_t columns);

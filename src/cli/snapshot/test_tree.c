@@ -14,7 +14,7 @@
 
 static struct stack_frame frame(const char *function, unsigned line)
 {
-    return (struct stack_frame){"native", function, "/src/a.c", "/opt/a", line};
+    return (struct stack_frame){"native", function, "/src/a.c", "/opt/a", .line = line};
 }
 
 static void add(struct stack_tree *tree, uint32_t process, const struct stack_frame *frames, size_t count,
@@ -51,6 +51,38 @@ static void test_merge(void **state)
     assert_int_equal(top->last->members[0].threads, 12);
     assert_int_equal(top->last->ended, 13);
     assert_int_equal(tree.node_count, 4);
+    stack_tree_done(&tree);
+}
+
+/* Values of a variable stand together, by the first process; equal ones are one. */
+static void test_values(void **state)
+{
+    struct stack_tree tree;
+    struct stack_variable variables[3][2] = {{{"n", "int", "320"}, {"rank", "int", "0"}},
+                                             {{"n", "int", "320"}, {"rank", "int", "7"}},
+                                             {{"rank", "int", "7"}, {"late", "int", "1"}}};
+    stack_tree_init(&tree);
+    for (uint32_t i = 3; i-- > 0;) {
+        struct stack_frame one = frame("solve", 3);
+        one.variables = variables[i];
+        one.variable_count = 2;
+        add(&tree, i, &one, 1, i + 1);
+    }
+    assert_true(stack_tree_finish(&tree));
+    static const struct {
+        const char *name, *value;
+        size_t members, threads;
+    } wanted[] = {{"rank", "0", 1, 1}, {"rank", "7", 2, 5}, {"late", "1", 1, 3}, {"n", "320", 2, 3}};
+    const struct stack_node *node = tree.root->first;
+    assert_int_equal(tree.node_count, 1);
+    assert_int_equal(node->value_count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        const struct stack_value *value = &node->values[i];
+        assert_string_equal(value->variable->name, wanted[i].name);
+        assert_string_equal(value->variable->value, wanted[i].value);
+        assert_int_equal(value->member_count, wanted[i].members);
+        assert_int_equal(value->threads, wanted[i].threads);
+    }
     stack_tree_done(&tree);
 }
 
@@ -195,8 +227,8 @@ static void test_trim(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_merge), cmocka_unit_test(test_line_and_file_part),
-                                       cmocka_unit_test(test_many), cmocka_unit_test(test_sets),
-                                       cmocka_unit_test(test_trim)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_merge), cmocka_unit_test(test_values), cmocka_unit_test(test_line_and_file_part),
+        cmocka_unit_test(test_many),  cmocka_unit_test(test_sets),   cmocka_unit_test(test_trim)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

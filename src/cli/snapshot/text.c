@@ -28,24 +28,30 @@ static const struct snapshot_process *process_at(const struct printer *printer, 
 }
 
 /* Ranks of one MPI program are next to each other. */
-static size_t put_ranks(struct printer *printer, const struct stack_node *node)
+size_t snapshot_put_ranks(struct buf *out, const struct snapshot *snapshot, const struct stack_member *members,
+                          size_t count, uint32_t *numbers)
 {
     size_t at = 0;
-    while (at < node->member_count && process_at(printer, node, at)->rank >= 0) {
-        const char *job = process_at(printer, node, at)->mpi_job;
-        size_t count = 0;
+    while (at < count && snapshot->list[members[at].process].rank >= 0) {
+        const char *job = snapshot->list[members[at].process].mpi_job;
+        size_t taken = 0;
         for (const struct snapshot_process *process;
-             at < node->member_count && (process = process_at(printer, node, at))->rank >= 0 &&
+             at < count && (process = &snapshot->list[members[at].process])->rank >= 0 &&
              strcmp(process->mpi_job, job) == 0;
              at++)
-            printer->numbers[count++] = (uint32_t)process->rank;
-        buf_puts(printer->out, at > count ? ", " : "");
-        buf_puts(printer->out, count == 1 ? "rank " : "ranks ");
-        snapshot_put_set(printer->out, printer->numbers, count);
-        if (count > 1)
-            buf_printf(printer->out, " (%zu)", count);
+            numbers[taken++] = (uint32_t)process->rank;
+        buf_puts(out, at > taken ? ", " : "");
+        buf_puts(out, taken == 1 ? "rank " : "ranks ");
+        snapshot_put_set(out, numbers, taken);
+        if (taken > 1)
+            buf_printf(out, " (%zu)", taken);
     }
     return at;
+}
+
+static size_t put_ranks(struct printer *printer, const struct stack_node *node)
+{
+    return snapshot_put_ranks(printer->out, printer->snapshot, node->members, node->member_count, printer->numbers);
 }
 
 static void put_others(struct printer *printer, const struct stack_node *node, size_t from)
@@ -163,9 +169,27 @@ static const struct stack_node *put_chain(struct buf *out, const struct stack_no
     }
 }
 
+/* Of the functions from `node` on to the last of its line. */
+static void put_values(struct printer *printer, const struct stack_node *node, const struct stack_node *last,
+                       unsigned level)
+{
+    for (;; node = node->first) {
+        if (node->value_count) {
+            buf_printf(printer->out, "%*s", (int)(2 * level + 4), "");
+            text_function(printer->out, node->frame.function, node->frame.file);
+            buf_puts(printer->out, ": ");
+            snapshot_put_values(printer->out, printer->snapshot, node, printer->numbers);
+            buf_putc(printer->out, '\n');
+        }
+        if (node == last)
+            return;
+    }
+}
+
 static void put_branch(struct printer *printer, const struct stack_node *node, unsigned level)
 {
     struct buf *out = printer->out;
+    const struct stack_node *first = node;
     if (printer->lines++ >= SHOWN_LINES) {
         printer->left_out++;
         return;
@@ -176,6 +200,7 @@ static void put_branch(struct printer *printer, const struct stack_node *node, u
     node = put_chain(out, node);
     put_running(out, node);
     buf_putc(out, '\n');
+    put_values(printer, first, node, level);
     if (node->ended && node->first)
         buf_printf(out, "%*s%" PRIu64 " thread%s  here\n", (int)(2 * level + 2), "", node->ended,
                    node->ended == 1 ? "" : "s");

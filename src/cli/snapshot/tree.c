@@ -15,6 +15,12 @@ struct stack_interned { /* a frame that many nodes have */
     UT_hash_handle hh;
 };
 
+struct stack_heard { /* what one process has in a variable */
+    const struct stack_variable *variable;
+    uint32_t order; /* of the variable in its function */
+    struct stack_member member;
+};
+
 void stack_tree_init(struct stack_tree *tree)
 {
     *tree = (struct stack_tree){.arena = ARENA_INIT};
@@ -104,6 +110,33 @@ static void add_members(struct stack_tree *tree, struct stack_node *node, const 
     node->running += (uint64_t)seen->running * seen->process_count;
 }
 
+/* Its place among the variables of the function, which are few. */
+static uint32_t order_of(const struct stack_node *node, const char *name, uint32_t next)
+{
+    for (size_t i = 0; i < node->heard_count; i++) {
+        if (strcmp(node->heard[i].variable->name, name) == 0)
+            return node->heard[i].order;
+        next = node->heard[i].order >= next ? node->heard[i].order + 1 : next;
+    }
+    return next;
+}
+
+static void add_variables(struct stack_tree *tree, struct stack_node *node, const struct stack_frame *frame,
+                          const struct stack_seen *seen)
+{
+    for (size_t i = 0; i < frame->variable_count; i++) {
+        const struct stack_variable *variable = &frame->variables[i];
+        uint32_t order = order_of(node, variable->name, (uint32_t)i);
+        if (!GROW_TO(node->heard, node->heard_count + seen->process_count, node->heard_room)) {
+            tree->failed = true;
+            return;
+        }
+        for (size_t k = 0; k < seen->process_count; k++)
+            node->heard[node->heard_count++] =
+                (struct stack_heard){variable, order, {seen->processes[k], seen->threads}};
+    }
+}
+
 void stack_tree_add(struct stack_tree *tree, const struct stack_seen *seen)
 {
     struct stack_node *node = tree->root;
@@ -113,6 +146,8 @@ void stack_tree_add(struct stack_tree *tree, const struct stack_seen *seen)
             break;
         const struct stack_interned *frame = intern(tree, &seen->frames[i - 1]);
         node = frame ? child_of(tree, node, frame) : NULL;
+        if (node)
+            add_variables(tree, node, &seen->frames[i - 1], seen);
     }
     if (node && !tree->failed)
         node->ended += (uint64_t)seen->threads * seen->process_count;
@@ -138,6 +173,63 @@ static void unite_members(struct stack_node *node)
         else
             node->members[++used] = node->members[i];
     node->member_count = used + 1;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const struct stack_heard *left = a, *right = b;
+    if (left->order != right->order)
+        return left->order < right->order ? -1 : 1;
+    int values = strcmp(left->variable->value, right->variable->value);
+    return values ? values : by_process(&left->member, &right->member);
+}
+
+static int by_holder(const void *a, const void *b)
+{
+    return by_process(((const struct stack_value *)a)->members, ((const struct stack_value *)b)->members);
+}
+
+/* A value from heard[from] on; returns its end. */
+static size_t take_value(const struct stack_node *node, size_t from, struct stack_member **inout_members,
+                         struct stack_value *ret_value)
+{
+    struct stack_member *members = *inout_members, *last = members;
+    size_t end = from;
+    *ret_value = (struct stack_value){.variable = node->heard[from].variable, .members = members};
+    for (; end < node->heard_count && node->heard[end].order == node->heard[from].order &&
+           strcmp(node->heard[end].variable->value, node->heard[from].variable->value) == 0;
+         end++) {
+        const struct stack_member *member = &node->heard[end].member;
+        if (end > from && last->process == member->process)
+            last->threads += member->threads;
+        else
+            *(last = (*inout_members)++) = *member;
+        ret_value->threads += member->threads;
+    }
+    ret_value->member_count = (size_t)(*inout_members - members);
+    return end;
+}
+
+static bool unite_values(struct stack_tree *tree, struct stack_node *node)
+{
+    if (!node->heard_count)
+        return true;
+    qsort(node->heard, node->heard_count, sizeof *node->heard, by_value);
+    struct stack_member *members = arena_alloc(&tree->arena, node->heard_count * sizeof *members);
+    node->values = arena_alloc(&tree->arena, node->heard_count * sizeof *node->values);
+    if (!members || !node->values)
+        return false;
+    for (size_t i = 0, end, first = 0; i < node->heard_count; i = end) {
+        end = take_value(node, i, &members, &node->values[node->value_count++]);
+        if (end < node->heard_count && node->heard[end].order == node->heard[i].order)
+            continue;
+        qsort(node->values + first, node->value_count - first, sizeof *node->values, by_holder);
+        first = node->value_count;
+    }
+    free(node->heard);
+    node->heard = NULL;
+    node->heard_count = node->heard_room = 0;
+    return true;
 }
 
 /* By the first process; of the same one what more processes do comes first. */
@@ -184,7 +276,7 @@ bool stack_tree_finish(struct stack_tree *tree)
         unite_members(node);
     bool good = sort_children(tree->root);
     for (struct stack_node *node = tree->nodes; node && good; node = node->hh.next)
-        good = sort_children(node);
+        good = sort_children(node) && unite_values(tree, node);
     tree->failed |= !good;
     return good;
 }
@@ -193,8 +285,10 @@ void stack_tree_done(struct stack_tree *tree)
 {
     if (tree->root)
         free(tree->root->members);
-    for (struct stack_node *node = tree->nodes; node; node = node->hh.next)
+    for (struct stack_node *node = tree->nodes; node; node = node->hh.next) {
         free(node->members);
+        free(node->heard);
+    }
     HASH_CLEAR(hh, tree->nodes);
     HASH_CLEAR(hh, tree->frames);
     arena_done(&tree->arena);

@@ -15,15 +15,28 @@
 
 #include "base/data/arena.h"
 
+struct stack_variable { /* of a frame, as one thread has it; all texts are borrowed until stack_tree_done */
+    const char *name, *type, *value; /* name "": value says why there are none */
+};
+
 struct stack_frame {
     const char *language; /* native, python, note */
     const char *function, *file, *module;
-    unsigned line; /* 0: not known */
+    unsigned line;                          /* 0: not known */
+    const struct stack_variable *variables; /* no part of what tells frames apart */
+    size_t variable_count;
 };
 
 struct stack_member {
     uint32_t process; /* its place in the list of all */
     uint32_t threads; /* of it */
+};
+
+struct stack_value { /* of a variable, and whose it is */
+    const struct stack_variable *variable;
+    const struct stack_member *members; /* in order, once each */
+    size_t member_count;
+    uint64_t threads;
 };
 
 struct stack_node {
@@ -34,7 +47,12 @@ struct stack_node {
     size_t member_count, member_room;
     uint64_t threads, running; /* here or further in */
     uint64_t ended;            /* threads that have this as their innermost frame */
-    uint32_t number;           /* in the order in which nodes were made; the root is 0 */
+    struct stack_value
+        *values; /* after stack_tree_finish: those of a variable next to each other, by the first process */
+    size_t value_count;
+    struct stack_heard *heard; /* until then */
+    size_t heard_count, heard_room;
+    uint32_t number; /* in the order in which nodes were made; the root is 0 */
     uint32_t frame_number;
     UT_hash_handle hh;
 };

@@ -425,11 +425,19 @@ const struct scry_service ct_services[] = {
      ct_snapshot,
      "Write stacks with variables, open calls and the call tree to a file of the job directory. what: \"calls\", "
      "\"stacks\", \"variables\", \"tree\" (all if none is given), \"memory\", address, length."},
-    {"ct_get_stacks", SCRY_INFORMATION, PROCESSES ", integer depth -> " STACKS_RESULT, SCRY_OPTIONAL, ct_get_stacks,
+    {"ct_get_stacks", SCRY_INFORMATION, PROCESSES ", integer depth -> " STACKS_RESULT_OF(STACKS_FRAME), SCRY_OPTIONAL,
+     ct_get_stacks,
      "Where all threads of processes are, functions of Python among the others; at most depth frames (1 .. 256) of a "
      "stack, innermost first. Nothing is stopped. Threads of one name in the same frames are one stack. running: how "
      "many of them had a processor; first: 1 if the process's first thread is one of them. language: native, python, "
      "or note: function says why nothing is known there. problem: what could not be read of the process."},
+    {"ct_get_stack_values", SCRY_INFORMATION,
+     PROCESSES ", integer depth, integer pointers -> " STACKS_RESULT_OF(STACKS_FRAME_VALUES),
+     SCRY_OPTIONAL | SCRY_MEMORY, ct_get_stack_values,
+     "ct_get_stacks, with the arguments and locals of each frame of which there is debug information, and so many "
+     "levels of pointers (0 .. 16; none in threads that run). Threads are one stack only if their values are the same, "
+     "too. A value that is not certain is <not available>; one without a name says why nothing is known of those of "
+     "its frame."},
     {"ct_function_called", SCRY_EVENT, PROCESSES ", string selection, [string condition] -> { " CALLED_OUTPUTS "... }",
      SCRY_OPTIONAL | SCRY_MEMORY, NULL,
      "A function that matches the selection was called, and the condition holds. The condition is on arguments and "

@@ -41,6 +41,7 @@ void ct_read_variable(struct scry_call *call);
 void ct_write_variable(struct scry_call *call);
 void ct_snapshot(struct scry_call *call);
 void ct_get_stacks(struct scry_call *call);
+void ct_get_stack_values(struct scry_call *call);
 
 /* Converts ticks of the agents' clock to this machine's monotonic clock, and a duration. */
 uint64_t ct_time_ns(const struct agent *agent, uint64_t ticks);

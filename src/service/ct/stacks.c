@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ct_get_stacks: where all threads of processes are, read by scry-symbols (symbols/helper/stacks.h), which stops
+ * ct_get_stacks and ct_get_stack_values: where all threads of processes are, read by scry-symbols (symbols/helper/stacks.h), which stops
  * nothing. The answers have no addresses and no numbers of processes, so processes that do the same have the same one,
  * which is sent once.
  */
@@ -26,13 +26,22 @@ struct question {
     pid_t *pids;
     size_t count;
     size_t at; /* of the process whose stacks come; count: of none */
-    bool in_stack;
+    bool in_stack, in_frame;
+    bool values; /* of variables, too */
     struct buf text;
     struct err err;
 };
 
+static void end_frame(struct question *question)
+{
+    if (question->in_frame)
+        put_end(&question->text);
+    question->in_frame = false;
+}
+
 static void end_stack(struct question *question)
 {
+    end_frame(question);
     if (question->in_stack)
         put_end(&question->text);
     question->in_stack = false;
@@ -77,7 +86,15 @@ static void take(struct question *question, struct scry_call *call, const struct
         question->in_stack = true;
         return;
     case HELPER_FRAME:
+        end_frame(question);
         PUT(&question->text, said->type, said->name, said->file, said->id, said->path);
+        if (question->values)
+            put_list(&question->text);
+        question->in_frame = question->values;
+        return;
+    case HELPER_VARIABLE:
+        if (question->in_frame)
+            PUT(&question->text, said->name, said->type, said->text);
         return;
     case HELPER_FAILED:
         err_set(&question->err, -EIO, "%s", said->text);
@@ -132,11 +149,16 @@ static void ask_now(struct question *question, struct scry_call *call, const str
     answer_rest(question, call);
 }
 
-static void put_request(struct buf *request, const struct question *question, uint64_t depth, unsigned seconds)
+static void put_request(struct buf *request, const struct question *question, const struct scry_call *call,
+                        unsigned seconds)
 {
     char number[24];
-    snprintf(number, sizeof number, "%llu", (unsigned long long)depth);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)call_unsigned(call, 1));
     helper_line(request, "depth", number, NULL);
+    if (question->values) {
+        snprintf(number, sizeof number, "%llu", (unsigned long long)call_unsigned(call, 2));
+        helper_line(request, "values", number, NULL);
+    }
     snprintf(number, sizeof number, "%u", seconds);
     helper_line(request, "seconds", number, NULL);
     for (size_t i = 0; i < question->count; i++) {
@@ -146,10 +168,11 @@ static void put_request(struct buf *request, const struct question *question, ui
     helper_line(request, "end", NULL);
 }
 
-void ct_get_stacks(struct scry_call *call)
+static void get_stacks(struct scry_call *call, bool values)
 {
     const size_t count = call->object_count;
-    if (!call_check_range(call, 1, 1, STACKS_DEPTH) || !count)
+    if (!call_check_range(call, 1, 1, STACKS_DEPTH) || (values && !call_check_range(call, 2, 0, HELPER_DEPTH_MAX)) ||
+        !count)
         return;
     struct question *question = arena_zalloc(call->arena, 1, sizeof *question);
     if (question) {
@@ -162,13 +185,14 @@ void ct_get_stacks(struct scry_call *call)
         return;
     }
     question->count = question->at = count;
+    question->values = values;
     for (size_t i = 0; i < count; i++) {
         snprintf(question->tokens[i], TOKEN_TEXT_SIZE, "%s", call->objects[i]->token);
         question->pids[i] = call_process(call, i)->pid;
     }
     question->later = call->monitor->agents ? call_later(call, cancelled, question) : NULL;
     struct buf request = BUF_INIT;
-    put_request(&request, question, call_unsigned(call, 1),
+    put_request(&request, question, call,
                 question->later ? STACKS_SECONDS : (unsigned)(CT_HELPER_NS / NS_PER_SECOND) - 2);
     if (!question->later) {
         ask_now(question, call, &request);
@@ -184,4 +208,14 @@ void ct_get_stacks(struct scry_call *call)
     err_set(&question->err, -ENOMEM, "out of memory");
     answer_rest(question, later);
     call_later_end(question->later, true);
+}
+
+void ct_get_stacks(struct scry_call *call)
+{
+    get_stacks(call, false);
+}
+
+void ct_get_stack_values(struct scry_call *call)
+{
+    get_stacks(call, true);
 }

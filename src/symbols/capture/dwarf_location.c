@@ -60,7 +60,7 @@ static bool survives_calls(unsigned reg)
 
 static bool register_known(const struct location *location, uint64_t reg)
 {
-    return reg < 16 && (!location->caller || survives_calls((unsigned)reg));
+    return reg < 16 && !(location->unknown >> reg & 1) && (!location->caller || survives_calls((unsigned)reg));
 }
 
 static void push_register(struct machine *machine, uint64_t reg, int64_t offset)
@@ -172,7 +172,8 @@ static void push_cfa(struct machine *machine)
 {
     uint8_t base;
     int64_t offset;
-    if (location_cfa(machine->location->compiler, machine->location->pc, &base, &offset))
+    if (location_cfa(machine->location->compiler, machine->location->pc, &base, &offset) &&
+        !(machine->location->unknown >> base & 1))
         push(machine, (struct entry){.base = base, .offset = offset, .frame = true});
     else
         machine->failed = true;

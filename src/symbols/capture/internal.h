@@ -348,6 +348,7 @@ struct location {
     Dwarf_Die *function;        /* whose frame base counts */
     uint64_t pc;                /* in the file */
     bool caller;                /* registers that calls destroy are not there */
+    uint32_t unknown;           /* nor are these: bits by DWARF numbers */
     bool no_xmm;                /* nor are vector registers */
     const struct place *object; /* in memory, that an attribute of a type is asked for; NULL: none */
     const struct track *entry;  /* for entry values; NULL: none */

@@ -86,6 +86,7 @@ static struct location location_at(const struct site *site, struct emitter *emit
                              .function = (Dwarf_Die *)&site->function,
                              .pc = site->pc,
                              .caller = site->frame ? !site->innermost : site->kind == CAPTURE_CALL,
+                             .unknown = site->unknown,
                              .no_xmm = site->frame,
                              .entry = site->tracked ? &site->track : NULL};
 }

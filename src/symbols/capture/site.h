@@ -35,6 +35,7 @@ struct site {
     bool unused_are_garbage; /* callers pass anything for parameters that the function does not use */
     int32_t depth;           /* from rsp to the canonical frame address; 0: not known */
     bool nowhere;            /* the scope's variables are not to be found at this place */
+    uint32_t unknown;        /* of a frame: registers, bits by DWARF numbers */
     bool frame, innermost;   /* of a thread that is inspected: registers that calls destroy are only the innermost's */
     struct emitter *emitter;
     unsigned fields;

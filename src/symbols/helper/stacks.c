@@ -22,6 +22,7 @@
 #include "symbols/client/helper.h"
 #include "symbols/helper/sample.h"
 #include "symbols/helper/stack_names.h"
+#include "symbols/helper/stack_values.h"
 #include "symbols/index/lines.h"
 #include "symbols/python/python.h"
 
@@ -47,10 +48,13 @@ struct work {
     size_t depth;
     uint64_t until_ns;
     struct stack_names names;
+    struct stack_values *values; /* NULL: not asked for */
     /* of one process */
     pid_t pid;
     struct lines *lines;
     bool is_python;
+    bool ran_on;       /* so that its values are of no one moment */
+    struct buf frames; /* of the thread that is read, as text */
     struct python_program program;
     struct python_stacks python;
     struct arena arena;
@@ -96,6 +100,8 @@ static bool is_interpreter(const struct stack_name *name)
 struct stack {
     const struct stack_name *names[STACKS_DEPTH]; /* innermost first; NULL: in no module */
     uint64_t addrs[STACKS_DEPTH];
+    struct lines_registers registers[STACKS_DEPTH];
+    size_t ends[STACKS_DEPTH]; /* of the text of each in work->frames */
     size_t count;
     bool whole, cut;
     const char *note;                   /* why there are none */
@@ -138,11 +144,23 @@ static void put_python(struct buf *out, const struct python_thread *python, size
     }
 }
 
-static void put_native(struct buf *out, const struct stack_name *name)
+/* A frame is in several functions where these are inlined. */
+static void put_native(struct work *work, const struct stack *stack, size_t at, const struct lines_thread *thread)
 {
-    for (; name; name = name->outer)
-        if (!is_ours(name->module))
-            put_frame(out, "native", name->function, name->file, name->line, name->module);
+    size_t levels = 0, level = 0;
+    if (!stack->names[at] || is_ours(stack->names[at]->module) || is_interpreter(stack->names[at]))
+        return;
+    for (const struct stack_name *name = stack->names[at]; name; name = name->outer)
+        levels++;
+    if (work->values && !work->ran_on)
+        stack_values_frame(work->values, thread, &stack->registers[at], at == 0);
+    for (const struct stack_name *name = stack->names[at]; name; name = name->outer, level++) {
+        put_frame(&work->frames, "native", name->function, name->file, name->line, name->module);
+        if (work->values && !work->ran_on)
+            stack_values_put(work->values, level, levels, &work->frames);
+        else if (work->values && *name->file)
+            helper_line(&work->frames, "value", "0", "", "", "not read: the thread ran on", NULL);
+    }
 }
 
 /*
@@ -150,7 +168,7 @@ static void put_native(struct buf *out, const struct stack_name *name)
  * there: if the native frames show more of them, the innermost have no functions yet; if Python shows more, its
  * innermost ones stand before the native frames.
  */
-static void put_stack(struct buf *out, const struct stack *stack)
+static void put_stack(const struct work *work, struct buf *out, const struct stack *stack)
 {
     size_t at = 0, entries = count_entries(stack->python), interpreters = count_interpreters(stack);
     for (; entries > interpreters && interpreters; entries--)
@@ -161,7 +179,8 @@ static void put_stack(struct buf *out, const struct stack *stack)
             if (interpreters-- <= entries && stack->python)
                 put_python(out, stack->python, &at, interpreters == 0);
         } else if (name) {
-            put_native(out, name);
+            size_t from = i ? stack->ends[i - 1] : 0;
+            buf_append(out, work->frames.data + from, stack->ends[i] - from);
         } else {
             put_note(out, "code in no file");
         }
@@ -178,10 +197,17 @@ static void put_stack(struct buf *out, const struct stack *stack)
 
 static void unwind(struct work *work, struct stack *stack, const struct lines_thread *thread)
 {
-    stack->count = lines_unwind(work->lines, thread, stack->addrs, work->depth, &stack->whole);
+    stack->count = lines_unwind(work->lines, thread, stack->addrs, work->values ? stack->registers : NULL, work->depth,
+                                &stack->whole);
     stack->cut = stack->count == work->depth;
     for (size_t i = 0; i < stack->count; i++) /* a call may be the last instruction of its line */
         stack->names[i] = stack_name_of(&work->names, work->lines, stack->addrs[i] - (i > 0));
+    buf_clear(&work->frames);
+    for (size_t i = 0; i < stack->count; i++) {
+        put_native(work, stack, i, thread);
+        stack->ends[i] = work->frames.len;
+    }
+    work->failed |= work->frames.failed;
 }
 
 static void add_thread(struct work *work, pid_t tid, const struct stack *stack, bool runs)
@@ -190,7 +216,7 @@ static void add_thread(struct work *work, pid_t tid, const struct stack *stack, 
     char name[NAME_SIZE];
     struct group *group = NULL;
     proc_comm(work->pid, tid, name, sizeof name);
-    put_stack(&text, stack);
+    put_stack(work, &text, stack);
     helper_line(&key, name, NULL);
     buf_append(&key, text.data ? text.data : "", text.len);
     if (!key.failed && key.data)
@@ -233,14 +259,17 @@ static enum seen look_at(pid_t pid, pid_t tid, char text[256], struct lines_thre
     return pc ? SEEN_WAITS : SEEN_GONE;
 }
 
-/* A thread that waits, if it still waited there afterwards. */
+/* A thread that waits, if it still waited there afterwards. Its values are also of one moment only if it has not run in
+ * between; where it does so again and again, the last try is without them. */
 static enum seen read_waiting(struct work *work, pid_t tid)
 {
     char before[256], after[256];
     struct lines_thread thread, again;
     enum seen seen = SEEN_RUNS;
+    int64_t runs;
     for (int i = 0; i < STACKS_TRIES; i++) {
         struct stack stack = {.python = python_of(work, tid)};
+        runs = work->values ? proc_status_number(work->pid, tid, "voluntary_ctxt_switches") : 0;
         seen = look_at(work->pid, tid, before, &thread);
         if (seen == SEEN_REFUSED) {
             stack.note = "not read: not permitted";
@@ -249,8 +278,10 @@ static enum seen read_waiting(struct work *work, pid_t tid)
         }
         if (seen != SEEN_WAITS)
             return seen;
+        work->ran_on = work->values && (runs < 0 || i + 1 == STACKS_TRIES);
         unwind(work, &stack, &thread);
-        if (look_at(work->pid, tid, after, &again) == SEEN_WAITS && strcmp(before, after) == 0) {
+        if (look_at(work->pid, tid, after, &again) == SEEN_WAITS && strcmp(before, after) == 0 &&
+            (!work->values || work->ran_on || runs == proc_status_number(work->pid, tid, "voluntary_ctxt_switches"))) {
             add_thread(work, tid, &stack, false);
             return seen;
         }
@@ -279,6 +310,7 @@ static void read_running(struct work *work, const pid_t *tids, size_t count)
                                                 .registers = sample->registers,
                                                 .stack = sample->stack_size ? sample->stack : NULL,
                                                 .stack_size = sample->stack_size};
+            work->ran_on = false;
             if (sample->code == 0)
                 unwind(work, &stack, &thread);
             else
@@ -367,6 +399,8 @@ static void read_process(struct work *work, pid_t pid)
     } else if (lines_open_process(&work->lines, pid, &err) < 0) {
         work->problem = err.text;
     } else {
+        if (work->values)
+            stack_values_process(work->values, pid, work->lines);
         if (python_find(&work->program, pid) == 0)
             python_read(&work->python, &work->program, &memory, 0, PYTHON_FRAMES);
         read_threads(work);
@@ -395,6 +429,12 @@ static int take_line(struct work *work, char *line, bool *ret_end, struct err *e
         work->pids[work->count++] = (pid_t)number;
     } else if (count == 2 && strcmp(fields[0], "depth") == 0 && helper_number(fields[1], 1, STACKS_DEPTH, &number)) {
         work->depth = number;
+    } else if (count == 2 && strcmp(fields[0], "values") == 0 &&
+               helper_number(fields[1], 0, HELPER_DEPTH_MAX, &number)) {
+        stack_values_free(work->values);
+        work->values = stack_values_new((unsigned)number);
+        if (!work->values)
+            return err_set(err, -ENOMEM, "out of memory");
     } else if (count == 2 && strcmp(fields[0], "seconds") == 0 && helper_number(fields[1], 1, 3600, &number)) {
         work->until_ns = clock_now_ns() + number * NS_PER_SECOND;
     } else {
@@ -438,6 +478,8 @@ int stacks_main(FILE *in, FILE *out)
     fflush(out);
     buf_done(&end);
     stack_names_done(&work.names);
+    stack_values_free(work.values);
+    buf_done(&work.frames);
     arena_done(&work.arena);
     free(work.pids);
     return code;

@@ -5,6 +5,7 @@
  *
  *     process PID       several
  *     depth N           frames of a stack at most, the innermost (1 .. 256)
+ *     values N          arguments and locals of native frames, with N levels of pointers; not of the system's libraries
  *     seconds N         what is not read by then is answered with a problem
  *     end
  *
@@ -17,6 +18,8 @@
  *                       process's first thread is one of them
  *     frame LANGUAGE FUNCTION FILE LINE MODULE
  *                       innermost first. native, python, or note: FUNCTION says why nothing is known of frames there
+ *     value 0 NAME TYPE TEXT
+ *                       of the frame before it, with `values`. NAME "": TEXT says why nothing is known of them
  *
  * and `done`; or `failed REASON`. Nothing is stopped: a thread that waits is unwound from its stack pointer
  * (lines_callers), a thread that runs is sampled (sample.h), and Python's frames are read from memory (python.h).

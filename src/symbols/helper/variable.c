@@ -342,53 +342,13 @@ static int answer_write(struct question *question, struct buf *out)
 
 /* ---- all variables of all frames ---- */
 
-struct listing {
-    struct variable_job *job;
-    struct variable_found at;
-    struct buf *out;
-    size_t frame;
-};
-
-static void locate_listed(void *ctx, struct emitter *emitter, struct place *ret_place)
-{
-    const struct listing *listing = ctx;
-    variable_locate_set(&listing->at, emitter, ret_place);
-}
-
-static void list_variable(void *ctx, Dwarf_Die *die, const char *name)
-{
-    struct listing *listing = ctx;
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    _cleanup_(buf_done) struct buf words = BUF_INIT;
-    Dwarf_Die type;
-    char frame[24];
-    if (!name || !type_of(die, &type))
-        return;
-    struct emitter emitter;
-    listing->at.die = *die;
-    emitter_init(&emitter, &listing->job->options, &listing->at.module->compiler->types, false);
-    buf_puts(&emitter.text, "result(");
-    emit_field(&emitter, "", &type, locate_listed, listing);
-    buf_putc(&emitter.text, ')');
-    if (!variable_show(listing->job, &emitter, listing->at.frame, &text)) {
-        buf_clear(&text);
-        buf_puts(&text, "<not available>");
-    }
-    emitter_done(&emitter);
-    type_put_name(&listing->at.module->compiler->types, &type, true, &words);
-    snprintf(frame, sizeof frame, "%zu", listing->frame);
-    helper_line(listing->out, "value", frame, name, words.data ? words.data : "", text.data ? text.data : "", NULL);
-}
-
 static void list_all(struct variable_job *job, struct buf *out)
 {
     for (size_t i = 0; i < job->frame_count; i++) {
-        struct listing listing = {.job = job, .out = out, .frame = i};
+        struct variable_found at = {0};
         Dwarf_Die scope;
-        if (!job->frames[i].known || !variable_scope(job, &job->frames[i], &listing.at, &scope))
-            continue;
-        scopes_parameters(listing.at.module->compiler, &scope, list_variable, &listing);
-        scopes_locals(listing.at.module->compiler, &scope, listing.at.pc, list_variable, &listing);
+        if (job->frames[i].known && variable_scope(job, &job->frames[i], &at, &scope))
+            variable_list(job, &at, &scope, i, out);
     }
     helper_line(out, "done", NULL);
 }

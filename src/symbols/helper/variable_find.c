@@ -138,6 +138,7 @@ void variable_locate(const struct variable_found *found, struct emitter *emitter
                                 .function = &function,
                                 .pc = found->pc,
                                 .caller = found->frame && !found->frame->innermost,
+                                .unknown = found->frame ? found->frame->unknown : 0,
                                 .no_xmm = true};
     *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
     if (!found->frame || found->frame->known || variable_is_static(&die))
@@ -156,6 +157,8 @@ void variable_locate_set(const struct variable_found *found, struct emitter *emi
     }
     site->emitter = emitter;
     site_in_frame(site, &job, found->pc, found->frame->innermost);
+    site->unknown = found->frame->unknown;
+    site->nowhere |= site->unknown && site->kind == CAPTURE_ENTRY; /* which is followed by all registers */
     for (unsigned i = 0; i < site->parameter_count && site->by_abi; i++)
         if (site->parameters[i].addr == die.addr)
             variable.abi = &site->places[i];

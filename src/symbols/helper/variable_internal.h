@@ -21,7 +21,8 @@ struct variable_module {
 struct variable_frame {
     uint64_t pc, cfa;
     struct capture_frame registers;
-    bool known; /* the registers, those that calls destroy only of the innermost */
+    bool known;       /* the registers, those that calls destroy only of the innermost */
+    uint32_t unknown; /* but not these: bits by DWARF numbers; their values are no addresses */
     bool innermost;
 };
 
@@ -58,10 +59,23 @@ bool variable_scope(struct variable_job *job, const struct variable_frame *frame
 void variable_locate(const struct variable_found *found, struct emitter *emitter, struct place *ret_place);
 void variable_locate_set(const struct variable_found *found, struct emitter *emitter, struct place *ret_place);
 
+/* ---- variable_list.c ---- */
+
+enum { VARIABLE_SCOPES = 32 };
+/* What is around the place of a frame, innermost first: inlined calls, then the function with the code. */
+size_t variable_scopes(struct variable_job *job, const struct variable_frame *frame, struct variable_found *ret_at,
+                       Dwarf_Die ret_scopes[VARIABLE_SCOPES]);
+/* Parameters and locals of a scope, as lines `value FRAME NAME TYPE TEXT`. */
+void variable_list(struct variable_job *job, const struct variable_found *at, Dwarf_Die *scope, size_t frame,
+                   struct buf *out);
+
 /* ---- variable_memory.c ---- */
 
 /* Programs read the memory of this process from now on. */
 void variable_read_process(pid_t pid);
+/* Only this copy of some of it. */
+void variable_read_copy(uint64_t address, const void *bytes, size_t size);
+bool variable_reads_copy(void);
 int variable_read(void *dst, uint64_t address, size_t size); /* a capture_read_fn */
 int variable_write(uint64_t address, const void *bytes, size_t size);
 /* Runs a finished emitter and shows the result part of its layout. False: it could not be read. */

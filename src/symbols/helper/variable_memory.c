@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of the process whose variables are asked for, and programs that are run on it from outside. */
 #include <errno.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "symbols/helper/variable_internal.h"
@@ -9,16 +10,41 @@ enum { SHOWN_LIMIT = 16384 };
 
 static const struct capture_frame no_registers;
 
-/* A program's reads have no context (capture_read_fn): one process for the life of the helper. */
+/* A program's reads have no context (capture_read_fn): one process at a time. */
 static pid_t process;
+static struct {
+    uint64_t address;
+    const char *bytes; /* NULL: the process is read */
+    size_t size;
+} copy;
 
 void variable_read_process(pid_t pid)
 {
     process = pid;
+    copy.bytes = NULL;
+}
+
+void variable_read_copy(uint64_t address, const void *bytes, size_t size)
+{
+    copy.address = address;
+    copy.bytes = bytes;
+    copy.size = size;
+}
+
+bool variable_reads_copy(void)
+{
+    return copy.bytes != NULL;
 }
 
 int variable_read(void *dst, uint64_t address, size_t size)
 {
+    uint64_t at = address - copy.address;
+    if (copy.bytes) {
+        if (at >= copy.size || copy.size - at < size)
+            return -1;
+        memcpy(dst, copy.bytes + at, size);
+        return 0;
+    }
     struct iovec to = {dst, size}, from = {(void *)(uintptr_t)address, size};
     return process_vm_readv(process, &to, 1, &from, 1, 0) == (ssize_t)size ? 0 : -1;
 }

@@ -22,6 +22,7 @@ enum {
 
 struct walk {
     uint64_t *addrs;
+    struct lines_registers *registers; /* NULL: not wanted */
     size_t count, most;
     Dwarf_Word sp; /* of the last; 0: not known */
     bool ended;    /* nobody called the last */
@@ -83,6 +84,15 @@ static const Dwfl_Thread_Callbacks callbacks = {
     .set_initial_registers = set_registers,
 };
 
+static void keep_registers(Dwfl_Frame *frame, Dwarf_Addr pc, struct lines_registers *ret_registers)
+{
+    *ret_registers = (struct lines_registers){.known = 1U << (LINES_REGISTERS - 1)};
+    ret_registers->values[LINES_REGISTERS - 1] = pc;
+    for (unsigned i = 0; i < LINES_REGISTERS - 1; i++)
+        if (dwfl_frame_reg(frame, i, &ret_registers->values[i]) == 0)
+            ret_registers->known |= 1U << i;
+}
+
 static int each_frame(Dwfl_Frame *frame, void *ctx)
 {
     struct walk *walk = ctx;
@@ -92,6 +102,8 @@ static int each_frame(Dwfl_Frame *frame, void *ctx)
     walk->ended = !pc;
     if (!pc || walk->count == walk->most)
         return DWARF_CB_ABORT;
+    if (walk->registers)
+        keep_registers(frame, pc, &walk->registers[walk->count]);
     walk->addrs[walk->count++] = pc;
     if (dwfl_frame_reg(frame, REG_RSP, &walk->sp) < 0)
         walk->sp = 0;
@@ -202,6 +214,11 @@ static bool step(struct lines *lines, const struct walk *walk)
     if (!read_memory(lines->pid, bp, frame, sizeof frame) || !follows_call(lines->pid, frame[1]) ||
         (!sure && frame[0] && frame[0] - bp > FRAME_MOST)) /* where it is sure, the caller may have any %rbp */
         return false;
+    if (walk->registers) {
+        struct lines_registers *last = &walk->registers[walk->count - 1];
+        last->values[REG_RBP] = bp;
+        last->known |= 1U << REG_RBP;
+    }
     lines->bp = frame[0];
     lines->pc = frame[1];
     lines->sp = bp + sizeof frame;
@@ -225,10 +242,10 @@ static bool is_outermost(const struct lines *lines, const struct walk *walk)
     return elf && gelf_getehdr(elf, &header) && pc - (header.e_entry + bias) < START_SIZE;
 }
 
-size_t lines_unwind(struct lines *lines, const struct lines_thread *thread, uint64_t *ret_addrs, size_t most,
-                    bool *ret_whole)
+size_t lines_unwind(struct lines *lines, const struct lines_thread *thread, uint64_t *ret_addrs,
+                    struct lines_registers *ret_registers, size_t most, bool *ret_whole)
 {
-    struct walk walk = {.addrs = ret_addrs, .most = most};
+    struct walk walk = {.addrs = ret_addrs, .registers = ret_registers, .most = most};
     lines->thread = thread;
     lines->sampled = thread->registers != NULL;
     lines->sp = thread->sp;
@@ -252,5 +269,5 @@ size_t lines_unwind(struct lines *lines, const struct lines_thread *thread, uint
 
 size_t lines_callers(struct lines *lines, uint64_t sp, uint64_t pc, uint64_t *ret_addrs, size_t most)
 {
-    return lines_unwind(lines, &(struct lines_thread){.sp = sp, .pc = pc}, ret_addrs, most, NULL);
+    return lines_unwind(lines, &(struct lines_thread){.sp = sp, .pc = pc}, ret_addrs, NULL, most, NULL);
 }

@@ -290,6 +290,12 @@ const char *lines_module(struct lines *lines, uint64_t addr, uint64_t *ret_start
     return main_file ? main_file : name;
 }
 
+bool lines_bias(struct lines *lines, uint64_t addr, uint64_t *ret_bias)
+{
+    Dwfl_Module *module = dwfl_addrmodule(lines->dwfl, addr);
+    return module && dwfl_module_getelf(module, ret_bias);
+}
+
 void line_location_done(struct line_location *location)
 {
     for (size_t i = 0; i < location->count; i++) {

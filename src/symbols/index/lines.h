@@ -43,11 +43,18 @@ struct lines_thread {
     const void *stack;         /* a copy of the memory from sp on; what lies deeper is read from the process */
     size_t stack_size;
 };
-size_t lines_unwind(struct lines *lines, const struct lines_thread *thread, uint64_t *ret_addrs, size_t most,
-                    bool *ret_whole);
+struct lines_registers { /* of a frame */
+    uint64_t values[LINES_REGISTERS];
+    uint32_t known; /* bits by their numbers */
+};
+/* ret_registers: of each address; NULL: not wanted. */
+size_t lines_unwind(struct lines *lines, const struct lines_thread *thread, uint64_t *ret_addrs,
+                    struct lines_registers *ret_registers, size_t most, bool *ret_whole);
 
 /* The load module of an address: its file, and where its first address lies. NULL: there is none. */
 const char *lines_module(struct lines *lines, uint64_t addr, uint64_t *ret_start);
+/* What is added to the addresses in that file. false: there is none, or it cannot be read. */
+bool lines_bias(struct lines *lines, uint64_t addr, uint64_t *ret_bias);
 
 void lines_close(struct lines *lines);
 
