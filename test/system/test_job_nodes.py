@@ -205,6 +205,19 @@ class OwnFiles(Nodes):
         self.box.run(self.box.scry("rm", self.job))
         self.assertFalse(os.path.exists(self.box.path("work", "job")))
 
+    @mpitest.both
+    def test_program_missing_on_a_node(self):
+        """What the launcher says of it is the reason, not how it ended the other ranks."""
+        for name in HOSTS[:3]:
+            os.symlink("/bin/sleep", self.lab.path(name, "work", "tool"))
+        with open(self.box.path("work", "log"), "wb") as log:
+            done = self.box.start(self.box.scry("run", "-q", "-o", self.job, "--", *self.launch(self.lab.here("work", "tool"), 3)),
+                                  env=mpitest.QUIET, stdout=log, stderr=log).wait(90)
+        self.assertNotEqual(done, 0)
+        reason = self.report()["last"]["reason"]
+        self.assertEqual(reason["note"], "cause_said", reason)
+        self.assertRegex(reason["text"], "probably a program was not found: .*(unable to launch|execvp error)")
+
     def is_whole(self):
         parts = self.report()["parts"]
         return len(parts) == 3 and all(part["incomplete"] is None for part in parts)

@@ -68,8 +68,11 @@ const struct log_pattern log_patterns[] = {
      "cannot open shared object|loading shared libraries|undefined symbol|symbol lookup error|' not found (required by",
      "cannot open shared object file|error while loading shared libraries|\\bundefined symbol: |\\bsymbol lookup error: |"
      "version [`'].+' not found \\(required by", "a library is missing, or is another version"},
-    {"command_not_found", ERROR, "command not found|: not found", "\\bcommand not found\\b|: \\d+: [^ ]+: not found$",
-     "the shell found no such program"},
+    {"command_not_found", ERROR,
+     "command not found|: not found|unable to launch the|unable to find the specified|execvp error on|execve(): ",
+     "\\bcommand not found\\b|: \\d+: [^ ]+: not found$|\\bunable to (?:launch the specified application|"
+     "find the specified executable)|\\bexecvp error on file .+No such file|\\berror: execve\\(\\): .+No such file",
+     "a shell or a launcher found no such program"},
     {"killed", ERROR, "<killed>|sigkill", "(?:^|[\\d:)] +)Killed\\b|\\bSIGKILL\\b|\\b[Kk]illed by signal", "killed"},
     {"exception", ERROR, "error: |exception: ", "^(?:\\w+\\.)*\\w+(?:Error|Exception): ",
      "which exception it was, below its traceback"},

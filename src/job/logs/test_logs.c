@@ -145,6 +145,15 @@ static const struct example {
     {"shared_object", "./a.out: error while loading shared libraries: libx.so.1: cannot open shared object file",
      "loading shared libraries: done"},
     {"command_not_found", "run.sh: 3: foo: not found", "key: not found in the table"},
+    {"command_not_found", "mpirun was unable to launch the specified application as it could not access",
+     "unable to launch the GUI"},
+    {"command_not_found", "mpirun was unable to find the specified executable file, and therefore",
+     "unable to find the specified key"},
+    {"command_not_found",
+     "[proxy:0:2@n3] HYDU_create_process (utils/launch/launch.c:73): execvp error on file ./x (No such file or "
+     "directory)",
+     "execvp error on file ./x"},
+    {"command_not_found", "slurmstepd: error: execve(): x: No such file or directory", "execve(): 3 calls"},
     {"killed", "./run.sh: line 3: 123 Killed                  ./a.out", "killed 3 monsters"},
     {"exception", "numpy.linalg.LinAlgError: Singular matrix", "LinAlgErrors: none"},
     {"permission_denied", "bash: ./x: Permission denied", "permissions: all"},
@@ -229,11 +238,13 @@ static void match_text(struct log_matcher *matcher, uint64_t now_ns, const char 
 
 static void test_each_pattern(void **state)
 {
-    assert_int_equal(sizeof examples / sizeof *examples, log_pattern_count);
     struct log_matcher matcher = matcher_of(NULL);
-    for (size_t i = 0; i < log_pattern_count; i++) {
+    size_t row = 0;
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         seen.records = 0;
-        assert_string_equal(examples[i].name, log_patterns[i].name);
+        row += i && strcmp(examples[i].name, examples[i - 1].name) != 0;
+        assert_true(row < log_pattern_count);
+        assert_string_equal(examples[i].name, log_patterns[row].name);
         match_text(&matcher, i * NS_PER_SECOND, examples[i].line);
         assert_int_equal(seen.records, 1);
         assert_string_equal(seen.pattern, examples[i].name);
@@ -241,6 +252,7 @@ static void test_each_pattern(void **state)
         if (seen.records != 1)
             fail_msg("%s is found in: %s", seen.pattern, examples[i].other);
     }
+    assert_int_equal(row + 1, log_pattern_count);
     free(matcher.found);
 }
 

@@ -307,6 +307,16 @@ static void test_mpi_stall(void **state)
     assert_string_equal(told.evidence, "[0,1]");
 }
 
+/* A launcher ends what it has started where a program is not found on another node. */
+static void test_not_found_elsewhere(void **state)
+{
+    put_matched(97, "command_not_found", "error", "mpirun was unable to launch the specified application");
+    expect(ask_end("[{\"pid\": 20, \"name\": \"tool\", \"end_seconds\": 97.5, \"exit_code\": null, \"signal\": 15}]",
+                   132, 0, NULL),
+           NOTE_cause_said, false,
+           "probably a program was not found: 'mpirun was unable to launch the specified application'");
+}
+
 /* By somebody who may, from elsewhere; what was refused, and what was long ago, killed nobody. */
 static void test_asked(void **state)
 {
@@ -407,6 +417,7 @@ int main(void)
         ROW(test_exception_of_thread),
         ROW(test_mpi_stall),
         ROW(test_asked),
+        ROW(test_not_found_elsewhere),
         ROW(test_killed),
         ROW(test_command),
         ROW(test_signal),
