@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the space-time diagram asks for and gets (doc/explain/pages.md, The picture), and tiles as typed arrays: what a frame draws is
+// read from these, so no frame makes objects.
+
+export interface LaneInfo {
+  lane: number; label: string; rank: number | null; world: number | null; node: string; pid: number; thread: number; depth: number; calls: number;
+}
+export interface FunctionInfo { id: number; name: string; file: string; line: number; class: string }
+export interface Picture {
+  from_ns: number; to_ns: number; levels: number; columns: number; lanes: LaneInfo[]; functions: FunctionInfo[];
+  messages: number; collectives: number; clock_bound_ns: number | null; complete: boolean; progress?: number; notes: unknown[];
+}
+
+/** One lane of a tile: either single calls, or for each column and depth the function that has most of it. */
+export interface TileLane {
+  lane: number; depth: number; count: number;
+  begin: Float64Array | null; end: Float64Array | null; callFunction: Int32Array | null; callDepth: Uint8Array | null;
+  columnFunction: Int32Array | null; columnShare: Uint8Array | null; columns: number;
+}
+export interface Collective { name: string; lanes: Int32Array; begin: Float64Array; end: Float64Array }
+/** Messages: from lane, to lane, sent, received, bytes, flat. */
+export interface Tile {
+  from: number; to: number; lanes: TileLane[]; messages: Float64Array; messageStep: number; collectives: Collective[]; collectiveStep: number;
+}
+
+export const MESSAGE_FIELDS = 5;
+
+interface RawLane { lane: number; depth?: number; calls: number | number[]; columns?: number[] }
+interface RawCollective { name?: string; function?: number; lanes: number[]; begin: number[]; end: number[] }
+interface RawTile {
+  from_ns: number; to_ns: number; lanes: RawLane[]; messages?: number[]; message_step?: number;
+  collectives?: RawCollective[]; collective_step?: number;
+}
+
+function decodeLane(raw: RawLane, columns: number): TileLane {
+  const lane: TileLane = {
+    lane: raw.lane, depth: raw.depth ?? 0, count: 0, begin: null, end: null, callFunction: null, callDepth: null,
+    columnFunction: null, columnShare: null, columns: 0,
+  };
+  if (raw.columns) {
+    const depth = Math.max(1, raw.depth ?? Math.round(raw.columns.length / 2 / columns));
+    const cells = columns * depth;
+    lane.depth = depth;
+    lane.columns = columns;
+    lane.count = typeof raw.calls === 'number' ? raw.calls : 0;
+    lane.columnFunction = new Int32Array(cells).fill(-1);
+    lane.columnShare = new Uint8Array(cells);
+    const most = Math.min(cells, raw.columns.length >> 1);
+    for (let i = 0; i < most; i++) {
+      lane.columnFunction[i] = raw.columns[2 * i]!;
+      lane.columnShare[i] = raw.columns[2 * i + 1]!;
+    }
+  } else if (Array.isArray(raw.calls)) {
+    const flat = raw.calls, count = Math.floor(flat.length / 4);
+    lane.count = count;
+    lane.begin = new Float64Array(count);
+    lane.end = new Float64Array(count);
+    lane.callFunction = new Int32Array(count);
+    lane.callDepth = new Uint8Array(count);
+    for (let i = 0; i < count; i++) {
+      lane.begin[i] = flat[4 * i]!;
+      lane.end[i] = flat[4 * i + 1]!;
+      lane.callFunction[i] = flat[4 * i + 2]!;
+      lane.callDepth[i] = flat[4 * i + 3]!;
+      lane.depth = Math.max(lane.depth, flat[4 * i + 3]! + 1);
+    }
+  }
+  return lane;
+}
+
+/** `columns`: of the picture. */
+export function decodeTile(json: unknown, columns: number, nameOf: (id: number) => string): Tile {
+  const raw = json as RawTile;
+  return {
+    from: raw.from_ns, to: raw.to_ns,
+    lanes: raw.lanes.map(lane => decodeLane(lane, columns)),
+    messages: Float64Array.from(raw.messages ?? []), messageStep: raw.message_step ?? 1,
+    collectives: (raw.collectives ?? []).map(one => ({
+      name: one.name ?? nameOf(one.function ?? -1), lanes: Int32Array.from(one.lanes),
+      begin: Float64Array.from(one.begin), end: Float64Array.from(one.end),
+    })),
+    collectiveStep: raw.collective_step ?? 1,
+  };
+}
+
+/** The innermost call of a lane at a time, or the one at a depth; -1: none, or single calls are not known in this tile. */
+export function callAt(lane: TileLane, at: number, depth: number | null): number {
+  if (!lane.begin || !lane.end || !lane.callDepth)
+    return -1;
+  let found = -1, foundDepth = -1;
+  for (let i = 0; i < lane.count; i++)
+    if (lane.begin[i]! <= at && at < lane.end[i]! && (depth === null ? lane.callDepth[i]! > foundDepth : lane.callDepth[i] === depth)) {
+      found = i;
+      foundDepth = lane.callDepth[i]!;
+    }
+  return found;
+}

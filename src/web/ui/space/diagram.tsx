@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// The space-time diagram of all processes: lanes from top to bottom, time from left to right. What is seen is in the address.
+import './space.css';
+import type { RefObject } from 'preact';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { ApiError, jobPath, query, useAnswer } from '../api';
+import { classLabels, isDark, useColours } from '../design/colours';
+import type { Colours } from '../design/colours';
+import { Answered, Choice, Notice, Progress } from '../design/parts';
+import { count, ns } from '../format';
+import type { ViewProps } from '../frame/view';
+import { PictureFrame, svgPen } from '../pictures';
+import { setParams, useParam } from '../state';
+import { NoTrace, notesOf } from '../views/parts';
+import type { CallClass, ColourBy } from './colours';
+import { CLASSES, functionColours, hex, schemeOf } from './colours';
+import type { Options, Pointed } from './control';
+import { Control } from './control';
+import type { Picture } from './data';
+import { Minimap } from './minimap';
+import { CallPanel, SelectionPanel, Tip } from './panels';
+import type { Mark } from './scene';
+import type { Search } from './source';
+import { laneList, lanesOf, tilesOf } from './source';
+import { LANES_EACH, levelFor } from './tiles';
+import { drawOn, rowsOf, sizeOf } from './vector';
+import type { Span } from './window';
+
+const FOUND_MOST = 1000;
+
+export function SpaceTime({ id }: ViewProps) {
+  const picture = useAnswer<Picture>(jobPath(id, 'picture'));
+  const unfinished = picture.value && !picture.value.complete;
+  useEffect(() => {
+    if (!unfinished)
+      return;
+    const timer = setInterval(picture.again, 1500);
+    return () => clearInterval(timer);
+  }, [unfinished]);
+  if (picture.error?.kind === 'no_trace')
+    return <NoTrace text={picture.error.message} />;
+  return (
+    <Answered of={picture} wait="Reading the trace …">
+      {value => value.lanes.length ? <Diagram id={id} picture={value} /> : <NoTrace notes={value.notes} />}
+    </Answered>
+  );
+}
+
+/** Settings of the picture, all of them in the address. */
+function useOptions(picture: Picture): [Options, string, (flat: string) => void] {
+  const deep = picture.lanes.reduce((most, lane) => Math.max(most, lane.depth), 1), lanes = picture.lanes.length;
+  const [shape, setShape] = useParam('shape', deep * lanes <= 160 ? 'stack' : 'flat');
+  const [row] = useParam('row', '0');
+  const [by] = useParam('by', 'kind');
+  const [lines] = useParam('lines', 'mc');
+  const options = useMemo<Options>(() => ({
+    stacked: shape === 'stack', row: Math.max(0, Math.min(60, Number(row) || 0)), by: by === 'function' ? 'function' : 'kind',
+    messages: lines.includes('m'), collectives: lines.includes('c'),
+  }), [shape, row, by, lines]);
+  return [options, shape, setShape];
+}
+
+function spanOf(text: string): Span | null {
+  const [from, to] = text.split('-').map(Number);
+  return text && from !== undefined && to !== undefined && Number.isFinite(from) && to > from ? { from, to } : null;
+}
+const spanText = (span: Span) => `${Math.floor(span.from)}-${Math.ceil(span.to)}`;
+
+interface State { control: Control | null; pointed: Pointed | null; loading: boolean; loads: number; error: string; view: Span | null }
+
+/** Makes the control with the canvas, and keeps it up to date. */
+function useControl(id: string, picture: Picture, canvas: RefObject<HTMLCanvasElement>, options: Options, colours: Colours, clicked: (at: Pointed, control: Control) => void, scrolled: (scroll: number) => void) {
+  const [state, set] = useState<State>({ control: null, pointed: null, loading: true, loads: 0, error: '', view: null });
+  const now = useRef({ picture, clicked, scrolled });
+  now.current = { picture, clicked, scrolled };
+  const [at] = useParam('at');
+  const [chosen] = useParam('chosen');
+  useEffect(() => {
+    let loading = true;
+    const control: Control = new Control(canvas.current!, picture, tilesOf(id, () => now.current.picture), schemeOf(colours), options, spanOf(at), {
+      moved: view => {
+        const whole = control.scene.whole;
+        setParams({ at: view.from <= whole.from && view.to >= whole.to ? undefined : spanText(view) });
+        set(old => ({ ...old, view }));
+      },
+      pointed: pointed => set(old => ({ ...old, pointed })),
+      clicked: pointed => now.current.clicked(pointed, control),
+      chosen: span => setParams({ chosen: span ? spanText(span) : undefined }),
+      drawn: (scroll, busy) => {
+        now.current.scrolled(scroll);
+        if (busy !== loading) {
+          loading = busy;
+          set(old => ({ ...old, loading: busy }));
+        }
+      },
+      loaded: error => set(old => ({ ...old, loads: old.loads + 1, error: error instanceof ApiError ? error.message : error ? String(error) : '' })),
+    });
+    set(old => ({ ...old, control, view: control.view }));
+    const watch = new ResizeObserver(() => control.resize());
+    watch.observe(canvas.current!);
+    (canvas.current as HTMLCanvasElement & { control?: Control }).control = control; // for measuring
+    return () => {
+      watch.disconnect();
+      control.stop();
+    };
+  }, [id]);
+  const { control } = state;
+  useEffect(() => control?.restyle(schemeOf(colours), options), [control, colours, options]);
+  useEffect(() => {
+    if (control && control.scene.picture !== picture)
+      control.update(picture);
+  }, [control, picture]);
+  useEffect(() => control?.select(spanOf(chosen)), [control, chosen]);
+  useEffect(() => { // the address was changed from outside: "back", a link
+    const span = spanOf(at);
+    if (control && span && spanText(control.view) !== at)
+      control.go(span);
+  }, [control, at]);
+  return state;
+}
+
+function useSearch(id: string, control: Control | null) {
+  const [text, setText] = useParam('q');
+  const found = useAnswer<Search>(text && control ? jobPath(id, 'search') + query({ function: text, limit: FOUND_MOST }) : null);
+  const [at, setAt] = useState(-1);
+  const calls = text ? found.value?.calls ?? [] : [];
+  useEffect(() => {
+    if (!control)
+      return;
+    control.scene.found = calls.map(call => ({ lane: call.lane, begin: call.begin, end: call.end, depth: call.depth }));
+    control.scene.current = null;
+    setAt(-1);
+    control.redraw();
+  }, [control, found.value, text]);
+  const step = (by: number) => {
+    if (!calls.length || !control)
+      return;
+    const next = (at + by + calls.length + (at < 0 && by < 0 ? 1 : 0)) % calls.length;
+    setAt(next);
+    control.goTo(control.scene.found[next]!);
+  };
+  return { text, setText, found, calls, at, step };
+}
+
+function Legend({ picture, by, colours }: { picture: Picture; by: ColourBy; colours: Colours }) {
+  const scheme = schemeOf(colours);
+  if (by === 'kind') {
+    const there = new Set(picture.functions.map(one => one.class));
+    return (
+      <ul class="space-legend" aria-label="Colours">
+        {CLASSES.filter(kind => there.has(kind)).map(kind => <li key={kind}><i style={{ background: hex(scheme.classes[kind]) }} />{classLabels[kind as CallClass]}</li>)}
+        {picture.messages > 0 && <li><i class="line" />message</li>}
+      </ul>
+    );
+  }
+  const own = functionColours(picture.functions, 'function', scheme);
+  return (
+    <ul class="space-legend" aria-label="Colours">
+      {picture.functions.slice(0, 24).map((one, i) => <li key={one.id}><i style={{ background: hex(own[i]!) }} />{one.name}</li>)}
+      {picture.functions.length > 24 && <li>and {picture.functions.length - 24} more: point at a bar</li>}
+    </ul>
+  );
+}
+
+function Lanes({ picture, control, scroll, chosen, onChoose }: { picture: Picture; control: Control; scroll: number; chosen: ReadonlySet<number>; onChoose: (lane: number) => void }) {
+  const { layout, ratio } = control.scene.look, [, seen] = control.heights, labels = [];
+  let last = -Infinity;
+  for (let lane = 0; lane < picture.lanes.length && lane + 1 < layout.tops.length; lane++) {
+    const top = layout.tops[lane]! / ratio - scroll, height = (layout.tops[lane + 1]! - layout.tops[lane]!) / ratio;
+    if (top + height < 0 || top > seen || top - last < 13)
+      continue;
+    last = top;
+    const one = picture.lanes[lane]!;
+    labels.push(
+      <button key={lane} type="button" tabIndex={-1} aria-pressed={chosen.has(lane)} style={{ top: `${top}px`, height: `${Math.max(13, height)}px` }}
+        title={`${one.label}: process ${one.pid} on ${one.node}, ${count(one.calls)} calls`} onClick={() => onChoose(lane)}>
+        {one.label}
+      </button>,
+    );
+  }
+  return <div class="space-lanes" onWheel={e => control.scrollTo(control.scene.scroll / ratio + e.deltaY)}>{labels}</div>;
+}
+
+function Diagram({ id, picture }: { id: string; picture: Picture }) {
+  const canvas = useRef<HTMLCanvasElement>(null), bar = useRef<HTMLDivElement>(null);
+  const colours = useColours();
+  const [options, shape, setShape] = useOptions(picture);
+  const [scroll, setScroll] = useState(0);
+  const [call, setCall] = useState<{ lane: number; at: number; depth: number } | null>(null);
+  const [selecting, setSelecting] = useState(false);
+  const [laneText, setLanes] = useParam('lanes');
+  const [chosenText] = useParam('chosen');
+  const chosen = useMemo(() => lanesOf(laneText, picture.lanes.length), [laneText, picture.lanes.length]);
+  const clicked = (at: Pointed, control: Control) => {
+    if (at.message) {
+      const [from, to, sent, received] = at.message as [number, number, number, number], toEnd = at.lane === to ? { lane: from, t: sent } : { lane: to, t: received };
+      control.scene.message = at.message;
+      control.showLane(toEnd.lane);
+      const half = (control.view.to - control.view.from) / 2;
+      control.go({ from: toEnd.t - half, to: toEnd.t + half });
+    } else if (at.id >= 0) {
+      control.scene.current = at.mark;
+      setCall({ lane: at.lane, at: at.mark ? Math.max(at.mark.begin, at.time) : at.time, depth: at.mark?.depth ?? -1 });
+    }
+    control.redraw();
+  };
+  const { control, pointed, loading, loads, error, view } = useControl(id, picture, canvas, options, colours, clicked, top => {
+    if (top !== scroll)
+      setScroll(top);
+    if (bar.current && Math.abs(bar.current.scrollTop - top) > 1)
+      bar.current.scrollTop = top;
+  });
+  const search = useSearch(id, control);
+  const lines = (which: string, on: boolean) => setParams({ lines: `${which === 'm' ? on ? 'm' : '' : options.messages ? 'm' : ''}${which === 'c' ? on ? 'c' : '' : options.collectives ? 'c' : ''}` || '-' });
+  const seen = spanOf(chosenText) ?? view;
+  const keys = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !control)
+      return;
+    const actions: Record<string, () => void> = {
+      n: () => search.step(1), p: () => search.step(-1), s: () => setShape(shape === 'stack' ? 'flat' : 'stack'), c: () => setParams({ by: options.by === 'kind' ? 'function' : undefined }),
+      v: () => view && setParams({ chosen: spanText(control.view) }), Escape: () => (setParams({ chosen: undefined, lanes: undefined }), setCall(null), (control.scene.current = null), (control.scene.message = null), control.redraw()),
+      Enter: () => control.scene.current && setCall({ lane: control.scene.current.lane, at: control.scene.current.begin, depth: control.scene.current.depth }),
+    };
+    if (actions[event.key]) {
+      event.preventDefault();
+      event.stopPropagation();
+      actions[event.key]!();
+    }
+  };
+  const shown = () => ({
+    picture, whole: control!.scene.whole, view: control!.view, lanes: Math.min(picture.lanes.length, 4 * LANES_EACH),
+    level: levelFor(control!.scene.whole, control!.view, control!.scene.width, picture.columns, picture.levels),
+    tile: (level: number, index: number, block: number) => control!.scene.tiles.get(level, index, block),
+  });
+  const take = {
+    name: 'space-time',
+    svg: (paper: Colours) => {
+      const part = shown(), scheme = schemeOf(paper), { width, height } = sizeOf(part, options.stacked), pen = svgPen(width, height, paper.surface);
+      drawOn(pen, part, options.stacked, functionColours(picture.functions, options.by, scheme), paper.ink, paper.soft, paper.line, scheme.lane, options.messages);
+      return pen.svg();
+    },
+    table: () => ({ columns: ['lane', 'depth', 'function', 'from_ns', 'to_ns', 'share'], rows: rowsOf(shown()) }),
+  };
+  const [all, inSight] = control ? control.heights : [0, 1];
+  const goTo = (mark: Mark) => {
+    control?.goTo(mark);
+    setCall({ lane: mark.lane, at: mark.begin, depth: mark.depth });
+  };
+  return (
+    <PictureFrame title="Space and time" of={id} picture={take} about={<Notes picture={picture} error={error} />} controls={
+      <>
+        <Choice label="Bars" value={shape as 'stack' | 'flat'} of={[['stack', 'Stacks'], ['flat', 'One bar']]} onChange={setShape} />
+        <Choice label="Colours by" value={options.by} of={[['kind', 'Kind'], ['function', 'Function']]} onChange={by => setParams({ by: by === 'kind' ? undefined : by })} />
+        {picture.messages > 0 && <label><input type="checkbox" checked={options.messages} onChange={e => lines('m', e.currentTarget.checked)} />Messages</label>}
+        {picture.collectives > 0 && <label><input type="checkbox" checked={options.collectives} onChange={e => lines('c', e.currentTarget.checked)} />Collectives</label>}
+      </>
+    }>
+      <div class="space-bar">
+        <form class="space-search" role="search" onSubmit={e => (e.preventDefault(), search.step(1))}>
+          <input type="search" aria-label="Find calls of a function" placeholder="Function, e.g. do_jacobi or MPI_*" value={search.text} onChange={e => search.setText(e.currentTarget.value.trim())} />
+          <span role="status" class="space-count">{!search.text ? '' : search.found.waiting ? 'Looking …' : search.found.error ? search.found.error.message :
+            search.calls.length ? `${search.at >= 0 ? `${search.at + 1} of ` : ''}${count(search.calls.length)}${search.calls.length >= FOUND_MOST ? ' or more' : ''}` : 'none'}</span>
+          <button type="button" aria-label="The one before" disabled={!search.calls.length} onClick={() => search.step(-1)}>↑</button>
+          <button type="button" aria-label="The next one" disabled={!search.calls.length} onClick={() => search.step(1)}>↓</button>
+        </form>
+        <div class="space-zoom" role="group" aria-label="Window">
+          <button type="button" aria-pressed={selecting} onClick={() => { if (control) control.selecting = !selecting; setSelecting(!selecting); }}>Choose a part</button>
+          <button type="button" aria-label="Closer" onClick={() => control?.key(new KeyboardEvent('keydown', { key: '+' }))}>+</button>
+          <button type="button" aria-label="Farther" onClick={() => control?.key(new KeyboardEvent('keydown', { key: '-' }))}>−</button>
+          <button type="button" onClick={() => control?.go(control.scene.whole)}>All</button>
+        </div>
+      </div>
+      <div class="space-body">
+        <div class="space-stage">
+          {control && <Minimap control={control} version={`${loads > 8 ? 9 : loads}/${loading}/${isDark()}/${options.by}/${picture.to_ns}`} />}
+          <div class="space-picture" onKeyDown={keys}>
+            {control && <Lanes picture={picture} control={control} scroll={scroll} chosen={chosen} onChoose={lane => {
+              const next = new Set(chosen);
+              if (!next.delete(lane))
+                next.add(lane);
+              setLanes(laneList(next));
+            }} />}
+            <div class="space-canvas">
+              <canvas ref={canvas} tabIndex={0} role="application" aria-roledescription="time line" aria-label={`${picture.lanes.length} lanes over ${ns(picture.to_ns - picture.from_ns)}. Arrows move, plus and minus zoom; the table below has the same figures.`} />
+              {control && pointed && <Tip scene={control.scene} x={pointed.x} y={pointed.y} lane={pointed.lane} id={pointed.id} part={pointed.share} begin={pointed.mark?.begin ?? null} end={pointed.mark?.end ?? null} message={pointed.message} />}
+              {loading && <span class="space-busy" role="status">loading</span>}
+            </div>
+            {all > inSight + 1 && <div class="space-scroll" ref={bar} tabIndex={-1} aria-hidden="true" onScroll={e => control?.scrollTo(e.currentTarget.scrollTop)}><div style={{ height: `${all + 22}px` }} /></div>}
+          </div>
+          <Legend picture={picture} by={options.by} colours={colours} />
+        </div>
+        <aside class="space-side">
+          {call && <CallPanel id={id} picture={picture} {...call} onClose={() => setCall(null)} onGo={(begin, end, depth) => goTo({ lane: call.lane, begin, end, depth })} />}
+          {seen && <SelectionPanel id={id} span={seen} chosen={chosenText !== ''} lanes={laneText} picture={picture} onSearch={search.setText} onClear={() => setParams({ chosen: undefined, lanes: undefined })} />}
+        </aside>
+      </div>
+      <LaneTable picture={picture} />
+    </PictureFrame>
+  );
+}
+
+function Notes({ picture, error }: { picture: Picture; error: string }) {
+  const notes = notesOf(picture.notes);
+  return (
+    <>
+      Drag moves, the wheel zooms, a drag on the axis or with Shift chooses a part.
+      {picture.clock_bound_ns ? ` Clocks of the nodes agree to ${ns(picture.clock_bound_ns)}.` : ''}
+      {!picture.complete && <> <Progress share={picture.progress ?? null} label="Reading the trace" /></>}
+      {error && <Notice tone="warn" title={error} />}
+      {notes.map(text => <Notice key={text} title={text} />)}
+    </>
+  );
+}
+
+/** What stands behind the canvas for those who do not see it. */
+function LaneTable({ picture }: { picture: Picture }) {
+  return (
+    <details class="space-table">
+      <summary>Lanes as a table</summary>
+      <table aria-label="Lanes">
+        <thead><tr><th scope="col">Lane</th><th scope="col">Node</th><th scope="col" class="number">Process</th><th scope="col" class="number">Calls</th></tr></thead>
+        <tbody>
+          {picture.lanes.slice(0, 1000).map(lane => <tr key={lane.lane}><th scope="row">{lane.label}</th><td>{lane.node}</td><td class="number">{lane.pid}</td><td class="number">{count(lane.calls)}</td></tr>)}
+        </tbody>
+      </table>
+    </details>
+  );
+}
+

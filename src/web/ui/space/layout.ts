@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where lanes are, from top to bottom. A lane is one bar (the innermost call is seen), or a row for each depth of its calls.
+
+export interface Layout {
+  /** Top of each lane in pixels, and of what would follow: lanes + 1. */
+  tops: Float64Array;
+  rowHeight: number;
+  gap: number;
+  stacked: boolean;
+  rows: Uint8Array;
+}
+
+export const ROWS_MOST = 24;
+
+/** `row`: pixels of a row; 0: as high as lets all lanes fit into `height`, within what can be read. */
+export function layoutOf(depths: readonly number[], stacked: boolean, row: number, height: number): Layout {
+  const rows = Uint8Array.from(depths, depth => stacked ? Math.min(ROWS_MOST, Math.max(1, depth)) : 1);
+  const all = rows.reduce((sum, n) => sum + n, 0) || 1;
+  const pitch = height / all;
+  let rowHeight = row || Math.max(stacked ? 5 : 6, Math.min(stacked ? 15 : 22, Math.floor(pitch - (stacked ? 1 : 2))));
+  rowHeight = Math.round(rowHeight);
+  const gap = Math.max(1, Math.min(6, Math.round(rowHeight / 4)));
+  const tops = new Float64Array(depths.length + 1);
+  for (let i = 0; i < depths.length; i++)
+    tops[i + 1] = tops[i]! + rows[i]! * rowHeight + gap;
+  return { tops, rowHeight, gap, stacked, rows };
+}
+
+/** The lane at y, or -1. */
+export function laneAt(layout: Layout, y: number): number {
+  const { tops } = layout, count = tops.length - 1;
+  if (y < 0 || count < 1 || y >= tops[count]!)
+    return -1;
+  let low = 0, high = count - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (tops[middle]! <= y)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+/** The row of its lane at y: the depth of calls, if lanes are stacked. */
+export function rowAt(layout: Layout, lane: number, y: number): number {
+  return Math.max(0, Math.min(layout.rows[lane]! - 1, Math.floor((y - layout.tops[lane]!) / layout.rowHeight)));
+}
+
+export function laneMiddle(layout: Layout, lane: number): number {
+  return layout.tops[lane]! + layout.rows[lane]! * layout.rowHeight / 2;
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Beside the diagram: what is in the chosen part, one call, what was found.
+import { jobPath, query, useAnswer } from '../api';
+import { Answered, Choice } from '../design/parts';
+import { Table } from '../design/table';
+import { count, ns, share, size } from '../format';
+import { useParam } from '../state';
+import { classLabels } from '../design/colours';
+import type { CallClass } from '../design/colours';
+import type { Picture } from './data';
+import type { Scene } from './scene';
+import type { Selection } from './source';
+import { timeText } from './ticks';
+import type { Span } from './window';
+
+export function SelectionPanel(props: { id: string; span: Span; chosen: boolean; lanes: string; picture: Picture; onSearch: (name: string) => void; onClear: () => void }) {
+  const { span, picture } = props;
+  const [by, setBy] = useParam('sum', 'functions');
+  const answer = useAnswer<Selection>(jobPath(props.id, 'selection') + query({ from: Math.floor(span.from), to: Math.ceil(span.to), lanes: props.lanes }));
+  const width = span.to - span.from;
+  return (
+    <section aria-label="In this part">
+      <h3>{props.chosen ? 'Chosen part' : 'In the window'}</h3>
+      <p class="space-span">
+        {timeText(span.from, width)} – {timeText(span.to, width)}, {ns(width)}
+        {props.lanes && <>, lanes {props.lanes}</>}
+        {(props.chosen || props.lanes) && <button type="button" class="quiet" onClick={props.onClear}>All of the window</button>}
+      </p>
+      <Choice label="Sums of" value={by} of={[['functions', 'Functions'], ['classes', 'Kinds']]} onChange={setBy} />
+      <Answered of={answer} wait="Adding up …">
+        {sums => (
+          <>
+            {by === 'classes' ? (
+              <Table label="Kinds of calls in this part" rows={sums.classes} rowKey={row => row.class} sort="-time" sortParam="ks" columns={[
+                { key: 'kind', title: 'Kind', cell: row => classLabels[row.class as CallClass] ?? row.class, value: row => row.class },
+                { key: 'calls', title: 'Calls', cell: row => count(row.calls), value: row => row.calls, number: true },
+                { key: 'time', title: 'Time', cell: row => ns(row.total_ns), value: row => row.total_ns, number: true },
+              ]} />
+            ) : (
+              <Table label="Functions in this part" rows={sums.functions} rowKey={row => row.id} sort="-self" sortParam="fs" visible={14} onOpen={row => props.onSearch(row.name)} columns={[
+                { key: 'name', title: 'Function', cell: row => row.name, value: row => row.name },
+                { key: 'calls', title: 'Calls', cell: row => count(row.calls), value: row => row.calls, number: true },
+                { key: 'total', title: 'Total', cell: row => ns(row.total_ns), value: row => row.total_ns, number: true },
+                { key: 'self', title: 'Self', cell: row => ns(row.self_ns), value: row => row.self_ns, number: true },
+              ]} />
+            )}
+            {sums.messages.count > 0 && <p class="space-span">{count(sums.messages.count)} messages, {size(sums.messages.bytes)}</p>}
+            {picture.complete ? null : <p class="space-span">The trace is still being read: sums grow.</p>}
+          </>
+        )}
+      </Answered>
+    </section>
+  );
+}
+
+interface CallAnswer {
+  function: number | string; begin: number; end: number; depth: number;
+  arguments?: { name: string; value: string }[]; locals?: { name: string; value: string }[]; result?: string | null;
+  callers?: { function: number | string; begin: number; end: number; depth: number }[]; from?: string | null;
+}
+
+export function CallPanel({ id, picture, lane, at, depth, onClose, onGo }: {
+  id: string; picture: Picture; lane: number; at: number; depth: number; onClose: () => void; onGo: (begin: number, end: number, depth: number) => void;
+}) {
+  const answer = useAnswer<CallAnswer>(jobPath(id, 'call') + query({ lane, at: Math.round(at), depth: depth < 0 ? undefined : depth }));
+  const nameOf = (f: number | string) => typeof f === 'number' ? picture.functions[f]?.name ?? '?' : f;
+  return (
+    <section aria-label="Call">
+      <header class="space-panel-head">
+        <h3>Call</h3>
+        <button type="button" class="quiet" aria-label="Close the call" onClick={onClose}>✕</button>
+      </header>
+      <Answered of={answer}>
+        {call => {
+          const place = typeof call.function === 'number' ? picture.functions[call.function] : undefined;
+          return (
+            <>
+              <p class="space-call">{nameOf(call.function)}</p>
+              <dl class="space-facts">
+                {place?.file && <><dt>defined in</dt><dd>{place.file}:{place.line}</dd></>}
+                {call.from && <><dt>called from</dt><dd>{call.from}</dd></>}
+                <dt>lane</dt><dd>{picture.lanes[lane]?.label}</dd>
+                <dt>begin</dt><dd>{timeText(call.begin, call.end - call.begin)}</dd>
+                <dt>length</dt><dd>{ns(call.end - call.begin)}</dd>
+                {(call.arguments ?? []).map(one => <><dt>{one.name}</dt><dd>{one.value}</dd></>)}
+                {call.result && <><dt>result</dt><dd>{call.result}</dd></>}
+                {(call.locals ?? []).map(one => <><dt>{one.name}</dt><dd>{one.value}</dd></>)}
+              </dl>
+              {(call.callers ?? []).length > 0 && (
+                <>
+                  <h4>Called by</h4>
+                  <ol class="space-callers">
+                    {call.callers!.map(one => (
+                      <li key={one.depth}>
+                        <button type="button" class="quiet" onClick={() => onGo(one.begin, one.end, one.depth)}>{nameOf(one.function)}</button> <small>{ns(one.end - one.begin)}</small>
+                      </li>
+                    ))}
+                  </ol>
+                </>
+              )}
+            </>
+          );
+        }}
+      </Answered>
+    </section>
+  );
+}
+
+/** What is under the pointer, beside it. */
+export function Tip({ scene, x, y, lane, id, part, begin, end, message }: {
+  scene: Scene; x: number; y: number; lane: number; id: number; part: number; begin: number | null; end: number | null; message: number[] | null;
+}) {
+  const { picture } = scene, one = picture.functions[id], span = scene.view.to - scene.view.from;
+  const right = x > scene.width / scene.look.ratio - 300;
+  if (!one && !message)
+    return null;
+  return (
+    <div class="space-tip" role="tooltip" style={{ top: `${y + 14}px`, ...(right ? { right: `${scene.width / scene.look.ratio - x + 12}px` } : { left: `${x + 12}px` }) }}>
+      {message ? (
+        <>
+          <b>message</b> {picture.lanes[message[0]!]?.label} → {picture.lanes[message[1]!]?.label}
+          <br />{size(message[4]!)} in {ns(message[3]! - message[2]!)}, sent at {timeText(message[2]!, span)}
+          <br /><small>a click goes to its other end</small>
+        </>
+      ) : (
+        <>
+          <b>{one!.name}</b> <small>{picture.lanes[lane]?.label}</small>
+          <br />{begin !== null && end !== null ? <>{ns(end - begin)}, from {timeText(begin, span)}</> : <>{share(part)} of this column</>}
+          {one!.class !== 'compute' && <small> {classLabels[one!.class as CallClass]}</small>}
+        </>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Strips: pictures of some lanes of one tile, as they are on the screen. A frame only puts strips side by side; one strip is painted anew in a
+// frame, and until then an older one is stretched. So moving costs the same whatever is in the picture.
+import type { Picture, Tile } from './data';
+import { MESSAGE_FIELDS } from './data';
+import type { Layout } from './layout';
+import { laneMiddle } from './layout';
+import type { Inks } from './raster';
+import { rasterCalls, rasterColumns } from './raster';
+import { LANES_EACH } from './tiles';
+
+/** Lanes of a strip; a block of a tile has LANES_EACH. */
+export const STRIP_LANES = 16;
+const STRIPS_MOST = 96;
+
+export interface Look {
+  layout: Layout; inks: Inks; inkCss: string; messageCss: string; labelCss: readonly string[]; font: string; background: number;
+  messages: boolean; collectives: boolean; ratio: number;
+  /** Changes with anything of the above. */
+  version: number;
+}
+
+interface Strip { canvas: OffscreenCanvas; context: OffscreenCanvasRenderingContext2D; width: number; height: number; version: number; tile: Tile | null }
+
+export class Strips {
+  private readonly strips = new Map<string, Strip>();
+  private image: ImageData | null = null;
+  private pixels = new Uint32Array(0);
+  private readonly widths = new Map<string, number>();
+
+  /** The strip as it is; may be stale. */
+  get(key: string): Strip | undefined {
+    const strip = this.strips.get(key);
+    if (strip) {
+      this.strips.delete(key);
+      this.strips.set(key, strip);
+    }
+    return strip;
+  }
+
+  fresh(strip: Strip | undefined, tile: Tile, width: number, look: Look): boolean {
+    return strip !== undefined && strip.tile === tile && strip.width === width && strip.version === look.version;
+  }
+
+  clear(): void {
+    this.strips.clear();
+    this.widths.clear();
+  }
+
+  private room(key: string, width: number, height: number): Strip {
+    let strip = this.strips.get(key);
+    if (!strip && this.strips.size >= STRIPS_MOST) { // the one that was not used for longest
+      const oldest = this.strips.keys().next().value!;
+      strip = this.strips.get(oldest);
+      this.strips.delete(oldest);
+    }
+    if (!strip) {
+      const canvas = new OffscreenCanvas(width, height);
+      strip = { canvas, context: canvas.getContext('2d', { alpha: false })!, width, height, version: -1, tile: null };
+    }
+    if (strip.canvas.width !== width || strip.canvas.height !== height) {
+      strip.canvas.width = width;
+      strip.canvas.height = height;
+    }
+    strip.width = width;
+    strip.height = height;
+    this.strips.set(key, strip);
+    return strip;
+  }
+
+  private buffer(width: number, height: number): ImageData {
+    if (!this.image || this.image.width !== width || this.image.height !== height) {
+      this.image = new ImageData(width, height);
+      this.pixels = new Uint32Array(this.image.data.buffer);
+    }
+    return this.image;
+  }
+
+  /** Lanes `first`..`last` (exclusive) of the picture, of a tile, `width` pixels wide. */
+  paint(key: string, tile: Tile, picture: Picture, first: number, last: number, width: number, look: Look): Strip {
+    const { layout } = look, top = layout.tops[first]!, height = Math.max(1, Math.round(layout.tops[last]! - top));
+    const strip = this.room(key, width, height), image = this.buffer(width, height);
+    const target = { pixels: this.pixels, width, height };
+    const scale = width / (tile.to - tile.from);
+    this.pixels.fill(look.background);
+    const offset = Math.floor(first / LANES_EACH) * LANES_EACH;
+    for (let i = first; i < last; i++) {
+      const lane = tile.lanes[i - offset], y = Math.round(layout.tops[i]! - top), rows = layout.rows[i]!;
+      if (!lane)
+        continue;
+      if (lane.columnFunction)
+        rasterColumns(target, lane, look.inks, y, layout.rowHeight, rows, layout.stacked);
+      else if (lane.begin)
+        rasterCalls(target, lane, look.inks, tile.from, scale, y, layout.rowHeight, rows, layout.stacked);
+    }
+    strip.context.putImageData(image, 0, 0);
+    if (layout.rowHeight >= 11 * look.ratio)
+      this.labels(strip, tile, picture, first, last, offset, scale, look);
+    if (look.collectives)
+      this.collectives(strip, tile, first, last, scale, look);
+    if (look.messages)
+      this.messages(strip, tile, first, last, scale, look);
+    strip.version = look.version;
+    strip.tile = tile;
+    return strip;
+  }
+
+  private labels(strip: Strip, tile: Tile, picture: Picture, first: number, last: number, offset: number, scale: number, look: Look): void {
+    const { context, width } = strip, { layout } = look, least = 30 * look.ratio;
+    context.font = look.font;
+    context.textBaseline = 'middle';
+    for (let i = first; i < last; i++) {
+      const lane = tile.lanes[i - offset];
+      if (!lane?.begin)
+        continue;
+      const y = layout.tops[i]! - layout.tops[first]!;
+      for (let k = 0; k < lane.count; k++) {
+        const left = Math.max(0, (lane.begin[k]! - tile.from) * scale), right = Math.min(width, (lane.end![k]! - tile.from) * scale);
+        const row = lane.callDepth![k]!, id = lane.callFunction![k]!;
+        if (right - left < least || row >= layout.rows[i]! || !layout.stacked && this.covered(lane, k, least / scale))
+          continue;
+        const name = picture.functions[id]?.name ?? '';
+        const text = this.cut(context, name, right - left - 8 * look.ratio);
+        if (!text)
+          continue;
+        context.fillStyle = look.labelCss[id] ?? look.inkCss;
+        context.fillText(text, left + 4 * look.ratio, y + (layout.stacked ? row : 0) * layout.rowHeight + layout.rowHeight / 2);
+      }
+    }
+  }
+
+  /** Lanes that are one bar: the name of a call whose inner calls are drawn over it soon after its begin would lie under theirs. */
+  private covered(lane: Tile['lanes'][number], call: number, room: number): boolean {
+    const next = call + 1;
+    return next < lane.count && lane.callDepth![next]! > lane.callDepth![call]! && lane.begin![next]! - lane.begin![call]! < 3 * room;
+  }
+
+  private cut(context: OffscreenCanvasRenderingContext2D, name: string, width: number): string {
+    let full = this.widths.get(name);
+    if (full === undefined) {
+      full = context.measureText(name).width;
+      this.widths.set(name, full);
+    }
+    if (full <= width)
+      return name;
+    const letters = Math.floor(name.length * width / full) - 1;
+    return letters >= 3 ? name.slice(0, letters) + '…' : '';
+  }
+
+  private collectives(strip: Strip, tile: Tile, first: number, last: number, scale: number, look: Look): void {
+    const { context } = strip, { layout } = look, top = layout.tops[first]!, bar = layout.rowHeight;
+    context.fillStyle = look.messageCss;
+    for (const one of tile.collectives) {
+      let smallest = Infinity, largest = -1;
+      for (let i = 0; i < one.lanes.length; i++) {
+        smallest = Math.min(smallest, one.lanes[i]!);
+        largest = Math.max(largest, one.lanes[i]!);
+      }
+      if (largest < first || smallest >= last || one.lanes.length < 2)
+        continue;
+      context.globalAlpha = 0.16;
+      context.beginPath();
+      for (let i = 0; i < one.lanes.length; i++) {
+        const lane = one.lanes[i]!, y = layout.tops[lane]! - top, x = (one.begin[i]! - tile.from) * scale;
+        context.lineTo(x, y);
+        context.lineTo(x, y + layout.rows[lane]! * bar);
+      }
+      for (let i = one.lanes.length - 1; i >= 0; i--) {
+        const lane = one.lanes[i]!, y = layout.tops[lane]! - top, x = Math.max((one.end[i]! - tile.from) * scale, (one.begin[i]! - tile.from) * scale + 1);
+        context.lineTo(x, y + layout.rows[lane]! * bar);
+        context.lineTo(x, y);
+      }
+      context.fill();
+    }
+    context.globalAlpha = 1;
+  }
+
+  private messages(strip: Strip, tile: Tile, first: number, last: number, scale: number, look: Look): void {
+    const { context } = strip, { layout } = look, all = tile.messages, top = layout.tops[first]!;
+    const count = all.length / MESSAGE_FIELDS;
+    context.strokeStyle = look.messageCss;
+    context.lineWidth = look.ratio * (count > 400 ? 0.6 : 0.9);
+    context.globalAlpha = count > 1000 ? 0.12 : count > 300 ? 0.35 : 0.8; // many lines only darken the picture
+    context.beginPath();
+    for (let i = 0; i < count; i++) {
+      const from = all[i * MESSAGE_FIELDS]!, to = all[i * MESSAGE_FIELDS + 1]!;
+      if (Math.max(from, to) < first || Math.min(from, to) >= last)
+        continue;
+      context.moveTo((all[i * MESSAGE_FIELDS + 2]! - tile.from) * scale, laneMiddle(layout, from) - top);
+      context.lineTo((all[i * MESSAGE_FIELDS + 3]! - tile.from) * scale, laneMiddle(layout, to) - top);
+    }
+    context.stroke();
+    if (layout.rowHeight >= 6 * look.ratio && count <= 1000) { // where they arrive
+      const size = Math.min(4, layout.rowHeight / 4 / look.ratio + 1) * look.ratio;
+      context.fillStyle = look.messageCss;
+      for (let i = 0; i < count; i++) {
+        const to = all[i * MESSAGE_FIELDS + 1]!;
+        if (to >= first && to < last)
+          context.fillRect((all[i * MESSAGE_FIELDS + 3]! - tile.from) * scale - size / 2, laneMiddle(layout, to) - top - size / 2, size, size);
+      }
+    }
+    context.globalAlpha = 1;
+  }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The window that is seen, as a drawing for paper and as a table: the same tiles as on the screen. Neighbouring columns of one function
+// become one bar, so a file stays small.
+import type { Picture, Tile, TileLane } from './data';
+import { MESSAGE_FIELDS } from './data';
+import type { Rgb } from './colours';
+import { hex, mix } from './colours';
+import type { Pen } from '../pictures';
+import { laneMiddle, layoutOf } from './layout';
+import { ticksOf } from './ticks';
+import { LANES_EACH, tileRange } from './tiles';
+import type { Span } from './window';
+
+export interface Bar { lane: number; from: number; to: number; depth: number; id: number; share: number; single: boolean }
+
+export interface Shown {
+  picture: Picture; whole: Span; view: Span; level: number; lanes: number;
+  tile: (level: number, index: number, block: number) => Tile | null;
+}
+
+function* barsOfLane(one: TileLane, lane: number, tile: Tile, view: Span): Generator<Bar> {
+  if (one.begin) {
+    for (let i = 0; i < one.count; i++)
+      if (one.end![i]! > view.from && one.begin[i]! < view.to)
+        yield { lane, from: one.begin[i]!, to: one.end![i]!, depth: one.callDepth![i]!, id: one.callFunction![i]!, share: 1, single: true };
+    return;
+  }
+  const width = (tile.to - tile.from) / one.columns;
+  for (let depth = 0; depth < one.depth; depth++)
+    for (let column = 0; column < one.columns;) {
+      const cell = column * one.depth + depth, id = one.columnFunction![cell]!;
+      const share = one.columnShare![cell]! >> 4; // bars of nearly the same share are one
+      let end = column + 1;
+      let sum = one.columnShare![cell]!;
+      while (end < one.columns && one.columnFunction![end * one.depth + depth] === id && one.columnShare![end * one.depth + depth]! >> 4 === share)
+        sum += one.columnShare![end++ * one.depth + depth]!;
+      const from = tile.from + column * width, to = tile.from + end * width;
+      if (id >= 0 && sum > 0 && to > view.from && from < view.to)
+        yield { lane, from, to, depth, id, share: sum / 255 / (end - column), single: false };
+      column = end;
+    }
+}
+
+/** Calls that reach over several tiles come once. */
+export function* barsOf(shown: Shown): Generator<Bar> {
+  const [first, last] = tileRange(shown.whole, shown.view, shown.level);
+  for (let lane = 0; lane < shown.lanes; lane++) {
+    for (let index = first; index <= last; index++) {
+      const tile = shown.tile(shown.level, index, Math.floor(lane / LANES_EACH)), one = tile?.lanes[lane % LANES_EACH];
+      if (!tile || !one)
+        continue;
+      for (const bar of barsOfLane(one, lane, tile, shown.view))
+        if (!bar.single || index === first || bar.from >= tile.from)
+          yield bar;
+    }
+  }
+}
+
+export function* rowsOf(shown: Shown): Generator<(string | number | null)[]> {
+  for (const bar of barsOf(shown))
+    yield [shown.picture.lanes[bar.lane]?.label ?? '', bar.depth, shown.picture.functions[bar.id]?.name ?? '', Math.round(bar.from), Math.round(bar.to), Math.round(bar.share * 1000) / 1000];
+}
+
+const LEFT = 130, TOP = 34;
+
+export function sizeOf(shown: Shown, stacked: boolean): { width: number; height: number } {
+  const layout = layoutOf(shown.picture.lanes.slice(0, shown.lanes).map(lane => lane.depth), stacked, 0, 700);
+  return { width: 1280, height: Math.ceil(layout.tops[shown.lanes]!) + TOP + 20 };
+}
+
+export function drawOn(pen: Pen, shown: Shown, stacked: boolean, colours: readonly Rgb[], ink: string, soft: string, grid: string, lane: Rgb, messages: boolean): void {
+  const { view } = shown, { width, height } = sizeOf(shown, stacked);
+  const layout = layoutOf(shown.picture.lanes.slice(0, shown.lanes).map(one => one.depth), stacked, 0, 700);
+  const plot = width - LEFT - 20, x = (at: number) => LEFT + (at - view.from) / (view.to - view.from) * plot;
+  const ticks = ticksOf(view.from, view.to, 9);
+  for (const [i, at] of ticks.at.entries()) {
+    pen.line([x(at), TOP - 6, x(at), height - 16], grid);
+    pen.text(ticks.labels[i]!, x(at), TOP - 12, { colour: soft, size: 11, align: 'middle' });
+  }
+  if (ticks.baseLabel)
+    pen.text(`${ticks.baseLabel} +`, 4, TOP - 12, { colour: ink, size: 11 });
+  for (let i = 0; i < shown.lanes; i++) {
+    pen.text(shown.picture.lanes[i]!.label, LEFT - 8, TOP + laneMiddle(layout, i) + 4, { colour: ink, size: 11, align: 'end' });
+    pen.rect(LEFT, TOP + layout.tops[i]!, plot, layout.rows[i]! * layout.rowHeight, hex(lane));
+  }
+  pen.clip(LEFT, 0, plot, height);
+  for (const bar of barsOf(shown)) {
+    const row = stacked ? bar.depth : 0;
+    if (row >= layout.rows[bar.lane]!)
+      continue;
+    const left = Math.max(LEFT, x(bar.from)), right = Math.min(LEFT + plot, x(bar.to));
+    pen.rect(left, TOP + layout.tops[bar.lane]! + row * layout.rowHeight, Math.max(0.3, right - left), layout.rowHeight - (stacked ? 0.5 : 0), hex(mix(lane, colours[bar.id] ?? lane, Math.max(0.15, bar.share))));
+  }
+  if (messages) {
+    const [first, last] = tileRange(shown.whole, view, shown.level);
+    for (let index = first; index <= last; index++)
+      for (let block = 0; block <= Math.floor((shown.lanes - 1) / LANES_EACH); block++) {
+        const all = shown.tile(shown.level, index, block)?.messages ?? new Float64Array(0);
+        for (let i = 0; i < all.length; i += MESSAGE_FIELDS)
+          if (all[i]! < shown.lanes && all[i + 1]! < shown.lanes)
+            pen.line([x(all[i + 2]!), TOP + laneMiddle(layout, all[i]!), x(all[i + 3]!), TOP + laneMiddle(layout, all[i + 1]!)], ink, 0.5);
+      }
+  }
+  pen.unclip();
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the pictures compute before they draw: windows, marks, lanes, tiles, pixels, colours. No browser is needed.
+import assert from 'node:assert/strict';
+import path from 'node:path';
+import { createRequire } from 'node:module';
+import { test } from 'node:test';
+
+const ui = path.join(import.meta.dirname, '../../src/web/ui');
+const esbuild = createRequire(path.join(ui, 'package.json'))('esbuild');
+const names = ['ticks', 'window', 'layout', 'tiles', 'colours', 'raster', 'data'];
+const { outputFiles } = esbuild.buildSync({
+  stdin: { contents: names.map((name) => `export * as ${name} from './space/${name}';`).join('\n'), resolveDir: ui, loader: 'ts' },
+  bundle: true, format: 'esm', write: false,
+});
+const { ticks, window, layout, tiles, colours, raster, data } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
+
+test('marks are round, as many as fit, in the unit of the zoom', () => {
+  for (let span = 100; span < 3e15; span *= 3.7)
+    for (const from of [0, 12.3456789e9, 86400e9 * 3]) {
+      const { at, step, labels } = ticks.ticksOf(from, from + span, 10);
+      assert.ok(at.length >= 1 && at.length <= 12, `${span}: ${at.length} marks`);
+      assert.ok(at.every((t) => t >= from - step * 1e-6 && t <= from + span));
+      assert.equal(new Set(labels).size, labels.length, `${from}+${span}: ${labels}`);
+      assert.ok(labels.every((label) => label.length < 16), labels.join());
+    }
+  assert.deepEqual(ticks.ticksOf(0, 1e6, 5).labels, ['0 µs', '200 µs', '400 µs', '600 µs', '800 µs', '1000 µs']);
+  assert.equal(ticks.clockText(86400e9 * 2 + 3 * 3600e9), '2 d 03:00');
+  assert.match(ticks.ticksOf(3600e9, 3600e9 + 1000, 5).baseLabel, /^3600/);
+});
+
+test('a zoom keeps the time under the pointer, and the whole is the end of it', () => {
+  const whole = { from: 0, to: 1e12 };
+  let span = whole;
+  for (let i = 0; i < 60; i++) {
+    const at = span.from + (span.to - span.from) * 0.3;
+    const next = window.zoom(span, at, 0.7, whole);
+    const share = (at - next.from) / (next.to - next.from);
+    assert.ok(next.to - next.from >= 99.9 && (Math.abs(share - 0.3) < 1e-3 || next.to - next.from < 101), `${i}: ${share}`);
+    span = next;
+  }
+  for (let i = 0; i < 200; i++) span = window.zoom(span, span.to, 1.5, whole);
+  assert.deepEqual(span, whole);
+  assert.deepEqual(window.pan({ from: 0, to: 10000 }, -500, whole), { from: 0, to: 10000 });
+  let now = { from: 0, to: 1e12 };
+  const aim = { from: 5e11, to: 5e11 + 1e5 };
+  let steps = 0;
+  while (!window.same(now, aim) && steps < 500) {
+    now = window.approach(now, aim, 0.25);
+    steps++;
+  }
+  assert.ok(steps < 120, `${steps} frames`);
+});
+
+test('lanes stand below each other and are found again', () => {
+  const made = layout.layoutOf([1, 3, 30, 0], true, 10, 0);
+  assert.deepEqual([...made.rows], [1, 3, layout.ROWS_MOST, 1]);
+  for (let lane = 0; lane < 4; lane++) {
+    assert.equal(layout.laneAt(made, made.tops[lane]), lane);
+    assert.equal(layout.laneAt(made, made.tops[lane + 1] - 0.5), lane);
+  }
+  assert.equal(layout.laneAt(made, -1), -1);
+  assert.equal(layout.laneAt(made, made.tops[4]), -1);
+  assert.equal(layout.rowAt(made, 1, made.tops[1] + 21), 2);
+});
+
+test('tiles cover the window, at a column a pixel', () => {
+  const whole = { from: 100, to: 100 + 2 ** 40 };
+  for (let width = 2 ** 40; width > 1000; width /= 3) {
+    const view = window.clamp({ from: 5e11, to: 5e11 + width }, whole);
+    const level = tiles.levelFor(whole, view, 1024, 512, 60);
+    const [first, last] = tiles.tileRange(whole, view, level);
+    assert.ok(tiles.tileSpan(whole, level, first).from <= view.from + 1 && tiles.tileSpan(whole, level, last).to >= view.to - 1);
+    const pixels = (1024 * (2 ** 40 / 2 ** level)) / (view.to - view.from);
+    assert.ok(level === 0 || (pixels > 255 && pixels <= 513), `level ${level}: ${pixels} pixels a tile`);
+    const wanted = tiles.tilesWanted(whole, view, level, [0, 1], 2);
+    assert.ok(wanted.length < 40);
+    assert.deepEqual(wanted[0], { level, index: first, block: 0 });
+  }
+  assert.equal(tiles.levelFor(whole, { from: 100, to: 101 }, 1024, 512, 7), 6);
+});
+
+test('the cache asks for a few at once, drops what nobody wants, and keeps the last used', async () => {
+  const asked = [], open = new Map();
+  const cache = new tiles.TileCache((id, signal) => new Promise((resolve, reject) => {
+    asked.push(id.index);
+    open.set(id.index, () => resolve(`tile ${id.index}`));
+    signal.addEventListener('abort', () => reject(signal.reason));
+  }), 3, 2, 1e9);
+  const id = (index) => ({ level: 1, index, block: 0 });
+  cache.want([id(0), id(1), id(2)]);
+  assert.deepEqual(asked, [0, 1]);
+  open.get(0)();
+  await new Promise(setImmediate);
+  assert.deepEqual(asked, [0, 1, 2]);
+  cache.want([id(0), id(3)]); // 1 and 2 are given up, 3 begins when they have gone
+  await new Promise(setImmediate);
+  assert.deepEqual(asked, [0, 1, 2, 3]);
+  assert.equal(cache.get(1, 0, 0), 'tile 0');
+  assert.equal(cache.get(1, 1, 0), null);
+  open.get(3)();
+  await new Promise(setImmediate);
+  for (const index of [4, 5]) {
+    cache.want([id(index)]);
+    open.get(index)();
+    await new Promise(setImmediate);
+    cache.get(1, 0, 0);
+  }
+  assert.equal(cache.get(1, 0, 0), 'tile 0'); // used last, so 3 had to go
+  assert.equal(cache.get(1, 3, 0), null);
+});
+
+test('a tile becomes typed arrays; what is damaged becomes nothing', () => {
+  const tile = data.decodeTile({
+    from_ns: 0, to_ns: 1000, message_step: 3, messages: [0, 1, 10, 20, 64],
+    lanes: [{ lane: 0, calls: [0, 1000, 0, 0, 100, 200, 1, 1] }, { lane: 1, depth: 2, calls: 9000, columns: [0, 255, 1, 10, 0, 255, -1, 0] }],
+  }, 2, () => '');
+  assert.equal(data.callAt(tile.lanes[0], 150, null), 1);
+  assert.equal(data.callAt(tile.lanes[0], 150, 0), 0);
+  assert.equal(data.callAt(tile.lanes[0], 1000, null), -1);
+  assert.equal(data.callAt(tile.lanes[1], 150, null), -1);
+  assert.deepEqual([...tile.lanes[1].columnFunction], [0, 1, 0, -1]);
+  assert.equal(tile.messages.length, data.MESSAGE_FIELDS);
+});
+
+test('pixels: inner calls over outer ones, rows for depths, nothing outside', () => {
+  const inks = { shades: new Uint32Array(3 * colours.SHADES), functions: 3, lane: 7, edge: 9 };
+  for (let id = 0; id < 3; id++) inks.shades.fill(100 + id, id * colours.SHADES, (id + 1) * colours.SHADES);
+  const target = { pixels: new Uint32Array(10 * 4), width: 10, height: 4 };
+  const [lane] = data.decodeTile({ from_ns: 0, to_ns: 100, lanes: [{ lane: 0, calls: [0, 80, 0, 0, 20, 30, 1, 1, 20, 21, 77, 1] }] }, 10, () => '').lanes;
+  raster.rasterCalls(target, lane, inks, 0, 0.1, 0, 2, 1, false);
+  assert.deepEqual([...target.pixels.subarray(10, 20)], [9, 100, 101, 100, 100, 100, 100, 100, 7, 7]);
+  target.pixels.fill(0);
+  raster.rasterCalls(target, lane, inks, 0, 0.1, 0, 2, 2, true);
+  assert.deepEqual([...target.pixels.subarray(20, 30)], [7, 7, 101, 7, 7, 7, 7, 7, 7, 7]);
+  const [columns] = data.decodeTile({ from_ns: 0, to_ns: 100, lanes: [{ lane: 0, depth: 1, calls: 5000, columns: [0, 255, 1, 255, -1, 0, 2, 40, 99, 255] }] }, 5, () => '').lanes;
+  target.pixels.fill(0);
+  raster.rasterColumns(target, columns, inks, 3, 20, 1, false);
+  assert.deepEqual([...target.pixels.subarray(30)], [100, 100, 101, 101, 7, 7, 102, 102, 7, 7]);
+  assert.equal(target.pixels[0], 0);
+});
+
+test('functions have colours by their names, spread evenly', () => {
+  const list = Array.from({ length: 40 }, (_, i) => `function_${i}`);
+  const given = colours.assignColours(list, 16);
+  const counts = Array.from({ length: 16 }, (_, i) => given.filter((c) => c === i).length);
+  assert.ok(Math.max(...counts) - Math.min(...counts) <= 1);
+  const turned = colours.assignColours([...list].reverse(), 16).reverse();
+  assert.deepEqual(turned, given);
+});
