@@ -32,6 +32,16 @@ interface RawTile {
   collectives?: RawCollective[]; collective_step?: number;
 }
 
+/** Calls in the order of their begin, an outer one before those in it. */
+function outerFirst(flat: number[]): number[] {
+  const count = Math.floor(flat.length / 4);
+  const before = (a: number, b: number) => flat[4 * a]! - flat[4 * b]! || flat[4 * a + 3]! - flat[4 * b + 3]!;
+  const order = Array.from({ length: count }, (_, i) => i);
+  if (order.every(i => i === 0 || before(i - 1, i) <= 0))
+    return flat.slice(0, 4 * count);
+  return order.sort(before).flatMap(i => flat.slice(4 * i, 4 * i + 4));
+}
+
 function decodeLane(raw: RawLane, columns: number): TileLane {
   const lane: TileLane = {
     lane: raw.lane, depth: raw.depth ?? 0, count: 0, begin: null, end: null, callFunction: null, callDepth: null,
@@ -51,7 +61,7 @@ function decodeLane(raw: RawLane, columns: number): TileLane {
       lane.columnShare[i] = raw.columns[2 * i + 1]!;
     }
   } else if (Array.isArray(raw.calls)) {
-    const flat = raw.calls, count = Math.floor(flat.length / 4);
+    const flat = outerFirst(raw.calls), count = flat.length / 4;
     lane.count = count;
     lane.begin = new Float64Array(count);
     lane.end = new Float64Array(count);

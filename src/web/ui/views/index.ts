@@ -2,6 +2,7 @@
 // The pictures of jobs, in the order of their tabs.
 import type { View } from '../frame/view';
 import { SpaceTime } from '../space/diagram';
+import { Communication, Functions } from './functions';
 
 export const views: View[] = [
   {
@@ -11,4 +12,6 @@ export const views: View[] = [
       ['n p', 'the next call that was found, the one before'], ['Enter', 'the call’s details'], ['v', 'chooses what is seen'], ['s', 'stacks or one bar'], ['c', 'colours by kind or function'], ['Esc', 'nothing is chosen'],
     ],
   },
+  { name: 'functions', title: 'Functions', of: 'job', draw: Functions },
+  { name: 'communication', title: 'Communication', of: 'job', draw: Communication },
 ];

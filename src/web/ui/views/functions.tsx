@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running time and calls of functions, communication of calls of MPI: of one process, and compared over all.
+import './views.css';
+import { jobPath, useAnswer } from '../api';
+import { Answered, Empty } from '../design/parts';
+import { base, count, ns, size } from '../format';
+import type { ViewProps } from '../frame/view';
+import { Measured } from './measured';
+import { NoTrace } from './parts';
+import type { Profile, Row, Volume } from './profile';
+import { valueOf } from './profile';
+
+export function Functions({ id }: ViewProps) {
+  const answer = useAnswer<Profile>(jobPath(id, 'profile'));
+  if (answer.error?.kind === 'no_trace')
+    return <NoTrace text={answer.error.message} />;
+  return (
+    <Answered of={answer} wait="Adding up the calls of all processes …">
+      {profile => {
+        const rows = (of: 'self_ns' | 'total_ns' | 'calls'): Row[] => profile.functions.map((one, i) => ({
+          key: String(i), name: one.name, about: one.file ? `${base(one.file)}:${one.line}` : '', class: /^P?MPI_/.test(one.name) ? 'p2p' : 'compute', values: one[of],
+        }));
+        const calls = (row: Row, process: number | null) => {
+          const one = profile.functions[Number(row.key)];
+          return one ? valueOf({ ...row, values: one.calls }, process) : 0;
+        };
+        return (
+          <Measured id={id} title="Functions" name="functions" what="Function" processes={profile.processes} notes={profile.notes}
+            measures={[
+              { key: 'self', title: 'Self time', unit: 'ns', format: ns, rows: rows('self_ns') },
+              { key: 'total', title: 'Total time', unit: 'ns', format: ns, rows: rows('total_ns') },
+              { key: 'calls', title: 'Calls', unit: 'calls', format: count, rows: rows('calls') },
+            ]}
+            also={(row, process) => row.key === '\0others' ? [] : [{ title: 'Calls', text: count(calls(row, process)), value: calls(row, process) }]}
+            empty={<NoTrace />} />
+        );
+      }}
+    </Answered>
+  );
+}
+
+export function Communication({ id }: ViewProps) {
+  const answer = useAnswer<Volume>(jobPath(id, 'volume'));
+  const none = (text?: string) => (
+    <Empty title="No communication was counted." command="scry run -- mpirun -n 4 ./program">{text || 'Calls of MPI are counted in every program that uses Open MPI or MPICH:'}</Empty>
+  );
+  if (answer.error && ['no_trace', 'not_found'].includes(answer.error.kind))
+    return none(answer.error.message);
+  return (
+    <Answered of={answer}>
+      {volume => {
+        const rows = (of: 'sent_bytes' | 'received_bytes' | 'calls' | 'total_ns'): Row[] => volume.calls.map((one, i) => ({ key: String(i), name: one.name, about: '', class: one.class, values: one[of] }));
+        return (
+          <Measured id={id} title="Communication" name="communication" what="Call" processes={volume.processes} notes={volume.notes}
+            measures={[
+              { key: 'sent', title: 'Sent', unit: 'bytes', format: size, rows: rows('sent_bytes') },
+              { key: 'received', title: 'Received', unit: 'bytes', format: size, rows: rows('received_bytes') },
+              { key: 'calls', title: 'Calls', unit: 'calls', format: count, rows: rows('calls') },
+              { key: 'time', title: 'Time', unit: 'ns', format: ns, rows: rows('total_ns') },
+            ]}
+            empty={none('No call of MPI of this kind was counted in this job.')} />
+        );
+      }}
+    </Answered>
+  );
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Figures of functions and calls by process, and what is computed of them. Pure.
+
+export interface Process { process: number; node: string; pid: number; rank: number | null; world: number | null; name: string }
+export interface ProfileFunction { name: string; file: string; line: number; calls: number[]; total_ns: number[]; self_ns: number[] }
+export interface Profile { processes: Process[]; functions: ProfileFunction[]; incomplete?: boolean; notes?: unknown }
+export interface VolumeCall { name: string; class: string; calls: number[]; total_ns: number[]; sent_bytes: number[]; received_bytes: number[] }
+export interface Volume { processes: Process[]; calls: VolumeCall[]; notes?: unknown }
+
+/** A row of a picture: a value for each process. */
+export interface Row { key: string; name: string; about: string; class: string; values: readonly number[] }
+
+export const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0);
+
+/** max / mean over the processes: 1 is even; null: nothing there. */
+export function imbalance(values: readonly number[]): number | null {
+  const all = sum(values);
+  return all > 0 ? greatest(values) * values.length / all : null;
+}
+
+export function greatest(values: readonly number[]): number {
+  let most = 0;
+  for (const value of values)
+    most = Math.max(most, value);
+  return most;
+}
+
+export const whereGreatest = (values: readonly number[]): number => values.indexOf(greatest(values));
+
+/** The value of a row in one process, or of all together. */
+export const valueOf = (row: Row, process: number | null): number => process === null ? sum(row.values) : row.values[process] ?? 0;
+
+/** The `most` greatest, and what is left as one row; rows of nothing are left out. */
+export function top(rows: readonly Row[], process: number | null, most: number): { rows: Row[]; others: number } {
+  const there = rows.filter(row => valueOf(row, process) > 0).sort((a, b) => valueOf(b, process) - valueOf(a, process));
+  if (there.length <= most)
+    return { rows: there, others: 0 };
+  const rest = there.slice(most), values = rest[0]!.values.map((_, i) => rest.reduce((all, row) => all + (row.values[i] ?? 0), 0));
+  return { rows: [...there.slice(0, most), { key: '\0others', name: `${rest.length} others`, about: '', class: 'other', values }], others: rest.length };
+}
+
+/** How long a bar is, 0 to 1. Logarithmic: four powers of ten below the greatest are seen, what is there is never nothing. */
+export function barLength(value: number, most: number, log: boolean): number {
+  if (value <= 0 || most <= 0)
+    return 0;
+  return log ? Math.max(0.02, 1 + Math.log10(value / most) / 4) : value / most;
+}
+
+export function processLabel(process: Process, several: boolean): string {
+  return process.rank === null ? `${process.name} ${process.pid}` : `rank ${process.rank}${several ? ` of program ${(process.world ?? 0) + 1}` : ''}`;
+}
+
+export const severalWorlds = (processes: readonly Process[]): boolean => new Set(processes.map(one => one.world)).size > 1;
