@@ -11,8 +11,6 @@
 #include "web/serve/routes.h"
 
 enum { FILE_MOST = 64 << 20 };
-/* Files with a hash in their name never change. */
-#define FOREVER "public, max-age=31536000, immutable"
 
 static int compare(const void *path, const void *file)
 {
@@ -80,8 +78,6 @@ void answer_page(struct visit *visit)
         return;
     }
     struct reply reply = {.status = 200, .type = file->type, .etag = file->etag, .cache = "no-cache"};
-    if (strncmp(path, "assets/", 7) == 0)
-        reply.cache = FOREVER;
     if (foreign_has_tag(span_str(visit->tags), file->etag)) {
         reply.status = 304;
         visit_answer_bytes(visit, &reply, NULL, 0);

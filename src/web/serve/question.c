@@ -2,42 +2,21 @@
 #include "web/serve/question.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
 #include "base/system/clock.h"
-#include "base/system/spawn.h"
+#include "web/serve/child.h"
+#include "web/serve/viewer.h"
 
-enum {
-    AT_ONCE = 3,
-    QUEUE_MOST = 128,
-    KEPT_MOST = 512,
-    WORDS_MOST = 16,
-    ANSWER_MOST = 64 << 20,
-    ERROR_MOST = 4 << 10,
-    REAP_MS = 5,
-};
+enum { AT_ONCE = 3, QUEUE_MOST = 128, KEPT_MOST = 512, WORDS_MOST = 16, ANSWER_MOST = 64 << 20 };
 #define KEPT_BYTES ((size_t)128 << 20)
-#define MEMORY_BYTES ((rlim_t)6 << 30) /* address space of a child */
 
 enum state { QUEUED, RUNNING, ANSWERED };
-
-struct question;
-struct pipe {
-    struct question *question; /* NULL: it is not wanted any more */
-    struct buf bytes;
-    size_t most;
-    bool open;
-};
 
 struct question {
     UT_hash_handle hh; /* in the order of use: the first is the one that was not used for longest */
@@ -49,12 +28,10 @@ struct question {
     struct visit *asking;
     struct question *next_queued;
     uint32_t fresh_ms, limit_s;
-    bool status_is_answer, over, too_large, too_long;
+    int good_status;
     bool alone; /* it is ended, and not in the table any more */
-    pid_t pid;
-    struct pipe out, error;
-    lws_sorted_usec_list_t timer;
-    uint64_t begun_ns, made_ns, stamp;
+    struct child *child;
+    uint64_t made_ns, stamp; /* stamp 0: nothing says whether the answer is still good */
     /* the answer */
     int status;
     const char *kind;
@@ -82,8 +59,6 @@ struct questions *questions_new(struct server *server)
 static void question_free(struct question *question)
 {
     blob_unref(question->blob);
-    buf_done(&question->out.bytes);
-    buf_done(&question->error.bytes);
     free(question->jobdir);
     free(question->key);
     free(question);
@@ -103,10 +78,6 @@ void questions_free(struct questions *all)
         return;
     HASH_ITER(hh, all->table, question, next)
     {
-        if (question->state == RUNNING) {
-            kill(-question->pid, SIGKILL);
-            waitpid(question->pid, NULL, 0);
-        }
         drop(question);
     }
     free(all);
@@ -195,46 +166,26 @@ static void fail(struct question *question, int status, const char *kind, const 
 }
 
 /* The first line of what the command says is wrong, without its name. */
-static void fail_as_said(struct question *question)
+static void fail_as_said(struct question *question, const char *said)
 {
-    const char *said = question->error.bytes.data ? question->error.bytes.data : "", *colon = strstr(said, ": ");
+    const char *colon = strstr(said, ": ");
+    char text[512];
     if (strncmp(said, "scry", 4) == 0 && colon)
         said = colon + 2;
-    int len = (int)strcspn(said, "\n");
-    char text[512];
-    snprintf(text, sizeof text, "%.*s", len, said);
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(said, "\n"), said);
     fail(question, 422, "failed", *text ? text : "the command that should answer has failed; its own call says why");
 }
 
-static void finish(struct question *question, int wait_status)
+static void finish(struct question *question)
 {
     struct questions *all = question->all;
+    question->state = ANSWERED;
+    question->made_ns = clock_now_ns();
     if (question->alone) {
-        all->running--;
         question_free(question);
         next_run(all);
         return;
     }
-    bool said = question->out.bytes.len && !question->out.bytes.failed;
-    question->state = ANSWERED;
-    question->made_ns = clock_now_ns();
-    all->running--;
-    question->status = 200;
-    if (question->too_long)
-        fail(question, 504, "too_long", "the answer took too long");
-    else if (question->too_large)
-        fail(question, 422, "too_large", "the answer would be too large; use the command itself");
-    else if (WIFSIGNALED(wait_status))
-        fail(question, 422, "limits",
-             "the answer takes more memory or time than the server allows; use the command itself");
-    else if (WEXITSTATUS(wait_status) == 127 || question->out.bytes.failed)
-        fail(question, 503, "memory", "out of memory; try again later");
-    else if (!said || (WEXITSTATUS(wait_status) && !question->status_is_answer))
-        fail_as_said(question);
-    else if (!(question->blob = blob_new(&question->out.bytes)))
-        fail(question, 503, "memory", "out of memory; try again later");
-    buf_done(&question->out.bytes);
-    buf_done(&question->error.bytes);
     if (question->blob) {
         uint64_t sum = UINT64_C(14695981039346656037);
         stamp_add(&sum, question->blob->bytes, question->blob->size);
@@ -246,125 +197,76 @@ static void finish(struct question *question, int wait_status)
     next_run(all);
 }
 
-/* ---- children ---- */
+/* ---- who answers ---- */
 
-static void reap(lws_sorted_usec_list_t *timer)
+static void on_command(struct child *child)
 {
-    struct question *question = lws_container_of(timer, struct question, timer);
-    bool closed = !question->out.open && !question->error.open;
-    int status = 0;
-    if (!question->over && clock_now_ns() - question->begun_ns > question->limit_s * (uint64_t)NS_PER_SECOND) {
-        question->over = question->too_long = true;
-        kill(-question->pid, SIGKILL);
-    }
-    if (closed && waitpid(question->pid, &status, WNOHANG) == question->pid) {
-        finish(question, status);
-        return;
-    }
-    lws_sul_schedule(question->all->server->context, 0, &question->timer, reap,
-                     (closed ? REAP_MS : 250) * LWS_US_PER_MS);
+    struct question *question = child->spec.ctx;
+    bool said = child->out.bytes.len && !child->out.bytes.failed;
+    question->child = NULL;
+    question->all->running--;
+    question->status = 200;
+    if (child->end == CHILD_TOO_LONG)
+        fail(question, 504, "too_long", "the answer took too long");
+    else if (child->end == CHILD_TOO_LARGE)
+        fail(question, 422, "too_large", "the answer would be too large; use the command itself");
+    else if (child->end == CHILD_SIGNALLED)
+        fail(question, 422, "limits",
+             "the answer takes more memory or time than the server allows; use the command itself");
+    else if (!said || (child->exit_status && child->exit_status != question->good_status))
+        fail_as_said(question, child->error.bytes.data ? child->error.bytes.data : "");
+    else if (!(question->blob = blob_new(&child->out.bytes)))
+        fail(question, 503, "memory", "out of memory; try again later");
+    finish(question);
 }
 
-static void end_child(struct question *question)
+static bool run_command(struct question *question)
 {
-    if (!question->over)
-        kill(-question->pid, SIGKILL);
-    question->over = true;
-}
-
-int on_child(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
-{
-    struct pipe *pipe = lws_get_opaque_user_data(wsi);
-    if (reason == LWS_CALLBACK_RAW_CLOSE_FILE && pipe) {
-        struct question *question = pipe->question;
-        pipe->open = false;
-        lws_set_opaque_user_data(wsi, NULL);
-        if (!question->all->server->over && !question->out.open && !question->error.open)
-            lws_sul_schedule(question->all->server->context, 0, &question->timer, reap, 1);
-        return 0;
-    }
-    if (reason != LWS_CALLBACK_RAW_RX_FILE)
-        return 0;
-    char *room = buf_reserve(&pipe->bytes, 64 << 10);
-    ssize_t got = room ? read(lws_get_socket_fd(wsi), room, 64 << 10) : -1;
-    if (got < 0 && room && (errno == EAGAIN || errno == EINTR))
-        return 0;
-    if (got <= 0) {
-        if (!room)
-            end_child(pipe->question);
-        return -1;
-    }
-    pipe->bytes.len += (size_t)got;
-    if (pipe->bytes.len > pipe->most) {
-        if (pipe == &pipe->question->error) {
-            pipe->bytes.len = pipe->most;
-        } else {
-            pipe->question->too_large = true;
-            end_child(pipe->question);
-        }
-    }
-    return 0;
-}
-
-static void limit(pid_t pid, uint32_t seconds)
-{
-    const struct {
-        __rlimit_resource_t what;
-        rlim_t most;
-    } limits[] = {{RLIMIT_AS, MEMORY_BYTES}, {RLIMIT_CPU, seconds}, {RLIMIT_CORE, 0}};
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        prlimit(pid, limits[i].what, &(struct rlimit){limits[i].most, limits[i].most}, NULL);
-}
-
-static bool listen_to(struct question *question, struct pipe *pipe, int fd, size_t most)
-{
-    pipe->question = question;
-    pipe->most = most;
-    pipe->open = server_watch(question->all->server, fd, "child", pipe) != NULL;
-    return pipe->open;
-}
-
-static bool run(struct question *question)
-{
-    struct server *server = question->all->server;
-    char *argv[WORDS_MOST + 2] = {server->program};
-    int out[2], error[2];
+    struct questions *all = question->all;
+    char *argv[WORDS_MOST + 2] = {all->server->program};
     size_t count = 1;
     for (char *word = question->key; *word && count <= WORDS_MOST; word += strlen(word) + 1)
         argv[count++] = word;
-    if (pipe2(out, O_CLOEXEC) < 0)
-        return false;
-    if (pipe2(error, O_CLOEXEC) < 0) {
-        close(out[0]);
-        close(out[1]);
-        return false;
-    }
-    fcntl(out[0], F_SETFL, O_NONBLOCK);
-    fcntl(error[0], F_SETFL, O_NONBLOCK);
-    int code = spawn_program(&(struct spawn){.path = server->program,
-                                             .argv = argv,
-                                             .in = SPAWN_NULL,
-                                             .out = out[1],
-                                             .error = error[1],
-                                             .group = SPAWN_OWN_GROUP},
-                             &question->pid);
-    close(out[1]);
-    close(error[1]);
-    if (code < 0) {
-        close(out[0]);
-        close(error[0]);
-        return false;
-    }
-    limit(question->pid, question->limit_s);
-    question->begun_ns = clock_now_ns();
     question->stamp = stamp_of(question->jobdir);
-    question->state = RUNNING;
-    question->all->running++;
-    bool heard = listen_to(question, &question->out, out[0], ANSWER_MOST);
-    if (!listen_to(question, &question->error, error[0], ERROR_MOST) || !heard)
-        end_child(question);
-    lws_sul_schedule(server->context, 0, &question->timer, reap, 250 * LWS_US_PER_MS);
-    return true;
+    question->child = child_start(all->server, &(struct child_spec){.argv = argv,
+                                                                    .limit_s = question->limit_s,
+                                                                    .output_most = ANSWER_MOST,
+                                                                    .ended = on_command,
+                                                                    .ctx = question});
+    question->state = question->child ? RUNNING : question->state;
+    all->running += question->child != NULL;
+    return question->child;
+}
+
+static void on_view(void *ctx, const char *kind, const char *text, struct buf *bytes)
+{
+    static const struct {
+        const char *kind;
+        int status;
+    } known[] = {{"bad_question", 400}, {"not_found", 404}, {"no_trace", 404}, {"out_of_memory", 503}};
+    struct question *question = ctx;
+    int status = 422;
+    for (size_t i = 0; kind && i < sizeof known / sizeof *known; i++)
+        if (strcmp(kind, known[i].kind) == 0)
+            status = known[i].status;
+    question->status = 200;
+    if (kind)
+        fail(question, status, kind, text);
+    else if (!(question->blob = blob_new(bytes)))
+        fail(question, 503, "memory", "out of memory; try again later");
+    finish(question);
+}
+
+static void run_view(struct question *question, json_t *view)
+{
+    int code = viewer_ask(question->all->server->viewers, question->jobdir, view, on_view, question);
+    if (code == 0) {
+        question->state = RUNNING;
+        return;
+    }
+    fail(question, code == -EINVAL ? 400 : 503, code == -EINVAL ? "bad_question" : "busy",
+         code == -EINVAL ? "the question is too long" : "too much is asked of this job at once; try again in a second");
+    finish(question);
 }
 
 static void next_run(struct questions *all)
@@ -373,7 +275,7 @@ static void next_run(struct questions *all)
         struct question *question = all->queue;
         all->queue = question->next_queued;
         all->queued--;
-        if (run(question))
+        if (run_command(question))
             continue;
         question->state = ANSWERED;
         question->made_ns = 0;
@@ -400,8 +302,12 @@ static struct question *make(struct questions *all, const struct question_spec *
     question->all = all;
     question->fresh_ms = spec->fresh_ms;
     question->limit_s = spec->limit_s;
-    question->status_is_answer = spec->status_is_answer;
+    question->good_status = spec->good_status;
     HASH_ADD_KEYPTR(hh, all->table, question->key, question->key_len, question);
+    if (spec->view) {
+        question->state = RUNNING;
+        return question;
+    }
     struct question **last = &all->queue;
     while (*last)
         last = &(*last)->next_queued;
@@ -410,13 +316,36 @@ static struct question *make(struct questions *all, const struct question_spec *
     return question;
 }
 
+static void wait_for(struct question *question, struct visit *visit)
+{
+    visit->before_asking = &question->asking;
+    visit->next_asking = question->asking;
+    if (visit->next_asking)
+        visit->next_asking->before_asking = &visit->next_asking;
+    question->asking = visit;
+    visit->question = question;
+}
+
+static void key_of(const struct question_spec *spec, struct buf *key)
+{
+    for (size_t i = 0; !spec->view && spec->argv[i]; i++)
+        buf_append(key, spec->argv[i], strlen(spec->argv[i]) + 1);
+    buf_putc(key, '\0');
+    if (!spec->view)
+        return;
+    _cleanup_(freep) char *text = json_dumps(spec->view, JSON_COMPACT | JSON_SORT_KEYS);
+    buf_puts(key, spec->jobdir);
+    buf_putc(key, '\0');
+    buf_puts(key, text ? text : "");
+    key->failed |= !text;
+}
+
 void question_ask(struct questions *all, struct visit *visit, const struct question_spec *spec)
 {
     _cleanup_(buf_done) struct buf key = BUF_INIT;
     struct question *question = NULL;
-    for (size_t i = 0; spec->argv[i]; i++)
-        buf_append(&key, spec->argv[i], strlen(spec->argv[i]) + 1);
-    buf_putc(&key, '\0');
+    bool made = false;
+    key_of(spec, &key);
     if (!key.failed)
         HASH_FIND(hh, all->table, key.data, key.len, question);
     if (question && !is_good(question)) {
@@ -429,20 +358,20 @@ void question_ask(struct questions *all, struct visit *visit, const struct quest
         give(question, visit);
         return;
     }
-    if (!question && !key.failed && all->queued < QUEUE_MOST)
+    if (!question && !key.failed && all->queued < QUEUE_MOST) {
         question = make(all, spec, &key);
+        made = true;
+    }
     if (!question) {
         visit->refusal.retry = "1";
         visit_answer_error(visit, 503, "busy", "too much is asked at once; try again in a second");
         return;
     }
-    visit->before_asking = &question->asking;
-    visit->next_asking = question->asking;
-    if (visit->next_asking)
-        visit->next_asking->before_asking = &visit->next_asking;
-    question->asking = visit;
-    visit->question = question;
-    next_run(all);
+    wait_for(question, visit);
+    if (made && spec->view)
+        run_view(question, spec->view);
+    else
+        next_run(all);
 }
 
 /* Nobody waits for it any more. */
@@ -452,7 +381,8 @@ static void give_up(struct question *question)
     if (question->state == RUNNING) {
         HASH_DEL(question->all->table, question);
         question->alone = true;
-        end_child(question);
+        if (question->child)
+            child_kill(question->child);
         return;
     }
     while (*at != question)

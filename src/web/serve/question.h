@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions that other programs answer: commands of scry, as children with limits of time, memory and output. Some run at
- * once, the others wait. Who asks what is just being asked gets the same answer; an answer is kept for a while, or until
+ * Questions that other programs answer: commands of scry, of which some run at once while others wait, and scry-view. Who asks what is just being asked gets the same answer; an answer is kept for a while, or until
  * the job's directory changes. A child whose answer nobody waits for any more is ended.
  */
 #ifndef SCRY_WEB_SERVE_QUESTION_H
@@ -13,11 +12,12 @@
 #include "web/serve/visit.h"
 
 struct question_spec {
-    const char *const *argv; /* behind `scry`, NULL-terminated */
+    const char *const *argv; /* of a command: the words behind `scry`, NULL-terminated */
+    json_t *view;            /* or a question to scry-view about the job; borrowed, it may get an id */
     const char *jobdir;      /* the answer is good while files in it do not change; NULL: for fresh_ms */
     uint32_t fresh_ms;       /* an answer is good for so long at least */
     uint32_t limit_s;
-    bool status_is_answer; /* an exit status other than 0 may come with an answer (scry why: 3) */
+    int good_status; /* another exit status than 0 that comes with an answer; 0: none */
 };
 
 struct questions;
@@ -28,8 +28,5 @@ void questions_free(struct questions *questions);
 void question_ask(struct questions *questions, struct visit *visit, const struct question_spec *spec);
 /* The visit is gone. */
 void question_forget(struct visit *visit);
-
-/* Protocol of the context. */
-int on_child(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
 
 #endif

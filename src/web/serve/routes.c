@@ -12,6 +12,17 @@ const struct route route_rows[] = {
     {"api/jobs/*/report", METHOD_GET, RIGHT_OBSERVE, answer_job, .asks = "report"},
     {"api/jobs/*/why", METHOD_GET, RIGHT_OBSERVE, answer_job, .asks = "why"},
     {"api/jobs/*/snapshot", METHOD_GET, RIGHT_OBSERVE, answer_job, .asks = "snapshot"},
+    {"api/jobs/*/picture", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "picture"},
+    {"api/jobs/*/tiles/*/*", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "tiles", .arguments = "lanes"},
+    {"api/jobs/*/selection", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "selection", .arguments = "from to lanes"},
+    {"api/jobs/*/search", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "search", .arguments = "function from to limit"},
+    {"api/jobs/*/call", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "call", .arguments = "lane at depth"},
+    {"api/jobs/*/profile", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "profile"},
+    {"api/jobs/*/volume", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "volume"},
+    {"api/jobs/*/tree", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "tree", .arguments = "processes"},
+    {"api/jobs/*/distributions", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "distributions"},
+    {"api/jobs/*/source", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "source", .arguments = "file"},
+    {"api/compare", METHOD_GET, RIGHT_OBSERVE, answer_compare, .arguments = "jobs"},
     {"api/site", METHOD_GET, RIGHT_SITE, answer_site},
     {"*", METHOD_GET, 0, answer_page}, /* all other paths: files of the pages */
 };

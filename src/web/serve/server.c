@@ -15,9 +15,11 @@
 #include "base/system/dirs.h"
 #include "base/system/log.h"
 #include "jobdir/text/text.h"
+#include "web/serve/child.h"
 #include "web/serve/connection.h"
 #include "web/serve/question.h"
 #include "web/serve/session.h"
+#include "web/serve/viewer.h"
 #include "web/serve/visit.h"
 
 enum {
@@ -235,7 +237,8 @@ static int start(struct server *server, struct err *err)
     server->session_ns = options_number(server->options, "for");
     server->sessions = sessions_new();
     server->questions = questions_new(server);
-    if (!server->sessions || !server->questions)
+    server->viewers = viewers_new(server);
+    if (!server->sessions || !server->questions || !server->viewers)
         return err_set(err, -ENOMEM, "out of memory");
     int code = listen_all(server, err);
     if (code == 0)
@@ -263,7 +266,9 @@ static void done(struct server *server)
         unlink(server->socket_path);
     if (server->context)
         lws_context_destroy(server->context);
+    children_done(server);
     questions_free(server->questions);
+    viewers_free(server->viewers);
     sessions_free(server->sessions);
     connections_done(server);
     for (size_t i = 0; i < server->origin_count; i++)

@@ -16,6 +16,8 @@
 struct sessions;
 struct questions;
 struct address;
+struct viewers;
+struct child;
 
 enum { ORIGINS_MOST = 64, LISTENERS_MOST = 4 };
 
@@ -42,6 +44,8 @@ struct server {
     uint64_t session_ns;
     struct sessions *sessions;
     struct questions *questions;
+    struct viewers *viewers;
+    struct child *children; /* all that there are */
     bool over;
 };
 
