@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A browser, and a server of the pages, for tests. Everything a test starts is ended behind it.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import fs from 'node:fs';
 import http from 'node:http';
 import { createRequire } from 'node:module';
@@ -89,4 +91,73 @@ export async function fakeServer(api, prefix = '/') {
   await new Promise((ready) => server.listen(0, '127.0.0.1', ready));
   after(() => (server.closeAllConnections(), server.close()));
   return { url: `http://127.0.0.1:${server.address().port}${prefix}`, server };
+}
+
+/** A sandbox of the system tests: `run(args)` runs scry to its end, `start(args)` goes on; `work` is the directory they run in. */
+export async function openStage() {
+  const holder = spawn('/usr/bin/python3', [path.join(import.meta.dirname, 'stage.py')], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const line = await new Promise((done, fail) => {
+    let text = '';
+    holder.stdout.on('data', (data) => (text += data).includes('\n') && done(text));
+    holder.on('close', () => fail(new Error(`stage.py ended: ${text}`)));
+  });
+  const { root, work, env } = JSON.parse(line);
+  const started = [];
+  after(async () => {
+    for (const child of started)
+      if (child.exitCode === null && child.signalCode === null) {
+        process.kill(-child.pid, 'SIGKILL');
+        await once(child, 'close');
+      }
+    holder.stdin.end();
+    await once(holder, 'close');
+  });
+  const begin = (args, options = {}) => spawn(path.join(root, 'bin/scry'), args, { env: { ...env, ...options.env }, cwd: work, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  return {
+    root, work, env,
+    write(name, text, mode = 0o755) {
+      fs.writeFileSync(path.join(work, name), text, { mode });
+      return path.join(work, name);
+    },
+    /** What it printed, and its status. */
+    async run(args, options) {
+      const child = begin(args, options);
+      started.push(child);
+      let out = '', err = '';
+      child.stdout.on('data', (data) => (out += data));
+      child.stderr.on('data', (data) => (err += data));
+      const [status] = await once(child, 'close');
+      return { status, out, err };
+    },
+    /** `lines(pattern)` waits for a line of its standard output. */
+    start(args, options) {
+      const child = begin(args, options);
+      started.push(child);
+      let text = '';
+      child.stderr.on('data', () => {});
+      child.stdout.on('data', (data) => (text += data));
+      child.line = (pattern) =>
+        new Promise((done, fail) => {
+          const look = () => pattern.exec(text) && done(pattern.exec(text));
+          child.stdout.on('data', look);
+          child.on('close', () => fail(new Error(`it ended, and printed ${text}`)));
+          look();
+        });
+      return child;
+    },
+    end: async (child) => {
+      process.kill(-child.pid, 'SIGTERM');
+      await once(child, 'close');
+    },
+  };
+}
+
+/** Waits for a condition, as long as a busy machine may take. */
+export async function until(condition, what) {
+  for (const end = Date.now() + PATIENCE; ; ) {
+    const value = await condition();
+    if (value) return value;
+    if (Date.now() > end) throw new Error(`never: ${what}`);
+    await new Promise((go) => setTimeout(go, 50));
+  }
 }

@@ -86,9 +86,9 @@ export interface Answer<T> {
   again: () => void;
 }
 
-/** Asks while the component is shown; null asks nothing. everySeconds: again and again, as long as the page is visible. What
- * was there stays until the next answer is. A server that is away is asked until it is back. */
-export function useAnswer<T>(path: string | null, everySeconds = 0): Answer<T> {
+/** Asks while the component is shown; null asks nothing. every: again after so many seconds, as long as the page is visible; 0:
+ * once. What was there stays until the next answer is. A server that is away is asked until it is back. */
+export function useAnswer<T>(path: string | null, every: number | ((value: T) => number) = 0): Answer<T> {
   const [state, set] = useState<{ path: string | null; value?: T; error?: ApiError }>({ path });
   const [round, next] = useState(0);
   const tries = useRef(0);
@@ -103,21 +103,22 @@ export function useAnswer<T>(path: string | null, everySeconds = 0): Answer<T> {
       (value) => {
         tries.current = 0;
         set({ path, value });
-        if (everySeconds) later(everySeconds);
+        const seconds = typeof every === 'number' ? every : every(value);
+        if (seconds) later(seconds);
       },
       (error: unknown) => {
         if (stop.signal.aborted) return;
         const known = error instanceof ApiError ? error : new ApiError(0, 'bad_answer', String(error));
         set((old) => (old.path === path ? { ...old, error: known } : { path, error: known }));
         if (known.kind === 'offline') later(Math.min(30, 2 ** tries.current++));
-        else if (everySeconds && known.status >= 429) later(everySeconds * 3);
+        else if (every && known.status >= 429) later(15);
       },
     );
     return () => {
       stop.abort();
       clearTimeout(timer);
     };
-  }, [path, round, everySeconds]);
+  }, [path, round]);
   const mine = state.path === path;
   return {
     value: mine ? state.value : undefined, error: mine ? state.error : undefined,

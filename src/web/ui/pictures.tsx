@@ -2,8 +2,8 @@
 // What every picture has: a frame with a title, and its figures to take away, as SVG and as CSV.
 // A picture that draws itself with a Pen is drawn by the same code on the canvas and into the file.
 import type { ComponentChildren } from 'preact';
-import { useId } from 'preact/hooks';
-import { lightColours, type Colours } from './design/colours';
+import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { lightColours, useColours, type Colours } from './design/colours';
 
 export interface Table {
   /** Names of columns, with the unit where there is one: "self_ns". */
@@ -175,5 +175,43 @@ export function PictureFrame(props: {
       {props.about && <p class="about">{props.about}</p>}
       {props.children}
     </section>
+  );
+}
+
+/** A canvas that is as wide as its place and is drawn again when that, the colours, or `depends` change. */
+export function PenCanvas(props: {
+  height: number;
+  /** For who cannot see it: what it shows, and where the figures are. */
+  label: string;
+  draw: (pen: Pen, width: number, colours: Colours) => void;
+  depends: readonly unknown[];
+  /** The pointer is there, in CSS pixels; or was pressed there. */
+  onPoint?: (x: number, y: number) => void;
+}) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const c = useColours();
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    const watch = new ResizeObserver(([entry]) => entry && setWidth(Math.floor(entry.contentRect.width)));
+    watch.observe(canvas.current!.parentElement!);
+    return () => watch.disconnect();
+  }, []);
+  useLayoutEffect(() => {
+    const element = canvas.current!, context = element.getContext('2d');
+    if (!context || width <= 0) return;
+    const ratio = devicePixelRatio || 1;
+    element.width = Math.round(width * ratio);
+    element.height = Math.round(props.height * ratio);
+    element.style.width = `${width}px`;
+    element.style.height = `${props.height}px`;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, props.height);
+    props.draw(canvasPen(context), width, c);
+  }, [width, props.height, c, ...props.depends]);
+  const point = (event: PointerEvent) => props.onPoint?.(event.offsetX, event.offsetY);
+  return (
+    <div>
+      <canvas ref={canvas} role="img" aria-label={props.label} onPointerMove={point} onPointerDown={point} />
+    </div>
   );
 }

@@ -1,19 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job's page: what it does now, or how it ended, and a tab for each picture of it.
-import { jobPath, useAnswer, type Session, type Top } from '../api';
+import { jobPath, query, useAnswer, type Job as Row, type Ps, type Report, type Session, type Top } from '../api';
 import { Answered, Empty, Tabs } from '../design/parts';
+import * as format from '../format';
 import { href } from '../state';
 import { views } from '../views';
+import { After } from './after';
+import { Live } from './live';
+import { outcome, State } from './status';
+
+/** What is known of the job by name: its row of the list. */
+function useRow(id: string): Row | undefined {
+  return useAnswer<Ps>(`jobs${query({ text: id, limit: 20 })}`).value?.jobs.find((job) => job.id === id);
+}
+
+function Title({ id, row, top }: { id: string; row: Row | undefined; top: Top | undefined }) {
+  const state = top ? outcome({ status: top.status, exit_code: row?.exit_code, signal: row?.signal }) : row && outcome(row);
+  return (
+    <div class="job-title">
+      <div class="line">
+        <h1>{row?.name || id}</h1>
+        {state && <State of={state} />}
+      </div>
+      <div class="line soft">
+        {row?.name && <span class="mono">{id}</span>}
+        {row?.host && <span>on {row.host}</span>}
+        {row?.started_seconds !== undefined && <span>started {format.moment(row.started_seconds)}</span>}
+        {row?.batch && (
+          <span>
+            {row.batch.system} {row.batch.array ?? row.batch.id} {row.batch.partition}
+          </span>
+        )}
+      </div>
+      {row?.argv && (
+        <div class="argv" title={format.command(row.argv)}>
+          {format.command(row.argv)}
+        </div>
+      )}
+    </div>
+  );
+}
 
 export function Job({ id, tab, session }: { id: string; tab: string; session: Session }) {
-  const answer = useAnswer<Top>(jobPath(id));
+  const answer = useAnswer<Top>(jobPath(id), (top) => (top.status === 'running' ? 2 : 0));
+  const row = useRow(id);
   const own = views.filter((v) => v.of === 'job');
   const view = own.find((v) => v.name === tab);
+  const runs = answer.value?.status === 'running';
+  const name = row?.name || id;
+  const tabs = [{ key: '', title: runs || !answer.value ? 'Now' : 'How it ended', href: href(['jobs', id]) }, ...own.map((v) => ({ key: v.name, title: v.title, href: href(['jobs', id, v.name]) }))];
   return (
     <>
-      <h1>{id}</h1>
-      <Tabs label="Parts of the job" chosen={tab} tabs={[{ key: '', title: 'Now', href: href(['jobs', id]) }, ...own.map((v) => ({ key: v.name, title: v.title, href: href(['jobs', id, v.name]) }))]} />
-      <Answered of={answer}>{(job) => (view ? <view.draw key={view.name} id={id} job={job} session={session} /> : tab ? <Empty title="There is no such part of a job." /> : <p>{job.status}</p>)}</Answered>
+      <Title id={id} row={row} top={answer.value} />
+      <Tabs label="Parts of the job" chosen={tab} tabs={tabs} />
+      <Answered of={answer}>
+        {(top) => {
+          if (view) return <view.draw key={view.name} id={id} job={top} session={session} />;
+          if (tab) return <Empty title="There is no such part of a job."><a href={href(['jobs', id])}>The job</a></Empty>;
+          return runs ? <Live id={id} top={top} session={session} name={name} /> : <Ended id={id} name={name} />;
+        }}
+      </Answered>
     </>
   );
+}
+
+function Ended({ id, name }: { id: string; name: string }) {
+  const answer = useAnswer<Report>(jobPath(id, 'report'));
+  return <Answered of={answer} wait="Reading what was recorded …">{(report) => <After id={id} report={report} name={name} />}</Answered>;
 }

@@ -1,15 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
-// All jobs: the newest first, states, how far they are.
-import { useAnswer, type Ps } from '../api';
-import { Answered } from '../design/parts';
-import { href } from '../state';
+// All jobs: the newest first, how they are, how far they are.
+import { useState } from 'preact/hooks';
+import { query, useAnswer, type Job, type Ps } from '../api';
+import { Answered, Choice, Empty, Progress, Unit } from '../design/parts';
+import { Table, type Column } from '../design/table';
+import * as format from '../format';
+import { go, href, useParam } from '../state';
+import { outcome, State } from './status';
+
+const title = (job: Job) => job.name || (job.argv?.length ? format.base(job.argv[0]!) : job.id);
+/** As `scry top` says the time that is left. */
+const left = (job: Job) => (job.progress?.left_seconds != null ? `${format.seconds(job.progress.left_seconds)} left` : '');
+const secondsOf = (job: Job) => job.wall_seconds ?? null;
+
+const columns: Column<Job>[] = [
+  { key: 'state', title: 'State', cell: (j) => <State of={outcome(j)} />, value: (j) => outcome(j).kind + outcome(j).text },
+  { key: 'name', title: 'Job', cell: (j) => <a href={href(['jobs', j.id])} title={j.id}>{title(j)}</a>, value: title },
+  {
+    key: 'progress', title: 'Progress', value: (j) => j.progress?.share ?? null, number: true,
+    cell: (j) => j.progress && (
+      <span class="progress-cell">
+        <Progress share={j.progress.share} label={`progress of ${title(j)}`} />
+        <span class="soft">{j.progress.share != null ? format.share(j.progress.share) : ''} {left(j)}</span>
+      </span>
+    ),
+  },
+  { key: 'time', title: 'Time', number: true, cell: (j) => secondsOf(j) !== null && <Unit text={format.seconds(secondsOf(j)!)} />, value: secondsOf },
+  { key: 'cpu', title: 'CPU time', number: true, wide: true, cell: (j) => j.cpu_seconds !== undefined && <Unit text={format.seconds(j.cpu_seconds)} />, value: (j) => j.cpu_seconds ?? null },
+  { key: 'memory', title: 'Memory', about: 'the most of all processes together', number: true, wide: true, cell: (j) => j.peak_tree_rss_bytes !== undefined && <Unit text={format.size(j.peak_tree_rss_bytes)} />, value: (j) => j.peak_tree_rss_bytes ?? null },
+  { key: 'started', title: 'Started', number: true, cell: (j) => j.started_seconds !== undefined && format.moment(j.started_seconds), value: (j) => j.started_seconds ?? null },
+  { key: 'host', title: 'Node', wide: true, cell: (j) => j.host, value: (j) => j.host ?? null },
+  { key: 'batch', title: 'Batch', wide: true, cell: (j) => j.batch && `${j.batch.system} ${j.batch.array ?? j.batch.id ?? ''}`, value: (j) => j.batch?.id ?? null },
+  { key: 'command', title: 'Command', wide: true, cell: (j) => <span class="mono" title={format.command(j.argv ?? [])}>{j.reason ?? format.command(j.argv ?? [])}</span> },
+];
+
+const states = [['', 'All'], ['running', 'Running'], ['bad', 'Failed'], ['good', 'Finished'], ['warn', 'In doubt']] as const;
+const PAGE = 500;
+
+/** Does the job have each of these words in its name, id, host, command? */
+const matches = (job: Job, words: string[]) => {
+  const text = [job.id, job.name, job.host, job.batch?.id, ...(job.argv ?? [])].join(' ').toLowerCase();
+  return words.every((word) => text.includes(word));
+};
 
 export function Jobs() {
-  const answer = useAnswer<Ps>('jobs?limit=200', 3);
+  const [text, setText] = useParam('text');
+  const [state, setState] = useParam('state');
+  const [limit, setLimit] = useState(PAGE);
+  const answer = useAnswer<Ps>(`jobs${query({ limit })}`, 3);
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return (
     <>
-      <h1>Jobs</h1>
-      <Answered of={answer}>{({ jobs }) => <ul>{jobs.map((j) => <li key={j.id}><a href={href(['jobs', j.id])}>{j.name ?? j.id}</a> {j.state}</li>)}</ul>}</Answered>
+      <div class="bar">
+        <h1>Jobs</h1>
+        <input class="grow" type="search" placeholder="Filter: name, command, node, number" aria-label="Filter jobs" value={text} onInput={(e) => setText(e.currentTarget.value)} />
+        <Choice label="State" value={state as (typeof states)[number][0]} of={states} onChange={setState} />
+        {answer.value && <span class="end">{counts(answer.value.jobs)}</span>}
+      </div>
+      <Answered of={answer} wait="Asking for jobs …">
+        {({ jobs }) => {
+          const rows = jobs.filter((j) => (!state || outcome(j).kind === state) && matches(j, words));
+          if (!jobs.length)
+            return (
+              <Empty title="There are no jobs yet." command="scry run -- ./job.sh">
+                A job that is started by <code>scry run</code> shows up here by itself, and stays when it is over.
+              </Empty>
+            );
+          return (
+            <div class="panel">
+              {rows.length ? (
+                <Table label="Jobs" columns={columns} rows={rows} rowKey={(j) => j.id} sort="-started" onOpen={(j) => go(['jobs', j.id])} />
+              ) : (
+                <Empty title="No job is like that.">
+                  Of {format.count(jobs.length)} jobs none has this state and these words. <a href={href(['jobs'])}>Show all</a>
+                </Empty>
+              )}
+              {jobs.length >= limit && (
+                <p>
+                  <button type="button" onClick={() => setLimit(limit * 4)}>Older jobs, too</button>
+                </p>
+              )}
+            </div>
+          );
+        }}
+      </Answered>
     </>
   );
+}
+
+function counts(jobs: Job[]): string {
+  const count = { running: 0, good: 0, bad: 0, warn: 0 };
+  for (const job of jobs) count[outcome(job).kind]++;
+  return [[count.running, 'running'], [count.bad, 'failed'], [count.good, 'finished'], [count.warn, 'in doubt']].filter(([n]) => n).map(([n, what]) => `${n} ${what}`).join(', ');
 }

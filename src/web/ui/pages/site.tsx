@@ -1,14 +1,103 @@
 // SPDX-License-Identifier: Apache-2.0
 // The site: nodes, users, and what jobs and nodes should not do.
 import { useAnswer, type Site as SiteAnswer } from '../api';
-import { Answered } from '../design/parts';
+import { Answered, Empty, Figure, Figures, Unit } from '../design/parts';
+import { Table, type Column } from '../design/table';
+import * as format from '../format';
+import { useParam } from '../state';
+
+type Node = SiteAnswer['nodes'][number];
+type User = SiteAnswer['users'][number];
+type Problem = SiteAnswer['problems'][number];
+
+const size = (bytes: number | null) => bytes !== null && <Unit text={format.size(bytes)} />;
+const share = (value: number | null) => value !== null && format.share(value);
+const counted = (n: number) => (n ? format.count(n) : <span class="soft">·</span>);
+const wrong = (n: number) => (n ? <span class="bad-text">{format.count(n)}</span> : <span class="soft">·</span>);
+
+const nodeColumns: Column<Node>[] = [
+  { key: 'node', title: 'Node', cell: (n) => n.node, value: (n) => n.node },
+  { key: 'running', title: 'Running', number: true, cell: (n) => counted(n.running), value: (n) => n.running },
+  { key: 'jobs', title: 'Jobs', number: true, cell: (n) => counted(n.jobs), value: (n) => n.jobs },
+  { key: 'wrong', title: 'Failed', number: true, cell: (n) => wrong(n.wrong), value: (n) => n.wrong },
+  { key: 'away', title: 'Away', about: 'lost, unreachable, not watched any more', number: true, wide: true, cell: (n) => counted(n.away), value: (n) => n.away },
+  { key: 'crashes', title: 'Crashes', number: true, wide: true, cell: (n) => wrong(n.crashes), value: (n) => n.crashes },
+  { key: 'oom', title: 'Out of memory', about: 'processes that the kernel killed for memory', number: true, wide: true, cell: (n) => wrong(n.oom_kills), value: (n) => n.oom_kills },
+  { key: 'load', title: 'Load', about: 'of the last 15 minutes, and processors', number: true, cell: (n) => n.load !== null && <>{format.digits(n.load, 1)} <span class="soft">of {n.cpus ?? '?'}</span></>, value: (n) => (n.load === null || !n.cpus ? null : n.load / n.cpus) },
+  { key: 'reserved', title: 'Reserved', about: 'processors that running jobs asked for', number: true, wide: true, cell: (n) => format.digits(n.reserved_cpus, 0), value: (n) => n.reserved_cpus },
+  { key: 'memory', title: 'Memory left', about: 'the least', number: true, cell: (n) => size(n.available_bytes), value: (n) => n.available_bytes },
+  { key: 'iowait', title: 'Waits for disks', number: true, wide: true, cell: (n) => share(n.iowait), value: (n) => n.iowait },
+  { key: 'problems', title: 'Problems', cell: (n) => n.problems.join(', '), value: (n) => n.problems.length },
+];
+const userColumns: Column<User>[] = [
+  { key: 'user', title: 'User', cell: (u) => u.owner, value: (u) => u.owner },
+  { key: 'running', title: 'Running', number: true, cell: (u) => counted(u.running), value: (u) => u.running },
+  { key: 'jobs', title: 'Jobs', number: true, cell: (u) => counted(u.jobs), value: (u) => u.jobs },
+  { key: 'wrong', title: 'Failed', number: true, cell: (u) => wrong(u.wrong), value: (u) => u.wrong },
+  { key: 'cpu', title: 'CPU time', number: true, cell: (u) => <Unit text={format.seconds(u.cpu_seconds)} />, value: (u) => u.cpu_seconds },
+  { key: 'used', title: 'Of reserved', about: 'CPU time, of the processors asked for times the time', number: true, cell: (u) => share(u.used), value: (u) => u.used },
+  { key: 'problems', title: 'Problems', number: true, cell: (u) => wrong(u.problems), value: (u) => u.problems },
+];
+const problemColumns: Column<Problem>[] = [
+  { key: 'rule', title: 'Rule', cell: (p) => p.rule, value: (p) => p.rule },
+  { key: 'owner', title: 'User', cell: (p) => p.job?.owner, value: (p) => p.job?.owner ?? null },
+  { key: 'job', title: 'Job', cell: (p) => p.job && <span title={p.job.id}>{p.job.name || p.job.id}</span>, value: (p) => p.job?.name ?? null },
+  { key: 'node', title: 'Node', cell: (p) => p.node, value: (p) => p.node },
+  { key: 'text', title: 'Why', cell: (p) => <span title={p.text}>{p.text}</span> },
+  { key: 'advice', title: 'What to do', wide: true, cell: (p) => <span title={p.advice}>{p.advice}</span> },
+];
+
+const spans = [['1h', 'an hour'], ['1d', 'a day'], ['7d', 'a week'], ['30d', 'a month']] as const;
 
 export function Site() {
-  const answer = useAnswer<SiteAnswer>('site', 15);
+  const [since, setSince] = useParam('since', '1d');
+  const answer = useAnswer<SiteAnswer>(`site?since=${encodeURIComponent(since)}`, 15);
   return (
     <>
-      <h1>Site</h1>
-      <Answered of={answer}>{(site) => <p>{site.jobs}</p>}</Answered>
+      <div class="bar">
+        <h1>Site</h1>
+        <label class="bar">
+          Jobs of the last
+          <select value={since} onChange={(e) => setSince(e.currentTarget.value)}>
+            {spans.map(([value, text]) => <option key={value} value={value}>{text}</option>)}
+          </select>
+        </label>
+        {answer.value && <span class="end">as recorded at {format.moment(answer.value.time)}</span>}
+      </div>
+      <Answered of={answer} wait="Asking the record …">
+        {(site) =>
+          site.jobs === 0 ? (
+            <Empty title="The record has no jobs of this time." command="scry record --broker local">
+              A recorder follows the jobs of all users and keeps what they publish.
+            </Empty>
+          ) : (
+            <>
+              <div class="panel">
+                <Figures>
+                  <Figure text={format.count(site.jobs)} label="jobs" />
+                  {site.states.map((s) => <Figure key={s.state} text={format.count(s.jobs)} label={s.state} />)}
+                  <Figure text={format.count(site.nodes.length)} label="nodes" />
+                  <Figure text={format.count(site.users.length)} label="users" />
+                </Figures>
+              </div>
+              <section class="panel" aria-label="Problems">
+                <h2>What should not be so</h2>
+                {site.problems.length ? <Table label="Problems" columns={problemColumns} rows={site.problems} rowKey={(p) => `${p.rule} ${p.node} ${p.job?.id}`} sortParam="problems" /> : <p class="soft">No job and no node breaks a rule of scry-site(1).</p>}
+              </section>
+              <div class="stack">
+                <section class="panel" aria-label="Nodes">
+                  <h2>Nodes</h2>
+                  <Table label="Nodes" columns={nodeColumns} rows={site.nodes} rowKey={(n) => n.node} sortParam="nodes" sort="node" />
+                </section>
+                <section class="panel" aria-label="Users">
+                  <h2>Users</h2>
+                  <Table label="Users" columns={userColumns} rows={site.users} rowKey={(u) => u.owner} sortParam="users" sort="-cpu" />
+                </section>
+              </div>
+            </>
+          )
+        }
+      </Answered>
     </>
   );
 }

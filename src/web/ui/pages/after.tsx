@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job that is over: how it ended and why, what it used. Of one that failed, the post-mortem comes first.
+import { useMemo } from 'preact/hooks';
+import type { JobRecord, Report } from '../api';
+import { Figure, Figures, Notice } from '../design/parts';
+import * as format from '../format';
+import { Functions, JobCurves, Lines, modelOfReport } from './live';
+import { Model } from './series';
+import { signalName } from './status';
+import { LastTimeline } from './timeline';
+import { Why } from './why';
+
+type Chain = NonNullable<Report['failed']>['chain'];
+
+const how = (p: Chain[number]) => (p.signal !== null ? `killed by ${signalName(p.signal)}` : p.exit_code !== null ? `exit status ${p.exit_code}` : 'nobody knows how');
+
+function Blame({ chain, node }: { chain: Chain; node?: string }) {
+  return (
+    <section class="panel" aria-labelledby="blame-title">
+      <header>
+        <h2 id="blame-title">What failed first{node ? ` on ${node}` : ''}, and what that made fail</h2>
+      </header>
+      <ol class="blame">
+        {chain.map((p, i) => (
+          <li key={i}>
+            <strong>{p.name}</strong> <span class="bad-text">{how(p)}</span> <span class="soft">at {format.seconds(p.end_seconds)}{p.pid ? `, process ${p.pid}` : ''}{p.cwd && i === 0 ? `, in ${p.cwd}` : ''}</span>
+            {p.argv && <div class="mono soft">{format.command(p.argv)}{p.argv_cut ? ' …' : ''}</div>}
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function Crashes({ crashes }: { crashes: Report['crashes'] }) {
+  return (
+    <>
+      {crashes.map((crash, i) => (
+        <section class="panel" key={i} aria-label={`Crash of ${crash.name}`}>
+          <header>
+            <h2>
+              {crash.name} was killed by {signalName(crash.signal)}
+              {crash.reason ? `: ${crash.reason}` : ''}
+            </h2>
+            <span class="soft">process {crash.pid} at {format.seconds(crash.t)}</span>
+          </header>
+          {crash.frames && crash.frames.length > 0 ? (
+            <ol class="frames">
+              {crash.frames.map((f, k) => (
+                <li key={k}>
+                  <span class="mono">{f.function || '?'}</span> <span class="mono soft">{f.file ? `${f.file}:${f.line}` : f.module}</span>
+                </li>
+              ))}
+            </ol>
+          ) : (
+            <p class="soft">{crash.note || 'Its stack is not known.'}</p>
+          )}
+        </section>
+      ))}
+    </>
+  );
+}
+
+function PostMortem({ report, name }: { report: Report; name: string }) {
+  const { last, failed, failed_elsewhere } = report;
+  const chain = failed_elsewhere?.chain ?? failed?.chain ?? [];
+  return (
+    <>
+      {last?.reason && (
+        <Notice tone="bad" title={<span class="reason">{last.reason.sure ? '' : 'Probably '}{last.reason.text.replace(/^probably /, '')}</span>} advice={last.reason.sure ? undefined : 'This follows from what was recorded; it need not be the cause.'} />
+      )}
+      {last && !last.reason && <Notice tone="bad" title="It failed, and nothing that was recorded says why." advice={<>More is known of a run with <code>scry run --trace 'fn:*' --log FILE</code>.</>} />}
+      {last && last.events.length > 0 && <LastTimeline last={last} of={name} />}
+      {chain.length > 0 && <Blame chain={chain} node={failed_elsewhere?.node} />}
+      <Crashes crashes={[...report.crashes, ...report.parts.flatMap((p) => p.crashes)]} />
+    </>
+  );
+}
+
+/** Records that the report lists, as lines of a log. */
+function linesOf(report: Report) {
+  const model = new Model();
+  const records = [...report.logs.errors, ...report.scripts.failed_commands, ...report.scripts.exceptions] as JobRecord[];
+  for (const record of records.sort((a, b) => a.t - b.t)) model.take(record);
+  return model.lines;
+}
+
+export function After({ id, report, name }: { id: string; report: Report; name: string }) {
+  const model = useMemo(() => modelOfReport(report), [report]);
+  const lines = useMemo(() => linesOf(report), [report]);
+  const all = report.all_nodes;
+  const ranks = report.mpi?.ranks.length ?? 0;
+  return (
+    <>
+      {report.mirror?.note && <Notice title={report.mirror.note} advice={`As ${report.mirror.via} has it.`} />}
+      <PostMortem report={report} name={name} />
+      <div class="panel">
+        <Figures>
+          <Figure text={format.seconds(report.wall_seconds)} label="wall time" />
+          <Figure text={format.seconds(all.cpu_seconds)} label="CPU time" />
+          <Figure text={report.wall_seconds > 0 ? format.digits(all.cpu_seconds / report.wall_seconds, 2) : '–'} label="processors busy" />
+          <Figure text={format.size(all.peak_rss_bytes)} label="largest process" />
+          <Figure text={format.size(all.sum_of_peaks_bytes)} label={report.parts.length ? 'sum of nodes’ peaks' : 'all at once'} />
+          <Figure text={format.count(all.process_count)} label="processes" />
+          {report.parts.length > 0 && <Figure text={format.count(report.parts.length + 1)} label="nodes" />}
+          {ranks > 0 && <Figure text={format.count(ranks)} label="ranks" />}
+          {all.left_running > 0 && <Figure text={format.count(all.left_running)} label="left running" />}
+          {all.lost_records > 0 && <Figure text={format.count(all.lost_records)} label="records lost" />}
+        </Figures>
+      </div>
+      {report.warnings.map((w, i) => <Notice key={i} tone="warn" title={w.text} advice={`at ${format.seconds(w.t)}`} />)}
+      {report.problems.map((p, i) => <Notice key={i} tone="warn" title={p} advice="A part of the job directory could not be read; the rest is shown." />)}
+      <JobCurves of={name} model={model} version={0} />
+      <div class="columns">
+        <Functions of="of all processes" rows={report.functions} />
+        <Lines lines={lines} />
+      </div>
+      {ranks > 0 && <Why id={id} live={false} mpi />}
+    </>
+  );
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changes to a running job: recording, tracing, a snapshot, signals. Shown to those who have the right to.
+import { useRef, useState } from 'preact/hooks';
+import { ask, ApiError, jobPath, tell, type Snapshot } from '../api';
+import { Notice } from '../design/parts';
+import * as format from '../format';
+import { signalName } from './status';
+
+const signals: [number, string][] = [[15, 'asks it to end'], [2, 'as Ctrl-C'], [10, 'for what the program does with it'], [12, 'for what the program does with it'], [19, 'stops it'], [18, 'goes on'], [9, 'ends it at once; nothing is saved']];
+
+export function Control({ id }: { id: string }) {
+  const [busy, setBusy] = useState('');
+  const [said, setSaid] = useState<{ tone: 'good' | 'bad'; text: string }>();
+  const [trace, setTrace] = useState('');
+  const [signal, setSignal] = useState(15);
+  const [snapshot, setSnapshot] = useState<Snapshot>();
+  const dialog = useRef<HTMLDialogElement>(null);
+  const go = async (what: string, done: string, run: () => Promise<unknown>) => {
+    setBusy(what);
+    try {
+      await run();
+      setSaid({ tone: 'good', text: done });
+    } catch (error) {
+      setSaid({ tone: 'bad', text: error instanceof ApiError ? error.message : String(error) });
+    }
+    setBusy('');
+  };
+  const set = (what: string, done: string, settings: Record<string, string>) => void go(what, done, () => tell('POST', jobPath(id, 'set'), settings));
+  return (
+    <section class="panel no-print" aria-labelledby="control-title">
+      <h2 id="control-title">Control</h2>
+      <div class="bar">
+        <form class="bar" onSubmit={(e) => (e.preventDefault(), set('trace', `It traces ${trace || 'all functions of the program'}.`, { trace }))}>
+          <label class="bar">
+            Trace
+            <input type="text" class="mono" placeholder="fn:solve fn:do_*" value={trace} onInput={(e) => setTrace(e.currentTarget.value)} />
+          </label>
+          <button disabled={busy !== ''}>Set</button>
+        </form>
+        <button type="button" disabled={busy !== ''} onClick={() => set('off', 'Nothing is recorded until it is on again.', { on: 'no' })}>Recording off</button>
+        <button type="button" disabled={busy !== ''} onClick={() => set('on', 'It records.', { on: 'yes' })}>On</button>
+        <button type="button" disabled={busy !== ''} onClick={() => void go('snapshot', 'This is where all threads are.', async () => setSnapshot(await ask<Snapshot>(jobPath(id, 'snapshot'))))}>
+          {busy === 'snapshot' ? 'Taking …' : 'Snapshot of all stacks'}
+        </button>
+        <label class="bar">
+          Signal
+          <select value={signal} onChange={(e) => setSignal(Number(e.currentTarget.value))}>
+            {signals.map(([n, what]) => <option key={n} value={n}>{signalName(n)}: {what}</option>)}
+          </select>
+        </label>
+        <button type="button" class="danger" disabled={busy !== ''} onClick={() => dialog.current?.showModal()}>Send …</button>
+      </div>
+      {said && <Notice live tone={said.tone} title={said.text} />}
+      {snapshot && <Stacks of={snapshot} />}
+      <dialog ref={dialog} aria-labelledby="signal-title">
+        <h2 id="signal-title">Send {signalName(signal)} to the job?</h2>
+        <p>All its processes get it, now. What they make of it cannot be taken back.</p>
+        <div class="bar">
+          <button type="button" onClick={() => dialog.current?.close()}>Leave it</button>
+          <button type="button" class="danger" onClick={() => (dialog.current?.close(), void go('signal', `${signalName(signal)} was sent.`, () => tell('POST', jobPath(id, 'signal'), { signal })))}>
+            Send {signalName(signal)}
+          </button>
+        </div>
+      </dialog>
+    </section>
+  );
+}
+
+/** The tree of stacks: which functions, in how many threads. */
+function Stacks({ of }: { of: Snapshot }) {
+  const depth = new Map<number, number>([[0, -1]]);
+  for (const node of of.nodes) depth.set(node.number, (depth.get(node.parent) ?? -1) + 1);
+  return (
+    <div class="table-box" tabIndex={0} role="region" aria-label="Stacks of all threads">
+      <table class="plain-table">
+        <thead><tr><th class="number" scope="col">Threads</th><th class="number" scope="col">Running</th><th scope="col">Function</th></tr></thead>
+        <tbody>
+          {of.nodes.slice(0, 500).map((n) => (
+            <tr key={n.number}>
+              <td class="number">{n.threads}</td>
+              <td class="number">{n.running || ''}</td>
+              <td class="mono" style={{ paddingLeft: `${Math.min(24, depth.get(n.number) ?? 0) * 12}px` }}>
+                {n.function ?? n.module ?? '?'} <span class="soft">{n.file ? `${format.base(n.file)}:${n.line ?? ''}` : ''}</span>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

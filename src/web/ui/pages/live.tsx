@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job that runs: where it is, how far, what it and its nodes do, and what to worry about.
+import { useRef, useState } from 'preact/hooks';
+import { useRecords, type Report, type Session, type Top } from '../api';
+import { Empty, Figure, Figures, Notice, Progress, Unit } from '../design/parts';
+import { Table, type Column } from '../design/table';
+import * as format from '../format';
+import { Control } from './control';
+import { Curves } from './curves';
+import { Model, modelTypes, type CurveName, type Line } from './series';
+import { Why } from './why';
+
+/** The records of the job as they come; drawn again at most four times a second. */
+function useModel(id: string) {
+  const model = useRef<Model>();
+  model.current ??= new Model();
+  const [version, set] = useState(0);
+  const due = useRef(0);
+  const state = useRecords(id, modelTypes, (record) => {
+    model.current!.take(record);
+    due.current ||= window.setTimeout(() => ((due.current = 0), set((n) => n + 1)), 250);
+  });
+  return { model: model.current, version, state };
+}
+
+const curveKinds: { name: CurveName; title: string; value: (v: number) => string; unit: string; most?: number }[] = [
+  { name: 'cpus', title: 'Processors the job uses', value: (v) => format.digits(v, v < 9.95 ? 2 : 1), unit: 'cpus' },
+  { name: 'memory', title: 'Memory of the job', value: format.size, unit: 'bytes' },
+  { name: 'busy', title: 'Node: processors busy', value: format.share, unit: 'share', most: 1 },
+  { name: 'used', title: 'Node: memory used', value: format.share, unit: 'share', most: 1 },
+  { name: 'stall', title: 'Node: tasks short of disks or memory', value: format.share, unit: 'share', most: 1 },
+  { name: 'disk', title: 'Node: disks, read and written', value: format.rate, unit: 'bytes_per_second' },
+  { name: 'network', title: 'Node: network, in and out', value: format.rate, unit: 'bytes_per_second' },
+];
+export function JobCurves({ of, model, version }: { of: string; model: Model; version: number }) {
+  const shown = curveKinds.filter((k) => [...(model.curves.get(k.name)?.values() ?? [])].some((s) => s.v.some((v) => v !== null && (v > 0 || k.name === 'cpus'))));
+  if (!shown.length) return null;
+  return (
+    <div class="small-multiples">
+      {shown.map((k) => <Curves key={k.name} {...k} of={of} curve={model.curves.get(k.name)!} version={version} />)}
+    </div>
+  );
+}
+
+/** Lines of logs, commands that failed, what was changed: the last ones at the end. */
+export function Lines({ lines }: { lines: Line[] }) {
+  return (
+    <section class="panel" aria-labelledby="log-title">
+      <h2 id="log-title">Log</h2>
+      {lines.length ? (
+        <ol class="log" tabIndex={0} aria-label="Log of the job">
+          {lines.slice().reverse().map((line, i) => (
+            <li key={lines.length - i} class={line.level}>
+              <time>{format.seconds(line.t)}</time>
+              <span>
+                <span class="soft">{line.from}: </span>
+                {line.text}
+              </span>
+            </li>
+          ))}
+        </ol>
+      ) : (
+        <p class="soft">
+          Nothing that looked like an error was written to a file. To follow lines of your own: <code>scry run --log FILE=REGEX</code>
+        </p>
+      )}
+    </section>
+  );
+}
+
+type TopFunction = NonNullable<Top['functions']>[number];
+export interface FunctionRow { name: string; file: string; line: number; calls: number; self_ns: number; total_ns: number }
+export function Functions({ of, rows }: { of: string; rows: FunctionRow[] }) {
+  const all = rows.reduce((sum, f) => sum + f.self_ns, 0) || 1;
+  const columns: Column<FunctionRow>[] = [
+    { key: 'function', title: 'Function', cell: (f) => <span class="mono" title={f.file && `${f.file}:${f.line}`}>{f.name}</span>, value: (f) => f.name },
+    { key: 'share', title: 'Self', number: true, value: (f) => f.self_ns, cell: (f) => (
+      <>
+        <span class="cell-share" style={{ width: `${Math.round((f.self_ns / all) * 64)}px` }} />
+        {format.share(f.self_ns / all)}
+      </>
+    ) },
+    { key: 'self', title: 'Self time', number: true, value: (f) => f.self_ns, cell: (f) => <Unit text={format.ns(f.self_ns)} /> },
+    { key: 'total', title: 'Total', number: true, wide: true, value: (f) => f.total_ns, cell: (f) => <Unit text={format.ns(f.total_ns)} /> },
+    { key: 'calls', title: 'Calls', number: true, value: (f) => f.calls, cell: (f) => format.count(f.calls) },
+    { key: 'where', title: 'Source', wide: true, cell: (f) => f.file && <span class="mono soft">{format.base(f.file)}:{f.line}</span>, value: (f) => f.file },
+  ];
+  return (
+    <section class="panel" aria-label="Functions">
+      <header>
+        <h2>Hottest functions</h2>
+        <span class="soft">{of}</span>
+      </header>
+      {rows.length ? (
+        <Table label="Functions, most time of their own first" columns={columns} rows={rows.slice(0, 1000)} rowKey={(f) => `${f.name} ${f.file}`} sortParam="functions" sort="-share" />
+      ) : (
+        <p class="soft">
+          No functions are recorded. The next run can have them: <code>scry run --trace 'fn:*'</code>
+        </p>
+      )}
+    </section>
+  );
+}
+
+type Rank = Top['ranks'][number];
+function Ranks({ ranks }: { ranks: Rank[] }) {
+  const share = (r: Rank) => r.recent_mpi_share ?? r.mpi_share;
+  const columns: Column<Rank>[] = [
+    { key: 'rank', title: 'Rank', number: true, cell: (r) => r.rank, value: (r) => r.rank },
+    { key: 'node', title: 'Node', wide: true, cell: (r) => r.host, value: (r) => r.host },
+    { key: 'mpi', title: 'In MPI', number: true, value: share, about: 'share of the time, lately', cell: (r) => share(r) !== null && (
+      <>
+        <span class="cell-share" style={{ width: `${Math.round(share(r)! * 48)}px` }} />
+        {format.share(share(r)!)}
+      </>
+    ) },
+    { key: 'doing', title: 'Doing', cell: (r) => <span title={r.fault ?? ''}>{r.doing ?? r.state.replace('_', ' ')}</span>, value: (r) => r.doing ?? r.state },
+    { key: 'since', title: 'Since', number: true, cell: (r) => <Unit text={format.seconds(r.since_seconds)} />, value: (r) => r.since_seconds },
+  ];
+  return (
+    <section class="panel" aria-label="Ranks">
+      <header>
+        <h2>Ranks</h2>
+        <span class="soft">{ranks.length} of MPI</span>
+      </header>
+      <Table label="Ranks of MPI" columns={columns} rows={ranks} rowKey={(r) => `${r.mpi_job} ${r.rank} ${r.pid}`} sortParam="ranks" sort="rank" visible={12} />
+    </section>
+  );
+}
+
+function Processes({ processes }: { processes: Top['processes'] }) {
+  type P = Top['processes'][number];
+  const columns: Column<P>[] = [
+    { key: 'pid', title: 'Process', number: true, cell: (p) => p.pid, value: (p) => p.pid },
+    { key: 'name', title: 'Command', cell: (p) => <span class="mono" title={p.argv ? format.command(p.argv) : ''}>{p.argv ? format.command(p.argv) : p.name}</span>, value: (p) => p.name },
+    { key: 'cpu', title: 'CPU time', number: true, cell: (p) => <Unit text={format.seconds(p.cpu_seconds)} />, value: (p) => p.cpu_seconds },
+    { key: 'memory', title: 'Memory', about: 'the most until now', number: true, cell: (p) => p.peak_rss_bytes > 0 && <Unit text={format.size(p.peak_rss_bytes)} />, value: (p) => p.peak_rss_bytes },
+    { key: 'threads', title: 'Threads', number: true, wide: true, cell: (p) => p.threads, value: (p) => p.threads },
+    { key: 'node', title: 'Node', wide: true, cell: (p) => p.node, value: (p) => p.node },
+  ];
+  return (
+    <section class="panel" aria-label="Processes">
+      <h2>Processes</h2>
+      <Table label="Processes that live" columns={columns} rows={processes} rowKey={(p) => `${p.node} ${p.pid}`} sortParam="processes" sort="-cpu" />
+    </section>
+  );
+}
+
+function Places({ model }: { model: Model }) {
+  const scripts = [...model.places.values()], pythons = [...model.pythons.values()];
+  return (
+    <section class="panel" aria-labelledby="places-title">
+      <h2 id="places-title">Where it is</h2>
+      {!scripts.length && !pythons.length && <p class="soft">No shell script or Python program is running.</p>}
+      <ul class="places">
+        {scripts.slice(-6).reverse().map((s) => (
+          <li key={`${s.node} ${s.pid}`}>
+            <div class="what">{s.command || s.function || '…'}</div>
+            <div class="where">
+              {s.file}:{s.line ?? '?'} {s.function ? `in ${s.function} ` : ''}since {format.seconds(Math.max(0, model.seconds - (s.time ?? s.t)))}
+            </div>
+          </li>
+        ))}
+        {pythons.slice(-6).reverse().map((p) => {
+          const frames = p.threads[0]?.frames ?? [];
+          return (
+            <li key={`${p.node} ${p.pid}`}>
+              <div class="what">{frames[0]?.function ?? 'Python'}</div>
+              <div class="where">{frames.slice(0, 3).map((f) => `${f.file}:${f.line}`).join(' ← ')}</div>
+            </li>
+          );
+        })}
+      </ul>
+    </section>
+  );
+}
+
+function ProgressPanel({ top, model }: { top: Top; model: Model }) {
+  const told = [...model.progress.values()];
+  const rows = told.length
+    ? told.map((p) => ({ source: p.source, done: p.done, total: p.total, share: p.total > 0 ? p.done / p.total : null, left: p.left_seconds == null ? null : Math.max(0, p.left_seconds - (model.seconds - p.t)) }))
+    : top.layers.progress.map((p) => ({ ...p, left: p.left_seconds }));
+  return (
+    <>
+      {rows.map((p) => (
+        <section class="panel" key={p.source} aria-label={`Progress, as ${p.source} says`}>
+          <header>
+            <h2>
+              {p.share !== null ? format.share(p.share) : 'Progress'}
+              {p.left !== null && <span class="soft"> about {format.seconds(p.left)} left</span>}
+            </h2>
+            <span class="soft">
+              {p.done} of {p.total}, as {format.base(p.source)} says
+            </span>
+          </header>
+          <Progress share={p.share} label={`progress, as ${p.source} says`} />
+        </section>
+      ))}
+    </>
+  );
+}
+
+export function Live({ id, top, session, name }: { id: string; top: Top; session: Session; name: string }) {
+  const { model, version, state } = useModel(id);
+  const shares = top.ranks.map((r) => r.recent_mpi_share ?? r.mpi_share).filter((s) => s !== null);
+  const warnings = model.warnings.length ? model.warnings : top.layers.warning ? [top.layers.warning as unknown as (typeof model.warnings)[number]] : [];
+  const functions = (top.functions ?? []) as TopFunction[];
+  return (
+    <>
+      <div class="panel">
+        <Figures>
+          <Figure text={format.seconds(Math.max(top.wall_seconds, model.seconds))} label="so far" />
+          <Figure text={format.digits(top.tree.cpu_share, 2)} label="processors busy" />
+          <Figure text={format.seconds(top.tree.cpu_seconds)} label="CPU time" />
+          <Figure text={format.size(top.tree.rss_bytes)} label="memory" />
+          <Figure text={format.count(top.tree.processes)} label="processes" />
+          <Figure text={format.count(top.tree.threads)} label="threads" />
+          {shares.length > 0 && <Figure text={format.share(shares.reduce((a, b) => a + b, 0) / shares.length)} label="of ranks’ time in MPI" />}
+        </Figures>
+        {state === 'retrying' && model.seconds > 0 && <p class="soft" role="status">The stream of records broke; it goes on where it was.</p>}
+      </div>
+      {model.stall && <Notice tone="bad" live title={`No rank has moved for ${format.seconds(model.stall.seconds)}, at ${format.seconds(model.stall.t)}`} advice={model.stall.why} />}
+      {warnings.slice(-3).reverse().map((w) => <Notice key={`${w.t} ${w.note}`} tone="warn" title={w.text} advice={`at ${format.seconds(w.t)}`} />)}
+      <ProgressPanel top={top} model={model} />
+      <JobCurves of={name} model={model} version={version} />
+      <div class="columns">
+        <div class="stack">
+          <Places model={model} />
+          <Functions of="of processes that live" rows={functions} />
+        </div>
+        <div class="stack">
+          <Lines lines={model.lines} />
+          {top.ranks.length > 0 && <Ranks ranks={top.ranks} />}
+        </div>
+      </div>
+      <Why id={id} live mpi={top.ranks.length > 0} />
+      {session.rights.includes('control') && <Control id={id} />}
+      {top.processes.length > 0 ? <Processes processes={top.processes} /> : <Empty title="No process lives at the moment." />}
+    </>
+  );
+}
+
+/** The figures of a report, in the curves of a model: of each node the greatest in each window. */
+export function modelOfReport(report: Report): Model {
+  const model = new Model();
+  const put = (name: CurveName, node: string, offset: number, window: number, values: readonly (number | null)[]) => {
+    let curve = model.curves.get(name);
+    if (!curve) model.curves.set(name, (curve = new Map()));
+    curve.set(node, { t: values.map((_, i) => offset + (i + 0.5) * window), v: values.slice(), get last() { return values[values.length - 1] ?? null; } } as Curve1);
+  };
+  const add = (part: Pick<Report, 'timeline' | 'health' | 'node'>, node: string, offset: number) => {
+    put('cpus', node, offset, part.timeline.cpus.window_seconds, part.timeline.cpus.max);
+    put('memory', node, offset, part.timeline.rss_bytes.window_seconds, part.timeline.rss_bytes.max);
+    const named = Object.fromEntries(part.health.curves.map((c) => [c.name, c]));
+    for (const [name, from] of [['busy', 'cpu'], ['used', 'memory'], ['stall', 'pressure_io'], ['disk', 'disk_read_bytes'], ['network', 'received_bytes']] as const) {
+      const curve = (named as Record<string, (typeof part.health.curves)[number] | undefined>)[from];
+      if (curve) put(name, node, offset, curve.window_seconds, curve.max);
+    }
+  };
+  add(report, report.node?.host ?? report.host, 0);
+  for (const part of report.parts) add(part, part.name, part.started_at);
+  return model;
+}
+type Curve1 = import('./series').Series;

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a page keeps of a job's records while it follows them: bounded, however long the job runs.
+import type { JobRecord } from '../api';
+
+type Of<T extends JobRecord['type']> = Extract<JobRecord, { type: T }>;
+
+const MOST = 2000;
+
+/** A curve over seconds. When it is full, two points become one, the greater of them: peaks are kept. */
+export class Series {
+  readonly t: number[] = [];
+  readonly v: (number | null)[] = [];
+  private step = 0; // seconds that a point stands for
+  push(t: number, v: number | null) {
+    const last = this.t.length - 1;
+    if (last >= 0 && t <= this.t[last]!) return; // told again, or out of order
+    if (this.step && last >= 0 && t - this.t[last]! < this.step) {
+      if (v !== null) this.v[last] = Math.max(this.v[last] ?? v, v);
+      return;
+    }
+    this.t.push(t);
+    this.v.push(v);
+    if (this.t.length > MOST) this.halve();
+  }
+  private halve() {
+    const n = Math.floor(this.t.length / 2);
+    for (let i = 0; i < n; i++) {
+      const a = this.v[2 * i] ?? null, b = this.v[2 * i + 1] ?? null;
+      this.t[i] = this.t[2 * i]!;
+      this.v[i] = a === null ? b : b === null ? a : Math.max(a, b);
+    }
+    this.t.length = this.v.length = n;
+    this.step = (this.t[n - 1]! - this.t[0]!) / (n - 1);
+  }
+  get last(): number | null {
+    return this.v[this.v.length - 1] ?? null;
+  }
+}
+
+export type CurveName = 'cpus' | 'memory' | 'busy' | 'used' | 'stall' | 'disk' | 'network';
+/** By node. */
+export type Curve = Map<string, Series>;
+
+export interface Line {
+  t: number;
+  level: 'error' | 'warning' | 'info' | 'debug';
+  from: string;
+  text: string;
+}
+
+const LINES = 300;
+
+/** The types of records that Model.take wants. */
+export const modelTypes = ['sample', 'health', 'script_line', 'script_end', 'process_end', 'python_stack', 'command_failed', 'python_exception', 'log', 'progress', 'warning', 'crash', 'stall', 'setting', 'request', 'rule', 'gap', 'end'];
+
+export class Model {
+  readonly curves = new Map<CurveName, Curve>();
+  readonly lines: Line[] = [];
+  readonly warnings: Of<'warning'>[] = [];
+  /** Where scripts are, by node and process. */
+  readonly places = new Map<string, Of<'script_line'>>();
+  readonly pythons = new Map<string, Of<'python_stack'>>();
+  readonly progress = new Map<string, Of<'progress'>>();
+  stall: Of<'stall'> | undefined;
+  seconds = 0;
+  private node = '';
+  private readonly cpu = new Map<string, { t: number; ns: number }>();
+
+  /** Takes the next record; skips what it does not know. */
+  take(record: JobRecord) {
+    const node = ('node' in record && typeof record.node === 'string' && record.node) || this.node;
+    this.node ||= node;
+    const t = record.t;
+    this.seconds = Math.max(this.seconds, t);
+    switch (record.type) {
+      case 'sample': {
+        const before = this.cpu.get(node), ns = record.tree.cpu_ns;
+        if (before && t > before.t) this.curve('cpus', node).push(t, Math.max(0, (ns - before.ns) / 1e9 / (t - before.t)));
+        if (!before || t > before.t) this.cpu.set(node, { t, ns });
+        this.curve('memory', node).push(t, record.tree.rss);
+        break;
+      }
+      case 'health': {
+        const { load, memory, pressure, traffic } = record;
+        this.curve('busy', node).push(t, load?.cpu ?? null);
+        if (memory?.total_bytes && memory.available_bytes != null) this.curve('used', node).push(t, 1 - memory.available_bytes / memory.total_bytes);
+        this.curve('stall', node).push(t, Math.max(pressure?.io ?? 0, pressure?.memory ?? 0));
+        const sum = (a?: number | null, b?: number | null) => (a == null && b == null ? null : (a ?? 0) + (b ?? 0));
+        this.curve('disk', node).push(t, sum(traffic?.disk_read_bytes, traffic?.disk_written_bytes));
+        this.curve('network', node).push(t, sum(traffic?.received_bytes, traffic?.sent_bytes));
+        break;
+      }
+      case 'script_line':
+        this.places.set(`${node} ${record.pid}`, record);
+        break;
+      case 'python_stack':
+        this.pythons.set(`${node} ${record.pid}`, record);
+        break;
+      case 'script_end':
+      case 'process_end':
+        this.places.delete(`${node} ${record.pid}`);
+        this.pythons.delete(`${node} ${record.pid}`);
+        break;
+      case 'command_failed':
+        this.line(t, 'error', `${baseName(record.file)}:${record.line ?? '?'}`, `${record.command} ended with status ${record.status}`);
+        break;
+      case 'python_exception':
+        this.line(t, record.caught ? 'debug' : 'error', `${baseName(record.file)}:${record.line ?? '?'}`, `${record.name}: ${record.message}`);
+        break;
+      case 'log':
+        this.line(t, record.level, baseName(record.file), record.text);
+        break;
+      case 'progress':
+        this.progress.set(record.source, record);
+        break;
+      case 'warning':
+        this.warnings.push(record);
+        if (this.warnings.length > 50) this.warnings.shift();
+        break;
+      case 'crash':
+        this.line(t, 'error', record.name, `process ${record.pid} was killed by signal ${record.signal}`);
+        break;
+      case 'stall':
+        this.stall = record;
+        break;
+      case 'setting':
+        this.line(t, 'info', 'scry set', `${record.key}=${record.value}${record.taken === false ? ' was refused' : ''}`);
+        break;
+      case 'request':
+        this.line(t, 'info', String(record.who ?? ''), `${record.request ?? ''} ${record.why ?? ''}`);
+        break;
+      case 'rule':
+        this.line(t, 'info', `rule ${record.rule}`, `fired, for the ${record.fired}. time`);
+        break;
+      case 'gap':
+        this.line(t, 'warning', 'scry', `not watched from ${record.from} s to ${record.to} s: ${record.reason}`);
+        break;
+    }
+  }
+
+  private curve(name: CurveName, node: string): Series {
+    let curve = this.curves.get(name);
+    if (!curve) this.curves.set(name, (curve = new Map()));
+    let series = curve.get(node);
+    if (!series) curve.set(node, (series = new Series()));
+    return series;
+  }
+  private line(t: number, level: Line['level'], from: string, text: string) {
+    this.lines.push({ t, level, from, text });
+    if (this.lines.length > LINES) this.lines.splice(0, this.lines.length - LINES);
+  }
+}
+
+const baseName = (path: string) => path.slice(path.lastIndexOf('/') + 1);

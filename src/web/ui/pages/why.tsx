@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why does it not move? Asked when somebody wants to know: it looks into each process.
+import { useState } from 'preact/hooks';
+import { jobPath, useAnswer, type Why as WhyAnswer } from '../api';
+import { Answered, Notice } from '../design/parts';
+import * as format from '../format';
+
+const kinds: Record<string, string> = { mismatch: 'Calls that do not fit', deadlock: 'Deadlock', dead_peer: 'Waits for a rank that is gone', unmatched: 'Waits for what nobody sends', polls: 'Polls', straggler: 'One is late', died: 'Died' };
+
+function Findings({ why }: { why: WhyAnswer }) {
+  const { mpi } = why;
+  const stuck = why.processes.filter((p) => p.threads.length);
+  return (
+    <>
+      {why.note && <Notice title={why.note} />}
+      {mpi?.findings.map((f, i) => (
+        <Notice key={i} tone={f.kind === 'straggler' || f.kind === 'polls' ? 'warn' : 'bad'} title={kinds[f.kind] ?? f.kind}>
+          <p>{f.text}</p>
+        </Notice>
+      ))}
+      {why.deadlocks.map((d) => (
+        <Notice key={d.pid} tone="bad" title={`Threads of ${d.name} (${d.pid}) wait for each other`}>
+          <p>{d.text}</p>
+          <ul class="why">{d.threads.map((t) => <li key={t.tid}>{t.text}</li>)}</ul>
+        </Notice>
+      ))}
+      {why.stall && <Notice tone="warn" title={`It stood still for ${format.seconds(why.stall.seconds)}, at ${format.seconds(why.stall.at)}`}><p>{why.stall.text}</p></Notice>}
+      {mpi && (
+        <p>
+          {mpi.ranks.length} ranks: {mpi.waiting} wait, {mpi.polling} poll, {mpi.computing} compute, {mpi.stuck} can never go on.
+          {mpi.still_seconds > 0 && ` None has begun or ended a call for ${format.seconds(mpi.still_seconds)}.`}
+        </p>
+      )}
+      {mpi && (
+        <ul class="why">
+          {mpi.ranks.slice(0, 64).flatMap((r) => r.threads.map((t) => <li key={`${r.rank} ${r.pid} ${t.tid}`}><span class="soft">rank {r.rank}</span> {t.text}</li>))}
+        </ul>
+      )}
+      <ul class="why">
+        {stuck.slice(0, 40).map((p) => (
+          <li key={p.pid}>
+            <span class="soft">{p.name} ({p.pid})</span> {p.threads.slice(0, 4).map((t) => t.text).join('; ')}
+          </li>
+        ))}
+      </ul>
+      {!mpi?.findings.length && !why.deadlocks.length && !why.stall && <p class="soft">Nothing stands still for a reason that scry knows.</p>}
+    </>
+  );
+}
+
+export function Why({ id, live, mpi }: { id: string; live: boolean; mpi: boolean }) {
+  const [asked, setAsked] = useState(false);
+  const answer = useAnswer<WhyAnswer>(asked ? jobPath(id, 'why') : null);
+  return (
+    <section class="panel no-print" aria-labelledby="why-title">
+      <header>
+        <h2 id="why-title">{live ? 'Does it stand still?' : 'Who waited for whom'}</h2>
+        <button type="button" onClick={() => (asked ? answer.again() : setAsked(true))}>{asked ? 'Look again' : 'Look why'}</button>
+      </header>
+      {asked ? <Answered of={answer} wait="Looking into each process …">{(why) => <Findings why={why} />}</Answered>
+        : <p class="soft">Looks what each {mpi ? 'rank' : 'process'} waits for{live ? '; nothing is stopped meanwhile' : ''}. The same as <code>scry why</code>.</p>}
+    </section>
+  );
+}
