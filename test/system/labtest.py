@@ -135,7 +135,7 @@ def why_not():
     return f"the kernel forbids it: {done.stderr.strip()}" if done.returncode else None
 
 
-class Program(subprocess.Popen):
+class Program(scrytest.Program):
     """What was started on a host with its own process ids: nsenter, which waits for its child, the program itself."""
 
     @functools.cached_property
@@ -215,9 +215,9 @@ class Host(scrytest.Sandbox):
 
     @property
     def Popen(self):  # the class that start() uses
-        return Program if self.lab.own_pids else subprocess.Popen
+        return Program if self.lab.own_pids else scrytest.Program
 
-    def run(self, command, timeout=60, **options):
+    def run(self, command, timeout=100, **options):
         # Not even a time-out may leave the program behind that nsenter waits for.
         try:
             return super().run(command, timeout, **options)

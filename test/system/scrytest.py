@@ -65,8 +65,9 @@ def can_read_kernel_log():
         return file.read().strip() == "1" and os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"
 
 
-def wait_until(condition, timeout=10.0, message=None):
-    """Polls until condition() is true and returns its value; AssertionError after `timeout` seconds."""
+def wait_until(condition, timeout=tapcases.PATIENCE, message=None):
+    """Polls until condition() is true and returns its value; AssertionError after `timeout` seconds, at least PATIENCE."""
+    timeout = max(timeout, tapcases.PATIENCE)
     end = time.monotonic() + timeout * SCALE
     while True:
         value = condition()
@@ -218,11 +219,18 @@ def _abandon_all(sig=None, _frame=None):
 atexit.register(_abandon_all)
 
 
+class Program(subprocess.Popen):
+    """Something started; who waits for its end has patience."""
+
+    def wait(self, timeout=None):
+        return super().wait(timeout if timeout is None or timeout < 3 else max(timeout, tapcases.PATIENCE * SCALE))
+
+
 class Sandbox:
     """A private place for one monitor and everything it watches, a folder of `where`, or `root` itself. `user` is the name
     of an ordinary user to run as (only root can; Sandbox.ordinary_user says which)."""
 
-    Popen = subprocess.Popen
+    Popen = Program
     Session = OmisSession
 
     def __init__(self, user=None, where="/tmp", root=None):
@@ -307,7 +315,7 @@ class Sandbox:
         options.setdefault("cwd", self.path("work"))
         return [str(word) for word in command]
 
-    def run(self, command, timeout=60, env=None, merged=False, **options):
+    def run(self, command, timeout=100, env=None, merged=False, **options):
         """Runs a command to its end; a CompletedProcess with text in stdout and stderr (`merged`: all in stdout)."""
         words = self.enter(command, options)
         if "input" not in options:
