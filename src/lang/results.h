@@ -58,6 +58,9 @@
 #define STACKS_STACK_OF(frame) "{ string name; integer threads; integer running; integer first; " frame "* frames }"
 #define STACKS_RESULT_OF(frame) "{ string program; string problem; " STACKS_STACK_OF(frame) "* stacks }"
 
+#define PROC_FILE "{ integer fd; string kind; string path; string flags; integer<bytes> offset; integer<bytes> size }"
+#define PROC_FILES_RESULT "{ " PROC_FILE "* files; integer more }"
+
 /* ---- jobs ---- */
 
 #define MPI_OPERATION \

@@ -105,6 +105,7 @@ const struct option_row option_rows[] = {
     {"all", 'a', NULL, OPTION_SWITCH, WHY, 0, "also show processes and threads of MPI programs that are no ranks"},
     {"all", 'a', NULL, OPTION_SWITCH, SNAPSHOT, 0, "also show processes that are no ranks, and all frames"},
     {"depth", 0, "N", OPTION_NUMBER, SNAPSHOT, 0, "show N frames from where threads began (default: all)", .least = 1, .most = 1024},
+    {"files", 0, NULL, OPTION_SWITCH, SNAPSHOT, 0, "also show which files are open"},
     {"queues", 0, NULL, OPTION_SWITCH, SNAPSHOT, 0, "also show sends and receives of MPI that are not completed"},
     {"values", 0, NULL, OPTION_SWITCH, SNAPSHOT, 0, "also show arguments and locals of functions"},
     {"rank", 0, "SET", OPTION_TEXT, SNAPSHOT, 0, "only these ranks: 0-3,8"},

@@ -128,6 +128,26 @@ class Snapshot(SnapshotCase, scrytest.TestCase):
         for number in "012":
             self.assertLessEqual({("n", number), ("number", number)}, known)
 
+    def test_files(self):
+        """Of processes together, a line for each file; where they are in it."""
+        paths = [self.box.path("work", name) for name in ("read me", "log")]
+        with open(paths[0], "wb") as file:
+            file.write(bytes(8192))
+        program = ("import os, sys, time\nfile = os.open(sys.argv[1], os.O_RDONLY)\nos.read(file, 4096 * int(sys.argv[3]))\n"
+                   "log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)\nends = os.pipe()\nprint('open', flush=True)\n"
+                   "time.sleep(1000)\n")
+        one = f"{sys.executable} -c \"{program}\" '{paths[0]}' '{paths[1]}'"
+        self.start("sh", "-c", f"{one} 1 & {one} 2 & wait")
+        text = self.lines(r"^python\S* \d+, \d+  /.*/read me, read, at 4.0 KB .. 8.0 KB, the end, as 3$",
+                          r"^python\S* \d+, \d+  /.*/log, write append, empty, as 4$", r"python.*  \d+ pipes$", options=("--files",))
+        self.assertIn("open files:", text)
+        answer = self.tree("--files")
+        rows = [each for each in answer["files"] if each["path"] == paths[0]]
+        self.assertEqual(sorted(each.pop("offset") for each in rows), [4096, 8192])
+        self.assertEqual({each.pop("process") for each in rows}, {i for i, each in enumerate(answer["processes"]) if each["name"].startswith("python")})
+        self.assertEqual(rows, [{"fd": 3, "kind": "file", "path": paths[0], "flags": "read", "size": 8192}] * 2)
+        self.assertIsNone(self.tree()["files"])
+
     def test_python(self):
         path = self.box.path("work", "hot.py")
         with open(path, "w", encoding="ascii") as file:

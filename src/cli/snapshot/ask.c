@@ -276,16 +276,46 @@ static struct omis_reader *ask(struct buf *request_take)
     return reply ? omis_reader_take(reply) : NULL;
 }
 
-static void put_tokens(struct buf *request, const struct snapshot *snapshot)
+/* ":SERVICE([tokens]"; false: there are none. */
+static bool put_tokens(struct buf *request, const struct snapshot *snapshot, const char *service, bool ranks)
 {
-    bool first = true;
-    buf_putc(request, '[');
+    size_t count = 0;
+    buf_printf(request, "%s%s([", request->len ? " " : ":", service);
     for (size_t i = 0; i < snapshot->count; i++)
-        if (snapshot->list[i].wanted) {
-            buf_printf(request, "%s%s", first ? "" : ",", snapshot->list[i].token);
-            first = false;
-        }
+        if (snapshot->list[i].wanted && (!ranks || snapshot->list[i].rank >= 0))
+            buf_printf(request, "%s%s", count++ ? "," : "", snapshot->list[i].token);
     buf_putc(request, ']');
+    return count > 0;
+}
+
+static int take_each(struct snapshot *snapshot, struct omis_reader *reader, snapshot_add_fn *add)
+{
+    int code = 0;
+    while (code == 0 && omis_reader_next(reader)) {
+        const char *error = omis_reader_error(reader), *token;
+        for (size_t i = 0; code == 0 && (token = omis_reader_object(reader, i)); i++) {
+            struct snapshot_process *process = process_of(snapshot, token);
+            if (process && error && !*process->problem)
+                process->problem = error;
+            else if (process && !error)
+                code = add(snapshot, (uint32_t)(process - snapshot->list), omis_reader_values(reader));
+        }
+    }
+    return code;
+}
+
+int snapshot_ask_each(struct snapshot *snapshot, const char *service, bool ranks, struct omis_reader **ret_reader,
+                      snapshot_add_fn *add, struct err *err)
+{
+    struct buf request = BUF_INIT;
+    if (!put_tokens(&request, snapshot, service, ranks)) { /* the empty list means all that the tool has */
+        buf_done(&request);
+        return -ENOENT;
+    }
+    buf_putc(&request, ')');
+    *ret_reader = ask(&request);
+    int code = *ret_reader ? take_each(snapshot, *ret_reader, add) : -ENOMEM;
+    return code < 0 ? err_set(err, code, "out of memory") : 0;
 }
 
 /* A job behind a broker is asked on its own node only. */
@@ -329,10 +359,9 @@ int snapshot_ask(struct snapshot *snapshot, const char *job, bool near, const st
     if (code < 0)
         return code;
     uint64_t began_ns = clock_now_ns();
-    buf_puts(&request, ":proc_attach(");
-    put_tokens(&request, snapshot);
-    buf_printf(&request, "); %s(", options->values ? "ct_get_stack_values" : "ct_get_stacks");
-    put_tokens(&request, snapshot);
+    put_tokens(&request, snapshot, "proc_attach", false);
+    buf_puts(&request, ");");
+    put_tokens(&request, snapshot, options->values ? "ct_get_stack_values" : "ct_get_stacks", false);
     buf_printf(&request, ",%d", ASKED_DEPTH);
     if (options->values)
         buf_printf(&request, ",%d", ASKED_POINTERS);
@@ -342,7 +371,10 @@ int snapshot_ask(struct snapshot *snapshot, const char *job, bool near, const st
     code = snapshot->stacks ? read_stacks(snapshot, options, err) : err_set(err, -ENOMEM, "out of memory");
     snapshot->has_queues = options->queues;
     snapshot->has_values = options->values;
-    return code == 0 && options->queues ? snapshot_ask_queues(snapshot, err) : code;
+    snapshot->has_files = options->files;
+    if (code == 0 && options->queues)
+        code = snapshot_ask_queues(snapshot, err);
+    return code == 0 && options->files ? snapshot_ask_files(snapshot, err) : code;
 }
 
 void snapshot_done(struct snapshot *snapshot)
@@ -351,7 +383,9 @@ void snapshot_done(struct snapshot *snapshot)
     omis_reader_free(snapshot->processes);
     omis_reader_free(snapshot->stacks);
     omis_reader_free(snapshot->queues);
+    omis_reader_free(snapshot->open_files);
     free(snapshot->operations);
+    free(snapshot->files);
     job_nodes_done(&snapshot->nodes);
     HASH_CLEAR(hh, snapshot->tokens);
     free(snapshot->list);

@@ -147,6 +147,26 @@ static json_t *operations_json(const void *row, const void *all)
                                 : json_null();
 }
 
+#define OPEN_FILE(member) FIELD_AT(struct snapshot_file, member)
+static const struct field file_fields[] = {
+    {"process", FIELD_COUNT, OPEN_FILE(process), .about = "its place in the list of processes, from 0"},
+    {"fd", FIELD_INTEGER, OPEN_FILE(fd)},
+    {"kind", FIELD_CHOICE, OPEN_FILE(kind), .choices = "file|directory|device|pipe|socket|memory|other"},
+    {"path", FIELD_TEXT, OPEN_FILE(path), FIELD_ZERO_IS_NULL, .about = "of another kind: what the kernel calls it"},
+    {"flags", FIELD_TEXT, OPEN_FILE(flags), .about = "words of read, write, append, nonblock, direct, sync"},
+    {"offset", FIELD_INTEGER, OPEN_FILE(offset), .about = "where it is read or written next; -1: it has none"},
+    {"size", FIELD_INTEGER, OPEN_FILE(size),
+     .about = "as the node knows it without asking a file system; -1: not known"},
+    {0}};
+
+static json_t *files_json(const void *row, const void *all)
+{
+    const struct snapshot *snapshot = row;
+    return snapshot->has_files
+               ? fields_list(file_fields, snapshot->files, snapshot->file_count, sizeof *snapshot->files, NULL)
+               : json_null();
+}
+
 static json_t *seconds_json(const void *row, const void *all)
 {
     return json_real((double)((const struct snapshot *)row)->read_ns / 1e9);
@@ -176,6 +196,8 @@ static const struct field fields[] = {
      .about = "of the tree of stacks, each behind its parent: a function with its line"},
     {"operations", FIELD_LIST, .flags = FIELD_OR_NULL, .json = operations_json, .of = operation_fields,
      .about = "requests of MPI that are not completed; null: not asked for (--queues)"},
+    {"files", FIELD_LIST, .flags = FIELD_OR_NULL, .json = files_json, .of = file_fields,
+     .about = "that processes have open; null: not asked for (--files)"},
     {0}};
 
 json_t *snapshot_json(const struct snapshot *snapshot)

@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <omis.h>
-
 #include "cli/snapshot/snapshot.h"
-#include "client/client.h"
 #include "client/decode.h"
 #include "lang/results.h"
 
@@ -34,8 +31,9 @@ static int by_kind(const void *a, const void *b)
     return order ? order : compare_numbers(one->process, other->process);
 }
 
-static int add(struct snapshot *snapshot, uint32_t process, const struct omis_value *list)
+static int add(struct snapshot *snapshot, uint32_t process, const struct omis_value *values)
 {
+    const struct omis_value *list = omis_item(values, 0);
     static const struct decode_field fields[] = {DECODE(struct snapshot_operation, call),
                                                  DECODE(struct snapshot_operation, kind),
                                                  DECODE(struct snapshot_operation, state),
@@ -61,42 +59,12 @@ static int add(struct snapshot *snapshot, uint32_t process, const struct omis_va
     return 0;
 }
 
-static int take(struct snapshot *snapshot)
+int snapshot_ask_queues(struct snapshot *snapshot, struct err *err)
 {
-    struct omis_reader *reader = snapshot->queues;
-    int code = 0;
-    while (code == 0 && omis_reader_next(reader)) {
-        const char *error = omis_reader_error(reader), *token;
-        for (size_t i = 0; code == 0 && (token = omis_reader_object(reader, i)); i++) {
-            struct snapshot_process *process;
-            HASH_FIND_STR(snapshot->tokens, token, process);
-            if (process && error && !*process->problem)
-                process->problem = error;
-            else if (process && !error)
-                code = add(snapshot, (uint32_t)(process - snapshot->list), omis_item(omis_reader_values(reader), 0));
-        }
-    }
+    int code = snapshot_ask_each(snapshot, "mpi_get_pending", true, &snapshot->queues, add, err);
+    if (code == -ENOENT)
+        return err_set(err, code, "the job has no ranks of MPI, so no queues");
     if (snapshot->operation_count)
         qsort(snapshot->operations, snapshot->operation_count, sizeof *snapshot->operations, by_kind);
     return code;
-}
-
-int snapshot_ask_queues(struct snapshot *snapshot, struct err *err)
-{
-    struct buf request = BUF_INIT;
-    size_t asked = 0;
-    buf_puts(&request, ":mpi_get_pending([");
-    for (size_t i = 0; i < snapshot->count; i++)
-        if (snapshot->list[i].wanted && snapshot->list[i].rank >= 0)
-            buf_printf(&request, "%s%s", asked++ ? "," : "", snapshot->list[i].token);
-    buf_puts(&request, "])");
-    if (!asked) { /* the empty list means all that the tool has */
-        buf_done(&request);
-        return err_set(err, -ENOENT, "the job has no ranks of MPI, so no queues");
-    }
-    Omis_reply reply = client_ask(&request);
-    snapshot->queues = reply ? omis_reader_take(reply) : NULL;
-    if (!snapshot->queues || take(snapshot) < 0)
-        return err_set(err, -ENOMEM, "out of memory");
-    return 0;
 }

@@ -64,6 +64,7 @@ int cmd_snapshot(const struct options *options)
                                             .ranks = options_text(options, "rank"),
                                             .thread = options_text(options, "thread"),
                                             .queues = options_on(options, "queues"),
+                                            .files = options_on(options, "files"),
                                             .values = options_on(options, "values")};
     struct snapshot snapshot = {0};
     struct job_info info = {0};

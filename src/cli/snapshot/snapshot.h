@@ -40,12 +40,20 @@ struct snapshot_operation { /* of MPI, not completed */
     uint64_t age_ns;
 };
 
+struct snapshot_file { /* that a process has open */
+    uint32_t process;  /* its place in the list */
+    int64_t fd;
+    const char *kind, *path, *flags; /* as scry_proc_get_files says them */
+    int64_t offset, size;            /* -1: none */
+};
+
 struct snapshot_options {
     bool all;           /* processes that are no ranks, too, and every frame */
     unsigned depth;     /* frames from where threads began, at most; 0: all */
     const char *ranks;  /* "0-2,7"; NULL: all */
     const char *thread; /* a pattern of names, or "main"; NULL: all */
     bool queues;        /* operations of MPI, too */
+    bool files;         /* and what is open */
     bool values;        /* and arguments and locals */
 };
 
@@ -59,8 +67,10 @@ struct snapshot {
     uint64_t read_ns;                      /* how long it took */
     struct snapshot_operation *operations; /* those alike next to each other */
     size_t operation_count;
-    bool has_queues, has_values; /* they were asked for */
-    struct omis_reader *processes, *stacks, *queues;
+    struct snapshot_file *files; /* by kind and path, then by process */
+    size_t file_count;
+    bool has_queues, has_files, has_values; /* they were asked for */
+    struct omis_reader *processes, *stacks, *queues, *open_files;
     struct job_nodes nodes;
     size_t unreached; /* nodes that could not be asked, or did not answer */
 };
@@ -70,8 +80,14 @@ int snapshot_ask(struct snapshot *snapshot, const char *job, bool near, const st
                  struct err *err);
 void snapshot_done(struct snapshot *snapshot);
 
-/* Asks the ranks for their operations of MPI; of snapshot_ask. */
+/* Of snapshot_ask: asks the ranks for their operations of MPI, and all that are wanted for their open files. */
 int snapshot_ask_queues(struct snapshot *snapshot, struct err *err);
+int snapshot_ask_files(struct snapshot *snapshot, struct err *err);
+/* One request to all processes that are wanted (`ranks`: that are ranks, too); `add` gets what each has answered. What
+ * is wrong with one becomes its problem. -ENOENT without err: there are none. */
+typedef int snapshot_add_fn(struct snapshot *snapshot, uint32_t process, const struct omis_value *values);
+int snapshot_ask_each(struct snapshot *snapshot, const char *service, bool ranks, struct omis_reader **ret_reader,
+                      snapshot_add_fn *add, struct err *err);
 /* In all but the process and the age. */
 int snapshot_compare_operations(const struct snapshot_operation *one, const struct snapshot_operation *other);
 
@@ -91,6 +107,12 @@ int snapshot_set_has(const char *set, uint32_t number, bool *ret_has, struct err
  * were: the others, which come behind them, are no ranks. */
 size_t snapshot_put_ranks(struct buf *out, const struct snapshot *snapshot, const struct stack_member *members,
                           size_t count, uint32_t *numbers);
+/* The same, and behind the ranks the others by their names. */
+void snapshot_put_members(struct buf *out, const struct snapshot *snapshot, const struct stack_member *members,
+                          size_t count, uint32_t *numbers);
+/* Appends what the files are that processes have open, a line for each. numbers, members: room for all processes. */
+void snapshot_put_files(struct buf *out, const struct snapshot *snapshot, uint32_t *numbers,
+                        struct stack_member *members);
 /* Appends what the variables of a function are: "n = 320 (all); rank: 0, 1, 2". */
 void snapshot_put_values(struct buf *out, const struct snapshot *snapshot, const struct stack_node *node,
                          uint32_t *numbers);

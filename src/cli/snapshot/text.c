@@ -22,11 +22,6 @@ struct printer {
 
 /* ---- who ---- */
 
-static const struct snapshot_process *process_at(const struct printer *printer, const struct stack_node *node, size_t i)
-{
-    return &printer->snapshot->list[node->members[i].process];
-}
-
 /* Ranks of one MPI program are next to each other. */
 size_t snapshot_put_ranks(struct buf *out, const struct snapshot *snapshot, const struct stack_member *members,
                           size_t count, uint32_t *numbers)
@@ -54,27 +49,31 @@ static size_t put_ranks(struct printer *printer, const struct stack_node *node)
     return snapshot_put_ranks(printer->out, printer->snapshot, node->members, node->member_count, printer->numbers);
 }
 
-static void put_others(struct printer *printer, const struct stack_node *node, size_t from)
+void snapshot_put_members(struct buf *out, const struct snapshot *snapshot, const struct stack_member *members,
+                          size_t all, uint32_t *numbers)
 {
-    const char *name = process_at(printer, node, from)->name;
-    size_t count = node->member_count - from;
+    size_t from = snapshot_put_ranks(out, snapshot, members, all, numbers), count = all - from;
+    if (!count)
+        return;
+    const char *name = snapshot->list[members[from].process].name;
     bool same = true;
-    for (size_t i = from; i < node->member_count; i++)
-        same &= strcmp(process_at(printer, node, i)->name, name) == 0;
-    buf_puts(printer->out, from ? ", " : "");
+    for (size_t i = from; i < all; i++)
+        same &= strcmp(snapshot->list[members[i].process].name, name) == 0;
+    buf_puts(out, from ? ", " : "");
     if (same)
-        text_show(printer->out, name);
+        text_show(out, name);
     if (count > SHOWN_PIDS) {
-        buf_printf(printer->out, "%s(%zu processes)", same ? " " : "", count);
+        buf_printf(out, "%s(%zu processes)", same ? " " : "", count);
         return;
     }
-    for (size_t i = from; i < node->member_count; i++) {
-        buf_puts(printer->out, i > from ? ", " : same ? " " : "");
+    for (size_t i = from; i < all; i++) {
+        const struct snapshot_process *process = &snapshot->list[members[i].process];
+        buf_puts(out, i > from ? ", " : same ? " " : "");
         if (!same) {
-            text_show(printer->out, process_at(printer, node, i)->name);
-            buf_putc(printer->out, ' ');
+            text_show(out, process->name);
+            buf_putc(out, ' ');
         }
-        buf_printf(printer->out, "%" PRId64, process_at(printer, node, i)->pid);
+        buf_printf(out, "%" PRId64, process->pid);
     }
 }
 
@@ -101,9 +100,7 @@ static void put_who(struct printer *printer, const struct stack_node *node)
                    each || node->threads == 1 ? "" : "s", each ? " of each" : "");
         return;
     }
-    size_t ranks = put_ranks(printer, node);
-    if (ranks < node->member_count)
-        put_others(printer, node, ranks);
+    snapshot_put_members(printer->out, printer->snapshot, node->members, node->member_count, printer->numbers);
     put_threads(printer, node);
 }
 
@@ -359,6 +356,8 @@ void snapshot_text(struct buf *out, const struct snapshot *snapshot, size_t colu
         buf_printf(out, "... and %zu more lines: choose with --rank, --thread or --depth; --json has all\n",
                    printer.left_out);
     put_queues(&printer);
+    if (snapshot->has_files)
+        snapshot_put_files(out, snapshot, numbers, members);
     put_problems(&printer, put_unreached(out, snapshot));
     if (snapshot->others_left)
         buf_printf(out, "\n%zu more process%s no rank%s (--all shows %s, and every frame)\n", snapshot->others_left,

@@ -29,6 +29,7 @@ static const struct {
     {"scry", scry_services},
     {"scry", scry_thread_event_services},
     {"scry", scry_thread_services},
+    {"scry", scry_process_services},
     {"job", job_services},
     {"job", job_part_services},
     {"job", job_node_services},

@@ -13,9 +13,9 @@ struct monitor;
 /* service/all/register.c registers them. */
 extern const struct scry_service node_services[], proc_services[], proc_memory_services[], proc_event_services[],
     thread_services[], thread_register_services[], thread_event_services[], scry_thread_event_services[],
-    scry_thread_services[], lib_call_services[], message_services[], csr_services[], user_event_services[],
-    misc_services[], scry_services[], job_services[], job_part_services[], job_node_services[], ct_services[],
-    mpi_services[], mpi_message_services[];
+    scry_thread_services[], scry_process_services[], lib_call_services[], message_services[], csr_services[],
+    user_event_services[], misc_services[], scry_services[], job_services[], job_part_services[], job_node_services[],
+    ct_services[], mpi_services[], mpi_message_services[];
 
 /* Lets the agents' events come in, once monitor->agents is there. */
 void ct_start(struct monitor *monitor);
