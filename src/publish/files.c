@@ -9,12 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/clock.h"
+#include "jobdir/record/mirror.h"
+#include "jobdir/record/parts.h"
+#include "jobdir/text/text.h"
 
 enum { DEPTH_MOST = 4 };
 static const uint64_t NS_PER_MS = 1000000;
@@ -40,23 +44,30 @@ static uint64_t next_version(struct files *files)
     return files->version;
 }
 
-static struct small_file *find(struct files *files, const char *path)
+static struct small_file *find(struct files *files, const char *path, int64_t piece)
 {
-    for (size_t i = 0; i < files->count; i++)
-        if (strcmp(files->list[i].path, path) == 0)
-            return &files->list[i];
+    for (size_t i = 0; i < files->count; i++) {
+        size_t at = (files->next + i) % files->count;
+        if (strcmp(files->list[at].path, path) == 0) {
+            files->next = at + 1;
+            return &files->list[at];
+        }
+    }
     char *copy = files->count < FILES_MOST && GROW(files->list, files->count, files->room) ? strdup(path) : NULL;
     if (!copy)
         return NULL;
-    files->list[files->count] = (struct small_file){.path = copy};
+    files->list[files->count] = (struct small_file){.path = copy, .piece = piece};
     return &files->list[files->count++];
 }
 
-static void look_at(struct files *files, const char *path, const struct stat *st, uint64_t now_ns, bool all)
+static void look_at(struct files *files, const char *path, int64_t piece, const struct stat *st, uint64_t now_ns,
+                    bool all)
 {
-    struct small_file *file = find(files, path);
+    struct small_file *file = find(files, path, piece);
     int64_t changed_ns = st->st_mtim.tv_sec * (int64_t)NS_PER_SECOND + st->st_mtim.tv_nsec;
     uint64_t bytes = (uint64_t)st->st_size;
+    if (piece >= 0 && bytes == MIRROR_PIECE)
+        changed_ns = 0; /* what comes behind it is no change */
     if (!file || bytes > FILES_BYTES_MOST || files->total + bytes > FILES_TOTAL_MOST + file->bytes) {
         files->left_out++;
         return;
@@ -85,7 +96,7 @@ static void look_in(struct files *files, int at_fd, const char *path, unsigned d
         if (entry->d_name[0] == '.' || !fits || fstatat(at_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue; /* also temporary files */
         if (S_ISREG(st.st_mode))
-            look_at(files, name, &st, now_ns, all);
+            look_at(files, name, -1, &st, now_ns, all);
         else if (S_ISDIR(st.st_mode) && depth < DEPTH_MOST)
             look_in(files, at_fd, name, depth + 1, now_ns, all);
     }
@@ -93,17 +104,72 @@ static void look_in(struct files *files, int at_fd, const char *path, unsigned d
         closedir(dir);
 }
 
+static void look_at_single(struct files *files, int fd, const char *path, uint64_t now_ns, bool all)
+{
+    struct stat st;
+    if (fstatat(fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+        look_at(files, path, -1, &st, now_ns, all);
+}
+
+static void look_at_pieces(struct files *files, int fd, const char *path, uint64_t now_ns, bool all)
+{
+    char name[PATH_MAX];
+    struct stat st;
+    if (fstatat(fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+        return;
+    off_t size = st.st_size;
+    for (int64_t at = 0; at < size; at += MIRROR_PIECE) {
+        st.st_size = size - at < MIRROR_PIECE ? size - at : MIRROR_PIECE;
+        if (at / MIRROR_PIECE < MIRROR_PIECES &&
+            (size_t)snprintf(name, sizeof name, "%s+%lld", path, (long long)at) < sizeof name)
+            look_at(files, name, at, &st, now_ns, all);
+        else
+            files->left_out++;
+    }
+}
+
+/* One directory, of the job or of a part of it: `in` is "" or parts/NAME/. */
+static void look_at_job(struct files *files, int fd, const char *in, uint64_t now_ns, bool all)
+{
+    static const char *const single[] = {"job.json", "report.txt", "clock.json", "remote.json"};
+    char path[PATH_MAX];
+    size_t count = *in ? sizeof single / sizeof *single : 2; /* of a job, the others are of a mirror */
+    for (size_t i = 0; i < count; i++)
+        if ((size_t)snprintf(path, sizeof path, "%s%s", in, single[i]) < sizeof path)
+            look_at_single(files, fd, path, now_ns, all);
+    if ((size_t)snprintf(path, sizeof path, "%sstats", in) < sizeof path)
+        look_in(files, fd, path, 1, now_ns, all);
+    if (*in && (size_t)snprintf(path, sizeof path, "%sspool/records.jsonl", in) < sizeof path)
+        look_at_pieces(files, fd, path, now_ns, all);
+}
+
+struct looking {
+    struct files *files;
+    int fd;
+    uint64_t now_ns;
+    bool all, comes;
+};
+
+static int look_at_part(void *ctx, const char *dir)
+{
+    struct looking *looking = ctx;
+    char in[PATH_MAX] = "";
+    if (dir != looking->files->dir && (size_t)snprintf(in, sizeof in, "parts/%s/", text_base(dir)) >= sizeof in)
+        return 0;
+    look_at_job(looking->files, looking->fd, in, looking->now_ns, looking->all);
+    looking->comes |= *in && job_part_comes(dir);
+    return 0;
+}
+
 void files_look(struct files *files, uint64_t now_ns, bool all)
 {
-    static const char *const single[] = {"job.json", "report.txt"};
     _cleanup_(closep) int fd = open(files->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct stat st;
+    struct looking looking = {files, fd, now_ns, all, false};
     files->left_out = 0;
-    for (size_t i = 0; fd >= 0 && i < sizeof single / sizeof *single; i++)
-        if (fstatat(fd, single[i], &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
-            look_at(files, single[i], &st, now_ns, all);
+    files->next = 0;
     if (fd >= 0)
-        look_in(files, fd, "stats", 1, now_ns, all);
+        job_dirs_each(files->dir, look_at_part, &looking);
+    files->parts_come = looking.comes;
 }
 
 size_t files_wanted(const struct files *files)
@@ -118,12 +184,21 @@ bool files_load(const struct files *files, size_t at, struct file_load *ret_load
 {
     const struct small_file *file = &files->list[at];
     _cleanup_(closep) int dir = open(files->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", file->path);
+    if (file->piece >= 0)
+        *strrchr(path, '+') = 0;
     _cleanup_(closep) int fd =
-        dir < 0 ? -1 : openat(dir, file->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        dir < 0 ? -1 : openat(dir, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > FILES_BYTES_MOST)
+    bool regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    if (!regular || (file->piece < 0 && st.st_size > FILES_BYTES_MOST) ||
+        (file->piece >= 0 && (st.st_size <= file->piece || lseek(fd, (off_t)file->piece, SEEK_SET) < 0)))
         return false;
-    size_t size = (size_t)st.st_size, len = 0;
+    size_t size = file->piece < 0                           ? (size_t)st.st_size
+                  : st.st_size - file->piece < MIRROR_PIECE ? (size_t)(st.st_size - file->piece)
+                                                            : MIRROR_PIECE;
+    size_t len = 0;
     _cleanup_(freep) char *bytes = malloc(size + 1);
     while (bytes && len < size) {
         ssize_t got = read(fd, bytes + len, size - len);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The small files of a job directory: job.json, report.txt, stats/. Which there are, which have changed, and their
- * content as messages. Never the traces, and never what a link leads to.
+ * The small files of a job directory: job.json, report.txt, stats/, and those of its parts, with their spools in pieces
+ * (jobdir/record/mirror.h). Which there are, which have changed, and their content as messages. Never the traces, and
+ * never what a link leads to.
  */
 #ifndef SCRY_PUBLISH_FILES_H
 #define SCRY_PUBLISH_FILES_H
@@ -22,7 +23,8 @@ enum {
 };
 
 struct small_file {
-    char *path; /* in the job directory */
+    char *path;    /* in the job directory */
+    int64_t piece; /* of a part's spool: its first byte, which stands at the end of the path; -1: a whole file */
     ino_t inode;
     int64_t changed_ns; /* by the file system */
     uint64_t bytes;
@@ -35,9 +37,10 @@ struct small_file {
 struct files {
     const char *dir; /* borrowed */
     struct small_file *list;
-    size_t count, room;
+    size_t count, room, next; /* files come in the same order each time: the next one is probably there */
     uint64_t total, left_out; /* bytes; files beyond a limit */
     uint64_t version;         /* the last one */
+    bool parts_come;          /* a part is still being brought to the job directory */
 };
 
 /* A file that is being sent, to all or to one reader. */

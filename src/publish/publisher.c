@@ -388,8 +388,9 @@ static bool is_written(struct publisher *publisher, uint64_t now_ns)
     if (!publisher->over_ns)
         publisher->over_ns = now_ns;
     snprintf(path, sizeof path, "%s/report.txt", publisher->dir);
-    return publisher->over_told || publisher->about.state == JOB_LOST ||
-           (publisher->channel < 0 && access(path, F_OK) == 0) ||
+    bool done = publisher->over_told || publisher->about.state == JOB_LOST ||
+                (publisher->channel < 0 && access(path, F_OK) == 0);
+    return (done && !publisher->files.parts_come) ||
            now_ns - publisher->over_ns > PUBLISHER_REPORT_SECONDS * (uint64_t)NS_PER_SECOND;
 }
 
@@ -399,10 +400,12 @@ static void look(struct publisher *publisher)
     watch_spool(publisher);
     if (about_look(&publisher->about))
         publisher->state_wanted = true;
+    if (publisher->phase == PUBLISHER_FOLLOWS)
+        files_look(&publisher->files, now_ns, false);
     if (publisher->phase == PUBLISHER_FOLLOWS && is_written(publisher, now_ns))
         publisher->phase = PUBLISHER_ENDS;
-    if (publisher->phase <= PUBLISHER_ENDS)
-        files_look(&publisher->files, now_ns, publisher->phase == PUBLISHER_ENDS);
+    if (publisher->phase == PUBLISHER_ENDS)
+        files_look(&publisher->files, now_ns, true);
     want_pump(publisher);
 }
 

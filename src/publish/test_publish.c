@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "publish/asks.h"
+#include "jobdir/record/mirror.h"
 #include "publish/files.h"
 #include "publish/follow.h"
 #include "publish/sent.h"
@@ -394,6 +395,48 @@ static void test_files(void **state)
     files_done(&files);
 }
 
+/* Of a part what a mirror needs, and of its spool what is new. */
+static void test_parts(void **state)
+{
+    static const char *const made[] = {"parts", "parts/n2", "parts/n2/spool", "parts/n2/stats", "parts/n2/trace"};
+    static const char *const names[] = {"job.json", "spool/records.jsonl", "stats/a.json", "trace/x",
+                                        "other",    "remote.json"};
+    static const char *const expected[] = {"parts/n2/job.json", "parts/n2/remote.json", "parts/n2/stats/a.json",
+                                           "parts/n2/spool/records.jsonl+0", "parts/n2/spool/records.jsonl+32768"};
+    enum { COUNT = sizeof expected / sizeof *expected, SPOOL = 40000 };
+    struct place *place = *state;
+    struct files files;
+    struct file_load load;
+    char path[256], *spool = calloc(1, SPOOL + 1);
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        snprintf(path, sizeof path, "%s/%s", place->dir, made[i]);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "parts/n2/%s", names[i]);
+        write_file(place, path, spool, i == 1 ? SPOOL : 2);
+    }
+    files_init(&files, place->dir);
+    files_look(&files, MS, true);
+    assert_int_equal(files.count, COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_string_equal(files.list[i].path, expected[i]);
+        files.list[i].wanted = false;
+    }
+    assert_true(files.parts_come); /* remote.json does not say that all is there */
+    assert_true(files_load(&files, 3, &load));
+    assert_int_equal(load.len, MIRROR_PIECE);
+    file_load_done(&load);
+    write_file(place, "parts/n2/spool/records.jsonl", spool, SPOOL + 1);
+    free(spool);
+    files_look(&files, 2 * MS, true);
+    assert_int_equal(files_wanted(&files), 4);
+    assert_true(files_load(&files, 4, &load));
+    assert_int_equal(load.len, SPOOL + 1 - MIRROR_PIECE);
+    file_load_done(&load);
+    files_done(&files);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -409,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_questions),
         CASE(test_answers),
         CASE(test_files),
+        CASE(test_parts),
     };
     return cmocka_run_group_tests_name("publish", tests, NULL, NULL);
 }

@@ -116,7 +116,8 @@ static int apply_file(struct store *store, struct op *op, struct err *err)
 static int apply_rank(struct store *store, struct op *op, struct err *err)
 {
     enum { MOST_BYTES = 4 << 20 };
-    if (strncmp(op->path, "stats/", 6) != 0 || op->len > MOST_BYTES)
+    const char *in = strncmp(op->path, "parts/", 6) == 0 ? strchr(op->path + 6, '/') : NULL;
+    if (strncmp(in ? in + 1 : op->path, "stats/", 6) != 0 || op->len > MOST_BYTES)
         return 0;
     json_t *stats = json_loadb(op->text, op->len, 0, NULL), *threads = json_object_get(stats, "threads"), *thread;
     json_int_t rank =

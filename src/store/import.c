@@ -17,6 +17,7 @@
 #include "base/system/dirs.h"
 #include "base/system/log.h"
 #include "jobdir/record/info.h"
+#include "jobdir/record/mirror.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
 #include "store/import.h"
@@ -111,6 +112,58 @@ static int put_files(struct import *import, int at, const char *name, int depth,
     return code;
 }
 
+/* As a publisher cuts it (jobdir/record/mirror.h). */
+static int put_pieces(struct import *import, int at, const char *name, struct err *err)
+{
+    char piece[PATH_MAX], bytes[MIRROR_PIECE];
+    struct stat st;
+    int code = 0;
+    _cleanup_(closep) int fd = openat(at, "spool/records.jsonl", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0 || !may_read(import, &st))
+        return 0;
+    int64_t version = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;
+    ssize_t got = 1;
+    for (off_t offset = 0; code == 0 && got > 0 && offset / MIRROR_PIECE < MIRROR_PIECES; offset += MIRROR_PIECE) {
+        got = pread(fd, bytes, sizeof bytes, offset);
+        if (got <= 0 || (size_t)snprintf(piece, sizeof piece, "%s/" MIRROR_PART_SPOOL "%lld", name,
+                                         (long long)offset) >= sizeof piece)
+            break;
+        struct span span = span_of(bytes, (size_t)got);
+        code = store_put_file(import->store, import->job, piece, version, span);
+        if (code == -EAGAIN && (code = store_flush(import->store, err)) == 0)
+            code = store_put_file(import->store, import->job, piece, version, span);
+    }
+    return code;
+}
+
+static int put_part(struct import *import, int parts, const char *entry, struct err *err)
+{
+    static const char *const files[] = {"stats", "job.json", "report.txt", "clock.json", "remote.json"};
+    char name[PATH_MAX], file[PATH_MAX];
+    int code = 0;
+    _cleanup_(closep) int fd = openat(parts, entry, O_RDONLY | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || (size_t)snprintf(name, sizeof name, "parts/%s", entry) >= sizeof name)
+        return 0;
+    for (size_t i = 0; code == 0 && i < sizeof files / sizeof *files; i++)
+        if ((size_t)snprintf(file, sizeof file, "%s/%s", name, files[i]) < sizeof file)
+            code = put_files(import, fd, file, i ? 0 : DEPTH, err);
+    return code == 0 ? put_pieces(import, fd, name, err) : code;
+}
+
+static int put_parts(struct import *import, struct err *err)
+{
+    int code = 0, fd = openat(import->dir, "parts", O_RDONLY | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir)
+        closep(&fd);
+    for (struct dirent *entry; dir && code == 0 && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.')
+            code = put_part(import, dirfd(dir), entry->d_name, err);
+    if (dir)
+        closedir(dir);
+    return code;
+}
+
 static const char *state_of(const struct job_info *info, enum job_state state)
 {
     return state == JOB_ENDED ? job_end_name(&info->result) : state == JOB_LOST ? "lost" : "running";
@@ -178,6 +231,8 @@ int import_job(struct store *store, const char *path, struct stored_job **ret_jo
             code = put_files(&import, import.dir, "stats", DEPTH, err);
         if (code == 0)
             code = put_files(&import, import.dir, "report.txt", 0, err);
+        if (code == 0)
+            code = put_parts(&import, err);
         if (code == 0 && (code = store_flush(store, err)) == 0 && (code = put_state(&import, &info, state)) == 0)
             code = store_flush(store, err);
         if (code < 0 && err && !err->code)

@@ -121,6 +121,30 @@ class Mirror(JobCase):
 
     # ---- real jobs ----
 
+    # As a launcher's daemon on another node does it, where the job directory is seen.
+    PART = "scry run --anyway --quiet --part-of $(basename $SCRY_JOB):$SCRY_JOB -- "
+
+    def parts_of(self, job):
+        parts = json.loads(self.scry("report", "--json", job).stdout)["parts"]
+        for part in parts:
+            part["job"].pop("path")
+        return parts
+
+    def test_parts(self):
+        """Also of other nodes: while they run, and when they have ended."""
+        with brokertest.Mosquitto(self.box) as broker:
+            run, _ = self.start_job(broker, f"{self.PART} sh -c 'ls /nowhere; GO'; exit 3")
+            reader = self.box.start(self.box.scry("watch", "--stream", "process", self.url(broker)))
+            wait_until(lambda: any("ls" in [process["name"] for process in part["processes"]] for part in self.parts_of(self.url(broker))), 60)
+            part, = self.parts_of(self.url(broker))
+            self.assertEqual(part["job"]["status"], "running")
+            self.go()
+            self.assertEqual(run.wait(), 3)
+            self.assertRegex(reader.stdout.read(), rf"process   {part['name']}: \d+ ls ended with ")
+            reader.wait(60)
+            own = self.own_directory()
+            self.assertEqual(self.parts_of(self.url(broker, os.path.basename(own))), self.parts_of(own))
+
     def test_same_as_the_directory(self):
         """Two readers follow it to its end, one from its start and one that comes late; then it is whole, also without a broker."""
         with brokertest.Mosquitto(self.box) as broker:

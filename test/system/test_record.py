@@ -80,6 +80,21 @@ class Import(RecordCase):
         self.assertIn("report.txt", [row["path"] for row in self.record.query("SELECT path FROM files")])
         self.assertEqual(self.record.query("SELECT node, jobs, failed FROM node_list")[0]["failed"], 1)
 
+    def test_parts(self):
+        """What other nodes of a job have recorded comes back with it."""
+        part = "scry run --anyway --quiet --part-of $(basename $SCRY_JOB):$SCRY_JOB -- sh -c 'ls /nowhere'"
+        path = self.job(command=("sh", "-c", part))
+        self.scry("record", "--import", path)
+        def parts(job):
+            found = json.loads(self.scry("report", "--json", job).stdout)["parts"]
+            for each in found:
+                each["job"].pop("path")
+            return found
+        before = parts(path)
+        self.assertIn("ls", [process["name"] for each in before for process in each["processes"]])
+        shutil.rmtree(path)
+        self.assertEqual(parts("made"), before)
+
     def test_while_it_runs(self):
         run = self.start_run("-q", "--sample", "0.05", "--", "sleep", "60")
         path = scrytest.wait_until(lambda: glob.glob(self.box.path("jobs", "2*", "spool")), 20)[0][:-len("/spool")]

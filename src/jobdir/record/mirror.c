@@ -318,7 +318,7 @@ int mirror_skip(struct mirror *mirror, uint64_t to, const char *why)
 
 static bool is_name(const char *name)
 {
-    static const char *const refused[] = {"spool", "trace", "remote.json", "mirror.lock"};
+    static const char *const refused[] = {"spool", "trace", "remote.json", "mirror.lock", "clock.json"};
     int parts = 0;
     if (strlen(name) >= PATH_MAX / 2)
         return false;
@@ -336,16 +336,58 @@ static bool is_name(const char *name)
     }
 }
 
+/* What a part has of a mirror. *ret_offset: of a piece of its spool, or -1. */
+static bool is_part_name(const char *name, int64_t *ret_offset)
+{
+    static const char *const single[] = {"job.json", "report.txt", "clock.json", "remote.json"};
+    const char *in = strchr(name + strlen("parts/"), '/');
+    in = in ? in + 1 : "";
+    *ret_offset = -1;
+    for (size_t i = 0; i < sizeof single / sizeof *single; i++)
+        if (strcmp(in, single[i]) == 0)
+            return true;
+    if (strncmp(in, MIRROR_PART_SPOOL, strlen(MIRROR_PART_SPOOL)) != 0)
+        return strncmp(in, "stats/", strlen("stats/")) == 0;
+    in += strlen(MIRROR_PART_SPOOL);
+    if (strspn(in, "0123456789") != strlen(in) || !*in || strlen(in) > 10)
+        return false;
+    *ret_offset = strtoll(in, NULL, 10);
+    return *ret_offset % MIRROR_PIECE == 0 && *ret_offset / MIRROR_PIECE < MIRROR_PIECES;
+}
+
+/* It is written where it belongs: pieces may come in any order, and the last one grows. */
+static int put_piece(char *path, int64_t offset, struct span bytes)
+{
+    *strrchr(path, '+') = 0;
+    _cleanup_(closep) int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || bytes.len > MIRROR_PIECE)
+        return fd < 0 ? -errno : -EINVAL;
+    while (bytes.len) {
+        ssize_t put = pwrite(fd, bytes.ptr, bytes.len, (off_t)offset);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return put < 0 ? -errno : -ENOSPC;
+        offset += put;
+        bytes = span_of(bytes.ptr + put, bytes.len - (size_t)put);
+    }
+    return 0;
+}
+
 int mirror_file(struct mirror *mirror, const char *name, struct span bytes)
 {
     char path[PATH_MAX];
-    if (!is_name(name) || (size_t)snprintf(path, sizeof path, "%s/%s", mirror->path, name) >= sizeof path)
+    int64_t offset = -1;
+    if (!is_name(name) || strcmp(name, "parts") == 0 || (strncmp(name, "parts/", strlen("parts/")) == 0 && !is_part_name(name, &offset)) ||
+        (size_t)snprintf(path, sizeof path, "%s/%s", mirror->path, name) >= sizeof path)
         return -EINVAL;
     char *slash = strrchr(path, '/');
     *slash = 0;
     int code = dirs_make(path, 0700);
     *slash = '/';
-    return code < 0 ? code : file_replace_soon(path, bytes.ptr, bytes.len, 0600);
+    if (code == 0)
+        code = offset < 0 ? file_replace_soon(path, bytes.ptr, bytes.len, 0600) : put_piece(path, offset, bytes);
+    return code;
 }
 
 int mirror_remote(struct mirror *mirror, const json_t *remote)

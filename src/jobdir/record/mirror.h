@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A mirror: the job directory of a job that is elsewhere, or over and gone, as far as it is known here. It has job.json,
- * the spool and the small files (stats/, report.txt), not the traces. So whatever shows a job directory shows a mirror.
+ * the spool and the small files (stats/, report.txt), and the same of its parts, not the traces. So whatever shows a job directory shows a mirror.
  * Beside them is remote.json: where the job is reached, and what is known of its life:
  *
  *     {"via": URL without password or "record", "owner": USER, "dir": of the job on its node, "heard": wall clock,
@@ -48,7 +48,11 @@ int mirror_skip(struct mirror *mirror, uint64_t to, const char *why);
 uint64_t mirror_held(const struct mirror *mirror);
 /* Behind the last record that it lacks, of those before mirror_end. */
 uint64_t mirror_lacks_to(const struct mirror *mirror);
-/* A file below the directory. -EINVAL: a name that leads out of it, or into the spool or the traces. */
+/* A file below the directory. -EINVAL: a name that leads out of it, or into the spool or the traces. The spool of a part
+ * (jobdir/record/parts.h) grows, and comes in pieces: MIRROR_PART_SPOOL with the number of the piece's first byte behind
+ * it, a multiple of MIRROR_PIECE. */
+#define MIRROR_PART_SPOOL "spool/records.jsonl+"
+enum { MIRROR_PIECE = 32 << 10, MIRROR_PIECES = 8192 };
 int mirror_file(struct mirror *mirror, const char *name, struct span bytes);
 int mirror_remote(struct mirror *mirror, const json_t *remote);
 /* Writes what is held in memory, so far as it is in order. 0, or why it could not: it is tried again at the next call. */

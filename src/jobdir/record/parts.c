@@ -14,6 +14,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/clock_offset.h"
 #include "base/system/dirs.h"
+#include "jobdir/record/mirror.h"
 
 static int is_part(const struct dirent *entry)
 {
@@ -70,6 +71,14 @@ int job_part_make(const char *jobdir, const char *host, char *ret_path, size_t s
             return code < 0 ? err_errno(err, code, "cannot make %s", ret_path) : 0;
     }
     return err_set(err, -EEXIST, "%s/parts has too many parts of %s", jobdir, name);
+}
+
+bool job_part_comes(const char *part)
+{
+    json_t *remote = mirror_read_remote(part);
+    bool comes = remote && !json_is_true(json_object_get(remote, "complete")) && !json_object_get(remote, "note");
+    json_decref(remote);
+    return comes;
 }
 
 bool job_part_clock(const char *part, struct part_clock *ret_clock)

@@ -243,15 +243,52 @@ static void test_refused(void **state)
     free(text);
 }
 
+/* The spool of a part comes in pieces, in any order, and the last one grows. */
+static void test_pieces(void **state)
+{
+    char path[PATH_SIZE], bytes[MIRROR_PIECE + 1];
+    size_t len;
+    path_of("J", path);
+    struct mirror *mirror = mirror_of(path);
+    memset(bytes, 'a', sizeof bytes);
+    assert_int_equal(mirror_file(mirror, "parts/n2/spool/records.jsonl+32768", span_str("bc")), 0);
+    assert_int_equal(mirror_file(mirror, "parts/n2/spool/records.jsonl+0", span_of(bytes, MIRROR_PIECE)), 0);
+    assert_int_equal(mirror_file(mirror, "parts/n2/spool/records.jsonl+32768", span_str("bcd")), 0);
+    assert_int_equal(mirror_file(mirror, "parts/n2/spool/records.jsonl+0", span_of(bytes, sizeof bytes)), -EINVAL);
+    assert_int_equal(mirror_file(mirror, "parts/n2/job.json", span_str("{}")), 0);
+    assert_int_equal(mirror_file(mirror, "parts/n2/stats/n2/1-0.json", span_str("{}")), 0);
+    char *text = read_name(path, "parts/n2/spool/records.jsonl", &len);
+    assert_int_equal(len, MIRROR_PIECE + 3);
+    assert_memory_equal(text, bytes, MIRROR_PIECE);
+    assert_memory_equal(text + MIRROR_PIECE, "bcd", 3);
+    free(text);
+    mirror_close(mirror);
+}
+
 static void test_files(void **state)
 {
     static const char *const refused[] = {
         "",         "/",           "/etc/x",      "..",     "../x",     "stats/../../x",
         "stats/..", "./x",         "stats//x",    "stats/", "spool",    "spool/x",
         "trace/x",  "remote.json", "mirror.lock", ".x",     "stats/.x", "a/b/c/d/e/f/g/h/i"};
+    static const char *const not_of_a_part[] = {"parts",
+                                                "parts/n2",
+                                                "parts/n2/x",
+                                                "parts/n2/trace/x",
+                                                "parts/../stats/x",
+                                                "parts/n2/spool/records.jsonl",
+                                                "parts/n2/spool/records.jsonl+",
+                                                "parts/n2/spool/records.jsonl+1",
+                                                "parts/n2/spool/records.jsonl+-32768",
+                                                "parts/n2/spool/records.jsonl+268435456",
+                                                "parts/n2/spool/records.jsonl+9999999999999",
+                                                "parts/n2/spool/x+0",
+                                                "parts/n2/parts/n3/job.json"};
     char path[PATH_SIZE];
     path_of("J", path);
     struct mirror *mirror = mirror_of(path);
+    for (size_t i = 0; i < sizeof not_of_a_part / sizeof *not_of_a_part; i++)
+        assert_int_equal(mirror_file(mirror, not_of_a_part[i], span_str("x")), -EINVAL);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         assert_int_equal(mirror_file(mirror, refused[i], span_str("x")), -EINVAL);
     char name[PATH_MAX];
@@ -406,9 +443,10 @@ static void test_unused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_CACHE(test_any_order), IN_CACHE(test_gaps),  IN_CACHE(test_cut),       IN_CACHE(test_two_writers),
-        IN_CACHE(test_refused),   IN_CACHE(test_files), IN_CACHE(test_full_disk), IN_CACHE(test_paths),
-        IN_CACHE(test_unused),    IN_CACHE(test_state), IN_CACHE(test_same_text),
+        IN_CACHE(test_any_order), IN_CACHE(test_gaps),      IN_CACHE(test_cut),       IN_CACHE(test_two_writers),
+        IN_CACHE(test_refused),   IN_CACHE(test_pieces),    IN_CACHE(test_full_disk), IN_CACHE(test_paths),
+        IN_CACHE(test_files),     IN_CACHE(test_full_disk), IN_CACHE(test_paths),     IN_CACHE(test_unused),
+        IN_CACHE(test_state),     IN_CACHE(test_same_text),
     };
     return cmocka_run_group_tests_name("mirror", tests, NULL, NULL);
 }
