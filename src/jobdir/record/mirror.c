@@ -378,7 +378,8 @@ int mirror_file(struct mirror *mirror, const char *name, struct span bytes)
 {
     char path[PATH_MAX];
     int64_t offset = -1;
-    if (!is_name(name) || strcmp(name, "parts") == 0 || (strncmp(name, "parts/", strlen("parts/")) == 0 && !is_part_name(name, &offset)) ||
+    if (!is_name(name) || strcmp(name, "parts") == 0 ||
+        (strncmp(name, "parts/", strlen("parts/")) == 0 && !is_part_name(name, &offset)) ||
         (size_t)snprintf(path, sizeof path, "%s/%s", mirror->path, name) >= sizeof path)
         return -EINVAL;
     char *slash = strrchr(path, '/');
