@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The call tree: nested boxes (a flame graph with its root on top), and the same as rows below.
+import { useMemo, useState } from 'preact/hooks';
+import { jobPath, query, useAnswer } from '../api';
+import { classLabels, inkOn } from '../design/colours';
+import type { Colours } from '../design/colours';
+import { Answered, Notice } from '../design/parts';
+import { Table } from '../design/table';
+import { count, ns, share } from '../format';
+import type { ViewProps } from '../frame/view';
+import { PictureFrame, svgPen } from '../pictures';
+import type { Pen } from '../pictures';
+import { setParams, useNumber, useParam } from '../state';
+import { assignColours, hex, schemeOf } from '../space/colours';
+import { Drawn } from './drawn';
+import type { Box, TreeNode } from './flame';
+import { boxAt, boxesOf, childrenOf, foundTime, pathTo } from './flame';
+import { NoTrace, notesOf } from './parts';
+import type { Process } from './profile';
+import { processLabel, severalWorlds } from './profile';
+
+interface TreeFunction { name: string; file: string; line: number; class?: string }
+interface Tree { nodes: TreeNode[]; functions?: TreeFunction[]; processes?: Process[]; notes?: unknown }
+
+const ROW = 19;
+const DEEPEST = 60;
+
+export function CallTree({ id }: ViewProps) {
+  const [process, setProcess] = useParam('process', 'all');
+  const answer = useAnswer<Tree>(jobPath(id, 'tree') + query({ processes: process === 'all' ? undefined : process }));
+  if (answer.error?.kind === 'no_trace')
+    return <NoTrace text={answer.error.message} />;
+  return <Answered of={answer} wait="Adding up all calls …">{tree => tree.nodes.length ? <Flame id={id} tree={tree} process={process} onProcess={setProcess} /> : <NoTrace notes={tree.notes} />}</Answered>;
+}
+
+function nameOf(tree: Tree, node: TreeNode): string {
+  return typeof node.function === 'number' ? tree.functions?.[node.function]?.name ?? 'others' : node.function;
+}
+
+function matcher(text: string): ((name: string) => boolean) | null {
+  if (!text)
+    return null;
+  const pattern = new RegExp(text.split('*').map(part => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&')).join('.*'), 'i');
+  return name => pattern.test(name);
+}
+
+function Flame({ id, tree, process, onProcess }: { id: string; tree: Tree; process: string; onProcess: (process: string) => void }) {
+  const { nodes } = tree;
+  const [focusText, setFocus] = useNumber('node', -1);
+  const [text, setText] = useParam('find');
+  const [hover, setHover] = useState<Box | null>(null);
+  const [cursor, setCursor] = useState(-1);
+  const focus = focusText < nodes.length ? focusText : -1;
+  const children = useMemo(() => childrenOf(nodes), [nodes]);
+  const boxes = useMemo(() => boxesOf(nodes, children, focus, 1 / 4000), [nodes, children, focus]);
+  const names = useMemo(() => nodes.map(node => nameOf(tree, node)), [tree]);
+  const found = useMemo(() => {
+    const match = matcher(text);
+    return new Set(match ? names.flatMap((name, i) => match(name) ? [i] : []) : []);
+  }, [names, text]);
+  const distinct = useMemo(() => [...new Set(names)], [names]);
+  const colourOf = useMemo(() => {
+    const numbers = assignColours(distinct, 16);
+    return new Map(distinct.map((name, i) => [name, numbers[i]!]));
+  }, [distinct]);
+  const path = focus >= 0 ? pathTo(nodes, focus) : [];
+  const height = (Math.min(DEEPEST, boxes.reduce((most, box) => Math.max(most, box.depth), 0)) + 1) * ROW + 1;
+  const all = nodes.reduce((sum, node) => sum + (node.parent < 0 ? node.total_ns : 0), 0);
+  const draw = useMemo(() => (pen: Pen, width: number, _height: number, colours: Colours) => {
+    const scheme = schemeOf(colours);
+    for (const box of boxes) {
+      const x = box.from * width, wide = (box.to - box.from) * width, name = names[box.node]!;
+      if (wide < 0.4 || box.depth > DEEPEST)
+        continue;
+      const own = nodes[box.node]!.function, kind = typeof own === 'number' ? tree.functions?.[own]?.class : undefined;
+      const faded = found.size > 0 && !found.has(box.node);
+      const fill = faded ? colours.sunken : kind && kind !== 'compute' ? colours[kind as 'p2p'] ?? colours.other : hex(scheme.functions[colourOf.get(name)!]!);
+      pen.rect(x, box.depth * ROW, Math.max(0.4, wide - (wide > 3 ? 1 : 0)), ROW - 1, fill);
+      if (box.node === cursor || hover?.node === box.node)
+        pen.line([x + 1, box.depth * ROW + 1, x + wide - 2, box.depth * ROW + 1, x + wide - 2, box.depth * ROW + ROW - 2, x + 1, box.depth * ROW + ROW - 2, x + 1, box.depth * ROW + 1], colours.ink, 2);
+      if (wide > 34) {
+        pen.clip(x, box.depth * ROW, wide - 3, ROW);
+        pen.text(name, x + 4, box.depth * ROW + 13, { colour: faded ? colours.soft : inkOn(fill), size: 11 });
+        pen.unclip();
+      }
+    }
+  }, [boxes, names, found, cursor, hover, colourOf]);
+  const at = (x: number, y: number, width: number) => boxAt(boxes, x / width, Math.floor(y / ROW));
+  const choose = (node: number) => {
+    setFocus(node === focus ? nodes[node]?.parent ?? -1 : node);
+    setCursor(node);
+  };
+  const keys = (event: KeyboardEvent) => {
+    const here = cursor >= 0 ? cursor : boxes[0]?.node ?? -1, parent = nodes[here]?.parent ?? -1;
+    const beside = parent >= 0 ? children[parent]! : nodes.flatMap((node, i) => node.parent < 0 ? [i] : []);
+    const step: Record<string, () => number> = {
+      ArrowDown: () => children[here]?.[0] ?? here, ArrowUp: () => parent >= 0 ? parent : here,
+      ArrowRight: () => beside[beside.indexOf(here) + 1] ?? here, ArrowLeft: () => beside[beside.indexOf(here) - 1] ?? here,
+    };
+    if (event.ctrlKey || event.altKey || event.metaKey)
+      return;
+    if (step[event.key])
+      setCursor(step[event.key]!());
+    else if (event.key === 'Enter')
+      choose(here);
+    else if (event.key === 'Escape' || event.key === 'Backspace')
+      setFocus(focus >= 0 ? nodes[focus]!.parent : -1);
+    else
+      return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const told = hover?.node ?? (cursor >= 0 ? cursor : focus >= 0 ? focus : -1);
+  const rowsOf = () => nodes.map((node, i) => [names[i]!, pathTo(nodes, i).map(k => names[k]!).join(' > '), node.calls, node.total_ns, node.self_ns]);
+  const several = severalWorlds(tree.processes ?? []);
+  return (
+    <PictureFrame title="Call tree" of={id} about="As wide as the time in it, with what it calls below. A click makes it the whole, another one goes back." picture={{
+      name: 'call-tree', table: () => ({ columns: ['function', 'path', 'calls', 'total_ns', 'self_ns'], rows: rowsOf() }),
+      svg: colours => { const pen = svgPen(1200, height, colours.surface); draw(pen, 1200, height, colours); return pen.svg(); },
+    }} controls={
+      <>
+        {(tree.processes ?? []).length > 1 && (
+          <label>of <select value={process} onChange={e => (setParams({ node: undefined }), onProcess(e.currentTarget.value))}>
+            <option value="all">all together</option>
+            {tree.processes!.map((one, i) => <option key={i} value={String(one.process)}>{processLabel(one, several)}</option>)}
+          </select></label>
+        )}
+        <input type="search" aria-label="Find functions" placeholder="Find, e.g. MPI_*" value={text} onInput={e => setText(e.currentTarget.value.trim())} />
+        {text && <span role="status">{found.size ? `${share(foundTime(nodes, found) / Math.max(1, all))} of the time` : 'none'}</span>}
+      </>
+    }>
+      {notesOf(tree.notes).map(note => <Notice key={note} title={note} />)}
+      <nav class="flame-path" aria-label="Path">
+        <button type="button" class="quiet" onClick={() => setFocus(-1)}>all</button>
+        {path.map(node => <button key={node} type="button" class="quiet" onClick={() => setFocus(node)}>› {names[node]}</button>)}
+      </nav>
+      <Drawn draw={draw} height={height} class="flame" label={`${count(nodes.length)} calls of functions in functions. Arrows move, Enter makes one the whole, Escape goes back; the table below has the same.`}
+        onMove={(x, y, width) => { const box = at(x, y, width) ?? null; if (box !== hover) setHover(box); }} onLeave={() => setHover(null)}
+        onClick={(x, y, width) => { const box = at(x, y, width); if (box) choose(box.node); }} onKey={keys} />
+      <p class="flame-told" role="status">{told >= 0 && nodes[told] ? (
+        <><b>{names[told]}</b> {ns(nodes[told]!.total_ns)}, {share(nodes[told]!.total_ns / Math.max(1, all))} of all; itself {ns(nodes[told]!.self_ns)}; {count(nodes[told]!.calls)} calls{' '}
+          <a href={`#/jobs/${encodeURIComponent(id)}/space?q=${encodeURIComponent(names[told]!)}`}>in space and time</a></>
+      ) : <>{Object.values(classLabels)[0]}: coloured by name; calls of MPI by kind</>}</p>
+      <details>
+        <summary>As a table</summary>
+        <Table label="Call tree" rows={nodes.map((node, i) => ({ node, i }))} rowKey={row => row.i} sort="-total" onOpen={row => choose(row.i)} columns={[
+          { key: 'name', title: 'Function', cell: row => <span class="measured-name">{names[row.i]}</span>, value: row => names[row.i]! },
+          { key: 'from', title: 'Called by', cell: row => <span class="measured-name">{row.node.parent >= 0 ? names[row.node.parent] : ''}</span>, value: row => row.node.parent >= 0 ? names[row.node.parent]! : '', wide: true },
+          { key: 'calls', title: 'Calls', number: true, cell: row => count(row.node.calls), value: row => row.node.calls },
+          { key: 'total', title: 'Total', number: true, cell: row => ns(row.node.total_ns), value: row => row.node.total_ns },
+          { key: 'self', title: 'Self', number: true, cell: row => ns(row.node.self_ns), value: row => row.node.self_ns },
+        ]} />
+      </details>
+    </PictureFrame>
+  );
+}
