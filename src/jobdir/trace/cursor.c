@@ -62,7 +62,7 @@ static bool is_known(const struct trace_cursor *cursor, const char *name)
     return false;
 }
 
-static int add_stream(struct trace_cursor *cursor, const char *name)
+int trace_cursor_add_stream(struct trace_cursor *cursor, const char *name)
 {
     size_t count = cursor->stream_count;
     struct trace_stream **streams = realloc(cursor->streams, (count + 1) * sizeof *streams);
@@ -96,7 +96,7 @@ static int look(struct trace_cursor *cursor)
     bool first = !cursor->looked;
     for (int i = 0; i < count; i++) {
         if (code == 0 && (first || !is_known(cursor, entries[i]->d_name)))
-            code = add_stream(cursor, entries[i]->d_name);
+            code = trace_cursor_add_stream(cursor, entries[i]->d_name);
         free(entries[i]);
     }
     free(entries);
@@ -271,7 +271,7 @@ static void check_length(const struct trace_cursor *cursor)
     uint64_t unused, there, written = trace_number(cursor->trace, "bytes");
     const char *state = trace_own_value(cursor->trace, "state");
     trace_cursor_progress(cursor, &unused, &there);
-    if (!cursor->followed && state && strcmp(state, "running") != 0 && there < written)
+    if (!cursor->followed && !cursor->again && state && strcmp(state, "running") != 0 && there < written)
         trace_tell(cursor->trace, "%s: only %" PRIu64 " bytes are left of the %" PRIu64 " of its streams",
                    trace_path(cursor->trace), there, written);
 }
@@ -348,6 +348,8 @@ static int next_event(struct trace_cursor *cursor, struct trace_event *ret_event
             advance_first(cursor);
         if (!cursor->heap_count) {
             if (cursor->closing || (!cursor->follow && !cursor->look_once_more)) {
+                if (cursor->again && cursor->trace->rest)
+                    return 0;
                 if (cursor->trace->rest) {
                     int code = go_on(cursor);
                     if (code < 0)

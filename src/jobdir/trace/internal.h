@@ -9,6 +9,7 @@
 
 #include <uthash.h>
 
+#include "jobdir/trace/point.h"
 #include "jobdir/trace/trace.h"
 #include "jobdir/trace/switches.h"
 #include "shm/record.h"
@@ -26,6 +27,7 @@ enum {
     TRACE_WINDOW_MAX = 64 << 10,
     TRACE_WINDOWS = 64 << 20, /* of all streams together, as long as the smallest do */
 };
+#define TRACE_STREAM "stream-" /* and a number of four digits or more */
 
 struct trace_meta { /* one read piece of a file; strings point into it */
     struct trace_meta *next;
@@ -187,7 +189,11 @@ struct trace_pops {
 };
 
 struct trace_cursor {
-    struct trace *first; /* that the cursor is of */
+    struct trace *first;             /* that the cursor is of */
+    bool again;                      /* it reads on from a point (trace/point.h), and does not say what is damaged: */
+    struct trace_thread_state *only; /* this thread */
+    void (*point)(void *ctx, const struct trace_point *point); /* told at packets; NULL */
+    void *point_ctx;
     struct trace *trace; /* the one of those that follow each other that is read */
     bool follow, looked, look_once_more, closing;
     bool function_told, layout_told, place_told; /* that one is not in the trace's files */
@@ -211,8 +217,12 @@ struct trace_cursor {
     bool too_deep_told, unpaired_told;
 };
 
+int trace_cursor_add_stream(struct trace_cursor *cursor, const char *name); /* 0 or -ENOMEM */
+void trace_point_take(struct trace_cursor *cursor, const struct trace_stream *stream);
 /* NULL: too many, or no memory. */
 struct trace_thread_state *trace_thread_of(struct trace_cursor *cursor, const struct packet_head *head);
+struct trace_stack *trace_stack_of(struct trace_cursor *cursor, struct trace_thread_state *thread, uint32_t number);
+bool trace_stack_grow(struct trace_cursor *cursor, struct trace_stack *stack); /* by one call at least */
 /* A stack of the thread with open calls, or NULL. */
 struct trace_stack *trace_busy_stack(struct trace_thread_state *thread);
 /* So many innermost calls have ended: their events come next, by trace_pop_next. */

@@ -21,11 +21,12 @@ struct trace_thread_state *trace_thread_of(struct trace_cursor *cursor, const st
     thread->key = key;
     thread->thread = (struct trace_thread){head->tid, head->thread_serial, HASH_COUNT(cursor->threads)};
     HASH_ADD(hh, cursor->threads, key, sizeof thread->key, thread);
-    cursor->first->thread_count = HASH_COUNT(cursor->threads);
+    if (!cursor->again)
+        cursor->first->thread_count = HASH_COUNT(cursor->threads);
     return thread;
 }
 
-static struct trace_stack *stack_of(struct trace_cursor *cursor, struct trace_thread_state *thread, uint32_t number)
+struct trace_stack *trace_stack_of(struct trace_cursor *cursor, struct trace_thread_state *thread, uint32_t number)
 {
     if (number == 0)
         return &thread->own;
@@ -51,7 +52,7 @@ struct trace_stack *trace_busy_stack(struct trace_thread_state *thread)
     return thread->own.depth ? &thread->own : NULL;
 }
 
-static bool stack_grow(struct trace_cursor *cursor, struct trace_stack *stack)
+bool trace_stack_grow(struct trace_cursor *cursor, struct trace_stack *stack)
 {
     size_t room = stack->room ? stack->room * 2 : 32;
     if (room > TRACE_DEPTH || cursor->call_count + room > TRACE_CALLS)
@@ -183,7 +184,7 @@ static bool take_entry(struct trace_cursor *cursor, struct trace_stream *stream,
                        struct trace_event *event)
 {
     struct trace_stack *stack = stream->stack;
-    if (stack->beyond || (stack->depth == stack->room && !stack_grow(cursor, stack))) {
+    if (stack->beyond || (stack->depth == stack->room && !trace_stack_grow(cursor, stack))) {
         if (!cursor->too_deep_told)
             trace_tell(cursor->trace, "%s/%s: offset %" PRIu64 ": calls deeper than %zu are passed over",
                        cursor->trace->path, stream->name, stream->offset + stream->at, stack->depth);
@@ -386,7 +387,7 @@ static bool record_lost(struct trace_cursor *cursor, struct trace_stream *stream
 static bool record_stack(struct trace_cursor *cursor, struct trace_stream *stream, struct trace_event *event)
 {
     cursor->consumed = 8;
-    stream->stack = stack_of(cursor, stream->thread, trace_u32(stream->payload));
+    stream->stack = trace_stack_of(cursor, stream->thread, trace_u32(stream->payload));
     if (stream->stack)
         pop_down_to(cursor, stream, trace_u32(stream->payload + 4), TRACE_UNWOUND);
     return false;
@@ -497,7 +498,7 @@ static void match_restored(struct trace_cursor *cursor, struct trace_stream *str
         stack->keep = 0;
     for (size_t i = 0; i < stream->restored_count; i++) {
         struct trace_restored call = stream->restored[i];
-        struct trace_stack *stack = stack_of(cursor, thread, call.stack);
+        struct trace_stack *stack = trace_stack_of(cursor, thread, call.stack);
         bool known = false;
         size_t stay = stack && !call.unknown ? depth_of(stack, call.function, call.entry_time, &known) : 0;
         if (known)
@@ -512,7 +513,7 @@ static void match_restored(struct trace_cursor *cursor, struct trace_stream *str
 static void open_unknown(struct trace_cursor *cursor, struct trace_stack *stack, uint32_t count, uint64_t time)
 {
     bool fits = !stack->beyond && stack->more + count <= TRACE_DEPTH;
-    if (!fits || (stack->depth == stack->room && !stack_grow(cursor, stack))) {
+    if (!fits || (stack->depth == stack->room && !trace_stack_grow(cursor, stack))) {
         stack->beyond += count;
         return;
     }
@@ -525,7 +526,7 @@ static void open_unknown(struct trace_cursor *cursor, struct trace_stack *stack,
 static bool step_restored(struct trace_cursor *cursor, struct trace_stream *stream, struct trace_event *event)
 {
     const struct trace_restored *call = &stream->restored[stream->restored_at++];
-    struct trace_stack *stack = stream->stack = stack_of(cursor, stream->thread, call->stack);
+    struct trace_stack *stack = stream->stack = trace_stack_of(cursor, stream->thread, call->stack);
     bool found = false;
     if (stack && !call->unknown && take_entry(cursor, stream, call->function, event)) {
         stack->calls[stack->depth - 1].packet = 0;
@@ -536,7 +537,7 @@ static bool step_restored(struct trace_cursor *cursor, struct trace_stream *stre
         open_unknown(cursor, stack, call->unknown, stream->time);
     }
     if (stream->restored_at == stream->restored_count)
-        stream->stack = stack_of(cursor, stream->thread, stream->head.stack);
+        stream->stack = trace_stack_of(cursor, stream->thread, stream->head.stack);
     return found;
 }
 
@@ -572,7 +573,7 @@ static bool step_gap(struct trace_cursor *cursor, struct trace_stream *stream, s
     if (stream->gap_closed)
         return step_restored(cursor, stream, event);
     stream->gap_closed = true;
-    stream->stack = stack_of(cursor, stream->thread, stream->head.stack);
+    stream->stack = trace_stack_of(cursor, stream->thread, stream->head.stack);
     return take_gap(stream, event);
 }
 
@@ -584,16 +585,22 @@ bool trace_step_packet(struct trace_cursor *cursor, struct trace_stream *stream,
         trace_stream_skip_packet(stream, "too many threads");
         return false;
     }
+    if (cursor->only && stream->thread != cursor->only) {
+        stream->broken = true; /* another one's packets: nothing more is read */
+        return false;
+    }
     if (stream->gap) {
         cursor->go_on = false;
         return step_gap(cursor, stream, event);
     }
-    stream->stack = stack_of(cursor, stream->thread, stream->head.stack);
+    stream->stack = trace_stack_of(cursor, stream->thread, stream->head.stack);
     if (stream->stack)
         pop_down_to(cursor, stream, stream->head.depth, TRACE_EXIT_LOST);
     if (cursor->pops.count) {
         cursor->go_on = false; /* once more when these have ended */
         return false;
     }
+    if (cursor->point)
+        trace_point_take(cursor, stream);
     return take_gap(stream, event);
 }

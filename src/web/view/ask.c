@@ -133,7 +133,8 @@ int asked_numbers(const char *text, size_t count, bool *ret_set, struct err *err
 /* ---- questions ---- */
 
 static const struct question questions[] = {
-    {"picture", NEEDS_NOTHING, "", answer_picture},
+    {"picture", NEEDS_TIMES, "", answer_picture},
+    {"tiles", NEEDS_TIMES, "level! index! lanes", answer_tiles},
     {"profile", NEEDS_FUNCTIONS, "", answer_profile},
 };
 

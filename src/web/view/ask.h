@@ -19,6 +19,7 @@ enum view_needs {
     NEEDS_FUNCTIONS = 1, /* view->report.functions */
     NEEDS_MESSAGES = 2,  /* view->messages */
     NEEDS_CALLS = 4,     /* the pass over the traces */
+    NEEDS_TIMES = 8,     /* the clocks of several nodes, which messages compare */
 };
 
 /* Appends the answer, an object. 0, or -errno with err, and what was appended is dropped. -EINVAL: the question is wrong;
@@ -49,6 +50,9 @@ void asked_refuse(int64_t id, const struct err *err, struct buf *out);
  * NULL. 0 or -EINVAL with err. */
 int asked_numbers(const char *text, size_t count, bool *ret_set, struct err *err);
 
-view_answer_fn answer_picture, answer_profile;
+view_answer_fn answer_picture, answer_profile, answer_tiles;
+
+/* How many levels of tiles a picture has: in the last, a column is a nanosecond. */
+unsigned tile_levels(const struct view *view);
 
 #endif

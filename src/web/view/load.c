@@ -11,6 +11,7 @@
 #include "base/data/hash.h"
 #include "jobdir/trace/calls.h"
 #include "shm/mpi_told.h"
+#include "web/view/pass.h"
 #include "web/view/view.h"
 
 void view_note(struct view *view, const char *line)
@@ -94,8 +95,8 @@ uint32_t view_function(struct view *view, size_t trace, uint32_t id)
     if (id < in->function_room && in->functions[id])
         return in->functions[id] - 1;
     char room[32];
-    const struct trace_function *known = trace_function(in->trace, id);
-    struct view_function *function = function_named(view, call_name(in->trace, id, room, sizeof room),
+    const struct trace_function *known = trace_function(view->list[trace], id);
+    struct view_function *function = function_named(view, call_name(view->list[trace], id, room, sizeof room),
                                                     known ? known->file : "", known ? known->line : 0);
     if (!function)
         return UINT32_MAX;
@@ -107,6 +108,27 @@ uint32_t view_function(struct view *view, size_t trace, uint32_t id)
 }
 
 /* ---- lanes ---- */
+
+/* Which rank a trace is of, and which of its threads. */
+static void find_rank(struct view *view, size_t trace)
+{
+    const struct trace *of = view->list[trace];
+    const struct mpi_stats *stats = view->report.mpi ? mpi_trace_stats(&view->report.mpi->set, of) : NULL;
+    const struct mpi_stats_thread *thread = stats ? mpi_report_main(stats) : NULL;
+    struct view_trace *in = &view->traces[trace];
+    in->rank = mpi_trace_rank(of, stats);
+    in->rank_thread = thread ? (uint32_t)thread->tid : (uint32_t)trace_pid(of);
+    if (in->rank >= 0)
+        in->world = mpi_programs_number(&view->programs, mpi_trace_world(of, stats));
+}
+
+static void set_rank(const struct view *view, struct view_lane *lane)
+{
+    const struct view_trace *of = &view->traces[lane->key.trace];
+    bool is_rank = of->rank >= 0 && lane->key.tid == of->rank_thread;
+    lane->rank = is_rank ? of->rank : -1;
+    lane->world = is_rank ? of->world : 0;
+}
 
 struct view_lane *view_lane(struct view *view, size_t trace, uint32_t tid, uint32_t serial)
 {
@@ -125,6 +147,7 @@ struct view_lane *view_lane(struct view *view, size_t trace, uint32_t tid, uint3
         .key = key, .number = (uint32_t)view->lane_count, .rank = -1, .from_ns = INT64_MAX, .to_ns = INT64_MIN};
     view->lane_list[view->lane_count++] = lane;
     HASH_ADD(hh, view->lanes, key, sizeof lane->key, lane);
+    set_rank(view, lane);
     return lane;
 }
 
@@ -139,26 +162,11 @@ static void see_packet(void *ctx, const struct packet_head *head)
     struct view_lane *lane = view_lane(seeing->view, seeing->trace, head->tid, head->thread_serial);
     if (!lane)
         return;
+    seeing->view->traces[seeing->trace].bytes += head->packet_size / 8;
     int64_t from = timeline_ns(view_timeline(seeing->view), seeing->trace, head->time_begin),
             to = timeline_ns(view_timeline(seeing->view), seeing->trace, head->time_end);
     lane->from_ns = from < lane->from_ns ? from : lane->from_ns;
     lane->to_ns = to > lane->to_ns ? to : lane->to_ns;
-}
-
-/* The thread that is the rank, among the lanes from `first` on, which are all of its process. */
-static void find_rank(struct view *view, size_t trace, size_t first)
-{
-    const struct trace *of = view->list[trace];
-    const struct mpi_stats *stats = view->report.mpi ? mpi_trace_stats(&view->report.mpi->set, of) : NULL;
-    const struct mpi_stats_thread *thread = stats ? mpi_report_main(stats) : NULL;
-    int32_t rank = mpi_trace_rank(of, stats);
-    uint32_t tid = thread ? (uint32_t)thread->tid : (uint32_t)trace_pid(of);
-    for (size_t i = first; i < view->lane_count && rank >= 0; i++)
-        if (view->lane_list[i]->key.tid == tid) {
-            view->lane_list[i]->rank = rank;
-            view->lane_list[i]->world = mpi_programs_number(&view->programs, mpi_trace_world(of, stats));
-            return;
-        }
 }
 
 static int by_place(const void *a, const void *b)
@@ -175,15 +183,22 @@ int view_see_lanes(struct view *view)
 {
     view->from_ns = INT64_MAX;
     view->to_ns = INT64_MIN;
+    view->bytes = 0;
+    for (size_t i = 0; i < view->lane_count; i++) {
+        view->lane_list[i]->from_ns = INT64_MAX;
+        view->lane_list[i]->to_ns = INT64_MIN;
+    }
     for (size_t i = 0; i < view->trace_count; i++) {
         struct seeing seeing = {view, i};
-        size_t first = view->lane_count;
+        view->traces[i].bytes = 0;
         trace_each_packet(view->list[i], see_packet, &seeing);
-        find_rank(view, i, first);
+        view->bytes += view->traces[i].bytes;
         uint64_t until = trace_until(view->list[i]);
         int64_t end = until ? timeline_ns(view_timeline(view), i, until) : INT64_MIN;
-        view->to_ns = end > view->to_ns && first < view->lane_count ? end : view->to_ns;
+        view->to_ns = end > view->to_ns && view->traces[i].bytes ? end : view->to_ns;
     }
+    for (size_t i = 0; i < view->lane_count; i++)
+        set_rank(view, view->lane_list[i]);
     qsort(view->lane_list, view->lane_count, sizeof *view->lane_list, by_place);
     for (size_t i = 0; i < view->lane_count; i++) {
         struct view_lane *lane = view->lane_list[i];
@@ -195,6 +210,9 @@ int view_see_lanes(struct view *view)
         view->from_ns = view->lane_count ? view->from_ns : 0;
         view->to_ns = view->from_ns + 1;
     }
+    view->until_ns = view->to_ns;
+    if (view->running) /* it has room to grow */
+        view->to_ns += view->to_ns - view->from_ns;
     return 0;
 }
 
@@ -230,7 +248,7 @@ static int open_traces(struct view *view, struct err *err)
     if (!view->list || !view->traces || code < 0)
         return err_set(err, -ENOMEM, "out of memory");
     for (size_t i = 0; i < view->trace_count; i++)
-        view->traces[i].trace = view->list[i];
+        find_rank(view, i);
     return 0;
 }
 
@@ -285,8 +303,9 @@ int view_open(struct view *ret_view, const char *path, struct err *err)
 
 void view_close(struct view *view)
 {
-    if (view->messages != view->report.messages)
-        mpi_messages_free(view->messages);
+    pass_free(view);
+    lines_free(view);
+    mpi_messages_free(view->messages);
     HASH_FREE_ALL(view->lanes);
     HASH_FREE_ALL(view->functions, free(each->key); free((char *)each->name); free((char *)each->file));
     for (size_t i = 0; i < view->trace_count; i++) {
@@ -320,5 +339,12 @@ int view_load_messages(struct view *view, void (*progress)(void *ctx, double sha
                                                  .limit = VIEW_ENDS,
                                                  .progress = progress,
                                                  .ctx = ctx};
-    return mpi_messages_load(&view->messages, view->list, view->trace_count, &options, err);
+    struct mpi_messages *messages;
+    int code = mpi_messages_load(&messages, view->list, view->trace_count, &options, err);
+    if (code < 0)
+        return code;
+    lines_free(view);
+    mpi_messages_free(view->messages);
+    view->messages = messages;
+    return lines_make(view) < 0 ? err_set(err, -ENOMEM, "out of memory for the messages") : 0;
 }

@@ -10,6 +10,7 @@
 
 #include "base/system/log.h"
 #include "web/view/ask.h"
+#include "web/view/pass.h"
 
 struct waiting {
     struct asked asked;
@@ -140,20 +141,40 @@ static void load_functions(struct desk *desk)
 
 static void load_messages(struct desk *desk)
 {
-    view_load_messages(&desk->view, between, desk, &desk->view.messages_err);
-    desk->known |= NEEDS_MESSAGES;
+    struct view *view = &desk->view;
+    if (view_load_messages(view, between, desk, &view->messages_err) < 0)
+        view_note(view, view->messages_err.text);
+    else if (view->timeline.host_count > 1 && !view->pass)
+        view_see_lanes(view); /* once more, by the times as they are known now */
+    view->messages_done = true;
+    desk->known |= NEEDS_MESSAGES | NEEDS_TIMES;
 }
 
-/* Does a part of what has to be done. False: there is nothing to do. */
+static bool work_on_calls(struct desk *desk)
+{
+    struct err err = {0};
+    int code = pass_work(&desk->view, &err);
+    if (code < 0)
+        view_note(&desk->view, err.text);
+    if (code < 0 || desk->view.complete)
+        desk->known |= NEEDS_CALLS;
+    return code > 0;
+}
+
+/* Does a part of what has to be done. False: there is nothing to do now. */
 static bool work(struct desk *desk)
 {
     unsigned wanted = 0;
     for (size_t i = 0; i < desk->count; i++)
         wanted |= desk->list[i].question->needs & ~desk->known;
-    if (wanted & NEEDS_MESSAGES)
-        load_messages(desk);
-    else if (wanted & NEEDS_FUNCTIONS)
+    if (wanted & NEEDS_FUNCTIONS)
         load_functions(desk);
+    else if (!(desk->known & NEEDS_TIMES) || (wanted & NEEDS_MESSAGES))
+        load_messages(desk);
+    else if (!(desk->known & NEEDS_CALLS) && work_on_calls(desk))
+        return true;
+    else if (!(desk->known & NEEDS_MESSAGES))
+        load_messages(desk);
     else
         return false;
     return true;
@@ -174,6 +195,7 @@ int main(int argc, char **argv)
         log_error("%s", desk.list ? err.text : "out of memory");
         return EXIT_FAILURE;
     }
+    desk.known = desk.view.timeline.host_count > 1 ? 0 : NEEDS_TIMES;
     while (!desk.ended || desk.count) {
         answer(&desk);
         bool more = work(&desk);

@@ -57,7 +57,7 @@ static void put_clocks(struct buf *out, const struct view *view)
     const struct timeline *timeline = view_timeline(view);
     double bound = 0;
     bool known = true;
-    for (size_t i = 0; i < timeline->host_count; i++) {
+    for (size_t i = 0; timeline->host_count > 1 && i < timeline->host_count; i++) {
         known = known && timeline->hosts[i].bound_ns >= 0;
         bound = timeline->hosts[i].bound_ns > bound ? timeline->hosts[i].bound_ns : bound;
     }
@@ -70,14 +70,19 @@ static void put_clocks(struct buf *out, const struct view *view)
 int answer_picture(struct view *view, const struct asked *asked, struct buf *out, struct err *err)
 {
     (void)asked, (void)err;
-    buf_printf(out, "{\"from_ns\":%" PRId64 ",\"to_ns\":%" PRId64 ",\"lanes\":[", view->from_ns, view->to_ns);
+    buf_printf(out, "{\"from_ns\":%" PRId64 ",\"to_ns\":%" PRId64 ",\"levels\":%u,\"columns\":%d,\"lanes\":[",
+               view->from_ns, view->to_ns, tile_levels(view), PYRAMID_COLUMNS);
     for (size_t i = 0; i < view->lane_count; i++)
         put_lane(out, view, view->lane_list[i]);
     buf_puts(out, "],");
     put_functions(out, view);
     buf_putc(out, ',');
     put_clocks(out, view);
-    buf_printf(out, ",\"running\":%s,\"notes\":", view->running ? "true" : "false");
+    buf_printf(out, ",\"messages\":%" PRIu64 ",\"collectives\":%" PRIu64, view->messages ? view->messages->matched : 0,
+               view->messages ? view->messages->collectives : 0);
+    buf_printf(out, ",\"complete\":%s,\"progress\":%.3f,\"running\":%s,\"until_ns\":%" PRId64 ",\"notes\":",
+               view->complete && view->messages_done ? "true" : "false", view->progress,
+               view->running ? "true" : "false", view->running ? view->until_ns : view->to_ns);
     view_put_notes(out, view);
     buf_putc(out, '}');
     return 0;

@@ -30,7 +30,9 @@
 #include "base/data/err.h"
 #include "jobdir/analysis/messages.h"
 #include "jobdir/report/report.h"
+#include "jobdir/trace/point.h"
 #include "jobdir/trace/trace.h"
+#include "web/view/pyramid.h"
 
 enum {
     VIEW_LINE = 64 << 10,     /* bytes of a question */
@@ -75,13 +77,21 @@ struct view_lane {         /* a thread */
     int64_t from_ns, to_ns; /* as far as its packets say */
     uint32_t depth;         /* most calls inside each other so far */
     uint64_t calls;         /* so far */
+    struct view_point {     /* where it can be read again, by time */
+        int64_t ns;
+        struct trace_point *point;
+    } * points;
+    size_t point_count, point_room;
+    struct pyramid_lane *pyramid; /* NULL: no event of it was read */
     UT_hash_handle hh;
 };
 
 struct view_trace {
-    struct trace *trace;
+    int32_t rank; /* -1: it is none */
+    uint32_t world, rank_thread;
     uint32_t *functions; /* by id: 1 + the number in the list of functions; 0: not looked up */
     size_t function_room;
+    uint64_t bytes; /* of its packets */
 };
 
 struct view {
@@ -98,8 +108,16 @@ struct view {
     struct view_lane *lanes, **lane_list;
     size_t lane_count, lane_room;
     int64_t from_ns, to_ns; /* of the picture */
-    struct buf notes;       /* texts that end with a NUL: what is missing, and what to do */
+    int64_t until_ns;       /* up to here something is known; while the job runs this is less than to_ns */
+    uint64_t bytes;         /* of all packets */
+    uint64_t point_bytes;   /* between two points of a lane, at least */
+    struct pyramid pyramid;
+    struct pass *pass; /* over the traces; NULL: none has begun */
+    bool complete;     /* it is over */
+    double progress;   /* of it */
+    struct buf notes;  /* texts that end with a NUL: what is missing, and what to do */
     struct mpi_messages *messages;
+    struct lines *lines;                /* messages and operations by time; NULL: not read */
     bool functions_done, messages_done; /* they were tried */
     struct err functions_err, messages_err;
 };
@@ -122,6 +140,16 @@ uint32_t view_function(struct view *view, size_t trace, uint32_t id);
 struct view_lane *view_lane(struct view *view, size_t trace, uint32_t tid, uint32_t serial);
 /* Notes a line that the answers have among their notes, once. */
 void view_note(struct view *view, const char *line);
+
+/* ---- lines.c ---- */
+
+/* Sorts the messages for what follows; once they are loaded. 0 or -ENOMEM. */
+int lines_make(struct view *view);
+void lines_free(struct view *view);
+/* The members of a tile that say what goes between its lanes. Before they are read: none. 0 or -ENOMEM. */
+int lines_put(struct buf *out, const struct view *view, const bool *lanes, int64_t from, int64_t to);
+void lines_sum(const struct view *view, const bool *lanes, int64_t from, int64_t to, uint64_t *ret_count,
+               uint64_t *ret_bytes);
 
 /* ---- json.c: an answer is written as text ---- */
 

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pass over all traces of a job: fills the pyramids of the lanes, and notes the points from which they can be read
+ * again. It goes on a slice at a time. Several traces are read side by side, so that the picture grows from the left.
+ */
+#ifndef SCRY_WEB_VIEW_PASS_H
+#define SCRY_WEB_VIEW_PASS_H
+
+#include "web/view/view.h"
+
+/* Reads a slice. 1: there is more to read now, 0: not at the moment; -errno with err. view->complete: never again. */
+int pass_work(struct view *view, struct err *err);
+/* Forgets all of it. */
+void pass_free(struct view *view);
+
+#endif
