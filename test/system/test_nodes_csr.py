@@ -234,14 +234,19 @@ class UserEvents(ConditionalTest):
         targets, tokens = self.puppets(nodes[1:], names)
         event = self.ask(": user_event_create()").result()
         number, _ = self.enable(f"user_event_has_been_raised({event}) : "
-                                f"proc_get_info([$par1,{tokens[1]}], 1) print([$par2])")
+                                f"proc_get_info([$par1,{tokens[1]}], 1) print([$par2,$node])")
         self.enable(f"thread_reached_addr([{tokens[0]}], {targets[0].hit}) : user_event_raise({event}, [$proc,\"x\"], 1)")
         self.assertEqual(targets[0].do("hit 2"), "2")
         for _ in range(2):
             reply = self.triggered(number)
             self.assertTrue(reply.ok(), reply)
             self.assertEqual(reply.objects(1), tokens)
-            self.assertEqual(reply.result(2), '1,["x"]')
+            self.assertEqual(reply.result(2), f'2,["x",{names[0]}]')
+        self.enable(f"thread_reached_addr([{tokens[1]}], {targets[1].hit}) : user_event_raise({event}, [$proc,\"y\"], 0)")
+        self.assertEqual(targets[1].do("hit 1"), "1")
+        self.assertEqual(self.triggered(number).result(2), f'2,["y",{names[1]}]')
+        self.ask(f": user_event_raise({event}, [{tokens[0]},\"z\"], 1)")
+        self.assertEqual(self.triggered(number).result(2), '2,["z",n_1]')
 
     def test_chains_come_to_an_end(self):
         """Two requests that undo each other over nodes do so for some while only."""

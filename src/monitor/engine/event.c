@@ -111,7 +111,8 @@ bool event_param(const struct event *event, const struct csr *csr, struct span n
     if (event->told)
         return event->told->value(event->told, name, ret_value);
     if (span_is(name, "node"))
-        *ret_value = token_value(&csr->object.monitor->node->object);
+        *ret_value =
+            event->source.node[0] ? source_value(event->source.node) : token_value(&csr->object.monitor->node->object);
     else if (span_is(name, "proc"))
         *ret_value = event->process ? token_value(&event->process->object) : source_value(event->source.process);
     else if (span_is(name, "thread"))
@@ -132,9 +133,11 @@ static void source_token(char *token, const struct scry_object *object)
         memcpy(token, object->token, sizeof object->token);
 }
 
-struct event_source event_source_of(const struct event *event)
+struct event_source event_source_of(const struct monitor *monitor, const struct event *event)
 {
     struct event_source source = event->source;
+    if (!source.node[0])
+        source_token(source.node, &monitor->node->object);
     source_token(source.process, process_object(event->process));
     source_token(source.thread, thread_object(event->thread));
     return source;

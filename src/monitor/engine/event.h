@@ -27,7 +27,7 @@ enum {
 
 /* What $node, $proc and $thread name of an event that has no object of ours: "" is none. It may be on another node. */
 struct event_source {
-    char process[TOKEN_TEXT_SIZE], thread[TOKEN_TEXT_SIZE];
+    char node[TOKEN_TEXT_SIZE], process[TOKEN_TEXT_SIZE], thread[TOKEN_TEXT_SIZE];
 };
 
 /* What a list needs of its event where it is executed as a request (monitor/tree). */
@@ -40,7 +40,7 @@ struct event {
     struct service *service;
     struct process *process;    /* NULL: cannot be attributed to one */
     struct thread *thread;      /* likewise */
-    struct event_source source; /* of a user event raised with resume 0: that of the event it was raised from */
+    struct event_source source; /* of a user event: its node, with resume 0 all, of the event it was raised from */
     struct scry_object *object; /* where it occurred, for the reply's object list; NULL: the undefined object */
     uint64_t time_ns;
     const struct value *outputs; /* service specific context parameters, in the order of the signature */
@@ -118,7 +118,7 @@ unsigned event_queue_length(const struct monitor *monitor);
 void event_run_queue(struct monitor *monitor);
 
 /* The source of user events that its lists raise. */
-struct event_source event_source_of(const struct event *event);
+struct event_source event_source_of(const struct monitor *monitor, const struct event *event);
 
 /* The token of the object where it happened: of a user event that of the event it was raised from, if that is known. */
 const char *event_place(const struct event *event);

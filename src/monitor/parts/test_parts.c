@@ -182,7 +182,7 @@ static void the_list_can_be_executed_with_what_was_told(void **state)
     struct csr *csr = (struct csr *)object_find(test_monitor, span_str("c_1_2"));
     assert_non_null(csr);
     struct told *read;
-    assert_int_equal(told_read(&read, csr, span_str("p_3_7,5,0,p_3_7,u_0,3#],\x01,$par2,p_3_7")), 0);
+    assert_int_equal(told_read(&read, csr, span_str("p_3_7,5,0,p_3_7,u_0,n_3,3#],\x01,$par2,p_3_7")), 0);
     struct event event;
     told_event(read, csr, &event);
     monitor_enter(test_monitor);
@@ -193,13 +193,13 @@ static void the_list_can_be_executed_with_what_was_told(void **state)
     static const char *const bad[] = {
         "",
         "p_3_7",
-        "p_3_7,5,0,p_3_7,u_0,1,2",
-        "p_3_7,5,0,p_3_7,u_0,1,2,3,4",
-        "1,5,0,p_3_7,u_0,1,2,3",
-        "p_3_7,5,0,p_3_7,u_0,(",
-        "p_3_7,p_1_1,0,p_3_7,u_0,1,2,3",
-        "p_3_7,5,0,p_3_7,1,1,2,3",
-        "p_333333333333333333333333333333333333333333333333333333333333333333,5,0,p_3_7,u_0,1,2,3"};
+        "p_3_7,5,0,p_3_7,u_0,n_3,1,2",
+        "p_3_7,5,0,p_3_7,u_0,n_3,1,2,3,4",
+        "1,5,0,p_3_7,u_0,n_3,1,2,3",
+        "p_3_7,5,0,p_3_7,u_0,n_3,(",
+        "p_3_7,p_1_1,0,p_3_7,u_0,n_3,1,2,3",
+        "p_3_7,5,0,p_3_7,1,n_3,1,2,3",
+        "p_333333333333333333333333333333333333333333333333333333333333333333,5,0,p_3_7,u_0,n_3,1,2,3"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(told_read(&read, csr, span_str(bad[i])), -EBADMSG);
     test_close(tool);

@@ -45,7 +45,7 @@ struct told *told_new(const struct csr *csr, const struct event *event)
             return NULL;
         }
     }
-    told->source = event_source_of(event);
+    told->source = event_source_of(csr->object.monitor, event);
     strncpy(told->where, event_place(event), sizeof told->where - 1);
     told->time_ns = event->time_ns;
     told->chain = event->chain;
@@ -72,14 +72,14 @@ static struct value source_value(const char *token)
 void told_print(struct buf *out, const struct told *told)
 {
     PUT(out, value_token(span_str(told->where)), told->time_ns, told->chain, source_value(told->source.process),
-        source_value(told->source.thread));
+        source_value(told->source.thread), source_value(told->source.node));
     for (size_t i = 0; i < told->count; i++) { /* put_values would put nothing behind binary data */
         buf_putc(out, ',');
         value_print(out, &told->values[i]);
     }
 }
 
-enum { HEAD = 5 }; /* values before those of the parameters */
+enum { HEAD = 6 }; /* values before those of the parameters */
 
 static bool read_token(const struct value *value, char *ret_token)
 {
@@ -101,7 +101,8 @@ static int read_values(struct told *told, struct span text)
         return code == -ENOMEM ? code : -EBADMSG;
     if (count != told->count + HEAD || values[0].kind != VALUE_TOKEN || values[0].text.len >= sizeof told->where ||
         values[1].kind != VALUE_INTEGER || values[2].kind != VALUE_INTEGER ||
-        !read_token(&values[3], told->source.process) || !read_token(&values[4], told->source.thread))
+        !read_token(&values[3], told->source.process) || !read_token(&values[4], told->source.thread) ||
+        !read_token(&values[5], told->source.node))
         return -EBADMSG;
     memcpy(told->where, values[0].text.ptr, values[0].text.len);
     told->time_ns = values[1].integer.bits;

@@ -47,14 +47,15 @@ static void user_event_raise(struct scry_call *call)
                           .outputs = params->list.items,
                           .output_count = params->list.count,
                           .first_par = 1};
-    const struct event_list *list = call->execution->list;
-    if (call->event && !resume) {
-        event.source = event_source_of(call->event);
-        event.time_ns = call->event->time_ns;
-    } else if (list && !resume) { /* of an event elsewhere */
+    const struct event_list *list = call->execution->list; /* of an event elsewhere; NULL: there is none */
+    if (call->event)
+        event.source = event_source_of(call->monitor, call->event);
+    else if (list)
         event.source = list->source;
-        event.time_ns = list->time_ns;
-    }
+    if (resume)
+        event.source.process[0] = event.source.thread[0] = '\0';
+    else if (call->event || list)
+        event.time_ns = call->event ? call->event->time_ns : list->time_ns;
     switch (event_queue(call->monitor, &event)) {
     case 0:
         call_ok(call, object);
