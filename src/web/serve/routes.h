@@ -32,6 +32,7 @@ void answer_session_delete(struct visit *visit);
 void answer_links_post(struct visit *visit);
 void answer_jobs(struct visit *visit); /* jobs.c */
 void answer_job(struct visit *visit);
+void answer_records(struct visit *visit); /* stream.c */
 void answer_view(struct visit *visit);
 void answer_compare(struct visit *visit);
 void answer_site(struct visit *visit);

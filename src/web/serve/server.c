@@ -17,6 +17,7 @@
 #include "jobdir/text/text.h"
 #include "web/serve/child.h"
 #include "web/serve/connection.h"
+#include "web/serve/follow.h"
 #include "web/serve/question.h"
 #include "web/serve/session.h"
 #include "web/serve/viewer.h"
@@ -238,7 +239,7 @@ static int start(struct server *server, struct err *err)
     server->sessions = sessions_new();
     server->questions = questions_new(server);
     server->viewers = viewers_new(server);
-    if (!server->sessions || !server->questions || !server->viewers)
+    if (!server->sessions || !server->questions || !server->viewers || !(server->follows = follows_new(server)))
         return err_set(err, -ENOMEM, "out of memory");
     int code = listen_all(server, err);
     if (code == 0)
@@ -269,6 +270,7 @@ static void done(struct server *server)
     children_done(server);
     questions_free(server->questions);
     viewers_free(server->viewers);
+    follows_free(server->follows);
     sessions_free(server->sessions);
     connections_done(server);
     for (size_t i = 0; i < server->origin_count; i++)

@@ -17,6 +17,7 @@ struct sessions;
 struct questions;
 struct address;
 struct viewers;
+struct follows;
 struct child;
 
 enum { ORIGINS_MOST = 64, LISTENERS_MOST = 4 };
@@ -45,6 +46,7 @@ struct server {
     struct sessions *sessions;
     struct questions *questions;
     struct viewers *viewers;
+    struct follows *follows;
     struct child *children; /* all that there are */
     bool over;
 };

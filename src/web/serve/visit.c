@@ -9,6 +9,7 @@
 
 #include "jobdir/text/text.h"
 #include "web/serve/connection.h"
+#include "web/serve/position.h"
 #include "web/serve/question.h"
 #include "web/serve/routes.h"
 
@@ -88,7 +89,7 @@ static void refuse(struct visit *visit, int status, const char *kind, const char
 
 static void read_arguments(struct visit *visit)
 {
-    char text[2048];
+    char text[POSITION_TEXT];
     int len;
     for (int i = 0; (len = lws_hdr_copy_fragment(visit->wsi, text, sizeof text, WSI_TOKEN_HTTP_URI_ARGS, i)) != -1;
          i++) {
@@ -108,7 +109,7 @@ static void read_arguments(struct visit *visit)
 
 static void read_headers(struct visit *visit)
 {
-    char text[512];
+    char text[512], last[POSITION_TEXT] = "";
     const char *behind = visit_argument(visit, "behind");
     visit->takes_gzip =
         visit_header(visit, WSI_TOKEN_HTTP_ACCEPT_ENCODING, text, sizeof text) && foreign_takes_gzip(span_str(text));
@@ -118,8 +119,8 @@ static void read_headers(struct visit *visit)
                        (visit_header(visit, WSI_TOKEN_ORIGIN, text, sizeof text) && strncmp(text, "https:", 6) == 0);
     visit_header(visit, WSI_TOKEN_HTTP_IF_NONE_MATCH, visit->tags, sizeof visit->tags);
     visit_header(visit, WSI_TOKEN_HTTP_RANGE, visit->range, sizeof visit->range);
-    if (!visit_header_named(visit, "last-event-id:", visit->behind, sizeof visit->behind) && behind)
-        snprintf(visit->behind, sizeof visit->behind, "%s", behind);
+    if (visit_header_named(visit, "last-event-id:", last, sizeof last) || behind)
+        visit->behind = strdup(*last ? last : behind);
 }
 
 /* Pages of other sites cannot ask: neither under their name, which may lead here (DNS rebinding), nor under ours. */
@@ -380,6 +381,7 @@ static void reset(struct visit *visit)
     for (size_t i = 0; i < visit->argument_count; i++)
         free(visit->arguments[i]);
     blob_unref(visit->blob);
+    free(visit->behind);
     buf_done(&visit->body);
     memset(visit, 0, sizeof *visit);
 }

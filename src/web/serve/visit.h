@@ -60,7 +60,7 @@ struct visit {
     char tags
         [160]; /* If-None-Match; "": none. The next likewise; the request's headers are gone when an answer is late */
     char range[64];
-    char behind[256];   /* Last-Event-ID, or the argument `behind` */
+    char *behind;       /* Last-Event-ID, or the argument `behind`; NULL: none */
     uint64_t body_size; /* as the request says */
     struct buf body;
     struct reply refusal; /* status 0: none; its answer waits for the end of the body */

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "web/serve/follow.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/data/hash.h"
+#include "base/system/clock.h"
+#include "jobdir/record/info.h"
+#include "jobdir/record/parts.h"
+#include "jobdir/record/spool.h"
+#include "jobdir/text/text.h"
+
+enum {
+    JOBS_MOST = 256,
+    SLICE_MS = 8,  /* of reading, before others have their turn */
+    QUICK_MS = 40, /* between two looks at a job that writes, */
+    SLOW_MS = 250, /* and at one that did not for QUIET_MS */
+    QUIET_MS = 2000,
+    STATE_MS = 1000,               /* between two looks for new parts, and at the job's state */
+    KEEP_MS = 10000,               /* when nobody looks any more: a browser may come back */
+    START_BYTES = EVENTS_BYTES / 2 /* of a spool, from its end: the records of these are the first */
+};
+
+struct source {
+    char *path;
+    uint32_t name;
+    struct spool_reader reader;
+    json_t *next;    /* read, and no event yet; NULL: none */
+    uint64_t offset; /* behind the last event */
+    double shift;    /* when it began, by the job's clock */
+};
+
+struct follow {
+    UT_hash_handle hh;
+    char *jobdir;
+    struct follows *all;
+    struct source *sources; /* the first is the job's own */
+    size_t source_count;
+    double started_seconds;
+    bool cut;             /* records before the first event were left out */
+    struct event *events; /* a ring of `room`, a power of two */
+    size_t room;
+    uint64_t first, end; /* numbers of the first one that is kept, and behind the last one */
+    size_t bytes;
+    struct event last; /* text NULL: the job is not over */
+    struct buf text;
+    struct follower *followers;
+    lws_sorted_usec_list_t timer;
+    uint64_t looked_ns, changed_ns, left_ns;
+    bool over, finished; /* finished: all was read, and the last event is there */
+};
+
+struct follows {
+    struct server *server;
+    struct follow *table;
+};
+
+struct follows *follows_new(struct server *server)
+{
+    struct follows *all = calloc(1, sizeof *all);
+    if (all)
+        all->server = server;
+    return all;
+}
+
+/* ---- sources ---- */
+
+/* When the part began, by the job's clock: as scry watch has it. */
+static double shift_of(const struct follow *follow, const char *dir)
+{
+    struct job_info info;
+    struct part_clock clock;
+    double shift = 0;
+    job_part_clock(dir, &clock);
+    if (job_info_read(dir, &info, NULL) == 0 && follow->started_seconds > 0)
+        shift = ((double)info.started_ns - (double)clock.offset_ns) / NS_PER_SECOND - follow->started_seconds;
+    job_info_done(&info);
+    return shift;
+}
+
+/* Of a long spool only the end is read: the last line begins behind a line feed. */
+static bool skip_old(struct spool_reader *reader)
+{
+    char bytes[64 << 10];
+    struct stat info;
+    if (fstat(reader->fd, &info) < 0 || info.st_size <= START_BYTES)
+        return false;
+    uint64_t from = (uint64_t)info.st_size - START_BYTES;
+    for (ssize_t got; (got = pread(reader->fd, bytes, sizeof bytes, (off_t)from)) > 0; from += (uint64_t)got) {
+        const char *end = memchr(bytes, '\n', (size_t)got);
+        if (end)
+            return spool_reader_seek(reader, from + (uint64_t)(end - bytes) + 1) == 0;
+    }
+    return false;
+}
+
+/* Without memory, or before its spool is there, it comes later. */
+static int add_source(void *ctx, const char *dir)
+{
+    struct follow *follow = ctx;
+    for (size_t i = 0; i < follow->source_count; i++)
+        if (strcmp(follow->sources[i].path, dir) == 0)
+            return 0;
+    struct source source = {.path = strdup(dir), .reader = {.fd = -1}}, *grown = NULL;
+    if (source.path && follow->source_count < POSITION_PARTS && spool_reader_open(&source.reader, dir, NULL) == 0)
+        grown = realloc(follow->sources, (follow->source_count + 1) * sizeof *grown);
+    if (!grown) {
+        spool_reader_close(&source.reader);
+        free(source.path);
+        return follow->source_count ? 0 : 1; /* the job's own is the first */
+    }
+    follow->sources = grown;
+    source.name = follow->source_count ? position_name(text_base(source.path)) : 0;
+    source.shift = follow->source_count ? shift_of(follow, dir) : 0;
+    follow->cut |= skip_old(&source.reader);
+    source.offset = source.reader.offset;
+    follow->sources[follow->source_count++] = source;
+    return 0;
+}
+
+static void look_state(struct follow *follow)
+{
+    struct job_info info;
+    enum job_state state = JOB_ENDED;
+    bool known = job_info_read_state(follow->jobdir, &info, &state, NULL) == 0;
+    if (known)
+        follow->started_seconds = (double)info.started_ns / NS_PER_SECOND;
+    job_info_done(&info);
+    follow->over = !known || (state != JOB_RUNNING && state != JOB_UNREACHABLE);
+    job_dirs_each(follow->jobdir, add_source, follow);
+}
+
+static double seconds_of(const struct source *source)
+{
+    return json_number_value(json_object_get(source->next, "t")) + source->shift;
+}
+
+static struct source *next_source(struct follow *follow)
+{
+    struct source *next = NULL;
+    for (size_t i = 0; i < follow->source_count; i++) {
+        struct source *source = &follow->sources[i];
+        if (!source->next)
+            source->next = spool_reader_next(&source->reader);
+        if (source->next && (!next || seconds_of(source) < seconds_of(next)))
+            next = source;
+    }
+    return next;
+}
+
+/* ---- events ---- */
+
+static void put_id(struct follow *follow, struct buf *out)
+{
+    buf_puts(out, "id: ");
+    for (size_t i = 0; i < follow->source_count; i++)
+        if (!i || follow->sources[i].offset)
+            position_put(out, follow->sources[i].name, follow->sources[i].offset, !i);
+    buf_putc(out, '\n');
+}
+
+/* The id stands last: a reader that has not got all of an event has not got its id, either. */
+static void put_event(struct follow *follow, const char *name, const json_t *data)
+{
+    struct buf *out = &follow->text;
+    _cleanup_(freep) char *text = json_dumps(data, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
+    buf_clear(out);
+    buf_printf(out, "event: %s\ndata: %s\n", name, text ? text : "null");
+    put_id(follow, out);
+    buf_putc(out, '\n');
+}
+
+static void drop_first(struct follow *follow)
+{
+    struct event *event = &follow->events[follow->first++ & (follow->room - 1)];
+    follow->bytes -= event->len;
+    free(event->text);
+    event->text = NULL;
+}
+
+static bool make_room(struct follow *follow)
+{
+    size_t room = follow->room ? 2 * follow->room : 256;
+    if (follow->end - follow->first < follow->room)
+        return true;
+    struct event *grown = calloc(room, sizeof *grown);
+    if (!grown)
+        return false;
+    for (uint64_t i = follow->first; i < follow->end; i++)
+        grown[i & (room - 1)] = follow->events[i & (follow->room - 1)];
+    free(follow->events);
+    follow->events = grown;
+    follow->room = room;
+    return true;
+}
+
+static void add_event(struct follow *follow, struct source *source)
+{
+    json_t *record = TAKE_PTR(source->next);
+    enum record_type type = record_type(record);
+    bool own = source == follow->sources;
+    source->offset = source->reader.offset;
+    spool_reader_complete(&source->reader, record);
+    put_event(follow, type < RECORD_TYPES ? record_kinds[type].type : "record", record);
+    json_decref(record);
+    if (type == RECORD_end && own && follow->text.data) { /* the end of the stream has this name; it comes with that */
+        free(follow->last.text);
+        follow->last = (struct event){.len = (uint32_t)follow->text.len, .type = type};
+        follow->last.text = follow->text.failed ? NULL : strdup(follow->text.data);
+        return;
+    }
+    char *text = follow->text.failed ? NULL : malloc(follow->text.len);
+    if (!text || !make_room(follow)) {
+        free(text);
+        follow->cut = true;
+        return;
+    }
+    memcpy(text, follow->text.data, follow->text.len);
+    follow->events[follow->end++ & (follow->room - 1)] =
+        (struct event){text, (uint32_t)follow->text.len, (uint32_t)(source - follow->sources), type, source->offset};
+    follow->bytes += follow->text.len;
+    while (follow->bytes > EVENTS_BYTES)
+        drop_first(follow);
+}
+
+static void tell(struct follow *follow)
+{
+    for (struct follower *follower = follow->followers, *next; follower; follower = next) {
+        next = follower->next;
+        follower->more(follower);
+    }
+}
+
+static void follow_free(struct follow *follow)
+{
+    while (follow->first < follow->end)
+        drop_first(follow);
+    for (size_t i = 0; i < follow->source_count; i++) {
+        json_decref(follow->sources[i].next);
+        spool_reader_close(&follow->sources[i].reader);
+        free(follow->sources[i].path);
+    }
+    free(follow->sources);
+    free(follow->events);
+    free(follow->last.text);
+    buf_done(&follow->text);
+    free(follow->jobdir);
+    free(follow);
+}
+
+void follows_free(struct follows *all)
+{
+    struct follow *follow, *next;
+    if (!all)
+        return;
+    HASH_ITER(hh, all->table, follow, next)
+    {
+        HASH_DEL(all->table, follow);
+        follow_free(follow);
+    }
+    free(all);
+}
+
+/* Its own last event is the record of its end, if there is one. */
+static void finish(struct follow *follow)
+{
+    json_t *null = json_null();
+    if (!follow->last.text) {
+        put_event(follow, "end", null);
+        follow->last.text = follow->text.failed ? NULL : strdup(follow->text.data);
+        follow->last.len = (uint32_t)follow->text.len;
+    }
+    follow->finished = follow->last.text != NULL;
+}
+
+static void look(lws_sorted_usec_list_t *timer)
+{
+    struct follow *follow = lws_container_of(timer, struct follow, timer);
+    uint64_t begun_ns = clock_now_ns(), now_ns = begun_ns, end = follow->end;
+    struct source *source = NULL;
+    if (!follow->followers && now_ns - follow->left_ns > KEEP_MS * UINT64_C(1000000)) {
+        HASH_DEL(follow->all->table, follow);
+        follow_free(follow);
+        return;
+    }
+    if (now_ns - follow->looked_ns > STATE_MS * UINT64_C(1000000)) {
+        look_state(follow); /* before: what was recorded by then is read */
+        follow->looked_ns = now_ns;
+    }
+    while (now_ns - begun_ns < SLICE_MS * UINT64_C(1000000) && (source = next_source(follow))) {
+        add_event(follow, source);
+        now_ns = clock_now_ns();
+    }
+    if (!source && follow->over && !follow->finished)
+        finish(follow);
+    if (follow->end != end)
+        follow->changed_ns = now_ns;
+    if (follow->end != end || follow->finished)
+        tell(follow);
+    bool quick = now_ns - follow->changed_ns < QUIET_MS * UINT64_C(1000000);
+    lws_sul_schedule(follow->all->server->context, 0, &follow->timer, look,
+                     source ? 1 : (quick && !follow->finished ? QUICK_MS : SLOW_MS) * LWS_US_PER_MS);
+}
+
+/* ---- those who look ---- */
+
+static struct follow *follow_new(struct follows *all, const char *jobdir)
+{
+    struct follow *follow = calloc(1, sizeof *follow);
+    if (follow && !(follow->jobdir = strdup(jobdir))) {
+        free(follow);
+        follow = NULL;
+    }
+    if (!follow)
+        return NULL;
+    follow->all = all;
+    look_state(follow);
+    follow->looked_ns = clock_now_ns();
+    HASH_ADD_KEYPTR(hh, all->table, follow->jobdir, strlen(follow->jobdir), follow);
+    lws_sul_schedule(all->server->context, 0, &follow->timer, look, 1);
+    return follow;
+}
+
+int follow_begin(struct follows *all, const char *jobdir, struct position *behind, struct follower *ret_follower)
+{
+    struct follow *follow = NULL;
+    HASH_FIND(hh, all->table, jobdir, strlen(jobdir), follow);
+    if (!follow && HASH_COUNT(all->table) >= JOBS_MOST) {
+        free(behind);
+        return -EMFILE;
+    }
+    if (!follow && !(follow = follow_new(all, jobdir))) {
+        free(behind);
+        return -ENOMEM;
+    }
+    ret_follower->follow = follow;
+    ret_follower->behind = behind;
+    ret_follower->next_event = follow->first;
+    ret_follower->lost = follow->cut || follow->first;
+    ret_follower->before = &follow->followers;
+    ret_follower->next = follow->followers;
+    if (ret_follower->next)
+        ret_follower->next->before = &ret_follower->next;
+    follow->followers = ret_follower;
+    return 0;
+}
+
+void follow_end(struct follower *follower)
+{
+    struct follow *follow = follower->follow;
+    if (!follow)
+        return;
+    *follower->before = follower->next;
+    if (follower->next)
+        follower->next->before = follower->before;
+    free(follower->behind);
+    follower->behind = NULL;
+    follower->follow = NULL;
+    follow->left_ns = clock_now_ns();
+}
+
+/* Whoever comes back has lost nothing if what it got reaches to what is there. */
+static bool has_lost(struct follower *follower, const struct event *event)
+{
+    struct follow *follow = follower->follow;
+    if (!follower->lost || !follower->behind)
+        return follower->lost;
+    const struct source *source = &follow->sources[event->source];
+    return position_of(follower->behind, source->name) < event->offset;
+}
+
+const struct event *follow_next(struct follower *follower, uint64_t *ret_lost)
+{
+    struct follow *follow = follower->follow;
+    *ret_lost = 0;
+    if (follower->next_event < follow->first) {
+        *ret_lost = follow->first - follower->next_event;
+        follower->next_event = follow->first;
+    }
+    while (follower->next_event < follow->end) {
+        const struct event *event = &follow->events[follower->next_event & (follow->room - 1)];
+        const struct source *source = &follow->sources[event->source];
+        if (has_lost(follower, event))
+            *ret_lost = UINT64_MAX;
+        follower->lost = false;
+        if (!follower->behind || position_of(follower->behind, source->name) < event->offset)
+            return event;
+        follower->next_event++;
+    }
+    return NULL;
+}
+
+void follow_got(struct follower *follower)
+{
+    follower->next_event++;
+}
+
+const struct event *follow_last(struct follower *follower)
+{
+    struct follow *follow = follower->follow;
+    return follow->finished && follower->next_event >= follow->end ? &follow->last : NULL;
+}
