@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -159,13 +160,31 @@ static bool listen_to(struct child *child, struct child_pipe *pipe, int *fd)
     return pipe->open;
 }
 
+/* The server's own, and one more; NULL: out of memory. */
+static char **environment_with(const char *more)
+{
+    size_t count = 0, kept = 0, len = strcspn(more, "=") + 1;
+    while (environ[count])
+        count++;
+    char **all = calloc(count + 2, sizeof *all);
+    for (size_t i = 0; all && i < count; i++)
+        if (strncmp(environ[i], more, len) != 0)
+            all[kept++] = environ[i];
+    if (all)
+        all[kept] = (char *)more;
+    return all;
+}
+
 struct child *child_start(struct server *server, const struct child_spec *spec)
 {
     int in[2] = {-1, -1}, out[2] = {-1, -1}, error[2] = {-1, -1};
     struct child *child = calloc(1, sizeof *child);
-    bool good = child && pipe_make(out, 0) && pipe_make(error, 0) && (!spec->input || pipe_make(in, 1));
+    _cleanup_(freep) char **environment = spec->environment ? environment_with(spec->environment) : NULL;
+    bool good = child && (environment || !spec->environment) && pipe_make(out, 0) && pipe_make(error, 0) &&
+                (!spec->input || pipe_make(in, 1));
     good = good && spawn_program(&(struct spawn){.path = spec->argv[0],
                                                  .argv = spec->argv,
+                                                 .environment = environment,
                                                  .in = spec->input ? in[1] : SPAWN_NULL,
                                                  .out = out[1],
                                                  .error = error[1],

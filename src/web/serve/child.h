@@ -12,9 +12,10 @@ struct child;
 enum child_end { CHILD_EXITED, CHILD_SIGNALLED, CHILD_TOO_LONG, CHILD_TOO_LARGE };
 
 struct child_spec {
-    char *const *argv; /* argv[0]: its path */
-    bool input;        /* it has a standard input, for child_write; otherwise that is empty */
-    uint32_t limit_s;  /* 0: none */
+    char *const *argv;       /* argv[0]: its path */
+    const char *environment; /* NAME=VALUE beside the server's own; NULL: none */
+    bool input;              /* it has a standard input, for child_write; otherwise that is empty */
+    uint32_t limit_s;        /* 0: none */
     size_t output_most;
     void (*heard)(
         struct child *child); /* there is more in `out`, of which it may drop what it has used. NULL: nothing */

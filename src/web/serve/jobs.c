@@ -13,14 +13,12 @@
 enum { LIVE_MS = 1000, LIST_MS = 1000, VIEW_MS = 200, LIMIT_SECONDS = 120 };
 
 /* Directories of others may hold links that lead anywhere. */
-static bool lies_in(const char *dir, struct span id, char ret_path[PATH_MAX])
+bool job_lies_in(const char *dir, const char *path)
 {
-    char path[PATH_MAX];
     _cleanup_(freep) char *home = realpath(dir, NULL);
-    int len = snprintf(path, sizeof path, "%s/%.*s", dir, SPAN_ARG(id));
+    _cleanup_(freep) char *real = realpath(path, NULL);
     size_t in = home ? strlen(home) : 0;
-    return home && len < PATH_MAX && realpath(path, ret_path) && strncmp(ret_path, home, in) == 0 &&
-           ret_path[in] == '/';
+    return home && real && strncmp(real, home, in) == 0 && (real[in] == '/' || (in == 1 && real[1]));
 }
 
 static bool is_job(const char *dir)
@@ -31,53 +29,54 @@ static bool is_job(const char *dir)
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
-static bool find(struct server *server, struct span id, char ret_path[PATH_MAX])
+static bool find(struct server *server, struct span id, struct named_job *ret_job)
 {
     char home[PATH_MAX - FOREIGN_ID_MOST - 2];
     size_t at = 0;
     if (!foreign_is_id(id))
         return false;
+    ret_job->word = ret_job->path;
     if (dirs_jobs_find(home, sizeof home, NULL) == 0) {
-        snprintf(ret_path, PATH_MAX, "%s/%.*s", home, SPAN_ARG(id));
-        if (is_job(ret_path))
+        snprintf(ret_job->path, PATH_MAX, "%s/%.*s", home, SPAN_ARG(id));
+        if (is_job(ret_job->path))
             return true;
     }
-    for (const char *dir; (dir = options_next(server->options, "jobs", &at));)
-        if (lies_in(dir, id, ret_path) && is_job(ret_path))
+    for (const char *dir; (dir = options_next(server->options, "jobs", &at));) {
+        int len = snprintf(ret_job->path, PATH_MAX, "%s/%.*s", dir, SPAN_ARG(id));
+        if (len < PATH_MAX && is_job(ret_job->path) && job_lies_in(dir, ret_job->path))
             return true;
-    return false;
+    }
+    const struct known_job *known = known_job_find(server, id);
+    if (known) {
+        snprintf(ret_job->path, PATH_MAX, "%s", known_job_path(known));
+        ret_job->word = known_job_word(known);
+    }
+    return known;
 }
 
-static bool job_named(struct visit *visit, struct span id, char ret_path[PATH_MAX])
+static bool job_named(struct visit *visit, struct span id, struct named_job *ret_job)
 {
-    if (find(visit->server, id, ret_path))
+    if (find(visit->server, id, ret_job))
         return true;
     visit_answer_error(visit, 404, "unknown", "there is no such job; api/jobs lists them");
     return false;
 }
 
-bool job_of_visit(struct visit *visit, char ret_path[PATH_MAX])
+bool job_of_visit(struct visit *visit, struct named_job *ret_job)
 {
-    return job_named(visit, visit->parts[0], ret_path);
-}
-
-void answer_jobs(struct visit *visit)
-{
-    static const char *const argv[] = {"ps", "--json", "--all", NULL};
-    question_ask(visit->server->questions, visit,
-                 &(struct question_spec){.argv = argv, .fresh_ms = LIST_MS, .limit_s = LIMIT_SECONDS});
+    return job_named(visit, visit->parts[0], ret_job);
 }
 
 void answer_job(struct visit *visit)
 {
-    char path[PATH_MAX];
+    struct named_job job;
     const char *asks = visit->route->asks;
-    if (!job_of_visit(visit, path))
+    if (!job_of_visit(visit, &job))
         return;
-    const char *argv[] = {asks, "--json", path, NULL};
+    const char *argv[] = {asks, "--json", job.word, NULL};
     question_ask(visit->server->questions, visit,
                  &(struct question_spec){.argv = argv,
-                                         .jobdir = path,
+                                         .jobdir = job.path,
                                          .fresh_ms = LIVE_MS,
                                          .limit_s = LIMIT_SECONDS,
                                          .good_status = 3}); /* of scry why */
@@ -88,8 +87,8 @@ void answer_job(struct visit *visit)
 void answer_view(struct visit *visit)
 {
     static const char *const starred[] = {NULL, "level", "index"};
-    char path[PATH_MAX];
-    if (!job_of_visit(visit, path))
+    struct named_job job;
+    if (!job_of_visit(visit, &job))
         return;
     json_t *view = json_pack("{s:s}", "ask", visit->route->asks);
     for (size_t i = 1; i < PARTS_OF_PATH; i++)
@@ -105,7 +104,7 @@ void answer_view(struct visit *visit)
     }
     if (good)
         question_ask(visit->server->questions, visit,
-                     &(struct question_spec){.view = view, .jobdir = path, .fresh_ms = VIEW_MS});
+                     &(struct question_spec){.view = view, .jobdir = job.path, .fresh_ms = VIEW_MS});
     else
         visit_answer_error(visit, 400, "bad_question", "expected arguments NAME=VALUE, each once, as UTF-8");
     json_decref(view);
@@ -113,15 +112,15 @@ void answer_view(struct visit *visit)
 
 void answer_compare(struct visit *visit)
 {
-    char one[PATH_MAX], two[PATH_MAX];
+    struct named_job one, two;
     const char *jobs = visit_argument(visit, "jobs"), *comma = jobs ? strchr(jobs, ',') : NULL;
     if (!comma) {
         visit_answer_error(visit, 400, "bad_question", "name two jobs: ?jobs=ONE,OTHER");
         return;
     }
-    if (!job_named(visit, span_of(jobs, (size_t)(comma - jobs)), one) || !job_named(visit, span_str(comma + 1), two))
+    if (!job_named(visit, span_of(jobs, (size_t)(comma - jobs)), &one) || !job_named(visit, span_str(comma + 1), &two))
         return;
-    const char *argv[] = {"report", "--diff", "--json", one, two, NULL};
+    const char *argv[] = {"report", "--diff", "--json", one.word, two.word, NULL};
     question_ask(visit->server->questions, visit,
                  &(struct question_spec){.argv = argv, .fresh_ms = LIVE_MS, .limit_s = LIMIT_SECONDS});
 }

@@ -7,8 +7,23 @@
 
 #include "web/serve/visit.h"
 
-/* The absolute path of the directory of the job that the first part of the path names. false: there is none, and the visit
- * has its answer. */
-bool job_of_visit(struct visit *visit, char ret_path[PATH_MAX]);
+struct named_job {
+    char path[PATH_MAX]; /* the absolute path of its directory, or of its mirror */
+    const char *word;    /* how commands call it; good until the loop goes on */
+};
+
+/* The job that the first part of the path names. false: there is none, and the visit has its answer. */
+bool job_of_visit(struct visit *visit, struct named_job *ret_job);
+
+/* Is this within the directory, when all links are followed? */
+bool job_lies_in(const char *dir, const char *path);
+
+/* ---- list.c: jobs that are elsewhere, as they were listed last ---- */
+
+struct known_job;
+const struct known_job *known_job_find(struct server *server, struct span id); /* NULL: none */
+const char *known_job_path(const struct known_job *known);
+const char *known_job_word(const struct known_job *known);
+void known_jobs_free(struct server *server);
 
 #endif

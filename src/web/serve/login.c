@@ -23,23 +23,11 @@ void answer_session_get(struct visit *visit)
     visit_answer_json(visit, 200, who(visit));
 }
 
-/* A body that pages of other sites could send without asking first is none of ours. */
-static json_t *body_json(struct visit *visit)
-{
-    json_t *json =
-        visit->is_json ? json_loadb(visit->body.data ? visit->body.data : "", visit->body.len, 0, NULL) : NULL;
-    if (json_is_object(json))
-        return json;
-    json_decref(json);
-    visit_answer_error(visit, 400, "body", "expected a JSON object, and Content-Type: application/json");
-    return NULL;
-}
-
 void answer_session_post(struct visit *visit)
 {
     char cookie[256];
     struct server *server = visit->server;
-    json_t *json = body_json(visit);
+    json_t *json = visit_json(visit);
     if (!json)
         return;
     const char *token = json_string_value(json_object_get(json, "token"));
@@ -86,7 +74,7 @@ void answer_links_post(struct visit *visit)
         visit_answer_error(visit, 403, "rights", "links are given by scry serve --link, on the machine of the server");
         return;
     }
-    json_t *json = body_json(visit);
+    json_t *json = visit_json(visit);
     if (!json)
         return;
     bool bearer = json_is_true(json_object_get(json, "bearer"));

@@ -29,6 +29,8 @@ struct question {
     struct question *next_queued;
     uint32_t fresh_ms, limit_s;
     int good_status;
+    bool once;
+    char *environment;
     bool alone; /* it is ended, and not in the table any more */
     struct child *child;
     uint64_t made_ns, stamp; /* stamp 0: nothing says whether the answer is still good */
@@ -36,7 +38,7 @@ struct question {
     int status;
     const char *kind;
     struct blob *blob;
-    char tag[24], text[512];
+    char tag[BLOB_TAG], text[512];
 };
 
 struct questions {
@@ -44,6 +46,7 @@ struct questions {
     struct question *table, *queue;
     unsigned running, queued;
     size_t bytes;
+    uint64_t asked;
 };
 
 static void next_run(struct questions *all);
@@ -59,6 +62,7 @@ struct questions *questions_new(struct server *server)
 static void question_free(struct question *question)
 {
     blob_unref(question->blob);
+    free(question->environment);
     free(question->jobdir);
     free(question->key);
     free(question);
@@ -120,22 +124,27 @@ static bool is_good(const struct question *question)
 
 /* ---- answers ---- */
 
-static void give(struct question *question, struct visit *visit)
+void answer_give(struct visit *visit, const struct answer *answer)
 {
-    if (!question->blob) {
-        if (question->status == 503)
-            visit->refusal.retry = "1";
-        visit_answer_error(visit, question->status, question->kind, "%s", question->text);
+    if (answer->status == 204) {
+        visit_answer_nothing(visit);
         return;
     }
-    struct reply reply = {
-        .status = question->status, .type = "application/json", .etag = question->tag, .cache = "private, no-cache"};
-    if (foreign_has_tag(span_str(visit->tags), question->tag)) {
-        reply.status = 304;
-        visit_answer_bytes(visit, &reply, NULL, 0);
-    } else {
-        visit_answer(visit, &reply, blob_ref(question->blob));
+    if (!answer->blob) {
+        if (answer->status == 503)
+            visit->refusal.retry = "1";
+        visit_answer_error(visit, answer->status, answer->kind, "%s", answer->text);
+        return;
     }
+    visit_answer_tagged(visit, answer->status, answer->tag, blob_ref(answer->blob));
+}
+
+static void give(struct question *question, struct visit *visit)
+{
+    answer_fn *fn = visit->take ? visit->take : answer_give;
+    const struct answer answer = {question->status, question->kind, question->text, question->blob, question->tag};
+    visit->take = NULL;
+    fn(visit, &answer);
 }
 
 static void give_all(struct question *question)
@@ -187,9 +196,7 @@ static void finish(struct question *question)
         return;
     }
     if (question->blob) {
-        uint64_t sum = UINT64_C(14695981039346656037);
-        stamp_add(&sum, question->blob->bytes, question->blob->size);
-        snprintf(question->tag, sizeof question->tag, "\"%016" PRIx64 "\"", sum);
+        blob_tag(question->blob, question->tag);
         all->bytes += question->blob->size;
     }
     give_all(question);
@@ -213,6 +220,8 @@ static void on_command(struct child *child)
     else if (child->end == CHILD_SIGNALLED)
         fail(question, 422, "limits",
              "the answer takes more memory or time than the server allows; use the command itself");
+    else if (!said && !child->exit_status && question->once)
+        question->status = 204;
     else if (!said || (child->exit_status && child->exit_status != question->good_status))
         fail_as_said(question, child->error.bytes.data ? child->error.bytes.data : "");
     else if (!(question->blob = blob_new(&child->out.bytes)))
@@ -229,6 +238,7 @@ static bool run_command(struct question *question)
         argv[count++] = word;
     question->stamp = stamp_of(question->jobdir);
     question->child = child_start(all->server, &(struct child_spec){.argv = argv,
+                                                                    .environment = question->environment,
                                                                     .limit_s = question->limit_s,
                                                                     .output_most = ANSWER_MOST,
                                                                     .ended = on_command,
@@ -293,7 +303,8 @@ static struct question *make(struct questions *all, const struct question_spec *
         return NULL;
     question->key = malloc(key->len);
     question->jobdir = spec->jobdir ? strdup(spec->jobdir) : NULL;
-    if (!question->key || (spec->jobdir && !question->jobdir)) {
+    question->environment = spec->environment ? strdup(spec->environment) : NULL;
+    if (!question->key || (spec->jobdir && !question->jobdir) || (spec->environment && !question->environment)) {
         question_free(question);
         return NULL;
     }
@@ -303,6 +314,7 @@ static struct question *make(struct questions *all, const struct question_spec *
     question->fresh_ms = spec->fresh_ms;
     question->limit_s = spec->limit_s;
     question->good_status = spec->good_status;
+    question->once = spec->once;
     HASH_ADD_KEYPTR(hh, all->table, question->key, question->key_len, question);
     if (spec->view) {
         question->state = RUNNING;
@@ -326,11 +338,15 @@ static void wait_for(struct question *question, struct visit *visit)
     visit->question = question;
 }
 
-static void key_of(const struct question_spec *spec, struct buf *key)
+static void key_of(struct questions *all, const struct question_spec *spec, struct buf *key)
 {
     for (size_t i = 0; !spec->view && spec->argv[i]; i++)
         buf_append(key, spec->argv[i], strlen(spec->argv[i]) + 1);
     buf_putc(key, '\0');
+    if (spec->environment)
+        buf_puts(key, spec->environment);
+    if (spec->once)
+        buf_printf(key, "%" PRIu64, ++all->asked);
     if (!spec->view)
         return;
     _cleanup_(freep) char *text = json_dumps(spec->view, JSON_COMPACT | JSON_SORT_KEYS);
@@ -345,7 +361,7 @@ void question_ask(struct questions *all, struct visit *visit, const struct quest
     _cleanup_(buf_done) struct buf key = BUF_INIT;
     struct question *question = NULL;
     bool made = false;
-    key_of(spec, &key);
+    key_of(all, spec, &key);
     if (!key.failed)
         HASH_FIND(hh, all->table, key.data, key.len, question);
     if (question && !is_good(question)) {
@@ -378,6 +394,8 @@ void question_ask(struct questions *all, struct visit *visit, const struct quest
 static void give_up(struct question *question)
 {
     struct question **at = &question->all->queue;
+    if (question->once)
+        return;
     if (question->state == RUNNING) {
         HASH_DEL(question->all->table, question);
         question->alone = true;

@@ -14,11 +14,22 @@
 struct question_spec {
     const char *const *argv; /* of a command: the words behind `scry`, NULL-terminated */
     json_t *view;            /* or a question to scry-view about the job; borrowed, it may get an id */
-    const char *jobdir;      /* the answer is good while files in it do not change; NULL: for fresh_ms */
-    uint32_t fresh_ms;       /* an answer is good for so long at least */
+    const char *environment; /* NAME=VALUE for the command; NULL: none */
+    bool once; /* it changes something: nobody shares it, it is not kept, and it is done even if nobody waits */
+    const char *jobdir; /* the answer is good while files in it do not change; NULL: for fresh_ms */
+    uint32_t fresh_ms;  /* an answer is good for so long at least */
     uint32_t limit_s;
     int good_status; /* another exit status than 0 that comes with an answer; 0: none */
 };
+
+struct answer {
+    int status;              /* of HTTP */
+    const char *kind, *text; /* of an error */
+    struct blob *blob;       /* NULL: an error, or nothing (status 204) */
+    const char *tag;
+};
+/* Gives it to the visit: what is done with an answer unless the visit has `take`. */
+void answer_give(struct visit *visit, const struct answer *answer);
 
 struct questions;
 struct questions *questions_new(struct server *server); /* NULL: out of memory */

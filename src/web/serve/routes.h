@@ -30,8 +30,10 @@ void answer_session_get(struct visit *visit); /* login.c */
 void answer_session_post(struct visit *visit);
 void answer_session_delete(struct visit *visit);
 void answer_links_post(struct visit *visit);
-void answer_jobs(struct visit *visit); /* jobs.c */
-void answer_job(struct visit *visit);
+void answer_jobs(struct visit *visit); /* list.c */
+void answer_job(struct visit *visit);  /* jobs.c */
+void answer_set(struct visit *visit);  /* control.c */
+void answer_signal(struct visit *visit);
 void answer_records(struct visit *visit); /* stream.c */
 void answer_view(struct visit *visit);
 void answer_compare(struct visit *visit);

@@ -18,6 +18,7 @@
 #include "web/serve/child.h"
 #include "web/serve/connection.h"
 #include "web/serve/follow.h"
+#include "web/serve/jobs.h"
 #include "web/serve/question.h"
 #include "web/serve/session.h"
 #include "web/serve/viewer.h"
@@ -272,6 +273,7 @@ static void done(struct server *server)
     viewers_free(server->viewers);
     follows_free(server->follows);
     sessions_free(server->sessions);
+    known_jobs_free(server);
     connections_done(server);
     for (size_t i = 0; i < server->origin_count; i++)
         free(server->origins[i]);

@@ -18,6 +18,7 @@ struct questions;
 struct address;
 struct viewers;
 struct follows;
+struct known_job;
 struct child;
 
 enum { ORIGINS_MOST = 64, LISTENERS_MOST = 4 };
@@ -47,6 +48,7 @@ struct server {
     struct questions *questions;
     struct viewers *viewers;
     struct follows *follows;
+    struct known_job *known;
     struct child *children; /* all that there are */
     bool over;
 };

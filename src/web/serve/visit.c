@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "web/serve/visit.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -207,6 +208,18 @@ static void read_body_size(struct visit *visit)
     }
 }
 
+/* A body that pages of other sites could send without asking first is none of ours. */
+json_t *visit_json(struct visit *visit)
+{
+    json_t *json =
+        visit->is_json ? json_loadb(visit->body.data ? visit->body.data : "", visit->body.len, 0, NULL) : NULL;
+    if (json_is_object(json))
+        return json;
+    json_decref(json);
+    visit_answer_error(visit, 400, "body", "expected a JSON object, and Content-Type: application/json");
+    return NULL;
+}
+
 /* ---- the answer ---- */
 
 struct blob *blob_new(struct buf *take)
@@ -238,6 +251,14 @@ void blob_unref(struct blob *blob)
     free(blob->bytes);
     free(blob->gzip);
     free(blob);
+}
+
+void blob_tag(const struct blob *blob, char ret_tag[BLOB_TAG])
+{
+    uint64_t sum = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < blob->size; i++)
+        sum = (sum ^ (unsigned char)blob->bytes[i]) * UINT64_C(1099511628211);
+    snprintf(ret_tag, BLOB_TAG, "\"%016" PRIx64 "\"", sum);
 }
 
 /* Made once, for all that get it. */
@@ -332,6 +353,37 @@ void visit_answer_more(struct visit *visit, const struct reply *reply, uint64_t 
 {
     visit->more = more;
     answer(visit, reply, size);
+}
+
+void visit_answer_tagged(struct visit *visit, int status, const char *tag, struct blob *blob)
+{
+    struct reply reply = {.status = status, .type = "application/json", .etag = tag, .cache = "private, no-cache"};
+    if (foreign_has_tag(span_str(visit->tags), tag)) {
+        blob_unref(blob);
+        reply.status = 304;
+        visit_answer_bytes(visit, &reply, NULL, 0);
+    } else {
+        visit_answer(visit, &reply, blob);
+    }
+}
+
+void visit_answer_json_tagged(struct visit *visit, json_t *json)
+{
+    struct buf text = BUF_INIT;
+    char tag[BLOB_TAG];
+    char *dumped = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    buf_puts(&text, dumped ? dumped : "");
+    buf_putc(&text, '\n');
+    free(dumped);
+    json_decref(json);
+    struct blob *blob = dumped ? blob_new(&text) : NULL;
+    buf_done(&text);
+    if (!blob) {
+        visit_answer_json(visit, 503, NULL);
+        return;
+    }
+    blob_tag(blob, tag);
+    visit_answer_tagged(visit, 200, tag, blob);
 }
 
 void visit_answer_json(struct visit *visit, int status, json_t *json)

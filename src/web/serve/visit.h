@@ -27,11 +27,15 @@ struct blob {
 };
 struct blob *blob_new(struct buf *take); /* NULL: out of memory; the buffer is empty then, too */
 struct blob *blob_ref(struct blob *blob);
-void blob_unref(struct blob *blob); /* NULL is fine */
+enum { BLOB_TAG = 24 };
+void blob_tag(const struct blob *blob, char ret_tag[BLOB_TAG]); /* for the header ETag, with its quotes */
+void blob_unref(struct blob *blob);                             /* NULL is fine */
 
 struct route;
 struct visit;
 struct question;
+struct answer;
+typedef void answer_fn(struct visit *visit, const struct answer *answer);
 
 /* Gives more of an answer, at most so many bytes: how many; 0: not now, visit_more is called when there is; -1: it was the
  * end; -2: it cannot be given, the connection ends. */
@@ -47,6 +51,7 @@ struct visit {
     struct lws *wsi;
     struct server *server;
     struct question *question;                  /* that it waits for; NULL: none */
+    answer_fn *take;                            /* what is done with its answer; NULL: it is given (answer_give) */
     struct visit *next_asking, **before_asking; /* of those that wait for the same one */
     enum method method;
     const struct route *route;
@@ -82,6 +87,9 @@ const char *visit_argument(const struct visit *visit, const char *name);
 bool visit_header(struct visit *visit, enum lws_token_indexes token, char *room, size_t size);
 bool visit_header_named(struct visit *visit, const char *name_with_colon, char *room, size_t size);
 
+/* The body, which is to be a JSON object. NULL: it is none, and the visit has its answer. */
+json_t *visit_json(struct visit *visit);
+
 /* Answers, each once. The blob is taken. */
 void visit_answer(struct visit *visit, const struct reply *reply, struct blob *blob_take);
 /* The bytes stay where they are. */
@@ -89,6 +97,9 @@ void visit_answer_bytes(struct visit *visit, const struct reply *reply, const vo
 /* From `more`. size UINT64_MAX: not known, the end of the connection is the end. */
 void visit_answer_more(struct visit *visit, const struct reply *reply, uint64_t size, visit_more_fn *more);
 void visit_answer_json(struct visit *visit, int status, json_t *json_take);
+/* The same with a tag: 304 for who has it already. */
+void visit_answer_tagged(struct visit *visit, int status, const char *tag, struct blob *blob_take);
+void visit_answer_json_tagged(struct visit *visit, json_t *json_take);
 /* {"error": {"kind": , "text": }}; the text is one line: what, and what to do. */
 void visit_answer_error(struct visit *visit, int status, const char *kind, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of jobs: what scry ps says of one's own, of those in directories, and of those at brokers. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/data/cleanup.h"
+#include "base/data/hash.h"
+#include "jobdir/text/text.h"
+#include "web/serve/jobs.h"
+#include "web/serve/question.h"
+#include "web/serve/routes.h"
+
+enum {
+    LIST_MS = 1000,
+    ELSEWHERE_MS = 5000,
+    LIMIT_SECONDS = 120,
+    JOBS_MOST = 10000,
+    KNOWN_MOST = 200000,
+    MATCH_DEPTH = 8
+};
+
+/* Where a job was last seen that is neither one's own nor in a directory. */
+struct known_job {
+    UT_hash_handle hh;
+    char *path, *word; /* its mirror; how commands call it */
+    char id[];
+};
+
+struct listing {
+    json_t *jobs, *notes;
+    size_t source; /* that is asked now: 0 one's own, then directories, then brokers */
+};
+
+static void ask_next(struct visit *visit);
+
+void known_jobs_free(struct server *server)
+{
+    HASH_FREE_ALL(server->known, free(each->path), free(each->word));
+}
+
+const struct known_job *known_job_find(struct server *server, struct span id)
+{
+    struct known_job *known = NULL;
+    HASH_FIND(hh, server->known, id.ptr, id.len, known);
+    return known;
+}
+
+const char *known_job_path(const struct known_job *known)
+{
+    return known->path;
+}
+
+const char *known_job_word(const struct known_job *known)
+{
+    return known->word;
+}
+
+static void remember(struct server *server, const json_t *row, const char *broker)
+{
+    const char *id = json_string_value(json_object_get(row, "id")),
+               *path = json_string_value(json_object_get(row, "path"));
+    if (!id || !path || *path != '/' || !foreign_is_id(span_str(id)) || known_job_find(server, span_str(id)) ||
+        HASH_COUNT(server->known) >= KNOWN_MOST)
+        return;
+    size_t len = strlen(id);
+    struct known_job *known = calloc(1, sizeof *known + len + 1);
+    struct buf word = BUF_INIT;
+    buf_printf(&word, "%s/%s", broker ? broker : "", id);
+    if (known && (known->path = strdup(path)) && (known->word = broker ? buf_take(&word) : strdup(path))) {
+        memcpy(known->id, id, len);
+        HASH_ADD_KEYPTR(hh, server->known, known->id, len, known);
+    } else if (known) {
+        free(known->path);
+        free(known);
+    }
+    buf_done(&word);
+}
+
+/* The source with this number: a directory, or a broker. false: there are no more. */
+static bool source_at(const struct options *options, size_t number, const char **ret_dir, const char **ret_broker)
+{
+    size_t at = 0;
+    *ret_dir = *ret_broker = NULL;
+    for (const char *dir; (dir = options_next(options, "jobs", &at));)
+        if (!--number) {
+            *ret_dir = dir;
+            return true;
+        }
+    at = 0;
+    for (const char *broker; (broker = options_next(options, "broker", &at));)
+        if (!--number) {
+            *ret_broker = broker;
+            return true;
+        }
+    return false;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double one = json_number_value(json_object_get(*(json_t *const *)a, "started_seconds"));
+    double other = json_number_value(json_object_get(*(json_t *const *)b, "started_seconds"));
+    return (one < other) - (one > other);
+}
+
+/* Is the text somewhere in the value? */
+static bool has_text(const json_t *value, const char *text, int depth)
+{
+    const char *key;
+    json_t *member;
+    size_t i;
+    if (json_is_string(value))
+        return strcasestr(json_string_value(value), text);
+    if (depth == MATCH_DEPTH)
+        return false;
+    if (json_is_array(value))
+        json_array_foreach(value, i, member) if (has_text(member, text, depth + 1)) return true;
+    if (json_is_object(value))
+        json_object_foreach((json_t *)value, key, member) if (has_text(member, text, depth + 1)) return true;
+    return false;
+}
+
+static bool is_wanted(const json_t *row, const char *state, const char *text)
+{
+    static const char *const members[] = {"id", "name", "host", "argv", "status"};
+    const char *its = json_string_value(json_object_get(row, "state"));
+    if (state && *state && (!its || strcmp(its, state) != 0))
+        return false;
+    for (size_t i = 0; text && *text && i < sizeof members / sizeof *members; i++)
+        if (has_text(json_object_get(row, members[i]), text, 0))
+            return true;
+    return !text || !*text;
+}
+
+static void answer(struct visit *visit, struct listing *listing)
+{
+    const char *limit = visit_argument(visit, "limit"), *before = visit_argument(visit, "before");
+    const char *state = visit_argument(visit, "state"), *text = visit_argument(visit, "text");
+    uint64_t most = JOBS_MOST;
+    size_t count = json_array_size(listing->jobs);
+    if (limit && !foreign_number(span_str(limit), &most)) {
+        visit_answer_error(visit, 400, "bad_question", "limit is no number");
+        return;
+    }
+    json_t **rows = calloc(count + 1, sizeof *rows);
+    json_t *list = json_array();
+    bool begun = !before || !*before;
+    for (size_t i = 0; rows && i < count; i++)
+        rows[i] = json_array_get(listing->jobs, i);
+    if (rows)
+        qsort(rows, count, sizeof *rows, compare);
+    for (size_t i = 0; rows && i < count && json_array_size(list) < most && i < JOBS_MOST; i++) {
+        const char *id = json_string_value(json_object_get(rows[i], "id"));
+        if (begun && is_wanted(rows[i], state, text))
+            json_array_append(list, rows[i]);
+        begun |= before && id && strcmp(id, before) == 0;
+    }
+    free(rows);
+    json_t *json = json_pack("{s:o}", "jobs", list);
+    if (json_array_size(listing->notes))
+        json_object_set(json, "notes", listing->notes);
+    visit_answer_json_tagged(visit, json);
+}
+
+static void take(struct visit *visit, const struct answer *answer_of)
+{
+    struct listing *listing = visit->extra;
+    const char *dir, *broker;
+    source_at(visit->server->options, listing->source, &dir, &broker);
+    json_t *json = answer_of->blob ? json_loadb(answer_of->blob->bytes, answer_of->blob->size, 0, NULL) : NULL;
+    json_t *jobs = json_object_get(json, "jobs"), *row;
+    size_t i;
+    if (!json_is_array(jobs) && !listing->source) {
+        answer_give(visit, answer_of);
+        json_decref(json);
+        return;
+    }
+    if (!json_is_array(jobs)) {
+        _cleanup_(buf_done) struct buf note = BUF_INIT;
+        buf_printf(&note, "%s: %s", dir ? dir : broker, answer_of->text ? answer_of->text : "no answer");
+        json_array_append_new(listing->notes, text_json(note.data));
+    }
+    json_array_foreach(jobs, i, row)
+    {
+        const char *path = json_string_value(json_object_get(row, "path"));
+        if (dir && !(path && job_lies_in(dir, path)))
+            continue;
+        if (broker || (path && !dir))
+            remember(visit->server, row, broker);
+        json_array_append(listing->jobs, row);
+    }
+    json_decref(json);
+    listing->source++;
+    ask_next(visit);
+}
+
+static void ask_next(struct visit *visit)
+{
+    struct listing *listing = visit->extra;
+    const char *dir = NULL, *broker = NULL;
+    char place[PATH_MAX + 32];
+    const char *argv[] = {"ps", "--json", "--all", NULL, NULL, NULL};
+    if (listing->source && !source_at(visit->server->options, listing->source, &dir, &broker)) {
+        answer(visit, listing);
+        return;
+    }
+    struct question_spec spec = {.argv = argv, .fresh_ms = broker ? ELSEWHERE_MS : LIST_MS, .limit_s = LIMIT_SECONDS};
+    argv[3] = broker;
+    if (dir) {
+        snprintf(place, sizeof place, "SCRY_STATE_DIR=%s", dir);
+        spec.environment = place;
+    }
+    visit->take = take;
+    question_ask(visit->server->questions, visit, &spec);
+}
+
+static void done(struct visit *visit)
+{
+    struct listing *listing = visit->extra;
+    json_decref(listing->jobs);
+    json_decref(listing->notes);
+    free(listing);
+}
+
+void answer_jobs(struct visit *visit)
+{
+    struct listing *listing = calloc(1, sizeof *listing);
+    if (!listing) {
+        visit_answer_error(visit, 503, "memory", "out of memory; try again later");
+        return;
+    }
+    listing->jobs = json_array();
+    listing->notes = json_array();
+    visit->extra = listing;
+    visit->done = done;
+    ask_next(visit);
+}
