@@ -15,6 +15,13 @@ const require = createRequire(path.join(source, 'src/web/ui/package.json'));
 const { chromium } = require('playwright-core');
 const axeSource = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
+// What is started is ended when the file's tests are over, the last first.
+const endings = [];
+const atEnd = (end) => void endings.push(end);
+after(async () => {
+  for (const end of endings.reverse()) await end();
+});
+
 /** How long a test waits for anything: a busy machine is no fault. */
 export const PATIENCE = 60_000;
 const screenshots = path.join(build, 'test/browser/screenshots');
@@ -22,7 +29,7 @@ const screenshots = path.join(build, 'test/browser/screenshots');
 /** A directory of this test's own. */
 export function ownDirectory() {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'scry-browser-'));
-  after(() => fs.rmSync(directory, { recursive: true, force: true, maxRetries: 5 }));
+  atEnd(() => fs.rmSync(directory, { recursive: true, force: true, maxRetries: 5 }));
   return directory;
 }
 
@@ -35,7 +42,7 @@ export async function openPage(options = {}) {
       executablePath: process.env.SCRY_CHROMIUM ?? '/usr/bin/chromium', timeout: PATIENCE,
       args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
     });
-    after(() => browser.close());
+    atEnd(() => browser.close());
   }
   const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, colorScheme: 'light', reducedMotion: 'reduce', acceptDownloads: true, ...options });
   context.setDefaultTimeout(PATIENCE);
@@ -89,7 +96,7 @@ export async function fakeServer(api, prefix = '/') {
     }
   });
   await new Promise((ready) => server.listen(0, '127.0.0.1', ready));
-  after(() => (server.closeAllConnections(), server.close()));
+  atEnd(() => (server.closeAllConnections(), server.close()));
   return { url: `http://127.0.0.1:${server.address().port}${prefix}`, server };
 }
 
@@ -103,7 +110,7 @@ export async function openStage() {
   });
   const { root, work, env } = JSON.parse(line);
   const started = [];
-  after(async () => {
+  atEnd(async () => {
     for (const child of started)
       if (child.exitCode === null && child.signalCode === null) {
         process.kill(-child.pid, 'SIGKILL');
@@ -161,3 +168,21 @@ export async function until(condition, what) {
     await new Promise((go) => setTimeout(go, 50));
   }
 }
+
+/** The real server in a stage: `link()` prints a link, which lets one browser in, once. */
+export async function serveStage(stage, args = []) {
+  const child = stage.start(['serve', ...args]);
+  const first = (await child.line(/(http:\S+#token=\S+)/))[1];
+  return {
+    child, first,
+    async link(rights) {
+      const done = await stage.run(['serve', '--link', ...(rights ? ['--rights', rights] : [])]);
+      const found = /(http:\S+#token=\S+)/.exec(done.out);
+      if (!found) throw new Error(`scry serve --link: ${done.out}${done.err}`);
+      return found[1];
+    },
+  };
+}
+
+/** A program of examples/. */
+export const example = (name) => path.join(build, 'examples', name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Long names and long lines. */
+/* Long names, long lines, figures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -83,9 +83,31 @@ static void test_wrap(void **state)
     check_wrapped("\xc3\xa4\xc3\xb6\xc3\xbc 12345 12345 1234", 20, "\xc3\xa4\xc3\xb6\xc3\xbc 12345 12345 1234");
 }
 
+static void test_numbers(void **state)
+{
+    static const struct {
+        const char *function;
+        double value;
+        const char *shown;
+    } cases[] = {
+#include "jobdir/text/test_numbers.inc"
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buf out = BUF_INIT;
+        if (strcmp(cases[i].function, "ns") == 0)
+            text_ns(&out, cases[i].value);
+        else if (strcmp(cases[i].function, "seconds") == 0)
+            text_seconds(&out, cases[i].value);
+        else
+            text_size(&out, (uint64_t)cases[i].value);
+        assert_string_equal(out.data, cases[i].shown);
+        buf_done(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut), cmocka_unit_test(test_controls),
-                                       cmocka_unit_test(test_wrap)};
+                                       cmocka_unit_test(test_wrap), cmocka_unit_test(test_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

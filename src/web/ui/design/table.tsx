@@ -65,6 +65,7 @@ export function Table<T>(props: TableProps<T>) {
   const wantFocus = useRef(false);
 
   const virtual = rows.length > VIRTUAL_FROM;
+  const scrolls = virtual || (props.visible !== undefined && rows.length > props.visible);
   const first = virtual ? Math.max(0, Math.floor(top / ROW) - 10) : 0;
   const last = virtual ? Math.min(rows.length, Math.ceil((top + height) / ROW) + 10) : rows.length;
   const at = Math.min(focus, Math.max(0, rows.length - 1));
@@ -110,7 +111,7 @@ export function Table<T>(props: TableProps<T>) {
   };
 
   return (
-    <div class={`table-box ${virtual ? 'virtual' : ''}`} ref={box} onScroll={virtual ? () => setTop(box.current!.scrollTop) : undefined} tabIndex={virtual ? 0 : undefined} role="region" aria-label={label}>
+    <div class={`table-box ${scrolls ? 'scrolls' : ''}`} ref={box} onScroll={virtual ? () => setTop(box.current!.scrollTop) : undefined} tabIndex={scrolls ? 0 : undefined} style={props.visible && scrolls ? { maxHeight: `${(props.visible + 1) * ROW}px` } : undefined}>
       <table aria-rowcount={rows.length + 1} aria-label={label}>
         <thead>
           <tr aria-rowindex={1}>

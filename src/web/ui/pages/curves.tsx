@@ -95,14 +95,14 @@ export function Curves(p: CurvesProps) {
     const axis = { stroke: c.soft, font, grid: { stroke: c.line, width: 1 }, ticks: { show: false } };
     const made = new uPlot(
       {
-        width: element.clientWidth || 300, height: 132, padding: [8, 8, 0, 0], legend: { show: false },
+        width: element.clientWidth || 300, height: 132, padding: [8, 18, 0, 0], legend: { show: false },
         cursor: { sync: { key: p.of }, drag: { x: false, y: false }, points: { show: false }, y: false },
         scales: { x: { time: false }, y: { range: (_u, _min, max) => [0, latest.current.most ?? (max > 0 ? max * 1.1 : 1)] } },
         axes: [
           { ...axis, size: 24, incrs: timeSteps, space: 70, values: (_u, splits) => splits.map(tick) },
           { ...axis, size: 58, space: 40, values: (_u, splits) => splits.map((v) => latest.current.value(v)) },
         ],
-        series: [{}, ...nodes.map((node, i) => ({ label: node, stroke: category(c, i), width: 1.5, points: { show: false }, spanGaps: nodes.length > 1, ...(nodes.length === 1 ? { fill: `${category(c, i)}1f` } : {}) }))],
+        series: [{}, ...nodes.map((node, i) => ({ label: node, stroke: category(c, i), width: 1.5, points: { show: false }, spanGaps: true, ...(nodes.length === 1 ? { fill: `${category(c, i)}1f` } : {}) }))],
         hooks: { setCursor: [(u) => setAt(u.cursor.idx ?? null)] },
       },
       joined(latest.current.curve), element,

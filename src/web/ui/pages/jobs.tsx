@@ -17,7 +17,7 @@ const columns: Column<Job>[] = [
   { key: 'state', title: 'State', cell: (j) => <State of={outcome(j)} />, value: (j) => outcome(j).kind + outcome(j).text },
   { key: 'name', title: 'Job', cell: (j) => <a href={href(['jobs', j.id])} title={j.id}>{title(j)}</a>, value: title },
   {
-    key: 'progress', title: 'Progress', value: (j) => j.progress?.share ?? null, number: true,
+    key: 'progress', title: 'Progress', wide: true, value: (j) => j.progress?.share ?? null,
     cell: (j) => j.progress && (
       <span class="progress-cell">
         <Progress share={j.progress.share} label={`progress of ${title(j)}`} />

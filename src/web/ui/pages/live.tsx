@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job that runs: where it is, how far, what it and its nodes do, and what to worry about.
 import { useRef, useState } from 'preact/hooks';
-import { useRecords, type Report, type Session, type Top } from '../api';
+import { useRecords, type JobRecord, type Report, type Session, type Top } from '../api';
 import { Empty, Figure, Figures, Notice, Progress, Unit } from '../design/parts';
 import { Table, type Column } from '../design/table';
 import * as format from '../format';
 import { Control } from './control';
 import { Curves } from './curves';
-import { Model, modelTypes, type CurveName, type Line } from './series';
+import { Model, modelTypes, Series, type CurveName, type Line } from './series';
 import { Why } from './why';
 
 /** The records of the job as they come; drawn again at most four times a second. */
@@ -28,12 +28,13 @@ const curveKinds: { name: CurveName; title: string; value: (v: number) => string
   { name: 'memory', title: 'Memory of the job', value: format.size, unit: 'bytes' },
   { name: 'busy', title: 'Node: processors busy', value: format.share, unit: 'share', most: 1 },
   { name: 'used', title: 'Node: memory used', value: format.share, unit: 'share', most: 1 },
-  { name: 'stall', title: 'Node: tasks short of disks or memory', value: format.share, unit: 'share', most: 1 },
+  { name: 'stall', title: 'Node: short of disks, memory', value: format.share, unit: 'share', most: 1 },
   { name: 'disk', title: 'Node: disks, read and written', value: format.rate, unit: 'bytes_per_second' },
   { name: 'network', title: 'Node: network, in and out', value: format.rate, unit: 'bytes_per_second' },
 ];
 export function JobCurves({ of, model, version }: { of: string; model: Model; version: number }) {
-  const shown = curveKinds.filter((k) => [...(model.curves.get(k.name)?.values() ?? [])].some((s) => s.v.some((v) => v !== null && (v > 0 || k.name === 'cpus'))));
+  // one point is no curve, and nothing but zeros says nothing
+  const shown = curveKinds.filter((k) => [...(model.curves.get(k.name)?.values() ?? [])].some((s) => s.t.length > 1 && s.v.some((v) => v !== null && v > 0)));
   if (!shown.length) return null;
   return (
     <div class="small-multiples">
@@ -69,8 +70,10 @@ export function Lines({ lines }: { lines: Line[] }) {
 }
 
 type TopFunction = NonNullable<Top['functions']>[number];
+const FEW = 14;
 export interface FunctionRow { name: string; file: string; line: number; calls: number; self_ns: number; total_ns: number }
 export function Functions({ of, rows }: { of: string; rows: FunctionRow[] }) {
+  const [most, setMost] = useState(FEW);
   const all = rows.reduce((sum, f) => sum + f.self_ns, 0) || 1;
   const columns: Column<FunctionRow>[] = [
     { key: 'function', title: 'Function', cell: (f) => <span class="mono" title={f.file && `${f.file}:${f.line}`}>{f.name}</span>, value: (f) => f.name },
@@ -92,11 +95,16 @@ export function Functions({ of, rows }: { of: string; rows: FunctionRow[] }) {
         <span class="soft">{of}</span>
       </header>
       {rows.length ? (
-        <Table label="Functions, most time of their own first" columns={columns} rows={rows.slice(0, 1000)} rowKey={(f) => `${f.name} ${f.file}`} sortParam="functions" sort="-share" />
+        <Table label="Functions, most time of their own first" columns={columns} rows={rows.length > FEW + 3 ? rows.slice(0, most) : rows} rowKey={(f) => `${f.name} ${f.file}`} sortParam="functions" sort="-share" />
       ) : (
         <p class="soft">
           No functions are recorded. The next run can have them: <code>scry run --trace 'fn:*'</code>
         </p>
+      )}
+      {rows.length > FEW + 3 && most === FEW && (
+        <button type="button" class="quiet" onClick={() => setMost(Infinity)}>
+          All {format.count(rows.length)} functions
+        </button>
       )}
     </section>
   );
@@ -123,7 +131,7 @@ function Ranks({ ranks }: { ranks: Rank[] }) {
         <h2>Ranks</h2>
         <span class="soft">{ranks.length} of MPI</span>
       </header>
-      <Table label="Ranks of MPI" columns={columns} rows={ranks} rowKey={(r) => `${r.mpi_job} ${r.rank} ${r.pid}`} sortParam="ranks" sort="rank" visible={12} />
+      <Table label="Ranks of MPI" columns={columns} rows={ranks} rowKey={(r) => `${r.mpi_job} ${r.rank} ${r.pid}`} sortParam="ranks" sort="rank" />
     </section>
   );
 }
@@ -136,8 +144,8 @@ function Processes({ processes }: { processes: Top['processes'] }) {
     { key: 'cpu', title: 'CPU time', number: true, cell: (p) => <Unit text={format.seconds(p.cpu_seconds)} />, value: (p) => p.cpu_seconds },
     { key: 'memory', title: 'Memory', about: 'the most until now', number: true, cell: (p) => p.peak_rss_bytes > 0 && <Unit text={format.size(p.peak_rss_bytes)} />, value: (p) => p.peak_rss_bytes },
     { key: 'threads', title: 'Threads', number: true, wide: true, cell: (p) => p.threads, value: (p) => p.threads },
-    { key: 'node', title: 'Node', wide: true, cell: (p) => p.node, value: (p) => p.node },
   ];
+  if (processes.some((p) => p.node)) columns.push({ key: 'node', title: 'Node', wide: true, cell: (p) => p.node, value: (p) => p.node });
   return (
     <section class="panel" aria-label="Processes">
       <h2>Processes</h2>
@@ -146,8 +154,12 @@ function Processes({ processes }: { processes: Top['processes'] }) {
   );
 }
 
-function Places({ model }: { model: Model }) {
-  const scripts = [...model.places.values()], pythons = [...model.pythons.values()];
+type ScriptLine = Extract<JobRecord, { type: 'script_line' }>;
+type PythonStack = Extract<JobRecord, { type: 'python_stack' }>;
+function Places({ top, model }: { top: Top; model: Model }) {
+  // until the records have come, what scry top said
+  const scripts = model.seconds ? [...model.places.values()] : (top.layers.scripts as ScriptLine[]);
+  const pythons = model.seconds ? [...model.pythons.values()] : (top.layers.python as PythonStack[]).filter((p) => p.type === 'python_stack');
   return (
     <section class="panel" aria-labelledby="places-title">
       <h2 id="places-title">Where it is</h2>
@@ -157,7 +169,7 @@ function Places({ model }: { model: Model }) {
           <li key={`${s.node} ${s.pid}`}>
             <div class="what">{s.command || s.function || '…'}</div>
             <div class="where">
-              {s.file}:{s.line ?? '?'} {s.function ? `in ${s.function} ` : ''}since {format.seconds(Math.max(0, model.seconds - (s.time ?? s.t)))}
+              {s.file}:{s.line ?? '?'} {s.function ? `in ${s.function} ` : ''}since {format.seconds(Math.max(0, Math.max(top.wall_seconds, model.seconds) - (s.time ?? s.t)))}
             </div>
           </li>
         ))}
@@ -203,7 +215,7 @@ function ProgressPanel({ top, model }: { top: Top; model: Model }) {
 export function Live({ id, top, session, name }: { id: string; top: Top; session: Session; name: string }) {
   const { model, version, state } = useModel(id);
   const shares = top.ranks.map((r) => r.recent_mpi_share ?? r.mpi_share).filter((s) => s !== null);
-  const warnings = model.warnings.length ? model.warnings : top.layers.warning ? [top.layers.warning as unknown as (typeof model.warnings)[number]] : [];
+  const warnings = model.seconds || !top.layers.warning ? model.warnings : [top.layers.warning as Extract<JobRecord, { type: 'warning' }>];
   const functions = (top.functions ?? []) as TopFunction[];
   return (
     <>
@@ -225,7 +237,7 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
       <JobCurves of={name} model={model} version={version} />
       <div class="columns">
         <div class="stack">
-          <Places model={model} />
+          <Places top={top} model={model} />
           <Functions of="of processes that live" rows={functions} />
         </div>
         <div class="stack">
@@ -246,7 +258,9 @@ export function modelOfReport(report: Report): Model {
   const put = (name: CurveName, node: string, offset: number, window: number, values: readonly (number | null)[]) => {
     let curve = model.curves.get(name);
     if (!curve) model.curves.set(name, (curve = new Map()));
-    curve.set(node, { t: values.map((_, i) => offset + (i + 0.5) * window), v: values.slice(), get last() { return values[values.length - 1] ?? null; } } as Curve1);
+    const series = new Series();
+    values.forEach((v, i) => v !== null && series.push(offset + (i + 0.5) * window, v));
+    curve.set(node, series);
   };
   const add = (part: Pick<Report, 'timeline' | 'health' | 'node'>, node: string, offset: number) => {
     put('cpus', node, offset, part.timeline.cpus.window_seconds, part.timeline.cpus.max);
@@ -261,4 +275,3 @@ export function modelOfReport(report: Report): Model {
   for (const part of report.parts) add(part, part.name, part.started_at);
   return model;
 }
-type Curve1 = import('./series').Series;

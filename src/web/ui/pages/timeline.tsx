@@ -11,7 +11,7 @@ type Event = Last['events'][number];
 
 /** From the job down to the node: upper layers are what people wrote. */
 const layers: [string, string][] = [
-  ['job', 'job'], ['rule', 'rules'], ['script', 'script'], ['python', 'Python'], ['log', 'log'], ['progress', 'progress'], ['function', 'functions'], ['mpi', 'MPI'], ['process', 'processes'], ['node', 'node'],
+  ['job', 'job'], ['rule', 'rules'], ['script', 'script'], ['python', 'Python'], ['log', 'log'], ['warning', 'warnings'], ['progress', 'progress'], ['function', 'functions'], ['mpi', 'MPI'], ['process', 'processes'], ['node', 'node'],
 ];
 const layerName = (stream: string) => layers.find(([key]) => key === stream)?.[1] ?? stream;
 const TICKS = [0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36000, 86400, 864000];
@@ -102,7 +102,7 @@ export function LastTimeline({ last, of }: { last: Last; of: string }) {
               <tr key={i} class={chosen === i ? 'chosen' : ''} onMouseEnter={() => setChosen(i)}>
                 <td class="number">{i + 1}</td>
                 <td class="number">{e.before_end_seconds < 0.0005 ? 'end' : format.seconds(e.before_end_seconds)}</td>
-                <td>{layerName(e.stream)}</td>
+                <td class="narrow">{layerName(e.stream)}</td>
                 <td>
                   <span class={`event ${e.weight}`}>{e.text}</span> {weights[e.weight] && <span class={`tag ${e.weight}`}>{weights[e.weight]}</span>}{' '}
                   {e.seq !== undefined && evidence.has(e.seq) && <span class="tag">evidence</span>}

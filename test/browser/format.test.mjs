@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// What pages compute without a browser: figures as scry writes them, colours that all can tell apart, the address, files to take away.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
+import test from 'node:test';
+import { bundled } from './bundled.mjs';
+
+const source = path.resolve(import.meta.dirname, '../..');
+globalThis.location = { hash: '' };
+globalThis.addEventListener = () => {};
+globalThis.matchMedia = () => ({ matches: false });
+globalThis.document = { documentElement: { dataset: {} } };
+globalThis.localStorage = { getItem: () => null };
+const { format, state, pictures, series, curves } = await bundled({ format: './format', state: './state', pictures: './pictures', series: './pages/series', curves: './pages/curves' });
+
+test('figures are written as the command line writes them', () => {
+  const rows = [...fs.readFileSync(path.join(source, 'src/jobdir/text/test_numbers.inc'), 'utf8').matchAll(/\{"(\w+)", ([\d.e+-]+), "([^"]+)"\}/g)];
+  assert.ok(rows.length > 60);
+  for (const [, name, value, shown] of rows) assert.equal(format[name](Number(value)), shown, `${name}(${value})`);
+});
+
+test('a command line reads as a shell wants it', () => {
+  assert.equal(format.command(['sh', '-c', "echo 'a b' $x", '']), `sh -c 'echo '\\''a b'\\'' $x' ''`);
+});
+
+test('the address keeps names of any kind', () => {
+  for (const place of [{ path: ['jobs', 'a/b?c#d%e'], params: { text: 'x&y=z', sort: '-time' } }, { path: ['jobs'], params: {} }])
+    assert.deepEqual(state.placeParse(state.href(place.path, place.params)), place);
+  assert.deepEqual(state.placeParse('#/jobs/%E0%A4%A'), { path: ['jobs', '%E0%A4%A'], params: {} });
+});
+
+test('CSV is what spreadsheets read, and no formula of a job gets into one', () => {
+  assert.equal(pictures.csv({ columns: ['name', 'ns'], rows: [['a,"b"', 12], ['=cmd()', null], ['-1', -1]] }), 'name,ns\r\n"a,""b""",12\r\n\'=cmd(),\r\n\'-1,-1\r\n');
+});
+
+test('text of a job stays text in an SVG', () => {
+  const pen = pictures.svgPen(100, 50, '#ffffff');
+  pen.text('</text><script>x</script>&"\u0001', 1, 2, { colour: '"><b>' });
+  assert.ok(!/<script|<b>|\u0001/.test(pen.svg()), pen.svg());
+});
+
+test('a curve keeps its peaks, and no more points than can be seen', () => {
+  const curve = new series.Series();
+  for (let i = 0; i < 100_000; i++) curve.push(i, i === 54_321 ? 1000 : i % 7);
+  assert.ok(curve.t.length <= 2000, String(curve.t.length));
+  assert.equal(Math.max(...curve.v), 1000);
+  assert.ok(curve.t.every((t, i) => i === 0 || t > curve.t[i - 1]));
+  curve.push(5, 2000); // told again after a reconnection
+  assert.equal(Math.max(...curve.v), 1000);
+});
+
+test('marks of a time axis are round, and few', () => {
+  for (const [from, to] of [[0, 15], [3.3, 3.4], [0, 1e6], [86000, 90000]]) {
+    const marks = curves.timeTicks(from, to, 8);
+    assert.ok(marks.length >= 2 && marks.length <= 9, `${from}..${to}: ${marks}`);
+    assert.equal(new Set(marks.map(curves.tick)).size, marks.length, marks.map(curves.tick).join());
+  }
+});
+
+// Machado, Oliveira, Fernandes 2009, severity 1; distances in OKLab (Ottosson 2020), times 100: 2 can just be seen side by side.
+const eyes = {
+  all: [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+  protanopia: [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+  deuteranopia: [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+};
+const linear = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+const seen = (rgb, matrix) => matrix.map((row) => Math.min(1, Math.max(0, row[0] * rgb[0] + row[1] * rgb[1] + row[2] * rgb[2])));
+const times = (matrix, v) => matrix.map((row) => row[0] * v[0] + row[1] * v[1] + row[2] * v[2]);
+const oklab = (rgb) =>
+  times([[0.2104542553, 0.793617785, -0.0040720468], [1.9779984951, -2.428592205, 0.4505937099], [0.0259040371, 0.7827717662, -0.808675766]],
+    times([[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566], [0.0883024619, 0.2817188376, 0.6299787005]], rgb).map(Math.cbrt));
+const luminance = ([r, g, b]) => 0.2126 * r + 0.7152 * g + 0.0722 * b;
+const contrast = (a, b) => {
+  const [dark, light] = [luminance(linear(a)), luminance(linear(b))].sort((x, y) => x - y);
+  return (light + 0.05) / (dark + 0.05);
+};
+const colours = { light: {}, dark: {} };
+for (const [, name, light, dark] of fs.readFileSync(path.join(source, 'src/web/ui/design/colours.css'), 'utf8').matchAll(/--([\w-]+): light-dark\((#\w+), (#\w+)\)/g)) {
+  colours.light[name] = light;
+  colours.dark[name] = dark;
+}
+
+for (const [mode, c] of Object.entries(colours)) {
+  test(`text is readable: ${mode}`, () => {
+    for (const ink of ['ink', 'soft', 'accent', 'good', 'warn', 'bad'])
+      for (const back of ['page', 'surface', 'sunken', 'chosen']) assert.ok(contrast(c[ink], c[back]) >= 4.5, `${ink} on ${back}: ${contrast(c[ink], c[back])}`);
+    for (const [ink, back] of [['accent-ink', 'accent'], ['ink', 'good-back'], ['ink', 'warn-back'], ['ink', 'bad-back']]) assert.ok(contrast(c[ink], c[back]) >= 4.5, `${ink} on ${back}`);
+    assert.ok(contrast(c.edge, c.surface) >= 3, 'edges of controls');
+  });
+  test(`categories differ for all eyes: ${mode}`, () => {
+    for (const names of [['compute', 'p2p', 'wait', 'collective', 'onesided', 'io', 'other'], [1, 2, 3, 4, 5, 6, 7, 8].map((i) => `c${i}`)])
+      for (const a of names) {
+        assert.ok(contrast(c[a], c.surface) >= 2, `${a} on the surface: ${contrast(c[a], c.surface)}`);
+        for (const b of names.slice(0, names.indexOf(a)))
+          for (const [eye, matrix] of Object.entries(eyes)) {
+            const [x, y] = [a, b].map((name) => oklab(seen(linear(c[name]), matrix)));
+            const distance = 100 * Math.hypot(x[0] - y[0], x[1] - y[1], x[2] - y[2]);
+            assert.ok(distance >= 9, `${a} and ${b}, ${eye}: ${distance}`);
+          }
+      }
+  });
+  test(`amounts grow by lightness: ${mode}`, () => {
+    const light = [0, 1, 2, 3, 4, 5].map((i) => luminance(linear(c[`heat${i}`])));
+    for (let i = 1; i < 6; i++) assert.ok(mode === 'light' ? light[i] < light[i - 1] : light[i] > light[i - 1], `heat${i}`);
+  });
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of jobs, a job that runs, one that failed: the real server, real jobs, and the figures of scry's own text.
+import assert from 'node:assert/strict';
+import test, { before } from 'node:test';
+import { openPage, openStage, serveStage, shoot, until, violations } from './harness.mjs';
+
+const SCRIPT = '<img src=x onerror=alert(1)>';
+let stage, server;
+
+before(async () => {
+  stage = await openStage();
+  stage.write('job.sh', '#!/bin/sh\necho begins\nsleep 0.2\nsh -c "exit 3"\nexit 3\n');
+  await stage.run(['run', '-q', '--name', 'good', '--', 'true']);
+  await stage.run(['run', '-q', '--name', 'broken', '--', './job.sh']);
+  await stage.run(['run', '-q', '--name', SCRIPT, '--', 'false', SCRIPT]);
+  server = await serveStage(stage);
+});
+
+test('the list has all jobs; the filter and the order are in the address; text of jobs is only text', async () => {
+  const page = await openPage();
+  await page.goto(server.first);
+  await page.getByRole('link', { name: 'broken' }).waitFor();
+  const rows = page.locator('tbody tr');
+  assert.equal(await rows.count(), 3);
+  await page.getByRole('link', { name: SCRIPT }).waitFor();
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'jobs');
+
+  await page.getByRole('button', { name: 'Failed' }).click();
+  await page.getByRole('button', { name: 'Job', exact: true }).click();
+  await until(async () => (await rows.count()) === 2, 'two jobs failed');
+  await page.getByRole('searchbox').fill('brok');
+  await until(async () => (await rows.count()) === 1, 'one is called so');
+  await page.waitForURL(/text=brok/);
+  assert.match(page.url(), /state=bad/);
+  assert.match(page.url(), /sort=name/);
+  await page.reload();
+  await until(async () => (await rows.count()) === 1, 'a reload shows the same');
+  assert.equal(await page.getByRole('searchbox').inputValue(), 'brok');
+
+  // by the keyboard: to the row, and into the job
+  await rows.first().focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'broken' }).waitFor();
+  assert.deepEqual(page.faults, []);
+});
+
+test('a job that failed: the reason, what happened last, and who failed first, as scry report says', async () => {
+  const report = JSON.parse((await stage.run(['report', '--json', 'broken'])).out);
+  for (const colorScheme of ['light', 'dark']) {
+    const page = await openPage({ colorScheme });
+    await page.goto(await server.link());
+    await page.getByRole('link', { name: 'broken' }).click();
+    await page.getByRole('heading', { name: 'What happened last' }).waitFor();
+    const said = await page.locator('.reason').innerText();
+    assert.ok(said.includes(report.last.reason.text.replace('probably ', '')), said);
+    const table = page.getByRole('table', { name: 'What happened last' });
+    assert.equal(await table.locator('tbody tr').count(), report.last.events.length);
+    for (const event of report.last.events) assert.ok((await table.innerText()).includes(event.text), event.text);
+    assert.match(await page.locator('.blame li').first().innerText(), /exit status 3/);
+
+    const [svg] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'SVG' }).first().click()]);
+    assert.equal(svg.suggestedFilename(), 'broken-last.svg');
+    const [csv] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'CSV' }).first().click()]);
+    const lines = (await streamText(await csv.createReadStream())).trim().split('\r\n');
+    assert.equal(lines[0], 'number,before_end_seconds,seconds,layer,weight,text');
+    assert.equal(lines.length, report.last.events.length + 1);
+    assert.deepEqual(await violations(page), []);
+    await shoot(page, `failed-${colorScheme}`);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  }
+});
+
+test('a job that runs: its progress and its script, as they go on; then how it ended', async () => {
+  stage.write('live.sh', '#!/bin/bash\nfor i in 1 2 3 4 5 6 7 8 9; do\n  echo "step $i of 10" >>steps.log\n  until [ -e go-$i ]; do sleep 0.1; done\ndone\necho "step 10 of 10" >>steps.log\n');
+  const job = stage.start(['run', '-q', '--name', 'live', '--log', 'steps.log=step (?<n>\\d+) of (?<total>\\d+)', '--', './live.sh']);
+  const page = await openPage();
+  await page.goto(await server.link());
+  await page.getByRole('link', { name: 'live', exact: true }).click();
+  await page.getByText('1 of 10').waitFor();
+  stage.write('go-1', '');
+  await page.getByText('2 of 10').waitFor();
+  await page.getByText('live.sh:4').first().waitFor();
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'live');
+  for (let i = 2; i < 10; i++) stage.write(`go-${i}`, '');
+  await until(() => job.exitCode !== null, 'the job ends');
+  await page.getByText('finished').waitFor();
+  assert.deepEqual(page.faults, []);
+});
+
+test('who may only look gets no buttons that change', async () => {
+  const job = stage.start(['run', '-q', '--name', 'held', '--', 'sh', '-c', 'until [ -e let-go ]; do sleep 0.1; done']);
+  const page = await openPage();
+  await page.goto(await server.link('observe'));
+  await page.getByRole('link', { name: 'held' }).click();
+  await page.getByRole('heading', { name: 'Processes' }).waitFor();
+  assert.equal(await page.getByRole('heading', { name: 'Control' }).count(), 0);
+  assert.equal(await page.getByRole('link', { name: 'Site' }).count(), 0);
+  stage.write('let-go', '');
+  await until(() => job.exitCode !== null, 'the job ends');
+  assert.deepEqual(page.faults, []);
+});
+
+async function streamText(stream) {
+  let text = '';
+  for await (const part of stream) text += part;
+  return text;
+}
