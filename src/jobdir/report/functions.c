@@ -14,6 +14,7 @@
 #include "jobdir/text/notes_json.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/text/text.h"
+#include "jobdir/trace/profile_feed.h"
 
 enum {
     LOOK_EVERY = 1 << 16, /* events between looks at the clock */
@@ -73,23 +74,6 @@ struct job_function *report_function(struct reading *reading, uint32_t id)
 
 /* ---- one trace ---- */
 
-static inline void feed_profile(struct profile *profile, const struct trace_event *event)
-{
-    uint32_t thread = event->thread->serial;
-    if (event->kind == TRACE_ENTRY)
-        profile_enter(profile, thread, event->stack, event->function, event->time);
-    else if (event->kind != TRACE_EXIT)
-        return;
-    else if (event->alone)
-        profile_leave_of(profile, thread, event->stack, event->function, event->entry_time, event->time);
-    else if (event->how == TRACE_RETURNED || event->how == TRACE_OPEN)
-        profile_leave(profile, thread, event->stack, event->time);
-    else if (event->how == TRACE_UNWOUND)
-        profile_unwind(profile, thread, event->stack, 1, event->time);
-    else if (event->how == TRACE_EXIT_LOST)
-        profile_lost(profile, thread, event->stack, 1);
-}
-
 /* Where packets are missing: such a call is one of those that were counted there. */
 static void note_alone(struct reading *reading, uint32_t function)
 {
@@ -107,7 +91,7 @@ static int read_events(struct reading *reading, struct trace_cursor *cursor, uin
         reading->last_time = event.time;
         if (event.spent)
             profile_spent_now(reading->profile, event.spent);
-        feed_profile(reading->profile, &event);
+        profile_feed(reading->profile, &event);
         if (event.alone)
             note_alone(reading, event.function);
         code = calls_event(reading->calls, &event);
@@ -484,6 +468,8 @@ static int read_trace(struct reading *reading, uint64_t deadline_ns, struct err 
         code = reading->code;
     if (code == 0)
         code = reading_finish(reading);
+    if (code == 0 && reading->options->profiled)
+        reading->options->profiled(reading->options->profiled_ctx, reading->process, reading->trace, reading->profile);
     trace_cursor_free(cursor);
     calls_free(reading->calls);
     reading->calls = NULL;

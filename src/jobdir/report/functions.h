@@ -17,6 +17,7 @@
 #include "base/data/buf.h"
 #include "base/data/err.h"
 #include "jobdir/trace/calls.h"
+#include "jobdir/trace/profile.h"
 #include "jobdir/mpi/stats.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/mpi/trace.h"
@@ -178,6 +179,10 @@ struct job_functions_options {
     const struct mpi_stats_set *stats;         /* of its ranks, with the names of sites; NULL: none */
     void (*progress)(void *ctx, double share); /* NULL: none */
     void *ctx;
+    /* Told the profile of each trace, when that is read. NULL: not wanted */
+    void (*profiled)(void *ctx, const struct job_traced *process, const struct trace *trace,
+                     const struct profile *profile);
+    void *profiled_ctx;
 };
 
 /* Reads all traces of a job directory. There may be none: then there is nothing in it. 0 or -errno. */

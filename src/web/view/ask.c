@@ -135,7 +135,14 @@ int asked_numbers(const char *text, size_t count, bool *ret_set, struct err *err
 static const struct question questions[] = {
     {"picture", NEEDS_TIMES, "", answer_picture},
     {"tiles", NEEDS_TIMES, "level! index! lanes", answer_tiles},
+    {"selection", NEEDS_CALLS | NEEDS_TIMES | NEEDS_MESSAGES, "from to lanes limit", answer_selection},
+    {"search", NEEDS_TIMES, "function! from to lanes limit", answer_search},
+    {"call", NEEDS_TIMES, "lane! at! depth", answer_call},
     {"profile", NEEDS_FUNCTIONS, "", answer_profile},
+    {"volume", NEEDS_NOTHING, "", answer_volume},
+    {"tree", NEEDS_FUNCTIONS, "processes limit", answer_tree},
+    {"distributions", NEEDS_NOTHING, "", answer_distributions},
+    {"source", NEEDS_FUNCTIONS, "file", answer_source},
 };
 
 const struct question *question_at(size_t index)
@@ -208,7 +215,11 @@ void asked_answer(struct view *view, const struct question *question, const stru
     struct err err = {0};
     size_t before = out->len;
     buf_printf(out, "{\"id\":%" PRId64 ",\"ok\":", asked->id);
-    int code = question->answer(view, asked, out, &err);
+    int code = 0;
+    if ((question->needs & NEEDS_FUNCTIONS) && !view->report.functions)
+        code = err_set(&err, view->functions_err.code, "%s", view->functions_err.text);
+    if (code == 0)
+        code = question->answer(view, asked, out, &err);
     buf_puts(out, "}\n");
     if (out->failed) { /* it had nothing but this answer */
         buf_done(out);

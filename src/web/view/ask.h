@@ -50,7 +50,13 @@ void asked_refuse(int64_t id, const struct err *err, struct buf *out);
  * NULL. 0 or -EINVAL with err. */
 int asked_numbers(const char *text, size_t count, bool *ret_set, struct err *err);
 
-view_answer_fn answer_picture, answer_profile, answer_tiles;
+view_answer_fn answer_picture, answer_profile, answer_tiles, answer_selection, answer_search, answer_call,
+    answer_volume, answer_distributions, answer_tree, answer_source;
+
+/* The part of the picture that a question has in from and to. */
+void asked_part(const struct view *view, const struct asked *asked, int64_t *ret_from, int64_t *ret_to);
+/* The processes of profiles and trees in the order of their numbers, malloc'ed: ranks first. NULL: no memory. */
+const struct job_traced **profile_processes(const struct view *view, size_t *ret_count);
 
 /* How many levels of tiles a picture has: in the last, a column is a nanosecond. */
 unsigned tile_levels(const struct view *view);

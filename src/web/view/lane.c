@@ -120,7 +120,7 @@ struct again {
     const struct lane_reader *reader;
     int64_t from, to;
     struct open_calls open;
-    bool enough;
+    bool enough, begun; /* begun: the part */
 };
 
 static void tell(struct again *again, const struct open_call *call, int64_t end, enum trace_exit how, bool open)
@@ -145,6 +145,13 @@ static void fill_begin(const struct again *again, const struct open_call *call, 
         pyramid_begin(again->reader->fill, call->row, function, at);
 }
 
+static void begin_part(struct again *again)
+{
+    if (!again->begun && again->reader->opens)
+        again->reader->opens(again->reader->ctx, &again->open);
+    again->begun = true;
+}
+
 /* 1: go on; 0: the part is over. */
 static int take_event(struct again *again, const struct trace_event *event)
 {
@@ -153,7 +160,9 @@ static int take_event(struct again *again, const struct trace_event *event)
         return 0;
     if (event->kind != TRACE_ENTRY && event->kind != TRACE_EXIT)
         return 1;
-    if (again->reader->event)
+    if (now >= again->from)
+        begin_part(again);
+    if (now >= again->from && again->reader->event)
         again->reader->event(again->reader->ctx, event);
     if (event->kind == TRACE_ENTRY) {
         struct open_call *call = open_calls_enter(&again->open, event->stack, event->function, event->entry_time);
@@ -188,8 +197,6 @@ static int read_from(struct again *again, const struct view_point *point, struct
             return err_set(err, -ENOMEM, "out of memory");
         fill_begin(again, call, point->ns);
     }
-    if (again->reader->opens)
-        again->reader->opens(again->reader->ctx, &again->open);
     int code = trace_cursor_new_at(&cursor, trace, point->point, err);
     if (code < 0)
         return code;
@@ -213,8 +220,51 @@ int lane_read(struct view *view, const struct view_lane *lane, int64_t from_ns, 
         while (at < lane->point_count && lane->points[at].point->part == part)
             at++;
     }
+    if (more >= 0 && !again.enough) {
+        begin_part(&again);
+        if (reader->closes)
+            reader->closes(reader->ctx, &again.open);
+    }
     for (size_t i = again.open.count; more >= 0 && !again.enough && i--;)
         tell(&again, &again.open.list[i], to_ns, TRACE_OPEN, true);
     open_calls_done(&again.open);
     return more < 0 ? more : 0;
+}
+
+uint64_t lane_ticks(const struct view *view, const struct view_lane *lane, int64_t ns)
+{
+    uint64_t low = 0, high = UINT64_MAX;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (timeline_ns(view_timeline(view), lane->key.trace, middle) < ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct ending {
+    const struct lane_call *of;
+    struct lane_call *found;
+    bool is;
+};
+
+static bool look_for_end(void *ctx, const struct lane_call *call)
+{
+    struct ending *ending = ctx;
+    if (call->entry_time != ending->of->entry_time || call->row != ending->of->row || call->id != ending->of->id)
+        return true;
+    *ending->found = *call;
+    ending->is = true;
+    return false;
+}
+
+bool lane_call_end(struct view *view, const struct view_lane *lane, const struct lane_call *call,
+                   struct lane_call *ret_call)
+{
+    struct ending ending = {call, ret_call, false};
+    const struct lane_reader reader = {.call = look_for_end, .ctx = &ending};
+    lane_read(view, lane, call->begin, INT64_MAX, &reader, NULL);
+    return ending.is;
 }

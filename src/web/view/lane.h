@@ -40,17 +40,23 @@ struct lane_call {
 struct lane_reader {
     /* In the order in which calls end, those that are open at the end of the part last. False: enough. NULL: not wanted. */
     bool (*call)(void *ctx, const struct lane_call *call);
-    /* Each entry and exit of the thread from the point on, so also some that are before the part. NULL: not wanted. */
-    void (*event)(void *ctx, const struct trace_event *event);
-    /* The calls that are open at the point from which it is read, before anything else. NULL: not wanted. */
+    /* These three for the part alone; NULL: not wanted. The calls that are open when it begins; each entry and exit in
+     * it, before `call`; the calls that are open when it ends. */
     void (*opens)(void *ctx, const struct open_calls *open);
+    void (*event)(void *ctx, const struct trace_event *event);
+    void (*closes)(void *ctx, const struct open_calls *open);
     void *ctx;
-    struct pyramid_lane *fill; /* gets them, too; NULL */
+    struct pyramid_lane *fill; /* gets the calls, too; NULL */
 };
 
 /* Reads the calls of a lane that are in [from_ns, to_ns) again. 0 or -errno with err. */
 int lane_read(struct view *view, const struct view_lane *lane, int64_t from_ns, int64_t to_ns,
               const struct lane_reader *reader, struct err *err);
+/* The first tick of the lane's clock that is not before that. */
+uint64_t lane_ticks(const struct view *view, const struct view_lane *lane, int64_t ns);
+/* When the call with that entry ends. False: it is not found. */
+bool lane_call_end(struct view *view, const struct view_lane *lane, const struct lane_call *call,
+                   struct lane_call *ret_call);
 /* Keeps a point; by the pass, in their order. 0 or -ENOMEM. */
 int lane_add_point(struct view *view, struct view_lane *lane, const struct trace_point *point);
 void lane_free_points(struct view_lane *lane);

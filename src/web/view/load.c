@@ -44,7 +44,7 @@ const char *view_class_name(enum view_class class)
 
 enum view_class view_class_of(uint32_t call)
 {
-    if (call >= CALL_COUNT)
+    if (call == CALL_NONE || call >= CALL_COUNT)
         return VIEW_COMPUTE;
     switch (call_infos[call].class) {
     case CALL_CLASS_P2P:
@@ -89,20 +89,26 @@ static struct view_function *function_named(struct view *view, const char *name,
     return function;
 }
 
+struct view_function *view_function_in(struct view *view, const struct trace *trace, uint32_t id)
+{
+    char room[32];
+    const struct trace_function *known = trace_function(trace, id);
+    struct view_function *function = function_named(view, call_name(trace, id, room, sizeof room),
+                                                    known ? known->file : "", known ? known->line : 0);
+    if (function && known)
+        function->class = view_class_of(mpi_function_call(known->address));
+    return function;
+}
+
 uint32_t view_function(struct view *view, size_t trace, uint32_t id)
 {
     struct view_trace *in = &view->traces[trace];
     if (id < in->function_room && in->functions[id])
         return in->functions[id] - 1;
-    char room[32];
-    const struct trace_function *known = trace_function(view->list[trace], id);
-    struct view_function *function = function_named(view, call_name(view->list[trace], id, room, sizeof room),
-                                                    known ? known->file : "", known ? known->line : 0);
+    const struct view_function *function = view_function_in(view, view->list[trace], id);
     if (!function)
         return UINT32_MAX;
-    if (known)
-        function->class = view_class_of(mpi_function_call(known->address));
-    if (known && GROW_ZERO_TO(in->functions, (size_t)id + 1, in->function_room))
+    if (trace_function(view->list[trace], id) && GROW_ZERO_TO(in->functions, (size_t)id + 1, in->function_room))
         in->functions[id] = function->number + 1;
     return function->number;
 }
@@ -305,6 +311,7 @@ void view_close(struct view *view)
 {
     pass_free(view);
     lines_free(view);
+    tree_free(view);
     mpi_messages_free(view->messages);
     HASH_FREE_ALL(view->lanes);
     HASH_FREE_ALL(view->functions, free(each->key); free((char *)each->name); free((char *)each->file));
@@ -328,7 +335,11 @@ void view_close(struct view *view)
 
 int view_load_functions(struct view *view, void (*progress)(void *ctx, double share), void *ctx, struct err *err)
 {
-    const struct job_functions_options options = {.by_process = true, .progress = progress, .ctx = ctx};
+    const struct job_functions_options options = {
+        .by_process = true, .profiled = tree_take, .profiled_ctx = view, .progress = progress, .ctx = ctx};
+    tree_free(view);
+    job_functions_free(view->report.functions);
+    view->report.functions = NULL;
     return job_report_load_functions(&view->report, &options, err);
 }
 

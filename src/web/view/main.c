@@ -135,7 +135,8 @@ static void between(void *ctx, double share)
 
 static void load_functions(struct desk *desk)
 {
-    view_load_functions(&desk->view, between, desk, &desk->view.functions_err);
+    if (view_load_functions(&desk->view, between, desk, &desk->view.functions_err) < 0)
+        view_note(&desk->view, desk->view.functions_err.text);
     desk->known |= NEEDS_FUNCTIONS;
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions of each process, as the report adds them up. Nanoseconds are integers, of which those of all processes
- * together are what the report says: each is rounded so that no part of one is lost or added.
+ * together are what the report says: each is cut so that no part of one is lost or added.
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/data/cleanup.h"
@@ -40,9 +39,9 @@ static void put_process(struct buf *out, const struct job_traced *process, size_
     buf_putc(out, '}');
 }
 
-/* Each the difference of two rounded sums, so that all add up to the rounded sum of all. */
+/* Each the difference of two sums without their fractions, so that all add up to what the report says, `all`. */
 static void put_times(struct buf *out, const struct job_functions *functions, const struct job_function *function,
-                      const struct job_traced *const *processes, size_t count, const char *name, size_t at)
+                      const struct job_traced *const *processes, size_t count, const char *name, size_t at, double all)
 {
     double sum = 0;
     int64_t before = 0;
@@ -50,7 +49,7 @@ static void put_times(struct buf *out, const struct job_functions *functions, co
     for (size_t i = 0; i < count; i++) {
         const struct job_function_process *cell = job_functions_of(functions, function, processes[i]);
         sum += cell ? *(const double *)((const char *)cell + at) : 0;
-        int64_t now = llround(sum);
+        int64_t now = view_ns(i + 1 < count ? sum : all);
         buf_printf(out, "%s%" PRId64, i ? "," : "", now - before);
         before = now;
     }
@@ -70,22 +69,34 @@ static void put_function(struct buf *out, const struct job_functions *functions,
         buf_printf(out, "%s%" PRIu64, i ? "," : "", cell ? cell->calls : 0);
     }
     buf_putc(out, ']');
-    put_times(out, functions, function, processes, count, "total_ns", offsetof(struct job_function_process, total_ns));
-    put_times(out, functions, function, processes, count, "self_ns", offsetof(struct job_function_process, self_ns));
+    put_times(out, functions, function, processes, count, "total_ns", offsetof(struct job_function_process, total_ns),
+              function->total_ns);
+    put_times(out, functions, function, processes, count, "self_ns", offsetof(struct job_function_process, self_ns),
+              function->self_ns);
     buf_putc(out, '}');
+}
+
+const struct job_traced **profile_processes(const struct view *view, size_t *ret_count)
+{
+    const struct job_functions *functions = view->report.functions;
+    size_t count = HASH_COUNT(functions->traced), used = 0;
+    const struct job_traced **processes = calloc(count + 1, sizeof(struct job_traced *));
+    for (const struct job_traced *each = functions->traced; processes && each; each = each->hh.next)
+        processes[used++] = each;
+    if (processes)
+        qsort(processes, count, sizeof(struct job_traced *), by_rank);
+    *ret_count = count;
+    return processes;
 }
 
 int answer_profile(struct view *view, const struct asked *asked, struct buf *out, struct err *err)
 {
     (void)asked;
     const struct job_functions *functions = view->report.functions;
-    size_t count = HASH_COUNT(functions->traced), used = 0;
-    _cleanup_(freep) const struct job_traced **processes = calloc(count + 1, sizeof(struct job_traced *));
+    size_t count;
+    _cleanup_(freep) const struct job_traced **processes = profile_processes(view, &count);
     if (!processes)
         return err_set(err, -ENOMEM, "out of memory");
-    for (const struct job_traced *each = functions->traced; each; each = each->hh.next)
-        processes[used++] = each;
-    qsort(processes, count, sizeof(struct job_traced *), by_rank);
     buf_puts(out, "{\"processes\":[");
     for (size_t i = 0; i < count; i++)
         put_process(out, processes[i], i);

@@ -117,6 +117,7 @@ struct view {
     double progress;   /* of it */
     struct buf notes;  /* texts that end with a NUL: what is missing, and what to do */
     struct mpi_messages *messages;
+    struct tree *trees;                 /* of processes: a list; NULL: not read */
     struct lines *lines;                /* messages and operations by time; NULL: not read */
     bool functions_done, messages_done; /* they were tried */
     struct err functions_err, messages_err;
@@ -136,6 +137,8 @@ int view_see_lanes(struct view *view);
 const struct timeline *view_timeline(const struct view *view);
 /* In the list of functions; UINT32_MAX: there are too many, or no memory. */
 uint32_t view_function(struct view *view, size_t trace, uint32_t id);
+/* The same of any trace; NULL. */
+struct view_function *view_function_in(struct view *view, const struct trace *trace, uint32_t id);
 /* The lane of a thread; made if need be. NULL: there are too many, or no memory. */
 struct view_lane *view_lane(struct view *view, size_t trace, uint32_t tid, uint32_t serial);
 /* Notes a line that the answers have among their notes, once. */
@@ -150,6 +153,18 @@ void lines_free(struct view *view);
 int lines_put(struct buf *out, const struct view *view, const bool *lanes, int64_t from, int64_t to);
 void lines_sum(const struct view *view, const bool *lanes, int64_t from, int64_t to, uint64_t *ret_count,
                uint64_t *ret_bytes);
+
+/* ---- tree.c ---- */
+
+/* Keeps the call tree of a process, as its profile has it. */
+void tree_take(void *view, const struct job_traced *process, const struct trace *trace, const struct profile *profile);
+void tree_free(struct view *view);
+
+/* Whole nanoseconds, as reports have them: the rest is cut off. */
+static inline int64_t view_ns(double ns)
+{
+    return (int64_t)ns;
+}
 
 /* ---- json.c: an answer is written as text ---- */
 

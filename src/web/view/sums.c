@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sums over a part of the picture. They are added up as the report does it (jobdir/trace/profile.h), with what lies
+ * outside of the part cut off, so that over the whole window they are those of the report.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
+#include "jobdir/trace/profile_feed.h"
+#include "web/view/ask.h"
+#include "web/view/lane.h"
+
+struct sum {
+    uint32_t function;
+    uint64_t calls;
+    double total_ns, self_ns;
+};
+
+struct sums {
+    struct view *view;
+    int64_t from, to;
+    struct sum *list; /* by function */
+    size_t room;
+    double class_ns[VIEW_CLASSES];
+    uint64_t class_calls[VIEW_CLASSES];
+    double lane_ns; /* of all lanes, from their begin to their end */
+    /* of the lane that is read */
+    const struct view_lane *lane;
+    struct profile *profile; /* of its trace */
+    uint64_t from_ticks, to_ticks;
+};
+
+/* ---- a lane ---- */
+
+static void feed_opens(void *ctx, const struct open_calls *open)
+{
+    struct sums *sums = ctx;
+    for (size_t i = 0; i < open->count; i++) {
+        const struct open_call *call = &open->list[i];
+        uint64_t since = call->entry_time > sums->from_ticks ? call->entry_time : sums->from_ticks;
+        profile_enter(sums->profile, sums->lane->key.serial, call->stack, call->id, since);
+    }
+}
+
+static void feed_event(void *ctx, const struct trace_event *event)
+{
+    struct sums *sums = ctx;
+    struct trace_event cut = *event;
+    if (cut.entry_time < sums->from_ticks)
+        cut.entry_time = sums->from_ticks;
+    profile_feed(sums->profile, &cut);
+}
+
+static void feed_closes(void *ctx, const struct open_calls *open)
+{
+    struct sums *sums = ctx;
+    for (size_t i = open->count; i--;)
+        profile_leave(sums->profile, sums->lane->key.serial, open->list[i].stack, sums->to_ticks);
+}
+
+static int read_lane(struct sums *sums, const struct view_lane *lane, struct err *err)
+{
+    const struct lane_reader reader = {.opens = feed_opens, .event = feed_event, .closes = feed_closes, .ctx = sums};
+    sums->lane = lane;
+    sums->from_ticks = lane_ticks(sums->view, lane, sums->from);
+    sums->to_ticks = lane_ticks(sums->view, lane, sums->to);
+    int64_t from = lane->from_ns > sums->from ? lane->from_ns : sums->from,
+            to = lane->to_ns < sums->to ? lane->to_ns : sums->to;
+    sums->lane_ns += to > from ? (double)(to - from) : 0;
+    return lane_read(sums->view, lane, sums->from, sums->to, &reader, err);
+}
+
+static int add_rows(struct sums *sums, size_t trace)
+{
+    _cleanup_(freep) struct profile_row *rows = NULL;
+    size_t count;
+    const struct trace *of = sums->view->list[trace];
+    if (profile_rows(sums->profile, 0, &rows, &count) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t function =
+            rows[i].function == PROFILE_OTHERS ? UINT32_MAX : view_function(sums->view, trace, rows[i].function);
+        if (function == UINT32_MAX)
+            continue;
+        if (!GROW_ZERO_TO(sums->list, (size_t)function + 1, sums->room))
+            return -ENOMEM;
+        struct sum *sum = &sums->list[function];
+        sum->function = function;
+        sum->calls += rows[i].calls;
+        sum->total_ns += trace_ticks_ns(of, rows[i].total);
+        sum->self_ns += trace_ticks_ns(of, rows[i].self);
+    }
+    return 0;
+}
+
+/* Of each trace the lanes that are wanted, in one profile. */
+static int read_traces(struct sums *sums, const bool *lanes, struct err *err)
+{
+    struct view *view = sums->view;
+    int code = 0;
+    for (size_t trace = 0; code == 0 && trace < view->trace_count; trace++) {
+        bool any = false;
+        for (size_t i = 0; code == 0 && i < view->lane_count; i++) {
+            if (!lanes[i] || view->lane_list[i]->key.trace != trace)
+                continue;
+            if (!any && profile_new(&sums->profile, 0) < 0)
+                code = -ENOMEM;
+            any = true;
+            if (code == 0)
+                code = read_lane(sums, view->lane_list[i], err);
+        }
+        if (any && code == 0)
+            code = add_rows(sums, trace);
+        profile_free(sums->profile);
+        sums->profile = NULL;
+    }
+    return code;
+}
+
+/* ---- classes ---- */
+
+/* What of calls was waiting is taken out of their class. */
+static void add_waits(struct sums *sums, const bool *lanes)
+{
+    const struct mpi_messages *messages = sums->view->messages;
+    for (size_t i = 0; messages && i < sums->view->lane_count; i++) {
+        const struct view_lane *lane = sums->view->lane_list[i];
+        const struct mpi_message_rank *rank = mpi_messages_of_trace(messages, lane->key.trace);
+        for (size_t k = 0; lanes[i] && lane->rank >= 0 && rank && k < rank->waited_count; k++) {
+            const struct mpi_waited *waited = &rank->waited[k];
+            int64_t from = waited->begin > sums->from ? waited->begin : sums->from,
+                    to = waited->until < sums->to ? waited->until : sums->to;
+            if (to <= from)
+                continue;
+            enum view_class class = view_class_of(waited->call);
+            double ns = (double)(to - from) < sums->class_ns[class] ? (double)(to - from) : sums->class_ns[class];
+            sums->class_ns[class] -= ns;
+            sums->class_ns[VIEW_WAIT] += ns;
+            sums->class_calls[VIEW_WAIT]++;
+        }
+    }
+}
+
+static void add_classes(struct sums *sums, const bool *lanes)
+{
+    double in_calls = 0;
+    for (size_t i = 0; i < sums->room; i++) {
+        enum view_class class = sums->list[i].calls ? sums->view->function_list[i]->class : VIEW_COMPUTE;
+        sums->class_calls[class] += sums->list[i].calls;
+        sums->class_ns[class] += sums->list[i].self_ns;
+        in_calls += class == VIEW_COMPUTE ? 0 : sums->list[i].self_ns;
+    }
+    if (sums->lane_ns - in_calls > sums->class_ns[VIEW_COMPUTE]) /* also what no recorded function says */
+        sums->class_ns[VIEW_COMPUTE] = sums->lane_ns - in_calls;
+    add_waits(sums, lanes);
+}
+
+/* ---- the answer ---- */
+
+static int by_self(const void *a, const void *b)
+{
+    const struct sum *left = a, *right = b;
+    if (left->self_ns != right->self_ns)
+        return left->self_ns > right->self_ns ? -1 : 1;
+    return left->function < right->function ? -1 : left->function > right->function;
+}
+
+static void put_functions(struct buf *out, struct sums *sums, size_t most)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < sums->room; i++)
+        if (sums->list[i].calls)
+            sums->list[count++] = sums->list[i];
+    if (count)
+        qsort(sums->list, count, sizeof *sums->list, by_self);
+    buf_puts(out, "\"functions\":[");
+    for (size_t i = 0; i < count && i < most; i++) {
+        const struct sum *sum = &sums->list[i];
+        buf_printf(out, "%s{\"id\":%" PRIu32 ",\"name\":", i ? "," : "", sum->function);
+        view_put_text(out, sums->view->function_list[sum->function]->name);
+        buf_printf(out, ",\"calls\":%" PRIu64 ",\"total_ns\":%" PRId64 ",\"self_ns\":%" PRId64 "}", sum->calls,
+                   view_ns(sum->total_ns), view_ns(sum->self_ns));
+    }
+    buf_printf(out, "],\"functions_omitted\":%zu", count > most ? count - most : 0);
+}
+
+static void put_classes(struct buf *out, const struct sums *sums)
+{
+    bool first = true;
+    buf_puts(out, "\"classes\":[");
+    for (unsigned i = 0; i < VIEW_CLASSES; i++) {
+        if (!sums->class_calls[i] && sums->class_ns[i] <= 0)
+            continue;
+        buf_printf(out, "%s{\"class\":\"%s\",\"calls\":%" PRIu64 ",\"total_ns\":%" PRId64 "}", first ? "" : ",",
+                   view_class_name(i), sums->class_calls[i], view_ns(sums->class_ns[i]));
+        first = false;
+    }
+    buf_putc(out, ']');
+}
+
+void asked_part(const struct view *view, const struct asked *asked, int64_t *ret_from, int64_t *ret_to)
+{
+    *ret_from = asked->has_from ? asked->from : view->from_ns;
+    *ret_to = asked->has_to && asked->to < view->to_ns ? asked->to : INT64_MAX; /* what ends with the window is in it */
+}
+
+int answer_selection(struct view *view, const struct asked *asked, struct buf *out, struct err *err)
+{
+    struct sums sums = {.view = view};
+    _cleanup_(freep) bool *lanes = calloc(view->lane_count + 1, sizeof *lanes);
+    if (!lanes)
+        return err_set(err, -ENOMEM, "out of memory");
+    asked_part(view, asked, &sums.from, &sums.to);
+    int code = asked_numbers(asked->lanes, view->lane_count, lanes, err);
+    if (code == 0)
+        code = read_traces(&sums, lanes, err);
+    if (code == 0) {
+        uint64_t messages, bytes;
+        add_classes(&sums, lanes);
+        lines_sum(view, lanes, sums.from, sums.to, &messages, &bytes);
+        buf_putc(out, '{');
+        put_classes(out, &sums);
+        buf_putc(out, ',');
+        put_functions(out, &sums, (size_t)asked->limit);
+        buf_printf(out, ",\"messages\":{\"count\":%" PRIu64 ",\"bytes\":%" PRIu64 "},\"complete\":%s}", messages, bytes,
+                   view->complete && view->messages_done ? "true" : "false");
+    }
+    free(sums.list);
+    return code == -ENOMEM ? err_set(err, code, "out of memory") : code;
+}
