@@ -373,7 +373,9 @@ class Report(TraceCase):
         """Who follows a job and sees the directory of the next monitor's trace before it says whose it is takes it for what it
         turns out to be: the rest of the first one."""
         job, write = self.in_nested()
-        following = self.box.start(self.box.scry("replay", "--follow", "--json", "@last"))
+        path = self.box.path("work", "followed")  # a pipe would be full, and the follower wait for us
+        with open(path, "w", encoding="utf-8") as file:
+            following = self.box.start(self.box.scry("replay", "--follow", "--json", "@last"), stdout=file)
         with self.box.pause("adopt.begun") as pause:
             self.box.stop_monitor(signal.SIGKILL)
             pause.reached()
@@ -382,7 +384,9 @@ class Report(TraceCase):
         wait_until(self.second_has_names, 30)
         os.close(write)
         self.assertEqual(job.wait(60), 0)
-        calls = [json.loads(line) for line in following.communicate(timeout=60)[0].splitlines()]
+        self.assertEqual(following.wait(60), 0)
+        with open(path, encoding="utf-8") as file:
+            calls = [json.loads(line) for line in file]
         self.assertEqual([call["how"] for call in calls if call["function"] == "nested"], ["returned"])
 
     @staticmethod
