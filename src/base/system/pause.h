@@ -4,7 +4,7 @@
  * `meson setup -Dpauses=true`; else it compiles to nothing.
  *
  * If the file $SCRY_TEST_PAUSES/NAME exists, the first process that arrives creates NAME.here, with its number, and
- * waits until NAME is removed, at most half a minute. While NAME.here exists, others pass. Points are named
+ * waits until NAME is removed, at most 100 seconds. While NAME.here exists, others pass. Points are named
  * ROOM-OR-PROGRAM.WHERE, for instance "info.between-looks".
  */
 #ifndef SCRY_BASE_SYSTEM_PAUSE_H
