@@ -135,6 +135,8 @@ static void take_json(struct follower *follower, struct followed *followed, cons
     if (topic->kind == TOPIC_STATE && json_is_object(json)) {
         followed->over = json_is_true(json_object_get(json, "complete"));
         followed->seen_state = true;
+        if (!retained)
+            followed_spoke(followed);
         PUT(follower, followed, store_put_state(follower->store, followed->job, json, now));
     } else if (topic->kind == TOPIC_BEAT && json_is_object(json)) {
         followed->connected = json_is_true(json_object_get(json, "connected"));

@@ -16,6 +16,7 @@ static const uint64_t MS = 1000000;
 enum {
     PATIENCE_MS = 2000, /* what is missing may be on its way */
     ANSWER_MS = 10000,
+    DOUBT_MS = 500, /* the publisher has connected since: what was asked before may have been lost on its way */
     SAY_MS = 2000,
     REST_MS = 2000, /* after a question that nobody answered, doubled each time */
     FAILURES = 7,
@@ -62,9 +63,17 @@ void followed_changed(struct follower *follower, struct followed *followed)
 bool followed_asked(struct followed *followed, const char *reader)
 {
     bool ours = *followed->reader && strcmp(followed->reader, reader) == 0;
-    if (ours)
+    if (ours) {
         followed->asked_ns = clock_now_ns();
+        followed->doubt = false;
+    }
     return ours;
+}
+
+void followed_spoke(struct followed *followed)
+{
+    followed->doubt = *followed->reader;
+    followed->next_ask_ns = 0;
 }
 
 /* ---- questions ---- */
@@ -126,7 +135,7 @@ static void ask(struct follower *follower, struct followed *followed, int64_t fr
     followed->asked_from = from;
     followed->asked_to = to;
     followed->asked_ns = now_ns;
-    followed->answered = false;
+    followed->answered = followed->doubt = false;
     followed->dropped = false;
     send(follower, followed, "ask", NULL, false, question, &sent);
     if (!sent)
@@ -196,9 +205,9 @@ static void look_at(struct follower *follower, struct followed *followed, uint64
     if (*followed->reader && followed->answered) {
         if (all_came(follower, followed, now_ns))
             take_answer(follower, followed, now_ns);
-    } else if (*followed->reader && now_ns - followed->asked_ns > ANSWER_MS * MS) {
+    } else if (*followed->reader && now_ns - followed->asked_ns > (followed->doubt ? DOUBT_MS : ANSWER_MS) * MS) {
         followed->failures++;
-        followed->next_ask_ns = now_ns + REST_MS * MS * (1u << (followed->failures & 7));
+        followed->next_ask_ns = followed->doubt ? 0 : now_ns + REST_MS * MS * (1u << (followed->failures & 7));
         end_question(follower, followed);
     }
     if (!missing)

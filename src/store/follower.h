@@ -31,6 +31,7 @@ struct followed {
     /* the question that is not answered yet; "": none */
     char reader[48];
     bool asked_files, answered; /* its end came */
+    bool doubt;                 /* whether it ever reached the publisher */
     int64_t asked_from, asked_to, answered_to;
     int64_t vain_from; /* of the last answer that did not bring what it began with, and how often */
     unsigned vain;
@@ -70,6 +71,8 @@ void followed_connected(struct follower *follower);
 void followed_changed(struct follower *follower, struct followed *followed);
 /* Is this the name of its question? */
 bool followed_asked(struct followed *followed, const char *reader);
+/* The publisher said its state: it does so when it connects, and may not have heard what was asked before. */
+void followed_spoke(struct followed *followed);
 /* `again/READER/end` came. */
 void followed_answered(struct follower *follower, struct followed *followed, const json_t *end);
 /* Asks for what is missing, says what is stored. true: all are over and stored, or can never be. */
