@@ -67,6 +67,11 @@
     "{ integer request; string call; string kind; string state; integer peer; integer tag; integer comm; " \
     "integer<bytes> bytes; integer<ns> age_ns }"
 
+#define MPI_QUEUED \
+    "{ token message; token sender; integer rank; integer tag; integer comm; integer number; integer<bytes> bytes; " \
+    "integer<ns> age_ns; integer monitor_tag; string doubts }"
+#define MPI_QUEUE "{ string note; " MPI_QUEUED "* messages }"
+
 #define MPI_LOOKED "{ string node; integer ranks; integer<ns> taken }"
 
 #define JOB_MEMBER \

@@ -106,7 +106,7 @@ const struct option_row option_rows[] = {
     {"all", 'a', NULL, OPTION_SWITCH, SNAPSHOT, 0, "also show processes that are no ranks, and all frames"},
     {"depth", 0, "N", OPTION_NUMBER, SNAPSHOT, 0, "show N frames from where threads began (default: all)", .least = 1, .most = 1024},
     {"files", 0, NULL, OPTION_SWITCH, SNAPSHOT, 0, "also show which files are open"},
-    {"queues", 0, NULL, OPTION_SWITCH, SNAPSHOT, 0, "also show sends and receives of MPI that are not completed"},
+    {"queues", 0, NULL, OPTION_SWITCH, SNAPSHOT, 0, "also show requests of MPI that are not completed, and messages that were not received"},
     {"values", 0, NULL, OPTION_SWITCH, SNAPSHOT, 0, "also show arguments and locals of functions"},
     {"rank", 0, "SET", OPTION_TEXT, SNAPSHOT, 0, "only these ranks: 0-3,8"},
     {"thread", 0, "NAME", OPTION_TEXT, SNAPSHOT, 0, "only threads of that name (* and ?), or main"},

@@ -14,9 +14,9 @@ import scrytest
 
 
 class SnapshotCase:
-    def start(self, *command):
+    def start(self, *command, options=()):
         self.path = self.box.path("work", "job")
-        self.job = self.box.start(self.box.scry("run", "-q", "-o", self.path, "--", *command))
+        self.job = self.box.start(self.box.scry("run", "-q", "-o", self.path, *options, "--", *command))
         self.addCleanup(self.end)
         scrytest.wait_until(lambda: os.path.exists(os.path.join(self.path, "job.json")), 20, "the job starts")
 
@@ -199,12 +199,25 @@ class Ranks(SnapshotCase, mpitest.MpiCase):
         text = self.lines(r"^rank 0  MPI_Irecv from any rank, tag 7, 64 B, begun .* ago$", "^rank 0  .*MPI_Recv",
                           options=("--queues", "--thread", "main"))
         self.assertEqual(text.count("MPI_Irecv"), 1)
+        self.assertRegex(text, r"(?m)^note: not all messages to ranks 0-2 \(3\) are known: messages are not counted")
         text = self.lines("no request of MPI is begun", options=("--queues", "--rank", "1,2", "--thread", "main"))
         (operation,) = self.tree("--queues")["operations"]
         self.assertGreater(operation.pop("seconds"), 0)
         self.assertEqual(operation, {"process": 0, "call": "MPI_Irecv", "kind": "receive", "state": "active", "peer": -1,
                                      "tag": 7, "comm": 0, "bytes": 64})
         self.assertIsNone(self.tree()["operations"])
+
+    def test_messages(self):
+        """What was sent and not received."""
+        program = mpitest.compile_program(self.mpi, "unreceived.c")
+        self.start(*self.command(3, program, self.box.path("work", "release")), options=["--mpi", "messages"])
+        self.lines(r"^rank 0  from rank 1, tag 5, 400 B, 3 messages, the oldest sent .* ago$",
+                   r"^rank 0  from rank 2, tag 5, 400 B, 3 messages, the oldest sent .* ago$",
+                   options=("--queues", "--thread", "main"))
+        rows = self.tree("--queues")["messages"]
+        self.assertEqual([(each["process"], each["rank"], each["tag"], each["bytes"], each["doubts"]) for each in rows],
+                         [(0, sender, 5, 400, None) for sender in (1, 1, 1, 2, 2, 2)])
+        self.lines(r"^no message of MPI is known", options=("--queues", "--rank", "1,2", "--thread", "main"))
 
     def program(self, name):
         return scrytest.example(name if self.mpi == "openmpi" else f"{name}_mpich")

@@ -288,6 +288,12 @@ static bool put_tokens(struct buf *request, const struct snapshot *snapshot, con
     return count > 0;
 }
 
+void snapshot_note(struct snapshot *snapshot, uint32_t process, const char *problem)
+{
+    if (!*snapshot->list[process].problem)
+        snapshot->list[process].problem = problem;
+}
+
 static int take_each(struct snapshot *snapshot, struct omis_reader *reader, snapshot_add_fn *add)
 {
     int code = 0;
@@ -295,24 +301,23 @@ static int take_each(struct snapshot *snapshot, struct omis_reader *reader, snap
         const char *error = omis_reader_error(reader), *token;
         for (size_t i = 0; code == 0 && (token = omis_reader_object(reader, i)); i++) {
             struct snapshot_process *process = process_of(snapshot, token);
-            if (process && error && !*process->problem)
-                process->problem = error;
-            else if (process && !error)
-                code = add(snapshot, (uint32_t)(process - snapshot->list), omis_reader_values(reader));
+            if (process)
+                code = add(snapshot, (uint32_t)(process - snapshot->list), error ? NULL : omis_reader_values(reader),
+                           error);
         }
     }
     return code;
 }
 
-int snapshot_ask_each(struct snapshot *snapshot, const char *service, bool ranks, struct omis_reader **ret_reader,
-                      snapshot_add_fn *add, struct err *err)
+int snapshot_ask_each(struct snapshot *snapshot, const char *service, bool ranks, const char *more,
+                      struct omis_reader **ret_reader, snapshot_add_fn *add, struct err *err)
 {
     struct buf request = BUF_INIT;
     if (!put_tokens(&request, snapshot, service, ranks)) { /* the empty list means all that the tool has */
         buf_done(&request);
         return -ENOENT;
     }
-    buf_putc(&request, ')');
+    buf_printf(&request, "%s)", more);
     *ret_reader = ask(&request);
     int code = *ret_reader ? take_each(snapshot, *ret_reader, add) : -ENOMEM;
     return code < 0 ? err_set(err, code, "out of memory") : 0;
@@ -374,6 +379,8 @@ int snapshot_ask(struct snapshot *snapshot, const char *job, bool near, const st
     snapshot->has_files = options->files;
     if (code == 0 && options->queues)
         code = snapshot_ask_queues(snapshot, err);
+    if (code == 0 && options->queues)
+        code = snapshot_ask_messages(snapshot, err);
     return code == 0 && options->files ? snapshot_ask_files(snapshot, err) : code;
 }
 
@@ -383,7 +390,9 @@ void snapshot_done(struct snapshot *snapshot)
     omis_reader_free(snapshot->processes);
     omis_reader_free(snapshot->stacks);
     omis_reader_free(snapshot->queues);
+    omis_reader_free(snapshot->unexpected);
     omis_reader_free(snapshot->open_files);
+    free(snapshot->messages);
     free(snapshot->operations);
     free(snapshot->files);
     job_nodes_done(&snapshot->nodes);

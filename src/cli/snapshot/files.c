@@ -36,7 +36,7 @@ static int by_path(const void *a, const void *b)
     return one->process < other->process ? -1 : 1;
 }
 
-static int add(struct snapshot *snapshot, uint32_t process, const struct omis_value *values)
+static int add(struct snapshot *snapshot, uint32_t process, const struct omis_value *values, const char *error)
 {
     static const struct decode_field fields[] = {DECODE(struct snapshot_file, fd),
                                                  DECODE(struct snapshot_file, kind),
@@ -47,6 +47,10 @@ static int add(struct snapshot *snapshot, uint32_t process, const struct omis_va
                                                  {0}};
     const struct omis_value *list = omis_item(values, 0);
     struct decoder decoder;
+    if (error) {
+        snapshot_note(snapshot, process, error);
+        return 0;
+    }
     decoder_init(&decoder, PROC_FILE, 0, fields);
     size_t count = decoder_rows(&decoder, list);
     struct snapshot_file *larger = reallocarray(snapshot->files, snapshot->file_count + count + 1, sizeof *larger);
@@ -58,14 +62,14 @@ static int add(struct snapshot *snapshot, uint32_t process, const struct omis_va
         *file = (struct snapshot_file){.process = process};
         decode(&decoder, list, i, file);
     }
-    if (omis_integer(omis_item(values, 1)) > 0 && !*snapshot->list[process].problem)
-        snapshot->list[process].problem = "it has more than 4096 files open, of which these are some";
+    if (omis_integer(omis_item(values, 1)) > 0)
+        snapshot_note(snapshot, process, "it has more than 4096 files open, of which these are some");
     return 0;
 }
 
 int snapshot_ask_files(struct snapshot *snapshot, struct err *err)
 {
-    int code = snapshot_ask_each(snapshot, "scry_proc_get_files", false, &snapshot->open_files, add, err);
+    int code = snapshot_ask_each(snapshot, "scry_proc_get_files", false, "", &snapshot->open_files, add, err);
     if (snapshot->file_count)
         qsort(snapshot->files, snapshot->file_count, sizeof *snapshot->files, by_path);
     return code;

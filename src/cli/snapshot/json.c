@@ -16,6 +16,8 @@ static const struct field process_fields[] = {
     {"rank", FIELD_INTEGER, FIELD_AT(struct snapshot_process, rank), .about = "-1: none"},
     {"ranks", FIELD_INTEGER, FIELD_AT(struct snapshot_process, ranks), .about = "of its MPI program; -1: not known"},
     {"threads", FIELD_INTEGER, FIELD_AT(struct snapshot_process, threads), .about = "that were read"},
+    {"queue_note", FIELD_TEXT, FIELD_AT(struct snapshot_process, queue_note), FIELD_ZERO_IS_NULL,
+     .about = "why not all messages of MPI to it are known (--queues)"},
     {"problem", FIELD_TEXT, FIELD_AT(struct snapshot_process, problem), FIELD_ZERO_IS_NULL,
      .about = "why nothing, or not all, is known of it"},
     {0}};
@@ -147,6 +149,31 @@ static json_t *operations_json(const void *row, const void *all)
                                 : json_null();
 }
 
+#define MESSAGE(member) FIELD_AT(struct snapshot_message, member)
+static json_t *sent_json(const void *row, const void *all)
+{
+    return json_real((double)((const struct snapshot_message *)row)->age_ns / 1e9);
+}
+
+static const struct field message_fields[] = {
+    {"process", FIELD_COUNT, MESSAGE(process), .about = "that it was sent to: its place in the list, from 0"},
+    {"rank", FIELD_INTEGER, MESSAGE(rank), .about = "the world rank that sent it"},
+    {"tag", FIELD_INTEGER, MESSAGE(tag)},
+    {"comm", FIELD_INTEGER, MESSAGE(comm),
+     .about = "the communicator's number in the process; 0: MPI_COMM_WORLD; -1: not known"},
+    {"bytes", FIELD_INTEGER, MESSAGE(bytes), .about = "-1: not known any more"},
+    {"seconds", FIELD_NUMBER, .json = sent_json, .about = "since it was sent"},
+    {"doubts", FIELD_TEXT, MESSAGE(doubts), FIELD_ZERO_IS_NULL, .about = "why it is not certain"},
+    {0}};
+
+static json_t *messages_json(const void *row, const void *all)
+{
+    const struct snapshot *snapshot = row;
+    return snapshot->has_queues ? fields_list(message_fields, snapshot->messages, snapshot->message_count,
+                                              sizeof *snapshot->messages, NULL)
+                                : json_null();
+}
+
 #define OPEN_FILE(member) FIELD_AT(struct snapshot_file, member)
 static const struct field file_fields[] = {
     {"process", FIELD_COUNT, OPEN_FILE(process), .about = "its place in the list of processes, from 0"},
@@ -196,6 +223,8 @@ static const struct field fields[] = {
      .about = "of the tree of stacks, each behind its parent: a function with its line"},
     {"operations", FIELD_LIST, .flags = FIELD_OR_NULL, .json = operations_json, .of = operation_fields,
      .about = "requests of MPI that are not completed; null: not asked for (--queues)"},
+    {"messages", FIELD_LIST, .flags = FIELD_OR_NULL, .json = messages_json, .of = message_fields,
+     .about = "of MPI that no receive has taken; null: not asked for (--queues)"},
     {"files", FIELD_LIST, .flags = FIELD_OR_NULL, .json = files_json, .of = file_fields,
      .about = "that processes have open; null: not asked for (--files)"},
     {0}};

@@ -31,7 +31,7 @@ static int by_kind(const void *a, const void *b)
     return order ? order : compare_numbers(one->process, other->process);
 }
 
-static int add(struct snapshot *snapshot, uint32_t process, const struct omis_value *values)
+static int add(struct snapshot *snapshot, uint32_t process, const struct omis_value *values, const char *error)
 {
     const struct omis_value *list = omis_item(values, 0);
     static const struct decode_field fields[] = {DECODE(struct snapshot_operation, call),
@@ -44,6 +44,10 @@ static int add(struct snapshot *snapshot, uint32_t process, const struct omis_va
                                                  DECODE(struct snapshot_operation, age_ns),
                                                  {0}};
     struct decoder decoder;
+    if (error) {
+        snapshot_note(snapshot, process, error);
+        return 0;
+    }
     decoder_init(&decoder, MPI_OPERATION, 0, fields);
     size_t count = decoder_rows(&decoder, list);
     struct snapshot_operation *larger =
@@ -61,7 +65,7 @@ static int add(struct snapshot *snapshot, uint32_t process, const struct omis_va
 
 int snapshot_ask_queues(struct snapshot *snapshot, struct err *err)
 {
-    int code = snapshot_ask_each(snapshot, "mpi_get_pending", true, &snapshot->queues, add, err);
+    int code = snapshot_ask_each(snapshot, "mpi_get_pending", true, "", &snapshot->queues, add, err);
     if (code == -ENOENT)
         return err_set(err, code, "the job has no ranks of MPI, so no queues");
     if (snapshot->operation_count)

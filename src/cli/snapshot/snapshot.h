@@ -22,9 +22,10 @@
 struct snapshot_process {
     const char *token, *name, *host, *mpi_job; /* of the reply */
     int64_t pid, ppid;
-    int64_t rank, ranks; /* -1: no rank */
-    const char *problem; /* why nothing, or not all, is known of it; "" */
-    uint64_t threads;    /* that were read */
+    int64_t rank, ranks;    /* -1: no rank */
+    const char *queue_note; /* why not all messages to it are known; NULL: not asked, "": they are */
+    const char *problem;    /* why nothing, or not all, is known of it; "" */
+    uint64_t threads;       /* that were read */
     bool wanted, answered;
     UT_hash_handle hh; /* by token */
 };
@@ -38,6 +39,13 @@ struct snapshot_operation { /* of MPI, not completed */
     int64_t comm;           /* the communicator's number in that process; 0: MPI_COMM_WORLD; -1: not known */
     int64_t bytes;
     uint64_t age_ns;
+};
+
+struct snapshot_message {           /* of MPI, that was sent and that no receive has taken */
+    uint32_t process;               /* that it was sent to: its place in the list */
+    int64_t rank, tag, comm, bytes; /* rank: who sent it; bytes: -1: not known */
+    uint64_t age_ns;
+    const char *doubts; /* "": it is certain */
 };
 
 struct snapshot_file { /* that a process has open */
@@ -67,10 +75,12 @@ struct snapshot {
     uint64_t read_ns;                      /* how long it took */
     struct snapshot_operation *operations; /* those alike next to each other */
     size_t operation_count;
+    struct snapshot_message *messages; /* those alike next to each other */
+    size_t message_count;
     struct snapshot_file *files; /* by kind and path, then by process */
     size_t file_count;
     bool has_queues, has_files, has_values; /* they were asked for */
-    struct omis_reader *processes, *stacks, *queues, *open_files;
+    struct omis_reader *processes, *stacks, *queues, *unexpected, *open_files;
     struct job_nodes nodes;
     size_t unreached; /* nodes that could not be asked, or did not answer */
 };
@@ -80,14 +90,18 @@ int snapshot_ask(struct snapshot *snapshot, const char *job, bool near, const st
                  struct err *err);
 void snapshot_done(struct snapshot *snapshot);
 
-/* Of snapshot_ask: asks the ranks for their operations of MPI, and all that are wanted for their open files. */
+/* Of snapshot_ask: asks the ranks for their operations of MPI, and for messages that they have not received, and all that are wanted for their open files. */
 int snapshot_ask_queues(struct snapshot *snapshot, struct err *err);
+int snapshot_ask_messages(struct snapshot *snapshot, struct err *err);
 int snapshot_ask_files(struct snapshot *snapshot, struct err *err);
-/* One request to all processes that are wanted (`ranks`: that are ranks, too); `add` gets what each has answered. What
- * is wrong with one becomes its problem. -ENOENT without err: there are none. */
-typedef int snapshot_add_fn(struct snapshot *snapshot, uint32_t process, const struct omis_value *values);
-int snapshot_ask_each(struct snapshot *snapshot, const char *service, bool ranks, struct omis_reader **ret_reader,
-                      snapshot_add_fn *add, struct err *err);
+/* One request to all processes that are wanted (`ranks`: that are ranks, too), with more arguments; `add` gets what each
+ * has answered, or what is wrong. -ENOENT without err: there are none. */
+typedef int snapshot_add_fn(struct snapshot *snapshot, uint32_t process, const struct omis_value *values,
+                            const char *error);
+int snapshot_ask_each(struct snapshot *snapshot, const char *service, bool ranks, const char *more,
+                      struct omis_reader **ret_reader, snapshot_add_fn *add, struct err *err);
+/* What is wrong with a process, if nothing was before. */
+void snapshot_note(struct snapshot *snapshot, uint32_t process, const char *problem);
 /* In all but the process and the age. */
 int snapshot_compare_operations(const struct snapshot_operation *one, const struct snapshot_operation *other);
 
@@ -110,6 +124,8 @@ size_t snapshot_put_ranks(struct buf *out, const struct snapshot *snapshot, cons
 /* The same, and behind the ranks the others by their names. */
 void snapshot_put_members(struct buf *out, const struct snapshot *snapshot, const struct stack_member *members,
                           size_t count, uint32_t *numbers);
+void snapshot_put_messages(struct buf *out, const struct snapshot *snapshot, uint32_t *numbers,
+                           struct stack_member *members);
 /* Appends what the files are that processes have open, a line for each. numbers, members: room for all processes. */
 void snapshot_put_files(struct buf *out, const struct snapshot *snapshot, uint32_t *numbers,
                         struct stack_member *members);

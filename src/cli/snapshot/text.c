@@ -356,6 +356,8 @@ void snapshot_text(struct buf *out, const struct snapshot *snapshot, size_t colu
         buf_printf(out, "... and %zu more lines: choose with --rank, --thread or --depth; --json has all\n",
                    printer.left_out);
     put_queues(&printer);
+    if (snapshot->has_queues)
+        snapshot_put_messages(out, snapshot, numbers, members);
     if (snapshot->has_files)
         snapshot_put_files(out, snapshot, numbers, members);
     put_problems(&printer, put_unreached(out, snapshot));

@@ -64,6 +64,16 @@ int mpi_messages_want(struct mpi_process *process, struct err *err)
                    process->agent->pid);
 }
 
+/* The same, but what is not counted stays so. */
+static int messages_look(struct mpi_process *process, struct err *err)
+{
+    if (process->messages && process->messages->wanted)
+        return mpi_messages_want(process, err);
+    if (mpi_messages_of(process))
+        return 0;
+    return err_set(err, -EOPNOTSUPP, "messages are not counted (run the job with --mpi messages)");
+}
+
 /* ---- jobs and ranks ---- */
 
 uint64_t mpi_process_world(const struct mpi_process *process)
@@ -338,8 +348,10 @@ static int by_time(const void *left, const void *right)
     return a->id.k < b->id.k ? -1 : a->id.k > b->id.k;
 }
 
-static int queue_take(struct mpi_process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err)
+static int queue_take(struct mpi_process *process, bool look, struct mpi_queue *ret_queue, struct arena *arena,
+                      struct err *err)
 {
+    int (*const get)(struct mpi_process * process, struct err * err) = look ? messages_look : mpi_messages_want;
     struct mpi_registry *registry = process->registry;
     int32_t size = process->head->world_size, seen = 0;
     *ret_queue = (struct mpi_queue){0};
@@ -350,14 +362,14 @@ static int queue_take(struct mpi_process *process, struct mpi_queue *ret_queue, 
                        process->agent->pid);
     struct lines lines = {.arena = arena};
     uint64_t world = mpi_process_world(process);
-    if (mpi_messages_want(process, err) < 0)
+    if (get(process, err) < 0)
         code = -EOPNOTSUPP;
     struct mpim *receiver = mpi_messages_of(process);
     for (struct mpi_process *other = registry->list; other; other = other->next) {
         struct err ignored = {.text = ""};
         if (other->agent->ended || mpi_process_world(other) != world || other->head->rank < 0)
             continue;
-        struct mpim *block = mpi_messages_want(other, &ignored) == 0 ? mpi_messages_of(other) : NULL;
+        struct mpim *block = get(other, &ignored) == 0 ? mpi_messages_of(other) : NULL;
         if (!block || !receiver)
             continue;
         seen++;
@@ -444,7 +456,13 @@ struct mpi_process *mpi_process_of(struct process *process, struct err *err)
 int mpi_queue_snapshot(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err)
 {
     struct mpi_process *found = mpi_process_of(process, err);
-    return found ? queue_take(found, ret_queue, arena, err) : -EOPNOTSUPP;
+    return found ? queue_take(found, false, ret_queue, arena, err) : -EOPNOTSUPP;
+}
+
+int mpi_queue_look(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err)
+{
+    struct mpi_process *found = mpi_process_of(process, err);
+    return found ? queue_take(found, true, ret_queue, arena, err) : -EOPNOTSUPP;
 }
 
 int mpi_queue_certain(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err)

@@ -39,6 +39,8 @@ struct mpi_process *mpi_process_of(struct process *process, struct err *err);
 /* The queue of a process. -EOPNOTSUPP with err: it has none, or messages of it are not counted; from now on they are.
  */
 int mpi_queue_snapshot(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err);
+/* The same; but where messages are not counted so far, that is not begun. */
+int mpi_queue_look(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err);
 /* Only if there is no doubt of what is in it; else -EOPNOTSUPP with err. */
 int mpi_queue_certain(struct process *process, struct mpi_queue *ret_queue, struct arena *arena, struct err *err);
 /* Says in words what `doubts` mean; "" for none. */

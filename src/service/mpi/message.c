@@ -10,6 +10,7 @@
 #include "service/omis/message.h"
 #include "service/mpi/mpi.h"
 #include "lang/put.h"
+#include "lang/results.h"
 #include "service/omis/service.h"
 
 /* ---- what is known of a queue ---- */
@@ -50,11 +51,14 @@ static void note_queue(const struct mpi_queue *queue, struct buf *text)
 
 static void mpi_get_messages(struct scry_call *call)
 {
+    if (!call_check_range(call, 1, 0, 1))
+        return;
+    const bool look = call_integer(call, 1) != 0;
     for (size_t i = 0; i < call->object_count; i++) {
         struct arena arena = ARENA_INIT;
         struct mpi_queue queue;
         struct err err = {.text = ""};
-        int code = mpi_queue_snapshot(call_process(call, i), &queue, &arena, &err);
+        int code = (look ? mpi_queue_look : mpi_queue_snapshot)(call_process(call, i), &queue, &arena, &err);
         if (code < 0) {
             call_fail_errno(call, call->objects[i], code, &err);
         } else {
@@ -160,14 +164,11 @@ static void mpi_message_set_content(struct scry_call *call)
 }
 
 const struct scry_service mpi_message_services[] = {
-    {"mpi_get_messages", SCRY_INFORMATION, "token<p>* proc_list -> { string note; any* messages }", SCRY_OPTIONAL,
+    {"mpi_get_messages", SCRY_INFORMATION, "token<p>* proc_list, [integer look] -> " MPI_QUEUE, SCRY_OPTIONAL,
      mpi_get_messages,
-     "What is known of the message queues of MPI processes, also where that is not certain (note: why): token, thread "
-     "that "
-     "sent it, its rank, tag, number of the communicator, its sequence number in its channel, bytes (-1: not known any "
-     "more), "
-     "age in "
-     "ns, monitor tag, doubts (\"\": it is certain)."},
+     "What is known of the message queues of MPI processes, also where that is not certain (note: why): what was sent "
+     "to them and no receive has taken. sender: the thread; number: in its channel; bytes: -1: not known any more; "
+     "doubts: \"\": it is certain. look: 1: where messages are not counted so far, that is not begun either."},
     {"mpi_message_get_content", SCRY_INFORMATION,
      "token<m>* msg_list -> { token sender; token receiver; integer comm; integer tag; integer monitor_tag; binary "
      "content }",
