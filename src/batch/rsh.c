@@ -143,6 +143,25 @@ static void join_command(struct text *text, char **words)
         memset(found, ' ', sizeof background - 1);
 }
 
+/* Behind the options with which the job began, those that scry set has given it since. */
+static void put_changed(struct text *script, const char *dir)
+{
+    char path[4096], *line = NULL;
+    size_t room = 0;
+    bool fits = (size_t)snprintf(path, sizeof path, "%s/parts/.options", dir) < sizeof path;
+    FILE *file = fits ? fopen(path, "re") : NULL;
+    for (ssize_t len; file && (len = getline(&line, &room, file)) > 0;) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, "--", 2) != 0)
+            continue;
+        puts_to(script, " ");
+        put_quoted(script, line);
+    }
+    free(line);
+    if (file)
+        fclose(file);
+}
+
 static void put_script(struct text *script, char **part, size_t count, const char *command)
 {
     puts_to(script, "c=");
@@ -162,6 +181,7 @@ static void put_script(struct text *script, char **part, size_t count, const cha
         puts_to(script, " ");
         put_quoted(script, part[i]);
     }
+    put_changed(script, part[PART_DIR]);
     puts_to(script, " -- \"${SHELL:-/bin/sh}\" -c \"$c\"; fi; exec \"${SHELL:-/bin/sh}\" -c \"$c\"");
 }
 

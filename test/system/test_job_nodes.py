@@ -51,6 +51,18 @@ class Nodes(labtest.LabCase):
         return self.box.start(self.box.scry("run", "-q", "-o", self.job, *options, "--", *self.launch(*program)),
                               env=mpitest.QUIET)
 
+    def start_job_when_told(self, command):
+        return self.box.start(self.box.scry("run", "-q", "-o", self.job, "--", "sh", "-c",
+                                            f"until [ -e {self.lab.here('work', 'go')} ]; do sleep 0.05; done; exec {command}"),
+                              env=mpitest.QUIET)
+
+    def set_and_go(self, *settings):
+        scrytest.wait_until(lambda: self.box.run(self.box.scry("set", self.job, *settings)).returncode == 0, 60, "scry set")
+        changed = self.box.path("work", "job", "parts", ".options")
+        scrytest.wait_until(lambda: os.path.exists(changed), 60, "the job has the setting")
+        with open(self.box.path("work", "go"), "w", encoding="ascii"):
+            pass
+
     def report(self):
         done = self.box.run(self.box.scry("report", "--json", self.job))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -205,6 +217,22 @@ class OwnFiles(Nodes):
         self.box.run(self.box.scry("rm", self.job))
         self.assertFalse(os.path.exists(self.box.path("work", "job")))
 
+    @mpitest.only("openmpi")
+    def test_begins_after_scry_set(self):
+        """A part has the options of the moment at which it begins."""
+        if self.mpi != "openmpi":
+            self.skipTest("one launcher is enough")
+        launch = " ".join(self.launch("sleep", 600))
+        job = self.start_job_when_told(launch)
+        self.set_and_go("sample=0.25")
+        descriptions = [self.box.path("work", "job", "parts", name, "job.json") for name in HOSTS[1:]]
+        scrytest.wait_until(lambda: all(map(os.path.exists, descriptions)), 60, "the parts come")
+        for path in descriptions:
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(json.load(file)["sample_seconds"], 0.25)
+        job.terminate()
+        job.wait(60)
+
     @mpitest.both
     def test_program_missing_on_a_node(self):
         """What the launcher says of it is the reason, not how it ended the other ranks."""
@@ -286,6 +314,24 @@ class Slurm(labtest.LabCase):
             self.assertIsNone(part["incomplete"])
         self.assertEqual(sorted(process["argv"][-1] for part in parts for process in part["processes"] if process["name"] == "threads"),
                          ["0.1", "0.2"])
+
+    start_job_when_told, set_and_go = Nodes.start_job_when_told, Nodes.set_and_go
+
+    def test_begins_after_scry_set(self):
+        """A part that nobody here starts is told when it comes."""
+        scry = self.lab.here("bin", "scry")
+        job = self.box.start(self.box.scry("run", "-q", "-o", self.job, "--", "salloc", "-Q", "-N", 1, "-w", "n2", "sh", "-c",
+                                           f"until [ -e {self.lab.here('work', 'go')} ]; do sleep 0.05; done; srun {scry} exec sleep 600"))
+        self.set_and_go("sample=0.25")
+        spool = self.box.path("work", "job", "parts", "n2", "spool", "records.jsonl")
+        def told():
+            if not os.path.exists(spool):
+                return False
+            with open(spool, encoding="utf-8") as file:
+                return any(record["type"] == "setting" and record["value"] == "0.25" for record in map(json.loads, file.read().split("\n")[:-1]))
+        scrytest.wait_until(told, 60, self.slurm.said)
+        job.terminate()
+        job.wait(60)
 
     def test_step_beside_a_job(self):
         """With --scry, a step is a job of its own, with all of its tasks on a node."""

@@ -13,6 +13,7 @@
 #include "base/system/proc_file.h"
 #include "job/launch/step.h"
 #include "jobdir/record/info.h"
+#include "jobdir/record/parts.h"
 
 static const char OMPI[] = "OMPI_MCA_plm_rsh_agent", HYDRA[] = "HYDRA_LAUNCHER_EXEC";
 
@@ -202,15 +203,29 @@ bool spread_is_outside(void)
     return known && !below;
 }
 
+/* What scry set has changed since the job began, where that is seen; so many lines. */
+static size_t read_changed(const char *dir, char **ret_text)
+{
+    char path[PATH_MAX];
+    size_t lines = 0;
+    if ((size_t)snprintf(path, sizeof path, "%s/parts/" PARTS_OPTIONS, dir) >= sizeof path ||
+        file_read(path, ret_text, NULL) < 0)
+        return 0;
+    for (const char *at = *ret_text; (at = strchr(at, '\n')); at++)
+        lines++;
+    return lines;
+}
+
 void spread_become_part(char **command)
 {
     static char run[] = "run", anyway[] = "--anyway", quiet[] = "--quiet", part_of[] = "--part-of", end[] = "--";
     char *words[PART_MOST], name[128], of[PATH_MAX + 256];
     size_t count, used = 0, length = 0;
-    _cleanup_(freep) char *text = take_part(words, &count);
+    _cleanup_(freep) char *text = take_part(words, &count), *changed = NULL;
+    size_t lines = text ? read_changed(words[PART_DIR], &changed) : 0;
     while (command[length])
         length++;
-    _cleanup_(freep) char **argv = text ? calloc(count + length + 8, sizeof *argv) : NULL;
+    _cleanup_(freep) char **argv = text ? calloc(count + lines + length + 8, sizeof *argv) : NULL;
     if (!argv || (size_t)snprintf(of, sizeof of, "%s:%s", words[PART_ID], words[PART_DIR]) >= sizeof of)
         return;
     snprintf(name, sizeof name, "part-%.80s-%d", words[PART_ID], getppid()); /* of one launcher's daemon */
@@ -224,6 +239,9 @@ void spread_become_part(char **command)
         argv[used++] = first[i];
     for (size_t i = PART_WORDS; i < count; i++)
         argv[used++] = words[i];
+    for (char *rest = changed, *line; (line = strsep(&rest, "\n"));)
+        if (rest && strncmp(line, "--", 2) == 0)
+            argv[used++] = line;
     argv[used++] = end;
     memcpy(argv + used, command, length * sizeof *argv);
     execv("/proc/self/exe", argv);

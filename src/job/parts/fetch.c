@@ -396,6 +396,30 @@ bool fetch_is_refused(const struct fetch *fetch)
     return fetch->err.code && !fetch->came && !fetch->shared && !*fetch->dir && fetch->number == 1;
 }
 
+void fetch_set(struct fetch *fetch)
+{
+    char path[PATH_MAX];
+    _cleanup_(freep) char *text = NULL;
+    struct buf request = BUF_INIT;
+    fetch->is_set = true;
+    if ((size_t)snprintf(path, sizeof path, "%s/parts/" PARTS_OPTIONS, fetch->job) >= sizeof path ||
+        file_read(path, &text, NULL) < 0)
+        return;
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
+        char *value = strchr(line, '=');
+        if (!rest || !value || strncmp(line, "--", 2) != 0)
+            continue;
+        *value++ = '\0';
+        buf_printf(&request, ":job_part_set([%s],", fetch->token);
+        PUT(&request, fetch->job, line + 2, value);
+        buf_putc(&request, ')');
+    }
+    if (request.len)
+        omis_reader_free(omis_reader_take(client_ask(&request)));
+    else
+        buf_done(&request);
+}
+
 void fetch_release(struct fetch *fetch)
 {
     struct buf text = BUF_INIT;

@@ -31,6 +31,7 @@ struct fetch {
     struct fetched *files;     /* hash by name */
     uint64_t brought, end_ns;  /* bytes; nothing more is brought from then on (clock_now_ns), 0: there is no end */
     bool shared;               /* it lies in the job directory already */
+    bool is_set;               /* it was told what scry set has changed */
     bool complete, answered;   /* of the last round: it was all read; the node answered */
     bool given_up;             /* the command has ended, and it is refused */
     bool silent;               /* it did not answer in the round before */
@@ -48,6 +49,8 @@ enum { FETCH_FILES = 100000, FETCH_PARTS = 256, FETCH_KEEP_FREE = 256 << 20 /* b
 int64_t fetch_round(struct fetch *fetch, uint64_t most_bytes);
 /* Only the clocks: its parts are here already. Not again once the node could not be reached. */
 void fetch_compare(struct fetch *fetch);
+/* Gives the part what scry set has changed since the job began. */
+void fetch_set(struct fetch *fetch);
 /* It has ended, and all of it is here. */
 bool fetch_is_whole(const struct fetch *fetch);
 /* Nothing has ever come from it: it could not be reached, or has no part. Err says why. */

@@ -223,6 +223,8 @@ static bool round_of(struct parts *parts, uint64_t most, bool silent)
         came |= fetch_round(fetch, most) > 0;
         fetch->given_up = fetch->end_ns && fetch_is_refused(fetch) && client_connected();
         fetch_say(fetch, false);
+        if (fetch->answered && !fetch->is_set && !fetch->shared)
+            fetch_set(fetch);
         if (fetch->came && fetch_is_whole(fetch))
             fetch_release(fetch);
         for (uint64_t number = 2;

@@ -186,6 +186,23 @@ void part_prepare(struct job *job)
     }
 }
 
+void part_changed(const struct job *job, const char *key, const char *value)
+{
+    char path[PATH_MAX + 32];
+    _cleanup_(buf_done) struct buf line = BUF_INIT;
+    if (!job->dir[0] || job->options->part_of || !run_option_is_for_parts(key) || strpbrk(value, "\t\n"))
+        return;
+    snprintf(path, sizeof path, "%s/parts", job->dir);
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return;
+    snprintf(path, sizeof path, "%s/parts/" PARTS_OPTIONS, job->dir);
+    buf_printf(&line, "--%s=%s\n", key, value);
+    _cleanup_(closep) int fd =
+        line.failed ? -1 : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0)
+        (void)!write(fd, line.data, line.len); /* without it such a part has the options of the start */
+}
+
 static int look_for_running(void *ctx, const char *dir)
 {
     struct job *job = ctx;

@@ -13,6 +13,9 @@ int part_directory(struct job *job, struct err *err);
 /* Before the launch: what the command is to hand on to other nodes. */
 void part_prepare(struct job *job);
 
+/* scry set has changed the job: parts that begin from now on are to begin so. */
+void part_changed(const struct job *job, const char *key, const char *value);
+
 /* Now and then: has scry-parts bring the parts of other nodes, when a launcher has gone to one. */
 void part_tick(struct job *job);
 

@@ -456,6 +456,7 @@ static void on_changed(void *ctx, const char *key, const char *value)
         recorder_note(&job->recorder, NOTE(setting_refused, .reason = err.text));
         return;
     }
+    part_changed(job, key, value);
     scribe_limit(&job->recorder.scribe, job->options->max_bytes);
     plan_sample(job);
 }

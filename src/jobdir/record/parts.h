@@ -21,7 +21,9 @@
 enum { PARTS_MOST = 100000 };
 #define PARTS_HOSTS ".hosts"         /* in parts/: the nodes that launchers went to, as they named them, one a line */
 #define PARTS_UNWATCHED ".unwatched" /* in parts/: those that nothing comes from, each a line: name, tab, why */
-#define PART_BROUGHT ".brought"      /* in a part's directory: all of it is where the job is */
+#define PARTS_OPTIONS \
+    ".options"                  /* in parts/: what scry set has changed, a line --KEY=VALUE each; the last one counts */
+#define PART_BROUGHT ".brought" /* in a part's directory: all of it is where the job is */
 #define JOB_HOME "home" /* setting of a part in the monitor: the directory of its job, which programs may name */
 
 /* Calls `fn` with the job directory, and then with each of its parts in the order of their names, until it returns
