@@ -4,6 +4,8 @@
  * SCRY, OPTIONS, and the program, which is the rest.
  *
  *   HOW       run: a job of its own; quiet: the same with --quiet; exec: part of the job of a task beside it
+ *             part-run, part-quiet, part-exec: part of the job that it is started in (job/launch/spread.h), if that can
+ *             have parts here, else as without "part-"
  *   STEP      the name that the tasks of this step share on this node, for SCRY_STEP; "": nobody else is there
  *   MEMORY    MB that the job or step has on this node, for SCRY_BATCH_MEMORY; "": not known
  *   SCRY      the path of scry
@@ -13,6 +15,7 @@
 #define SCRY_BATCH_HANDED_H
 
 #define HANDED_NAME "SCRY_TASK"
+#define HANDED_PART "part-"
 
 /* The lines, without the program. */
 enum { HANDED_HOW, HANDED_STEP, HANDED_MEMORY, HANDED_SCRY, HANDED_WORDS, HANDED_LINES };

@@ -181,6 +181,13 @@ static uint32_t number_of(spank_t spank, spank_item_t item)
     return spank_get_item(spank, item, &number) == ESPANK_SUCCESS ? number : 0;
 }
 
+/* Of a job that is followed already, and not by this batch script's scry run. */
+static bool is_in_job(spank_t spank)
+{
+    char value[8];
+    return spank_getenv(spank, "SCRY_PART", value, sizeof value) != ESPANK_ENV_NOEXIST;
+}
+
 static bool hand_over(spank_t spank, bool prepended, const char *program)
 {
     char handed[HANDED_SIZE], step_name[96] = "", memory_text[24] = "", *options = given;
@@ -197,8 +204,11 @@ static bool hand_over(spank_t spank, bool prepended, const char *program)
     }
     if (spank_get_item(spank, batch ? S_JOB_ALLOC_MEM : S_STEP_ALLOC_MEM, &memory) == ESPANK_SUCCESS && memory)
         snprintf(memory_text, sizeof memory_text, "%" PRIu64, memory);
-    int len = snprintf(handed, sizeof handed, "%s\n%s\n%s\n%s\n%s%s\n%s", how, step_name, memory_text, settings.scry,
-                       settings.site, options, prepended ? "" : program);
+    bool part = !batch && !each && is_in_job(spank);
+    if (part)
+        spank_unsetenv(spank, "SCRY_PART_HERE"); /* slurmd has started it, and no part that asked for it */
+    int len = snprintf(handed, sizeof handed, "%s%s\n%s\n%s\n%s\n%s%s\n%s", part ? HANDED_PART : "", how, step_name,
+                       memory_text, settings.scry, settings.site, options, prepended ? "" : program);
     return len > 0 && (size_t)len < sizeof handed && spank_setenv(spank, HANDED_NAME, handed, 1) == ESPANK_SUCCESS;
 }
 
@@ -207,8 +217,10 @@ EXPORTED int slurm_spank_task_init(spank_t spank, int argc, char **argv)
     char container[8], **command = NULL;
     int count = 0;
     uint32_t step = number_of(spank, S_JOB_STEPID);
-    if (step == SLURM_BATCH_SCRIPT)
+    if (step == SLURM_BATCH_SCRIPT) {
         find_option(spank);
+        spank_unsetenv(spank, "SCRY_PART"); /* it goes on when the job that submitted it is over */
+    }
     if (!is_wanted(spank) || step == SLURM_EXTERN_CONT || step == SLURM_INTERACTIVE_STEP)
         return 0;
     if (spank_getenv(spank, "SLURM_CONTAINER", container, sizeof container) != ESPANK_ENV_NOEXIST) {

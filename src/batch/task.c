@@ -44,6 +44,47 @@ static bool works(char *scry)
     return code == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* Whether what is recorded here reaches the job that this is started in: its directory is seen here, or scry knows the
+ * way there. */
+static bool may_be_part(void)
+{
+    const char *part = getenv("SCRY_PART"), *join = getenv("SCRY_JOIN");
+    char path[4096], *words[3] = {NULL}, *copy = part ? strdup(part) : NULL, *rest = copy;
+    for (size_t i = 0; i < 3; i++)
+        words[i] = strsep(&rest, "\t"); /* HOST, ID, DIR */
+    bool fits = words[2] && (size_t)snprintf(path, sizeof path, "%s/job.json", words[2]) < sizeof path;
+    bool may = fits && ((join && *join) || access(path, F_OK) == 0);
+    free(copy);
+    return may;
+}
+
+/* The part has the options of its job, and behind them its own. */
+static bool give_part(const char *options)
+{
+    char *words[WORDS_MOST], *copy = strdup(options), text[HANDED_SIZE];
+    size_t count = 0;
+    int len = snprintf(text, sizeof text, "%s", getenv("SCRY_PART"));
+    bool good = copy && words_split(copy, words, &count, WORDS_MOST) == 0;
+    free(copy);
+    for (size_t i = 0; i < count && len < (int)sizeof text; i++)
+        if (!strpbrk(words[i], "\t\n"))
+            len += snprintf(text + len, sizeof text - (size_t)len, "\t%s", words[i]);
+    return good && len < (int)sizeof text && setenv("SCRY_PART", text, 1) == 0;
+}
+
+/* Takes the "part-" off what is to be done. */
+static void choose_part(char *lines[HANDED_LINES])
+{
+    static char exec[] = "exec", nothing[] = "";
+    if (strncmp(lines[HANDED_HOW], HANDED_PART, strlen(HANDED_PART)) != 0)
+        return;
+    lines[HANDED_HOW] += strlen(HANDED_PART);
+    if (!may_be_part() || !give_part(lines[HANDED_WORDS]))
+        return;
+    lines[HANDED_HOW] = exec;
+    lines[HANDED_STEP] = nothing; /* all tasks of a node are of one part */
+}
+
 /* The words of scry, with the command behind them; NULL: it cannot be done, and a line has said why. */
 static char **compose(char *lines[HANDED_LINES], char **command, int count)
 {
@@ -84,6 +125,8 @@ int main(int argc, char **argv)
         fputs("scry-task is started by batch systems, see scry-batch(7): it needs a command\n", stderr);
         return NOT_EXECUTED;
     }
+    if (found == HANDED_LINES)
+        choose_part(lines);
     char **words = found == HANDED_LINES ? compose(lines, argv, argc) : NULL;
     if (words && !works(words[0])) {
         fprintf(stderr, "scry: the task runs without scry: %s does not work on this node\n", words[0]);

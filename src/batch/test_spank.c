@@ -24,6 +24,7 @@ static struct {
     uint32_t step;
     spank_err_t refuses;   /* what spank_prepend_task_argv returns */
     const char *container; /* in the job's environment */
+    bool in_job;           /* SCRY_PART is there, too */
     struct spank_option option;
     char handed[HANDED_SIZE], before[64];
 } slurm;
@@ -49,6 +50,8 @@ spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
 
 spank_err_t spank_getenv(spank_t spank, const char *name, char *value, int size)
 {
+    if (strcmp(name, "SCRY_PART") == 0 && slurm.in_job)
+        return ESPANK_NOSPACE;
     if (strcmp(name, "SLURM_CONTAINER") != 0 || !slurm.container)
         return ESPANK_ENV_NOEXIST;
     snprintf(value, (size_t)size, "%s", slurm.container);
@@ -64,7 +67,8 @@ spank_err_t spank_setenv(spank_t spank, const char *name, const char *value, int
 
 spank_err_t spank_unsetenv(spank_t spank, const char *name)
 {
-    slurm.handed[0] = '\0';
+    if (strcmp(name, HANDED_NAME) == 0)
+        slurm.handed[0] = '\0';
     return ESPANK_SUCCESS;
 }
 
@@ -110,6 +114,9 @@ static void test_prepended(void **state)
     assert_string_equal(slurm.before, task);
     assert_string_equal(slurm.handed, "exec\nslurm-12-0-1-1\n50\n/bin/true\nquiet name=x\n");
     assert_string_equal(command[0], "/bin/echo");
+    slurm.in_job = true;
+    assert_int_equal(slurm_spank_task_init(NULL, 0, NULL), 0);
+    assert_string_equal(slurm.handed, "part-exec\nslurm-12-0-1-1\n50\n/bin/true\nquiet name=x\n");
 }
 
 static void test_stepping_aside(void **state)

@@ -333,9 +333,26 @@ class Slurm(labtest.LabCase):
         job.terminate()
         job.wait(60)
 
-    def test_step_beside_a_job(self):
-        """With --scry, a step is a job of its own, with all of its tasks on a node."""
-        done = self.run_job("srun", "--scry", "-N", 1, "-n", 3, "true")
+    def test_step_is_a_part(self):
+        """With --scry, the tasks of a step in a followed job are of that job, whatever has started srun."""
+        script = self.box.path("work", "steps.sh")
+        with open(script, "w", encoding="ascii") as file:
+            file.write(f"srun --scry=sample=0.5 -N 2 -n 4 -w n2,n3 sh -c 'echo $(basename $SCRY_JOB); sleep 0.1'\n")
+        done = self.run_job("sh", self.lab.here("work", "steps.sh"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        report = self.report()
+        self.assertEqual(done.stdout.split(), [report["id"]] * 4)
+        self.assertEqual([part["name"] for part in report["parts"]], ["n2", "n3"])
+        for part in report["parts"]:
+            self.assertIn("sleep", [process["name"] for process in part["processes"]])
+        for name in ("n2", "n3"):
+            with open(self.box.path("work", "job", "parts", name, "job.json"), encoding="utf-8") as file:
+                self.assertEqual(json.load(file)["sample_seconds"], 0.5)
+            listed = json.loads(self.lab.host(name).run(self.box.scry("ps", "--all", "--json")).stdout)["jobs"]
+            self.assertEqual([job["id"] for job in listed], [report["id"]])
+
+    def test_step_with_jobs_of_its_own(self):
+        done = self.run_job("srun", "--scry=each", "-N", 1, "-n", 3, "true")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([process["name"] for process in self.report()["processes"]], ["srun", "srun"])
         self.assertEqual(self.report()["parts"], [])

@@ -166,7 +166,7 @@ class Step(SlurmCase):
 
 class Script(SlurmCase):
     def test_option_in_script(self):
-        """The script is a job, and so is each of its steps."""
+        """The script is a job, and each of its steps a part of it."""
         script = SCRIPT + "#SBATCH --scry\n#SBATCH -J ocean\nsrun --mem=50 sh -c 'echo step; exit 2'\necho \"status $?\"\n"
         script += "srun --scry=brokr=x --mem=50 echo late\nexit 7\n"
         number = self.slurm.submit("--mem=200", script=script)
@@ -175,10 +175,11 @@ class Script(SlurmCase):
         self.assertEqual((state["JobState"], state["ExitCode"]), ("FAILED", "7:0"), said)
         self.assertEqual(self.slurm.output(number), "step\nstatus 2\nlate\n", said)
         self.assertIn("unknown option --brokr", said)
-        wait_until(lambda: [job["state"] for job in self.jobs()] == ["ended"] * 2, message=lambda: self.jobs())
-        whole, step = self.jobs()
+        wait_until(lambda: self.only_job()["state"] == "ended", message=lambda: self.jobs())
+        whole = self.only_job()
         self.assertEqual((whole["name"], whole["exit_code"], whole["batch"]["step"], whole["batch"]["memory_bytes"]),
                          ("ocean", 7, None, 200 << 20))
+        step, = (part["job"] for part in json.loads(self.scry("report", "--json", whole["id"]).stdout)["parts"])
         self.assertEqual((step["exit_code"], step["batch"]["id"], step["batch"]["step"]), (2, str(number), "0"))
         self.assertNotIn("no MPI calls", said)
 

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/launch/spread.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 #include "base/system/proc_file.h"
+#include "job/launch/program.h"
 #include "job/launch/step.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/parts.h"
@@ -74,14 +77,48 @@ static bool are_several(const char *text, const char *separators, bool lines)
     return false;
 }
 
+/* Whether a command or a script has the name of a program by which Slurm gives nodes. It may be in a comment: then only a
+ * port is open for nothing. */
+static bool names_slurm(const char *text)
+{
+    static const char *const names[] = {"srun", "salloc"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (const char *at = text; (at = strstr(at, names[i])); at++) {
+            char before = at == text ? ' ' : at[-1], behind = at[strlen(names[i])];
+            if (!isalnum((unsigned char)before) && !strchr("_-.", before) && !isalnum((unsigned char)behind) &&
+                (!behind || !strchr("_-.", behind)))
+                return true;
+        }
+    return false;
+}
+
+static bool is_script_of_slurm(const char *path)
+{
+    enum { SCRIPT_BYTES = 256 << 10 };
+    struct stat st;
+    size_t size;
+    _cleanup_(freep) char *text = NULL;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= SCRIPT_BYTES &&
+           file_read(path, &text, &size) == 0 && strlen(text) == size && names_slurm(text);
+}
+
+static bool asks_slurm(char *const *command)
+{
+    struct program srun;
+    bool asks = false;
+    for (; *command && !asks; command++)
+        asks = names_slurm(*command) || is_script_of_slurm(*command);
+    if (asks)
+        program_look(&srun, "srun");
+    return asks && srun.path[0];
+}
+
 bool spread_is_by_batch(char *const *command)
 {
     static const char *const counts[] = {"SLURM_JOB_NUM_NODES", "SLURM_NNODES", "PBS_NUM_NODES"};
     static const char *const files[] = {"PBS_NODEFILE", "PE_HOSTFILE"};
-    const char *hosts = getenv("LSB_HOSTS"), *slash = strrchr(command[0], '/');
-    const char *name = slash ? slash + 1 : command[0];
-    bool several =
-        strcmp(name, "srun") == 0 || strcmp(name, "salloc") == 0 || (hosts && are_several(hosts, " ", false));
+    const char *hosts = getenv("LSB_HOSTS");
+    bool several = asks_slurm(command) || (hosts && are_several(hosts, " ", false));
     for (size_t i = 0; i < sizeof counts / sizeof *counts && !several; i++)
         several = is_set(counts[i]) && strtol(getenv(counts[i]), NULL, 10) > 1;
     for (size_t i = 0; i < sizeof files / sizeof *files && !several; i++) {

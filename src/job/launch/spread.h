@@ -29,7 +29,8 @@ struct spread {
 /* For a job in `dir`, with these options for its parts (tabs between them). Without memory it has none. */
 void spread_find(struct spread *ret_spread, const char *id, const char *dir, const char *host, const char *options);
 void spread_done(struct spread *spread);
-/* A batch system has given the job several nodes, or the command asks it for them: their tasks make the parts. */
+/* A batch system has given the job several nodes, or the command, or a script that it names, asks Slurm for them: their
+ * tasks make the parts. */
 bool spread_is_by_batch(char *const *command);
 /* Changes the environment of this process. An empty one removes what an outer job has set. */
 void spread_apply(const struct spread *spread);

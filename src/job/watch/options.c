@@ -171,7 +171,7 @@ int run_options_take(struct run_options *ret_options, const struct options *give
     const char *part = options_text(given, "part-of");
     if (part && take_part(ret_options, part, err) < 0)
         return err->code;
-    const char *broker = options_text(given, "broker");
+    const char *broker = part ? NULL : options_text(given, "broker"); /* the job publishes its parts */
     int taken = broker && *broker ? take_broker(ret_options, broker, err) : 0;
     if (taken < 0)
         return taken;
