@@ -9,6 +9,7 @@
  * command all the same. Whatever is not understood here becomes ssh as it is.
  *
  *     scry-rsh [ompi] [SSH-OPTION...] HOST COMMAND...
+ *     scry-rsh OPTION-OF-SRUN... COMMAND...
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -100,6 +101,49 @@ static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
+}
+
+/* ---- a batch system ---- */
+
+/* MPICH's launcher starts this in place of the batch system's program, too, if it finds itself in a job of that, which
+ * began when the environment was set already (scry run -- salloc ... mpirun). NULL: it is to be ssh. */
+static const char *batch_program(int argc, char **argv)
+{
+    static const struct {
+        const char *variable, *program;
+    } rows[] = {
+        {"SLURM_JOB_ID", "srun"}, {"SLURM_JOBID", "srun"}, {"PE_HOSTFILE", "qrsh"}, {"LSB_MCPU_HOSTS", "blaunch"}};
+    if (argc < 2 || argv[1][0] != '-' || strcmp(argv[1], "-x") == 0) /* as it calls ssh and rsh */
+        return NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (getenv(rows[i].variable))
+            return rows[i].program;
+    return NULL;
+}
+
+/* Has the daemon started behind scry exec, which makes the part, where there is a scry that works. */
+static void become_batch_program(const char *program, int argc, char **argv)
+{
+    static char shell[] = "/bin/sh", option[] = "-c",
+                script[] = "[ -x \"$0\" ] && \"$0\" version >/dev/null 2>&1 && exec \"$0\" exec -- \"$@\"; exec \"$@\"";
+    char **words = calloc((size_t)argc + 8, sizeof *words), *scry = getenv("SCRY_PART");
+    size_t count = 0;
+    if (!words)
+        return;
+    for (int i = 0; i < 3 && scry; i++) /* HOST, ID, DIR */
+        scry = (scry = strchr(scry, '\t')) ? scry + 1 : NULL;
+    scry = scry ? strndup(scry, strcspn(scry, "\t")) : NULL;
+    words[count++] = strdup(program);
+    for (int i = 1; i < argc; i++) {
+        if (scry && strcmp(program, "srun") == 0 && strstr(argv[i], "hydra_pmi_proxy")) {
+            char *before[] = {shell, option, script, scry};
+            memcpy(words + count, before, sizeof before);
+            count += sizeof before / sizeof *before;
+            scry = NULL;
+        }
+        words[count++] = argv[i];
+    }
+    execvp(program, words);
 }
 
 /* ---- the command ---- */
@@ -237,6 +281,9 @@ int main(int argc, char **argv)
         return NOT_EXECUTED;
     argv += ompi;
     argc -= ompi;
+    const char *batch = ompi ? NULL : batch_program(argc, argv);
+    if (batch)
+        become_batch_program(batch, argc, argv);
     size_t count = ompi ? choose_agent(list, words) : 0;
     if (count == 0)
         words[count++] = ompi ? ssh : list;
