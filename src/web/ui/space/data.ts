@@ -25,7 +25,8 @@ export interface Tile {
 
 export const MESSAGE_FIELDS = 5;
 
-interface RawLane { lane: number; depth?: number; calls: number | number[]; columns?: number[] }
+/** columns: a row for each depth, of runs of columns that are alike: first column, how many, function, share; flat. */
+interface RawLane { lane: number; calls: number | number[]; columns?: number[][] }
 interface RawCollective { name?: string; function?: number; lanes: number[]; begin: number[]; end: number[] }
 interface RawTile {
   from_ns: number; to_ns: number; lanes: RawLane[]; messages?: number[]; message_step?: number;
@@ -44,22 +45,23 @@ function outerFirst(flat: number[]): number[] {
 
 function decodeLane(raw: RawLane, columns: number): TileLane {
   const lane: TileLane = {
-    lane: raw.lane, depth: raw.depth ?? 0, count: 0, begin: null, end: null, callFunction: null, callDepth: null,
+    lane: raw.lane, depth: 0, count: 0, begin: null, end: null, callFunction: null, callDepth: null,
     columnFunction: null, columnShare: null, columns: 0,
   };
   if (raw.columns) {
-    const depth = Math.max(1, raw.depth ?? Math.round(raw.columns.length / 2 / columns));
-    const cells = columns * depth;
+    const depth = Math.max(1, raw.columns.length);
     lane.depth = depth;
     lane.columns = columns;
     lane.count = typeof raw.calls === 'number' ? raw.calls : 0;
-    lane.columnFunction = new Int32Array(cells).fill(-1);
-    lane.columnShare = new Uint8Array(cells);
-    const most = Math.min(cells, raw.columns.length >> 1);
-    for (let i = 0; i < most; i++) {
-      lane.columnFunction[i] = raw.columns[2 * i]!;
-      lane.columnShare[i] = raw.columns[2 * i + 1]!;
-    }
+    lane.columnFunction = new Int32Array(columns * depth).fill(-1);
+    lane.columnShare = new Uint8Array(columns * depth);
+    raw.columns.forEach((runs, row) => {
+      for (let i = 0; i + 3 < runs.length; i += 4)
+        for (let column = runs[i]!; column < Math.min(columns, runs[i]! + runs[i + 1]!); column++) {
+          lane.columnFunction![column * depth + row] = runs[i + 2]!;
+          lane.columnShare![column * depth + row] = runs[i + 3]!;
+        }
+    });
   } else if (Array.isArray(raw.calls)) {
     const flat = outerFirst(raw.calls), count = flat.length / 4;
     lane.count = count;

@@ -2,7 +2,13 @@
 // The pictures of jobs, in the order of their tabs.
 import type { View } from '../frame/view';
 import { SpaceTime } from '../space/diagram';
+import { Compare } from './compare';
+import { Distributions } from './distributions';
 import { Communication, Functions } from './functions';
+import { Matrix } from './matrix';
+import { Scaling } from './scaling';
+import { SourceView } from './source';
+import { CallTree } from './tree';
 
 export const views: View[] = [
   {
@@ -14,4 +20,13 @@ export const views: View[] = [
   },
   { name: 'functions', title: 'Functions', of: 'job', draw: Functions },
   { name: 'communication', title: 'Communication', of: 'job', draw: Communication },
+  { name: 'matrix', title: 'Matrix', of: 'job', draw: Matrix, keys: [['← ↑ → ↓', 'another pair'], ['+ −', 'fewer ranks, more']] },
+  { name: 'distributions', title: 'Distributions', of: 'job', draw: Distributions },
+  {
+    name: 'tree', title: 'Call tree', of: 'job', draw: CallTree,
+    keys: [['↓ ↑', 'to what it calls, to its caller'], ['← →', 'beside it'], ['Enter', 'makes it the whole'], ['Esc', 'one level up']],
+  },
+  { name: 'source', title: 'Source', of: 'job', draw: SourceView },
+  { name: 'compare', title: 'Compare', of: 'page', draw: Compare },
+  { name: 'scaling', title: 'Scaling', of: 'page', draw: Scaling },
 ];

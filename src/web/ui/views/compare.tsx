@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two runs side by side: what changed in each function, call of MPI and figure.
+import { useMemo } from 'preact/hooks';
+import { jobPath, query, useAnswer } from '../api';
+import type { ReportDiff, Report } from '../api';
+import type { Job, Ps } from '../api';
+import { useColours } from '../design/colours';
+import type { Colours } from '../design/colours';
+import { Answered, Choice, Empty } from '../design/parts';
+import { Table } from '../design/table';
+import { base, count, digits, ns, seconds, share, size } from '../format';
+import { PictureFrame, svgPen } from '../pictures';
+import { go, setParams, useParam } from '../state';
+import { Strip } from './strip';
+
+export function Compare() {
+  const [a] = useParam('a'), [b] = useParam('b');
+  return (
+    <>
+      <h1>Two runs</h1>
+      <Choose a={a} b={b} />
+      {a && b ? <Both key={`${a},${b}`} a={a} b={b} /> : <Empty title="Two jobs are compared." command="scry report --diff JOB JOB">Choose both above. On the command line, this says the same:</Empty>}
+    </>
+  );
+}
+
+function Choose({ a, b }: { a: string; b: string }) {
+  const jobs = useAnswer<Ps>(`jobs${query({ limit: 200 })}`);
+  const title = (job: Job) => `${job.name || job.id} · ${job.id}`;
+  const one = (name: 'a' | 'b', value: string) => (
+    <label>{name === 'a' ? 'First' : 'Second'} <select value={value} onChange={e => setParams({ [name]: e.currentTarget.value })}>
+      <option value="">…</option>
+      {value && !jobs.value?.jobs.some(job => job.id === value) && <option value={value}>{value}</option>}
+      {jobs.value?.jobs.map(job => <option key={job.id} value={job.id}>{title(job)}</option>)}
+    </select></label>
+  );
+  return <form class="compare-choose" onSubmit={e => e.preventDefault()}>{one('a', a)}{one('b', b)}<button type="button" onClick={() => setParams({ a: b, b: a })}>Turn around</button></form>;
+}
+
+const VALUE_TEXT = (name: string, value: number) => name.endsWith('_seconds') ? seconds(value) : name.endsWith('bytes') ? size(value) : name === 'share' ? share(value) : name.endsWith('_ns') ? ns(value) : count(value);
+const plain = (name: string) => name.replace(/_(seconds|bytes|ns)$/, '').replaceAll('_', ' ');
+const ratioText = (a: number, b: number) => a > 0 ? `${digits(b / a, 2)} ×` : b > 0 ? 'new' : '';
+
+function Both({ a, b }: { a: string; b: string }) {
+  const answer = useAnswer<ReportDiff>(`compare${query({ jobs: `${a},${b}` })}`);
+  return <Answered of={answer} wait="Comparing …">{diff => <><Values diff={diff} /><FunctionDiff diff={diff} /><MpiDiff diff={diff} /></>}</Answered>;
+}
+
+function Values({ diff }: { diff: ReportDiff }) {
+  const rows = [...diff.values, ...(diff.mpi?.values ?? [])];
+  return (
+    <PictureFrame title="The whole job" of={`${diff.a.id}-${diff.b.id}`} picture={{ name: 'values', svg: null, table: () => ({ columns: ['name', 'a', 'b', 'ratio'], rows: rows.map(row => [row.name, row.a, row.b, row.ratio]) }) }}>
+      <Table label="Figures of both" rows={rows} rowKey={row => row.name} sortParam="vs" columns={[
+        { key: 'name', title: 'Figure', cell: row => plain(row.name), value: row => row.name },
+        { key: 'a', title: 'First', number: true, cell: row => VALUE_TEXT(row.name, row.a) },
+        { key: 'b', title: 'Second', number: true, cell: row => VALUE_TEXT(row.name, row.b) },
+        { key: 'ratio', title: 'Ratio', number: true, cell: row => row.ratio === null ? '' : `${digits(row.ratio, 2)} ×`, value: row => row.ratio },
+      ]} />
+    </PictureFrame>
+  );
+}
+
+type FunctionRow = ReportDiff['functions'][number];
+type Measure = 'self_ns' | 'total_ns' | 'calls';
+
+function FunctionDiff({ diff }: { diff: ReportDiff }) {
+  const [key, setKey] = useParam('m', 'self_ns');
+  const [scope, setScope] = useParam('over', 'sum');
+  const measure = key as Measure, text = measure === 'calls' ? count : ns;
+  const value = (row: FunctionRow, of: 'a' | 'b') => row[of]?.[measure] ?? 0;
+  const most = diff.functions.reduce((greatest, row) => Math.max(greatest, value(row, 'a'), value(row, 'b')), 1);
+  const table = () => ({ columns: ['function', 'file', `a_${measure}`, `b_${measure}`], rows: diff.functions.map(row => [row.name, row.file, row.a?.[measure] ?? null, row.b?.[measure] ?? null]) });
+  const svg = (c: Colours) => {
+    const pen = svgPen(1000, 46 + diff.functions.length * 30, c.surface);
+    pen.text(`${plain(measure)}: ${diff.a.id} and ${diff.b.id}`, 12, 24, { colour: c.ink, size: 14, weight: 600 });
+    diff.functions.forEach((row, i) => {
+      const y = 40 + i * 30;
+      pen.clip(0, y, 254, 30);
+      pen.text(row.name, 12, y + 17, { colour: c.ink, mono: true });
+      pen.unclip();
+      (['a', 'b'] as const).forEach((of, k) => {
+        pen.rect(260, y + 2 + k * 12, value(row, of) / most * 600, 11, k ? c.c2 : c.c1);
+        pen.text(text(value(row, of)), 988, y + 12 + k * 12, { colour: c.ink, size: 11, align: 'end' });
+      });
+    });
+    return pen.svg();
+  };
+  if (!diff.functions.length)
+    return <Empty title="Neither run recorded functions." command="scry run --trace 'fn:*' -- ./program">With a trace of each, they are compared function by function:</Empty>;
+  return (
+    <PictureFrame title="Functions" of={`${diff.a.id}-${diff.b.id}`} picture={{ name: `functions-${measure}`, svg, table }} about="Of both the hottest, those that changed most first. A click shows one in space and time."
+      controls={<><Choice label="Measure" value={measure} of={[['self_ns', 'Self time'], ['total_ns', 'Total time'], ['calls', 'Calls']]} onChange={setKey} /><Choice label="Ranks" value={scope as 'sum' | 'ranks'} of={[['sum', 'All ranks'], ['ranks', 'By rank']]} onChange={setScope} /></>}>
+      {scope === 'ranks' ? <ByRank diff={diff} measure={measure} /> : (
+        <Table label="Functions of both" rows={diff.functions} rowKey={row => `${row.name} ${row.file}`} sort="-change" onOpen={row => go(['jobs', row.b ? diff.b.id : diff.a.id, 'space'], { q: row.name })} columns={[
+          { key: 'name', title: 'Function', cell: row => <span class="measured-name">{row.name} <small>{base(row.file)}</small></span>, value: row => row.name },
+          { key: 'bar', title: '', cell: row => <span class="compare-bars"><i class="a" style={{ width: `${100 * value(row, 'a') / most}%` }} /><i class="b" style={{ width: `${100 * value(row, 'b') / most}%` }} /></span> },
+          { key: 'a', title: 'First', number: true, cell: row => row.a ? text(value(row, 'a')) : '–', value: row => value(row, 'a') },
+          { key: 'b', title: 'Second', number: true, cell: row => row.b ? text(value(row, 'b')) : '–', value: row => value(row, 'b') },
+          { key: 'change', title: 'Change', number: true, cell: row => { const by = value(row, 'b') - value(row, 'a'); return `${by > 0 ? '+' : by < 0 ? '−' : ''}${text(Math.abs(by))}`; }, value: row => Math.abs(value(row, 'b') - value(row, 'a')) },
+          { key: 'ratio', title: 'Ratio', number: true, wide: true, cell: row => ratioText(value(row, 'a'), value(row, 'b')), value: row => value(row, 'a') > 0 ? value(row, 'b') / value(row, 'a') : null },
+        ]} />
+      )}
+    </PictureFrame>
+  );
+}
+
+const RANKED_MOST = 40;
+
+/** The ranks of each function in both runs, from the two reports. */
+function ByRank({ diff, measure }: { diff: ReportDiff; measure: Measure }) {
+  const a = useAnswer<Report>(jobPath(diff.a.id, 'report')), b = useAnswer<Report>(jobPath(diff.b.id, 'report')), colours = useColours();
+  const rows = useMemo(() => {
+    const of = (report: Report | undefined) => new Map((report?.functions ?? []).map(one => [`${one.name} ${one.file}`, one]));
+    const inA = of(a.value), inB = of(b.value);
+    const ranks = (one: Report['functions'][number] | undefined) => {
+      const list: number[] = [];
+      for (const rank of one?.ranks ?? [])
+        list[rank.rank] = (list[rank.rank] ?? 0) + rank[measure];
+      return Array.from(list, value => value ?? 0);
+    };
+    return diff.functions.map(row => ({ row, a: ranks(inA.get(`${row.name} ${row.file}`)), b: ranks(inB.get(`${row.name} ${row.file}`)) })).filter(one => one.a.length || one.b.length).slice(0, RANKED_MOST);
+  }, [a.value, b.value, measure, diff]);
+  const format = measure === 'calls' ? count : ns, labels = (list: number[]) => list.map((_, i) => `rank ${i}`);
+  return (
+    <Answered of={a.value ? b : a}>
+      {() => rows.length ? (
+        <Table label="Functions of both by rank" rows={rows} rowKey={one => `${one.row.name} ${one.row.file}`} columns={[
+          { key: 'name', title: 'Function', cell: one => <span class="measured-name">{one.row.name}</span>, value: one => one.row.name },
+          { key: 'strip', title: 'First, each rank', cell: one => one.a.length ? <Strip values={one.a} labels={labels(one.a)} format={format} colours={colours} log={false} /> : '–' },
+          { key: 'stripb', title: 'Second, each rank', cell: one => one.b.length ? <Strip values={one.b} labels={labels(one.b)} format={format} colours={colours} log={false} /> : '–' },
+        ]} />
+      ) : <Empty title="No function of these was called by a rank of MPI." />}
+    </Answered>
+  );
+}
+
+function MpiDiff({ diff }: { diff: ReportDiff }) {
+  if (!diff.mpi?.calls.length)
+    return null;
+  const rows = diff.mpi.calls;
+  return (
+    <PictureFrame title="Calls of MPI" of={`${diff.a.id}-${diff.b.id}`} picture={{ name: 'mpi-calls', svg: null, table: () => ({ columns: ['call', 'a_calls', 'b_calls', 'a_total_ns', 'b_total_ns', 'a_bytes', 'b_bytes'], rows: rows.map(row => [row.name, row.a.calls, row.b.calls, row.a.total_ns, row.b.total_ns, row.a.bytes, row.b.bytes]) }) }}>
+      <Table label="Calls of MPI of both" rows={rows} rowKey={row => row.name} sortParam="ms" sort="-b" columns={[
+        { key: 'name', title: 'Call', cell: row => <span class="measured-name">{row.name}</span>, value: row => row.name },
+        { key: 'ca', title: 'Calls, first', number: true, wide: true, cell: row => count(row.a.calls), value: row => row.a.calls },
+        { key: 'cb', title: 'second', number: true, wide: true, cell: row => count(row.b.calls), value: row => row.b.calls },
+        { key: 'a', title: 'Time, first', number: true, cell: row => ns(row.a.total_ns), value: row => row.a.total_ns },
+        { key: 'b', title: 'second', number: true, cell: row => ns(row.b.total_ns), value: row => row.b.total_ns },
+        { key: 'ratio', title: 'Ratio', number: true, cell: row => ratioText(row.a.total_ns, row.b.total_ns), value: row => row.a.total_ns ? row.b.total_ns / row.a.total_ns : null },
+        { key: 'ba', title: 'Bytes, first', number: true, wide: true, cell: row => size(row.a.bytes), value: row => row.a.bytes },
+        { key: 'bb', title: 'second', number: true, wide: true, cell: row => size(row.b.bytes), value: row => row.b.bytes },
+      ]} />
+    </PictureFrame>
+  );
+}

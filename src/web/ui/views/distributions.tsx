@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long calls took and how much they moved, in buckets over a logarithmic axis; also the times between calls.
+import { useMemo, useState } from 'preact/hooks';
+import { jobPath, useAnswer } from '../api';
+import type { Colours } from '../design/colours';
+import { Answered, Choice, Empty } from '../design/parts';
+import { Table } from '../design/table';
+import { count, ns, share, size } from '../format';
+import type { ViewProps } from '../frame/view';
+import { PictureFrame, svgPen } from '../pictures';
+import type { Pen } from '../pictures';
+import { useParam } from '../state';
+import type { Distribution } from './buckets';
+import { added, logPlace, powers, quantile } from './buckets';
+import { Drawn } from './drawn';
+
+interface Answer { distributions: Distribution[]; notes?: unknown }
+
+const HEIGHT = 300, LEFT = 64, BOTTOM = 30, TOP = 12, RIGHT = 14;
+
+export function Distributions({ id }: ViewProps) {
+  const answer = useAnswer<Answer>(jobPath(id, 'distributions'));
+  const none = (text?: string) => <Empty title="No distributions were counted." command="scry run --mpi-distributions all -- mpirun -n 4 ./program">{text || 'They are counted for programs with MPI, for the calls that --mpi-distributions names:'}</Empty>;
+  if (answer.error && ['no_trace', 'not_found'].includes(answer.error.kind))
+    return none(answer.error.message);
+  return <Answered of={answer}>{value => value.distributions.length ? <Chosen id={id} all={value.distributions} /> : none()}</Answered>;
+}
+
+const partOf = (name: string) => name.slice(name.lastIndexOf('.') + 1);
+
+function Chosen({ id, all }: { id: string; all: Distribution[] }) {
+  const names = useMemo(() => {
+    const counts = new Map<string, number>();
+    for (const one of all)
+      counts.set(one.name, (counts.get(one.name) ?? 0) + one.count);
+    return [...counts].sort((a, b) => b[1] - a[1]).map(([name]) => name);
+  }, [all]);
+  const [chosen, setName] = useParam('of', names.find(name => name.endsWith('.latency')) ?? names[0]!);
+  const [rankText, setRank] = useParam('rank', 'all');
+  const [scale, setScale] = useParam('scale', 'linear');
+  const [at, setAt] = useState(-1);
+  const name = names.includes(chosen) ? chosen : names[0]!, log = scale === 'log';
+  const ranks = useMemo(() => [...new Set(all.filter(one => one.name === name).map(one => one.rank ?? -1))].sort((a, b) => a - b), [all, name]);
+  const parts = useMemo(() => all.filter(one => one.name === name && (rankText === 'all' || String(one.rank) === rankText)), [all, name, rankText]);
+  const buckets = useMemo(() => added(parts), [parts]);
+  const bytes = parts[0]?.unit === 'bytes', text = bytes ? size : ns;
+  const values = buckets.reduce((sum, bucket) => sum + bucket.count, 0), total = parts.reduce((sum, part) => sum + part.total, 0);
+  const least = buckets[0]?.from ?? 1, most = buckets.reduce((greatest, bucket) => Math.max(greatest, bucket.to < 2 ** 62 ? bucket.to : bucket.from * 2), 2);
+  const highest = buckets.reduce((greatest, bucket) => Math.max(greatest, bucket.count), 1);
+  const x = (value: number, width: number) => LEFT + Math.max(0, Math.min(1, logPlace(value, least, most))) * (width - LEFT - RIGHT);
+  const y = (amount: number) => HEIGHT - BOTTOM - (amount <= 0 ? 0 : log ? Math.log10(1 + amount) / Math.log10(1 + highest) : amount / highest) * (HEIGHT - BOTTOM - TOP);
+  const draw = (pen: Pen, width: number, _height: number, colours: Colours) => {
+    for (const mark of powers(least, most, bytes ? 2 : 10)) {
+      pen.line([x(mark, width), TOP, x(mark, width), HEIGHT - BOTTOM], colours.line);
+      pen.text(text(mark), x(mark, width), HEIGHT - BOTTOM + 16, { colour: colours.soft, size: 11, align: 'middle' });
+    }
+    for (const amount of log ? powers(1, highest, 10) : [highest / 2, highest]) {
+      pen.line([LEFT, y(amount), width - RIGHT, y(amount)], colours.line);
+      pen.text(count(amount), LEFT - 6, y(amount) + 4, { colour: colours.soft, size: 11, align: 'end' });
+    }
+    buckets.forEach((bucket, i) => {
+      const left = x(bucket.from, width), right = Math.max(left + 1, x(Math.min(bucket.to, most), width) - 0.5);
+      pen.rect(left, y(bucket.count), right - left, Math.max(1, HEIGHT - BOTTOM - y(bucket.count)), i === at ? colours.accent : bytes ? colours.p2p : colours.compute);
+    });
+    pen.line([LEFT, HEIGHT - BOTTOM, width - RIGHT, HEIGHT - BOTTOM], colours.edge);
+  };
+  const drawn = useMemo(() => draw, [buckets, at, log, most]);
+  const half = quantile(buckets, 0.5), late = quantile(buckets, 0.99), told = buckets[at];
+  return (
+    <PictureFrame title={bytes ? 'How much calls moved' : 'How long calls took'} of={id} about="Every value was counted in a bucket while the program ran; the axis has powers." picture={{
+      name: `distribution-${name}`, table: () => ({ columns: [`from_${bytes ? 'bytes' : 'ns'}`, `to_${bytes ? 'bytes' : 'ns'}`, 'count'], rows: buckets.map(bucket => [bucket.from, bucket.to, bucket.count]) }),
+      svg: colours => { const pen = svgPen(1000, HEIGHT, colours.surface); draw(pen, 1000, HEIGHT, colours); return pen.svg(); },
+    }} controls={
+      <>
+        <label>of <select value={name} onChange={e => setName(e.currentTarget.value)}>{names.map(one => <option key={one} value={one}>{one.replace(/\.(\w+)$/, ': $1')}</option>)}</select></label>
+        {ranks.length > 1 && <label>rank <select value={rankText} onChange={e => setRank(e.currentTarget.value)}><option value="all">all</option>{ranks.map(rank => <option key={rank} value={String(rank)}>{rank}</option>)}</select></label>}
+        <Choice label="Counts" value={scale as 'linear' | 'log'} of={[['linear', 'Linear'], ['log', 'Log']]} onChange={setScale} />
+      </>
+    }>
+      <p class="matrix-told" role="status">
+        {count(values)} values of {partOf(name)}, {text(values ? total / values : 0)} on average
+        {half && late && <>; half of them below {text(half.to)}, 99 % below {text(late.to)}</>}
+        {told && <> — <b>{text(told.from)} to {text(told.to)}: {count(told.count)}</b>, {share(told.count / values)}</>}
+      </p>
+      <Drawn draw={drawn} height={HEIGHT} label={`${buckets.length} buckets; the table has them.`} onLeave={() => setAt(-1)}
+        onMove={(px, _y, width) => { const found = buckets.findIndex(bucket => px >= x(bucket.from, width) && px < Math.max(x(bucket.from, width) + 1, x(Math.min(bucket.to, most), width))); if (found !== at) setAt(found); }} />
+      <details>
+        <summary>As a table</summary>
+        <Table label="Buckets" rows={buckets} rowKey={bucket => bucket.from} columns={[
+          { key: 'from', title: 'From', number: true, cell: bucket => text(bucket.from), value: bucket => bucket.from },
+          { key: 'to', title: 'Below', number: true, cell: bucket => text(bucket.to), value: bucket => bucket.to },
+          { key: 'count', title: 'Values', number: true, cell: bucket => count(bucket.count), value: bucket => bucket.count },
+          { key: 'share', title: 'Share', number: true, cell: bucket => share(bucket.count / values) },
+        ]} />
+      </details>
+    </PictureFrame>
+  );
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// A series of the same task over numbers of processes: seconds, speed-up and efficiency, beside what would be ideal.
+import { useEffect, useRef } from 'preact/hooks';
+import uPlot from 'uplot';
+import { query, useAnswer } from '../api';
+import { useColours } from '../design/colours';
+import type { Colours } from '../design/colours';
+import { Answered, Empty } from '../design/parts';
+import { Table } from '../design/table';
+import { digits, seconds } from '../format';
+import { FONT, PictureFrame, svgPen } from '../pictures';
+import { useParam } from '../state';
+
+interface Point { id: string; name: string; processes: number; runs: number; seconds: number | null; speedup: number | null; efficiency: number | null }
+interface Series { tasks: Point[] }
+
+const HEIGHT = 300;
+
+export function Scaling() {
+  const [tasks, setTasks] = useParam('tasks');
+  const answer = useAnswer<Series>(tasks ? `scaling${query({ tasks })}` : null, 10);
+  return (
+    <>
+      <h1>Scaling</h1>
+      <form class="compare-choose" onSubmit={e => { e.preventDefault(); setTasks(String(new FormData(e.currentTarget).get('tasks') ?? '').trim()); }}>
+        <label>Tasks <input name="tasks" size={50} value={tasks} placeholder="ids, with commas between; or one of a series" /></label>
+        <button type="submit">Show</button>
+      </form>
+      {tasks ? <Answered of={answer}>{series => series.tasks.length ? <Curves series={series} of={tasks} /> : <NoSeries />}</Answered> : <NoSeries />}
+    </>
+  );
+}
+
+const NoSeries = () => <Empty title="A series runs a program with several numbers of processes." command="scry submit -n 1,2,4,8 -- ./program">Its tasks are compared here:</Empty>;
+
+/** A curve by uPlot; what would be ideal is dashed. */
+function Curve({ points, value, ideal, label, colours }: { points: Point[]; value: (point: Point) => number | null; ideal: (point: Point) => number; label: string; colours: Colours }) {
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const axis = { stroke: colours.soft, grid: { stroke: colours.line, width: 1 }, ticks: { stroke: colours.line, width: 1 }, font: `11px ${FONT}` };
+    const plot = new uPlot({
+      width: Math.max(240, box.current!.clientWidth), height: HEIGHT, cursor: { drag: { x: false, y: false } },
+      scales: { x: { time: false, distr: 3, log: 2 }, y: { range: (_plot, _least, most) => [0, Math.max(1, most) * 1.05] } },
+      axes: [{ ...axis, label: 'processes', labelFont: `11px ${FONT}` }, { ...axis, label, labelFont: `11px ${FONT}` }],
+      series: [{ label: 'processes' }, { label, stroke: colours.c1, width: 2, points: { size: 7, fill: colours.c1 } }, { label: 'ideal', stroke: colours.soft, dash: [5, 5], width: 1, points: { show: false } }],
+    }, [points.map(point => point.processes), points.map(value), points.map(ideal)], box.current!);
+    const watch = new ResizeObserver(() => plot.setSize({ width: Math.max(240, box.current?.clientWidth ?? 240), height: HEIGHT }));
+    watch.observe(box.current!);
+    return () => {
+      watch.disconnect();
+      plot.destroy();
+    };
+  }, [points, colours]);
+  return <div class="scaling-curve" ref={box} role="img" aria-label={`${label} over the number of processes; the table has the figures`} />;
+}
+
+function drawing(points: Point[], c: Colours): string {
+  const pen = svgPen(900, 340, c.surface), shown = points.filter(point => point.speedup !== null);
+  const low = Math.log2(shown[0]?.processes ?? 1), high = Math.log2(shown[shown.length - 1]?.processes ?? 2), first = shown[0]?.processes ?? 1;
+  const most = Math.max(1, ...shown.map(point => Math.max(point.speedup!, point.processes / first)));
+  const x = (n: number) => 60 + (Math.log2(n) - low) / Math.max(1e-9, high - low) * 800, y = (value: number) => 300 - value / most * 260;
+  for (const point of shown) {
+    pen.text(String(point.processes), x(point.processes), 320, { colour: c.soft, size: 11, align: 'middle' });
+    pen.text(digits(point.speedup!, 2), x(point.processes), y(point.speedup!) - 8, { colour: c.ink, size: 11, align: 'middle' });
+  }
+  pen.text('speed-up over processes; dashed: ideal', 60, 22, { colour: c.ink, size: 13 });
+  pen.line([60, 300, 860, 300], c.edge);
+  pen.line(shown.flatMap(point => [x(point.processes), y(point.processes / first)]), c.soft, 1, [5, 5]);
+  pen.line(shown.flatMap(point => [x(point.processes), y(point.speedup!)]), c.c1, 2);
+  return pen.svg();
+}
+
+function Curves({ series, of }: { series: Series; of: string }) {
+  const colours = useColours(), points = series.tasks, first = points.find(point => point.seconds !== null)?.processes ?? 1;
+  return (
+    <PictureFrame title={points[0]!.name || 'Series'} of={of.split(',')[0]!} about="Seconds are the median of the repetitions. Efficiency is the speed-up for each process more: 100 % is ideal." picture={{
+      name: 'scaling', svg: paper => drawing(points, paper),
+      table: () => ({ columns: ['task', 'processes', 'runs', 'seconds', 'speedup', 'efficiency'], rows: points.map(point => [point.id, point.processes, point.runs, point.seconds, point.speedup, point.efficiency]) }),
+    }}>
+      <div class="scaling">
+        <Curve points={points} colours={colours} label="speed-up" value={point => point.speedup} ideal={point => point.processes / first} />
+        <Curve points={points} colours={colours} label="efficiency in %" value={point => point.efficiency === null ? null : point.efficiency * 100} ideal={() => 100} />
+      </div>
+      <Table label="The series" rows={points} rowKey={point => point.id} columns={[
+        { key: 'n', title: 'Processes', number: true, cell: point => point.processes, value: point => point.processes },
+        { key: 'seconds', title: 'Seconds', number: true, cell: point => point.seconds === null ? '–' : seconds(point.seconds), value: point => point.seconds },
+        { key: 'speedup', title: 'Speed-up', number: true, cell: point => point.speedup === null ? '–' : digits(point.speedup, 2), value: point => point.speedup },
+        { key: 'efficiency', title: 'Efficiency', number: true, cell: point => point.efficiency === null ? '–' : `${digits(point.efficiency * 100, 1)} %`, value: point => point.efficiency },
+        { key: 'runs', title: 'Runs', number: true, cell: point => point.runs, value: point => point.runs },
+        { key: 'task', title: 'Task', wide: true, cell: point => <a href={`#/tasks/${encodeURIComponent(point.id)}`}>{point.id}</a> },
+      ]} />
+    </PictureFrame>
+  );
+}
