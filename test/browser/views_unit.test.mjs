@@ -112,7 +112,7 @@ test('the cache asks for a few at once, drops what nobody wants, and keeps the l
 test('a tile becomes typed arrays; what is damaged becomes nothing', () => {
   const tile = data.decodeTile({
     from_ns: 0, to_ns: 1000, message_step: 3, messages: [0, 1, 10, 20, 64],
-    lanes: [{ lane: 0, calls: [0, 1000, 0, 0, 100, 200, 1, 1] }, { lane: 1, calls: 9000, columns: [[0, 2, 0, 255], [0, 1, 1, 10, 7, 99, 1, 1]] }],
+    lanes: [{ lane: 0, calls: [0, 1000, 0, 0, 100, 200, 1, 1] }, { lane: 1, depth: 2, calls: 9000, columns: [0, 255, 1, 10, 0, 255, -1, 0, 7, 7] }],
   }, 2, () => '');
   assert.equal(data.callAt(tile.lanes[0], 150, null), 1);
   assert.equal(data.callAt(tile.lanes[0], 150, 0), 0);
@@ -132,7 +132,7 @@ test('pixels: inner calls over outer ones, rows for depths, nothing outside', ()
   target.pixels.fill(0);
   raster.rasterCalls(target, lane, inks, 0, 0.1, 0, 2, 2, true);
   assert.deepEqual([...target.pixels.subarray(20, 30)], [7, 7, 101, 7, 7, 7, 7, 7, 7, 7]);
-  const [columns] = data.decodeTile({ from_ns: 0, to_ns: 100, lanes: [{ lane: 0, calls: 5000, columns: [[0, 1, 0, 255, 1, 1, 1, 255, 3, 1, 2, 40, 4, 1, 99, 255]] }] }, 5, () => '').lanes;
+  const [columns] = data.decodeTile({ from_ns: 0, to_ns: 100, lanes: [{ lane: 0, depth: 1, calls: 5000, columns: [0, 255, 1, 255, -1, 0, 2, 40, 99, 255] }] }, 5, () => '').lanes;
   target.pixels.fill(0);
   raster.rasterColumns(target, columns, inks, 3, 20, 1, false);
   assert.deepEqual([...target.pixels.subarray(30)], [100, 100, 101, 101, 7, 7, 102, 102, 7, 7]);

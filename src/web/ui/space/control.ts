@@ -89,12 +89,13 @@ export class Control {
     const { scene } = this, atEnd = same(scene.view, scene.whole);
     const grown = picture.to_ns !== scene.picture.to_ns || picture.lanes.length !== scene.picture.lanes.length || picture.levels !== scene.picture.levels;
     scene.picture = picture;
-    if (grown || picture.complete) {
+    if (grown) {
       scene.whole = { from: picture.from_ns, to: Math.max(picture.to_ns, picture.from_ns + 1) };
       scene.tiles.clear();
       this.aim = clamp(atEnd ? scene.whole : this.aim, scene.whole);
       scene.view = this.aim;
-    }
+    } else
+      scene.tiles.renew();
     this.drawing.forget();
     this.restyle(this.scheme!, this.options);
   }
@@ -132,6 +133,12 @@ export class Control {
     };
     this.scrollTo(scene.scroll / ratio);
     this.redraw();
+  }
+
+  /** How high the canvas needs to be for all lanes as high as can be read, in CSS pixels. */
+  static wish(picture: Picture, options: Options): number {
+    const layout = layoutOf(picture.lanes.map(lane => lane.depth), options.stacked, options.row, 1e6);
+    return Math.ceil(layout.tops[layout.tops.length - 1]!) + AXIS;
   }
 
   resize(): void {

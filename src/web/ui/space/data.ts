@@ -25,8 +25,8 @@ export interface Tile {
 
 export const MESSAGE_FIELDS = 5;
 
-/** columns: a row for each depth, of runs of columns that are alike: first column, how many, function, share; flat. */
-interface RawLane { lane: number; calls: number | number[]; columns?: number[][] }
+/** columns: function (-1: none) and share, of each depth of each column, flat. */
+interface RawLane { lane: number; calls: number | number[]; depth?: number; columns?: number[] }
 interface RawCollective { name?: string; function?: number; lanes: number[]; begin: number[]; end: number[] }
 interface RawTile {
   from_ns: number; to_ns: number; lanes: RawLane[]; messages?: number[]; message_step?: number;
@@ -49,19 +49,16 @@ function decodeLane(raw: RawLane, columns: number): TileLane {
     columnFunction: null, columnShare: null, columns: 0,
   };
   if (raw.columns) {
-    const depth = Math.max(1, raw.columns.length);
+    const depth = Math.max(1, raw.depth ?? 1);
     lane.depth = depth;
     lane.columns = columns;
     lane.count = typeof raw.calls === 'number' ? raw.calls : 0;
     lane.columnFunction = new Int32Array(columns * depth).fill(-1);
     lane.columnShare = new Uint8Array(columns * depth);
-    raw.columns.forEach((runs, row) => {
-      for (let i = 0; i + 3 < runs.length; i += 4)
-        for (let column = runs[i]!; column < Math.min(columns, runs[i]! + runs[i + 1]!); column++) {
-          lane.columnFunction![column * depth + row] = runs[i + 2]!;
-          lane.columnShare![column * depth + row] = runs[i + 3]!;
-        }
-    });
+    for (let i = 0; i < Math.min(columns * depth, raw.columns.length >> 1); i++) {
+      lane.columnFunction[i] = raw.columns[2 * i]!;
+      lane.columnShare[i] = raw.columns[2 * i + 1]!;
+    }
   } else if (Array.isArray(raw.calls)) {
     const flat = outerFirst(raw.calls), count = flat.length / 4;
     lane.count = count;

@@ -150,6 +150,7 @@ export class Strips {
   private collectives(strip: Strip, tile: Tile, first: number, last: number, scale: number, look: Look): void {
     const { context } = strip, { layout } = look, top = layout.tops[first]!, bar = layout.rowHeight;
     context.fillStyle = look.messageCss;
+    context.globalAlpha = Math.max(0.02, Math.min(0.16, 0.01 * strip.width / Math.max(1, tile.collectives.length)));
     for (const one of tile.collectives) {
       let smallest = Infinity, largest = -1;
       for (let i = 0; i < one.lanes.length; i++) {
@@ -158,7 +159,6 @@ export class Strips {
       }
       if (largest < first || smallest >= last || one.lanes.length < 2)
         continue;
-      context.globalAlpha = 0.16;
       context.beginPath();
       for (let i = 0; i < one.lanes.length; i++) {
         const lane = one.lanes[i]!, y = layout.tops[lane]! - top, x = (one.begin[i]! - tile.from) * scale;
@@ -180,7 +180,7 @@ export class Strips {
     const count = all.length / MESSAGE_FIELDS;
     context.strokeStyle = look.messageCss;
     context.lineWidth = look.ratio * (count > 400 ? 0.6 : 0.9);
-    context.globalAlpha = count > 1000 ? 0.12 : count > 300 ? 0.35 : 0.8; // many lines only darken the picture
+    context.globalAlpha = Math.max(0.05, Math.min(0.8, 0.15 * strip.width / Math.max(1, count))); // many only darken the picture
     context.beginPath();
     for (let i = 0; i < count; i++) {
       const from = all[i * MESSAGE_FIELDS]!, to = all[i * MESSAGE_FIELDS + 1]!;
@@ -190,7 +190,7 @@ export class Strips {
       context.lineTo((all[i * MESSAGE_FIELDS + 3]! - tile.from) * scale, laneMiddle(layout, to) - top);
     }
     context.stroke();
-    if (layout.rowHeight >= 6 * look.ratio && count <= 1000) { // where they arrive
+    if (layout.rowHeight >= 6 * look.ratio && count <= strip.width / 8) { // where they arrive
       const size = Math.min(4, layout.rowHeight / 4 / look.ratio + 1) * look.ratio;
       context.fillStyle = look.messageCss;
       for (let i = 0; i < count; i++) {

@@ -54,7 +54,7 @@ export function keyOf(id: TileId): string {
   return `${id.level}/${id.index}/${id.block}`;
 }
 
-interface Entry<T> { tile: T | null; failed: number; abort: AbortController | null }
+interface Entry<T> { tile: T | null; failed: number; abort: AbortController | null; stale: boolean }
 
 export class TileCache<T> {
   private readonly entries = new Map<string, Entry<T>>();
@@ -84,10 +84,19 @@ export class TileCache<T> {
     for (const [key, entry] of this.entries)
       if (entry.abort && !keys.has(key)) {
         entry.abort.abort();
-        this.entries.delete(key);
+        entry.abort = null;
+        entry.stale = true;
+        if (!entry.tile)
+          this.entries.delete(key);
       }
     this.wanted = ids;
     this.start();
+  }
+
+  /** What is there is shown until the same tiles have come again. */
+  renew(): void {
+    for (const entry of this.entries.values())
+      entry.stale = true;
   }
 
   clear(): void {
@@ -102,24 +111,26 @@ export class TileCache<T> {
       if (this.busy >= this.atOnce)
         return;
       const key = keyOf(id), entry = this.entries.get(key);
-      if (entry && (entry.tile || entry.abort || Date.now() - entry.failed < this.retryMs))
+      if (entry && (entry.abort || entry.tile && !entry.stale || Date.now() - entry.failed < this.retryMs))
         continue;
       this.ask(id, key);
     }
   }
 
   private ask(id: TileId, key: string): void {
-    const abort = new AbortController(), entry: Entry<T> = { tile: null, failed: 0, abort };
+    const abort = new AbortController(), entry: Entry<T> = { tile: this.entries.get(key)?.tile ?? null, failed: 0, abort, stale: false };
     this.entries.set(key, entry);
     this.busy++;
     this.load(id, abort.signal).then(tile => {
       entry.tile = tile;
       return null;
     }, (error: unknown) => {
-      entry.failed = Date.now();
+      if (!abort.signal.aborted)
+        entry.failed = Date.now();
       return error;
     }).then(error => {
-      entry.abort = null;
+      if (entry.abort === abort)
+        entry.abort = null;
       this.busy--;
       this.trim();
       if (!abort.signal.aborted)

@@ -8,7 +8,7 @@ import type { ViewProps } from '../frame/view';
 import { Measured } from './measured';
 import { NoTrace } from './parts';
 import type { Profile, Row, Volume } from './profile';
-import { valueOf } from './profile';
+import { kindOf, valueOf } from './profile';
 
 export function Functions({ id }: ViewProps) {
   const answer = useAnswer<Profile>(jobPath(id, 'profile'));
@@ -18,7 +18,7 @@ export function Functions({ id }: ViewProps) {
     <Answered of={answer} wait="Adding up the calls of all processes …">
       {profile => {
         const rows = (of: 'self_ns' | 'total_ns' | 'calls'): Row[] => profile.functions.map((one, i) => ({
-          key: String(i), name: one.name, about: one.file ? `${base(one.file)}:${one.line}` : '', class: /^P?MPI_/.test(one.name) ? 'p2p' : 'compute', values: one[of],
+          key: String(i), name: one.name, about: one.file ? `${base(one.file)}:${one.line}` : '', class: kindOf(one.name), values: one[of],
         }));
         const calls = (row: Row, process: number | null) => {
           const one = profile.functions[Number(row.key)];

@@ -85,7 +85,7 @@ function barColumns(measure: Measure, process: number | null, longest: number, a
   return [
     nameColumn(what),
     { key: 'bar', title: '', cell: row => <span class={`measured-bar ${row.class}`} style={{ width: `${100 * barLength(valueOf(row, process), longest, log)}%` }} /> },
-    { key: 'value', title: measure.title, number: true, value: row => valueOf(row, process), cell: row => <span title={`${count(valueOf(row, process))} ${measure.unit}`} data-value={valueOf(row, process)}>{measure.format(valueOf(row, process))}</span> },
+    { key: 'value', title: measure.title, number: true, value: row => row.key === '\0others' ? null : valueOf(row, process), cell: row => <span title={`${count(valueOf(row, process))} ${measure.unit}`} data-value={valueOf(row, process)}>{measure.format(valueOf(row, process))}</span> },
     { key: 'share', title: 'Share', about: 'of all that is in this table', number: true, wide: true, value: row => valueOf(row, process), cell: row => all > 0 ? `${digits(100 * valueOf(row, process) / all, 1)} %` : '' },
     ...more.map((i): Column<Row> => ({
       key: `also${i}`, title: also!(measure.rows[0]!, process)[i]!.title, number: true, wide: true,
@@ -99,7 +99,7 @@ function comparedColumns(id: string, measure: Measure, labels: string[], colours
   return [
     nameColumn(measure.title),
     { key: 'strip', title: 'Each process', cell: row => <Strip values={row.values} labels={labels} format={measure.format} colours={colours} log={log} onPick={process => row.key !== '\0others' && go(['jobs', id, 'space'], { q: row.name, lanes: process })} /> },
-    { key: 'value', title: 'All', number: true, value: row => sum(row.values), cell: row => <span title={`${count(sum(row.values))} ${measure.unit}`} data-value={sum(row.values)}>{measure.format(sum(row.values))}</span> },
+    { key: 'value', title: 'All', number: true, value: row => row.key === '\0others' ? null : sum(row.values), cell: row => <span title={`${count(sum(row.values))} ${measure.unit}`} data-value={sum(row.values)}>{measure.format(sum(row.values))}</span> },
     { key: 'mean', title: 'Mean', number: true, wide: true, value: mean, cell: row => measure.format(mean(row)) },
     { key: 'max', title: 'Most', number: true, wide: true, value: row => greatest(row.values), cell: row => <>{measure.format(greatest(row.values))} <small>{labels[whereGreatest(row.values)]}</small></> },
     { key: 'imbalance', title: 'Imbalance', about: 'the greatest over the mean: 1 is even', number: true, value: row => imbalance(row.values), cell: row => { const value = imbalance(row.values); return value === null ? '' : <span class={value > 1.5 ? 'measured-uneven' : ''}>{digits(value, 2)}</span>; } },

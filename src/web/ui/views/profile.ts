@@ -50,4 +50,18 @@ export function processLabel(process: Process, several: boolean): string {
   return process.rank === null ? `${process.name} ${process.pid}` : `rank ${process.rank}${several ? ` of program ${(process.world ?? 0) + 1}` : ''}`;
 }
 
+/** For colours only, where the server does not say it: what kind of call a function of MPI is. */
+export function kindOf(name: string): string {
+  const call = /^P?MPI_(.*)/.exec(name)?.[1];
+  if (!call)
+    return 'compute';
+  if (/^File_/.test(call))
+    return 'io';
+  if (/^(Win_|R?put|R?get$|R?get_acc|R?acc|fetch_and|compare_and)/i.test(call))
+    return 'onesided';
+  if (/^I?(all|bcast|reduce|gather|scatter|barrier|scan|exscan|neighbor_)/i.test(call))
+    return 'collective';
+  return /^([ISBRP]*send|I?m?recv|sendrecv|isendrecv|I?m?probe|wait|test|start)/i.test(call) && call !== 'Test_cancelled' ? 'p2p' : 'other';
+}
+
 export const severalWorlds = (processes: readonly Process[]): boolean => new Set(processes.map(one => one.world)).size > 1;

@@ -2,7 +2,7 @@
 // The call tree: nested boxes (a flame graph with its root on top), and the same as rows below.
 import { useMemo, useState } from 'preact/hooks';
 import { jobPath, query, useAnswer } from '../api';
-import { classLabels, inkOn } from '../design/colours';
+import { inkOn } from '../design/colours';
 import type { Colours } from '../design/colours';
 import { Answered, Notice } from '../design/parts';
 import { Table } from '../design/table';
@@ -17,7 +17,7 @@ import type { Box, TreeNode } from './flame';
 import { boxAt, boxesOf, childrenOf, foundTime, pathTo } from './flame';
 import { NoTrace, notesOf } from './parts';
 import type { Process } from './profile';
-import { processLabel, severalWorlds } from './profile';
+import { kindOf, processLabel, severalWorlds } from './profile';
 
 interface TreeFunction { name: string; file: string; line: number; class?: string }
 interface Tree { nodes: TreeNode[]; functions?: TreeFunction[]; processes?: Process[]; notes?: unknown }
@@ -72,9 +72,9 @@ function Flame({ id, tree, process, onProcess }: { id: string; tree: Tree; proce
       const x = box.from * width, wide = (box.to - box.from) * width, name = names[box.node]!;
       if (wide < 0.4 || box.depth > DEEPEST)
         continue;
-      const own = nodes[box.node]!.function, kind = typeof own === 'number' ? tree.functions?.[own]?.class : undefined;
+      const own = nodes[box.node]!.function, kind = typeof own === 'number' ? tree.functions?.[own]?.class ?? kindOf(name) : kindOf(name);
       const faded = found.size > 0 && !found.has(box.node);
-      const fill = faded ? colours.sunken : kind && kind !== 'compute' ? colours[kind as 'p2p'] ?? colours.other : hex(scheme.functions[colourOf.get(name)!]!);
+      const fill = faded ? colours.sunken : kind !== 'compute' ? colours[kind as 'p2p'] ?? colours.other : hex(scheme.functions[colourOf.get(name)!]!);
       pen.rect(x, box.depth * ROW, Math.max(0.4, wide - (wide > 3 ? 1 : 0)), ROW - 1, fill);
       if (box.node === cursor || hover?.node === box.node)
         pen.line([x + 1, box.depth * ROW + 1, x + wide - 2, box.depth * ROW + 1, x + wide - 2, box.depth * ROW + ROW - 2, x + 1, box.depth * ROW + ROW - 2, x + 1, box.depth * ROW + 1], colours.ink, 2);
@@ -140,7 +140,7 @@ function Flame({ id, tree, process, onProcess }: { id: string; tree: Tree; proce
       <p class="flame-told" role="status">{told >= 0 && nodes[told] ? (
         <><b>{names[told]}</b> {ns(nodes[told]!.total_ns)}, {share(nodes[told]!.total_ns / Math.max(1, all))} of all; itself {ns(nodes[told]!.self_ns)}; {count(nodes[told]!.calls)} calls{' '}
           <a href={`#/jobs/${encodeURIComponent(id)}/space?q=${encodeURIComponent(names[told]!)}`}>in space and time</a></>
-      ) : <>{Object.values(classLabels)[0]}: coloured by name; calls of MPI by kind</>}</p>
+      ) : 'Coloured by name; calls of MPI by their kind.'}</p>
       <details>
         <summary>As a table</summary>
         <Table label="Call tree" rows={nodes.map((node, i) => ({ node, i }))} rowKey={row => row.i} sort="-total" onOpen={row => choose(row.i)} columns={[
