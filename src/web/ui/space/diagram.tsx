@@ -119,27 +119,49 @@ function useControl(id: string, picture: Picture, canvas: RefObject<HTMLCanvasEl
   return state;
 }
 
+/** Calls of functions, in batches as one steps through them. */
 function useSearch(id: string, control: Control | null) {
   const [text, setText] = useParam('q');
-  const found = useAnswer<Search>(text && control ? jobPath(id, 'search') + query({ function: text, limit: FOUND_MOST }) : null);
+  const [begins, setBegins] = useState<number[]>([]); // of the batches so far; the last one is shown
+  const from = begins[begins.length - 1];
+  const found = useAnswer<Search>(text && control ? jobPath(id, 'search') + query({ function: text, from, limit: FOUND_MOST }) : null);
   const [at, setAt] = useState(-1);
-  const calls = text ? found.value?.calls ?? [] : [];
+  const goOn = useRef(0);
+  const calls = text ? found.value?.calls ?? [] : [], before = begins.length * FOUND_MOST;
+  const show = (next: number) => {
+    setAt(next);
+    control?.goTo(control.scene.found[next]!);
+  };
+  useEffect(() => setBegins([]), [text]);
   useEffect(() => {
     if (!control)
       return;
     control.scene.found = calls.map(call => ({ lane: call.lane, begin: call.begin, end: call.end, depth: call.depth }));
     control.scene.current = null;
     setAt(-1);
+    if (calls.length) {
+      if (goOn.current)
+        show(goOn.current > 0 ? 0 : calls.length - 1);
+      goOn.current = 0;
+    }
     control.redraw();
   }, [control, found.value, text]);
-  const step = (by: number) => {
-    if (!calls.length || !control)
+  const step = (by: 1 | -1) => {
+    if (!calls.length)
       return;
-    const next = (at + by + calls.length + (at < 0 && by < 0 ? 1 : 0)) % calls.length;
-    setAt(next);
-    control.goTo(control.scene.found[next]!);
+    const next = at < 0 && by < 0 ? calls.length - 1 : at + by;
+    if (next >= calls.length && found.value?.complete === false && found.value.next_ns !== undefined) {
+      goOn.current = 1;
+      setBegins([...begins, found.value.next_ns]);
+    } else if (next < 0 && begins.length) {
+      goOn.current = -1;
+      setBegins(begins.slice(0, -1));
+    } else
+      show((next + calls.length) % calls.length);
   };
-  return { text, setText, found, calls, at, step };
+  const told = !text ? '' : found.waiting ? 'Looking …' : found.error ? found.error.message : !calls.length ? 'none' :
+    `${at >= 0 ? `${count(before + at + 1)} of ` : ''}${count(before + calls.length)}${found.value?.complete === false ? ' and more' : ''}`;
+  return { text, setText, calls, step, told };
 }
 
 function Legend({ picture, by, colours }: { picture: Picture; by: ColourBy; colours: Colours }) {
@@ -258,8 +280,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
       <div class="space-bar">
         <form class="space-search" role="search" onSubmit={e => (e.preventDefault(), search.step(1))}>
           <input type="search" aria-label="Find calls of a function" placeholder="Function, e.g. do_jacobi or MPI_*" value={search.text} onChange={e => search.setText(e.currentTarget.value.trim())} />
-          <span role="status" class="space-count">{!search.text ? '' : search.found.waiting ? 'Looking …' : search.found.error ? search.found.error.message :
-            search.calls.length ? `${search.at >= 0 ? `${search.at + 1} of ` : ''}${count(search.calls.length)}${search.calls.length >= FOUND_MOST ? ' or more' : ''}` : 'none'}</span>
+          <span role="status" class="space-count">{search.told}</span>
           <button type="button" aria-label="The one before" disabled={!search.calls.length} onClick={() => search.step(-1)}>↑</button>
           <button type="button" aria-label="The next one" disabled={!search.calls.length} onClick={() => search.step(1)}>↓</button>
         </form>

@@ -10,7 +10,8 @@ export interface Selection {
   functions: Sum[]; classes: { class: string; calls: number; total_ns: number }[]; messages: { count: number; bytes: number };
 }
 export interface Found { lane: number; begin: number; end: number; depth: number; function: number }
-export interface Search { calls: Found[]; total?: number; complete?: boolean }
+/** complete: there are no more; else they go on from next_ns. */
+export interface Search { calls: Found[]; complete?: boolean; next_ns?: number }
 
 export function tilesOf(id: string, picture: () => Picture): TileCache<Tile> {
   return new TileCache<Tile>(async (tile, signal) => {

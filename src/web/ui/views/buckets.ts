@@ -1,28 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distributions in buckets: added over processes, and their quantiles. Pure.
+// Distributions in buckets, and their quantiles. Pure.
 
-/** buckets: from, to (not in it), count; flat. */
-export interface Distribution { name: string; unit: string; rank?: number | null; process?: number | null; count: number; total: number; buckets: number[] }
+/** Of one call over all ranks. buckets: from, to (not in it), count. */
+export interface Distribution { name: string; unit: string; total: number; ranks: number; buckets: [number, number, number][] }
 export interface Bucket { from: number; to: number; count: number }
 
-/** Adds distributions, whose buckets may be of different widths: what lies within a wider one counts for that. */
-export function added(parts: readonly Distribution[]): Bucket[] {
-  const all: Bucket[] = [];
-  for (const part of parts)
-    for (let i = 0; i + 2 < part.buckets.length; i += 3)
-      all.push({ from: part.buckets[i]!, to: part.buckets[i + 1]!, count: part.buckets[i + 2]! });
-  all.sort((a, b) => a.from - b.from || b.to - a.to);
-  const out: Bucket[] = [];
-  for (const bucket of all) {
-    const last = out[out.length - 1];
-    if (last && bucket.from < last.to) {
-      last.to = Math.max(last.to, bucket.to);
-      last.count += bucket.count;
-    } else
-      out.push({ ...bucket });
-  }
-  return out;
-}
+export const bucketsOf = (one: Distribution): Bucket[] => one.buckets.map(([from, to, count]) => ({ from, to, count }));
+export const valuesOf = (one: Distribution): number => one.buckets.reduce((sum, [, , count]) => sum + count, 0);
 
 /** The bucket in which a share of all values is reached; null: there are none. */
 export function quantile(buckets: readonly Bucket[], share: number): Bucket | null {

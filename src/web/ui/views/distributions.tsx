@@ -11,7 +11,7 @@ import { PictureFrame, svgPen } from '../pictures';
 import type { Pen } from '../pictures';
 import { useParam } from '../state';
 import type { Distribution } from './buckets';
-import { added, logPlace, powers, quantile } from './buckets';
+import { bucketsOf, logPlace, powers, quantile, valuesOf } from './buckets';
 import { Drawn } from './drawn';
 
 interface Answer { distributions: Distribution[]; notes?: unknown }
@@ -29,22 +29,14 @@ export function Distributions({ id }: ViewProps) {
 const partOf = (name: string) => name.slice(name.lastIndexOf('.') + 1);
 
 function Chosen({ id, all }: { id: string; all: Distribution[] }) {
-  const names = useMemo(() => {
-    const counts = new Map<string, number>();
-    for (const one of all)
-      counts.set(one.name, (counts.get(one.name) ?? 0) + one.count);
-    return [...counts].sort((a, b) => b[1] - a[1]).map(([name]) => name);
-  }, [all]);
-  const [chosen, setName] = useParam('of', names.find(name => name.endsWith('.latency')) ?? names[0]!);
-  const [rankText, setRank] = useParam('rank', 'all');
+  const names = useMemo(() => [...all].sort((a, b) => valuesOf(b) - valuesOf(a)).map(one => one.name), [all]);
+  const [chosen, setName] = useParam('of', names.find(name => /^P?MPI_.*latency$/.test(name)) ?? names[0]!);
   const [scale, setScale] = useParam('scale', 'linear');
   const [at, setAt] = useState(-1);
-  const name = names.includes(chosen) ? chosen : names[0]!, log = scale === 'log';
-  const ranks = useMemo(() => [...new Set(all.filter(one => one.name === name).map(one => one.rank ?? -1))].sort((a, b) => a - b), [all, name]);
-  const parts = useMemo(() => all.filter(one => one.name === name && (rankText === 'all' || String(one.rank) === rankText)), [all, name, rankText]);
-  const buckets = useMemo(() => added(parts), [parts]);
-  const bytes = parts[0]?.unit === 'bytes', text = bytes ? size : ns;
-  const values = buckets.reduce((sum, bucket) => sum + bucket.count, 0), total = parts.reduce((sum, part) => sum + part.total, 0);
+  const name = names.includes(chosen) ? chosen : names[0]!, log = scale === 'log', part = all.find(one => one.name === name)!;
+  const buckets = useMemo(() => bucketsOf(part), [part]);
+  const bytes = part.unit === 'bytes', text = bytes ? size : ns;
+  const values = valuesOf(part);
   const least = buckets[0]?.from ?? 1, most = buckets.reduce((greatest, bucket) => Math.max(greatest, bucket.to < 2 ** 62 ? bucket.to : bucket.from * 2), 2);
   const highest = buckets.reduce((greatest, bucket) => Math.max(greatest, bucket.count), 1);
   const x = (value: number, width: number) => LEFT + Math.max(0, Math.min(1, logPlace(value, least, most))) * (width - LEFT - RIGHT);
@@ -73,12 +65,11 @@ function Chosen({ id, all }: { id: string; all: Distribution[] }) {
     }} controls={
       <>
         <label>of <select value={name} onChange={e => setName(e.currentTarget.value)}>{names.map(one => <option key={one} value={one}>{one.replace(/\.(\w+)$/, ': $1')}</option>)}</select></label>
-        {ranks.length > 1 && <label>rank <select value={rankText} onChange={e => setRank(e.currentTarget.value)}><option value="all">all</option>{ranks.map(rank => <option key={rank} value={String(rank)}>{rank}</option>)}</select></label>}
         <Choice label="Counts" value={scale as 'linear' | 'log'} of={[['linear', 'Linear'], ['log', 'Log']]} onChange={setScale} />
       </>
     }>
       <p class="matrix-told" role="status">
-        {count(values)} values of {partOf(name)}, {text(values ? total / values : 0)} on average
+        {count(values)} values of {partOf(name)} on {count(part.ranks)} ranks, {text(values ? part.total / values : 0)} on average
         {half && late && <>; half of them below {text(half.to)}, 99 % below {text(late.to)}</>}
         {told && <> — <b>{text(told.from)} to {text(told.to)}: {count(told.count)}</b>, {share(told.count / values)}</>}
       </p>
