@@ -197,8 +197,8 @@ int dirs_libexec(const char *name, char *ret_path, size_t size, struct err *err)
     char here[PATH_MAX], dir[PATH_MAX + 32];
     own_dir(here);
     static const char *const beside[] = {
-        "",           "/../libexec/scry", "/../daemon", "/../tracer", "/../symbols", "/../publish",
-        "/../mirror", "/../store",        "/../keys",   "/../job",    "/../link"}; /* all but the first two: as built */
+        "",          "/../libexec/scry", "/../daemon", "/../tracer", "/../symbols", "/../publish", "/../mirror",
+        "/../store", "/../keys",         "/../job",    "/../link",   "/../task"}; /* all but the first two: as built */
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
         snprintf(dir, sizeof dir, "%s%s", here, beside[i]);
         if (try_program(ret_path, size, dir, name))

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "task/advance.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/pause.h"
+#include "jobdir/record/info.h"
+#include "jobdir/text/text.h"
+#include "task/launch.h"
+#include "task/spec.h"
+
+enum {
+    GRACE_SECONDS = 5,   /* between asking and killing */
+    SHARED_SECONDS = 10, /* until what another node wrote is seen here */
+};
+
+/* ---- what the state says ---- */
+
+static void set_text(json_t *object, const char *member, const char *text)
+{
+    json_object_set_new(object, member, text_json(text));
+}
+
+static void set_ns(json_t *object, const char *member, uint64_t ns)
+{
+    json_object_set_new(object, member, json_integer((json_int_t)ns));
+}
+
+static uint64_t get_ns(const json_t *object, const char *member)
+{
+    return (uint64_t)json_integer_value(json_object_get(object, member));
+}
+
+static bool is(const struct task *task, const char *state)
+{
+    return strcmp(task_state_name(task->state), state) == 0;
+}
+
+/* The run whose turn it is, or that was the last one. */
+static json_t *last_run(const struct task *task)
+{
+    json_t *runs = json_object_get(task->state, "runs");
+    return json_array_size(runs) ? json_array_get(runs, json_array_size(runs) - 1) : NULL;
+}
+
+/* What describes the process that is under way: a run, or a step beside it. */
+static json_t *current(const struct task *task)
+{
+    return is(task, "running") ? last_run(task) : json_object_get(task->state, "step");
+}
+
+static uint64_t run_number(const struct task *task)
+{
+    return json_array_size(json_object_get(task->state, "runs"));
+}
+
+static void end_phase(const struct task *task)
+{
+    json_t *phases = json_object_get(task->state, "phases");
+    json_t *last = json_array_size(phases) ? json_array_get(phases, json_array_size(phases) - 1) : NULL;
+    if (last && json_is_null(json_object_get(last, "ended_ns"))) {
+        set_ns(last, "ended_ns", clock_wall_ns());
+        json_object_set_new(last, "progress", json_real(1));
+    }
+}
+
+static void begin_phase(const struct task *task, const char *name, uint64_t run)
+{
+    end_phase(task);
+    json_array_append_new(json_object_get(task->state, "phases"),
+                          json_pack("{s:s, s:I, s:I, s:n, s:n}", "phase", name, "run", (json_int_t)run, "began_ns",
+                                    (json_int_t)clock_wall_ns(), "ended_ns", "progress"));
+}
+
+static void end_task(const struct task *task, const char *state, const char *kind, const char *text)
+{
+    end_phase(task);
+    set_text(task->state, "state", state);
+    set_ns(task->state, "ended_ns", clock_wall_ns());
+    if (text)
+        json_object_set_new(task->state, "error", json_pack("{s:s, s:o}", "kind", kind, "text", text_json(text)));
+    json_object_del(task->state, "step");
+}
+
+static void run_dir(const struct task *task, char ret_path[PATH_MAX])
+{
+    bool build = is(task, "building");
+    snprintf(ret_path, PATH_MAX, "%.*s/runs/%s%llu", PATH_MAX - 64, task->dir, build ? "build" : "",
+             (unsigned long long)run_number(task) + build);
+}
+
+/* The last line of a file of output, for people. */
+static void last_line(const struct task *task, const char *what, uint64_t run, struct buf *out)
+{
+    enum { TAIL = 2000, SHOWN = 300 };
+    char path[PATH_MAX], tail[TAIL + 1] = "";
+    snprintf(path, sizeof path, "%.*s/runs/%s%llu%s", PATH_MAX - 64, task->dir,
+             what[0] == 'b' || what[0] == 'g' ? what : "", (unsigned long long)run, what[0] == '.' ? what : ".err");
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return;
+    if (fseek(file, -TAIL, SEEK_END) < 0)
+        rewind(file);
+    size_t len = fread(tail, 1, TAIL, file);
+    fclose(file);
+    while (len && strchr("\n\r ", tail[len - 1]))
+        tail[--len] = 0;
+    const char *line = strrchr(tail, '\n');
+    line = line ? line + 1 : tail;
+    if (*line)
+        buf_printf(out, ": %.*s", SHOWN, line);
+}
+
+/* ---- starting ---- */
+
+struct starting {
+    struct task_held held;
+    bool holds;
+};
+
+static const char *const step_states[] = {
+    [TASK_BUILD] = "building", [TASK_RUN] = "running", [TASK_GATHER] = "gathering"};
+static const char *const step_phases[] = {[TASK_BUILD] = "build", [TASK_RUN] = "run", [TASK_GATHER] = "gather"};
+
+static int start_step(struct task *task, enum task_step step, struct starting *starting, struct err *err);
+
+/* Behind a step that went well. */
+static int start_next(struct task *task, enum task_step done, struct starting *starting, struct err *err)
+{
+    if (done == TASK_BUILD)
+        return start_step(task, TASK_RUN, starting, err);
+    if (done == TASK_RUN)
+        return start_step(task, TASK_GATHER, starting, err);
+    if (run_number(task) < get_ns(task->state, "target"))
+        return start_step(task, TASK_RUN, starting, err);
+    end_task(task, "done", NULL, NULL);
+    return 0;
+}
+
+static json_t *process_json(pid_t pid)
+{
+    char boot[64];
+    job_boot_id(boot, sizeof boot);
+    return json_pack("{s:i, s:I, s:s, s:I, s:n}", "pid", pid, "ticks", (json_int_t)job_process_ticks(pid), "boot", boot,
+                     "began_ns", (json_int_t)clock_wall_ns(), "ended_ns");
+}
+
+/* What cannot be started ends the task: that is no error of ours. */
+static int start_step(struct task *task, enum task_step step, struct starting *starting, struct err *err)
+{
+    struct task_launch launch;
+    struct err why = {0};
+    uint64_t run = run_number(task) + (step != TASK_GATHER);
+    int code = task_launch_make(&launch, task, step, run, &why);
+    if (code == 0 && (code = task_hold(&launch, &starting->held)) < 0)
+        err_errno(&why, code, "cannot start a process");
+    task_launch_done(&launch);
+    if (code == 1 && step != TASK_RUN)
+        return start_next(task, step, starting, err);
+    if (code < 0) {
+        end_task(task, "failed", "start", why.text);
+        return 0;
+    }
+    starting->holds = true;
+    json_t *process = process_json(starting->held.pid);
+    begin_phase(task, step_phases[step], run);
+    set_text(task->state, "state", step_states[step]);
+    if (step == TASK_RUN) {
+        set_ns(process, "run", run);
+        set_text(process, "state", "running");
+        json_array_append_new(json_object_get(task->state, "runs"), process);
+        json_object_del(task->state, "step");
+    } else {
+        json_object_set_new(task->state, "step", process);
+    }
+    return 0;
+}
+
+static int begin(struct task *task, void *ctx, struct err *err)
+{
+    if (!is(task, "queued"))
+        return 1;
+    set_ns(task->state, "began_ns", clock_wall_ns());
+    return start_step(task, TASK_BUILD, ctx, err);
+}
+
+/* The process is executed only when it is written down that it runs. */
+static int change_and_start(const struct task_store *store, const char *id, task_change_fn *fn)
+{
+    struct starting starting = {.holds = false};
+    struct err err = {0};
+    int code = task_change(store, id, fn, &starting, &err);
+    pause_at("task.written");
+    if (starting.holds)
+        task_release(&starting.held, code == 0);
+    return code;
+}
+
+int task_begin(const struct task_store *store, const char *id)
+{
+    return change_and_start(store, id, begin);
+}
+
+/* ---- its end ---- */
+
+static bool is_alive(const json_t *process)
+{
+    char boot[64];
+    const char *its = json_string_value(json_object_get(process, "boot"));
+    pid_t pid = (pid_t)get_ns(process, "pid");
+    uint64_t ticks = get_ns(process, "ticks");
+    job_boot_id(boot, sizeof boot);
+    return its && strcmp(its, boot) == 0 && ticks && job_process_ticks(pid) == ticks;
+}
+
+static const struct {
+    const char *stop, *text;
+} stops[] = {
+    {"time", "stopped: it took longer than its limit of time (limits.seconds)"},
+    {"memory", "stopped: its processes took more memory together than its limit (limits.memory_bytes)"},
+    {"space", "stopped: it took more of the disk than its limit of space (limits.disk_bytes)"},
+};
+
+/* It was stopped: by somebody, or by a limit. */
+static void end_stopped(const struct task *task, const char *stop)
+{
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
+        if (strcmp(stops[i].stop, stop) == 0) {
+            end_task(task, "failed", stop, stops[i].text);
+            return;
+        }
+    end_task(task, "cancelled", NULL, NULL);
+}
+
+static void note_result(json_t *run, const struct job_info *info)
+{
+    const struct job_result *result = &info->result;
+    set_text(run, "job", info->id);
+    json_object_set_new(run, "seconds", json_real(result->wall_seconds));
+    json_object_set_new(run, "exit_code", json_integer(result->exit_code));
+    json_object_set_new(run, "signal", result->signal ? json_integer(result->signal) : json_null());
+}
+
+/* Why a run that was not stopped is no success; nothing if it is one. */
+static void explain(const struct task *task, const struct job_info *info, enum job_state state, int code,
+                    struct buf *out)
+{
+    const struct job_result *result = &info->result;
+    bool build = is(task, "building");
+    uint64_t run = run_number(task) + build;
+    if (build)
+        buf_puts(out, "the build");
+    else
+        buf_printf(out, "run %llu", (unsigned long long)run);
+    if (code < 0) {
+        buf_puts(out, " did not begin");
+        last_line(task, build ? "build" : "", run, out);
+        if (!build && strcmp(task_text(task->spec, "launch.by"), "slurm") == 0)
+            last_line(task, ".batch.err", run, out);
+        if (is(task, "gathering"))
+            last_line(task, "gather", run, out);
+    } else if (state != JOB_ENDED) {
+        buf_puts(out, " is gone: its scry run and its command were killed, or the machine was started again");
+    } else if (result->signal == SIGXFSZ || result->exit_code == 128 + SIGXFSZ) {
+        buf_puts(out, " wrote a file that is larger than its limit of space (limits.disk_bytes)");
+    } else if (result->signal) {
+        buf_printf(out, " was ended by signal %d (%s)", result->signal, strsignal(result->signal));
+    } else if (result->exit_code) {
+        buf_printf(out, " ended with exit status %d", result->exit_code);
+        last_line(task, build ? "build" : "", run, out);
+    } else {
+        buf_clear(out);
+    }
+}
+
+static enum task_step step_of(const struct task *task)
+{
+    return is(task, "building") ? TASK_BUILD : is(task, "gathering") ? TASK_GATHER : TASK_RUN;
+}
+
+/* The process has ended: what it was, and what comes next. */
+static int finish(struct task *task, void *ctx, struct err *err)
+{
+    char dir[PATH_MAX];
+    struct job_info info = {0};
+    enum job_state state = JOB_LOST;
+    json_t *process = current(task), *run = last_run(task);
+    enum task_step step = step_of(task);
+    bool brought = step == TASK_GATHER, far = strcmp(task_text(task->spec, "launch.by"), "ssh") == 0;
+    _cleanup_(buf_done) struct buf why = BUF_INIT;
+    if (!process || task_is_over(task->state) || is_alive(process))
+        return 1;
+    set_ns(process, "ended_ns", clock_wall_ns());
+    const char *stop = json_string_value(json_object_get(process, "stop"));
+    if (far && step == TASK_RUN) /* how it was is known when its directory is here */
+        return start_next(task, step, ctx, err);
+    if (brought)
+        stop = json_string_value(json_object_get(run, "stop"));
+    run_dir(task, dir);
+    int code = job_info_read_state(dir, &info, &state, NULL);
+    json_t *noted = step == TASK_BUILD ? process : run;
+    if (code == 0 && state == JOB_ENDED)
+        note_result(noted, &info);
+    explain(task, &info, state, code, &why);
+    job_info_done(&info);
+    if (step != TASK_BUILD)
+        set_text(run, "state", stop ? (strcmp(stop, "cancelled") == 0 ? stop : "failed") : why.len ? "failed" : "done");
+    if (stop)
+        end_stopped(task, stop);
+    else if (why.len)
+        end_task(task, "failed", step == TASK_BUILD ? "build" : "run", why.data);
+    else if (json_is_true(json_object_get(task->state, "cancel")))
+        end_task(task, "cancelled", NULL, NULL);
+    else
+        return start_next(task, step, ctx, err);
+    return 0;
+}
+
+/* ---- while it runs ---- */
+
+/* Slurm's number, from what sbatch printed. "": not yet. */
+static void batch_job(const struct task *task, char ret_job[24])
+{
+    char path[PATH_MAX];
+    _cleanup_(freep) char *text = NULL;
+    snprintf(path, sizeof path, "%.*s/runs/%llu.batch", PATH_MAX - 64, task->dir, (unsigned long long)run_number(task));
+    *ret_job = 0;
+    if (file_read(path, &text, NULL) == 0)
+        snprintf(ret_job, 24, "%.*s", (int)strspn(text, "0123456789"), text);
+}
+
+static void send_signal(const struct task *task, const char *name)
+{
+    char dir[PATH_MAX], job[24];
+    struct task_launch launch;
+    struct task_held held;
+    struct job_info info = {0};
+    json_t *process = current(task);
+    pid_t pid = (pid_t)get_ns(process, "pid");
+    bool last = strcmp(name, "KILL") == 0, run = step_of(task) == TASK_RUN, alive = is_alive(process);
+    batch_job(task, job);
+    int code = run ? task_launch_signal(&launch, task, run_number(task), *job ? job : NULL, name, NULL) : 1;
+    if (code == 0 && task_hold(&launch, &held) == 0)
+        task_release(&held, true);
+    if (run)
+        task_launch_done(&launch);
+    if (code == 0)
+        return;
+    if (!last && alive) {
+        kill(pid, SIGTERM); /* scry run hands it on */
+        return;
+    }
+    run_dir(task, dir);
+    bool known = job_info_read(dir, &info, NULL) == 0 && info.root && job_process_ticks(info.root) == info.root_ticks;
+    if (alive || known)
+        task_kill_command(alive ? pid : -1, info.supervisor, known ? info.root : 0);
+    job_info_done(&info);
+}
+
+static int set_stop(struct task *task, void *ctx, struct err *err)
+{
+    json_t *process = current(task);
+    (void)err;
+    if (!process || task_is_over(task->state) || json_object_get(process, "stop"))
+        return 1;
+    set_text(process, "stop", ctx);
+    set_ns(process, "stop_ns", clock_wall_ns());
+    return 0;
+}
+
+static int set_killed(struct task *task, void *ctx, struct err *err)
+{
+    (void)ctx, (void)err;
+    json_t *process = current(task);
+    if (process)
+        set_ns(process, "stop_ns", clock_wall_ns());
+    return process ? 0 : 1;
+}
+
+/* The limit that it is over, or NULL. `job`: what is known of its job. */
+static const char *over_limit(const struct task *task, const struct job_info *job)
+{
+    uint64_t seconds = task_number(task->spec, "limits.seconds"), bytes;
+    uint64_t memory = task_number(task->spec, "limits.memory_bytes"), now = clock_wall_ns();
+    json_t *process = current(task);
+    const char *by = task_text(task->spec, "launch.by");
+    bool here = strcmp(by, "mpirun") == 0 || strcmp(by, "plain") == 0;
+    /* where somebody else queues it, only the job itself says when it began */
+    uint64_t began = job->started_ns ? job->started_ns : here ? get_ns(process, "began_ns") : now;
+    if (seconds && now > began && (now - began) / NS_PER_SECOND >= seconds)
+        return "time";
+    if (task_space_look(task->id, task->dir, &bytes) == 0 && bytes > task_number(task->spec, "limits.disk_bytes"))
+        return "space";
+    if (memory && here) {
+        struct task_use use;
+        task_use_look((pid_t)get_ns(process, "pid"), &use);
+        if (use.memory_bytes > memory)
+            return "memory";
+    }
+    return NULL;
+}
+
+/* Stops it if it is to be stopped. */
+static void look_after(const struct task_store *store, const struct task *task, const struct job_info *job)
+{
+    json_t *process = current(task);
+    const char *stop = json_is_true(json_object_get(task->state, "cancel")) ? "cancelled" : NULL;
+    if (!json_object_get(process, "stop")) {
+        stop = stop ? stop : over_limit(task, job);
+        if (stop && task_change(store, task->id, set_stop, (void *)stop, NULL) == 0)
+            send_signal(task, "TERM");
+    } else if (clock_wall_ns() - get_ns(process, "stop_ns") >= GRACE_SECONDS * (uint64_t)NS_PER_SECOND) {
+        if (task_change(store, task->id, set_killed, NULL, NULL) == 0)
+            send_signal(task, "KILL");
+    }
+}
+
+/* The process is gone. Does its job go on all the same, or may what another node wrote still come? */
+static bool job_goes_on(const struct task *task, int code, enum job_state state)
+{
+    if (code == 0 && (state == JOB_RUNNING || state == JOB_UNWATCHED || state == JOB_UNREACHABLE))
+        return true;
+    if (strcmp(task_text(task->spec, "launch.by"), "slurm") != 0 || (code == 0 && state == JOB_ENDED))
+        return false;
+    static struct {
+        char id[TASK_ID_SIZE];
+        uint64_t run, since_ns;
+    } waits;
+    if (strcmp(waits.id, task->id) != 0 || waits.run != run_number(task)) {
+        snprintf(waits.id, sizeof waits.id, "%s", task->id);
+        waits.run = run_number(task);
+        waits.since_ns = clock_now_ns();
+    }
+    return clock_now_ns() - waits.since_ns < SHARED_SECONDS * (uint64_t)NS_PER_SECOND;
+}
+
+bool task_advance(const struct task_store *store, const char *id)
+{
+    struct task task;
+    struct job_info job = {0};
+    enum job_state state = JOB_LOST;
+    char dir[PATH_MAX];
+    bool over = task_load(store, id, &task, NULL) < 0 || !task_is_active(task.state), ended = false;
+    if (!over && !is(&task, "queued")) {
+        json_t *process = current(&task);
+        bool alive = process && is_alive(process);
+        run_dir(&task, dir);
+        int code = job_info_read_state(dir, &job, &state, NULL);
+        ended = !alive && (step_of(&task) == TASK_GATHER || !job_goes_on(&task, code, state));
+        if (process && !ended)
+            look_after(store, &task, &job);
+        job_info_done(&job);
+    }
+    task_done(&task);
+    if (ended)
+        change_and_start(store, id, finish);
+    if (over)
+        task_space_forget(id);
+    return over || ended;
+}

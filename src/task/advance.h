@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One step of a task: looks how its run stands, and does what is next. All that is known is in the store and in job
+ * directories, so it does not matter who started a run: a runner that was killed is followed by another one, which goes on.
+ */
+#ifndef SCRY_TASK_ADVANCE_H
+#define SCRY_TASK_ADVANCE_H
+
+#include "task/store.h"
+
+/* Starts a queued task: its build, or its first run. 0, or -errno: it has failed, and says so. */
+int task_begin(const struct task_store *store, const char *id);
+/* A step of one that is under way. True: it is over, or another one began. */
+bool task_advance(const struct task_store *store, const char *id);
+
+/* ---- what a step is made of ---- */
+
+struct task_launch;
+
+/* A process that waits to be executed, in a session of its own. */
+struct task_held {
+    pid_t pid;
+    int go;
+};
+int task_hold(const struct task_launch *launch, struct task_held *ret_held);
+void task_release(struct task_held *held, bool go);
+
+/* What all processes of a run take: those of its session, and what descends from its command. */
+struct task_use {
+    uint64_t memory_bytes, processes;
+};
+void task_use_look(pid_t session, struct task_use *ret_use);
+/* SIGKILL for all of them, but for those by which scry run records how they end. */
+void task_kill_command(pid_t session, pid_t supervisor, pid_t command);
+
+/* The space that a directory takes, looked at by a child: a directory may have a million files. One look at a time for
+ * each task. -EAGAIN: the first one is not over. */
+int task_space_look(const char *id, const char *dir, uint64_t *ret_bytes);
+void task_space_forget(const char *id);
+
+#endif

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "task/answer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "jobdir/record/info.h"
+#include "jobdir/text/fields.h"
+#include "task/spec.h"
+
+/* ---- schemas ---- */
+
+#define SECONDS(name, about_) \
+    { \
+        name, FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = about_ \
+    }
+#define STATES "draft|queued|building|running|gathering|done|failed|cancelled"
+
+static const struct field error_fields[] = {
+    {"kind", FIELD_TEXT, .about = "start, build, run; time, memory, space: a limit"}, {"text", FIELD_TEXT}, {0}};
+
+static const struct field head_fields[] = {
+    {"id", FIELD_TEXT},
+    {"name", FIELD_TEXT},
+    {"program", FIELD_TEXT},
+    {"processes", FIELD_COUNT},
+    {"series", FIELD_TEXT, .flags = FIELD_OR_NULL, .about = "of tasks over numbers of processes"},
+    {"state", FIELD_CHOICE, .choices = STATES},
+    {"error", FIELD_OBJECT, .flags = FIELD_OR_NULL, .of = error_fields},
+    {"created_seconds", FIELD_NUMBER, .about = "since 1970, as all times here"},
+    SECONDS("queued_seconds", NULL),
+    SECONDS("began_seconds", NULL),
+    SECONDS("ended_seconds", NULL),
+    {"runs_done", FIELD_COUNT, .about = "runs that ended"},
+    {"runs_wanted", FIELD_COUNT},
+    {"progress", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "of the phase that it is in, 0 to 1; null: not known"},
+    SECONDS("left_seconds", "estimated, of this phase; null: not known"),
+    {0}};
+
+static const struct field phase_fields[] = {{"phase", FIELD_CHOICE, .choices = "build|run|gather"},
+                                            {"run", FIELD_COUNT},
+                                            SECONDS("began_seconds", NULL),
+                                            SECONDS("ended_seconds", NULL),
+                                            {"progress", FIELD_NUMBER, .flags = FIELD_OR_NULL},
+                                            SECONDS("left_seconds", "estimated, while it lasts"),
+                                            {0}};
+
+static const struct field run_fields[] = {
+    {"run", FIELD_COUNT},
+    {"state", FIELD_CHOICE, .choices = "running|done|failed|cancelled"},
+    {"job", FIELD_TEXT, .flags = FIELD_OR_NULL, .about = "its id; null: it has not begun"},
+    {"directory", FIELD_TEXT},
+    SECONDS("began_seconds", NULL),
+    SECONDS("ended_seconds", NULL),
+    SECONDS("seconds", "from the start of the command to its end"),
+    {"exit_code", FIELD_INTEGER, .flags = FIELD_OR_NULL},
+    {"signal", FIELD_INTEGER, .flags = FIELD_OR_NULL},
+    {0}};
+
+json_t *task_list_schema(void)
+{
+    static const struct field whole[] = {{"tasks", FIELD_LIST, .of = head_fields, .about = "newest first"}, {0}};
+    return fields_schema(whole);
+}
+
+json_t *task_schema(void)
+{
+    static const struct field whole[] = {{"", FIELD_PART, .of = head_fields},
+                                         {"phases", FIELD_LIST, .of = phase_fields},
+                                         {"runs", FIELD_LIST, .of = run_fields},
+                                         {"task", FIELD_OBJECT, .about = "task.json: what was asked for"},
+                                         {0}};
+    return fields_schema(whole);
+}
+
+json_t *task_scaling_schema(void)
+{
+    static const struct field task[] = {
+        {"id", FIELD_TEXT},
+        {"name", FIELD_TEXT},
+        {"processes", FIELD_COUNT},
+        {"runs", FIELD_COUNT, .about = "that ended well"},
+        {"seconds", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "the median of these; null: there is none"},
+        {"speedup", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "against the first with seconds"},
+        {"efficiency", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "speed-up for each process more"},
+        {0}};
+    static const struct field whole[] = {{"tasks", FIELD_LIST, .of = task, .about = "by their numbers of processes"},
+                                         {0}};
+    return fields_schema(whole);
+}
+
+/* ---- figures ---- */
+
+static json_t *seconds_json(const json_t *object, const char *member)
+{
+    const json_t *value = json_object_get(object, member);
+    return json_is_integer(value) ? json_real((double)json_integer_value(value) / NS_PER_SECOND) : json_null();
+}
+
+static bool ended_well(const json_t *run)
+{
+    const char *state = json_string_value(json_object_get(run, "state"));
+    return state && strcmp(state, "done") == 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double one = *(const double *)a, other = *(const double *)b;
+    return (one > other) - (one < other);
+}
+
+/* The median of the runs that ended well; -1: there is none. */
+static double median(const json_t *runs, size_t *ret_count)
+{
+    enum { LAST = 1000 };
+    double values[LAST];
+    size_t count = 0, i;
+    json_t *run;
+    json_array_foreach(runs, i, run) if (ended_well(run) && count < LAST) values[count++] =
+        json_number_value(json_object_get(run, "seconds"));
+    qsort(values, count, sizeof *values, by_value);
+    *ret_count = count;
+    if (!count)
+        return -1;
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+/* What the job itself said last of how far it is, from the end of its records: 0 to 1, or -1. */
+static double share_of_job(const char *dir)
+{
+    enum { TAIL = 128 << 10 };
+    static const char mark[] = "\"type\":\"progress\"";
+    char path[PATH_MAX + 32];
+    double share = -1;
+    snprintf(path, sizeof path, "%s/spool/records.jsonl", dir);
+    _cleanup_(fclosep) FILE *file = fopen(path, "re");
+    _cleanup_(freep) char *line = NULL;
+    size_t size = 0;
+    if (!file)
+        return -1;
+    if (fseek(file, -TAIL, SEEK_END) < 0)
+        rewind(file);
+    while (getline(&line, &size, file) > 0) {
+        json_t *record = strstr(line, mark) || strstr(line, "progress") ? json_loads(line, 0, NULL) : NULL;
+        const char *type = json_string_value(json_object_get(record, "type"));
+        double total = json_number_value(json_object_get(record, "total"));
+        if (type && strcmp(type, "progress") == 0 && total > 0)
+            share = json_number_value(json_object_get(record, "done")) / total;
+        json_decref(record);
+    }
+    return share > 1 ? 1 : share;
+}
+
+static void run_dir(const struct task *task, uint64_t run, char ret_path[PATH_MAX])
+{
+    snprintf(ret_path, PATH_MAX, "%.*s/runs/%llu", PATH_MAX - 32, task->dir, (unsigned long long)run);
+}
+
+/* How far the phase is that a task is in, and what is left: from what the job says, else from earlier runs. */
+static void estimate(const struct task *task, const json_t *phase, double *ret_share, double *ret_left)
+{
+    char dir[PATH_MAX];
+    size_t count;
+    const char *name = json_string_value(json_object_get(phase, "phase"));
+    double began = (double)json_integer_value(json_object_get(phase, "began_ns")) / NS_PER_SECOND;
+    double spent = (double)clock_wall_ns() / NS_PER_SECOND - began;
+    *ret_share = *ret_left = -1;
+    if (!name || strcmp(name, "run") != 0)
+        return;
+    run_dir(task, (uint64_t)json_integer_value(json_object_get(phase, "run")), dir);
+    *ret_share = share_of_job(dir);
+    double whole = *ret_share > 0 ? spent / *ret_share : median(json_object_get(task->state, "runs"), &count);
+    if (whole <= 0)
+        return;
+    *ret_left = whole > spent ? whole - spent : 0;
+    if (*ret_share < 0)
+        *ret_share = spent < whole ? spent / whole : 0.99;
+}
+
+/* ---- answers ---- */
+
+static json_t *number_or_null(double value)
+{
+    return value >= 0 ? json_real(value) : json_null();
+}
+
+static const json_t *last_phase(const json_t *state)
+{
+    const json_t *phases = json_object_get(state, "phases");
+    size_t count = json_array_size(phases);
+    const json_t *last = count ? json_array_get(phases, count - 1) : NULL;
+    return last && json_is_null(json_object_get(last, "ended_ns")) ? last : NULL;
+}
+
+static json_t *head_json(const struct task *task)
+{
+    double share = -1, left = -1;
+    const json_t *phase = last_phase(task->state), *runs = json_object_get(task->state, "runs");
+    size_t done = 0, i;
+    json_t *run, *error = json_object_get(task->state, "error");
+    json_array_foreach(runs, i, run) done += !json_is_null(json_object_get(run, "ended_ns"));
+    if (phase)
+        estimate(task, phase, &share, &left);
+    uint64_t wanted = (uint64_t)json_integer_value(json_object_get(task->state, "target"));
+    if (!wanted)
+        wanted = task_number(task->spec, "repeat");
+    return json_pack("{s:s, s:O, s:O, s:O, s:O, s:s, s:O?, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "id", task->id,
+                     "name", task_member(task->spec, "name"), "program", task_member(task->spec, "program"),
+                     "processes", task_member(task->spec, "processes"), "series", task_member(task->spec, "series"),
+                     "state", task_state_name(task->state), "error", error, "created_seconds",
+                     seconds_json(task->state, "created_ns"), "queued_seconds", seconds_json(task->state, "queued_ns"),
+                     "began_seconds", seconds_json(task->state, "began_ns"), "ended_seconds",
+                     seconds_json(task->state, "ended_ns"), "runs_done", (json_int_t)done, "runs_wanted",
+                     (json_int_t)wanted, "progress", number_or_null(share), "left_seconds", number_or_null(left));
+}
+
+static json_t *phases_json(const struct task *task)
+{
+    json_t *list = json_array(), *phase;
+    size_t i;
+    json_array_foreach(json_object_get(task->state, "phases"), i, phase)
+    {
+        double share = 1, left = -1;
+        if (phase == last_phase(task->state))
+            estimate(task, phase, &share, &left);
+        json_array_append_new(list, json_pack("{s:O, s:O, s:o, s:o, s:o, s:o}", "phase",
+                                              json_object_get(phase, "phase"), "run", json_object_get(phase, "run"),
+                                              "began_seconds", seconds_json(phase, "began_ns"), "ended_seconds",
+                                              seconds_json(phase, "ended_ns"), "progress", number_or_null(share),
+                                              "left_seconds", number_or_null(left)));
+    }
+    return list;
+}
+
+static json_t *member_or_null(const json_t *object, const char *member)
+{
+    json_t *value = json_object_get(object, member);
+    return value ? json_incref(value) : json_null();
+}
+
+/* While it runs, the job's id is only in its directory. */
+static json_t *job_json(const json_t *run, const char *dir)
+{
+    struct job_info info = {0};
+    json_t *id = member_or_null(run, "job");
+    if (json_is_null(id) && job_info_read(dir, &info, NULL) == 0) {
+        json_decref(id);
+        id = json_string(info.id);
+    }
+    job_info_done(&info);
+    return id;
+}
+
+static json_t *runs_json(const struct task *task)
+{
+    char dir[PATH_MAX];
+    json_t *list = json_array(), *run;
+    size_t i;
+    json_array_foreach(json_object_get(task->state, "runs"), i, run)
+    {
+        run_dir(task, i + 1, dir);
+        json_array_append_new(
+            list, json_pack("{s:I, s:O, s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "run", (json_int_t)i + 1, "state",
+                            json_object_get(run, "state"), "job", job_json(run, dir), "directory", dir, "began_seconds",
+                            seconds_json(run, "began_ns"), "ended_seconds", seconds_json(run, "ended_ns"), "seconds",
+                            member_or_null(run, "seconds"), "exit_code", member_or_null(run, "exit_code"), "signal",
+                            member_or_null(run, "signal")));
+    }
+    return list;
+}
+
+json_t *task_answer_one(const struct task_store *store, const char *id, struct err *err)
+{
+    struct task task;
+    json_t *json = NULL;
+    if (task_load(store, id, &task, err) == 0) {
+        json = head_json(&task);
+        json_object_set_new(json, "phases", phases_json(&task));
+        json_object_set_new(json, "runs", runs_json(&task));
+        json_object_set(json, "task", task.spec);
+        if (!json)
+            err_set(err, -ENOMEM, "out of memory");
+    }
+    task_done(&task);
+    return json;
+}
+
+json_t *task_answer_list(const struct task_store *store, size_t limit, struct err *err)
+{
+    char **ids;
+    size_t count, listed = 0;
+    if (task_list(store, &ids, &count, err) < 0)
+        return NULL;
+    json_t *list = json_array();
+    for (size_t i = count; i-- > 0 && (!limit || listed < limit);) {
+        struct task task;
+        if (task_load(store, ids[i], &task, NULL) == 0) {
+            json_array_append_new(list, head_json(&task));
+            listed++;
+        }
+        task_done(&task);
+    }
+    jobdir_list_free(ids, count);
+    return json_pack("{s:o}", "tasks", list);
+}
+
+/* ---- scaling ---- */
+
+static int by_processes(const void *a, const void *b)
+{
+    json_int_t one = json_integer_value(json_object_get(*(json_t *const *)a, "processes"));
+    json_int_t other = json_integer_value(json_object_get(*(json_t *const *)b, "processes"));
+    return (one > other) - (one < other);
+}
+
+static void add_scaling(json_t *list, const struct task *task)
+{
+    size_t runs;
+    double seconds = median(json_object_get(task->state, "runs"), &runs);
+    json_array_append_new(list, json_pack("{s:s, s:O, s:O, s:I, s:o, s:n, s:n}", "id", task->id, "name",
+                                          task_member(task->spec, "name"), "processes",
+                                          task_member(task->spec, "processes"), "runs", (json_int_t)runs, "seconds",
+                                          number_or_null(seconds), "speedup", "efficiency"));
+}
+
+static int add_series(const struct task_store *store, json_t *list, const char *series, struct err *err)
+{
+    char **ids;
+    size_t count;
+    int code = task_list(store, &ids, &count, err);
+    for (size_t i = 0; code == 0 && i < count; i++) {
+        struct task task;
+        const char *its = task_load(store, ids[i], &task, NULL) == 0 ? task_text(task.spec, "series") : NULL;
+        if (its && strcmp(its, series) == 0)
+            add_scaling(list, &task);
+        task_done(&task);
+    }
+    if (code == 0)
+        jobdir_list_free(ids, count);
+    return code;
+}
+
+/* Sorted, with speed-up and efficiency. -EINVAL: there is nothing to compare. */
+static int compare(json_t **list)
+{
+    size_t count = json_array_size(*list), i;
+    json_t *sorted = json_array(), *task, *base = NULL, **all = calloc(count + 1, sizeof *all);
+    json_array_foreach(*list, i, task) if (all) all[i] = task;
+    if (all)
+        qsort(all, count, sizeof *all, by_processes);
+    for (i = 0; all && i < count; i++) {
+        json_t *seconds = json_object_get(all[i], "seconds");
+        json_array_append(sorted, all[i]);
+        if (!json_is_number(seconds) || json_number_value(seconds) <= 0)
+            continue;
+        base = base ? base : all[i];
+        double speedup = json_number_value(json_object_get(base, "seconds")) / json_number_value(seconds);
+        double more = json_number_value(json_object_get(all[i], "processes")) /
+                      json_number_value(json_object_get(base, "processes"));
+        json_object_set_new(all[i], "speedup", json_real(speedup));
+        json_object_set_new(all[i], "efficiency", json_real(speedup / more));
+    }
+    free(all);
+    json_decref(*list);
+    *list = sorted;
+    return base ? 0 : -EINVAL;
+}
+
+json_t *task_answer_scaling(const struct task_store *store, const char *const *ids, size_t count, struct err *err)
+{
+    json_t *list = json_array();
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < count; i++) {
+        struct task task;
+        code = task_load(store, ids[i], &task, err);
+        const char *series = code == 0 && count == 1 ? task_text(task.spec, "series") : NULL;
+        if (series)
+            code = add_series(store, list, series, err);
+        else if (code == 0)
+            add_scaling(list, &task);
+        task_done(&task);
+    }
+    if (code == 0 && compare(&list) < 0)
+        code = err_set(err, -EINVAL,
+                       "none of these tasks has a run that ended well: wait for them, or see scry task show");
+    if (code == 0)
+        return json_pack("{s:o}", "tasks", list);
+    json_decref(list);
+    return NULL;
+}
+
+int task_last_run(const struct task_store *store, const char *id, char ret_path[PATH_MAX], struct err *err)
+{
+    struct task task;
+    int code = task_load(store, id, &task, err);
+    json_t *runs = json_object_get(task.state, "runs");
+    size_t count = json_array_size(runs), found = count;
+    for (size_t i = count; i-- > 0 && found == count;)
+        if (ended_well(json_array_get(runs, i)))
+            found = i;
+    if (code == 0 && !count)
+        code = err_set(err, -ENOENT, "task %s has not run yet", id);
+    if (code == 0)
+        run_dir(&task, found < count ? found + 1 : count, ret_path);
+    task_done(&task);
+    return code;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Changes of tasks: one at a time for each. */
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "task/internal.h"
+#include "task/spec.h"
+
+const char *task_state_name(const json_t *state)
+{
+    const char *name = json_string_value(json_object_get(state, "state"));
+    return name ? name : "failed";
+}
+
+bool task_is_over(const json_t *state)
+{
+    const char *name = task_state_name(state);
+    return strcmp(name, "done") == 0 || strcmp(name, "failed") == 0 || strcmp(name, "cancelled") == 0;
+}
+
+bool task_is_active(const json_t *state)
+{
+    return !task_is_over(state) && strcmp(task_state_name(state), "draft") != 0;
+}
+
+int task_lock(const char *dir, bool wait)
+{
+    char path[PATH_MAX + 8];
+    snprintf(path, sizeof path, "%s/lock", dir);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    while (flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) < 0)
+        if (errno != EINTR) {
+            int code = -errno;
+            close(fd);
+            return code;
+        }
+    return fd;
+}
+
+/* The mark comes before the state that needs it, and goes after: whoever finds one too many removes it. */
+static int set_mark(const struct task_store *store, const char *id, bool active)
+{
+    char path[PATH_MAX + TASK_ID_SIZE + 16];
+    snprintf(path, sizeof path, "%s/.active/%s", store->dir, id);
+    if (!active)
+        return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    close(fd);
+    return 0;
+}
+
+int task_change(const struct task_store *store, const char *id, task_change_fn *fn, void *ctx, struct err *err)
+{
+    struct task task;
+    char dir[PATH_MAX + TASK_ID_SIZE + 2];
+    if (!task_id_is(id))
+        return err_set(err, -ENOENT, "'%.100s' is no id of a task", id);
+    snprintf(dir, sizeof dir, "%s/%s", store->dir, id);
+    _cleanup_(closep) int lock = task_lock(dir, true);
+    if (lock < 0)
+        return err_errno(err, lock, "there is no task %s that can be changed", id);
+    int code = task_load(store, id, &task, err);
+    if (code == 0)
+        code = fn(&task, ctx, err);
+    if (code == 0 && task_is_active(task.state) && (code = set_mark(store, id, true)) < 0)
+        err_errno(err, code, "cannot mark %s", id);
+    if (code == 0)
+        code = task_write_json(task.dir, "state.json", task.state, err);
+    if (code == 0 && !task_is_active(task.state))
+        set_mark(store, id, false);
+    if (code == 0)
+        task_store_touch(store);
+    task_done(&task);
+    return code;
+}
+
+/* ---- what people and pages ask for ---- */
+
+/* Is a program of that name there to be executed: among the files, or by the path? What has a build is made first. */
+static int check_ready(const struct task *task, struct err *err)
+{
+    char path[PATH_MAX * 2];
+    json_t *files = task_member(task->spec, "files"), *each;
+    const char *program = task_text(task->spec, "program"), *cwd = task_text(task->spec, "directory");
+    size_t i;
+    json_array_foreach(files, i, each)
+    {
+        snprintf(path, sizeof path, "%s/files/%s", task->dir, json_string_value(each));
+        if (access(path, F_OK) < 0)
+            return err_set(err, -ENOENT, "the file %.200s of the task is not there yet", json_string_value(each));
+    }
+    if (cwd && access(cwd, X_OK) < 0)
+        return err_errno(err, -errno, "the directory %s", cwd);
+    if (task_text(task->spec, "build") || strcmp(task_text(task->spec, "launch.by"), "ssh") == 0)
+        return 0;
+    if (!strchr(program, '/')) {
+        snprintf(path, sizeof path, "%s/files/%s", task->dir, program);
+        return 0; /* among the files, or in the PATH of the task: the run says which */
+    }
+    snprintf(path, sizeof path, "%s%s%s",
+             *program == '/' ? ""
+             : cwd           ? cwd
+                             : task->dir,
+             *program == '/' ? ""
+             : cwd           ? "/"
+                             : "/files/",
+             program);
+    if (access(path, X_OK) < 0)
+        return err_errno(err, -errno, "the program %s", path);
+    return 0;
+}
+
+static int queue(struct task *task, void *ctx, struct err *err)
+{
+    bool again = *(bool *)ctx;
+    if (task_is_active(task->state))
+        return err_set(err, -EBUSY, "task %s is %s already", task->id, task_state_name(task->state));
+    if (task_is_over(task->state) != again)
+        return err_set(err, -EBUSY, again ? "task %s has not run yet: queue it" : "task %s was queued before: rerun it",
+                       task->id);
+    int code = check_ready(task, err);
+    if (code < 0)
+        return code;
+    size_t runs = json_array_size(json_object_get(task->state, "runs"));
+    json_t *now = json_integer((json_int_t)clock_wall_ns());
+    json_object_set_new(task->state, "state", json_string("queued"));
+    json_object_set_new(task->state, "queued_ns", now);
+    json_object_set_new(task->state, "began_ns", json_null());
+    json_object_set_new(task->state, "ended_ns", json_null());
+    json_object_set_new(task->state, "error", json_null());
+    json_object_set_new(task->state, "cancel", json_false());
+    json_object_set_new(task->state, "phases", json_array());
+    json_object_set_new(task->state, "target", json_integer((json_int_t)(runs + task_number(task->spec, "repeat"))));
+    return 0;
+}
+
+int task_queue(const struct task_store *store, const char *id, struct err *err)
+{
+    bool again = false;
+    return task_change(store, id, queue, &again, err);
+}
+
+int task_rerun(const struct task_store *store, const char *id, struct err *err)
+{
+    bool again = true;
+    return task_change(store, id, queue, &again, err);
+}
+
+static int cancel(struct task *task, void *ctx, struct err *err)
+{
+    (void)ctx;
+    if (task_is_over(task->state))
+        return err_set(err, -EALREADY, "task %s is over: it is %s", task->id, task_state_name(task->state));
+    json_object_set_new(task->state, "cancel", json_true());
+    const char *state = task_state_name(task->state);
+    if (strcmp(state, "draft") == 0 || strcmp(state, "queued") == 0) { /* nothing of it runs */
+        json_object_set_new(task->state, "state", json_string("cancelled"));
+        json_object_set_new(task->state, "ended_ns", json_integer((json_int_t)clock_wall_ns()));
+    }
+    return 0;
+}
+
+int task_cancel(const struct task_store *store, const char *id, struct err *err)
+{
+    return task_change(store, id, cancel, NULL, err);
+}
+
+/* ---- removing ---- */
+
+int task_remove_tree(const char *dir)
+{
+    char *paths[] = {(char *)dir, NULL};
+    int code = 0;
+    FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
+    for (FTSENT *entry; tree && (entry = fts_read(tree));) {
+        if (entry->fts_info == FTS_D)
+            continue;
+        if (remove(entry->fts_accpath) < 0 && errno != ENOENT)
+            code = -errno;
+    }
+    if (tree)
+        fts_close(tree);
+    return tree ? code : -errno;
+}
+
+/* The job directories of its runs are linked into the directory of jobs. */
+static void unlink_jobs(const struct task *task)
+{
+    char jobs[PATH_MAX], path[PATH_MAX + JOB_ID_SIZE + 2], to[PATH_MAX];
+    json_t *run;
+    size_t i;
+    if (dirs_jobs_find(jobs, sizeof jobs, NULL) < 0)
+        return;
+    json_array_foreach(json_object_get(task->state, "runs"), i, run)
+    {
+        const char *job = json_string_value(json_object_get(run, "job"));
+        if (!job || strchr(job, '/'))
+            continue;
+        snprintf(path, sizeof path, "%s/%s", jobs, job);
+        ssize_t len = readlink(path, to, sizeof to - 1);
+        if (len > 0 && (to[len] = 0, strstr(to, task->id)))
+            unlink(path);
+    }
+}
+
+int task_remove(const struct task_store *store, const char *id, struct err *err)
+{
+    struct task task;
+    char gone[PATH_MAX + TASK_ID_SIZE + 16];
+    int code = task_load(store, id, &task, err);
+    if (code == -EBADMSG || code == -EINVAL) /* damaged: it may go all the same */
+        code = 0;
+    _cleanup_(closep) int lock = code == 0 ? task_lock(task.dir, true) : -1;
+    if (code == 0 && lock < 0)
+        code = err_errno(err, lock, "cannot lock task %s", id);
+    if (code == 0 && lock >= 0 && task.state) {
+        task_done(&task); /* it may have changed until the lock was ours */
+        task_load(store, id, &task, NULL);
+    }
+    if (code == 0 && task.state && task_is_active(task.state))
+        code = err_set(err, -EBUSY, "task %s is %s: cancel it first", id, task_state_name(task.state));
+    snprintf(gone, sizeof gone, "%s/.gone-%s", store->dir, id);
+    if (code == 0 && rename(task.dir, gone) < 0)
+        code = err_errno(err, -errno, "cannot remove task %s", id);
+    if (code == 0) {
+        unlink_jobs(&task);
+        set_mark(store, id, false);
+        int left = task_remove_tree(gone);
+        code = left < 0 ? err_errno(err, left, "some files of task %s could not be removed from %s", id, gone) : 0;
+        task_store_touch(store);
+    }
+    task_done(&task);
+    return code;
+}

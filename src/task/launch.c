@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "task/launch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
+#include "task/spec.h"
+
+extern char **environ;
+
+/* ---- words ---- */
+
+static void add(struct task_launch *launch, const char *word)
+{
+    if (launch->argc + 1 >= TASK_LAUNCH_WORDS)
+        launch->memory.failed = true;
+    if (!launch->memory.failed)
+        launch->argv[launch->argc++] = arena_dup(&launch->memory, word, strlen(word));
+}
+
+static void add_list(struct task_launch *launch, const json_t *texts)
+{
+    json_t *each;
+    size_t i;
+    json_array_foreach(texts, i, each) add(launch, json_string_value(each));
+}
+
+#define ADD_PRINTF(launch, ...) add(launch, arena_printf(&(launch)->memory, __VA_ARGS__) ?: "")
+
+/* A word of a shell. */
+static void put_quoted(struct buf *out, const char *word)
+{
+    buf_putc(out, '\'');
+    for (; *word; word++)
+        if (*word == '\'')
+            buf_puts(out, "'\\''");
+        else
+            buf_putc(out, *word);
+    buf_putc(out, '\'');
+}
+
+/* The words so far as one line of a shell; they are forgotten. */
+static char *take_line(struct task_launch *launch)
+{
+    _cleanup_(buf_done) struct buf line = BUF_INIT;
+    for (size_t i = 0; i < launch->argc; i++) {
+        buf_puts(&line, i ? " " : "");
+        put_quoted(&line, launch->argv[i]);
+    }
+    launch->argc = 0;
+    return line.failed || !line.data ? NULL : arena_dup(&launch->memory, line.data, line.len);
+}
+
+int task_scry_path(char *ret_path, size_t size, struct err *err)
+{
+    static const char *const beside[] = {"", "/../../bin", "/../cli", "/../../cli", "/../bin"};
+    const char *libexec = getenv("SCRY_LIBEXEC");
+    char own[PATH_MAX];
+    if (libexec && *libexec && (size_t)snprintf(ret_path, size, "%s/../bin/scry", libexec) < size &&
+        access(ret_path, X_OK) == 0)
+        return 0;
+    ssize_t len = readlink("/proc/self/exe", own, sizeof own - 1);
+    own[len > 0 ? len : 0] = 0;
+    char *slash = strrchr(own, '/');
+    if (slash)
+        *slash = 0;
+    for (size_t i = 0; slash && i < sizeof beside / sizeof *beside; i++)
+        if ((size_t)snprintf(ret_path, size, "%s%s/scry", own, beside[i]) < size && access(ret_path, X_OK) == 0)
+            return 0;
+    return err_set(err, -ENOENT, "cannot find scry beside its own programs in %.300s: install it again", own);
+}
+
+/* ---- the environment ---- */
+
+static const char *variable(const struct task *task, const char *name)
+{
+    const char *own = json_string_value(json_object_get(task_member(task->spec, "environment"), name));
+    return own ? own : getenv(name);
+}
+
+static void make_environment(struct task_launch *launch, const struct task *task)
+{
+    json_t *own = task_member(task->spec, "environment"), *value;
+    const char *name;
+    size_t count = 0, at = 0;
+    while (environ[count])
+        count++;
+    launch->environment = arena_zalloc(&launch->memory, count + json_object_size(own) + 2, sizeof *launch->environment);
+    for (size_t i = 0; i < count && launch->environment; i++) {
+        char key[256];
+        size_t len = strcspn(environ[i], "=");
+        snprintf(key, sizeof key, "%.*s", (int)len, environ[i]);
+        if (len >= sizeof key || !json_object_get(own, key))
+            launch->environment[at++] = environ[i];
+    }
+    if (launch->environment)
+        launch->environment[at++] = arena_printf(&launch->memory, "SCRY_TASK=%s", task->id);
+    json_object_foreach(own, name, value) if (launch->environment) launch->environment[at++] =
+        arena_printf(&launch->memory, "%s=%s", name, json_string_value(value));
+}
+
+/* The first of these programs that the task's PATH has. */
+static bool find_program(const struct task *task, const char *const *names, char ret_path[PATH_MAX])
+{
+    const char *path = variable(task, "PATH");
+    for (; *names; names++)
+        for (const char *at = path ? path : "/usr/local/bin:/usr/bin:/bin"; *at;) {
+            size_t len = strcspn(at, ":");
+            if (len && (size_t)snprintf(ret_path, PATH_MAX, "%.*s/%s", (int)len, at, *names) < PATH_MAX &&
+                access(ret_path, X_OK) == 0)
+                return true;
+            at += len + (at[len] == ':');
+        }
+    return false;
+}
+
+/* ---- the program ---- */
+
+/* An uploaded file, or as it was given. */
+static const char *program_of(struct task_launch *launch, const struct task *task, bool here)
+{
+    const char *program = task_text(task->spec, "program");
+    char *uploaded = arena_printf(&launch->memory, "%s/files/%s", task->dir, program);
+    if (strchr(program, '/') || !uploaded || access(uploaded, F_OK) < 0)
+        return program;
+    return here ? uploaded : arena_printf(&launch->memory, "./%s", program);
+}
+
+static enum task_mpi program_mpi(const struct task_launch *launch, const char *program)
+{
+    char path[PATH_MAX * 2];
+    snprintf(path, sizeof path, "%s%s%s", *program == '/' ? "" : launch->directory, *program == '/' ? "" : "/",
+             program);
+    return task_mpi_of(path);
+}
+
+/* host:SLOTS,host:SLOTS, so that there is room for all processes. NULL: none were named. */
+static const char *hosts_of(struct task_launch *launch, const struct task *task)
+{
+    json_t *hosts = task_member(task->spec, "launch.hosts"), *each;
+    size_t count = json_array_size(hosts), i;
+    uint64_t processes = task_number(task->spec, "processes");
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    if (!count)
+        return NULL;
+    json_array_foreach(hosts, i, each) buf_printf(&text, "%s%s:%llu", i ? "," : "", json_string_value(each),
+                                                  (unsigned long long)((processes + count - 1) / count));
+    return text.failed ? NULL : arena_dup(&launch->memory, text.data, text.len);
+}
+
+static int add_mpirun(struct task_launch *launch, const struct task *task, const char *program, bool in_batch,
+                      struct err *err)
+{
+    static const char *const openmpi[] = {"mpirun.openmpi", "mpirun", NULL},
+                             *const mpich[] = {"mpirun.mpich", "mpiexec.hydra", "mpirun", NULL},
+                             *const any[] = {"mpirun", "mpiexec", NULL};
+    static const char *const *const names[] = {
+        [TASK_MPI_UNKNOWN] = any, [TASK_MPI_OPENMPI] = openmpi, [TASK_MPI_MPICH] = mpich};
+    char path[PATH_MAX];
+    enum task_mpi mpi = program_mpi(launch, program);
+    const char *hosts = hosts_of(launch, task);
+    if (!find_program(task, names[mpi], path))
+        return err_set(err, -ENOENT, "there is no %s in the PATH of the task: install MPI, or launch it by plain",
+                       names[mpi][0]);
+    bool is_mpich = mpi == TASK_MPI_MPICH || (mpi == TASK_MPI_UNKNOWN && strstr(path, "mpich"));
+    add(launch, path);
+    add(launch, "-n");
+    ADD_PRINTF(launch, "%llu", (unsigned long long)task_number(task->spec, "processes"));
+    if (!in_batch && !is_mpich)
+        add(launch, "--oversubscribe"); /* so many processes were asked for, whatever the machine has */
+    if (hosts && !in_batch) {
+        add(launch, is_mpich ? "-hosts" : "--host");
+        add(launch, hosts);
+    }
+    if (!in_batch)
+        add_list(launch, task_member(task->spec, "launch.options"));
+    return 0;
+}
+
+/* scry run, up to the command. Without `scry`, what follows `scry run --output=DIR`. */
+static void add_scry_run(struct task_launch *launch, const struct task *task, const char *scry, const char *output,
+                         bool collects)
+{
+    const char *name = task_text(task->spec, "name");
+    json_t *functions = task_member(task->spec, "collect.functions"), *each;
+    size_t i;
+    if (scry) {
+        add(launch, scry);
+        add(launch, "run");
+        ADD_PRINTF(launch, "--output=%s", output);
+    }
+    add(launch, "--quiet");
+    if (*name)
+        ADD_PRINTF(launch, "--name=%s", name);
+    /* the other half is for what the program writes */
+    ADD_PRINTF(launch, "--max-size=%llu", (unsigned long long)task_number(task->spec, "limits.disk_bytes") / 2);
+    json_array_foreach(functions, i, each) if (collects) ADD_PRINTF(launch, "--trace=%s", json_string_value(each));
+    if (collects && json_array_size(functions) && task_flag(task->spec, "collect.arguments"))
+        add(launch, "--args");
+    if (collects)
+        ADD_PRINTF(launch, "--mpi=%s", task_text(task->spec, "collect.mpi"));
+    add(launch, "--");
+}
+
+static int add_program(struct task_launch *launch, const struct task *task, bool here, struct err *err)
+{
+    const char *program = program_of(launch, task, here), *by = task_text(task->spec, "launch.by");
+    int code = 0;
+    bool mpi = strcmp(by, "plain") != 0 &&
+               (strcmp(by, "mpirun") == 0 || task_number(task->spec, "processes") > 1 || program_mpi(launch, program));
+    if (mpi && !here) { /* the PATH there says which */
+        add(launch, "mpirun");
+        add(launch, "-n");
+        ADD_PRINTF(launch, "%llu", (unsigned long long)task_number(task->spec, "processes"));
+        add_list(launch, task_member(task->spec, "launch.options"));
+    } else if (mpi) {
+        code = add_mpirun(launch, task, program, strcmp(by, "slurm") == 0, err);
+    }
+    add(launch, program);
+    add_list(launch, task_member(task->spec, "arguments"));
+    return code;
+}
+
+/* ---- Slurm ---- */
+
+static int make_slurm(struct task_launch *launch, const struct task *task, uint64_t run, struct err *err)
+{
+    char script[PATH_MAX], sbatch[PATH_MAX];
+    static const char *const names[] = {"sbatch", NULL};
+    json_t *hosts = task_member(task->spec, "launch.hosts"), *each;
+    size_t i;
+    _cleanup_(buf_done) struct buf list = BUF_INIT, text = BUF_INIT;
+    char *line = take_line(launch);
+    if (!find_program(task, names, sbatch))
+        return err_set(err, -ENOENT,
+                       "there is no sbatch in the PATH of the task: install Slurm, or launch it by mpirun");
+    snprintf(script, sizeof script, "%.*s/runs/%llu.sh", PATH_MAX - 64, task->dir, (unsigned long long)run);
+    buf_printf(&text, "#!/bin/sh\numask 077\nexec %s\n", line ? line : "");
+    int code = text.failed || !line ? -ENOMEM : file_replace_soon(script, text.data, text.len, 0700);
+    if (code < 0)
+        return err_errno(err, code, "cannot write %s", script);
+    add(launch, sbatch);
+    add(launch, "--parsable");
+    add(launch, "--wait"); /* it ends with the job */
+    add(launch, "--no-requeue");
+    ADD_PRINTF(launch, "--ntasks=%llu", (unsigned long long)task_number(task->spec, "processes"));
+    ADD_PRINTF(launch, "--chdir=%s", launch->directory);
+    ADD_PRINTF(launch, "--output=%s/runs/%llu.out", task->dir, (unsigned long long)run);
+    ADD_PRINTF(launch, "--error=%s/runs/%llu.err", task->dir, (unsigned long long)run);
+    if (task_number(task->spec, "limits.seconds")) /* a minute more: scry ends it first, and says why */
+        ADD_PRINTF(launch, "--time=%llu", (unsigned long long)task_number(task->spec, "limits.seconds") / 60 + 2);
+    if (task_text(task->spec, "launch.partition"))
+        ADD_PRINTF(launch, "--partition=%s", task_text(task->spec, "launch.partition"));
+    json_array_foreach(hosts, i, each) buf_printf(&list, "%s%s", i ? "," : "", json_string_value(each));
+    if (list.len)
+        ADD_PRINTF(launch, "--nodelist=%s", list.data);
+    add_list(launch, task_member(task->spec, "launch.options"));
+    add(launch, script);
+    snprintf(launch->out, sizeof launch->out, "%.*s/runs/%llu.batch", PATH_MAX - 64, task->dir,
+             (unsigned long long)run);
+    snprintf(launch->err, sizeof launch->err, "%.*s/runs/%llu.batch.err", PATH_MAX - 64, task->dir,
+             (unsigned long long)run);
+    launch->file_bytes = launch->data_bytes = 0; /* of sbatch, which needs none */
+    return 0;
+}
+
+/* ---- ssh ---- */
+
+#define FAR_DIR "\"$HOME/.cache/scry/tasks/%s\""
+
+/* `ssh HOST sh -c SCRIPT`, whatever the login shell there is. */
+static void put_ssh(struct buf *out, const struct task *task, const char *script)
+{
+    _cleanup_(buf_done) struct buf command = BUF_INIT;
+    const char *host = json_string_value(json_array_get(task_member(task->spec, "launch.hosts"), 0));
+    buf_puts(&command, "sh -c ");
+    put_quoted(&command, script);
+    const char *ssh = getenv("SCRY_SSH"); /* as everywhere in scry (link/way.c) */
+    put_quoted(out, ssh && *ssh ? ssh : "ssh");
+    buf_puts(out, " -o BatchMode=yes ");
+    put_quoted(out, host ? host : "localhost");
+    buf_putc(out, ' ');
+    put_quoted(out, command.data ? command.data : "");
+}
+
+static void add_shell(struct task_launch *launch, const struct buf *script)
+{
+    launch->argc = 0;
+    if (script->failed)
+        launch->memory.failed = true;
+    add(launch, "/bin/sh");
+    add(launch, "-c");
+    add(launch, script->data ? script->data : "");
+}
+
+/* Brings the files there, and starts scry run in place of the shell whose number it leaves. */
+static int make_ssh(struct task_launch *launch, const struct task *task, uint64_t run, struct err *err)
+{
+    _cleanup_(buf_done) struct buf script = BUF_INIT, far = BUF_INIT;
+    const char *directory = task_text(task->spec, "directory");
+    if (json_array_size(task_member(task->spec, "launch.hosts")) != 1)
+        return err_set(err, -EINVAL, "launch.hosts: ssh needs exactly one host");
+    char *line = take_line(launch);
+    buf_printf(&far, "umask 077; mkdir -p " FAR_DIR "/files " FAR_DIR "/runs && tar -C " FAR_DIR "/files -xf -",
+               task->id, task->id, task->id);
+    buf_puts(&script, "tar -C ");
+    put_quoted(&script, arena_printf(&launch->memory, "%s/files", task->dir) ?: "");
+    buf_puts(&script, " -cf - . | ");
+    put_ssh(&script, task, far.data ? far.data : "");
+    buf_puts(&script, " && exec ");
+    buf_clear(&far);
+    buf_puts(&far, "umask 077; PATH=$PATH:$HOME/.local/bin; cd ");
+    if (directory)
+        put_quoted(&far, directory);
+    else
+        buf_printf(&far, FAR_DIR "/files", task->id);
+    buf_printf(&far,
+               " && rm -rf " FAR_DIR "/runs/%llu && echo $$ >" FAR_DIR
+               "/runs/%llu.pid && exec scry run --output=" FAR_DIR "/runs/%llu %s",
+               task->id, (unsigned long long)run, task->id, (unsigned long long)run, task->id, (unsigned long long)run,
+               line ? line : "");
+    put_ssh(&script, task, far.data ? far.data : "");
+    add_shell(launch, &script);
+    return far.failed || !line ? -ENOMEM : 0;
+}
+
+static void make_gather(struct task_launch *launch, const struct task *task, uint64_t run)
+{
+    _cleanup_(buf_done) struct buf script = BUF_INIT, far = BUF_INIT;
+    buf_printf(&far, "cd " FAR_DIR "/runs && tar -cf - %llu && rm -rf %llu %llu.pid", task->id, (unsigned long long)run,
+               (unsigned long long)run, (unsigned long long)run);
+    put_ssh(&script, task, far.data ? far.data : "");
+    buf_puts(&script, " | tar -C ");
+    put_quoted(&script, arena_printf(&launch->memory, "%s/runs", task->dir) ?: "");
+    buf_puts(&script, " -xf -");
+    add_shell(launch, &script);
+}
+
+/* ---- all of it ---- */
+
+static int begin(struct task_launch *launch, const struct task *task, const char *what, uint64_t run)
+{
+    const char *directory = task_text(task->spec, "directory");
+    *launch = (struct task_launch){0};
+    launch->argv = arena_zalloc(&launch->memory, TASK_LAUNCH_WORDS, sizeof *launch->argv);
+    snprintf(launch->directory, sizeof launch->directory, "%.*s%s", PATH_MAX - 8, directory ? directory : task->dir,
+             directory ? "" : "/files");
+    snprintf(launch->out, sizeof launch->out, "%.*s/runs/%.8s%llu.out", PATH_MAX - 64, task->dir, what,
+             (unsigned long long)run);
+    snprintf(launch->err, sizeof launch->err, "%.*s/runs/%.8s%llu.err", PATH_MAX - 64, task->dir, what,
+             (unsigned long long)run);
+    launch->file_bytes = task_number(task->spec, "limits.disk_bytes");
+    launch->data_bytes = task_number(task->spec, "limits.memory_bytes");
+    make_environment(launch, task);
+    return launch->argv && launch->environment ? 0 : -ENOMEM;
+}
+
+int task_launch_make(struct task_launch *ret_launch, const struct task *task, enum task_step step, uint64_t run,
+                     struct err *err)
+{
+    static const char *const names[] = {[TASK_BUILD] = "build", [TASK_RUN] = "", [TASK_GATHER] = "gather"};
+    char scry[PATH_MAX], *output;
+    const char *by = task_text(task->spec, "launch.by");
+    bool ssh = strcmp(by, "ssh") == 0;
+    int code = begin(ret_launch, task, names[step], run);
+    if (code == 0)
+        code = task_scry_path(scry, sizeof scry, err);
+    if (code < 0)
+        return code == -ENOMEM ? err_set(err, code, "out of memory") : code;
+    if ((step == TASK_BUILD && !task_text(task->spec, "build")) || (step == TASK_GATHER && !ssh))
+        return 1;
+    if (step == TASK_GATHER) {
+        make_gather(ret_launch, task, run);
+    } else {
+        output = step == TASK_BUILD
+                     ? arena_printf(&ret_launch->memory, "%s/runs/build%llu", task->dir, (unsigned long long)run)
+                     : arena_printf(&ret_launch->memory, "%s/runs/%llu", task->dir, (unsigned long long)run);
+        add_scry_run(ret_launch, task, ssh && step == TASK_RUN ? NULL : scry, output ? output : "", step == TASK_RUN);
+    }
+    if (step == TASK_BUILD) {
+        add(ret_launch, "/bin/sh");
+        add(ret_launch, "-c");
+        add(ret_launch, task_text(task->spec, "build"));
+    } else if (step == TASK_RUN) {
+        code = add_program(ret_launch, task, !ssh, err);
+        if (code == 0 && ssh)
+            code = make_ssh(ret_launch, task, run, err);
+        else if (code == 0 && strcmp(by, "slurm") == 0)
+            code = make_slurm(ret_launch, task, run, err);
+    }
+    return code == 0 && ret_launch->memory.failed ? err_set(err, -ENOMEM, "out of memory") : code;
+}
+
+int task_launch_signal(struct task_launch *ret_launch, const struct task *task, uint64_t run, const char *batch_job,
+                       const char *signal, struct err *err)
+{
+    const char *by = task_text(task->spec, "launch.by");
+    bool last = strcmp(signal, "KILL") == 0;
+    _cleanup_(buf_done) struct buf script = BUF_INIT, far = BUF_INIT;
+    int code = begin(ret_launch, task, "signal", run);
+    if (code < 0)
+        return err_set(err, code, "out of memory");
+    if (strcmp(by, "slurm") == 0) {
+        if (!batch_job)
+            return 1; /* it is not submitted yet: sbatch itself is to end */
+        buf_printf(&script, "exec scancel %s %s", last ? "" : "--signal=TERM --batch", batch_job);
+    } else if (strcmp(by, "ssh") == 0) {
+        /* its own group is what sshd began: all of it goes, when it did not go by itself */
+        buf_printf(&far, "p=$(cat " FAR_DIR "/runs/%llu.pid) && kill -%s %s$p", task->id, (unsigned long long)run,
+                   signal, last ? "-- -" : "");
+        put_ssh(&script, task, far.data ? far.data : "");
+    } else {
+        return 1;
+    }
+    add_shell(ret_launch, &script);
+    return ret_launch->memory.failed ? err_set(err, -ENOMEM, "out of memory") : 0;
+}
+
+void task_launch_done(struct task_launch *launch)
+{
+    arena_done(&launch->memory);
+}

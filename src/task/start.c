@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "task/start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/data/arena.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
+
+extern char **environ;
+
+/* What the runner keeps of an environment. All else is the task's own: where somebody submits it from must not matter. */
+static const char *const kept[] = {
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PATH",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_CACHE_HOME",
+    "SSH_AUTH_SOCK",
+    "SCRY_SSH",
+    "SCRY_RUNTIME_DIR",
+    "SCRY_STATE_DIR",
+    "SCRY_CACHE_DIR",
+    "SCRY_LIBEXEC",
+    "SCRY_EXT_PATH",
+    "SCRY_AGENT_LIB",
+    "SCRY_TEST_PAUSES",
+    "SCRY_TASKS_AT_ONCE",
+    "SCRY_BROKER",
+    "SCRY_KEEP_FOR",
+    "SCRY_KEEP_SIZE",
+};
+
+static bool is_kept(const char *entry)
+{
+    size_t len = strcspn(entry, "=");
+    if (strncmp(entry, "LC_", 3) == 0)
+        return true;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (strlen(kept[i]) == len && strncmp(kept[i], entry, len) == 0)
+            return true;
+    return false;
+}
+
+static char **own_environment(struct arena *memory)
+{
+    size_t count = 0, at = 0;
+    while (environ[count])
+        count++;
+    char **made = arena_zalloc(memory, count + 1, sizeof *made);
+    for (size_t i = 0; made && i < count; i++)
+        if (is_kept(environ[i]))
+            made[at++] = environ[i];
+    return made;
+}
+
+/* In a child of the child, so that nobody has to wait for the runner. */
+static _Noreturn void become_runner(const char *path, char **environment)
+{
+    char name[] = "scry-tasks", *argv[] = {name, NULL};
+    sigset_t none;
+    setsid();
+    umask(077);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int stream = 0; stream <= STDERR_FILENO && null >= 0; stream++)
+        dup2(null, stream);
+    close_range(STDERR_FILENO + 1, ~0U, 0);
+    for (int signo = 1; signo < NSIG; signo++)
+        signal(signo, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (chdir("/") == 0)
+        execve(path, argv, environment);
+    _exit(127);
+}
+
+/* `user` NULL: the caller. What the child exits with is a number of errno. */
+static int start(const char *path, char **environment, const struct passwd *user, struct err *err)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        if (user &&
+            (initgroups(user->pw_name, user->pw_gid) < 0 || setresgid(user->pw_gid, user->pw_gid, user->pw_gid) < 0 ||
+             setresuid(user->pw_uid, user->pw_uid, user->pw_uid) < 0 || setuid(0) == 0))
+            _exit(EPERM);
+        pid_t runner = fork();
+        if (runner == 0)
+            become_runner(path, environment);
+        _exit(runner < 0 ? EAGAIN : 0);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            break;
+    if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0;
+    int code = child < 0 ? -errno : WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+    return err_errno(err, code, "cannot start %s", path);
+}
+
+int task_runner_wake(const struct task_store *store, struct err *err)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/.runner", store->dir);
+    int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    bool runs = lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0;
+    if (lock >= 0)
+        close(lock);
+    if (runs)
+        return 0;
+    struct arena memory = {0};
+    char **environment = own_environment(&memory);
+    int code = environment ? dirs_libexec("scry-tasks", path, PATH_MAX, err) : err_set(err, -ENOMEM, "out of memory");
+    if (code == 0)
+        code = start(path, environment, NULL, err);
+    arena_done(&memory);
+    return code;
+}
+
+int task_runner_start(uid_t uid, struct err *err)
+{
+    char path[PATH_MAX], text[16384];
+    struct passwd user, *found = NULL;
+    struct arena memory = {0};
+    struct task_store store;
+    if (uid == geteuid()) {
+        int code = task_store_open(&store, err);
+        return code < 0 ? code : task_runner_wake(&store, err);
+    }
+    if (geteuid() != 0)
+        return err_set(err, -EPERM, "tasks of user %u need a server of that user, or of root", (unsigned)uid);
+    if (uid == 0)
+        return err_set(err, -EPERM, "no task runs as root for somebody else: use an account of your own");
+    getpwuid_r(uid, &user, text, sizeof text, &found);
+    if (!found)
+        return err_set(err, -ENOENT, "there is no user %u on this machine", (unsigned)uid);
+    int code = dirs_libexec("scry-tasks", path, sizeof path, err);
+    char **made = arena_zalloc(&memory, 8, sizeof *made);
+    if (code == 0 && made) {
+        made[0] = arena_printf(&memory, "HOME=%s", user.pw_dir);
+        made[1] = arena_printf(&memory, "USER=%s", user.pw_name);
+        made[2] = arena_printf(&memory, "LOGNAME=%s", user.pw_name);
+        made[3] = arena_printf(&memory, "SHELL=%s", user.pw_shell);
+        made[4] = arena_printf(&memory, "PATH=/usr/local/bin:/usr/bin:/bin");
+        made[5] = arena_printf(&memory, "LANG=C.UTF-8");
+    }
+    if (code == 0 && (!made || memory.failed))
+        code = err_set(err, -ENOMEM, "out of memory");
+    if (code == 0)
+        code = start(path, made, found, err);
+    arena_done(&memory);
+    return code;
+}

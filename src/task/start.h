@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts the runner of a user's tasks (scry-tasks), unless one runs. It gets a session, an environment and a umask of its
+ * own, so it outlives whoever starts it, and a task runs alike whoever submits it.
+ */
+#ifndef SCRY_TASK_START_H
+#define SCRY_TASK_START_H
+
+#include <sys/types.h>
+
+#include "base/data/err.h"
+#include "task/store.h"
+
+/* That of the user who calls, to be called after a change of the store. 0 or -errno with err. */
+int task_runner_wake(const struct task_store *store, struct err *err);
+
+/* That of another user, from a server that runs as root: with that user's ids and groups, and nothing of the server's
+ * environment. 0; -EPERM: the caller is not root (nor that user), or no task may run as root for somebody else; -ENOENT:
+ * there is no such user. Whether the caller speaks for that user, the caller has to know. */
+int task_runner_start(uid_t uid, struct err *err);
+
+#endif

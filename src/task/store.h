@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tasks of a user, in the state directory: tasks/ID/ with task.json (task/spec.h), files/ (uploads), state.json, and
+ * runs/1, runs/2 ..., which are job directories. All of it is the user's alone (0700).
+ *
+ * Any number of programs use a store at the same time: `scry submit`, servers, the runner. state.json is changed only under
+ * the lock of its task (flock) and replaced whole, so no change is lost and readers need no lock. A task appears and goes
+ * by a rename. What is queued or under way has a mark in .active/, so that nobody has to look at all tasks; .changed is
+ * touched at each change, for those who wait (inotify).
+ */
+#ifndef SCRY_TASK_STORE_H
+#define SCRY_TASK_STORE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <jansson.h>
+
+#include "base/data/err.h"
+#include "jobdir/record/dir.h"
+
+enum { TASK_ID_SIZE = JOB_ID_SIZE, TASKS_MOST = 100000, TASK_MOST_FILES = 1000 };
+
+struct task_store {
+    char dir[PATH_MAX];
+};
+
+struct task {
+    char id[TASK_ID_SIZE];
+    char dir[PATH_MAX];
+    json_t *spec, *state; /* owned */
+};
+
+/* That of the user who runs this; it is made where there is none. -EPERM: it is another's, or open to others. */
+int task_store_open(struct task_store *ret_store, struct err *err);
+
+/* Creates a draft: checked, not queued. 0; -EINVAL for what task_spec_check refuses; -ENOSPC: too many. */
+int task_create(const struct task_store *store, const json_t *given, char ret_id[TASK_ID_SIZE], struct err *err);
+/* Reads one. -ENOENT. Pass *ret_task to task_done in any case. */
+int task_load(const struct task_store *store, const char *id, struct task *ret_task, struct err *err);
+void task_done(struct task *task);
+
+/* What a task is in, also of others' tasks: any text may come from outside. */
+bool task_id_is(const char *text);
+/* The ids, oldest first; jobdir_list_free frees them. */
+int task_list(const struct task_store *store, char ***ret_ids, size_t *ret_count, struct err *err);
+/* Those with a mark. */
+int task_list_active(const struct task_store *store, char ***ret_ids, size_t *ret_count, struct err *err);
+/* The task that a person means: an id, @last, a name (of several the newest), a unique beginning of an id. -ENOENT,
+ * -ENOTUNIQ. */
+int task_find(const struct task_store *store, const char *word, char ret_id[TASK_ID_SIZE], struct err *err);
+
+/* Changes the state under the lock: fn changes task->state, and returns 0, 1 (leave it as it is) or -errno with err, which
+ * task_change returns. */
+typedef int task_change_fn(struct task *task, void *ctx, struct err *err);
+int task_change(const struct task_store *store, const char *id, task_change_fn *fn, void *ctx, struct err *err);
+
+/* A draft becomes queued, if its program and all its files are there; one that is over is queued again, for `repeat` more
+ * runs. -EBUSY: it is queued or under way already. */
+int task_queue(const struct task_store *store, const char *id, struct err *err);
+int task_rerun(const struct task_store *store, const char *id, struct err *err);
+/* Asks for its end; the runner ends its processes. -EALREADY: it is over. */
+int task_cancel(const struct task_store *store, const char *id, struct err *err);
+/* Removes it with its runs and files. -EBUSY: it is under way. */
+int task_remove(const struct task_store *store, const char *id, struct err *err);
+
+/* Is it queued or under way? Has it ended, one way or the other? */
+bool task_is_active(const json_t *state);
+bool task_is_over(const json_t *state);
+const char *task_state_name(const json_t *state);
+
+/* ---- files of a draft ---- */
+
+/* A file on its way in: it has its name only when it is whole, so half of one is never run. */
+struct task_upload {
+    int fd, lock; /* of the file; of the task: it cannot be queued meanwhile */
+    uint64_t bytes, most;
+    char name[256], part[64], dir[PATH_MAX];
+};
+/* -EINVAL: no such name may be; -EBUSY: the task is no draft, or another file is just coming in; -ENOSPC: too many. */
+int task_upload_begin(const struct task_store *store, const char *id, const char *name, struct task_upload *ret_upload,
+                      struct err *err);
+/* -EFBIG: all files of the task together take more than its limit of space; -errno. */
+int task_upload_write(struct task_upload *upload, const void *bytes, size_t size, struct err *err);
+/* Gives it its name, in place of one that was there; or, if !whole, drops it. */
+int task_upload_end(struct task_upload *upload, bool whole, struct err *err);
+/* A whole file from the disk. */
+int task_upload_copy(const struct task_store *store, const char *id, const char *path, struct err *err);
+
+/* Says to those who wait that something has changed. */
+void task_store_touch(const struct task_store *store);
+
+#endif
