@@ -30,6 +30,35 @@ const struct command_row command_rows[COMMANDS] = {
         "\n"
         "Exit status: the program's own; 126, 127 when it could not be executed or found.\n",
         "mpirun -n 4 scry exec ./a.out", WORDS_COMMAND, 1, SIZE_MAX, "name a program"},
+    [COMMAND_SUBMIT] = {
+        "submit", "Queue a program to be run and measured, some times or over many sizes",
+        {"[OPTION...] [--] PROGRAM [ARGUMENT...]"},
+        "Makes a task of a program, what to collect of it, and where it is to run, and\n"
+        "queues it. A runner of your own executes one task after the other, each run as\n"
+        "a job of scry run, and goes on when you log out. Prints the task's id.\n"
+        "\n"
+        "With several numbers of processes (-n 1,2,4,8) each becomes a task, and all a\n"
+        "series: scry task scaling shows speed-up and efficiency.\n",
+        "Exit status: 0; 1 if --wait was given and the task did not end well; 2 if it was\n"
+        "not queued.\n",
+        "scry submit -n 4 --repeat 3 --wait ./ocean 320 320", WORDS_COMMAND, 1, SIZE_MAX, "name a program"},
+    [COMMAND_TASK] = {
+        "task", "Show tasks, cancel and repeat them, compare their runs",
+        {"ls [--all] [--json]", "show [--json] TASK", "cancel TASK...", "rerun TASK...", "rm TASK...",
+         "compare [--json] TASK TASK", "scaling [--json] TASK..."},
+        "Shows what became of tasks that scry submit has queued.\n"
+        "\n"
+        "  ls        list the tasks, the newest first: the last 20\n"
+        "  show      show one: its phases, how far it is, its runs and their jobs\n"
+        "  cancel    end it: SIGTERM, and SIGKILL after 5 s\n"
+        "  rerun     queue it again; its earlier runs stay\n"
+        "  rm        remove tasks that are over, with their runs\n"
+        "  compare   compare the last runs of two tasks, as scry report --diff\n"
+        "  scaling   seconds, speed-up and efficiency over numbers of processes, of a\n"
+        "            series or of the tasks that you name\n"
+        "\n"
+        "TASK is an id, its unique beginning, a name (the newest of several) or @last.\n",
+        NULL, "scry task show @last", WORDS_ACTIONS, 1, SIZE_MAX, "ls, show, cancel, rerun, rm, compare or scaling"},
     [COMMAND_PS] = {
         "ps", "List jobs and their processes",
         {"[--all] [--json] [BROKER]"},

@@ -4,6 +4,8 @@
 #include <limits.h>
 
 #define RUN (1u << COMMAND_RUN)
+#define SUBMIT (1u << COMMAND_SUBMIT)
+#define TASK (1u << COMMAND_TASK)
 #define PS (1u << COMMAND_PS)
 #define TOP (1u << COMMAND_TOP)
 #define WATCH (1u << COMMAND_WATCH)
@@ -97,6 +99,31 @@ const struct option_row option_rows[] = {
     {"key", 0, "FILE", OPTION_TEXT, RUN, ENV, "the job's key, of scry keys issue --kind job"},
     {"part-of", 0, "ID:DIR", OPTION_LIST, RUN, 0, "record what this node does for a job that another node began"},
     {"broker", 0, "URL", OPTION_TEXT, RUN, ENV, "publish the job at this MQTT broker: mqtt://HOST, @NAME"},
+
+    /* scry submit, scry task */
+    {"processes", 'n', "LIST", OPTION_LIST, SUBMIT, 0, "processes to start; 1,2,4 makes a series of tasks", "1"},
+    {"name", 0, "NAME", OPTION_TEXT, SUBMIT, 0, "a name for people; otherwise that of the program"},
+    {"by", 0, "HOW", OPTION_CHOICE, SUBMIT, 0, "launch it by mpirun, slurm, ssh or plain", "mpirun", "mpirun slurm ssh plain"},
+    {"hosts", 0, "LIST", OPTION_LIST, SUBMIT, 0, "hosts for mpirun or slurm; the one for ssh"},
+    {"partition", 0, "NAME", OPTION_LIST, SUBMIT, 0, "of Slurm"},
+    {"launcher", 0, "OPTION", OPTION_LIST, SUBMIT, OPTION_MANY, "another option for mpirun or sbatch; may be repeated"},
+    {"trace", 0, "SEL", OPTION_SELECTION, SUBMIT, OPTION_MANY,
+     "functions: fn:GLOB file:GLOB lib:GLOB !SEL all", .words = "fn: file: lib: addr: all"},
+    {"args", 0, NULL, OPTION_SWITCH, SUBMIT, 0, "with the values of arguments and results"},
+    {"mpi", 0, "HOW", OPTION_CHOICE, SUBMIT, 0, "of MPI: auto, off, stats, trace, messages", "trace",
+     "auto off stats trace messages"},
+    {"repeat", 0, "N", OPTION_NUMBER, SUBMIT, 0, "run it N times", "1", .least = 1, .most = 1000,
+     .expected = "a number from 1 to 1000"},
+    {"build", 0, "COMMAND", OPTION_LIST, SUBMIT, 0, "a shell's command that makes the program first"},
+    {"file", 0, "FILE", OPTION_FILE, SUBMIT, OPTION_MANY, "copy it into the task, which then runs among its files"},
+    {"env", 0, "NAME[=VALUE]", OPTION_LIST, SUBMIT, OPTION_MANY, "also this variable, yours or as given"},
+    {"limit-time", 0, "T", OPTION_TIME, SUBMIT, 0, "stop a run after this time: 10min, 2h", "1h", .expected = "a time such as 90s, 10min or 2h"},
+    {"limit-memory", 0, "SIZE", OPTION_SIZE, SUBMIT, 0, "stop it when its processes take more together: 4G"},
+    {"limit-space", 0, "SIZE", OPTION_SIZE, SUBMIT, 0, "stop it when it takes more of the disk: 10G", "2G", .least = 1 << 20,
+     .expected = "a size from 1M on, such as 10G"},
+    {"wait", 0, NULL, OPTION_SWITCH, SUBMIT, 0, "wait for its end, and say how it ended"},
+    {"all", 'a', NULL, OPTION_SWITCH, TASK, 0, "list all tasks"},
+    {"json", 0, NULL, OPTION_SWITCH, TASK, 0, "print JSON (doc/reference/task*.schema.json)"},
 
     {"broker", 0, "URL", OPTION_TEXT, PUBLISH, ENV, "the MQTT broker: mqtt://HOST, unix:PATH, local, @NAME"},
 

@@ -14,6 +14,8 @@
 enum command {
     COMMAND_RUN,
     COMMAND_EXEC,
+    COMMAND_SUBMIT,
+    COMMAND_TASK,
     COMMAND_PS,
     COMMAND_TOP,
     COMMAND_WATCH,
@@ -51,7 +53,7 @@ enum word_kind {
 
 struct command_row {
     const char *name, *description; /* a line of `scry help` */
-    const char *usage[5];           /* what may follow the name */
+    const char *usage[8];           /* what may follow the name */
     const char *about, *notes;      /* paragraphs before and after the options; notes may be NULL */
     const char *example;            /* NULL: none */
     enum word_kind words;

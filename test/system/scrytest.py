@@ -435,7 +435,7 @@ class Sandbox:
             session.close()
         for process in self.started:
             _end(process)
-        for pid in self.processes("scry-link"):  # it waits a minute for somebody to come
+        for pid in (*self.processes("scry-link"), *self.processes("scry-tasks")):  # they wait for somebody to come
             _kill(pid, signal.SIGTERM)
         try:
             self.stop_monitor()

@@ -39,6 +39,8 @@ int cmd_run_alone(char **command);
 int cmd_site(const struct options *options);
 int cmd_serve(const struct options *options);
 int cmd_set(const struct options *options);
+int cmd_submit(const struct options *options);
+int cmd_task(const struct options *options);
 int cmd_snapshot(const struct options *options);
 int cmd_top(const struct options *options);
 int cmd_watch(const struct options *options);

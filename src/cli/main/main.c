@@ -22,6 +22,8 @@ static int cmd_version(const struct options *options);
 static int (*const functions[COMMANDS])(const struct options *options) = {
     [COMMAND_RUN] = cmd_run,
     [COMMAND_EXEC] = cmd_exec,
+    [COMMAND_SUBMIT] = cmd_submit,
+    [COMMAND_TASK] = cmd_task,
     [COMMAND_PS] = cmd_ps,
     [COMMAND_TOP] = cmd_top,
     [COMMAND_WATCH] = cmd_watch,

@@ -17,6 +17,7 @@
 #include "jobdir/record/kinds.h"
 #include "jobdir/report/report.h"
 #include "site/site.h"
+#include "task/answer.h"
 
 static const struct {
     const char *name, *title;
@@ -25,6 +26,9 @@ static const struct {
     {"report", "scry report --json", job_report_schema},
     {"ps", "scry ps --json", ps_schema},
     {"keys", "scry keys list --json", keys_schema},
+    {"tasks", "scry task ls --json", task_list_schema},
+    {"task", "scry task show --json", task_schema},
+    {"task-scaling", "scry task scaling --json", task_scaling_schema},
     {"top", "scry top --json", top_schema},
     {"site", "scry site --json", site_schema},
     {"snapshot", "scry snapshot --json", snapshot_schema},

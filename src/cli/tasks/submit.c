@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry submit: makes a task, or a series of them, queues it, and sees to it that a runner runs. */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "cli/common/cli.h"
+#include "jobdir/text/text.h"
+#include "task/spec.h"
+#include "task/start.h"
+#include "task/store.h"
+
+extern char **environ;
+
+/* Where a program is found, and what it does, depends on these: a task has them from whoever submits it. Others are left
+ * here: nobody wants his secrets in a file. A name that ends with _ stands for all that begin so. */
+static const char *const handed_on[] = {
+    "PATH",          "LD_LIBRARY_PATH",
+    "PYTHONPATH",    "VIRTUAL_ENV",
+    "CONDA_PREFIX",  "OMP_",
+    "GOMP_",         "KMP_",
+    "MKL_",          "OPENBLAS_",
+    "OMPI_MCA_",     "OMPI_ALLOW_",
+    "PMIX_MCA_",     "MPICH_",
+    "HYDRA_",        "I_MPI_",
+    "FI_",           "UCX_",
+    "CUDA_",         "SLURM_CONF",
+    "LOADEDMODULES", "MODULEPATH",
+    "MALLOC_",       "GCONV_PATH",
+};
+
+/* What the job's own scry puts there is not for another one. */
+static const char *const left_here[] = {"HYDRA_LAUNCHER_EXEC", "OMPI_MCA_plm_rsh_agent", "OMPI_MCA_orte_",
+                                        "PMIX_MCA_mca_"};
+
+static bool begins_with_one(const char *entry, const char *const *names, size_t count)
+{
+    size_t own = strcspn(entry, "=");
+    for (size_t i = 0; i < count; i++) {
+        size_t len = strlen(names[i]);
+        if (names[i][len - 1] == '_' ? strncmp(entry, names[i], len) == 0
+                                     : own == len && strncmp(entry, names[i], len) == 0)
+            return true;
+    }
+    return false;
+}
+
+static json_t *environment_json(const struct options *options)
+{
+    json_t *json = json_object();
+    const char *given;
+    char name[256];
+    size_t next = 0;
+    for (char **entry = environ; *entry; entry++) {
+        size_t len = strcspn(*entry, "=");
+        if (len >= sizeof name || !(*entry)[len] ||
+            !begins_with_one(*entry, handed_on, sizeof handed_on / sizeof *handed_on) ||
+            begins_with_one(*entry, left_here, sizeof left_here / sizeof *left_here))
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)len, *entry);
+        json_object_set_new(json, name, json_string(*entry + len + 1)); /* what is no UTF-8 is left out */
+    }
+    while ((given = options_next(options, "env", &next))) {
+        size_t len = strcspn(given, "=");
+        snprintf(name, sizeof name, "%.*s", (int)len, given);
+        const char *value = given[len] ? given + len + 1 : getenv(name);
+        if (value)
+            json_object_set_new(json, name, json_string(value));
+    }
+    return json;
+}
+
+static json_t *split(const char *text)
+{
+    json_t *list = json_array();
+    for (; text && *text;) {
+        size_t len = strcspn(text, ",");
+        if (len)
+            json_array_append_new(list, json_stringn(text, len));
+        text += len + (text[len] == ',');
+    }
+    return list;
+}
+
+static json_t *all_of(const struct options *options, const char *name, bool base)
+{
+    json_t *list = json_array();
+    const char *each;
+    size_t next = 0;
+    while ((each = options_next(options, name, &next)))
+        json_array_append_new(list, json_string(base ? text_base(each) : each));
+    return list;
+}
+
+static json_t *words_json(char **words)
+{
+    json_t *list = json_array();
+    for (; *words; words++)
+        json_array_append_new(list, json_string(*words));
+    return list;
+}
+
+/* Whoever copies files into the task wants them where it runs; elsewhere, this directory may not be there. */
+static json_t *directory_json(const struct options *options)
+{
+    char cwd[PATH_MAX];
+    const char *by = options_text(options, "by");
+    if (options_given(options, "file") || (by && strcmp(by, "ssh") == 0) || !getcwd(cwd, sizeof cwd))
+        return json_null();
+    return json_string(cwd);
+}
+
+static json_t *task_json(const struct options *options, const char *processes, const char *series)
+{
+    static const char *const absent = NULL;
+    char *end;
+    long count = strtol(processes, &end, 10);
+    const char *program = options->words[0], *name = options_text(options, "name");
+    uint64_t seconds = (options_number(options, "limit-time") + NS_PER_SECOND - 1) / NS_PER_SECOND;
+    return json_pack(
+        "{s:s, s:s, s:o, s:o, s:o, s:o, s:s?, s:o, s:{s:s, s:o, s:s?, s:o}, s:{s:o, s:b, s:s}, s:I, s:s?, s:{s:I, s:I, "
+        "s:I}}",
+        "name", name ? name : text_base(program), "program", program, "arguments", words_json(options->words + 1),
+        "directory", directory_json(options), "environment", environment_json(options), "files",
+        all_of(options, "file", true), "build", options_text(options, "build"), "processes",
+        *processes && !*end ? json_integer(count) : json_string(processes), "launch", "by", options_text(options, "by"),
+        "hosts", split(options_text(options, "hosts")), "partition", options_text(options, "partition"), "options",
+        all_of(options, "launcher", false), "collect", "functions", all_of(options, "trace", false), "arguments",
+        options_on(options, "args"), "mpi", options_text(options, "mpi"), "repeat",
+        (json_int_t)options_number(options, "repeat"), "series", *series ? series : absent, "limits", "seconds",
+        (json_int_t)seconds, "memory_bytes", (json_int_t)options_number(options, "limit-memory"), "disk_bytes",
+        (json_int_t)options_number(options, "limit-space"));
+}
+
+static int submit_one(const struct task_store *store, const struct options *options, const char *processes,
+                      const char *series, char ret_id[TASK_ID_SIZE], struct err *err)
+{
+    const char *file;
+    size_t next = 0;
+    json_t *json = task_json(options, processes, series);
+    if (!json)
+        return err_set(err, -EINVAL, "a name, an argument or a path is no UTF-8: a task is kept as JSON");
+    int code = task_create(store, json, ret_id, err);
+    json_decref(json);
+    if (code < 0)
+        return code;
+    while (code == 0 && (file = options_next(options, "file", &next)))
+        code = task_upload_copy(store, ret_id, file, err);
+    if (code == 0)
+        code = task_queue(store, ret_id, err);
+    if (code < 0)
+        task_remove(store, ret_id, NULL);
+    return code;
+}
+
+/* Waits for the end of a task; a change wakes it up, and so does a second, for what no inotify tells. */
+static bool wait_for(const struct task_store *store, const char *id)
+{
+    char changed[PATH_MAX + 16];
+    bool well = false;
+    _cleanup_(closep) int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    snprintf(changed, sizeof changed, "%s/.changed", store->dir);
+    if (fd >= 0)
+        inotify_add_watch(fd, changed, IN_CLOSE_WRITE);
+    for (bool over = false; !over;) {
+        struct task task;
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        struct err err;
+        char events[4096];
+        over = task_load(store, id, &task, &err) < 0 || task_is_over(task.state);
+        const char *why = json_string_value(json_object_get(json_object_get(task.state, "error"), "text"));
+        well = task.state && strcmp(task_state_name(task.state), "done") == 0;
+        if (over) {
+            _cleanup_(buf_done) struct buf shown = BUF_INIT;
+            text_show(&shown, why ? why : "");
+            fprintf(stderr, "scry: task %s is %s%s%s\n", id, task.state ? task_state_name(task.state) : "gone",
+                    why ? ": " : "", shown.data ? shown.data : "");
+        }
+        task_done(&task);
+        if (!over)
+            poll(&wait, 1, 1000);
+        while (!over && fd >= 0 && read(fd, events, sizeof events) > 0)
+            continue;
+        if (!over)
+            task_runner_wake(store, NULL); /* if it was killed */
+    }
+    return well;
+}
+
+int cmd_submit(const struct options *options)
+{
+    struct task_store store;
+    struct err err = {0};
+    char series[TASK_ID_SIZE] = "", ids[64][TASK_ID_SIZE];
+    size_t made = 0;
+    json_t *counts = split(options_text(options, "processes")), *each;
+    size_t i;
+    int code = task_store_open(&store, &err);
+    if (code == 0 && (json_array_size(counts) < 1 || json_array_size(counts) > 64))
+        code = err_set(&err, -EINVAL, "-n: expected 1 to 64 numbers with commas, not '%s'",
+                       options_text(options, "processes"));
+    if (json_array_size(counts) > 1)
+        jobdir_new_id(series);
+    json_array_foreach(counts, i, each) if (code == 0 && (code = submit_one(&store, options, json_string_value(each),
+                                                                            series, ids[made], &err)) == 0)
+        puts(ids[made++]);
+    json_decref(counts);
+    fflush(stdout);
+    struct err why = {0};
+    if (made && task_runner_wake(&store, &why) < 0)
+        cli_log_error(&why);
+    if (code < 0) {
+        cli_log_error(&err);
+        return EXIT_USAGE;
+    }
+    bool well = true;
+    for (i = 0; i < made && options_on(options, "wait"); i++)
+        well = wait_for(&store, ids[i]) && well;
+    return well ? 0 : EXIT_ERRORS;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scry task: what became of tasks, and what is to be done with them. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/log.h"
+#include "cli/common/cli.h"
+#include "jobdir/text/text.h"
+#include "task/answer.h"
+#include "task/start.h"
+
+enum { LISTED = 20 };
+
+static int fail(const struct err *err)
+{
+    cli_log_error(err);
+    return EXIT_ERRORS;
+}
+
+static int print_json(json_t *json_take)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    text_put_json(&out, json_take);
+    cli_print(out.data ? out.data : "", out.len);
+    return out.failed ? EXIT_ERRORS : 0;
+}
+
+static const char *text_of(const json_t *json, const char *member)
+{
+    const char *text = json_string_value(json_object_get(json, member));
+    return text ? text : "";
+}
+
+static double number_of(const json_t *json, const char *member)
+{
+    const json_t *value = json_object_get(json, member);
+    return json_is_number(value) ? json_number_value(value) : -1;
+}
+
+/* ", 42 %, 12 s left" */
+static void put_progress(struct buf *out, const json_t *json)
+{
+    double share = number_of(json, "progress"), left = number_of(json, "left_seconds");
+    if (share >= 0)
+        buf_printf(out, ", %.0f %%", (double)(int)(share * 100));
+    if (left >= 0) {
+        buf_puts(out, ", ");
+        text_seconds(out, left);
+        buf_puts(out, " left");
+    }
+}
+
+static void put_state(struct buf *out, const json_t *task)
+{
+    const char *why = text_of(json_object_get(task, "error"), "text");
+    buf_puts(out, text_of(task, "state"));
+    put_progress(out, task);
+    if (*why)
+        buf_puts(out, ": ");
+    text_show(out, why);
+}
+
+static int list(const struct task_store *store, const struct options *options)
+{
+    struct err err;
+    size_t i;
+    json_t *json = task_answer_list(store, options_on(options, "all") ? 0 : LISTED, &err), *task;
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    if (!json)
+        return fail(&err);
+    if (options_on(options, "json"))
+        return print_json(json);
+    json_array_foreach(json_object_get(json, "tasks"), i, task)
+    {
+        _cleanup_(buf_done) struct buf name = BUF_INIT;
+        text_show(&name, text_of(task, "name"));
+        buf_printf(&out, "%s  ", text_of(task, "id"));
+        text_column(&out, name.data ? name.data : "", 20);
+        buf_printf(&out, " %4.0f  %.0f/%.0f  ", number_of(task, "processes"), number_of(task, "runs_done"),
+                   number_of(task, "runs_wanted"));
+        put_state(&out, task);
+        buf_putc(&out, '\n');
+    }
+    if (!out.len)
+        buf_puts(&out, "no tasks yet: scry submit makes one\n");
+    cli_print(out.data ? out.data : "", out.len);
+    json_decref(json);
+    return 0;
+}
+
+static void put_phase(struct buf *out, const json_t *phase)
+{
+    double began = number_of(phase, "began_seconds"), ended = number_of(phase, "ended_seconds");
+    buf_printf(out, "  %-7s %3.0f  ", text_of(phase, "phase"), number_of(phase, "run"));
+    if (ended < 0)
+        buf_puts(out, "under way");
+    else
+        text_seconds(out, ended - began);
+    if (ended < 0)
+        put_progress(out, phase);
+    buf_putc(out, '\n');
+}
+
+static void put_run(struct buf *out, const json_t *run)
+{
+    double seconds = number_of(run, "seconds");
+    buf_printf(out, "  %3.0f  %-9s ", number_of(run, "run"), text_of(run, "state"));
+    if (seconds >= 0)
+        text_seconds(out, seconds);
+    if (seconds >= 0)
+        buf_printf(out, ", exit status %lld", (long long)json_integer_value(json_object_get(run, "exit_code")));
+    buf_printf(out, "  %s\n", text_of(run, "job"));
+}
+
+static int show(const struct task_store *store, const struct options *options, const char *id)
+{
+    struct err err;
+    size_t i;
+    json_t *json = task_answer_one(store, id, &err), *each;
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    if (!json)
+        return fail(&err);
+    if (options_on(options, "json"))
+        return print_json(json);
+    buf_printf(&out, "task %s  ", id);
+    text_show(&out, text_of(json, "name"));
+    buf_puts(&out, "\n");
+    put_state(&out, json);
+    buf_puts(&out, "\nphases\n");
+    json_array_foreach(json_object_get(json, "phases"), i, each) put_phase(&out, each);
+    buf_puts(&out, "runs\n");
+    json_array_foreach(json_object_get(json, "runs"), i, each) put_run(&out, each);
+    buf_puts(&out, "scry report JOB shows a run\n");
+    cli_print(out.data ? out.data : "", out.len);
+    json_decref(json);
+    return 0;
+}
+
+static void put_figure(struct buf *out, const char *format, double value)
+{
+    if (value >= 0)
+        buf_printf(out, format, value);
+    else
+        buf_printf(out, "%11s", "-");
+}
+
+static int scaling(const struct task_store *store, const struct options *options, const char *const *ids, size_t count)
+{
+    struct err err;
+    size_t i;
+    json_t *json = task_answer_scaling(store, ids, count, &err), *each;
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    if (!json)
+        return fail(&err);
+    if (options_on(options, "json"))
+        return print_json(json);
+    buf_puts(&out, "processes  runs    seconds   speed-up efficiency  task\n");
+    json_array_foreach(json_object_get(json, "tasks"), i, each)
+    {
+        buf_printf(&out, "%9.0f  %4.0f", number_of(each, "processes"), number_of(each, "runs"));
+        put_figure(&out, "%11.3f", number_of(each, "seconds"));
+        put_figure(&out, "%11.2f", number_of(each, "speedup"));
+        put_figure(&out, "%11.2f", number_of(each, "efficiency"));
+        buf_printf(&out, "  %s\n", text_of(each, "id"));
+    }
+    cli_print(out.data ? out.data : "", out.len);
+    json_decref(json);
+    return 0;
+}
+
+/* Becomes scry report --diff. */
+static int compare(const struct task_store *store, const struct options *options, const char *const *ids)
+{
+    char a[PATH_MAX], b[PATH_MAX];
+    struct err err;
+    if (task_last_run(store, ids[0], a, &err) < 0 || task_last_run(store, ids[1], b, &err) < 0)
+        return fail(&err);
+    char scry[] = "scry", report[] = "report", diff[] = "--diff", json[] = "--json";
+    char *argv[] = {scry, report, diff, a, b, options_on(options, "json") ? json : NULL, NULL};
+    execv("/proc/self/exe", argv);
+    log_error("cannot run scry report: %s", strerror(errno));
+    return EXIT_ERRORS;
+}
+
+/* ---- actions ---- */
+
+typedef int each_fn(const struct task_store *store, const char *id, struct err *err);
+
+static const struct action {
+    const char *name;
+    size_t least, most;
+    each_fn *each; /* for those that do the same to each task */
+    bool wakes;
+} actions[] = {
+    {"ls", 0, 0, NULL, false},
+    {"show", 1, 1, NULL, false},
+    {"cancel", 1, SIZE_MAX, task_cancel, true},
+    {"rerun", 1, SIZE_MAX, task_rerun, true},
+    {"rm", 1, SIZE_MAX, task_remove, false},
+    {"compare", 2, 2, NULL, false},
+    {"scaling", 1, SIZE_MAX, NULL, false},
+};
+
+static int do_action(const struct action *action, const struct task_store *store, const struct options *options,
+                     char (*ids)[TASK_ID_SIZE], size_t count)
+{
+    struct err err = {0};
+    int status = 0;
+    const char **list_of = calloc(count + 1, sizeof *list_of);
+    for (size_t i = 0; i < count && list_of; i++)
+        list_of[i] = ids[i];
+    if (!list_of)
+        return EXIT_ERRORS;
+    if (action->each)
+        for (size_t i = 0; i < count; i++)
+            status = action->each(store, ids[i], &err) < 0 ? fail(&err) : status;
+    else if (strcmp(action->name, "ls") == 0)
+        status = list(store, options);
+    else if (strcmp(action->name, "show") == 0)
+        status = show(store, options, ids[0]);
+    else if (strcmp(action->name, "compare") == 0)
+        status = compare(store, options, list_of);
+    else
+        status = scaling(store, options, list_of, count);
+    if (action->wakes && task_runner_wake(store, &err) < 0)
+        status = fail(&err);
+    free(list_of);
+    return status;
+}
+
+int cmd_task(const struct options *options)
+{
+    struct task_store store;
+    struct err err = {0};
+    const struct action *action = NULL;
+    size_t count = options->word_count - 1;
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+        if (strcmp(actions[i].name, options->words[0]) == 0)
+            action = &actions[i];
+    if (!action)
+        return cli_usage_error(options, "no action '%s': ls, show, cancel, rerun, rm, compare or scaling",
+                               options->words[0]);
+    if (count < action->least || count > action->most)
+        return cli_usage_error(options, action->least ? "%s: name %s" : "%s: no more words", action->name,
+                               action->least == 2  ? "two tasks"
+                               : action->most == 1 ? "one task"
+                                                   : "tasks");
+    if (task_store_open(&store, &err) < 0)
+        return fail(&err);
+    char(*ids)[TASK_ID_SIZE] = calloc(count + 1, sizeof *ids);
+    int status = 0;
+    for (size_t i = 0; i < count && ids; i++)
+        if (task_find(&store, options->words[i + 1], ids[i], &err) < 0)
+            status = fail(&err);
+    if (status == 0 && ids)
+        status = do_action(action, &store, options, ids, count);
+    free(ids);
+    return status;
+}

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks: scry submit, scry task, and their runner, scry-tasks."""
+
+import concurrent.futures
+import json
+import os
+import signal
+
+import mpitest
+import schematest
+import scrytest
+import slurmtest
+import sshtest
+
+LONG = 90  # seconds: the machine may be busy
+STOMMEL = ("64", "64", "300")
+
+
+class TaskCase(scrytest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.box.env.update(mpitest.QUIET)
+
+    def submit(self, *arguments, box=None, **options):
+        """The ids of the tasks that were queued."""
+        box = box or self.box
+        done = box.run(box.scry("submit", *arguments), timeout=LONG, **options)
+        self.assertNotEqual(done.returncode, 2, done.stderr)
+        return done.stdout.split()
+
+    def show(self, task, box=None):
+        box = box or self.box
+        done = box.run(box.scry("task", "show", "--json", task))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def task(self, *words):
+        return self.box.run(self.box.scry("task", *words), timeout=LONG)
+
+    def waits_for(self, task, *states, box=None):
+        """What is shown of the task once it is in one of the states."""
+        shown = {}
+
+        def reached():
+            shown.update(self.show(task, box))
+            return shown["state"] in states
+        scrytest.wait_until(reached, LONG, lambda: json.dumps(shown, indent=1))
+        return shown
+
+    def fits(self, name, shown):
+        self.assertEqual(list(schematest.violations(shown, schematest.schema(name))), [])
+
+    def kill_runner(self):
+        for pid in self.box.processes("scry-tasks"):
+            os.kill(pid, signal.SIGKILL)
+            scrytest.wait_until(lambda: scrytest.process_gone(pid), LONG)
+
+    def program(self, text, name="program"):
+        path = self.box.path("work", name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+        return path
+
+
+class Tasks(TaskCase):
+    def test_ranks_begin_with_main(self):
+        """RPPA's algorithm 1: no rank runs on before its functions are hooked. So each one's first call is main."""
+        if not os.path.exists(os.path.join(scrytest.BUILD, "examples", "stommel")):
+            self.skipTest("no MPI")
+        task, = self.submit("-n", 3, "--trace", "all", "--wait", scrytest.example("stommel"), *STOMMEL)
+        shown = self.show(task)
+        self.assertEqual((shown["state"], shown["error"], len(shown["runs"])), ("done", None, 1))
+        self.fits("task", shown)
+        done = self.box.run(self.box.scry("replay", "--json", shown["runs"][0]["directory"]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first = {}
+        for line in done.stdout.splitlines():
+            call = json.loads(line)
+            if call["event"] == "call" and call["rank"] is not None:
+                here = (call["start_seconds"], call["function"])
+                first[call["rank"]] = min(here, first.get(call["rank"], here))
+        self.assertEqual({rank: function for rank, (_, function) in first.items()}, dict.fromkeys(range(3), "main"))
+
+    def test_series(self):
+        name = "<script>\n../\x1b[31m"
+        ids = self.submit("-n", "1,2", "--repeat", 2, "--name", name, "--wait", "true")
+        self.assertEqual(len(ids), 2)
+        scaling = self.task("scaling", "--json", ids[0])
+        figures = json.loads(scaling.stdout)
+        self.fits("task-scaling", figures)
+        self.assertEqual([(each["processes"], each["runs"], each["name"]) for each in figures["tasks"]],
+                         [(1, 2, name), (2, 2, name)])
+        self.assertEqual((figures["tasks"][0]["speedup"], figures["tasks"][0]["efficiency"]), (1, 1))
+        self.assertNotIn("\x1b", self.task("ls").stdout)
+        listed = json.loads(self.task("ls", "--json").stdout)
+        self.fits("tasks", listed)
+        self.assertEqual({each["series"] for each in listed["tasks"]}, {listed["tasks"][0]["series"]})
+        compared = self.task("compare", *ids)
+        self.assertEqual(compared.returncode, 0, compared.stderr)
+        self.assertEqual(self.task("rerun", ids[1]).returncode, 0)
+        again = self.waits_for(ids[1], "done")
+        self.assertEqual([run["run"] for run in again["runs"]], [1, 2, 3, 4])
+        jobs = self.box.run(self.box.scry("ps", "--json")).stdout
+        self.assertIn(again["runs"][3]["job"], jobs)
+        self.assertEqual(self.task("rm", *ids).returncode, 0)
+        self.assertEqual(json.loads(self.task("ls", "--json").stdout)["tasks"], [])
+        self.assertEqual(json.loads(self.box.run(self.box.scry("ps", "--json")).stdout)["jobs"], [])
+
+    def test_build_and_files(self):
+        """What is built runs, among its own files; what was copied is the task's."""
+        source = self.program('#include <stdio.h>\nint main(void) { puts("made"); return 0; }\n', "made.c")
+        task, = self.submit("--by", "plain", "--file", source, "--build", "cc -o made made.c", "--wait", "./made")
+        shown = self.show(task)
+        self.assertEqual([phase["phase"] for phase in shown["phases"]], ["build", "run"], shown)
+        with open(shown["runs"][0]["directory"] + ".out", encoding="utf-8") as file:
+            self.assertEqual(file.read(), "made\n")
+        for folder, _, names in os.walk(os.path.dirname(os.path.dirname(shown["runs"][0]["directory"]))):
+            if "/runs/" not in folder:
+                for name in ["", *names]:
+                    self.assertEqual(os.stat(os.path.join(folder, name)).st_mode & 0o77, 0, os.path.join(folder, name))
+        broken, = self.submit("--by", "plain", "--file", source, "--build", "echo no luck >&2; exit 7", "--wait", "./made")
+        self.assertEqual(self.show(broken)["error"], {"kind": "build", "text": "the build ended with exit status 7: no luck"})
+
+    def test_what_fails_says_why(self):
+        for words, text in ((("sh", "-c", "echo gone wrong >&2; exit 3"), "run 1 ended with exit status 3: gone wrong"),
+                            (("sh", "-c", "kill -9 $$"), "run 1 was ended by signal 9 (Killed)")):
+            task, = self.submit("--by", "plain", "--wait", *words)
+            self.assertEqual(self.show(task)["error"], {"kind": "run", "text": text})
+        task, = self.submit("--by", "plain", "--wait", "no-such-program")
+        self.assertIn("no-such-program", self.show(task)["error"]["text"])
+        refused = self.box.run(self.box.scry("submit", "/no/such/program"))
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("the program /no/such/program: No such file", refused.stderr)
+        for options, text in ((("-n", "0"), "processes: expected a whole number from 1 to 1000000, not 0"),
+                              (("-n", "x"), 'processes: expected a whole number from 1 to 1000000, not "x"'),
+                              (("--hosts", "-oProxyCommand=x"), "launch.hosts[0]: expected a name of letters"),
+                              (("--by", "plain", "-n", "2"), "plain starts one process"),
+                              (("--file", self.box.path("work")), "work is no file")):
+            refused = self.box.run(self.box.scry("submit", *options, "true"))
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(text, refused.stderr)
+        listed = json.loads(self.task("ls", "--json").stdout)["tasks"]
+        self.assertEqual(len(listed), 3)  # nothing is left of those that were refused
+
+    def test_cancel(self):
+        """What does not listen is killed, with all it has started; what waits behind it goes on."""
+        program = self.program("#!/bin/sh\ntrap '' TERM\nsleep 1000 &\necho $! >begun\nmv begun inner\n"
+                               "while :; do sleep 1; done\n")
+        task, = self.submit("--by", "plain", program)
+        behind, = self.submit("--by", "plain", "true")
+        gone, = self.submit("--by", "plain", "true")
+        scrytest.wait_until(lambda: os.path.exists(self.box.path("work", "inner")), LONG)
+        self.assertEqual(self.show(behind)["state"], "queued")
+        self.assertEqual(self.task("cancel", gone).returncode, 0)
+        self.assertEqual(self.show(gone)["state"], "cancelled")
+        self.assertEqual(self.task("rm", task).returncode, 1)
+        self.assertEqual(self.task("cancel", task).returncode, 0)
+        shown = self.waits_for(task, "cancelled")
+        self.assertEqual(shown["runs"][0]["state"], "cancelled")
+        self.assertEqual(shown["runs"][0]["signal"], 9)  # its scry run has seen the end
+        with open(self.box.path("work", "inner"), encoding="ascii") as file:
+            inner = int(file.read())
+        scrytest.wait_until(lambda: scrytest.process_gone(inner), LONG)
+        self.assertEqual(self.waits_for(behind, "done")["error"], None)
+        self.assertEqual(self.show(gone)["runs"], [])
+
+    def test_limits(self):
+        many = self.program("#!/bin/sh\ni=0\nwhile :; do i=$((i+1)); head -c 100000 /dev/zero >f$i; done\n", "many")
+        large = self.program("#!/bin/sh\nexec head -c 100000000000 /dev/zero >large\n", "large")
+        hungry = self.program("#!/usr/bin/python3\nimport time\nblocks = [bytearray(30 << 20) for _ in range(2)]\n"
+                              "for b in blocks:\n    b[::4096] = b'x' * len(b[::4096])\n"
+                              "import os\nos.fork()\nfor b in blocks:\n    b[::4096] = b'y' * len(b[::4096])\n"
+                              "time.sleep(1000)\n", "hungry")
+        for options, program, kind, text in (
+                (("--limit-space", "4M"), many, "space", "stopped: it took more of the disk"),
+                (("--limit-space", "4M"), large, "run", "larger than its limit of space"),
+                (("--limit-memory", "100M"), hungry, "memory", "stopped: its processes took more memory"),
+                (("--limit-time", "1s"), "sleep", "time", "stopped: it took longer")):
+            words = ["--file", program, os.path.basename(program)] if "/" in program else [program, "1000"]
+            task, = self.submit("--by", "plain", *options, "--wait", *words)
+            error = self.show(task)["error"]
+            self.assertEqual(error and error["kind"], kind, error)
+            self.assertIn(text, error["text"])
+
+    def test_runner_killed(self):
+        """The next one finds the run, which was not begun again."""
+        program = self.program("#!/bin/sh\necho x >>begun\nwhile ! [ -e go ]; do sleep 0.1; done\n")
+        task, = self.submit("--by", "plain", program)
+        scrytest.wait_until(lambda: os.path.exists(self.box.path("work", "begun")), LONG)
+        self.kill_runner()
+        self.assertEqual(self.show(task)["state"], "running")
+        behind, = self.submit("--by", "plain", "true")
+        scrytest.wait_until(lambda: list(self.box.processes("scry-tasks")), LONG)
+        self.program("", "go")
+        self.assertEqual(self.waits_for(behind, "done")["error"], None)
+        shown = self.show(task)
+        self.assertEqual((shown["state"], len(shown["runs"]), shown["runs"][0]["exit_code"]), ("done", 1, 0))
+        with open(self.box.path("work", "begun"), encoding="ascii") as file:
+            self.assertEqual(file.read(), "x\n")
+
+    def test_runner_killed_before_the_start_is_written(self):
+        """What is not written down is not executed: not once without anybody's knowledge, nor twice."""
+        program = self.program("#!/bin/sh\necho x >>begun\n")
+        with self.box.pause("task.written") as pause:
+            task, = self.submit("--by", "plain", program)
+            os.kill(pause.reached(LONG), signal.SIGKILL)
+        last, = self.submit("--by", "plain", "--wait", "true")
+        self.assertEqual(self.show(last)["state"], "done")
+        shown = self.show(task)
+        self.assertEqual(shown["state"], "failed")
+        self.assertIn("run 1 did not begin", shown["error"]["text"])
+        self.assertFalse(os.path.exists(self.box.path("work", "begun")))
+
+    def test_run_is_gone(self):
+        task, = self.submit("--by", "plain", "sleep", "1000")
+
+        def job():
+            runs = self.show(task)["runs"]
+            return runs and runs[0]["job"]
+        scrytest.wait_until(job, LONG)
+        path = os.path.join(self.show(task)["runs"][0]["directory"], "job.json")
+
+        def command():
+            with open(path, encoding="utf-8") as file:
+                return json.load(file)["command"]
+        pid = scrytest.wait_until(command, LONG)["pid"]
+        with open(path, encoding="utf-8") as file:
+            os.kill(json.load(file)["supervisor"]["pid"], signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+        self.assertIn("is gone", self.waits_for(task, "failed")["error"]["text"])
+
+    def test_many_at_once(self):
+        """Many who submit, in two stores; nothing is lost, nothing runs twice, and each store has one runner at most."""
+        other = scrytest.Sandbox()
+        self.addCleanup(other.close)
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            made = list(pool.map(lambda i: (box := (self.box, other)[i % 2], self.submit("--by", "plain", "true", box=box)[0]),
+                                 range(12)))
+        for box in (self.box, other):
+            self.assertLessEqual(len(list(box.processes("scry-tasks"))), 1)
+        for box, task in made:
+            self.assertEqual(len(self.waits_for(task, "done", box=box)["runs"]), 1)
+        self.assertEqual(len(json.loads(self.task("ls", "--all", "--json").stdout)["tasks"]), 6)
+
+    def test_store_of_another(self):
+        """A store that others may look into, or that is a link, is refused."""
+        self.submit("--by", "plain", "--wait", "true")
+        store = self.box.path("home", ".local/state/scry/tasks")
+        os.chmod(store, 0o755)
+        refused = self.task("ls")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("closed to others", refused.stderr)
+        os.chmod(store, 0o700)
+        self.assertEqual(self.task("show", "../../..").returncode, 1)
+        self.assertEqual(self.task("ls").returncode, 0)
+
+
+class Elsewhere(TaskCase):
+    def test_slurm(self):
+        slurm = slurmtest.Slurm(self.box)
+        self.addCleanup(slurm.close)
+        task, = self.submit("--by", "slurm", "--partition", "main", "--repeat", 2, "--wait", "sh", "-c", "echo $SLURM_JOB_ID")
+        shown = self.show(task)
+        self.assertEqual((shown["state"], len(shown["runs"])), ("done", 2), shown)
+        with open(shown["runs"][0]["directory"] + ".out", encoding="ascii") as file:
+            self.assertGreater(int(file.read()), 0)
+        task, = self.submit("--by", "slurm", "sleep", "1000")
+        scrytest.wait_until(lambda: (runs := self.show(task)["runs"]) and runs[0]["job"], LONG)
+        self.assertEqual(self.task("cancel", task).returncode, 0)
+        self.assertEqual(self.waits_for(task, "cancelled")["runs"][0]["signal"], 15)
+        refused, = self.submit("--by", "slurm", "--partition", "nowhere", "--wait", "true")
+        self.assertIn("Invalid partition", self.show(refused)["error"]["text"])
+
+    def test_ssh(self):
+        far = sshtest.Node(self, "n2")
+        self.box.env.update(far.near_env())
+        program = self.program("#!/bin/sh\ntest -n \"$SCRY_JOB\" && exec pwd -P\n")
+        task, = self.submit("--by", "ssh", "--hosts", "n2", "--file", program, "--wait", "./program")
+        shown = self.show(task)
+        self.assertEqual((shown["state"], shown["error"]), ("done", None))
+        self.assertEqual([phase["phase"] for phase in shown["phases"]], ["run", "gather"])
+        with open(shown["runs"][0]["directory"] + ".out", encoding="utf-8") as file:
+            self.assertIn(task, file.read())
+        report = self.box.run(self.box.scry("report", "--json", shown["runs"][0]["directory"]))
+        self.assertEqual(json.loads(report.stdout)["id"], shown["runs"][0]["job"])
+
+
+if __name__ == "__main__":
+    scrytest.main()
