@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What people and pages may ask for, and what they may not. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/system/dirs.h"
+#include "task/answer.h"
+#include "task/internal.h"
+#include "task/spec.h"
+
+static char home[] = "/tmp/scrytaskXXXXXX";
+static struct task_store store;
+
+static int begin(void **state)
+{
+    (void)state;
+    if (!mkdtemp(home))
+        return -1;
+    setenv("XDG_STATE_HOME", home, 1);
+    return task_store_open(&store, NULL);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    return task_remove_tree(home);
+}
+
+static json_t *parse(const char *text)
+{
+    json_t *json = json_loads(text, 0, NULL);
+    assert_non_null(json);
+    return json;
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    struct err err;
+    json_t *given = parse("{\"program\": \"<script>\\n\\u001b\", \"name\": \"..\", \"limits\": {\"seconds\": 0}}"),
+           *spec;
+    assert_int_equal(task_spec_check(given, &spec, &err), 0);
+    assert_string_equal(task_text(spec, "program"), "<script>\n\033");
+    assert_string_equal(task_text(spec, "launch.by"), "mpirun");
+    assert_null(task_text(spec, "directory"));
+    assert_int_equal(task_number(spec, "limits.seconds"), 0);
+    assert_int_equal(task_number(spec, "limits.disk_bytes"), UINT64_C(2) << 30);
+    assert_int_equal(task_number(spec, "repeat"), 1);
+    json_t *again = NULL; /* what was checked is as it is */
+    assert_int_equal(task_spec_check(spec, &again, &err), 0);
+    assert_true(json_equal(spec, again));
+    json_decref(again);
+    json_decref(spec);
+    json_decref(given);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *error;
+    } rows[] = {
+        {"{}", "program is missing: a task needs it"},
+        {"{\"program\": 1}", "program: expected a text of 1 to 4095 bytes, not 1"},
+        {"{\"program\": \"-x\"}", "program: expected a program, not an option, not \"-x\""},
+        {"{\"program\": \"a\", \"proceses\": 1}", "a task has no member 'proceses' (did you mean processes?)"},
+        {"{\"program\": \"a\", \"processes\": 0}", "processes: expected a whole number from 1 to 1000000, not 0"},
+        {"{\"program\": \"a\", \"processes\": 1.5}", "processes: expected a whole number from 1 to 1000000, not 1.5"},
+        {"{\"program\": \"a\", \"repeat\": -1}", "repeat: expected a whole number from 1 to 1000, not -1"},
+        {"{\"program\": \"a\", \"limits\": {\"disk_bytes\": 0.5}}",
+         "limits.disk_bytes: expected a whole number from 1048576 to 9007199254740992, not 0.5"},
+        {"{\"program\": \"a\", \"limits\": {\"disk\": 1}}", "limits has no member 'disk'"},
+        {"{\"program\": \"a\", \"limits\": []}", "limits: expected an object, not []"},
+        {"{\"program\": \"a\", \"launch\": {\"by\": \"mpi\"}}",
+         "launch.by: expected mpirun|slurm|ssh|plain, not \"mpi\""},
+        {"{\"program\": \"a\", \"launch\": {\"by\": \"\"}}", "launch.by: expected mpirun|slurm|ssh|plain, not \"\""},
+        {"{\"program\": \"a\", \"launch\": {\"hosts\": [\"a b\"]}}",
+         "launch.hosts[0]: expected a name of letters, digits and ._-@:[], not \"a b\""},
+        {"{\"program\": \"a\", \"launch\": {\"partition\": \"--uid=0\"}}",
+         "launch.partition: expected a name of letters, digits and ._-@:[], not \"--uid=0\""},
+        {"{\"program\": \"a\", \"launch\": {\"by\": \"plain\"}, \"processes\": 2}",
+         "processes: plain starts one process: launch it by mpirun"},
+        {"{\"program\": \"a\", \"directory\": \"x\"}", "directory: expected an absolute path, or null, not \"x\""},
+        {"{\"program\": \"a\", \"environment\": {\"A=B\": \"\"}}",
+         "environment.A=B: a variable's name has letters, digits and _"},
+        {"{\"program\": \"a\", \"environment\": {\"A\": 1}}",
+         "environment.A: expected a text of at most 102400 bytes, not 1"},
+        {"{\"program\": \"a\", \"arguments\": \"x\"}", "arguments: expected a list of at most 4096 texts, not \"x\""},
+        {"{\"program\": \"a\", \"collect\": {\"functions\": [\"nothing:\"]}}", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char id[TASK_ID_SIZE];
+        struct err err = {0};
+        json_t *json = parse(rows[i].text);
+        assert_int_equal(task_create(&store, json, id, &err), -EINVAL);
+        if (rows[i].error)
+            assert_string_equal(err.text, rows[i].error);
+        json_decref(json);
+    }
+    char **ids;
+    size_t count;
+    assert_int_equal(task_list(&store, &ids, &count, NULL), 0);
+    assert_int_equal(count, 0);
+    jobdir_list_free(ids, count);
+}
+
+static void test_files(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", ".", "..", "../x", "a/b", ".x", "-x", "a\nb", "a\\b", "a\033"};
+    char id[TASK_ID_SIZE], path[PATH_MAX * 2];
+    struct task_upload upload, other;
+    struct err err;
+    json_t *json = parse("{\"program\": \"./p\", \"files\": [\"p\"], \"limits\": {\"disk_bytes\": 1048576}}");
+    assert_int_equal(task_create(&store, json, id, &err), 0);
+    json_decref(json);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(task_upload_begin(&store, id, bad[i], &upload, &err), -EINVAL);
+    assert_int_equal(task_queue(&store, id, &err), -ENOENT); /* its file is not there */
+    assert_int_equal(task_upload_begin(&store, id, "p", &upload, &err), 0);
+    assert_int_equal(task_upload_begin(&store, id, "q", &other, &err), -EBUSY);
+    assert_int_equal(task_upload_write(&upload, "#!/bin/sh\n", 10, &err), 0);
+    snprintf(path, sizeof path, "%s/%s/files/p", store.dir, id);
+    assert_int_equal(access(path, F_OK), -1); /* half of it is no program */
+    static char large[1 << 20];
+    assert_int_equal(task_upload_write(&upload, large, sizeof large, &err), -EFBIG);
+    assert_int_equal(task_upload_end(&upload, false, &err), 0);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(task_upload_begin(&store, id, "p", &upload, &err), 0);
+    assert_int_equal(task_upload_write(&upload, "#!/bin/sh\n", 10, &err), 0);
+    assert_int_equal(task_upload_end(&upload, true, &err), 0);
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    assert_int_equal(task_rerun(&store, id, &err), -EBUSY);
+    assert_int_equal(task_queue(&store, id, &err), 0);
+    assert_int_equal(task_queue(&store, id, &err), -EBUSY);
+    assert_int_equal(task_upload_begin(&store, id, "q", &upload, &err), -EBUSY);
+    assert_int_equal(task_remove(&store, id, &err), -EBUSY);
+    assert_int_equal(task_cancel(&store, id, &err), 0);
+    assert_int_equal(task_cancel(&store, id, &err), -EALREADY);
+    assert_int_equal(task_remove(&store, id, &err), 0);
+    assert_int_equal(task_cancel(&store, id, &err), -ENOENT);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    char id[TASK_ID_SIZE], found[TASK_ID_SIZE];
+    struct task task;
+    struct err err;
+    static const char *const bad[] = {"", "..", "../x", "20260101T000000-a/../../etc", ".active", "@last/x"};
+    json_t *json = parse("{\"program\": \"true\", \"name\": \"20260101T\"}");
+    assert_int_equal(task_create(&store, json, id, &err), 0);
+    json_decref(json);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(task_load(&store, bad[i], &task, &err), -ENOENT);
+        task_done(&task);
+        assert_null(task_answer_one(&store, bad[i], &err));
+        assert_int_equal(task_find(&store, bad[i], found, &err), -ENOENT);
+    }
+    assert_int_equal(task_find(&store, "20260101T", found, &err), 0);
+    assert_string_equal(found, id);
+    snprintf(found, sizeof found, "%.11s", id);
+    assert_int_equal(task_find(&store, found, found, &err), 0);
+    assert_string_equal(found, id);
+    char path[PATH_MAX * 2];
+    snprintf(path, sizeof path, "%s/%s/state.json", store.dir, id);
+    assert_int_equal(file_replace_soon(path, "{", 1, 0600), 0);
+    assert_int_equal(task_queue(&store, id, &err), -EBADMSG); /* damaged: it can only go */
+    assert_int_equal(task_remove(&store, id, &err), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_defaults), cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_files), cmocka_unit_test(test_names)};
+    return cmocka_run_group_tests(tests, begin, end);
+}
