@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands around each page: the session, the address, the line to the server, help.
+// What stands around each page: the session, the address, the line to the server, help; and the parts that pages are made of.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { fakeServer, openPage, shoot, violations } from './harness.mjs';
+import { fakeServer, openPage, shoot, until, violations } from './harness.mjs';
 
 const session = { user: 'user', rights: ['observe', 'control', 'site'], version: '0.1.0' };
-const api = { session, 'jobs': { jobs: [] } };
+const job = { id: '20260101T000000-n1-1-aaaaaa', path: '/x', state: 'running', status: 'running', name: 'long', host: 'n1', argv: ['./long'], started_seconds: 1767225600, batch: null, exit_code: null, signal: null, wall_seconds: 10, cpu_seconds: 9, peak_tree_rss_bytes: 1e6, progress: null, processes: [], ranks: [] };
+const top = { id: job.id, status: 'running', wall_seconds: 10, tree: { processes: 1, threads: 1, rss_bytes: 1e6, cpu_seconds: 9, cpu_share: 1 }, node: null, layers: { progress: [], scripts: [], python: [], functions: null, log: null, health: null, warning: null }, processes: [], ranks: [], functions: [] };
+const api = { session, jobs: { jobs: [job] }, [`jobs/${job.id}`]: top };
+const json = (response, status, value) => void response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(value));
 
-test('the token of a link leaves the address, and is given for a session', async () => {
+test('the token of a link leaves the address, and is given for a session, behind any prefix', async () => {
   let given;
   const server = await fakeServer({
     ...api,
@@ -23,7 +26,160 @@ test('the token of a link leaves the address, and is given for a session', async
   await page.getByRole('heading', { name: 'Jobs' }).waitFor();
   assert.equal(given, 'abc+def');
   assert.doesNotMatch(page.url(), /token|abc/);
+  assert.deepEqual(page.faults, []);
+});
+
+test('without a session the page says how to get one; when one ends, what was there stays', async () => {
+  let good = false;
+  const guarded = (answer) => (request, response) => (good ? answer : json(response, 401, { error: { kind: 'session', text: 'no session' } }));
+  const server = await fakeServer({ session: guarded(session), jobs: guarded(api.jobs) });
+  const page = await openPage();
+  await page.goto(server.url);
+  await page.getByText('scry serve --link').waitFor();
   assert.deepEqual(await violations(page), []);
-  await shoot(page, 'frame');
+  good = true;
+  await page.reload();
+  await page.getByRole('link', { name: 'long' }).waitFor();
+  good = false;
+  await page.getByText('Your session is over').waitFor();
+  assert.equal(await page.getByRole('link', { name: 'long' }).count(), 1);
+  assert.deepEqual(page.faults, []);
+});
+
+test('a server that goes away and comes back', async () => {
+  const server = await fakeServer(api);
+  const page = await openPage();
+  await page.goto(server.url);
+  await page.getByRole('link', { name: 'long' }).waitFor();
+  await page.context().setOffline(true);
+  await page.getByText('The server does not answer').waitFor();
+  assert.equal(await page.getByRole('link', { name: 'long' }).count(), 1, 'what was there stays');
+  await shoot(page, 'offline');
+  await page.context().setOffline(false);
+  await page.getByText('The server does not answer').waitFor({ state: 'detached' });
+  assert.deepEqual(page.faults, []);
+});
+
+test('the stream goes on where it broke, and a record that comes twice counts once', async () => {
+  const asked = [];
+  const record = (seq, more) => `id: ${seq}\nevent: ${more.type}\ndata: ${JSON.stringify({ job: job.id, node: 'n1', stream: 'x', seq, t: seq, ...more })}\n\n`;
+  const log = (seq, text) => record(seq, { type: 'log', file: '/x/out.log', pattern: 'p', level: 'error', text, text_cut: false, line: seq, folded: 0, fields: {} });
+  const server = await fakeServer({
+    ...api,
+    'jobs/[^/]+/records': (request, response) => {
+      asked.push(request.headers['last-event-id'] ?? null);
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+      if (asked.length === 1) response.end('retry: 50\n\n' + log(1, 'first line') + log(2, 'second <b>line</b>'));
+      else response.write(log(3, 'third line'));
+    },
+  });
+  const page = await openPage();
+  await page.goto(`${server.url}#/jobs/${job.id}`);
+  await page.getByText('third line').waitFor();
+  await page.getByText('second <b>line</b>').waitFor();
+  assert.equal(await page.locator('.log li').count(), 3);
+  assert.deepEqual(asked.slice(0, 2), [null, '2']);
+  assert.deepEqual(page.faults, []);
+});
+
+test('what the server refuses is said, with a way to ask again', async () => {
+  let broken = true;
+  const server = await fakeServer({ ...api, jobs: (request, response) => (broken ? json(response, 503, { error: { kind: 'busy', text: 'too many questions at once; ask again in a moment' } }) : api.jobs) });
+  const page = await openPage();
+  await page.goto(server.url);
+  await page.getByText('too many questions at once').waitFor();
+  broken = false;
+  await page.getByRole('button', { name: 'Ask again' }).click();
+  await page.getByRole('link', { name: 'long' }).waitFor();
+  await page.goto(`${server.url}#/jobs/gone`);
+  await page.getByText('there is no such path').waitFor();
+  await page.goto(`${server.url}#/nowhere`);
+  await page.getByText('There is no such page').waitFor();
+  assert.deepEqual(page.faults, []);
+});
+
+test('a signal is sent only after a question', async () => {
+  const sent = [];
+  const take = async (request) => {
+    let body = '';
+    for await (const part of request) body += part;
+    sent.push([request.url.split('/').pop(), JSON.parse(body)]);
+    return {};
+  };
+  const server = await fakeServer({ ...api, 'jobs/[^/]+/signal': take, 'jobs/[^/]+/set': take });
+  const page = await openPage();
+  await page.goto(`${server.url}#/jobs/${job.id}`);
+  await page.getByRole('button', { name: 'Send …' }).click();
+  await page.getByRole('button', { name: 'Leave it' }).click();
+  await page.getByRole('textbox', { name: 'Trace' }).fill('fn:solve');
+  await page.getByRole('button', { name: 'Set', exact: true }).click();
+  await page.getByText('It traces fn:solve.').waitFor();
+  assert.deepEqual(sent, [['set', { trace: 'fn:solve' }]]);
+  await page.getByRole('button', { name: 'Send …' }).click();
+  await page.getByRole('button', { name: 'Send SIGTERM' }).click();
+  await page.getByText('SIGTERM was sent.').waitFor();
+  assert.deepEqual(sent[1], ['signal', { signal: 15 }]);
+  assert.deepEqual(page.faults, []);
+});
+
+test('keys: help, jobs, up; colours by the switch, kept', async () => {
+  const server = await fakeServer(api);
+  const page = await openPage();
+  await page.goto(`${server.url}#/jobs/${job.id}`);
+  await page.getByRole('heading', { name: 'long' }).waitFor();
+  await page.keyboard.press('?');
+  await page.getByRole('dialog').getByText('this window').waitFor();
+  assert.deepEqual(await violations(page), []);
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('u');
+  await page.getByRole('link', { name: 'long' }).waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('u?');
+  assert.equal(await page.getByRole('searchbox').inputValue(), 'u?', 'keys are text where text is typed');
+  await page.getByRole('button', { name: /Colours/ }).click();
+  await page.getByRole('button', { name: /Colours/ }).click();
+  const ground = () => page.evaluate(() => getComputedStyle(document.body).color);
+  const dark = await ground();
+  await page.reload();
+  await page.getByRole('button', { name: 'Colours: dark' }).waitFor();
+  assert.equal(await ground(), dark);
+  assert.deepEqual(page.faults, []);
+});
+
+test('the design page: each part, in light, dark, on paper and on a phone', async () => {
+  const server = await fakeServer(api);
+  for (const [name, options] of Object.entries({ light: {}, dark: { colorScheme: 'dark' }, phone: { viewport: { width: 360, height: 740 } } })) {
+    const page = await openPage(options);
+    await page.goto(`${server.url}#/design`);
+    await page.getByRole('heading', { name: 'Design' }).waitFor();
+    assert.deepEqual(await violations(page), []);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: wider than its window`);
+    await shoot(page, `design-${name}`);
+    if (name === 'light') {
+      await page.emulateMedia({ media: 'print' });
+      await shoot(page, 'design-print');
+    }
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  }
+});
+
+test('a table of 100 000 rows has only those in sight in the page, and all by keys', async () => {
+  const server = await fakeServer(api);
+  const page = await openPage();
+  await page.goto(`${server.url}#/design`);
+  const table = page.getByRole('table', { name: 'An example of a table' });
+  const rows = table.locator('tbody tr:not(.spacer)');
+  await rows.first().waitFor();
+  assert.equal(await table.getAttribute('aria-rowcount'), '100001');
+  assert.ok((await rows.count()) < 100);
+  await rows.first().focus();
+  await page.keyboard.press('End');
+  await until(() => page.evaluate(() => document.activeElement.getAttribute('aria-rowindex') === '100001'), 'the last row has the focus');
+  await page.keyboard.press('Home');
+  await until(() => page.evaluate(() => document.activeElement.getAttribute('aria-rowindex') === '2'), 'the first row has the focus');
+  await table.getByRole('button', { name: 'Time' }).click();
+  await page.waitForURL(/design=-time/);
+  assert.equal(await table.getByRole('columnheader', { name: 'Time' }).getAttribute('aria-sort'), 'descending');
   assert.deepEqual(page.faults, []);
 });

@@ -36,10 +36,11 @@ export function Notice(props: { tone?: Tone; title: ComponentChildren; advice?: 
 }
 
 /** Nothing is here: why, and what to do. */
-export function Empty(props: { title: string; children?: ComponentChildren; command?: string }) {
+export function Empty(props: { title: string; children?: ComponentChildren; command?: string; /** It is all that the page has. */ page?: boolean }) {
+  const Title = props.page ? 'h1' : 'p';
   return (
     <div class="empty">
-      <p class="empty-title">{props.title}</p>
+      <Title class="empty-title">{props.title}</Title>
       {props.children && <p>{props.children}</p>}
       {props.command && <Command text={props.command} />}
     </div>

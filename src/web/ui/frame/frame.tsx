@@ -22,7 +22,7 @@ function Page({ session }: { session: Session }): ComponentChild {
   const view = views.find((v) => v.of === 'page' && v.name === first);
   if (view) return <view.draw key={view.name} id="" job={undefined} session={session} />;
   return (
-    <Empty title="There is no such page.">
+    <Empty page title="There is no such page.">
       The link may be of another version of scry. <a href={href(['jobs'])}>All jobs</a>
     </Empty>
   );
@@ -91,12 +91,12 @@ class Guard extends Component<{ children: ComponentChild }, { error: Error | nul
 function NoSession({ error }: { error: ApiError }) {
   if (error.kind === 'offline')
     return (
-      <Empty title="The server does not answer." command="scry serve">
+      <Empty page title="The server does not answer." command="scry serve">
         It may have ended, or the connection to it. This page tries again by itself.
       </Empty>
     );
   return (
-    <Empty title="You need a link to see jobs here." command="scry serve --link">
+    <Empty page title="You need a link to see jobs here." command="scry serve --link">
       {error.status === 401 ? 'A link is good once, and a session ends after a while. On the machine where the server runs, this prints a new one:' : error.message}
     </Empty>
   );
