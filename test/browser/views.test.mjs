@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pictures of a real MPI program, by the real server: their figures are those of scry report, what is chosen is in the address,
+// everything can be taken away, and is there for people who do not see it.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import test, { before } from 'node:test';
+import { example, openPage, openStage, serveStage, shoot, until, violations } from './harness.mjs';
+
+let stage, server, report, diff, plain;
+
+const idOf = (out) => /job (\S+)/.exec(out.err + out.out)?.[1];
+
+before(async () => {
+  stage = await openStage();
+  const ocean = (name, ranks) => stage.run(['run', '--name', name, '--trace', 'fn:*', '--mpi', 'trace', '--', 'mpirun', '--oversubscribe', '-n', ranks, example('stommel'), '80', '80', '200', '100']);
+  await ocean('two', '2');
+  await ocean('four', '4');
+  plain = idOf(await stage.run(['run', '--name', 'plain', '--', 'true']));
+  report = JSON.parse((await stage.run(['report', '--json', 'four'])).out);
+  diff = JSON.parse((await stage.run(['report', '--diff', '--json', 'two', 'four'])).out);
+  assert.equal(report.exit_code, 0);
+  server = await serveStage(stage);
+});
+
+/** A page with a session, at a view of the traced job. */
+async function at(view, options, id = report.id) {
+  const page = await openPage(options);
+  await page.goto(await server.link());
+  await page.getByRole('heading', { name: 'Jobs' }).waitFor();
+  await page.evaluate((hash) => (location.hash = hash), view.startsWith('#') ? view : `#/jobs/${id}/${view}`);
+  return page;
+}
+
+/** What a table of bars says: name → exact figure. */
+async function figures(page, label) {
+  const table = page.getByRole('table', { name: label });
+  await table.locator('tbody tr').first().waitFor();
+  return new Map(await table.locator('tbody tr').evaluateAll((rows) =>
+    rows.map((row) => [row.querySelector('.measured-name').firstChild.textContent, Number(row.querySelector('[data-value]').dataset.value)])));
+}
+
+const add = (list, of) => {
+  const sums = new Map();
+  for (const one of list) if (of(one) > 0) sums.set(one.name, (sums.get(one.name) ?? 0) + of(one));
+  return Object.fromEntries([...sums].sort());
+};
+const plainly = (map) => Object.fromEntries([...map].sort());
+const settled = (page) => until(() => page.evaluate(() => document.querySelector('.space-canvas canvas')?.control?.settled), 'the picture is there');
+
+async function downloads(page, name, kind) {
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('group', { name: `Take away: ${name}` }).getByRole('button', { name: kind }).click()]);
+  return fs.readFileSync(await download.path(), 'utf8');
+}
+
+test('functions: time and calls of all and of one process are those of the report', async () => {
+  const page = await at('functions?top=1000');
+  assert.deepEqual(plainly(await figures(page, 'Functions: Self time')), add(report.functions, (one) => one.self_ns));
+  const file = await downloads(page, 'Functions', 'CSV');
+  const main = report.functions.find((one) => one.name === 'main');
+  const cells = file.split('\r\n').find((line) => line.startsWith('main,')).split(',').slice(2).map(Number);
+  assert.deepEqual(cells, main.ranks.map((rank) => rank.self_ns));
+  assert.match(await downloads(page, 'Functions', 'SVG'), /^<svg[^]*main/);
+  await page.getByRole('button', { name: 'Total time', exact: true }).click();
+  assert.deepEqual(plainly(await figures(page, 'Functions: Total time')), add(report.functions, (one) => one.total_ns));
+  await page.getByRole('button', { name: 'Calls', exact: true }).first().click();
+  assert.deepEqual(plainly(await figures(page, 'Functions: Calls')), add(report.functions, (one) => one.calls));
+  await page.getByLabel('of', { exact: true }).selectOption({ label: 'rank 1' });
+  assert.deepEqual(plainly(await figures(page, 'Functions: Calls')), add(report.functions, (one) => one.ranks.find((rank) => rank.rank === 1)?.calls ?? 0));
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'functions');
+  await page.waitForURL(/m=calls.*process=1|process=1.*m=calls/);
+  await page.reload();
+  assert.deepEqual(plainly(await figures(page, 'Functions: Calls')), add(report.functions, (one) => one.ranks.find((rank) => rank.rank === 1)?.calls ?? 0));
+  assert.deepEqual(page.faults, []);
+});
+
+test('functions of all processes compared: sums and imbalance', async () => {
+  const page = await at('functions?over=all&top=1000', { colorScheme: 'dark' });
+  assert.deepEqual(plainly(await figures(page, 'Functions: Self time')), add(report.functions, (one) => one.self_ns));
+  const jacobi = report.functions.find((one) => one.name === 'do_jacobi'), times = jacobi.ranks.map((rank) => rank.self_ns);
+  const imbalance = (Math.max(...times) * 4) / times.reduce((a, b) => a + b);
+  const row = page.getByRole('row').filter({ hasText: 'do_jacobi' });
+  assert.ok(Math.abs(Number(await row.locator('td.col-imbalance').innerText()) - imbalance) < 0.006);
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'functions-compared-dark');
+  await row.click();
+  await page.waitForURL(/space\?.*q=do_jacobi/);
+  await settled(page);
+  assert.deepEqual(page.faults, []);
+});
+
+test('communication: bytes, calls and time of the calls are those of the report', async () => {
+  const page = await at('communication?top=1000');
+  for (const [title, of] of [['Sent', 'sent_bytes'], ['Received', 'received_bytes'], ['Calls', 'calls'], ['Time', 'total_ns']]) {
+    await page.getByRole('button', { name: title, exact: true }).first().click();
+    assert.deepEqual(plainly(await figures(page, `Communication: ${title}`)), add(report.mpi.calls, (call) => call[of]), title);
+  }
+  assert.deepEqual(await violations(page), []);
+  assert.deepEqual(page.faults, []);
+});
+
+test('space and time: keys and the address, a search, a call, sums of the window', async () => {
+  const page = await at('space');
+  await settled(page);
+  const sums = page.getByRole('table', { name: 'Functions in this part' });
+  await sums.locator('tbody tr').first().waitFor();
+  const calls = Object.fromEntries((await sums.locator('tbody tr').allInnerTexts()).map((text) => text.split(/\t/)).map(([name, number]) => [name, Number(number.replace(/\D/g, ''))]));
+  for (const one of report.functions.slice(0, 8)) assert.equal(calls[one.name], one.calls, one.name);
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'space');
+  assert.match(await downloads(page, 'Space and time', 'SVG'), /^<svg[^]*rank 3[^]*<rect/);
+  assert.match(await downloads(page, 'Space and time', 'CSV'), /^lane,depth,function,from_ns,to_ns,share\r\n[^]*rank 3/);
+
+  const canvas = page.locator('.space-canvas canvas'), view = () => canvas.evaluate((one) => ({ ...one.control.view }));
+  await canvas.focus();
+  const whole = await view();
+  for (let i = 0; i < 6; i++) await page.keyboard.press('+');
+  await page.keyboard.press('ArrowRight');
+  const closer = await view();
+  assert.ok(Math.abs((whole.to - whole.from) / 64 - (closer.to - closer.from)) < 10 && closer.from > whole.from);
+  await page.waitForURL(/at=\d+-\d+/);
+  await page.reload();
+  await settled(page);
+  const again = await view();
+  assert.ok(Math.abs(again.from - closer.from) < 10 && Math.abs(again.to - closer.to) < 10, 'a reload shows the same window');
+
+  await page.getByLabel('Find calls of a function').fill('do_jacobi');
+  await page.getByLabel('Find calls of a function').press('Enter');
+  const jacobi = report.functions.find((one) => one.name === 'do_jacobi');
+  await until(async () => Number((await page.locator('.space-count').innerText()).replace(/\s|and more|.* of /g, '')) === Math.min(1000, jacobi.calls), 'all calls are found');
+  await page.getByRole('button', { name: 'The next one' }).click();
+  await page.locator('.space-count').filter({ hasText: / of / }).waitFor();
+  await canvas.focus();
+  await page.keyboard.press('Enter');
+  const call = page.getByRole('region', { name: 'Call' });
+  await call.getByText('do_jacobi').first().waitFor();
+  await call.getByText(/stommel\.c:\d+/).first().waitFor();
+  await call.getByRole('button', { name: 'main' }).waitFor(); // among its callers
+  await settled(page);
+  await shoot(page, 'space-call');
+  assert.deepEqual(await violations(page), []);
+  assert.deepEqual(page.faults, []);
+});
+
+test('space and time: a drag moves, the wheel zooms, a drag with Shift chooses', async () => {
+  const page = await at('space');
+  await settled(page);
+  const canvas = page.locator('.space-canvas canvas'), view = () => canvas.evaluate((one) => ({ ...one.control.view }));
+  const box = await canvas.boundingBox(), whole = await view();
+  await page.mouse.move(box.x + box.width / 2, box.y + 60);
+  await page.mouse.wheel(0, -600);
+  await until(async () => (await view()).to - (await view()).from < (whole.to - whole.from) / 1.5, 'the wheel zooms');
+  const zoomed = await view();
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width / 2 + 80, box.y + 60, { steps: 4 });
+  await page.mouse.up();
+  assert.ok((await view()).from < zoomed.from, 'what is dragged to the right shows earlier times');
+  await page.keyboard.down('Shift');
+  await page.mouse.move(box.x + 100, box.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 300, box.y + 60, { steps: 4 });
+  await page.mouse.up();
+  await page.keyboard.up('Shift');
+  await page.waitForURL(/chosen=\d+-\d+/);
+  await page.getByRole('heading', { name: 'Chosen part' }).waitFor();
+  assert.deepEqual(page.faults, []);
+});
+
+test('the matrix has the pairs of the report, and one finds them by the keyboard', async () => {
+  const page = await at('matrix');
+  const rows = page.getByRole('table', { name: 'Pairs of ranks' }).locator('tbody tr');
+  await until(async () => (await rows.count()) === report.mpi.matrix.length, 'all pairs');
+  const pairs = (await rows.allInnerTexts()).map((text) => text.split('\t').slice(0, 3).map((part) => Number(part.replace(/\D/g, ''))).join()).sort();
+  assert.deepEqual(pairs, report.mpi.matrix.map((pair) => [pair.from, pair.to, pair.messages].join()).sort());
+  await page.locator('.matrix canvas').focus();
+  await page.keyboard.press('ArrowRight');
+  await page.getByText('rank 0 → rank 1').waitFor();
+  assert.match(await downloads(page, 'Who sends to whom', 'SVG'), /^<svg/);
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'matrix');
+  assert.deepEqual(page.faults, []);
+});
+
+test('the call tree begins with main, and goes in and out by the keyboard', async () => {
+  const page = await at('tree');
+  const flame = page.locator('canvas.flame');
+  await flame.focus();
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/node=\d+/);
+  await page.getByText('As a table').click();
+  const names = await page.getByRole('table', { name: 'Call tree' }).locator('.measured-name').allInnerTexts();
+  for (const name of ['main', 'solve', 'do_jacobi', 'MPI_Allreduce']) assert.ok(names.includes(name), name);
+  const file = (await downloads(page, 'Call tree', 'CSV')).split('\r\n').slice(1, -1).map((line) => line.split(','));
+  const calls = file.filter(([name]) => name === 'do_jacobi').reduce((sum, row) => sum + Number(row[2]), 0);
+  assert.equal(calls, report.functions.find((one) => one.name === 'do_jacobi').calls);
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'tree');
+  assert.deepEqual(page.faults, []);
+});
+
+test('distributions count each call; lines of the source have the times of functions', async () => {
+  const page = await at('distributions?of=MPI_Allreduce.latency');
+  const calls = report.mpi.calls.find((call) => call.name === 'MPI_Allreduce').calls;
+  await page.locator('.matrix-told').filter({ hasText: 'values of latency' }).waitFor();
+  assert.equal(Number((await page.locator('.matrix-told').innerText()).split('values')[0].replace(/\D/g, '')), calls);
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'distributions');
+  await page.evaluate((id) => (location.hash = `#/jobs/${id}/source`), report.id);
+  const jacobi = report.functions.find((one) => one.name === 'do_jacobi');
+  await page.locator('.source li').filter({ hasText: 'do_jacobi(' }).filter({ has: page.locator('.source-time a') }).first().waitFor();
+  assert.ok((await page.locator('.source li').count()) > jacobi.line);
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'source', { fullPage: false });
+  assert.deepEqual(page.faults, []);
+});
+
+test('two runs side by side, as scry report --diff has them', async () => {
+  const page = await at(`#/compare?a=${diff.a.id}&b=${diff.b.id}`);
+  const rows = page.getByRole('table', { name: 'Functions of both' }).locator('tbody tr');
+  await until(async () => (await rows.count()) === diff.functions.length, 'all functions');
+  const file = (await downloads(page, 'Functions', 'CSV')).split('\r\n').slice(1, -1).map((line) => line.split(','));
+  for (const one of diff.functions) assert.ok(file.some(([name, , a, b]) => name === one.name && a === String(one.a?.self_ns ?? '') && b === String(one.b?.self_ns ?? '')), one.name);
+  await page.getByRole('button', { name: 'By rank' }).click();
+  await page.getByRole('table', { name: 'Functions of both by rank' }).locator('canvas').first().waitFor();
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'compare');
+  assert.deepEqual(page.faults, []);
+});
+
+test('without a trace each picture says how to get one; narrow, dark and printed ones are whole', async () => {
+  const page = await at('space', { viewport: { width: 360, height: 740 }, colorScheme: 'dark' }, plain);
+  await page.getByText('scry run --trace').first().waitFor();
+  for (const view of ['functions', 'communication', 'matrix', 'distributions', 'tree', 'source']) {
+    await page.evaluate((hash) => (location.hash = hash), `#/jobs/${plain}/${view}`);
+    await page.locator('.empty .command').first().waitFor();
+  }
+  for (const view of ['space', 'functions', 'matrix', 'tree', 'distributions', 'source']) {
+    await page.evaluate((hash) => (location.hash = hash), `#/jobs/${report.id}/${view}`);
+    await page.locator('section.picture').waitFor();
+    if (view === 'space') await settled(page);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${view} is no wider than a phone`);
+    assert.deepEqual(await violations(page), [], view);
+    await shoot(page, `${view}-narrow-dark`);
+  }
+  await page.emulateMedia({ media: 'print' });
+  await shoot(page, 'source-print');
+  assert.deepEqual(page.faults, []);
+});
