@@ -112,6 +112,12 @@ static int listen_all(struct server *server, struct err *err)
 {
     const char *address = options_text(server->options, "address"), *cert = options_text(server->options, "tls-cert"),
                *key = options_text(server->options, "tls-key");
+    size_t at = 0;
+    for (const char *url; (url = options_next(server->options, "origin", &at));) {
+        _cleanup_(freep) char *origin = origin_of(url, err);
+        if (!origin)
+            return -EINVAL;
+    }
     if (!cert != !key)
         return err_set(err, -EINVAL, "--tls-cert and --tls-key belong together");
     for (size_t i = 0; cert && i < 2; i++)

@@ -562,7 +562,9 @@ int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user, void 
         connection_began(server, wsi);
         return 0;
     case LWS_CALLBACK_WSI_DESTROY:
-        connection_ended(server, wsi);
+        if (lws_get_protocol(wsi) &&
+            lws_get_protocol(wsi)->callback == on_http) /* those of other protocols come here, too */
+            connection_ended(server, wsi);
         return 0;
     case LWS_CALLBACK_HTTP:
         return begin(visit, server, wsi);

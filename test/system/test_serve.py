@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scry serve: what it answers, how streams go on, what changes jobs."""
+
+import gzip
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import schematest
+import scrytest
+import servetest
+
+
+class Serve(servetest.ServeCase):
+    def assertAnswer(self, answer, status=200):
+        self.assertEqual(answer.status, status, answer.body)
+        return answer
+
+    def test_answers_are_those_of_the_commands(self):
+        """Lists, reports and comparisons are what the commands print, by their schemas."""
+        job = self.job("--name", "one", "--", "true")
+        other = self.job("--name", "two", "--", "sh", "-c", "exit 3")
+        server = servetest.Server(self.box)
+        server.log_in()
+        self.assertEqual([row["id"] for row in self.assertAnswer(server.ask("api/jobs")).json["jobs"]], [other, job])
+        self.assertEqual([row["id"] for row in server.ask("api/jobs?text=ONE").json["jobs"]], [job])
+        self.assertEqual([row["id"] for row in server.ask(f"api/jobs?before={other}").json["jobs"]], [job])
+        self.assertEqual([row["id"] for row in server.ask("api/jobs?limit=1&state=ended").json["jobs"]], [other])
+        for path, name in ((f"api/jobs/{job}", "top"), (f"api/jobs/{job}/report", "report"), (f"api/jobs/{job}/why", "why"),
+                           (f"api/compare?jobs={job},{other}", "report-diff"), ("api/jobs", "ps")):
+            said = self.assertAnswer(server.ask(path)).json
+            self.assertEqual(list(schematest.violations(said, schematest.schema(name))), [], path)
+        printed = self.box.run(self.box.scry("report", "--json", job)).stdout
+        self.assertEqual(server.ask(f"api/jobs/{other}/report").json["exit_code"], 3)
+        self.assertEqual(server.ask(f"api/jobs/{job}/report").json["id"], json.loads(printed)["id"])
+        self.assertEqual(self.assertAnswer(server.ask(f"api/jobs/{job}/picture")).json["lanes"], [])
+        self.assertEqual(self.assertAnswer(server.ask("api/jobs/20200101T000000-no-1-aa"), 404).error, "unknown")
+        self.assertEqual(self.assertAnswer(server.ask(f"api/jobs/{job}/snapshot"), 422).error, "failed")
+
+    def test_what_did_not_change_is_not_sent_again(self):
+        """Tags, gzip, HEAD."""
+        job = self.job("--", "true")
+        server = servetest.Server(self.box)
+        server.log_in()
+        plain = self.assertAnswer(server.ask(f"api/jobs/{job}/report"))
+        self.assertEqual(server.ask(f"api/jobs/{job}/report", If_None_Match=plain.headers["etag"]).status, 304)
+        packed = self.assertAnswer(server.ask(f"api/jobs/{job}/report", Accept_Encoding="br, gzip"))
+        self.assertEqual(packed.headers["content-encoding"], "gzip")
+        self.assertEqual(gzip.decompress(packed.body), plain.body)
+        self.assertNotIn("content-encoding", server.ask(f"api/jobs/{job}/report", Accept_Encoding="gzip;q=0").headers)
+        head = self.assertAnswer(server.ask(f"api/jobs/{job}/report", "HEAD"))
+        self.assertEqual((head.body, head.headers["content-length"]), (b"", str(len(plain.body))))
+        page = self.assertAnswer(server.ask(""))
+        self.assertTrue(page.headers["content-type"].startswith("text/html"))
+        self.assertEqual(server.ask("", If_None_Match=page.headers["etag"]).status, 304)
+
+    def test_links_sessions_and_tokens(self):
+        """A link lets in one browser, once, with its rights; a session can be ended; scripts have tokens; the socket needs none."""
+        server = servetest.Server(self.box)
+        self.assertEqual(server.ask("api/session").status, 401)
+        token = server.link.partition("#token=")[2]
+        first = self.assertAnswer(server.ask("api/session", "POST", {"token": token}))
+        self.assertEqual(first.json["rights"], ["observe", "control", "submit", "site"])
+        for word in ("HttpOnly", "SameSite=Strict"):
+            self.assertIn(word, first.headers["set-cookie"])
+        self.assertEqual(server.ask("api/session", "POST", {"token": token}).error, "token")
+        self.assertEqual(server.log_in("observe").json["rights"], ["observe"])
+        self.assertEqual(server.ask("api/jobs/x/set", "POST", {"stall": 1}).error, "rights")
+        self.assertEqual(server.ask("api/site").error, "rights")
+        self.assertAnswer(server.ask("api/session", "DELETE"), 204)
+        self.assertEqual(server.ask("api/session").status, 401)
+        bearer = server.token("--bearer", "--rights", "control")
+        server.cookie = None
+        self.assertEqual(server.ask("api/session", Authorization=f"Bearer {bearer}").json["rights"], ["observe", "control"])
+        done = subprocess.run(["curl", "-s", "--unix-socket", self.box.path("run", "serve.sock"), "http://localhost/api/session"],
+                              stdout=subprocess.PIPE, check=True, timeout=60)
+        self.assertIn("site", json.loads(done.stdout)["rights"])
+        server.process.send_signal(signal.SIGTERM)
+        self.assertEqual(server.process.wait(60), 0)
+        self.assertFalse(os.path.exists(self.box.path("run", "serve.sock")))
+        self.assertEqual(self.box.run(self.box.scry("serve", "--link")).returncode, 1)
+
+    def test_records_come_once_and_in_order(self):
+        """A stream that breaks goes on behind its last event, to the end of the job; so does one after the server was started again."""
+        server = servetest.Server(self.box)
+        server.log_in()
+        process, job = self.start_job("--sample", "0.1", "--", "sh", "-c", "while ! test -e stop; do sleep 0.05; done")
+        path = f"api/jobs/{job}/records"
+        first = servetest.Events(server, path)
+        seen = list(first.wait(lambda events: len(events) > 5, "records come"))
+        first.close()
+        second = servetest.Events(server, path, Last_Event_ID=seen[-1][2])
+        seen += second.wait(lambda events: len(events) > 5, "records go on")
+        second.close()
+        server.process.kill()
+        server.process.wait()
+        server = servetest.Server(self.box)
+        server.log_in()
+        third = servetest.Events(server, path, Last_Event_ID=seen[-1][2])
+        with open(self.box.path("work", "stop"), "w", encoding="ascii"):
+            pass
+        third.wait(lambda events: events and events[-1][0] == "end", "the end of the stream")
+        process.wait(60)
+        seen += third.seen
+        with open(self.box.path("jobs", job, "spool", "records.jsonl"), encoding="utf-8") as file:
+            spool = [json.loads(line) for line in file]
+        self.assertEqual([data["seq"] for _event, data, _id in seen], [record["seq"] for record in spool])
+        self.assertEqual([event for event, _data, _id in seen], [record["type"] for record in spool])
+        self.assertTrue(all(data["job"] == job and data["stream"] for _event, data, _id in seen))
+        some = servetest.Events(server, f"{path}?types=process,end")
+        some.wait(lambda events: events and events[-1][0] == "end", "the end of the stream")
+        self.assertEqual({event for event, _data, _id in some.seen}, {"process", "end"})
+
+    def test_jobs_are_changed(self):
+        """Settings go through scry set, and signals to the job."""
+        server = servetest.Server(self.box)
+        server.log_in()
+        process, job = self.start_job("--", "sleep", "1000")
+        scrytest.wait_until(lambda: server.ask(f"api/jobs/{job}/set", "POST", {"stall": 77}).status == 204, 60, "it is set")
+        self.assertIn("expected seconds", server.ask(f"api/jobs/{job}/set", "POST", {"stall": "x"}).json["error"]["text"])
+        self.assertEqual(server.ask(f"api/jobs/{job}/set", "POST", {"--help": "x"}).status, 400)
+        self.assertEqual(server.ask(f"api/jobs/{job}/signal", "POST", {"signal": "WINCH"}).status, 400)
+        self.assertAnswer(server.ask(f"api/jobs/{job}/signal", "POST", {"signal": "TERM"}), 204)
+        self.assertEqual(process.wait(60), 128 + signal.SIGTERM)
+        scrytest.wait_until(lambda: server.ask(f"api/jobs/{job}/signal", "POST", {"signal": "TERM"}).status == 409, 60, "it is over")
+
+    def test_directories_from_elsewhere(self):
+        """Jobs that were dropped into a directory are shown; links that lead out of it are not."""
+        job = self.job("--", "true")
+        os.mkdir(self.box.path("work", "drop"))
+        shutil.copytree(self.box.path("jobs", job), self.box.path("work", "drop", "20240101T000000-else-1-abc"))
+        os.symlink(self.box.path("jobs", job), self.box.path("work", "drop", "20240101T000000-evil-1-abc"))
+        server = servetest.Server(self.box, "--jobs", self.box.path("work", "drop"))
+        server.log_in()
+        paths = [os.path.basename(row["path"]) for row in server.ask("api/jobs").json["jobs"]]
+        self.assertEqual(sorted(paths), ["20240101T000000-else-1-abc", job])
+        self.assertAnswer(server.ask("api/jobs/20240101T000000-else-1-abc/report"))
+        self.assertEqual(server.ask("api/jobs/20240101T000000-evil-1-abc/report").status, 404)
+
+    def test_the_api_is_as_documented(self):
+        """doc/reference/api.json has the paths of the table, their methods and arguments, and no others."""
+        done = self.box.run([self.box.path("libexec", "scry-serve"), "--routes"])
+        with open(os.path.join(scrytest.SOURCE, "doc", "reference", "api.json"), encoding="utf-8") as file:
+            api = json.load(file)
+        documented = {}
+        for path, methods in api["paths"].items():
+            for method, rule in methods.items():
+                if method == "parameters":
+                    continue
+                pattern = re.sub(r"\{[^}]*\}", "*", path.lstrip("/"))
+                arguments = sorted(rule_of["name"] for rule_of in rule.get("parameters", []) if rule_of.get("in") == "query")
+                documented[method, pattern] = (arguments, rule.get("security") != [])
+        routes = {}
+        for line in done.stdout.splitlines():
+            method, path, arguments, session = line.split("\t")
+            if path != "*":
+                routes[method, path] = (sorted(arguments.split()), session == "session")
+        self.assertEqual(routes, documented)
+
+
+scrytest.main()

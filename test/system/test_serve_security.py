@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scry serve and those who should not get anything from it."""
+
+import os
+import socket
+import ssl
+import subprocess
+
+import scrytest
+import servetest
+
+
+class Security(servetest.ServeCase):
+    def setUp(self):
+        super().setUp()
+        self.server = servetest.Server(self.box)
+
+    def test_nothing_without_a_session(self):
+        """Every path of the API but the way in; no key is as good as an empty one."""
+        done = self.box.run([self.box.path("libexec", "scry-serve"), "--routes"])
+        for line in done.stdout.splitlines():
+            method, path, _arguments, session = line.split("\t")
+            if session:
+                path = path.replace("*", "1")
+                for headers in ({}, {"Cookie": f"scry_{self.server.port}="}, {"Authorization": "Bearer "}, {"Authorization": "Bearer"},
+                                {"Cookie": f"scry_{self.server.port}=" + "A" * 43}):
+                    self.assertEqual(self.server.ask(path, method.upper(), **headers).status, 401, (path, headers))
+        for token in ("", "A" * 43, None, [], "\0" * 43):
+            self.assertIn(self.server.ask("api/session", "POST", {"token": token}).status, (400, 401))
+        self.assertEqual(self.server.ask("api/links", "POST", {}).status, 401)
+
+    def test_sessions_cannot_be_planted(self):
+        """Logging in makes a new secret, whatever cookie was there; two cookies are none; a link is no session."""
+        token = self.server.token("--link")
+        planted = f"scry_{self.server.port}=" + "B" * 43
+        answer = self.server.ask("api/session", "POST", {"token": token}, Cookie=planted)
+        cookie = answer.headers["set-cookie"].partition(";")[0]
+        self.assertNotIn("BBBB", cookie)
+        self.assertEqual(self.server.ask("api/session", Cookie=planted).status, 401)
+        self.assertEqual(self.server.ask("api/session", Cookie=cookie).status, 200)
+        self.assertEqual(self.server.ask("api/session", Cookie=f"{planted}; {cookie}").status, 401)
+        link = self.server.token("--link")
+        self.assertEqual(self.server.ask("api/session", Authorization=f"Bearer {link}").status, 401)
+        self.assertEqual(self.server.ask("api/session", Cookie=f"scry_{self.server.port}={link}").status, 401)
+
+    def test_other_sites(self):
+        """Another name for this address (DNS rebinding), and pages of other origins, get nothing, by any method."""
+        self.server.log_in()
+        for method in ("GET", "HEAD", "POST", "PUT", "DELETE"):
+            self.assertEqual(self.server.ask("api/session", method, Host="evil.example").status, 421, method)
+            for origin in ("https://evil.example", "null", f"http://localhost:{self.server.port + 1}", f"https://{self.server.host}"):
+                self.assertEqual(self.server.ask("api/session", method, Origin=origin).status, 403, (method, origin))
+        self.assertEqual(self.server.ask("api/session", Host=None).status, 421)
+        self.assertEqual(self.server.ask("api/session", "DELETE", Origin=None).status, 403)
+        form = self.server.ask("api/session", "POST", b"token=x", Content_Type="application/x-www-form-urlencoded")
+        self.assertEqual(form.status, 400)
+        self.assertEqual(self.server.ask("api/session").status, 200)
+        self.assertNotIn("access-control-allow-origin", self.server.ask("api/session").headers)
+
+    def test_headers_of_every_answer(self):
+        """Also of errors, and of those that the HTTP library gives itself."""
+        self.server.log_in()
+        raw = self.server.raw(b"GET /%zz HTTP/1.1\r\nHost: " + self.server.host.encode() + b"\r\nConnection: close\r\n\r\n")
+        for answer in (self.server.ask(""), self.server.ask("api/session"), self.server.ask("api/x"), self.server.ask("x", "POST", {})):
+            policy = answer.headers["content-security-policy"]
+            self.assertNotIn("unsafe", policy)
+            self.assertIn("default-src 'none'", policy)
+            self.assertIn("frame-ancestors 'none'", policy)
+            self.assertEqual(answer.headers["x-content-type-options"], "nosniff")
+            self.assertEqual(answer.headers["referrer-policy"], "no-referrer")
+        self.assertNotIn(b"200 OK", raw)
+
+    def test_paths_stay_inside(self):
+        """No spelling of a path leads to a file that is not of the pages, or to a directory that is no job."""
+        self.server.log_in()
+        with open(self.box.path("secret"), "w", encoding="ascii") as file:
+            file.write("root:")
+        for path in ("../../../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "..%2f..%2fetc%2fpasswd", "....//etc/passwd", "/etc/passwd",
+                     "%2fetc%2fpasswd", "index.html/../../secret", "..\\..\\secret", "index.html%00.js",
+                     "api/jobs/..%2f..%2f/report", "api/jobs/%2e%2e/report", "api/jobs/--help/report", "api/jobs/@last/report",
+                     "api/jobs/.%2f/report", "api/jobs//report", "api/jobs/%2ftmp/report"):
+            request = f"GET /{path} HTTP/1.1\r\nHost: {self.server.host}\r\nCookie: {self.server.cookie}\r\nConnection: close\r\n\r\n"
+            answer = self.server.raw(request.encode())
+            self.assertNotIn(b"root:", answer, path)
+            self.assertFalse(b" 200 " in answer.partition(b"\r\n")[0] and b"<html" not in answer, (path, answer))
+        self.assertEqual(self.server.ask("api/session").status, 200)
+
+    def test_texts_of_jobs_stay_texts(self):
+        """Names and arguments that are HTML come as JSON, which no browser shows as a page."""
+        text = "<script>alert(1)</script>\"'\n&"
+        job = self.job("--name", text, "--", "sh", "-c", "true", text)
+        self.server.log_in()
+        for path in ("api/jobs", f"api/jobs/{job}", f"api/jobs/{job}/report"):
+            answer = self.server.ask(path)
+            self.assertEqual((answer.status, answer.headers["content-type"]), (200, "application/json"))
+            self.assertEqual(answer.headers["x-content-type-options"], "nosniff")
+        self.assertEqual(self.server.ask("api/jobs").json["jobs"][0]["name"], text)
+        missing = self.server.ask("api/jobs/x%3Cscript%3E")
+        self.assertEqual((missing.status, missing.headers["content-type"]), (404, "application/json"))
+
+    def test_too_much(self):
+        """Huge bodies and headers, bodies in chunks, and nonsense are refused, and the server goes on."""
+        self.server.log_in()
+        host = self.server.host.encode()
+        head = b"POST /api/session HTTP/1.1\r\nHost: " + host + b"\r\nContent-Type: application/json\r\n"
+        self.assertIn(b" 413 ", self.server.raw(head + b"Content-Length: 99999999999\r\n\r\n").partition(b"\r\n")[0])
+        self.assertIn(b" 411 ", self.server.raw(head + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n").partition(b"\r\n")[0])
+        self.assertNotIn(b" 200 ", self.server.raw(head + b"Content-Length: -5\r\n\r\n{}").partition(b"\r\n")[0])
+        self.assertNotIn(b" 200 ", self.server.raw(b"GET / HTTP/1.1\r\nHost: " + host + b"\r\nX: " + b"a" * 100000 + b"\r\n\r\n")
+                         .partition(b"\r\n")[0])
+        self.assertNotIn(b" 200 ", self.server.raw(b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")
+                         .partition(b"\r\n")[0])
+        self.assertNotIn(b" 200 ", self.server.raw(os.urandom(4096) + b"\r\n\r\n"))
+        deep = b"[" * 100000
+        self.assertEqual(self.server.ask("api/session", "POST", deep, Content_Type="application/json").status, 400)
+        self.assertEqual(self.server.ask("api/session").status, 200)
+
+    def test_slow_and_many(self):
+        """Those who send nothing, or a byte at a time, or hold very many connections, keep out nobody else for long."""
+        self.server.log_in()
+        idle = []
+        for number in range(900):
+            try:
+                sock = socket.create_connection(("127.0.0.1", self.server.port), 60)
+            except OSError:
+                break
+            idle.append(sock)
+            if number % 2:
+                sock.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        scrytest.wait_until(self.is_answered, 120, "those that say nothing are dropped")
+        for sock in idle:
+            sock.close()
+        scrytest.wait_until(self.is_answered, 120, "the server goes on")
+
+    def is_answered(self):
+        try:
+            return self.server.ask("api/session").status == 200
+        except OSError:
+            return False
+
+    def test_requests_are_limited(self):
+        """One that asks very quickly is told to wait, and others are answered."""
+        other = self.server.token("--bearer")
+        self.server.log_in()
+        connection = self.server.connect()
+        statuses = set()
+        for _ in range(20000):
+            connection.request("GET", "/api/session", headers={"host": self.server.host, "cookie": self.server.cookie})
+            response = connection.getresponse()
+            response.read()
+            statuses.add(response.status)
+            if response.status == 429:
+                self.assertTrue(response.headers["retry-after"])
+                break
+        self.assertEqual(self.server.ask("api/session", Cookie=None, Authorization=f"Bearer {other}").status, 200)
+        self.assertIn(429, statuses)
+
+    def test_public_addresses_need_tls(self):
+        """An address that others can reach is refused without a certificate, as is half of one."""
+        done = self.box.run(self.box.scry("serve", "--address", "0.0.0.0"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--tls-cert", done.stderr)
+        self.assertEqual(self.box.run(self.box.scry("serve", "--tls-cert", "/dev/null")).returncode, 2)
+        self.assertEqual(self.box.run(self.box.scry("serve", "--origin", "evil.example")).returncode, 2)
+
+    def test_tls_and_http2(self):
+        """With a certificate, HTTP/2 and 1.1 by TLS; nothing in the clear."""
+        self.server.process.kill()
+        self.server.process.wait()
+        cert, key = self.box.path("work", "cert.pem"), self.box.path("work", "key.pem")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2",
+                        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True, timeout=120)
+        server = servetest.Server(self.box, "--tls-cert", cert, "--tls-key", key)
+        self.assertTrue(server.link.startswith("https://"))
+        token = server.link.partition("#token=")[2]
+        for version, asked in (("2", "--http2"), ("1.1", "--http1.1")):
+            done = subprocess.run(["curl", "-s", asked, "--cacert", cert, "-o", os.devnull, "-w", "%{http_version} %{http_code}",
+                                   f"https://localhost:{server.port}/"], stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+            self.assertEqual(done.stdout, f"{version} 200")
+        done = subprocess.run(["curl", "-s", "-i", "--http2", "--cacert", cert, "-H", f"Origin: https://localhost:{server.port}", "--json",
+                               f'{{"token": "{token}"}}', f"https://localhost:{server.port}/api/session"],
+                              stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+        self.assertIn("; Secure", done.stdout)
+        self.assertNotIn(b"200 OK", server.raw(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+        context = ssl.create_default_context(cafile=cert)
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+        with self.assertRaises(OSError), socket.create_connection(("127.0.0.1", server.port), 60) as sock:
+            context.wrap_socket(sock, server_hostname="localhost")
+
+
+scrytest.main()
