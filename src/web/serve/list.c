@@ -209,7 +209,7 @@ static void ask_next(struct visit *visit)
         snprintf(place, sizeof place, "SCRY_STATE_DIR=%s", dir);
         spec.environment = place;
     }
-    visit->take = take;
+    visit->then = take;
     question_ask(visit->server->questions, visit, &spec);
 }
 

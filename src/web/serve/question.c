@@ -141,9 +141,9 @@ void answer_give(struct visit *visit, const struct answer *answer)
 
 static void give(struct question *question, struct visit *visit)
 {
-    answer_fn *fn = visit->take ? visit->take : answer_give;
+    answer_fn *fn = visit->then ? visit->then : answer_give;
     const struct answer answer = {question->status, question->kind, question->text, question->blob, question->tag};
-    visit->take = NULL;
+    visit->then = NULL;
     fn(visit, &answer);
 }
 

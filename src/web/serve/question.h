@@ -28,7 +28,7 @@ struct answer {
     struct blob *blob;       /* NULL: an error, or nothing (status 204) */
     const char *tag;
 };
-/* Gives it to the visit: what is done with an answer unless the visit has `take`. */
+/* Gives it to the visit: what is done with an answer unless the visit has `then`. */
 void answer_give(struct visit *visit, const struct answer *answer);
 
 struct questions;

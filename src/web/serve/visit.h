@@ -51,7 +51,7 @@ struct visit {
     struct lws *wsi;
     struct server *server;
     struct question *question;                  /* that it waits for; NULL: none */
-    answer_fn *take;                            /* what is done with its answer; NULL: it is given (answer_give) */
+    answer_fn *then;                            /* what is done with its answer; NULL: it is given (answer_give) */
     struct visit *next_asking, **before_asking; /* of those that wait for the same one */
     enum method method;
     const struct route *route;
