@@ -2,12 +2,14 @@
 """scry serve: what it answers, how streams go on, what changes jobs."""
 
 import gzip
+import io
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import tarfile
 
 import schematest
 import scrytest
@@ -140,6 +142,35 @@ class Serve(servetest.ServeCase):
         self.assertAnswer(server.ask("api/jobs/20240101T000000-else-1-abc/report"))
         self.assertEqual(server.ask("api/jobs/20240101T000000-evil-1-abc/report").status, 404)
 
+    def test_files_can_be_taken_away(self):
+        """The list, one file, a part of it, and all as an archive that tar unpacks."""
+        job = self.job("--name", "taken", "--", "true")
+        deep = self.box.path("jobs", job, *["d" * 60] * 3)
+        os.makedirs(deep)
+        with open(os.path.join(deep, "long"), "wb") as file:
+            file.write(bytes(range(256)) * 400)
+        os.symlink("/etc/passwd", self.box.path("jobs", job, "link"))
+        server = servetest.Server(self.box)
+        server.log_in()
+        files = {file["path"]: file["size_bytes"] for file in self.assertAnswer(server.ask(f"api/jobs/{job}/files")).json["files"]}
+        self.assertNotIn("link", files)
+        self.assertEqual(files["/".join(["d" * 60] * 3) + "/long"], 102400)
+        whole = self.assertAnswer(server.ask(f"api/jobs/{job}/files/job.json"))
+        with open(self.box.path("jobs", job, "job.json"), "rb") as file:
+            self.assertEqual(whole.body, file.read())
+        self.assertEqual(whole.headers["content-disposition"], "attachment")
+        part = self.assertAnswer(server.ask(f"api/jobs/{job}/files/job.json", Range="bytes=3-9"), 206)
+        self.assertEqual(part.body, whole.body[3:10])
+        self.assertEqual(self.assertAnswer(server.ask(f"api/jobs/{job}/files/job.json", Range="bytes=-4"), 206).body, whole.body[-4:])
+        self.assertAnswer(server.ask(f"api/jobs/{job}/files/job.json", Range="bytes=999999-"), 416)
+        for path in ("link", "../job.json", "%2e%2e/job.json", "spool", "spool//records.jsonl", ""):
+            self.assertEqual(server.ask(f"api/jobs/{job}/files/{path}").status, 404, path)
+        archive = self.assertAnswer(server.ask(f"api/jobs/{job}/files.tar"))
+        with tarfile.open(fileobj=io.BytesIO(archive.body)) as tar:
+            self.assertEqual({member.name: member.size for member in tar}, {f"{job}/{path}": size for path, size in files.items()})
+            self.assertEqual(tar.extractfile(f"{job}/" + "/".join(["d" * 60] * 3) + "/long").read(), bytes(range(256)) * 400)
+        self.assertEqual(subprocess.run(["tar", "-tf", "-"], input=archive.body, capture_output=True, timeout=60, check=True).stderr, b"")
+
     def test_the_api_is_as_documented(self):
         """doc/reference/api.json has the paths of the table, their methods and arguments, and no others."""
         done = self.box.run([self.box.path("libexec", "scry-serve"), "--routes"])
@@ -150,7 +181,7 @@ class Serve(servetest.ServeCase):
             for method, rule in methods.items():
                 if method == "parameters":
                     continue
-                pattern = re.sub(r"\{[^}]*\}", "*", path.lstrip("/"))
+                pattern = re.sub(r"\{[^}]*\}", "*", path.lstrip("/").replace("{file}", "**"))
                 arguments = sorted(rule_of["name"] for rule_of in rule.get("parameters", []) if rule_of.get("in") == "query")
                 documented[method, pattern] = (arguments, rule.get("security") != [])
         routes = {}

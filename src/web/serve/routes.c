@@ -15,6 +15,9 @@ const struct route route_rows[] = {
     {"api/jobs/*/set", METHOD_POST, RIGHT_CONTROL, answer_set},
     {"api/jobs/*/signal", METHOD_POST, RIGHT_CONTROL, answer_signal},
     {"api/jobs/*/records", METHOD_GET, RIGHT_OBSERVE, answer_records, .arguments = "types behind"},
+    {"api/jobs/*/files", METHOD_GET, RIGHT_OBSERVE, answer_files},
+    {"api/jobs/*/files/**", METHOD_GET, RIGHT_OBSERVE, answer_file},
+    {"api/jobs/*/files.tar", METHOD_GET, RIGHT_OBSERVE, answer_archive},
     {"api/jobs/*/picture", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "picture"},
     {"api/jobs/*/tiles/*/*", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "tiles", .arguments = "lanes"},
     {"api/jobs/*/selection", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "selection", .arguments = "from to lanes"},
@@ -60,7 +63,9 @@ static bool matches(const char *pattern, const char *path, struct span ret_parts
                 return false;
             continue;
         }
-        size_t len = strcspn(path, "/");
+        bool rest = pattern[1] == '*';
+        size_t len = rest ? strlen(path) : strcspn(path, "/");
+        pattern += rest;
         if (!len || count == PARTS_OF_PATH)
             return false;
         ret_parts[count++] = span_of(path, len);

@@ -9,7 +9,7 @@
 #include "web/serve/visit.h"
 
 struct route {
-    const char *path; /* relative; `*` is a part */
+    const char *path; /* relative; `*` is a part, `**` all parts that are left */
     enum method method;
     unsigned right; /* enum right; 0: no session is needed */
     void (*answer)(struct visit *visit);
@@ -35,6 +35,9 @@ void answer_job(struct visit *visit);  /* jobs.c */
 void answer_set(struct visit *visit);  /* control.c */
 void answer_signal(struct visit *visit);
 void answer_records(struct visit *visit); /* stream.c */
+void answer_files(struct visit *visit);   /* download.c */
+void answer_file(struct visit *visit);
+void answer_archive(struct visit *visit);
 void answer_view(struct visit *visit);
 void answer_compare(struct visit *visit);
 void answer_site(struct visit *visit);

@@ -316,6 +316,7 @@ static void answer(struct visit *visit, const struct reply *reply, uint64_t size
                 head_add(visit, "retry-after:", reply->retry, &at, end) &&
                 head_add(visit, "allow:", reply->allow, &at, end) &&
                 head_add(visit, "content-range:", reply->range, &at, end) &&
+                head_add(visit, "accept-ranges:", reply->range_unit, &at, end) &&
                 (lws_get_network_wsi(visit->wsi) != visit->wsi ||
                  head_add(visit, "connection:", visit->close || size == UINT64_MAX ? "close" : NULL, &at, end)) &&
                 lws_finalize_http_header(visit->wsi, &at, end) == 0;

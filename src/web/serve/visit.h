@@ -44,7 +44,8 @@ typedef ssize_t visit_more_fn(struct visit *visit, unsigned char *room, size_t s
 struct reply {
     int status;
     const char *type;
-    const char *etag, *cache, *encoding, *cookie, *disposition, *retry, *allow, *range; /* headers; NULL: none */
+    const char *etag, *cache, *encoding, *cookie, *disposition, *retry, *allow, *range,
+        *range_unit; /* headers; NULL: none */
 };
 
 struct visit {

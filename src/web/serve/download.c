@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of job directories: their list, one of them or a part of it, all as an archive. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "jobdir/text/text.h"
+#include "web/serve/jobs.h"
+#include "web/serve/routes.h"
+#include "web/serve/tree.h"
+
+static void refuse(struct visit *visit, int code)
+{
+    if (code == -E2BIG)
+        visit_answer_error(visit, 422, "too_large", "the job has more than %d files; copy its directory", TREE_MOST);
+    else
+        visit_answer_error(visit, 404, "unknown", "there is no such file in the job's directory");
+}
+
+void answer_files(struct visit *visit)
+{
+    struct named_job job;
+    struct tree tree;
+    if (!job_of_visit(visit, &job))
+        return;
+    int code = tree_read(job.path, &tree);
+    json_t *list = json_array();
+    for (size_t i = 0; code == 0 && i < tree.count; i++)
+        json_array_append_new(list, json_pack("{s:o, s:I, s:I}", "path", text_json(tree.files[i].path), "size_bytes",
+                                              (json_int_t)tree.files[i].size, "modified_seconds",
+                                              (json_int_t)tree.files[i].modified));
+    tree_done(&tree);
+    if (code == 0) {
+        visit_answer_json_tagged(visit, json_pack("{s:o}", "files", list));
+        return;
+    }
+    json_decref(list);
+    refuse(visit, code);
+}
+
+/* ---- one file ---- */
+
+static ssize_t more_of_file(struct visit *visit, unsigned char *room, size_t size)
+{
+    ssize_t got = read((int)(intptr_t)visit->extra, room, size);
+    return got > 0 ? got : -2; /* it was cut, or cannot be read: the connection ends, so that this is seen */
+}
+
+static void close_file(struct visit *visit)
+{
+    close((int)(intptr_t)visit->extra);
+}
+
+/* Always something to keep, never something to show: what a job wrote may look like a page. */
+void answer_file(struct visit *visit)
+{
+    struct named_job job;
+    struct stat info;
+    char path[PATH_MAX], range[96];
+    uint64_t from = 0, len;
+    struct reply reply = {.status = 200, .type = "application/octet-stream", .disposition = "attachment"};
+    if (!job_of_visit(visit, &job))
+        return;
+    snprintf(path, sizeof path, "%.*s", SPAN_ARG(visit->parts[1]));
+    _cleanup_(closep) int dir = open(job.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = dir >= 0 ? tree_open(dir, path) : -1;
+    if (fd < 0 || fstat(fd, &info) < 0) {
+        refuse(visit, -ENOENT);
+        return;
+    }
+    uint64_t size = len = (uint64_t)info.st_size;
+    reply.range_unit = "bytes";
+    switch (foreign_range(span_str(visit->range), size, &from, &len)) {
+    case RANGE_PART:
+        reply.status = 206;
+        snprintf(range, sizeof range, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, from, from + len - 1, size);
+        reply.range = range;
+        lseek(fd, (off_t)from, SEEK_SET);
+        break;
+    case RANGE_BEYOND:
+        close(fd);
+        snprintf(range, sizeof range, "bytes */%" PRIu64, size);
+        visit->refusal.range = range;
+        visit_answer_error(visit, 416, "range", "the file has %" PRIu64 " bytes", size);
+        return;
+    case RANGE_NONE:
+        break;
+    }
+    visit->extra = (void *)(intptr_t)fd;
+    visit->done = close_file;
+    visit_answer_more(visit, &reply, len, more_of_file);
+}
+
+/* ---- all of them ---- */
+
+struct archive {
+    struct tree tree;
+    struct tar tar;
+    char top[FOREIGN_ID_MOST + 1];
+};
+
+static ssize_t more_of_archive(struct visit *visit, unsigned char *room, size_t size)
+{
+    struct archive *archive = visit->extra;
+    size_t len = tar_read(&archive->tar, room, size);
+    return len ? (ssize_t)len : -1;
+}
+
+static void archive_done(struct visit *visit)
+{
+    struct archive *archive = visit->extra;
+    if (archive->tar.fd >= 0)
+        close(archive->tar.fd);
+    tree_done(&archive->tree);
+    free(archive);
+}
+
+void answer_archive(struct visit *visit)
+{
+    char disposition[FOREIGN_ID_MOST + 64];
+    struct named_job job;
+    if (!job_of_visit(visit, &job))
+        return;
+    struct archive *archive = calloc(1, sizeof *archive);
+    if (!archive) {
+        visit_answer_error(visit, 503, "memory", "out of memory; try again later");
+        return;
+    }
+    archive->tar.fd = -1;
+    visit->extra = archive;
+    visit->done = archive_done;
+    int code = tree_read(job.path, &archive->tree);
+    if (code < 0) {
+        refuse(visit, code);
+        return;
+    }
+    snprintf(archive->top, sizeof archive->top, "%.*s", SPAN_ARG(visit->parts[0]));
+    snprintf(disposition, sizeof disposition, "attachment; filename=\"%s.tar\"", archive->top);
+    archive->tar.tree = &archive->tree;
+    archive->tar.top = archive->top;
+    visit_answer_more(visit, &(struct reply){.status = 200, .type = "application/x-tar", .disposition = disposition},
+                      tar_size(&archive->tree, archive->top), more_of_archive);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files of a job directory: a list of them, and the bytes of a tar archive of all. Links are not followed, and left out. */
+#ifndef SCRY_WEB_SERVE_TREE_H
+#define SCRY_WEB_SERVE_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+enum { TREE_MOST = 200000, TREE_DEPTH = 12 };
+
+struct tree_file {
+    char *path; /* within the directory */
+    uint64_t size;
+    time_t modified;
+    bool executable;
+};
+
+struct tree {
+    struct tree_file *files; /* sorted by path */
+    size_t count, room;
+    int dir; /* open; -1: none */
+};
+
+/* 0; -E2BIG: too many files; -errno. Pass it to tree_done in any case. */
+int tree_read(const char *dir, struct tree *ret_tree);
+void tree_done(struct tree *tree);
+/* Opens a regular file within an open directory; parts of the path may not be links, nor begin with "..". -errno. */
+int tree_open(int dir, const char *path);
+
+/* An archive (POSIX.1-2001, pax) of the files as long as they were listed: what was appended since is left out, what was cut is
+ * zeros. So its size is known before. */
+struct tar {
+    struct tree *tree;
+    const char *top; /* the folder in the archive */
+    size_t next;
+    int fd;               /* of the file whose bytes come; -1: none */
+    uint64_t left, zeros; /* of it; behind it */
+    char head[3 * 1024 + 4096];
+    size_t head_len, head_at;
+    bool ended;
+};
+uint64_t tar_size(struct tree *tree, const char *top);
+/* At most so many bytes more; 0: it was all. */
+size_t tar_read(struct tar *tar, unsigned char *room, size_t size);
+
+#endif
