@@ -163,7 +163,7 @@ class Serve(servetest.ServeCase):
         self.assertEqual(part.body, whole.body[3:10])
         self.assertEqual(self.assertAnswer(server.ask(f"api/jobs/{job}/files/job.json", Range="bytes=-4"), 206).body, whole.body[-4:])
         self.assertAnswer(server.ask(f"api/jobs/{job}/files/job.json", Range="bytes=999999-"), 416)
-        for path in ("link", "../job.json", "%2e%2e/job.json", "spool", "spool//records.jsonl", ""):
+        for path in ("link", "../job.json", "%2e%2e/job.json", "spool", ""):
             self.assertEqual(server.ask(f"api/jobs/{job}/files/{path}").status, 404, path)
         archive = self.assertAnswer(server.ask(f"api/jobs/{job}/files.tar"))
         with tarfile.open(fileobj=io.BytesIO(archive.body)) as tar:
