@@ -6,7 +6,7 @@
 
 #include "base/system/clock.h"
 
-enum { SESSIONS_MOST = 1024, REQUESTS_SAVED = 200, REQUESTS_A_SECOND = 50, SECRET_BYTES = 32 };
+enum { SESSIONS_MOST = 1024, REQUESTS_SAVED = 600, REQUESTS_A_SECOND = 50, SECRET_BYTES = 32 };
 
 const char *const right_names[RIGHTS] = {"observe", "control", "submit", "site"};
 

@@ -40,7 +40,7 @@ struct session *session_by_number(struct sessions *sessions, uint64_t number);
 bool session_lives(struct sessions *sessions, uint64_t number);
 void session_end(struct session *session);
 
-/* Takes one of the requests that a session may make: 50 a second, of which 200 can be saved up. false: there is none. */
+/* Takes one of the requests that a session may make: 50 a second, of which 600 can be saved up. false: there is none. */
 bool session_take(struct session *session);
 
 /* The same for any two texts of one length, wherever they differ. */

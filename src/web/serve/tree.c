@@ -161,7 +161,7 @@ static void put_block(char *block, const char *name, char type, uint64_t size, c
 /* A record of pax is "LENGTH path=NAME\n", where the length counts itself. */
 static size_t put_record(char *room, size_t size, const char *name)
 {
-    size_t len = strlen(name) + 8, digits = 1;
+    size_t len = strlen(name) + sizeof " path=\n" - 1, digits = 1;
     while (snprintf(NULL, 0, "%zu", len + digits) > (int)digits)
         digits++;
     return (size_t)snprintf(room, size, "%zu path=%s\n", len + digits, name);
