@@ -118,7 +118,7 @@ test('a signal is sent only after a question', async () => {
   await page.getByRole('button', { name: 'Send …' }).click();
   await page.getByRole('button', { name: 'Send SIGTERM' }).click();
   await page.getByText('SIGTERM was sent.').waitFor();
-  assert.deepEqual(sent[1], ['signal', { signal: 15 }]);
+  assert.deepEqual(sent[1], ['signal', { signal: 'TERM' }]);
   assert.deepEqual(page.faults, []);
 });
 

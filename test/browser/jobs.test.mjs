@@ -78,9 +78,10 @@ test('a job that runs: its progress and its script, as they go on; then how it e
   const page = await openPage();
   await page.goto(await server.link());
   await page.getByRole('link', { name: 'live', exact: true }).click();
-  await page.getByText('1 of 10').waitFor();
+  await page.getByText('1 of 10, as steps.log says').waitFor();
   stage.write('go-1', '');
-  await page.getByText('2 of 10').waitFor();
+  await page.getByText('2 of 10, as steps.log says').waitFor();
+  await page.getByText('step 2 of 10').waitFor(); // the record itself, as it came
   await page.getByText('live.sh:4').first().waitFor();
   assert.deepEqual(await violations(page), []);
   await shoot(page, 'live');
@@ -100,6 +101,18 @@ test('who may only look gets no buttons that change', async () => {
   assert.equal(await page.getByRole('link', { name: 'Site' }).count(), 0);
   stage.write('let-go', '');
   await until(() => job.exitCode !== null, 'the job ends');
+  assert.deepEqual(page.faults, []);
+});
+
+test('a signal from the page ends the job, and the page says how', async () => {
+  const job = stage.start(['run', '-q', '--name', 'signalled', '--', 'sh', '-c', 'while :; do sleep 0.1; done']);
+  const page = await openPage();
+  await page.goto(await server.link());
+  await page.getByRole('link', { name: 'signalled' }).click();
+  await page.getByRole('button', { name: 'Send …' }).click();
+  await page.getByRole('button', { name: 'Send SIGTERM' }).click();
+  await until(() => job.exitCode !== null || job.signalCode !== null, 'the job ends');
+  await page.getByText('killed by SIGTERM').first().waitFor();
   assert.deepEqual(page.faults, []);
 });
 

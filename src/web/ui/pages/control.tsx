@@ -4,15 +4,14 @@ import { useRef, useState } from 'preact/hooks';
 import { ask, ApiError, jobPath, tell, type Snapshot } from '../api';
 import { Notice } from '../design/parts';
 import * as format from '../format';
-import { signalName } from './status';
 
-const signals: [number, string][] = [[15, 'asks it to end'], [2, 'as Ctrl-C'], [10, 'for what the program does with it'], [12, 'for what the program does with it'], [19, 'stops it'], [18, 'goes on'], [9, 'ends it at once; nothing is saved']];
+const signals: [string, string][] = [['TERM', 'asks it to end'], ['INT', 'as Ctrl-C'], ['HUP', 'for what the program does with it'], ['USR1', 'the same'], ['USR2', 'the same'], ['STOP', 'stops it'], ['CONT', 'goes on'], ['KILL', 'ends it at once; nothing is saved']];
 
 export function Control({ id }: { id: string }) {
   const [busy, setBusy] = useState('');
   const [said, setSaid] = useState<{ tone: 'good' | 'bad'; text: string }>();
   const [trace, setTrace] = useState('');
-  const [signal, setSignal] = useState(15);
+  const [signal, setSignal] = useState('TERM');
   const [snapshot, setSnapshot] = useState<Snapshot>();
   const dialog = useRef<HTMLDialogElement>(null);
   const go = async (what: string, done: string, run: () => Promise<unknown>) => {
@@ -44,8 +43,8 @@ export function Control({ id }: { id: string }) {
         </button>
         <label class="bar">
           Signal
-          <select value={signal} onChange={(e) => setSignal(Number(e.currentTarget.value))}>
-            {signals.map(([n, what]) => <option key={n} value={n}>{signalName(n)}: {what}</option>)}
+          <select value={signal} onChange={(e) => setSignal(e.currentTarget.value)}>
+            {signals.map(([n, what]) => <option key={n} value={n}>SIG{n}: {what}</option>)}
           </select>
         </label>
         <button type="button" class="danger" disabled={busy !== ''} onClick={() => dialog.current?.showModal()}>Send …</button>
@@ -53,12 +52,12 @@ export function Control({ id }: { id: string }) {
       {said && <Notice live tone={said.tone} title={said.text} />}
       {snapshot && <Stacks of={snapshot} />}
       <dialog ref={dialog} aria-labelledby="signal-title">
-        <h2 id="signal-title">Send {signalName(signal)} to the job?</h2>
-        <p>All its processes get it, now. What they make of it cannot be taken back.</p>
+        <h2 id="signal-title">Send SIG{signal} to the job?</h2>
+        <p>It gets it at once. What it makes of it cannot be taken back.</p>
         <div class="bar">
           <button type="button" onClick={() => dialog.current?.close()}>Leave it</button>
-          <button type="button" class="danger" onClick={() => (dialog.current?.close(), void go('signal', `${signalName(signal)} was sent.`, () => tell('POST', jobPath(id, 'signal'), { signal })))}>
-            Send {signalName(signal)}
+          <button type="button" class="danger" onClick={() => (dialog.current?.close(), void go('signal', `SIG${signal} was sent.`, () => tell('POST', jobPath(id, 'signal'), { signal })))}>
+            Send SIG{signal}
           </button>
         </div>
       </dialog>
