@@ -131,8 +131,9 @@ export interface Stream {
   state: 'live' | 'retrying' | 'ended';
 }
 
-/** Follows a job's records of these types while the component is shown. `take` gets them in the order of time, each once. */
-export function useRecords(id: string | null, types: string[], take: (record: JobRecord) => void): Stream['state'] {
+/** Follows a job's records of these types while the component is shown. `take` gets them in the order of time, each once;
+ * `skipped` is told when the server left some out: older than it keeps, or more than this page could take. */
+export function useRecords(id: string | null, types: string[], take: (record: JobRecord) => void, skipped: () => void): Stream['state'] {
   const [state, set] = useState<Stream['state']>('retrying');
   const taker = useRef(take);
   taker.current = take;
@@ -144,6 +145,7 @@ export function useRecords(id: string | null, types: string[], take: (record: Jo
     source.onerror = () => set(source.readyState === EventSource.CLOSED ? 'ended' : 'retrying');
     const one = (event: MessageEvent<string>) => taker.current(JSON.parse(event.data) as JobRecord);
     for (const type of wanted.split(',')) if (type !== 'end') source.addEventListener(type, one);
+    source.addEventListener('lost', skipped);
     source.addEventListener('end', () => {
       source.close(); // else the browser would dial again for ever
       set('ended');

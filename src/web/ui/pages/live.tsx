@@ -15,12 +15,10 @@ function useModel(id: string) {
   const model = useRef<Model>();
   model.current ??= new Model();
   const [version, set] = useState(0);
-  const due = useRef(0);
-  const state = useRecords(id, modelTypes, (record) => {
-    model.current!.take(record);
-    due.current ||= window.setTimeout(() => ((due.current = 0), set((n) => n + 1)), 250);
-  });
-  return { model: model.current, version, state };
+  const due = useRef(0), skipped = useRef(false);
+  const soon = () => (due.current ||= window.setTimeout(() => ((due.current = 0), set((n) => n + 1)), 250));
+  const state = useRecords(id, modelTypes, (record) => (model.current!.take(record), soon()), () => ((skipped.current = true), soon()));
+  return { model: model.current, version, state, skipped: skipped.current };
 }
 
 const curveKinds: { name: CurveName; title: string; value: (v: number) => string; unit: string; most?: number }[] = [
@@ -213,7 +211,7 @@ function ProgressPanel({ top, model }: { top: Top; model: Model }) {
 }
 
 export function Live({ id, top, session, name }: { id: string; top: Top; session: Session; name: string }) {
-  const { model, version, state } = useModel(id);
+  const { model, version, state, skipped } = useModel(id);
   const shares = top.ranks.map((r) => r.recent_mpi_share ?? r.mpi_share).filter((s) => s !== null);
   const warnings = model.seconds || !top.layers.warning ? model.warnings : [top.layers.warning as Extract<JobRecord, { type: 'warning' }>];
   const functions = (top.functions ?? []) as TopFunction[];
@@ -230,6 +228,7 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
           {shares.length > 0 && <Figure text={format.share(shares.reduce((a, b) => a + b, 0) / shares.length)} label="of ranks’ time in MPI" />}
         </Figures>
         {state === 'retrying' && model.seconds > 0 && <p class="soft" role="status">The stream of records broke; it goes on where it was.</p>}
+        {skipped && <p class="soft">Not all records came to this page: curves and log have gaps. <code>scry report</code> has all.</p>}
       </div>
       {model.stall && <Notice tone="bad" live title={`No rank has moved for ${format.seconds(model.stall.seconds)}, at ${format.seconds(model.stall.t)}`} advice={model.stall.why} />}
       {warnings.slice(-3).reverse().map((w) => <Notice key={`${w.t} ${w.note}`} tone="warn" title={w.text} advice={`at ${format.seconds(w.t)}`} />)}
