@@ -79,7 +79,8 @@ void answer_job(struct visit *visit)
                                          .jobdir = job.path,
                                          .fresh_ms = LIVE_MS,
                                          .limit_s = LIMIT_SECONDS,
-                                         .good_status = 3}); /* of scry why */
+                                         /* of a job that stands still; of processes that had ended meanwhile */
+                                         .good_status = strcmp(asks, "snapshot") == 0 ? 1 : 3});
 }
 
 /* A question to scry-view: the route says which arguments of the query it may have, and what the stars of its path are,

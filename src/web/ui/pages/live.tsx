@@ -27,8 +27,8 @@ const curveKinds: { name: CurveName; title: string; value: (v: number) => string
   { name: 'busy', title: 'Node: processors busy', value: format.share, unit: 'share', most: 1 },
   { name: 'used', title: 'Node: memory used', value: format.share, unit: 'share', most: 1 },
   { name: 'stall', title: 'Node: short of disks, memory', value: format.share, unit: 'share', most: 1 },
-  { name: 'disk', title: 'Node: disks, read and written', value: format.rate, unit: 'bytes_per_second' },
-  { name: 'network', title: 'Node: network, in and out', value: format.rate, unit: 'bytes_per_second' },
+  { name: 'disk', title: 'Node: disks', value: format.rate, unit: 'bytes_per_second' },
+  { name: 'network', title: 'Node: network', value: format.rate, unit: 'bytes_per_second' },
 ];
 export function JobCurves({ of, model, version }: { of: string; model: Model; version: number }) {
   // one point is no curve, and nothing but zeros says nothing
