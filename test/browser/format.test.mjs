@@ -12,7 +12,7 @@ globalThis.addEventListener = () => {};
 globalThis.matchMedia = () => ({ matches: false });
 globalThis.document = { documentElement: { dataset: {} } };
 globalThis.localStorage = { getItem: () => null };
-const { format, state, pictures, series, curves } = await bundled({ format: './format', state: './state', pictures: './pictures', series: './pages/series', curves: './pages/curves' });
+const { format, state, pictures, series, curves, control } = await bundled({ format: './format', state: './state', pictures: './pictures', series: './pages/series', curves: './pages/curves', control: './pages/control' });
 
 test('figures are written as the command line writes them', () => {
   const rows = [...fs.readFileSync(path.join(source, 'src/jobdir/text/test_numbers.inc'), 'utf8').matchAll(/\{"(\w+)", ([\d.e+-]+), "([^"]+)"\}/g)];
@@ -48,6 +48,13 @@ test('a curve keeps its peaks, and no more points than can be seen', () => {
   assert.ok(curve.t.every((t, i) => i === 0 || t > curve.t[i - 1]));
   curve.push(5, 2000); // told again after a reconnection
   assert.equal(Math.max(...curve.v), 1000);
+});
+
+test('stacks: functions that only call one other stand in one row', () => {
+  const node = (number, parent, threads, innermost = 0) => ({ number, parent, threads, innermost, function: `f${number}` });
+  // main 4 → solve 4 → {jacobi 3, reduce 1 → wait 1}; the children come mixed, each behind its parent
+  const rows = control.stackRows([node(1, 0, 4), node(2, 1, 4), node(3, 2, 3, 3), node(9, 0, 1, 1), node(4, 2, 1), node(5, 4, 1, 1)]);
+  assert.deepEqual(rows.map((r) => [r.depth, r.chain.map((n) => n.number)]), [[0, [1, 2]], [1, [3]], [1, [4, 5]], [0, [9]]]);
 });
 
 test('marks of a time axis are round, and few', () => {

@@ -116,6 +116,21 @@ test('a signal from the page ends the job, and the page says how', async () => {
   assert.deepEqual(page.faults, []);
 });
 
+test('the site: the record, as scry site says', async () => {
+  await stage.run(['record', '-q', '--import', 'good', 'broken']);
+  const site = JSON.parse((await stage.run(['site', '--json'])).out);
+  const page = await openPage();
+  await page.goto(await server.link());
+  await page.getByRole('link', { name: 'Site' }).click();
+  const nodes = page.getByRole('table', { name: 'Nodes' });
+  await nodes.waitFor();
+  assert.equal(await nodes.locator('tbody tr').count(), site.nodes.length);
+  assert.ok((await nodes.innerText()).includes(site.nodes[0].node));
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'site');
+  assert.deepEqual(page.faults, []);
+});
+
 async function streamText(stream) {
   let text = '';
   for await (const part of stream) text += part;

@@ -65,24 +65,47 @@ export function Control({ id }: { id: string }) {
   );
 }
 
+type Node = Snapshot['nodes'][number];
+/** The tree from its roots down. Functions that only call one other, in the same threads, stand in one row with it. */
+export function stackRows(nodes: readonly Node[]): { depth: number; chain: Node[] }[] {
+  const below = new Map<number, Node[]>();
+  for (const node of nodes) below.set(node.parent, [...(below.get(node.parent) ?? []), node]);
+  const rows: { depth: number; chain: Node[] }[] = [];
+  const put = (node: Node, depth: number) => {
+    const chain = [node];
+    let next = below.get(node.number) ?? [];
+    for (let last = node; next.length === 1 && next[0]!.threads === last.threads && last.innermost === 0; next = below.get(last.number) ?? []) {
+      last = next[0]!;
+      chain.push(last);
+    }
+    rows.push({ depth, chain });
+    for (const child of next) put(child, depth + 1);
+  };
+  for (const root of below.get(0) ?? []) put(root, 0);
+  return rows;
+}
+
 /** The tree of stacks: which functions, in how many threads. */
 function Stacks({ of }: { of: Snapshot }) {
-  const depth = new Map<number, number>([[0, -1]]);
-  for (const node of of.nodes) depth.set(node.number, (depth.get(node.parent) ?? -1) + 1);
+  const name = (n: Node) => n.function ?? (n.module ? format.base(n.module) : '?');
   return (
     <div class="table-box" tabIndex={0} role="region" aria-label="Stacks of all threads">
       <table class="plain-table">
-        <thead><tr><th class="number" scope="col">Threads</th><th class="number" scope="col">Running</th><th scope="col">Function</th></tr></thead>
+        <thead><tr><th class="number" scope="col">Threads</th><th class="number" scope="col">Running</th><th scope="col">Functions, from the outermost</th></tr></thead>
         <tbody>
-          {of.nodes.slice(0, 500).map((n) => (
-            <tr key={n.number}>
-              <td class="number">{n.threads}</td>
-              <td class="number">{n.running || ''}</td>
-              <td class="mono" style={{ paddingLeft: `${Math.min(24, depth.get(n.number) ?? 0) * 12}px` }}>
-                {n.function ?? n.module ?? '?'} <span class="soft">{n.file ? `${format.base(n.file)}:${n.line ?? ''}` : ''}</span>
-              </td>
-            </tr>
-          ))}
+          {stackRows(of.nodes).slice(0, 500).map(({ depth, chain }) => {
+            const last = chain[chain.length - 1]!;
+            return (
+              <tr key={last.number}>
+                <td class="number">{last.threads}</td>
+                <td class="number">{last.running || ''}</td>
+                <td class="mono" style={{ paddingLeft: `${Math.min(24, depth) * 16}px` }}>
+                  <span class="soft">{chain.slice(0, -1).map((n) => `${name(n)} › `).join('')}</span>
+                  {name(last)} {last.file && <span class="soft">{format.base(last.file)}:{last.line ?? ''}</span>}
+                </td>
+              </tr>
+            );
+          })}
         </tbody>
       </table>
     </div>

@@ -4,7 +4,6 @@ import { useAnswer, type Site as SiteAnswer } from '../api';
 import { Answered, Empty, Figure, Figures, Unit } from '../design/parts';
 import { Table, type Column } from '../design/table';
 import * as format from '../format';
-import { useParam } from '../state';
 
 type Node = SiteAnswer['nodes'][number];
 type User = SiteAnswer['users'][number];
@@ -47,22 +46,17 @@ const problemColumns: Column<Problem>[] = [
   { key: 'advice', title: 'What to do', wide: true, cell: (p) => <span title={p.advice}>{p.advice}</span> },
 ];
 
-const spans = [['1h', 'an hour'], ['1d', 'a day'], ['7d', 'a week'], ['30d', 'a month']] as const;
-
 export function Site() {
-  const [since, setSince] = useParam('since', '1d');
-  const answer = useAnswer<SiteAnswer>(`site?since=${encodeURIComponent(since)}`, 15);
+  const answer = useAnswer<SiteAnswer>('site', 15);
   return (
     <>
       <div class="bar">
         <h1>Site</h1>
-        <label class="bar">
-          Jobs of the last
-          <select value={since} onChange={(e) => setSince(e.currentTarget.value)}>
-            {spans.map(([value, text]) => <option key={value} value={value}>{text}</option>)}
-          </select>
-        </label>
-        {answer.value && <span class="end">as recorded at {format.moment(answer.value.time)}</span>}
+        {answer.value && (
+          <span class="end">
+            jobs that run, and those that ended in the last {format.seconds(answer.value.since_seconds)}; as recorded at {format.moment(answer.value.time)}
+          </span>
+        )}
       </div>
       <Answered of={answer} wait="Asking the record …">
         {(site) =>
