@@ -236,6 +236,7 @@ static int open_traces(struct view *view, struct err *err)
     int code = trace_list(view->job, &paths, &count, err);
     if (code < 0)
         return code;
+    view->path_count = count;
     view->list = calloc(count + 1, sizeof(struct trace *));
     for (size_t i = 0; i < count; i++) {
         struct err why = {0};
@@ -305,6 +306,24 @@ int view_open(struct view *ret_view, const char *path, struct err *err)
         code = view_see_lanes(view);
     note_what_is_missing(view);
     return code < 0 && err && !err->code ? err_set(err, code, "cannot read %s: %s", view->job, strerror(-code)) : code;
+}
+
+bool view_has_changed(const struct view *view)
+{
+    struct job_info info = {0};
+    enum job_state state;
+    bool changed = job_info_read_state(view->job, &info, &state, NULL) == 0 && (state == JOB_RUNNING) != view->running;
+    job_info_done(&info);
+    char **paths;
+    size_t count;
+    if (!view->running || changed || trace_list(view->job, &paths, &count, NULL) < 0)
+        return changed;
+    for (size_t i = 0; i < count; i++)
+        free(paths[i]);
+    free(paths);
+    for (size_t i = 0; i < view->trace_count && !changed; i++)
+        changed = view->traces[i].rank < 0 && mpi_trace_rank(view->list[i], NULL) >= 0;
+    return changed || count != view->path_count;
 }
 
 void view_close(struct view *view)

@@ -8,9 +8,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/system/clock.h"
 #include "base/system/log.h"
 #include "web/view/ask.h"
 #include "web/view/pass.h"
+
+#define LOOK_NS NS_PER_SECOND /* between two looks at a running job, at least */
 
 struct waiting {
     struct asked asked;
@@ -23,10 +26,11 @@ struct desk {
     struct buf input;
     struct waiting *list;
     size_t count;
-    bool ended;     /* of the input */
-    bool too_long;  /* the line that comes is passed over */
-    unsigned known; /* what has been read, of enum view_needs */
-    unsigned busy;  /* what is being read */
+    bool ended;                   /* of the input */
+    bool too_long;                /* the line that comes is passed over */
+    unsigned known;               /* what has been read, of enum view_needs */
+    bool asked;                   /* a question has come since the job was looked at */
+    uint64_t looked_ns, stale_ns; /* when that was; from when on what was read of a running job is too old */
 };
 
 /* ---- out ---- */
@@ -59,6 +63,7 @@ static void take_line(struct desk *desk, const char *line, size_t size)
     struct err err = {0};
     if (asked_parse(&waiting->asked, &waiting->question, line, size, &err) == 0) {
         desk->count++;
+        desk->asked = true;
         return;
     }
     refuse(waiting->asked.id, &err);
@@ -133,33 +138,76 @@ static void between(void *ctx, double share)
 
 /* ---- what is read for them ---- */
 
+/* What was read in one go of a running job is read again, when it is asked for, after ten times as long. */
+static void took(struct desk *desk, uint64_t since_ns)
+{
+    uint64_t now = clock_now_ns(), most = 10 * (now - since_ns);
+    most = most < LOOK_NS ? LOOK_NS : most;
+    desk->stale_ns = now + most > desk->stale_ns ? now + most : desk->stale_ns;
+}
+
 static void load_functions(struct desk *desk)
 {
+    uint64_t began = clock_now_ns();
     if (view_load_functions(&desk->view, between, desk, &desk->view.functions_err) < 0)
         view_note(&desk->view, desk->view.functions_err.text);
     desk->known |= NEEDS_FUNCTIONS;
+    took(desk, began);
 }
 
 static void load_messages(struct desk *desk)
 {
     struct view *view = &desk->view;
+    uint64_t began = clock_now_ns();
     if (view_load_messages(view, between, desk, &view->messages_err) < 0)
         view_note(view, view->messages_err.text);
     else if (view->timeline.host_count > 1 && !view->pass)
         view_see_lanes(view); /* once more, by the times as they are known now */
     view->messages_done = true;
     desk->known |= NEEDS_MESSAGES | NEEDS_TIMES;
+    took(desk, began);
 }
 
+/* Of a running job what is there now counts. */
 static bool work_on_calls(struct desk *desk)
 {
     struct err err = {0};
     int code = pass_work(&desk->view, &err);
     if (code < 0)
         view_note(&desk->view, err.text);
-    if (code < 0 || desk->view.complete)
+    if (code <= 0)
         desk->known |= NEEDS_CALLS;
     return code > 0;
+}
+
+static int open_job(struct desk *desk, const char *path, struct err *err)
+{
+    int code = view_open(&desk->view, path, err);
+    desk->known = desk->view.timeline.host_count > 1 ? 0 : NEEDS_TIMES;
+    desk->looked_ns = clock_now_ns();
+    desk->stale_ns = 0;
+    return code;
+}
+
+/* A question has come: what is known of a job that runs is brought up to now. */
+static int look_again(struct desk *desk, struct err *err)
+{
+    uint64_t now = clock_now_ns();
+    bool look = desk->view.running && desk->asked && now - desk->looked_ns >= LOOK_NS;
+    desk->asked = false;
+    if (!look)
+        return 0;
+    desk->looked_ns = now;
+    if (view_has_changed(&desk->view)) {
+        char path[PATH_MAX];
+        memcpy(path, desk->view.job, sizeof path);
+        view_close(&desk->view);
+        return open_job(desk, path, err);
+    }
+    desk->known &= ~(unsigned)NEEDS_CALLS;
+    if (now > desk->stale_ns)
+        desk->known &= ~(unsigned)(NEEDS_FUNCTIONS | NEEDS_MESSAGES);
+    return 0;
 }
 
 /* Does a part of what has to be done. False: there is nothing to do now. */
@@ -192,19 +240,24 @@ int main(int argc, char **argv)
         return 2;
     }
     desk.list = calloc(VIEW_PENDING + 1, sizeof *desk.list);
-    if (!desk.list || view_open(&desk.view, argv[1], &err) < 0) {
+    if (!desk.list || open_job(&desk, argv[1], &err) < 0) {
         log_error("%s", desk.list ? err.text : "out of memory");
         return EXIT_FAILURE;
     }
-    desk.known = desk.view.timeline.host_count > 1 ? 0 : NEEDS_TIMES;
-    while (!desk.ended || desk.count) {
+    int code = 0;
+    while (code == 0 && (!desk.ended || desk.count)) {
+        code = look_again(&desk, &err);
+        if (code < 0)
+            break;
         answer(&desk);
         bool more = work(&desk);
         take_lines(&desk);
         read_input(&desk, more || desk.count ? 0 : -1);
     }
+    if (code < 0)
+        log_error("%s", err.text);
     view_close(&desk.view);
     free(desk.list);
     buf_done(&desk.input);
-    return 0;
+    return code < 0 ? EXIT_FAILURE : 0;
 }

@@ -99,8 +99,8 @@ struct view {
     struct job_report report; /* its functions and messages when they were asked for */
     bool running;
     struct view_trace *traces;
-    struct trace **list; /* the same for readers of many */
-    size_t trace_count;
+    struct trace **list;            /* the same for readers of many */
+    size_t trace_count, path_count; /* path_count: of traces, also those that follow others */
     struct mpi_programs programs;
     struct timeline timeline; /* without what messages say of clocks */
     struct view_function *functions, **function_list;
@@ -128,6 +128,8 @@ struct view {
 /* Opens a job directory: its report without traces, its traces, the threads in them. 0, or -errno with err. */
 int view_open(struct view *ret_view, const char *path, struct err *err);
 void view_close(struct view *view);
+/* Of a job that ran when it was opened: it has ended, or has more processes or ranks. Then it is to be opened again. */
+bool view_has_changed(const struct view *view);
 /* Reads what questions may need besides, with `progress` called now and then. 0, or -errno with err. */
 int view_load_functions(struct view *view, void (*progress)(void *ctx, double share), void *ctx, struct err *err);
 int view_load_messages(struct view *view, void (*progress)(void *ctx, double share), void *ctx, struct err *err);
