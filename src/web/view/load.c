@@ -182,6 +182,8 @@ static int by_place(const void *a, const void *b)
         return left->rank < 0 ? 1 : -1;
     if (left->key.trace != right->key.trace)
         return left->key.trace < right->key.trace ? -1 : 1;
+    if (left->key.serial != right->key.serial)
+        return left->key.serial < right->key.serial ? -1 : 1; /* as they began */
     return left->number < right->number ? -1 : left->number > right->number;
 }
 

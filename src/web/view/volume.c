@@ -173,9 +173,8 @@ int answer_distributions(struct view *view, const struct asked *asked, struct bu
         free(list[i].buckets);
     }
     if (!count)
-        view_note(
-            view,
-            "no distributions were recorded: scry run --mpi distributions records sizes and durations in buckets");
+        view_note(view, "no distributions were recorded: scry run --mpi stats --mpi-distributions all records sizes "
+                        "and durations in buckets");
     buf_puts(out, "],\"notes\":");
     view_put_notes(out, view);
     buf_putc(out, '}');

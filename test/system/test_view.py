@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scry-view: what it answers of a job is what the report says of it, at every scale."""
+
+import glob
+import json
+import os
+import subprocess
+
+import jobtest
+import mpitest
+import scrytest
+from viewtest import View, key
+
+MANY = """
+#include <mpi.h>
+void cell(int *v);
+void row(int *v, int n);
+__attribute__((noinline)) void cell(int *v) { *v = *v * 5 + 1; }
+__attribute__((noinline)) void row(int *v, int n) { for (int i = 0; i < n; i++) cell(v); }
+int main(int argc, char **argv)
+{
+    int v = 1, rank, size;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int i = 0; i < 300; i++) {
+        row(&v, 20);
+        MPI_Sendrecv(&size, 1, MPI_INT, (rank + 1) % size, 0, &v, 1, MPI_INT, (rank + size - 1) % size, 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+    }
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+THREADS = """
+#include <pthread.h>
+#include <unistd.h>
+void work(int n);
+__attribute__((noinline)) void work(int n) { for (volatile int i = 0; i < n; i++) ; }
+static void *run(void *unused) { for (int i = 0; i < 10; i++) work(1000); return unused; }
+int main(void)
+{
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], 0, run, 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], 0);
+    work(5);
+    return 0;
+}
+"""
+
+LOOP = """
+#include <stdio.h>
+#include <unistd.h>
+void step(void);
+__attribute__((noinline)) void step(void) { char c; if (read(0, &c, 1) != 1) _exit(0); puts("x"); fflush(stdout); }
+int main(void) { for (;;) step(); }
+"""
+
+
+def compiled(case, name, text, *command):
+    source = scrytest.kept(case.script(text, f"{name}.c"))
+    return scrytest.compiled(name, [*command, "-g", "-O1", "-finstrument-functions", source, "-lpthread"], source)
+
+
+class Program(mpitest.MpiCase):
+    case_seconds = 240
+
+    def traced(self, ranks, *program, options=()):
+        job = self.box.path("work", "job")
+        done = self.job(ranks, *program, options=["-q", "--mpi", "trace", "--trace", "fn:*", "-o", job, *options])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return job
+
+    def same_as_report(self, view, job):
+        report = self.report(job)
+        wanted = {key(one): (one["calls"], one["total_ns"], one["self_ns"]) for one in report["functions"]}
+        profile = view.ask("profile")
+        self.assertEqual(wanted, {key(one): tuple(sum(one[name]) for name in ("calls", "total_ns", "self_ns"))
+                                  for one in profile["functions"]})
+        for one in report["functions"]:
+            mine, = (each for each in profile["functions"] if key(each) == key(one))
+            by_rank = {process["rank"]: mine["calls"][process["process"]] for process in profile["processes"]}
+            self.assertEqual({rank["rank"]: rank["calls"] for rank in one["ranks"]},
+                             {rank: calls for rank, calls in by_rank.items() if calls})
+        functions = view.picture()["functions"]
+        selection = view.ask("selection")
+        self.assertEqual(wanted, {key(functions[one["id"]]): (one["calls"], one["total_ns"], one["self_ns"])
+                                  for one in selection["functions"]})
+        members = "calls", "total_ns", "sent_bytes", "received_bytes"
+        self.assertEqual({one["name"]: tuple(one[name] for name in members) for one in report["mpi"]["calls"]},
+                         {one["name"]: tuple(sum(one[name]) for name in members) for one in view.ask("volume")["calls"]})
+        nodes = view.ask("tree")["nodes"]
+        self.assertEqual(sum(one["calls"] for one in report["functions"]), sum(node["calls"] for node in nodes))
+
+    def check_scales(self, view, lane, picture, functions):
+        """The columns of all of it are what the single calls of its deepest tiles add up to."""
+        calls = view.all_calls(lane["lane"])
+        self.assertEqual(len(calls), lane["calls"])
+        tile = view.ask("tiles", level=0, index=0, lanes=str(lane["lane"]))
+        one, = tile["lanes"]
+        self.assertEqual(one["calls"], lane["calls"])
+        depth, cells = one["depth"], one["columns"]
+        length = picture["to_ns"] - picture["from_ns"]
+        for column in range(picture["columns"]):
+            begin, end = (picture["from_ns"] + length * i // picture["columns"] for i in (column, column + 1))
+            for row in range(depth):
+                sums = {}
+                for call in calls:
+                    if call[3] == row and call[0] < end and call[1] > begin:
+                        sums[call[2]] = sums.get(call[2], 0) + min(call[1], end) - max(call[0], begin)
+                at = 2 * (column * depth + row)
+                function, share = cells[at:at + 2] if at < len(cells) else (-1, 0)
+                best = max(sums.values(), default=0)
+                self.assertEqual(best > 0, share > 0)
+                if best:
+                    self.assertEqual(sums[function], best, functions[function])
+                    self.assertAlmostEqual(share, 255 * best / (end - begin), delta=1)
+
+
+class Stommel(Program):
+    RANKS, STEPS = 4, 30
+
+    @mpitest.both
+    def test_all(self):
+        name = "stommel" if self.mpi == "openmpi" else "stommel_mpich"
+        job = self.traced(self.RANKS, scrytest.example(name), 48, 40, self.STEPS, 10)
+        with View(self.box, job) as view:
+            picture = view.picture()
+            self.same_as_report(view, job)
+            self.assertEqual([lane["rank"] for lane in picture["lanes"]][:self.RANKS], list(range(self.RANKS)))
+            self.assertEqual(picture["messages"], 8 * self.STEPS)
+            self.check_tile(view, picture)
+            self.check_calls(view, picture)
+            self.check_rest(view)
+
+    def check_tile(self, view, picture):
+        tile = view.ask("tiles", level=0, index=0)
+        self.assertEqual((tile["from_ns"], tile["to_ns"]), (picture["from_ns"], picture["to_ns"]))
+        lines = list(zip(*(tile["messages"][i::5] for i in range(5))))
+        self.assertEqual((len(lines), tile["message_step"]), (8 * self.STEPS, 1))
+        self.assertEqual(sorted({line[0] for line in lines}), list(range(self.RANKS)))
+        for _, _, sent, received, size in lines:
+            self.assertLessEqual(picture["from_ns"], sent)
+            self.assertLess(sent, received)
+            self.assertIn(size, (4 * 48, 4 * 40))
+        self.assertGreater(len(tile["collectives"]), 0)
+        for one in tile["collectives"]:
+            self.assertEqual(len(one["lanes"]), len(one["begin"]))
+            self.assertTrue(all(begin <= end for begin, end in zip(one["begin"], one["end"])))
+
+    def check_calls(self, view, picture):
+        names = [function["name"] for function in picture["functions"]]
+        found = view.ask("search", function="MPI_Sendrec?", limit=10000)
+        self.assertEqual((len(found["calls"]), found["complete"]), (4 * self.RANKS * self.STEPS, True))
+        self.assertEqual(found["calls"], sorted(found["calls"], key=lambda one: (one["begin"], one["lane"])))
+        first = view.ask("search", function="MPI_Sendrecv", limit=3)
+        self.assertEqual(([one["begin"] for one in first["calls"]], first["complete"]),
+                         ([one["begin"] for one in found["calls"][:3]], False))
+        one = found["calls"][7]
+        call = view.ask("call", lane=one["lane"], at=one["begin"], depth=one["depth"])
+        self.assertEqual((call["begin"], call["end"], names[call["function"]]), (one["begin"], one["end"], "MPI_Sendrecv"))
+        self.assertIn({"name": "bytes", "value": str(4 * 48)} if {"name": "bytes", "value": str(4 * 48)} in call["arguments"]
+                      else {"name": "bytes", "value": str(4 * 40)}, call["arguments"])
+        self.assertEqual([names[one["function"]] for one in call["callers"][-1:]], ["main"] if "main" in names else [])
+        whole = view.ask("search", function="main")["calls"]
+        self.assertEqual(len(whole), self.RANKS if "main" in names else 0)  # with MPICH it is compiled without hooks
+        self.assertTrue(all(one["begin"] < one["end"] <= picture["to_ns"] for one in whole))
+        half = (picture["from_ns"] + picture["to_ns"]) // 2
+        parts = [view.ask("selection", lanes="0-1,3", **part) for part in ({"to": half}, {"from": half}, {})]
+        sums = [{one["id"]: one["self_ns"] for one in part["functions"]} for part in parts]
+        for function, self_ns in sums[2].items():
+            self.assertAlmostEqual(sum(part.get(function, 0) for part in sums[:2]), self_ns, delta=4)
+
+    def check_rest(self, view):
+        tree = view.ask("tree", processes="1", limit=2)
+        self.assertGreater(tree["joined"], 0)
+        self.assertIn("(others)", [node["function"] for node in tree["nodes"]])
+        for i, node in enumerate(tree["nodes"]):
+            self.assertTrue(node["parent"] is None or node["parent"] < i)
+        self.assertIn("MPI_Sendrecv.size", [one["name"] for one in view.ask("distributions")["distributions"]])
+        self.assertEqual(view.refused("source", file="/etc/passwd"), "not_found")
+        files = [one["file"] for one in view.ask("source")["files"]]
+        if not files:
+            return
+        name, = (name for name in files if name.endswith("stommel.c"))
+        source = view.ask("source", file=name)
+        with open(name, encoding="utf-8") as file:
+            self.assertEqual(source["lines"], file.read().splitlines())
+        self.assertIn("do_jacobi", [one["function"] for one in source["functions"]])
+
+
+class Many(Program):
+    def test_scales(self):
+        program = compiled(self, f"view_many_{self.mpi}", MANY, mpitest.MPIS[self.mpi]["c"])
+        job = self.traced(2, program)
+        with View(self.box, job) as view:
+            picture = view.picture()
+            self.same_as_report(view, job)
+            self.check_scales(view, picture["lanes"][0], picture, picture["functions"])
+
+
+class Plain(jobtest.JobCase):
+    """Without MPI."""
+    case_seconds = 240
+
+    def run_job(self, *words, status=0):
+        job = self.box.path("work", "job")
+        done = self.box.run(self.box.scry("run", "-q", "-o", job, *words))
+        self.assertEqual(done.returncode, status, done.stderr)
+        return job
+
+    def threads(self):
+        program = compiled(self, "view_threads", THREADS, "cc")
+        return self.run_job("--trace", "fn:*", "--", program)
+
+    def test_threads(self):
+        job = self.threads()
+        with View(self.box, job) as view:
+            picture = view.picture()
+            self.assertEqual([lane["calls"] for lane in picture["lanes"]], [2, 11, 11, 11])
+            self.assertEqual({lane["rank"] for lane in picture["lanes"]}, {None})
+            self.assertEqual(picture["clock_bound_ns"], 0)
+            self.assertEqual(view.ask("search", function="work")["calls"][0]["depth"], 1)
+            self.assertEqual(view.refused("volume"), "no_trace")
+            self.assertEqual(view.refused("call", lane=0, at=-5), "not_found")
+
+    def test_questions(self):
+        """What is wrong is refused, and the next one is answered."""
+        with View(self.box, self.threads()) as view:
+            for wrong in ({"level": 40}, {"level": -1}, {"level": "x"}, {"index": 1}, {"lanes": "3-1"}, {"lanes": 5}, {"more": 1},
+                          {"level": 1.5}, {"level": " 1"}, {"lanes": "1,"}, {"lanes": "-"}):
+                self.assertEqual(view.refused("tiles", **{"level": 0, "index": 0, **wrong}), "bad_question", wrong)
+            self.assertEqual(view.refused("selection", **{"from": 5, "to": 5}), "bad_question")
+            self.assertEqual(view.refused("tiles"), "bad_question")
+            self.assertEqual(view.refused("nothing"), "bad_question")
+            self.assertEqual(len(view.ask("tiles", level="0", index="0", lanes="1-2,900")["lanes"]), 2)
+            for line in ("[]", "{", "x" * 70000, '{"id":"a","ask":"picture"}', '{"id":1}', '{"id":1,"id":2,"ask":"picture"}', "\0"):
+                view.process.stdin.write(line + "\n")
+                view.process.stdin.flush()
+                self.assertEqual(json.loads(view.process.stdout.readline())["error"]["kind"], "bad_question", line[:50])
+            view.picture()
+
+    def test_no_trace(self):
+        with View(self.box, self.run_job("--", "true")) as view:
+            picture = view.picture()
+            self.assertEqual((picture["lanes"], view.ask("profile")["functions"]), ([], []))
+            self.assertIn("--trace", picture["notes"][0])
+            self.assertEqual(view.ask("tiles", level=0, index=0)["lanes"], [])
+
+    def test_running(self):
+        """What is there by now; and what has come since."""
+        program = compiled(self, "view_loop", LOOP, "cc")
+        job = self.box.path("work", "job")
+        run = self.box.start(self.box.scry("run", "-q", "-o", job, "--trace", "fn:*", "--", program), stdin=subprocess.PIPE)
+
+        def go(steps):
+            run.stdin.write("y" * steps)
+            run.stdin.flush()
+            for _ in range(steps):
+                self.assertEqual(run.stdout.readline(), "x\n")
+
+        def calls():
+            return sum(one["calls"] for one in view.ask("selection")["functions"] if one["name"] == "step")
+
+        go(3)
+        with View(self.box, job) as view:
+            scrytest.wait_until(lambda: calls() >= 3, 60, "no call was seen")
+            self.assertTrue(view.ask("picture")["running"])
+            go(40)
+            scrytest.wait_until(lambda: calls() >= 43, 60, "nothing more was seen")
+            run.stdin.close()
+            run.wait(60 * scrytest.SCALE)
+            scrytest.wait_until(lambda: not view.ask("picture")["running"], 60, "the end was not seen")
+            self.assertEqual(view.picture()["lanes"][0]["calls"], 45)
+
+    def test_damaged(self):
+        """Whatever the files are, it answers or says why not."""
+        job = self.threads()
+        streams = sorted(glob.glob(os.path.join(job, "trace", "*", "*", "*"))) + \
+            sorted(glob.glob(os.path.join(job, "trace", "*", "*", ".*")))
+        for path in (path for path in streams if os.path.isfile(path)):
+            with open(path, "rb") as file:
+                whole = file.read()
+            for damaged in (b"", whole[:len(whole) // 2], bytes(byte ^ 0x5a for byte in whole), whole[1:], whole * 2):
+                with open(path, "wb") as file:
+                    file.write(damaged)
+                with View(self.box, job) as view:
+                    view.picture()
+                    for question, members in (("tiles", {"level": 0, "index": 0}), ("selection", {}), ("profile", {}),
+                                              ("search", {"function": "*"}), ("tree", {}), ("source", {})):
+                        line = view.answer(question, **members)
+                        self.assertTrue("ok" in line or line["error"]["text"], line)
+            with open(path, "wb") as file:
+                file.write(whole)
+
+    def test_foreign(self):
+        for make in (lambda path: None, os.mkdir, lambda path: open(path, "wb").close()):
+            path = self.box.path("work", "foreign")
+            make(path)
+            done = self.box.run([self.box.path("libexec", "scry-view"), path], input='{"id":1,"ask":"picture"}\n')
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn(path, done.stderr)
+            if os.path.isdir(path):
+                os.rmdir(path)
+
+
+for each in (Stommel, Many):
+    mpitest.for_each_mpi(each, globals())
+del each, Program
+scrytest.main()
