@@ -13,7 +13,14 @@ from ctracertest import TracerCase
 from schematest import schema, violations
 
 MS = 1e6
+TICK_NS = 1e9 / os.sysconf("SC_CLK_TCK")
 KINDS = ("cpu", "waiting", "preempted")
+
+
+def stolen_ns():
+    """What the host of a virtual machine took of its processors. Who has one then has it for scry, not for the kernel's clocks."""
+    with open("/proc/stat", encoding="ascii") as file:
+        return int(file.readline().split()[8]) * TICK_NS
 
 
 class CpuTime(TracerCase):
@@ -24,41 +31,50 @@ class CpuTime(TracerCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return {row["name"]: row for row in self.report(self.job)["functions"]}, done
 
+    def check_cpu(self, ns, own_ns, delta, stolen):
+        self.assertGreaterEqual(ns, own_ns - delta)
+        self.assertLessEqual(ns, own_ns + delta + stolen)
+
     def check_parts(self, row, prefix, all_ns):
         parts = [row[f"{prefix}{kind}_ns"] for kind in KINDS] + [row.get(f"{prefix}unknown_ns", 0)]
         self.assertAlmostEqual(sum(parts), all_ns, delta=max(10, all_ns * 0.011), msg=row)
 
     def test_split(self):
+        stolen = -stolen_ns()
         rows, done = self.run_it()
+        stolen += stolen_ns() + TICK_NS * os.cpu_count()  # of each processor, less than a tick was not told yet
         report = self.report(self.job)
         self.assertEqual(list(violations(report, schema("report"))), [])
         self.assertEqual(report["trace"]["unwatched"], [])
-        child = rows.pop("child")  # it may have begun before it was watched
-        self.assertGreaterEqual((child["self_waiting_ns"] or 0) + child["self_unknown_ns"], 195 * MS)
+        child = rows.pop("child")  # it may have begun before it was watched; then nothing is claimed of it
+        if child["self_waiting_ns"] is None:
+            self.assertGreater(child["self_unknown_ns"], child["self_ns"] / 101)
+        else:
+            self.assertGreaterEqual(child["self_waiting_ns"] + child["self_unknown_ns"], 195 * MS)
         for row in rows.values():
             for prefix in ("self_", "total_"):
                 self.check_parts(row, prefix, row[f"{prefix}ns"])
         # five times ten, two times twenty
-        self.assertAlmostEqual(rows["compute"]["self_cpu_ns"], 90 * MS, delta=4 * MS)
+        self.check_cpu(rows["compute"]["self_cpu_ns"], 90 * MS, 4 * MS, stolen)
         self.assertLess(rows["compute"]["self_waiting_ns"], 3 * MS)
-        self.assertLess(rows["doze"]["self_cpu_ns"], 4 * MS)
+        self.assertLess(rows["doze"]["self_cpu_ns"], 4 * MS + stolen)
         self.assertGreaterEqual(rows["doze"]["self_waiting_ns"], 99 * MS)
-        self.assertAlmostEqual(rows["both"]["total_cpu_ns"], 50 * MS, delta=4 * MS)
+        self.check_cpu(rows["both"]["total_cpu_ns"], 50 * MS, 4 * MS, stolen)
         self.assertGreaterEqual(rows["both"]["total_waiting_ns"], 99 * MS)
-        self.assertLess(rows["both"]["self_ns"], 20 * MS)
+        self.assertLess(rows["both"]["self_cpu_ns"], 20 * MS)
         said = {name: (int(cpu), int(wall)) for name, cpu, wall in re.findall(r"(\w+) (\d+) (\d+)", done.stdout)}
         calls = [json.loads(line) for line in self.scry("replay", "--json", self.job).stdout.splitlines()]
         works = [call for call in calls if call.get("function") == "work"]
         self.assertEqual(len(works), 2)
         for call in works:
             cpu, wall = said["main" if call["thread"] == call["process"] else "thread"]
-            self.assertAlmostEqual(call["cpu_ns"], cpu, delta=1.5 * MS + wall / 100)
+            self.check_cpu(call["cpu_ns"], cpu, 1.5 * MS + wall / 100, stolen)
             self.check_parts(call, "", call["duration_ns"])
         text = self.scry("replay", "--fn", "doze", self.job).stdout
         self.assertRegex(text, r"doze.*  [\d.]+ ms \(cpu [\d.]+ us, waiting [\d.]+ ms\)")
         lines = self.scry("export", "--format", "csv", "-o", "-", self.job).stdout
         table = [row for row in csv.DictReader(io.StringIO(lines)) if row["function"] == "compute"]
-        self.assertAlmostEqual(sum(int(row["cpu_ns"]) for row in table), 90 * MS, delta=4 * MS)
+        self.check_cpu(sum(int(row["cpu_ns"]) for row in table), 90 * MS, 4 * MS, stolen)
         for kind in ("cpu", "waiting"):
             sums = {}
             for line in self.scry("export", "--format", f"folded-{kind}", "-o", "-", self.job).stdout.splitlines():
