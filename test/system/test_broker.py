@@ -212,7 +212,7 @@ class Cluster(LinkedCase):
 
 @unittest.skipUnless(brokertest.NATS, "nats-server is missing")
 class JobThroughCluster(jobtest.JobCase):
-    case_seconds = 120
+    case_seconds = 240
 
     def test_a_node_dies(self):
         """The job's node of the cluster is killed: `scry watch` at another one prints what the directory has, all of it."""
@@ -232,15 +232,16 @@ class JobThroughCluster(jobtest.JobCase):
             nats.stop(0)
             count = len(seen())
             scrytest.wait_until(lambda: len(seen()) > count + 20, 40, "records through another node")
-            nats.start(0)
-            nats.wait(0)
-            nats.stop(2)
-            count = len(seen())  # a publisher does not stay long for readers: so this one is back before the job's end
-            scrytest.wait_until(lambda: len(seen()) > count + 20, 60, "records through the reader's other node")
+            if scrytest.THOROUGH:  # until the cluster is one again takes it a minute, more on a busy machine
+                nats.start(0)
+                nats.wait(0)
+                nats.stop(2)
+                count = len(seen())  # a publisher does not stay long for readers: so this one is back before the job's end
+                scrytest.wait_until(lambda: len(seen()) > count + 20, 300, "records through the reader's other node")
             with open(self.box.path("work", "go"), "w", encoding="ascii") as file:
                 file.write("go\n")
             self.assertEqual(run.wait(), 0)
-            self.assertEqual(reader.wait(60), 0)
+            self.assertEqual(reader.wait(100), 0)
             self.assertEqual(seen()[1:], self.scry("watch", "--json", "@last").stdout.splitlines()[1:])
 
 
