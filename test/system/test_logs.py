@@ -90,14 +90,15 @@ class Logs(JobCase):
 
     def test_rotation_within_a_pattern(self):
         """Files that are renamed from one name of a pattern to the next are not read again."""
-        os.mkfifo(os.path.join(self.work, "go"))
-        run = self.start_run("-q", "--log", "app.log*=x", "--", "sh", "-c", "echo x 1 >>app.log; read line <go; "
-                             "mv app.log app.log.1; echo x 2 >>app.log; read line <go; "
-                             "mv app.log.1 app.log.2; mv app.log app.log.1; echo x 3 >>app.log.1; echo x 4 >>app.log; read line <go",
+        for name in ("go1", "go2", "go3"):  # who opens the same one again may meet the writer of before
+            os.mkfifo(os.path.join(self.work, name))
+        run = self.start_run("-q", "--log", "app.log*=x", "--", "sh", "-c", "echo x 1 >>app.log; read line <go1; "
+                             "mv app.log app.log.1; echo x 2 >>app.log; read line <go2; "
+                             "mv app.log.1 app.log.2; mv app.log app.log.1; echo x 3 >>app.log.1; echo x 4 >>app.log; read line <go3",
                              cwd=self.work)
-        for last in ("x 1", "x 2", "x 4"):
+        for name, last in (("go1", "x 1"), ("go2", "x 2"), ("go3", "x 4")):
             wait_until(lambda last=last: f'"text":"{last}"' in self.spool())  # not of the command line
-            self.write("go", "go\n")
+            self.write(name, "go\n")
         self.assertEqual(run.wait(), 0)
         self.assertEqual(sorted(line["text"] for line in self.records("log")), ["x 1", "x 2", "x 3", "x 4"])
 
