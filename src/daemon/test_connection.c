@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tools that say more than can be done at once, beside one that does not. The loop is gone through step by step. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "daemon/test_support.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,12 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/system/loop.h"
-#include "daemon/connection.h"
-#include "monitor/engine/monitor.h"
-#include "service/all/register.h"
 #include "wire/frame.h"
-#include "wire/local.h"
 
 enum { FLOODS = 5, REQUESTS = 200, TURN = 16 /* requests of a tool, at most */, STEPS = 1000 };
 
@@ -29,12 +20,6 @@ struct tool {
     struct frame_reader reader;
     unsigned replies;
 };
-
-static char dir[64], path[96];
-static struct loop *loop;
-static struct monitor *monitor;
-static struct server *server;
-static struct err err;
 
 /* Takes what has come; true if there were replies. */
 static bool take(struct tool *tool)
@@ -69,7 +54,7 @@ static void say(struct tool *tool, unsigned count)
 static void join(struct tool *tool)
 {
     struct buf out = BUF_INIT;
-    *tool = (struct tool){.fd = local_connect(path, &err)};
+    *tool = (struct tool){.fd = here_connect()};
     assert_true(tool->fd >= 0);
     buf_put_u32(&out, WIRE_VERSION);
     buf_put_u32(&out, 0);
@@ -82,7 +67,7 @@ static void join(struct tool *tool)
     say(tool, 1);
     for (unsigned step = 0; !take(tool); step++) {
         assert_true(step < STEPS);
-        assert_int_equal(loop_step(loop, 0), 0);
+        here_step();
     }
     tool->replies = 0;
 }
@@ -91,35 +76,6 @@ static void leave(struct tool *tool)
 {
     close(tool->fd);
     frame_reader_done(&tool->reader);
-}
-
-static bool stop_asked;
-
-static void idle(void *ctx, bool stop)
-{
-    stop_asked |= stop;
-}
-
-static int setup(void **state)
-{
-    snprintf(dir, sizeof dir, "/tmp/scry-test-connection-XXXXXX");
-    if (!mkdtemp(dir))
-        return -1;
-    snprintf(path, sizeof path, "%s/socket", dir);
-    int fd = local_listen(path, &err);
-    return fd >= 0 && loop_new(&loop) == 0 && monitor_new(&monitor, loop, service_register_all, &err) == 0 &&
-                   server_new(&server, loop, monitor, fd, idle, NULL) == 0
-               ? 0
-               : -1;
-}
-
-static int teardown(void **state)
-{
-    server_free(server);
-    monitor_free(monitor);
-    loop_free(loop);
-    unlink(path);
-    return rmdir(dir);
 }
 
 /* A tool with one request has its answer when each of the others had one turn, and no more is read from them meanwhile.
@@ -132,9 +88,9 @@ static void tools_have_turns(void **state)
     join(&polite);
     for (size_t i = 0; i < FLOODS; i++)
         say(&floods[i], REQUESTS);
-    assert_int_equal(loop_step(loop, 0), 0);
+    here_step();
     say(&polite, 1);
-    assert_int_equal(loop_step(loop, 0), 0);
+    here_step();
     assert_true(take(&polite));
     unsigned steps = 0, all = 0;
     for (size_t i = 0; i < FLOODS; i++) {
@@ -143,7 +99,7 @@ static void tools_have_turns(void **state)
     }
     for (; all < FLOODS * REQUESTS; steps++) {
         assert_true(steps < FLOODS * REQUESTS);
-        assert_int_equal(loop_step(loop, 0), 0);
+        here_step();
         all = 0;
         for (size_t i = 0; i < FLOODS; i++) {
             take(&floods[i]);
@@ -153,7 +109,7 @@ static void tools_have_turns(void **state)
     say(&floods[0], 1); /* and they are heard again */
     for (steps = 0; !take(&floods[0]); steps++) {
         assert_true(steps < STEPS);
-        assert_int_equal(loop_step(loop, 0), 0);
+        here_step();
     }
     for (size_t i = 0; i < FLOODS; i++)
         leave(&floods[i]);
@@ -165,13 +121,13 @@ static void one_that_goes_meanwhile_is_gone(void **state)
 {
     struct tool tool;
     join(&tool);
-    assert_int_equal(server_connections(server), 1);
+    assert_int_equal(server_connections(here.server), 1);
     say(&tool, REQUESTS);
-    assert_int_equal(loop_step(loop, 0), 0);
+    here_step();
     leave(&tool);
-    for (unsigned steps = 0; server_connections(server); steps++) {
+    for (unsigned steps = 0; server_connections(here.server); steps++) {
         assert_true(steps < STEPS);
-        assert_int_equal(loop_step(loop, 0), 0);
+        here_step();
     }
 }
 
@@ -186,27 +142,27 @@ static void one_with_too_many_keeps_nobody_out(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     for (size_t i = 0; i < SHARE; i++)
         join(&tools[i]);
-    struct tool refused = {.fd = local_connect(path, &err)};
-    assert_int_equal(loop_step(loop, 0), 0);
+    struct tool refused = {.fd = here_connect()};
+    here_step();
     char said[200] = "";
     assert_true(recv(refused.fd, said, sizeof said - 1, MSG_DONTWAIT) > 0);
     assert_non_null(memmem(said, sizeof said, "as many as one may have", 23));
     assert_int_equal(recv(refused.fd, said, sizeof said, MSG_DONTWAIT), 0);
     leave(&refused);
-    assert_int_equal(server_connections(server), SHARE);
+    assert_int_equal(server_connections(here.server), SHARE);
     /* who connects counts: a child that hands its descriptor to us */
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     pid_t child = fork();
     if (child == 0) {
-        int fd = local_connect(path, &err);
+        int fd = here_connect();
         char byte = 0;
         _exit(fd < 0 || send(fd, &byte, 0, 0) < 0 || write(pair[1], &byte, 1) != 1 || read(pair[1], &byte, 1) != 1);
     }
     char byte;
     assert_int_equal(read(pair[0], &byte, 1), 1);
-    assert_int_equal(loop_step(loop, 0), 0);
-    assert_int_equal(server_connections(server), SHARE + 1);
+    here_step();
+    assert_int_equal(server_connections(here.server), SHARE + 1);
     assert_int_equal(write(pair[0], &byte, 1), 1);
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -214,9 +170,9 @@ static void one_with_too_many_keeps_nobody_out(void **state)
     close(pair[0]);
     close(pair[1]);
     leave(&tools[0]); /* and who closes one may have another */
-    for (unsigned steps = 0; server_connections(server) > SHARE - 1; steps++) {
+    for (unsigned steps = 0; server_connections(here.server) > SHARE - 1; steps++) {
         assert_true(steps < STEPS);
-        assert_int_equal(loop_step(loop, 0), 0);
+        here_step();
     }
     join(&other);
     leave(&other);
@@ -231,7 +187,7 @@ static uint8_t hear(struct tool *tool, uint8_t until)
     struct frame frame = {0};
     for (unsigned step = 0; step < STEPS; step++) {
         size_t room;
-        assert_int_equal(loop_step(loop, 0), 0);
+        here_step();
         char *to = frame_reader_room(&tool->reader, &room);
         ssize_t got = recv(tool->fd, to, room, MSG_DONTWAIT);
         if (got > 0)
@@ -250,7 +206,7 @@ static void put(struct buf *out, uint8_t type, const char *payload, size_t len)
 
 static void open_with(struct tool *tool, struct buf *out)
 {
-    *tool = (struct tool){.fd = local_connect(path, &err)};
+    *tool = (struct tool){.fd = here_connect()};
     assert_true(tool->fd >= 0);
     assert_int_equal(send(tool->fd, out->data, out->len, 0), out->len);
     buf_clear(out);
@@ -303,16 +259,16 @@ static void one_that_is_confined_stays_it(void **state)
     open_with(&tool, &out);
     assert_int_equal(hear(&tool, FRAME_GOODBYE), FRAME_GOODBYE);
     leave(&tool);
-    stop_asked = false;
-    for (unsigned steps = 0; server_connections(server); steps++) {
+    here.stop_asked = false;
+    for (unsigned steps = 0; server_connections(here.server); steps++) {
         assert_true(steps < STEPS);
-        assert_int_equal(loop_step(loop, 0), 0);
+        here_step();
     }
-    assert_false(stop_asked);
+    assert_false(here.stop_asked);
     buf_done(&out);
 }
 
-#define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define EACH(test) cmocka_unit_test_setup_teardown(test, here_setup, here_teardown)
 
 int main(void)
 {

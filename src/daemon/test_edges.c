@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Edges, with the other monitor played by hand: what it may say, and what it must not. The loop is gone through step by step. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "daemon/test_support.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/system/loop.h"
-#include "daemon/connection.h"
 #include "lang/reply.h"
-#include "monitor/engine/monitor.h"
-#include "service/all/register.h"
 #include "wire/frame.h"
-#include "wire/local.h"
 
 enum { STEPS = 2000, ROUNDS = 3000 };
 
@@ -29,41 +20,9 @@ struct end {
     bool over;
 };
 
-static char dir[64], path[96];
-static struct loop *loop;
-static struct monitor *monitor;
-static struct server *server;
-static struct err err;
-
-static void idle(void *ctx, bool stop)
-{
-}
-
-static int setup(void **state)
-{
-    snprintf(dir, sizeof dir, "/tmp/scry-test-edges-XXXXXX");
-    if (!mkdtemp(dir))
-        return -1;
-    snprintf(path, sizeof path, "%s/socket", dir);
-    int fd = local_listen(path, &err);
-    return fd >= 0 && loop_new(&loop) == 0 && monitor_new(&monitor, loop, service_register_all, &err) == 0 &&
-                   server_new(&server, loop, monitor, fd, idle, NULL) == 0
-               ? 0
-               : -1;
-}
-
-static int teardown(void **state)
-{
-    server_free(server);
-    monitor_free(monitor);
-    loop_free(loop);
-    unlink(path);
-    return rmdir(dir);
-}
-
 static void open_end(struct end *end)
 {
-    *end = (struct end){.fd = local_connect(path, &err)};
+    *end = (struct end){.fd = here_connect()};
     assert_true(end->fd >= 0);
 }
 
@@ -71,11 +30,6 @@ static void close_end(struct end *end)
 {
     close(end->fd);
     frame_reader_done(&end->reader);
-}
-
-static void step(void)
-{
-    assert_int_equal(loop_step(loop, 0), 0);
 }
 
 static void say(struct end *end, uint16_t via, uint8_t type, uint8_t flags, uint32_t id, const void *bytes, size_t len)
@@ -137,7 +91,7 @@ static bool hear(struct end *end, uint8_t type)
             return false;
         if (got > 0)
             frame_reader_fed(&end->reader, (size_t)got);
-        step();
+        here_step();
     }
     fail_msg("no frame of type %d", type);
     return false;
@@ -190,7 +144,7 @@ static void a_session_is_a_tool(void **state)
 {
     struct end end;
     greet(&end, OTHER);
-    assert_int_equal(server_connections(server), 0);
+    assert_int_equal(server_connections(here.server), 0);
     say_hello(&end, 1, FRAME_NEW, 4711);
     assert_true(hear(&end, FRAME_WELCOME));
     assert_int_equal(end.last.via, 1);
@@ -205,11 +159,11 @@ static void a_session_is_a_tool(void **state)
     say_text(&end, 1, 6, ": print([1])"); /* late: nobody is there */
     say_hello(&end, 1, FRAME_NEW, 4711);  /* the number can be used again */
     assert_true(hear(&end, FRAME_WELCOME));
-    assert_int_equal(server_connections(server), 1);
+    assert_int_equal(server_connections(here.server), 1);
     close_end(&end);
-    for (unsigned steps = 0; server_connections(server); steps++) {
+    for (unsigned steps = 0; server_connections(here.server); steps++) {
         assert_true(steps < STEPS);
-        step();
+        here_step();
     }
 }
 
@@ -279,7 +233,7 @@ static void a_tool_goes(void **state)
     assert_true(hear(&end, FRAME_PONG));
     assert_int_equal(end.last.payload.len, 24);
     assert_memory_equal(end.last.payload.ptr, "12345678", 8);
-    assert_int_equal(server_connections(server), 0);
+    assert_int_equal(server_connections(here.server), 0);
     close_end(&end);
 }
 
@@ -305,7 +259,7 @@ static void nonsense(void **state)
             payload[i] = (char)(rand_r(&seed) % 3 ? rand_r(&seed) % 4 : rand_r(&seed));
         say(&end, (uint16_t)(rand_r(&seed) % 5), (uint8_t)(1 + rand_r(&seed) % (FRAME_TYPES - 1)),
             (uint8_t)(rand_r(&seed) % 2), (uint32_t)(rand_r(&seed) % 4), payload, len);
-        step();
+        here_step();
         char drain[4096];
         while (recv(end.fd, drain, sizeof drain, MSG_DONTWAIT) > 0)
             ;
@@ -314,9 +268,9 @@ static void nonsense(void **state)
         if (round == ROUNDS - 1)
             close_end(&end);
     }
-    for (unsigned steps = 0; server_connections(server) > 1; steps++) {
+    for (unsigned steps = 0; server_connections(here.server) > 1; steps++) {
         assert_true(steps < STEPS);
-        step();
+        here_step();
     }
     say_text(&tool, 0, 77, ": print([77])");
     do
@@ -326,7 +280,7 @@ static void nonsense(void **state)
     close_end(&tool);
 }
 
-#define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define EACH(test) cmocka_unit_test_setup_teardown(test, here_setup, here_teardown)
 
 int main(void)
 {
