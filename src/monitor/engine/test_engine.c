@@ -215,7 +215,8 @@ static unsigned fills;
 static void fill(struct scry_call *call)
 {
     for (size_t bytes = 0; bytes < (size_t)REPLY_SIZE_LIMIT / 4; bytes += 400)
-        call_fail(call, NULL, OMIS_UNKNOWN_OBJECT, "%0400u", fills);
+        call_fail(call, NULL, OMIS_TYPE_MISMATCH, "%0400u",
+                  fills); /* which all may answer: of others the log would tell */
     if (call->reply->bytes.len > most_bytes)
         most_bytes = call->reply->bytes.len;
     fills++;
