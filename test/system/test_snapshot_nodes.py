@@ -123,6 +123,14 @@ class Apart(Nodes):
         text = self.lines("snapshot", r"^rank 0  MPI_Irecv from any rank, tag 7, 64 B, begun ",
                           options=("--queues", "--thread", "main"))
         self.assertIn("on 3 of 3 nodes", text)
+        self.assertEqual(text.count("note:"), 1, text)  # messages are not counted
+
+    @mpitest.only("openmpi")
+    def test_values_and_files(self):
+        self.start_ranks(self.program("mpi_straggler"))
+        text = self.lines("snapshot", r"^ranks 0,2 \(2\)  main .*MPI_Allreduce", r"rank: 0, 2; .*slow = 1 \(all\)",
+                          r"^ranks 0-2 \(3\)  \d+ sockets$", options=("--values", "--files", "--rank", "0-2", "--thread", "main"))
+        self.assertIn("on 3 of 3 nodes", text)
         self.assertNotIn("note:", text)
 
     @mpitest.only("openmpi")
