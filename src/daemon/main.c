@@ -25,6 +25,7 @@
 #include "base/system/map_guard.h"
 #include "base/system/loop.h"
 #include "base/system/stack.h"
+#include "base/system/start_memory.h"
 #include "daemon/connection.h"
 #include "daemon/extensions.h"
 #include "daemon/home.h"
@@ -306,6 +307,7 @@ static int run(int argc, char **argv)
     extensions_load(daemon.monitor);
     if (as_daemon)
         tell(ready, EXIT_SUCCESS);
+    start_memory_drop();
     code = loop_run(daemon.loop);
     if (code < 0)
         log_error("the event loop failed: %s", strerror(-code));
