@@ -21,6 +21,19 @@ def services():
                 yield cells[0].strip("| `"), cells[1], [each.strip() for each in before.split(",") if each.strip()]
 
 
+def cases():
+    """The requests of test/lang that have no event, and ask no nodes: what is wrong with them is said alike."""
+    folder = os.path.join(scrytest.SOURCE, "test", "lang")
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".test"):
+            continue
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            for case in file.read().split("\n\n"):
+                lines = [line for line in case.split("\n") if not line.startswith("%")]
+                if lines[:1] == ["request"] and len(lines) > 1 and not re.match(r"[a-z]\w*\(|.*node_", lines[1]):
+                    yield lines[1]
+
+
 def value(kind, number):
     """A value of a parameter's type; the number chooses one."""
     base = re.match(r"\[?(\w+)", kind)[1]
@@ -78,6 +91,7 @@ class Same(NodesTest):
                 arguments = [each if isinstance(each, str) else f"[{','.join(each)}]"]
                 arguments += [value(param, i) for param in params[1:] if not param.startswith("[")]
                 yield f": {name}({','.join(arguments)})"
+        yield from cases()
         # and what is wrong in other ways
         yield from (": print(1, 2)", ": proc_get_info([], 1.5)", ": no_such_service([])", ": {print([1]) ; thread_stop([p_1_77])}",
                     ": proc_get_info([], 0) version() ; print([1])", ":", ': proc_checkpoint([], "name")')
