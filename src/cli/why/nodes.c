@@ -160,6 +160,13 @@ static void find_where(struct mpi_why_rank *rank, const struct snapshot *snapsho
     rank->blocked &= rank->where != NULL;
 }
 
+/* Stacks have no numbers of threads, and only the first thread is asked for: of another one nothing is said. */
+static bool shows_first_thread(const struct mpi_why_rank *rank)
+{
+    const struct mpi_stats_thread *thread = rank->shown < rank->thread_count ? rank->threads[rank->shown].thread : NULL;
+    return !thread || thread->tid <= 0 || thread->tid == rank->stats->pid;
+}
+
 static int compare_numbers(const void *a, const void *b)
 {
     uint32_t one = *(const uint32_t *)a, other = *(const uint32_t *)b;
@@ -195,7 +202,7 @@ void why_nodes_wheres(struct mpi_why *mpi, const char *jobdir, const char *host,
             for (size_t k = 0; k < mpi->count && snapshot.list[i].threads; k++) {
                 const struct mpi_stats *stats = mpi->ranks[k].stats;
                 if (stats->pid == snapshot.list[i].pid && strcmp(stats->node, snapshot.list[i].host) == 0 &&
-                    strcmp(stats->node, host) != 0)
+                    strcmp(stats->node, host) != 0 && shows_first_thread(&mpi->ranks[k]))
                     find_where(&mpi->ranks[k], &snapshot, i, arena);
             }
     snapshot_done(&snapshot);
