@@ -351,6 +351,30 @@ class Slurm(labtest.LabCase):
             listed = json.loads(self.lab.host(name).run(self.box.scry("ps", "--all", "--json")).stdout)["jobs"]
             self.assertEqual([job["id"] for job in listed], [report["id"]])
 
+    def need_mpi(self, mpi):
+        if not mpitest.available(mpi):
+            self.skipTest(f"needs {mpi}")
+
+    def in_allocation(self, *command):
+        done = self.run_job("sh", "-c", f"salloc -Q -N 2 -n 2 -w n2,n3 --mem 0 {' '.join(map(str, command))}")
+        self.assertEqual((done.returncode, sorted(done.stdout.split())), (0, ["n2", "n3"]), done.stderr)
+        return self.report()
+
+    def test_mpich_in_an_allocation(self):
+        """MPICH finds out by itself that it is in one, and uses srun; what it was told before was in place of ssh."""
+        self.need_mpi("mpich")
+        report = self.in_allocation("mpirun.mpich", "-n", 2, "hostname")
+        self.assertEqual([part["name"] for part in report["parts"]], ["n2", "n3"])
+
+    def test_open_mpi_in_an_allocation(self):
+        self.need_mpi("openmpi")
+        report = self.in_allocation("mpirun.openmpi", "--allow-run-as-root", "-n", 2, "sh", "-c", "'hostname; sleep 2'")
+        self.assertEqual([note["fields"]["node"] for note in report["warnings"] if note["note"] == "node_unwatched"], ["n2", "n3"])
+        self.job = self.lab.here("work", "other")
+        report = self.in_allocation("mpirun.openmpi", "--allow-run-as-root", "-n", 2, self.lab.here("bin", "scry"), "exec", "hostname")
+        self.assertEqual([part["name"] for part in report["parts"]], ["n2", "n3"])
+        self.assertEqual([note for note in report["warnings"] if note["note"] == "node_unwatched"], [])
+
     def test_step_with_jobs_of_its_own(self):
         done = self.run_job("srun", "--scry=each", "-N", 1, "-n", 3, "true")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -143,30 +142,9 @@ static bool are_here(const struct parts *parts)
 
 /* ---- nodes that nothing comes from ---- */
 
-struct look {
-    const char *job, *name;
-    bool found;
-};
-
-/* A host may have been named with a user and its domain. */
-static int is_of(void *ctx, const char *dir)
-{
-    struct look *look = ctx;
-    struct job_info info;
-    const char *at = strrchr(look->name, '@'), *name = at ? at + 1 : look->name;
-    size_t len = strcspn(name, ".");
-    if (strcmp(dir, look->job) == 0)
-        return 0;
-    look->found = job_info_read(dir, &info, NULL) == 0 && info.host && strncasecmp(info.host, name, len) == 0 &&
-                  strcspn(info.host, ".") == len;
-    job_info_done(&info);
-    return look->found;
-}
-
 static bool has_no_part(const struct parts *parts, const struct fetch *fetch)
 {
-    struct look look = {.job = parts->job, .name = fetch->name};
-    return fetch->shared && job_dirs_each(parts->job, is_of, &look) == 0;
+    return fetch->shared && !job_has_part_of(parts->job, fetch->name);
 }
 
 /* Where the file system is shared: the nodes that made no part in it. A name may be another one than the node's own: it

@@ -276,22 +276,6 @@ void part_wait_brought(struct job *job)
     }
 }
 
-void part_note_unwatched(struct job *job)
-{
-    char path[PATH_MAX + 32];
-    _cleanup_(freep) char *text = NULL;
-    snprintf(path, sizeof path, "%s/parts/" PARTS_UNWATCHED, job->dir);
-    if (!job->dir[0] || job->options->part_of || file_read(path, &text, NULL) < 0)
-        return;
-    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
-        char *why = strchr(line, '\t');
-        if (!why)
-            continue;
-        *why++ = '\0';
-        recorder_note(&job->recorder, NOTE(node_unwatched, .node = line, .reason = why));
-    }
-}
-
 static int add_size(void *ctx, const char *dir)
 {
     char path[PATH_MAX];

@@ -26,6 +26,8 @@ void part_wait(struct job *job);
 /* A part whose node may end with it: when all is written, waits until that was read, and not for long. */
 void part_wait_brought(struct job *job);
 
+/* A record of a process: whether it goes to other nodes in a way that scry does not follow. */
+void part_look_at(struct job *job, const json_t *process);
 /* At the end: notes each node that a launcher went to and nothing comes from. */
 void part_note_unwatched(struct job *job);
 /* At the end: what the parts have recorded, for the summary, if that does not take long. */

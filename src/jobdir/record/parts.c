@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include <jansson.h>
@@ -14,6 +15,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/clock_offset.h"
 #include "base/system/dirs.h"
+#include "jobdir/record/info.h"
 #include "jobdir/record/mirror.h"
 
 static int is_part(const struct dirent *entry)
@@ -71,6 +73,31 @@ int job_part_make(const char *jobdir, const char *host, char *ret_path, size_t s
             return code < 0 ? err_errno(err, code, "cannot make %s", ret_path) : 0;
     }
     return err_set(err, -EEXIST, "%s/parts has too many parts of %s", jobdir, name);
+}
+
+struct look {
+    const char *job, *name;
+    bool found;
+};
+
+static int is_of(void *ctx, const char *dir)
+{
+    struct look *look = ctx;
+    struct job_info info;
+    const char *at = strrchr(look->name, '@'), *name = at ? at + 1 : look->name;
+    size_t len = strcspn(name, ".");
+    if (dir == look->job)
+        return 0;
+    look->found = job_info_read(dir, &info, NULL) == 0 && info.host && strncasecmp(info.host, name, len) == 0 &&
+                  strcspn(info.host, ".") == len;
+    job_info_done(&info);
+    return look->found;
+}
+
+bool job_has_part_of(const char *jobdir, const char *name)
+{
+    struct look look = {.job = jobdir, .name = name};
+    return job_dirs_each(jobdir, is_of, &look) != 0;
 }
 
 bool job_part_comes(const char *part)

@@ -33,6 +33,9 @@ int job_dirs_each(const char *jobdir, int (*fn)(void *ctx, const char *dir), voi
 /* Makes the directory of this node's part in that of the job, which is seen here. 0 or -errno with err. */
 int job_part_make(const char *jobdir, const char *host, char *ret_path, size_t size, struct err *err);
 
+/* Whether there is a part of this host, which may be named with a user and its domain. */
+bool job_has_part_of(const char *jobdir, const char *name);
+
 /* It is being brought here, and not all of it is: it is worth to wait for it. */
 bool job_part_comes(const char *part);
 
