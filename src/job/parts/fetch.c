@@ -140,19 +140,24 @@ static int append(const char *path, uint64_t at, const struct buf *bytes)
     return put < 0 ? -errno : (size_t)put < bytes->len ? -ENOSPC : 0;
 }
 
-/* Also a node that never stops sending must not fill the disk, or keep us for ever. */
-static int check_limits(struct fetch *fetch)
+int fetch_check_limits(struct fetch *fetch, uint64_t free_bytes)
 {
-    struct statvfs disk;
     if (fetch->end_ns && clock_now_ns() > fetch->end_ns)
         return err_set(&fetch->err, -ETIMEDOUT, "%s needed too long to send the rest", fetch->name);
     if (fetch->brought >= FETCH_BYTES)
         return err_set(&fetch->err, -EFBIG, "%s sent more than %u GB of its part: the rest stays there", fetch->name,
                        (unsigned)(FETCH_BYTES >> 30));
-    if (statvfs(fetch->dir, &disk) == 0 && (uint64_t)disk.f_bavail * disk.f_frsize < FETCH_KEEP_FREE)
+    if (free_bytes < FETCH_KEEP_FREE)
         return err_set(&fetch->err, -ENOSPC, "less than %d MB are free here: the rest stays on %s",
                        FETCH_KEEP_FREE >> 20, fetch->name);
     return 0;
+}
+
+static int check_limits(struct fetch *fetch)
+{
+    struct statvfs disk;
+    bool known = statvfs(fetch->dir, &disk) == 0;
+    return fetch_check_limits(fetch, known ? (uint64_t)disk.f_bavail * disk.f_frsize : UINT64_MAX);
 }
 
 /* Brings one file up to what it was when it was listed. Returns the bytes read. */

@@ -65,6 +65,10 @@ void fetch_done(struct fetch *fetch);
  * was set. */
 bool fetch_is_better_clock(const struct part_clock *now, const struct part_clock *written);
 
+/* Also a node that never stops sending must not fill the disk, which has so much free, or keep us for ever. 0; -ETIMEDOUT,
+ * -EFBIG, -ENOSPC with fetch->err: nothing more is brought. */
+int fetch_check_limits(struct fetch *fetch, uint64_t free_bytes);
+
 /* A name of a file that may be written below a part's directory: no way out of it, none of our own files. */
 bool fetch_is_good_name(const char *name);
 /* What only grows: all else is replaced as a whole. */

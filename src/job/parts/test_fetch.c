@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/system/clock.h"
 #include "job/parts/fetch.h"
 
 static void test_names(void **state)
@@ -67,9 +69,26 @@ static void test_clocks(void **state)
     assert_true(fetch_is_better_clock(&written, &set));
 }
 
+/* A part may be 32 GB, come for an hour after the command's end, and leaves 256 MB of the disk. */
+static void test_limits(void **state)
+{
+    struct fetch fetch = {.name = "n2", .brought = (UINT64_C(32) << 30) - 1};
+    (void)state;
+    assert_int_equal(fetch_check_limits(&fetch, 256 << 20), 0);
+    assert_int_equal(fetch_check_limits(&fetch, (256 << 20) - 1), -ENOSPC);
+    assert_string_equal(fetch.err.text, "less than 256 MB are free here: the rest stays on n2");
+    fetch.end_ns = clock_now_ns() + UINT64_C(3600) * NS_PER_SECOND;
+    assert_int_equal(fetch_check_limits(&fetch, UINT64_MAX), 0);
+    fetch.brought++;
+    assert_int_equal(fetch_check_limits(&fetch, UINT64_MAX), -EFBIG);
+    assert_string_equal(fetch.err.text, "n2 sent more than 32 GB of its part: the rest stays there");
+    fetch.end_ns = 1;
+    assert_int_equal(fetch_check_limits(&fetch, UINT64_MAX), -ETIMEDOUT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_growing),
-                                       cmocka_unit_test(test_clocks)};
+                                       cmocka_unit_test(test_clocks), cmocka_unit_test(test_limits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
