@@ -42,9 +42,18 @@ void node_script_bridge(struct buf *out, const char *id, const char *here)
 {
     buf_puts(out, begin);
     put_place(out, id);
-    put_search(out, here, "exec \"$l\" bridge");
+    put_search(out, here, "{ touch -c \"$c\" 2>/dev/null; exec \"$l\" bridge; }");
     buf_puts(out, "test -n \"$s\" && exec \"$s\" link bridge; exit 127"); /* wherever it has its programs */
     buf_puts(out, end);
+}
+
+/* Other builds that nobody has come to for 30 days, from any machine that shares the directory, and that no process here has
+ * in use or hands on. */
+static void put_removal(struct buf *out)
+{
+    buf_puts(out, "touch -c \"$c\"; for o in \"${c%/*}\"/*; do test \"$o\" != \"$c\" && "
+                  "test -n \"$(find \"$o\" -maxdepth 0 -mtime +30 2>/dev/null)\" && "
+                  "! grep -aqsF \"$o/\" /proc/[0-9]*/maps /proc/[0-9]*/environ && rm -rf \"$o\"; done; ");
 }
 
 void node_script_copy(struct buf *out, const char *id)
@@ -60,7 +69,9 @@ void node_script_copy(struct buf *out, const char *id)
                   "e=$(LD_TRACE_LOADED_OBJECTS=1 \"$f\" 2>&1 | grep \"not found\") && no lacks ${f##*/} $e; done; "
                   "e=$(\"$d/$p/scry-link\" --version 2>&1) || no failed $e; "
                   "test -d \"$c\" || e=$(mv -T \"$d\" \"$c\" 2>&1); rm -rf \"$d\"; test -x \"$c/$p/scry-link\" || no "
-                  "failed $e; say done");
+                  "failed $e; ");
+    put_removal(out);
+    buf_puts(out, "say done");
     buf_puts(out, end);
 }
 

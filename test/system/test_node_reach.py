@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import struct
+import time
 
 import scrytest
 import sshtest
@@ -232,6 +233,22 @@ class Copy(NodeCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         self.assertEqual(len(self.cached(far)), 1)
         self.answers("n2")
+
+    def test_old_copies(self):
+        """Those that nobody has come to for a month go with the next copy, but for what a process there has in use or hands on."""
+        far = self.bare()
+        place = far.box.path("home", ".cache", "scry", "node")
+        month_ago = time.time() - 32 * 24 * 3600
+        for name in ("old", "used", "new"):
+            os.makedirs(os.path.join(place, name, "lib"))
+            if name != "new":
+                os.utime(os.path.join(place, name), (month_ago, month_ago))
+        user = far.box.start(["sleep", "600"], env={"LD_LIBRARY_PATH": os.path.join(place, "used", "lib")})
+        done = self.box.run(self.box.scry("link", "copy", "n2"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertEqual([name for name in ("old", "used", "new") if name in self.cached(far)], ["used", "new"])
+        user.terminate()
+        user.wait()
 
     def test_many_at_once(self):
         far = self.bare()
