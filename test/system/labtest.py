@@ -18,6 +18,8 @@ MPI starts elsewhere finds its folder, HOME and the state directory at the same 
 `home` and `jobs` are the same files on all hosts, as on a cluster with one file system. With visible=True each host sees the
 files of the others, at lab.path("n2").
 
+Users: programs run as root, with ordinary=True as a user without any privilege.
+
 Process ids: with own_pids each host counts for itself, and a started program has .inside, its number there; its .pid is of
 the process outside that stands for it. Without, numbers are the same everywhere.
 
@@ -49,6 +51,7 @@ PROGRAMS = ("ip", "unshare", "nsenter", "sshd", "ssh", "ssh-keygen", "setsid")
 SHARED = ("work", "home", "jobs")
 # Below /tmp, which each host has for itself, these stay what they are.
 KEPT = [each for each in (scrytest.SOURCE, scrytest.BUILD) if not each.startswith(scrytest.SOURCE + "/")]
+ORDINARY = 4242  # a user that no machine has
 IP, UNSHARE, NSENTER, SSHD = "/sbin/ip", "/usr/bin/unshare", "/usr/bin/nsenter", "/usr/sbin/sshd"
 
 # The first process of a host. It is told when its network interface is there.
@@ -206,7 +209,9 @@ class Host(scrytest.Sandbox):
         if line != word:
             raise AssertionError(f"host {self.name} said {line!r} instead of {word!r}")
 
-    def enter(self, command, options):
+    def enter(self, command, options, root=False):
+        drop = ["setpriv", "--reuid", ORDINARY, "--regid", ORDINARY, "--clear-groups"]
+        command = [*(drop if self.lab.ordinary and not root else []), *command]
         cwd, options["cwd"] = options.get("cwd", self.lab.here("work")), "/"
         own = ["--pid"] if self.lab.own_pids else ["--no-fork"]
         # The program leads a session here, too: of nsenter's it would see no number.
@@ -262,7 +267,7 @@ class Host(scrytest.Sandbox):
                        f"StrictModes no\nPidFile none\nUseDNS no\nMaxStartups 100\nSetEnv {words}\n"
                        f"Subsystem sftp internal-sftp\n")
         self.sshd = subprocess.Popen(self.enter([SSHD, "-D", "-f", self.path("etc", "sshd_config"), "-E",
-                                                 self.path("etc", "sshd.log")], {}),
+                                                 self.path("etc", "sshd.log")], {}, root=True),
                                      stdin=subprocess.DEVNULL, env=self.env, start_new_session=True)
 
     def has_sshd(self):
@@ -298,16 +303,19 @@ class Host(scrytest.Sandbox):
 class Lab:
     """Hosts by name, joined by one network; see above."""
 
-    def __init__(self, *names, own_pids=True, shared=False, visible=False, clocks=None, walls=None, ssh=True, first=Host):
+    def __init__(self, *names, own_pids=True, shared=False, visible=False, clocks=None, walls=None, ssh=True, ordinary=False, first=Host):
         why = why_not()
         if why:
             raise unittest.SkipTest(f"no lab: {why}")
+        if ordinary and not scrytest.readable_by_all(os.path.join(scrytest.BUILD, "src")):
+            raise unittest.SkipTest(f"an ordinary user does not get to {scrytest.BUILD}")
         begin = time.monotonic()
         self.root = tempfile.mkdtemp(prefix="lab", dir="/tmp")
         scrytest.open_boxes.append(self)
         self.own_pids, self.shared, self.visible = own_pids, shared, visible
         self.clocks, self.walls = clocks or {}, walls or {}
-        self.user = pwd.getpwuid(os.getuid())
+        self.ordinary = ordinary
+        self.user = pwd.struct_passwd(("lab", "*", ORDINARY, ORDINARY, "", "", "/bin/sh")) if ordinary else pwd.getpwuid(os.getuid())
         self.switch, self.relays, self.hosts = None, {}, {}
         try:
             for each in SHARED if shared else ():
@@ -316,6 +324,8 @@ class Lab:
             for number, name in enumerate(names, 1):
                 self.hosts[name] = (first if number == 1 else Host)(self, name, number)
             self._keys()
+            if ordinary:
+                self._give_away()
             self._start()
             if ssh:
                 self._start_ssh()
@@ -360,6 +370,16 @@ class Lab:
                 if fields[0] == self.user.pw_name:  # what ssh takes for the home, whatever HOME says
                     fields[1], fields[5], fields[6] = "*", self.here("home"), "/bin/sh"
                 file.write(":".join(fields) + "\n")
+            if self.ordinary:
+                file.write(f"{self.user.pw_name}:*:{ORDINARY}:{ORDINARY}::{self.here('home')}:/bin/sh\n")
+
+    def _give_away(self):
+        """The hosts' files to the ordinary user."""
+        os.chmod(self.root, 0o755)
+        for host in self:
+            for folder, folders, names in os.walk(host.root):
+                for path in [folder, *(os.path.join(folder, name) for name in folders + names)]:
+                    os.chown(path, ORDINARY, ORDINARY, follow_symlinks=False)
 
     def _keys(self):
         """One pair for everything in this lab: host keys and the user's."""

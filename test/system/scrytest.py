@@ -194,7 +194,7 @@ def compiled(name, command, source):
     return _made_once(b"".join(what), name, make)
 
 
-def _readable_by_all(path):
+def readable_by_all(path):
     """Whether an ordinary user gets to a path: every folder above it must let others through."""
     path = os.path.realpath(path)
     while path != "/":
@@ -251,7 +251,7 @@ class Sandbox:
             if owner:
                 os.chown(self.path(name), *owner)
         # What an ordinary user could not reach (a build below root's home) is copied instead of linked.
-        place = shutil.copy2 if user and not _readable_by_all(BUILD) else os.symlink
+        place = shutil.copy2 if user and not readable_by_all(BUILD) else os.symlink
         self._place_programs(place)
         if place is not os.symlink and owner:
             for folder in ("bin", "libexec", "lib", "ext"):
@@ -340,7 +340,7 @@ class Sandbox:
 
     def program(self, path):
         """A path from which the sandbox's user can run a built program: itself, or a copy."""
-        if not self.identity or _readable_by_all(path):
+        if not self.identity or readable_by_all(path):
             return path
         copy = self.path("work", os.path.basename(path))
         if not os.path.exists(copy):

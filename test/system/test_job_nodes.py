@@ -218,6 +218,19 @@ class OwnFiles(Nodes):
         self.assertFalse(os.path.exists(self.box.path("work", "job")))
 
     @mpitest.only("openmpi")
+    def test_full_disk_on_a_node(self):
+        """It stays full: the result is right, and the node is named."""
+        if self.mpi != "openmpi":
+            self.skipTest("one launcher is enough")
+        node, jobs = self.lab.host("n2"), self.lab.here("jobs")
+        for command in (["mount", "-t", "tmpfs", "-o", "size=40k", "full", jobs], ["sh", "-c", f"cat /dev/zero >{jobs}/all 2>/dev/null || :"]):
+            self.assertEqual(node.run(command).returncode, 0)
+        done = self.run_job(self.over_hosts)
+        self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)
+        self.assertRegex(done.stderr, r"what ran on node n2 was not watched: nothing of the job was recorded there")
+        self.assertEqual([part["name"] for part in self.report()["parts"]], ["n3", "n4"])
+
+    @mpitest.only("openmpi")
     def test_begins_after_scry_set(self):
         """A part has the options of the moment at which it begins."""
         if self.mpi != "openmpi":
@@ -271,6 +284,19 @@ class OwnFiles(Nodes):
         self.assertIn("stommel", [process["name"] for process in parts["n3"]["processes"]])
         text = self.box.run(self.box.scry("report", self.job)).stdout
         self.assertRegex(text, r"incomplete n3: its records end at ")
+
+
+class OrdinaryUser(Nodes):
+    """Nothing of it needs root, on any node."""
+    options = {"ordinary": True}
+
+    @mpitest.both
+    def test_each_rank(self):
+        done = self.run_job(self.over_hosts)
+        self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)
+        scrytest.wait_until(lambda: len(self.report()["parts"]) == 3 and not any(part["incomplete"] for part in self.report()["parts"]), 60)
+        self.check_whole(self.report(), os.path.basename(self.over_hosts), {"MPI_Init": 4, "MPI_Sendrecv": 4 * SELF_MESSAGES})
+        self.assertEqual({part["job"]["user"] for part in self.report()["parts"]}, {self.lab.user.pw_name})
 
 
 class Slurm(labtest.LabCase):
@@ -402,5 +428,6 @@ class OneMachine(scrytest.TestCase):
 
 mpitest.for_each_mpi(Shared, globals())
 mpitest.for_each_mpi(OwnFiles, globals())
+mpitest.for_each_mpi(OrdinaryUser, globals())
 del Nodes
 scrytest.main()

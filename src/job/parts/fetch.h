@@ -42,7 +42,7 @@ struct fetch {
 
 /* What a node may send of its part: it may be somebody else's by now. */
 enum { FETCH_FILES = 100000, FETCH_PARTS = 256, FETCH_KEEP_FREE = 256 << 20 /* bytes of the file system */ };
-#define FETCH_NO_PART "scry made no part of the job there: scry doctor --node %s says what is missing"
+#define FETCH_NO_PART "nothing of the job was recorded there: scry doctor --node %s says what is missing"
 #define FETCH_BYTES ((uint64_t)32 << 30) /* in all, also of files that were replaced */
 
 /* One round: reads what is new, at most so many bytes. Returns how many, or -errno with fetch->err. */
