@@ -368,19 +368,19 @@ int64_t fetch_round(struct fetch *fetch, uint64_t most_bytes)
     fetch->parts = omis_unsigned(omis_item(values, 3));
     fetch->shared = !*fetch->dir && is_ours(fetch);
     int code = fetch->shared ? 0 : make_dir(fetch);
-    if (code == 0)
+    if (code == 0 && !(fetch->shared && fetch->end_ns)) /* somebody waits for the end */
         compare_clocks(fetch);
     return code < 0 ? code : fetch->shared ? 0 : bring_all(fetch, omis_item(values, 1), most_bytes);
 }
 
 void fetch_compare(struct fetch *fetch)
 {
-    if (fetch->given_up)
+    if (fetch->unclocked)
         return;
     if (fetch->shared && *fetch->token)
         compare_clocks(fetch);
     else
-        fetch->given_up = fetch_round(fetch, 0) < 0; /* clocks are not worth more logins */
+        fetch->unclocked = fetch_round(fetch, 0) < 0; /* clocks are not worth more logins */
 }
 
 static bool has_ended(const char *dir)

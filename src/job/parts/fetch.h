@@ -36,6 +36,7 @@ struct fetch {
     bool given_up;             /* the command has ended, and it is refused */
     bool silent;               /* it did not answer in the round before */
     struct err err;            /* why not */
+    bool unclocked;            /* it could not be reached only to compare clocks */
     struct clock_offset clock; /* the node's time of day, compared with ours */
     struct part_clock clock_written; /* what clock.json says of it; at_ns 0: nothing */
 };
