@@ -93,7 +93,7 @@ function FunctionDiff({ diff }: { diff: ReportDiff }) {
       {scope === 'ranks' ? <ByRank diff={diff} measure={measure} /> : (
         <Table label="Functions of both" rows={diff.functions} rowKey={row => `${row.name} ${row.file}`} sort="-change" onOpen={row => go(['jobs', row.b ? diff.b.id : diff.a.id, 'space'], { q: row.name })} columns={[
           { key: 'name', title: 'Function', cell: row => <span class="measured-name">{row.name} <small>{base(row.file)}</small></span>, value: row => row.name },
-          { key: 'bar', title: '', cell: row => <span class="compare-bars"><i class="a" style={{ width: `${100 * value(row, 'a') / most}%` }} /><i class="b" style={{ width: `${100 * value(row, 'b') / most}%` }} /></span> },
+          { key: 'bar', title: 'Compared', cell: row => <span class="compare-bars"><i class="a" style={{ width: `${100 * value(row, 'a') / most}%` }} /><i class="b" style={{ width: `${100 * value(row, 'b') / most}%` }} /></span> },
           { key: 'a', title: 'First', number: true, cell: row => row.a ? text(value(row, 'a')) : '–', value: row => value(row, 'a') },
           { key: 'b', title: 'Second', number: true, cell: row => row.b ? text(value(row, 'b')) : '–', value: row => value(row, 'b') },
           { key: 'change', title: 'Change', number: true, cell: row => { const by = value(row, 'b') - value(row, 'a'); return `${by > 0 ? '+' : by < 0 ? '−' : ''}${text(Math.abs(by))}`; }, value: row => Math.abs(value(row, 'b') - value(row, 'a')) },

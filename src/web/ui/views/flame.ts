@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The call tree as nested boxes: the outermost on top, as wide as their time. Pure.
 
-/** As the server says it; parent is the number of a node before this one, or -1. */
-export interface TreeNode { function: string | number; parent: number; calls: number; total_ns: number; self_ns: number }
+/** parent: the number of a node before this one, or -1. */
+export interface TreeNode { function: string; class: string; parent: number; calls: number; total_ns: number; self_ns: number }
 
 export interface Box { node: number; depth: number; /** Shares of the chosen node's time. */ from: number; to: number }
 

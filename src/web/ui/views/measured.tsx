@@ -84,7 +84,7 @@ function barColumns(measure: Measure, process: number | null, longest: number, a
   const more = (also ? measure.rows.slice(0, 1) : []).flatMap(row => also!(row, process).map((_, i) => i));
   return [
     nameColumn(what),
-    { key: 'bar', title: '', cell: row => <span class={`measured-bar ${row.class}`} style={{ width: `${100 * barLength(valueOf(row, process), longest, log)}%` }} /> },
+    { key: 'bar', title: 'Compared', cell: row => <span class={`measured-bar ${row.class}`} style={{ width: `${100 * barLength(valueOf(row, process), longest, log)}%` }} /> },
     { key: 'value', title: measure.title, number: true, value: row => row.key === '\0others' ? null : valueOf(row, process), cell: row => <span title={`${count(valueOf(row, process))} ${measure.unit}`} data-value={valueOf(row, process)}>{measure.format(valueOf(row, process))}</span> },
     { key: 'share', title: 'Share', about: 'of all that is in this table', number: true, wide: true, value: row => valueOf(row, process), cell: row => all > 0 ? `${digits(100 * valueOf(row, process) / all, 1)} %` : '' },
     ...more.map((i): Column<Row> => ({

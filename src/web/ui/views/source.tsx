@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source files with the time of what is in them at each line: where functions begin, and where calls stand.
+// Source files of the program, with the time of each line: of functions that begin there, and of calls that stand there.
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { jobPath, query, useAnswer } from '../api';
 import { Answered, Empty, Notice } from '../design/parts';
@@ -7,80 +7,98 @@ import { base, count, ns, share } from '../format';
 import type { ViewProps } from '../frame/view';
 import { PictureFrame } from '../pictures';
 import { href, useParam } from '../state';
-import { NoTrace, notesOf } from './parts';
-import type { Profile } from './profile';
-import { sum } from './profile';
+import { NoTrace } from './parts';
 
-interface Line { line: number; text?: string; calls?: number; total_ns?: number; self_ns?: number; functions?: string[] }
-interface Source { file: string; lines: (Line | string)[]; first?: number; notes?: unknown }
+interface Begin { line: number; function: string; calls: number; total_ns: number; self_ns: number }
+interface Site { line: number; function: string; calls: number; total_ns: number }
+interface Files { files: { file: string; functions: number; self_ns: number }[] }
+/** missing: why there are no lines. */
+interface Source { file: string; missing: string | null; lines: string[]; functions: Begin[]; sites: Site[] }
 
 export function SourceView({ id }: ViewProps) {
-  const [file, setFile] = useParam('file');
-  const profile = useAnswer<Profile>(jobPath(id, 'profile'));
-  const files = useMemo(() => {
-    const times = new Map<string, number>();
-    for (const one of profile.value?.functions ?? [])
-      if (one.file)
-        times.set(one.file, (times.get(one.file) ?? 0) + sum(one.self_ns));
-    return [...times].sort((a, b) => b[1] - a[1]);
-  }, [profile.value]);
-  if (profile.error?.kind === 'no_trace')
-    return <NoTrace text={profile.error.message} />;
+  const [chosen, setFile] = useParam('file');
+  const answer = useAnswer<Files>(jobPath(id, 'source'));
+  if (answer.error?.kind === 'no_trace')
+    return <NoTrace text={answer.error.message} />;
   return (
-    <Answered of={profile} wait="Looking for the sources of what was recorded …">
-      {value => files.length ? <File id={id} files={files} file={file && files.some(([name]) => name === file) ? file : files[0]![0]} profile={value} onFile={setFile} /> : (
+    <Answered of={answer} wait="Looking for the sources of what was recorded …">
+      {({ files }) => files.length ? <File id={id} files={files} file={files.some(one => one.file === chosen) ? chosen : files[0]!.file} onFile={setFile} /> : (
         <Empty title="It is not known in which files the recorded functions are." command="cc -g …">Debug information says it: build the program with -g, and run it again.</Empty>
       )}
     </Answered>
   );
 }
 
-function File({ id, files, file, profile, onFile }: { id: string; files: [string, number][]; file: string; profile: Profile; onFile: (file: string) => void }) {
+interface Line { number: number; text: string; self: number; calls: number; begins: string; sites: Site[] }
+
+/** Lines as they are shown; of a file that is not at hand, those of which something is known. */
+function linesOf(source: Source): Line[] {
+  const begins = new Map<number, Begin[]>(), sites = new Map<number, Site[]>();
+  const put = <T extends { line: number }>(map: Map<number, T[]>, one: T) => void map.set(one.line, [...(map.get(one.line) ?? []), one]);
+  source.functions.forEach(one => put(begins, one));
+  source.sites.forEach(one => put(sites, one));
+  const line = (number: number, text: string): Line => {
+    const here = begins.get(number) ?? [];
+    return {
+      number, text, self: here.reduce((sum, one) => sum + one.self_ns, 0), calls: here.reduce((sum, one) => sum + one.calls, 0),
+      begins: here.map(one => one.function).join(', '), sites: sites.get(number) ?? [],
+    };
+  };
+  if (source.missing === null)
+    return source.lines.map((text, i) => line(i + 1, text));
+  return [...new Set([...begins.keys(), ...sites.keys()])].sort((a, b) => a - b).map(number => line(number, ''));
+}
+
+const siteTime = (line: Line) => line.sites.reduce((sum, site) => sum + site.total_ns, 0);
+
+function File({ id, files, file, onFile }: { id: string; files: Files['files']; file: string; onFile: (file: string) => void }) {
   const answer = useAnswer<Source>(jobPath(id, 'source') + query({ file }));
   const [lineText, setLine] = useParam('line');
-  const all = files.reduce((total, [, time]) => total + time, 0);
-  const begins = useMemo(() => new Map(profile.functions.filter(one => one.file === file).map(one => [one.line, one])), [profile, file]);
-  const lines = useMemo(() => (answer.value?.lines ?? []).map((line, i): Line => typeof line === 'string' ? { line: (answer.value!.first ?? 1) + i, text: line } : line), [answer.value]);
-  const figure = (line: Line) => {
-    const one = begins.get(line.line);
-    return { self: line.self_ns ?? line.total_ns ?? (one ? sum(one.self_ns) : 0), calls: line.calls ?? (one ? sum(one.calls) : 0), name: line.functions?.join(', ') ?? one?.name ?? '' };
-  };
-  const most = lines.reduce((greatest, line) => Math.max(greatest, figure(line).self), 1);
-  const hottest = lines.reduce((best: Line | null, line) => figure(line).self > (best ? figure(best).self : 0) ? line : best, null);
-  const chosen = Number(lineText) || hottest?.line || 0, box = useRef<HTMLOListElement>(null);
-  useEffect(() => box.current?.querySelector('.chosen')?.scrollIntoView({ block: 'center' }), [lines, chosen]);
+  const lines = useMemo(() => answer.value ? linesOf(answer.value) : [], [answer.value]);
+  const all = files.reduce((total, one) => total + one.self_ns, 0), own = files.find(one => one.file === file)!.self_ns;
+  const most = lines.reduce((greatest, line) => Math.max(greatest, line.self, siteTime(line)), 1);
+  const hottest = lines.reduce((best, line) => line.self > (best?.self ?? 0) ? line : best, lines[0]);
+  const chosen = Number(lineText) || hottest?.number || 0, box = useRef<HTMLOListElement>(null);
+  useEffect(() => {
+    const at = box.current?.querySelector<HTMLElement>('.chosen');
+    if (at && box.current)
+      box.current.scrollTop = at.offsetTop - box.current.offsetTop - box.current.clientHeight / 2;
+  }, [lines, chosen]);
   return (
-    <PictureFrame title={base(file)} of={id} about={<>{file}: {share(all ? (files.find(([name]) => name === file)?.[1] ?? 0) / all : 0)} of the time in functions with a source</>} picture={{
+    <PictureFrame title={base(file)} of={id} about={<>{file}: {share(all ? own / all : 0)} of the time in functions whose source is known. Bars: functions that begin at a line by the time in themselves; paler, calls that stand there.</>} picture={{
       name: `source-${base(file)}`, svg: null,
-      table: () => ({ columns: ['line', 'function', 'calls', 'self_ns', 'text'], rows: lines.map(line => [line.line, figure(line).name, figure(line).calls, figure(line).self, line.text ?? '']) }),
-    }} controls={<label>File <select value={file} onChange={e => onFile(e.currentTarget.value)}>{files.map(([name, time]) => <option key={name} value={name}>{base(name)} · {ns(time)}</option>)}</select></label>}>
-      {answer.error && answer.error.kind !== 'offline' ? (
-        <Notice tone="warn" title={answer.error.message}>
-          <ul>{[...begins.values()].map(one => <li key={one.name}>line {one.line}: <code>{one.name}</code>, {ns(sum(one.self_ns))} in {count(sum(one.calls))} calls</li>)}</ul>
-        </Notice>
-      ) : (
-        <Answered of={answer}>
-          {source => (
-            <>
-              {notesOf(source.notes).map(note => <Notice key={note} title={note} />)}
-              <ol class="source" ref={box} tabIndex={0} aria-label={`Lines of ${base(file)}`}>
-                {lines.map(line => {
-                  const { self, calls, name } = figure(line);
-                  return (
-                    <li key={line.line} class={line.line === chosen ? 'chosen' : ''}>
-                      <span class="source-time" title={self ? `${name}: ${count(self)} ns, ${count(calls)} calls` : ''}>
-                        {self > 0 && <><i style={{ width: `${100 * self / most}%` }} /><a href={href(['jobs', id, 'space'], { q: name.split(', ')[0] })}>{ns(self)}</a></>}
-                      </span>
-                      <button type="button" class="source-number" tabIndex={-1} onClick={() => setLine(String(line.line))}>{line.line}</button>
-                      <code>{line.text ?? ''}</code>
-                    </li>
-                  );
-                })}
-              </ol>
-            </>
-          )}
-        </Answered>
-      )}
+      table: () => ({ columns: ['line', 'function', 'calls', 'self_ns', 'calls_here_ns', 'text'], rows: lines.map(line => [line.number, line.begins, line.calls, line.self, siteTime(line), line.text]) }),
+    }} controls={<label>File <select value={file} onChange={e => onFile(e.currentTarget.value)}>{files.map(one => <option key={one.file} value={one.file}>{base(one.file)} · {ns(one.self_ns)}</option>)}</select></label>}>
+      <Answered of={answer}>
+        {source => (
+          <>
+            {source.missing && <Notice tone="warn" title={source.missing} advice="What is known of its lines is below." />}
+            <ol class="source" ref={box} tabIndex={0} aria-label={`Lines of ${base(file)}`}>
+              {lines.map(line => <SourceLine key={line.number} id={id} line={line} most={most} chosen={line.number === chosen} onChoose={() => setLine(String(line.number))} />)}
+            </ol>
+          </>
+        )}
+      </Answered>
     </PictureFrame>
+  );
+}
+
+function SourceLine({ id, line, most, chosen, onChoose }: { id: string; line: Line; most: number; chosen: boolean; onChoose: () => void }) {
+  const called = siteTime(line), time = line.self || called;
+  const title = [
+    ...(line.begins ? [`${line.begins}: ${count(line.self)} ns in itself, ${count(line.calls)} calls`] : []),
+    ...line.sites.map(site => `calls ${site.function} ${count(site.calls)} times, ${count(site.total_ns)} ns`),
+  ].join('\n');
+  const name = line.begins.split(', ')[0] || line.sites[0]?.function;
+  return (
+    <li class={chosen ? 'chosen' : ''}>
+      <span class="source-time" title={title}>
+        {called > 0 && <i class="sites" style={{ width: `${100 * called / most}%` }} />}
+        {line.self > 0 && <i style={{ width: `${100 * line.self / most}%` }} />}
+        {time > 0 && <a href={href(['jobs', id, 'space'], { q: name })}>{ns(time)}</a>}
+      </span>
+      <button type="button" class="source-number" tabIndex={-1} onClick={onChoose}>{line.number}</button>
+      <code>{line.text}</code>
+    </li>
   );
 }

@@ -16,11 +16,10 @@ import { Drawn } from './drawn';
 import type { Box, TreeNode } from './flame';
 import { boxAt, boxesOf, childrenOf, foundTime, pathTo } from './flame';
 import { NoTrace, notesOf } from './parts';
-import type { Process } from './profile';
-import { kindOf, processLabel, severalWorlds } from './profile';
+import type { Process, Profile } from './profile';
+import { processLabel, severalWorlds } from './profile';
 
-interface TreeFunction { name: string; file: string; line: number; class?: string }
-interface Tree { nodes: TreeNode[]; functions?: TreeFunction[]; processes?: Process[]; notes?: unknown }
+interface Tree { nodes: (Omit<TreeNode, 'parent'> & { parent: number | null })[]; notes?: unknown }
 
 const ROW = 19;
 const DEEPEST = 60;
@@ -28,13 +27,15 @@ const DEEPEST = 60;
 export function CallTree({ id }: ViewProps) {
   const [process, setProcess] = useParam('process', 'all');
   const answer = useAnswer<Tree>(jobPath(id, 'tree') + query({ processes: process === 'all' ? undefined : process }));
+  const processes = useAnswer<Profile>(answer.value ? jobPath(id, 'profile') : null).value?.processes ?? [];
+  const nodes = useMemo(() => (answer.value?.nodes ?? []).map((node): TreeNode => ({ ...node, parent: node.parent ?? -1 })), [answer.value]);
   if (answer.error?.kind === 'no_trace')
     return <NoTrace text={answer.error.message} />;
-  return <Answered of={answer} wait="Adding up all calls …">{tree => tree.nodes.length ? <Flame id={id} tree={tree} process={process} onProcess={setProcess} /> : <NoTrace notes={tree.notes} />}</Answered>;
-}
-
-function nameOf(tree: Tree, node: TreeNode): string {
-  return typeof node.function === 'number' ? tree.functions?.[node.function]?.name ?? 'others' : node.function;
+  return (
+    <Answered of={answer} wait="Adding up all calls …">
+      {tree => nodes.length ? <Flame id={id} nodes={nodes} notes={notesOf(tree.notes)} processes={processes} process={process} onProcess={setProcess} /> : <NoTrace notes={tree.notes} />}
+    </Answered>
+  );
 }
 
 function matcher(text: string): ((name: string) => boolean) | null {
@@ -44,8 +45,7 @@ function matcher(text: string): ((name: string) => boolean) | null {
   return name => pattern.test(name);
 }
 
-function Flame({ id, tree, process, onProcess }: { id: string; tree: Tree; process: string; onProcess: (process: string) => void }) {
-  const { nodes } = tree;
+function Flame({ id, nodes, notes, processes, process, onProcess }: { id: string; nodes: TreeNode[]; notes: string[]; processes: Process[]; process: string; onProcess: (process: string) => void }) {
   const [focusText, setFocus] = useNumber('node', -1);
   const [text, setText] = useParam('find');
   const [hover, setHover] = useState<Box | null>(null);
@@ -53,7 +53,7 @@ function Flame({ id, tree, process, onProcess }: { id: string; tree: Tree; proce
   const focus = focusText < nodes.length ? focusText : -1;
   const children = useMemo(() => childrenOf(nodes), [nodes]);
   const boxes = useMemo(() => boxesOf(nodes, children, focus, 1 / 4000), [nodes, children, focus]);
-  const names = useMemo(() => nodes.map(node => nameOf(tree, node)), [tree]);
+  const names = useMemo(() => nodes.map(node => node.function), [nodes]);
   const found = useMemo(() => {
     const match = matcher(text);
     return new Set(match ? names.flatMap((name, i) => match(name) ? [i] : []) : []);
@@ -72,7 +72,7 @@ function Flame({ id, tree, process, onProcess }: { id: string; tree: Tree; proce
       const x = box.from * width, wide = (box.to - box.from) * width, name = names[box.node]!;
       if (wide < 0.4 || box.depth > DEEPEST)
         continue;
-      const own = nodes[box.node]!.function, kind = typeof own === 'number' ? tree.functions?.[own]?.class ?? kindOf(name) : kindOf(name);
+      const kind = nodes[box.node]!.class;
       const faded = found.size > 0 && !found.has(box.node);
       const fill = faded ? colours.sunken : kind !== 'compute' ? colours[kind as 'p2p'] ?? colours.other : hex(scheme.functions[colourOf.get(name)!]!);
       pen.rect(x, box.depth * ROW, Math.max(0.4, wide - (wide > 3 ? 1 : 0)), ROW - 1, fill);
@@ -112,24 +112,24 @@ function Flame({ id, tree, process, onProcess }: { id: string; tree: Tree; proce
   };
   const told = hover?.node ?? (cursor >= 0 ? cursor : focus >= 0 ? focus : -1);
   const rowsOf = () => nodes.map((node, i) => [names[i]!, pathTo(nodes, i).map(k => names[k]!).join(' > '), node.calls, node.total_ns, node.self_ns]);
-  const several = severalWorlds(tree.processes ?? []);
+  const several = severalWorlds(processes);
   return (
     <PictureFrame title="Call tree" of={id} about="As wide as the time in it, with what it calls below. A click makes it the whole, another one goes back." picture={{
       name: 'call-tree', table: () => ({ columns: ['function', 'path', 'calls', 'total_ns', 'self_ns'], rows: rowsOf() }),
       svg: colours => { const pen = svgPen(1200, height, colours.surface); draw(pen, 1200, height, colours); return pen.svg(); },
     }} controls={
       <>
-        {(tree.processes ?? []).length > 1 && (
+        {processes.length > 1 && (
           <label>of <select value={process} onChange={e => (setParams({ node: undefined }), onProcess(e.currentTarget.value))}>
             <option value="all">all together</option>
-            {tree.processes!.map((one, i) => <option key={i} value={String(one.process)}>{processLabel(one, several)}</option>)}
+            {processes.map((one, i) => <option key={i} value={String(one.process)}>{processLabel(one, several)}</option>)}
           </select></label>
         )}
         <input type="search" aria-label="Find functions" placeholder="Find, e.g. MPI_*" value={text} onInput={e => setText(e.currentTarget.value.trim())} />
         {text && <span role="status">{found.size ? `${share(foundTime(nodes, found) / Math.max(1, all))} of the time` : 'none'}</span>}
       </>
     }>
-      {notesOf(tree.notes).map(note => <Notice key={note} title={note} />)}
+      {notes.map(note => <Notice key={note} title={note} />)}
       <nav class="flame-path" aria-label="Path">
         <button type="button" class="quiet" onClick={() => setFocus(-1)}>all</button>
         {path.map(node => <button key={node} type="button" class="quiet" onClick={() => setFocus(node)}>› {names[node]}</button>)}
