@@ -64,7 +64,7 @@ test('functions: time and calls of all and of one process are those of the repor
   assert.deepEqual(plainly(await figures(page, 'Functions: Total time')), add(report.functions, (one) => one.total_ns));
   await page.getByRole('button', { name: 'Calls', exact: true }).first().click();
   assert.deepEqual(plainly(await figures(page, 'Functions: Calls')), add(report.functions, (one) => one.calls));
-  await page.getByLabel('of', { exact: true }).selectOption({ label: 'rank 1' });
+  await page.getByLabel('Process', { exact: true }).selectOption({ label: 'rank 1' });
   assert.deepEqual(plainly(await figures(page, 'Functions: Calls')), add(report.functions, (one) => one.ranks.find((rank) => rank.rank === 1)?.calls ?? 0));
   assert.deepEqual(await violations(page), []);
   await shoot(page, 'functions');

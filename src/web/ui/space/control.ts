@@ -124,6 +124,7 @@ export class Control {
     scene.look = {
       layout, inks: { shades, functions: colours.length, lane: pixel(scheme.lane), edge: pixel(mix(scheme.background, scheme.ink, 0.5)) },
       inkCss: hex(scheme.ink), messageCss: hex(scheme.ink), labelCss: colours.map(colour => luminance(colour) > 0.36 ? '#101820' : '#ffffff'),
+      bars: colours.map(hex),
       font: `${11 * ratio}px system-ui, "DejaVu Sans", sans-serif`, background: pixel(scheme.background), messages: options.messages,
       collectives: options.collectives, ratio, version: ++this.version,
     };

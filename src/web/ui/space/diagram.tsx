@@ -139,6 +139,8 @@ function useSearch(id: string, control: Control | null) {
     control.scene.found = calls.map(call => ({ lane: call.lane, begin: call.begin, end: call.end, depth: call.depth }));
     control.scene.current = null;
     setAt(-1);
+    if (found.value && !calls.length && begins.length) // the last batch was full by chance
+      setBegins(begins.slice(0, -1));
     if (calls.length) {
       if (goOn.current)
         show(goOn.current > 0 ? 0 : calls.length - 1);

@@ -12,14 +12,16 @@ export interface Layout {
 
 export const ROWS_MOST = 24;
 
+const gapOf = (rowHeight: number) => Math.max(1, Math.min(6, Math.round(rowHeight / 4)));
+
 /** `row`: pixels of a row; 0: as high as lets all lanes fit into `height`, within what can be read. */
 export function layoutOf(depths: readonly number[], stacked: boolean, row: number, height: number): Layout {
   const rows = Uint8Array.from(depths, depth => stacked ? Math.min(ROWS_MOST, Math.max(1, depth)) : 1);
-  const all = rows.reduce((sum, n) => sum + n, 0) || 1;
-  const pitch = height / all;
-  let rowHeight = row || Math.max(stacked ? 5 : 6, Math.min(stacked ? 15 : 22, Math.floor(pitch - (stacked ? 1 : 2))));
-  rowHeight = Math.round(rowHeight);
-  const gap = Math.max(1, Math.min(6, Math.round(rowHeight / 4)));
+  const all = rows.reduce((sum, n) => sum + n, 0) || 1, [least, most] = stacked ? [5, 15] : [6, 22];
+  let rowHeight = Math.round(row) || most;
+  while (!row && rowHeight > least && all * rowHeight + depths.length * gapOf(rowHeight) > height)
+    rowHeight--;
+  const gap = gapOf(rowHeight);
   const tops = new Float64Array(depths.length + 1);
   for (let i = 0; i < depths.length; i++)
     tops[i + 1] = tops[i]! + rows[i]! * rowHeight + gap;

@@ -80,6 +80,8 @@ export class Drawing {
     context.fillRect(0, 0, scene.width, scene.height);
     this.want(scene);
     const painted = this.lanes(scene, budget);
+    if (scene.look.layout.rowHeight >= 11 * scene.look.ratio)
+      this.names(scene);
     this.overlay(scene);
     this.axis(scene);
     return painted;
@@ -139,6 +141,33 @@ export class Drawing {
       const strip = this.strips.get(`${level + 1}/${index * 2 + half}/${lane}`);
       if (strip)
         this.context.drawImage(strip.canvas, 0, 0, strip.width, strip.height, x + half * width / 2, y, width / 2, height);
+    }
+  }
+
+  /** Calls that began before the window have their name at its edge. */
+  private names(scene: Scene): void {
+    const { context } = this, { layout, ratio } = scene.look, level = this.level(scene), parts = 2 ** level;
+    const index = Math.min(parts - 1, Math.max(0, Math.floor((scene.view.from - scene.whole.from) / (scene.whole.to - scene.whole.from) * parts)));
+    const perNs = scene.width / (scene.view.to - scene.view.from);
+    context.font = scene.look.font;
+    context.textBaseline = 'middle';
+    for (let i = Math.max(0, laneAt(layout, Math.max(0, scene.scroll))); i + 1 < layout.tops.length && layout.tops[i]! < scene.scroll + scene.height; i++) {
+      const lane = scene.tiles.get(level, index, Math.floor(i / LANES_EACH))?.lanes[i % LANES_EACH];
+      if (!lane?.begin)
+        continue;
+      for (let k = 0; k < lane.count; k++) {
+        const row = layout.stacked ? lane.callDepth![k]! : 0, id = lane.callFunction![k]!, room = (lane.end![k]! - scene.view.from) * perNs;
+        if (lane.begin[k]! >= scene.view.from || (scene.view.from - lane.begin[k]!) * perNs < 8 * ratio || room < 30 * ratio || row >= layout.rows[i]!)
+          continue;
+        if (!layout.stacked && callAt(lane, scene.view.from, null) !== k)
+          continue;
+        const text = this.strips.cut(context, scene.picture.functions[id]?.name ?? '', room - 8 * ratio);
+        const y = layout.tops[i]! + row * layout.rowHeight - scene.scroll + scene.axis;
+        context.fillStyle = scene.look.bars[id] ?? scene.colours.background;
+        context.fillRect(0, y, Math.min(room, context.measureText(text).width + 10 * ratio), layout.rowHeight - (layout.stacked ? 1 : 0));
+        context.fillStyle = scene.look.labelCss[id] ?? scene.look.inkCss;
+        context.fillText(text, 4 * ratio, y + layout.rowHeight / 2);
+      }
     }
   }
 

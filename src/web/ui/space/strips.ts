@@ -14,7 +14,7 @@ export const STRIP_LANES = 16;
 const STRIPS_MOST = 96;
 
 export interface Look {
-  layout: Layout; inks: Inks; inkCss: string; messageCss: string; labelCss: readonly string[]; font: string; background: number;
+  layout: Layout; inks: Inks; inkCss: string; messageCss: string; labelCss: readonly string[]; /** Colours of functions. */ bars: readonly string[]; font: string; background: number;
   messages: boolean; collectives: boolean; ratio: number;
   /** Changes with anything of the above. */
   version: number;
@@ -117,7 +117,8 @@ export class Strips {
       for (let k = 0; k < lane.count; k++) {
         const left = Math.max(0, (lane.begin[k]! - tile.from) * scale), right = Math.min(width, (lane.end![k]! - tile.from) * scale);
         const row = lane.callDepth![k]!, id = lane.callFunction![k]!;
-        if (right - left < least || row >= layout.rows[i]! || !layout.stacked && this.covered(lane, k, least / scale))
+        const hidden = (tile.from - lane.begin[k]!) * scale; // its begin has the name already, if there was room for one
+        if (hidden > least || right - left < least || row >= layout.rows[i]! || !layout.stacked && this.covered(lane, k, least / scale))
           continue;
         const name = picture.functions[id]?.name ?? '';
         const text = this.cut(context, name, right - left - 8 * look.ratio);
@@ -135,7 +136,8 @@ export class Strips {
     return next < lane.count && lane.callDepth![next]! > lane.callDepth![call]! && lane.begin![next]! - lane.begin![call]! < 3 * room;
   }
 
-  private cut(context: OffscreenCanvasRenderingContext2D, name: string, width: number): string {
+  /** As much of a name as there is room for; "": too little. */
+  cut(context: OffscreenCanvasRenderingContext2D | CanvasRenderingContext2D, name: string, width: number): string {
     let full = this.widths.get(name);
     if (full === undefined) {
       full = context.measureText(name).width;

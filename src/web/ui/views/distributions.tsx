@@ -64,7 +64,7 @@ function Chosen({ id, all }: { id: string; all: Distribution[] }) {
       svg: colours => { const pen = svgPen(1000, HEIGHT, colours.surface); draw(pen, 1000, HEIGHT, colours); return pen.svg(); },
     }} controls={
       <>
-        <label>of <select value={name} onChange={e => setName(e.currentTarget.value)}>{names.map(one => <option key={one} value={one}>{one.replace(/\.(\w+)$/, ': $1')}</option>)}</select></label>
+        <label>of <select aria-label="Distribution" value={name} onChange={e => setName(e.currentTarget.value)}>{names.map(one => <option key={one} value={one}>{one.replace(/\.(\w+)$/, ': $1')}</option>)}</select></label>
         <Choice label="Counts" value={scale as 'linear' | 'log'} of={[['linear', 'Linear'], ['log', 'Log']]} onChange={setScale} />
       </>
     }>

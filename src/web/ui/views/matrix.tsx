@@ -113,9 +113,9 @@ function Pairs({ id, report }: { id: string; report: Report }) {
         {part && <> (ranks {range.from}–{range.to} of {ranks})</>}
       </p>
       <div class="matrix">
-        <Drawn draw={marked} height={SIDE + TOP + 8} label={`${ranks} by ${ranks} ranks. Arrows move, plus and minus zoom; the table has the same.`} onKey={keys}
+        <Drawn draw={marked} height={SIDE + TOP + 8} label={`${ranks} by ${ranks} ranks. Arrows move, plus and minus and Ctrl with the wheel zoom; the table has the same.`} onKey={keys}
           onMove={(x, y, width) => { const cell = cellAt(x - LEFT, y - TOP, Math.min(SIDE, width - LEFT - 8), field.cells); if (cell && (cell[0] !== at[0] || cell[1] !== at[1])) setAt(cell); }}
-          onWheel={event => { event.preventDefault(); if (event.deltaY < 0) closer(); else if (part) farther(); }} />
+          onWheel={event => { if (!event.ctrlKey) return; event.preventDefault(); if (event.deltaY < 0) closer(); else if (part) farther(); }} />
         <Table label="Pairs of ranks" rows={pairs} rowKey={pair => `${pair.from}-${pair.to}`} sort="-bytes" columns={[
           { key: 'from', title: 'From', number: true, cell: pair => pair.from, value: (pair: Pair) => pair.from },
           { key: 'to', title: 'To', number: true, cell: pair => pair.to, value: (pair: Pair) => pair.to },

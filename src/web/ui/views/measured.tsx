@@ -59,13 +59,13 @@ export function Measured(props: Props) {
         <Choice label="Measure" value={measure.key} of={measures.map(one => [one.key, one.title] as const)} onChange={setKey} />
         {processes.length > 1 && <Choice label="Processes" value={over as 'one' | 'all'} of={[['one', 'One process'], ['all', 'All compared']]} onChange={setOver} />}
         {!compared && processes.length > 1 && (
-          <label>of <select value={chosen} onChange={e => setChosen(e.currentTarget.value)}>
+          <label>of <select aria-label="Process" value={chosen} onChange={e => setChosen(e.currentTarget.value)}>
             <option value="all">all together</option>
             {labels.map((label, i) => <option key={i} value={String(i)}>{label}</option>)}
           </select></label>
         )}
         <Choice label="Scale" value={scale as 'linear' | 'log'} of={[['linear', 'Linear'], ['log', 'Log']]} onChange={setScale} />
-        <label>top <select value={String(most)} onChange={e => setMost(Number(e.currentTarget.value))}>{TOPS.map(n => <option key={n} value={String(n)}>{n}</option>)}</select></label>
+        <label>top <select aria-label="Rows" value={String(most)} onChange={e => setMost(Number(e.currentTarget.value))}>{TOPS.map(n => <option key={n} value={String(n)}>{n}</option>)}</select></label>
       </>
     }>
       {notesOf(props.notes).map(text => <Notice key={text} title={text} />)}

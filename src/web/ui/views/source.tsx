@@ -68,7 +68,7 @@ function File({ id, files, file, onFile }: { id: string; files: Files['files']; 
     <PictureFrame title={base(file)} of={id} about={<>{file}: {share(all ? own / all : 0)} of the time in functions whose source is known. Bars: functions that begin at a line by the time in themselves; paler, calls that stand there.</>} picture={{
       name: `source-${base(file)}`, svg: null,
       table: () => ({ columns: ['line', 'function', 'calls', 'self_ns', 'calls_here_ns', 'text'], rows: lines.map(line => [line.number, line.begins, line.calls, line.self, siteTime(line), line.text]) }),
-    }} controls={<label>File <select value={file} onChange={e => onFile(e.currentTarget.value)}>{files.map(one => <option key={one.file} value={one.file}>{base(one.file)} · {ns(one.self_ns)}</option>)}</select></label>}>
+    }} controls={<label>File <select aria-label="File" value={file} onChange={e => onFile(e.currentTarget.value)}>{files.map(one => <option key={one.file} value={one.file}>{base(one.file)} · {ns(one.self_ns)}</option>)}</select></label>}>
       <Answered of={answer}>
         {source => (
           <>

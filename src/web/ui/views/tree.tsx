@@ -120,7 +120,7 @@ function Flame({ id, nodes, notes, processes, process, onProcess }: { id: string
     }} controls={
       <>
         {processes.length > 1 && (
-          <label>of <select value={process} onChange={e => (setParams({ node: undefined }), onProcess(e.currentTarget.value))}>
+          <label>of <select aria-label="Process" value={process} onChange={e => (setParams({ node: undefined }), onProcess(e.currentTarget.value))}>
             <option value="all">all together</option>
             {processes.map((one, i) => <option key={i} value={String(one.process)}>{processLabel(one, several)}</option>)}
           </select></label>
