@@ -252,7 +252,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
     }
   };
   const shown = () => ({
-    picture, whole: control!.scene.whole, view: control!.view, lanes: Math.min(picture.lanes.length, 4 * LANES_EACH),
+    picture, whole: control!.scene.whole, view: control!.view, lanes: Math.min(picture.lanes.length, 8 * LANES_EACH),
     level: levelFor(control!.scene.whole, control!.view, control!.scene.width, picture.columns, picture.levels),
     tile: (level: number, index: number, block: number) => control!.scene.tiles.get(level, index, block),
   });

@@ -44,7 +44,7 @@ export function SelectionPanel(props: { id: string; span: Span; chosen: boolean;
                 { key: 'self', title: 'Self', cell: row => ns(row.self_ns), value: row => row.self_ns, number: true },
               ]} />
             )}
-            {sums.messages.count > 0 && <p class="space-span">{count(sums.messages.count)} messages, {size(sums.messages.bytes)}</p>}
+            {sums.messages.count > 0 && <p class="space-span">{count(sums.messages.count)} {sums.messages.count === 1 ? 'message' : 'messages'}, {size(sums.messages.bytes)}</p>}
             {picture.complete ? null : <p class="space-span">The trace is still being read: sums grow.</p>}
           </>
         )}

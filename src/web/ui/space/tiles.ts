@@ -3,7 +3,8 @@
 // any more is not waited for. Errors are kept for a while, so a tile that cannot be had is not asked for with each frame.
 import type { Span } from './window';
 
-export const LANES_EACH = 64;
+/** Lanes of a tile that is asked for: few enough that reading its answer takes less than a frame. */
+export const LANES_EACH = 32;
 
 export interface TileId { level: number; index: number; block: number }
 
@@ -26,7 +27,7 @@ export function tileRange(whole: Span, view: Span, level: number): [number, numb
 }
 
 /** Blocks of lanes that the small picture of the whole shows. */
-export const WHOLE_BLOCKS = 8;
+export const WHOLE_BLOCKS = 16;
 
 /** What to ask for, the most urgent first: what is seen, the whole, what is beside it, what is above (for zooming out). */
 export function tilesWanted(whole: Span, view: Span, level: number, blocks: readonly number[], allBlocks: number): TileId[] {

@@ -11,6 +11,7 @@ import { Table } from '../design/table';
 import { base, count, digits, ns, seconds, share, size } from '../format';
 import { PictureFrame, svgPen } from '../pictures';
 import { go, setParams, useParam } from '../state';
+import { greatest } from './profile';
 import { Strip } from './strip';
 
 export function Compare() {
@@ -126,8 +127,8 @@ function ByRank({ diff, measure }: { diff: ReportDiff; measure: Measure }) {
       {() => rows.length ? (
         <Table label="Functions of both by rank" rows={rows} rowKey={one => `${one.row.name} ${one.row.file}`} columns={[
           { key: 'name', title: 'Function', cell: one => <span class="measured-name">{one.row.name}</span>, value: one => one.row.name },
-          { key: 'strip', title: 'First, each rank', cell: one => one.a.length ? <Strip values={one.a} labels={labels(one.a)} format={format} colours={colours} log={false} /> : '–' },
-          { key: 'stripb', title: 'Second, each rank', cell: one => one.b.length ? <Strip values={one.b} labels={labels(one.b)} format={format} colours={colours} log={false} /> : '–' },
+          { key: 'strip', title: 'First, each rank', cell: one => one.a.length ? <Strip values={one.a} labels={labels(one.a)} format={format} colours={colours} log={false} scale={Math.max(greatest(one.a), greatest(one.b))} /> : '–' },
+          { key: 'stripb', title: 'Second, each rank', cell: one => one.b.length ? <Strip values={one.b} labels={labels(one.b)} format={format} colours={colours} log={false} scale={Math.max(greatest(one.a), greatest(one.b))} /> : '–' },
         ]} />
       ) : <Empty title="No function of these was called by a rank of MPI." />}
     </Answered>

@@ -6,8 +6,8 @@ import { barLength, greatest } from './profile';
 
 const HEIGHT = 20;
 
-export function Strip({ values, labels, format, colours, log, onPick }: {
-  values: readonly number[]; labels: readonly string[]; format: (value: number) => string; colours: Colours; log: boolean; onPick?: (process: number) => void;
+export function Strip({ values, labels, format, colours, log, scale, onPick }: {
+  values: readonly number[]; labels: readonly string[]; format: (value: number) => string; colours: Colours; log: boolean; /** Of which a bar of the whole height is; without: the greatest of these. */ scale?: number; onPick?: (process: number) => void;
 }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [at, setAt] = useState(-1);
@@ -19,13 +19,13 @@ export function Strip({ values, labels, format, colours, log, onPick }: {
       const ratio = devicePixelRatio || 1, width = Math.max(1, Math.round(one.clientWidth * ratio)), height = Math.round(HEIGHT * ratio);
       one.width = width;
       one.height = height;
-      const context = one.getContext('2d')!, most = greatest(values), each = width / Math.max(1, values.length);
+      const context = one.getContext('2d')!, greatestHere = greatest(values), most = scale ?? greatestHere, each = width / Math.max(1, values.length);
       context.fillStyle = colours.sunken;
       context.fillRect(0, 0, width, height);
       if (each >= 1)
         for (let i = 0; i < values.length; i++) {
           const length = Math.max(values[i]! > 0 ? ratio : 0, barLength(values[i]!, most, log) * height);
-          context.fillStyle = i === at ? colours.accent : values[i] === most ? colours.wait : colours.compute;
+          context.fillStyle = i === at ? colours.accent : values[i] === greatestHere ? colours.heat5 : colours.heat3;
           const left = Math.round(i * each), right = Math.round((i + 1) * each) - (each > 4 * ratio ? 1 : 0);
           context.fillRect(left, height - length, right - left, length);
         }
@@ -35,7 +35,7 @@ export function Strip({ values, labels, format, colours, log, onPick }: {
           for (let i = Math.floor(x / each); i < (x + 1) / each && i < values.length; i++)
             value = Math.max(value, values[i]!);
           const length = barLength(value, most, log) * height;
-          context.fillStyle = value === most ? colours.wait : colours.compute;
+          context.fillStyle = value === greatestHere ? colours.heat5 : colours.heat3;
           context.fillRect(x, height - length, 1, length);
         }
     };
@@ -43,7 +43,7 @@ export function Strip({ values, labels, format, colours, log, onPick }: {
     const watch = new ResizeObserver(paint);
     watch.observe(canvas.current!);
     return () => watch.disconnect();
-  }, [values, colours, log, at]);
+  }, [values, colours, log, at, scale]);
   const indexOf = (event: MouseEvent) => {
     const box = canvas.current!.getBoundingClientRect();
     return Math.max(0, Math.min(values.length - 1, Math.floor((event.clientX - box.left) / box.width * values.length)));
