@@ -53,17 +53,28 @@ export function SelectionPanel(props: { id: string; span: Span; chosen: boolean;
   );
 }
 
+interface Named { name: string; value: string }
 interface CallAnswer {
-  function: number | string; begin: number; end: number; depth: number;
-  arguments?: { name: string; value: string }[]; locals?: { name: string; value: string }[]; result?: string | null;
-  callers?: { function: number | string; begin: number; end: number; depth: number }[]; from?: string | null;
+  function: number; begin: number; end: number; depth: number; how?: string;
+  arguments: Named[]; locals: Named[]; caller_locals: Named[]; result?: string | null; from: string | null;
+  callers: { function: number; begin: number; end: number; depth: number }[];
 }
+
+/** How a call ended, where that is out of the ordinary. */
+const HOW: Record<string, string> = { open: 'it had not ended', unwound: 'by an exception or longjmp' };
+
+const Values = ({ title, of }: { title: string; of: Named[] | undefined }) => of?.length ? (
+  <>
+    <h4>{title}</h4>
+    <dl class="space-facts">{of.map(one => <><dt>{one.name}</dt><dd>{one.value}</dd></>)}</dl>
+  </>
+) : null;
 
 export function CallPanel({ id, picture, lane, at, depth, onClose, onGo }: {
   id: string; picture: Picture; lane: number; at: number; depth: number; onClose: () => void; onGo: (begin: number, end: number, depth: number) => void;
 }) {
   const answer = useAnswer<CallAnswer>(jobPath(id, 'call') + query({ lane, at: Math.round(at), depth: depth < 0 ? undefined : depth }));
-  const nameOf = (f: number | string) => typeof f === 'number' ? picture.functions[f]?.name ?? '?' : f;
+  const nameOf = (f: number) => picture.functions[f]?.name ?? '?';
   return (
     <section aria-label="Call">
       <header class="space-panel-head">
@@ -72,7 +83,7 @@ export function CallPanel({ id, picture, lane, at, depth, onClose, onGo }: {
       </header>
       <Answered of={answer}>
         {call => {
-          const place = typeof call.function === 'number' ? picture.functions[call.function] : undefined;
+          const place = picture.functions[call.function];
           return (
             <>
               <p class="space-call">{nameOf(call.function)}</p>
@@ -82,15 +93,17 @@ export function CallPanel({ id, picture, lane, at, depth, onClose, onGo }: {
                 <dt>lane</dt><dd>{picture.lanes[lane]?.label}</dd>
                 <dt>begin</dt><dd>{timeText(call.begin, call.end - call.begin)}</dd>
                 <dt>length</dt><dd>{ns(call.end - call.begin)}</dd>
-                {(call.arguments ?? []).map(one => <><dt>{one.name}</dt><dd>{one.value}</dd></>)}
+                {call.how && HOW[call.how] && <><dt>ended</dt><dd>{HOW[call.how]}</dd></>}
                 {call.result && <><dt>result</dt><dd>{call.result}</dd></>}
-                {(call.locals ?? []).map(one => <><dt>{one.name}</dt><dd>{one.value}</dd></>)}
               </dl>
-              {(call.callers ?? []).length > 0 && (
+              <Values title="Arguments" of={call.arguments} />
+              <Values title="Local variables" of={call.locals} />
+              <Values title="Variables of the caller" of={call.caller_locals} />
+              {call.callers.length > 0 && (
                 <>
                   <h4>Called by</h4>
                   <ol class="space-callers">
-                    {call.callers!.map(one => (
+                    {call.callers.map(one => (
                       <li key={one.depth}>
                         <button type="button" class="quiet" onClick={() => onGo(one.begin, one.end, one.depth)}>{nameOf(one.function)}</button> <small>{ns(one.end - one.begin)}</small>
                       </li>
