@@ -289,6 +289,14 @@ json_t *task_answer_one(const struct task_store *store, const char *id, struct e
     return json;
 }
 
+json_t *task_answer_head(const struct task_store *store, const char *id, struct err *err)
+{
+    struct task task;
+    json_t *json = task_load(store, id, &task, err) == 0 ? head_json(&task) : NULL;
+    task_done(&task);
+    return json;
+}
+
 json_t *task_answer_list(const struct task_store *store, size_t limit, struct err *err)
 {
     char **ids;

@@ -8,7 +8,9 @@
 
 #include "task/store.h"
 
-/* {"tasks": [...]}, the latest first; `limit` 0: all. Each without its runs' details: */
+/* What a list says of a task. */
+json_t *task_answer_head(const struct task_store *store, const char *id, struct err *err);
+/* {"tasks": [...]}, the latest first; `limit` 0: all. */
 json_t *task_answer_list(const struct task_store *store, size_t limit, struct err *err);
 /* One task with all: its phases with how far they are, its runs, and what it is. */
 json_t *task_answer_one(const struct task_store *store, const char *id, struct err *err);

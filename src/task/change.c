@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
@@ -33,10 +34,10 @@ bool task_is_active(const json_t *state)
     return !task_is_over(state) && strcmp(task_state_name(state), "draft") != 0;
 }
 
-int task_lock(const char *dir, bool wait)
+int task_lock(const char *dir, const char *lock, bool wait)
 {
-    char path[PATH_MAX + 8];
-    snprintf(path, sizeof path, "%s/lock", dir);
+    char path[PATH_MAX + TASK_ID_SIZE + 16];
+    snprintf(path, sizeof path, "%s/%s", dir, lock);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
@@ -70,7 +71,7 @@ int task_change(const struct task_store *store, const char *id, task_change_fn *
     if (!task_id_is(id))
         return err_set(err, -ENOENT, "'%.100s' is no id of a task", id);
     snprintf(dir, sizeof dir, "%s/%s", store->dir, id);
-    _cleanup_(closep) int lock = task_lock(dir, true);
+    _cleanup_(closep) int lock = task_lock(dir, TASK_STATE_LOCK, true);
     if (lock < 0)
         return err_errno(err, lock, "there is no task %s that can be changed", id);
     int code = task_load(store, id, &task, err);
@@ -83,7 +84,7 @@ int task_change(const struct task_store *store, const char *id, task_change_fn *
     if (code == 0 && !task_is_active(task.state))
         set_mark(store, id, false);
     if (code == 0)
-        task_store_touch(store);
+        task_store_touch(store, id);
     task_done(&task);
     return code;
 }
@@ -151,6 +152,11 @@ static int queue(struct task *task, void *ctx, struct err *err)
 int task_queue(const struct task_store *store, const char *id, struct err *err)
 {
     bool again = false;
+    char dir[PATH_MAX + TASK_ID_SIZE + 2];
+    snprintf(dir, sizeof dir, "%s/%s", store->dir, id);
+    _cleanup_(closep) int lock = task_id_is(id) ? task_lock(dir, TASK_FILES_LOCK, false) : -ENOENT;
+    if (lock == -EWOULDBLOCK)
+        return err_set(err, -EBUSY, "a file of task %s is just coming in: queue it then", id);
     return task_change(store, id, queue, &again, err);
 }
 
@@ -217,14 +223,29 @@ static void unlink_jobs(const struct task *task)
     }
 }
 
-int task_remove(const struct task_store *store, const char *id, struct err *err)
+/* In a process that nobody waits for: it may take long. */
+static void remove_later(const char *dir)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        if (fork() == 0) {
+            setsid();
+            task_remove_tree(dir);
+        }
+        _exit(0);
+    }
+    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        continue;
+}
+
+int task_remove(const struct task_store *store, const char *id, bool wait, struct err *err)
 {
     struct task task;
     char gone[PATH_MAX + TASK_ID_SIZE + 16];
     int code = task_load(store, id, &task, err);
     if (code == -EBADMSG || code == -EINVAL) /* damaged: it may go all the same */
         code = 0;
-    _cleanup_(closep) int lock = code == 0 ? task_lock(task.dir, true) : -1;
+    _cleanup_(closep) int lock = code == 0 ? task_lock(task.dir, TASK_STATE_LOCK, true) : -1;
     if (code == 0 && lock < 0)
         code = err_errno(err, lock, "cannot lock task %s", id);
     if (code == 0 && lock >= 0 && task.state) {
@@ -239,9 +260,11 @@ int task_remove(const struct task_store *store, const char *id, struct err *err)
     if (code == 0) {
         unlink_jobs(&task);
         set_mark(store, id, false);
-        int left = task_remove_tree(gone);
+        int left = wait ? task_remove_tree(gone) : 0;
+        if (!wait)
+            remove_later(gone);
         code = left < 0 ? err_errno(err, left, "some files of task %s could not be removed from %s", id, gone) : 0;
-        task_store_touch(store);
+        task_store_touch(store, id);
     }
     task_done(&task);
     return code;

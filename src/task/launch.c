@@ -60,8 +60,11 @@ static char *take_line(struct task_launch *launch)
 int task_scry_path(char *ret_path, size_t size, struct err *err)
 {
     static const char *const beside[] = {"", "/../../bin", "/../cli", "/../../cli", "/../bin"};
-    const char *libexec = getenv("SCRY_LIBEXEC");
+    const char *libexec = getenv("SCRY_LIBEXEC"), *program = getenv("SCRY_PROGRAM");
     char own[PATH_MAX];
+    if (program && *program == '/' && (size_t)snprintf(ret_path, size, "%s", program) < size &&
+        access(ret_path, X_OK) == 0)
+        return 0;
     if (libexec && *libexec && (size_t)snprintf(ret_path, size, "%s/../bin/scry", libexec) < size &&
         access(ret_path, X_OK) == 0)
         return 0;

@@ -178,7 +178,7 @@ static int begin(struct runner *runner)
     if (loop_new(&runner->loop) < 0)
         return -1;
     char changed[PATH_MAX + 16];
-    task_store_touch(&runner->store);
+    task_store_touch(&runner->store, NULL);
     snprintf(changed, sizeof changed, "%s/.changed", runner->store.dir);
     if (runner->watch >= 0 && inotify_add_watch(runner->watch, changed, IN_CLOSE_WRITE) >= 0)
         loop_add_fd(runner->loop, runner->watch, 1 /* EPOLLIN */, on_change, runner);

@@ -36,6 +36,7 @@ static const char *const kept[] = {
     "XDG_CACHE_HOME",
     "SSH_AUTH_SOCK",
     "SCRY_SSH",
+    "SCRY_PROGRAM",
     "SCRY_RUNTIME_DIR",
     "SCRY_STATE_DIR",
     "SCRY_CACHE_DIR",

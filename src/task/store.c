@@ -41,13 +41,21 @@ int task_store_open(struct task_store *ret_store, struct err *err)
     return 0;
 }
 
-void task_store_touch(const struct task_store *store)
+void task_store_touch(const struct task_store *store, const char *id)
 {
-    char path[PATH_MAX + 16];
+    enum { LONG_BYTES = 256 << 10 };
+    char path[PATH_MAX + 16], line[TASK_ID_SIZE + 2];
+    struct stat st;
     snprintf(path, sizeof path, "%s/.changed", store->dir);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        close(fd);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    int len = snprintf(line, sizeof line, "%s\n", id ? id : "");
+    if (fstat(fd, &st) == 0 && st.st_size > LONG_BYTES && ftruncate(fd, 0) < 0)
+        errno = 0; /* then it gets longer */
+    if (write(fd, line, (size_t)len) < 0)
+        errno = 0; /* the disk is full: who waits looks by itself, too */
+    close(fd);
 }
 
 bool task_id_is(const char *text)
@@ -168,7 +176,7 @@ int task_create(const struct task_store *store, const json_t *given, char ret_id
     if (code < 0)
         task_remove_tree(hidden);
     json_decref(spec);
-    task_store_touch(store);
+    task_store_touch(store, ret_id);
     return code;
 }
 

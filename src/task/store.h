@@ -5,8 +5,8 @@
  *
  * Any number of programs use a store at the same time: `scry submit`, servers, the runner. state.json is changed only under
  * the lock of its task (flock) and replaced whole, so no change is lost and readers need no lock. A task appears and goes
- * by a rename. What is queued or under way has a mark in .active/, so that nobody has to look at all tasks; .changed is
- * touched at each change, for those who wait (inotify).
+ * by a rename. What is queued or under way has a mark in .active/, so that nobody has to look at all tasks; .changed gets
+ * a line at each change, for those who wait (inotify).
  */
 #ifndef SCRY_TASK_STORE_H
 #define SCRY_TASK_STORE_H
@@ -63,8 +63,8 @@ int task_queue(const struct task_store *store, const char *id, struct err *err);
 int task_rerun(const struct task_store *store, const char *id, struct err *err);
 /* Asks for its end; the runner ends its processes. -EALREADY: it is over. */
 int task_cancel(const struct task_store *store, const char *id, struct err *err);
-/* Removes it with its runs and files. -EBUSY: it is under way. */
-int task_remove(const struct task_store *store, const char *id, struct err *err);
+/* Removes it with its runs and files; !wait: it is gone at once, and the disk is freed later. -EBUSY: it is under way. */
+int task_remove(const struct task_store *store, const char *id, bool wait, struct err *err);
 
 /* Is it queued or under way? Has it ended, one way or the other? */
 bool task_is_active(const json_t *state);
@@ -89,7 +89,8 @@ int task_upload_end(struct task_upload *upload, bool whole, struct err *err);
 /* A whole file from the disk. */
 int task_upload_copy(const struct task_store *store, const char *id, const char *path, struct err *err);
 
-/* Says to those who wait that something has changed. */
-void task_store_touch(const struct task_store *store);
+/* Says to those who wait that a task has changed: its id is a line more of .changed. NULL: nothing did, but look. The file
+ * begins anew when it has become long. */
+void task_store_touch(const struct task_store *store, const char *id);
 
 #endif

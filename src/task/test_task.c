@@ -130,6 +130,7 @@ static void test_files(void **state)
     assert_int_equal(task_upload_begin(&store, id, "p", &upload, &err), 0);
     assert_int_equal(task_upload_begin(&store, id, "q", &other, &err), -EBUSY);
     assert_int_equal(task_upload_write(&upload, "#!/bin/sh\n", 10, &err), 0);
+    assert_int_equal(task_queue(&store, id, &err), -EBUSY);
     snprintf(path, sizeof path, "%s/%s/files/p", store.dir, id);
     assert_int_equal(access(path, F_OK), -1); /* half of it is no program */
     static char large[1 << 20];
@@ -146,10 +147,10 @@ static void test_files(void **state)
     assert_int_equal(task_queue(&store, id, &err), 0);
     assert_int_equal(task_queue(&store, id, &err), -EBUSY);
     assert_int_equal(task_upload_begin(&store, id, "q", &upload, &err), -EBUSY);
-    assert_int_equal(task_remove(&store, id, &err), -EBUSY);
+    assert_int_equal(task_remove(&store, id, true, &err), -EBUSY);
     assert_int_equal(task_cancel(&store, id, &err), 0);
     assert_int_equal(task_cancel(&store, id, &err), -EALREADY);
-    assert_int_equal(task_remove(&store, id, &err), 0);
+    assert_int_equal(task_remove(&store, id, true, &err), 0);
     assert_int_equal(task_cancel(&store, id, &err), -ENOENT);
 }
 
@@ -178,7 +179,7 @@ static void test_names(void **state)
     snprintf(path, sizeof path, "%s/%s/state.json", store.dir, id);
     assert_int_equal(file_replace_soon(path, "{", 1, 0600), 0);
     assert_int_equal(task_queue(&store, id, &err), -EBADMSG); /* damaged: it can only go */
-    assert_int_equal(task_remove(&store, id, &err), 0);
+    assert_int_equal(task_remove(&store, id, true, &err), 0);
 }
 
 int main(void)

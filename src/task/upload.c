@@ -65,7 +65,7 @@ int task_upload_begin(const struct task_store *store, const char *id, const char
         return code;
     code = task_load(store, id, &task, err);
     if (code == 0) {
-        ret_upload->lock = task_lock(task.dir, false);
+        ret_upload->lock = task_lock(task.dir, TASK_FILES_LOCK, false);
         if (ret_upload->lock < 0)
             code = err_set(err, -EBUSY, "task %s is busy: one file at a time", id);
     }

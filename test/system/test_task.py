@@ -2,9 +2,11 @@
 """Tasks: scry submit, scry task, and their runner, scry-tasks."""
 
 import concurrent.futures
+import http.client
 import json
 import os
 import signal
+import socket
 
 import mpitest
 import schematest
@@ -284,6 +286,99 @@ class Elsewhere(TaskCase):
             self.assertIn(task, file.read())
         report = self.box.run(self.box.scry("report", "--json", shown["runs"][0]["directory"]))
         self.assertEqual(json.loads(report.stdout)["id"], shown["runs"][0]["job"])
+
+
+class Connection(http.client.HTTPConnection):
+    """To the server's unix socket, where the kernel says who asks."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=LONG)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(LONG)
+        self.sock.connect(self.path)
+
+
+class Served(TaskCase):
+    """The same tasks by HTTP."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.box.start(self.box.scry("serve"))
+        self.assertIn("http://127.0.0.1:", self.server.stdout.readline())
+
+    def ask(self, method, path, body=None, json_body=True):
+        connection = Connection(self.box.path("run", "serve.sock"))
+        headers = {"Content-Type": "application/json"} if body is not None and json_body else {}
+        connection.request(method, "/api/" + path, body=json.dumps(body) if json_body and body is not None else body,
+                           headers=headers)
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        return answer.status, json.loads(text) if text else None
+
+    def test_a_task_from_its_draft_to_its_end(self):
+        events = Connection(self.box.path("run", "serve.sock"))
+        events.request("GET", "/api/tasks/events")
+        stream = events.getresponse()
+        self.assertEqual(stream.readline(), b": \n")
+        status, task = self.ask("POST", "tasks", {"name": "<script>", "program": "./p", "files": ["p"], "launch": {"by": "plain"},
+                                                  "limits": {"disk_bytes": 4 << 20}})
+        self.assertEqual((status, task["state"]), (201, "draft"))
+        self.fits("task", task)
+        place = f"tasks/{task['id']}"
+        self.assertEqual(self.ask("POST", f"{place}/queue")[1]["error"]["kind"], "unknown")  # its file
+        for name in ("..", "%2e%2e", ".x", "a%2fb", "-x"):
+            self.assertIn(self.ask("PUT", f"{place}/files/{name}", b"x", False)[0], (400, 404, 405), name)
+        large = Connection(self.box.path("run", "serve.sock"))
+        large.putrequest("PUT", f"/api/{place}/files/p")
+        large.putheader("Content-Length", str(5 << 20))
+        large.endheaders()
+        self.assertEqual(large.getresponse().status, 413)  # before it comes
+        large.close()
+        half = Connection(self.box.path("run", "serve.sock"))
+        half.putrequest("PUT", f"/api/{place}/files/p")
+        half.putheader("Content-Length", "100000")
+        half.endheaders(b"#!/bin/sh\n")
+        files = self.box.path("home", ".local/state/scry/tasks", task["id"], "files")
+        scrytest.wait_until(lambda: os.listdir(files), LONG)
+        self.assertEqual(self.ask("POST", f"{place}/queue")[0], 409)
+        half.close()
+        scrytest.wait_until(lambda: not os.listdir(files), LONG)
+        script = b"#!/bin/sh\necho hello\n"
+        self.assertEqual(self.ask("PUT", f"{place}/files/p", script + b"#" * 700000, False)[0], 204)
+        status, task = self.ask("POST", f"{place}/queue")
+        self.assertEqual(status, 200, task)
+        last = {}
+        while last.get("state") not in ("done", "failed"):
+            line = stream.readline()
+            if line.startswith(b"data: "):
+                last = json.loads(line[6:])
+        self.assertEqual((last["state"], last["error"], last["name"]), ("done", None, "<script>"))
+        events.close()
+        self.assertEqual(self.ask("GET", place)[1]["runs"][0]["exit_code"], 0)
+        job = self.ask("GET", place)[1]["runs"][0]["job"]
+        self.assertEqual(self.ask("GET", f"jobs/{job}/report")[1]["id"], job)
+        self.assertEqual([each["id"] for each in self.ask("GET", "tasks")[1]["tasks"]], [task["id"]])
+        self.assertEqual(self.ask("GET", f"scaling?tasks={task['id']}")[1]["tasks"][0]["efficiency"], 1)
+        self.assertEqual(self.ask("POST", f"{place}/cancel")[0], 409)
+        self.assertEqual(self.ask("POST", f"{place}/rerun")[0], 200)
+        self.waits_for(task["id"], "done")
+        self.assertEqual(self.ask("DELETE", place)[0], 204)
+        self.assertEqual(self.ask("GET", place)[0], 404)
+
+    def test_refused(self):
+        for method, path, body, status in (("POST", "tasks", {"program": "-x"}, 400), ("POST", "tasks", {"what": 1}, 400),
+                                           ("POST", "tasks", [], 400), ("GET", "tasks/20260101T000000-a-1-b", None, 404),
+                                           ("GET", "tasks/..%2f..%2fx", None, 404), ("DELETE", "tasks/x", None, 404),
+                                           ("POST", "tasks/x/cancel", None, 404), ("GET", "scaling", None, 400),
+                                           ("GET", "scaling?tasks=-x", None, 400), ("PUT", "tasks/x/files/y", {}, 404)):
+            found, answer = self.ask(method, path, body)
+            self.assertEqual(found, status, (method, path, answer))
+            self.assertNotIn("\n", answer["error"]["text"])
+        self.assertEqual(self.ask("POST", "tasks", b'{"program": "true"}', False)[0], 400)  # as a page of others could send it
 
 
 if __name__ == "__main__":

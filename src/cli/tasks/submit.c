@@ -158,7 +158,7 @@ static int submit_one(const struct task_store *store, const struct options *opti
     if (code == 0)
         code = task_queue(store, ret_id, err);
     if (code < 0)
-        task_remove(store, ret_id, NULL);
+        task_remove(store, ret_id, true, NULL);
     return code;
 }
 

@@ -192,6 +192,11 @@ static int compare(const struct task_store *store, const struct options *options
 
 typedef int each_fn(const struct task_store *store, const char *id, struct err *err);
 
+static int remove_one(const struct task_store *store, const char *id, struct err *err)
+{
+    return task_remove(store, id, true, err);
+}
+
 static const struct action {
     const char *name;
     size_t least, most;
@@ -202,7 +207,7 @@ static const struct action {
     {"show", 1, 1, NULL, false},
     {"cancel", 1, SIZE_MAX, task_cancel, true},
     {"rerun", 1, SIZE_MAX, task_rerun, true},
-    {"rm", 1, SIZE_MAX, task_remove, false},
+    {"rm", 1, SIZE_MAX, remove_one, false},
     {"compare", 2, 2, NULL, false},
     {"scaling", 1, SIZE_MAX, NULL, false},
 };
