@@ -30,6 +30,16 @@ const struct route route_rows[] = {
     {"api/jobs/*/source", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "source", .arguments = "file"},
     {"api/compare", METHOD_GET, RIGHT_OBSERVE, answer_compare, .arguments = "jobs"},
     {"api/site", METHOD_GET, RIGHT_SITE, answer_site},
+    {"api/tasks", METHOD_GET, RIGHT_OBSERVE, answer_tasks},
+    {"api/tasks", METHOD_POST, RIGHT_SUBMIT, answer_tasks_post},
+    {"api/tasks/events", METHOD_GET, RIGHT_OBSERVE, answer_task_events},
+    {"api/tasks/*", METHOD_GET, RIGHT_OBSERVE, answer_task},
+    {"api/tasks/*", METHOD_DELETE, RIGHT_SUBMIT, answer_task_do, .asks = "rm"},
+    {"api/tasks/*/queue", METHOD_POST, RIGHT_SUBMIT, answer_task_do, .asks = "queue"},
+    {"api/tasks/*/cancel", METHOD_POST, RIGHT_SUBMIT, answer_task_do, .asks = "cancel"},
+    {"api/tasks/*/rerun", METHOD_POST, RIGHT_SUBMIT, answer_task_do, .asks = "rerun"},
+    {"api/tasks/*/files/*", METHOD_PUT, RIGHT_SUBMIT, answer_task_file, .body = true},
+    {"api/scaling", METHOD_GET, RIGHT_OBSERVE, answer_scaling, .arguments = "tasks"},
     {"*", METHOD_GET, 0, answer_page}, /* all other paths: files of the pages */
 };
 /* clang-format on */

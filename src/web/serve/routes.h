@@ -41,6 +41,13 @@ void answer_archive(struct visit *visit);
 void answer_view(struct visit *visit);
 void answer_compare(struct visit *visit);
 void answer_site(struct visit *visit);
+void answer_tasks(struct visit *visit); /* tasks.c */
+void answer_tasks_post(struct visit *visit);
+void answer_task(struct visit *visit);
+void answer_task_do(struct visit *visit);
+void answer_task_file(struct visit *visit);
+void answer_task_events(struct visit *visit); /* changes.c */
+void answer_scaling(struct visit *visit);
 void answer_page(struct visit *visit); /* pages.c */
 
 #endif

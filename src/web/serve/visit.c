@@ -482,6 +482,10 @@ static int on_body(struct visit *visit, const void *bytes, size_t len)
 {
     if (visit->answered || visit->close)
         return 0;
+    if (visit->take_body) {
+        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, BODY_SECONDS);
+        return visit->take_body(visit, bytes, len);
+    }
     if (visit->body.len + len > BODY_MOST)
         return -1;
     if (!visit->refusal.status)
@@ -574,6 +578,8 @@ int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user, void 
     case LWS_CALLBACK_HTTP_BODY_COMPLETION:
         if (!visit->answered && visit->body_left) {
             visit->body_left = false;
+            if (visit->take_body)
+                return visit->take_body(visit, NULL, 0);
             go(visit);
         }
         return 0;

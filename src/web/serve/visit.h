@@ -69,6 +69,8 @@ struct visit {
     char *behind;       /* Last-Event-ID, or the argument `behind`; NULL: none */
     uint64_t body_size; /* as the request says */
     struct buf body;
+    /* Of a route with `body`: gets its pieces as they come, and NULL at the end. -1: the connection ends. */
+    int (*take_body)(struct visit *visit, const void *bytes, size_t size);
     struct reply refusal; /* status 0: none; its answer waits for the end of the body */
     const char *refusal_kind;
     char refusal_text[256];

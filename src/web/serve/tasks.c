@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tasks. What is asked of them commands of scry answer, as everything; what is done to them is done here, for it takes only a
+ * moment. They are those of the user whose server it is, and run as that user: the runner is a program of its own.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "task/answer.h"
+#include "task/start.h"
+#include "task/store.h"
+#include "web/serve/question.h"
+#include "web/serve/routes.h"
+
+enum { LIMIT_SECONDS = 60 };
+
+static void refuse(struct visit *visit, int code, const struct err *err)
+{
+    static const struct {
+        int code, status;
+        const char *kind;
+    } rows[] = {{-ENOENT, 404, "unknown"}, {-EINVAL, 400, "bad_task"}, {-EBUSY, 409, "busy"},
+                {-EALREADY, 409, "over"},  {-EFBIG, 413, "too_large"}, {-ENOSPC, 507, "no_space"},
+                {-EPERM, 403, "denied"},   {0, 500, "failed"}};
+    size_t i = 0;
+    while (rows[i].code && rows[i].code != code)
+        i++;
+    visit_answer_error(visit, rows[i].status, rows[i].kind, "%s", err->text);
+}
+
+static int open_store(struct visit *visit, struct task_store *ret_store)
+{
+    struct err err = {0};
+    int code = task_store_open(ret_store, &err);
+    if (code < 0)
+        refuse(visit, code, &err);
+    return code;
+}
+
+/* The id in the path, of a task that is there. */
+static bool find(struct visit *visit, struct task_store *ret_store, char ret_id[TASK_ID_SIZE])
+{
+    struct task task;
+    struct err err = {0};
+    if (open_store(visit, ret_store) < 0)
+        return false;
+    snprintf(ret_id, TASK_ID_SIZE, "%.*s", SPAN_ARG(visit->parts[0]));
+    int code = visit->parts[0].len < TASK_ID_SIZE
+                   ? task_load(ret_store, ret_id, &task, &err)
+                   : err_set(&err, -ENOENT, "there is no such task; api/tasks lists them");
+    if (visit->parts[0].len < TASK_ID_SIZE)
+        task_done(&task);
+    if (code < 0)
+        refuse(visit, code, &err);
+    return code == 0;
+}
+
+static void ask(struct visit *visit, const char *const *argv)
+{
+    question_ask(visit->server->questions, visit, &(struct question_spec){.argv = argv, .limit_s = LIMIT_SECONDS});
+}
+
+void answer_tasks(struct visit *visit)
+{
+    static const char *const argv[] = {"task", "ls", "--all", "--json", NULL};
+    ask(visit, argv);
+}
+
+void answer_task(struct visit *visit)
+{
+    struct task_store store;
+    char id[TASK_ID_SIZE];
+    if (!find(visit, &store, id))
+        return;
+    const char *argv[] = {"task", "show", "--json", id, NULL};
+    ask(visit, argv);
+}
+
+/* ?tasks=ONE,OTHER: ids, of which the command says what is wrong. */
+void answer_scaling(struct visit *visit)
+{
+    enum { MOST = 64 };
+    char ids[MOST][TASK_ID_SIZE];
+    const char *argv[MOST + 5] = {"task", "scaling", "--json", "--"}, *given = visit_argument(visit, "tasks");
+    struct span list = span_str(given ? given : ""), id;
+    size_t count = 0;
+    while (foreign_next(&list, ',', &id)) {
+        if (count == MOST || id.len >= TASK_ID_SIZE || !foreign_is_id(id)) {
+            visit_answer_error(visit, 400, "bad_question", "expected ids of at most %d tasks: ?tasks=ONE,OTHER", MOST);
+            return;
+        }
+        snprintf(ids[count], TASK_ID_SIZE, "%.*s", SPAN_ARG(id));
+        argv[4 + count] = ids[count];
+        count++;
+    }
+    if (count)
+        ask(visit, argv);
+    else
+        visit_answer_error(visit, 400, "bad_question", "name tasks: ?tasks=ONE,OTHER");
+}
+
+/* ---- what is done to them ---- */
+
+/* The answer to what was done is the task as it is now. */
+static void answer_with(struct visit *visit, const struct task_store *store, const char *id, int status)
+{
+    struct err err = {0};
+    json_t *json = task_answer_one(store, id, &err);
+    if (json)
+        visit_answer_json(visit, status, json);
+    else
+        refuse(visit, err.code, &err);
+}
+
+void answer_tasks_post(struct visit *visit)
+{
+    struct task_store store;
+    char id[TASK_ID_SIZE];
+    struct err err = {0};
+    json_error_t where;
+    json_t *json = visit->is_json ? json_loadb(visit->body.data ? visit->body.data : "", visit->body.len,
+                                               JSON_REJECT_DUPLICATES, &where)
+                                  : NULL;
+    if (!json) {
+        visit_answer_error(visit, 400, "body", "expected a task as a JSON object, and Content-Type: application/json");
+        return;
+    }
+    if (open_store(visit, &store) == 0) {
+        int code = task_create(&store, json, id, &err);
+        if (code < 0)
+            refuse(visit, code, &err);
+        else
+            answer_with(visit, &store, id, 201);
+    }
+    json_decref(json);
+}
+
+static int remove_soon(const struct task_store *store, const char *id, struct err *err)
+{
+    return task_remove(store, id, false, err);
+}
+
+void answer_task_do(struct visit *visit)
+{
+    static const struct {
+        const char *name;
+        int (*act)(const struct task_store *store, const char *id, struct err *err);
+    } rows[] = {{"queue", task_queue}, {"cancel", task_cancel}, {"rerun", task_rerun}, {"rm", remove_soon}};
+    struct task_store store;
+    char id[TASK_ID_SIZE];
+    struct err err = {0};
+    size_t i = 0;
+    if (!find(visit, &store, id))
+        return;
+    while (strcmp(rows[i].name, visit->route->asks) != 0)
+        i++;
+    int code = rows[i].act(&store, id, &err);
+    if (code == 0 && rows[i].act != remove_soon)
+        code = task_runner_wake(&store, &err);
+    if (code < 0)
+        refuse(visit, code, &err);
+    else if (rows[i].act == remove_soon)
+        visit_answer_nothing(visit);
+    else
+        answer_with(visit, &store, id, 200);
+}
+
+/* ---- files ---- */
+
+static void drop_upload(struct visit *visit)
+{
+    struct task_upload *upload = visit->extra;
+    if (upload->fd >= 0)
+        task_upload_end(upload, false, NULL); /* it was broken off */
+    free(upload);
+}
+
+static int end_upload(struct visit *visit)
+{
+    struct task_upload *upload = visit->extra;
+    struct err err = {0};
+    int code = task_upload_end(upload, true, &err);
+    upload->fd = -1;
+    if (code < 0)
+        refuse(visit, code, &err);
+    else
+        visit_answer_nothing(visit);
+    return 0;
+}
+
+static int take_upload(struct visit *visit, const void *bytes, size_t size)
+{
+    struct task_upload *upload = visit->extra;
+    struct err err = {0};
+    if (!bytes)
+        return end_upload(visit);
+    int code = task_upload_write(upload, bytes, size, &err);
+    if (code == 0)
+        return 0;
+    task_upload_end(upload, false, NULL);
+    upload->fd = -1;
+    visit->close = true; /* nobody wants the rest of it */
+    refuse(visit, code, &err);
+    return 0;
+}
+
+void answer_task_file(struct visit *visit)
+{
+    struct task_store store;
+    char id[TASK_ID_SIZE], name[TASK_ID_SIZE * 2];
+    struct err err = {0};
+    visit->close = true; /* unless all of the body is read */
+    if (!find(visit, &store, id))
+        return;
+    struct task_upload *upload = malloc(sizeof *upload);
+    snprintf(name, sizeof name, "%.*s", SPAN_ARG(visit->parts[1]));
+    int code = upload ? task_upload_begin(&store, id, name, upload, &err) : err_set(&err, -ENOMEM, "out of memory");
+    if (code == 0 && visit->body_size > upload->most) {
+        task_upload_end(upload, false, NULL);
+        code = err_set(&err, -EFBIG, "the files of a task may take as much as its limits.disk_bytes");
+    }
+    if (code < 0) {
+        free(upload);
+        refuse(visit, code, &err);
+        return;
+    }
+    visit->close = false;
+    visit->extra = upload;
+    visit->done = drop_upload;
+    visit->take_body = take_upload;
+    if (!visit->body_size)
+        end_upload(visit);
+}
