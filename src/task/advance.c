@@ -21,7 +21,8 @@
 #include "task/spec.h"
 
 enum {
-    GRACE_SECONDS = 5,   /* between asking and killing */
+    GRACE_SECONDS = 5, /* between asking and killing */
+    GATHER_SECONDS = 900,
     SHARED_SECONDS = 10, /* until what another node wrote is seen here */
 };
 
@@ -299,8 +300,12 @@ static int finish(struct task *task, void *ctx, struct err *err)
     enum task_step step = step_of(task);
     bool brought = step == TASK_GATHER, far = strcmp(task_text(task->spec, "launch.by"), "ssh") == 0;
     _cleanup_(buf_done) struct buf why = BUF_INIT;
-    if (!process || task_is_over(task->state) || is_alive(process))
+    if (task_is_over(task->state) || (process && is_alive(process)))
         return 1;
+    if (!process) {
+        end_task(task, "failed", "start", "nothing of it runs, though its state says so: rerun it");
+        return 0;
+    }
     set_ns(process, "ended_ns", clock_wall_ns());
     const char *stop = json_string_value(json_object_get(process, "stop"));
     if (far && step == TASK_RUN) /* how it was is known when its directory is here */
@@ -411,13 +416,26 @@ static const char *over_limit(const struct task *task, const struct job_info *jo
     return NULL;
 }
 
+/* Why a run is to be stopped now, or NULL. What is brought from elsewhere is brought also of a run that was stopped: it says how
+ * that ended. */
+static const char *why_stop(const struct task *task, const struct job_info *job)
+{
+    bool cancelled = json_is_true(json_object_get(task->state, "cancel"));
+    if (step_of(task) == TASK_GATHER) {
+        uint64_t began = get_ns(current(task), "began_ns");
+        if (clock_wall_ns() - began >= GATHER_SECONDS * (uint64_t)NS_PER_SECOND)
+            return "time";
+        return cancelled && !json_object_get(last_run(task), "stop") ? "cancelled" : NULL;
+    }
+    return cancelled ? "cancelled" : over_limit(task, job);
+}
+
 /* Stops it if it is to be stopped. */
 static void look_after(const struct task_store *store, const struct task *task, const struct job_info *job)
 {
     json_t *process = current(task);
-    const char *stop = json_is_true(json_object_get(task->state, "cancel")) ? "cancelled" : NULL;
     if (!json_object_get(process, "stop")) {
-        stop = stop ? stop : over_limit(task, job);
+        const char *stop = why_stop(task, job);
         if (stop && task_change(store, task->id, set_stop, (void *)stop, NULL) == 0)
             send_signal(task, "TERM");
     } else if (clock_wall_ns() - get_ns(process, "stop_ns") >= GRACE_SECONDS * (uint64_t)NS_PER_SECOND) {

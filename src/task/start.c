@@ -136,6 +136,17 @@ int task_runner_wake(const struct task_store *store, struct err *err)
     return code;
 }
 
+void task_runner_look(const struct task_store *store)
+{
+    char **ids;
+    size_t count;
+    if (task_list_active(store, &ids, &count, NULL) < 0)
+        return;
+    jobdir_list_free(ids, count);
+    if (count)
+        task_runner_wake(store, NULL);
+}
+
 int task_runner_start(uid_t uid, struct err *err)
 {
     char path[PATH_MAX], text[16384];

@@ -14,6 +14,9 @@
 /* That of the user who calls, to be called after a change of the store. 0 or -errno with err. */
 int task_runner_wake(const struct task_store *store, struct err *err);
 
+/* The same, if something is queued or under way: after the runner was killed, or the machine started again. */
+void task_runner_look(const struct task_store *store);
+
 /* That of another user, from a server that runs as root: with that user's ids and groups, and nothing of the server's
  * environment. 0; -EPERM: the caller is not root (nor that user), or no task may run as root for somebody else; -ENOENT:
  * there is no such user. Whether the caller speaks for that user, the caller has to know. */

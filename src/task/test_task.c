@@ -17,6 +17,7 @@
 #include "task/answer.h"
 #include "task/internal.h"
 #include "task/spec.h"
+#include "task/start.h"
 
 static char home[] = "/tmp/scrytaskXXXXXX";
 static struct task_store store;
@@ -182,9 +183,23 @@ static void test_names(void **state)
     assert_int_equal(task_remove(&store, id, true, &err), 0);
 }
 
+static void test_users(void **state)
+{
+    (void)state;
+    struct err err;
+    uid_t nobody = 65534, unknown = 3999999999;
+    if (geteuid() == 0) {
+        assert_int_equal(task_runner_start(unknown, &err), -ENOENT);
+    } else {
+        assert_int_equal(task_runner_start(geteuid() == nobody ? 1 : nobody, &err), -EPERM);
+        assert_int_equal(task_runner_start(0, &err), -EPERM);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_defaults), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_files), cmocka_unit_test(test_names)};
+                                       cmocka_unit_test(test_files), cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_users)};
     return cmocka_run_group_tests(tests, begin, end);
 }

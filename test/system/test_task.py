@@ -245,6 +245,21 @@ class Tasks(TaskCase):
             self.assertEqual(len(self.waits_for(task, "done", box=box)["runs"]), 1)
         self.assertEqual(len(json.loads(self.task("ls", "--all", "--json").stdout)["tasks"]), 6)
 
+    def test_the_runner_ends_and_comes_again(self):
+        self.submit("--by", "plain", "--wait", "true")
+        scrytest.wait_until(lambda: not list(self.box.processes("scry-tasks")), LONG)
+        task, = self.submit("--by", "plain", "--wait", "true")
+        self.assertEqual(self.show(task)["state"], "done")
+
+    def test_mpich(self):
+        """The mpirun of the program's own MPI starts it."""
+        program = os.path.join(scrytest.BUILD, "examples", "stommel_mpich")
+        if not os.path.exists(program) or not mpitest.available("mpich"):
+            self.skipTest("no MPICH")
+        task, = self.submit("-n", 2, "--wait", program, *STOMMEL)
+        report = json.loads(self.box.run(self.box.scry("report", "--json", self.show(task)["runs"][0]["job"])).stdout)
+        self.assertEqual(len(report["mpi"]["ranks"]), 2)
+
     def test_store_of_another(self):
         """A store that others may look into, or that is a link, is refused."""
         self.submit("--by", "plain", "--wait", "true")
@@ -271,6 +286,12 @@ class Elsewhere(TaskCase):
         scrytest.wait_until(lambda: (runs := self.show(task)["runs"]) and runs[0]["job"], LONG)
         self.assertEqual(self.task("cancel", task).returncode, 0)
         self.assertEqual(self.waits_for(task, "cancelled")["runs"][0]["signal"], 15)
+        if os.path.exists(os.path.join(scrytest.BUILD, "examples", "stommel")):
+            task, = self.submit("--by", "slurm", "-n", 2, "--trace", "fn:solve", "--wait", scrytest.example("stommel"), *STOMMEL)
+            shown = self.show(task)
+            self.assertEqual((shown["state"], shown["error"]), ("done", None))
+            report = json.loads(self.box.run(self.box.scry("report", "--json", shown["runs"][0]["job"])).stdout)
+            self.assertEqual(len(report["mpi"]["ranks"]), 2)
         refused, = self.submit("--by", "slurm", "--partition", "nowhere", "--wait", "true")
         self.assertIn("Invalid partition", self.show(refused)["error"]["text"])
 
@@ -286,6 +307,15 @@ class Elsewhere(TaskCase):
             self.assertIn(task, file.read())
         report = self.box.run(self.box.scry("report", "--json", shown["runs"][0]["directory"]))
         self.assertEqual(json.loads(report.stdout)["id"], shown["runs"][0]["job"])
+        task, = self.submit("--by", "ssh", "--hosts", "n2", "sleep", "1000")
+        # it may be ended as soon as scry run is there: the shell before it has written its number
+        pid = far.box.path("home", ".cache/scry/tasks", task, "runs/1/job.json")
+        scrytest.wait_until(lambda: os.path.exists(pid), LONG)
+        self.assertEqual(self.task("cancel", task).returncode, 0)
+        self.assertEqual(self.waits_for(task, "cancelled")["runs"][0]["signal"], 15)
+        self.assertEqual([each for each in far.box.processes("sleep")], [])
+        task, = self.submit("--by", "ssh", "--hosts", "nowhere", "--wait", "true")
+        self.assertIn("run 1 did not begin", self.show(task)["error"]["text"])
 
 
 class Connection(http.client.HTTPConnection):

@@ -258,6 +258,7 @@ int cmd_task(const struct options *options)
                                                    : "tasks");
     if (task_store_open(&store, &err) < 0)
         return fail(&err);
+    task_runner_look(&store);
     char(*ids)[TASK_ID_SIZE] = calloc(count + 1, sizeof *ids);
     int status = 0;
     for (size_t i = 0; i < count && ids; i++)
