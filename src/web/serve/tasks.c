@@ -16,45 +16,41 @@
 
 enum { LIMIT_SECONDS = 60 };
 
-static void refuse(struct visit *visit, int code, const struct err *err)
+struct refusal {
+    int code, status;
+    const char *kind;
+};
+
+static const struct refusal *refusal_of(int code)
 {
-    static const struct {
-        int code, status;
-        const char *kind;
-    } rows[] = {{-ENOENT, 404, "unknown"}, {-EINVAL, 400, "bad_task"}, {-EBUSY, 409, "busy"},
-                {-EALREADY, 409, "over"},  {-EFBIG, 413, "too_large"}, {-ENOSPC, 507, "no_space"},
-                {-EPERM, 403, "denied"},   {0, 500, "failed"}};
+    static const struct refusal rows[] = {
+        {-ENOENT, 404, "unknown"},  {-EINVAL, 400, "bad_task"}, {-EBUSY, 409, "busy"},   {-EALREADY, 409, "over"},
+        {-EFBIG, 413, "too_large"}, {-ENOSPC, 507, "no_space"}, {-EPERM, 403, "denied"}, {0, 500, "failed"}};
     size_t i = 0;
     while (rows[i].code && rows[i].code != code)
         i++;
-    visit_answer_error(visit, rows[i].status, rows[i].kind, "%s", err->text);
+    return &rows[i];
 }
 
-static int open_store(struct visit *visit, struct task_store *ret_store)
+static void refuse(struct visit *visit, int code, const struct err *err)
 {
-    struct err err = {0};
-    int code = task_store_open(ret_store, &err);
-    if (code < 0)
-        refuse(visit, code, &err);
-    return code;
+    const struct refusal *row = refusal_of(code);
+    visit_answer_error(visit, row->status, row->kind, "%s", err->text);
 }
 
 /* The id in the path, of a task that is there. */
-static bool find(struct visit *visit, struct task_store *ret_store, char ret_id[TASK_ID_SIZE])
+static int find(const struct visit *visit, struct task_store *ret_store, char ret_id[TASK_ID_SIZE], struct err *err)
 {
     struct task task;
-    struct err err = {0};
-    if (open_store(visit, ret_store) < 0)
-        return false;
-    snprintf(ret_id, TASK_ID_SIZE, "%.*s", SPAN_ARG(visit->parts[0]));
-    int code = visit->parts[0].len < TASK_ID_SIZE
-                   ? task_load(ret_store, ret_id, &task, &err)
-                   : err_set(&err, -ENOENT, "there is no such task; api/tasks lists them");
-    if (visit->parts[0].len < TASK_ID_SIZE)
-        task_done(&task);
+    int code = task_store_open(ret_store, err);
     if (code < 0)
-        refuse(visit, code, &err);
-    return code == 0;
+        return code;
+    if (visit->parts[0].len >= TASK_ID_SIZE)
+        return err_set(err, -ENOENT, "there is no such task; api/tasks lists them");
+    snprintf(ret_id, TASK_ID_SIZE, "%.*s", SPAN_ARG(visit->parts[0]));
+    code = task_load(ret_store, ret_id, &task, err);
+    task_done(&task);
+    return code;
 }
 
 static void ask(struct visit *visit, const char *const *argv)
@@ -72,8 +68,12 @@ void answer_task(struct visit *visit)
 {
     struct task_store store;
     char id[TASK_ID_SIZE];
-    if (!find(visit, &store, id))
+    struct err err = {0};
+    int code = find(visit, &store, id, &err);
+    if (code < 0) {
+        refuse(visit, code, &err);
         return;
+    }
     const char *argv[] = {"task", "show", "--json", id, NULL};
     ask(visit, argv);
 }
@@ -127,13 +127,13 @@ void answer_tasks_post(struct visit *visit)
         visit_answer_error(visit, 400, "body", "expected a task as a JSON object, and Content-Type: application/json");
         return;
     }
-    if (open_store(visit, &store) == 0) {
-        int code = task_create(&store, json, id, &err);
-        if (code < 0)
-            refuse(visit, code, &err);
-        else
-            answer_with(visit, &store, id, 201);
-    }
+    int code = task_store_open(&store, &err);
+    if (code == 0)
+        code = task_create(&store, json, id, &err);
+    if (code < 0)
+        refuse(visit, code, &err);
+    else
+        answer_with(visit, &store, id, 201);
     json_decref(json);
 }
 
@@ -152,11 +152,11 @@ void answer_task_do(struct visit *visit)
     char id[TASK_ID_SIZE];
     struct err err = {0};
     size_t i = 0;
-    if (!find(visit, &store, id))
-        return;
     while (strcmp(rows[i].name, visit->route->asks) != 0)
         i++;
-    int code = rows[i].act(&store, id, &err);
+    int code = find(visit, &store, id, &err);
+    if (code == 0)
+        code = rows[i].act(&store, id, &err);
     if (code == 0 && rows[i].act != remove_soon)
         code = task_runner_wake(&store, &err);
     if (code < 0)
@@ -206,27 +206,49 @@ static int take_upload(struct visit *visit, const void *bytes, size_t size)
     return 0;
 }
 
+/* Of a body that is to be refused: whoever sends it would not read the answer before its end. */
+static int take_nothing(struct visit *visit, const void *bytes, size_t size)
+{
+    (void)size;
+    if (!bytes)
+        visit_answer_error(visit, visit->refusal.status, visit->refusal_kind, "%s", visit->refusal_text);
+    return 0;
+}
+
+/* A large one is not waited for. */
+static void refuse_file(struct visit *visit, int code, const struct err *err)
+{
+    const struct refusal *row = refusal_of(code);
+    if (!visit->body_size || visit->body_size > BODY_MOST) {
+        visit->close = visit->body_size > 0;
+        refuse(visit, code, err);
+        return;
+    }
+    visit->refusal.status = row->status;
+    visit->refusal_kind = row->kind;
+    snprintf(visit->refusal_text, sizeof visit->refusal_text, "%.*s", (int)sizeof visit->refusal_text - 1, err->text);
+    visit->take_body = take_nothing;
+}
+
 void answer_task_file(struct visit *visit)
 {
     struct task_store store;
     char id[TASK_ID_SIZE], name[TASK_ID_SIZE * 2];
     struct err err = {0};
-    visit->close = true; /* unless all of the body is read */
-    if (!find(visit, &store, id))
-        return;
     struct task_upload *upload = malloc(sizeof *upload);
     snprintf(name, sizeof name, "%.*s", SPAN_ARG(visit->parts[1]));
-    int code = upload ? task_upload_begin(&store, id, name, upload, &err) : err_set(&err, -ENOMEM, "out of memory");
+    int code = upload ? find(visit, &store, id, &err) : err_set(&err, -ENOMEM, "out of memory");
+    if (code == 0)
+        code = task_upload_begin(&store, id, name, upload, &err);
     if (code == 0 && visit->body_size > upload->most) {
         task_upload_end(upload, false, NULL);
         code = err_set(&err, -EFBIG, "the files of a task may take as much as its limits.disk_bytes");
     }
     if (code < 0) {
         free(upload);
-        refuse(visit, code, &err);
+        refuse_file(visit, code, &err);
         return;
     }
-    visit->close = false;
     visit->extra = upload;
     visit->done = drop_upload;
     visit->take_body = take_upload;

@@ -475,6 +475,8 @@ static int begin(struct visit *visit, struct server *server, struct lws *wsi)
         return 0;
     }
     go(visit);
+    if (visit->take_body && !visit->answered)
+        lws_set_timeout(wsi, PENDING_TIMEOUT_HTTP_CONTENT, BODY_SECONDS);
     return 0;
 }
 
