@@ -112,6 +112,8 @@ const struct option_row option_rows[] = {
     {"args", 0, NULL, OPTION_SWITCH, SUBMIT, 0, "with the values of arguments and results"},
     {"mpi", 0, "HOW", OPTION_CHOICE, SUBMIT, 0, "of MPI: auto, off, stats, trace, messages", "trace",
      "auto off stats trace messages"},
+    {"log", 0, "FILE=REGEX", OPTION_LIST, SUBMIT, OPTION_MANY, "record matching lines of a file, stdout or stderr, and progress",
+     .expected = "FILE=REGEX or FILE=REGEX:LEVEL"},
     {"repeat", 0, "N", OPTION_NUMBER, SUBMIT, 0, "run it N times", "1", .least = 1, .most = 1000,
      .expected = "a number from 1 to 1000"},
     {"build", 0, "COMMAND", OPTION_LIST, SUBMIT, 0, "a shell's command that makes the program first"},

@@ -186,6 +186,16 @@ static int add_mpirun(struct task_launch *launch, const struct task *task, const
     return 0;
 }
 
+/* FILE=REGEX, as scry run has it; of what the program prints, too: that is in a file here. */
+static void add_log(struct task_launch *launch, const char *log)
+{
+    static const char out[] = "stdout=", err[] = "stderr=";
+    const char *file = strncmp(log, out, sizeof out - 1) == 0   ? launch->out
+                       : strncmp(log, err, sizeof err - 1) == 0 ? launch->err
+                                                                : NULL;
+    ADD_PRINTF(launch, "--log=%s%s", file ? file : "", file ? strchr(log, '=') : log);
+}
+
 /* scry run, up to the command. Without `scry`, what follows `scry run --output=DIR`. */
 static void add_scry_run(struct task_launch *launch, const struct task *task, const char *scry, const char *output,
                          bool collects)
@@ -204,6 +214,8 @@ static void add_scry_run(struct task_launch *launch, const struct task *task, co
     /* the other half is for what the program writes */
     ADD_PRINTF(launch, "--max-size=%llu", (unsigned long long)task_number(task->spec, "limits.disk_bytes") / 2);
     json_array_foreach(functions, i, each) if (collects) ADD_PRINTF(launch, "--trace=%s", json_string_value(each));
+    json_array_foreach(task_member(task->spec, "collect.logs"), i, each) if (collects)
+        add_log(launch, json_string_value(each));
     if (collects && json_array_size(functions) && task_flag(task->spec, "collect.arguments"))
         add(launch, "--args");
     if (collects)

@@ -53,6 +53,7 @@ static const struct member launch_members[] = {
 static const struct member collect_members[] = {
     {"functions", MEMBER_TEXTS, .otherwise = "[]", .most = MOST_WORDS},
     {"arguments", MEMBER_FLAG, .otherwise = "false"},
+    {"logs", MEMBER_TEXTS, .otherwise = "[]", .most = MOST_WORDS},
     {"mpi", MEMBER_CHOICE, .otherwise = "\"trace\"", .choices = "auto|off|stats|trace|messages"},
     {0}};
 

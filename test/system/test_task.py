@@ -245,6 +245,21 @@ class Tasks(TaskCase):
             self.assertEqual(len(self.waits_for(task, "done", box=box)["runs"]), 1)
         self.assertEqual(len(json.loads(self.task("ls", "--all", "--json").stdout)["tasks"]), 6)
 
+    def test_how_far_it_is(self):
+        """By what the job says itself, else by the runs before."""
+        program = self.program("#!/bin/sh\ntest -e first || { touch first; exit; }\nwhile ! [ -e go ]; do sleep 0.1; done\n")
+        task, = self.submit("--by", "plain", "--repeat", 2, program)
+        scrytest.wait_until(lambda: (shown := self.show(task))["runs_done"] == 1 and shown["progress"] is not None, LONG)
+        shown = self.show(task)
+        self.assertEqual((shown["state"], shown["runs_wanted"], shown["phases"][-1]["phase"]), ("running", 2, "run"))
+        self.program("", "go")
+        self.waits_for(task, "done")
+        says = self.program("#!/bin/sh\nfor i in 1 2 3; do echo step $i/10; sleep 0.2; done\nwhile ! [ -e on ]; do sleep 0.1; done\n", "says")
+        task, = self.submit("--by", "plain", "--log", r"stdout=step (?<n>\d+)/(?<total>\d+)", says)
+        scrytest.wait_until(lambda: self.show(task)["progress"] == 0.3, 60, lambda: json.dumps(self.show(task)))
+        self.program("", "on")
+        self.assertIsNone(self.waits_for(task, "done")["progress"])
+
     def test_the_runner_ends_and_comes_again(self):
         self.submit("--by", "plain", "--wait", "true")
         scrytest.wait_until(lambda: not list(self.box.processes("scry-tasks")), LONG)
@@ -292,6 +307,12 @@ class Elsewhere(TaskCase):
             self.assertEqual((shown["state"], shown["error"]), ("done", None))
             report = json.loads(self.box.run(self.box.scry("report", "--json", shown["runs"][0]["job"])).stdout)
             self.assertEqual(len(report["mpi"]["ranks"]), 2)
+            task, = self.submit("--by", "slurm", "-n", 2, "--launcher", "--ntasks-per-node=1", scrytest.example("stommel"),
+                                "400", "400", "10000000")
+            scrytest.wait_until(lambda: len(list(self.box.processes("stommel"))) == 2, LONG)
+            self.assertEqual(self.task("cancel", task).returncode, 0)
+            self.waits_for(task, "cancelled")
+            scrytest.wait_until(lambda: not list(self.box.processes("stommel")), LONG)  # on both nodes
         refused, = self.submit("--by", "slurm", "--partition", "nowhere", "--wait", "true")
         self.assertIn("Invalid partition", self.show(refused)["error"]["text"])
 

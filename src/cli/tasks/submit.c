@@ -127,7 +127,8 @@ static json_t *task_json(const struct options *options, const char *processes, c
     const char *program = options->words[0], *name = options_text(options, "name");
     uint64_t seconds = (options_number(options, "limit-time") + NS_PER_SECOND - 1) / NS_PER_SECOND;
     return json_pack(
-        "{s:s, s:s, s:o, s:o, s:o, s:o, s:s?, s:o, s:{s:s, s:o, s:s?, s:o}, s:{s:o, s:b, s:s}, s:I, s:s?, s:{s:I, s:I, "
+        "{s:s, s:s, s:o, s:o, s:o, s:o, s:s?, s:o, s:{s:s, s:o, s:s?, s:o}, s:{s:o, s:b, s:o, s:s}, s:I, s:s?, s:{s:I, "
+        "s:I, "
         "s:I}}",
         "name", name ? name : text_base(program), "program", program, "arguments", words_json(options->words + 1),
         "directory", directory_json(options), "environment", environment_json(options), "files",
@@ -135,10 +136,10 @@ static json_t *task_json(const struct options *options, const char *processes, c
         *processes && !*end ? json_integer(count) : json_string(processes), "launch", "by", options_text(options, "by"),
         "hosts", split(options_text(options, "hosts")), "partition", options_text(options, "partition"), "options",
         all_of(options, "launcher", false), "collect", "functions", all_of(options, "trace", false), "arguments",
-        options_on(options, "args"), "mpi", options_text(options, "mpi"), "repeat",
-        (json_int_t)options_number(options, "repeat"), "series", *series ? series : absent, "limits", "seconds",
-        (json_int_t)seconds, "memory_bytes", (json_int_t)options_number(options, "limit-memory"), "disk_bytes",
-        (json_int_t)options_number(options, "limit-space"));
+        options_on(options, "args"), "logs", all_of(options, "log", false), "mpi", options_text(options, "mpi"),
+        "repeat", (json_int_t)options_number(options, "repeat"), "series", *series ? series : absent, "limits",
+        "seconds", (json_int_t)seconds, "memory_bytes", (json_int_t)options_number(options, "limit-memory"),
+        "disk_bytes", (json_int_t)options_number(options, "limit-space"));
 }
 
 static int submit_one(const struct task_store *store, const struct options *options, const char *processes,
