@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tarfile
 
@@ -141,6 +142,76 @@ class Serve(servetest.ServeCase):
         self.assertEqual(sorted(paths), ["20240101T000000-else-1-abc", job])
         self.assertAnswer(server.ask("api/jobs/20240101T000000-else-1-abc/report"))
         self.assertEqual(server.ask("api/jobs/20240101T000000-evil-1-abc/report").status, 404)
+
+    def fake_job(self, name, *parts):
+        """A directory of a job that runs as long as another one, and its spools, to write into."""
+        _process, real = self.start_job("--", "sleep", "1000")
+        place = self.box.path("work", "drop", name)
+        spools = []
+        for number, path in enumerate([place, *(os.path.join(place, "parts", part) for part in parts)]):
+            os.makedirs(os.path.join(path, "spool"))
+            shutil.copy(self.box.path("jobs", real, "job.json"), path)
+            spools.append(open(os.path.join(path, "spool", "records.jsonl"), "w", encoding="utf-8", buffering=1))
+            self.addCleanup(spools[-1].close)
+            spools[-1].write(json.dumps({"seq": 0, "type": "spool", "format": "scry-spool", "version": 1, "job": name,
+                                         "node": f"node{number}", "t": 0}) + "\n")
+        return spools
+
+    def test_records_of_several_nodes_go_on(self):
+        """Each part goes on where it was, whatever the order in which records came."""
+        name = "20250101T000000-x-1-aa"
+        spools = self.fake_job(name, "node1", "node2")
+        server = servetest.Server(self.box, "--jobs", self.box.path("work", "drop"))
+        server.log_in()
+        seen, last = [], None
+        for turn in range(4):
+            headers = {"Last_Event_ID": last} if last else {}
+            events = servetest.Events(server, f"api/jobs/{name}/records?types=warning", **headers)
+            for number, spool in enumerate(spools):
+                for seq in range(1 + 10 * turn, 1 + 10 * turn + number + turn):
+                    spool.write(json.dumps({"seq": seq, "t": 100.0 * number + seq, "type": "warning", "kind": "x", "text": "y"}) + "\n")
+            due = sum(number + turn for number in range(len(spools)))
+            events.wait(lambda got, due=due: len(got) >= due, f"records of turn {turn}")
+            events.close()
+            self.assertEqual(len(events.seen), due)
+            seen += events.seen
+            last = seen[-1][2]
+            if turn == 2:
+                server.process.kill()
+                server.process.wait()
+                server = servetest.Server(self.box, "--jobs", self.box.path("work", "drop"))
+                server.log_in()
+        places = [(data["node"], data["seq"]) for _event, data, _id in seen]
+        self.assertEqual(len(set(places)), len(places))
+
+    def test_who_is_slow_is_skipped_forward(self):
+        """One that does not read holds up nobody, and is told how many records were left out."""
+        name, count = "20250101T000000-x-1-aa", 60000
+        spool, = self.fake_job(name)
+        server = servetest.Server(self.box, "--jobs", self.box.path("work", "drop"))
+        server.log_in()
+        slow = socket.create_connection(("127.0.0.1", server.port), servetest.PATIENCE)
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
+        slow.sendall(f"GET /api/jobs/{name}/records HTTP/1.1\r\nHost: {server.host}\r\nCookie: {server.cookie}\r\n\r\n".encode())
+        self.assertIn(b"200", slow.recv(1000))
+        quick = servetest.Events(server, f"api/jobs/{name}/records")
+        spool.reconfigure(line_buffering=False)
+        for seq in range(1, count + 1):
+            spool.write(json.dumps({"seq": seq, "t": seq / 1000, "type": "warning", "kind": "x", "text": "y" * 300}) + "\n")
+        spool.flush()
+        quick.wait(lambda got: got and got[-1][1].get("seq") == count, "who reads gets the last one")
+        got = b""
+        while f'"seq":{count},'.encode() not in got:
+            more = slow.recv(1 << 20)
+            self.assertTrue(more, got[-300:])
+            got += more
+        slow.close()
+        lost = sum(int(number) for number in re.findall(rb'event: lost\ndata: \{"records":(\d+)\}', got))
+        numbers = [int(number) for number in re.findall(rb'data: \{"seq":(\d+),', got)]
+        self.assertGreater(lost, 0)
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertLessEqual(len(numbers) + lost, count + 1)
+        self.assertGreaterEqual(len(numbers) + lost, count)
 
     def test_files_can_be_taken_away(self):
         """The list, one file, a part of it, and all as an archive that tar unpacks."""
