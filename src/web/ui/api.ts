@@ -140,17 +140,35 @@ export function useRecords(id: string | null, types: string[], take: (record: Jo
   const wanted = types.join(',');
   useEffect(() => {
     if (id === null) return;
-    const source = new EventSource(`api/${jobPath(id, 'records')}${query({ types: wanted })}`);
-    source.onopen = () => set('live');
-    source.onerror = () => set(source.readyState === EventSource.CLOSED ? 'ended' : 'retrying');
-    const one = (event: MessageEvent<string>) => taker.current(JSON.parse(event.data) as JobRecord);
-    for (const type of wanted.split(',')) if (type !== 'end') source.addEventListener(type, one);
-    source.addEventListener('lost', skipped);
-    source.addEventListener('end', () => {
-      source.close(); // else the browser would dial again for ever
-      set('ended');
-    });
-    return () => source.close();
+    let source: EventSource;
+    let behind = '';
+    let timer = 0;
+    const one = (event: MessageEvent<string>) => {
+      behind = event.lastEventId;
+      taker.current(JSON.parse(event.data) as JobRecord);
+    };
+    // The address says where to go on: over HTTP/2 the server does not see the header Last-Event-ID that the browser would send.
+    const dial = () => {
+      source = new EventSource(`api/${jobPath(id, 'records')}${query({ types: wanted, behind })}`);
+      source.onopen = () => set('live');
+      source.onerror = () => {
+        const again = source.readyState !== EventSource.CLOSED;
+        source.close();
+        set(again ? 'retrying' : 'ended');
+        if (again) timer = window.setTimeout(dial, 2000);
+      };
+      for (const type of wanted.split(',')) if (type !== 'end') source.addEventListener(type, one);
+      source.addEventListener('lost', skipped);
+      source.addEventListener('end', () => {
+        source.close(); // else the browser would dial again for ever
+        set('ended');
+      });
+    };
+    dial();
+    return () => {
+      clearTimeout(timer);
+      source.close();
+    };
   }, [id, wanted]);
   return state;
 }
