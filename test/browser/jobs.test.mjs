@@ -47,8 +47,8 @@ test('the list has all jobs; the filter and the order are in the address; text o
 
 test('a job that failed: the reason, what happened last, and who failed first, as scry report says', async () => {
   const report = JSON.parse((await stage.run(['report', '--json', 'broken'])).out);
-  for (const colorScheme of ['light', 'dark']) {
-    const page = await openPage({ colorScheme });
+  for (const [name, options] of Object.entries({ light: {}, dark: { colorScheme: 'dark' }, phone: { viewport: { width: 360, height: 740 } } })) {
+    const page = await openPage(options);
     await page.goto(await server.link());
     await page.getByRole('link', { name: 'broken' }).click();
     await page.getByRole('heading', { name: 'What happened last' }).waitFor();
@@ -66,7 +66,8 @@ test('a job that failed: the reason, what happened last, and who failed first, a
     assert.equal(lines[0], 'number,before_end_seconds,seconds,layer,weight,text');
     assert.equal(lines.length, report.last.events.length + 1);
     assert.deepEqual(await violations(page), []);
-    await shoot(page, `failed-${colorScheme}`);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: wider than its window`);
+    await shoot(page, `failed-${name}`);
     assert.deepEqual(page.faults, []);
     await page.context().close();
   }

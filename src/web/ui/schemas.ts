@@ -1364,6 +1364,7 @@ export type Snapshot = {
     /** -1: none */ rank: number;
     /** of its MPI program; -1: not known */ ranks: number;
     /** that were read */ threads: number;
+    /** why not all messages of MPI to it are known (--queues) */ queue_note: string | null;
     /** why nothing, or not all, is known of it */ problem: string | null;
   })[];
   /** of the tree of stacks, each behind its parent: a function with its line */ nodes: ({
@@ -1379,6 +1380,13 @@ export type Snapshot = {
     /** of these, those that are in this function itself */ innermost: number;
     /** whose threads these are: their places in the list of processes, from 0 */ processes: number[];
     /** how many threads each of these has here */ process_threads: number[];
+    /** arguments and locals (--values), each with all its values */ values: {
+      /** "": value says why nothing is known of the variables */ name: string;
+      type: string;
+      /** as text; <not available>, <optimised out>: it is not known */ value: string;
+      /** that have this value */ threads: number;
+      /** whose threads these are: their places in the list of processes, from 0 */ processes: number[];
+    }[];
   })[];
   /** requests of MPI that are not completed; null: not asked for (--queues) */ operations: ({
     /** its place in the list of processes, from 0 */ process: number;
@@ -1390,6 +1398,24 @@ export type Snapshot = {
     /** the communicator's number in that process; 0: MPI_COMM_WORLD; -1: not known */ comm: number;
     bytes: number;
     /** since it was begun */ seconds: number;
+  })[] | null;
+  /** of MPI that no receive has taken; null: not asked for (--queues) */ messages: ({
+    /** that it was sent to: its place in the list, from 0 */ process: number;
+    /** the world rank that sent it */ rank: number;
+    tag: number;
+    /** the communicator's number in the process; 0: MPI_COMM_WORLD; -1: not known */ comm: number;
+    /** -1: not known any more */ bytes: number;
+    /** since it was sent */ seconds: number;
+    /** why it is not certain */ doubts: string | null;
+  })[] | null;
+  /** that processes have open; null: not asked for (--files) */ files: ({
+    /** its place in the list of processes, from 0 */ process: number;
+    fd: number;
+    kind: "file" | "directory" | "device" | "pipe" | "socket" | "memory" | "other";
+    /** of another kind: what the kernel calls it */ path: string | null;
+    /** words of read, write, append, nonblock, direct, sync */ flags: string;
+    /** where it is read or written next; -1: it has none */ offset: number;
+    /** as the node knows it without asking a file system; -1: not known */ size: number;
   })[] | null;
 };
 
