@@ -135,9 +135,9 @@ int asked_numbers(const char *text, size_t count, bool *ret_set, struct err *err
 static const struct question questions[] = {
     {"picture", NEEDS_TIMES, "", answer_picture},
     {"tiles", NEEDS_TIMES, "level! index! lanes", answer_tiles},
-    {"selection", NEEDS_CALLS | NEEDS_TIMES | NEEDS_MESSAGES, "from to lanes limit", answer_selection},
-    {"search", NEEDS_TIMES, "function! from to lanes limit", answer_search},
-    {"call", NEEDS_TIMES, "lane! at! depth", answer_call},
+    {"selection", NEEDS_CALLS | NEEDS_TIMES | NEEDS_MESSAGES, "from to lanes limit", answer_selection, .slow = true},
+    {"search", NEEDS_TIMES, "function! from to lanes limit", answer_search, .slow = true},
+    {"call", NEEDS_TIMES, "lane! at! depth", answer_call, .slow = true},
     {"profile", NEEDS_FUNCTIONS, "", answer_profile},
     {"volume", NEEDS_NOTHING, "", answer_volume},
     {"tree", NEEDS_FUNCTIONS, "processes limit", answer_tree},

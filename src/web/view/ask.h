@@ -31,6 +31,7 @@ struct question {
     unsigned needs;
     const char *members; /* that it may have, besides id and ask: "level! index! lanes"; `!`: that it must have */
     view_answer_fn *answer;
+    bool slow; /* it may read much of a trace again: calls view->between */
 };
 
 /* By its name; NULL. By number for i < the count; NULL: no more. */

@@ -121,6 +121,7 @@ struct again {
     int64_t from, to;
     struct open_calls open;
     bool enough, begun; /* begun: the part */
+    uint64_t events;
 };
 
 static void tell(struct again *again, const struct open_call *call, int64_t end, enum trace_exit how, bool open)
@@ -201,8 +202,11 @@ static int read_from(struct again *again, const struct view_point *point, struct
     if (code < 0)
         return code;
     int more = 1;
-    while (more > 0 && (code = trace_next(cursor, &event)) == 1)
+    while (more > 0 && (code = trace_next(cursor, &event)) == 1) {
         more = take_event(again, &event);
+        if (++again->events % VIEW_SLICE == 0 && again->view->between)
+            again->view->between(again->view->between_ctx);
+    }
     trace_cursor_free(cursor);
     code = code < 0 ? code : more < 0 ? more : 0;
     return code < 0 ? err_errno(err, code, "cannot read %s again", trace_path(trace)) : more;

@@ -29,6 +29,8 @@ struct desk {
     bool ended;                   /* of the input */
     bool too_long;                /* the line that comes is passed over */
     unsigned known;               /* what has been read, of enum view_needs */
+    bool slow;                    /* a question is being answered that takes long */
+    bool nested;                  /* and another one meanwhile */
     bool asked;                   /* a question has come since the job was looked at */
     uint64_t looked_ns, stale_ns; /* when that was; from when on what was read of a running job is too old */
 };
@@ -109,23 +111,35 @@ static void read_input(struct desk *desk, int timeout_ms)
 
 /* ---- answers ---- */
 
-/* Answers those whose needs are met. */
-static void answer(struct desk *desk)
+/* The first question whose needs are met, taken out of the list. While one is being answered that takes long, others
+ * wait that do, too. */
+static bool take_ready(struct desk *desk, struct waiting *ret_waiting)
 {
-    size_t left = 0;
     for (size_t i = 0; i < desk->count; i++) {
         struct waiting *waiting = &desk->list[i];
-        if (waiting->question->needs & ~desk->known) {
-            desk->list[left++] = *waiting;
+        if ((waiting->question->needs & ~desk->known) || (desk->slow && waiting->question->slow))
             continue;
-        }
+        *ret_waiting = *waiting;
+        desk->count--;
+        memmove(waiting, waiting + 1, (desk->count - i) * sizeof *waiting);
+        return true;
+    }
+    return false;
+}
+
+static void answer(struct desk *desk)
+{
+    struct waiting waiting;
+    while (take_ready(desk, &waiting)) {
         struct buf out = BUF_INIT;
-        asked_answer(&desk->view, waiting->question, &waiting->asked, &out);
+        bool slow = desk->slow;
+        desk->slow |= waiting.question->slow;
+        asked_answer(&desk->view, waiting.question, &waiting.asked, &out);
+        desk->slow = slow;
         print(&out);
         buf_done(&out);
-        asked_done(&waiting->asked);
+        asked_done(&waiting.asked);
     }
-    desk->count = left;
 }
 
 static void between(void *ctx, double share)
@@ -136,7 +150,15 @@ static void between(void *ctx, double share)
     answer(desk);
 }
 
-/* ---- what is read for them ---- */
+static void between_reads(void *ctx)
+{
+    struct desk *desk = ctx;
+    if (desk->nested)
+        return;
+    desk->nested = true;
+    between(desk, 0);
+    desk->nested = false;
+}
 
 /* What was read in one go of a running job is read again, when it is asked for, after ten times as long. */
 static void took(struct desk *desk, uint64_t since_ns)
@@ -184,6 +206,8 @@ static int open_job(struct desk *desk, const char *path, struct err *err)
 {
     int code = view_open(&desk->view, path, err);
     desk->known = desk->view.timeline.host_count > 1 ? 0 : NEEDS_TIMES;
+    desk->view.between = between_reads;
+    desk->view.between_ctx = desk;
     desk->looked_ns = clock_now_ns();
     desk->stale_ns = 0;
     return code;

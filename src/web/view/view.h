@@ -96,6 +96,8 @@ struct view_trace {
 
 struct view {
     char job[PATH_MAX];
+    void (*between)(void *ctx); /* called now and then while a question is answered that takes long; NULL: not */
+    void *between_ctx;
     struct job_report report; /* its functions and messages when they were asked for */
     bool running;
     struct view_trace *traces;
