@@ -136,6 +136,26 @@ class Stommel(Program):
             self.check_calls(view, picture)
             self.check_rest(view)
 
+    def test_hosts(self):
+        """A rank whose node's clock is an hour ahead is where it belongs, and sums stay those of the report."""
+        name = "stommel" if self.mpi == "openmpi" else "stommel_mpich"
+        job = self.traced(self.RANKS, scrytest.example(name), 48, 40, self.STEPS, 10)
+        with View(self.box, job) as view:
+            before = view.picture()
+        path = sorted(glob.glob(os.path.join(job, "trace", "*", "*", ".process")))[-1]
+        with open(path, encoding="utf-8") as file:
+            lines = [line.split("\t", 1) for line in file.read().splitlines()]
+        changed = {"host": lambda _: "other", "boot_id": lambda _: "other", "clock_offset_ns": lambda text: int(text) + 3600 * 10 ** 9}
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(f"{name}\t{changed.get(name, str)(text)}\n" for name, text in lines)
+        with View(self.box, job) as view:
+            picture = view.picture()
+            self.same_as_report(view, job)
+            self.assertGreater(picture["clock_bound_ns"], 0)
+            for name in ("from_ns", "to_ns"):
+                self.assertAlmostEqual(picture[name], before[name], delta=10 ** 9)
+            self.check_tile(view, picture)
+
     def check_tile(self, view, picture):
         tile = view.ask("tiles", level=0, index=0)
         self.assertEqual((tile["from_ns"], tile["to_ns"]), (picture["from_ns"], picture["to_ns"]))
