@@ -324,16 +324,17 @@ class Follow(RecordCase):
             for publisher in publishers:
                 self.check_whole(publisher.job, len(publisher.lines))
 
-    def test_hundred_jobs(self):
+    def test_many_jobs(self):
+        count = scrytest.rounds(40, 100)  # a few of them are asked at a time
         with brokertest.Mosquitto(self.box) as broker:
             recorder = self.recorder(broker, "--owner", "all", "--once")
-            publishers = [recordtest.Publisher(broker, f"user{number % 7}", f"job{number}", 20) for number in range(100)]
+            publishers = [recordtest.Publisher(broker, f"user{number % 7}", f"job{number}", 20) for number in range(count)]
             for publisher in publishers:
                 publisher.add(30, publish=True)
                 publisher.say(complete=True)
             self.assertEqual(recorder.wait(120), 0)
             row, = self.record.query("SELECT count(*) AS jobs, sum(complete) AS complete, sum(records) AS records FROM jobs")
-            self.assertEqual(row, {"jobs": 100, "complete": 100, "records": 5000})
+            self.assertEqual(row, {"jobs": count, "complete": count, "records": 50 * count})
 
     def test_broker_away(self):
         """It is not there at first, and goes away in the middle."""
