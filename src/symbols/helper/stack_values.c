@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbols/helper/stack_values.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/data/grow.h"
 #include "symbols/client/helper.h"
@@ -60,6 +63,16 @@ static bool is_system(const char *path)
     return strncmp(path, "/lib", 4) == 0 || strncmp(path, "/usr/lib", 8) == 0;
 }
 
+/* In a container another program may lie at that path: its variables would be elsewhere. */
+static bool is_seen_alike(pid_t pid, const char *path)
+{
+    char there[PATH_MAX + 32];
+    struct stat here, inside;
+    snprintf(there, sizeof there, "/proc/%d/root%s", (int)pid, path);
+    return stat(path, &here) == 0 && stat(there, &inside) == 0 && here.st_dev == inside.st_dev &&
+           here.st_ino == inside.st_ino;
+}
+
 static struct variable_module *open_file(struct stack_values *values, const char *path, uint64_t bias)
 {
     for (size_t i = 0; i < values->file_count; i++)
@@ -88,7 +101,7 @@ static bool need_module(struct stack_values *values, uint64_t addr)
         if (job->modules[i].bias == bias && strcmp(job->modules[i].path, path) == 0)
             return job->modules[i].compiler != NULL;
     struct variable_module *file = job->module_count < VARIABLE_MODULES ? open_file(values, path, bias) : NULL;
-    if (!file)
+    if (!file || !is_seen_alike(job->pid, path))
         return false;
     if (file->compiler)
         file->compiler->bias = bias; /* it may lie elsewhere in each process */
