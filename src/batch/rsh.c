@@ -194,7 +194,7 @@ static void put_changed(struct text *script, const char *dir)
     size_t room = 0;
     bool fits = (size_t)snprintf(path, sizeof path, "%s/parts/.options", dir) < sizeof path;
     FILE *file = fits ? fopen(path, "re") : NULL;
-    for (ssize_t len; file && (len = getline(&line, &room, file)) > 0;) {
+    while (file && getline(&line, &room, file) > 0) {
         line[strcspn(line, "\n")] = '\0';
         if (strncmp(line, "--", 2) != 0)
             continue;
