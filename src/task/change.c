@@ -136,7 +136,7 @@ static int queue(struct task *task, void *ctx, struct err *err)
     int code = check_ready(task, err);
     if (code < 0)
         return code;
-    size_t runs = json_array_size(json_object_get(task->state, "runs"));
+    json_int_t runs = (json_int_t)json_array_size(json_object_get(task->state, "runs"));
     json_t *now = json_integer((json_int_t)clock_wall_ns());
     json_object_set_new(task->state, "state", json_string("queued"));
     json_object_set_new(task->state, "queued_ns", now);
@@ -145,7 +145,7 @@ static int queue(struct task *task, void *ctx, struct err *err)
     json_object_set_new(task->state, "error", json_null());
     json_object_set_new(task->state, "cancel", json_false());
     json_object_set_new(task->state, "phases", json_array());
-    json_object_set_new(task->state, "target", json_integer((json_int_t)(runs + task_number(task->spec, "repeat"))));
+    json_object_set_new(task->state, "target", json_integer(runs + (json_int_t)task_number(task->spec, "repeat")));
     return 0;
 }
 
