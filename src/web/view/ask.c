@@ -136,7 +136,7 @@ static const struct question questions[] = {
     {"picture", NEEDS_TIMES, "", answer_picture},
     {"tiles", NEEDS_TIMES, "level! index! lanes", answer_tiles},
     {"selection", NEEDS_CALLS | NEEDS_TIMES | NEEDS_MESSAGES, "from to lanes limit", answer_selection, .slow = true},
-    {"search", NEEDS_TIMES, "function! from to lanes limit", answer_search, .slow = true},
+    {"search", NEEDS_CALLS | NEEDS_TIMES, "function! from to lanes limit", answer_search, .slow = true},
     {"call", NEEDS_TIMES, "lane! at! depth", answer_call, .slow = true},
     {"profile", NEEDS_FUNCTIONS, "", answer_profile},
     {"volume", NEEDS_NOTHING, "", answer_volume},

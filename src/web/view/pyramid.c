@@ -241,6 +241,11 @@ uint32_t pyramid_depth(const struct pyramid_lane *lane)
     return (uint32_t)lane->depth_count;
 }
 
+int64_t pyramid_now(const struct pyramid_lane *lane)
+{
+    return lane->finished ? INT64_MAX : lane->now;
+}
+
 size_t pyramid_known(const struct pyramid_lane *lane, unsigned level)
 {
     return (size_t)(lane->column >> (lane->pyramid->levels - 1 - level));

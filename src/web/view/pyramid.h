@@ -44,6 +44,8 @@ void pyramid_finish(struct pyramid_lane *lane, int64_t time);
 
 /* Depths that have cells. */
 uint32_t pyramid_depth(const struct pyramid_lane *lane);
+/* The latest time that was fed; INT64_MAX: all was. */
+int64_t pyramid_now(const struct pyramid_lane *lane);
 /* Columns of a level that are finished: what is behind them is not known yet. */
 size_t pyramid_known(const struct pyramid_lane *lane, unsigned level);
 /* The cells of a depth from a column on: function << 8 | share, the share of 255; 0: nothing. NULL: none at all. */

@@ -88,16 +88,21 @@ static void put_calls(struct buf *out, struct tile_calls *calls)
 static int put_again(struct buf *out, struct view *view, const struct view_lane *lane, int64_t from, int64_t to,
                      struct err *err)
 {
+    int64_t now = pyramid_now(lane->pyramid) < to ? pyramid_now(lane->pyramid) : to; /* the pass goes before */
+    if (now <= from) {
+        buf_puts(out, ",\"calls\":[]");
+        return 0;
+    }
     struct tile_calls calls = {.view = view, .lane = lane};
     struct pyramid pyramid = {.from = from, .to = to, .levels = 1, .most_cells = PYRAMID_DEPTH * PYRAMID_COLUMNS};
     struct lane_reader reader = {.call = keep_call, .ctx = &calls};
     int code = pyramid_lane_new(&reader.fill, &pyramid);
     if (code == 0)
-        code = lane_read(view, lane, from, to, &reader, err);
+        code = lane_read(view, lane, from, now, &reader, err);
     if (code == 0 && calls.failed)
         code = -ENOMEM;
     if (code == 0 && calls.many) {
-        pyramid_finish(reader.fill, to);
+        pyramid_finish(reader.fill, now);
         put_columns(out, reader.fill, 0, 0);
     } else if (code == 0) {
         put_calls(out, &calls);
