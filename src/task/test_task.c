@@ -183,6 +183,39 @@ static void test_names(void **state)
     assert_int_equal(task_remove(&store, id, true, &err), 0);
 }
 
+/* In place of the runner: says who it is, and what it got. */
+static void see_runner_of(uid_t uid)
+{
+    static const char script[] =
+        "#!/bin/sh\n{ id -u; id -ru; id -G; umask; env; ls -l /proc/self/fd; } >${0%/*}/out/part\nmv ${0%/*}/out/part "
+        "${0%/*}/out/said\n";
+    char dir[PATH_MAX], path[PATH_MAX + 32], expected[64], *said = NULL;
+    snprintf(dir, sizeof dir, "%s/libexec", home);
+    chmod(home, 0711);
+    assert_int_equal(mkdir(dir, 0755), 0);
+    snprintf(path, sizeof path, "%s/out", dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(chown(path, uid, (gid_t)-1), 0);
+    snprintf(path, sizeof path, "%s/scry-tasks", dir);
+    assert_int_equal(file_replace_soon(path, script, sizeof script - 1, 0755), 0);
+    setenv("SCRY_LIBEXEC", dir, 1);
+    setenv("OF_THE_SERVER", "secret", 1);
+    struct err err = {0};
+    assert_int_equal(task_runner_start(uid, &err), 0);
+    snprintf(path, sizeof path, "%s/out/said", dir);
+    for (int i = 0; i < 6000 && file_read(path, &said, NULL) < 0; i++)
+        usleep(10000);
+    assert_non_null(said);
+    snprintf(expected, sizeof expected, "%u\n%u\n", (unsigned)uid, (unsigned)uid);
+    assert_int_equal(strncmp(said, expected, strlen(expected)), 0);
+    assert_non_null(strstr(said, "\n0077\n"));
+    assert_null(strstr(said, "OF_THE_SERVER"));
+    assert_null(strstr(said, "SCRY_LIBEXEC"));
+    assert_null(strstr(said, "socket:"));
+    free(said);
+    unsetenv("SCRY_LIBEXEC");
+}
+
 static void test_users(void **state)
 {
     (void)state;
@@ -190,6 +223,7 @@ static void test_users(void **state)
     uid_t nobody = 65534, unknown = 3999999999;
     if (geteuid() == 0) {
         assert_int_equal(task_runner_start(unknown, &err), -ENOENT);
+        see_runner_of(nobody);
     } else {
         assert_int_equal(task_runner_start(geteuid() == nobody ? 1 : nobody, &err), -EPERM);
         assert_int_equal(task_runner_start(0, &err), -EPERM);
