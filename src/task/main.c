@@ -30,32 +30,66 @@ struct runner {
     struct loop_source *timer;
     int lock, watch;
     uint64_t at_once, idle_since_ns;
+    struct queued *queued; /* those that waited at the last look, by their ids */
+    size_t waiting;
 };
 
+/* A task that waits, and the file that says so: while that is the same one, it waits still. */
 struct queued {
-    char *id;
+    char id[TASK_ID_SIZE];
+    ino_t inode;
+    struct timespec changed;
     uint64_t queued_ns;
     bool batch; /* Slurm has a queue of its own */
 };
 
 static int by_turn(const void *a, const void *b)
 {
-    const struct queued *one = a, *other = b;
+    const struct queued *one = *(struct queued *const *)a, *other = *(struct queued *const *)b;
     if (one->queued_ns != other->queued_ns)
         return one->queued_ns < other->queued_ns ? -1 : 1;
     return strcmp(one->id, other->id);
 }
 
-/* Starts what may start: `busy` are under way here. */
-static void start_queued(struct runner *runner, struct queued *queued, size_t count, uint64_t busy)
+static int by_id(const void *a, const void *b)
 {
-    qsort(queued, count, sizeof *queued, by_turn);
-    for (size_t i = 0; i < count; i++) {
-        if (!queued[i].batch && busy >= runner->at_once)
+    return strcmp(((const struct queued *)a)->id, ((const struct queued *)b)->id);
+}
+
+/* Starts what may start: `busy` are under way here. */
+static void start_queued(struct runner *runner, uint64_t busy)
+{
+    struct queued **turns = calloc(runner->waiting + 1, sizeof *turns);
+    for (size_t i = 0; turns && i < runner->waiting; i++)
+        turns[i] = &runner->queued[i];
+    if (turns)
+        qsort(turns, runner->waiting, sizeof *turns, by_turn);
+    for (size_t i = 0; turns && i < runner->waiting; i++) {
+        if (!turns[i]->batch && busy >= runner->at_once)
             continue;
-        if (task_begin(&runner->store, queued[i].id) == 0 && !queued[i].batch)
+        if (task_begin(&runner->store, turns[i]->id) == 0 && !turns[i]->batch)
             busy++;
     }
+    free(turns);
+}
+
+/* Fills in what is known of the file of its state. Does the task wait, as it did at the last look? */
+static bool waits_still(const struct runner *runner, struct queued *task)
+{
+    char path[PATH_MAX + TASK_ID_SIZE + 16];
+    struct stat st = {0};
+    snprintf(path, sizeof path, "%s/%s/state.json", runner->store.dir, task->id);
+    const struct queued *known =
+        runner->queued ? bsearch(task, runner->queued, runner->waiting, sizeof *task, by_id) : NULL;
+    if (stat(path, &st) < 0)
+        return false;
+    task->inode = st.st_ino;
+    task->changed = st.st_mtim;
+    if (!known || known->inode != st.st_ino || known->changed.tv_sec != st.st_mtim.tv_sec ||
+        known->changed.tv_nsec != st.st_mtim.tv_nsec)
+        return false;
+    *task = *known;
+    return true;
 }
 
 static int leave_over(struct task *task, void *ctx, struct err *err)
@@ -74,6 +108,25 @@ static void remove_mark(const struct runner *runner, const char *id)
         unlink(path);
 }
 
+/* One task a step. What it is then: queued, under way here (*busy is more), or elsewhere; false: it is over. */
+static bool step_one(struct runner *runner, struct queued *task, bool *ret_waits, uint64_t *busy)
+{
+    struct task loaded;
+    *ret_waits = waits_still(runner, task);
+    if (*ret_waits)
+        return true;
+    task_advance(&runner->store, task->id);
+    bool active = task_load(&runner->store, task->id, &loaded, NULL) == 0 && task_is_active(loaded.state);
+    if (active) {
+        task->batch = strcmp(task_text(loaded.spec, "launch.by"), "slurm") == 0;
+        task->queued_ns = (uint64_t)json_integer_value(json_object_get(loaded.state, "queued_ns"));
+        *ret_waits = strcmp(task_state_name(loaded.state), "queued") == 0;
+        *busy += !*ret_waits && !task->batch;
+    }
+    task_done(&loaded);
+    return active;
+}
+
 /* All tasks a step. Returns how many are queued or under way. */
 static size_t step(struct runner *runner)
 {
@@ -83,26 +136,21 @@ static size_t step(struct runner *runner)
     if (task_list_active(&runner->store, &ids, &count, NULL) < 0)
         return 0;
     struct queued *queued = calloc(count + 1, sizeof *queued);
-    for (size_t i = 0; i < count && queued; i++) {
-        struct task task;
-        task_advance(&runner->store, ids[i]);
-        if (task_load(&runner->store, ids[i], &task, NULL) < 0 || !task_is_active(task.state)) {
-            remove_mark(runner, ids[i]);
-        } else {
-            bool batch = strcmp(task_text(task.spec, "launch.by"), "slurm") == 0;
+    for (size_t i = 0; i < count && queued; i++) { /* in the order of ids */
+        bool waits;
+        snprintf(queued[waiting].id, sizeof queued->id, "%s", ids[i]);
+        if (step_one(runner, &queued[waiting], &waits, &busy)) {
+            waiting += waits;
             left++;
-            if (strcmp(task_state_name(task.state), "queued") == 0)
-                queued[waiting++] = (struct queued){
-                    ids[i], (uint64_t)json_integer_value(json_object_get(task.state, "queued_ns")), batch};
-            else
-                busy += !batch;
+        } else {
+            remove_mark(runner, ids[i]);
         }
-        task_done(&task);
     }
-    if (queued)
-        start_queued(runner, queued, waiting, busy);
-    free(queued);
     jobdir_list_free(ids, count);
+    free(runner->queued);
+    runner->queued = queued;
+    runner->waiting = queued ? waiting : 0;
+    start_queued(runner, busy);
     return left;
 }
 
@@ -200,5 +248,6 @@ int main(void)
     int code = begin(&runner);
     if (code == 0)
         loop_run(runner.loop);
+    free(runner.queued);
     return code < 0;
 }
