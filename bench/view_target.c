@@ -37,8 +37,8 @@ __attribute__((noinline)) void sweep(int *value)
 __attribute__((noinline)) void exchange(int *value, int rank, int size)
 {
     int from = *value;
-    MPI_Sendrecv(&from, 1, MPI_INT, (rank + 1) % size, 1, value, 1, MPI_INT, (rank + size - 1) % size, 1, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(&from, 1, MPI_INT, (rank + 1) % size, 1, value, 1, MPI_INT, (rank + size - 1) % size, 1,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 int main(int argc, char **argv)

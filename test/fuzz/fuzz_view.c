@@ -26,10 +26,10 @@ static void make_job(void)
     struct made made = {0};
     struct err err = {0};
     made_root(root, dir);
-    made_text(
-        root, "job.json",
-        "{\"format\":\"scry-job\",\"version\":1,\"id\":\"j\",\"name\":\"j\",\"host\":\"node\",\"user\":\"u\",\"cwd\":\"/\",\"argv\":[\"x\"],"
-        "\"started_ns\":1000,\"result\":{\"started\":true,\"exit_code\":0}}");
+    made_text(root, "job.json",
+              "{\"format\":\"scry-job\",\"version\":1,\"id\":\"j\",\"name\":\"j\",\"host\":\"node\",\"user\":\"u\","
+              "\"cwd\":\"/\",\"argv\":[\"x\"],"
+              "\"started_ns\":1000,\"result\":{\"started\":true,\"exit_code\":0}}");
     made_begin(&made, 7, 100);
     made_enter(&made, 100, 1);
     made_enter_with(&made, 110, 2, 1, 5);

@@ -66,6 +66,17 @@ static void test_functions(void **state)
     json_decref(json);
     job_functions_free(functions);
 
+    const struct job_functions_options by_process = {.by_process = true};
+    assert_int_equal(job_functions_load(&functions, place->root, &by_process, NULL), 0);
+    uint64_t calls = 0;
+    for (const struct job_traced *each = functions->traced; each; each = each->hh.next) {
+        const struct job_function_process *cell = job_functions_of(functions, functions->functions, each);
+        assert_true(each->key && strncmp(each->key, "node/", 5) == 0 && cell && cell->calls == 1);
+        calls += cell->calls;
+    }
+    assert_int_equal(calls, functions->functions->calls);
+    job_functions_free(functions);
+
     /* more than the whole job used cannot be */
     const struct job_functions_options little = {.cpu_seconds = 0.002};
     assert_int_equal(job_functions_load(&functions, place->root, &little, NULL), 0);
