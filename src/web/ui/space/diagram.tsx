@@ -294,7 +294,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
         </div>
       </div>
       <div class="space-body">
-        <div class="space-stage">
+        <div class={`space-stage ${all > inSight + 1 ? 'scrolls' : ''}`}>
           {control && <Minimap control={control} version={`${loads > 8 ? 9 : loads}/${loading}/${isDark()}/${options.by}/${picture.to_ns}`} />}
           <div class="space-picture" style={{ maxHeight: `${Math.max(160, Control.wish(picture, options))}px` }} onKeyDown={keys}>
             {control && <Lanes picture={picture} control={control} scroll={scroll} chosen={chosen} onChoose={lane => {

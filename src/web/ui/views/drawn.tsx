@@ -10,11 +10,12 @@ export type Draw = (pen: Pen, width: number, height: number, colours: Colours) =
 
 /** `draw` is called again when it, the size or the colours change. Mouse positions are pixels of it. */
 export function Drawn(props: {
-  draw: Draw; height: number; label: string; onMove?: (x: number, y: number, width: number) => void; onLeave?: () => void;
+  draw: Draw; /** In pixels, or what it is for a width. */ height: number | ((width: number) => number); label: string; onMove?: (x: number, y: number, width: number) => void; onLeave?: () => void;
   onClick?: (x: number, y: number, width: number) => void; onKey?: (event: KeyboardEvent) => void; onWheel?: (event: WheelEvent, x: number, y: number, width: number) => void; class?: string;
 }) {
   const canvas = useRef<HTMLCanvasElement>(null), colours = useColours();
   const [width, setWidth] = useState(0);
+  const height = typeof props.height === 'number' ? props.height : props.height(width);
   const wheel = useRef(props.onWheel);
   wheel.current = props.onWheel;
   useEffect(() => {
@@ -33,14 +34,14 @@ export function Drawn(props: {
       return;
     const ratio = devicePixelRatio || 1, context = one.getContext('2d', { alpha: false })!;
     one.width = Math.round(width * ratio);
-    one.height = Math.round(props.height * ratio);
+    one.height = Math.round(height * ratio);
     context.scale(ratio, ratio);
     context.fillStyle = colours.surface;
-    context.fillRect(0, 0, width, props.height);
-    props.draw(canvasPen(context), width, props.height, colours);
-  }, [props.draw, width, props.height, colours]);
+    context.fillRect(0, 0, width, height);
+    props.draw(canvasPen(context), width, height, colours);
+  }, [props.draw, width, height, colours]);
   return (
-    <canvas ref={canvas} class={`drawn ${props.class ?? ''}`} style={{ height: `${props.height}px` }} role={props.onKey ? 'application' : 'img'} aria-label={props.label} tabIndex={props.onKey ? 0 : undefined}
+    <canvas ref={canvas} class={`drawn ${props.class ?? ''}`} style={{ height: `${height}px` }} role={props.onKey ? 'application' : 'img'} aria-label={props.label} tabIndex={props.onKey ? 0 : undefined}
       onMouseMove={e => props.onMove?.(e.offsetX, e.offsetY, width)} onMouseLeave={props.onLeave} onClick={e => props.onClick?.(e.offsetX, e.offsetY, width)} onKeyDown={props.onKey} />
   );
 }

@@ -113,7 +113,7 @@ function Pairs({ id, report }: { id: string; report: Report }) {
         {part && <> (ranks {range.from}–{range.to} of {ranks})</>}
       </p>
       <div class="matrix">
-        <Drawn draw={marked} height={SIDE + TOP + 8} label={`${ranks} by ${ranks} ranks. Arrows move, plus and minus and Ctrl with the wheel zoom; the table has the same.`} onKey={keys}
+        <Drawn draw={marked} height={width => Math.min(SIDE, Math.max(80, width - LEFT - 8)) + TOP + 8} label={`${ranks} by ${ranks} ranks. Arrows move, plus and minus and Ctrl with the wheel zoom; the table has the same.`} onKey={keys}
           onMove={(x, y, width) => { const cell = cellAt(x - LEFT, y - TOP, Math.min(SIDE, width - LEFT - 8), field.cells); if (cell && (cell[0] !== at[0] || cell[1] !== at[1])) setAt(cell); }}
           onWheel={event => { if (!event.ctrlKey) return; event.preventDefault(); if (event.deltaY < 0) closer(); else if (part) farther(); }} />
         <Table label="Pairs of ranks" rows={pairs} rowKey={pair => `${pair.from}-${pair.to}`} sort="-bytes" columns={[
