@@ -108,10 +108,9 @@ static void make_environment(struct task_launch *launch, const struct task *task
         arena_printf(&launch->memory, "%s=%s", name, json_string_value(value));
 }
 
-/* The first of these programs that the task's PATH has. */
-static bool find_program(const struct task *task, const char *const *names, char ret_path[PATH_MAX])
+/* The first of these programs that the path has. */
+static bool find_program(const char *path, const char *const *names, char ret_path[PATH_MAX])
 {
-    const char *path = variable(task, "PATH");
     for (; *names; names++)
         for (const char *at = path ? path : "/usr/local/bin:/usr/bin:/bin"; *at;) {
             size_t len = strcspn(at, ":");
@@ -121,6 +120,18 @@ static bool find_program(const struct task *task, const char *const *names, char
             at += len + (at[len] == ':');
         }
     return false;
+}
+
+bool task_launch_has(const char *by)
+{
+    static const struct {
+        const char *by, *programs[3];
+    } ways[] = {{"mpirun", {"mpirun", "mpiexec"}}, {"slurm", {"sbatch"}}, {"ssh", {"ssh"}}};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (strcmp(ways[i].by, by) == 0)
+            return find_program(getenv("PATH"), ways[i].programs, path);
+    return strcmp(by, "plain") == 0;
 }
 
 /* ---- the program ---- */
@@ -168,7 +179,7 @@ static int add_mpirun(struct task_launch *launch, const struct task *task, const
     char path[PATH_MAX];
     enum task_mpi mpi = program_mpi(launch, program);
     const char *hosts = hosts_of(launch, task);
-    if (!find_program(task, names[mpi], path))
+    if (!find_program(variable(task, "PATH"), names[mpi], path))
         return err_set(err, -ENOENT, "there is no %s in the PATH of the task: install MPI, or launch it by plain",
                        names[mpi][0]);
     bool is_mpich = mpi == TASK_MPI_MPICH || (mpi == TASK_MPI_UNKNOWN && strstr(path, "mpich"));
@@ -252,7 +263,7 @@ static int make_slurm(struct task_launch *launch, const struct task *task, uint6
     size_t i;
     _cleanup_(buf_done) struct buf list = BUF_INIT, text = BUF_INIT;
     char *line = take_line(launch);
-    if (!find_program(task, names, sbatch))
+    if (!find_program(variable(task, "PATH"), names, sbatch))
         return err_set(err, -ENOENT,
                        "there is no sbatch in the PATH of the task: install Slurm, or launch it by mpirun");
     snprintf(script, sizeof script, "%.*s/runs/%llu.sh", PATH_MAX - 64, task->dir, (unsigned long long)run);

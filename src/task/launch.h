@@ -11,6 +11,7 @@
 #define SCRY_TASK_LAUNCH_H
 
 #include <limits.h>
+#include <stdbool.h>
 
 #include "base/data/arena.h"
 #include "base/data/err.h"
@@ -43,6 +44,9 @@ void task_launch_done(struct task_launch *launch);
  * NULL. */
 int task_launch_signal(struct task_launch *ret_launch, const struct task *task, uint64_t run, const char *batch_job,
                        const char *signal, struct err *err);
+
+/* Has this machine what a task is launched by (task.json's launch.by)? For people who choose: a task may have a PATH of its own. */
+bool task_launch_has(const char *by);
 
 /* The path of `scry`, from its own programs. -ENOENT. */
 int task_scry_path(char *ret_path, size_t size, struct err *err);

@@ -370,6 +370,24 @@ class Served(TaskCase):
         connection.close()
         return answer.status, json.loads(text) if text else None
 
+    def test_what_forms_ask_and_what_is_left_behind(self):
+        """A check has the rules of a new task, and makes none; the directory of a task gives its own files, and nothing else."""
+        status, whole = self.ask("POST", "tasks/check", {"program": "p", "limits": {"seconds": 5}})
+        self.assertEqual((status, whole["limits"]["seconds"], whole["repeat"]), (200, 5, 1))
+        for wrong, member in (({}, "program"), ({"program": "p", "limits": {"seconds": "soon"}}, "limits.seconds: "), ({"program": 1}, "program: ")):
+            refused = [self.ask("POST", path, wrong) for path in ("tasks/check", "tasks")]
+            self.assertEqual(refused[0], refused[1])
+            self.assertTrue(refused[0][1]["error"]["text"].startswith(member), refused)
+        self.assertEqual(self.ask("GET", "tasks")[1]["tasks"], [])
+        ways = {way["by"]: way["available"] for way in self.ask("GET", "tasks/ways")[1]["ways"]}
+        self.assertEqual((list(ways), ways["plain"]), (["mpirun", "slurm", "ssh", "plain"], True))
+        task, = self.submit("--by", "plain", "--wait", "sh", "-c", "echo '[1]'")
+        files = [file["path"] for file in self.ask("GET", f"tasks/{task}/output")[1]["files"]]
+        self.assertEqual(files, ["runs/1.err", "runs/1.out"])
+        self.assertEqual(self.ask("GET", f"tasks/{task}/output/runs/1.out"), (200, [1]))
+        for path in ("state.json", "runs/1/job.json", "files/../state.json", "files/.part-1"):
+            self.assertEqual(self.ask("GET", f"tasks/{task}/output/{path}")[0], 404, path)
+
     def test_a_task_from_its_draft_to_its_end(self):
         events = Connection(self.box.path("run", "serve.sock"))
         events.request("GET", "/api/tasks/events")

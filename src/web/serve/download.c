@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of job directories: their list, one of them or a part of it, all as an archive. */
+/* Files of directories of jobs and tasks: their list, one of them or a part of it, all as an archive. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,33 +14,38 @@
 #include "web/serve/routes.h"
 #include "web/serve/tree.h"
 
-static void refuse(struct visit *visit, int code)
+static void refuse(struct visit *visit, int code, const char *of)
 {
     if (code == -E2BIG)
-        visit_answer_error(visit, 422, "too_large", "the job has more than %d files; copy its directory", TREE_MOST);
+        visit_answer_error(visit, 422, "too_large", "the %s has more than %d files; copy its directory", of, TREE_MOST);
     else
-        visit_answer_error(visit, 404, "unknown", "there is no such file in the job's directory");
+        visit_answer_error(visit, 404, "unknown", "there is no such file in the %s's directory", of);
 }
 
-void answer_files(struct visit *visit)
+void tree_answer_list(struct visit *visit, const char *dir, tree_shows_fn *shows, const char *of)
 {
-    struct named_job job;
     struct tree tree;
-    if (!job_of_visit(visit, &job))
-        return;
-    int code = tree_read(job.path, &tree);
+    int code = tree_read(dir, &tree);
     json_t *list = json_array();
     for (size_t i = 0; code == 0 && i < tree.count; i++)
-        json_array_append_new(list, json_pack("{s:o, s:I, s:I}", "path", text_json(tree.files[i].path), "size_bytes",
-                                              (json_int_t)tree.files[i].size, "modified_seconds",
-                                              (json_int_t)tree.files[i].modified));
+        if (!shows || shows(tree.files[i].path))
+            json_array_append_new(list, json_pack("{s:o, s:I, s:I}", "path", text_json(tree.files[i].path),
+                                                  "size_bytes", (json_int_t)tree.files[i].size, "modified_seconds",
+                                                  (json_int_t)tree.files[i].modified));
     tree_done(&tree);
     if (code == 0) {
         visit_answer_json_tagged(visit, json_pack("{s:o}", "files", list));
         return;
     }
     json_decref(list);
-    refuse(visit, code);
+    refuse(visit, code, of);
+}
+
+void answer_files(struct visit *visit)
+{
+    struct named_job job;
+    if (job_of_visit(visit, &job))
+        tree_answer_list(visit, job.path, NULL, "job");
 }
 
 /* ---- one file ---- */
@@ -57,20 +62,16 @@ static void close_file(struct visit *visit)
 }
 
 /* Always something to keep, never something to show: what a job wrote may look like a page. */
-void answer_file(struct visit *visit)
+void tree_answer_file(struct visit *visit, const char *home, const char *path, const char *of)
 {
-    struct named_job job;
     struct stat info;
-    char path[PATH_MAX], range[96];
+    char range[96];
     uint64_t from = 0, len;
     struct reply reply = {.status = 200, .type = "application/octet-stream", .disposition = "attachment"};
-    if (!job_of_visit(visit, &job))
-        return;
-    snprintf(path, sizeof path, "%.*s", SPAN_ARG(visit->parts[1]));
-    _cleanup_(closep) int dir = open(job.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_(closep) int dir = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int fd = dir >= 0 ? tree_open(dir, path) : -1;
     if (fd < 0 || fstat(fd, &info) < 0) {
-        refuse(visit, -ENOENT);
+        refuse(visit, -ENOENT, of);
         return;
     }
     uint64_t size = len = (uint64_t)info.st_size;
@@ -94,6 +95,16 @@ void answer_file(struct visit *visit)
     visit->extra = (void *)(intptr_t)fd;
     visit->done = close_file;
     visit_answer_more(visit, &reply, len, more_of_file);
+}
+
+void answer_file(struct visit *visit)
+{
+    struct named_job job;
+    char path[PATH_MAX];
+    if (!job_of_visit(visit, &job))
+        return;
+    snprintf(path, sizeof path, "%.*s", SPAN_ARG(visit->parts[1]));
+    tree_answer_file(visit, job.path, path, "job");
 }
 
 /* ---- all of them ---- */
@@ -136,7 +147,7 @@ void answer_archive(struct visit *visit)
     visit->done = archive_done;
     int code = tree_read(job.path, &archive->tree);
     if (code < 0) {
-        refuse(visit, code);
+        refuse(visit, code, "job");
         return;
     }
     snprintf(archive->top, sizeof archive->top, "%.*s", SPAN_ARG(visit->parts[0]));

@@ -32,6 +32,8 @@ const struct route route_rows[] = {
     {"api/site", METHOD_GET, RIGHT_SITE, answer_site},
     {"api/tasks", METHOD_GET, RIGHT_OBSERVE, answer_tasks},
     {"api/tasks", METHOD_POST, RIGHT_SUBMIT, answer_tasks_post},
+    {"api/tasks/check", METHOD_POST, RIGHT_SUBMIT, answer_task_check},
+    {"api/tasks/ways", METHOD_GET, RIGHT_OBSERVE, answer_task_ways},
     {"api/tasks/events", METHOD_GET, RIGHT_OBSERVE, answer_task_events},
     {"api/tasks/*", METHOD_GET, RIGHT_OBSERVE, answer_task},
     {"api/tasks/*", METHOD_DELETE, RIGHT_SUBMIT, answer_task_do, .asks = "rm"},
@@ -39,6 +41,8 @@ const struct route route_rows[] = {
     {"api/tasks/*/cancel", METHOD_POST, RIGHT_SUBMIT, answer_task_do, .asks = "cancel"},
     {"api/tasks/*/rerun", METHOD_POST, RIGHT_SUBMIT, answer_task_do, .asks = "rerun"},
     {"api/tasks/*/files/*", METHOD_PUT, RIGHT_SUBMIT, answer_task_file, .body = true},
+    {"api/tasks/*/output", METHOD_GET, RIGHT_OBSERVE, answer_task_outputs},
+    {"api/tasks/*/output/**", METHOD_GET, RIGHT_OBSERVE, answer_task_output},
     {"api/scaling", METHOD_GET, RIGHT_OBSERVE, answer_scaling, .arguments = "tasks"},
     {"*", METHOD_GET, 0, answer_page}, /* all other paths: files of the pages */
 };

@@ -43,6 +43,10 @@ void answer_compare(struct visit *visit);
 void answer_site(struct visit *visit);
 void answer_tasks(struct visit *visit); /* tasks.c */
 void answer_tasks_post(struct visit *visit);
+void answer_task_check(struct visit *visit);
+void answer_task_ways(struct visit *visit);
+void answer_task_outputs(struct visit *visit);
+void answer_task_output(struct visit *visit);
 void answer_task(struct visit *visit);
 void answer_task_do(struct visit *visit);
 void answer_task_file(struct visit *visit);

@@ -9,10 +9,13 @@
 #include <string.h>
 
 #include "task/answer.h"
+#include "task/launch.h"
+#include "task/spec.h"
 #include "task/start.h"
 #include "task/store.h"
 #include "web/serve/question.h"
 #include "web/serve/routes.h"
+#include "web/serve/tree.h"
 
 enum { LIMIT_SECONDS = 60 };
 
@@ -137,6 +140,30 @@ void answer_tasks_post(struct visit *visit)
     json_decref(json);
 }
 
+/* The same rules, and nothing is made: for forms, which say what is wrong while they are filled in. */
+void answer_task_check(struct visit *visit)
+{
+    struct err err = {0};
+    json_t *whole = NULL, *json = visit_json(visit);
+    if (!json)
+        return;
+    int code = task_spec_check(json, &whole, &err);
+    if (code < 0)
+        refuse(visit, code, &err);
+    else
+        visit_answer_json(visit, 200, whole);
+    json_decref(json);
+}
+
+void answer_task_ways(struct visit *visit)
+{
+    static const char *const ways[] = {"mpirun", "slurm", "ssh", "plain"};
+    json_t *list = json_array();
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        json_array_append_new(list, json_pack("{s:s, s:b}", "by", ways[i], "available", task_launch_has(ways[i])));
+    visit_answer_json(visit, 200, json_pack("{s:o}", "ways", list));
+}
+
 static int remove_soon(const struct task_store *store, const char *id, struct err *err)
 {
     return task_remove(store, id, false, err);
@@ -165,6 +192,48 @@ void answer_task_do(struct visit *visit)
         visit_answer_nothing(visit);
     else
         answer_with(visit, &store, id, 200);
+}
+
+/* ---- what is in its directory ---- */
+
+static bool task_dir(struct visit *visit, char ret_dir[PATH_MAX + TASK_ID_SIZE])
+{
+    struct task_store store;
+    char id[TASK_ID_SIZE];
+    struct err err = {0};
+    int code = find(visit, &store, id, &err);
+    if (code < 0)
+        refuse(visit, code, &err);
+    else
+        snprintf(ret_dir, PATH_MAX + TASK_ID_SIZE, "%s/%s", store.dir, id);
+    return code == 0;
+}
+
+/* Its files, and what its runs and builds printed. Runs are jobs, and have files of their own; a file that comes in is none yet. */
+static bool is_output(const char *path)
+{
+    return (strncmp(path, "files/", 6) == 0 && path[6] != '.') ||
+           (strncmp(path, "runs/", 5) == 0 && !strchr(path + 5, '/'));
+}
+
+void answer_task_outputs(struct visit *visit)
+{
+    char dir[PATH_MAX + TASK_ID_SIZE];
+    if (task_dir(visit, dir))
+        tree_answer_list(visit, dir, is_output, "task");
+}
+
+void answer_task_output(struct visit *visit)
+{
+    char dir[PATH_MAX + TASK_ID_SIZE], path[PATH_MOST];
+    if (!task_dir(visit, dir))
+        return;
+    snprintf(path, sizeof path, "%.*s", SPAN_ARG(visit->parts[1]));
+    if (is_output(path))
+        tree_answer_file(visit, dir, path, "task");
+    else
+        visit_answer_error(visit, 404, "unknown",
+                           "a task has files/NAME and runs/NAME; api/tasks/ID/output lists them");
 }
 
 /* ---- files ---- */

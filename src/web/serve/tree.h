@@ -30,6 +30,14 @@ void tree_done(struct tree *tree);
 /* Opens a regular file within an open directory; parts of the path may not be links, nor begin with "..". -errno. */
 int tree_open(int dir, const char *path);
 
+/* Is it to be in a list? */
+typedef bool tree_shows_fn(const char *path);
+/* Answers with the list of a directory's files, those for which `shows` is true (NULL: all), or with one of them or the part
+ * that the visit asks for; `of` is what has them, for people. download.c */
+struct visit;
+void tree_answer_list(struct visit *visit, const char *dir, tree_shows_fn *shows, const char *of);
+void tree_answer_file(struct visit *visit, const char *dir, const char *path, const char *of);
+
 /* An archive (POSIX.1-2001, pax) of the files as long as they were listed: what was appended since is left out, what was cut is
  * zeros. So its size is known before. */
 struct tar {

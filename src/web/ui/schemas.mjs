@@ -6,7 +6,7 @@ import path from 'node:path';
 
 const here = import.meta.dirname;
 const reference = path.join(here, '../../../doc/reference');
-const answers = { Ps: 'ps', Top: 'top', Report: 'report', ReportDiff: 'report-diff', Why: 'why', Snapshot: 'snapshot', Site: 'site', JobRecord: 'records' };
+const answers = { Ps: 'ps', Top: 'top', Report: 'report', ReportDiff: 'report-diff', Why: 'why', Snapshot: 'snapshot', Site: 'site', Tasks: 'tasks', Task: 'task', TaskScaling: 'task-scaling', JobRecord: 'records' };
 
 const comment = (schema) => (schema.description ? `/** ${schema.description.replaceAll('*/', '* /')} */ ` : '');
 

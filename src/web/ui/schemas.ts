@@ -1486,6 +1486,85 @@ export type Site = {
   })[];
 };
 
+/** scry task ls --json */
+export type Tasks = {
+  /** newest first */ tasks: ({
+    id: string;
+    name: string;
+    program: string;
+    processes: number;
+    /** of tasks over numbers of processes */ series: string | null;
+    state: "draft" | "queued" | "building" | "running" | "gathering" | "done" | "failed" | "cancelled";
+    error: {
+      /** start, build, run; time, memory, space: a limit */ kind: string;
+      text: string;
+    } | null;
+    /** since 1970, as all times here */ created_seconds: number;
+    queued_seconds: number | null;
+    began_seconds: number | null;
+    ended_seconds: number | null;
+    /** runs that ended */ runs_done: number;
+    runs_wanted: number;
+    /** of the phase that it is in, 0 to 1; null: not known */ progress: number | null;
+    /** estimated, of this phase; null: not known */ left_seconds: number | null;
+  })[];
+};
+
+/** scry task show --json */
+export type Task = {
+  id: string;
+  name: string;
+  program: string;
+  processes: number;
+  /** of tasks over numbers of processes */ series: string | null;
+  state: "draft" | "queued" | "building" | "running" | "gathering" | "done" | "failed" | "cancelled";
+  error: {
+    /** start, build, run; time, memory, space: a limit */ kind: string;
+    text: string;
+  } | null;
+  /** since 1970, as all times here */ created_seconds: number;
+  queued_seconds: number | null;
+  began_seconds: number | null;
+  ended_seconds: number | null;
+  /** runs that ended */ runs_done: number;
+  runs_wanted: number;
+  /** of the phase that it is in, 0 to 1; null: not known */ progress: number | null;
+  /** estimated, of this phase; null: not known */ left_seconds: number | null;
+  phases: ({
+    phase: "build" | "run" | "gather";
+    run: number;
+    began_seconds: number | null;
+    ended_seconds: number | null;
+    progress: number | null;
+    /** estimated, while it lasts */ left_seconds: number | null;
+  })[];
+  runs: ({
+    run: number;
+    state: "running" | "done" | "failed" | "cancelled";
+    /** its id; null: it has not begun */ job: string | null;
+    directory: string;
+    began_seconds: number | null;
+    ended_seconds: number | null;
+    /** from the start of the command to its end */ seconds: number | null;
+    exit_code: number | null;
+    signal: number | null;
+  })[];
+  /** task.json: what was asked for */ task: Record<string, unknown>;
+};
+
+/** scry task scaling --json */
+export type TaskScaling = {
+  /** by their numbers of processes */ tasks: ({
+    id: string;
+    name: string;
+    processes: number;
+    /** that ended well */ runs: number;
+    /** the median of these; null: there is none */ seconds: number | null;
+    /** against the first with seconds */ speedup: number | null;
+    /** speed-up for each process more */ efficiency: number | null;
+  })[];
+};
+
 /** scry watch --json, spool/records.jsonl */
 export type JobRecord = {
   /** The first record: what the file is. Its job and node are those of all records. */ type: "spool";
