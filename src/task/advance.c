@@ -108,7 +108,7 @@ static void last_line(const struct task *task, const char *what, uint64_t run, s
     char path[PATH_MAX], tail[TAIL + 1] = "";
     snprintf(path, sizeof path, "%.*s/runs/%s%llu%s", PATH_MAX - 64, task->dir,
              what[0] == 'b' || what[0] == 'g' ? what : "", (unsigned long long)run, what[0] == '.' ? what : ".err");
-    FILE *file = fopen(path, "re");
+    FILE *file = file_open_plain(path);
     if (!file)
         return;
     if (fseek(file, -TAIL, SEEK_END) < 0)
@@ -341,7 +341,7 @@ static void batch_job(const struct task *task, char ret_job[24])
     _cleanup_(freep) char *text = NULL;
     snprintf(path, sizeof path, "%.*s/runs/%llu.batch", PATH_MAX - 64, task->dir, (unsigned long long)run_number(task));
     *ret_job = 0;
-    if (file_read(path, &text, NULL) == 0)
+    if (file_read_plain(path, &text, NULL) == 0)
         snprintf(ret_job, 24, "%.*s", (int)strspn(text, "0123456789"), text);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/dirs.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/fields.h"
 #include "task/spec.h"
@@ -137,7 +138,7 @@ static double share_of_job(const char *dir)
     char path[PATH_MAX + 32];
     double share = -1;
     snprintf(path, sizeof path, "%s/spool/records.jsonl", dir);
-    _cleanup_(fclosep) FILE *file = fopen(path, "re");
+    _cleanup_(fclosep) FILE *file = file_open_plain(path);
     _cleanup_(freep) char *line = NULL;
     size_t size = 0;
     if (!file)

@@ -87,7 +87,7 @@ static int read_json(const char *dir, const char *name, json_t **ret_json, struc
     size_t len;
     json_error_t where;
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    int code = file_read(path, &text, &len);
+    int code = file_read_plain(path, &text, &len);
     if (code < 0)
         return err_errno(err, code, "cannot read %s", path);
     *ret_json = len <= 8 * (size_t)TASK_TEXT_BYTES ? json_loadb(text, len, JSON_REJECT_DUPLICATES, &where) : NULL;

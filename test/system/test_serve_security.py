@@ -98,6 +98,21 @@ class Security(servetest.ServeCase):
         missing = self.server.ask("api/jobs/x%3Cscript%3E")
         self.assertEqual((missing.status, missing.headers["content-type"]), (404, "application/json"))
 
+    def test_directories_of_others(self):
+        """Pipes and devices in place of files keep nobody waiting, and fill no memory: neither the server nor a command."""
+        job = self.box.path("jobs", self.job("--", "true"))
+        for path in ("parts/a/job.json", "parts/b/clock.json", "parts/d/remote.json", "stats/node/1-1.json", "trace/node/1-1/.process"):
+            os.makedirs(os.path.dirname(os.path.join(job, path)), exist_ok=True)
+            os.mkfifo(os.path.join(job, path))
+        os.makedirs(os.path.join(job, "parts", "c"))
+        os.symlink("/dev/zero", os.path.join(job, "parts", "c", "job.json"))
+        os.symlink("/dev/zero", os.path.join(job, "stats", "node", "2-1.json"))
+        self.server.log_in()
+        name = os.path.basename(job)
+        servetest.Events(self.server, f"api/jobs/{name}/records").wait(lambda seen: seen and seen[-1][0] == "end", "the end of the records")
+        for path in ("", "/report", "/why", "/files", "/profile", "/distributions"):
+            self.assertIn(self.server.ask(f"api/jobs/{name}{path}").status, (200, 404, 422), path)
+
     def test_too_much(self):
         """Huge bodies and headers, bodies in chunks, and nonsense are refused, and the server goes on."""
         self.server.log_in()
@@ -118,6 +133,10 @@ class Security(servetest.ServeCase):
     def test_slow_and_many(self):
         """Those who send nothing, or a byte at a time, or hold very many connections, keep out nobody else for long."""
         self.server.log_in()
+        slow = socket.create_connection(("127.0.0.1", self.server.port), 60)
+        slow.sendall(f"POST /api/session HTTP/1.1\r\nHost: {self.server.host}\r\nContent-Type: application/json\r\n"
+                     "Content-Length: 200000\r\n\r\n".encode())
+        slow.setblocking(False)
         idle = []
         for number in range(900):
             try:
@@ -131,6 +150,30 @@ class Security(servetest.ServeCase):
         for sock in idle:
             sock.close()
         scrytest.wait_until(self.is_answered, 120, "the server goes on")
+        scrytest.wait_until(lambda: self.is_dropped(slow), 120, "a body that comes byte by byte has no more time than another")
+        slow.close()
+
+    def test_only_http(self):
+        """Whoever asks for WebSocket, by the name of whatever the server watches itself, leaves nothing behind. (Pages of any
+        origin can ask for it.)"""
+        ask = (f"GET /api/session HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+               f"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: %s\r\n\r\n")
+        for host in (self.server.host, "own", "default"):
+            for name in ("child", "listener", "signal", "http", "other"):
+                self.assertNotIn(b" 101 ", self.server.raw((ask % (host, name)).encode()), (host, name))
+        for number in range(900):
+            self.server.raw((ask % ("own", ("child", "other", "http")[number % 3])).encode())
+        self.server.log_in()
+        self.assertEqual(self.server.ask("api/session").status, 200)
+
+    def is_dropped(self, sock):
+        try:
+            sock.send(b" ")
+            return sock.recv(1) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def is_answered(self):
         try:

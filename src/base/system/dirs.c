@@ -251,11 +251,8 @@ void file_unlink_own(const char *path, int fd)
         unlink(path);
 }
 
-int file_read(const char *path, char **ret_bytes, size_t *ret_len)
+static int read_all(int fd, size_t most, char **ret_bytes, size_t *ret_len)
 {
-    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
     _cleanup_(buf_done) struct buf bytes = BUF_INIT;
     for (;;) {
         char *room = buf_reserve(&bytes, 4096);
@@ -269,6 +266,8 @@ int file_read(const char *path, char **ret_bytes, size_t *ret_len)
         if (got == 0)
             break;
         bytes.len += (size_t)got;
+        if (bytes.len > most)
+            return -EFBIG;
     }
     size_t len = bytes.len;
     char *block = buf_take(&bytes);
@@ -279,6 +278,41 @@ int file_read(const char *path, char **ret_bytes, size_t *ret_len)
     if (ret_len)
         *ret_len = len;
     return 0;
+}
+
+int file_read(const char *path, char **ret_bytes, size_t *ret_len)
+{
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : read_all(fd, SIZE_MAX, ret_bytes, ret_len);
+}
+
+static int open_plain(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int code = fd < 0 || fstat(fd, &st) < 0 ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
+    if (code == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return code;
+}
+
+FILE *file_open_plain(const char *path)
+{
+    int fd = open_plain(path);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+    if (fd >= 0 && !file)
+        close(fd);
+    if (fd < 0)
+        errno = -fd;
+    return file;
+}
+
+int file_read_plain(const char *path, char **ret_bytes, size_t *ret_len)
+{
+    _cleanup_(closep) int fd = open_plain(path);
+    return fd < 0 ? fd : read_all(fd, FILE_PLAIN_MOST, ret_bytes, ret_len);
 }
 
 /* Names this process among all that may write here: on a shared file system others, of other hosts and containers, have the

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "base/data/err.h"
@@ -52,6 +53,12 @@ void file_unlink_own(const char *path, int fd);
 
 /* Reads a whole small file (also in /proc, where sizes are 0) into a malloc'ed, NUL-terminated block. 0 or -errno. */
 int file_read(const char *path, char **ret_bytes, size_t *ret_len);
+
+/* The same of a file that somebody else may have put there: regular (else -EINVAL), of at most FILE_PLAIN_MOST bytes
+ * (else -EFBIG). Nothing keeps the reader waiting: no pipe, no device. */
+int file_read_plain(const char *path, char **ret_bytes, size_t *ret_len);
+FILE *file_open_plain(const char *path); /* to read; NULL with errno */
+#define FILE_PLAIN_MOST ((size_t)256 << 20)
 
 /* Writes a file so that readers see the old or the new content, never a part: temporary file, fsync, rename. 0 or
  * -errno. */

@@ -50,7 +50,7 @@ static int read_one(struct reading *reading, const char *path, const char *name)
     struct mpi_stats *stats = mpi_stats_set_next(set);
     if (!stats)
         return -ENOMEM;
-    int code = file_read(path, &bytes, &size);
+    int code = file_read_plain(path, &bytes, &size);
     if (code == 0)
         code = mpi_stats_parse(stats, bytes, size, set->arena, &why);
     if (code == -ENOMEM)
@@ -159,7 +159,7 @@ int mpi_stats_read_distributions(struct mpi_stats *stats, const char *jobdir, st
             list = grown;
         }
         snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
-        int bad = file_read(path, &bytes, &size);
+        int bad = file_read_plain(path, &bytes, &size);
         if (bad == 0)
             bad = mpi_stats_parse_distribution(&list[count], bytes, size, arena, &why);
         if (bad == -ENOMEM)

@@ -93,7 +93,7 @@ int job_info_read(const char *path, struct job_info *ret_info, struct err *err)
         return err_set(err, -ENAMETOOLONG, "%s: too long", path);
     _cleanup_(freep) char *bytes = NULL;
     size_t len;
-    int code = file_read(file, &bytes, &len);
+    int code = file_read_plain(file, &bytes, &len);
     if (code < 0)
         return err_errno(err, code, "cannot read %s", file);
     json_error_t where;

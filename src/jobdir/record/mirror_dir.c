@@ -149,7 +149,8 @@ json_t *mirror_read_remote(const char *path)
     char file[PATH_MAX];
     _cleanup_(freep) char *bytes = NULL;
     size_t len;
-    if ((size_t)snprintf(file, sizeof file, "%s/remote.json", path) >= sizeof file || file_read(file, &bytes, &len) < 0)
+    if ((size_t)snprintf(file, sizeof file, "%s/remote.json", path) >= sizeof file ||
+        file_read_plain(file, &bytes, &len) < 0)
         return NULL;
     json_t *json = json_loadb(bytes, len, 0, NULL);
     if (json_is_object(json))

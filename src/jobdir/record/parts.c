@@ -114,7 +114,8 @@ bool job_part_clock(const char *part, struct part_clock *ret_clock)
     _cleanup_(freep) char *text = NULL;
     size_t size;
     *ret_clock = (struct part_clock){0};
-    if ((size_t)snprintf(path, sizeof path, "%s/clock.json", part) >= sizeof path || file_read(path, &text, &size) < 0)
+    if ((size_t)snprintf(path, sizeof path, "%s/clock.json", part) >= sizeof path ||
+        file_read_plain(path, &text, &size) < 0)
         return false;
     json_t *json = json_loadb(text, size, 0, NULL), *offset = json_object_get(json, "offset_ns");
     json_int_t bound = json_integer_value(json_object_get(json, "bound_ns"));

@@ -167,7 +167,7 @@ static json_t *snapshot_read(const char *jobdir, const char *name, uint64_t star
     _cleanup_(freep) char *bytes = NULL;
     size_t len;
     if (snprintf(path, sizeof path, "%s/snapshots/%s", jobdir, name) >= (int)sizeof path ||
-        file_read(path, &bytes, &len) < 0)
+        file_read_plain(path, &bytes, &len) < 0)
         return NULL;
     json_t *json = json_loadb(bytes, len, 0, NULL);
     if (!json_is_object(json)) {

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/dirs.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/trace/internal.h"
 
@@ -33,7 +34,7 @@ static uint64_t start_of(const char *path)
     char name[PATH_MAX], line[4096];
     if ((size_t)snprintf(name, sizeof name, "%s/.process", path) >= sizeof name)
         return UINT64_MAX;
-    _cleanup_(fclosep) FILE *file = fopen(name, "re");
+    _cleanup_(fclosep) FILE *file = file_open_plain(name);
     while (file && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
         uint64_t number;

@@ -2,6 +2,7 @@
 #include "base/data/hash.h"
 #include "jobdir/trace/switches.h"
 #include "base/data/grow.h"
+#include "base/system/dirs.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -196,7 +197,7 @@ void trace_switches_go_on(struct trace_switches *switches, const char *directory
             spend(thread, thread->list[thread->count - 1].end);
     close_file(switches);
     snprintf(path, sizeof path, "%s/.switches", directory);
-    switches->file = from && until >= from ? fopen(path, "re") : NULL;
+    switches->file = from && until >= from ? file_open_plain(path) : NULL;
     struct stat st;
     if (switches->file && (fstat(fileno(switches->file), &st) < 0 || (uint64_t)st.st_size < bytes))
         close_file(switches);
