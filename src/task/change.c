@@ -230,6 +230,8 @@ static void remove_later(const char *dir)
     if (child == 0) {
         if (fork() == 0) {
             setsid();
+            close_range(0, ~0U,
+                        0); /* whoever asked is not to be kept by it: a server's connections, a command's pipe */
             task_remove_tree(dir);
         }
         _exit(0);
