@@ -143,11 +143,12 @@ static int on_signal(struct lws *wsi, enum lws_callback_reasons reason, void *us
     return 0;
 }
 
-static const struct lws_protocols protocols[] = {{"http", on_http, sizeof(struct visit), 0},
-                                                 {"listener", on_listener, 0, 0},
-                                                 {"child", on_child, 0, 0},
-                                                 {"signal", on_signal, 0, 0},
-                                                 {NULL, NULL, 0, 0}};
+/* Those who connect may name a protocol of their vhost (WebSocket): so they have one of their own, with no other. */
+static const struct lws_protocols protocols[] = {{"http", on_http, sizeof(struct visit), 0}, {NULL, NULL, 0, 0}},
+                                  own_protocols[] = {{"listener", on_listener, 0, 0},
+                                                     {"child", on_child, 0, 0},
+                                                     {"signal", on_signal, 0, 0},
+                                                     {NULL, NULL, 0, 0}};
 
 /* Of every answer, also of those that libwebsockets gives. Pages load nothing from elsewhere, and nothing that a job has
  * written can run in them. */
@@ -180,9 +181,17 @@ static struct lws_vhost *make_vhost(struct server *server, const char *name, boo
     return lws_create_vhost(server->context, &info);
 }
 
+/* With a port that is no other vhost's: a name in a request's Host chooses among those that have the same. */
+static struct lws_vhost *make_own_vhost(struct server *server)
+{
+    struct lws_context_creation_info info = {
+        .port = CONTEXT_PORT_NO_LISTEN, .protocols = own_protocols, .vhost_name = "own"};
+    return lws_create_vhost(server->context, &info);
+}
+
 struct lws *server_watch(struct server *server, int fd, const char *protocol, void *opaque)
 {
-    lws_adopt_desc_t what = {.vh = server->plain,
+    lws_adopt_desc_t what = {.vh = server->own,
                              .type = LWS_ADOPT_RAW_FILE_DESC,
                              .fd = {.filefd = fd},
                              .vh_prot_name = protocol,
@@ -207,7 +216,8 @@ static int make(struct server *server, struct err *err)
         info.options &= ~(uint64_t)LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
     lws_set_log_level(0, NULL);
     server->context = lws_create_context(&info);
-    server->plain = server->context ? make_vhost(server, "default", false) : NULL;
+    server->own = server->context ? make_own_vhost(server) : NULL;
+    server->plain = server->own ? make_vhost(server, "default", false) : NULL;
     server->secure = server->plain && tls ? make_vhost(server, "tls", true) : NULL;
     if (!server->plain)
         return err_set(err, -EIO, "cannot start to serve: out of memory, or of open files (ulimit -n)");

@@ -26,7 +26,7 @@ enum { ORIGINS_MOST = 64, LISTENERS_MOST = 4 };
 struct server {
     const struct options *options;
     struct lws_context *context;
-    struct lws_vhost *plain, *secure; /* secure: NULL without a certificate */
+    struct lws_vhost *plain, *secure, *own; /* secure: NULL without a certificate; own: of no connection */
     struct {
         int fd;
         bool secure, local;

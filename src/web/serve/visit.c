@@ -8,6 +8,7 @@
 
 #include <zlib.h>
 
+#include "base/system/clock.h"
 #include "jobdir/text/text.h"
 #include "web/serve/connection.h"
 #include "web/serve/position.h"
@@ -17,8 +18,10 @@
 enum {
     HEAD_ROOM = 3 << 10, /* bytes of an answer's headers */
     AT_ONCE = 16 << 10,  /* bytes of an answer that are written at once */
-    BODY_SECONDS = 20,   /* for the body of a request; uploads have it anew with each piece */
-    SEND_SECONDS = 30,   /* to take an answer, and one second more for each */
+    BODY_SECONDS =
+        20, /* for the body of a request, or a piece of an upload; for all of that one second more for each */
+    BODY_SECOND_BYTES = 1 << 10,
+    SEND_SECONDS = 30, /* to take a piece of an answer; for all of it one second more for each */
     SEND_SECOND_BYTES = 64 << 10,
     SHORT = 512 /* bytes that gzip would not make fewer */
 };
@@ -297,6 +300,22 @@ static bool head_add(struct visit *visit, const char *name, const char *value, u
                                                  (int)strlen(value), at, end) == 0;
 }
 
+/* Nobody keeps a connection by sending, or taking, a byte from time to time: `seconds` from now, and `more` if something goes
+ * on all the time. libwebsockets begins its own time anew with each piece. */
+static void set_end(struct visit *visit, int seconds, uint64_t more)
+{
+    visit->until_ns = clock_now_ns() + (uint64_t)seconds * NS_PER_SECOND;
+    visit->until_ns += (more < INT_MAX ? more : INT_MAX) * NS_PER_SECOND;
+    lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, seconds);
+}
+
+static bool goes_on(struct visit *visit, int seconds)
+{
+    if (visit->until_ns)
+        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, seconds);
+    return !visit->until_ns || clock_now_ns() < visit->until_ns;
+}
+
 /* The headers are written when there is room for them, as all of the answer. */
 static void answer(struct visit *visit, const struct reply *reply, uint64_t size)
 {
@@ -327,8 +346,9 @@ static void answer(struct visit *visit, const struct reply *reply, uint64_t size
     visit->left = visit->method == METHOD_HEAD || plain ? 0 : size;
     if (visit->method == METHOD_HEAD || plain)
         visit->more = NULL;
-    uint64_t seconds = SEND_SECONDS + (size == UINT64_MAX ? 0 : size / SEND_SECOND_BYTES);
-    lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, seconds < INT_MAX ? (int)seconds : INT_MAX);
+    set_end(visit, SEND_SECONDS, size == UINT64_MAX ? 0 : size / SEND_SECOND_BYTES);
+    if (size == UINT64_MAX)
+        visit->until_ns = 0;
     visit_more(visit);
 }
 
@@ -442,6 +462,7 @@ static void reset(struct visit *visit)
 static void go(struct visit *visit)
 {
     lws_set_timeout(visit->wsi, NO_PENDING_TIMEOUT, 0);
+    visit->until_ns = 0;
     if (!visit->refusal.status) {
         visit->route->answer(visit);
         return;
@@ -471,12 +492,12 @@ static int begin(struct visit *visit, struct server *server, struct lws *wsi)
     read_body_size(visit);
     visit->body_left = visit->body_size > 0;
     if (visit->body_left && !visit->close && !(visit->route && visit->route->body && !visit->refusal.status)) {
-        lws_set_timeout(wsi, PENDING_TIMEOUT_HTTP_CONTENT, BODY_SECONDS);
+        set_end(visit, BODY_SECONDS, 0);
         return 0;
     }
     go(visit);
     if (visit->take_body && !visit->answered)
-        lws_set_timeout(wsi, PENDING_TIMEOUT_HTTP_CONTENT, BODY_SECONDS);
+        set_end(visit, BODY_SECONDS, visit->body_size / BODY_SECOND_BYTES);
     return 0;
 }
 
@@ -484,10 +505,10 @@ static int on_body(struct visit *visit, const void *bytes, size_t len)
 {
     if (visit->answered || visit->close)
         return 0;
-    if (visit->take_body) {
-        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, BODY_SECONDS);
+    if (!goes_on(visit, BODY_SECONDS))
+        return -1;
+    if (visit->take_body)
         return visit->take_body(visit, bytes, len);
-    }
     if (visit->body.len + len > BODY_MOST)
         return -1;
     if (!visit->refusal.status)
@@ -550,6 +571,8 @@ static int write_some(struct visit *visit)
     if (len < 0 || (!len && !last))
         return len < 0 ? -1 : 0;
     if (lws_write(visit->wsi, room + LWS_PRE, (size_t)len, last ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) < (int)len)
+        return -1;
+    if (!goes_on(visit, SEND_SECONDS))
         return -1;
     visit->sent += (uint64_t)len;
     if (visit->left != UINT64_MAX)

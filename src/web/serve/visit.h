@@ -68,6 +68,7 @@ struct visit {
     char range[64];
     char *behind;       /* Last-Event-ID, or the argument `behind`; NULL: none */
     uint64_t body_size; /* as the request says */
+    uint64_t until_ns;  /* it is to have come, or the answer to have gone; 0: no end */
     struct buf body;
     /* Of a route with `body`: gets its pieces as they come, and NULL at the end. -1: the connection ends. */
     int (*take_body)(struct visit *visit, const void *bytes, size_t size);
