@@ -106,7 +106,7 @@ static bool has(const struct end *end, const char *text)
 static void greet(struct end *end, const char *instance)
 {
     open_end(end);
-    say_peer(end, WIRE_VERSION, instance);
+    say_peer(end, EDGE_VERSION, instance);
     assert_true(hear(end, FRAME_PEER));
 }
 
@@ -119,7 +119,7 @@ static void greetings(void **state)
 {
     struct end end;
     open_end(&end);
-    say_peer(&end, WIRE_VERSION + 1, OTHER);
+    say_peer(&end, EDGE_VERSION + 1, OTHER);
     assert_true(hear(&end, FRAME_GOODBYE));
     assert_true(has(&end, "9.9") && has(&end, SCRY_VERSION) && has(&end, "install the same version"));
     assert_false(hear(&end, FRAME_GOODBYE));
@@ -135,7 +135,7 @@ static void greetings(void **state)
     }
     open_end(&end); /* a tool cannot become one */
     say_hello(&end, 0, 0, 0);
-    say_peer(&end, WIRE_VERSION, OTHER);
+    say_peer(&end, EDGE_VERSION, OTHER);
     assert_true(hear(&end, FRAME_GOODBYE));
     close_end(&end);
 }

@@ -20,7 +20,10 @@
 #include "base/data/err.h"
 #include "base/data/span.h"
 
-enum { FRAME_HEADER_SIZE = 12, FRAME_PAYLOAD_LIMIT = 64 << 20, WIRE_VERSION = 1 };
+enum { FRAME_HEADER_SIZE = 12, FRAME_PAYLOAD_LIMIT = 64 << 20 };
+/* What tools and monitors say to each other, and what monitors say besides. They grow apart: a tool of tomorrow may speak
+ * with the monitor that a job of today has. */
+enum { WIRE_VERSION = 1, EDGE_VERSION = 2 };
 
 enum frame_type {
     FRAME_HELLO = 1,   /* tool -> monitor: u32 WIRE_VERSION, u32 tool id (0: new), text: program name. In a session of
@@ -37,7 +40,7 @@ enum frame_type {
             * job, who it is, the serial of the key (monitor/engine/confine.h). No answer. The tool will be confined to
             * these; a second one takes more away, none gives back */
     /* ---- between monitors (monitor/tree) ---- */
-    FRAME_PEER = 9, /* instead of HELLO, and the answer to it: u32 WIRE_VERSION, 16 bytes instance, then two texts, each
+    FRAME_PEER = 9, /* instead of HELLO, and the answer to it: u32 EDGE_VERSION, 16 bytes instance, then two texts, each
                       * ended by a zero byte: the version of scry, the name of the host */
     FRAME_PING = 10, /* via 0: u64 the sender's clock in ns */
     FRAME_PONG = 11, /* via 0: u64 of the PING, u64 when it came, u64 when this was sent, by the answering clock */

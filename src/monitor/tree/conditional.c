@@ -28,7 +28,6 @@ struct csr_part {
 /* Something that a part was asked for and has not answered; or that it will be asked for, when it is defined. */
 struct asked {
     char csr[TOKEN_TEXT_SIZE];
-    struct via *via;
     struct csr_part *part; /* that it waits for; NULL: it was sent */
     struct asked *next;
 };
@@ -63,6 +62,14 @@ static bool is_asked(const struct waiting *waiting)
 {
     for (size_t i = 0; i < waiting->count; i++)
         if (is_asked_of(waiting->tokens[i]))
+            return true;
+    return false;
+}
+
+static bool waits_for(const struct waiting *waiting, const char *token)
+{
+    for (size_t i = 0; i < waiting->count; i++)
+        if (strcmp(waiting->tokens[i], token) == 0)
             return true;
     return false;
 }
@@ -166,9 +173,11 @@ static void change_reply(void *ctx, bool last, struct span reply, const char *lo
     (void)reply;
     (void)last; /* an unconditional request has one */
     struct asked *asked = ctx;
-    if (!asked)
+    if (!asked) /* its session has gone */
         return;
     for (struct waiting *waiting = lost ? all.waiting : NULL; waiting; waiting = waiting->next) {
+        if (!waits_for(waiting, asked->csr))
+            continue;
         memcpy(waiting->failed, asked->csr, sizeof waiting->failed);
         snprintf(waiting->why, sizeof waiting->why, "%s", lost);
     }
@@ -211,7 +220,7 @@ static void ask(struct csr *csr, struct via *via, const char *service, const cha
         log_error("out of memory: %s of %s is not told to another node", service, csr->object.token);
         return;
     }
-    *asked = (struct asked){.via = via, .part = part, .next = all.asked};
+    *asked = (struct asked){.part = part, .next = all.asked};
     memcpy(asked->csr, csr->object.token, sizeof asked->csr);
     all.asked = asked;
     if (!part && !send_change(via, service, token, asked))

@@ -62,7 +62,7 @@ static void say_peer(struct edge *edge)
 {
     struct buf payload = BUF_INIT;
     const char *name = edge->tree->monitor->node->name;
-    buf_put_u32(&payload, WIRE_VERSION);
+    buf_put_u32(&payload, EDGE_VERSION);
     buf_append(&payload, edge->tree->instance, TREE_INSTANCE_SIZE);
     buf_append(&payload, SCRY_VERSION, sizeof SCRY_VERSION);
     buf_append(&payload, name, strlen(name) + 1);
@@ -191,12 +191,12 @@ static void greet(struct edge *edge, const struct frame *frame)
     }
     nodes_text(version, sizeof version, span_str(said_version));
     nodes_text(name, sizeof name, span_str(said_name));
-    if (wire != WIRE_VERSION) {
+    if (wire != EDGE_VERSION) {
         snprintf(why, sizeof why,
                  "the monitor of %s is scry %s (protocol %u), this one scry %s (protocol %d): install the same version",
                  edge->ours ? name : edge->tree->monitor->node->name, edge->ours ? version : SCRY_VERSION,
-                 edge->ours ? wire : (unsigned)WIRE_VERSION, edge->ours ? SCRY_VERSION : version,
-                 edge->ours ? WIRE_VERSION : (int)wire);
+                 edge->ours ? wire : (unsigned)EDGE_VERSION, edge->ours ? SCRY_VERSION : version,
+                 edge->ours ? EDGE_VERSION : (int)wire);
         refuse(edge, why);
         return;
     }

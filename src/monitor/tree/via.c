@@ -93,17 +93,22 @@ void via_edge_gone(struct edge *edge, const char *why)
     }
 }
 
+static struct via_pending *impatient(const struct via *via)
+{
+    struct via_pending *pending = via->pending;
+    while (pending && pending->patience != VIA_ANSWER)
+        pending = pending->hh.next;
+    return pending;
+}
+
 void via_edge_silent(struct edge *edge, const char *why)
 {
     struct via *via, *next;
     HASH_ITER(hh, edge->vias, via, next)
     {
-        struct via_pending *pending, *other;
-        HASH_ITER(hh, via->pending, pending, other)
-        {
-            if (pending->patience == VIA_ANSWER)
-                tell(via, pending, why);
-        }
+        struct via_pending *pending;
+        while ((pending = impatient(via))) /* whoever is told may forget others; new ones are refused */
+            tell(via, pending, why);
     }
 }
 
