@@ -401,6 +401,20 @@ class Slurm(labtest.LabCase):
         self.assertEqual([part["name"] for part in report["parts"]], ["n2", "n3"])
         self.assertEqual([note for note in report["warnings"] if note["note"] == "node_unwatched"], [])
 
+    def test_within_a_batch_script(self):
+        """The script has the number of a task, and srun with it; and the first node has a part beside the job itself."""
+        script = f"#!/bin/sh\n{self.lab.here('bin', 'scry')} run -q -o {self.job} -- srun --scry -N 3 -n 3 sleep 600\n"
+        number = self.slurm.submit("-N", "3", "-n", "3", script=script)
+        said = []
+        def asleep():
+            said.append(self.box.run(self.box.scry("snapshot", self.job)).stdout)
+            return "ranks 0-2 (3)  sleep" in said[-1]
+        scrytest.wait_until(asleep, 60, lambda: f"{said[-1]}\n{self.slurm.said()}")
+        self.assertIn(": 3 threads of 3 ranks on 3 of 3 nodes", said[-1])
+        self.slurm.run("scancel", str(number))
+        self.slurm.ended(number, 60)
+        scrytest.wait_until(lambda: "running" not in self.box.run(self.box.scry("ps")).stdout, 60, self.slurm.said)
+
     def test_step_with_jobs_of_its_own(self):
         done = self.run_job("srun", "--scry=each", "-N", 1, "-n", 3, "true")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
@@ -21,6 +22,7 @@
 
 struct names {
     const char *jobdir;
+    char here[256]; /* as this node calls itself */
     char **list;
     size_t count, room;
 };
@@ -31,8 +33,11 @@ static const char *host_of(const char *name)
     return at ? at + 1 : name;
 }
 
+/* A batch system may have started something beside the job itself, too: that is no other node. */
 static bool add_name(struct names *names, const char *name)
 {
+    if (*name && strcmp(host_of(name), names->here) == 0)
+        return true;
     for (size_t i = 0; i < names->count; i++)
         if (strcmp(host_of(names->list[i]), host_of(name)) == 0)
             return true;
@@ -70,6 +75,7 @@ static int find_names(struct names *names)
     size_t parts = 0;
     if (!add_name(names, ""))
         return -ENOMEM;
+    gethostname(names->here, sizeof names->here - 1);
     if ((size_t)snprintf(path, sizeof path, "%s/parts/" PARTS_HOSTS, names->jobdir) < sizeof path)
         file_read(path, &text, NULL);
     for (char *rest = text, *line; (line = strsep(&rest, "\n"));)

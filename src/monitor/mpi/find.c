@@ -105,29 +105,48 @@ bool mpi_spawner_find(pid_t pid, char *ret_namespace, size_t size, int32_t *ret_
     return true;
 }
 
+/* The script of a batch job, and the shell of an allocation, have the number of a task, too, and all that they start. They
+ * are of no step, or of one that Slurm has for itself. */
+static bool is_in_step(const struct buf *environment)
+{
+    enum { OWN_STEPS = 65536 }; /* the highest numbers of 32 bits */
+    const char *step = variable(environment, "SLURM_STEP_ID");
+    return step && isdigit((unsigned char)*step) && strtoull(step, NULL, 10) < UINT32_MAX - OWN_STEPS;
+}
+
+/* What stands beside a rank to watch it. */
+static bool is_scry(const char *exe)
+{
+    const char *slash = strrchr(exe, '/'), *name = slash ? slash + 1 : exe;
+    return strcmp(name, "scry") == 0 || strncmp(name, "scry-", strlen("scry-")) == 0;
+}
+
 /* Whether its environment says that it is a rank, or below one. */
 static bool look_at(pid_t pid, struct mpi_found *ret_found)
 {
     static const char *const ranks[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                            {"PMI_RANK", "PMI_SIZE"},
                                            {"PMIX_RANK", "PMIX_SIZE"},
-                                           {"SLURM_PROCID", "SLURM_NTASKS"}};
+                                           {"SLURM_PROCID", "SLURM_NTASKS"}}; /* the last one */
     _cleanup_(buf_done) struct buf environment = BUF_INIT;
     *ret_found = (struct mpi_found){.pid = pid, .rank = -1, .size = -1, .here = true};
     if (proc_environ(pid, &environment) < 0 || !environment.data)
         return false;
-    for (size_t i = 0; i < sizeof ranks / sizeof *ranks && ret_found->rank < 0; i++) {
+    size_t rows = sizeof ranks / sizeof *ranks - !is_in_step(&environment);
+    for (size_t i = 0; i < rows && ret_found->rank < 0; i++) {
         ret_found->rank = number(&environment, ranks[i][0]);
         ret_found->size = number(&environment, ranks[i][1]);
     }
     if (ret_found->rank < 0)
         return false;
+    if (proc_exe(pid, ret_found->exe, sizeof ret_found->exe) < 0)
+        ret_found->exe[0] = 0;
+    if (is_scry(ret_found->exe))
+        return false;
     const char *job = variable(&environment, "SCRY_JOB");
     snprintf(ret_found->job, sizeof ret_found->job, "%s", job ? job : "");
     set_namespace(ret_found, &environment);
     ret_found->library = library_of(pid);
-    if (proc_exe(pid, ret_found->exe, sizeof ret_found->exe) < 0)
-        ret_found->exe[0] = 0;
     gethostname(ret_found->host, sizeof ret_found->host - 1);
     return true;
 }
