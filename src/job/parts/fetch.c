@@ -73,13 +73,20 @@ bool fetch_only_grows(const char *name)
 
 /* ---- asking ---- */
 
+/* Without the name of the status, which says nothing to people. */
+static const char *plain(const char *why)
+{
+    const char *text = strncmp(why, "OMIS_", strlen("OMIS_")) == 0 ? strstr(why, ": ") : NULL;
+    return text ? text + 2 : why;
+}
+
 /* The values of the only answer; NULL with err. The reader owns them. */
 static const struct omis_value *values_of(struct omis_reader *reader, struct fetch *fetch)
 {
     const char *why = omis_reader_first_error(reader);
     if (!why && omis_reader_find(reader, 1))
         return omis_reader_values(reader);
-    err_set(&fetch->err, -EIO, "%s: %s", fetch->name, why ? why : "its monitor does not answer");
+    err_set(&fetch->err, -EIO, "%s", why ? plain(why) : "its monitor does not answer");
     return NULL;
 }
 
