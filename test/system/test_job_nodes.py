@@ -284,6 +284,9 @@ class OwnFiles(Nodes):
         self.assertIn("stommel", [process["name"] for process in parts["n3"]["processes"]])
         text = self.box.run(self.box.scry("report", self.job)).stdout
         self.assertRegex(text, r"incomplete n3: its records end at ")
+        self.assertNotIn("OMIS_", text)
+        row, = json.loads(self.box.run(self.box.scry("ps", "--all", "--json")).stdout)["jobs"]
+        self.assertEqual(row["cpu_seconds"], self.report()["all_nodes"]["cpu_seconds"])
 
 
 class OrdinaryUser(Nodes):

@@ -298,11 +298,14 @@ static void add_unreadable(struct table *table, json_t *list, const char *path, 
 
 static int add_part(void *ctx, const char *dir)
 {
-    struct job_report *report = ctx;
-    return dir == report->path || job_report_add_part(report, dir) ? 0 : -ENOMEM;
+    struct job_report *report = ctx, *part = dir == report->path ? NULL : job_report_add_part(report, dir);
+    struct err err;
+    if (part && !part->info.ended) /* its node went away: nobody has written down the sums */
+        job_model_read(&part->model, part->path, part->problems, &err);
+    return dir == report->path || part ? 0 : -ENOMEM;
 }
 
-/* Reads the spool only of jobs that are not over. */
+/* Reads the spool only of what is not over. */
 static int load(struct job_report *report, const char *path, struct err *err)
 {
     struct job_info info;
