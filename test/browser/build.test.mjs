@@ -22,7 +22,7 @@ test('no scripts or styles in the page, no code out of text, no other host', () 
   const html = fs.readFileSync(path.join(pages, 'index.html'), 'utf8');
   assert.doesNotMatch(html, /<script(?![^>]* src=)|<style|\son\w+=|style=/);
   for (const [, address] of html.matchAll(/(?:src|href)="([^"]+)"/g)) assert.match(address, /^[\w.]+$/, 'relative');
-  const code = fs.readFileSync(path.join(pages, 'pages.js'), 'utf8');
+  const code = ['pages.js', 'tiles.js'].map((name) => fs.readFileSync(path.join(pages, name), 'utf8')).join('');
   const found = (text, pattern) => [...text.matchAll(pattern)].map((m) => m[0]);
   assert.deepEqual(found(code, /\beval\(|new Function\(|document\.write/g), []);
   const hosts = found(code + fs.readFileSync(path.join(pages, 'pages.css'), 'utf8'), /\b(?:https?|wss?):\/\/[\w.-]+/g);
@@ -36,6 +36,6 @@ test('text becomes markup nowhere', () => {
 });
 
 test('the page is there soon: it is small', () => {
-  const bytes = ['pages.js', 'pages.css', 'index.html'].reduce((sum, name) => sum + fs.statSync(path.join(pages, name)).size, 0);
+  const bytes = ['pages.js', 'tiles.js', 'pages.css', 'index.html'].reduce((sum, name) => sum + fs.statSync(path.join(pages, name)).size, 0);
   assert.ok(bytes < 400_000, `${bytes} bytes before compression`);
 });

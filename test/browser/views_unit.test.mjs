@@ -113,7 +113,7 @@ test('a tile becomes typed arrays; what is damaged becomes nothing', () => {
   const tile = data.decodeTile({
     from_ns: 0, to_ns: 1000, message_step: 3, messages: [0, 1, 10, 20, 64],
     lanes: [{ lane: 0, calls: [0, 1000, 0, 0, 100, 200, 1, 1] }, { lane: 1, depth: 2, calls: 9000, columns: [0, 255, 1, 10, 0, 255, -1, 0, 7, 7] }],
-  }, 2, () => '');
+  }, 2);
   assert.equal(data.callAt(tile.lanes[0], 150, null), 1);
   assert.equal(data.callAt(tile.lanes[0], 150, 0), 0);
   assert.equal(data.callAt(tile.lanes[0], 1000, null), -1);
@@ -126,13 +126,13 @@ test('pixels: inner calls over outer ones, rows for depths, nothing outside', ()
   const inks = { shades: new Uint32Array(3 * colours.SHADES), functions: 3, lane: 7, edge: 9 };
   for (let id = 0; id < 3; id++) inks.shades.fill(100 + id, id * colours.SHADES, (id + 1) * colours.SHADES);
   const target = { pixels: new Uint32Array(10 * 4), width: 10, height: 4 };
-  const [lane] = data.decodeTile({ from_ns: 0, to_ns: 100, lanes: [{ lane: 0, calls: [20, 30, 1, 1, 20, 21, 77, 1, 0, 80, 0, 0] }] }, 10, () => '').lanes;
+  const [lane] = data.decodeTile({ from_ns: 0, to_ns: 100, lanes: [{ lane: 0, calls: [20, 30, 1, 1, 20, 21, 77, 1, 0, 80, 0, 0] }] }, 10).lanes;
   raster.rasterCalls(target, lane, inks, 0, 0.1, 0, 2, 1, false);
   assert.deepEqual([...target.pixels.subarray(10, 20)], [9, 100, 101, 100, 100, 100, 100, 100, 7, 7]);
   target.pixels.fill(0);
   raster.rasterCalls(target, lane, inks, 0, 0.1, 0, 2, 2, true);
   assert.deepEqual([...target.pixels.subarray(20, 30)], [7, 7, 101, 7, 7, 7, 7, 7, 7, 7]);
-  const [columns] = data.decodeTile({ from_ns: 0, to_ns: 100, lanes: [{ lane: 0, depth: 1, calls: 5000, columns: [0, 255, 1, 255, -1, 0, 2, 40, 99, 255] }] }, 5, () => '').lanes;
+  const [columns] = data.decodeTile({ from_ns: 0, to_ns: 100, lanes: [{ lane: 0, depth: 1, calls: 5000, columns: [0, 255, 1, 255, -1, 0, 2, 40, 99, 255] }] }, 5).lanes;
   target.pixels.fill(0);
   raster.rasterColumns(target, columns, inks, 3, 20, 1, false);
   assert.deepEqual([...target.pixels.subarray(30)], [100, 100, 101, 101, 7, 7, 102, 102, 7, 7]);

@@ -42,8 +42,8 @@ export function useLine(): { line: Line; refused: boolean } {
   return state;
 }
 
-/** Asks `api/PATH` and returns its JSON. Throws ApiError; an AbortError if the signal says so. */
-export async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
+/** Asks `api/PATH` and returns its JSON, or what `read` makes of the answer. Throws ApiError; an AbortError if the signal says so. */
+export async function ask<T>(path: string, init: RequestInit = {}, read: (answer: Response) => Promise<unknown> = (answer) => answer.json()): Promise<T> {
   let response: Response;
   try {
     response = await fetch(`api/${path}`, { credentials: 'same-origin', ...init });
@@ -54,7 +54,7 @@ export async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
   }
   lineIs('up', response.status === 401 ? true : response.ok ? false : refused);
   if (response.status === 204) return undefined as T;
-  const answer = await response.json().catch(() => {
+  const answer = await (response.ok ? read(response) : response.json()).catch(() => {
     if (init.signal?.aborted) throw new DOMException('aborted', 'AbortError');
     return null;
   });

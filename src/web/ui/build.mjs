@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // build.mjs OUTPUT.c FOLDER [DEPENDENCIES]
-// Bundles the pages into FOLDER (index.html, pages.js, pages.css, icon.svg) and writes them as the C table that web/serve/files.h
+// Bundles the pages into FOLDER (index.html, pages.js, pages.css, tiles.js, icon.svg) and writes them as the C table that web/serve/files.h
 // declares, sorted by path. Nothing of where and when it ran is in them, so the same sources give the same bytes. DEPENDENCIES: a file that says,
 // as make does, which files they are made from.
 import crypto from 'node:crypto';
@@ -30,12 +30,12 @@ function bytesOf(name, bytes) {
 
 function write() {
   fs.mkdirSync(folder, { recursive: true });
-  const made = bundle('main.tsx', path.join(folder, 'pages.js'));
+  const made = [['main.tsx', 'pages.js'], ['space/decoder.ts', 'tiles.js']].map(([entry, name]) => bundle(entry, path.join(folder, name)));
   for (const name of ['index.html', 'icon.svg']) fs.copyFileSync(path.join(here, name), path.join(folder, name));
 
   let text = '/* Written by src/web/ui/build.mjs. */\n#include "web/serve/files.h"\n\n';
   let rows = '';
-  for (const [i, name] of ['icon.svg', 'index.html', 'pages.css', 'pages.js'].entries()) {
+  for (const [i, name] of ['icon.svg', 'index.html', 'pages.css', 'pages.js', 'tiles.js'].entries()) {
     const bytes = fs.readFileSync(path.join(folder, name));
     const gzip = zlib.gzipSync(bytes, { level: 9 });
     gzip[9] = 255; // of which system it is: unknown
@@ -47,7 +47,7 @@ function write() {
   fs.writeFileSync(output, text);
 
   if (dependencies) {
-    const inputs = Object.keys(made.metafile.inputs).map((name) => path.join(here, name));
+    const inputs = made.flatMap((one) => Object.keys(one.metafile.inputs)).map((name) => path.join(here, name));
     inputs.push(path.join(here, 'index.html'), path.join(here, 'icon.svg'));
     fs.writeFileSync(dependencies, `${output}: ${inputs.map((name) => name.replaceAll(' ', '\\ ')).join(' ')}\n`);
   }

@@ -27,7 +27,7 @@ export const MESSAGE_FIELDS = 5;
 
 /** columns: function (-1: none) and share, of each depth of each column, flat. */
 interface RawLane { lane: number; calls: number | number[]; depth?: number; columns?: number[] }
-interface RawCollective { name?: string; function?: number; lanes: number[]; begin: number[]; end: number[] }
+interface RawCollective { name: string; lanes: number[]; begin: number[]; end: number[] }
 interface RawTile {
   from_ns: number; to_ns: number; lanes: RawLane[]; messages?: number[]; message_step?: number;
   collectives?: RawCollective[]; collective_step?: number;
@@ -78,18 +78,25 @@ function decodeLane(raw: RawLane, columns: number): TileLane {
 }
 
 /** `columns`: of the picture. */
-export function decodeTile(json: unknown, columns: number, nameOf: (id: number) => string): Tile {
+export function decodeTile(json: unknown, columns: number): Tile {
   const raw = json as RawTile;
   return {
     from: raw.from_ns, to: raw.to_ns,
     lanes: raw.lanes.map(lane => decodeLane(lane, columns)),
     messages: Float64Array.from(raw.messages ?? []), messageStep: raw.message_step ?? 1,
     collectives: (raw.collectives ?? []).map(one => ({
-      name: one.name ?? nameOf(one.function ?? -1), lanes: Int32Array.from(one.lanes),
+      name: one.name, lanes: Int32Array.from(one.lanes),
       begin: Float64Array.from(one.begin), end: Float64Array.from(one.end),
     })),
     collectiveStep: raw.collective_step ?? 1,
   };
+}
+
+/** What a tile is made of, to be handed from one thread to another without a copy. */
+export function buffersOf(tile: Tile): ArrayBuffer[] {
+  const arrays = [tile.messages, ...tile.collectives.flatMap(one => [one.lanes, one.begin, one.end]),
+    ...tile.lanes.flatMap(one => [one.begin, one.end, one.callFunction, one.callDepth, one.columnFunction, one.columnShare])];
+  return arrays.flatMap(array => array ? [array.buffer as ArrayBuffer] : []);
 }
 
 /** The innermost call of a lane at a time, or the one at a depth; -1: none, or single calls are not known in this tile. */

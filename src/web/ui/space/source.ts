@@ -2,7 +2,7 @@
 // What the server answers of a job's picture, with types (doc/explain/pages.md, "The picture").
 import { ask, jobPath, query } from '../api';
 import type { Picture, Tile } from './data';
-import { decodeTile } from './data';
+import type { Decoded, Undecoded } from './decoder';
 import { LANES_EACH, TileCache } from './tiles';
 
 export interface Sum { id: number; name: string; calls: number; total_ns: number; self_ns: number }
@@ -13,11 +13,38 @@ export interface Found { lane: number; begin: number; end: number; depth: number
 /** complete: there are no more; else they go on from next_ns. */
 export interface Search { calls: Found[]; complete?: boolean; next_ns?: number }
 
+let worker: Worker | null = null, asked = 0;
+const waiting = new Map<number, { take: (tile: Tile) => void; fail: (error: Error) => void }>();
+
+/** Elsewhere, so frames go on meanwhile. */
+function decode(bytes: ArrayBuffer, columns: number): Promise<Tile> {
+  if (!worker) {
+    worker = new Worker('tiles.js', { type: 'module' });
+    worker.onmessage = ({ data }: MessageEvent<Decoded>) => {
+      const one = waiting.get(data.number);
+      waiting.delete(data.number);
+      if (data.tile)
+        one?.take(data.tile);
+      else
+        one?.fail(new Error(data.error));
+    };
+    worker.onerror = () => {
+      worker = null; // the next tile tries again
+      for (const one of waiting.values())
+        one.fail(new Error('The part of the pages that reads tiles (tiles.js) did not start: load the page again.'));
+      waiting.clear();
+    };
+  }
+  const number = ++asked;
+  worker.postMessage({ number, bytes, columns } satisfies Undecoded, [bytes]);
+  return new Promise((take, fail) => waiting.set(number, { take, fail }));
+}
+
 export function tilesOf(id: string, picture: () => Picture): TileCache<Tile> {
   return new TileCache<Tile>(async (tile, signal) => {
     const now = picture(), first = tile.block * LANES_EACH, last = Math.min(now.lanes.length, first + LANES_EACH) - 1;
     const path = jobPath(id, `tiles/${tile.level}/${tile.index}`) + query({ lanes: `${first}-${last}` });
-    return decodeTile(await ask<unknown>(path, { signal }), now.columns, number => now.functions[number]?.name ?? '');
+    return decode(await ask<ArrayBuffer>(path, { signal }, answer => answer.arrayBuffer()), now.columns);
   });
 }
 
