@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands around each page: navigation, who one is, whether the server is there, help.
 import { Component, type ComponentChild } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { ApiError, sessionBegin, useLine, type Session } from '../api';
 import { themeNow, themeSet, type Theme } from '../design/colours';
 import { Command, Empty, Notice } from '../design/parts';
@@ -20,7 +20,7 @@ function Page({ session }: { session: Session }): ComponentChild {
   if (first === 'site' && session.rights.includes('site')) return <Site />;
   if (first === 'design') return <Design />;
   const view = views.find((v) => v.of === 'page' && v.name === first);
-  if (view) return <view.draw key={view.name} id="" job={undefined} session={session} />;
+  if (view) return <view.draw key={view.name} id="" session={session} />;
   return (
     <Empty page title="There is no such page.">
       The link may be of another version of scry. <a href={href(['jobs'])}>All jobs</a>
@@ -109,7 +109,7 @@ export function Frame() {
   const { line, refused } = useLine();
   const { path } = usePlace();
 
-  useEffect(() => {
+  useLayoutEffect(() => { // at once: nothing else can be asked before
     let timer = 0;
     const begin = () =>
       void sessionBegin().then(

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the frame knows of a view: views/index.ts lists them.
 import type { ComponentChild } from 'preact';
-import type { Session, Top } from '../api';
+import type { Session } from '../api';
 
 export interface ViewProps {
   /** The job's id; "" for views that are of no job. */
   id: string;
-  /** The job as it was when the page was opened, for views of a job. */
-  job: Top | undefined;
   session: Session;
 }
 

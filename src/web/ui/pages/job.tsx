@@ -53,13 +53,12 @@ export function Job({ id, tab, session }: { id: string; tab: string; session: Se
     <>
       <Title id={id} row={row} top={answer.value} />
       <Tabs label="Parts of the job" chosen={tab} tabs={tabs} />
-      <Answered of={answer}>
+      {view ? <view.draw key={view.name} id={id} session={session} /> : <Answered of={answer}>
         {(top) => {
-          if (view) return <view.draw key={view.name} id={id} job={top} session={session} />;
           if (tab) return <Empty title="There is no such part of a job."><a href={href(['jobs', id])}>The job</a></Empty>;
           return runs ? <Live id={id} top={top} session={session} name={name} /> : <Ended id={id} name={name} />;
         }}
-      </Answered>
+      </Answered>}
     </>
   );
 }

@@ -16,31 +16,36 @@ export interface Search { calls: Found[]; complete?: boolean; next_ns?: number }
 let worker: Worker | null = null, asked = 0;
 const waiting = new Map<number, { take: (tile: Tile) => void; fail: (error: Error) => void }>();
 
+function decoder(): Worker {
+  if (worker)
+    return worker;
+  worker = new Worker('tiles.js', { type: 'module' });
+  worker.onmessage = ({ data }: MessageEvent<Decoded>) => {
+    const one = waiting.get(data.number);
+    waiting.delete(data.number);
+    if (data.tile)
+      one?.take(data.tile);
+    else
+      one?.fail(new Error(data.error));
+  };
+  worker.onerror = () => {
+    worker = null; // the next tile tries again
+    for (const one of waiting.values())
+      one.fail(new Error('The part of the pages that reads tiles (tiles.js) did not start: load the page again.'));
+    waiting.clear();
+  };
+  return worker;
+}
+
 /** Elsewhere, so frames go on meanwhile. */
 function decode(bytes: ArrayBuffer, columns: number): Promise<Tile> {
-  if (!worker) {
-    worker = new Worker('tiles.js', { type: 'module' });
-    worker.onmessage = ({ data }: MessageEvent<Decoded>) => {
-      const one = waiting.get(data.number);
-      waiting.delete(data.number);
-      if (data.tile)
-        one?.take(data.tile);
-      else
-        one?.fail(new Error(data.error));
-    };
-    worker.onerror = () => {
-      worker = null; // the next tile tries again
-      for (const one of waiting.values())
-        one.fail(new Error('The part of the pages that reads tiles (tiles.js) did not start: load the page again.'));
-      waiting.clear();
-    };
-  }
   const number = ++asked;
-  worker.postMessage({ number, bytes, columns } satisfies Undecoded, [bytes]);
+  decoder().postMessage({ number, bytes, columns } satisfies Undecoded, [bytes]);
   return new Promise((take, fail) => waiting.set(number, { take, fail }));
 }
 
 export function tilesOf(id: string, picture: () => Picture): TileCache<Tile> {
+  decoder(); // it starts while the first tiles are asked for
   return new TileCache<Tile>(async (tile, signal) => {
     const now = picture(), first = tile.block * LANES_EACH, last = Math.min(now.lanes.length, first + LANES_EACH) - 1;
     const path = jobPath(id, `tiles/${tile.level}/${tile.index}`) + query({ lanes: `${first}-${last}` });
