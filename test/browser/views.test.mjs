@@ -210,6 +210,12 @@ test('distributions count each call; lines of the source have the times of funct
   const jacobi = report.functions.find((one) => one.name === 'do_jacobi');
   await page.locator('.source li').filter({ hasText: 'do_jacobi(' }).filter({ has: page.locator('.source-time a') }).first().waitFor();
   assert.ok((await page.locator('.source li').count()) > jacobi.line);
+  const here = new Map(); // by line: what calls that stand there took, of functions and of MPI
+  for (const site of report.call_sites) if (site.from_file === jacobi.file) here.set(site.from_line, (here.get(site.from_line) ?? 0) + site.total_ns);
+  for (const site of report.mpi.sites) if (site.file === jacobi.file) here.set(site.line, (here.get(site.line) ?? 0) + site.total_ns);
+  const lines = (await downloads(page, 'stommel.c', 'CSV')).split('\r\n').map((line) => line.split(','));
+  for (const [line, time] of here) assert.ok(Math.abs(Number(lines[line][4]) - time) < 10, `line ${line}: ${lines[line]}, the report ${time}`);
+  assert.ok([...report.mpi.sites].some((site) => here.get(site.line) === site.total_ns), 'some line has only a call of MPI');
   assert.deepEqual(await violations(page), []);
   await shoot(page, 'source', { fullPage: false });
   assert.deepEqual(page.faults, []);

@@ -14,7 +14,9 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
+#include "job/places/mpi_names.h"
 #include "job/places/trace_names.h"
+#include "jobdir/mpi/text.h"
 #include "web/view/ask.h"
 
 enum {
@@ -43,13 +45,18 @@ static bool is_source(const char *path)
     return false;
 }
 
-static bool is_named(const struct job_functions *functions, const char *file)
+static bool is_named(const struct view *view, const char *file)
 {
+    const struct job_functions *functions = view->report.functions;
+    const struct mpi_report *mpi = view->report.mpi;
     for (const struct job_function *each = functions->functions; each; each = each->hh.next)
         if (strcmp(each->file, file) == 0)
             return true;
     for (const struct job_site *each = functions->sites; each; each = each->hh.next)
         if (each->file && strcmp(each->file, file) == 0)
+            return true;
+    for (size_t i = 0; mpi && i < mpi->site_count; i++)
+        if (strcmp(mpi->sites[i].site->file, file) == 0)
             return true;
     return false;
 }
@@ -104,8 +111,19 @@ static void put_lines(struct buf *out, char *text, size_t size)
     buf_putc(out, ']');
 }
 
-static void put_functions(struct buf *out, const struct job_functions *functions, const char *file)
+static void put_site(struct buf *out, bool *first, const char *function, uint64_t line, uint64_t calls,
+                     int64_t total_ns)
 {
+    buf_printf(out, "%s{\"line\":%" PRIu64 ",\"function\":", *first ? "" : ",", line);
+    view_put_text(out, function);
+    buf_printf(out, ",\"calls\":%" PRIu64 ",\"total_ns\":%" PRId64 "}", calls, total_ns);
+    *first = false;
+}
+
+static void put_functions(struct buf *out, const struct view *view, const char *file)
+{
+    const struct job_functions *functions = view->report.functions;
+    const struct mpi_report *mpi = view->report.mpi;
     bool first = true;
     buf_puts(out, ",\"functions\":[");
     for (const struct job_function *each = functions->functions; each; each = each->hh.next) {
@@ -122,10 +140,12 @@ static void put_functions(struct buf *out, const struct job_functions *functions
     for (const struct job_site *each = functions->sites; each; each = each->hh.next) {
         if (!each->file || strcmp(each->file, file) != 0)
             continue;
-        buf_printf(out, "%s{\"line\":%" PRIu64 ",\"function\":", first ? "" : ",", each->line);
-        view_put_text(out, each->function->name);
-        buf_printf(out, ",\"calls\":%" PRIu64 ",\"total_ns\":%" PRId64 "}", each->calls, view_ns(each->total_ns));
-        first = false;
+        put_site(out, &first, each->function->name, each->line, each->calls, view_ns(each->total_ns));
+    }
+    for (size_t i = 0; mpi && i < mpi->site_count; i++) {
+        const struct mpi_report_site *each = &mpi->sites[i];
+        if (strcmp(each->site->file, file) == 0)
+            put_site(out, &first, mpi_text_call(each->call), each->site->line, each->count, (int64_t)each->total_ns);
     }
     buf_putc(out, ']');
 }
@@ -188,7 +208,11 @@ int answer_source(struct view *view, const struct asked *asked, struct buf *out,
         return put_files(out, functions, err);
     if (!functions->sites_named && trace_names_sites(functions, view->job, &unnamed) == -ENOMEM)
         return err_set(err, -ENOMEM, "out of memory");
-    if (!*asked->file || !is_named(functions, asked->file))
+    if (view->report.mpi && !view->mpi_named &&
+        mpi_names_find(&view->report.mpi->set, view->job, MPI_NAMES_TIMEOUT_MS, &unnamed) == -ENOMEM)
+        return err_set(err, -ENOMEM, "out of memory");
+    view->mpi_named = true;
+    if (!*asked->file || !is_named(view, asked->file))
         return err_set(err, -ENOENT, "no recorded function is in a file %.200s", asked->file);
     char path[PATH_MAX];
     size_t size = 0;
@@ -203,7 +227,7 @@ int answer_source(struct view *view, const struct asked *asked, struct buf *out,
     if (text)
         text[size] = '\0';
     put_lines(out, text, text ? size : 0);
-    put_functions(out, functions, asked->file);
+    put_functions(out, view, asked->file);
     buf_putc(out, '}');
     return 0;
 }

@@ -122,6 +122,7 @@ struct view {
     struct tree *trees;                 /* of processes: a list; NULL: not read */
     struct lines *lines;                /* messages and operations by time; NULL: not read */
     bool functions_done, messages_done; /* they were tried */
+    bool mpi_named;                     /* the places that calls of MPI come from were looked up */
     struct err functions_err, messages_err;
 };
 
