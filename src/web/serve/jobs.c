@@ -10,7 +10,7 @@
 #include "web/serve/question.h"
 #include "web/serve/routes.h"
 
-enum { LIVE_MS = 1000, LIST_MS = 1000, VIEW_MS = 200, LIMIT_SECONDS = 120 };
+enum { LIVE_MS = 1000, LIST_MS = 1000, VIEW_MS = 200, LIMIT_SECONDS = 120, SITE_WORD = 256 };
 
 /* Directories of others may hold links that lead anywhere. */
 bool job_lies_in(const char *dir, const char *path)
@@ -126,9 +126,25 @@ void answer_compare(struct visit *visit)
                  &(struct question_spec){.argv = argv, .fresh_ms = LIVE_MS, .limit_s = LIMIT_SECONDS});
 }
 
+/* The arguments are options of the command; what is wrong with their values it says itself. */
 void answer_site(struct visit *visit)
 {
-    static const char *const argv[] = {"site", "--json", NULL};
+    static const char *const names[] = {"since", "owner", "node"};
+    enum { NAMES = sizeof names / sizeof *names };
+    char words[NAMES][SITE_WORD];
+    const char *argv[NAMES + 3] = {"site", "--json"};
+    size_t count = 2;
+    for (size_t i = 0; i < NAMES; i++) {
+        const char *value = visit_argument(visit, names[i]);
+        if (!value)
+            continue;
+        if (strlen(value) >= SITE_WORD / 2) {
+            visit_answer_error(visit, 400, "bad_question", "%s is too long", names[i]);
+            return;
+        }
+        snprintf(words[i], SITE_WORD, "--%s=%s", names[i], value);
+        argv[count++] = words[i];
+    }
     question_ask(visit->server->questions, visit,
                  &(struct question_spec){.argv = argv, .fresh_ms = LIST_MS, .limit_s = LIMIT_SECONDS});
 }

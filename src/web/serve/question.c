@@ -13,7 +13,7 @@
 #include "web/serve/child.h"
 #include "web/serve/viewer.h"
 
-enum { AT_ONCE = 3, QUEUE_MOST = 128, KEPT_MOST = 512, WORDS_MOST = 16, ANSWER_MOST = 64 << 20 };
+enum { AT_ONCE = 3, QUEUE_MOST = 128, KEPT_MOST = 512, WORDS_MOST = 80, ANSWER_MOST = 64 << 20 };
 #define KEPT_BYTES ((size_t)128 << 20)
 
 enum state { QUEUED, RUNNING, ANSWERED };

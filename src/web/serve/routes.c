@@ -29,7 +29,7 @@ const struct route route_rows[] = {
     {"api/jobs/*/distributions", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "distributions"},
     {"api/jobs/*/source", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "source", .arguments = "file"},
     {"api/compare", METHOD_GET, RIGHT_OBSERVE, answer_compare, .arguments = "jobs"},
-    {"api/site", METHOD_GET, RIGHT_SITE, answer_site},
+    {"api/site", METHOD_GET, RIGHT_SITE, answer_site, .arguments = "since owner node"},
     {"api/tasks", METHOD_GET, RIGHT_OBSERVE, answer_tasks},
     {"api/tasks", METHOD_POST, RIGHT_SUBMIT, answer_tasks_post},
     {"api/tasks/check", METHOD_POST, RIGHT_SUBMIT, answer_task_check},
