@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """scry serve and those who should not get anything from it."""
 
+import json
 import os
 import socket
 import ssl
@@ -84,6 +85,33 @@ class Security(servetest.ServeCase):
             self.assertNotIn(b"root:", answer, path)
             self.assertFalse(b" 200 " in answer.partition(b"\r\n")[0] and b"<html" not in answer, (path, answer))
         self.assertEqual(self.server.ask("api/session").status, 200)
+
+    def test_paths_are_one_line(self):
+        """What stands behind an encoded line feed is neither dropped from a path nor read as a header."""
+        self.server.log_in()
+        task = self.server.ask("api/tasks", "POST", {"name": "t", "program": "a"}).json["id"]
+        for path in (f"api/tasks/{task}/files/a%0ab", f"api/tasks/{task}/files/a%0db", f"api/tasks/{task}/files/a%0aX:%20y", "api/session%0a",
+                     f"api/tasks/{task}/files/a%01b", f"api/tasks/{task}/files/a%0d%0aHost:%20{self.server.host}%0d%0aA:"):
+            answer = self.server.raw(f"PUT /{path} HTTP/1.1\r\nHost: {self.server.host}\r\nCookie: {self.server.cookie}\r\n"
+                                     f"Origin: http://{self.server.host}\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx".encode())
+            self.assertIn(b" 400 ", answer.partition(b"\r\n")[0], path)
+        self.assertEqual(os.listdir(self.box.path("home", ".local", "state", "scry", "tasks", task, "files")), [])
+        rebound = self.server.raw(f"GET /api/session%0aHost:%20{self.server.host}%0aX: HTTP/1.1\r\nHost: evil.example\r\n"
+                                  f"Cookie: {self.server.cookie}\r\nConnection: close\r\n\r\n".encode())
+        self.assertNotIn(b" 200 ", rebound.partition(b"\r\n")[0])
+
+    def test_refused_bodies_have_an_answer(self):
+        """Who sends a file that is too large, or a body, reads why, and the connection is good for the next request."""
+        self.server.log_in()
+        task = self.server.ask("api/tasks", "POST", {"name": "t", "program": "a", "limits": {"disk_bytes": 1 << 20}}).json["id"]
+        body = b"x" * (20 << 20)
+        connection = self.server.connect()
+        for method, path in (("PUT", f"api/tasks/{task}/files/large"), ("POST", "api/tasks")):
+            connection.request(method, "/" + path, body, {"Host": self.server.host, "Cookie": self.server.cookie,
+                                                          "Origin": f"http://{self.server.host}", "Content-Type": "application/json"})
+            response = connection.getresponse()
+            self.assertEqual((response.status, json.loads(response.read())["error"]["kind"]), (413, "too_large"), path)
+        connection.close()
 
     def test_texts_of_jobs_stay_texts(self):
         """Names and arguments that are HTML come as JSON, which no browser shows as a page."""

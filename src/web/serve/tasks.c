@@ -259,22 +259,6 @@ static int end_upload(struct visit *visit)
     return 0;
 }
 
-static int take_upload(struct visit *visit, const void *bytes, size_t size)
-{
-    struct task_upload *upload = visit->extra;
-    struct err err = {0};
-    if (!bytes)
-        return end_upload(visit);
-    int code = task_upload_write(upload, bytes, size, &err);
-    if (code == 0)
-        return 0;
-    task_upload_end(upload, false, NULL);
-    upload->fd = -1;
-    visit->close = true; /* nobody wants the rest of it */
-    refuse(visit, code, &err);
-    return 0;
-}
-
 /* Of a body that is to be refused: whoever sends it would not read the answer before its end. */
 static int take_nothing(struct visit *visit, const void *bytes, size_t size)
 {
@@ -284,12 +268,12 @@ static int take_nothing(struct visit *visit, const void *bytes, size_t size)
     return 0;
 }
 
-/* A large one is not waited for. */
-static void refuse_file(struct visit *visit, int code, const struct err *err)
+/* So many bytes of the body are still to come. Very many are not waited for. */
+static void refuse_file(struct visit *visit, uint64_t left, int code, const struct err *err)
 {
     const struct refusal *row = refusal_of(code);
-    if (!visit->body_size || visit->body_size > BODY_MOST) {
-        visit->close = visit->body_size > 0;
+    if (!left || left > DROP_MOST) {
+        visit->close = left > 0;
         refuse(visit, code, err);
         return;
     }
@@ -297,6 +281,22 @@ static void refuse_file(struct visit *visit, int code, const struct err *err)
     visit->refusal_kind = row->kind;
     snprintf(visit->refusal_text, sizeof visit->refusal_text, "%.*s", (int)sizeof visit->refusal_text - 1, err->text);
     visit->take_body = take_nothing;
+}
+
+static int take_upload(struct visit *visit, const void *bytes, size_t size)
+{
+    struct task_upload *upload = visit->extra;
+    struct err err = {0};
+    if (!bytes)
+        return end_upload(visit);
+    uint64_t left = visit->body_size - upload->bytes;
+    int code = task_upload_write(upload, bytes, size, &err);
+    if (code == 0)
+        return 0;
+    task_upload_end(upload, false, NULL);
+    upload->fd = -1;
+    refuse_file(visit, left, code, &err);
+    return 0;
 }
 
 void answer_task_file(struct visit *visit)
@@ -315,7 +315,7 @@ void answer_task_file(struct visit *visit)
     }
     if (code < 0) {
         free(upload);
-        refuse_file(visit, code, &err);
+        refuse_file(visit, visit->body_size, code, &err);
         return;
     }
     visit->extra = upload;

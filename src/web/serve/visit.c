@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include <zlib.h>
-
 #include "base/system/clock.h"
 #include "jobdir/text/text.h"
 #include "web/serve/connection.h"
@@ -22,8 +20,7 @@ enum {
         20, /* for the body of a request, or a piece of an upload; for all of that one second more for each */
     BODY_SECOND_BYTES = 1 << 10,
     SEND_SECONDS = 30, /* to take a piece of an answer; for all of it one second more for each */
-    SEND_SECOND_BYTES = 64 << 10,
-    SHORT = 512 /* bytes that gzip would not make fewer */
+    SEND_SECOND_BYTES = 64 << 10
 };
 
 /* ---- the request ---- */
@@ -207,7 +204,7 @@ static void read_body_size(struct visit *visit)
     }
     if (visit->body_size > BODY_MOST && !(visit->route && visit->route->body && !visit->refusal.status)) {
         refuse(visit, 413, "too_large", "the body of the request is too large");
-        visit->close = true;
+        visit->close |= visit->body_size > DROP_MOST;
     }
 }
 
@@ -224,70 +221,6 @@ json_t *visit_json(struct visit *visit)
 }
 
 /* ---- the answer ---- */
-
-struct blob *blob_new(struct buf *take)
-{
-    struct blob *blob = take->failed ? NULL : calloc(1, sizeof *blob);
-    if (blob) {
-        blob->count = 1;
-        blob->size = take->len;
-        blob->bytes = buf_take(take);
-    }
-    if (blob && !blob->bytes) {
-        free(blob);
-        blob = NULL;
-    }
-    buf_done(take);
-    return blob;
-}
-
-struct blob *blob_ref(struct blob *blob)
-{
-    blob->count++;
-    return blob;
-}
-
-void blob_unref(struct blob *blob)
-{
-    if (!blob || --blob->count)
-        return;
-    free(blob->bytes);
-    free(blob->gzip);
-    free(blob);
-}
-
-void blob_tag(const struct blob *blob, char ret_tag[BLOB_TAG])
-{
-    uint64_t sum = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < blob->size; i++)
-        sum = (sum ^ (unsigned char)blob->bytes[i]) * UINT64_C(1099511628211);
-    snprintf(ret_tag, BLOB_TAG, "\"%016" PRIx64 "\"", sum);
-}
-
-/* Made once, for all that get it. */
-static bool blob_zip(struct blob *blob)
-{
-    enum { WINDOW_GZIP = 15 + 16, MEMORY = 8, QUICK = 3 };
-    z_stream zip = {0};
-    if (blob->gzip_tried || blob->size < SHORT)
-        return blob->gzip;
-    blob->gzip_tried = true;
-    char *bytes = blob->size < UINT_MAX ? malloc(blob->size) : NULL;
-    if (!bytes || deflateInit2(&zip, QUICK, Z_DEFLATED, WINDOW_GZIP, MEMORY, Z_DEFAULT_STRATEGY) != Z_OK) {
-        free(bytes);
-        return false;
-    }
-    zip.next_in = (unsigned char *)blob->bytes;
-    zip.next_out = (unsigned char *)bytes;
-    zip.avail_in = zip.avail_out = (unsigned)blob->size;
-    bool smaller = deflate(&zip, Z_FINISH) == Z_STREAM_END;
-    blob->gzip_size = zip.total_out;
-    deflateEnd(&zip);
-    blob->gzip = smaller ? bytes : NULL;
-    if (!smaller)
-        free(bytes);
-    return smaller;
-}
 
 void visit_more(struct visit *visit)
 {
@@ -472,18 +405,40 @@ static void go(struct visit *visit)
     visit_answer_error(visit, visit->refusal.status, visit->refusal_kind, "%s", visit->refusal_text);
 }
 
-static int begin(struct visit *visit, struct server *server, struct lws *wsi)
+/* libwebsockets decodes %0a and %0d before it looks for the end of the line: the path ends there, and what follows it is read as a
+ * header. Then the version, which stands behind the path, is missing. */
+static bool is_cut(struct visit *visit)
+{
+    char version[16];
+    return lws_get_network_wsi(visit->wsi) == visit->wsi &&
+           (!visit_header(visit, WSI_TOKEN_HTTP, version, sizeof version) || strncmp(version, "HTTP/1.", 7) != 0);
+}
+
+static void read_path(struct visit *visit)
 {
     char *uri = NULL;
     int len = 0;
+    bool plain = true;
+    visit->method = read_method(visit, &uri, &len);
+    if (len <= 0 || len >= PATH_MOST || *uri != '/') {
+        refuse(visit, 414, "too_long", "the path of the URL is too long");
+        return;
+    }
+    memcpy(visit->path, uri + 1, (size_t)len - 1);
+    for (int i = 0; i < len - 1; i++)
+        plain = plain && (unsigned char)visit->path[i] >= ' ' && visit->path[i] != 0x7f;
+    if (!plain || is_cut(visit)) {
+        refuse(visit, 400, "path", "the path of the URL has control characters");
+        visit->close = true;
+    }
+}
+
+static int begin(struct visit *visit, struct server *server, struct lws *wsi)
+{
     reset(visit);
     visit->server = server;
     visit->wsi = wsi;
-    visit->method = read_method(visit, &uri, &len);
-    if (len <= 0 || len >= PATH_MOST || *uri != '/')
-        refuse(visit, 414, "too_long", "the path of the URL is too long");
-    else
-        memcpy(visit->path, uri + 1, (size_t)len - 1);
+    read_path(visit);
     check_session(visit, connection_of(wsi));
     check_origin(visit);
     read_arguments(visit);
@@ -509,10 +464,11 @@ static int on_body(struct visit *visit, const void *bytes, size_t len)
         return -1;
     if (visit->take_body)
         return visit->take_body(visit, bytes, len);
+    if (visit->refusal.status)
+        return 0;
     if (visit->body.len + len > BODY_MOST)
         return -1;
-    if (!visit->refusal.status)
-        buf_append(&visit->body, bytes, len);
+    buf_append(&visit->body, bytes, len);
     return 0;
 }
 

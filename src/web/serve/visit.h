@@ -17,6 +17,8 @@
 
 enum method { METHOD_GET = 1, METHOD_HEAD = 2, METHOD_POST = 4, METHOD_PUT = 8, METHOD_DELETE = 16, METHOD_OTHER = 32 };
 enum { BODY_MOST = 256 << 10, PATH_MOST = 1024, ARGUMENTS_MOST = 32, PARTS_OF_PATH = 3 };
+/* Bytes of a refused body that are read and dropped: a browser that is cut off while it sends never sees why. */
+enum { DROP_MOST = 256 << 20 };
 
 /* Bytes that several answers may share. */
 struct blob {
@@ -30,6 +32,7 @@ struct blob *blob_ref(struct blob *blob);
 enum { BLOB_TAG = 24 };
 void blob_tag(const struct blob *blob, char ret_tag[BLOB_TAG]); /* for the header ETag, with its quotes */
 void blob_unref(struct blob *blob);                             /* NULL is fine */
+bool blob_zip(struct blob *blob); /* makes `gzip` once, for all that get it; false: it would not be smaller */
 
 struct route;
 struct visit;
