@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What changes a job: settings, by scry set; signals, to the processes that its directory names. */
+/* What changes a job: settings, by scry set; signals, to the processes that its directory names, or by its monitor if it is elsewhere. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -104,17 +104,51 @@ static int signal_job(const struct named_job *job, int signal, struct err *err)
     return code;
 }
 
+static void on_signalled(struct visit *visit, const struct answer *answer)
+{
+    if (answer->blob)
+        visit_answer_nothing(visit);
+    else
+        answer_give(visit, answer);
+}
+
+/* By the job's monitor, as scry set: so it needs a key, and is a record of the job. */
+static void signal_elsewhere(struct visit *visit, const struct named_job *job, int signal)
+{
+    struct job_info info;
+    struct err err = {0};
+    enum job_state state;
+    char request[128];
+    int code = job_info_read_state(job->path, &info, &state, &err);
+    if (code == 0 && state != JOB_RUNNING && state != JOB_UNREACHABLE)
+        code = err_set(&err, -ESRCH, "the job is %s, so there is nothing to signal", job_state_name(state));
+    if (code == 0 && info.root <= 0)
+        code = err_set(&err, -ESRCH, "the job has no process yet; try again");
+    snprintf(request, sizeof request, ": proc_attach3([], %d, \"\") proc_send_signal([], %d)", (int)info.root, signal);
+    job_info_done(&info);
+    if (code < 0) {
+        visit_answer_error(visit, 409, "state", "%s", err.text);
+        return;
+    }
+    const char *argv[] = {"omis", "--json", "--connect", job->word, "-c", request, NULL};
+    visit->then = on_signalled;
+    question_ask(visit->server->questions, visit,
+                 &(struct question_spec){.argv = argv, .limit_s = LIMIT_SECONDS, .once = true});
+}
+
 void answer_signal(struct visit *visit)
 {
     struct named_job job;
     struct err err = {0};
-    json_t *json = job_of_visit(visit, &job) ? visit_json(visit) : NULL;
+    json_t *json = job_of_visit_here(visit, &job) ? visit_json(visit) : NULL;
     if (!json)
         return;
     int number = signal_of(json_string_value(json_object_get(json, "signal")));
     json_decref(json);
     if (!number)
         visit_answer_error(visit, 400, "bad_question", "signal is one of TERM INT HUP QUIT KILL USR1 USR2 STOP CONT");
+    else if (job.followed)
+        signal_elsewhere(visit, &job, number);
     else if (signal_job(&job, number, &err) < 0)
         visit_answer_error(visit, 409, "state", "%s", err.text);
     else

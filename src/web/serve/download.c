@@ -44,7 +44,7 @@ void tree_answer_list(struct visit *visit, const char *dir, tree_shows_fn *shows
 void answer_files(struct visit *visit)
 {
     struct named_job job;
-    if (job_of_visit(visit, &job))
+    if (job_of_visit_here(visit, &job))
         tree_answer_list(visit, job.path, NULL, "job");
 }
 
@@ -101,7 +101,7 @@ void answer_file(struct visit *visit)
 {
     struct named_job job;
     char path[PATH_MAX];
-    if (!job_of_visit(visit, &job))
+    if (!job_of_visit_here(visit, &job))
         return;
     snprintf(path, sizeof path, "%.*s", SPAN_ARG(visit->parts[1]));
     tree_answer_file(visit, job.path, path, "job");
@@ -135,7 +135,7 @@ void answer_archive(struct visit *visit)
 {
     char disposition[FOREIGN_ID_MOST + 64];
     struct named_job job;
-    if (!job_of_visit(visit, &job))
+    if (!job_of_visit_here(visit, &job))
         return;
     struct archive *archive = calloc(1, sizeof *archive);
     if (!archive) {

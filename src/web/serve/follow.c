@@ -12,10 +12,12 @@
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
 #include "base/system/clock.h"
+#include "base/system/dirs.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
+#include "web/serve/child.h"
 
 enum {
     JOBS_MOST = 256,
@@ -24,6 +26,7 @@ enum {
     SLOW_MS = 250, /* and at one that did not for QUIET_MS */
     QUIET_MS = 2000,
     STATE_MS = 1000,               /* between two looks for new parts, and at the job's state */
+    AGAIN_MS = 5000,               /* until a program that keeps the mirror is started again */
     KEEP_MS = 10000,               /* when nobody looks any more: a browser may come back */
     START_BYTES = EVENTS_BYTES / 2 /* of a spool, from its end: the records of these are the first */
 };
@@ -39,7 +42,8 @@ struct source {
 
 struct follow {
     UT_hash_handle hh;
-    char *jobdir;
+    char *jobdir, *url;   /* url NULL: the job is here */
+    struct child *keeper; /* of the mirror; NULL: none */
     struct follows *all;
     struct source *sources; /* the first is the job's own */
     size_t source_count;
@@ -53,7 +57,7 @@ struct follow {
     struct buf text;
     struct follower *followers;
     lws_sorted_usec_list_t timer;
-    uint64_t looked_ns, changed_ns, left_ns;
+    uint64_t looked_ns, changed_ns, left_ns, kept_ns;
     bool over, finished; /* finished: all was read, and the last event is there */
 };
 
@@ -135,6 +139,52 @@ static void look_state(struct follow *follow)
     job_info_done(&info);
     follow->over = !known || (state != JOB_RUNNING && state != JOB_UNREACHABLE);
     job_dirs_each(follow->jobdir, add_source, follow);
+}
+
+/* ---- a mirror is as new as its job while scry-mirror follows it ---- */
+
+static void on_keeper_said(struct child *child)
+{
+    buf_clear(&child->out.bytes);
+}
+
+static void on_keeper_ended(struct child *child)
+{
+    struct follow *follow = child->spec.ctx;
+    if (follow)
+        follow->keeper = NULL;
+}
+
+/* The URL may hold a password, so it is no argument. */
+static void keep(struct follow *follow)
+{
+    char program[PATH_MAX], *argv[] = {program, (char *)"follow", NULL};
+    uint64_t now_ns = clock_now_ns();
+    size_t len = follow->url ? strlen(follow->url) : 0;
+    if (!len || follow->keeper || follow->over ||
+        (follow->kept_ns && now_ns - follow->kept_ns < AGAIN_MS * UINT64_C(1000000)) ||
+        dirs_libexec("scry-mirror", program, sizeof program, NULL) < 0)
+        return;
+    _cleanup_(buf_done) struct buf line = BUF_INIT;
+    buf_printf(&line, "%s\n", follow->url);
+    follow->kept_ns = now_ns;
+    follow->keeper = child_start(follow->all->server, &(struct child_spec){.argv = argv,
+                                                                           .input = true,
+                                                                           .output_most = SIZE_MAX,
+                                                                           .heard = on_keeper_said,
+                                                                           .ended = on_keeper_ended,
+                                                                           .ctx = follow});
+    if (follow->keeper && (line.failed || child_write(follow->keeper, line.data, line.len) < 0))
+        child_kill(follow->keeper);
+}
+
+static void keep_no_more(struct follow *follow)
+{
+    if (!follow->keeper)
+        return;
+    follow->keeper->spec.ctx = NULL;
+    child_close_input(follow->keeper);
+    follow->keeper = NULL;
 }
 
 static double seconds_of(const struct source *source)
@@ -240,6 +290,7 @@ static void tell(struct follow *follow)
 
 static void follow_free(struct follow *follow)
 {
+    keep_no_more(follow);
     while (follow->first < follow->end)
         drop_first(follow);
     for (size_t i = 0; i < follow->source_count; i++) {
@@ -252,6 +303,7 @@ static void follow_free(struct follow *follow)
     free(follow->last.text);
     buf_done(&follow->text);
     free(follow->jobdir);
+    free(follow->url);
     free(follow);
 }
 
@@ -263,6 +315,7 @@ void follows_free(struct follows *all)
     HASH_ITER(hh, all->table, follow, next)
     {
         HASH_DEL(all->table, follow);
+        follow->keeper = NULL; /* all children are gone */
         follow_free(follow);
     }
     free(all);
@@ -293,13 +346,16 @@ static void look(lws_sorted_usec_list_t *timer)
     if (now_ns - follow->looked_ns > STATE_MS * UINT64_C(1000000)) {
         look_state(follow); /* before: what was recorded by then is read */
         follow->looked_ns = now_ns;
+        keep(follow);
     }
     while (now_ns - begun_ns < SLICE_MS * UINT64_C(1000000) && (source = next_source(follow))) {
         add_event(follow, source);
         now_ns = clock_now_ns();
     }
-    if (!source && follow->over && !follow->finished)
+    if (!source && follow->over && !follow->finished) {
+        keep_no_more(follow);
         finish(follow);
+    }
     if (follow->end != end)
         follow->changed_ns = now_ns;
     if (follow->end != end || follow->finished)
@@ -311,10 +367,11 @@ static void look(lws_sorted_usec_list_t *timer)
 
 /* ---- those who look ---- */
 
-static struct follow *follow_new(struct follows *all, const char *jobdir)
+static struct follow *follow_new(struct follows *all, const char *jobdir, const char *url)
 {
     struct follow *follow = calloc(1, sizeof *follow);
-    if (follow && !(follow->jobdir = strdup(jobdir))) {
+    if (follow && (!(follow->jobdir = strdup(jobdir)) || (url && !(follow->url = strdup(url))))) {
+        free(follow->jobdir);
         free(follow);
         follow = NULL;
     }
@@ -323,12 +380,14 @@ static struct follow *follow_new(struct follows *all, const char *jobdir)
     follow->all = all;
     look_state(follow);
     follow->looked_ns = clock_now_ns();
+    keep(follow);
     HASH_ADD_KEYPTR(hh, all->table, follow->jobdir, strlen(follow->jobdir), follow);
     lws_sul_schedule(all->server->context, 0, &follow->timer, look, 1);
     return follow;
 }
 
-int follow_begin(struct follows *all, const char *jobdir, struct position *behind, struct follower *ret_follower)
+int follow_begin(struct follows *all, const char *jobdir, const char *url, struct position *behind,
+                 struct follower *ret_follower)
 {
     struct follow *follow = NULL;
     HASH_FIND(hh, all->table, jobdir, strlen(jobdir), follow);
@@ -336,7 +395,7 @@ int follow_begin(struct follows *all, const char *jobdir, struct position *behin
         free(behind);
         return -EMFILE;
     }
-    if (!follow && !(follow = follow_new(all, jobdir))) {
+    if (!follow && !(follow = follow_new(all, jobdir, url))) {
         free(behind);
         return -ENOMEM;
     }

@@ -37,8 +37,9 @@ struct follows;
 struct follows *follows_new(struct server *server); /* NULL: out of memory */
 void follows_free(struct follows *follows);
 
-/* Begins. `behind` is taken, or NULL. 0; -ENOMEM; -EMFILE: too many jobs are followed. */
-int follow_begin(struct follows *follows, const char *jobdir, struct position *behind_take,
+/* Begins. url: of the job at a broker, whose mirror the directory is, which is kept as new as the job; otherwise NULL. `behind`
+ * is taken, or NULL. 0; -ENOMEM; -EMFILE: too many jobs are followed. */
+int follow_begin(struct follows *follows, const char *jobdir, const char *url, struct position *behind_take,
                  struct follower *ret_follower);
 void follow_end(struct follower *follower);
 

@@ -36,6 +36,7 @@ static bool find(struct server *server, struct span id, struct named_job *ret_jo
     if (!foreign_is_id(id))
         return false;
     ret_job->word = ret_job->path;
+    ret_job->mirrored = ret_job->followed = false;
     if (dirs_jobs_find(home, sizeof home, NULL) == 0) {
         snprintf(ret_job->path, PATH_MAX, "%s/%.*s", home, SPAN_ARG(id));
         if (is_job(ret_job->path))
@@ -50,6 +51,8 @@ static bool find(struct server *server, struct span id, struct named_job *ret_jo
     if (known) {
         snprintf(ret_job->path, PATH_MAX, "%s", known_job_path(known));
         ret_job->word = known_job_word(known);
+        ret_job->mirrored = true;
+        ret_job->followed = known_job_is_followed(known);
     }
     return known;
 }
@@ -67,6 +70,38 @@ bool job_of_visit(struct visit *visit, struct named_job *ret_job)
     return job_named(visit, visit->parts[0], ret_job);
 }
 
+/* A mirror that nobody keeps does not change when its job does. */
+static const char *depends_on(const struct named_job *job)
+{
+    return job->followed ? NULL : job->path;
+}
+
+static void on_mirror(struct visit *visit, const struct answer *answer)
+{
+    visit->mirror_is_new = answer->blob != NULL;
+    if (answer->blob)
+        visit->route->answer(visit);
+    else
+        answer_give(visit, answer);
+}
+
+bool job_of_visit_here(struct visit *visit, struct named_job *ret_job)
+{
+    if (!job_of_visit(visit, ret_job))
+        return false;
+    if (!ret_job->mirrored || visit->mirror_is_new)
+        return true;
+    const char *argv[] = {"report", "--json", ret_job->word, NULL};
+    visit->then = on_mirror;
+    question_ask(visit->server->questions, visit,
+                 &(struct question_spec){.argv = argv,
+                                         .jobdir = depends_on(ret_job),
+                                         .fresh_ms = LIVE_MS,
+                                         .limit_s = LIMIT_SECONDS,
+                                         .good_status = 3});
+    return false;
+}
+
 void answer_job(struct visit *visit)
 {
     struct named_job job;
@@ -76,7 +111,7 @@ void answer_job(struct visit *visit)
     const char *argv[] = {asks, "--json", job.word, NULL};
     question_ask(visit->server->questions, visit,
                  &(struct question_spec){.argv = argv,
-                                         .jobdir = job.path,
+                                         .jobdir = depends_on(&job),
                                          .fresh_ms = LIVE_MS,
                                          .limit_s = LIMIT_SECONDS,
                                          /* of a job that stands still; of processes that had ended meanwhile */
@@ -89,7 +124,7 @@ void answer_view(struct visit *visit)
 {
     static const char *const starred[] = {NULL, "level", "index"};
     struct named_job job;
-    if (!job_of_visit(visit, &job))
+    if (!job_of_visit_here(visit, &job))
         return;
     json_t *view = json_pack("{s:s}", "ask", visit->route->asks);
     for (size_t i = 1; i < PARTS_OF_PATH; i++)

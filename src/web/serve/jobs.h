@@ -10,10 +10,15 @@
 struct named_job {
     char path[PATH_MAX]; /* the absolute path of its directory, or of its mirror */
     const char *word;    /* how commands call it; good until the loop goes on */
+    bool mirrored;       /* it is elsewhere, and this is its mirror: as old as the last command that asked for it */
+    bool followed;       /* and it is behind a broker, so that more may come */
 };
 
 /* The job that the first part of the path names. false: there is none, and the visit has its answer. */
 bool job_of_visit(struct visit *visit, struct named_job *ret_job);
+/* The same for who reads the directory itself. A mirror is brought up to date before: then it is false at first, and the route's
+ * function is called again. */
+bool job_of_visit_here(struct visit *visit, struct named_job *ret_job);
 
 /* Is this within the directory, when all links are followed? */
 bool job_lies_in(const char *dir, const char *path);
@@ -24,6 +29,7 @@ struct known_job;
 const struct known_job *known_job_find(struct server *server, struct span id); /* NULL: none */
 const char *known_job_path(const struct known_job *known);
 const char *known_job_word(const struct known_job *known);
+bool known_job_is_followed(const struct known_job *known);
 void known_jobs_free(struct server *server);
 
 #endif

@@ -19,10 +19,11 @@ enum {
     MATCH_DEPTH = 8
 };
 
-/* Where a job was last seen that is neither one's own nor in a directory. */
+/* A job that is neither one's own nor in a directory, as it was last seen. */
 struct known_job {
     UT_hash_handle hh;
     char *path, *word; /* its mirror; how commands call it */
+    bool followed;     /* it is behind a broker. Otherwise in the record: no more comes */
     char id[];
 };
 
@@ -55,6 +56,29 @@ const char *known_job_word(const struct known_job *known)
     return known->word;
 }
 
+bool known_job_is_followed(const struct known_job *known)
+{
+    return known->followed;
+}
+
+/* The broker's URL (broker/url.h) with owner and job, which stand before what follows a question mark. */
+static void put_word(struct buf *out, const char *broker, const char *own, const char *id)
+{
+    size_t len = strcspn(broker, "?"), head = 1, end = len;
+    const char *more = broker + len;
+    bool socket = strncmp(broker, "unix:", 5) == 0 || strncmp(broker, "local", 5) == 0;
+    while (end && broker[end - 1] == '/')
+        end--;
+    if (strncmp(broker, "mqtt", 4) == 0)
+        head = (size_t)(strstr(broker, "//") ? strstr(broker, "//") + 2 - broker : 0);
+    struct span rest = end > head ? span_of(broker + head, end - head) : (struct span){0};
+    bool named = socket ? memmem(broker, end, "//", 2) != NULL : rest.len && memchr(rest.ptr, '/', rest.len);
+    buf_append(out, broker, end);
+    if (!named)
+        buf_printf(out, "%s%s", socket ? "//" : "/", own);
+    buf_printf(out, "/%s%s", id, more);
+}
+
 static void remember(struct server *server, const json_t *row, const char *broker)
 {
     const char *id = json_string_value(json_object_get(row, "id")),
@@ -65,8 +89,12 @@ static void remember(struct server *server, const json_t *row, const char *broke
     size_t len = strlen(id);
     struct known_job *known = calloc(1, sizeof *known + len + 1);
     struct buf word = BUF_INIT;
-    buf_printf(&word, "%s/%s", broker ? broker : "", id);
-    if (known && (known->path = strdup(path)) && (known->word = broker ? buf_take(&word) : strdup(path))) {
+    if (broker)
+        put_word(&word, broker, server->user, id);
+    else
+        buf_puts(&word, id);
+    if (known && (known->path = strdup(path)) && (known->word = buf_take(&word))) {
+        known->followed = broker != NULL;
         memcpy(known->id, id, len);
         HASH_ADD_KEYPTR(hh, server->known, known->id, len, known);
     } else if (known) {

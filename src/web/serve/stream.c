@@ -126,7 +126,7 @@ static void read_types(struct stream *stream, const char *types)
 void answer_records(struct visit *visit)
 {
     struct named_job job;
-    if (!job_of_visit(visit, &job))
+    if (!job_of_visit_here(visit, &job))
         return;
     struct stream *stream = calloc(1, sizeof *stream);
     struct position *behind = visit->behind ? calloc(1, sizeof *behind) : NULL;
@@ -134,7 +134,9 @@ void answer_records(struct visit *visit)
         free(behind);
         behind = NULL;
     }
-    int code = stream ? follow_begin(visit->server->follows, job.path, behind, &stream->follower) : -ENOMEM;
+    int code = stream ? follow_begin(visit->server->follows, job.path, job.followed ? job.word : NULL, behind,
+                                     &stream->follower)
+                      : -ENOMEM;
     if (code < 0) {
         free(stream);
         visit->refusal.retry = "5";

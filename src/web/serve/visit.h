@@ -65,7 +65,7 @@ struct visit {
     size_t argument_count;
     unsigned rights;
     uint64_t session; /* its number; 0: none */
-    bool by_cookie, local, takes_gzip, is_json, is_secure;
+    bool by_cookie, local, takes_gzip, is_json, is_secure, mirror_is_new;
     char tags
         [160]; /* If-None-Match; "": none. The next likewise; the request's headers are gone when an answer is late */
     char range[64];
