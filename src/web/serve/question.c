@@ -9,11 +9,12 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
+#include "base/data/sum.h"
 #include "base/system/clock.h"
 #include "web/serve/child.h"
 #include "web/serve/viewer.h"
 
-enum { AT_ONCE = 3, QUEUE_MOST = 128, KEPT_MOST = 512, WORDS_MOST = 80, ANSWER_MOST = 64 << 20 };
+enum { AT_ONCE = 3, QUEUE_MOST = 128, KEPT_MOST = 512, ANSWER_MOST = 64 << 20 };
 #define KEPT_BYTES ((size_t)128 << 20)
 
 enum state { QUEUED, RUNNING, ANSWERED };
@@ -89,17 +90,11 @@ void questions_free(struct questions *all)
 
 /* ---- what an answer depends on ---- */
 
-static void stamp_add(uint64_t *stamp, const void *bytes, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        *stamp = (*stamp ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
-}
-
 /* What changes while a job goes on, and once more when it is over. 0: nothing is known of it. */
 static uint64_t stamp_of(const char *jobdir)
 {
     static const char *const names[] = {"job.json", "spool/records.jsonl", "report.txt", "trace", "stats", "parts"};
-    uint64_t stamp = UINT64_C(14695981039346656037);
+    uint64_t stamp = 1;
     char path[PATH_MAX + 32];
     struct stat info;
     for (size_t i = 0; jobdir && i < sizeof names / sizeof *names; i++) {
@@ -108,9 +103,9 @@ static uint64_t stamp_of(const char *jobdir)
             continue;
         uint64_t facts[] = {i, (uint64_t)info.st_ino, (uint64_t)info.st_size, (uint64_t)info.st_mtim.tv_sec,
                             (uint64_t)info.st_mtim.tv_nsec};
-        stamp_add(&stamp, facts, sizeof facts);
+        stamp = sum_add(stamp, facts, sizeof facts);
     }
-    return jobdir ? stamp : 0;
+    return jobdir ? stamp | 1 : 0;
 }
 
 static bool is_good(const struct question *question)
@@ -232,9 +227,9 @@ static void on_command(struct child *child)
 static bool run_command(struct question *question)
 {
     struct questions *all = question->all;
-    char *argv[WORDS_MOST + 2] = {all->server->program};
+    char *argv[QUESTION_WORDS + 2] = {all->server->program};
     size_t count = 1;
-    for (char *word = question->key; *word && count <= WORDS_MOST; word += strlen(word) + 1)
+    for (char *word = question->key; *word; word += strlen(word) + 1)
         argv[count++] = word;
     question->stamp = stamp_of(question->jobdir);
     question->child = child_start(all->server, &(struct child_spec){.argv = argv,
@@ -340,8 +335,10 @@ static void wait_for(struct question *question, struct visit *visit)
 
 static void key_of(struct questions *all, const struct question_spec *spec, struct buf *key)
 {
-    for (size_t i = 0; !spec->view && spec->argv[i]; i++)
+    for (size_t i = 0; !spec->view && spec->argv[i]; i++) {
+        key->failed |= i == QUESTION_WORDS;
         buf_append(key, spec->argv[i], strlen(spec->argv[i]) + 1);
+    }
     buf_putc(key, '\0');
     if (spec->environment)
         buf_puts(key, spec->environment);

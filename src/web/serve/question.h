@@ -11,6 +11,8 @@
 
 #include "web/serve/visit.h"
 
+enum { QUESTION_WORDS = 68 }; /* behind `scry`, at most */
+
 struct question_spec {
     const char *const *argv; /* of a command: the words behind `scry`, NULL-terminated */
     json_t *view;            /* or a question to scry-view about the job; borrowed, it may get an id */

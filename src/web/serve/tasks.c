@@ -84,7 +84,7 @@ void answer_task(struct visit *visit)
 /* ?tasks=ONE,OTHER: ids, of which the command says what is wrong. */
 void answer_scaling(struct visit *visit)
 {
-    enum { MOST = 64 };
+    enum { MOST = QUESTION_WORDS - 4 };
     char ids[MOST][TASK_ID_SIZE];
     const char *argv[MOST + 5] = {"task", "scaling", "--json", "--"}, *given = visit_argument(visit, "tasks");
     struct span list = span_str(given ? given : ""), id;
