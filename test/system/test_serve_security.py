@@ -148,6 +148,8 @@ class Security(servetest.ServeCase):
         head = b"POST /api/session HTTP/1.1\r\nHost: " + host + b"\r\nContent-Type: application/json\r\n"
         self.assertIn(b" 413 ", self.server.raw(head + b"Content-Length: 99999999999\r\n\r\n").partition(b"\r\n")[0])
         self.assertIn(b" 411 ", self.server.raw(head + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n").partition(b"\r\n")[0])
+        self.assertIn(b"\r\nallow: GET, POST, DELETE\r\n",
+                      self.server.raw(b"PUT /api/session HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"))
         self.assertNotIn(b" 200 ", self.server.raw(head + b"Content-Length: -5\r\n\r\n{}").partition(b"\r\n")[0])
         self.assertNotIn(b" 200 ", self.server.raw(b"GET / HTTP/1.1\r\nHost: " + host + b"\r\nX: " + b"a" * 100000 + b"\r\n\r\n")
                          .partition(b"\r\n")[0])

@@ -7,6 +7,7 @@
 
 #include <zlib.h>
 
+#include "base/data/sum.h"
 #include "web/serve/visit.h"
 
 enum { SHORT = 512 /* bytes that gzip would not make fewer */ };
@@ -44,10 +45,7 @@ void blob_unref(struct blob *blob)
 
 void blob_tag(const struct blob *blob, char ret_tag[BLOB_TAG])
 {
-    uint64_t sum = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < blob->size; i++)
-        sum = (sum ^ (unsigned char)blob->bytes[i]) * UINT64_C(1099511628211);
-    snprintf(ret_tag, BLOB_TAG, "\"%016" PRIx64 "\"", sum);
+    snprintf(ret_tag, BLOB_TAG, "\"%016" PRIx64 "\"", sum_add(blob->size, blob->bytes, blob->size));
 }
 
 bool blob_zip(struct blob *blob)

@@ -137,6 +137,8 @@ void answer_records(struct visit *visit)
     int code = stream ? follow_begin(visit->server->follows, job.path, job.followed ? job.word : NULL, behind,
                                      &stream->follower)
                       : -ENOMEM;
+    if (!stream)
+        free(behind); /* follow_begin takes it */
     if (code < 0) {
         free(stream);
         visit->refusal.retry = "5";

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "web/serve/visit.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -46,37 +45,27 @@ const char *visit_argument(const struct visit *visit, const char *name)
     return NULL;
 }
 
+static const struct {
+    const char *name;
+    int number; /* of libwebsockets; HTTP/2 has the name in a header */
+    enum method method;
+} methods[] = {{"GET", LWSHUMETH_GET, METHOD_GET},
+               {"HEAD", LWSHUMETH_HEAD, METHOD_HEAD},
+               {"POST", LWSHUMETH_POST, METHOD_POST},
+               {"PUT", LWSHUMETH_PUT, METHOD_PUT},
+               {"DELETE", LWSHUMETH_DELETE, METHOD_DELETE}};
+enum { METHODS = sizeof methods / sizeof *methods };
+
 static enum method read_method(struct visit *visit, char **ret_uri, int *ret_len)
 {
-    static const struct {
-        const char *name;
-        enum method method;
-    } names[] = {{"GET", METHOD_GET},
-                 {"HEAD", METHOD_HEAD},
-                 {"POST", METHOD_POST},
-                 {"PUT", METHOD_PUT},
-                 {"DELETE", METHOD_DELETE}};
     char text[16] = "";
-    switch (lws_http_get_uri_and_method(visit->wsi, ret_uri, ret_len)) {
-    case LWSHUMETH_GET:
-        return METHOD_GET;
-    case LWSHUMETH_HEAD:
-        return METHOD_HEAD;
-    case LWSHUMETH_POST:
-        return METHOD_POST;
-    case LWSHUMETH_PUT:
-        return METHOD_PUT;
-    case LWSHUMETH_DELETE:
-        return METHOD_DELETE;
-    case LWSHUMETH_COLON_PATH:
+    int number = lws_http_get_uri_and_method(visit->wsi, ret_uri, ret_len);
+    if (number == LWSHUMETH_COLON_PATH)
         visit_header(visit, WSI_TOKEN_HTTP_COLON_METHOD, text, sizeof text);
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            if (strcmp(text, names[i].name) == 0)
-                return names[i].method;
-        return METHOD_OTHER;
-    default:
-        return METHOD_OTHER;
-    }
+    for (size_t i = 0; i < METHODS; i++)
+        if (number == methods[i].number || strcmp(text, methods[i].name) == 0)
+            return methods[i].method;
+    return METHOD_OTHER;
 }
 
 static void refuse(struct visit *visit, int status, const char *kind, const char *text)
@@ -172,11 +161,15 @@ static void check_session(struct visit *visit, struct connection *connection)
 
 static void check_route(struct visit *visit)
 {
-    unsigned methods = 0;
-    visit->route = route_find(visit->path, visit->method, visit->parts, &methods);
+    unsigned other = 0;
+    visit->route = route_find(visit->path, visit->method, visit->parts, &other);
     if (!visit->route) {
-        refuse(visit, methods ? 405 : 404, methods ? "method" : "unknown",
-               methods ? "this path has other methods" : "there is nothing at this path");
+        for (size_t i = 0; i < METHODS; i++)
+            if (other & (unsigned)methods[i].method)
+                snprintf(visit->allow + strlen(visit->allow), sizeof visit->allow - strlen(visit->allow), "%s%s",
+                         *visit->allow ? ", " : "", methods[i].name);
+        refuse(visit, other ? 405 : 404, other ? "method" : "unknown",
+               other ? "this path has other methods" : "there is nothing at this path");
         return;
     }
     if (!visit->route->right || (visit->rights & visit->route->right))
@@ -266,7 +259,7 @@ static void answer(struct visit *visit, const struct reply *reply, uint64_t size
                 head_add(visit, "set-cookie:", reply->cookie, &at, end) &&
                 head_add(visit, "content-disposition:", reply->disposition, &at, end) &&
                 head_add(visit, "retry-after:", reply->retry, &at, end) &&
-                head_add(visit, "allow:", reply->allow, &at, end) &&
+                head_add(visit, "allow:", *visit->allow ? visit->allow : NULL, &at, end) &&
                 head_add(visit, "content-range:", reply->range, &at, end) &&
                 head_add(visit, "accept-ranges:", reply->range_unit, &at, end) &&
                 (lws_get_network_wsi(visit->wsi) != visit->wsi ||
@@ -321,17 +314,23 @@ void visit_answer_tagged(struct visit *visit, int status, const char *tag, struc
     }
 }
 
-void visit_answer_json_tagged(struct visit *visit, json_t *json)
+/* A line of text; NULL: out of memory. */
+static struct blob *blob_json(json_t *json_take)
 {
     struct buf text = BUF_INIT;
-    char tag[BLOB_TAG];
-    char *dumped = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    char *dumped = json_take ? json_dumps(json_take, JSON_COMPACT) : NULL;
+    json_decref(json_take);
+    text.failed = !dumped;
     buf_puts(&text, dumped ? dumped : "");
     buf_putc(&text, '\n');
     free(dumped);
-    json_decref(json);
-    struct blob *blob = dumped ? blob_new(&text) : NULL;
-    buf_done(&text);
+    return blob_new(&text);
+}
+
+void visit_answer_json_tagged(struct visit *visit, json_t *json)
+{
+    char tag[BLOB_TAG];
+    struct blob *blob = blob_json(json);
     if (!blob) {
         visit_answer_json(visit, 503, NULL);
         return;
@@ -343,14 +342,7 @@ void visit_answer_json_tagged(struct visit *visit, json_t *json)
 void visit_answer_json(struct visit *visit, int status, json_t *json)
 {
     static const char none[] = "{\"error\": {\"kind\": \"memory\", \"text\": \"out of memory; try again later\"}}\n";
-    struct buf text = BUF_INIT;
-    char *dumped = json ? json_dumps(json, JSON_COMPACT) : NULL;
-    json_decref(json);
-    buf_puts(&text, dumped ? dumped : "");
-    buf_putc(&text, '\n');
-    free(dumped);
-    struct blob *blob = dumped ? blob_new(&text) : NULL;
-    buf_done(&text);
+    struct blob *blob = blob_json(json);
     struct reply reply = visit->refusal;
     reply.status = blob ? status : 503;
     reply.type = "application/json";

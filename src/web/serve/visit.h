@@ -47,8 +47,7 @@ typedef ssize_t visit_more_fn(struct visit *visit, unsigned char *room, size_t s
 struct reply {
     int status;
     const char *type;
-    const char *etag, *cache, *encoding, *cookie, *disposition, *retry, *allow, *range,
-        *range_unit; /* headers; NULL: none */
+    const char *etag, *cache, *encoding, *cookie, *disposition, *retry, *range, *range_unit; /* headers; NULL: none */
 };
 
 struct visit {
@@ -69,6 +68,7 @@ struct visit {
     char tags
         [160]; /* If-None-Match; "": none. The next likewise; the request's headers are gone when an answer is late */
     char range[64];
+    char allow[32];     /* methods that the path has, when it has not this one */
     char *behind;       /* Last-Event-ID, or the argument `behind`; NULL: none */
     uint64_t body_size; /* as the request says */
     uint64_t until_ns;  /* it is to have come, or the answer to have gone; 0: no end */
