@@ -10,6 +10,7 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
+#include "jobdir/text/text.h"
 #include "task/spec.h"
 
 extern char **environ;
@@ -33,25 +34,13 @@ static void add_list(struct task_launch *launch, const json_t *texts)
 
 #define ADD_PRINTF(launch, ...) add(launch, arena_printf(&(launch)->memory, __VA_ARGS__) ?: "")
 
-/* A word of a shell. */
-static void put_quoted(struct buf *out, const char *word)
-{
-    buf_putc(out, '\'');
-    for (; *word; word++)
-        if (*word == '\'')
-            buf_puts(out, "'\\''");
-        else
-            buf_putc(out, *word);
-    buf_putc(out, '\'');
-}
-
 /* The words so far as one line of a shell; they are forgotten. */
 static char *take_line(struct task_launch *launch)
 {
     _cleanup_(buf_done) struct buf line = BUF_INIT;
     for (size_t i = 0; i < launch->argc; i++) {
         buf_puts(&line, i ? " " : "");
-        put_quoted(&line, launch->argv[i]);
+        text_quote(&line, launch->argv[i]);
     }
     launch->argc = 0;
     return line.failed || !line.data ? NULL : arena_dup(&launch->memory, line.data, line.len);
@@ -306,13 +295,13 @@ static void put_ssh(struct buf *out, const struct task *task, const char *script
     _cleanup_(buf_done) struct buf command = BUF_INIT;
     const char *host = json_string_value(json_array_get(task_member(task->spec, "launch.hosts"), 0));
     buf_puts(&command, "sh -c ");
-    put_quoted(&command, script);
+    text_quote(&command, script);
     const char *ssh = getenv("SCRY_SSH"); /* as everywhere in scry (link/way.c) */
-    put_quoted(out, ssh && *ssh ? ssh : "ssh");
+    text_quote(out, ssh && *ssh ? ssh : "ssh");
     buf_puts(out, " -o BatchMode=yes ");
-    put_quoted(out, host ? host : "localhost");
+    text_quote(out, host ? host : "localhost");
     buf_putc(out, ' ');
-    put_quoted(out, command.data ? command.data : "");
+    text_quote(out, command.data ? command.data : "");
 }
 
 static void add_shell(struct task_launch *launch, const struct buf *script)
@@ -336,14 +325,14 @@ static int make_ssh(struct task_launch *launch, const struct task *task, uint64_
     buf_printf(&far, "umask 077; mkdir -p " FAR_DIR "/files " FAR_DIR "/runs && tar -C " FAR_DIR "/files -xf -",
                task->id, task->id, task->id);
     buf_puts(&script, "tar -C ");
-    put_quoted(&script, arena_printf(&launch->memory, "%s/files", task->dir) ?: "");
+    text_quote(&script, arena_printf(&launch->memory, "%s/files", task->dir) ?: "");
     buf_puts(&script, " -cf - . | ");
     put_ssh(&script, task, far.data ? far.data : "");
     buf_puts(&script, " && exec ");
     buf_clear(&far);
     buf_puts(&far, "umask 077; PATH=$PATH:$HOME/.local/bin; cd ");
     if (directory)
-        put_quoted(&far, directory);
+        text_quote(&far, directory);
     else
         buf_printf(&far, FAR_DIR "/files", task->id);
     buf_printf(&far,
@@ -363,7 +352,7 @@ static void make_gather(struct task_launch *launch, const struct task *task, uin
                (unsigned long long)run, (unsigned long long)run);
     put_ssh(&script, task, far.data ? far.data : "");
     buf_puts(&script, " | tar -C ");
-    put_quoted(&script, arena_printf(&launch->memory, "%s/runs", task->dir) ?: "");
+    text_quote(&script, arena_printf(&launch->memory, "%s/runs", task->dir) ?: "");
     buf_puts(&script, " -xf -");
     add_shell(launch, &script);
 }

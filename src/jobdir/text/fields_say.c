@@ -87,13 +87,7 @@ static void put_word(struct buf *out, const char *word)
         buf_puts(out, word);
         return;
     }
-    buf_putc(out, '\'');
-    for (; *word; word++)
-        if (*word == '\'')
-            buf_puts(out, "'\\''");
-        else
-            buf_putc(out, *word);
-    buf_putc(out, '\'');
+    text_quote(out, word);
 }
 
 static void put_words(struct buf *out, const json_t *list)

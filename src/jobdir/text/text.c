@@ -73,6 +73,17 @@ void text_show(struct buf *out, const char *text)
     append_text(out, text, SIZE_MAX, true);
 }
 
+void text_quote(struct buf *out, const char *word)
+{
+    buf_putc(out, '\'');
+    for (; *word; word++)
+        if (*word == '\'')
+            buf_puts(out, "'\\''");
+        else
+            buf_putc(out, *word);
+    buf_putc(out, '\'');
+}
+
 /* The bytes that fit, and in *ret_columns the columns they take. */
 static size_t fit(const char *text, size_t len, size_t columns, size_t *ret_columns)
 {

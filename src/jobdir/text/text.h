@@ -27,6 +27,9 @@ void text_put_json(struct buf *out, json_t *json_take);
 /* Appends the text for a terminal or a report: control characters as \xNN. */
 void text_show(struct buf *out, const char *text);
 
+/* Appends the text as one word of a shell, in quotation marks. */
+void text_quote(struct buf *out, const char *word);
+
 /* The last part of a path; all of it if it ends with a slash, or has none. */
 const char *text_base(const char *path);
 
