@@ -134,7 +134,6 @@ static double median(const json_t *runs, size_t *ret_count)
 static double share_of_job(const char *dir)
 {
     enum { TAIL = 128 << 10 };
-    static const char mark[] = "\"type\":\"progress\"";
     char path[PATH_MAX + 32];
     double share = -1;
     snprintf(path, sizeof path, "%s/spool/records.jsonl", dir);
@@ -146,7 +145,7 @@ static double share_of_job(const char *dir)
     if (fseek(file, -TAIL, SEEK_END) < 0)
         rewind(file);
     while (getline(&line, &size, file) > 0) {
-        json_t *record = strstr(line, mark) || strstr(line, "progress") ? json_loads(line, 0, NULL) : NULL;
+        json_t *record = strstr(line, "\"progress\"") ? json_loads(line, 0, NULL) : NULL;
         const char *type = json_string_value(json_object_get(record, "type"));
         double total = json_number_value(json_object_get(record, "total"));
         if (type && strcmp(type, "progress") == 0 && total > 0)

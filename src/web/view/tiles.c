@@ -70,7 +70,8 @@ static int by_begin(const void *a, const void *b)
 static void put_calls(struct buf *out, struct tile_calls *calls)
 {
     bool first = true;
-    qsort(calls->list, calls->count, sizeof *calls->list, by_begin);
+    if (calls->count)
+        qsort(calls->list, calls->count, sizeof *calls->list, by_begin);
     buf_puts(out, ",\"calls\":[");
     for (size_t i = 0; i < calls->count; i++) {
         const struct lane_call *call = &calls->list[i];
