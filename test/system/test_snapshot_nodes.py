@@ -211,6 +211,15 @@ class Shared(Apart):
 
     options = {"shared": True}
 
+    @mpitest.only("openmpi")
+    def test_from_another_node(self):
+        """Whoever asks on another node is told of all nodes, that of the job itself among them, and of each once."""
+        self.start_ranks(self.program("mpi_straggler"))
+        self.lines("snapshot", r"^rank 1  .*large_part .*, runs$", options=("--thread", "main"))
+        other = self.lab.host("n3")
+        text = other.run(other.scry("snapshot", "--thread", "main", self.path)).stdout
+        self.assertIn(": 3 threads of 3 ranks on 3 of 3 nodes", text)
+
 
 mpitest.for_each_mpi(Apart, globals())
 mpitest.for_each_mpi(Shared, globals())

@@ -23,6 +23,7 @@
 struct names {
     const char *jobdir;
     char here[256]; /* as this node calls itself */
+    bool here_named;
     char **list;
     size_t count, room;
 };
@@ -33,11 +34,12 @@ static const char *host_of(const char *name)
     return at ? at + 1 : name;
 }
 
-/* A batch system may have started something beside the job itself, too: that is no other node. */
+/* This node is no other one: a batch system may have started something beside the job itself, too, and where files are
+ * shared anybody may ask for the job. */
 static bool add_name(struct names *names, const char *name)
 {
     if (*name && strcmp(host_of(name), names->here) == 0)
-        return true;
+        return names->here_named = true;
     for (size_t i = 0; i < names->count; i++)
         if (strcmp(host_of(names->list[i]), host_of(name)) == 0)
             return true;
@@ -45,6 +47,16 @@ static bool add_name(struct names *names, const char *name)
     if (copy)
         names->list[names->count++] = copy;
     return copy != NULL;
+}
+
+/* That of the job itself, seen from another one. */
+static bool add_home(struct names *names)
+{
+    struct job_info info;
+    bool good = job_info_read(names->jobdir, &info, NULL) < 0 || !info.host || add_name(names, info.host);
+    job_info_done(&info);
+    names->here_named = false; /* it is in the list */
+    return good;
 }
 
 /* Of parts that have ended nothing is left to ask. */
@@ -73,16 +85,16 @@ static int find_names(struct names *names)
     char path[PATH_MAX];
     _cleanup_(freep) char *text = NULL;
     size_t parts = 0;
-    if (!add_name(names, ""))
-        return -ENOMEM;
     gethostname(names->here, sizeof names->here - 1);
+    if (!add_name(names, "") || !add_home(names))
+        return -ENOMEM;
     if ((size_t)snprintf(path, sizeof path, "%s/parts/" PARTS_HOSTS, names->jobdir) < sizeof path)
         file_read(path, &text, NULL);
     for (char *rest = text, *line; (line = strsep(&rest, "\n"));)
         if (*line && rest && !add_name(names, line)) /* the last one is being written */
             return -ENOMEM;
     int code = job_dirs_each(names->jobdir, count_part, &parts); /* with the job itself, as names has this node */
-    return code == 0 && parts > names->count ? job_dirs_each(names->jobdir, add_part, names) : code;
+    return code == 0 && parts > names->count + names->here_named ? job_dirs_each(names->jobdir, add_part, names) : code;
 }
 
 static void names_done(struct names *names)
