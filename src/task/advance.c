@@ -264,13 +264,19 @@ static void explain(const struct task *task, const struct job_info *info, enum j
         buf_puts(out, "the build");
     else
         buf_printf(out, "run %llu", (unsigned long long)run);
-    if (code < 0) {
+    if (code < 0 && is(task, "gathering")) { /* it may have run: nobody here knows */
+        buf_clear(out);
+        buf_printf(out, "nothing came of run %llu on %s", (unsigned long long)run,
+                   json_string_value(json_array_get(task_member(task->spec, "launch.hosts"), 0)));
+        size_t len = out->len;
+        last_line(task, "", run, out);
+        if (out->len == len)
+            last_line(task, "gather", run, out);
+    } else if (code < 0) {
         buf_puts(out, " did not begin");
         last_line(task, build ? "build" : "", run, out);
         if (!build && strcmp(task_text(task->spec, "launch.by"), "slurm") == 0)
             last_line(task, ".batch.err", run, out);
-        if (is(task, "gathering"))
-            last_line(task, "gather", run, out);
     } else if (state != JOB_ENDED) {
         buf_puts(out, " is gone: its scry run and its command were killed, or the machine was started again");
     } else if (result->signal == SIGXFSZ || result->exit_code == 128 + SIGXFSZ) {
@@ -310,7 +316,7 @@ static int finish(struct task *task, void *ctx, struct err *err)
     const char *stop = json_string_value(json_object_get(process, "stop"));
     if (far && step == TASK_RUN) /* how it was is known when its directory is here */
         return start_next(task, step, ctx, err);
-    if (brought)
+    if (brought && json_object_get(run, "stop"))
         stop = json_string_value(json_object_get(run, "stop"));
     run_dir(task, dir);
     int code = job_info_read_state(dir, &info, &state, NULL);
@@ -353,14 +359,14 @@ static void send_signal(const struct task *task, const char *name)
     struct job_info info = {0};
     json_t *process = current(task);
     pid_t pid = (pid_t)get_ns(process, "pid");
-    bool last = strcmp(name, "KILL") == 0, run = step_of(task) == TASK_RUN, alive = is_alive(process);
+    bool last = strcmp(name, "KILL") == 0, run = step_of(task) != TASK_BUILD, alive = is_alive(process);
     batch_job(task, job);
     int code = run ? task_launch_signal(&launch, task, run_number(task), *job ? job : NULL, name, NULL) : 1;
     if (code == 0 && task_hold(&launch, &held) == 0)
         task_release(&held, true);
     if (run)
         task_launch_done(&launch);
-    if (code == 0)
+    if (code == 0 && !(last && step_of(task) == TASK_GATHER)) /* which ends with the run that it waits for */
         return;
     if (!last && alive) {
         kill(pid, SIGTERM); /* scry run hands it on */
@@ -393,19 +399,25 @@ static int set_killed(struct task *task, void *ctx, struct err *err)
     return process ? 0 : 1;
 }
 
+static bool is_over_space(const struct task *task)
+{
+    uint64_t bytes;
+    return task_space_look(task->id, task->dir, &bytes) == 0 && bytes > task_number(task->spec, "limits.disk_bytes");
+}
+
 /* The limit that it is over, or NULL. `job`: what is known of its job. */
 static const char *over_limit(const struct task *task, const struct job_info *job)
 {
-    uint64_t seconds = task_number(task->spec, "limits.seconds"), bytes;
+    uint64_t seconds = task_number(task->spec, "limits.seconds");
     uint64_t memory = task_number(task->spec, "limits.memory_bytes"), now = clock_wall_ns();
     json_t *process = current(task);
     const char *by = task_text(task->spec, "launch.by");
     bool here = strcmp(by, "mpirun") == 0 || strcmp(by, "plain") == 0;
     /* where somebody else queues it, only the job itself says when it began */
-    uint64_t began = job->started_ns ? job->started_ns : here ? get_ns(process, "began_ns") : now;
+    uint64_t began = job->started_ns ? job->started_ns : strcmp(by, "slurm") == 0 ? now : get_ns(process, "began_ns");
     if (seconds && now > began && (now - began) / NS_PER_SECOND >= seconds)
         return "time";
-    if (task_space_look(task->id, task->dir, &bytes) == 0 && bytes > task_number(task->spec, "limits.disk_bytes"))
+    if (is_over_space(task))
         return "space";
     if (memory && here) {
         struct task_use use;
@@ -422,9 +434,15 @@ static const char *why_stop(const struct task *task, const struct job_info *job)
 {
     bool cancelled = json_is_true(json_object_get(task->state, "cancel"));
     if (step_of(task) == TASK_GATHER) {
-        uint64_t began = get_ns(current(task), "began_ns");
-        if (clock_wall_ns() - began >= GATHER_SECONDS * (uint64_t)NS_PER_SECOND)
+        /* a run whose connection was lost may still be under way */
+        uint64_t seconds = task_number(task->spec, "limits.seconds");
+        uint64_t run_end = get_ns(last_run(task), "began_ns") + seconds * NS_PER_SECOND;
+        uint64_t began = get_ns(current(task), "began_ns"), now = clock_wall_ns();
+        began = run_end > began ? run_end : began;
+        if (seconds && now > began && now - began >= GATHER_SECONDS * (uint64_t)NS_PER_SECOND)
             return "time";
+        if (is_over_space(task))
+            return "space";
         return cancelled && !json_object_get(last_run(task), "stop") ? "cancelled" : NULL;
     }
     return cancelled ? "cancelled" : over_limit(task, job);

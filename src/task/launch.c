@@ -11,6 +11,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 #include "jobdir/text/text.h"
+#include "task/far.h"
 #include "task/spec.h"
 
 extern char **environ;
@@ -187,13 +188,14 @@ static int add_mpirun(struct task_launch *launch, const struct task *task, const
 }
 
 /* FILE=REGEX, as scry run has it; of what the program prints, too: that is in a file here. */
-static void add_log(struct task_launch *launch, const char *log)
+static void add_log(struct task_launch *launch, const char *log, bool far)
 {
-    static const char out[] = "stdout=", err[] = "stderr=";
-    const char *file = strncmp(log, out, sizeof out - 1) == 0   ? launch->out
-                       : strncmp(log, err, sizeof err - 1) == 0 ? launch->err
-                                                                : NULL;
-    ADD_PRINTF(launch, "--log=%s%s", file ? file : "", file ? strchr(log, '=') : log);
+    bool is_err;
+    const char *regex = far_log_of_output(log, &is_err);
+    if (!regex)
+        ADD_PRINTF(launch, "--log=%s", log);
+    else if (!far) /* there the file is another one */
+        ADD_PRINTF(launch, "--log=%s=%s", is_err ? launch->err : launch->out, regex);
 }
 
 /* scry run, up to the command. Without `scry`, what follows `scry run --output=DIR`. */
@@ -215,7 +217,7 @@ static void add_scry_run(struct task_launch *launch, const struct task *task, co
     ADD_PRINTF(launch, "--max-size=%llu", (unsigned long long)task_number(task->spec, "limits.disk_bytes") / 2);
     json_array_foreach(functions, i, each) if (collects) ADD_PRINTF(launch, "--trace=%s", json_string_value(each));
     json_array_foreach(task_member(task->spec, "collect.logs"), i, each) if (collects)
-        add_log(launch, json_string_value(each));
+        add_log(launch, json_string_value(each), !scry);
     if (collects && json_array_size(functions) && task_flag(task->spec, "collect.arguments"))
         add(launch, "--args");
     if (collects)
@@ -287,23 +289,6 @@ static int make_slurm(struct task_launch *launch, const struct task *task, uint6
 
 /* ---- ssh ---- */
 
-#define FAR_DIR "\"$HOME/.cache/scry/tasks/%s\""
-
-/* `ssh HOST sh -c SCRIPT`, whatever the login shell there is. */
-static void put_ssh(struct buf *out, const struct task *task, const char *script)
-{
-    _cleanup_(buf_done) struct buf command = BUF_INIT;
-    const char *host = json_string_value(json_array_get(task_member(task->spec, "launch.hosts"), 0));
-    buf_puts(&command, "sh -c ");
-    text_quote(&command, script);
-    const char *ssh = getenv("SCRY_SSH"); /* as everywhere in scry (link/way.c) */
-    text_quote(out, ssh && *ssh ? ssh : "ssh");
-    buf_puts(out, " -o BatchMode=yes ");
-    text_quote(out, host ? host : "localhost");
-    buf_putc(out, ' ');
-    text_quote(out, command.data ? command.data : "");
-}
-
 static void add_shell(struct task_launch *launch, const struct buf *script)
 {
     launch->argc = 0;
@@ -314,47 +299,15 @@ static void add_shell(struct task_launch *launch, const struct buf *script)
     add(launch, script->data ? script->data : "");
 }
 
-/* Brings the files there, and starts scry run in place of the shell whose number it leaves. */
 static int make_ssh(struct task_launch *launch, const struct task *task, uint64_t run, struct err *err)
 {
-    _cleanup_(buf_done) struct buf script = BUF_INIT, far = BUF_INIT;
-    const char *directory = task_text(task->spec, "directory");
+    _cleanup_(buf_done) struct buf script = BUF_INIT;
     if (json_array_size(task_member(task->spec, "launch.hosts")) != 1)
         return err_set(err, -EINVAL, "launch.hosts: ssh needs exactly one host");
     char *line = take_line(launch);
-    buf_printf(&far, "umask 077; mkdir -p " FAR_DIR "/files " FAR_DIR "/runs && tar -C " FAR_DIR "/files -xf -",
-               task->id, task->id, task->id);
-    buf_puts(&script, "tar -C ");
-    text_quote(&script, arena_printf(&launch->memory, "%s/files", task->dir) ?: "");
-    buf_puts(&script, " -cf - . | ");
-    put_ssh(&script, task, far.data ? far.data : "");
-    buf_puts(&script, " && exec ");
-    buf_clear(&far);
-    buf_puts(&far, "umask 077; PATH=$PATH:$HOME/.local/bin; cd ");
-    if (directory)
-        text_quote(&far, directory);
-    else
-        buf_printf(&far, FAR_DIR "/files", task->id);
-    buf_printf(&far,
-               " && rm -rf " FAR_DIR "/runs/%llu && echo $$ >" FAR_DIR
-               "/runs/%llu.pid && exec scry run --output=" FAR_DIR "/runs/%llu %s",
-               task->id, (unsigned long long)run, task->id, (unsigned long long)run, task->id, (unsigned long long)run,
-               line ? line : "");
-    put_ssh(&script, task, far.data ? far.data : "");
+    far_put_start(&script, task, run, line ? line : "");
     add_shell(launch, &script);
-    return far.failed || !line ? -ENOMEM : 0;
-}
-
-static void make_gather(struct task_launch *launch, const struct task *task, uint64_t run)
-{
-    _cleanup_(buf_done) struct buf script = BUF_INIT, far = BUF_INIT;
-    buf_printf(&far, "cd " FAR_DIR "/runs && tar -cf - %llu && rm -rf %llu %llu.pid", task->id, (unsigned long long)run,
-               (unsigned long long)run, (unsigned long long)run);
-    put_ssh(&script, task, far.data ? far.data : "");
-    buf_puts(&script, " | tar -C ");
-    text_quote(&script, arena_printf(&launch->memory, "%s/runs", task->dir) ?: "");
-    buf_puts(&script, " -xf -");
-    add_shell(launch, &script);
+    return line ? 0 : -ENOMEM;
 }
 
 /* ---- all of it ---- */
@@ -391,7 +344,9 @@ int task_launch_make(struct task_launch *ret_launch, const struct task *task, en
     if ((step == TASK_BUILD && !task_text(task->spec, "build")) || (step == TASK_GATHER && !ssh))
         return 1;
     if (step == TASK_GATHER) {
-        make_gather(ret_launch, task, run);
+        _cleanup_(buf_done) struct buf script = BUF_INIT;
+        far_put_gather(&script, task, run);
+        add_shell(ret_launch, &script);
     } else {
         output = step == TASK_BUILD
                      ? arena_printf(&ret_launch->memory, "%s/runs/build%llu", task->dir, (unsigned long long)run)
@@ -417,7 +372,7 @@ int task_launch_signal(struct task_launch *ret_launch, const struct task *task, 
 {
     const char *by = task_text(task->spec, "launch.by");
     bool last = strcmp(signal, "KILL") == 0;
-    _cleanup_(buf_done) struct buf script = BUF_INIT, far = BUF_INIT;
+    _cleanup_(buf_done) struct buf script = BUF_INIT;
     int code = begin(ret_launch, task, "signal", run);
     if (code < 0)
         return err_set(err, code, "out of memory");
@@ -426,10 +381,7 @@ int task_launch_signal(struct task_launch *ret_launch, const struct task *task, 
             return 1; /* it is not submitted yet: sbatch itself is to end */
         buf_printf(&script, "exec scancel %s %s", last ? "" : "--signal=TERM --batch", batch_job);
     } else if (strcmp(by, "ssh") == 0) {
-        /* its own group is what sshd began: all of it goes, when it did not go by itself */
-        buf_printf(&far, "p=$(cat " FAR_DIR "/runs/%llu.pid) && kill -%s %s$p", task->id, (unsigned long long)run,
-                   signal, last ? "-- -" : "");
-        put_ssh(&script, task, far.data ? far.data : "");
+        far_put_signal(&script, task, run, signal);
     } else {
         return 1;
     }

@@ -343,7 +343,48 @@ class Elsewhere(TaskCase):
         self.assertEqual(self.waits_for(task, "cancelled")["runs"][0]["signal"], 15)
         self.assertEqual([each for each in far.box.processes("sleep")], [])
         task, = self.submit("--by", "ssh", "--hosts", "nowhere", "--wait", "true")
-        self.assertIn("run 1 did not begin", self.show(task)["error"]["text"])
+        self.assertIn("nothing came of run 1 on nowhere: ", self.show(task)["error"]["text"])
+
+    def far_program(self, far, text):
+        """A task that runs it on the other host, which says there that it has begun."""
+        program = self.program(f"#!/bin/sh\n{text}")
+        task, = self.submit("--by", "ssh", "--hosts", "n2", "--limit-time", "60s", "--file", program, "./program")
+        begun = far.box.path("home", ".cache/scry/tasks", task, "files/begun")
+        scrytest.wait_until(lambda: os.path.exists(begun), LONG, lambda: json.dumps(self.show(task)))
+        return task
+
+    def test_ssh_is_lost(self):
+        """The run goes on, is waited for, and comes home with what it wrote; nothing is left there."""
+        far = sshtest.Node(self, "n2")
+        self.box.env.update(far.near_env())
+        task = self.far_program(far, "echo x >begun\nwhile ! [ -e go ]; do sleep 0.1; done\necho after\necho y >>begun\n")
+        for pid in list(self.box.processes("ssh")):
+            os.kill(pid, signal.SIGKILL)
+        self.waits_for(task, "gathering")
+        self.kill_runner()
+        self.submit("--by", "plain", "true")  # another one
+        there = far.box.path("home", ".cache/scry/tasks")
+        with open(os.path.join(there, task, "files/go"), "w", encoding="ascii"):
+            pass
+        shown = self.waits_for(task, "done", "failed")
+        self.assertEqual((shown["state"], shown["error"], shown["runs"][0]["exit_code"]), ("done", None, 0))
+        files = self.box.path("home", ".local/state/scry/tasks", task)
+        for path, text in (("runs/1.out", "after\n"), ("files/begun", "x\ny\n")):
+            with open(os.path.join(files, path), encoding="ascii") as file:
+                self.assertEqual(file.read(), text)
+        self.assertEqual(os.listdir(there), [])
+
+    def test_ssh_what_does_not_listen(self):
+        """Cancelled while the connection is lost, the run is ended there with all that it began."""
+        far = sshtest.Node(self, "n2")
+        self.box.env.update(far.near_env())
+        task = self.far_program(far, "trap '' TERM\nsetsid sleep 1000 &\necho x >begun\nwhile :; do sleep 1; done\n")
+        for pid in list(self.box.processes("ssh")):
+            os.kill(pid, signal.SIGKILL)
+        self.waits_for(task, "gathering")
+        self.assertEqual(self.task("cancel", task).returncode, 0)
+        self.assertEqual(self.waits_for(task, "cancelled", "failed")["state"], "cancelled")
+        scrytest.wait_until(lambda: not list(far.box.processes("sleep")), LONG)
 
 
 class Connection(http.client.HTTPConnection):

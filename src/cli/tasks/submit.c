@@ -60,7 +60,9 @@ static json_t *environment_json(const struct options *options)
     const char *given;
     char name[256];
     size_t next = 0;
-    for (char **entry = environ; *entry; entry++) {
+    const char *by = options_text(options, "by");
+    bool far = by && strcmp(by, "ssh") == 0; /* another machine has paths of its own */
+    for (char **entry = environ; *entry && !far; entry++) {
         size_t len = strcspn(*entry, "=");
         if (len >= sizeof name || !(*entry)[len] ||
             !begins_with_one(*entry, handed_on, sizeof handed_on / sizeof *handed_on) ||

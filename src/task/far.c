@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/text/text.h"
+#include "task/far.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/data/cleanup.h"
+#include "task/spec.h"
+
+typedef unsigned long long number;
+
+const char *far_log_of_output(const char *log, bool *ret_is_err)
+{
+    *ret_is_err = strncmp(log, "stderr=", 7) == 0;
+    return *ret_is_err || strncmp(log, "stdout=", 7) == 0 ? log + 7 : NULL;
+}
+
+/* `ssh HOST sh -c SCRIPT`, whatever the login shell there is. */
+static void put_ssh(struct buf *out, const struct task *task, const struct buf *script)
+{
+    _cleanup_(buf_done) struct buf command = BUF_INIT;
+    const char *host = json_string_value(json_array_get(task_member(task->spec, "launch.hosts"), 0));
+    const char *ssh = getenv("SCRY_SSH"); /* as everywhere in scry (link/way.c) */
+    buf_puts(&command, "sh -c ");
+    text_quote(&command, script->data ? script->data : "");
+    text_quote(out, ssh && *ssh ? ssh : "ssh");
+    buf_puts(out, " -o BatchMode=yes -o ServerAliveInterval=15 ");
+    text_quote(out, host ? host : "localhost");
+    buf_putc(out, ' ');
+    text_quote(out, command.data ? command.data : "");
+    if (script->failed || command.failed)
+        out->failed = true;
+}
+
+/* What each script there begins with. */
+static void put_begin(struct buf *far, const struct task *task)
+{
+    buf_printf(far, "umask 077; t=$HOME/.cache/scry/tasks/%s; ", task->id);
+}
+
+/* The number of its scry run, or "": it is over. A number alone may be somebody else's by now. */
+static void put_find(struct buf *far, uint64_t run)
+{
+    buf_printf(
+        far,
+        "alive() { p=$(cat \"$t/runs/%llu.pid\" 2>/dev/null) && [ -n \"$p\" ] && tr '\\0' ' ' <\"/proc/$p/cmdline\" "
+        "2>/dev/null | grep -q \"runs/%llu[\\\" ]\"; }; ",
+        (number)run, (number)run);
+}
+
+static void put_limits(struct buf *far, const struct task *task)
+{
+    enum { UNIT = 512, KB = 1024 }; /* of ulimit, by POSIX; -d is no part of it */
+    uint64_t memory = task_number(task->spec, "limits.memory_bytes");
+    buf_printf(far, "ulimit -f %llu; ", (number)(task_number(task->spec, "limits.disk_bytes") / UNIT));
+    if (memory)
+        buf_printf(far, "ulimit -d %llu; ", (number)(memory / KB));
+}
+
+static void put_environment(struct buf *far, const struct task *task)
+{
+    const char *name;
+    json_t *value;
+    buf_printf(far, "export SCRY_TASK=%s", task->id);
+    json_object_foreach(task_member(task->spec, "environment"), name, value)
+    {
+        buf_printf(far, " %s=", name);
+        text_quote(far, json_string_value(value));
+    }
+    buf_puts(far, "; ");
+}
+
+void far_put_start(struct buf *out, const struct task *task, uint64_t run, const char *line)
+{
+    _cleanup_(buf_done) struct buf far = BUF_INIT;
+    const char *directory = task_text(task->spec, "directory");
+    json_t *log;
+    size_t i;
+    buf_puts(out, "tar -C ");
+    text_quote(out, task->dir);
+    buf_puts(out, "/files -cf - . | ");
+    put_begin(&far, task);
+    buf_puts(&far, "mkdir -p \"$t/files\" \"$t/runs\" && tar -C \"$t/files\" -xf -");
+    put_ssh(out, task, &far);
+    buf_puts(out, " && exec ");
+    buf_clear(&far);
+    put_begin(&far, task);
+    buf_puts(&far, "PATH=$PATH:$HOME/.local/bin; ");
+    put_environment(&far, task);
+    put_limits(&far, task);
+    buf_puts(&far, "cd ");
+    if (directory)
+        text_quote(&far, directory);
+    else
+        buf_puts(&far, "\"$t/files\"");
+    buf_printf(
+        &far, " && rm -rf \"$t/runs/%llu\" && echo $$ >\"$t/runs/%llu.pid\" && exec scry run --output=\"$t/runs/%llu\"",
+        (number)run, (number)run, (number)run);
+    json_array_foreach(task_member(task->spec, "collect.logs"), i, log)
+    {
+        bool err;
+        const char *regex = far_log_of_output(json_string_value(log), &err);
+        if (!regex)
+            continue;
+        buf_printf(&far, " --log=\"$t/runs/%llu.%s\"=", (number)run, err ? "err" : "out");
+        text_quote(&far, regex);
+    }
+    buf_printf(&far, " %s >\"$t/runs/%llu.out\" 2>\"$t/runs/%llu.err\"", line, (number)run, (number)run);
+    put_ssh(out, task, &far);
+}
+
+/* The last file of the archive says that nothing is missing: what ssh and tar say would not. */
+void far_put_gather(struct buf *out, const struct task *task, uint64_t run)
+{
+    _cleanup_(buf_done) struct buf far = BUF_INIT;
+    put_begin(&far, task);
+    put_find(&far, run);
+    buf_printf(&far,
+               "cd \"$t\" && [ -e runs/%llu.pid ] && while alive; do sleep 1; done && : >runs/%llu.whole && "
+               "{ find runs files -maxdepth 0 -print0; find files -type f -newer runs/%llu.pid -print0; find runs/%llu "
+               "runs/%llu.out runs/%llu.err -print0 2>/dev/null; find runs/%llu.whole -print0; } | "
+               "tar --no-recursion --null -T - -cf -",
+               (number)run, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run);
+    buf_puts(out, "cd ");
+    text_quote(out, task->dir);
+    buf_puts(out, " && ");
+    put_ssh(out, task, &far);
+    /* whoever is on that host says what is in the archive: only these, and with our rights */
+    buf_printf(out, " | tar --no-same-owner --no-same-permissions -xf - runs files && rm runs/%llu.whole && ",
+               (number)run);
+    buf_clear(&far);
+    put_begin(&far, task);
+    buf_printf(&far, "cd \"$t\" && rm -rf files runs/%llu runs/%llu.*; rmdir runs; cd .. && rmdir \"$t\"", (number)run,
+               (number)run);
+    put_ssh(out, task, &far);
+}
+
+/* What is no child of scry run's own, and all below it. */
+#define BELOW \
+    "ps -e -o pid= -o ppid= -o comm= | awk -v r=$p '{up[$1] = $2; name[$1] = $3} END {d[r] = 1; do {more = 0; " \
+    "for (i in up) if (!(i in d) && up[i] in d && !(up[i] == r && name[i] ~ /^job-/)) {d[i] = 1; more = 1}} while " \
+    "(more); " \
+    "for (i in d) if (i != r) print i}'"
+
+void far_put_signal(struct buf *out, const struct task *task, uint64_t run, const char *signal)
+{
+    _cleanup_(buf_done) struct buf far = BUF_INIT;
+    put_begin(&far, task);
+    put_find(&far, run);
+    if (strcmp(signal, "KILL") == 0)
+        buf_puts(&far, "alive && kill -KILL $(" BELOW ")");
+    else
+        buf_printf(&far, "alive && kill -%s $p", signal);
+    put_ssh(out, task, &far);
+}
