@@ -40,7 +40,8 @@ class Server:
         if not self.link:
             self.errors.seek(0)
             raise AssertionError(f"scry serve has ended: {self.errors.read()}")
-        self.port = int(re.search(r":(\d+)/", self.link).group(1))
+        port = re.search(r":(\d+)/", self.link)  # with --origin, the link is that of a proxy
+        self.port = int(port.group(1) if port else arguments[arguments.index("--port") + 1])
         self.host = f"127.0.0.1:{self.port}"
         self.cookie = None
 

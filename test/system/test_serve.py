@@ -213,6 +213,71 @@ class Serve(servetest.ServeCase):
         self.assertLessEqual(len(numbers) + lost, count + 1)
         self.assertGreaterEqual(len(numbers) + lost, count)
 
+    def test_pages_of_the_list(self):
+        """Asked for piece by piece, the list is the same as at once: no job twice, none left out, the latest first."""
+        first = self.job("--", "true")
+        with open(self.box.path("jobs", first, "job.json"), encoding="utf-8") as file:
+            info = json.load(file)
+        for number in range(300):
+            name = f"20250101T00{number // 60:02}{number % 60:02}-x-{number}-aa"
+            shutil.copytree(self.box.path("jobs", first), self.box.path("jobs", name))
+            with open(self.box.path("jobs", name, "job.json"), "w", encoding="utf-8") as file:
+                json.dump({**info, "id": name}, file)
+        server = servetest.Server(self.box)
+        server.log_in()
+        whole = [row["id"] for row in server.ask("api/jobs").json["jobs"]]
+        self.assertEqual(len(set(whole)), 301)
+        seen = []
+        while len(seen) < 301:
+            rows = self.assertAnswer(server.ask("api/jobs?limit=70" + (f"&before={seen[-1]}" if seen else ""))).json["jobs"]
+            self.assertTrue(rows)
+            seen += [row["id"] for row in rows]
+        self.assertEqual(seen, whole)
+        self.assertEqual(server.ask(f"api/jobs?limit=70&before={seen[-1]}").json["jobs"], [])
+        self.assertEqual(server.ask("api/jobs?limit=x").status, 400)
+
+    def test_a_job_that_is_removed_while_watched(self):
+        """Its stream ends, questions say that there is no such job, and others are answered."""
+        name = "20250101T000000-x-1-aa"
+        spool, = self.fake_job(name)
+        server = servetest.Server(self.box, "--jobs", self.box.path("work", "drop"))
+        server.log_in()
+        events = servetest.Events(server, f"api/jobs/{name}/records")
+        spool.write(json.dumps({"seq": 1, "t": 1, "type": "warning", "kind": "x", "text": "y"}) + "\n")
+        events.wait(lambda seen: len(seen) == 2, "a record")
+        shutil.rmtree(self.box.path("work", "drop", name))
+        events.wait(lambda seen: seen[-1][0] == "end", "the end of the stream")
+        for path in ("", "/records", "/report", "/picture", "/files"):
+            self.assertEqual(server.ask(f"api/jobs/{name}{path}").error, "unknown", path)
+        self.assertEqual(len(server.ask("api/jobs").json["jobs"]), 1)
+
+    def test_damaged_directories(self):
+        """Whatever lies in a directory of others, each route has an answer; what is wrong is an error of one line."""
+        drop = self.box.path("work", "drop")
+        job = self.job("--", "true")
+        damages = {"empty": b"", "cut": b'{"id": "x", "started', "other": b"[1, 2]", "deep": b"[" * 100000, "bytes": bytes(range(256)) * 40,
+                   "wrong": b'{"id": 7, "started_ns": "x", "argv": {"a": 1}, "host": [], "state": -1}'}
+        for name, text in damages.items():
+            shutil.copytree(self.box.path("jobs", job), os.path.join(drop, name))
+            with open(os.path.join(drop, name, "job.json"), "wb") as file:
+                file.write(text)
+        for name, text in (("spool", b"\0" * 5000 + b'{"seq":'), ("lines", b'{"seq": 1}\n[]\n7\n{"type": 3, "t": "x"}\n' * 50)):
+            shutil.copytree(self.box.path("jobs", job), os.path.join(drop, name))
+            with open(os.path.join(drop, name, "spool", "records.jsonl"), "wb") as file:
+                file.write(text)
+        os.makedirs(os.path.join(drop, "fifo"))
+        os.mkfifo(os.path.join(drop, "fifo", "job.json"))
+        server = servetest.Server(self.box, "--jobs", drop)
+        server.log_in()
+        self.assertIn(job, [row["id"] for row in self.assertAnswer(server.ask("api/jobs")).json["jobs"]])
+        for name in [*damages, "spool", "lines", "fifo"]:
+            for path in ("", "/report", "/why", "/picture", "/profile", "/tree", "/files", "/records"):
+                answer = server.ask(f"api/jobs/{name}{path}", Range=None)
+                self.assertIn(answer.status, (200, 404, 422), (name, path, answer.body))
+                if answer.status != 200:
+                    self.assertNotIn("\n", answer.json["error"]["text"].rstrip("\n"), (name, path))
+        self.assertEqual(server.ask("api/session").status, 200)
+
     def test_files_can_be_taken_away(self):
         """The list, one file, a part of it, and all as an archive that tar unpacks."""
         job = self.job("--name", "taken", "--", "true")
