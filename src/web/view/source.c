@@ -100,7 +100,7 @@ static void put_lines(struct buf *out, char *text, size_t size)
 {
     size_t count = 0;
     buf_puts(out, ",\"lines\":[");
-    for (char *at = text, *end = text + size; at < end && count < SOURCE_LINES;) {
+    for (char *at = text, *end = text ? text + size : NULL; at < end && count < SOURCE_LINES;) {
         char *line = memchr(at, '\n', (size_t)(end - at));
         if (line)
             *line = '\0';
