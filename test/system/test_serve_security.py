@@ -141,6 +141,35 @@ class Security(servetest.ServeCase):
         for path in ("", "/report", "/why", "/files", "/profile", "/distributions"):
             self.assertIn(self.server.ask(f"api/jobs/{name}{path}").status, (200, 404, 422), path)
 
+    def test_processes_that_are_no_job(self):
+        """A job in a directory of others may say that any process is its command: that one gets no signal."""
+        boot = open("/proc/sys/kernel/random/boot_id", encoding="ascii").read().strip()
+        victim = self.box.start(["sleep", "600"])
+        process, real = self.start_job("--", "sleep", "600")
+        drop = self.box.path("work", "drop")
+        named = {}
+        for number, pid in enumerate((victim.pid, process.pid)):
+            name = f"20250101T000000-x-{number}-aa"
+            os.makedirs(os.path.join(drop, name, "spool"))
+            with open(self.box.path("jobs", real, "job.json"), encoding="utf-8") as file:
+                said = json.load(file)
+            with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+                its = {"pid": pid, "start_ticks": int(file.read().rpartition(")")[2].split()[19])}
+            said.update(id=name, boot_id=boot, command=its, supervisor=its)
+            with open(os.path.join(drop, name, "job.json"), "w", encoding="utf-8") as file:
+                json.dump(said, file)
+            named[name] = pid
+        self.server.process.kill()
+        self.server.process.wait()
+        self.server = servetest.Server(self.box, "--jobs", drop)
+        self.server.log_in()
+        for name in named:
+            for number in ("TERM", "KILL", "STOP"):
+                self.assertEqual(self.server.ask(f"api/jobs/{name}/signal", "POST", {"signal": number}).status, 409, (name, number))
+        self.assertIsNone(victim.poll())
+        self.assertIsNone(process.poll())
+        scrytest.wait_until(lambda: self.server.ask(f"api/jobs/{real}/signal", "POST", {"signal": "KILL"}).status == 204, 60, "it begins")
+
     def test_too_much(self):
         """Huge bodies and headers, bodies in chunks, and nonsense are refused, and the server goes on."""
         self.server.log_in()

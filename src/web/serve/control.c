@@ -4,12 +4,15 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/data/arena.h"
 #include "base/data/cleanup.h"
+#include "base/system/dirs.h"
 #include "base/system/log.h"
+#include "base/system/proc_file.h"
 #include "jobdir/record/info.h"
 #include "web/serve/jobs.h"
 #include "web/serve/question.h"
@@ -83,6 +86,26 @@ static int send_signal(pid_t pid, uint64_t ticks, int signal)
     return syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) == 0 ? 0 : -errno;
 }
 
+/* Does the process say itself that it belongs to this job? A directory that somebody made may name any of the user's. */
+static bool is_of_job(const struct named_job *job, pid_t root, pid_t supervisor)
+{
+    static const char variable[] = "SCRY_JOB=";
+    char path[64];
+    _cleanup_(freep) char *environment = NULL;
+    size_t size = 0;
+    struct stat its, named;
+    struct proc_stat process;
+    snprintf(path, sizeof path, "/proc/%d/environ", root);
+    if (root <= 0 || proc_stat_of(root, 0, &process) < 0 || (supervisor && process.ppid != supervisor) ||
+        stat(job->path, &named) < 0 || file_read(path, &environment, &size) < 0)
+        return false;
+    for (const char *at = environment; at < environment + size; at += strlen(at) + 1)
+        if (strncmp(at, variable, sizeof variable - 1) == 0)
+            return stat(at + sizeof variable - 1, &its) == 0 && its.st_dev == named.st_dev &&
+                   its.st_ino == named.st_ino;
+    return false;
+}
+
 /* scry run passes signals on, as to a batch system's; what would end or stop itself goes to the command. */
 static int signal_job(const struct named_job *job, int signal, struct err *err)
 {
@@ -97,6 +120,9 @@ static int signal_job(const struct named_job *job, int signal, struct err *err)
         code = err_set(err, -EREMOTE, "the job runs on %s, and signals are sent on the same machine only",
                        info.host ? info.host : "another machine");
     bool own = signal == SIGKILL || signal == SIGSTOP || signal == SIGCONT || state == JOB_UNWATCHED;
+    if (code == 0 && !job->own && !is_of_job(job, info.root, own ? 0 : info.supervisor))
+        code = err_set(err, -EPERM,
+                       "the job lies in a directory of others, and its processes do not say that they are its");
     if (code == 0 && (code = own ? send_signal(info.root, info.root_ticks, signal)
                                  : send_signal(info.supervisor, info.supervisor_ticks, signal)) < 0)
         err_errno(err, code, "cannot signal the job");

@@ -37,11 +37,13 @@ static bool find(struct server *server, struct span id, struct named_job *ret_jo
         return false;
     ret_job->word = ret_job->path;
     ret_job->mirrored = ret_job->followed = false;
+    ret_job->own = true;
     if (dirs_jobs_find(home, sizeof home, NULL) == 0) {
         snprintf(ret_job->path, PATH_MAX, "%s/%.*s", home, SPAN_ARG(id));
         if (is_job(ret_job->path))
             return true;
     }
+    ret_job->own = false;
     for (const char *dir; (dir = options_next(server->options, "jobs", &at));) {
         int len = snprintf(ret_job->path, PATH_MAX, "%s/%.*s", dir, SPAN_ARG(id));
         if (len < PATH_MAX && is_job(ret_job->path) && job_lies_in(dir, ret_job->path))

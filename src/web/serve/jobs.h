@@ -12,6 +12,7 @@ struct named_job {
     const char *word;    /* how commands call it; good until the loop goes on */
     bool mirrored;       /* it is elsewhere, and this is its mirror: as old as the last command that asked for it */
     bool followed;       /* and it is behind a broker, so that more may come */
+    bool own;            /* it lies among the user's own: what it says of its processes is believed */
 };
 
 /* The job that the first part of the path names. false: there is none, and the visit has its answer. */

@@ -563,7 +563,9 @@ int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user, void 
         if (visit)
             reset(visit);
         return 0;
-    case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION: /* no WebSocket here */
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: /* no WebSocket here, and HTTP/2 by TLS only */
+        return lws_return_http_status(wsi, HTTP_STATUS_BAD_REQUEST, "without an upgrade, please") < 0 ? -1 : 1;
+    case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
         return -1;
     default:
         return 0;
