@@ -219,6 +219,7 @@ class Shared(Apart):
         other = self.lab.host("n3")
         text = other.run(other.scry("snapshot", "--thread", "main", self.path)).stdout
         self.assertIn(": 3 threads of 3 ranks on 3 of 3 nodes", text)
+        self.assertRegex(other.run(other.scry("set", self.path, "sample=0.5")).stderr, r" runs on n1: change it there$")
 
 
 mpitest.for_each_mpi(Apart, globals())

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <jansson.h>
 #include <scry/omis.h>
@@ -151,6 +152,14 @@ static int change_parts(const char *dir, char **pairs, size_t count, bool *ret_o
     return status;
 }
 
+/* Its directory may lie on a file system that many nodes see. */
+static bool is_here(const struct job_info *info)
+{
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    return strcmp(host, info->host) == 0;
+}
+
 static int change(const char *word, char **pairs, size_t count)
 {
     struct found_job job;
@@ -161,6 +170,8 @@ static int change(const char *word, char **pairs, size_t count)
     int code = find(word, &job, &info, &state, &err);
     if (code == 0 && state != JOB_RUNNING)
         code = err_set(&err, -ESRCH, "job %s is %s: only a running job can be changed", info.id, job_state_name(state));
+    if (code == 0 && !job.remote && !is_here(&info))
+        code = err_set(&err, -EREMOTE, "job %s runs on %s: change it there", info.id, info.host);
     if (code == 0)
         code = reach_monitor(&job, &err);
     job_info_done(&info);
