@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks the server (doc/reference/api.json, doc/explain/pages.md). All addresses are relative to where the pages are.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { JobRecord, Ps, Report, ReportDiff, Site, Snapshot, Top, Why } from './schemas';
+import type { JobRecord, Ps, Report, ReportDiff, Site, Snapshot, Task, Tasks, TaskScaling, Top, Why } from './schemas';
 
-export type { Ps, Report, ReportDiff, Site, Snapshot, Top, Why, JobRecord };
+export type { Ps, Report, ReportDiff, Site, Snapshot, Task, TaskScaling, Top, Why, JobRecord };
+export type TaskRow = Tasks['tasks'][number];
 export type Job = Ps['jobs'][number];
 export type Right = 'observe' | 'control' | 'submit' | 'site';
 export interface Session {
@@ -68,6 +69,7 @@ export async function ask<T>(path: string, init: RequestInit = {}, read: (answer
 export const tell = <T>(method: 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown) =>
   ask<T>(path, { method, ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }) });
 
+export const taskPath = (id: string, what = '') => `tasks/${encodeURIComponent(id)}${what && `/${what}`}`;
 export const jobPath = (id: string, what = '') => `jobs/${encodeURIComponent(id)}${what && `/${what}`}`;
 /** "a=1&b=2" of what is not undefined. */
 export function query(params: Record<string, string | number | undefined>): string {
@@ -171,6 +173,79 @@ export function useRecords(id: string | null, types: string[], take: (record: Jo
     };
   }, [id, wanted]);
   return state;
+}
+
+// ---- tasks ----
+
+export const taskIsActive = (task: { state: string }) => ['queued', 'building', 'running', 'gathering'].includes(task.state);
+
+/** Is told of tasks that change while the component is shown; of one that is gone only the id. `lost`: some may have been missed. */
+export function useTaskChanges(change: (id: string, task: TaskRow | null) => void, lost: () => void) {
+  const told = useRef({ change, lost });
+  told.current = { change, lost };
+  useEffect(() => {
+    const source = new EventSource('api/tasks/events');
+    let opened = false;
+    source.onopen = () => {
+      if (opened) told.current.lost();
+      opened = true;
+    };
+    source.addEventListener('task', (event: MessageEvent<string>) => {
+      const task = JSON.parse(event.data) as TaskRow;
+      told.current.change(task.id, task);
+    });
+    source.addEventListener('removed', (event: MessageEvent<string>) => told.current.change((JSON.parse(event.data) as { id: string }).id, null));
+    return () => source.close();
+  }, []);
+}
+
+/** All tasks, as they change; every few seconds while one is under way, for how far it is. */
+export function useTasks(): Answer<TaskRow[]> {
+  const [rows, setRows] = useState<TaskRow[]>();
+  const [error, setError] = useState<ApiError>();
+  const changed = useRef(new Map<string, { at: number; task: TaskRow | null }>());
+  const [round, next] = useState(0);
+  const again = () => next((n) => n + 1);
+  useTaskChanges((id, task) => {
+    changed.current.set(id, { at: performance.now(), task });
+    setRows((old) => old && [...(task && !old.some((row) => row.id === id) ? [task] : []), ...old.flatMap((row) => (row.id === id ? task ?? [] : row))]);
+  }, again);
+  useEffect(() => {
+    const stop = new AbortController();
+    let timer = 0;
+    const later = (seconds: number) => {
+      timer = window.setTimeout(() => (document.hidden ? later(seconds) : again()), seconds * 1000);
+    };
+    const asked = performance.now();
+    ask<Tasks>('tasks', { signal: stop.signal }).then(
+      ({ tasks }) => {
+        // what was told of since it was asked is newer
+        const newer = [...changed.current].filter(([, { at }]) => at > asked);
+        changed.current = new Map(newer);
+        const known = new Map(tasks.map((task) => [task.id, task]));
+        for (const [id, { task }] of newer) task ? known.set(id, task) : known.delete(id);
+        setRows([...known.values()]);
+        setError(undefined);
+        if ([...known.values()].some(taskIsActive)) later(4);
+      },
+      (fault: unknown) => {
+        if (stop.signal.aborted) return;
+        setError(fault instanceof ApiError ? fault : new ApiError(0, 'bad_answer', String(fault)));
+        later(10);
+      },
+    );
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [round]);
+  const waits = rows?.some(taskIsActive) ?? false, waited = useRef(waits);
+  useEffect(() => {
+    // one begins: from now on it is asked how far it is
+    if (waits && !waited.current) again();
+    waited.current = waits;
+  }, [waits]);
+  return { value: rows, error, waiting: !rows && !error, again };
 }
 
 // ---- the session ----

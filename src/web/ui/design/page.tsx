@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import * as format from '../format';
 import { PenCanvas, PictureFrame, svgPen, type Pen } from '../pictures';
 import { callClasses, category, classLabels, heat, useColours, type ColourName, type Colours } from './colours';
-import { Choice, Empty, Figure, Figures, Notice, Progress, Tabs, Unit } from './parts';
+import { Choice, Empty, Field, Figure, Figures, Notice, Progress, Tabs, Unit } from './parts';
 import { Table } from './table';
 
 const rules: [string, string][] = [
@@ -97,6 +97,11 @@ export function Design() {
           <button type="button" disabled>Not now</button>
           <Choice label="An example of a choice" value={tab} of={[['a', 'This'], ['b', 'That']]} onChange={setTab} />
           <input type="search" placeholder="Filter" aria-label="An example of a filter" />
+        </div>
+        <div class="fields">
+          <Field label="A field" hint="What may stand in it." of={(attributes) => <input {...attributes} type="text" placeholder="10 min" />} />
+          <Field label="A field with a mistake" hint="What may stand in it." error="expected a number from 1 to 10, not &quot;x&quot;" of={(attributes) => <input {...attributes} type="text" value="x" />} />
+          <label class="check"><input type="checkbox" /> yes or no</label>
         </div>
         <Tabs label="An example of tabs" chosen="a" tabs={[{ key: 'a', title: 'One part', href: '#/design' }, { key: 'b', title: 'Another', href: '#/design' }]} />
       </section>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The small parts of pages. `#/design` shows each of them.
 import type { ComponentChildren } from 'preact';
-import { useRef } from 'preact/hooks';
+import { useId, useRef } from 'preact/hooks';
 import type { Answer } from '../api';
 
 /** A figure with its unit and what it is: the digits stand, the unit is quiet. `text` as format.ts makes it: "1.20 ms". */
@@ -91,6 +91,39 @@ export function Choice<T extends string>(props: { label: string; value: T; of: r
         </button>
       ))}
     </div>
+  );
+}
+
+/** A control with its label, a hint, and what is wrong with it. `of` makes the control; it has the id and what describes it. */
+export function Field(props: { label: string; hint?: ComponentChildren; error?: string; wide?: boolean; of: (attributes: { id: string; 'aria-describedby': string; 'aria-invalid': boolean }) => ComponentChildren }) {
+  const id = useId();
+  return (
+    <div class={`field ${props.wide ? 'field-wide' : ''} ${props.error ? 'wrong' : ''}`}>
+      <label for={id}>{props.label}</label>
+      {props.of({ id, 'aria-describedby': `${id}-about`, 'aria-invalid': !!props.error })}
+      <div id={`${id}-about`} class="field-about">
+        {props.error && <p class="field-error">{props.error}</p>}
+        {props.hint && <p>{props.hint}</p>}
+      </div>
+    </div>
+  );
+}
+
+/** A button for what cannot be taken back: it asks first. */
+export function Danger({ button, title, children, sure, act, disabled }: { button: string; title: string; children?: ComponentChildren; sure: string; act: () => void; disabled?: boolean }) {
+  const dialog = useRef<HTMLDialogElement>(null), id = useId();
+  return (
+    <>
+      <button type="button" class="danger" disabled={disabled} onClick={() => dialog.current?.showModal()}>{button}</button>
+      <dialog ref={dialog} aria-labelledby={id}>
+        <h2 id={id}>{title}</h2>
+        {children && <p>{children}</p>}
+        <div class="bar">
+          <button type="button" onClick={() => dialog.current?.close()}>Leave it</button>
+          <button type="button" class="danger" onClick={() => (dialog.current?.close(), act())}>{sure}</button>
+        </div>
+      </dialog>
+    </>
   );
 }
 

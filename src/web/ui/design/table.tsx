@@ -135,7 +135,7 @@ export function Table<T>(props: TableProps<T>) {
             <tr
               key={props.rowKey(row)} data-row={first + i} aria-rowindex={first + i + 2} tabIndex={props.onOpen || virtual ? (first + i === at ? 0 : -1) : undefined}
               class={`${props.rowClass?.(row) ?? ''} ${props.onOpen ? 'opens' : ''} ${props.chosen !== undefined && props.chosen === props.rowKey(row) ? 'chosen' : ''}`}
-              onFocus={() => setFocus(first + i)} onClick={(e) => props.onOpen && !(e.target as Element).closest('a,button') && props.onOpen(row)}
+              onFocus={() => setFocus(first + i)} onClick={(e) => props.onOpen && !(e.target as Element).closest('a, button, input, label') && props.onOpen(row)}
             >
               {columns.map((c) => (
                 <td key={c.key} class={cellClass(c)}>

@@ -9,6 +9,9 @@ import { Design } from '../design/page';
 import { Job } from '../pages/job';
 import { Jobs } from '../pages/jobs';
 import { Site } from '../pages/site';
+import { Tasks } from '../tasks/list';
+import { Submit } from '../tasks/submit';
+import { Task } from '../tasks/task';
 import { href, usePlace } from '../state';
 import { views } from '../views';
 import { Help, useKeys } from './keys';
@@ -17,6 +20,8 @@ function Page({ session }: { session: Session }): ComponentChild {
   const { path } = usePlace();
   const [first = 'jobs', second] = path;
   if (first === 'jobs') return second ? <Job key={second} id={second} tab={path[2] ?? ''} session={session} /> : <Jobs />;
+  if (first === 'tasks') return second ? <Task key={second} id={second} session={session} /> : <Tasks session={session} />;
+  if (first === 'submit') return <Submit session={session} />;
   if (first === 'site' && session.rights.includes('site')) return <Site />;
   if (first === 'design') return <Design />;
   const view = views.find((v) => v.of === 'page' && v.name === first);
@@ -44,7 +49,8 @@ function ThemeSwitch() {
 function Head({ session, onHelp }: { session: Session | undefined; onHelp: () => void }) {
   const { path } = usePlace();
   const [first = 'jobs'] = path;
-  const links: [string, string][] = [['jobs', 'Jobs']];
+  const links: [string, string][] = [['jobs', 'Jobs'], ['tasks', 'Tasks']];
+  if (session?.rights.includes('submit')) links.push(['submit', 'Submit']);
   for (const view of views) if (view.of === 'page') links.push([view.name, view.title]);
   if (session?.rights.includes('site')) links.push(['site', 'Site']);
   return (

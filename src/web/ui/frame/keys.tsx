@@ -5,9 +5,11 @@ import { go, placeNow } from '../state';
 import { views } from '../views';
 
 const everywhere = [
-  ['?', 'this window'], ['g j', 'all jobs'], ['/', 'to the filter'], ['u', 'up: from a job to all jobs'], ['[ and ]', 'the tab before, the next tab'],
+  ['?', 'this window'], ['g j', 'all jobs'], ['g t', 'all tasks'], ['g s', 'submit a task'], ['/', 'to the filter'], ['u', 'up: from a job or task to all'], ['[ and ]', 'the tab before, the next tab'],
   ['↑ ↓', 'through the rows of a table; Page Up, Page Down, Home, End'], ['Enter', 'opens the row; on a column’s head, sorts by it'],
 ] as const;
+
+const places: Record<string, string> = { j: 'jobs', t: 'tasks', s: 'submit' };
 
 /** Keys that work on each page. Not while something is typed. */
 export function useKeys(onHelp: () => void) {
@@ -19,7 +21,7 @@ export function useKeys(onHelp: () => void) {
       const last = before;
       before = event.key;
       if (event.key === '?') onHelp();
-      else if (last === 'g' && event.key === 'j') go(['jobs']);
+      else if (last === 'g' && places[event.key]) go([places[event.key]!]);
       else if (event.key === 'u' && placeNow().path.length > 1) go(placeNow().path.slice(0, 1));
       else if (event.key === '/') document.querySelector<HTMLInputElement>('input[type=search]')?.focus();
       else if (event.key === '[' || event.key === ']') {

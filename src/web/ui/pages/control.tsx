@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Changes to a running job: recording, tracing, a snapshot, signals. Shown to those who have the right to.
-import { useRef, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { ask, ApiError, jobPath, tell, type Snapshot } from '../api';
-import { Notice } from '../design/parts';
+import { Danger, Notice } from '../design/parts';
 import * as format from '../format';
 
 const signals: [string, string][] = [['TERM', 'asks it to end'], ['INT', 'as Ctrl-C'], ['HUP', 'for what the program does with it'], ['USR1', 'the same'], ['USR2', 'the same'], ['STOP', 'stops it'], ['CONT', 'goes on'], ['KILL', 'ends it at once; nothing is saved']];
@@ -13,7 +13,6 @@ export function Control({ id }: { id: string }) {
   const [trace, setTrace] = useState('');
   const [signal, setSignal] = useState('TERM');
   const [snapshot, setSnapshot] = useState<Snapshot>();
-  const dialog = useRef<HTMLDialogElement>(null);
   const go = async (what: string, done: string, run: () => Promise<unknown>) => {
     setBusy(what);
     try {
@@ -47,20 +46,12 @@ export function Control({ id }: { id: string }) {
             {signals.map(([n, what]) => <option key={n} value={n}>SIG{n}: {what}</option>)}
           </select>
         </label>
-        <button type="button" class="danger" disabled={busy !== ''} onClick={() => dialog.current?.showModal()}>Send …</button>
+        <Danger button="Send …" title={`Send SIG${signal} to the job?`} sure={`Send SIG${signal}`} disabled={busy !== ''} act={() => void go('signal', `SIG${signal} was sent.`, () => tell('POST', jobPath(id, 'signal'), { signal }))}>
+          It gets it at once. What it makes of it cannot be taken back.
+        </Danger>
       </div>
       {said && <Notice live tone={said.tone} title={said.text} />}
       {snapshot && <Stacks of={snapshot} />}
-      <dialog ref={dialog} aria-labelledby="signal-title">
-        <h2 id="signal-title">Send SIG{signal} to the job?</h2>
-        <p>It gets it at once. What it makes of it cannot be taken back.</p>
-        <div class="bar">
-          <button type="button" onClick={() => dialog.current?.close()}>Leave it</button>
-          <button type="button" class="danger" onClick={() => (dialog.current?.close(), void go('signal', `SIG${signal} was sent.`, () => tell('POST', jobPath(id, 'signal'), { signal })))}>
-            Send SIG{signal}
-          </button>
-        </div>
-      </dialog>
     </section>
   );
 }

@@ -16,6 +16,7 @@ function useRow(id: string): Row | undefined {
 
 function Title({ id, row, top }: { id: string; row: Row | undefined; top: Top | undefined }) {
   const state = top ? outcome({ status: top.status, exit_code: row?.exit_code, signal: row?.signal }) : row && outcome(row);
+  const task = /\/tasks\/([^/]+)\/runs\/[^/]+\/?$/.exec(row?.path ?? '')?.[1];
   return (
     <div class="job-title">
       <div class="line">
@@ -25,6 +26,7 @@ function Title({ id, row, top }: { id: string; row: Row | undefined; top: Top | 
       <div class="line soft">
         {row?.name && <span class="mono">{id}</span>}
         {row?.host && <span>on {row.host}</span>}
+        {task && <span>of the task <a class="mono" href={href(['tasks', task])}>{task}</a></span>}
         {row?.started_seconds !== undefined && <span>started {format.moment(row.started_seconds)}</span>}
         {row?.batch && (
           <span>
@@ -52,6 +54,7 @@ export function Job({ id, tab, session }: { id: string; tab: string; session: Se
   return (
     <>
       <Title id={id} row={row} top={answer.value} />
+      {answer.value && !runs && <p class="no-print"><a href={href(['compare'], { a: id })}>Compare with another run</a></p>}
       <Tabs label="Parts of the job" chosen={tab} tabs={tabs} />
       {view ? <view.draw key={view.name} id={id} session={session} /> : <Answered of={answer}>
         {(top) => {

@@ -13,7 +13,9 @@ const title = (job: Job) => job.name || (job.argv?.length ? format.base(job.argv
 const left = (job: Job) => (job.progress?.left_seconds != null ? `${format.seconds(job.progress.left_seconds)} left` : '');
 const secondsOf = (job: Job) => job.wall_seconds ?? null;
 
-const columns: Column<Job>[] = [
+/** With a box before each, to choose some. */
+const columns = (chosen: string[], choose: (id: string, on: boolean) => void): Column<Job>[] => [
+  { key: 'chosen', title: '', wide: true, cell: (j) => <label class="check"><input type="checkbox" checked={chosen.includes(j.id)} aria-label={`choose ${title(j)}, ${j.id}`} onChange={(e) => choose(j.id, e.currentTarget.checked)} /></label> },
   { key: 'state', title: 'State', cell: (j) => <State of={outcome(j)} />, value: (j) => outcome(j).kind + outcome(j).text },
   { key: 'name', title: 'Job', cell: (j) => <a href={href(['jobs', j.id])} title={j.id}>{title(j)}</a>, value: title },
   {
@@ -48,6 +50,9 @@ export function Jobs() {
   const [state, setState] = useParam('state');
   const [limit, setLimit] = useState(PAGE);
   const answer = useAnswer<Ps>(`jobs${query({ limit })}`, 3);
+  const [chosenText, setChosen] = useParam('chosen');
+  const chosen = chosenText.split(',').filter(Boolean);
+  const choose = (id: string, on: boolean) => setChosen((on ? [...chosen.slice(-1), id] : chosen.filter((one) => one !== id)).join(','));
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return (
     <>
@@ -55,6 +60,7 @@ export function Jobs() {
         <h1>Jobs</h1>
         <input class="grow" type="search" placeholder="Filter: name, command, node, number" aria-label="Filter jobs" value={text} onInput={(e) => setText(e.currentTarget.value)} />
         <Choice label="State" value={state as (typeof states)[number][0]} of={states} onChange={setState} />
+        {chosen.length > 0 && <button type="button" class="first" disabled={chosen.length !== 2} onClick={() => go(['compare'], { a: chosen[0], b: chosen[1] })}>{chosen.length === 2 ? 'Compare these two' : 'Choose another to compare'}</button>}
         {answer.value && <span class="end">{counts(answer.value.jobs)}</span>}
       </div>
       <Answered of={answer} wait="Asking for jobs …">
@@ -69,7 +75,7 @@ export function Jobs() {
           return (
             <div class="panel">
               {rows.length ? (
-                <Table label="Jobs" columns={columns} rows={rows} rowKey={(j) => j.id} sort="-started" onOpen={(j) => go(['jobs', j.id])} />
+                <Table label="Jobs" columns={columns(chosen, choose)} rows={rows} rowKey={(j) => j.id} sort="-started" onOpen={(j) => go(['jobs', j.id])} />
               ) : (
                 <Empty title="No job is like that.">
                   Of {format.count(jobs.length)} jobs none has this state and these words. <a href={href(['jobs'])}>Show all</a>

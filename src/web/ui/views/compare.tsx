@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two runs side by side: what changed in each function, call of MPI and figure.
 import { useMemo } from 'preact/hooks';
-import { jobPath, query, useAnswer } from '../api';
-import type { ReportDiff, Report } from '../api';
-import type { Job, Ps } from '../api';
+import { ask, jobPath, query, taskPath, useAnswer, useTasks } from '../api';
+import type { Job, Ps, Report, ReportDiff, Task } from '../api';
 import { useColours } from '../design/colours';
 import type { Colours } from '../design/colours';
-import { Answered, Choice, Empty } from '../design/parts';
+import { Answered, Choice, Empty, Notice } from '../design/parts';
 import { Table } from '../design/table';
 import { base, count, digits, ns, seconds, share, size } from '../format';
 import { PictureFrame, svgPen } from '../pictures';
-import { go, setParams, useParam } from '../state';
+import { go, href, setParams, useParam } from '../state';
+import { runOf, taskTitle, useDoing } from '../tasks/list';
 import { greatest } from './profile';
 import { Strip } from './strip';
 
@@ -27,15 +27,30 @@ export function Compare() {
 
 function Choose({ a, b }: { a: string; b: string }) {
   const jobs = useAnswer<Ps>(`jobs${query({ limit: 200 })}`);
+  const tasks = useTasks(), { said, doIt } = useDoing();
   const title = (job: Job) => `${job.name || job.id} · ${job.id}`;
+  // of a task its last good run is meant
+  const take = (name: 'a' | 'b', value: string) => doIt(async () => {
+    const task = value.startsWith('task:') ? value.slice('task:'.length) : '';
+    const job = task ? runOf(await ask<Task>(taskPath(task)))?.job : value;
+    if (job === undefined || job === null)
+      throw new Error('This task has not run yet: there is nothing to compare.');
+    setParams({ [name]: job });
+    return '';
+  });
+  const ran = tasks.value?.filter(task => task.runs_done > 0) ?? [];
   const one = (name: 'a' | 'b', value: string) => (
-    <label>{name === 'a' ? 'First' : 'Second'} <select value={value} onChange={e => setParams({ [name]: e.currentTarget.value })}>
+    <label>{name === 'a' ? 'First' : 'Second'} <select value={value} onChange={e => take(name, e.currentTarget.value)}>
       <option value="">…</option>
       {value && !jobs.value?.jobs.some(job => job.id === value) && <option value={value}>{value}</option>}
-      {jobs.value?.jobs.map(job => <option key={job.id} value={job.id}>{title(job)}</option>)}
-    </select></label>
+      {ran.length > 0 && <optgroup label="Tasks, by their last good run">{ran.map(task => <option key={task.id} value={`task:${task.id}`}>{`${taskTitle(task)}, ${task.processes} processes · ${task.id}`}</option>)}</optgroup>}
+      <optgroup label="Jobs">{jobs.value?.jobs.map(job => <option key={job.id} value={job.id}>{title(job)}</option>)}</optgroup>
+    </select>{value && <> <a href={href(['jobs', value])}>the job</a></>}</label>
   );
-  return <form class="compare-choose" onSubmit={e => e.preventDefault()}>{one('a', a)}{one('b', b)}<button type="button" onClick={() => setParams({ a: b, b: a })}>Turn around</button></form>;
+  return <>
+    <form class="compare-choose" onSubmit={e => e.preventDefault()}>{one('a', a)}{one('b', b)}<button type="button" onClick={() => setParams({ a: b, b: a })}>Turn around</button></form>
+    {said && <Notice live tone={said.tone} title={said.text} />}
+  </>;
 }
 
 const VALUE_TEXT = (name: string, value: number) => name.endsWith('_seconds') ? seconds(value) : name.endsWith('bytes') ? size(value) : name === 'share' ? share(value) : name.endsWith('_ns') ? ns(value) : count(value);

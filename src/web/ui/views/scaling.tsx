@@ -2,36 +2,53 @@
 // A series of the same task over numbers of processes: seconds, speed-up and efficiency, beside what would be ideal.
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
-import { query, useAnswer } from '../api';
+import { query, useAnswer, useTasks, type TaskRow, type TaskScaling } from '../api';
 import { useColours } from '../design/colours';
 import type { Colours } from '../design/colours';
 import { Answered, Empty } from '../design/parts';
 import { Table } from '../design/table';
 import { digits, seconds } from '../format';
 import { FONT, PictureFrame, svgPen } from '../pictures';
-import { useParam } from '../state';
+import { href, useParam } from '../state';
 
-interface Point { id: string; name: string; processes: number; runs: number; seconds: number | null; speedup: number | null; efficiency: number | null }
-interface Series { tasks: Point[] }
+type Series = TaskScaling;
+type Point = Series['tasks'][number];
 
 const HEIGHT = 300;
 
+/** The series that there are, the newest first: any one of its tasks stands for all. */
+function seriesOf(rows: TaskRow[]): { id: string; title: string }[] {
+  const found = new Map<string, TaskRow[]>();
+  for (const row of rows) if (row.series) found.set(row.series, [...(found.get(row.series) ?? []), row]);
+  return [...found.values()].map((list) => {
+    const counts = list.map((row) => row.processes).sort((a, b) => a - b);
+    return { id: list[0]!.id, title: `${list[0]!.name || list[0]!.program}: ${counts.join(', ')} processes, ${list[0]!.id}` };
+  });
+}
+
 export function Scaling() {
   const [tasks, setTasks] = useParam('tasks');
+  const rows = useTasks().value ?? [], series = seriesOf(rows);
+  const shown = series.find((one) => one.id === tasks || (!tasks.includes(',') && rows.some((row) => row.id === tasks && row.series === rows.find((other) => other.id === one.id)?.series)));
   const answer = useAnswer<Series>(tasks ? `scaling${query({ tasks })}` : null, 10);
   return (
     <>
       <h1>Scaling</h1>
       <form class="compare-choose" onSubmit={e => { e.preventDefault(); setTasks(String(new FormData(e.currentTarget).get('tasks') ?? '').trim()); }}>
-        <label>Tasks <input name="tasks" size={50} value={tasks} placeholder="ids, with commas between; or one of a series" /></label>
+        <label>Series <select value={shown?.id ?? ''} onChange={e => setTasks(e.currentTarget.value)}>
+          <option value="">{tasks && !shown ? 'chosen tasks' : '…'}</option>
+          {series.map(one => <option key={one.id} value={one.id}>{one.title}</option>)}
+        </select></label>
+        <label>or tasks <input type="text" class="mono" name="tasks" size={36} value={tasks} placeholder="ids, with commas between" /></label>
         <button type="submit">Show</button>
+        <a href={href(['tasks'])}>Choose them in the list</a>
       </form>
       {tasks ? <Answered of={answer}>{series => series.tasks.length ? <Curves series={series} of={tasks} /> : <NoSeries />}</Answered> : <NoSeries />}
     </>
   );
 }
 
-const NoSeries = () => <Empty title="A series runs a program with several numbers of processes." command="scry submit -n 1,2,4,8 -- ./program">Its tasks are compared here:</Empty>;
+const NoSeries = () => <Empty title="A series runs a program with several numbers of processes." command="scry submit -n 1,2,4,8 -- ./program">Its tasks are compared here. <a href={href(['submit'])}>Submit a task</a> with several numbers of processes, or on the command line:</Empty>;
 
 /** A curve by uPlot; what would be ideal is dashed. */
 function Curve({ points, value, ideal, label, colours }: { points: Point[]; value: (point: Point) => number | null; ideal: (point: Point) => number; label: string; colours: Colours }) {
@@ -87,7 +104,7 @@ function Curves({ series, of }: { series: Series; of: string }) {
         { key: 'speedup', title: 'Speed-up', number: true, cell: point => point.speedup === null ? '–' : digits(point.speedup, 2), value: point => point.speedup },
         { key: 'efficiency', title: 'Efficiency', number: true, cell: point => point.efficiency === null ? '–' : `${digits(point.efficiency * 100, 1)} %`, value: point => point.efficiency },
         { key: 'runs', title: 'Runs', number: true, cell: point => point.runs, value: point => point.runs },
-        { key: 'task', title: 'Task', wide: true, cell: point => <a href={`#/tasks/${encodeURIComponent(point.id)}`}>{point.id}</a> },
+        { key: 'task', title: 'Task', wide: true, cell: point => <a href={href(['tasks', point.id])}>{point.id}</a> },
       ]} />
     </PictureFrame>
   );
