@@ -171,19 +171,23 @@ static int by_self(const void *a, const void *b)
     return by_name(a, b);
 }
 
-static int put_files(struct buf *out, const struct job_functions *functions, struct err *err)
+static int put_files(struct buf *out, const struct job_functions *functions, const struct mpi_report *mpi,
+                     struct err *err)
 {
-    size_t count = 0, used = 0;
-    _cleanup_(freep) struct file *files = calloc(HASH_COUNT(functions->functions) + 1, sizeof *files);
+    size_t count = 0, used = 0, sites = mpi ? mpi->site_count : 0;
+    _cleanup_(freep) struct file *files = calloc(HASH_COUNT(functions->functions) + sites + 1, sizeof *files);
     if (!files)
         return err_set(err, -ENOMEM, "out of memory");
     for (const struct job_function *each = functions->functions; each; each = each->hh.next)
         if (each->file[0])
             files[count++] = (struct file){each->file, 1, each->self_ns};
+    for (size_t i = 0; i < sites; i++)
+        if (mpi->sites[i].site->file[0]) /* of which no function may have been recorded */
+            files[count++] = (struct file){mpi->sites[i].site->file, 0, 0};
     qsort(files, count, sizeof *files, by_name);
     for (size_t i = 0; i < count; i++)
         if (used && strcmp(files[used - 1].name, files[i].name) == 0) {
-            files[used - 1].functions++;
+            files[used - 1].functions += files[i].functions;
             files[used - 1].self_ns += files[i].self_ns;
         } else {
             files[used++] = files[i];
@@ -204,14 +208,14 @@ int answer_source(struct view *view, const struct asked *asked, struct buf *out,
 {
     struct job_functions *functions = view->report.functions;
     struct err unnamed = {0};
-    if (!asked->file)
-        return put_files(out, functions, err);
-    if (!functions->sites_named && trace_names_sites(functions, view->job, &unnamed) == -ENOMEM)
-        return err_set(err, -ENOMEM, "out of memory");
     if (view->report.mpi && !view->mpi_named &&
         mpi_names_find(&view->report.mpi->set, view->job, MPI_NAMES_TIMEOUT_MS, &unnamed) == -ENOMEM)
         return err_set(err, -ENOMEM, "out of memory");
     view->mpi_named = true;
+    if (!asked->file)
+        return put_files(out, functions, view->report.mpi, err);
+    if (!functions->sites_named && trace_names_sites(functions, view->job, &unnamed) == -ENOMEM)
+        return err_set(err, -ENOMEM, "out of memory");
     if (!*asked->file || !is_named(view, asked->file))
         return err_set(err, -ENOENT, "no recorded function is in a file %.200s", asked->file);
     char path[PATH_MAX];

@@ -57,6 +57,19 @@ static int need_ranks(const struct view *view, struct err *err)
     return err_set(err, -ENODATA, "the job has no statistics of MPI: it ran no MPI program, or was run without --mpi");
 }
 
+/* Of the statistics only: what traces lack, changes nothing here. `also` may be NULL. */
+static void put_notes(struct buf *out, const struct mpi_report *report, const char *also)
+{
+    buf_puts(out, "],\"notes\":[");
+    if (report->unreadable_count)
+        view_put_text(out, report->unreadable.text);
+    if (also) {
+        buf_puts(out, report->unreadable_count ? "," : "");
+        view_put_text(out, also);
+    }
+    buf_puts(out, "]}");
+}
+
 int answer_volume(struct view *view, const struct asked *asked, struct buf *out, struct err *err)
 {
     (void)asked;
@@ -74,9 +87,7 @@ int answer_volume(struct view *view, const struct asked *asked, struct buf *out,
             first = false;
             put_call(out, report, call);
         }
-    buf_puts(out, "],\"notes\":");
-    view_put_notes(out, view);
-    buf_putc(out, '}');
+    put_notes(out, report, NULL);
     return 0;
 }
 
@@ -151,6 +162,7 @@ int answer_distributions(struct view *view, const struct asked *asked, struct bu
     (void)asked;
     size_t count = 0;
     int code = 0;
+    struct err unread = {0};
     if (need_ranks(view, err) < 0)
         return err->code;
     struct mpi_report *report = view->report.mpi;
@@ -158,11 +170,8 @@ int answer_distributions(struct view *view, const struct asked *asked, struct bu
     struct arena *arena = report->set.arena;
     for (size_t i = 0; list && i < report->set.count && code >= 0; i++) {
         struct mpi_stats *stats = &report->set.ranks[i];
-        struct err unread = {0};
         if (!stats->distribution_count)
             code = mpi_stats_read_distributions(stats, stats->dir ? stats->dir : view->job, arena, &unread);
-        if (code > 0)
-            view_note(view, unread.text);
         for (size_t k = 0; k < stats->distribution_count && code >= 0; k++)
             code = add_distribution(list, &count, &stats->distributions[k]);
     }
@@ -172,11 +181,10 @@ int answer_distributions(struct view *view, const struct asked *asked, struct bu
         put_distribution(out, &list[i]);
         free(list[i].buckets);
     }
-    if (!count)
-        view_note(view, "no distributions were recorded: scry run --mpi stats --mpi-distributions all records sizes "
-                        "and durations in buckets");
-    buf_puts(out, "],\"notes\":");
-    view_put_notes(out, view);
-    buf_putc(out, '}');
+    put_notes(out, report,
+              *unread.text ? unread.text
+              : count      ? NULL
+                           : "no distributions were recorded: scry run --mpi stats --mpi-distributions all records "
+                             "sizes and durations in buckets");
     return !list || code < 0 ? err_set(err, -ENOMEM, "out of memory") : 0;
 }

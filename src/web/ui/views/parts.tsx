@@ -9,12 +9,13 @@ export function notesOf(notes: unknown): string[] {
 
 /** The job has no trace: how to get one. */
 export function NoTrace({ text, notes }: { text?: string; notes?: unknown }) {
+  const [why, ...more] = text ? [text, ...notesOf(notes)] : notesOf(notes);
   return (
     <>
       <Empty title="This job recorded no single calls." command="scry run --trace 'fn:*' --mpi trace -- mpirun -n 4 ./program">
-        {text || 'Functions are recorded with --trace, calls of MPI and messages with --mpi trace. The next run will have them:'}
+        {why || 'Functions are recorded with --trace, calls of MPI and messages with --mpi trace. The next run will have them:'}
       </Empty>
-      {notesOf(notes).map(note => <Notice key={note} title={note} />)}
+      {more.map(note => <Notice key={note} title={note} />)}
     </>
   );
 }

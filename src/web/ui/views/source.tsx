@@ -23,7 +23,7 @@ export function SourceView({ id }: ViewProps) {
   return (
     <Answered of={answer} wait="Looking for the sources of what was recorded …">
       {({ files }) => files.length ? <File id={id} files={files} file={files.some(one => one.file === chosen) ? chosen : files[0]!.file} onFile={setFile} /> : (
-        <Empty title="It is not known in which files the recorded functions are." command="cc -g …">Debug information says it: build the program with -g, and run it again.</Empty>
+        <Empty title="Nothing was recorded whose line in the source is known." command="scry run --trace 'fn:*' -- ./program">Functions are recorded with --trace; debug information says where they are: build the program with -g.</Empty>
       )}
     </Answered>
   );
@@ -65,10 +65,10 @@ function File({ id, files, file, onFile }: { id: string; files: Files['files']; 
       box.current.scrollTop = at.offsetTop - box.current.offsetTop - box.current.clientHeight / 2;
   }, [lines, chosen]);
   return (
-    <PictureFrame title={base(file)} of={id} about={<>{file}: {share(all ? own / all : 0)} of the time in functions whose source is known. Bars: functions that begin at a line by the time in themselves; paler, calls that stand there.</>} picture={{
+    <PictureFrame title={base(file)} of={id} about={<>{file}{all > 0 && `: ${share(own / all)} of the time in functions whose source is known`}. Bars: functions that begin at a line by the time in themselves; paler, calls that stand there.</>} picture={{
       name: `source-${base(file)}`, svg: null,
       table: () => ({ columns: ['line', 'function', 'calls', 'self_ns', 'calls_here_ns', 'text'], rows: lines.map(line => [line.number, line.begins, line.calls, line.self, siteTime(line), line.text]) }),
-    }} controls={<label>File <select aria-label="File" value={file} onChange={e => onFile(e.currentTarget.value)}>{files.map(one => <option key={one.file} value={one.file}>{base(one.file)} · {ns(one.self_ns)}</option>)}</select></label>}>
+    }} controls={<label>File <select aria-label="File" value={file} onChange={e => onFile(e.currentTarget.value)}>{files.map(one => <option key={one.file} value={one.file}>{base(one.file)}{one.functions > 0 && ` · ${ns(one.self_ns)}`}</option>)}</select></label>}>
       <Answered of={answer}>
         {source => (
           <>
