@@ -49,6 +49,8 @@ export class Control {
   selecting = false;
   /** With each frame: the window, for the small picture of the whole. */
   onview: (view: Span) => void = () => {};
+  /** For the same: other colours. */
+  onstyle: () => void = () => {};
   /** Times of the last frames, for measuring: begin, and length of our part. */
   readonly frameWork = new Float32Array(512);
   frames = 0;
@@ -134,6 +136,7 @@ export class Control {
     };
     this.scrollTo(scene.scroll / ratio);
     this.redraw();
+    this.onstyle();
   }
 
   /** How high the canvas needs to be for all lanes as high as can be read, in CSS pixels. */

@@ -4,7 +4,7 @@ import './space.css';
 import type { RefObject } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, jobPath, query, useAnswer } from '../api';
-import { classLabels, isDark, useColours } from '../design/colours';
+import { classLabels, useColours } from '../design/colours';
 import type { Colours } from '../design/colours';
 import { Answered, Choice, Notice, Progress } from '../design/parts';
 import { count, ns } from '../format';
@@ -295,7 +295,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
       </div>
       <div class="space-body">
         <div class={`space-stage ${all > inSight + 1 ? 'scrolls' : ''}`}>
-          {control && <Minimap control={control} version={`${loads > 8 ? 9 : loads}/${loading}/${isDark()}/${options.by}/${picture.to_ns}`} />}
+          {control && <Minimap control={control} version={`${loads > 8 ? 9 : loads}/${loading}/${picture.to_ns}`} />}
           <div class="space-picture" style={{ maxHeight: `${Math.max(160, Control.wish(picture, options))}px` }} onKeyDown={keys}>
             {control && <Lanes picture={picture} control={control} scroll={scroll} chosen={chosen} onChoose={lane => {
               const next = new Set(chosen);

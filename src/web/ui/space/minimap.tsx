@@ -30,8 +30,9 @@ function draw(canvas: HTMLCanvasElement, control: Control): void {
 export function Minimap({ control, version }: { control: Control; version: string }) {
   const canvas = useRef<HTMLCanvasElement>(null), box = useRef<HTMLDivElement>(null), frame = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    if (canvas.current)
-      draw(canvas.current, control);
+    control.onstyle = () => canvas.current && draw(canvas.current, control);
+    control.onstyle();
+    return () => void (control.onstyle = () => {});
   }, [control, version]);
   useEffect(() => {
     control.onview = (view: Span) => {

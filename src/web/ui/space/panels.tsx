@@ -38,7 +38,7 @@ export function SelectionPanel(props: { id: string; span: Span; chosen: boolean;
               ]} />
             ) : (
               <Table label="Functions in this part" rows={sums.functions} rowKey={row => row.id} sort="-self" sortParam="fs" visible={14} onOpen={row => props.onSearch(row.name)} columns={[
-                { key: 'name', title: 'Function', cell: row => row.name, value: row => row.name },
+                { key: 'name', title: 'Function', cell: row => <span title={row.name}>{row.name}</span>, value: row => row.name },
                 { key: 'calls', title: 'Calls', cell: row => count(row.calls), value: row => row.calls, number: true },
                 { key: 'total', title: 'Total', cell: row => ns(row.total_ns), value: row => row.total_ns, number: true },
                 { key: 'self', title: 'Self', cell: row => ns(row.self_ns), value: row => row.self_ns, number: true },

@@ -21,6 +21,9 @@ type What = 'bytes' | 'messages' | 'received_bytes' | 'one_sided_bytes';
 const WHATS: readonly (readonly [What, string])[] = [['bytes', 'Bytes sent'], ['messages', 'Messages'], ['received_bytes', 'Bytes received'], ['one_sided_bytes', 'One-sided']];
 const SIDE = 640, LEFT = 56, TOP = 30;
 
+/** Of the square, in pixels: of few ranks, fields are no larger than a hand needs. */
+const sideOf = (width: number, cells: number) => Math.min(SIDE, 80 * cells, Math.max(80, width - LEFT - 8));
+
 export function Matrix({ id }: ViewProps) {
   const answer = useAnswer<Report>(jobPath(id, 'report'));
   return (
@@ -45,7 +48,7 @@ function Pairs({ id, report }: { id: string; report: Report }) {
   const range = rangeOf(part, ranks), key = what as What;
   const field = useMemo(() => fieldOf(pairs, range.from, range.to, key, SIDE), [pairs, range.from, range.to, key]);
   const draw = useMemo(() => (pen: Pen, width: number, _height: number, colours: Colours) => {
-    const side = Math.min(SIDE, width - LEFT - 8), each = side / field.cells;
+    const side = sideOf(width, field.cells), each = side / field.cells;
     const step = Math.max(1, Math.ceil(field.cells / Math.floor(side / 34)));
     for (let i = 0; i < field.cells; i += step) {
       pen.text(String(range.from + i * field.ranksEach), LEFT - 6, TOP + (i + 0.5) * each + 4, { colour: colours.soft, size: 11, align: 'end' });
@@ -65,7 +68,7 @@ function Pairs({ id, report }: { id: string; report: Report }) {
   }, [field, scale, range.from]);
   const marked = useMemo(() => (pen: Pen, width: number, height: number, colours: Colours) => {
     draw(pen, width, height, colours);
-    const each = Math.min(SIDE, width - LEFT - 8) / field.cells, x = LEFT + at[1] * each, y = TOP + at[0] * each;
+    const each = sideOf(width, field.cells) / field.cells, x = LEFT + at[1] * each, y = TOP + at[0] * each;
     pen.line([x, y, x + each, y, x + each, y + each, x, y + each, x, y], colours.bad, 2);
   }, [draw, at, field]);
   const text = (value: number) => key === 'messages' ? count(value) : size(value);
@@ -99,7 +102,7 @@ function Pairs({ id, report }: { id: string; report: Report }) {
     <PictureFrame title="Who sends to whom" of={id} about="Messages between two ranks as the sender counted them; rows send, columns receive. What collective operations move is not in it." picture={{
       name: 'matrix', table: () => ({ columns: ['world', 'from', 'to', 'messages', 'bytes', 'received_messages', 'received_bytes', 'one_sided', 'one_sided_bytes'],
         rows: matrix.map(pair => [pair.world, pair.from, pair.to, pair.messages, pair.bytes, pair.received_messages, pair.received_bytes, pair.one_sided, pair.one_sided_bytes]) }),
-      svg: colours => { const pen = svgPen(SIDE + LEFT + 8, SIDE + TOP + 8, colours.surface); draw(pen, SIDE + LEFT + 8, SIDE + TOP + 8, colours); return pen.svg(); },
+      svg: colours => { const side = sideOf(SIDE + LEFT + 8, field.cells), pen = svgPen(side + LEFT + 8, side + TOP + 8, colours.surface); draw(pen, side + LEFT + 8, side + TOP + 8, colours); return pen.svg(); },
     }} controls={
       <>
         <Choice label="Amount" value={key} of={WHATS} onChange={setWhat} />
@@ -113,8 +116,8 @@ function Pairs({ id, report }: { id: string; report: Report }) {
         {part && <> (ranks {range.from}–{range.to} of {ranks})</>}
       </p>
       <div class="matrix">
-        <Drawn draw={marked} height={width => Math.min(SIDE, Math.max(80, width - LEFT - 8)) + TOP + 8} label={`${ranks} by ${ranks} ranks. Arrows move, plus and minus and Ctrl with the wheel zoom; the table has the same.`} onKey={keys}
-          onMove={(x, y, width) => { const cell = cellAt(x - LEFT, y - TOP, Math.min(SIDE, width - LEFT - 8), field.cells); if (cell && (cell[0] !== at[0] || cell[1] !== at[1])) setAt(cell); }}
+        <Drawn draw={marked} height={width => sideOf(width, field.cells) + TOP + 8} label={`${ranks} by ${ranks} ranks. Arrows move, plus and minus and Ctrl with the wheel zoom; the table has the same.`} onKey={keys}
+          onMove={(x, y, width) => { const cell = cellAt(x - LEFT, y - TOP, sideOf(width, field.cells), field.cells); if (cell && (cell[0] !== at[0] || cell[1] !== at[1])) setAt(cell); }}
           onWheel={event => { if (!event.ctrlKey) return; event.preventDefault(); if (event.deltaY < 0) closer(); else if (part) farther(); }} />
         <Table label="Pairs of ranks" rows={pairs} rowKey={pair => `${pair.from}-${pair.to}`} sort="-bytes" columns={[
           { key: 'from', title: 'From', number: true, cell: pair => pair.from, value: (pair: Pair) => pair.from },

@@ -38,7 +38,7 @@ export function Measured(props: Props) {
   const [scale, setScale] = useParam('scale', 'linear');
   const [most, setMost] = useNumber('top', 20);
   const measure = measures.find(one => one.key === key) ?? measures[0]!;
-  const compared = over === 'all', several = severalWorlds(processes);
+  const compared = over === 'all' && processes.length > 1, several = severalWorlds(processes);
   const number = chosen === 'all' || compared || !processes[Number(chosen)] ? null : Number(chosen);
   const shown = useMemo(() => top(measure.rows, number, most), [measure, number, most]);
   const all = useMemo(() => measure.rows.reduce((total, row) => total + valueOf(row, number), 0), [measure, number]);
