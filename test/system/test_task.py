@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 
+import labtest
 import mpitest
 import schematest
 import scrytest
@@ -64,8 +65,6 @@ class TaskCase(scrytest.TestCase):
         os.chmod(path, 0o755)
         return path
 
-
-class Tasks(TaskCase):
     def first_calls(self, task):
         """The name of the first call of each process that was traced, by its rank; None: it has none."""
         shown = self.show(task)
@@ -81,6 +80,8 @@ class Tasks(TaskCase):
                 first[rank] = min(here, first.get(rank, here))
         return {rank: function for rank, (_, function) in first.items()}
 
+
+class Tasks(TaskCase):
     def test_ranks_begin_with_main(self):
         """RPPA's figure 4: the collecting processes are there first, and no rank runs on before its functions are hooked.
         So each one's first call is main, however many begin at once; algorithm 1: without MPI, too."""
@@ -385,6 +386,42 @@ class Elsewhere(TaskCase):
         self.assertEqual(self.task("cancel", task).returncode, 0)
         self.assertEqual(self.waits_for(task, "cancelled", "failed")["state"], "cancelled")
         scrytest.wait_until(lambda: not list(far.box.processes("sleep")), LONG)
+
+
+class OverHosts(TaskCase, labtest.LabCase):
+    """Over machines that share no file system, by mpirun of either MPI."""
+    hosts = ("n1", "n2", "n3")
+    launchers = {"openmpi": ("--mca", "btl_tcp_if_include", "10.77.0.0/16"), "mpich": ()}
+
+    def over(self, mpi, *words):
+        if not mpitest.available(mpi):
+            self.skipTest(f"no {mpi}")
+        options = [f"--launcher={word}" for word in self.launchers[mpi]]
+        return self.submit("-n", 4, "--hosts", "n2,n3", *options, *words)[0]
+
+    def left(self):
+        return [(host.name, pid) for host in self.lab for name in ("sleep", "orted", "hydra", "scry-parts")
+                for pid in host.processes(name) if not scrytest.process_gone(pid)]
+
+    def check(self, mpi, program, first="main"):
+        """All ranks in one trace, each from its first call on; then all are ended, though they do not listen."""
+        task = self.over(mpi, "--trace", "all", "--wait", program, 16, 16, 2)
+        self.assertEqual(self.first_calls(task), dict.fromkeys(range(4), first))
+        report = json.loads(self.box.run(self.box.scry("report", "--json", self.show(task)["runs"][0]["job"])).stdout)
+        self.assertEqual([part["name"] for part in report["parts"]], ["n2", "n3"])
+        task = self.over(mpi, "sh", "-c", "trap '' TERM; sleep 1000")
+        scrytest.wait_until(lambda: all(len(list(self.lab.host(name).processes("sleep"))) == 2 for name in ("n2", "n3")), LONG,
+                            lambda: json.dumps(self.show(task)))
+        self.assertEqual(self.task("cancel", task).returncode, 0)
+        self.waits_for(task, "cancelled")
+        scrytest.wait_until(lambda: not self.left(), LONG, lambda: str(self.left()))
+
+    def test_open_mpi(self):
+        self.check("openmpi", scrytest.example("stommel"))
+
+    def test_mpich(self):
+        program = mpitest.over_hosts("mpich", os.path.join(scrytest.SOURCE, "examples", "stommel.c"))[-1]
+        self.check("mpich", program, "MPI_Init")  # its functions are not instrumented
 
 
 class Connection(http.client.HTTPConnection):
