@@ -49,7 +49,7 @@ static void put_find(struct buf *far, uint64_t run)
         (number)run, (number)run);
 }
 
-static void put_limits(struct buf *far, const struct task *task)
+void far_put_limits(struct buf *far, const struct task *task)
 {
     enum { UNIT = 512, KB = 1024 }; /* of ulimit, by POSIX; -d is no part of it */
     uint64_t memory = task_number(task->spec, "limits.memory_bytes");
@@ -88,7 +88,7 @@ void far_put_start(struct buf *out, const struct task *task, uint64_t run, const
     put_begin(&far, task);
     buf_puts(&far, "PATH=$PATH:$HOME/.local/bin; ");
     put_environment(&far, task);
-    put_limits(&far, task);
+    far_put_limits(&far, task);
     buf_puts(&far, "cd ");
     if (directory)
         text_quote(&far, directory);

@@ -20,6 +20,8 @@ void far_put_gather(struct buf *out, const struct task *task, uint64_t run);
 /* TERM for its scry run; KILL: for the command and all below it. */
 void far_put_signal(struct buf *out, const struct task *task, uint64_t run, const char *signal);
 
+/* Limits of a shell for each process and file, as task_launch has them for processes of this machine. */
+void far_put_limits(struct buf *out, const struct task *task);
 /* Is it a log (collect.logs) of what the program prints? Where its expression begins, or NULL. */
 const char *far_log_of_output(const char *log, bool *ret_is_err);
 

@@ -258,7 +258,9 @@ static int make_slurm(struct task_launch *launch, const struct task *task, uint6
         return err_set(err, -ENOENT,
                        "there is no sbatch in the PATH of the task: install Slurm, or launch it by mpirun");
     snprintf(script, sizeof script, "%.*s/runs/%llu.sh", PATH_MAX - 64, task->dir, (unsigned long long)run);
-    buf_printf(&text, "#!/bin/sh\numask 077\nexec %s\n", line ? line : "");
+    buf_puts(&text, "#!/bin/sh\numask 077\n");
+    far_put_limits(&text, task);
+    buf_printf(&text, "\nexec %s\n", line ? line : "");
     int code = text.failed || !line ? -ENOMEM : file_replace_soon(script, text.data, text.len, 0700);
     if (code < 0)
         return err_errno(err, code, "cannot write %s", script);
@@ -272,6 +274,8 @@ static int make_slurm(struct task_launch *launch, const struct task *task, uint6
     ADD_PRINTF(launch, "--error=%s/runs/%llu.err", task->dir, (unsigned long long)run);
     if (task_number(task->spec, "limits.seconds")) /* a minute more: scry ends it first, and says why */
         ADD_PRINTF(launch, "--time=%llu", (unsigned long long)task_number(task->spec, "limits.seconds") / 60 + 2);
+    if (task_number(task->spec, "limits.memory_bytes"))
+        ADD_PRINTF(launch, "--mem=%lluM", (unsigned long long)(task_number(task->spec, "limits.memory_bytes") >> 20));
     if (task_text(task->spec, "launch.partition"))
         ADD_PRINTF(launch, "--partition=%s", task_text(task->spec, "launch.partition"));
     json_array_foreach(hosts, i, each) buf_printf(&list, "%s%s", i ? "," : "", json_string_value(each));

@@ -321,6 +321,19 @@ class Elsewhere(TaskCase):
             self.assertEqual(self.task("cancel", task).returncode, 0)
             self.waits_for(task, "cancelled")
             scrytest.wait_until(lambda: not list(self.box.processes("stommel")), LONG)  # on both nodes
+        for options, program, kind, text in (
+                (("--limit-time", "1s"), "sleep 1000", "time", "stopped: it took longer"),
+                (("--limit-space", "4M"), "i=0; while :; do i=$((i+1)); head -c 100000 /dev/zero >f$i; done", "space", "more of the disk"),
+                (("--limit-memory", "90M"), "ulimit -d; scontrol show job $SLURM_JOB_ID >&2; exit 1", "run", "exit status 1")):
+            where = ("--file", self.program("", "any")) if "space" in options[0] else ()
+            task, = self.submit("--by", "slurm", *options, *where, "--wait", "sh", "-c", program)
+            error = self.show(task)["error"]
+            self.assertEqual(error and error["kind"], kind, error)
+            self.assertIn(text, error["text"])
+        path = self.show(task)["runs"][0]["directory"]
+        with open(path + ".out", encoding="ascii") as said, open(path + ".err", encoding="ascii") as batch:
+            self.assertEqual(said.read(), f"{90 << 10}\n")
+            self.assertIn("mem=90M", batch.read())
         refused, = self.submit("--by", "slurm", "--partition", "nowhere", "--wait", "true")
         self.assertIn("Invalid partition", self.show(refused)["error"]["text"])
 
