@@ -220,6 +220,8 @@ class Security(servetest.ServeCase):
         for host in (self.server.host, "own", "default"):
             for name in ("child", "listener", "signal", "http", "other"):
                 self.assertNotIn(b" 101 ", self.server.raw((ask % (host, name)).encode()), (host, name))
+        head = f"GET / HTTP/1.1\r\nHost: {self.server.host}\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+        self.assertIn(b" 400 ", self.server.raw(head.encode() + b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n").partition(b"\r\n")[0])
         for number in range(900):
             self.server.raw((ask % ("own", ("child", "other", "http")[number % 3])).encode())
         self.server.log_in()

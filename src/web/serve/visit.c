@@ -19,7 +19,8 @@ enum {
         20, /* for the body of a request, or a piece of an upload; for all of that one second more for each */
     BODY_SECOND_BYTES = 1 << 10,
     SEND_SECONDS = 30, /* to take a piece of an answer; for all of it one second more for each */
-    SEND_SECOND_BYTES = 64 << 10
+    SEND_SECOND_BYTES = 64 << 10,
+    WINDOW_MS = 5 /* until it is looked again whether the other end takes more */
 };
 
 /* ---- the request ---- */
@@ -511,8 +512,8 @@ static int write_some(struct visit *visit)
     size_t most = visit->left < AT_ONCE ? (size_t)visit->left : AT_ONCE;
     if (allowed >= 0 && (uint64_t)allowed < most)
         most = (size_t)allowed;
-    if (!most) {
-        visit_more(visit);
+    if (!most) { /* the other end's window is closed: libwebsockets would call at once, again and again */
+        lws_set_timer_usecs(visit->wsi, WINDOW_MS * LWS_US_PER_MS);
         return 0;
     }
     ssize_t len = next_piece(visit, room + LWS_PRE, most, &last);
@@ -555,6 +556,9 @@ int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user, void 
                 return visit->take_body(visit, NULL, 0);
             go(visit);
         }
+        return 0;
+    case LWS_CALLBACK_TIMER:
+        visit_more(visit);
         return 0;
     case LWS_CALLBACK_HTTP_WRITEABLE:
         return write_some(visit);
