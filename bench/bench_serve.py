@@ -5,7 +5,8 @@
 
 First 500 viewers of one job with 100 records a second, then 100 viewers of 50 jobs with 100 records a second each. Of both: how
 long a record takes from the file to the viewer (some viewers are read closely), the share of a processor that scry serve takes,
-and the processor time for an event to a viewer, against a write of as many bytes to a socket in this program, in the same run."""
+its memory, and the processor time for an event to a viewer, against a write of as many bytes to a socket in this program. The
+same then from a peer, the barest server there can be (`Peer`), in the same run."""
 
 import json
 import os
@@ -44,8 +45,45 @@ def write_floor(size, count=20000):
     return (time.process_time() - start) / count / 2
 
 
+def peak_bytes(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return int(re.search(r"VmHWM:\s+(\d+)", file.read()).group(1)) << 10
+
+
+PEER = r"""
+import re, socket, sys, time
+folder = sys.argv[1]
+listener = socket.create_server(("127.0.0.1", 0), backlog=1000)
+listener.setblocking(False)
+print(listener.getsockname()[1], flush=True)
+files, rests, viewers = {}, {}, {}
+while True:
+    try:
+        while True:
+            sock, _ = listener.accept()
+            job = re.match(rb"GET /api/jobs/([^/]*)/", sock.recv(65536)).group(1).decode()
+            sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+            viewers.setdefault(job, []).append(sock)
+            if job not in files:
+                files[job] = open(f"{folder}/{job}/spool/records.jsonl", "rb")
+    except BlockingIOError:
+        pass
+    for job, file in files.items():
+        *lines, rests[job] = (rests.get(job, b"") + file.read()).split(b"\n")
+        if lines:
+            at = str(file.tell()).encode()
+            text = b"".join(b"event: record\ndata: %s\nid: %s\n\n" % (line, at) for line in lines)
+            for sock in viewers[job]:
+                sock.send(text)
+    time.sleep(0.04)
+"""
+
+
 class Bench:
-    def __init__(self, jobs):
+    """A server, of scry or a peer: that one reads the same files as often, and sends what it read as it is, all at once, without parsing, sessions,
+    limits, or regard for who is slow."""
+
+    def __init__(self, jobs, peer):
         self.folder = tempfile.mkdtemp(prefix="scry-bench-")
         programs = f"{self.folder}/libexec"
         os.mkdir(programs)
@@ -67,12 +105,17 @@ class Bench:
                 first = file.readline()
             with open(f"{self.folder}/jobs/{job}/spool/records.jsonl", "w", encoding="utf-8") as file:
                 file.write(first)
+        self.over = False
+        self.written = 0
+        self.token = None
+        if peer:
+            self.server = subprocess.Popen([sys.executable, "-c", PEER, f"{self.folder}/jobs"], stdout=subprocess.PIPE, text=True)
+            self.port = int(self.server.stdout.readline())
+            return
         self.server = subprocess.Popen([scry, "serve", "--jobs", f"{self.folder}/jobs"], env=self.env, stdout=subprocess.PIPE, text=True)
         self.port = int(re.search(r":(\d+)/", self.server.stdout.readline()).group(1))
         done = subprocess.run([scry, "serve", "--bearer"], env=self.env, stdout=subprocess.PIPE, text=True, check=True)
         self.token = done.stdout.strip()
-        self.over = False
-        self.written = 0
 
     def done(self):
         self.over = True
@@ -100,8 +143,9 @@ class Bench:
             time.sleep(max(0, start + seq / RATE - time.monotonic()))
 
 
-def run(name, jobs, viewers, seconds):
-    bench = Bench(jobs)
+def run(name, jobs, viewers, seconds, peer=False):
+    """Processor seconds of an event to a viewer."""
+    bench = Bench(jobs, peer)
     socks = {}
     poll = select.epoll()
     try:
@@ -136,7 +180,8 @@ def run(name, jobs, viewers, seconds):
         floor = statistics.median(write_floor(size // max(count, 1)) for _ in range(5))
         print(f"{name}: {count} of {due} events in {took:.1f} s; delay p50 {1e3 * delays[len(delays) // 2]:.0f} ms, "
               f"p99 {1e3 * delays[len(delays) * 99 // 100]:.0f} ms; {100 * cpu / took:.0f} % of a processor; "
-              f"{1e6 * each:.1f} us an event, {each / floor:.2f} of a write")
+              f"{peak_bytes(bench.server.pid) / 1e6:.0f} MB; {1e6 * each:.1f} us an event, {each / floor:.2f} of a write")
+        return each
     finally:
         for sock, *_ in socks.values():
             sock.close()
@@ -145,8 +190,10 @@ def run(name, jobs, viewers, seconds):
 
 def main():
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10
-    run("500 viewers of 1 job", 1, 500, seconds)
-    run("100 viewers of 50 jobs", 50, 100, seconds)
+    for name, jobs, viewers in (("500 viewers of 1 job", 1, 500), ("100 viewers of 50 jobs", 50, 100)):
+        each = run(name, jobs, viewers, seconds)
+        floor = run(f"{name}, peer", jobs, viewers, seconds, peer=True)
+        print(f"{name}: {each / floor:.2f} of the peer")
 
 
 main()

@@ -100,6 +100,7 @@ static ssize_t more(struct visit *visit, unsigned char *room, size_t size)
     if (event && !stream->last && len < size && stream->rest_at == stream->rest.len) {
         stream->last = true;
         len += put(stream, room + len, size - len, event->text, event->len);
+        visit_more(visit);
     }
     if (!len && stream->quiet)
         len = put(stream, room, size, comment, sizeof comment - 1);

@@ -528,7 +528,8 @@ static int write_some(struct visit *visit)
         visit->left -= (uint64_t)len;
     if (last)
         return finish(visit);
-    visit_more(visit);
+    if (visit->left != UINT64_MAX || (size_t)len == most)
+        visit_more(visit);
     return 0;
 }
 

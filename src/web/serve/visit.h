@@ -40,8 +40,8 @@ struct question;
 struct answer;
 typedef void answer_fn(struct visit *visit, const struct answer *answer);
 
-/* Gives more of an answer, at most so many bytes: how many; 0: not now, visit_more is called when there is; -1: it was the
- * end; -2: it cannot be given, the connection ends. */
+/* Gives more of an answer, at most so many bytes: how many; 0, or fewer than there was room for where the size is not known: not
+ * now, visit_more is called when there is more; -1: it was the end; -2: it cannot be given, the connection ends. */
 typedef ssize_t visit_more_fn(struct visit *visit, unsigned char *room, size_t size);
 
 struct reply {
