@@ -327,14 +327,16 @@ static int finish(struct task *task, void *ctx, struct err *err)
     job_info_done(&info);
     if (step != TASK_BUILD)
         set_text(run, "state", stop ? (strcmp(stop, "cancelled") == 0 ? stop : "failed") : why.len ? "failed" : "done");
-    if (stop)
+    if (stop) {
+        task_kill_left(task->id);
         end_stopped(task, stop);
-    else if (why.len)
+    } else if (why.len) {
         end_task(task, "failed", step == TASK_BUILD ? "build" : "run", why.data);
-    else if (json_is_true(json_object_get(task->state, "cancel")))
+    } else if (json_is_true(json_object_get(task->state, "cancel"))) {
         end_task(task, "cancelled", NULL, NULL);
-    else
+    } else {
         return start_next(task, step, ctx, err);
+    }
     return 0;
 }
 

@@ -32,6 +32,9 @@ struct task_use {
 void task_use_look(pid_t session, struct task_use *ret_use);
 /* SIGKILL for all of them, but for those by which scry run records how they end. */
 void task_kill_command(pid_t session, pid_t supervisor, pid_t command);
+/* The same for those that have left session and parents: the task's id is in their environment. Not for programs of scry,
+ * which others may use, too. */
+void task_kill_left(const char *id);
 
 /* The space that a directory takes, looked at by a child: a directory may have a million files. One look at a time for
  * each task. -EAGAIN: the first one is not over. */

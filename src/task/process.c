@@ -7,10 +7,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
 #include "base/system/proc_file.h"
 #include "task/advance.h"
 #include "task/launch.h"
@@ -140,4 +143,42 @@ void task_kill_command(pid_t session, pid_t supervisor, pid_t command)
 {
     struct killing killing = {supervisor, command};
     each_process(session, command, kill_one, &killing);
+}
+
+/* ---- those that went away ---- */
+
+static bool has_variable(pid_t pid, const char *variable)
+{
+    char path[32];
+    size_t size;
+    _cleanup_(freep) char *environment = NULL;
+    snprintf(path, sizeof path, "/proc/%d/environ", pid);
+    if (file_read(path, &environment, &size) < 0)
+        return false;
+    for (const char *at = environment; at < environment + size; at += strlen(at) + 1)
+        if (strcmp(at, variable) == 0)
+            return true;
+    return false;
+}
+
+void task_kill_left(const char *id)
+{
+    enum { ROUNDS = 3 }; /* they may have children meanwhile */
+    char variable[TASK_ID_SIZE + 16];
+    size_t killed = 1;
+    snprintf(variable, sizeof variable, "SCRY_TASK=%s", id);
+    for (int round = 0; round < ROUNDS && killed; round++) {
+        DIR *proc = opendir("/proc");
+        killed = 0;
+        for (struct dirent *entry; proc && (entry = readdir(proc));) {
+            pid_t pid = atoi(entry->d_name);
+            struct proc_stat stat;
+            if (pid <= 1 || pid == getpid() || proc_stat_of(pid, 0, &stat) < 0 || stat.state == 'Z' ||
+                strncmp(stat.comm, "scry", 4) == 0 || !has_variable(pid, variable))
+                continue;
+            killed += kill(pid, SIGKILL) == 0;
+        }
+        if (proc)
+            closedir(proc);
+    }
 }

@@ -154,13 +154,14 @@ class Tasks(TaskCase):
         self.assertEqual(len(listed), 3)  # nothing is left of those that were refused
 
     def test_cancel(self):
-        """What does not listen is killed, with all it has started; what waits behind it goes on."""
-        program = self.program("#!/bin/sh\ntrap '' TERM\nsleep 1000 &\necho $! >begun\nmv begun inner\n"
+        """What does not listen is killed, with all it has started, also what went away from it; what waits behind it goes on."""
+        program = self.program("#!/bin/sh\ntrap '' TERM\nsleep 1000 &\n(setsid sh -c 'echo $$ >away; exec sleep 1000' &)\necho $! >begun\nmv begun inner\n"
                                "while :; do sleep 1; done\n")
         task, = self.submit("--by", "plain", program)
         behind, = self.submit("--by", "plain", "true")
         gone, = self.submit("--by", "plain", "true")
-        scrytest.wait_until(lambda: os.path.exists(self.box.path("work", "inner")), LONG)
+        scrytest.wait_until(lambda: os.path.exists(self.box.path("work", "inner"))
+                            and os.path.exists(self.box.path("work", "away")) and os.path.getsize(self.box.path("work", "away")), LONG)
         self.assertEqual(self.show(behind)["state"], "queued")
         self.assertEqual(self.task("cancel", gone).returncode, 0)
         self.assertEqual(self.show(gone)["state"], "cancelled")
@@ -169,9 +170,10 @@ class Tasks(TaskCase):
         shown = self.waits_for(task, "cancelled")
         self.assertEqual(shown["runs"][0]["state"], "cancelled")
         self.assertEqual(shown["runs"][0]["signal"], 9)  # its scry run has seen the end
-        with open(self.box.path("work", "inner"), encoding="ascii") as file:
-            inner = int(file.read())
-        scrytest.wait_until(lambda: scrytest.process_gone(inner), LONG)
+        for name in ("inner", "away"):
+            with open(self.box.path("work", name), encoding="ascii") as file:
+                pid = int(file.read())
+            scrytest.wait_until(lambda pid=pid: scrytest.process_gone(pid), LONG)
         self.assertEqual(self.waits_for(behind, "done")["error"], None)
         self.assertEqual(self.show(gone)["runs"], [])
 
