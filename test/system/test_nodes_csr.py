@@ -39,6 +39,28 @@ class ConditionalTest(NodesTest):
         return targets, [self.attach(target, name) for target, name in zip(targets, names)]
 
 
+class Silent(ConditionalTest):
+    def test_what_a_silent_node_is_told_later(self):
+        """Nobody waits for it, whether the request is defined there or not; what holds is what was asked for last."""
+        nodes = self.nodes(2)
+        (target,), _ = self.puppets(nodes[1:], self.reach(nodes[1]))
+        first, csr = self.enable(f"thread_reached_addr([], {target.hit}) : print([1])")
+        self.pause(nodes[1].pid)
+        answers = lambda: self.tool.request(": node_get_info([], 1)", timeout=40).ok()
+        scrytest.wait_until(lambda: not answers(), 60)
+        second = self.tool.send(f"thread_reached_addr([], {target.hit}) : print([2])")
+        other = self.tool.reply(second).results(0)[0]["result"]
+        for request in (f": csr_disable([{csr}])", f": csr_enable([{other}])"):
+            reply = self.tool.request(request, timeout=40)
+            self.assertIn("does not answer since", reply.result(1) or "", reply)
+        os.kill(nodes[1].pid, signal.SIGCONT)
+        for _ in range(2):  # the second time what the first definition led to is done, too
+            scrytest.wait_until(answers, 60)
+        self.assertEqual(target.do("hit 1", 40), "1")
+        self.assertEqual(self.triggered(second).result(1), "1,[2]")
+        self.nothing(first)
+
+
 class Near(ConditionalTest):
     def test_a_list_that_stays_there(self):
         nodes = self.nodes(3)

@@ -13,7 +13,6 @@
 #include "monitor/engine/csr.h"
 #include "monitor/engine/execute.h"
 #include "monitor/parts/lock.h"
-#include "monitor/parts/near.h"
 #include "monitor/parts/tell.h"
 
 struct csr_part {
@@ -29,6 +28,9 @@ struct csr_part {
 struct asked {
     char csr[TOKEN_TEXT_SIZE];
     struct csr_part *part; /* that it waits for; NULL: it was sent */
+    struct via *via;
+    uint32_t id;   /* of its request */
+    bool given_up; /* the node does not answer: it is done when it does, and nobody waits for that */
     struct asked *next;
 };
 
@@ -53,7 +55,7 @@ static struct {
 static bool is_asked_of(const char *token)
 {
     const struct asked *asked = all.asked;
-    while (asked && strcmp(asked->csr, token) != 0)
+    while (asked && (asked->given_up || strcmp(asked->csr, token) != 0))
         asked = asked->next;
     return asked != NULL;
 }
@@ -127,6 +129,8 @@ static void cancel(void *ctx)
     waiting_free(ctx);
 }
 
+static void silent(struct tree *tree);
+
 static bool wait_for_parts(struct scry_call *call)
 {
     struct waiting *waiting = all.asked ? calloc(1, sizeof *waiting) : NULL;
@@ -143,7 +147,15 @@ static bool wait_for_parts(struct scry_call *call)
     }
     waiting->next = all.waiting;
     all.waiting = waiting;
+    silent(NULL);
     return true;
+}
+
+static void end_gathering(const char *token)
+{
+    const struct scry_object *csr = is_asked_of(token) ? NULL : object_find(monitor_current(), span_str(token));
+    if (csr)
+        gather_end((const struct csr *)csr);
 }
 
 static void asked_done(struct asked *done)
@@ -152,12 +164,34 @@ static void asked_done(struct asked *done)
     while (*at != done)
         at = &(*at)->next;
     *at = done->next;
-    if (!is_asked_of(done->csr)) {
-        const struct scry_object *csr = object_find(monitor_current(), span_str(done->csr));
-        if (csr)
-            gather_end((const struct csr *)csr);
-    }
+    end_gathering(done->csr);
     free(done);
+}
+
+/* Who waits for it will be told. */
+static void note_failure(const struct asked *asked, const char *why)
+{
+    for (struct waiting *waiting = all.waiting; waiting; waiting = waiting->next) {
+        if (!waits_for(waiting, asked->csr))
+            continue;
+        memcpy(waiting->failed, asked->csr, sizeof waiting->failed);
+        snprintf(waiting->why, sizeof waiting->why, "%s", why);
+    }
+}
+
+/* A node does not answer any more; or NULL: something waits, perhaps for one that does not. */
+static void silent(struct tree *tree)
+{
+    (void)tree;
+    char why[TREE_NAME_SIZE + 64];
+    for (struct asked *asked = all.asked; asked; asked = asked->next) {
+        if (asked->given_up || !edge_is_silent(via_edge(asked->via), why, sizeof why))
+            continue;
+        asked->given_up = true;
+        note_failure(asked, why);
+        end_gathering(asked->csr);
+        answer_soon();
+    }
 }
 
 /* A reply about a change of state: it goes to the tool with those of the other nodes. */
@@ -175,12 +209,8 @@ static void change_reply(void *ctx, bool last, struct span reply, const char *lo
     struct asked *asked = ctx;
     if (!asked) /* its session has gone */
         return;
-    for (struct waiting *waiting = lost ? all.waiting : NULL; waiting; waiting = waiting->next) {
-        if (!waits_for(waiting, asked->csr))
-            continue;
-        memcpy(waiting->failed, asked->csr, sizeof waiting->failed);
-        snprintf(waiting->why, sizeof waiting->why, "%s", lost);
-    }
+    if (lost)
+        note_failure(asked, lost);
     asked_done(asked);
     answer_soon();
 }
@@ -197,19 +227,24 @@ static void print_theirs(struct buf *out, struct edge *edge, const struct buf *t
     out->failed |= text->failed;
 }
 
+/* It stands while the node does not answer: else the node would go on with what no longer holds. */
 static bool send_change(struct via *via, const char *service, const char *token, struct asked *asked)
 {
+    uint32_t id = 0;
     struct buf text = BUF_INIT, there = BUF_INIT;
     struct err err = {0};
     buf_printf(&text, ":%s([%s])", service, token);
     print_theirs(&there, via_edge(via), &text);
-    bool sent = !there.failed && via_request(via, FRAME_REQUEST, span_of("\0\0\0\0", 4), span_of(there.data, there.len),
-                                             VIA_ANSWER, change_reply, asked, &err) != 0;
-    if (!sent)
+    if (!there.failed)
+        id = via_request(via, FRAME_REQUEST, span_of("\0\0\0\0", 4), span_of(there.data, there.len), VIA_STAND,
+                         change_reply, asked, &err);
+    if (asked)
+        asked->id = id;
+    if (!id)
         log_warning("%s is not told to another node: %s", service, err.text);
     buf_done(&text);
     buf_done(&there);
-    return sent;
+    return id != 0;
 }
 
 /* `part`: it waits until that is defined. */
@@ -220,7 +255,7 @@ static void ask(struct csr *csr, struct via *via, const char *service, const cha
         log_error("out of memory: %s of %s is not told to another node", service, csr->object.token);
         return;
     }
-    *asked = (struct asked){.part = part, .next = all.asked};
+    *asked = (struct asked){.via = via, .part = part, .next = all.asked};
     memcpy(asked->csr, csr->object.token, sizeof asked->csr);
     all.asked = asked;
     if (!part && !send_change(via, service, token, asked))
@@ -330,78 +365,6 @@ static void part_reply(void *ctx, bool last, struct span reply, const char *lost
 
 /* ---- where there are parts ---- */
 
-static bool lies_behind(const struct edge *edge, const struct value *value)
-{
-    struct token token;
-    const struct tree_node *node =
-        value->kind == VALUE_TOKEN && token_parse(value->text, &token) ? tree_node(all.tree, token.node) : NULL;
-    return node && node->edge == edge;
-}
-
-/* The event's arguments for what lies behind an edge, in the arena. false: nothing does, or out of memory. */
-static bool event_there(const struct csr *csr, const struct edge *edge, struct arena *arena,
-                        struct call_text *ret_event)
-{
-    int index = csr->event_service->object_arg;
-    *ret_event = *csr->request.event;
-    if (index < 0 || (strcmp(csr->event_service->object_class, "e") == 0))
-        return false;
-    const struct value *arg = &csr->event_args[index];
-    if (arg->kind != VALUE_LIST)
-        return lies_behind(edge, arg);
-    if (!arg->list.count)
-        return true;
-    struct value *args = arena_alloc(arena, ret_event->argc * sizeof *args);
-    struct value *items = arena_alloc(arena, arg->list.count * sizeof *items);
-    size_t count = 0;
-    if (!args || !items)
-        return false;
-    for (size_t i = 0; i < arg->list.count; i++)
-        if (lies_behind(edge, &arg->list.items[i]))
-            items[count++] = arg->list.items[i];
-    memcpy(args, csr->event_args, ret_event->argc * sizeof *args);
-    args[index].list.items = items;
-    args[index].list.count = count;
-    ret_event->args = args;
-    return count > 0;
-}
-
-static bool leads_on(const struct edge *edge)
-{
-    unsigned count = 0;
-    for (const struct tree_node *node = NULL; (node = tree_next_node(all.tree, node));)
-        count += node->edge == edge;
-    return count > 1;
-}
-
-/* Whether all tokens have numbers there: a node knows those behind it, and who has attached it. */
-static bool are_known(struct edge *edge, const struct value *values, size_t count)
-{
-    struct token token;
-    for (size_t i = 0; i < count; i++) {
-        if (values[i].kind == VALUE_LIST && !are_known(edge, values[i].list.items, values[i].list.count))
-            return false;
-        if (values[i].kind == VALUE_TOKEN && token_parse(values[i].text, &token) && token.node &&
-            !edge_theirs(edge, token.node))
-            return false;
-    }
-    return true;
-}
-
-/* Whether its list must be executed at home, whatever node behind the edge it is. */
-static bool is_far(const struct csr *csr, struct edge *edge)
-{
-    struct value token = value_token(span_str(csr->home_token ? csr->home_token : csr->object.token));
-    if (csr->far || (csr->home_token && near_uses(&csr->request, "time"))) /* two clocks away */
-        return true;
-    if (near_uses(&csr->request, "csr") && (span_is(token.text, TOKEN_UNDEFINED) || !are_known(edge, &token, 1)))
-        return true;
-    for (size_t i = 0; i < csr->request.action_count; i++)
-        if (!are_known(edge, csr->request.actions[i].args, csr->request.actions[i].argc))
-            return true;
-    return !near_request(&csr->request, csr->actions, leads_on(edge) ? 0 : edge_node(edge)->number);
-}
-
 static bool define_there(struct csr_part *part, const struct call_text *event)
 {
     const struct csr *csr = part->csr;
@@ -417,7 +380,7 @@ static bool define_there(struct csr_part *part, const struct call_text *event)
     buf_puts(&text, csr->home_token ? csr->home_token : csr->object.token);
     print_theirs(&token, edge, &text);
     buf_put_u32(&head, csr->flags & ~(uint32_t)OMIS_DEBUG);
-    buf_put_u32(&head, is_far(csr, edge) ? DEFINE_FAR : DEFINE_NEAR);
+    buf_put_u32(&head, behind_is_far(csr, edge) ? DEFINE_FAR : DEFINE_NEAR);
     buf_append(&head, token.data, token.len);
     buf_putc(&head, 0);
     bool failed = there.failed || head.failed || token.failed;
@@ -437,7 +400,7 @@ static void part_make(struct csr *csr, struct via *via)
 {
     struct arena arena = ARENA_INIT;
     struct call_text event;
-    struct csr_part *part = event_there(csr, via_edge(via), &arena, &event) ? calloc(1, sizeof *part) : NULL;
+    struct csr_part *part = behind_event(csr, via_edge(via), &arena, &event) ? calloc(1, sizeof *part) : NULL;
     if (part) {
         part->csr = csr;
         part->via = via;
@@ -453,6 +416,18 @@ static void part_make(struct csr *csr, struct via *via)
 }
 
 /* ---- hooks ---- */
+
+/* Its tool may go, and its session behind the edge with it: nobody would say that it is done. */
+static void forget_asked(const struct csr *csr, struct via *via)
+{
+    for (struct asked *asked = all.asked, *next; asked; asked = next) {
+        next = asked->next;
+        if (asked->part || asked->via != via || strcmp(asked->csr, csr->object.token) != 0)
+            continue;
+        via_forget(via, asked->id);
+        asked_done(asked);
+    }
+}
 
 static void on_csr(struct csr *csr, int change)
 {
@@ -475,6 +450,8 @@ static void on_csr(struct csr *csr, int change)
             continue;
         }
         via_forget(part->via, part->id);
+        if (!csr->session)
+            forget_asked(csr, part->via);
         if (part->token[0] && csr->session)
             ask(csr, part->via, "csr_delete", part->token, NULL);
         else if (part->token[0]) /* its session has gone */
@@ -568,8 +545,13 @@ static void session_ends(struct session *session)
 
 void conditional_start(struct tree *tree)
 {
-    static const struct tree_hooks hooks = {
-        .came = came, .lost = lost, .opened = opened, .asked = asked, .lock = locks_take, .unlock = locks_give};
+    static const struct tree_hooks hooks = {.came = came,
+                                            .lost = lost,
+                                            .silent = silent,
+                                            .opened = opened,
+                                            .asked = asked,
+                                            .lock = locks_take,
+                                            .unlock = locks_give};
     struct monitor *monitor = monitor_current();
     all.tree = tree;
     if (!parts.session_ends) {

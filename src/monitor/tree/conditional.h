@@ -1,22 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Conditional requests over nodes (doc/explain/nodes.md): a request has a part behind each edge that leads to nodes of its
- * event definition. What happens there and concerns other nodes comes back and is executed here (far_event.h); what
- * locks several nodes is in locks.h.
+ * event definition. What happens there and concerns other nodes comes back and is executed here (far_event.c); what
+ * locks several nodes is in locks.c.
  */
 #ifndef SCRY_MONITOR_TREE_CONDITIONAL_H
 #define SCRY_MONITOR_TREE_CONDITIONAL_H
 
 #include "monitor/tree/tree.h"
 
+struct arena;
+struct call_text;
 struct csr;
 struct event;
 struct session;
 struct told;
 
-/* The four bytes of a number in a frame. */
 /* Sets the hooks. */
 void conditional_start(struct tree *tree);
+
+/* ---- behind.c ---- */
+
+/* The request's event with what lies behind an edge as its objects, in the arena. false: nothing does, or out of memory. */
+bool behind_event(const struct csr *csr, const struct edge *edge, struct arena *arena, struct call_text *ret_event);
+/* Whether its list must be executed at home, whatever node behind the edge it is. */
+bool behind_is_far(const struct csr *csr, struct edge *edge);
 
 /* ---- far_event.c ---- */
 

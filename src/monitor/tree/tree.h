@@ -144,6 +144,8 @@ struct tree_hooks {
     void (*came)(struct tree *tree, struct via *via, const struct frame *frame);
     /* The session is gone: its edge went, or the other side closed it. Replies of requests were told before. */
     void (*lost)(struct tree *tree, struct via *via, const char *why);
+    /* An edge does not answer any more. Its sessions' impatient requests were told before. */
+    void (*silent)(struct tree *tree);
     /* A node can be reached, or no more; the tool has one more session (a node of it may be covered by []). */
     void (*opened)(struct tree *tree, struct via *via);
     /* In a session of another monitor's tool: DEFINE, RELEASE, LOCK, UNLOCK. false: it is none. Answers go by

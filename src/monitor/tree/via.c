@@ -110,6 +110,8 @@ void via_edge_silent(struct edge *edge, const char *why)
         while ((pending = impatient(via))) /* whoever is told may forget others; new ones are refused */
             tell(via, pending, why);
     }
+    if (edge->tree->hooks.silent)
+        edge->tree->hooks.silent(edge->tree);
 }
 
 /* The tool has gone. The number is free when the other side has heard of it, too. */
