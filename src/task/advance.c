@@ -115,7 +115,7 @@ static void last_line(const struct task *task, const char *what, uint64_t run, s
         rewind(file);
     size_t len = fread(tail, 1, TAIL, file);
     fclose(file);
-    while (len && strchr("\n\r ", tail[len - 1]))
+    while (len && strchr("\n\r -=*#", tail[len - 1])) /* nor a rule below a text */
         tail[--len] = 0;
     const char *line = strrchr(tail, '\n');
     line = line ? line + 1 : tail;

@@ -15,7 +15,7 @@ const secondsOf = (job: Job) => job.wall_seconds ?? null;
 
 /** With a box before each, to choose some. */
 const columns = (chosen: string[], choose: (id: string, on: boolean) => void): Column<Job>[] => [
-  { key: 'chosen', title: '', wide: true, cell: (j) => <label class="check"><input type="checkbox" checked={chosen.includes(j.id)} aria-label={`choose ${title(j)}, ${j.id}`} onChange={(e) => choose(j.id, e.currentTarget.checked)} /></label> },
+  { key: 'chosen', title: 'Choose', wide: true, cell: (j) => <label class="check"><input type="checkbox" checked={chosen.includes(j.id)} aria-label={`choose ${title(j)}, ${j.id}`} onChange={(e) => choose(j.id, e.currentTarget.checked)} /></label> },
   { key: 'state', title: 'State', cell: (j) => <State of={outcome(j)} />, value: (j) => outcome(j).kind + outcome(j).text },
   { key: 'name', title: 'Job', cell: (j) => <a href={href(['jobs', j.id])} title={j.id}>{title(j)}</a>, value: title },
   {

@@ -49,6 +49,9 @@ export function words(text: string): string[] | null {
   return word === null ? list : [...list, word];
 }
 
+/** A field of words that end within quotes. */
+export const openQuote = (form: Form) => (['arguments', 'functions', 'options'] as const).find((name) => words(form[name]) === null);
+
 const parts = (text: string) => text.split(/[\s,]+/).filter(Boolean);
 const lines = (text: string) => text.split('\n').map((line) => line.trim()).filter(Boolean);
 const number = (text: string) => (/^\d+$/.test(text.trim()) ? Number(text) : text.trim() || undefined);

@@ -62,7 +62,7 @@ export function Tasks({ session }: { session: Session }) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
 
   const columns: Column<TaskRow>[] = [
-    { key: 'chosen', title: '', cell: (t) => <label class="check"><input type="checkbox" checked={chosen.has(t.id)} aria-label={`choose ${taskTitle(t)}, ${t.id}`} onChange={(e) => choose(t.id, e.currentTarget.checked)} /></label> },
+    { key: 'chosen', title: 'Choose', cell: (t) => <label class="check"><input type="checkbox" checked={chosen.has(t.id)} aria-label={`choose ${taskTitle(t)}, ${t.id}`} onChange={(e) => choose(t.id, e.currentTarget.checked)} /></label> },
     { key: 'state', title: 'State', cell: (t) => <State of={taskOutcome(t)} />, value: (t) => t.state },
     { key: 'name', title: 'Task', cell: (t) => <a href={href(['tasks', t.id])} title={t.id}>{taskTitle(t)}</a>, value: taskTitle },
     { key: 'progress', title: 'Progress', wide: true, cell: (t) => (t.error ? <span class="soft" title={t.error.text}>{t.error.text}</span> : <TaskProgress task={t} />), value: (t) => t.progress },
@@ -74,7 +74,7 @@ export function Tasks({ session }: { session: Session }) {
   ];
   if (may)
     columns.push({
-      key: 'do', title: '', wide: true, cell: (t) => (
+      key: 'do', title: 'Do', wide: true, cell: (t) => (
         taskIsActive(t) ? <button type="button" class="quiet" disabled={busy} aria-label={`Cancel ${taskTitle(t)}, ${t.id}`} onClick={() => doIt(async () => (await tell('POST', taskPath(t.id, 'cancel')), `${taskTitle(t)} is being ended.`))}>Cancel</button>
           : t.state !== 'draft' && <button type="button" class="quiet" disabled={busy} aria-label={`Run ${taskTitle(t)}, ${t.id}, again`} onClick={() => doIt(async () => (await tell('POST', taskPath(t.id, 'rerun')), `${taskTitle(t)} is queued again.`))}>Run again</button>
       ),

@@ -5,7 +5,7 @@ import { ask, ApiError, taskPath, tell, useAnswer, type Session, type Task } fro
 import { Choice, Command, Empty, Field, Notice, Progress, Unit } from '../design/parts';
 import * as format from '../format';
 import { go, href, usePlace } from '../state';
-import { blamed, commandOf, counts, emptyForm, formOf, specOf, type Form } from './form';
+import { blamed, commandOf, counts, emptyForm, formOf, openQuote, specOf, type Form } from './form';
 import { chosen, dropped, upload, type Given } from './upload';
 import './tasks.css';
 
@@ -43,6 +43,7 @@ function useCheck(form: Form, files: readonly Given[]): { field: string; text: s
   const names = files.map((file) => file.name), list = counts(form);
   const odd = list.find((count) => typeof count !== 'number');
   const processes = odd ?? list.reduce((most, count) => Math.max(most as number, count as number), 0);
+  const open = openQuote(form);
   const missing = !form.program.trim(); // what else is wrong is said before it is typed
   const body = JSON.stringify(specOf({ ...form, program: missing ? 'program' : form.program }, names, unpackOf(files), processes, null));
   useEffect(() => {
@@ -58,7 +59,7 @@ function useCheck(form: Form, files: readonly Given[]): { field: string; text: s
       stop.abort();
     };
   }, [body, missing]);
-  return said;
+  return open ? { field: open, text: 'a quote is open, or a \\ ends it' } : said;
 }
 
 // ---- files ----
@@ -212,7 +213,7 @@ function Filled() {
 
   const submit = () => {
     setTried(true);
-    if (sending) return; // what is wrong the server says, which `check` may not have asked yet
+    if (sending || openQuote(form)) return; // what else is wrong the server says: `check` may be of what was typed before
     setSending({ what: 'Making the task …', share: null });
     send(shownForm, files, setSending).then(
       (made) => {
