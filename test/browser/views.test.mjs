@@ -234,6 +234,64 @@ test('two runs side by side, as scry report --diff has them', async () => {
   assert.deepEqual(page.faults, []);
 });
 
+test('a link shows the same to somebody else: window, lanes, colours, search; measure, order, process', async () => {
+  const page = await at('space'), picture = (of) => of.locator('.space-canvas canvas').evaluate((one) => one.toDataURL());
+  await settled(page);
+  await page.locator('.space-canvas canvas').focus();
+  for (const key of ['+', '+', '+', 'ArrowRight', 's', 'c', 'v', 'ArrowLeft']) await page.keyboard.press(key);
+  await page.getByText('Lanes as a table').click();
+  await page.getByLabel('Choose rank 2').check(); // all of it without a mouse
+  await page.getByLabel('Find calls of a function').fill('do_jacobi');
+  await page.getByLabel('Find calls of a function').press('Tab');
+  await page.waitForURL((url) => ['at', 'chosen', 'lanes', 'shape', 'by', 'q'].every((name) => url.hash.includes(`${name}=`)));
+  const other = await at(new URL(page.url()).hash);
+  for (const one of [page, other]) {
+    await one.locator('.space-count').filter({ hasText: /\d/ }).waitFor();
+    await settled(one);
+    await one.mouse.move(0, 0);
+  }
+  assert.ok((await other.locator('.space-span').first().innerText()).includes('lanes 2'));
+  await until(async () => (await picture(other)) === (await picture(page)), 'the same picture');
+  await page.locator('.space-canvas canvas').focus();
+  await page.keyboard.press('Enter'); // nothing was pointed at: the call in the middle of the chosen lane
+  await page.getByRole('region', { name: 'Call' }).getByText('rank 2').waitFor();
+
+  await page.evaluate((hash) => (location.hash = hash), `#/jobs/${report.id}/functions`);
+  await page.getByRole('button', { name: 'Total time', exact: true }).click();
+  await page.getByLabel('Process', { exact: true }).selectOption({ label: 'rank 1' });
+  await page.getByRole('columnheader', { name: 'Function' }).getByRole('button').click();
+  await page.waitForURL((url) => ['m=total', 'process=1', 'sort='].every((part) => url.hash.includes(part)));
+  await other.evaluate((hash) => (location.hash = hash), new URL(page.url()).hash);
+  assert.deepEqual([...await figures(other, 'Functions: Total time')], [...await figures(page, 'Functions: Total time')]);
+  assert.deepEqual([...page.faults, ...other.faults], []);
+});
+
+test('what is taken away is well-formed, has all rows, and says its units', async () => {
+  const page = await at('space'), paper = await openPage();
+  for (const [view, title, header, rows, drawn = true] of [
+    ['space', 'Space and time', /^lane,depth,function,from_ns,to_ns,share$/, null],
+    ['functions?over=all&top=10', 'Functions', /^Function,defined(,rank \d ns){4}$/, report.functions.length],
+    ['communication?m=time', 'Communication', /^Call,defined(,rank \d ns){4}$/, report.mpi.calls.length],
+    ['matrix', 'Who sends to whom', /^world,from,to,messages,bytes,received_messages,received_bytes,/, report.mpi.matrix.length],
+    ['distributions', 'How long calls took', /^from_ns,to_ns,count$/, null],
+    ['tree', 'Call tree', /^function,path,calls,total_ns,self_ns$/, null],
+    ['source', 'stommel.c', /^line,function,calls,self_ns,calls_here_ns,text$/, null, false],
+  ]) {
+    await page.evaluate((hash) => (location.hash = hash), `#/jobs/${report.id}/${view}`);
+    await page.getByRole('heading', { name: title, exact: true }).waitFor();
+    if (view === 'space') await settled(page);
+    const [first, ...more] = (await downloads(page, title, 'CSV')).trimEnd().split('\r\n');
+    assert.match(first, header);
+    assert.ok(rows === null ? more.length > 0 : more.length === rows, `${view}: ${more.length} rows, not ${rows}`);
+    if (!drawn) continue;
+    const svg = await downloads(page, title, 'SVG');
+    assert.equal(await page.evaluate((text) => new DOMParser().parseFromString(text, 'image/svg+xml').querySelector('parsererror')?.textContent ?? '', svg), '', view);
+    await paper.setContent(svg);
+    await shoot(paper, `${view.split('?')[0]}-file`);
+  }
+  assert.deepEqual(page.faults, []);
+});
+
 test('without a trace each picture says how to get one; narrow, dark and printed ones are whole', async () => {
   const page = await at('space', { viewport: { width: 360, height: 740 }, colorScheme: 'dark' }, plain);
   await page.getByText('scry run --trace').first().waitFor();

@@ -4,7 +4,7 @@
 import type { Picture, Tile } from './data';
 import type { ColourBy, Scheme } from './colours';
 import { functionColours, hex, mix, pixel, SHADES } from './colours';
-import { layoutOf, laneMiddle } from './layout';
+import { laneAt, layoutOf, laneMiddle } from './layout';
 import type { Mark, Scene } from './scene';
 import { Drawing, scaled } from './scene';
 import type { Look } from './strips';
@@ -217,7 +217,9 @@ export class Control {
     else if (this.restAt) {
       if (now >= this.restAt) {
         this.restAt = 0;
+        this.aim = scene.view = clamp({ from: Math.floor(this.aim.from), to: Math.ceil(this.aim.to) }, scene.whole); // as a link has it
         this.listener.moved(this.aim);
+        this.redraw();
       } else
         this.redraw();
     }
@@ -299,6 +301,21 @@ export class Control {
       return null;
     const message = this.scene.look.messages ? this.drawing.messageAt(this.scene, at.x, at.y, 4 * this.scene.look.ratio) : null;
     return { ...found, message, x: at.x / this.scene.look.ratio, y: at.y / this.scene.look.ratio };
+  }
+
+  /** What who has no mouse points at: the innermost call in the middle of the window; of a lane, or of the one in the middle. */
+  middle(lane: number): Pointed | null {
+    const { scene } = this;
+    if (lane >= 0)
+      this.showLane(lane);
+    const { layout, ratio } = scene.look, bottom = Math.min(scene.height - scene.axis, layout.tops[layout.tops.length - 1]! - scene.scroll);
+    const which = lane >= 0 ? lane : laneAt(layout, scene.scroll + bottom / 2);
+    for (let row = which < 0 ? -1 : layout.rows[which]! - 1; row >= 0; row--) {
+      const x = scene.width / 2, y = layout.tops[which]! + (row + 0.5) * layout.rowHeight - scene.scroll + scene.axis, found = this.drawing.at(scene, x, y);
+      if (found && found.id >= 0)
+        return { ...found, message: null, x: x / ratio, y: y / ratio };
+    }
+    return null;
   }
 
   private point(at: { x: number; y: number }): void {

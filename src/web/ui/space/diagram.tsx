@@ -12,7 +12,7 @@ import type { ViewProps } from '../frame/view';
 import { PictureFrame, svgPen } from '../pictures';
 import { setParams, useParam } from '../state';
 import { NoTrace, notesOf } from '../views/parts';
-import type { CallClass, ColourBy } from './colours';
+import type { CallClass, ColourBy, Scheme } from './colours';
 import { CLASSES, functionColours, hex, schemeOf } from './colours';
 import type { Options, Pointed } from './control';
 import { Control } from './control';
@@ -166,22 +166,20 @@ function useSearch(id: string, control: Control | null) {
   return { text, setText, calls, step, told };
 }
 
+/** What is there, and its colour. */
+function legendOf(picture: Picture, by: ColourBy, scheme: Scheme): [string, string][] {
+  const there = new Set(picture.functions.map(one => one.class)), own = functionColours(picture.functions, by, scheme);
+  return by === 'kind' ? CLASSES.filter(kind => there.has(kind)).map(kind => [classLabels[kind as CallClass], hex(scheme.classes[kind])]) :
+    picture.functions.map((one, i) => [one.name, hex(own[i]!)]);
+}
+
 function Legend({ picture, by, colours }: { picture: Picture; by: ColourBy; colours: Colours }) {
-  const scheme = schemeOf(colours);
-  if (by === 'kind') {
-    const there = new Set(picture.functions.map(one => one.class));
-    return (
-      <ul class="space-legend" aria-label="Colours">
-        {CLASSES.filter(kind => there.has(kind)).map(kind => <li key={kind}><i style={{ background: hex(scheme.classes[kind]) }} />{classLabels[kind as CallClass]}</li>)}
-        {picture.messages > 0 && <li><i class="line" />message</li>}
-      </ul>
-    );
-  }
-  const own = functionColours(picture.functions, 'function', scheme);
+  const all = legendOf(picture, by, schemeOf(colours));
   return (
     <ul class="space-legend" aria-label="Colours">
-      {picture.functions.slice(0, 24).map((one, i) => <li key={one.id}><i style={{ background: hex(own[i]!) }} />{one.name}</li>)}
-      {picture.functions.length > 24 && <li>and {picture.functions.length - 24} more: point at a bar</li>}
+      {all.slice(0, 24).map(([name, colour], i) => <li key={i}><i style={{ background: colour }} />{name}</li>)}
+      {all.length > 24 && <li>and {all.length - 24} more: point at a bar</li>}
+      {by === 'kind' && picture.messages > 0 && <li><i class="line" />message</li>}
     </ul>
   );
 }
@@ -237,13 +235,28 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
   const search = useSearch(id, control);
   const lines = (which: string, on: boolean) => setParams({ lines: `${which === 'm' ? on ? 'm' : '' : options.messages ? 'm' : ''}${which === 'c' ? on ? 'c' : '' : options.collectives ? 'c' : ''}` || '-' });
   const seen = spanOf(chosenText) ?? view;
+  const choose = (lane: number) => {
+    const next = new Set(chosen);
+    if (!next.delete(lane))
+      next.add(lane);
+    setLanes(laneList(next));
+  };
   const keys = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !control)
       return;
     const actions: Record<string, () => void> = {
       n: () => search.step(1), p: () => search.step(-1), s: () => setShape(shape === 'stack' ? 'flat' : 'stack'), c: () => setParams({ by: options.by === 'kind' ? 'function' : undefined }),
       v: () => view && setParams({ chosen: spanText(control.view) }), Escape: () => (setParams({ chosen: undefined, lanes: undefined }), setCall(null), (control.scene.current = null), (control.scene.message = null), control.redraw()),
-      Enter: () => control.scene.current && setCall({ lane: control.scene.current.lane, at: control.scene.current.begin, depth: control.scene.current.depth }),
+      Enter: () => {
+        const { current } = control.scene;
+        if (current && current.end >= control.view.from && current.begin <= control.view.to)
+          setCall({ lane: current.lane, at: current.begin, depth: current.depth });
+        else {
+          const at = control.middle(chosen.size === 1 ? [...chosen][0]! : -1);
+          if (at)
+            clicked(at, control);
+        }
+      },
     };
     if (actions[event.key]) {
       event.preventDefault();
@@ -260,7 +273,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
     name: 'space-time',
     svg: (paper: Colours) => {
       const part = shown(), scheme = schemeOf(paper), { width, height } = sizeOf(part, options.stacked), pen = svgPen(width, height, paper.surface);
-      drawOn(pen, part, options.stacked, functionColours(picture.functions, options.by, scheme), paper.ink, paper.soft, paper.line, scheme.lane, options.messages);
+      drawOn(pen, part, options.stacked, functionColours(picture.functions, options.by, scheme), scheme.ink, paper.soft, paper.line, scheme.lane, options.messages, legendOf(picture, options.by, scheme).slice(0, 8));
       return pen.svg();
     },
     table: () => ({ columns: ['lane', 'depth', 'function', 'from_ns', 'to_ns', 'share'], rows: rowsOf(shown()) }),
@@ -297,12 +310,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
         <div class={`space-stage ${all > inSight + 1 ? 'scrolls' : ''}`}>
           {control && <Minimap control={control} version={`${loads > 8 ? 9 : loads}/${loading}/${picture.to_ns}`} />}
           <div class="space-picture" style={{ maxHeight: `${Math.max(160, Control.wish(picture, options))}px` }} onKeyDown={keys}>
-            {control && <Lanes picture={picture} control={control} scroll={scroll} chosen={chosen} onChoose={lane => {
-              const next = new Set(chosen);
-              if (!next.delete(lane))
-                next.add(lane);
-              setLanes(laneList(next));
-            }} />}
+            {control && <Lanes picture={picture} control={control} scroll={scroll} chosen={chosen} onChoose={choose} />}
             <div class="space-canvas">
               <canvas ref={canvas} tabIndex={0} role="application" aria-roledescription="time line" aria-label={`${picture.lanes.length} lanes over ${ns(picture.to_ns - picture.from_ns)}. Arrows move, plus and minus zoom; the table below has the same figures.`} />
               {control && pointed && <Tip scene={control.scene} x={pointed.x} y={pointed.y} lane={pointed.lane} id={pointed.id} part={pointed.share} begin={pointed.mark?.begin ?? null} end={pointed.mark?.end ?? null} message={pointed.message} />}
@@ -317,7 +325,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
           {seen && <SelectionPanel id={id} span={seen} chosen={chosenText !== ''} lanes={laneText} picture={picture} onSearch={search.setText} onClear={() => setParams({ chosen: undefined, lanes: undefined })} />}
         </aside>
       </div>
-      <LaneTable picture={picture} />
+      <LaneTable picture={picture} chosen={chosen} onChoose={choose} />
     </PictureFrame>
   );
 }
@@ -335,15 +343,15 @@ function Notes({ picture, error }: { picture: Picture; error: string }) {
   );
 }
 
-/** What stands behind the canvas for those who do not see it. */
-function LaneTable({ picture }: { picture: Picture }) {
+/** What stands behind the canvas for those who do not see it, or have no mouse. */
+function LaneTable({ picture, chosen, onChoose }: { picture: Picture; chosen: ReadonlySet<number>; onChoose: (lane: number) => void }) {
   return (
     <details class="space-table">
       <summary>Lanes as a table</summary>
       <table aria-label="Lanes">
-        <thead><tr><th scope="col">Lane</th><th scope="col">Node</th><th scope="col" class="number">Process</th><th scope="col" class="number">Calls</th></tr></thead>
+        <thead><tr><th scope="col">Chosen</th><th scope="col">Lane</th><th scope="col">Node</th><th scope="col" class="number">Process</th><th scope="col" class="number">Calls</th></tr></thead>
         <tbody>
-          {picture.lanes.slice(0, 1000).map(lane => <tr key={lane.lane}><th scope="row">{lane.label}</th><td>{lane.node}</td><td class="number">{lane.pid}</td><td class="number">{count(lane.calls)}</td></tr>)}
+          {picture.lanes.slice(0, 1000).map(lane => <tr key={lane.lane}><td><input type="checkbox" aria-label={`Choose ${lane.label}`} checked={chosen.has(lane.lane)} onChange={() => onChoose(lane.lane)} /></td><th scope="row">{lane.label}</th><td>{lane.node}</td><td class="number">{lane.pid}</td><td class="number">{count(lane.calls)}</td></tr>)}
         </tbody>
       </table>
     </details>

@@ -147,8 +147,8 @@ export class Drawing {
   /** Calls that began before the window have their name at its edge. */
   private names(scene: Scene): void {
     const { context } = this, { layout, ratio } = scene.look, level = this.level(scene), parts = 2 ** level;
-    const index = Math.min(parts - 1, Math.max(0, Math.floor((scene.view.from - scene.whole.from) / (scene.whole.to - scene.whole.from) * parts)));
-    const perNs = scene.width / (scene.view.to - scene.view.from);
+    const perNs = scene.width / (scene.view.to - scene.view.from), edge = scene.view.from + 1 / perNs; // a pixel in: a tile that ends at the edge has nothing to name
+    const index = Math.min(parts - 1, Math.max(0, Math.floor((edge - scene.whole.from) / (scene.whole.to - scene.whole.from) * parts)));
     context.font = scene.look.font;
     context.textBaseline = 'middle';
     for (let i = Math.max(0, laneAt(layout, Math.max(0, scene.scroll))); i + 1 < layout.tops.length && layout.tops[i]! < scene.scroll + scene.height; i++) {
@@ -159,7 +159,7 @@ export class Drawing {
         const row = layout.stacked ? lane.callDepth![k]! : 0, id = lane.callFunction![k]!, room = (lane.end![k]! - scene.view.from) * perNs;
         if (lane.begin[k]! >= scene.view.from || (scene.view.from - lane.begin[k]!) * perNs < 8 * ratio || room < 30 * ratio || row >= layout.rows[i]!)
           continue;
-        if (!layout.stacked && callAt(lane, scene.view.from, null) !== k)
+        if (!layout.stacked && callAt(lane, edge, null) !== k)
           continue;
         const text = this.strips.cut(context, scene.picture.functions[id]?.name ?? '', room - 8 * ratio);
         const y = layout.tops[i]! + row * layout.rowHeight - scene.scroll + scene.axis;

@@ -5,6 +5,7 @@ import type { Picture, Tile, TileLane } from './data';
 import { MESSAGE_FIELDS } from './data';
 import type { Rgb } from './colours';
 import { hex, mix } from './colours';
+import { inkOn } from '../design/colours';
 import type { Pen } from '../pictures';
 import { laneMiddle, layoutOf } from './layout';
 import { ticksOf } from './ticks';
@@ -61,26 +62,26 @@ export function* rowsOf(shown: Shown): Generator<(string | number | null)[]> {
     yield [shown.picture.lanes[bar.lane]?.label ?? '', bar.depth, shown.picture.functions[bar.id]?.name ?? '', Math.round(bar.from), Math.round(bar.to), Math.round(bar.share * 1000) / 1000];
 }
 
-const LEFT = 130, TOP = 34;
+const LEFT = 130, TOP = 34, LETTER = 6.2; // pixels, the last one: of a letter about
 
 export function sizeOf(shown: Shown, stacked: boolean): { width: number; height: number } {
   const layout = layoutOf(shown.picture.lanes.slice(0, shown.lanes).map(lane => lane.depth), stacked, 0, 700);
-  return { width: 1280, height: Math.ceil(layout.tops[shown.lanes]!) + TOP + 20 };
+  return { width: 1280, height: Math.ceil(layout.tops[shown.lanes]!) + TOP + 40 };
 }
 
-export function drawOn(pen: Pen, shown: Shown, stacked: boolean, colours: readonly Rgb[], ink: string, soft: string, grid: string, lane: Rgb, messages: boolean): void {
+export function drawOn(pen: Pen, shown: Shown, stacked: boolean, colours: readonly Rgb[], ink: Rgb, soft: string, grid: string, lane: Rgb, messages: boolean, legend: readonly (readonly [string, string])[]): void {
   const { view } = shown, { width, height } = sizeOf(shown, stacked);
   const layout = layoutOf(shown.picture.lanes.slice(0, shown.lanes).map(one => one.depth), stacked, 0, 700);
   const plot = width - LEFT - 20, x = (at: number) => LEFT + (at - view.from) / (view.to - view.from) * plot;
   const ticks = ticksOf(view.from, view.to, 9);
   for (const [i, at] of ticks.at.entries()) {
-    pen.line([x(at), TOP - 6, x(at), height - 16], grid);
+    pen.line([x(at), TOP - 6, x(at), height - 36], grid);
     pen.text(ticks.labels[i]!, x(at), TOP - 12, { colour: soft, size: 11, align: 'middle' });
   }
   if (ticks.baseLabel)
-    pen.text(`${ticks.baseLabel} +`, 4, TOP - 12, { colour: ink, size: 11 });
+    pen.text(`${ticks.baseLabel} +`, 4, TOP - 12, { colour: hex(ink), size: 11 });
   for (let i = 0; i < shown.lanes; i++) {
-    pen.text(shown.picture.lanes[i]!.label, LEFT - 8, TOP + laneMiddle(layout, i) + 4, { colour: ink, size: 11, align: 'end' });
+    pen.text(shown.picture.lanes[i]!.label, LEFT - 8, TOP + laneMiddle(layout, i) + 4, { colour: hex(ink), size: 11, align: 'end' });
     pen.rect(LEFT, TOP + layout.tops[i]!, plot, layout.rows[i]! * layout.rowHeight, hex(lane));
   }
   pen.clip(LEFT, 0, plot, height);
@@ -89,17 +90,28 @@ export function drawOn(pen: Pen, shown: Shown, stacked: boolean, colours: readon
     if (row >= layout.rows[bar.lane]!)
       continue;
     const left = Math.max(LEFT, x(bar.from)), right = Math.min(LEFT + plot, x(bar.to));
-    pen.rect(left, TOP + layout.tops[bar.lane]! + row * layout.rowHeight, Math.max(0.3, right - left), layout.rowHeight - (stacked ? 0.5 : 0), hex(mix(lane, colours[bar.id] ?? lane, Math.max(0.15, bar.share))));
+    const y = TOP + layout.tops[bar.lane]! + row * layout.rowHeight, colour = mix(lane, colours[bar.id] ?? lane, Math.max(0.15, bar.share));
+    pen.rect(left, y, Math.max(0.3, right - left), layout.rowHeight - (stacked ? 0.5 : 0), hex(colour));
+    const name = shown.picture.functions[bar.id]?.name ?? '', letters = Math.floor((right - left - 8) / LETTER);
+    if (bar.single && stacked && layout.rowHeight >= 11 && letters >= Math.min(4, name.length))
+      pen.text(name.length <= letters ? name : `${name.slice(0, letters - 1)}…`, left + 4, y + layout.rowHeight / 2 + 3.5, { colour: inkOn(hex(colour)), size: 10 });
   }
   if (messages) {
-    const [first, last] = tileRange(shown.whole, view, shown.level);
+    const [first, last] = tileRange(shown.whole, view, shown.level), tiles: Float64Array[] = [];
     for (let index = first; index <= last; index++)
-      for (let block = 0; block <= Math.floor((shown.lanes - 1) / LANES_EACH); block++) {
-        const all = shown.tile(shown.level, index, block)?.messages ?? new Float64Array(0);
-        for (let i = 0; i < all.length; i += MESSAGE_FIELDS)
-          if (all[i]! < shown.lanes && all[i + 1]! < shown.lanes)
-            pen.line([x(all[i + 2]!), TOP + laneMiddle(layout, all[i]!), x(all[i + 3]!), TOP + laneMiddle(layout, all[i + 1]!)], ink, 0.5);
-      }
+      for (let block = 0; block <= Math.floor((shown.lanes - 1) / LANES_EACH); block++)
+        tiles.push(shown.tile(shown.level, index, block)?.messages ?? new Float64Array(0));
+    const count = tiles.reduce((sum, all) => sum + all.length / MESSAGE_FIELDS, 0), line = hex(mix(lane, ink, Math.max(0.25, Math.min(0.8, 0.15 * plot / Math.max(1, count)))));
+    for (const all of tiles)
+      for (let i = 0; i < all.length; i += MESSAGE_FIELDS)
+        if (all[i]! < shown.lanes && all[i + 1]! < shown.lanes)
+          pen.line([x(all[i + 2]!), TOP + laneMiddle(layout, all[i]!), x(all[i + 3]!), TOP + laneMiddle(layout, all[i + 1]!)], line, 0.5);
   }
   pen.unclip();
+  let at = LEFT;
+  for (const [name, colour] of legend) {
+    pen.rect(at, height - 20, 11, 11, colour);
+    pen.text(name, at + 16, height - 10.5, { colour: soft, size: 11 });
+    at += 34 + name.length * LETTER;
+  }
 }

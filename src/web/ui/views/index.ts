@@ -15,7 +15,7 @@ export const views: View[] = [
     name: 'space', title: 'Space and time', of: 'job', draw: SpaceTime,
     keys: [
       ['← →', 'along the time; with Shift by a window'], ['↑ ↓', 'through the lanes'], ['+ −', 'closer, farther'], ['0', 'all of it'], ['Home End', 'the begin, the end'],
-      ['n p', 'the next call that was found, the one before'], ['Enter', 'the call’s details'], ['v', 'chooses what is seen'], ['s', 'stacks or one bar'], ['c', 'colours by kind or function'], ['Esc', 'nothing is chosen'],
+      ['n p', 'the next call that was found, the one before'], ['Enter', 'details of the call that was found; or in the middle, of the lane chosen in the table'], ['v', 'chooses what is seen'], ['s', 'stacks or one bar'], ['c', 'colours by kind or function'], ['Esc', 'nothing is chosen'],
     ],
   },
   { name: 'functions', title: 'Functions', of: 'job', draw: Functions },
@@ -26,7 +26,7 @@ export const views: View[] = [
     name: 'tree', title: 'Call tree', of: 'job', draw: CallTree,
     keys: [['↓ ↑', 'to what it calls, to its caller'], ['← →', 'beside it'], ['Enter', 'makes it the whole'], ['Esc', 'one level up']],
   },
-  { name: 'source', title: 'Source', of: 'job', draw: SourceView },
+  { name: 'source', title: 'Source', of: 'job', draw: SourceView, keys: [['↑ ↓', 'another line'], ['Enter', 'its calls in space and time']] },
   { name: 'compare', title: 'Compare', of: 'page', draw: Compare },
   { name: 'scaling', title: 'Scaling', of: 'page', draw: Scaling },
 ];

@@ -6,7 +6,7 @@ import { Answered, Empty, Notice } from '../design/parts';
 import { base, count, ns, share } from '../format';
 import type { ViewProps } from '../frame/view';
 import { PictureFrame } from '../pictures';
-import { href, useParam } from '../state';
+import { go, href, useParam } from '../state';
 import { NoTrace } from './parts';
 
 interface Begin { line: number; function: string; calls: number; total_ns: number; self_ns: number }
@@ -29,7 +29,7 @@ export function SourceView({ id }: ViewProps) {
   );
 }
 
-interface Line { number: number; text: string; self: number; calls: number; begins: string; sites: Site[] }
+interface Line { number: number; text: string; self: number; calls: number; begins: string; sites: Site[]; /** Of what is looked for from here. */ name: string | undefined }
 
 /** Lines as they are shown; of a file that is not at hand, those of which something is known. */
 function linesOf(source: Source): Line[] {
@@ -41,7 +41,7 @@ function linesOf(source: Source): Line[] {
     const here = begins.get(number) ?? [];
     return {
       number, text, self: here.reduce((sum, one) => sum + one.self_ns, 0), calls: here.reduce((sum, one) => sum + one.calls, 0),
-      begins: here.map(one => one.function).join(', '), sites: sites.get(number) ?? [],
+      begins: here.map(one => one.function).join(', '), sites: sites.get(number) ?? [], name: (here[0] ?? sites.get(number)?.[0])?.function,
     };
   };
   if (source.missing === null)
@@ -64,6 +64,16 @@ function File({ id, files, file, onFile }: { id: string; files: Files['files']; 
     if (at && box.current)
       box.current.scrollTop = at.offsetTop - box.current.offsetTop - box.current.clientHeight / 2;
   }, [lines, chosen]);
+  const keys = (event: KeyboardEvent) => {
+    const at = lines.findIndex(line => line.number === chosen), step = { ArrowDown: 1, ArrowUp: -1 }[event.key], line = lines[at + (step ?? 0)];
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target !== box.current || !line || !step && event.key !== 'Enter')
+      return;
+    event.preventDefault();
+    if (step)
+      setLine(String(line.number));
+    else if (line.name)
+      go(['jobs', id, 'space'], { q: line.name });
+  };
   return (
     <PictureFrame title={base(file)} of={id} about={<>{file}{all > 0 && `: ${share(own / all)} of the time in functions whose source is known`}. Bars: functions that begin at a line by the time in themselves; paler, calls that stand there.</>} picture={{
       name: `source-${base(file)}`, svg: null,
@@ -73,7 +83,7 @@ function File({ id, files, file, onFile }: { id: string; files: Files['files']; 
         {source => (
           <>
             {source.missing && <Notice tone="warn" title={source.missing} advice="What is known of its lines is below." />}
-            <ol class="source" ref={box} tabIndex={0} aria-label={`Lines of ${base(file)}`}>
+            <ol class="source" ref={box} tabIndex={0} onKeyDown={keys} aria-label={`Lines of ${base(file)}`}>
               {lines.map(line => <SourceLine key={line.number} id={id} line={line} most={most} chosen={line.number === chosen} onChoose={() => setLine(String(line.number))} />)}
             </ol>
           </>
@@ -89,13 +99,12 @@ function SourceLine({ id, line, most, chosen, onChoose }: { id: string; line: Li
     ...(line.begins ? [`${line.begins}: ${count(line.self)} ns in itself, ${count(line.calls)} calls`] : []),
     ...line.sites.map(site => `calls ${site.function} ${count(site.calls)} times, ${count(site.total_ns)} ns`),
   ].join('\n');
-  const name = line.begins.split(', ')[0] || line.sites[0]?.function;
   return (
     <li class={chosen ? 'chosen' : ''}>
       <span class="source-time" title={title}>
         {called > 0 && <i class="sites" style={{ width: `${100 * called / most}%` }} />}
         {line.self > 0 && <i style={{ width: `${100 * line.self / most}%` }} />}
-        {time > 0 && <a href={href(['jobs', id, 'space'], { q: name })}>{ns(time)}</a>}
+        {time > 0 && <a href={href(['jobs', id, 'space'], { q: line.name })}>{ns(time)}</a>}
       </span>
       <button type="button" class="source-number" tabIndex={-1} onClick={onChoose}>{line.number}</button>
       <code>{line.text}</code>
