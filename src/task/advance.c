@@ -43,6 +43,19 @@ static uint64_t get_ns(const json_t *object, const char *member)
     return (uint64_t)json_integer_value(json_object_get(object, member));
 }
 
+/* What lasts is measured so: the time of day may be set. */
+static uint64_t boot_ns(void)
+{
+    return clock_ns(CLOCK_BOOTTIME);
+}
+
+/* How long ago a process of this machine began; 0: that was before the machine was started again. */
+static uint64_t lasted_ns(const json_t *process)
+{
+    uint64_t began = get_ns(process, "ticks") * (NS_PER_SECOND / (uint64_t)sysconf(_SC_CLK_TCK)), now = boot_ns();
+    return now > began ? now - began : 0;
+}
+
 static bool is(const struct task *task, const char *state)
 {
     return strcmp(task_state_name(task->state), state) == 0;
@@ -314,6 +327,8 @@ static int finish(struct task *task, void *ctx, struct err *err)
     }
     set_ns(process, "ended_ns", clock_wall_ns());
     const char *stop = json_string_value(json_object_get(process, "stop"));
+    if (stop) /* what has hidden from the end of its parents */
+        task_kill_command(&(struct task_kin){-1, -1, task->id, get_ns(process, "ticks")}, 0);
     if (far && step == TASK_RUN) /* how it was is known when its directory is here */
         return start_next(task, step, ctx, err);
     if (brought && json_object_get(run, "stop"))
@@ -328,7 +343,6 @@ static int finish(struct task *task, void *ctx, struct err *err)
     if (step != TASK_BUILD)
         set_text(run, "state", stop ? (strcmp(stop, "cancelled") == 0 ? stop : "failed") : why.len ? "failed" : "done");
     if (stop) {
-        task_kill_left(task->id);
         end_stopped(task, stop);
     } else if (why.len) {
         end_task(task, "failed", step == TASK_BUILD ? "build" : "run", why.data);
@@ -377,7 +391,9 @@ static void send_signal(const struct task *task, const char *name)
     run_dir(task, dir);
     bool known = job_info_read(dir, &info, NULL) == 0 && info.root && job_process_ticks(info.root) == info.root_ticks;
     if (alive || known)
-        task_kill_command(alive ? pid : -1, info.supervisor, known ? info.root : 0);
+        task_kill_command(
+            &(struct task_kin){alive ? pid : -1, known ? info.root : -1, task->id, get_ns(process, "ticks")},
+            info.supervisor);
     job_info_done(&info);
 }
 
@@ -388,7 +404,7 @@ static int set_stop(struct task *task, void *ctx, struct err *err)
     if (!process || task_is_over(task->state) || json_object_get(process, "stop"))
         return 1;
     set_text(process, "stop", ctx);
-    set_ns(process, "stop_ns", clock_wall_ns());
+    set_ns(process, "stop_boot_ns", boot_ns());
     return 0;
 }
 
@@ -397,7 +413,7 @@ static int set_killed(struct task *task, void *ctx, struct err *err)
     (void)ctx, (void)err;
     json_t *process = current(task);
     if (process)
-        set_ns(process, "stop_ns", clock_wall_ns());
+        set_ns(process, "stop_boot_ns", boot_ns());
     return process ? 0 : 1;
 }
 
@@ -410,20 +426,21 @@ static bool is_over_space(const struct task *task)
 /* The limit that it is over, or NULL. `job`: what is known of its job. */
 static const char *over_limit(const struct task *task, const struct job_info *job)
 {
-    uint64_t seconds = task_number(task->spec, "limits.seconds");
-    uint64_t memory = task_number(task->spec, "limits.memory_bytes"), now = clock_wall_ns();
+    uint64_t seconds = task_number(task->spec, "limits.seconds"), now = clock_wall_ns();
+    uint64_t memory = task_number(task->spec, "limits.memory_bytes");
     json_t *process = current(task);
     const char *by = task_text(task->spec, "launch.by");
     bool here = strcmp(by, "mpirun") == 0 || strcmp(by, "plain") == 0;
-    /* where somebody else queues it, only the job itself says when it began */
-    uint64_t began = job->started_ns ? job->started_ns : strcmp(by, "slurm") == 0 ? now : get_ns(process, "began_ns");
-    if (seconds && now > began && (now - began) / NS_PER_SECOND >= seconds)
+    uint64_t lasted = lasted_ns(process);
+    if (strcmp(by, "slurm") == 0 && is(task, "running")) /* where somebody else queues it, the job says when it began */
+        lasted = job->started_ns && now > job->started_ns ? now - job->started_ns : 0;
+    if (seconds && lasted / NS_PER_SECOND >= seconds)
         return "time";
     if (is_over_space(task))
         return "space";
     if (memory && here) {
         struct task_use use;
-        task_use_look((pid_t)get_ns(process, "pid"), &use);
+        task_use_look(&(struct task_kin){(pid_t)get_ns(process, "pid"), -1, task->id, get_ns(process, "ticks")}, &use);
         if (use.memory_bytes > memory)
             return "memory";
     }
@@ -437,11 +454,9 @@ static const char *why_stop(const struct task *task, const struct job_info *job)
     bool cancelled = json_is_true(json_object_get(task->state, "cancel"));
     if (step_of(task) == TASK_GATHER) {
         /* a run whose connection was lost may still be under way */
-        uint64_t seconds = task_number(task->spec, "limits.seconds");
-        uint64_t run_end = get_ns(last_run(task), "began_ns") + seconds * NS_PER_SECOND;
-        uint64_t began = get_ns(current(task), "began_ns"), now = clock_wall_ns();
-        began = run_end > began ? run_end : began;
-        if (seconds && now > began && now - began >= GATHER_SECONDS * (uint64_t)NS_PER_SECOND)
+        uint64_t seconds = task_number(task->spec, "limits.seconds"), gathers = lasted_ns(current(task));
+        uint64_t runs = lasted_ns(last_run(task)) / NS_PER_SECOND, most = GATHER_SECONDS;
+        if (seconds && gathers / NS_PER_SECOND >= most && runs >= seconds + most)
             return "time";
         if (is_over_space(task))
             return "space";
@@ -458,7 +473,7 @@ static void look_after(const struct task_store *store, const struct task *task, 
         const char *stop = why_stop(task, job);
         if (stop && task_change(store, task->id, set_stop, (void *)stop, NULL) == 0)
             send_signal(task, "TERM");
-    } else if (clock_wall_ns() - get_ns(process, "stop_ns") >= GRACE_SECONDS * (uint64_t)NS_PER_SECOND) {
+    } else if (boot_ns() - get_ns(process, "stop_boot_ns") >= GRACE_SECONDS * (uint64_t)NS_PER_SECOND) {
         if (task_change(store, task->id, set_killed, NULL, NULL) == 0)
             send_signal(task, "KILL");
     }

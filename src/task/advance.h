@@ -25,16 +25,19 @@ struct task_held {
 int task_hold(const struct task_launch *launch, struct task_held *ret_held);
 void task_release(struct task_held *held, bool go);
 
-/* What all processes of a run take: those of its session, and what descends from its command. */
+/* The processes of a run: those of its session, its command, what says by its environment that it is of the task
+ * (SCRY_TASK), and what descends from these. */
+struct task_kin {
+    pid_t session, command; /* -1: it is not known */
+    const char *task;
+    uint64_t since_ticks; /* when the first of them began: older ones are not looked at closely */
+};
 struct task_use {
     uint64_t memory_bytes, processes;
 };
-void task_use_look(pid_t session, struct task_use *ret_use);
+void task_use_look(const struct task_kin *kin, struct task_use *ret_use);
 /* SIGKILL for all of them, but for those by which scry run records how they end. */
-void task_kill_command(pid_t session, pid_t supervisor, pid_t command);
-/* The same for those that have left session and parents: the task's id is in their environment. Not for programs of scry,
- * which others may use, too. */
-void task_kill_left(const char *id);
+void task_kill_command(const struct task_kin *kin, pid_t supervisor);
 
 /* The space that a directory takes, looked at by a child: a directory may have a million files. One look at a time for
  * each task. -EAGAIN: the first one is not over. */

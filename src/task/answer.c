@@ -167,7 +167,8 @@ static void estimate(const struct task *task, const json_t *phase, double *ret_s
     size_t count;
     const char *name = json_string_value(json_object_get(phase, "phase"));
     double began = (double)json_integer_value(json_object_get(phase, "began_ns")) / NS_PER_SECOND;
-    double spent = (double)clock_wall_ns() / NS_PER_SECOND - began;
+    double now = (double)clock_wall_ns() / NS_PER_SECOND,
+           spent = now > began ? now - began : 0; /* it may be set back */
     *ret_share = *ret_left = -1;
     if (!name || strcmp(name, "run") != 0)
         return;

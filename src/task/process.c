@@ -87,98 +87,125 @@ void task_release(struct task_held *held, bool go)
 
 /* ---- looking ---- */
 
-typedef void each_fn(const struct proc_stat *process, void *ctx);
-
-/* Calls fn for the processes of the session, and for those below `command`, parents first as far as numbers grow. */
-static void each_process(pid_t session, pid_t command, each_fn *fn, void *ctx)
-{
-    enum { MOST = 1 << 16 };
-    DIR *proc = opendir("/proc");
-    pid_t *found = calloc(MOST, sizeof *found);
-    size_t count = 0;
-    for (struct dirent *entry; proc && found && (entry = readdir(proc));) {
-        struct proc_stat stat;
-        if (!isdigit((unsigned char)*entry->d_name) || proc_stat_of(atoi(entry->d_name), 0, &stat) < 0)
-            continue;
-        bool ours = stat.session == session || stat.pid == command;
-        for (size_t i = count; i-- > 0 && !ours;)
-            ours = found[i] == stat.ppid;
-        if (!ours)
-            continue;
-        if (count < MOST)
-            found[count++] = stat.pid;
-        fn(&stat, ctx);
-    }
-    free(found);
-    if (proc)
-        closedir(proc);
-}
-
-static void add_use(const struct proc_stat *process, void *ctx)
-{
-    struct task_use *use = ctx;
-    use->processes++;
-    use->memory_bytes += process->resident_bytes;
-}
-
-void task_use_look(pid_t session, struct task_use *ret_use)
-{
-    *ret_use = (struct task_use){0};
-    each_process(session, session, add_use, ret_use);
-}
-
-struct killing {
-    pid_t supervisor, command;
+struct member {
+    pid_t pid, ppid;
+    uint64_t resident_bytes;
+    bool ours;
 };
 
-static void kill_one(const struct proc_stat *process, void *ctx)
+struct members {
+    struct member *all;
+    size_t count, room;
+};
+
+static bool put_member(struct members *members, const struct member *member)
 {
-    const struct killing *killing = ctx;
-    bool helper = process->ppid == killing->supervisor && process->pid != killing->command;
-    if (process->pid != killing->supervisor && !helper && process->pid != getpid())
-        kill(process->pid, SIGKILL);
+    if (members->count == members->room) {
+        size_t room = members->room ? 2 * members->room : 1024;
+        struct member *grown = reallocarray(members->all, room, sizeof *grown);
+        if (!grown)
+            return false;
+        members->all = grown;
+        members->room = room;
+    }
+    members->all[members->count++] = *member;
+    return true;
 }
 
-void task_kill_command(pid_t session, pid_t supervisor, pid_t command)
+/* Does it say that it is of this task? So what has left its session and its parents is found, too. What scry has for all
+ * jobs may have been started by one. */
+static bool says_it_is(const struct proc_stat *process, const char *task)
 {
-    struct killing killing = {supervisor, command};
-    each_process(session, command, kill_one, &killing);
-}
-
-/* ---- those that went away ---- */
-
-static bool has_variable(pid_t pid, const char *variable)
-{
-    char path[32];
-    size_t size;
-    _cleanup_(freep) char *environment = NULL;
-    snprintf(path, sizeof path, "/proc/%d/environ", pid);
-    if (file_read(path, &environment, &size) < 0)
+    char path[PROC_PATH_SIZE], variable[128];
+    _cleanup_(freep) char *text = NULL;
+    size_t size = 0;
+    if (strncmp(process->comm, "scry", 4) == 0 || strncmp(process->comm, "job-", 4) == 0)
         return false;
-    for (const char *at = environment; at < environment + size; at += strlen(at) + 1)
-        if (strcmp(at, variable) == 0)
+    int len = snprintf(variable, sizeof variable, "SCRY_TASK=%s", task);
+    proc_path(path, process->pid, 0, "environ");
+    if (file_read(path, &text, &size) < 0) /* another user's */
+        return false;
+    for (const char *at = text; at < text + size; at += strlen(at) + 1)
+        if (strlen(at) == (size_t)len && memcmp(at, variable, (size_t)len) == 0)
             return true;
     return false;
 }
 
-void task_kill_left(const char *id)
+static int by_pid(const void *a, const void *b)
 {
-    enum { ROUNDS = 3 }; /* they may have children meanwhile */
-    char variable[TASK_ID_SIZE + 16];
-    size_t killed = 1;
-    snprintf(variable, sizeof variable, "SCRY_TASK=%s", id);
-    for (int round = 0; round < ROUNDS && killed; round++) {
-        DIR *proc = opendir("/proc");
-        killed = 0;
-        for (struct dirent *entry; proc && (entry = readdir(proc));) {
-            pid_t pid = atoi(entry->d_name);
-            struct proc_stat stat;
-            if (pid <= 1 || pid == getpid() || proc_stat_of(pid, 0, &stat) < 0 || stat.state == 'Z' ||
-                strncmp(stat.comm, "scry", 4) == 0 || !has_variable(pid, variable))
-                continue;
-            killed += kill(pid, SIGKILL) == 0;
-        }
-        if (proc)
-            closedir(proc);
+    pid_t one = ((const struct member *)a)->pid, other = ((const struct member *)b)->pid;
+    return (one > other) - (one < other);
+}
+
+/* All processes; those are marked that are of the session, of the task, or below these. */
+static void look(const struct task_kin *kin, struct members *ret_members)
+{
+    DIR *proc = opendir("/proc");
+    *ret_members = (struct members){0};
+    for (struct dirent *entry; proc && (entry = readdir(proc));) {
+        struct proc_stat stat;
+        if (!isdigit((unsigned char)*entry->d_name) || proc_stat_of(atoi(entry->d_name), 0, &stat) < 0)
+            continue;
+        struct member member = {stat.pid, stat.ppid, stat.resident_bytes,
+                                stat.session == kin->session || stat.pid == kin->command ||
+                                    (stat.start_ticks >= kin->since_ticks && says_it_is(&stat, kin->task))};
+        if (stat.state != 'Z' && !put_member(ret_members, &member))
+            break;
     }
+    if (proc)
+        closedir(proc);
+    if (ret_members->count)
+        qsort(ret_members->all, ret_members->count, sizeof *ret_members->all, by_pid);
+    for (bool more = true; more;) {
+        more = false;
+        for (size_t i = 0; i < ret_members->count; i++) {
+            struct member *each = &ret_members->all[i], parent = {.pid = each->ppid};
+            const struct member *found =
+                each->ours ? NULL : bsearch(&parent, ret_members->all, ret_members->count, sizeof parent, by_pid);
+            if (found && found->ours)
+                more = each->ours = true;
+        }
+    }
+}
+
+void task_use_look(const struct task_kin *kin, struct task_use *ret_use)
+{
+    struct members members;
+    *ret_use = (struct task_use){0};
+    look(kin, &members);
+    for (size_t i = 0; i < members.count; i++)
+        if (members.all[i].ours) {
+            ret_use->processes++;
+            ret_use->memory_bytes += members.all[i].resident_bytes;
+        }
+    free(members.all);
+}
+
+/* Sends it to those that are to end. Returns how many. */
+static size_t send_all(const struct members *members, pid_t supervisor, pid_t command, int signal)
+{
+    size_t sent = 0;
+    for (size_t i = 0; i < members->count; i++) {
+        const struct member *each = &members->all[i];
+        bool helper = each->ppid == supervisor && each->pid != command;
+        if (each->ours && each->pid != supervisor && !helper && each->pid != getpid())
+            sent += kill(each->pid, signal) == 0;
+    }
+    return sent;
+}
+
+void task_kill_command(const struct task_kin *kin, pid_t supervisor)
+{
+    enum { ROUNDS = 20 };
+    struct members members = {0};
+    size_t before = 0, now = 0;
+    /* stopped first: what has lost its parent would not be found, and what goes on starts others */
+    for (int round = 0; round < ROUNDS && (round == 0 || now != before); round++) {
+        free(members.all);
+        before = now;
+        look(kin, &members);
+        now = send_all(&members, supervisor, kin->command, SIGSTOP);
+    }
+    send_all(&members, supervisor, kin->command, SIGKILL);
+    free(members.all);
 }

@@ -298,6 +298,92 @@ class Tasks(TaskCase):
         self.assertEqual(self.task("ls").returncode, 0)
 
 
+class Faults(TaskCase):
+    """What breaks around a task, at each phase, harms it not."""
+    STATE = "home", ".local/state/scry"
+
+    def waiting(self, name="go"):
+        """Lines of a shell that say that they began, and wait until they are told to go on."""
+        return f"echo x >>began-{name}; while ! [ -e {name} ]; do sleep 0.1; done"
+
+    def began(self, name="go"):
+        path = self.box.path("work", f"began-{name}")
+        scrytest.wait_until(lambda: os.path.exists(path), LONG)
+        with open(path, encoding="ascii") as file:
+            return file.read()
+
+    def test_while_it_is_built(self):
+        """The runner is killed, and the build goes on; another one is cancelled with all that it began."""
+        task, = self.submit("--by", "plain", "--build", self.waiting(), "true")
+        self.began()
+        self.kill_runner()
+        self.assertEqual(self.show(task)["state"], "building")
+        for action, text in (("rerun", "is building already"), ("rm", "cancel it first")):
+            refused = self.task(action, task)  # which starts the next runner
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn(text, refused.stderr)
+        self.program("", "go")
+        self.waits_for(task, "done")
+        self.assertEqual(self.began(), "x\n")
+        task, = self.submit("--by", "plain", "--build", f"trap '' TERM; setsid sleep 1000 & (setsid sleep 1000 &); {self.waiting('other')}", "true")
+        self.began("other")
+        self.assertEqual(self.task("cancel", task).returncode, 0)
+        shown = self.waits_for(task, "cancelled", "failed", "done")
+        self.assertEqual((shown["state"], shown["runs"]), ("cancelled", []))
+        scrytest.wait_until(lambda: not list(self.box.processes("sleep")), LONG)
+
+    def test_the_clock_is_set(self):
+        """Neither a day back nor a day on makes a task longer or shorter than it is."""
+        with open(self.box.path("work", "wall.c"), "w", encoding="ascii") as file:
+            file.write(labtest.WALL_CLOCK)
+        source = scrytest.kept(self.box.path("work", "wall.c"))
+        wall = self.box.path("work", "wall")
+
+        def set_wall(seconds):
+            with open(wall, "r+b" if os.path.exists(wall) else "wb") as file:
+                file.write(f"{seconds:<31}\n".encode())
+        set_wall(0)
+        preload = scrytest.compiled("wall.so", ["cc", "-O2", "-shared", "-fPIC", source], source)
+        runner = self.box.start([scrytest.built("src", "task", "scry-tasks")], env={"LD_PRELOAD": preload, "SCRY_LAB_WALL": wall})
+        scrytest.wait_until(lambda: list(self.box.processes("scry-tasks")), LONG)
+        task, = self.submit("--by", "plain", self.program("#!/bin/sh\ntrap 'echo asked' TERM\n" + self.waiting() + "\n" + self.waiting("on")))
+        self.began()
+        looks = self.box.path(*self.STATE, "tasks", ".changed")
+        for seconds in (86400, -86400):
+            set_wall(seconds)
+            other, = self.submit("--by", "slurm", "true")  # fails at once, there is none: so the runner has looked
+            self.waits_for(other, "failed")
+            self.assertEqual(self.show(task)["state"], "running", looks)
+        self.program("", "go")
+        self.program("", "on")
+        shown = self.waits_for(task, "done")
+        self.assertLess(shown["runs"][0]["seconds"], 3600)
+        self.assertEqual(self.task("show", task).returncode, 0)
+        self.assertFalse(scrytest.process_gone(runner.pid))
+
+    def test_disk_is_full(self):
+        """Nothing new is taken; what runs goes on, and its end is known when there is room again."""
+        state = self.box.path(*self.STATE)
+        os.makedirs(state, mode=0o700)
+        if self.box.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "none", state]).returncode:
+            self.skipTest("no file system can be mounted here")
+        self.addCleanup(self.box.run, ["umount", "-l", state])
+        task, = self.submit("--by", "plain", "sh", "-c", self.waiting())
+        self.began()
+        filler = os.path.join(state, "filler")
+        self.box.run(["sh", "-c", f"cat /dev/zero >{filler}"])
+        refused = self.box.run(self.box.scry("submit", "--by", "plain", "true"))
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("No space left", refused.stderr)
+        self.program("", "go")
+        scrytest.wait_until(lambda: not list(self.box.processes("sleep")), LONG)
+        self.assertEqual(self.show(task)["state"], "running")
+        os.unlink(filler)
+        shown = self.waits_for(task, "done", "failed")
+        self.assertEqual((shown["state"], shown["error"]), ("done", None))
+        self.assertEqual(len(json.loads(self.task("ls", "--json").stdout)["tasks"]), 1)
+
+
 class Elsewhere(TaskCase):
     def test_slurm(self):
         slurm = slurmtest.Slurm(self.box)

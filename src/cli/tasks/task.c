@@ -101,7 +101,7 @@ static void put_phase(struct buf *out, const json_t *phase)
     if (ended < 0)
         buf_puts(out, "under way");
     else
-        text_seconds(out, ended - began);
+        text_seconds(out, ended > began ? ended - began : 0);
     if (ended < 0)
         put_progress(out, phase);
     buf_putc(out, '\n');
