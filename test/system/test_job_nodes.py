@@ -414,6 +414,8 @@ class Slurm(labtest.LabCase):
             return "ranks 0-2 (3)  sleep" in said[-1]
         scrytest.wait_until(asleep, 60, lambda: f"{said[-1]}\n{self.slurm.said()}")
         self.assertIn(": 3 threads of 3 ranks on 3 of 3 nodes", said[-1])
+        why = self.box.run(self.box.scry("why", self.job)).stdout
+        self.assertRegex(why, r"(?s)Processes\n.*\(srun\).*\nits processes on n1, n2, n3 are not among these: scry snapshot \S+ says where they are$")
         self.slurm.run("scancel", str(number))
         self.slurm.ended(number, 60)
         scrytest.wait_until(lambda: "running" not in self.box.run(self.box.scry("ps")).stdout, 60, self.slurm.said)

@@ -383,6 +383,23 @@ static void note_uncounted(struct why *why)
             uses, uses == 1 ? "" : "es", uses == 1 ? "s" : "");
 }
 
+/* What they are blocked in nobody has asked. */
+static void put_elsewhere(struct buf *out, const struct why *why)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < why->report.part_count; i++) {
+        if (why->report.parts[i].state != JOB_RUNNING)
+            continue;
+        buf_puts(out, count++ ? ", " : "\nits processes on ");
+        text_show(out, text_base(why->report.parts[i].path));
+    }
+    if (!count)
+        return;
+    buf_puts(out, " are not among these: scry snapshot ");
+    text_show(out, why->report.info.id);
+    buf_puts(out, " says where they are\n");
+}
+
 static void put_text(struct buf *out, const struct why *why)
 {
     buf_puts(out, "job ");
@@ -405,9 +422,10 @@ static void put_text(struct buf *out, const struct why *why)
     if (runs(why) && (!why->has_mpi || why->all)) {
         size_t count;
         _cleanup_(freep) pid_t *list = other_processes(why, &count);
-        if (is_here(why))
+        if (is_here(why)) {
             why_processes_text(out, list, list ? count : 0);
-        else {
+            put_elsewhere(out, why);
+        } else {
             buf_puts(out, "its processes are on ");
             text_show(out, why->report.info.host);
             buf_puts(out, ": run scry why there to see what they are blocked in\n");
