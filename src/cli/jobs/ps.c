@@ -117,14 +117,18 @@ static void put_processes(struct buf *out, const struct job_report *report, cons
 static void put_part(struct buf *out, const struct job_report *part, const struct rank_now *ranks, size_t rank_count,
                      bool all)
 {
+    _cleanup_(buf_done) struct buf processes = BUF_INIT;
     if (part->state == JOB_ENDED)
+        return;
+    put_processes(&processes, part, ranks, rank_count, all);
+    if (!processes.len && part->state == JOB_RUNNING) /* its ranks stand below */
         return;
     buf_puts(out, "    on ");
     text_show(out, part->model.part);
     if (part->state != JOB_RUNNING)
         buf_printf(out, " (%s)", job_state_name(part->state));
     buf_putc(out, '\n');
-    put_processes(out, part, ranks, rank_count, all);
+    buf_append(out, processes.data, processes.len);
 }
 
 /* ---- ranks ---- */
