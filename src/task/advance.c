@@ -23,6 +23,7 @@
 enum {
     GRACE_SECONDS = 5, /* between asking and killing */
     GATHER_SECONDS = 900,
+    GATHER_KILLS = 6,    /* so often, each after the grace, before what waits for another host is killed */
     SHARED_SECONDS = 10, /* until what another node wrote is seen here */
 };
 
@@ -382,7 +383,8 @@ static void send_signal(const struct task *task, const char *name)
         task_release(&held, true);
     if (run)
         task_launch_done(&launch);
-    if (code == 0 && !(last && step_of(task) == TASK_GATHER)) /* which ends with the run that it waits for */
+    /* what brings a run home ends with that run, which it waits for: unless the host does not answer */
+    if (code == 0 && !(step_of(task) == TASK_GATHER && get_ns(process, "kills") > GATHER_KILLS))
         return;
     if (!last && alive) {
         kill(pid, SIGTERM); /* scry run hands it on */
@@ -412,8 +414,10 @@ static int set_killed(struct task *task, void *ctx, struct err *err)
 {
     (void)ctx, (void)err;
     json_t *process = current(task);
-    if (process)
+    if (process) {
         set_ns(process, "stop_boot_ns", boot_ns());
+        set_ns(process, "kills", get_ns(process, "kills") + 1);
+    }
     return process ? 0 : 1;
 }
 

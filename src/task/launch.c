@@ -390,6 +390,9 @@ int task_launch_signal(struct task_launch *ret_launch, const struct task *task, 
         return 1;
     }
     add_shell(ret_launch, &script);
+    for (char **entry = ret_launch->environment; *entry; entry++) /* it is none of those that are to end */
+        if (strncmp(*entry, "SCRY_TASK=", 10) == 0)
+            *entry = arena_printf(&ret_launch->memory, "SCRY_TASK=");
     return ret_launch->memory.failed ? err_set(err, -ENOMEM, "out of memory") : 0;
 }
 
