@@ -187,10 +187,11 @@ static void test_names(void **state)
 static void see_runner_of(uid_t uid)
 {
     static const char script[] =
-        "#!/bin/sh\n{ id -u; id -ru; id -G; umask; env; ls -l /proc/self/fd; } >${0%/*}/out/part\nmv ${0%/*}/out/part "
+        "#!/bin/sh\n{ id -u; id -ru; echo \"groups $(id -G) .\"; umask; grep ^Cap /proc/self/status; env; ls -l "
+        "/proc/self/fd; } >${0%/*}/out/part\nmv ${0%/*}/out/part "
         "${0%/*}/out/said\n";
     char dir[PATH_MAX], path[PATH_MAX + 32], expected[64], *said = NULL;
-    snprintf(dir, sizeof dir, "%s/libexec", home);
+    snprintf(dir, sizeof dir, "%s/libexec%u", home, (unsigned)uid);
     chmod(home, 0711);
     assert_int_equal(mkdir(dir, 0755), 0);
     snprintf(path, sizeof path, "%s/out", dir);
@@ -209,6 +210,13 @@ static void see_runner_of(uid_t uid)
     snprintf(expected, sizeof expected, "%u\n%u\n", (unsigned)uid, (unsigned)uid);
     assert_int_equal(strncmp(said, expected, strlen(expected)), 0);
     assert_non_null(strstr(said, "\n0077\n"));
+    static const char *const none[] = {"CapInh", "CapPrm", "CapEff", "CapAmb"}; /* no capabilities */
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        snprintf(expected, sizeof expected, "\n%s:\t0000000000000000\n", none[i]);
+        assert_non_null(strstr(said, expected));
+    }
+    const char *groups = strstr(said, "groups "), *root = groups ? strstr(groups, " 0 ") : NULL;
+    assert_true(groups && (!root || root > strchr(groups, '\n')));
     assert_null(strstr(said, "OF_THE_SERVER"));
     assert_null(strstr(said, "SCRY_LIBEXEC"));
     assert_null(strstr(said, "socket:"));
@@ -224,6 +232,7 @@ static void test_users(void **state)
     if (geteuid() == 0) {
         assert_int_equal(task_runner_start(unknown, &err), -ENOENT);
         see_runner_of(nobody);
+        see_runner_of(1); /* another one, beside */
     } else {
         assert_int_equal(task_runner_start(geteuid() == nobody ? 1 : nobody, &err), -EPERM);
         assert_int_equal(task_runner_start(0, &err), -EPERM);
