@@ -9,43 +9,83 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/log.h"
 #include "jobdir/text/text.h"
 #include "web/serve/jobs.h"
+#include "web/serve/question.h"
 #include "web/serve/routes.h"
 #include "web/serve/tree.h"
 
-static void refuse(struct visit *visit, int code, const char *of)
+enum { FRESH_MS = 1000, LIMIT_SECONDS = 60 };
+
+static void refuse(struct visit *visit, const char *of)
 {
-    if (code == -E2BIG)
-        visit_answer_error(visit, 422, "too_large", "the %s has more than %d files; copy its directory", of, TREE_MOST);
-    else
-        visit_answer_error(visit, 404, "unknown", "there is no such file in the %s's directory", of);
+    visit_answer_error(visit, 404, "unknown", "there is no such file in the %s's directory", of);
 }
 
-void tree_answer_list(struct visit *visit, const char *dir, tree_shows_fn *shows, const char *of)
+/* ---- the list, which a child of this program makes ---- */
+
+/* A task's files, and what its runs and builds printed. Runs are jobs, and have files of their own; a file that comes in is none
+ * yet. */
+bool file_is_output(const char *path)
+{
+    return (strncmp(path, "files/", 6) == 0 && path[6] != '.') ||
+           (strncmp(path, "runs/", 5) == 0 && !strchr(path + 5, '/'));
+}
+
+static int print_json(const struct tree *tree, bool outputs)
+{
+    json_t *list = json_array(), *json = json_pack("{s:o}", "files", list);
+    for (size_t i = 0; json && i < tree->count; i++)
+        if (!outputs || file_is_output(tree->files[i].path))
+            json_array_append_new(list, json_pack("{s:o, s:I, s:I}", "path", text_json(tree->files[i].path),
+                                                  "size_bytes", (json_int_t)tree->files[i].size, "modified_seconds",
+                                                  (json_int_t)tree->files[i].modified));
+    int code = json ? json_dumpf(json, stdout, JSON_COMPACT) : -1;
+    putchar('\n');
+    json_decref(json);
+    return code;
+}
+
+/* The forms in which a child lists files. */
+static const char FILES_TREE[] = "tree", FILES_JSON[] = "json", FILES_OUTPUTS[] = "outputs";
+
+int files_print(const char *form, const char *dir)
 {
     struct tree tree;
+    struct err err = {0};
     int code = tree_read(dir, &tree);
-    json_t *list = json_array();
-    for (size_t i = 0; code == 0 && i < tree.count; i++)
-        if (!shows || shows(tree.files[i].path))
-            json_array_append_new(list, json_pack("{s:o, s:I, s:I}", "path", text_json(tree.files[i].path),
-                                                  "size_bytes", (json_int_t)tree.files[i].size, "modified_seconds",
-                                                  (json_int_t)tree.files[i].modified));
+    if (code == -E2BIG)
+        err_set(&err, code, "there are more than %d files; copy the directory", TREE_MOST);
+    else if (code < 0)
+        err_errno(&err, code, "cannot read the directory");
+    else if (strcmp(form, FILES_TREE) == 0)
+        tree_print(&tree);
+    else if (print_json(&tree, strcmp(form, FILES_OUTPUTS) == 0) < 0)
+        err_set(&err, -ENOMEM, "out of memory");
     tree_done(&tree);
-    if (code == 0) {
-        visit_answer_json_tagged(visit, json_pack("{s:o}", "files", list));
-        return;
-    }
-    json_decref(list);
-    refuse(visit, code, of);
+    if (err.code)
+        log_error("%s", err.text);
+    return err.code || fflush(stdout) != 0;
+}
+
+static void ask_files(struct visit *visit, const char *dir, const char *form)
+{
+    const char *argv[] = {"--files", form, dir, NULL};
+    question_ask(visit->server->questions, visit,
+                 &(struct question_spec){.argv = argv, .own = true, .fresh_ms = FRESH_MS, .limit_s = LIMIT_SECONDS});
+}
+
+void outputs_answer_list(struct visit *visit, const char *dir)
+{
+    ask_files(visit, dir, FILES_OUTPUTS);
 }
 
 void answer_files(struct visit *visit)
 {
     struct named_job job;
     if (job_of_visit_here(visit, &job))
-        tree_answer_list(visit, job.path, NULL, "job");
+        ask_files(visit, job.path, FILES_JSON);
 }
 
 /* ---- one file ---- */
@@ -71,7 +111,7 @@ void tree_answer_file(struct visit *visit, const char *home, const char *path, c
     _cleanup_(closep) int dir = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int fd = dir >= 0 ? tree_open(dir, path) : -1;
     if (fd < 0 || fstat(fd, &info) < 0) {
-        refuse(visit, -ENOENT, of);
+        refuse(visit, of);
         return;
     }
     uint64_t size = len = (uint64_t)info.st_size;
@@ -131,10 +171,15 @@ static void archive_done(struct visit *visit)
     free(archive);
 }
 
-void answer_archive(struct visit *visit)
+static void on_files(struct visit *visit, const struct answer *answer)
 {
     char disposition[FOREIGN_ID_MOST + 64];
     struct named_job job;
+    /* a job without files prints nothing, which is no answer */
+    if (!answer->blob) {
+        answer_give(visit, answer);
+        return;
+    }
     if (!job_of_visit_here(visit, &job))
         return;
     struct archive *archive = calloc(1, sizeof *archive);
@@ -145,9 +190,8 @@ void answer_archive(struct visit *visit)
     archive->tar.fd = -1;
     visit->extra = archive;
     visit->done = archive_done;
-    int code = tree_read(job.path, &archive->tree);
-    if (code < 0) {
-        refuse(visit, code, "job");
+    if (tree_take(job.path, answer->blob->bytes, answer->blob->size, &archive->tree) < 0) {
+        refuse(visit, "job");
         return;
     }
     snprintf(archive->top, sizeof archive->top, "%.*s", SPAN_ARG(visit->parts[0]));
@@ -156,4 +200,13 @@ void answer_archive(struct visit *visit)
     archive->tar.top = archive->top;
     visit_answer_more(visit, &(struct reply){.status = 200, .type = "application/x-tar", .disposition = disposition},
                       tar_size(&archive->tree, archive->top), more_of_archive);
+}
+
+void answer_archive(struct visit *visit)
+{
+    struct named_job job;
+    if (!job_of_visit_here(visit, &job))
+        return;
+    visit->then = on_files;
+    ask_files(visit, job.path, FILES_TREE);
 }

@@ -30,7 +30,7 @@ struct question {
     struct question *next_queued;
     uint32_t fresh_ms, limit_s;
     int good_status;
-    bool once;
+    bool once, own;
     char *environment;
     bool alone; /* it is ended, and not in the table any more */
     struct child *child;
@@ -227,7 +227,7 @@ static void on_command(struct child *child)
 static bool run_command(struct question *question)
 {
     struct questions *all = question->all;
-    char *argv[QUESTION_WORDS + 2] = {all->server->program};
+    char *argv[QUESTION_WORDS + 2] = {question->own ? (char *)"/proc/self/exe" : all->server->program};
     size_t count = 1;
     for (char *word = question->key; *word; word += strlen(word) + 1)
         argv[count++] = word;
@@ -310,6 +310,7 @@ static struct question *make(struct questions *all, const struct question_spec *
     question->limit_s = spec->limit_s;
     question->good_status = spec->good_status;
     question->once = spec->once;
+    question->own = spec->own;
     HASH_ADD_KEYPTR(hh, all->table, question->key, question->key_len, question);
     if (spec->view) {
         question->state = RUNNING;

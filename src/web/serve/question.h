@@ -16,6 +16,7 @@ enum { QUESTION_WORDS = 68 }; /* behind `scry`, at most */
 struct question_spec {
     const char *const *argv; /* of a command: the words behind `scry`, NULL-terminated */
     json_t *view;            /* or a question to scry-view about the job; borrowed, it may get an id */
+    bool own;                /* they are not for scry, but for this program itself, as a child */
     const char *environment; /* NAME=VALUE for the command; NULL: none */
     bool once; /* it changes something: nobody shares it, it is not kept, and it is done even if nobody waits */
     const char *jobdir; /* the answer is good while files in it do not change; NULL: for fresh_ms */

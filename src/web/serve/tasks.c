@@ -209,18 +209,11 @@ static bool task_dir(struct visit *visit, char ret_dir[PATH_MAX + TASK_ID_SIZE])
     return code == 0;
 }
 
-/* Its files, and what its runs and builds printed. Runs are jobs, and have files of their own; a file that comes in is none yet. */
-static bool is_output(const char *path)
-{
-    return (strncmp(path, "files/", 6) == 0 && path[6] != '.') ||
-           (strncmp(path, "runs/", 5) == 0 && !strchr(path + 5, '/'));
-}
-
 void answer_task_outputs(struct visit *visit)
 {
     char dir[PATH_MAX + TASK_ID_SIZE];
     if (task_dir(visit, dir))
-        tree_answer_list(visit, dir, is_output, "task");
+        outputs_answer_list(visit, dir);
 }
 
 void answer_task_output(struct visit *visit)
@@ -229,7 +222,7 @@ void answer_task_output(struct visit *visit)
     if (!task_dir(visit, dir))
         return;
     snprintf(path, sizeof path, "%.*s", SPAN_ARG(visit->parts[1]));
-    if (is_output(path))
+    if (file_is_output(path))
         tree_answer_file(visit, dir, path, "task");
     else
         visit_answer_error(visit, 404, "unknown",

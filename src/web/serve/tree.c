@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,31 @@ int tree_read(const char *dir, struct tree *ret_tree)
     int code = walk(ret_tree, fd, "", 0);
     if (ret_tree->count)
         qsort(ret_tree->files, ret_tree->count, sizeof *ret_tree->files, compare);
+    return code;
+}
+
+void tree_print(const struct tree *tree)
+{
+    for (size_t i = 0; i < tree->count; i++)
+        printf("%" PRIu64 " %lld %d %s%c", tree->files[i].size, (long long)tree->files[i].modified,
+               tree->files[i].executable, tree->files[i].path, '\0');
+}
+
+int tree_take(const char *dir, const char *bytes, size_t size, struct tree *ret_tree)
+{
+    *ret_tree = (struct tree){.dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    int code = ret_tree->dir >= 0 ? 0 : -errno;
+    for (const char *at = bytes, *end; code == 0 && at < bytes + size; at = end + 1) {
+        uint64_t len;
+        long long modified;
+        int executable, head = 0;
+        end = memchr(at, '\0', size - (size_t)(at - bytes));
+        if (!end || sscanf(at, "%" SCNu64 " %lld %d%n", &len, &modified, &executable, &head) != 3 || at[head] != ' ')
+            return -EINVAL;
+        code = add(ret_tree, at + head + 1,
+                   &(struct stat){
+                       .st_size = (off_t)len, .st_mtim.tv_sec = (time_t)modified, .st_mode = executable ? S_IXUSR : 0});
+    }
     return code;
 }
 

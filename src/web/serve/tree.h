@@ -24,19 +24,23 @@ struct tree {
     int dir; /* open; -1: none */
 };
 
-/* 0; -E2BIG: too many files; -errno. Pass it to tree_done in any case. */
+/* 0; -E2BIG: too many files; -errno. Pass it to tree_done in any case. A large directory takes seconds, one on a file system that
+ * stands still takes for ever: so a child reads it. */
 int tree_read(const char *dir, struct tree *ret_tree);
+/* On standard output, for tree_take. */
+void tree_print(const struct tree *tree);
+/* What was printed, of this directory. 0; -EINVAL; -errno. Pass it to tree_done in any case. */
+int tree_take(const char *dir, const char *bytes, size_t size, struct tree *ret_tree);
 void tree_done(struct tree *tree);
 /* Opens a regular file within an open directory; parts of the path may not be links, nor begin with "..". -errno. */
 int tree_open(int dir, const char *path);
 
-/* Is it to be in a list? */
-typedef bool tree_shows_fn(const char *path);
-/* Answers with the list of a directory's files, those for which `shows` is true (NULL: all), or with one of them or the part
- * that the visit asks for; `of` is what has them, for people. download.c */
+/* Answers with one of a directory's files, or the part of it that the visit asks for; `of` is what has it, for people. download.c */
 struct visit;
-void tree_answer_list(struct visit *visit, const char *dir, tree_shows_fn *shows, const char *of);
 void tree_answer_file(struct visit *visit, const char *dir, const char *path, const char *of);
+/* What a task's directory shows: whether a file is among it; the list. */
+bool file_is_output(const char *path);
+void outputs_answer_list(struct visit *visit, const char *dir);
 
 /* An archive (POSIX.1-2001, pax) of the files as long as they were listed: what was appended since is left out, what was cut is
  * zeros. So its size is known before. */
