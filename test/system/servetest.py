@@ -14,6 +14,37 @@ import scrytest
 PATIENCE = 60
 
 
+def documented():
+    """[(method, pattern of a path, what it may answer: {status: type or None})] of doc/reference/api.json."""
+    with open(os.path.join(scrytest.SOURCE, "doc", "reference", "api.json"), encoding="utf-8") as file:
+        api = json.load(file)
+    rows = []
+    for path, methods in api["paths"].items():
+        pattern = re.compile(re.sub(r"\\{[^}]*\\}", "[^/]+", re.escape(path[1:]).replace(r"\{file\}", ".+")))
+        for method in methods.keys() - {"parameters"}:
+            answers = {}
+            for status, said in methods[method]["responses"].items():
+                while "$ref" in said:
+                    said = api["components"]["responses"][said["$ref"].rpartition("/")[2]]
+                answers[int(status)] = next(iter(said.get("content", {})), None)
+            rows.append((method.upper(), pattern, answers))
+    return rows
+
+
+DOCUMENTED = documented()
+
+
+def assert_documented(method, path, answer):
+    """That a path and method may give this answer; what is said of no path is answered by 404 or 405, and a path that is none by 400 or 414."""
+    path = path.partition("?")[0]
+    rows = [answers for its, pattern, answers in DOCUMENTED if its == method.replace("HEAD", "GET") and pattern.fullmatch(path)]
+    if not path.startswith("api/") or not rows or answer.status in (405, 414):
+        return
+    given = (answer.headers.get("content-type") or "").partition(";")[0] or None
+    if (answer.status, given) not in rows[0].items():
+        raise AssertionError(f"{method} {path} answered {answer.status} {given}, which api.json does not say: {rows[0]}")
+
+
 class Answer:
     def __init__(self, response, body):
         self.status = response.status
@@ -67,7 +98,9 @@ class Server:
         connection.endheaders(body)
         try:
             response = connection.getresponse()
-            return Answer(response, response.read())
+            answer = Answer(response, response.read())
+            assert_documented(method, path, answer)
+            return answer
         finally:
             connection.close()
 

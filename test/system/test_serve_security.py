@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -286,6 +287,21 @@ class Security(servetest.ServeCase):
                               stdout=subprocess.PIPE, text=True, timeout=60, check=True)
         self.assertIn("; Secure", done.stdout)
         self.assertNotIn(b"200 OK", server.raw(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+        bearer = server.token("--bearer")
+        job = self.job("--", "true")
+        def curl(path, *options):
+            done = subprocess.run(["curl", "-s", "--http2", "--cacert", cert, "-H", f"Authorization: Bearer {bearer}", *options,
+                                   f"https://localhost:{server.port}/{path}"], stdout=subprocess.PIPE, timeout=60, check=True)
+            return done.stdout
+        place = f"api/jobs/{job}"
+        whole = curl(f"{place}/files/job.json")
+        self.assertEqual(curl(f"{place}/files/job.json", "-r", "5-20"), whole[5:21])
+        self.assertEqual(json.loads(curl(f"{place}/report", "--compressed"))["id"], job)
+        self.assertIn(b"x", curl(f"{place}/files.tar"))
+        events = re.findall(rb"^id: (.*)$", curl(f"{place}/records"), re.M)
+        self.assertGreater(len(events), 3)
+        self.assertEqual(re.findall(rb"^id: (.*)$", curl(f"{place}/records?behind={events[1].decode()}"), re.M), events[2:])
+        self.assertIn(b'"path"', curl(f"{place}/files%0aX:"))
         context = ssl.create_default_context(cafile=cert)
         context.maximum_version = ssl.TLSVersion.TLSv1_1
         with self.assertRaises(OSError), socket.create_connection(("127.0.0.1", server.port), 60) as sock:
