@@ -16,6 +16,7 @@ enum {
     LIMIT_SECONDS = 120,
     JOBS_MOST = 10000,
     KNOWN_MOST = 200000,
+    KEPT_BYTES = 16 << 20, /* of an answer, whose jobs are kept */
     MATCH_DEPTH = 8
 };
 
@@ -37,6 +38,10 @@ static void ask_next(struct visit *visit);
 void known_jobs_free(struct server *server)
 {
     HASH_FREE_ALL(server->known, free(each->path), free(each->word));
+    for (size_t i = 0; i < LISTED_MOST; i++) {
+        blob_unref(server->listed[i].answer);
+        json_decref(server->listed[i].jobs);
+    }
 }
 
 const struct known_job *known_job_find(struct server *server, struct span id)
@@ -189,34 +194,58 @@ static void answer(struct visit *visit, struct listing *listing)
     visit_answer_json_tagged(visit, json);
 }
 
+/* The jobs of an answer, of those in a directory only what does lie there. NULL: it is none. */
+static json_t *read_jobs(struct server *server, const struct blob *blob, const char *dir, const char *broker)
+{
+    json_t *json = json_loadb(blob->bytes, blob->size, 0, NULL), *jobs = json_object_get(json, "jobs"), *row;
+    json_t *kept = json_is_array(jobs) ? json_array() : NULL;
+    size_t i;
+    if (kept)
+        json_array_foreach(jobs, i, row)
+        {
+            const char *path = json_string_value(json_object_get(row, "path"));
+            if (dir && !(path && job_lies_in(dir, path)))
+                continue;
+            if (broker || (path && !dir))
+                remember(server, row, broker);
+            json_array_append(kept, row);
+        }
+    json_decref(json);
+    return kept;
+}
+
+/* The same, to be given back by json_decref. Each answer is read once. */
+static json_t *jobs_of(struct server *server, size_t source, struct blob *blob, const char *dir, const char *broker)
+{
+    if (source < LISTED_MOST && server->listed[source].answer == blob)
+        return json_incref(server->listed[source].jobs);
+    json_t *jobs = read_jobs(server, blob, dir, broker);
+    if (jobs && source < LISTED_MOST && blob->size <= KEPT_BYTES) {
+        blob_unref(server->listed[source].answer);
+        json_decref(server->listed[source].jobs);
+        server->listed[source].answer = blob_ref(blob);
+        server->listed[source].jobs = json_incref(jobs);
+    }
+    return jobs;
+}
+
 static void take(struct visit *visit, const struct answer *answer_of)
 {
     struct listing *listing = visit->extra;
     const char *dir, *broker;
     source_at(visit->server->options, listing->source, &dir, &broker);
-    json_t *json = answer_of->blob ? json_loadb(answer_of->blob->bytes, answer_of->blob->size, 0, NULL) : NULL;
-    json_t *jobs = json_object_get(json, "jobs"), *row;
-    size_t i;
-    if (!json_is_array(jobs) && !listing->source) {
+    json_t *jobs = answer_of->blob ? jobs_of(visit->server, listing->source, answer_of->blob, dir, broker) : NULL;
+    if (!jobs && !listing->source) {
         answer_give(visit, answer_of);
-        json_decref(json);
         return;
     }
-    if (!json_is_array(jobs)) {
+    if (!jobs) {
         _cleanup_(buf_done) struct buf note = BUF_INIT;
         buf_printf(&note, "%s: %s", dir ? dir : broker, answer_of->text ? answer_of->text : "no answer");
         json_array_append_new(listing->notes, text_json(note.data));
     }
-    json_array_foreach(jobs, i, row)
-    {
-        const char *path = json_string_value(json_object_get(row, "path"));
-        if (dir && !(path && job_lies_in(dir, path)))
-            continue;
-        if (broker || (path && !dir))
-            remember(visit->server, row, broker);
-        json_array_append(listing->jobs, row);
-    }
-    json_decref(json);
+    json_array_extend(listing->jobs, jobs);
+    json_decref(jobs);
     listing->source++;
     ask_next(visit);
 }

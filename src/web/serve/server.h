@@ -21,7 +21,7 @@ struct follows;
 struct known_job;
 struct child;
 
-enum { ORIGINS_MOST = 64, LISTENERS_MOST = 4 };
+enum { ORIGINS_MOST = 64, LISTENERS_MOST = 4, LISTED_MOST = 8 };
 
 struct server {
     const struct options *options;
@@ -49,7 +49,11 @@ struct server {
     struct viewers *viewers;
     struct follows *follows;
     struct known_job *known;
-    struct child *children; /* all that there are */
+    struct {
+        struct blob *answer;
+        struct json_t *jobs; /* that it has, and that may be shown */
+    } listed[LISTED_MOST];   /* by source: many ask again and again for the same list */
+    struct child *children;  /* all that there are */
     bool over;
 };
 
