@@ -31,6 +31,21 @@ class Security(servetest.ServeCase):
             self.assertIn(self.server.ask("api/session", "POST", {"token": token}).status, (400, 401))
         self.assertEqual(self.server.ask("api/links", "POST", {}).status, 401)
 
+    def test_each_route_with_each_right(self):
+        """Reading needs a session; all that changes something needs the right for it, and no other one will do."""
+        needs = {"post api/jobs/*/set": "control", "post api/jobs/*/signal": "control", "get api/site": "site", "post api/links": "none"}
+        routes = self.box.run([self.box.path("libexec", "scry-serve"), "--routes"]).stdout.splitlines()
+        tokens = {right: self.server.token("--bearer", "--rights", right) for right in ("observe", "control", "submit", "site")}
+        for line in routes:
+            method, path, _arguments, session = line.split("\t")
+            needed = needs.get(f"{method} {path}") or ("submit" if path.startswith("api/tasks") and method != "get" else "observe")
+            if not session or path == "api/session" or path.endswith("/events"):
+                continue
+            for right, token in tokens.items():
+                answer = self.server.ask(path.replace("*", "1"), method.upper(), None if method == "get" else {}, Authorization=f"Bearer {token}")
+                refused = answer.status == 403 and answer.error == "rights"
+                self.assertEqual(refused, needed not in ("observe", right), (method, path, right, answer.body))
+
     def test_sessions_cannot_be_planted(self):
         """Logging in makes a new secret, whatever cookie was there; two cookies are none; a link is no session."""
         token = self.server.token("--link")

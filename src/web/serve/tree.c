@@ -14,7 +14,7 @@
 
 #include "base/data/cleanup.h"
 
-enum { BLOCK = 512, NAME_MOST = 100, END_BLOCKS = 2 };
+enum { LOOKS_MOST = 2 * TREE_MOST, BLOCK = 512, NAME_MOST = 100, END_BLOCKS = 2 };
 
 /* ---- the list ---- */
 
@@ -49,6 +49,8 @@ static int walk(struct tree *tree, int dir_take, const char *above, int depth)
     }
     for (struct dirent *entry; code == 0 && (entry = readdir(dir));) {
         char path[PATH_MAX];
+        if (++tree->looked > LOOKS_MOST) /* also at what is no file: the server waits for this */
+            code = -E2BIG;
         struct stat info;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
             snprintf(path, sizeof path, "%s%s%s", above, *above ? "/" : "", entry->d_name) >= PATH_MAX ||

@@ -19,9 +19,9 @@ struct tree_file {
 };
 
 struct tree {
-    struct tree_file *files; /* sorted by path */
-    size_t count, room;
-    int dir; /* open; -1: none */
+    struct tree_file *files;    /* sorted by path */
+    size_t count, room, looked; /* looked at: files, and what is none */
+    int dir;                    /* open; -1: none */
 };
 
 /* 0; -E2BIG: too many files; -errno. Pass it to tree_done in any case. A large directory takes seconds, one on a file system that
