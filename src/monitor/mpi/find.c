@@ -118,7 +118,8 @@ static bool is_in_step(const struct buf *environment)
 static bool is_scry(const char *exe)
 {
     const char *slash = strrchr(exe, '/'), *name = slash ? slash + 1 : exe;
-    return strcmp(name, "scry") == 0 || strncmp(name, "scry-", strlen("scry-")) == 0;
+    size_t len = strlen("scry");
+    return strncmp(name, "scry", len) == 0 && strchr(" -", name[len]); /* "scry (deleted)": another one was installed */
 }
 
 /* Whether its environment says that it is a rank, or below one. */
