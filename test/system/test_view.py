@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import subprocess
+import unittest
 
 import jobtest
 import mpitest
@@ -313,6 +314,26 @@ class Plain(jobtest.JobCase):
                         self.assertTrue("ok" in line or line["error"]["text"], line)
             with open(path, "wb") as file:
                 file.write(whole)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give files away")
+    def test_sources_of_others(self):
+        """A job of another user shows no file that is closed to that user, whatever it names as its source."""
+        source, program, job = (self.box.path("work", name) for name in ("secret.c", "secret", "job"))
+        with open(source, "w", encoding="ascii") as file:
+            file.write("void f(void);\n__attribute__((noinline)) void f(void) { __asm__ volatile(\"\"); }\nint main(void) { f(); return 0; }\n")
+        self.box.run(["gcc", "-g", "-O1", "-finstrument-functions", "-o", program, source])
+        self.box.run(self.box.scry("run", "-q", "--trace", "fn:*", "-o", job, "--", program))
+
+        def lines():
+            with View(self.box, job) as view:
+                name, = [one["file"] for one in view.ask("source")["files"]]
+                return len(view.ask("source", file=name)["lines"])
+        os.chmod(source, 0o600)
+        self.assertEqual(lines(), 3)
+        os.chown(job, 65534, 65534)
+        self.assertEqual(lines(), 0)
+        os.chown(source, 65534, 65534)
+        self.assertEqual(lines(), 3)
 
     def test_foreign(self):
         for make in (lambda path: None, os.mkdir, lambda path: open(path, "wb").close()):

@@ -61,6 +61,15 @@ static bool is_named(const struct view *view, const char *file)
     return false;
 }
 
+/* A directory of somebody else may name any file that we can read: then what is theirs, or everybody's, is shown. */
+static bool may_show(const char *job, const struct stat *file)
+{
+    struct stat its;
+    if (stat(job, &its) < 0)
+        return false;
+    return its.st_uid == geteuid() || file->st_uid == its.st_uid || (file->st_uid == 0 && file->st_mode & S_IROTH);
+}
+
 /* The file's text, malloc'ed, and where it was found. */
 static char *read_source(const struct view *view, const char *file, char *ret_path, size_t *ret_size,
                          const char **ret_why)
@@ -81,6 +90,10 @@ static char *read_source(const struct view *view, const char *file, char *ret_pa
     _cleanup_(closep) int fd = open(ret_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return NULL;
+    if (!may_show(view->job, &st)) {
+        *ret_why = "the job is somebody else's, and this file is neither theirs nor the system's";
+        return NULL;
+    }
     size_t size = st.st_size < SOURCE_BYTES ? (size_t)st.st_size : SOURCE_BYTES, have = 0;
     char *text = malloc(size + 1);
     for (ssize_t got = 1; text && have < size && got > 0; have += got > 0 ? (size_t)got : 0)
