@@ -338,6 +338,9 @@
     NOTE(cause_killed, "cause", \
          "{program} was killed by {signal}, probably from outside: by a batch system's limit, or by somebody", \
          STRING(program) STRING(signal)) \
+    NOTE(cause_launcher, "cause", \
+         "{program} was killed by {signal}, probably by {launcher}, which ended with exit status {status} and has said why", \
+         STRING(program) STRING(signal) STRING(launcher) INTEGER(status)) \
     NOTE(cause_signal, "cause", \
          "probably {signal}, which came from {sender} {seconds.1} s before the end: a batch system's limit, or somebody", \
          STRING(signal) STRING(sender) FLOATING(seconds)) \

@@ -192,6 +192,24 @@ static bool was_timed_out(const struct job_end *end)
     return false;
 }
 
+/* The launcher of MPI that has ended what it had started, for a reason of its own; NULL. What a signal has ended it passes on
+ * as its status, as shells do, or as the number alone. */
+static const json_t *launcher_of(const struct job_end *end, int signo)
+{
+    static const char *const names[] = {"mpirun", "mpiexec", "orterun", "prterun"};
+    size_t index;
+    json_t *process;
+    json_array_foreach(end->chain, index, process)
+    {
+        const char *name = json_string_value(json_object_get(process, "name"));
+        json_int_t status = json_integer_value(json_object_get(process, "exit_code"));
+        for (size_t i = 0; index && name && status && i < sizeof names / sizeof *names; i++)
+            if (strncmp(name, names[i], strlen(names[i])) == 0)
+                return status == signo || status == SHELL_SIGNAL + signo ? NULL : process;
+    }
+    return NULL;
+}
+
 /* The last signal from outside that came before the end; NULL: none, or long before. SIGUSR1 and SIGUSR2 announce things
  * that a job goes on after. */
 static const json_t *signal_came(const struct job_end *end)
@@ -231,6 +249,15 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
         cause->note = NOTE(cause_limit, .program = cause_text(&cause->where),
                            .signal = text_signal(signo, cause->signal, sizeof cause->signal),
                            .reason = "the time that timeout(1) was given");
+        return true;
+    }
+    const json_t *launcher = launcher_of(end, signo);
+    if (launcher) {
+        cause_cut(&cause->what, json_string_value(json_object_get(launcher, "name")));
+        cause->note = NOTE(cause_launcher, .program = cause_text(&cause->where),
+                           .signal = text_signal(signo, cause->signal, sizeof cause->signal),
+                           .launcher = cause_text(&cause->what),
+                           .status = json_integer_value(json_object_get(launcher, "exit_code")));
         return true;
     }
     const json_t *request = end->model->request;

@@ -330,6 +330,20 @@ static void test_asked(void **state)
            "the command was killed by SIGTERM, probably by laptop, who sent it through a broker");
 }
 
+static void test_killed_by_launcher(void **state)
+{
+    static const char *const chain = "[{\"pid\": 20, \"name\": \"tool\", \"end_seconds\": 97.5, \"exit_code\": null, "
+                                     "\"signal\": 15}, {\"pid\": 10, \"name\": \"mpirun.openmpi\", \"end_seconds\": "
+                                     "100, \"exit_code\": %d, \"signal\": null}]";
+    char text[512];
+    snprintf(text, sizeof text, chain, 132);
+    expect(ask_end(text, 132, 0, NULL), NOTE_cause_launcher, false,
+           "tool was killed by SIGTERM, probably by mpirun.openmpi, which ended with exit status 132 and has said why");
+    snprintf(text, sizeof text, chain, 143);
+    expect(ask_end(text, 143, 0, NULL), NOTE_cause_killed, false,
+           "tool was killed by SIGTERM, probably from outside: by a batch system's limit, or by somebody");
+}
+
 static void test_killed(void **state)
 {
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_killed, false,
@@ -418,6 +432,7 @@ int main(void)
         ROW(test_mpi_stall),
         ROW(test_asked),
         ROW(test_not_found_elsewhere),
+        ROW(test_killed_by_launcher),
         ROW(test_killed),
         ROW(test_command),
         ROW(test_signal),
