@@ -16,7 +16,6 @@ function useRow(id: string): Row | undefined {
 
 function Title({ id, row, top }: { id: string; row: Row | undefined; top: Top | undefined }) {
   const state = top ? outcome({ status: top.status, exit_code: row?.exit_code, signal: row?.signal }) : row && outcome(row);
-  const task = /\/tasks\/([^/]+)\/runs\/[^/]+\/?$/.exec(row?.path ?? '')?.[1];
   return (
     <div class="job-title">
       <div class="line">
@@ -26,7 +25,6 @@ function Title({ id, row, top }: { id: string; row: Row | undefined; top: Top | 
       <div class="line soft">
         {row?.name && <span class="mono">{id}</span>}
         {row?.host && <span>on {row.host}</span>}
-        {task && <span>of the task <a class="mono" href={href(['tasks', task])}>{task}</a></span>}
         {row?.started_seconds !== undefined && <span>started {format.moment(row.started_seconds)}</span>}
         {row?.batch && (
           <span>

@@ -76,7 +76,7 @@ export function Tasks({ session }: { session: Session }) {
     columns.push({
       key: 'do', title: 'Do', wide: true, cell: (t) => (
         taskIsActive(t) ? <button type="button" class="quiet" disabled={busy} aria-label={`Cancel ${taskTitle(t)}, ${t.id}`} onClick={() => doIt(async () => (await tell('POST', taskPath(t.id, 'cancel')), `${taskTitle(t)} is being ended.`))}>Cancel</button>
-          : t.state !== 'draft' && <button type="button" class="quiet" disabled={busy} aria-label={`Run ${taskTitle(t)}, ${t.id}, again`} onClick={() => doIt(async () => (await tell('POST', taskPath(t.id, 'rerun')), `${taskTitle(t)} is queued again.`))}>Run again</button>
+          : t.state !== 'draft' && <button type="button" class="quiet" disabled={busy} aria-label={`Run again: ${taskTitle(t)}, ${t.id}`} onClick={() => doIt(async () => (await tell('POST', taskPath(t.id, 'rerun')), `${taskTitle(t)} is queued again.`))}>Run again</button>
       ),
     });
 
