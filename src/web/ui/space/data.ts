@@ -9,6 +9,7 @@ export interface FunctionInfo { id: number; name: string; file: string; line: nu
 export interface Picture {
   from_ns: number; to_ns: number; levels: number; columns: number; lanes: LaneInfo[]; functions: FunctionInfo[];
   messages: number; collectives: number; clock_bound_ns: number | null; complete: boolean; progress?: number; notes: unknown[];
+  running?: boolean; until_ns?: number;
 }
 
 /** One lane of a tile: either single calls, or for each column and depth the function that has most of it. */

@@ -22,6 +22,7 @@ import { CallPanel, SelectionPanel, Tip } from './panels';
 import type { Mark } from './scene';
 import type { Search } from './source';
 import { laneList, lanesOf, tilesOf } from './source';
+import { timeText } from './ticks';
 import { LANES_EACH, levelFor } from './tiles';
 import { drawOn, rowsOf, sizeOf } from './vector';
 import type { Span } from './window';
@@ -336,7 +337,8 @@ function Notes({ picture, error }: { picture: Picture; error: string }) {
     <>
       Drag moves, the wheel zooms, a drag on the axis or with Shift chooses a part.
       {picture.clock_bound_ns ? ` Clocks of the nodes agree to ${ns(picture.clock_bound_ns)}.` : ''}
-      {!picture.complete && <> <Progress share={picture.progress ?? null} label="Reading the trace" /></>}
+      {picture.running && ` The job runs: it is known up to ${timeText(picture.until_ns ?? picture.from_ns, picture.to_ns - picture.from_ns)}.`}
+      {!picture.complete && !picture.running && <> <Progress share={picture.progress ?? null} label="Reading the trace" /></>}
       {error && <Notice tone="warn" title={error} />}
       {notes.map(text => <Notice key={text} title={text} />)}
     </>

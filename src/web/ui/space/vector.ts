@@ -70,9 +70,9 @@ export function sizeOf(shown: Shown, stacked: boolean): { width: number; height:
 }
 
 export function drawOn(pen: Pen, shown: Shown, stacked: boolean, colours: readonly Rgb[], ink: Rgb, soft: string, grid: string, lane: Rgb, messages: boolean, legend: readonly (readonly [string, string])[]): void {
-  const { view } = shown, { width, height } = sizeOf(shown, stacked);
+  const { view } = shown, { width: whole, height } = sizeOf(shown, stacked);
   const layout = layoutOf(shown.picture.lanes.slice(0, shown.lanes).map(one => one.depth), stacked, 0, 700);
-  const plot = width - LEFT - 20, x = (at: number) => LEFT + (at - view.from) / (view.to - view.from) * plot;
+  const plot = whole - LEFT - 20, x = (at: number) => LEFT + (at - view.from) / (view.to - view.from) * plot;
   const ticks = ticksOf(view.from, view.to, 9);
   for (const [i, at] of ticks.at.entries()) {
     pen.line([x(at), TOP - 6, x(at), height - 36], grid);
@@ -101,11 +101,11 @@ export function drawOn(pen: Pen, shown: Shown, stacked: boolean, colours: readon
     for (let index = first; index <= last; index++)
       for (let block = 0; block <= Math.floor((shown.lanes - 1) / LANES_EACH); block++)
         tiles.push(shown.tile(shown.level, index, block)?.messages ?? new Float64Array(0));
-    const count = tiles.reduce((sum, all) => sum + all.length / MESSAGE_FIELDS, 0), line = hex(mix(lane, ink, Math.max(0.25, Math.min(0.8, 0.15 * plot / Math.max(1, count)))));
+    const count = tiles.reduce((sum, all) => sum + all.length / MESSAGE_FIELDS, 0), width = Math.max(0.05, Math.min(0.6, 0.15 * plot / Math.max(1, count))); // many are thin, so bars are seen below them
     for (const all of tiles)
       for (let i = 0; i < all.length; i += MESSAGE_FIELDS)
         if (all[i]! < shown.lanes && all[i + 1]! < shown.lanes)
-          pen.line([x(all[i + 2]!), TOP + laneMiddle(layout, all[i]!), x(all[i + 3]!), TOP + laneMiddle(layout, all[i + 1]!)], line, 0.5);
+          pen.line([x(all[i + 2]!), TOP + laneMiddle(layout, all[i]!), x(all[i + 3]!), TOP + laneMiddle(layout, all[i + 1]!)], hex(ink), width);
   }
   pen.unclip();
   let at = LEFT;
