@@ -96,6 +96,7 @@ export class Control {
       scene.tiles.clear();
       this.aim = clamp(atEnd ? scene.whole : this.aim, scene.whole);
       scene.view = this.aim;
+      this.restAt = performance.now();
     } else
       scene.tiles.renew();
     this.drawing.forget();

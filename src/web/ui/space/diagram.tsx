@@ -27,7 +27,7 @@ import { LANES_EACH, levelFor } from './tiles';
 import { drawOn, rowsOf, sizeOf } from './vector';
 import type { Span } from './window';
 
-const FOUND_MOST = 1000;
+const FOUND_MOST = 1000, NOTES_SEEN = 3;
 
 export function SpaceTime({ id }: ViewProps) {
   const picture = useAnswer<Picture>(jobPath(id, 'picture'));
@@ -340,7 +340,8 @@ function Notes({ picture, error }: { picture: Picture; error: string }) {
       {picture.running && ` The job runs: it is known up to ${timeText(picture.until_ns ?? picture.from_ns, picture.to_ns - picture.from_ns)}.`}
       {!picture.complete && !picture.running && <> <Progress share={picture.progress ?? null} label="Reading the trace" /></>}
       {error && <Notice tone="warn" title={error} />}
-      {notes.map(text => <Notice key={text} title={text} />)}
+      {notes.slice(0, NOTES_SEEN).map(text => <Notice key={text} title={text} />)}
+      {notes.length > NOTES_SEEN && <details><summary>{count(notes.length - NOTES_SEEN)} more notes</summary>{notes.slice(NOTES_SEEN).map(text => <Notice key={text} title={text} />)}</details>}
     </>
   );
 }

@@ -16,7 +16,7 @@ import type { Span } from './window';
 export function SelectionPanel(props: { id: string; span: Span; chosen: boolean; lanes: string; picture: Picture; onSearch: (name: string) => void; onClear: () => void }) {
   const { span, picture } = props;
   const [by, setBy] = useParam('sum', 'functions');
-  const answer = useAnswer<Selection>(jobPath(props.id, 'selection') + query({ from: Math.floor(span.from), to: Math.ceil(span.to), lanes: props.lanes }));
+  const answer = useAnswer<Selection>(jobPath(props.id, 'selection') + query({ from: Math.floor(span.from), to: Math.ceil(span.to), lanes: props.lanes }), picture.complete ? 0 : 3);
   const width = span.to - span.from;
   return (
     <section aria-label="In this part">
@@ -45,7 +45,7 @@ export function SelectionPanel(props: { id: string; span: Span; chosen: boolean;
               ]} />
             )}
             {sums.messages.count > 0 && <p class="space-span">{count(sums.messages.count)} {sums.messages.count === 1 ? 'message' : 'messages'}, {size(sums.messages.bytes)}</p>}
-            {picture.complete ? null : <p class="space-span">The trace is still being read: sums grow.</p>}
+            {picture.complete ? null : <p class="space-span">{picture.running ? 'The job runs: sums grow.' : 'The trace is still being read: sums grow.'}</p>}
           </>
         )}
       </Answered>
