@@ -23,8 +23,9 @@
 enum {
     GRACE_SECONDS = 5, /* between asking and killing */
     GATHER_SECONDS = 900,
-    GATHER_KILLS = 6,    /* so often, each after the grace, before what waits for another host is killed */
-    SHARED_SECONDS = 10, /* until what another node wrote is seen here */
+    SUMMED_FILES = 20000, /* that are looked at when a task ends */
+    GATHER_KILLS = 6,     /* so often, each after the grace, before what waits for another host is killed */
+    SHARED_SECONDS = 10,  /* until what another node wrote is seen here */
 };
 
 /* ---- what the state says ---- */
@@ -106,6 +107,8 @@ static void end_task(const struct task *task, const char *state, const char *kin
     if (text)
         json_object_set_new(task->state, "error", json_pack("{s:s, s:o}", "kind", kind, "text", text_json(text)));
     json_object_del(task->state, "step");
+    uint64_t space = task_space_sum(task->dir, SUMMED_FILES);
+    json_object_set_new(task->state, "space_bytes", space < INT64_MAX ? json_integer((json_int_t)space) : json_null());
 }
 
 static void run_dir(const struct task *task, char ret_path[PATH_MAX])

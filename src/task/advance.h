@@ -39,7 +39,9 @@ void task_use_look(const struct task_kin *kin, struct task_use *ret_use);
 /* SIGKILL for all of them, but for those by which scry run records how they end. */
 void task_kill_command(const struct task_kin *kin, pid_t supervisor);
 
-/* The space that a directory takes, looked at by a child: a directory may have a million files. One look at a time for
+/* The space that a directory takes; UINT64_MAX: it has more files than these. */
+uint64_t task_space_sum(const char *dir, uint64_t most_files);
+/* The same, looked at by a child: a directory may have a million files. One look at a time for
  * each task. -EAGAIN: the first one is not over. */
 int task_space_look(const char *id, const char *dir, uint64_t *ret_bytes);
 void task_space_forget(const char *id);

@@ -40,6 +40,8 @@ static const struct field head_fields[] = {
     {"runs_wanted", FIELD_COUNT},
     {"progress", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "of the phase that it is in, 0 to 1; null: not known"},
     SECONDS("left_seconds", "estimated, of this phase; null: not known"),
+    {"space_bytes", FIELD_COUNT, .flags = FIELD_OR_NULL,
+     .about = "of the disk, with all runs, when it ended; null: not known, or very many files"},
     {0}};
 
 static const struct field phase_fields[] = {{"phase", FIELD_CHOICE, .choices = "build|run|gather"},
@@ -189,6 +191,12 @@ static json_t *number_or_null(double value)
     return value >= 0 ? json_real(value) : json_null();
 }
 
+static json_t *member_or_null(const json_t *object, const char *member)
+{
+    json_t *value = json_object_get(object, member);
+    return value ? json_incref(value) : json_null();
+}
+
 static const json_t *last_phase(const json_t *state)
 {
     const json_t *phases = json_object_get(state, "phases");
@@ -209,14 +217,15 @@ static json_t *head_json(const struct task *task)
     uint64_t wanted = (uint64_t)json_integer_value(json_object_get(task->state, "target"));
     if (!wanted)
         wanted = task_number(task->spec, "repeat");
-    return json_pack("{s:s, s:O, s:O, s:O, s:O, s:s, s:O?, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "id", task->id,
-                     "name", task_member(task->spec, "name"), "program", task_member(task->spec, "program"),
+    return json_pack("{s:s, s:O, s:O, s:O, s:O, s:s, s:O?, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "id",
+                     task->id, "name", task_member(task->spec, "name"), "program", task_member(task->spec, "program"),
                      "processes", task_member(task->spec, "processes"), "series", task_member(task->spec, "series"),
                      "state", task_state_name(task->state), "error", error, "created_seconds",
                      seconds_json(task->state, "created_ns"), "queued_seconds", seconds_json(task->state, "queued_ns"),
                      "began_seconds", seconds_json(task->state, "began_ns"), "ended_seconds",
                      seconds_json(task->state, "ended_ns"), "runs_done", (json_int_t)done, "runs_wanted",
-                     (json_int_t)wanted, "progress", number_or_null(share), "left_seconds", number_or_null(left));
+                     (json_int_t)wanted, "progress", number_or_null(share), "left_seconds", number_or_null(left),
+                     "space_bytes", member_or_null(task->state, "space_bytes"));
 }
 
 static json_t *phases_json(const struct task *task)
@@ -235,12 +244,6 @@ static json_t *phases_json(const struct task *task)
                                               "left_seconds", number_or_null(left)));
     }
     return list;
-}
-
-static json_t *member_or_null(const json_t *object, const char *member)
-{
-    json_t *value = json_object_get(object, member);
-    return value ? json_incref(value) : json_null();
 }
 
 /* While it runs, the job's id is only in its directory. */

@@ -21,14 +21,22 @@ static struct look {
     bool known;
 } * looks;
 
-static uint64_t sum(const char *dir)
+uint64_t task_space_sum(const char *dir, uint64_t most_files)
 {
     char *paths[] = {(char *)dir, NULL};
     uint64_t bytes = 0;
     FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
-    for (FTSENT *entry; tree && (entry = fts_read(tree));)
-        if (entry->fts_info != FTS_DP && entry->fts_info != FTS_NS)
-            bytes += (uint64_t)entry->fts_statp->st_blocks * BLOCK_BYTES + FILE_BYTES;
+    for (FTSENT *entry; tree && (entry = fts_read(tree));) {
+        if (entry->fts_info == FTS_DP || entry->fts_info == FTS_NS)
+            continue;
+        if (!most_files--) {
+            bytes = UINT64_MAX;
+            break;
+        }
+        bytes += (uint64_t)entry->fts_statp->st_blocks * BLOCK_BYTES + FILE_BYTES;
+    }
+    if (tree)
+        fts_close(tree);
     return bytes;
 }
 
@@ -41,7 +49,7 @@ static void begin(struct look *look, const char *dir)
     if (pid == 0) {
         if (nice(NICE) == -1)
             errno = 0;
-        uint64_t bytes = sum(dir);
+        uint64_t bytes = task_space_sum(dir, UINT64_MAX);
         _exit(write(ends[1], &bytes, sizeof bytes) != sizeof bytes);
     }
     close(ends[1]);

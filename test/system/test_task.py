@@ -106,6 +106,7 @@ class Tasks(TaskCase):
         listed = json.loads(self.task("ls", "--json").stdout)
         self.fits("tasks", listed)
         self.assertEqual({each["series"] for each in listed["tasks"]}, {listed["tasks"][0]["series"]})
+        self.assertTrue(all(10000 < each["space_bytes"] < 10 << 20 for each in listed["tasks"]), listed)
         compared = self.task("compare", *ids)
         self.assertEqual(compared.returncode, 0, compared.stderr)
         self.assertEqual(self.task("rerun", ids[1]).returncode, 0)

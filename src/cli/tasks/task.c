@@ -66,6 +66,19 @@ static void put_state(struct buf *out, const json_t *task)
     text_show(out, why);
 }
 
+/* What its directory takes, in a column of its own. */
+static void put_space(struct buf *out, const json_t *task)
+{
+    _cleanup_(buf_done) struct buf size = BUF_INIT;
+    double bytes = number_of(task, "space_bytes");
+    if (bytes >= 0)
+        text_size(&size, (uint64_t)bytes);
+    else
+        buf_putc(&size, '-');
+    text_column(out, size.data ? size.data : "", 8);
+    buf_puts(out, " ");
+}
+
 static int list(const struct task_store *store, const struct options *options)
 {
     struct err err;
@@ -84,6 +97,7 @@ static int list(const struct task_store *store, const struct options *options)
         text_column(&out, name.data ? name.data : "", 20);
         buf_printf(&out, " %4.0f  %.0f/%.0f  ", number_of(task, "processes"), number_of(task, "runs_done"),
                    number_of(task, "runs_wanted"));
+        put_space(&out, task);
         put_state(&out, task);
         buf_putc(&out, '\n');
     }

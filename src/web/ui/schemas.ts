@@ -1507,6 +1507,7 @@ export type Tasks = {
     runs_wanted: number;
     /** of the phase that it is in, 0 to 1; null: not known */ progress: number | null;
     /** estimated, of this phase; null: not known */ left_seconds: number | null;
+    /** of the disk, with all runs, when it ended; null: not known, or very many files */ space_bytes: number | null;
   })[];
 };
 
@@ -1530,6 +1531,7 @@ export type Task = {
   runs_wanted: number;
   /** of the phase that it is in, 0 to 1; null: not known */ progress: number | null;
   /** estimated, of this phase; null: not known */ left_seconds: number | null;
+  /** of the disk, with all runs, when it ended; null: not known, or very many files */ space_bytes: number | null;
   phases: ({
     phase: "build" | "run" | "gather";
     run: number;
