@@ -178,10 +178,42 @@ static void estimate(const struct task *task, const json_t *phase, double *ret_s
     *ret_share = share_of_job(dir);
     double whole = *ret_share > 0 ? spent / *ret_share : median(json_object_get(task->state, "runs"), &count);
     if (whole <= 0)
+        whole = json_number_value(json_object_get(task->state, "expected_seconds"));
+    if (whole <= 0)
         return;
     *ret_left = whole > spent ? whole - spent : 0;
     if (*ret_share < 0)
         *ret_share = spent < whole ? spent / whole : 0.99;
+}
+
+static bool same_program(const struct task *one, const struct task *other)
+{
+    static const char *const members[] = {"program", "arguments", "directory", "files", "processes", "launch"};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        if (!json_equal(task_member(one->spec, members[i]), task_member(other->spec, members[i])))
+            return false;
+    return true;
+}
+
+double task_expect(const struct task_store *store, const char *id)
+{
+    enum { LOOKED_AT = 100 };
+    struct task task;
+    char **ids = NULL;
+    size_t count = 0, runs;
+    double seconds = -1;
+    if (task_load(store, id, &task, NULL) == 0 && task_list(store, &ids, &count, NULL) == 0) {
+        for (size_t i = count, looked = 0; i-- > 0 && looked < LOOKED_AT && seconds < 0; looked++) {
+            struct task other;
+            if (strcmp(ids[i], id) != 0 && task_load(store, ids[i], &other, NULL) == 0 && same_program(&task, &other))
+                seconds = median(json_object_get(other.state, "runs"), &runs);
+            if (strcmp(ids[i], id) != 0)
+                task_done(&other);
+        }
+        jobdir_list_free(ids, count);
+    }
+    task_done(&task);
+    return seconds;
 }
 
 /* ---- answers ---- */

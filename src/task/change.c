@@ -14,6 +14,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "task/answer.h"
 #include "task/internal.h"
 #include "task/spec.h"
 
@@ -125,9 +126,15 @@ static int check_ready(const struct task *task, struct err *err)
     return 0;
 }
 
+struct queueing {
+    bool again;
+    double expected_seconds; /* -1: not known */
+};
+
 static int queue(struct task *task, void *ctx, struct err *err)
 {
-    bool again = *(bool *)ctx;
+    const struct queueing *queueing = ctx;
+    bool again = queueing->again;
     if (task_is_active(task->state))
         return err_set(err, -EBUSY, "task %s is %s already", task->id, task_state_name(task->state));
     if (task_is_over(task->state) != again)
@@ -145,25 +152,26 @@ static int queue(struct task *task, void *ctx, struct err *err)
     json_object_set_new(task->state, "error", json_null());
     json_object_set_new(task->state, "cancel", json_false());
     json_object_set_new(task->state, "phases", json_array());
+    json_object_set_new(task->state, "expected_seconds", json_real(queueing->expected_seconds));
     json_object_set_new(task->state, "target", json_integer(runs + (json_int_t)task_number(task->spec, "repeat")));
     return 0;
 }
 
 int task_queue(const struct task_store *store, const char *id, struct err *err)
 {
-    bool again = false;
+    struct queueing queueing = {.again = false, .expected_seconds = task_expect(store, id)};
     char dir[PATH_MAX + TASK_ID_SIZE + 2];
     snprintf(dir, sizeof dir, "%s/%s", store->dir, id);
     _cleanup_(closep) int lock = task_id_is(id) ? task_lock(dir, TASK_FILES_LOCK, false) : -ENOENT;
     if (lock == -EWOULDBLOCK)
         return err_set(err, -EBUSY, "a file of task %s is just coming in: queue it then", id);
-    return task_change(store, id, queue, &again, err);
+    return task_change(store, id, queue, &queueing, err);
 }
 
 int task_rerun(const struct task_store *store, const char *id, struct err *err)
 {
-    bool again = true;
-    return task_change(store, id, queue, &again, err);
+    struct queueing queueing = {.again = true, .expected_seconds = task_expect(store, id)};
+    return task_change(store, id, queue, &queueing, err);
 }
 
 static int cancel(struct task *task, void *ctx, struct err *err)

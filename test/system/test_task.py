@@ -265,6 +265,11 @@ class Tasks(TaskCase):
         self.assertEqual((shown["state"], shown["runs_wanted"], shown["phases"][-1]["phase"]), ("running", 2, "run"))
         self.program("", "go")
         self.waits_for(task, "done")
+        os.unlink(self.box.path("work", "go"))
+        like, = self.submit("--by", "plain", "--name", "another", program)  # as the one before it was
+        scrytest.wait_until(lambda: self.show(like)["left_seconds"] is not None, LONG)
+        self.program("", "go")
+        self.waits_for(like, "done")
         says = self.program("#!/bin/sh\nfor i in 1 2 3; do echo step $i/10; sleep 0.2; done\nwhile ! [ -e on ]; do sleep 0.1; done\n", "says")
         task, = self.submit("--by", "plain", "--log", r"stdout=step (?<n>\d+)/(?<total>\d+)", says)
         scrytest.wait_until(lambda: self.show(task)["progress"] == 0.3, 60, lambda: json.dumps(self.show(task)))
