@@ -354,12 +354,11 @@ class Faults(TaskCase):
         scrytest.wait_until(lambda: list(self.box.processes("scry-tasks")), LONG)
         task, = self.submit("--by", "plain", self.program("#!/bin/sh\ntrap 'echo asked' TERM\n" + self.waiting() + "\n" + self.waiting("on")))
         self.began()
-        looks = self.box.path(*self.STATE, "tasks", ".changed")
         for seconds in (86400, -86400):
             set_wall(seconds)
             other, = self.submit("--by", "slurm", "true")  # fails at once, there is none: so the runner has looked
             self.waits_for(other, "failed")
-            self.assertEqual(self.show(task)["state"], "running", looks)
+            self.assertEqual(self.show(task)["state"], "running")
         self.program("", "go")
         self.program("", "on")
         shown = self.waits_for(task, "done")
@@ -470,7 +469,7 @@ class Elsewhere(TaskCase):
             os.kill(pid, signal.SIGKILL)
         self.waits_for(task, "gathering")
         self.kill_runner()
-        self.submit("--by", "plain", "true")  # another one
+        behind, = self.submit("--by", "plain", "true")  # which starts another one
         there = far.box.path("home", ".cache/scry/tasks")
         with open(os.path.join(there, task, "files/go"), "w", encoding="ascii"):
             pass
@@ -481,6 +480,7 @@ class Elsewhere(TaskCase):
             with open(os.path.join(files, path), encoding="ascii") as file:
                 self.assertEqual(file.read(), text)
         self.assertEqual(os.listdir(there), [])
+        self.waits_for(behind, "done")
 
     def test_ssh_what_does_not_listen(self):
         """Cancelled while the connection is lost, the run is ended there with all that it began."""
