@@ -514,7 +514,7 @@ static int write_some(struct visit *visit)
         most = (size_t)allowed;
     if (!most) { /* the other end's window is closed: libwebsockets would call at once, again and again */
         lws_set_timer_usecs(visit->wsi, WINDOW_MS * LWS_US_PER_MS);
-        return 0;
+        return visit->until_ns && clock_now_ns() > visit->until_ns ? -1 : 0;
     }
     ssize_t len = next_piece(visit, room + LWS_PRE, most, &last);
     if (len < 0 || (!len && !last))
