@@ -111,15 +111,13 @@ export function formOf(task: Task): Form {
 
 /** Which field a line of the server is about ("" : none), and the line without the member's name. */
 export function blamed(text: string): { field: keyof Form | 'files' | ''; text: string } {
-  const found = /^([\w.]+?)(?:\[\d+\]|\.\w*)?(?:: | (?=is missing))/.exec(text);
+  const [, member = '', rest = ''] = /^([\w.]+)[^\s:]*(?:: | (?=is missing))(.*)$/s.exec(text) ?? [];
   const fields: Record<string, keyof Form | 'files'> = {
     'launch.by': 'by', 'launch.hosts': 'hosts', 'launch.partition': 'partition', 'launch.options': 'options', 'collect.functions': 'functions', 'collect.arguments': 'values',
     'collect.logs': 'logs', 'collect.mpi': 'mpi', 'limits.seconds': 'seconds', 'limits.memory_bytes': 'memory', 'limits.disk_bytes': 'disk', files: 'files',
   };
-  const whole = /^([\w.]+)/.exec(text)?.[1] ?? '', member = fields[whole] ? whole : (found?.[1] ?? '');
-  const field = fields[member] ?? (member in emptyForm ? (member as keyof Form) : '');
-  if (!field) return { field: /^a file of a task/.test(text) ? 'files' : '', text };
-  return { field, text: text.replace(/^[\w.]+(?:\[\d+\])?(?:: | )/, '') };
+  const first = member.split('.', 1)[0]!, field = fields[member] ?? (first in emptyForm ? (first as keyof Form) : fields[first] ?? '');
+  return field ? { field, text: rest } : { field: /^a file of a task/.test(text) ? 'files' : '', text };
 }
 
 /** What does the same on the command line. */
