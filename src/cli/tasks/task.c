@@ -151,6 +151,11 @@ static int show(const struct task_store *store, const struct options *options, c
     buf_puts(&out, "runs\n");
     json_array_foreach(json_object_get(json, "runs"), i, each) put_run(&out, each);
     buf_puts(&out, "scry report JOB shows a run\n");
+    if (number_of(json, "space_bytes") >= 0) {
+        buf_puts(&out, "takes ");
+        text_size(&out, (uint64_t)number_of(json, "space_bytes"));
+        buf_printf(&out, " of the disk, until scry task rm %s\n", id);
+    }
     cli_print(out.data ? out.data : "", out.len);
     json_decref(json);
     return 0;
