@@ -187,13 +187,13 @@ class Tasks(TaskCase):
                               "time.sleep(1000)\n", "hungry")
         for options, program, kind, text in (
                 (("--limit-space", "4M"), many, "space", "stopped: it took more of the disk"),
-                (("--limit-space", "4M"), large, "run", "larger than its limit of space"),
+                (("--limit-space", "4M"), large, "run space", "its limit of space"),  # whichever sees it first
                 (("--limit-memory", "100M"), hungry, "memory", "stopped: its processes took more memory"),
                 (("--limit-time", "1s"), "sleep", "time", "stopped: it took longer")):
             words = ["--file", program, os.path.basename(program)] if "/" in program else [program, "1000"]
             task, = self.submit("--by", "plain", *options, "--wait", *words)
             error = self.show(task)["error"]
-            self.assertEqual(error and error["kind"], kind, error)
+            self.assertIn(error and error["kind"], kind.split(), error)
             self.assertIn(text, error["text"])
 
     def test_runner_killed(self):
