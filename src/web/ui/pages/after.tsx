@@ -80,7 +80,9 @@ function PostMortem({ report, name }: { report: Report; name: string }) {
 /** Records that the report lists, as lines of a log. */
 function linesOf(report: Report) {
   const model = new Model();
-  const records = [...report.logs.errors, ...report.scripts.failed_commands, ...report.scripts.exceptions] as JobRecord[];
+  const { errors, lines } = report.logs; // the last errors may be among the last lines, or be older
+  const logged = new Map([...errors, ...lines].map((record) => [JSON.stringify(record), record]));
+  const records = [...logged.values(), ...report.scripts.failed_commands, ...report.scripts.exceptions] as JobRecord[];
   for (const record of records.sort((a, b) => a.t - b.t)) model.take(record);
   return model.lines;
 }
