@@ -211,6 +211,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
   const [scroll, setScroll] = useState(0);
   const [call, setCall] = useState<{ lane: number; at: number; depth: number } | null>(null);
   const [selecting, setSelecting] = useState(false);
+  const [typed, setTyped] = useState<string | null>(null); // until it is looked for: the picture is drawn again meanwhile
   const [laneText, setLanes] = useParam('lanes');
   const [chosenText] = useParam('chosen');
   const chosen = useMemo(() => lanesOf(laneText, picture.lanes.length), [laneText, picture.lanes.length]);
@@ -295,7 +296,8 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
     }>
       <div class="space-bar">
         <form class="space-search" role="search" onSubmit={e => (e.preventDefault(), search.step(1))}>
-          <input type="search" aria-label="Find calls of a function" placeholder="Function, e.g. do_jacobi or MPI_*" value={search.text} onChange={e => search.setText(e.currentTarget.value.trim())} />
+          <input type="search" aria-label="Find calls of a function" placeholder="Function, e.g. do_jacobi or MPI_*" value={typed ?? search.text} onInput={e => setTyped(e.currentTarget.value)}
+            onChange={e => (setTyped(null), search.setText(e.currentTarget.value.trim()))} />
           <span role="status" class="space-count">{search.told}</span>
           <button type="button" aria-label="The one before" disabled={!search.calls.length} onClick={() => search.step(-1)}>↑</button>
           <button type="button" aria-label="The next one" disabled={!search.calls.length} onClick={() => search.step(1)}>↓</button>
