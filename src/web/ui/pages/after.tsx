@@ -82,7 +82,8 @@ function linesOf(report: Report) {
   const model = new Model();
   const { errors, lines } = report.logs; // the last errors may be among the last lines, or be older
   const logged = new Map([...errors, ...lines].map((record) => [JSON.stringify(record), record]));
-  const records = [...logged.values(), ...report.scripts.failed_commands, ...report.scripts.exceptions] as JobRecord[];
+  const typed = (type: JobRecord['type'], of: Iterable<unknown>) => Array.from(of, (record) => ({ ...(record as object), type }) as JobRecord);
+  const records = [...typed('log', logged.values()), ...typed('command_failed', report.scripts.failed_commands), ...typed('python_exception', report.scripts.exceptions)];
   for (const record of records.sort((a, b) => a.t - b.t)) model.take(record);
   return model.lines;
 }
