@@ -9,7 +9,7 @@ import threading
 HELLO, WELCOME, REQUEST, REPLY, ERROR, FINALIZE, GOODBYE, CONFINE, PEER, PING, PONG, NODE = range(1, 13)
 NODE_GONE, DEFINE, EVENT, RELEASE, LOCK, UNLOCK = range(13, 19)
 LAST = NEW = 1
-VERSION = 1
+VERSION, EDGE_VERSION = 1, 2
 
 
 def frame(kind, payload=b"", via=0, flags=0, number=0):
@@ -17,7 +17,7 @@ def frame(kind, payload=b"", via=0, flags=0, number=0):
 
 
 def peer(instance, name):
-    return frame(PEER, struct.pack("<I", VERSION) + instance + b"0\0" + name + b"\0")
+    return frame(PEER, struct.pack("<I", EDGE_VERSION) + instance + b"0\0" + name + b"\0")
 
 
 def hello(via, tool=0, flags=NEW):

@@ -69,23 +69,25 @@ int files_print(const char *form, const char *dir)
     return err.code || fflush(stdout) != 0;
 }
 
-static void ask_files(struct visit *visit, const char *dir, const char *form)
+static void ask_files(struct visit *visit, const char *dir, const char *form, uint32_t fresh_ms)
 {
     const char *argv[] = {"--files", form, dir, NULL};
     question_ask(visit->server->questions, visit,
-                 &(struct question_spec){.argv = argv, .own = true, .fresh_ms = FRESH_MS, .limit_s = LIMIT_SECONDS});
+                 &(struct question_spec){
+                     .argv = argv, .own = true, .once = !fresh_ms, .fresh_ms = fresh_ms, .limit_s = LIMIT_SECONDS});
 }
 
+/* Never an older list: who has heard that a run is over asks once, for the last time. */
 void outputs_answer_list(struct visit *visit, const char *dir)
 {
-    ask_files(visit, dir, FILES_OUTPUTS);
+    ask_files(visit, dir, FILES_OUTPUTS, 0);
 }
 
 void answer_files(struct visit *visit)
 {
     struct named_job job;
     if (job_of_visit_here(visit, &job))
-        ask_files(visit, job.path, FILES_JSON);
+        ask_files(visit, job.path, FILES_JSON, FRESH_MS);
 }
 
 /* ---- one file ---- */
@@ -208,5 +210,5 @@ void answer_archive(struct visit *visit)
     if (!job_of_visit_here(visit, &job))
         return;
     visit->then = on_files;
-    ask_files(visit, job.path, FILES_TREE);
+    ask_files(visit, job.path, FILES_TREE, FRESH_MS);
 }

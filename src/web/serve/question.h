@@ -18,7 +18,9 @@ struct question_spec {
     json_t *view;            /* or a question to scry-view about the job; borrowed, it may get an id */
     bool own;                /* they are not for scry, but for this program itself, as a child */
     const char *environment; /* NAME=VALUE for the command; NULL: none */
-    bool once; /* it changes something: nobody shares it, it is not kept, and it is done even if nobody waits */
+    bool
+        once; /* it changes something, or may not be older than the question: nobody shares it, it is not kept, and it is done even
+                * if nobody waits */
     const char *jobdir; /* the answer is good while files in it do not change; NULL: for fresh_ms */
     uint32_t fresh_ms;  /* an answer is good for so long at least */
     uint32_t limit_s;
