@@ -168,7 +168,7 @@ class Floods(HostileTest):
         csr = self.ask("thread_has_been_stopped([t_2_1]) : node_get_info([n_3], 1)").result(0)
         self.ask(f": csr_enable([{csr}])")
         defined = self.evil.wait(lambda kind, *rest: kind == DEFINE)
-        event = frame(EVENT, struct.pack("<I", 1) + b"t_1_1,1,0,p_1_1,t_1_1", defined[2], number=defined[3])
+        event = frame(EVENT, struct.pack("<I", 1) + b"t_1_1,1,0,p_1_1,t_1_1,n_1", defined[2], number=defined[3])
         self.flood(event * 1000, 1)
         slow.wait(lambda kind, flags, via, number, payload: b"node_get_info" in payload)
         self.flood(event * 1000, 40)

@@ -28,7 +28,7 @@ class Hosts(labtest.LabCase):
                              sorted({each.split("/")[2] for each in (self.lab.root, *labtest.KEPT) if each.startswith("/tmp/")}))
             self.assertEqual(sorted(self.say(host.name, "ls", self.lab.root).split()), ["here", host.name])
             self.assertEqual(self.say(host.name, "ls", "/dev/shm"), "")
-            program = host.start_example("threads", "2")
+            program = host.start_example("threads", "2", "60")
             self.assertLess(program.inside, 100)
             self.assertIn(f" {program.inside} ", self.say(host.name, "ps", "-eo", "pid,comm"))
             program.terminate()

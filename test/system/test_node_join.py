@@ -42,7 +42,7 @@ class Join(scrytest.TestCase):
         process, value = self.await_nodes()
         self.assertEqual(self.join(value), "")
         self.assertEqual(process.stdout.readline(), "node n_2\n")
-        program = self.far.start_example("threads", "2")
+        program = self.far.start_example("threads", "2", "60")
         with self.box.omis() as omis:
             for request in (": node_attach([n_2])", f': proc_attach3([n_2], {program.pid}, "")', ": thread_stop([])"):
                 reply = omis.request(request)

@@ -223,7 +223,7 @@ class Copy(NodeCase):
         self.assertEqual([folder], self.cached(far))
         self.assertEqual(os.stat(there).st_ino, made.st_ino)
         with far.box.omis() as omis:  # the copied monitor finds what it needs beside it
-            program = far.box.start_example("threads", "2")
+            program = far.box.start_example("threads", "2", "60")
             reply = omis.request(f': node_attach2("localhost") proc_attach3([n_1], {program.pid}, "") thread_stop([])')
             self.assertTrue(reply.ok(), reply)
 
@@ -337,7 +337,7 @@ class Attach(NodeCase):
 
     def test_node(self):
         far = self.node()
-        program = far.box.start_example("threads", "2")
+        program = far.box.start_example("threads", "2", "60")
         with self.box.omis() as omis:
             reply = omis.request(': node_attach2("n2")')
             self.assertTrue(reply.ok(), reply)
