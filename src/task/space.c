@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
+#include "base/system/pause.h"
 #include "task/advance.h"
 
 enum { BLOCK_BYTES = 512, FILE_BYTES = 256 /* of a file's description */, NICE = 19, REST = 10 };
@@ -47,10 +48,14 @@ static void begin(struct look *look, const char *dir)
         return;
     pid_t pid = fork();
     if (pid == 0) {
+        /* Nothing else is its own: who holds the runner's lock while a slow disk is read keeps the next runner away. */
+        int answer = dup2(ends[1], STDERR_FILENO + 1);
+        close_range(STDERR_FILENO + 2, ~0U, 0);
         if (nice(NICE) == -1)
             errno = 0;
+        pause_at("task.space");
         uint64_t bytes = task_space_sum(dir, UINT64_MAX);
-        _exit(write(ends[1], &bytes, sizeof bytes) != sizeof bytes);
+        _exit(write(answer, &bytes, sizeof bytes) != sizeof bytes);
     }
     close(ends[1]);
     if (pid < 0) {

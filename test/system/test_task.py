@@ -212,6 +212,18 @@ class Tasks(TaskCase):
         with open(self.box.path("work", "begun"), encoding="ascii") as file:
             self.assertEqual(file.read(), "x\n")
 
+    def test_runner_killed_while_space_is_summed(self):
+        """A disk may take minutes to say what is on it; the next runner does not wait for that."""
+        with self.box.pause("task.space") as pause:
+            task, = self.submit("--by", "plain", "sleep", "1000")
+            summing = pause.reached(LONG)
+            for runner in [pid for pid in self.box.processes("scry-tasks") if pid != summing]:
+                os.kill(runner, signal.SIGKILL)
+                scrytest.wait_until(lambda runner=runner: scrytest.process_gone(runner), LONG)
+            self.assertEqual(self.task("cancel", task).returncode, 0)
+            self.waits_for(task, "cancelled")
+            self.assertFalse(scrytest.process_gone(summing))
+
     def test_runner_killed_before_the_start_is_written(self):
         """What is not written down is not executed: not once without anybody's knowledge, nor twice."""
         program = self.program("#!/bin/sh\necho x >>begun\n")
