@@ -2,6 +2,7 @@
 #include "task/launch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,12 +137,31 @@ static const char *program_of(struct task_launch *launch, const struct task *tas
     return here ? uploaded : arena_printf(&launch->memory, "./%s", program);
 }
 
+static void path_of(const struct task_launch *launch, const char *program, char *ret_path, size_t size)
+{
+    snprintf(ret_path, size, "%s%s%s", *program == '/' ? "" : launch->directory, *program == '/' ? "" : "/", program);
+}
+
 static enum task_mpi program_mpi(const struct task_launch *launch, const char *program)
 {
     char path[PATH_MAX * 2];
-    snprintf(path, sizeof path, "%s%s%s", *program == '/' ? "" : launch->directory, *program == '/' ? "" : "/",
-             program);
+    path_of(launch, program, path, sizeof path);
     return task_mpi_of(path);
+}
+
+/* Python, or a script that begins with #! and it? None of its functions has hooks, and its user can compile nothing. */
+static bool is_python(const struct task_launch *launch, const char *program)
+{
+    char path[PATH_MAX * 2], head[128] = "";
+    const char *slash = strrchr(program, '/');
+    if (strncmp(slash ? slash + 1 : program, "python", 6) == 0)
+        return true;
+    path_of(launch, program, path, sizeof path);
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || read(fd, head, sizeof head - 1) < 2 || strncmp(head, "#!", 2) != 0)
+        return false;
+    head[strcspn(head, "\n")] = 0;
+    return strstr(head, "/python") || strstr(head, " python");
 }
 
 /* host:SLOTS,host:SLOTS, so that there is room for all processes. NULL: none were named. */
@@ -215,10 +235,11 @@ static void add_scry_run(struct task_launch *launch, const struct task *task, co
         ADD_PRINTF(launch, "--name=%s", name);
     /* the other half is for what the program writes */
     ADD_PRINTF(launch, "--max-size=%llu", (unsigned long long)task_number(task->spec, "limits.disk_bytes") / 2);
-    json_array_foreach(functions, i, each) if (collects) ADD_PRINTF(launch, "--trace=%s", json_string_value(each));
+    bool traces = collects && !is_python(launch, program_of(launch, task, true));
+    json_array_foreach(functions, i, each) if (traces) ADD_PRINTF(launch, "--trace=%s", json_string_value(each));
     json_array_foreach(task_member(task->spec, "collect.logs"), i, each) if (collects)
         add_log(launch, json_string_value(each), !scry);
-    if (collects && json_array_size(functions) && task_flag(task->spec, "collect.arguments"))
+    if (traces && json_array_size(functions) && task_flag(task->spec, "collect.arguments"))
         add(launch, "--args");
     if (collects)
         ADD_PRINTF(launch, "--mpi=%s", task_text(task->spec, "collect.mpi"));

@@ -276,8 +276,10 @@ int task_spec_check(const json_t *given, json_t **ret_spec, struct err *err)
     int code = check_object(members, "", given, ret_spec, err);
     if (code < 0)
         return code;
+    bool alone = strcmp(task_text(*ret_spec, "launch.by"), "plain") == 0;
+    if (alone && !json_object_get(json_object_get(given, "collect"), "mpi")) /* most have none: that is no warning */
+        json_object_set_new(json_object_get(*ret_spec, "collect"), "mpi", json_string("auto"));
     _cleanup_(freep) char *text = json_dumps(*ret_spec, JSON_INDENT(1));
-    bool alone = text && strcmp(task_text(*ret_spec, "launch.by"), "plain") == 0;
     if (text && strlen(text) <= TASK_TEXT_BYTES && (!alone || task_number(*ret_spec, "processes") == 1))
         return 0;
     json_decref(*ret_spec);

@@ -16,6 +16,7 @@
 #include "base/system/dirs.h"
 #include "task/answer.h"
 #include "task/internal.h"
+#include "task/launch.h"
 #include "task/spec.h"
 #include "task/start.h"
 
@@ -63,6 +64,63 @@ static void test_defaults(void **state)
     json_decref(again);
     json_decref(spec);
     json_decref(given);
+}
+
+static void test_alone(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"\"collect\": {}", "auto"}, {"\"collect\": {\"mpi\": \"trace\"}", "trace"}, {"\"name\": \"x\"", "auto"}};
+    struct err err;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[128];
+        json_t *spec;
+        snprintf(text, sizeof text, "{\"program\": \"p\", \"launch\": {\"by\": \"plain\"}, %s}", rows[i][0]);
+        json_t *given = parse(text);
+        assert_int_equal(task_spec_check(given, &spec, &err), 0);
+        assert_string_equal(task_text(spec, "collect.mpi"), rows[i][1]);
+        json_decref(spec);
+        json_decref(given);
+    }
+}
+
+/* What nobody could compile with hooks is not traced. */
+static void test_python(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *program, *text;
+        bool traced;
+    } rows[] = {{"/usr/bin/python3", "", false},
+                {"p", "#!/usr/bin/env python3\n", false},
+                {"p", "#!/bin/sh\npython3\n", true},
+                {"./p", "x", true}};
+    struct task_upload upload;
+    struct err err;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[256], id[TASK_ID_SIZE];
+        struct task task;
+        struct task_launch launch;
+        bool traced = false;
+        snprintf(text, sizeof text,
+                 "{\"program\": \"%s\", \"files\": [\"p\"], \"collect\": {\"functions\": [\"all\"]}, "
+                 "\"launch\": {\"by\": \"plain\"}}",
+                 rows[i].program);
+        json_t *json = parse(text);
+        assert_int_equal(task_create(&store, json, id, &err), 0);
+        json_decref(json);
+        assert_int_equal(task_upload_begin(&store, id, "p", &upload, &err), 0);
+        assert_int_equal(task_upload_write(&upload, rows[i].text, strlen(rows[i].text), &err), 0);
+        assert_int_equal(task_upload_end(&upload, true, &err), 0);
+        assert_int_equal(task_load(&store, id, &task, &err), 0);
+        assert_int_equal(task_launch_make(&launch, &task, TASK_RUN, 1, &err), 0);
+        for (size_t word = 0; word < launch.argc; word++)
+            traced = traced || strcmp(launch.argv[word], "--trace=all") == 0;
+        assert_int_equal(traced, rows[i].traced);
+        task_launch_done(&launch);
+        task_done(&task);
+        assert_int_equal(task_remove(&store, id, true, &err), 0);
+    }
 }
 
 static void test_refused(void **state)
@@ -242,7 +300,8 @@ static void test_users(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_defaults), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_files), cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_alone),    cmocka_unit_test(test_python),
+                                       cmocka_unit_test(test_files),    cmocka_unit_test(test_names),
                                        cmocka_unit_test(test_users)};
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -129,7 +129,8 @@ static json_t *task_json(const struct options *options, const char *processes, c
     const char *program = options->words[0], *name = options_text(options, "name");
     uint64_t seconds = (options_number(options, "limit-time") + NS_PER_SECOND - 1) / NS_PER_SECOND;
     return json_pack(
-        "{s:s, s:s, s:o, s:o, s:o, s:o, s:s?, s:o, s:{s:s, s:o, s:s?, s:o}, s:{s:o, s:b, s:o, s:s}, s:I, s:s?, s:{s:I, "
+        "{s:s, s:s, s:o, s:o, s:o, s:o, s:s?, s:o, s:{s:s, s:o, s:s?, s:o}, s:{s:o, s:b, s:o, s:s*}, s:I, s:s?, "
+        "s:{s:I, "
         "s:I, "
         "s:I}}",
         "name", name ? name : text_base(program), "program", program, "arguments", words_json(options->words + 1),

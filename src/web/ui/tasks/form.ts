@@ -12,7 +12,7 @@ export interface Form {
 }
 export const emptyForm: Form = {
   name: '', program: '', arguments: '', directory: '', environment: '', build: '', processes: '1', by: '', hosts: '', partition: '', options: '',
-  functions: 'fn:*', values: false, logs: '', mpi: 'trace', repeat: '1', seconds: '1 h', memory: '', disk: '2 GB',
+  functions: 'fn:*', values: false, logs: '', mpi: '', repeat: '1', seconds: '1 h', memory: '', disk: '2 GB',
 };
 
 /** task.json: members that are left out have their defaults. */
@@ -88,7 +88,7 @@ export function specOf(form: Form, files: string[], unpack: string[], processes:
     name: form.name.trim() || program.slice(program.lastIndexOf('/') + 1), program: program || undefined, arguments: words(form.arguments) ?? form.arguments,
     directory: form.directory.trim() || null, environment, files, build: build || null, processes,
     launch: { by: form.by || undefined, hosts: parts(form.hosts), partition: form.partition.trim() || null, options: words(form.options) ?? form.options },
-    collect: { functions: words(form.functions) ?? form.functions, arguments: form.values, logs: lines(form.logs), mpi: form.mpi },
+    collect: { functions: words(form.functions) ?? form.functions, arguments: form.values, logs: lines(form.logs), mpi: form.mpi || undefined },
     repeat: number(form.repeat), series,
     limits: { seconds: duration(form.seconds), memory_bytes: bytes(form.memory), disk_bytes: bytes(form.disk) },
   };
@@ -134,7 +134,7 @@ export function commandOf(form: Form, files: string[], unpack: string[]): string
   all('launcher', spec.launch!.options);
   all('trace', spec.collect!.functions);
   if (form.values) put.push('--args');
-  add('mpi', form.mpi, 'trace');
+  add('mpi', form.mpi);
   all('log', spec.collect!.logs);
   add('repeat', form.repeat.trim(), '1');
   all('file', files);

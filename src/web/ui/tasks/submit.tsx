@@ -286,7 +286,7 @@ function Filled() {
             {text('functions', 'Functions', { mono: true, placeholder: 'fn:solve fn:do_*', hint: <>By name, file or library: <code>fn:solve</code>, <code>file:flux*.c</code>, <code>!fn:min</code> leaves out. <code>fn:*</code>: all of the program. Empty: none.</> })}
             <Field label="MPI" error={errorOf('mpi')} hint="A trace is what pictures over time need." of={(attributes) => (
               <select {...attributes} value={form.mpi} onChange={(e) => put({ mpi: e.currentTarget.value })}>
-                {[['trace', 'trace: each call'], ['messages', 'messages: and where each one went'], ['stats', 'statistics only'], ['auto', 'as the program needs'], ['off', 'nothing']].map(([value, title]) => <option key={value} value={value}>{title}</option>)}
+                {[['', by === 'plain' ? 'as usual: what the program needs' : 'as usual: each call'], ['trace', 'trace: each call'], ['messages', 'messages: and where each one went'], ['stats', 'statistics only'], ['auto', 'as the program needs'], ['off', 'nothing']].map(([value, title]) => <option key={value} value={value}>{title}</option>)}
               </select>
             )} />
             {text('logs', 'Lines of logs', { lines: 2, placeholder: 'stdout=step (?<n>\\d+) of (?<total>\\d+)', hint: 'FILE=REGEX, a line for each; n and total make progress.' })}
