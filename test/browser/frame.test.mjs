@@ -98,6 +98,16 @@ test('what the server refuses is said, with a way to ask again', async () => {
   assert.deepEqual(page.faults, []);
 });
 
+test('a site without a record is no fault: the page says how to have one', async () => {
+  const server = await fakeServer({ ...api, site: (request, response) => json(response, 422, { error: { kind: 'failed', text: 'there is no record in /x' } }) });
+  const page = await openPage();
+  await page.goto(`${server.url}#/site`);
+  await page.getByText('There is no record in /x.').waitFor();
+  await page.getByText('scry record --broker local').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Ask again' }).count(), 0);
+  assert.deepEqual(await violations(page), []);
+});
+
 test('a signal is sent only after a question', async () => {
   const sent = [];
   const take = async (request) => {

@@ -58,7 +58,11 @@ export function Site() {
           </span>
         )}
       </div>
-      <Answered of={answer} wait="Asking the record …">
+      {answer.error?.kind === 'failed' && !answer.value ? (
+        <Empty title={`${answer.error.message[0]!.toUpperCase()}${answer.error.message.slice(1)}.`} command="scry record --broker local">
+          This page shows what a recorder keeps of the jobs of all users. Let one run; <code>scry serve --record DIR</code> shows one that is elsewhere.
+        </Empty>
+      ) : <Answered of={answer} wait="Asking the record …">
         {(site) =>
           site.jobs === 0 ? (
             <Empty title="The record has no jobs of this time." command="scry record --broker local">
@@ -91,7 +95,7 @@ export function Site() {
             </>
           )
         }
-      </Answered>
+      </Answered>}
     </>
   );
 }
