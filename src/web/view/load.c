@@ -282,8 +282,7 @@ static void note_what_is_missing(struct view *view)
                   view->running
                       ? "there is no trace yet: none was asked for when the job began, or it has just begun; scry "
                         "set JOB trace=... records from now on"
-                      : "the job has no trace: scry run --trace 'fn:*' records calls of functions, --mpi trace those "
-                        "of MPI");
+                      : "the job has no trace: no single calls were recorded");
     else if (!view->lane_count)
         view_note(view, "the traces are empty: no call that was asked for was made");
     if (view->report.mpi && view->report.mpi->unreadable_count)

@@ -39,10 +39,10 @@ export function SpaceTime({ id }: ViewProps) {
     return () => clearInterval(timer);
   }, [unfinished]);
   if (picture.error?.kind === 'no_trace')
-    return <NoTrace text={picture.error.message} />;
+    return <NoTrace id={id} text={picture.error.message} />;
   return (
     <Answered of={picture} wait="Reading the trace …">
-      {value => value.lanes.length ? <Diagram id={id} picture={value} /> : <NoTrace notes={value.notes} />}
+      {value => value.lanes.length ? <Diagram id={id} picture={value} /> : <NoTrace id={id} notes={value.notes} />}
     </Answered>
   );
 }

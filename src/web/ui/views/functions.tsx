@@ -13,7 +13,7 @@ import { kindOf, valueOf } from './profile';
 export function Functions({ id }: ViewProps) {
   const answer = useAnswer<Profile>(jobPath(id, 'profile'));
   if (answer.error?.kind === 'no_trace')
-    return <NoTrace text={answer.error.message} />;
+    return <NoTrace id={id} text={answer.error.message} />;
   return (
     <Answered of={answer} wait="Adding up the calls of all processes …">
       {profile => {
@@ -32,7 +32,7 @@ export function Functions({ id }: ViewProps) {
               { key: 'calls', title: 'Calls', unit: 'calls', format: count, rows: rows('calls') },
             ]}
             also={(row, process) => row.key === '\0others' ? [] : [{ title: 'Calls', text: count(calls(row, process)), value: calls(row, process) }]}
-            empty={<NoTrace />} />
+            empty={<NoTrace id={id} />} />
         );
       }}
     </Answered>

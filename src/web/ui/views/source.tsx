@@ -19,7 +19,7 @@ export function SourceView({ id }: ViewProps) {
   const [chosen, setFile] = useParam('file');
   const answer = useAnswer<Files>(jobPath(id, 'source'));
   if (answer.error?.kind === 'no_trace')
-    return <NoTrace text={answer.error.message} />;
+    return <NoTrace id={id} text={answer.error.message} />;
   return (
     <Answered of={answer} wait="Looking for the sources of what was recorded …">
       {({ files }) => files.length ? <File id={id} files={files} file={files.some(one => one.file === chosen) ? chosen : files[0]!.file} onFile={setFile} /> : (

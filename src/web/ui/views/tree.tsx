@@ -30,10 +30,10 @@ export function CallTree({ id }: ViewProps) {
   const processes = useAnswer<Profile>(answer.value ? jobPath(id, 'profile') : null).value?.processes ?? [];
   const nodes = useMemo(() => (answer.value?.nodes ?? []).map((node): TreeNode => ({ ...node, parent: node.parent ?? -1 })), [answer.value]);
   if (answer.error?.kind === 'no_trace')
-    return <NoTrace text={answer.error.message} />;
+    return <NoTrace id={id} text={answer.error.message} />;
   return (
     <Answered of={answer} wait="Adding up all calls …">
-      {tree => nodes.length ? <Flame id={id} nodes={nodes} notes={notesOf(tree.notes)} processes={processes} process={process} onProcess={setProcess} /> : <NoTrace notes={tree.notes} />}
+      {tree => nodes.length ? <Flame id={id} nodes={nodes} notes={notesOf(tree.notes)} processes={processes} process={process} onProcess={setProcess} /> : <NoTrace id={id} notes={tree.notes} />}
     </Answered>
   );
 }
