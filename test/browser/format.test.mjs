@@ -50,6 +50,13 @@ test('a curve keeps its peaks, and no more points than can be seen', () => {
   assert.equal(Math.max(...curve.v), 1000);
 });
 
+test('the log of a job that is over has the lines of all its nodes, by the time of the job', () => {
+  const part = (...lines) => ({ logs: { errors: lines.slice(0, 1), lines }, scripts: { failed_commands: [], exceptions: [] } });
+  const line = (t, text) => ({ t, level: 'info', file: '/x/a.log', text });
+  const lines = series.linesOf({ ...part(line(3, 'own')), host: 'n1', node: null, parts: [{ ...part(line(0.5, 'far')), name: 'n2', started_at: 1 }] });
+  assert.deepEqual(lines.map(({ t, from, text }) => [t, from, text]), [[1.5, 'n2: a.log', 'far'], [3, 'a.log', 'own']]);
+});
+
 test('stacks: functions that only call one other stand in one row', () => {
   const node = (number, parent, threads, innermost = 0) => ({ number, parent, threads, innermost, function: `f${number}` });
   // main 4 → solve 4 → {jacobi 3, reduce 1 → wait 1}; the children come mixed, each behind its parent

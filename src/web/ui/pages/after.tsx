@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job that is over: how it ended and why, what it used. Of one that failed, the post-mortem comes first.
 import { useMemo } from 'preact/hooks';
-import type { JobRecord, Report } from '../api';
+import type { Report } from '../api';
 import { Figure, Figures, Notice } from '../design/parts';
 import * as format from '../format';
 import { Functions, JobCurves, Lines, modelOfReport } from './live';
-import { Model } from './series';
+import { linesOf } from './series';
 import { signalName } from './status';
 import { LastTimeline } from './timeline';
-import { Why } from './why';
 
 type Chain = NonNullable<Report['failed']>['chain'];
 
@@ -77,18 +76,7 @@ function PostMortem({ report, name }: { report: Report; name: string }) {
   );
 }
 
-/** Records that the report lists, as lines of a log. */
-function linesOf(report: Report) {
-  const model = new Model();
-  const { errors, lines } = report.logs; // the last errors may be among the last lines, or be older
-  const logged = new Map([...errors, ...lines].map((record) => [JSON.stringify(record), record]));
-  const typed = (type: JobRecord['type'], of: Iterable<unknown>) => Array.from(of, (record) => ({ ...(record as object), type }) as JobRecord);
-  const records = [...typed('log', logged.values()), ...typed('command_failed', report.scripts.failed_commands), ...typed('python_exception', report.scripts.exceptions)];
-  for (const record of records.sort((a, b) => a.t - b.t)) model.take(record);
-  return model.lines;
-}
-
-export function After({ id, report, name }: { id: string; report: Report; name: string }) {
+export function After({ report, name }: { report: Report; name: string }) {
   const model = useMemo(() => modelOfReport(report), [report]);
   const lines = useMemo(() => linesOf(report), [report]);
   const all = report.all_nodes;
@@ -113,12 +101,11 @@ export function After({ id, report, name }: { id: string; report: Report; name: 
       </div>
       {report.warnings.map((w, i) => <Notice key={i} tone="warn" title={w.text} advice={`at ${format.seconds(w.t)}`} />)}
       {report.problems.map((p, i) => <Notice key={i} tone="warn" title={p} advice="A part of the job directory could not be read; the rest is shown." />)}
-      <JobCurves of={name} model={model} version={0} />
+      <JobCurves of={name} model={model} version={0} over />
       <div class="columns">
         <Functions of="of all processes" rows={report.functions} />
         <Lines lines={lines} />
       </div>
-      {ranks > 0 && <Why id={id} live={false} mpi />}
     </>
   );
 }

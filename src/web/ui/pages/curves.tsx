@@ -37,6 +37,8 @@ export interface CurvesProps {
   unit: string;
   /** The scale's end: 1 for shares. */
   most?: number;
+  /** Nothing comes any more: the most counts, not the last. */
+  over?: boolean;
   /** Changes when there are new points. */
   version: number;
 }
@@ -75,6 +77,8 @@ function drawn(p: CurvesProps, c: Colours): string {
   });
   return pen.svg();
 }
+
+const most = (series: readonly (number | null)[]) => series.reduce<number>((m, v) => Math.max(m, v ?? 0), 0);
 
 function* rows(curve: Curve) {
   for (const [node, series] of curve) for (let i = 0; i < series.t.length; i++) yield [node, series.t[i]!, series.v[i] ?? null] as const;
@@ -121,16 +125,15 @@ export function Curves(p: CurvesProps) {
   const data = plot.current?.data;
   const index = at ?? (data ? data[0].length - 1 : -1);
   const said = nodes.map((node, i) => {
-    const v = at === null ? p.curve.get(node)!.last : data?.[i + 1]?.[index];
-    return { node, text: v == null ? '–' : p.value(v) };
+    const series = p.curve.get(node)!, v = at !== null ? data?.[i + 1]?.[index] : p.over ? most(series.v) : series.last;
+    return { node, text: v == null ? '–' : `${at === null && p.over ? 'most ' : ''}${p.value(v)}` };
   });
-  const most = (series: readonly (number | null)[]) => series.reduce<number>((m, v) => Math.max(m, v ?? 0), 0);
   return (
     <PictureFrame
       title={p.title} of={p.of} picture={{ name: p.name, svg: (paper) => drawn(p, paper), table: () => ({ columns: ['node', 'seconds', `${p.name}_${p.unit}`], rows: rows(p.curve) }) }}
       controls={nodes.length === 1 ? <span class="soft">{said[0]!.text}{at !== null && data?.[0][index] !== undefined ? ` at ${format.seconds(data[0][index])}` : ''}</span> : undefined}
     >
-      <div ref={box} role="img" aria-label={`${p.title}: ${nodes.map((node) => `${node} now ${p.curve.get(node)!.last == null ? 'unknown' : p.value(p.curve.get(node)!.last!)}, most ${p.value(most(p.curve.get(node)!.v))}`).join('; ')}`} />
+      <div ref={box} role="img" aria-label={`${p.title}: ${nodes.map((node) => `${node} ${p.over ? '' : `now ${p.curve.get(node)!.last == null ? 'unknown' : p.value(p.curve.get(node)!.last!)}, `}most ${p.value(most(p.curve.get(node)!.v))}`).join('; ')}`} />
       {nodes.length > 1 && (
         <ul class="legend">
           {said.slice(0, 12).map(({ node, text }, i) => (

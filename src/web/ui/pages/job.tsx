@@ -66,5 +66,5 @@ export function Job({ id, tab, session }: { id: string; tab: string; session: Se
 
 function Ended({ id, name }: { id: string; name: string }) {
   const answer = useAnswer<Report>(jobPath(id, 'report'));
-  return <Answered of={answer} wait="Reading what was recorded …">{(report) => <After id={id} report={report} name={name} />}</Answered>;
+  return <Answered of={answer} wait="Reading what was recorded …">{(report) => <After report={report} name={name} />}</Answered>;
 }

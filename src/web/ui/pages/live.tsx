@@ -30,13 +30,13 @@ const curveKinds: { name: CurveName; title: string; value: (v: number) => string
   { name: 'disk', title: 'Node: disks', value: format.rate, unit: 'bytes_per_second' },
   { name: 'network', title: 'Node: network', value: format.rate, unit: 'bytes_per_second' },
 ];
-export function JobCurves({ of, model, version }: { of: string; model: Model; version: number }) {
+export function JobCurves({ of, model, version, over }: { of: string; model: Model; version: number; over?: boolean }) {
   // one point is no curve, and nothing but zeros says nothing
   const shown = curveKinds.filter((k) => [...(model.curves.get(k.name)?.values() ?? [])].some((s) => s.t.length > 1 && s.v.some((v) => v !== null && v > 0)));
   if (!shown.length) return null;
   return (
     <div class="small-multiples">
-      {shown.map((k) => <Curves key={k.name} {...k} of={of} curve={model.curves.get(k.name)!} version={version} />)}
+      {shown.map((k) => <Curves key={k.name} {...k} of={of} curve={model.curves.get(k.name)!} version={version} over={over} />)}
     </div>
   );
 }
@@ -244,7 +244,7 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
           {top.ranks.length > 0 && <Ranks ranks={top.ranks} />}
         </div>
       </div>
-      <Why id={id} live mpi={top.ranks.length > 0} />
+      <Why id={id} mpi={top.ranks.length > 0} />
       {session.rights.includes('control') && <Control id={id} />}
       {top.processes.length > 0 ? <Processes processes={top.processes} /> : <Empty title="No process lives at the moment." />}
     </>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a page keeps of a job's records while it follows them: bounded, however long the job runs.
-import type { JobRecord } from '../api';
+import type { JobRecord, Report } from '../api';
 
 type Of<T extends JobRecord['type']> = Extract<JobRecord, { type: T }>;
 
@@ -63,13 +63,16 @@ export class Model {
   readonly progress = new Map<string, Of<'progress'>>();
   stall: Of<'stall'> | undefined;
   seconds = 0;
-  private node = '';
   private readonly cpu = new Map<string, { t: number; ns: number }>();
+
+  /** node: the job's own, if it is known; of lines of others the log says where they are from. */
+  constructor(private node = '') {}
 
   /** Takes the next record; skips what it does not know. */
   take(record: JobRecord) {
     const node = ('node' in record && typeof record.node === 'string' && record.node) || this.node;
     this.node ||= node;
+    const from = (file: string) => (node === this.node ? '' : `${node}: `) + baseName(file);
     const t = record.t;
     this.seconds = Math.max(this.seconds, t);
     switch (record.type) {
@@ -102,13 +105,13 @@ export class Model {
         this.pythons.delete(`${node} ${record.pid}`);
         break;
       case 'command_failed':
-        this.line(t, 'error', `${baseName(record.file)}:${record.line ?? '?'}`, `${record.command} ended with status ${record.status}`);
+        this.line(t, 'error', `${from(record.file)}:${record.line ?? '?'}`, `${record.command} ended with status ${record.status}`);
         break;
       case 'python_exception':
-        this.line(t, record.caught ? 'debug' : 'error', `${baseName(record.file)}:${record.line ?? '?'}`, `${record.name}: ${record.message}`);
+        this.line(t, record.caught ? 'debug' : 'error', `${from(record.file)}:${record.line ?? '?'}`, `${record.name}: ${record.message}`);
         break;
       case 'log':
-        this.line(t, record.level, baseName(record.file), record.text);
+        this.line(t, record.level, from(record.file), record.text);
         break;
       case 'progress':
         this.progress.set(record.source, record);
@@ -152,3 +155,22 @@ export class Model {
 }
 
 const baseName = (path: string) => path.slice(path.lastIndexOf('/') + 1);
+
+/** Records that the report lists, of all nodes, as lines of a log. Times of a part count from its own start. */
+export function linesOf(report: Report): Line[] {
+  const own = report.node?.host ?? report.host, model = new Model(own);
+  const records: JobRecord[] = [];
+  const add = ({ logs, scripts }: Pick<Report, 'logs' | 'scripts'>, node: string, offset: number) => {
+    const logged = new Map([...logs.errors, ...logs.lines].map((record) => [JSON.stringify(record), record])); // the last errors may be among the last lines, or be older
+    const put = (type: JobRecord['type'], of: Iterable<unknown>) => {
+      for (const record of of) records.push({ ...(record as object), type, node, t: (record as { t: number }).t + offset } as JobRecord);
+    };
+    put('log', logged.values());
+    put('command_failed', scripts.failed_commands);
+    put('python_exception', scripts.exceptions);
+  };
+  add(report, own, 0);
+  for (const part of report.parts) add(part, part.name, part.started_at);
+  for (const record of records.sort((a, b) => a.t - b.t)) model.take(record);
+  return model.lines;
+}

@@ -48,17 +48,17 @@ function Findings({ why }: { why: WhyAnswer }) {
   );
 }
 
-export function Why({ id, live, mpi }: { id: string; live: boolean; mpi: boolean }) {
+export function Why({ id, mpi }: { id: string; mpi: boolean }) {
   const [asked, setAsked] = useState(false);
   const answer = useAnswer<WhyAnswer>(asked ? jobPath(id, 'why') : null);
   return (
     <section class="panel no-print" aria-labelledby="why-title">
       <header>
-        <h2 id="why-title">{live ? 'Does it stand still?' : 'Who waited for whom'}</h2>
+        <h2 id="why-title">Does it stand still?</h2>
         <button type="button" onClick={() => (asked ? answer.again() : setAsked(true))}>{asked ? 'Look again' : 'Look why'}</button>
       </header>
       {asked ? <Answered of={answer} wait="Looking into each process …">{(why) => <Findings why={why} />}</Answered>
-        : <p class="soft">Looks what each {mpi ? 'rank' : 'process'} waits for{live ? '; nothing is stopped meanwhile' : ''}. The same as <code>scry why</code>.</p>}
+        : <p class="soft">Looks what each {mpi ? 'rank' : 'process'} waits for; nothing is stopped meanwhile. The same as <code>scry why</code>.</p>}
     </section>
   );
 }
