@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks that run elsewhere: by Slurm, by ssh, over many nodes."""
+
+import json
+import os
+import signal
+
+import labtest
+import mpitest
+import scrytest
+import slurmtest
+import sshtest
+from tasktest import LONG, STOMMEL, TaskCase
+
+
+class Elsewhere(TaskCase):
+    def test_slurm(self):
+        slurm = slurmtest.Slurm(self.box)
+        self.addCleanup(slurm.close)
+        task, = self.submit("--by", "slurm", "--partition", "main", "--repeat", 2, "--wait", "sh", "-c", "echo $SLURM_JOB_ID")
+        shown = self.show(task)
+        self.assertEqual((shown["state"], len(shown["runs"])), ("done", 2), shown)
+        with open(shown["runs"][0]["directory"] + ".out", encoding="ascii") as file:
+            self.assertGreater(int(file.read()), 0)
+        task, = self.submit("--by", "slurm", "sleep", "1000")
+        scrytest.wait_until(lambda: (runs := self.show(task)["runs"]) and runs[0]["job"], LONG)
+        self.assertEqual(self.task("cancel", task).returncode, 0)
+        self.assertEqual(self.waits_for(task, "cancelled")["runs"][0]["signal"], 15)
+        if os.path.exists(os.path.join(scrytest.BUILD, "examples", "stommel")):
+            task, = self.submit("--by", "slurm", "-n", 2, "--trace", "fn:solve", "--wait", scrytest.example("stommel"), *STOMMEL)
+            shown = self.show(task)
+            self.assertEqual((shown["state"], shown["error"]), ("done", None))
+            report = json.loads(self.box.run(self.box.scry("report", "--json", shown["runs"][0]["job"])).stdout)
+            self.assertEqual(len(report["mpi"]["ranks"]), 2)
+            task, = self.submit("--by", "slurm", "-n", 2, "--launcher", "--ntasks-per-node=1", scrytest.example("stommel"),
+                                "400", "400", "10000000")
+            scrytest.wait_until(lambda: len(list(self.box.processes("stommel"))) == 2, LONG)
+            self.assertEqual(self.task("cancel", task).returncode, 0)
+            self.waits_for(task, "cancelled")
+            scrytest.wait_until(lambda: not list(self.box.processes("stommel")), LONG)  # on both nodes
+        for options, program, kind, text in (
+                (("--limit-time", "1s"), "sleep 1000", "time", "stopped: it took longer"),
+                (("--limit-space", "4M"), "i=0; while :; do i=$((i+1)); head -c 100000 /dev/zero >f$i; done", "space", "more of the disk"),
+                (("--limit-memory", "90M"), "ulimit -d; scontrol show job $SLURM_JOB_ID >&2; exit 1", "run", "exit status 1")):
+            where = ("--file", self.program("", "any")) if "space" in options[0] else ()
+            task, = self.submit("--by", "slurm", *options, *where, "--wait", "sh", "-c", program)
+            error = self.show(task)["error"]
+            self.assertEqual(error and error["kind"], kind, error)
+            self.assertIn(text, error["text"])
+        path = self.show(task)["runs"][0]["directory"]
+        with open(path + ".out", encoding="ascii") as said, open(path + ".err", encoding="ascii") as batch:
+            self.assertEqual(said.read(), f"{90 << 10}\n")
+            self.assertIn("mem=90M", batch.read())
+        refused, = self.submit("--by", "slurm", "--partition", "nowhere", "--wait", "true")
+        self.assertIn("Invalid partition", self.show(refused)["error"]["text"])
+
+    def test_ssh(self):
+        far = sshtest.Node(self, "n2")
+        self.box.env.update(far.near_env())
+        program = self.program("#!/bin/sh\ntest -n \"$SCRY_JOB\" && exec pwd -P\n")
+        task, = self.submit("--by", "ssh", "--hosts", "n2", "--file", program, "--wait", "./program")
+        shown = self.show(task)
+        self.assertEqual((shown["state"], shown["error"]), ("done", None))
+        self.assertEqual([phase["phase"] for phase in shown["phases"]], ["run", "gather"])
+        with open(shown["runs"][0]["directory"] + ".out", encoding="utf-8") as file:
+            self.assertIn(task, file.read())
+        report = self.box.run(self.box.scry("report", "--json", shown["runs"][0]["directory"]))
+        self.assertEqual(json.loads(report.stdout)["id"], shown["runs"][0]["job"])
+        task, = self.submit("--by", "ssh", "--hosts", "n2", "sleep", "1000")
+        # it may be ended as soon as scry run is there: the shell before it has written its number
+        pid = far.box.path("home", ".cache/scry/tasks", task, "runs/1/job.json")
+        scrytest.wait_until(lambda: os.path.exists(pid), LONG)
+        self.assertEqual(self.task("cancel", task).returncode, 0)
+        self.assertEqual(self.waits_for(task, "cancelled")["runs"][0]["signal"], 15)
+        self.assertEqual([each for each in far.box.processes("sleep")], [])
+        task, = self.submit("--by", "ssh", "--hosts", "nowhere", "--wait", "true")
+        self.assertIn("nothing came of run 1 on nowhere: ", self.show(task)["error"]["text"])
+
+    def far_program(self, far, text):
+        """A task that runs it on the other host, which says there that it has begun."""
+        program = self.program(f"#!/bin/sh\n{text}")
+        task, = self.submit("--by", "ssh", "--hosts", "n2", "--limit-time", "60s", "--file", program, "./program")
+        begun = far.box.path("home", ".cache/scry/tasks", task, "files/begun")
+        scrytest.wait_until(lambda: os.path.exists(begun), LONG, lambda: json.dumps(self.show(task)))
+        return task
+
+    def test_ssh_is_lost(self):
+        """The run goes on, is waited for, and comes home with what it wrote; nothing is left there."""
+        far = sshtest.Node(self, "n2")
+        self.box.env.update(far.near_env())
+        task = self.far_program(far, "echo x >begun\nwhile ! [ -e go ]; do sleep 0.1; done\necho after\necho y >>begun\n")
+        for pid in list(self.box.processes("ssh")):
+            os.kill(pid, signal.SIGKILL)
+        self.waits_for(task, "gathering")
+        self.kill_runner()
+        behind, = self.submit("--by", "plain", "true")  # which starts another one
+        there = far.box.path("home", ".cache/scry/tasks")
+        with open(os.path.join(there, task, "files/go"), "w", encoding="ascii"):
+            pass
+        shown = self.waits_for(task, "done", "failed")
+        self.assertEqual((shown["state"], shown["error"], shown["runs"][0]["exit_code"]), ("done", None, 0))
+        files = self.box.path("home", ".local/state/scry/tasks", task)
+        for path, text in (("runs/1.out", "after\n"), ("files/begun", "x\ny\n")):
+            with open(os.path.join(files, path), encoding="ascii") as file:
+                self.assertEqual(file.read(), text)
+        self.assertEqual(os.listdir(there), [])
+        self.waits_for(behind, "done")
+
+    def test_ssh_what_does_not_listen(self):
+        """Cancelled while the connection is lost, the run is ended there with all that it began."""
+        far = sshtest.Node(self, "n2")
+        self.box.env.update(far.near_env())
+        task = self.far_program(far, "trap '' TERM\nsetsid sleep 1000 &\necho x >begun\nwhile :; do sleep 1; done\n")
+        for pid in list(self.box.processes("ssh")):
+            os.kill(pid, signal.SIGKILL)
+        self.waits_for(task, "gathering")
+        self.assertEqual(self.task("cancel", task).returncode, 0)
+        self.assertEqual(self.waits_for(task, "cancelled", "failed")["state"], "cancelled")
+        scrytest.wait_until(lambda: not list(far.box.processes("sleep")), LONG)
+
+
+class OverHosts(TaskCase, labtest.LabCase):
+    """Over machines that share no file system, by mpirun of either MPI."""
+    hosts = ("n1", "n2", "n3")
+    launchers = {"openmpi": ("--mca", "btl_tcp_if_include", "10.77.0.0/16"), "mpich": ()}
+
+    def over(self, mpi, *words):
+        if not mpitest.available(mpi):
+            self.skipTest(f"no {mpi}")
+        options = [f"--launcher={word}" for word in self.launchers[mpi]]
+        return self.submit("-n", 4, "--hosts", "n2,n3", *options, *words)[0]
+
+    def left(self):
+        return [(host.name, pid) for host in self.lab for name in ("sleep", "orted", "hydra", "scry-parts")
+                for pid in host.processes(name) if not scrytest.process_gone(pid)]
+
+    def check(self, mpi, program, first="main"):
+        """All ranks in one trace, each from its first call on; then all are ended, though they do not listen."""
+        task = self.over(mpi, "--trace", "all", "--wait", program, 16, 16, 2)
+        self.assertEqual(self.first_calls(task), dict.fromkeys(range(4), first))
+        report = json.loads(self.box.run(self.box.scry("report", "--json", self.show(task)["runs"][0]["job"])).stdout)
+        self.assertEqual([part["name"] for part in report["parts"]], ["n2", "n3"])
+        task = self.over(mpi, "sh", "-c", "trap '' TERM; sleep 1000")
+        scrytest.wait_until(lambda: all(len(list(self.lab.host(name).processes("sleep"))) == 2 for name in ("n2", "n3")), LONG,
+                            lambda: json.dumps(self.show(task)))
+        self.assertEqual(self.task("cancel", task).returncode, 0)
+        self.waits_for(task, "cancelled")
+        scrytest.wait_until(lambda: not self.left(), LONG, lambda: str(self.left()))
+
+    def test_open_mpi(self):
+        self.check("openmpi", scrytest.example("stommel"))
+
+    def test_mpich(self):
+        program = mpitest.over_hosts("mpich", os.path.join(scrytest.SOURCE, "examples", "stommel.c"))[-1]
+        self.check("mpich", program, "MPI_Init")  # its functions are not instrumented
+
+
+if __name__ == "__main__":
+    scrytest.main()
