@@ -149,19 +149,24 @@ static enum task_mpi program_mpi(const struct task_launch *launch, const char *p
     return task_mpi_of(path);
 }
 
+static bool names_python(const char *word)
+{
+    return strncmp(text_base(word), "python", 6) == 0;
+}
+
 /* Python, or a script that begins with #! and it? None of its functions has hooks, and its user can compile nothing. */
 static bool is_python(const struct task_launch *launch, const char *program)
 {
-    char path[PATH_MAX * 2], head[128] = "";
-    const char *slash = strrchr(program, '/');
-    if (strncmp(slash ? slash + 1 : program, "python", 6) == 0)
-        return true;
+    char path[PATH_MAX * 2], head[128] = "", *word, *left = head + 2;
     path_of(launch, program, path, sizeof path);
     _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool is = names_python(program);
     if (fd < 0 || read(fd, head, sizeof head - 1) < 2 || strncmp(head, "#!", 2) != 0)
-        return false;
+        return is;
     head[strcspn(head, "\n")] = 0;
-    return strstr(head, "/python") || strstr(head, " python");
+    while ((word = strsep(&left, " \t"))) /* env may stand before it */
+        is = is || names_python(word);
+    return is;
 }
 
 /* host:SLOTS,host:SLOTS, so that there is room for all processes. NULL: none were named. */
