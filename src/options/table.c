@@ -110,7 +110,7 @@ const struct option_row option_rows[] = {
     {"trace", 0, "SEL", OPTION_SELECTION, SUBMIT, OPTION_MANY,
      "functions: fn:GLOB file:GLOB lib:GLOB !SEL all", .words = "fn: file: lib: addr: all"},
     {"args", 0, NULL, OPTION_SWITCH, SUBMIT, 0, "with the values of arguments and results"},
-    {"mpi", 0, "HOW", OPTION_CHOICE, SUBMIT, 0, "of MPI: auto, off, stats, trace, messages", NULL,
+    {"mpi", 0, "HOW", OPTION_CHOICE, SUBMIT, 0, "of MPI: auto, off, stats, trace, messages (default trace; by plain: auto)", NULL,
      "auto off stats trace messages"},
     {"log", 0, "FILE=REGEX", OPTION_LIST, SUBMIT, OPTION_MANY, "record matching lines of a file, stdout or stderr, and progress",
      .expected = "FILE=REGEX or FILE=REGEX:LEVEL"},
