@@ -227,6 +227,14 @@ class Tasks(TaskCase):
         task, = self.submit("--by", "plain", "--wait", "true")
         self.assertEqual(self.show(task)["state"], "done")
 
+    def test_nothing_to_warn_of(self):
+        """Serial programs have no MPI, and those in Python no hooks: nobody is told to do something about it."""
+        program = self.program("#!/usr/bin/env python3\nprint(1)\n")
+        task, = self.submit("--by", "plain", "--trace", "fn:*", "--wait", program)
+        run, = self.show(task)["runs"]
+        report = json.loads(self.box.run(self.box.scry("report", "--json", run["directory"])).stdout)
+        self.assertEqual((report["exit_code"], report["warnings"]), (0, []))
+
     def test_mpich(self):
         """The mpirun of the program's own MPI starts it."""
         program = os.path.join(scrytest.BUILD, "examples", "stommel_mpich")
