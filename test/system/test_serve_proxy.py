@@ -75,7 +75,7 @@ class BehindProxy(servetest.ServeCase):
         """The link does not say the port, and somebody else may take the one that was free."""
         for left in reversed(range(tries)):
             try:
-                return servetest.Server(self.box, "--origin", OUTSIDE + PREFIX, "--port", str(brokertest.free_port()))
+                return servetest.Server(self.box, "--port", str(brokertest.free_port()), "--origin", OUTSIDE + PREFIX)
             except AssertionError:
                 if not left:
                     raise

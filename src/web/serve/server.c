@@ -97,8 +97,9 @@ static int own_origins(struct server *server, const char *address, struct err *e
     }
     snprintf(server->link, sizeof server->link, six && !all ? "%s://[%s]:%u" : "%s://%s:%u", scheme, names[0],
              server->port);
-    for (const char *origin; code == 0 && (origin = options_next(server->options, "origin", &at));) {
-        if (at == 1)
+    bool first = true;
+    for (const char *origin; code == 0 && (origin = options_next(server->options, "origin", &at)); first = false) {
+        if (first)
             snprintf(server->link, sizeof server->link, "%s", origin);
         code = add_origin(server, origin, err);
     }
