@@ -208,14 +208,16 @@ int listen_address(struct server *server, const char *address, uint16_t port, bo
 
 int listen_local(struct server *server, struct err *err)
 {
-    char dir[PATH_MAX - 16];
+    char dir[PATH_MAX - 16], path[PATH_MAX];
     int code = dirs_runtime(dir, sizeof dir, err);
     if (code < 0)
         return code;
-    snprintf(server->socket_path, sizeof server->socket_path, "%s/serve.sock", dir);
-    int fd = local_listen(server->socket_path, err);
+    snprintf(path, sizeof path, "%s/serve.sock", dir);
+    int fd = local_listen(path, err);
     if (fd < 0)
         return fd;
+    /* Only now it is this server's, which removes it in the end: not the one of a server that runs already. */
+    snprintf(server->socket_path, sizeof server->socket_path, "%s", path);
     add(server, fd, false, true);
     return 0;
 }
