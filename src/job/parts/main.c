@@ -6,13 +6,11 @@
  * input; when that ends, the job's command has, and it ends after all is here, or nothing more comes.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/data/buf.h"
@@ -20,8 +18,8 @@
 #include "base/data/grow.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
-#include "base/system/spawn.h"
 #include "client/client.h"
+#include "job/parts/await.h"
 #include "job/parts/fetch.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/parts.h"
@@ -41,10 +39,8 @@ struct parts {
     const char *job, *id;
     struct fetch *list;
     size_t count, room;
-    size_t came;   /* of them, by themselves */
-    FILE *awaits;  /* says who comes; NULL: nobody awaits them */
-    int awaits_in; /* scry-link await ends after this */
-    pid_t awaits_pid;
+    size_t came; /* of them, by themselves */
+    struct awaited awaited;
     char *unwatched; /* what was written of nodes that nothing comes from; NULL: nothing */
 };
 
@@ -63,48 +59,11 @@ static void add(struct parts *parts, const char *name, bool came, uint64_t numbe
     parts->came += came;
 }
 
-/* ---- nodes that come by themselves ---- */
-
-static void begin_await(struct parts *parts)
-{
-    static char name[] = "scry-link", await[] = "await", *const argv[] = {name, await, NULL};
-    char path[PATH_MAX], line[512];
-    int ends[2], in[2];
-    struct err err = {0};
-    struct spawn spawn = {.path = path, .argv = argv, .error = SPAWN_NULL, .group = SPAWN_OWN_SESSION};
-    if (dirs_libexec(name, path, sizeof path, &err) < 0 || pipe2(ends, O_CLOEXEC) < 0 || pipe2(in, O_CLOEXEC) < 0)
-        return;
-    spawn.out = ends[1];
-    spawn.in = in[0];
-    int code = spawn_program(&spawn, &parts->awaits_pid);
-    close(ends[1]);
-    close(in[0]);
-    parts->awaits_in = in[1];
-    parts->awaits = code < 0 ? NULL : fdopen(ends[0], "r");
-    const char *value = parts->awaits && fgets(line, sizeof line, parts->awaits) ? strchr(line, '=') : NULL;
-    if (value)
-        fputs(value + 1, stdout);
-    if (parts->awaits)
-        fcntl(ends[0], F_SETFL, O_NONBLOCK);
-}
-
 static void read_came(struct parts *parts)
 {
-    char line[300], token[256];
-    while (parts->awaits && fgets(line, sizeof line, parts->awaits))
-        if (sscanf(line, "node %255s", token) == 1)
-            add(parts, token, true, 1);
-    if (parts->awaits)
-        clearerr(parts->awaits); /* there is nothing yet */
-}
-
-static void end_await(struct parts *parts)
-{
-    if (!parts->awaits)
-        return;
-    close(parts->awaits_in);
-    fclose(parts->awaits);
-    waitpid(parts->awaits_pid, NULL, 0);
+    char token[256];
+    while (awaited_next(&parts->awaited, token, sizeof token))
+        add(parts, token, true, 1);
 }
 
 /* ---- nodes that were gone to ---- */
@@ -249,7 +208,7 @@ static int round_ms(const struct parts *parts)
     for (size_t i = 0; i < parts->count; i++)
         rest += parts->list[i].came && !fetch_is_whole(&parts->list[i]);
     size_t ms = CAME_ROUND_MS + CAME_EACH_MS * rest;
-    return parts->awaits && ms < ROUND_MS ? (int)ms : ROUND_MS;
+    return parts->awaited.said && ms < ROUND_MS ? (int)ms : ROUND_MS;
 }
 
 /* Tokens are of one monitor: another one counts its nodes anew. */
@@ -302,17 +261,19 @@ static void follow(struct parts *parts)
 
 int main(int argc, char **argv)
 {
-    char job[PATH_MAX], id[256];
+    char job[PATH_MAX], id[256], line[512];
     prctl(PR_SET_NAME, "job-parts");
     if (!fgets(job, sizeof job, stdin) || !fgets(id, sizeof id, stdin))
         return EXIT_FAILURE;
     job[strcspn(job, "\n")] = id[strcspn(id, "\n")] = '\0';
     struct parts parts = {.job = job, .id = id};
-    if (argc > 1 && strcmp(argv[1], "await") == 0)
-        begin_await(&parts);
+    const char *join =
+        argc > 1 && strcmp(argv[1], "await") == 0 ? awaited_begin(&parts.awaited, line, sizeof line) : NULL;
+    if (join)
+        fputs(join, stdout);
     fclose(stdout); /* scry run waits for its end */
     follow(&parts);
-    end_await(&parts);
+    awaited_end(&parts.awaited);
     omis_finalize();
     for (size_t i = 0; i < parts.count; i++)
         fetch_done(&parts.list[i]);
