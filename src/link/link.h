@@ -5,6 +5,7 @@
  * a monitor.
  *
  *     transport.h   a connection: TLS, or the socket of ssh or of scry-link bridge
+ *     dialler.h     how one is made
  *     end.h         one end of a session, which outlives its connections (wire/channel.h)
  *     this          the ways to the other end
  */
@@ -53,9 +54,6 @@ struct link_way {
 int link_way_parse(const char *text, struct link_way *ret_way, struct err *err);
 /* The same, or USER@HOST or HOST, as ssh takes it. */
 int link_way_node(const char *text, struct link_way *ret_way, struct err *err);
-
-/* Connects, within LINK_DIAL_SECONDS. 0, or -errno with one line for people. */
-int link_dial(const struct link_way *way, struct transport **ret_transport, struct err *err);
 
 /* Starts ssh with the command there; its streams are the connection. An error of ssh's own comes as the transport's
  * (transport_why): unknown host, key that has changed, refused, no such program. */

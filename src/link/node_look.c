@@ -11,6 +11,7 @@
 
 #include "base/system/clock.h"
 #include "link/node.h"
+#include "link/dialler.h"
 #include "link/node_copy.h"
 #include "link/node_script.h"
 
@@ -178,17 +179,20 @@ int node_look(const char *name)
     struct link_way way;
     struct err err = {0};
     _cleanup_(transport_freep) struct transport *transport = NULL;
+    struct dialler dialler;
     struct look look = {.way = &way, .name = name, .begun_ns = clock_now_ns()};
+    dialler_init(&dialler, &way);
     if (link_way_node(name, &way, &err) < 0) {
         say("fail", "name", "%s", err.text);
     } else if (way.kind == LINK_SSH) {
         if (look_by_ssh(&look, &err) < 0)
             say("fail", "ssh", "%s", err.text);
-    } else if (link_dial(&way, &transport, &err) < 0) {
+    } else if (dialler_connect(&dialler, &transport, &err) < 0) {
         say("fail", "tls", "%s", err.text);
     } else {
         say("ok", "tls", "%s answers within %.1f s, takes the key here, and has one of the same user", way.shown,
             (double)(clock_now_ns() - look.begun_ns) / 1e9);
     }
+    dialler_done(&dialler);
     return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "link/dialler.h"
 #include "link/end.h"
 #include "link/link.h"
 #include "wire/frame.h"
@@ -22,6 +23,7 @@ struct runner {
     struct loop *loop;
     const struct link_way *way;
     struct end end;
+    struct dialler dialler;
     struct transport *transport; /* on which the other end has not said hello yet */
     struct loop_source *source, *timer;
     struct buf in, hello;
@@ -62,6 +64,7 @@ static void drop_transport(struct runner *runner)
 {
     loop_remove(runner->source);
     runner->source = NULL;
+    dialler_stop(&runner->dialler);
     transport_free(runner->transport);
     runner->transport = NULL;
     buf_done(&runner->in);
@@ -208,15 +211,40 @@ static int say_hello(struct runner *runner)
     return runner->source && !runner->hello.failed ? 0 : -ENOMEM;
 }
 
+static void on_dialled(void *ctx, int fd, uint32_t events)
+{
+    (void)fd;
+    (void)events;
+    dial(ctx);
+}
+
+/* Until then. */
+static int wait_dialled(struct runner *runner, const struct dialler_wait *wait)
+{
+    uint64_t now = clock_now_ns();
+    runner->source = loop_add_fd(runner->loop, wait->fd, wait->events, on_dialled, runner);
+    loop_set_timer(runner->timer, now < wait->until_ns ? wait->until_ns - now : 1, 0);
+    return runner->source ? 0 : -ENOMEM;
+}
+
+/* Begins, or goes on. */
 static void dial(struct runner *runner)
 {
+    struct dialler_wait wait;
     struct err err;
-    int code = link_dial(runner->way, &runner->transport, &err);
-    if (code == 0 && say_hello(runner) < 0)
-        code = err_set(&err, -ENOMEM, "out of memory");
+    loop_remove(runner->source);
+    runner->source = NULL;
+    int code = dialler_step(&runner->dialler, &runner->transport, &wait, &err);
+    bool waits = code == -EAGAIN;
+    if (waits)
+        code = wait_dialled(runner, &wait);
+    else if (code == 0)
+        code = say_hello(runner);
+    if (code == -ENOMEM)
+        err_set(&err, code, "out of memory");
     if (code < 0)
         failed(runner, &err);
-    else
+    else if (!waits)
         loop_set_timer(runner->timer, GREETING_NS, 0);
 }
 
@@ -256,6 +284,7 @@ int link_run(const struct link_way *way, int fd)
     struct runner runner = {.way = way, .wait_ns = FIRST_NS};
     uint8_t session[CHANNEL_SESSION];
     struct err err;
+    dialler_init(&runner.dialler, way);
     int code = getrandom(session, sizeof session, 0) == sizeof session ? loop_new(&runner.loop) : -EIO;
     if (code < 0) {
         err_errno(&err, code, "the link cannot begin");
@@ -273,6 +302,7 @@ int link_run(const struct link_way *way, int fd)
     if (loop_run(runner.loop) < 0)
         runner.status = 1;
     drop_transport(&runner);
+    dialler_done(&runner.dialler);
     end_done(&runner.end);
     loop_free(runner.loop);
     buf_done(&runner.hello);
