@@ -304,6 +304,31 @@ class OldAndNew(CheckedCase):
         self.assertIn("records.jsonl", self.report("here")["problems"][0])
         self.assertEqual(self.report("here")["exit_code"], 3)
 
+    def test_many_warnings(self):
+        """A report lists some of them, and says how many there are of each kind; the shortest way to a huge answer."""
+        many = 20000
+        self.scry_run("-q", "-o", "here", "sh", "-c", "exit 3")
+        spool = self.box.path("work", "here", "spool", "records.jsonl")
+        with open(spool, encoding="ascii") as file:
+            next_number = len(file.readlines())
+        with open(spool, "a", encoding="ascii") as file:
+            for number in range(many):
+                print(json.dumps({"seq": next_number + number, "t": 0.1, "type": "warning", "kind": "disk", "note": "disk_filling",
+                                  "fields": {}, "text": f"number {number}"}), file=file)
+            print(json.dumps({"seq": next_number + many, "t": 0.2, "type": "warning", "kind": "lost", "text": "the last one"}), file=file)
+            print(json.dumps({"seq": next_number + many + 1, "t": 0.2, "type": "gap", "from": 0.1, "to": 0.2, "reason": "a test"}),
+                  file=file)
+        report = self.report("here")
+        omitted = many + 1 - len(report["warnings"])
+        self.assertLessEqual(len(report["warnings"]), 301)
+        self.assertEqual([report["warnings"][at]["text"] for at in (0, 99, -2, -1)],
+                         ["number 0", "number 99", f"number {many - 1}", "the last one"])
+        self.assertEqual(report["warnings_omitted"], [{"kind": "disk_filling", "count": omitted}])
+        self.assertEqual((len(report["gaps"]), report["gaps_omitted"]), (1, 0))
+        text = self.box.run(self.box.scry("report", "here")).stdout
+        self.assertEqual(text.count("warning    number"), len(report["warnings"]) - 1)
+        self.assertIn(f"warning    {omitted} more of the same kinds are not listed", text)
+
     def test_damaged_description(self):
         self.scry_run("-q", "-o", "here", "sh", "-c", "exit 3")
         for size in (0, 10, os.path.getsize(self.job_file()) // 2):

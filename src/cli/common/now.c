@@ -129,7 +129,7 @@ static const json_t *one(const struct job_model *model, enum now_layer layer)
     case NOW_HEALTH:
         return model->layers.health;
     case NOW_WARNING:
-        return last_of(model->warnings);
+        return last_of(model->warnings.records);
     default:
         return NULL;
     }

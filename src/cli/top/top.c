@@ -294,7 +294,7 @@ static void put_ranks(struct buf *out, const struct view *view, struct buf *line
 
 static void put_warnings(struct buf *out, const struct view *view, struct buf *line, size_t rows)
 {
-    const json_t *warnings = view->report.info.warnings ? view->report.info.warnings : view->report.model.warnings;
+    const json_t *warnings = job_report_warnings(&view->report);
     size_t count = json_array_size(warnings), first = count > rows ? count - rows : 0;
     for (size_t i = first; i < count; i++) {
         const char *text = json_string_value(json_object_get(json_array_get(warnings, i), "text"));

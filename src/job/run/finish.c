@@ -121,7 +121,7 @@ static uint64_t kills_warned(const struct job *job)
     uint64_t most = 0;
     size_t i;
     json_t *warning;
-    json_array_foreach(job->recorder.model.warnings, i, warning)
+    json_array_foreach(job->recorder.model.warnings.records, i, warning)
     {
         json_t *count = json_object_get(json_object_get(warning, "fields"), "processes");
         uint64_t number = note_json_kind(warning) == NOTE_out_of_memory ? (uint64_t)json_integer_value(count) : 0;
@@ -354,7 +354,9 @@ void finish(struct job *job, int exit_code, struct buf *text)
     put_end(job);
     scribe_wait(&recorder->scribe);
     job->info.result.lost_records = scribe_lost(&recorder->scribe);
-    job->info.warnings = recorder->model.warnings;
+    json_t *omitted = kept_omitted(&recorder->model.warnings);
+    job->info.warnings = recorder->model.warnings.records;
+    job->info.warnings_omitted = omitted;
     job->info.crashes = recorder->model.crashes;
     struct job_report report = {.path = job->dir, .info = job->info, .state = JOB_ENDED, .model = recorder->model};
     scribe_close_spool(&recorder->scribe);
@@ -379,6 +381,8 @@ void finish(struct job *job, int exit_code, struct buf *text)
     job_report_parts_done(&report);
     json_decref(report.failed);
     json_decref(report.last);
+    json_decref(omitted);
+    job->info.warnings_omitted = NULL;
 }
 
 void finish_put_info(struct job *job)

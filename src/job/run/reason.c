@@ -85,7 +85,7 @@ void reason_signal_came(struct recorder *recorder, const struct signalfd_siginfo
     text_signal((int)info->ssi_signo, name, sizeof name);
     size_t index;
     json_t *warning;
-    json_array_foreach(recorder->model.warnings, index, warning)
+    json_array_foreach(recorder->model.warnings.records, index, warning)
     {
         const char *before = json_string_value(json_object_get(json_object_get(warning, "fields"), "signal"));
         if (note_json_kind(warning) == NOTE_signal_came && before && strcmp(before, name) == 0)

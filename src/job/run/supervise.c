@@ -146,7 +146,7 @@ static void say_loudly(const struct job *job, const char *const *kinds)
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     size_t index;
     const json_t *warning;
-    json_array_foreach(job->recorder.model.warnings, index, warning)
+    json_array_foreach(job->recorder.model.warnings.records, index, warning)
     {
         const char *kind = json_string_value(json_object_get(warning, "kind"));
         const char *said = json_string_value(json_object_get(warning, "text"));

@@ -400,7 +400,7 @@ static void collect(struct events *events)
     if (model->stall)
         add_record(events, model->stall, WEIGHT_FAILURE);
     add_records(events, model->firings, WEIGHT_HINT);
-    add_records(events, model->gaps, WEIGHT_HINT);
+    add_records(events, model->gaps.records, WEIGHT_HINT);
     add_crashes(events);
     add_failed(events);
     add_end(events);

@@ -23,7 +23,7 @@ static struct told ask_end(const char *chain_text, int exit_code, int signal, co
 {
     json_t *chain = chain_of(chain_text);
     const struct job_end end = {.model = &model,
-                                .warnings = model.warnings,
+                                .warnings = model.warnings.records,
                                 .crashes = model.crashes,
                                 .dir = "jobs/ID",
                                 .chain = chain,

@@ -18,7 +18,7 @@ static json_t *last_of(const char *chain_text)
 {
     json_t *chain = chain_of(chain_text);
     const struct job_end end = {.model = &model,
-                                .warnings = model.warnings,
+                                .warnings = model.warnings.records,
                                 .crashes = model.crashes,
                                 .chain = chain,
                                 .exit_code = 1,

@@ -92,7 +92,7 @@ static bool is_in_order(const struct job_model *model)
 {
     size_t index;
     json_t *warning;
-    json_array_foreach(model->warnings, index, warning)
+    json_array_foreach(model->warnings.records, index, warning)
     {
         const char *kind = json_string_value(json_object_get(warning, "kind"));
         if (kind && strcmp(kind, "lost") == 0)

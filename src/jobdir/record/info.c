@@ -16,6 +16,7 @@
 #include "base/system/dirs.h"
 #include "base/system/pause.h"
 #include "base/system/proc_file.h"
+#include "jobdir/record/kept.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/text/text.h"
 
@@ -57,6 +58,21 @@ static void read_result(const json_t *json, struct job_result *result)
     };
 }
 
+/* Older versions wrote all of them. */
+static void limit_warnings(json_t *json)
+{
+    const json_t *all = json_object_get(json, "warnings");
+    struct kept kept;
+    size_t index;
+    json_t *warning;
+    if (json_array_size(all) <= KEPT_EACH || json_object_get(json, "warnings_omitted") || kept_init(&kept) < 0)
+        return;
+    json_array_foreach(all, index, warning) kept_add(&kept, warning);
+    json_object_set_new(json, "warnings_omitted", kept_omitted(&kept));
+    json_object_set(json, "warnings", kept.records);
+    kept_done(&kept);
+}
+
 static void take_fields(json_t *json, struct job_info *info)
 {
     info->json = json;
@@ -80,7 +96,9 @@ static void take_fields(json_t *json, struct job_info *info)
     info->ended = json_is_object(result);
     if (info->ended) {
         read_result(result, &info->result);
+        limit_warnings(json);
         info->warnings = json_object_get(json, "warnings");
+        info->warnings_omitted = json_object_get(json, "warnings_omitted");
         info->crashes = json_object_get(json, "crashes");
     }
 }
@@ -159,6 +177,8 @@ char *job_info_text(const struct job_info *info)
         json_object_set_new(json, "result", result_json(&info->result));
         if (info->warnings)
             json_object_set(json, "warnings", info->warnings);
+        if (json_array_size(info->warnings_omitted))
+            json_object_set(json, "warnings_omitted", info->warnings_omitted);
         if (info->crashes)
             json_object_set(json, "crashes", info->crashes);
     }

@@ -37,8 +37,9 @@ struct job_info {
     json_t *argv;     /* array of strings; a borrowed reference */
     json_t *batch;    /* object: what the batch system says of its job; a borrowed reference, or NULL: there is none */
     json_t *warnings; /* array of {kind, text}; a borrowed reference, or NULL */
-    json_t *crashes;  /* array, as in the records; a borrowed reference, or NULL */
-    uint64_t started_ns; /* wall clock */
+    json_t *warnings_omitted; /* how many are not among these (record/kept.h); borrowed, or NULL */
+    json_t *crashes;          /* array, as in the records; a borrowed reference, or NULL */
+    uint64_t started_ns;      /* wall clock */
     double sample_seconds;
     pid_t supervisor, root;                /* 0: not yet */
     uint64_t supervisor_ticks, root_ticks; /* start times since boot: with the pid, a process for ever */

@@ -24,13 +24,12 @@ static uint64_t get_count(const json_t *json, const char *key)
 int job_model_init(struct job_model *model, size_t keep_limit)
 {
     *model = (struct job_model){.keep_limit = keep_limit};
-    model->warnings = json_array();
-    model->gaps = json_array();
+    int code = kept_init(&model->warnings) < 0 || kept_init(&model->gaps) < 0 ? -ENOMEM : 0;
     model->crashes = json_array();
     model->pauses = json_array();
     model->firings = json_array();
     layers_init(&model->layers);
-    return model->warnings && model->gaps && model->crashes && model->pauses ? 0 : -ENOMEM;
+    return model->crashes && model->pauses ? code : -ENOMEM;
 }
 
 static void let_go(const struct job_process *process)
@@ -54,8 +53,8 @@ void job_model_done(struct job_model *model)
     json_decref(model->end);
     json_decref(model->firings);
     json_decref(model->rules);
-    json_decref(model->warnings);
-    json_decref(model->gaps);
+    kept_done(&model->warnings);
+    kept_done(&model->gaps);
     json_decref(model->crashes);
     json_decref(model->pauses);
     layers_done(&model->layers);
@@ -430,10 +429,10 @@ void job_model_apply(struct job_model *model, const json_t *record)
         keep_last(&model->end, record);
         return;
     case RECORD_warning:
-        json_array_append(model->warnings, keep);
+        kept_add(&model->warnings, record);
         return;
     case RECORD_gap:
-        json_array_append(model->gaps, keep);
+        kept_add(&model->gaps, record);
         return;
     case RECORD_crash:
         json_array_append(model->crashes, keep);

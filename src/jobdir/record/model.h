@@ -15,6 +15,7 @@
 #include <uthash.h>
 
 #include "base/data/err.h"
+#include "jobdir/record/kept.h"
 #include "jobdir/record/layers.h"
 #include "jobdir/record/series.h"
 
@@ -75,7 +76,8 @@ struct job_model {
 
     json_t *node, *node_sample, *stall, *end; /* the last of each, or NULL */
     json_t *request;                          /* the last that was carried out; NULL: none */
-    json_t *warnings, *gaps, *crashes;
+    struct kept warnings, gaps;
+    json_t *crashes;
     json_t *pauses; /* array of {from, to}: when nothing was recorded because scry set said so; to null: on */
     bool switched_off, trace_off; /* on=no, trace=off */
     json_t *firings;              /* array of `rule` records: of each rule the first, see job/watch/tracing.h */

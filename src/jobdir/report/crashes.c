@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sections of a report: crashes of processes, and warnings. Both are as their records have them. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "jobdir/report/internal.h"
@@ -98,6 +99,11 @@ void report_warnings_text(struct buf *out, const struct job_report *report, stru
         text_show(out, text ? text : "?");
         buf_putc(out, '\n');
     }
+    uint64_t listed = json_array_size(warnings), count = job_report_warning_count(report);
+    if (count > listed) {
+        text_label_in(out, "warning", style.colour ? TEXT_YELLOW : NULL);
+        buf_printf(out, "%" PRIu64 " more of the same kinds are not listed (scry watch shows all)\n", count - listed);
+    }
 }
 
 /* ---- for programs ---- */
@@ -138,6 +144,11 @@ static json_t *crashes_json(const void *row, const void *all)
     return report_records_json(report_longer(report->info.crashes, report->model.crashes));
 }
 
+static json_t *omitted_json(const void *row, const void *all)
+{
+    return job_report_warnings_omitted(row);
+}
+
 static json_t *warnings_json(const void *row, const void *all)
 {
     const struct job_report *report = row;
@@ -145,5 +156,9 @@ static json_t *warnings_json(const void *row, const void *all)
 }
 
 const struct field report_crash_fields[] = {{"crashes", FIELD_LIST, .json = crashes_json, .of = crash_fields}, {0}};
-const struct field report_warning_fields[] = {{"warnings", FIELD_LIST, .json = warnings_json, .of = warning_fields},
-                                              {0}};
+const struct field report_warning_fields[] = {
+    {"warnings", FIELD_LIST, .json = warnings_json, .of = warning_fields,
+     .about = "of each kind the first and the last ones, 100 at least"},
+    {"warnings_omitted", FIELD_LIST, .json = omitted_json, .of = kept_omitted_fields,
+     .about = "kinds of which there were more than are listed, and how many more"},
+    {0}};

@@ -198,7 +198,7 @@ void job_functions_text(struct buf *out, const struct job_functions *functions, 
 
 void report_trace_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
 {
-    const json_t *warnings = report_longer(report->info.warnings, report->model.warnings);
+    const json_t *warnings = job_report_warnings(report);
     if (whole)
         job_functions_text(out, report->functions, warnings, style.columns);
     else

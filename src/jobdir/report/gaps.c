@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sections of a report: when nothing was recorded, and what cannot be read. */
+#include <inttypes.h>
+
 #include "jobdir/report/internal.h"
 #include "jobdir/text/text.h"
 
@@ -37,7 +39,7 @@ void report_gaps_text(struct buf *out, const struct job_report *report, struct r
 {
     size_t index;
     json_t *item;
-    json_array_foreach(report->model.gaps, index, item)
+    json_array_foreach(report->model.gaps.records, index, item)
     {
         const char *reason = json_string_value(json_object_get(item, "reason"));
         buf_printf(out, "%s  not watched from %.1f s to %.1f s: ", index ? "" : "\nGaps\n",
@@ -45,6 +47,9 @@ void report_gaps_text(struct buf *out, const struct job_report *report, struct r
         text_show(out, reason ? reason : "?");
         buf_putc(out, '\n');
     }
+    uint64_t listed = json_array_size(report->model.gaps.records);
+    if (report->model.gaps.total > listed)
+        buf_printf(out, "  and %" PRIu64 " more times, which are not listed\n", report->model.gaps.total - listed);
     json_array_foreach(report->problems, index, item)
     {
         buf_puts(out, index ? "  " : "\nNot all of the job directory could be read\n  ");
@@ -55,7 +60,13 @@ void report_gaps_text(struct buf *out, const struct job_report *report, struct r
 
 static json_t *gaps_json(const void *row, const void *all)
 {
-    return report_records_json(((const struct job_report *)row)->model.gaps);
+    return report_records_json(((const struct job_report *)row)->model.gaps.records);
+}
+
+static json_t *gaps_omitted_json(const void *row, const void *all)
+{
+    const struct kept *gaps = &((const struct job_report *)row)->model.gaps;
+    return json_integer((json_int_t)(gaps->total - json_array_size(gaps->records)));
 }
 
 static const struct field gap_fields[] = {
@@ -63,6 +74,7 @@ static const struct field gap_fields[] = {
 
 const struct field report_gap_fields[] = {
     {"gaps", FIELD_LIST, .json = gaps_json, .of = gap_fields, .about = "times not watched, seconds since the start"},
+    {"gaps_omitted", FIELD_COUNT, .json = gaps_omitted_json, .about = "those that are not listed"},
     {"problems", FIELD_LIST, FIELD_AT(struct job_report, problems), .of = fields_texts,
      .about = "what could not be read of the job directory"},
     {0}};

@@ -147,7 +147,7 @@ json_t *job_report_last(const struct job_report *report)
     json_t *crashes = numbered_crashes(report);
     const struct job_end end = {.model = &report->model,
                                 .dir = report->path,
-                                .warnings = report_longer(report->model.warnings, report->info.warnings),
+                                .warnings = job_report_warnings(report),
                                 .crashes = crashes,
                                 .chain = json_object_get(failed, "chain"),
                                 .exit_code = result.exit_code,

@@ -281,10 +281,38 @@ const json_t *report_longer(const json_t *a, const json_t *b)
     return json_array_size(a) >= json_array_size(b) ? a : b;
 }
 
+static uint64_t info_warnings(const struct job_report *report)
+{
+    uint64_t count = json_array_size(report->info.warnings);
+    size_t index;
+    json_t *kind;
+    json_array_foreach(report->info.warnings_omitted, index, kind) count +=
+        (uint64_t)json_integer_value(json_object_get(kind, "count"));
+    return count;
+}
+
 /* Those that came when nothing could be recorded any more are in job.json only. */
+static bool info_has_more(const struct job_report *report)
+{
+    return info_warnings(report) > report->model.warnings.total;
+}
+
 const json_t *job_report_warnings(const struct job_report *report)
 {
-    return report_longer(report->info.warnings, report->model.warnings);
+    return info_has_more(report) ? report->info.warnings : report->model.warnings.records;
+}
+
+uint64_t job_report_warning_count(const struct job_report *report)
+{
+    return info_has_more(report) ? info_warnings(report) : report->model.warnings.total;
+}
+
+json_t *job_report_warnings_omitted(const struct job_report *report)
+{
+    json_t *omitted = report->info.warnings_omitted;
+    if (!info_has_more(report))
+        return kept_omitted(&report->model.warnings);
+    return omitted ? json_incref(omitted) : json_array();
 }
 
 /* ---- the sections ---- */

@@ -63,8 +63,10 @@ struct job_result job_report_total(const struct job_report *report);
 void job_report_parts_done(struct job_report *report);
 /* How the ranks ended, by the records of the job and its parts. 0 or -ENOMEM. */
 int job_report_find_ends(const struct job_report *report, struct mpi_stats_set *set);
-/* All that were noted, as records of spool.h; borrowed, may be NULL. */
+/* Those that were noted, as records of spool.h, without those that are only counted (record/kept.h); borrowed, may be NULL. */
 const json_t *job_report_warnings(const struct job_report *report);
+uint64_t job_report_warning_count(const struct job_report *report);   /* all */
+json_t *job_report_warnings_omitted(const struct job_report *report); /* those not listed, as kept_omitted */
 /* Reads the job's traces, too: report->functions. Calls of MPI have their places by report->mpi. 0 or -errno. */
 int job_report_load_functions(struct job_report *report, const struct job_functions_options *options, struct err *err);
 

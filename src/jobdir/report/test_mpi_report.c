@@ -325,10 +325,10 @@ static void test_death_later_than_the_records(void **state)
         _cleanup_(mpi_report_freep) struct mpi_report *report = made(3);
         struct job_process ended[] = {{.pid = 102, .end = 1.5, .status = 9}, {.pid = 100, .end = 1.625, .status = 15}};
         struct job_process last = {.pid = 101, .end = -1};
-        struct job_model model = {.ended = ended, .ended_count = 2, .warnings = json_array()};
+        struct job_model model = {.ended = ended, .ended_count = 2, .warnings = {.records = json_array()}};
         HASH_ADD_INT(model.alive, pid, &last);
         if (lost)
-            json_array_append_new(model.warnings, json_pack("{s:s}", "kind", "lost"));
+            json_array_append_new(model.warnings.records, json_pack("{s:s}", "kind", "lost"));
         for (size_t i = 0; i < 3; i++)
             report->set.ranks[i].state = MPIA_RUNNING;
         assert_int_equal(mpi_report_add_up(report), 0);
@@ -339,7 +339,7 @@ static void test_death_later_than_the_records(void **state)
                        : "\n  rank 2 was killed by SIGKILL, the first of 3 ranks that ended without MPI_Finalize\n");
         check_has(&text, "\n  rank 1 (n, process 101): died without MPI_Finalize\n");
         HASH_CLEAR(hh, model.alive);
-        json_decref(model.warnings);
+        json_decref(model.warnings.records);
     }
 }
 

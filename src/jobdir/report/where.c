@@ -191,7 +191,7 @@ static struct node_row row_of(const struct job_report *report)
                              .cpu = most_of(report, CURVE_CPU),
                              .memory = most_of(report, CURVE_MEMORY),
                              .failed = report->model.failed,
-                             .warnings = json_array_size(job_report_warnings(report))};
+                             .warnings = job_report_warning_count(report)};
 }
 
 /* Something there needs a person's eyes. */

@@ -384,12 +384,16 @@ export type Report = {
         module?: string;
       }[];
     }[];
-    warnings: {
+    /** of each kind the first and the last ones, 100 at least */ warnings: {
       kind: string;
       note?: string;
       fields?: Record<string, unknown>;
       text: string;
       t: number;
+    }[];
+    /** kinds of which there were more than are listed, and how many more */ warnings_omitted: {
+      /** their note, or where they have none their kind */ kind: string;
+      count: number;
     }[];
     scripts: {
       /** scripts that ended, of most time first */ files: {
@@ -490,6 +494,7 @@ export type Report = {
       reason: string;
       t: number;
     }[];
+    /** those that are not listed */ gaps_omitted: number;
     /** what could not be read of the job directory */ problems: string[];
   })[];
   timeline: {
@@ -603,12 +608,16 @@ export type Report = {
       module?: string;
     }[];
   }[];
-  warnings: {
+  /** of each kind the first and the last ones, 100 at least */ warnings: {
     kind: string;
     note?: string;
     fields?: Record<string, unknown>;
     text: string;
     t: number;
+  }[];
+  /** kinds of which there were more than are listed, and how many more */ warnings_omitted: {
+    /** their note, or where they have none their kind */ kind: string;
+    count: number;
   }[];
   recording_off: ({
     from: number;
@@ -1140,6 +1149,7 @@ export type Report = {
     reason: string;
     t: number;
   }[];
+  /** those that are not listed */ gaps_omitted: number;
   /** what could not be read of the job directory */ problems: string[];
 };
 
