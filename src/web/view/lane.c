@@ -85,7 +85,7 @@ int lane_add_point(struct view *view, struct view_lane *lane, const struct trace
     }
     memcpy(copy, point, size);
     lane->points[lane->point_count++] =
-        (struct view_point){timeline_ns(view_timeline(view), lane->key.trace, point->time), copy};
+        (struct view_point){timeline_ns(&view->timeline, lane->key.trace, point->time), copy};
     return 0;
 }
 
@@ -126,7 +126,7 @@ struct again {
 
 static void tell(struct again *again, const struct open_call *call, int64_t end, enum trace_exit how, bool open)
 {
-    int64_t begin = timeline_ns(view_timeline(again->view), again->lane->key.trace, call->entry_time);
+    int64_t begin = timeline_ns(&again->view->timeline, again->lane->key.trace, call->entry_time);
     if (!again->reader->call || end < again->from || begin >= again->to || (end == again->from && begin < end))
         return;
     again->enough |= !again->reader->call(again->reader->ctx, &(struct lane_call){.begin = begin,
@@ -156,7 +156,7 @@ static void begin_part(struct again *again)
 /* 1: go on; 0: the part is over. */
 static int take_event(struct again *again, const struct trace_event *event)
 {
-    int64_t now = timeline_ns(view_timeline(again->view), again->lane->key.trace, event->time);
+    int64_t now = timeline_ns(&again->view->timeline, again->lane->key.trace, event->time);
     if (now >= again->to)
         return 0;
     if (event->kind != TRACE_ENTRY && event->kind != TRACE_EXIT)
@@ -177,7 +177,7 @@ static int take_event(struct again *again, const struct trace_event *event)
     if (!open_calls_leave(&again->open, event, &call))
         return 1;
     if (event->alone)
-        fill_begin(again, &call, timeline_ns(view_timeline(again->view), again->lane->key.trace, call.entry_time));
+        fill_begin(again, &call, timeline_ns(&again->view->timeline, again->lane->key.trace, call.entry_time));
     if (again->reader->fill)
         pyramid_end(again->reader->fill, call.row, now);
     tell(again, &call, now, event->how, event->how == TRACE_OPEN);
@@ -240,7 +240,7 @@ uint64_t lane_ticks(const struct view *view, const struct view_lane *lane, int64
     uint64_t low = 0, high = UINT64_MAX;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (timeline_ns(view_timeline(view), lane->key.trace, middle) < ns)
+        if (timeline_ns(&view->timeline, lane->key.trace, middle) < ns)
             low = middle + 1;
         else
             high = middle;

@@ -169,8 +169,8 @@ static void see_packet(void *ctx, const struct packet_head *head)
     if (!lane)
         return;
     seeing->view->traces[seeing->trace].bytes += head->packet_size / 8;
-    int64_t from = timeline_ns(view_timeline(seeing->view), seeing->trace, head->time_begin),
-            to = timeline_ns(view_timeline(seeing->view), seeing->trace, head->time_end);
+    int64_t from = timeline_ns(&seeing->view->timeline, seeing->trace, head->time_begin),
+            to = timeline_ns(&seeing->view->timeline, seeing->trace, head->time_end);
     lane->from_ns = from < lane->from_ns ? from : lane->from_ns;
     lane->to_ns = to > lane->to_ns ? to : lane->to_ns;
 }
@@ -202,7 +202,7 @@ int view_see_lanes(struct view *view)
         trace_each_packet(view->list[i], see_packet, &seeing);
         view->bytes += view->traces[i].bytes;
         uint64_t until = trace_until(view->list[i]);
-        int64_t end = until ? timeline_ns(view_timeline(view), i, until) : INT64_MIN;
+        int64_t end = until ? timeline_ns(&view->timeline, i, until) : INT64_MIN;
         view->to_ns = end > view->to_ns && view->traces[i].bytes ? end : view->to_ns;
     }
     for (size_t i = 0; i < view->lane_count; i++)
@@ -222,11 +222,6 @@ int view_see_lanes(struct view *view)
     if (view->running) /* it has room to grow */
         view->to_ns += view->to_ns - view->from_ns;
     return 0;
-}
-
-const struct timeline *view_timeline(const struct view *view)
-{
-    return view->messages ? &view->messages->timeline : &view->timeline;
 }
 
 /* ---- the directory ---- */
@@ -332,7 +327,6 @@ void view_close(struct view *view)
     pass_free(view);
     lines_free(view);
     tree_free(view);
-    mpi_messages_free(view->messages);
     HASH_FREE_ALL(view->lanes);
     HASH_FREE_ALL(view->functions, free(each->key); free((char *)each->name); free((char *)each->file));
     for (size_t i = 0; i < view->trace_count; i++) {
@@ -374,8 +368,12 @@ int view_load_messages(struct view *view, void (*progress)(void *ctx, double sha
     int code = mpi_messages_load(&messages, view->list, view->trace_count, &options, err);
     if (code < 0)
         return code;
-    lines_free(view);
-    mpi_messages_free(view->messages);
-    view->messages = messages;
-    return lines_make(view) < 0 ? err_set(err, -ENOMEM, "out of memory for the messages") : 0;
+    timeline_done(&view->timeline);
+    view->timeline = messages->timeline;
+    messages->timeline = (struct timeline){0};
+    if (view->timeline.host_count > 1 && !view->pass)
+        view_see_lanes(view); /* once more, by the times as they are known now */
+    code = lines_make(view, messages);
+    mpi_messages_free(messages);
+    return code < 0 ? err_set(err, code, "out of memory for the messages") : 0;
 }

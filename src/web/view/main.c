@@ -180,11 +180,10 @@ static void load_functions(struct desk *desk)
 static void load_messages(struct desk *desk)
 {
     struct view *view = &desk->view;
+    struct err err = {0};
     uint64_t began = clock_now_ns();
-    if (view_load_messages(view, between, desk, &view->messages_err) < 0)
-        view_note(view, view->messages_err.text);
-    else if (view->timeline.host_count > 1 && !view->pass)
-        view_see_lanes(view); /* once more, by the times as they are known now */
+    if (view_load_messages(view, between, desk, &err) < 0)
+        view_note(view, err.text);
     view->messages_done = true;
     desk->known |= NEEDS_MESSAGES | NEEDS_TIMES;
     took(desk, began);

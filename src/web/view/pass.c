@@ -123,7 +123,7 @@ static void take_event(struct view *view, size_t trace, const struct trace_event
     if (!lane)
         return;
     struct open_calls *open = &view->pass->open[lane->number];
-    int64_t now = timeline_ns(view_timeline(view), trace, event->time);
+    int64_t now = timeline_ns(&view->timeline, trace, event->time);
     view->until_ns = now > view->until_ns ? now : view->until_ns;
     view->pass->grown |= now > view->to_ns;
     lane->to_ns = now > lane->to_ns ? now : lane->to_ns;
@@ -142,8 +142,7 @@ static void take_event(struct view *view, size_t trace, const struct trace_event
     if (event->alone) {
         uint32_t function = view_function(view, trace, event->function);
         if (function != UINT32_MAX)
-            pyramid_begin(lane->pyramid, call.row, function,
-                          timeline_ns(view_timeline(view), trace, event->entry_time));
+            pyramid_begin(lane->pyramid, call.row, function, timeline_ns(&view->timeline, trace, event->entry_time));
         lane->calls++;
     }
     pyramid_end(lane->pyramid, call.row, now);

@@ -54,7 +54,7 @@ static void put_functions(struct buf *out, const struct view *view)
 /* How far the clocks of two nodes may be apart at most, as far as that is known. */
 static void put_clocks(struct buf *out, const struct view *view)
 {
-    const struct timeline *timeline = view_timeline(view);
+    const struct timeline *timeline = &view->timeline;
     double bound = 0;
     bool known = true;
     for (size_t i = 0; timeline->host_count > 1 && i < timeline->host_count; i++) {
@@ -69,6 +69,7 @@ static void put_clocks(struct buf *out, const struct view *view)
 
 int answer_picture(struct view *view, const struct asked *asked, struct buf *out, struct err *err)
 {
+    uint64_t messages, collectives;
     (void)asked, (void)err;
     buf_printf(out, "{\"from_ns\":%" PRId64 ",\"to_ns\":%" PRId64 ",\"levels\":%u,\"columns\":%d,\"lanes\":[",
                view->from_ns, view->to_ns, tile_levels(view), PYRAMID_COLUMNS);
@@ -78,8 +79,8 @@ int answer_picture(struct view *view, const struct asked *asked, struct buf *out
     put_functions(out, view);
     buf_putc(out, ',');
     put_clocks(out, view);
-    buf_printf(out, ",\"messages\":%" PRIu64 ",\"collectives\":%" PRIu64, view->messages ? view->messages->matched : 0,
-               view->messages ? view->messages->collectives : 0);
+    lines_count(view, &messages, &collectives);
+    buf_printf(out, ",\"messages\":%" PRIu64 ",\"collectives\":%" PRIu64, messages, collectives);
     buf_printf(out, ",\"complete\":%s,\"progress\":%.3f,\"running\":%s,\"until_ns\":%" PRId64 ",\"notes\":",
                view->complete && view->messages_done ? "true" : "false", view->progress,
                view->running ? "true" : "false", view->running ? view->until_ns : view->to_ns);

@@ -125,22 +125,17 @@ static int read_traces(struct sums *sums, const bool *lanes, struct err *err)
 /* What of calls was waiting is taken out of their class. */
 static void add_waits(struct sums *sums, const bool *lanes)
 {
-    const struct mpi_messages *messages = sums->view->messages;
-    for (size_t i = 0; messages && i < sums->view->lane_count; i++) {
-        const struct view_lane *lane = sums->view->lane_list[i];
-        const struct mpi_message_rank *rank = mpi_messages_of_trace(messages, lane->key.trace);
-        for (size_t k = 0; lanes[i] && lane->rank >= 0 && rank && k < rank->waited_count; k++) {
-            const struct mpi_waited *waited = &rank->waited[k];
-            int64_t from = waited->begin > sums->from ? waited->begin : sums->from,
-                    to = waited->until < sums->to ? waited->until : sums->to;
-            if (to <= from)
-                continue;
-            enum view_class class = view_class_of(waited->call);
-            double ns = (double)(to - from) < sums->class_ns[class] ? (double)(to - from) : sums->class_ns[class];
-            sums->class_ns[class] -= ns;
-            sums->class_ns[VIEW_WAIT] += ns;
-            sums->class_calls[VIEW_WAIT]++;
-        }
+    size_t count;
+    const struct line_wait *waits = lines_waits(sums->view, &count);
+    for (size_t i = 0; i < count; i++) {
+        int64_t from = waits[i].begin > sums->from ? waits[i].begin : sums->from,
+                to = waits[i].until < sums->to ? waits[i].until : sums->to;
+        if (to <= from || !lanes[waits[i].lane])
+            continue;
+        double *of = &sums->class_ns[waits[i].class], ns = (double)(to - from) < *of ? (double)(to - from) : *of;
+        *of -= ns;
+        sums->class_ns[VIEW_WAIT] += ns;
+        sums->class_calls[VIEW_WAIT]++;
     }
 }
 

@@ -104,7 +104,7 @@ struct view {
     struct trace **list;            /* the same for readers of many */
     size_t trace_count, path_count; /* path_count: of traces, also those that follow others */
     struct mpi_programs programs;
-    struct timeline timeline; /* without what messages say of clocks */
+    struct timeline timeline; /* the common one, as far as it is known */
     struct view_function *functions, **function_list;
     size_t function_count, function_room;
     struct view_lane *lanes, **lane_list;
@@ -114,16 +114,15 @@ struct view {
     uint64_t bytes;         /* of all packets */
     uint64_t point_bytes;   /* between two points of a lane, at least */
     struct pyramid pyramid;
-    struct pass *pass; /* over the traces; NULL: none has begun */
-    bool complete;     /* it is over */
-    double progress;   /* of it */
-    struct buf notes;  /* texts that end with a NUL: what is missing, and what to do */
-    struct mpi_messages *messages;
-    struct tree *trees;                 /* of processes: a list; NULL: not read */
-    struct lines *lines;                /* messages and operations by time; NULL: not read */
-    bool functions_done, messages_done; /* they were tried */
-    bool mpi_named;                     /* the places that calls of MPI come from were looked up */
-    struct err functions_err, messages_err;
+    struct pass *pass;   /* over the traces; NULL: none has begun */
+    bool complete;       /* it is over */
+    double progress;     /* of it */
+    struct buf notes;    /* texts that end with a NUL: what is missing, and what to do */
+    struct tree *trees;  /* of processes: a list; NULL: not read */
+    struct lines *lines; /* messages and operations by time; NULL: not read */
+    bool messages_done;  /* that was tried */
+    bool mpi_named;      /* the places that calls of MPI come from were looked up */
+    struct err functions_err;
 };
 
 /* ---- load.c ---- */
@@ -138,8 +137,6 @@ int view_load_functions(struct view *view, void (*progress)(void *ctx, double sh
 int view_load_messages(struct view *view, void (*progress)(void *ctx, double share), void *ctx, struct err *err);
 /* Looks at the heads of all packets: which lanes there are, and the picture's window. */
 int view_see_lanes(struct view *view);
-/* The common time line, as far as it is known. */
-const struct timeline *view_timeline(const struct view *view);
 /* In the list of functions; UINT32_MAX: there are too many, or no memory. */
 uint32_t view_function(struct view *view, size_t trace, uint32_t id);
 /* The same of any trace; NULL. */
@@ -151,13 +148,22 @@ void view_note(struct view *view, const char *line);
 
 /* ---- lines.c ---- */
 
-/* Sorts the messages for what follows; once they are loaded. 0 or -ENOMEM. */
-int lines_make(struct view *view);
+/* Keeps of the messages what is drawn and added up. 0 or -ENOMEM. */
+int lines_make(struct view *view, const struct mpi_messages *messages);
 void lines_free(struct view *view);
 /* The members of a tile that say what goes between its lanes. Before they are read: none. 0 or -ENOMEM. */
 int lines_put(struct buf *out, const struct view *view, const bool *lanes, int64_t from, int64_t to);
 void lines_sum(const struct view *view, const bool *lanes, int64_t from, int64_t to, uint64_t *ret_count,
                uint64_t *ret_bytes);
+/* Of the whole job: messages with both ends, and collective operations. */
+void lines_count(const struct view *view, uint64_t *ret_messages, uint64_t *ret_collectives);
+/* A call of MPI waited for another rank; times as in the picture. */
+struct line_wait {
+    int64_t begin, until;
+    uint32_t lane;
+    enum view_class class; /* of the call */
+};
+const struct line_wait *lines_waits(const struct view *view, size_t *ret_count);
 
 /* ---- tree.c ---- */
 
