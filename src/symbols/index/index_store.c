@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
-#include "symbols/index/cache_file.h"
+#include "base/system/cache_file.h"
 #include "symbols/index/index_build.h"
 
 static int to_disk(int fd)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbols/index/cache_file.h"
+#include "base/system/cache_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -106,10 +106,10 @@ int cache_file_write(const char *path, const struct iovec *parts, size_t count, 
     const char *slash = strrchr(path, '/');
     int length = snprintf(temporary, sizeof temporary, "%.*s/.%s.XXXXXX", (int)(slash - path), path, slash + 1), r = 0;
     if (length >= (int)sizeof temporary)
-        return err_set(err, -ENAMETOOLONG, "the path of the symbol cache is too long: set SCRY_CACHE_DIR");
+        return err_set(err, -ENAMETOOLONG, "the path of the cache is too long: set SCRY_CACHE_DIR");
     _cleanup_(closep) int fd = mkostemp(temporary, O_CLOEXEC); /* 0600 */
     if (fd < 0)
-        return err_errno(err, -errno, "cannot write to the symbol cache %.*s", (int)(slash - path), path);
+        return err_errno(err, -errno, "cannot write to the cache %.*s", (int)(slash - path), path);
     for (size_t i = 0; r == 0 && i < count; i++)
         r = write_all(fd, parts[i].iov_base, parts[i].iov_len);
     if (r == 0 && ready)

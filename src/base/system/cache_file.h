@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside symbols: files of the cache (index_directory()). They are written beside their place and renamed, so any
+ * Files of a directory of the cache (dirs_cache). They are written beside their place and renamed, so any
  * number of writers and readers work at the same time. Each writer also cleans up: when there is too much, it removes
  * what was not used for longest.
  */
-#ifndef SCRY_SYMBOLS_INDEX_CACHE_FILE_H
-#define SCRY_SYMBOLS_INDEX_CACHE_FILE_H
+#ifndef SCRY_BASE_SYSTEM_CACHE_FILE_H
+#define SCRY_BASE_SYSTEM_CACHE_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 #include "base/data/err.h"
 
-/* Puts a file of these parts at `path`, a name in the cache directory. `ready` (NULL-able) is called with it before it
+/* Puts a file of these parts at `path`, a name in such a directory. `ready` (NULL-able) is called with it before it
  * takes its place: 0 or -errno. What somebody else has put there meanwhile stays if it is `good` (NULL: never): others may
  * have it mapped, and on NFS a file that another node replaces is gone for them. Returns 0 or -errno. */
 int cache_file_write(const char *path, const struct iovec *parts, size_t count, int (*ready)(int fd),
