@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks the server (doc/reference/api.json, doc/explain/pages.md). All addresses are relative to where the pages are.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { JobRecord, Ps, Report, ReportDiff, Site, Snapshot, Task, Tasks, TaskScaling, Top, Why } from './schemas';
+import type { Ps, Records as JobRecord, Report, ReportDiff, Site, Snapshot, Task, Tasks, TaskScaling, Top, Why } from './schemas';
 
 export type { Ps, Report, ReportDiff, Site, Snapshot, Task, TaskScaling, Top, Why, JobRecord };
 export type TaskRow = Tasks['tasks'][number];

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes schemas.ts, the TypeScript types of what scry's commands print, from doc/reference/*.schema.json.
-// With --check it only says whether schemas.ts is what it would write.
+// schemas.mjs OUTPUT SCHEMA…
+// Writes the TypeScript types of what scry's commands print, from the schemas in doc/reference: report-diff.schema.json is ReportDiff.
+// Only the check of types needs them: what is bundled has no types.
 import fs from 'node:fs';
 import path from 'node:path';
 
-const here = import.meta.dirname;
-const reference = path.join(here, '../../../doc/reference');
-const answers = { Ps: 'ps', Top: 'top', Report: 'report', ReportDiff: 'report-diff', Why: 'why', Snapshot: 'snapshot', Site: 'site', Tasks: 'tasks', Task: 'task', TaskScaling: 'task-scaling', JobRecord: 'records' };
+const [output, ...schemas] = process.argv.slice(2);
 
 const comment = (schema) => (schema.description ? `/** ${schema.description.replaceAll('*/', '* /')} */ ` : '');
 
@@ -38,17 +37,10 @@ function oneType(type, schema, indent) {
   return `{\n${members.join('')}${indent}}`;
 }
 
-let text = '// SPDX-License-Identifier: Apache-2.0\n// Written by schemas.mjs from doc/reference/*.schema.json; a test keeps it true.\n';
-for (const [name, file] of Object.entries(answers)) {
-  const schema = JSON.parse(fs.readFileSync(path.join(reference, `${file}.schema.json`), 'utf8'));
-  text += `\n/** ${schema.title} */\nexport type ${name} = ${typeOf(schema, '')};\n`;
+let text = '';
+for (const file of schemas) {
+  const schema = JSON.parse(fs.readFileSync(file, 'utf8'));
+  const name = path.basename(file, '.schema.json').replace(/(?:^|-)(\w)/g, (_, letter) => letter.toUpperCase());
+  text += `/** ${schema.title} */\nexport type ${name} = ${typeOf(schema, '')};\n`;
 }
-const target = path.join(here, 'schemas.ts');
-if (process.argv.includes('--check')) {
-  if (fs.readFileSync(target, 'utf8') !== text) {
-    console.error('src/web/ui/schemas.ts is not what doc/reference says: run node src/web/ui/schemas.mjs');
-    process.exit(1);
-  }
-} else {
-  fs.writeFileSync(target, text);
-}
+fs.writeFileSync(output, text);
