@@ -14,7 +14,7 @@
 #ifndef SCRY_BATCH_HANDED_H
 #define SCRY_BATCH_HANDED_H
 
-#define HANDED_NAME "SCRY_TASK"
+#define HANDED_NAME "SCRY_HANDED"
 #define HANDED_PART "part-"
 
 /* The lines, without the program. */

@@ -93,13 +93,13 @@ class Others(BatchCase):
 class Task(BatchCase):
     """scry-task, as the plugin of Slurm starts it: of 23.11 and later, and before."""
     def task(self, handed, *command, **options):
-        return self.box.run([self.box.path("libexec", "scry-task"), *command], env={"SCRY_TASK": handed} if handed else {}, **options)
+        return self.box.run([self.box.path("libexec", "scry-task"), *command], env={"SCRY_HANDED": handed} if handed else {}, **options)
 
     def handed(self, how="quiet", step="", options="", program="", scry=None):
         return f"{how}\n{step}\n\n{scry or self.box.path('bin', 'scry')}\n{options}\n{program}"
 
     def test_command(self):
-        shell = "echo $0 $1 \"[$SCRY_TASK$SCRY_STEP]\"; exit 7"
+        shell = "echo $0 $1 \"[$SCRY_HANDED$SCRY_STEP]\"; exit 7"
         for handed, command in ((self.handed(), ["/bin/sh", "-c", shell, "a", "b c"]),
                                 (self.handed(program="/bin/sh"), ["-c", shell, "a", "b c"]),
                                 (self.handed(program="sh"), ["-c", shell, "a", "b c"])):

@@ -106,7 +106,7 @@ class Step(SlurmCase):
 
     def test_many_tasks(self):
         """The tasks of a node are one job, or each is one."""
-        shell = ["sh", "-c", "echo $SLURM_PROCID $(basename $SCRY_JOB)$SCRY_TASK$SCRY_STEP$SCRY_BATCH_MEMORY"]
+        shell = ["sh", "-c", "echo $SLURM_PROCID $(basename $SCRY_JOB)$SCRY_HANDED$SCRY_STEP$SCRY_BATCH_MEMORY"]
         said = [line.split() for line in self.srun("-n", 4, "--mem=50", "--scry=name=x", *shell).stdout.splitlines()]
         job = self.only_job()
         self.assertEqual(sorted(said), [[str(n), job["id"]] for n in range(4)])
