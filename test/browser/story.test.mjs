@@ -90,7 +90,7 @@ test('a program is uploaded, runs, and all pictures show it', async () => {
     await page.locator('.waiting').waitFor({ state: 'detached' });
     await shoot(page, `story-${address.split('/').pop()}`);
     assert.deepEqual(page.faults, [], title);
-    await page.goBack();
+    await page.getByText('of task').getByRole('link', { name: '<b>ocean</b>' }).click(); // the job says whose run it is
     await page.locator('.links').first().waitFor();
   }
 });

@@ -45,8 +45,8 @@ class Tasks(TaskCase):
         self.assertEqual(self.task("rerun", ids[1]).returncode, 0)
         again = self.waits_for(ids[1], "done")
         self.assertEqual([run["run"] for run in again["runs"]], [1, 2, 3, 4])
-        jobs = self.box.run(self.box.scry("ps", "--json")).stdout
-        self.assertIn(again["runs"][3]["job"], jobs)
+        jobs = {job["id"]: job["task"] for job in json.loads(self.box.run(self.box.scry("ps", "--json")).stdout)["jobs"]}
+        self.assertEqual(jobs[again["runs"][3]["job"]], ids[1])
         self.assertEqual(self.task("rm", *ids).returncode, 0)
         self.assertEqual(json.loads(self.task("ls", "--json").stdout)["tasks"], [])
         self.assertEqual(json.loads(self.box.run(self.box.scry("ps", "--json")).stdout)["jobs"], [])

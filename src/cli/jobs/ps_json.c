@@ -43,6 +43,8 @@ static const struct field info_fields[] = {
     {"started_seconds", FIELD_SECONDS, FIELD_AT(struct job_report, info.started_ns), FIELD_OPTIONAL},
     {"batch", FIELD_OBJECT, FIELD_AT(struct job_report, info.batch), FIELD_OR_NULL | FIELD_OPTIONAL,
      .of = job_batch_fields, .about = "as in report.schema.json"},
+    {"task", FIELD_TEXT, FIELD_AT(struct job_report, info.task), FIELD_ZERO_IS_NULL | FIELD_OPTIONAL,
+     .about = "as in report.schema.json"},
     {0}};
 
 static json_t *exit_code_json(const void *row, const void *all)

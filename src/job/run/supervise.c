@@ -63,6 +63,7 @@ static void describe(struct job *job)
     *info = (struct job_info){.id = job->id,
                               .name = job->options->name,
                               .batch = batch,
+                              .task = getenv("SCRY_TASK"),
                               .host = job->host,
                               .user = job->user,
                               .cwd = job->cwd,

@@ -82,6 +82,7 @@ static void take_fields(json_t *json, struct job_info *info)
     info->user = get_string(json, "user");
     info->cwd = get_string(json, "cwd");
     info->boot_id = get_string(json, "boot_id");
+    info->task = get_string(json, "task");
     json_t *argv = json_object_get(json, "argv");
     info->argv = json_is_array(argv) ? argv : NULL;
     json_t *batch = json_object_get(json, "batch");
@@ -173,6 +174,8 @@ char *job_info_text(const struct job_info *info)
                              (json_int_t)info->started_ns, "boot_id", info->boot_id, "sample_seconds",
                              info->sample_seconds, "supervisor", process_json(info->supervisor, info->supervisor_ticks),
                              "command", process_json(info->root, info->root_ticks), "batch", info->batch);
+    if (json && info->task && *info->task)
+        json_object_set_new(json, "task", text_json(info->task));
     if (json && info->ended) {
         json_object_set_new(json, "result", result_json(&info->result));
         if (info->warnings)

@@ -34,6 +34,7 @@ struct job_result {
 struct job_info {
     json_t *json; /* owns what the strings below point to, after job_info_read */
     const char *id, *name, *host, *user, *cwd, *boot_id;
+    const char *task; /* the id of the task that it is a run of (task/store.h), "" if it is of none */
     json_t *argv;     /* array of strings; a borrowed reference */
     json_t *batch;    /* object: what the batch system says of its job; a borrowed reference, or NULL: there is none */
     json_t *warnings; /* array of {kind, text}; a borrowed reference, or NULL */

@@ -276,6 +276,8 @@ static const struct field info_fields[] = {
     {"started_seconds", FIELD_SECONDS, FIELD_AT(struct job_info, started_ns), .about = "since 1970"},
     {"batch", FIELD_OBJECT, FIELD_AT(struct job_info, batch), FIELD_OR_NULL, .of = job_batch_fields,
      .about = "the job in the batch system that started it; null: there is none"},
+    {"task", FIELD_TEXT, FIELD_AT(struct job_info, task), FIELD_ZERO_IS_NULL,
+     .about = "of which it is a run: its id; null: of none"},
     {0}};
 
 static const struct field result_fields[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job's page: what it does now, or how it ended, and a tab for each picture of it.
-import { jobPath, query, useAnswer, type Job as Row, type Ps, type Report, type Session, type Top } from '../api';
+import { jobPath, query, taskPath, useAnswer, type Job as Row, type Ps, type Report, type Session, type Task, type Top } from '../api';
 import { Answered, Empty, Tabs } from '../design/parts';
 import * as format from '../format';
 import { href } from '../state';
@@ -12,6 +12,17 @@ import { outcome, State } from './status';
 /** What is known of the job by name: its row of the list. */
 function useRow(id: string): Row | undefined {
   return useAnswer<Ps>(`jobs${query({ text: id, limit: 20 })}`).value?.jobs.find((job) => job.id === id);
+}
+
+/** The task that the job is a run of, by its name. */
+function OfTask({ id }: { id: string }) {
+  const { value, error } = useAnswer<Task>(taskPath(id));
+  if (error?.status === 404) return <span>of a task that was removed</span>;
+  return (
+    <span>
+      of task <a href={href(['tasks', id])} title={id}>{value?.name || id}</a>
+    </span>
+  );
 }
 
 function Title({ id, row, top }: { id: string; row: Row | undefined; top: Top | undefined }) {
@@ -26,6 +37,7 @@ function Title({ id, row, top }: { id: string; row: Row | undefined; top: Top | 
         {row?.name && <span class="mono">{id}</span>}
         {row?.host && <span>on {row.host}</span>}
         {row?.started_seconds !== undefined && <span>started {format.moment(row.started_seconds)}</span>}
+        {row?.task && <OfTask id={row.task} />}
         {row?.batch && (
           <span>
             {row.batch.system} {row.batch.array ?? row.batch.id} {row.batch.partition}
