@@ -78,7 +78,7 @@ static void on_look(lws_sorted_usec_list_t *timer)
 static ssize_t more(struct visit *visit, unsigned char *room, size_t size)
 {
     struct changes *changes = visit->extra;
-    if (!visit->local && !session_by_number(visit->server->sessions, visit->session))
+    if (!visit_is_let_in(visit))
         return -1;
     size_t len = changes->text.len < size ? changes->text.len : size;
     if (len) {

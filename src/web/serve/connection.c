@@ -5,10 +5,12 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
@@ -117,8 +119,9 @@ struct connection *connection_of(struct lws *wsi)
     return lws_get_opaque_user_data(lws_get_network_wsi(wsi));
 }
 
-static void let_in(struct server *server, int fd, bool local, bool secure)
+static void let_in(struct server *server, int fd, size_t at)
 {
+    enum way way = server->listeners[at].way;
     struct sockaddr_storage from = {0};
     socklen_t size = sizeof from;
     struct address *address = NULL;
@@ -126,8 +129,8 @@ static void let_in(struct server *server, int fd, bool local, bool secure)
     pid_t pid;
     int on = 1;
     bool welcome = server->connections < CONNECTIONS_MOST;
-    if (local) {
-        welcome = welcome && local_peer(fd, &uid, &pid) == 0 && uid == geteuid();
+    if (way != WAY_ADDRESS) {
+        welcome = welcome && local_peer(fd, &uid, &pid) == 0 && uid == server->listeners[at].uid;
     } else {
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         address = getpeername(fd, (struct sockaddr *)&from, &size) == 0 ? address_find(server, &from) : NULL;
@@ -138,12 +141,12 @@ static void let_in(struct server *server, int fd, bool local, bool secure)
         close(fd);
         return;
     }
-    connection->address = address;
+    *connection = (struct connection){way, address};
     server->connections++;
     if (address)
         address->connections++;
     server->incoming = connection;
-    lws_adopt_socket_vhost(secure ? server->secure : server->plain, fd);
+    lws_adopt_socket_vhost(server->listeners[at].secure ? server->secure : server->plain, fd);
     if (server->incoming) { /* it was refused before it was known */
         server->incoming = NULL;
         drop(server, connection);
@@ -158,7 +161,7 @@ int on_listener(struct lws *wsi, enum lws_callback_reasons reason, void *user, v
     size_t at = (size_t)(uintptr_t)lws_get_opaque_user_data(wsi);
     for (int i = 0, fd;
          i < WAITING && (fd = accept4(server->listeners[at].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0; i++)
-        let_in(server, fd, server->listeners[at].local, server->listeners[at].secure);
+        let_in(server, fd, at);
     return 0;
 }
 
@@ -172,13 +175,6 @@ void connections_done(struct server *server)
 bool address_is_loopback(const char *address)
 {
     return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
-}
-
-static void add(struct server *server, int fd, bool secure, bool local)
-{
-    server->listeners[server->listener_count].fd = fd;
-    server->listeners[server->listener_count].secure = secure;
-    server->listeners[server->listener_count++].local = local;
 }
 
 int listen_address(struct server *server, const char *address, uint16_t port, bool secure, struct err *err)
@@ -202,7 +198,21 @@ int listen_address(struct server *server, const char *address, uint16_t port, bo
         return err_errno(err, code, "cannot answer at port %u of %s", port, address);
     server->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
                                                      : ((struct sockaddr_in *)&bound)->sin_port);
-    add(server, TAKE_FD(fd), secure, false);
+    server->listeners[server->listener_count].fd = TAKE_FD(fd);
+    server->listeners[server->listener_count++].secure = secure;
+    return 0;
+}
+
+static int listen_socket(struct server *server, const char *path, enum way way, uid_t uid, struct err *err)
+{
+    int fd = local_listen(path, err);
+    if (fd < 0)
+        return fd;
+    /* Only now it is this server's, which removes it in the end: not the one of a server that runs already. */
+    snprintf(server->listeners[server->listener_count].path, PATH_MAX, "%s", path);
+    server->listeners[server->listener_count].fd = fd;
+    server->listeners[server->listener_count].way = way;
+    server->listeners[server->listener_count++].uid = uid;
     return 0;
 }
 
@@ -213,11 +223,38 @@ int listen_local(struct server *server, struct err *err)
     if (code < 0)
         return code;
     snprintf(path, sizeof path, "%s/serve.sock", dir);
-    int fd = local_listen(path, err);
-    if (fd < 0)
-        return fd;
-    /* Only now it is this server's, which removes it in the end: not the one of a server that runs already. */
-    snprintf(server->socket_path, sizeof server->socket_path, "%s", path);
-    add(server, fd, false, true);
+    return listen_socket(server, path, WAY_OWNER, geteuid(), err);
+}
+
+/* Whoever can change the directory can put a socket of their own there, to which the proxy would bring the user's requests. */
+static int check_place(const char *path, struct err *err)
+{
+    char dir[PATH_MAX];
+    struct stat info;
+    const char *slash = strrchr(path, '/');
+    snprintf(dir, sizeof dir, "%.*s", slash > path ? (int)(slash - path) : 1, path);
+    if (stat(dir, &info) < 0)
+        return err_errno(err, -errno, "--proxy: %s", dir);
+    if ((info.st_uid != geteuid() && info.st_uid != 0) || info.st_mode & (S_IWGRP | S_IWOTH))
+        return err_set(err, -EPERM, "--proxy: others can change %s; the directory of the socket has to be yours alone",
+                       dir);
     return 0;
+}
+
+int listen_proxy(struct server *server, const char *spec, struct err *err)
+{
+    const char *path = strchr(spec, ':');
+    _cleanup_(freep) char *name = path ? strndup(spec, (size_t)(path - spec)) : NULL;
+    if (!path || path[1] != '/')
+        return err_set(err, -EINVAL, "--proxy: expected USER:SOCKET, with an absolute path, not '%s'", spec);
+    const struct passwd *user = name ? getpwnam(name) : NULL;
+    if (!user)
+        return err_set(err, -EINVAL, "--proxy: there is no user %s on this machine", name ? name : "");
+    int code = check_place(++path, err);
+    if (code == 0)
+        code = listen_socket(server, path, WAY_PROXY, user->pw_uid, err);
+    /* All may connect, and all but one are sent away: the kernel knows no mode for one other user. */
+    if (code == 0 && chmod(path, 0666) < 0)
+        code = err_errno(err, -errno, "cannot open %s for the proxy", path);
+    return code;
 }

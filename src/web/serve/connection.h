@@ -13,12 +13,11 @@
 #include <libwebsockets.h>
 
 #include "base/data/err.h"
-
-struct server;
-struct address;
+#include "web/serve/server.h"
 
 struct connection {
-    struct address *address; /* NULL: of this machine's user, by the unix socket */
+    enum way way;
+    struct address *address; /* NULL: it came by a unix socket */
 };
 
 enum { CONNECTIONS_MOST = 1200, CONNECTIONS_OF_ADDRESS = 800, PORT_FREE = 0 };
@@ -27,6 +26,9 @@ enum { CONNECTIONS_MOST = 1200, CONNECTIONS_OF_ADDRESS = 800, PORT_FREE = 0 };
 int listen_address(struct server *server, const char *address, uint16_t port, bool secure, struct err *err);
 /* Listens at serve.sock in the runtime directory: only for the user of this server. 0 or -errno with err. */
 int listen_local(struct server *server, struct err *err);
+/* Listens for a proxy: "USER:SOCKET". Nobody but that user, and the one of this server, may be able to change the socket's
+ * directory. 0 or -errno with err. */
+int listen_proxy(struct server *server, const char *spec, struct err *err);
 
 bool address_is_loopback(const char *address);
 

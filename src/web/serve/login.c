@@ -70,7 +70,7 @@ void answer_links_post(struct visit *visit)
 {
     char text[512];
     struct server *server = visit->server;
-    if (!visit->local) {
+    if (visit->way != WAY_OWNER) {
         visit_answer_error(visit, 403, "rights", "links are given by scry serve --link, on the machine of the server");
         return;
     }

@@ -129,7 +129,10 @@ static int listen_all(struct server *server, struct err *err)
                        "other machines can reach %s: give --tls-cert and --tls-key, or let a proxy do TLS (--origin)",
                        address);
     int code = listen_address(server, address, (uint16_t)options_number(server->options, "port"), cert != NULL, err);
-    return code == 0 ? listen_local(server, err) : code;
+    if (code == 0)
+        code = listen_local(server, err);
+    const char *proxy = options_text(server->options, "proxy");
+    return code == 0 && proxy ? listen_proxy(server, proxy, err) : code;
 }
 
 /* ---- libwebsockets ---- */
@@ -281,8 +284,9 @@ static int print_link(struct server *server, struct err *err)
 
 static void done(struct server *server)
 {
-    if (*server->socket_path)
-        unlink(server->socket_path);
+    for (size_t i = 0; i < server->listener_count; i++)
+        if (*server->listeners[i].path)
+            unlink(server->listeners[i].path);
     if (server->context)
         lws_context_destroy(server->context);
     children_done(server);

@@ -23,20 +23,26 @@ struct child;
 
 enum { ORIGINS_MOST = 64, LISTENERS_MOST = 4, LISTED_MOST = 8 };
 
+/* How somebody comes in: by an address, where only a session says who it is; by serve.sock, as the user of this server; by the
+ * socket of --proxy, as a proxy that lets nobody but that user come this way. The kernel says who is at the other end of a socket. */
+enum way { WAY_ADDRESS, WAY_OWNER, WAY_PROXY };
+
 struct server {
     const struct options *options;
     struct lws_context *context;
     struct lws_vhost *plain, *secure, *own; /* secure: NULL without a certificate; own: of no connection */
     struct {
         int fd;
-        bool secure, local;
+        enum way way;
+        bool secure;
+        uid_t uid;           /* who may connect to a socket */
+        char path[PATH_MAX]; /* of one; it is removed in the end */
     } listeners[LISTENERS_MOST];
     size_t listener_count;
     struct connection *incoming; /* while it is given to libwebsockets */
     struct address *addresses;
     unsigned connections;
     uint16_t port;
-    char socket_path[PATH_MAX];
     char link[256];              /* what a link begins with */
     char *origins[ORIGINS_MOST]; /* scheme://host[:port] from which requests may come */
     size_t origin_count;

@@ -117,8 +117,8 @@ static void read_headers(struct visit *visit)
 /* Pages of other sites cannot ask: neither under their name, which may lead here (DNS rebinding), nor under ours. */
 static void check_origin(struct visit *visit)
 {
-    char host[256] = "", origin[300] = "";
-    if (visit->local)
+    char host[256] = "", origin[300] = "", site[16] = "";
+    if (visit->way == WAY_OWNER)
         return;
     if (!visit_header(visit, WSI_TOKEN_HOST, host, sizeof host))
         visit_header(visit, WSI_TOKEN_HTTP_COLON_AUTHORITY, host, sizeof host);
@@ -128,9 +128,20 @@ static void check_origin(struct visit *visit)
     if (named &&
         (!visit_header(visit, WSI_TOKEN_ORIGIN, origin, sizeof origin) || !server_is_origin(visit->server, origin)))
         refuse(visit, 403, "origin", "pages of other origins may not ask; name the URL with --origin if it is yours");
-    if (!named && visit->by_cookie && !(visit->method & (METHOD_GET | METHOD_HEAD)))
+    if (!named && (visit->by_cookie || visit->way == WAY_PROXY) && !(visit->method & (METHOD_GET | METHOD_HEAD)))
         refuse(visit, 403, "origin",
-               "a request by a cookie needs the header Origin; scripts use Authorization: Bearer");
+               "a request by a cookie or a proxy needs the header Origin; scripts use Authorization: Bearer");
+    /* Passwords and cookies by which a proxy knows people may come along with requests of other pages, which say no origin if
+     * they only load something. */
+    if (visit->way == WAY_PROXY && strncmp(visit->path, "api/", 4) == 0 &&
+        visit_header_named(visit, "sec-fetch-site:", site, sizeof site) && strcmp(site, "same-origin") != 0 &&
+        strcmp(site, "none") != 0)
+        refuse(visit, 403, "origin", "pages of other origins may not ask");
+}
+
+bool visit_is_let_in(const struct visit *visit)
+{
+    return visit->way != WAY_ADDRESS || session_lives(visit->server->sessions, visit->session);
 }
 
 static void check_session(struct visit *visit, struct connection *connection)
@@ -138,9 +149,11 @@ static void check_session(struct visit *visit, struct connection *connection)
     char text[4096] = "";
     struct session *session = NULL;
     static const char bearer[] = "Bearer ";
-    visit->local = connection && !connection->address;
-    if (visit->local) {
-        visit->rights = RIGHT_ALL;
+    visit->way = connection ? connection->way : WAY_ADDRESS;
+    if (visit->way != WAY_ADDRESS) { /* no header of a proxy says who it is, for anybody can send headers */
+        visit->rights = visit->way == WAY_OWNER
+                            ? RIGHT_ALL
+                            : (unsigned)options_number(visit->server->options, "rights") | RIGHT_OBSERVE;
         return;
     }
     if (visit_header(visit, WSI_TOKEN_HTTP_AUTHORIZATION, text, sizeof text)) {

@@ -64,7 +64,8 @@ struct visit {
     size_t argument_count;
     unsigned rights;
     uint64_t session; /* its number; 0: none */
-    bool by_cookie, local, takes_gzip, is_json, is_secure, mirror_is_new;
+    enum way way;
+    bool by_cookie, takes_gzip, is_json, is_secure, mirror_is_new;
     char tags
         [160]; /* If-None-Match; "": none. The next likewise; the request's headers are gone when an answer is late */
     char range[64];
@@ -111,6 +112,9 @@ void visit_answer_json_tagged(struct visit *visit, json_t *json_take);
 void visit_answer_error(struct visit *visit, int status, const char *kind, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void visit_answer_nothing(struct visit *visit); /* 204 */
+
+/* May who asks be told more? For answers without an end: a session may end before. */
+bool visit_is_let_in(const struct visit *visit);
 
 /* There is more of the answer. */
 void visit_more(struct visit *visit);
