@@ -158,6 +158,12 @@ class Serve(servetest.ServeCase):
                                          "node": f"node{number}", "t": 0}) + "\n")
         return spools
 
+    def test_directories_that_are_none(self):
+        """What is to be shown and is not there is said at once."""
+        for path in ("/nonexistent", "/etc/passwd"):
+            done = self.scry("serve", "--jobs", path, status=1)
+            self.assertIn(path, done.stderr)
+
     def test_records_of_several_nodes_go_on(self):
         """Each part goes on where it was, whatever the order in which records came."""
         name = "20250101T000000-x-1-aa"

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
@@ -107,6 +108,16 @@ static int own_origins(struct server *server, const char *address, struct err *e
     if (len && server->link[len - 1] != '/' && len + 1 < sizeof server->link)
         memcpy(server->link + len, "/", 2);
     return code;
+}
+
+static int check_jobs(const struct options *options, struct err *err)
+{
+    size_t at = 0;
+    struct stat info;
+    for (const char *dir; (dir = options_next(options, "jobs", &at));)
+        if (stat(dir, &info) < 0 || (!S_ISDIR(info.st_mode) && (errno = ENOTDIR)) || access(dir, R_OK | X_OK) < 0)
+            return err_errno(err, -errno, "--jobs: cannot show the jobs in %s", dir);
+    return 0;
 }
 
 static int listen_all(struct server *server, struct err *err)
@@ -262,7 +273,9 @@ static int start(struct server *server, struct err *err)
     server->viewers = viewers_new(server);
     if (!server->sessions || !server->questions || !server->viewers || !(server->follows = follows_new(server)))
         return err_set(err, -ENOMEM, "out of memory");
-    int code = listen_all(server, err);
+    int code = check_jobs(server->options, err);
+    if (code == 0)
+        code = listen_all(server, err);
     if (code == 0)
         code = make(server, err);
     if (code == 0)
