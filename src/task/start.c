@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,16 +91,12 @@ static _Noreturn void become_runner(const char *path, char **environment)
     _exit(127);
 }
 
-/* `user` NULL: the caller. What the child exits with is a number of errno. */
-static int start(const char *path, char **environment, const struct passwd *user, struct err *err)
+/* What the child exits with is a number of errno. */
+static int start(const char *path, char **environment, struct err *err)
 {
     int status = 0;
     pid_t child = fork();
     if (child == 0) {
-        if (user &&
-            (initgroups(user->pw_name, user->pw_gid) < 0 || setresgid(user->pw_gid, user->pw_gid, user->pw_gid) < 0 ||
-             setresuid(user->pw_uid, user->pw_uid, user->pw_uid) < 0 || setuid(0) == 0))
-            _exit(EPERM);
         pid_t runner = fork();
         if (runner == 0)
             become_runner(path, environment);
@@ -131,7 +125,7 @@ int task_runner_wake(const struct task_store *store, struct err *err)
     char **environment = own_environment(&memory);
     int code = environment ? dirs_libexec("scry-tasks", path, PATH_MAX, err) : err_set(err, -ENOMEM, "out of memory");
     if (code == 0)
-        code = start(path, environment, NULL, err);
+        code = start(path, environment, err);
     arena_done(&memory);
     return code;
 }
@@ -145,39 +139,4 @@ void task_runner_look(const struct task_store *store)
     jobdir_list_free(ids, count);
     if (count)
         task_runner_wake(store, NULL);
-}
-
-int task_runner_start(uid_t uid, struct err *err)
-{
-    char path[PATH_MAX], text[16384];
-    struct passwd user, *found = NULL;
-    struct arena memory = {0};
-    struct task_store store;
-    if (uid == geteuid()) {
-        int code = task_store_open(&store, err);
-        return code < 0 ? code : task_runner_wake(&store, err);
-    }
-    if (geteuid() != 0)
-        return err_set(err, -EPERM, "tasks of user %u need a server of that user, or of root", (unsigned)uid);
-    if (uid == 0)
-        return err_set(err, -EPERM, "no task runs as root for somebody else: use an account of your own");
-    getpwuid_r(uid, &user, text, sizeof text, &found);
-    if (!found)
-        return err_set(err, -ENOENT, "there is no user %u on this machine", (unsigned)uid);
-    int code = dirs_libexec("scry-tasks", path, sizeof path, err);
-    char **made = arena_zalloc(&memory, 8, sizeof *made);
-    if (code == 0 && made) {
-        made[0] = arena_printf(&memory, "HOME=%s", user.pw_dir);
-        made[1] = arena_printf(&memory, "USER=%s", user.pw_name);
-        made[2] = arena_printf(&memory, "LOGNAME=%s", user.pw_name);
-        made[3] = arena_printf(&memory, "SHELL=%s", user.pw_shell);
-        made[4] = arena_printf(&memory, "PATH=/usr/local/bin:/usr/bin:/bin");
-        made[5] = arena_printf(&memory, "LANG=C.UTF-8");
-    }
-    if (code == 0 && (!made || memory.failed))
-        code = err_set(err, -ENOMEM, "out of memory");
-    if (code == 0)
-        code = start(path, made, found, err);
-    arena_done(&memory);
-    return code;
 }

@@ -6,8 +6,6 @@
 #ifndef SCRY_TASK_START_H
 #define SCRY_TASK_START_H
 
-#include <sys/types.h>
-
 #include "base/data/err.h"
 #include "task/store.h"
 
@@ -16,10 +14,5 @@ int task_runner_wake(const struct task_store *store, struct err *err);
 
 /* The same, if something is queued or under way: after the runner was killed, or the machine started again. */
 void task_runner_look(const struct task_store *store);
-
-/* That of another user, from a server that runs as root: with that user's ids and groups, and nothing of the server's
- * environment. 0; -EPERM: the caller is not root (nor that user), or no task may run as root for somebody else; -ENOENT:
- * there is no such user. Whether the caller speaks for that user, the caller has to know. */
-int task_runner_start(uid_t uid, struct err *err);
 
 #endif
