@@ -313,6 +313,12 @@ static enum task_step step_of(const struct task *task)
     return is(task, "building") ? TASK_BUILD : is(task, "gathering") ? TASK_GATHER : TASK_RUN;
 }
 
+/* Runs its command on another machine? Nothing here is of it then but what reaches there. */
+static bool is_far(const struct task *task)
+{
+    return strcmp(task_text(task->spec, "launch.by"), "ssh") == 0 && !is(task, "building");
+}
+
 /* The process has ended: what it was, and what comes next. */
 static int finish(struct task *task, void *ctx, struct err *err)
 {
@@ -321,7 +327,7 @@ static int finish(struct task *task, void *ctx, struct err *err)
     enum job_state state = JOB_LOST;
     json_t *process = current(task), *run = last_run(task);
     enum task_step step = step_of(task);
-    bool brought = step == TASK_GATHER, far = strcmp(task_text(task->spec, "launch.by"), "ssh") == 0;
+    bool brought = step == TASK_GATHER;
     _cleanup_(buf_done) struct buf why = BUF_INIT;
     if (task_is_over(task->state) || (process && is_alive(process)))
         return 1;
@@ -331,9 +337,9 @@ static int finish(struct task *task, void *ctx, struct err *err)
     }
     set_ns(process, "ended_ns", clock_wall_ns());
     const char *stop = json_string_value(json_object_get(process, "stop"));
-    if (stop) /* what has hidden from the end of its parents */
+    if (stop && !is_far(task)) /* what has hidden from the end of its parents */
         task_kill_command(&(struct task_kin){-1, -1, task->id, get_ns(process, "ticks")}, 0);
-    if (far && step == TASK_RUN) /* how it was is known when its directory is here */
+    if (is_far(task) && step == TASK_RUN) /* how it was is known when its directory is here */
         return start_next(task, step, ctx, err);
     if (brought && json_object_get(run, "stop"))
         stop = json_string_value(json_object_get(run, "stop"));
@@ -396,9 +402,9 @@ static void send_signal(const struct task *task, const char *name)
     run_dir(task, dir);
     bool known = job_info_read(dir, &info, NULL) == 0 && info.root && job_process_ticks(info.root) == info.root_ticks;
     if (alive || known)
-        task_kill_command(
-            &(struct task_kin){alive ? pid : -1, known ? info.root : -1, task->id, get_ns(process, "ticks")},
-            info.supervisor);
+        task_kill_command(&(struct task_kin){alive ? pid : -1, known ? info.root : -1, is_far(task) ? NULL : task->id,
+                                             get_ns(process, "ticks")},
+                          info.supervisor);
     job_info_done(&info);
 }
 

@@ -29,8 +29,8 @@ void task_release(struct task_held *held, bool go);
  * (SCRY_TASK), and what descends from these. */
 struct task_kin {
     pid_t session, command; /* -1: it is not known */
-    const char *task;
-    uint64_t since_ticks; /* when the first of them began: older ones are not looked at closely */
+    const char *task;       /* NULL: nothing here says that it is of the task */
+    uint64_t since_ticks;   /* when the first of them began: older ones are not looked at closely */
 };
 struct task_use {
     uint64_t memory_bytes, processes;

@@ -49,6 +49,17 @@ static void put_find(struct buf *far, uint64_t run)
         (number)run, (number)run);
 }
 
+/* The numbers of those that say by their environment that they are of the task, wherever they went: as says_it_is has it at
+ * home (process.c). */
+static void put_left(struct buf *far, const struct task *task)
+{
+    buf_printf(far,
+               "left() { for e in $(grep -lzx SCRY_TASK=%s /proc/[0-9]*/environ 2>/dev/null); do "
+               "c=$(cat \"${e%%/environ}/comm\" 2>/dev/null); e=${e#/proc/}; "
+               "case $c in scry*|job-*|'') ;; *) echo \"${e%%/environ}\" ;; esac; done; }; ",
+               task->id);
+}
+
 void far_put_limits(struct buf *far, const struct task *task)
 {
     enum { UNIT = 512, KB = 1024 }; /* of ulimit, by POSIX; -d is no part of it */
@@ -116,12 +127,15 @@ void far_put_gather(struct buf *out, const struct task *task, uint64_t run)
     _cleanup_(buf_done) struct buf far = BUF_INIT;
     put_begin(&far, task);
     put_find(&far, run);
+    put_left(&far, task);
     buf_printf(&far,
-               "cd \"$t\" && [ -e runs/%llu.pid ] && while alive; do sleep 1; done && : >runs/%llu.whole && "
+               "cd \"$t\" && [ -e runs/%llu.pid ] && while alive; do sleep 1; done && "
+               "{ i=0; while [ -e runs/%llu.stop ] && [ $((i += 1)) -le 20 ] && l=$(left) && [ -n \"$l\" ]; do "
+               "kill -KILL $l; done; : >runs/%llu.whole; } && "
                "{ find runs files -maxdepth 0 -print0; find files -type f -newer runs/%llu.pid -print0; find runs/%llu "
                "runs/%llu.out runs/%llu.err -print0 2>/dev/null; find runs/%llu.whole -print0; } | "
                "tar --no-recursion --null -T - -cf -",
-               (number)run, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run);
+               (number)run, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run);
     buf_puts(out, "cd ");
     text_quote(out, task->dir);
     buf_puts(out, " && ");
@@ -136,20 +150,24 @@ void far_put_gather(struct buf *out, const struct task *task, uint64_t run)
     put_ssh(out, task, &far);
 }
 
-/* What is no child of scry run's own, and all below it. */
+/* What is no child of scry run's own, all below it, and what says by its environment that it is of the task; `p` is the number
+ * of scry run, or a word. */
 #define BELOW \
-    "ps -e -o pid= -o ppid= -o comm= | awk -v r=$p '{up[$1] = $2; name[$1] = $3} END {d[r] = 1; do {more = 0; " \
+    "ps -e -o pid= -o ppid= -o comm= | awk -v r=$p -v l=\"$(left)\" '{up[$1] = $2; name[$1] = $3} END {n = split(l, " \
+    "w); " \
+    "d[r] = 1; for (i = 1; i <= n; i++) if (w[i] in up) d[w[i]] = 1; do {more = 0; " \
     "for (i in up) if (!(i in d) && up[i] in d && !(up[i] == r && name[i] ~ /^job-/)) {d[i] = 1; more = 1}} while " \
-    "(more); " \
-    "for (i in d) if (i != r) print i}'"
+    "(more); for (i in d) if (i != r && !(up[i] == r && name[i] ~ /^job-/)) print i}'"
 
 void far_put_signal(struct buf *out, const struct task *task, uint64_t run, const char *signal)
 {
     _cleanup_(buf_done) struct buf far = BUF_INIT;
     put_begin(&far, task);
     put_find(&far, run);
+    put_left(&far, task);
+    buf_printf(&far, "[ ! -d \"$t/runs\" ] || : >\"$t/runs/%llu.stop\"; ", (number)run);
     if (strcmp(signal, "KILL") == 0)
-        buf_puts(&far, "alive && kill -KILL $(" BELOW ")");
+        buf_puts(&far, "alive || p=none; kill -KILL $(" BELOW ")");
     else
         buf_printf(&far, "alive && kill -%s $p", signal);
     put_ssh(out, task, &far);

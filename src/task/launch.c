@@ -78,7 +78,8 @@ static const char *variable(const struct task *task, const char *name)
     return own ? own : getenv(name);
 }
 
-static void make_environment(struct task_launch *launch, const struct task *task)
+/* `far`: what runs there says whose it is; there may be this machine, where that must not mean ssh itself. */
+static void make_environment(struct task_launch *launch, const struct task *task, bool far)
 {
     json_t *own = task_member(task->spec, "environment"), *value;
     const char *name;
@@ -94,7 +95,7 @@ static void make_environment(struct task_launch *launch, const struct task *task
             launch->environment[at++] = environ[i];
     }
     if (launch->environment)
-        launch->environment[at++] = arena_printf(&launch->memory, "SCRY_TASK=%s", task->id);
+        launch->environment[at++] = arena_printf(&launch->memory, "SCRY_TASK=%s", far ? "" : task->id);
     json_object_foreach(own, name, value) if (launch->environment) launch->environment[at++] =
         arena_printf(&launch->memory, "%s=%s", name, json_string_value(value));
 }
@@ -342,7 +343,7 @@ static int make_ssh(struct task_launch *launch, const struct task *task, uint64_
 
 /* ---- all of it ---- */
 
-static int begin(struct task_launch *launch, const struct task *task, const char *what, uint64_t run)
+static int begin(struct task_launch *launch, const struct task *task, const char *what, uint64_t run, bool far)
 {
     const char *directory = task_text(task->spec, "directory");
     *launch = (struct task_launch){0};
@@ -355,7 +356,7 @@ static int begin(struct task_launch *launch, const struct task *task, const char
              (unsigned long long)run);
     launch->file_bytes = task_number(task->spec, "limits.disk_bytes");
     launch->data_bytes = task_number(task->spec, "limits.memory_bytes");
-    make_environment(launch, task);
+    make_environment(launch, task, far);
     return launch->argv && launch->environment ? 0 : -ENOMEM;
 }
 
@@ -366,7 +367,7 @@ int task_launch_make(struct task_launch *ret_launch, const struct task *task, en
     char scry[PATH_MAX], *output;
     const char *by = task_text(task->spec, "launch.by");
     bool ssh = strcmp(by, "ssh") == 0;
-    int code = begin(ret_launch, task, names[step], run);
+    int code = begin(ret_launch, task, names[step], run, ssh && step != TASK_BUILD);
     if (code == 0)
         code = task_scry_path(scry, sizeof scry, err);
     if (code < 0)
@@ -403,7 +404,7 @@ int task_launch_signal(struct task_launch *ret_launch, const struct task *task, 
     const char *by = task_text(task->spec, "launch.by");
     bool last = strcmp(signal, "KILL") == 0;
     _cleanup_(buf_done) struct buf script = BUF_INIT;
-    int code = begin(ret_launch, task, "signal", run);
+    int code = begin(ret_launch, task, "signal", run, true); /* it is none of those that are to end */
     if (code < 0)
         return err_set(err, code, "out of memory");
     if (strcmp(by, "slurm") == 0) {
@@ -416,9 +417,6 @@ int task_launch_signal(struct task_launch *ret_launch, const struct task *task, 
         return 1;
     }
     add_shell(ret_launch, &script);
-    for (char **entry = ret_launch->environment; *entry; entry++) /* it is none of those that are to end */
-        if (strncmp(*entry, "SCRY_TASK=", 10) == 0)
-            *entry = arena_printf(&ret_launch->memory, "SCRY_TASK=");
     return ret_launch->memory.failed ? err_set(err, -ENOMEM, "out of memory") : 0;
 }
 

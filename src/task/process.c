@@ -119,7 +119,7 @@ static bool says_it_is(const struct proc_stat *process, const char *task)
     char path[PROC_PATH_SIZE], variable[128];
     _cleanup_(freep) char *text = NULL;
     size_t size = 0;
-    if (strncmp(process->comm, "scry", 4) == 0 || strncmp(process->comm, "job-", 4) == 0)
+    if (!task || strncmp(process->comm, "scry", 4) == 0 || strncmp(process->comm, "job-", 4) == 0)
         return false;
     int len = snprintf(variable, sizeof variable, "SCRY_TASK=%s", task);
     proc_path(path, process->pid, 0, "environ");

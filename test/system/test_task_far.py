@@ -110,13 +110,24 @@ class Elsewhere(TaskCase):
         """Cancelled while the connection is lost, the run is ended there with all that it began."""
         far = sshtest.Node(self, "n2")
         self.box.env.update(far.near_env())
-        task = self.far_program(far, "trap '' TERM\nsetsid sleep 1000 &\necho x >begun\nwhile :; do sleep 1; done\n")
+        task = self.far_program(far, "trap '' TERM\nsetsid sleep 1000 &\n(setsid sleep 1000 &)\necho x >begun\nwhile :; do sleep 1; done\n")
         for pid in list(self.box.processes("ssh")):
             os.kill(pid, signal.SIGKILL)
         self.waits_for(task, "gathering")
         self.assertEqual(self.task("cancel", task).returncode, 0)
         self.assertEqual(self.waits_for(task, "cancelled", "failed")["state"], "cancelled")
         scrytest.wait_until(lambda: not list(far.box.processes("sleep")), LONG)
+
+
+    def test_ssh_what_went_away(self):
+        """What has left the session and its parents does not outlive a run that listens and is cancelled."""
+        far = sshtest.Node(self, "n2")
+        self.box.env.update(far.near_env())
+        task = self.far_program(far, "(setsid sleep 1000 &)\necho x >begun\nexec sleep 2000\n")
+        scrytest.wait_until(lambda: len(list(far.box.processes("sleep"))) == 2, LONG)
+        self.assertEqual(self.task("cancel", task).returncode, 0)
+        self.assertEqual(self.waits_for(task, "cancelled", "failed")["runs"][0]["signal"], signal.SIGTERM)
+        self.assertEqual(list(far.box.processes("sleep")), [])
 
 
 class OverHosts(TaskCase, labtest.LabCase):
