@@ -143,6 +143,7 @@ static void last_line(const struct task *task, const char *what, uint64_t run, s
 /* ---- starting ---- */
 
 struct starting {
+    const struct task_store *store;
     struct task_held held;
     bool holds;
 };
@@ -207,7 +208,8 @@ static int start_step(struct task *task, enum task_step step, struct starting *s
 
 static int begin(struct task *task, void *ctx, struct err *err)
 {
-    if (!is(task, "queued"))
+    const struct starting *starting = ctx;
+    if (!is(task, "queued") || task_elsewhere(starting->store, task->state))
         return 1;
     set_ns(task->state, "began_ns", clock_wall_ns());
     return start_step(task, TASK_BUILD, ctx, err);
@@ -216,7 +218,7 @@ static int begin(struct task *task, void *ctx, struct err *err)
 /* The process is executed only when it is written down that it runs. */
 static int change_and_start(const struct task_store *store, const char *id, task_change_fn *fn)
 {
-    struct starting starting = {.holds = false};
+    struct starting starting = {.store = store};
     struct err err = {0};
     int code = task_change(store, id, fn, &starting, &err);
     pause_at("task.written");
@@ -517,7 +519,9 @@ bool task_advance(const struct task_store *store, const char *id)
     struct job_info job = {0};
     enum job_state state = JOB_LOST;
     char dir[PATH_MAX];
-    bool over = task_load(store, id, &task, NULL) < 0 || !task_is_active(task.state), ended = false;
+    bool over =
+             task_load(store, id, &task, NULL) < 0 || !task_is_active(task.state) || task_elsewhere(store, task.state),
+         ended = false;
     if (!over && !is(&task, "queued")) {
         json_t *process = current(&task);
         bool alive = process && is_alive(process);

@@ -32,6 +32,7 @@ static const struct field head_fields[] = {
     {"series", FIELD_TEXT, .flags = FIELD_OR_NULL, .about = "of tasks over numbers of processes"},
     {"state", FIELD_CHOICE, .choices = STATES},
     {"error", FIELD_OBJECT, .flags = FIELD_OR_NULL, .of = error_fields},
+    {"host", FIELD_TEXT, .flags = FIELD_OR_NULL, .about = "the machine that queued it: its runner there executes it"},
     {"created_seconds", FIELD_NUMBER, .about = "since 1970, as all times here"},
     SECONDS("queued_seconds", NULL),
     SECONDS("began_seconds", NULL),
@@ -249,15 +250,15 @@ static json_t *head_json(const struct task *task)
     uint64_t wanted = (uint64_t)json_integer_value(json_object_get(task->state, "target"));
     if (!wanted)
         wanted = task_number(task->spec, "repeat");
-    return json_pack("{s:s, s:O, s:O, s:O, s:O, s:s, s:O?, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "id",
+    return json_pack("{s:s, s:O, s:O, s:O, s:O, s:s, s:O?, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "id",
                      task->id, "name", task_member(task->spec, "name"), "program", task_member(task->spec, "program"),
                      "processes", task_member(task->spec, "processes"), "series", task_member(task->spec, "series"),
-                     "state", task_state_name(task->state), "error", error, "created_seconds",
-                     seconds_json(task->state, "created_ns"), "queued_seconds", seconds_json(task->state, "queued_ns"),
-                     "began_seconds", seconds_json(task->state, "began_ns"), "ended_seconds",
-                     seconds_json(task->state, "ended_ns"), "runs_done", (json_int_t)done, "runs_wanted",
-                     (json_int_t)wanted, "progress", number_or_null(share), "left_seconds", number_or_null(left),
-                     "space_bytes", member_or_null(task->state, "space_bytes"));
+                     "state", task_state_name(task->state), "error", error, "host", member_or_null(task->state, "host"),
+                     "created_seconds", seconds_json(task->state, "created_ns"), "queued_seconds",
+                     seconds_json(task->state, "queued_ns"), "began_seconds", seconds_json(task->state, "began_ns"),
+                     "ended_seconds", seconds_json(task->state, "ended_ns"), "runs_done", (json_int_t)done,
+                     "runs_wanted", (json_int_t)wanted, "progress", number_or_null(share), "left_seconds",
+                     number_or_null(left), "space_bytes", member_or_null(task->state, "space_bytes"));
 }
 
 static json_t *phases_json(const struct task *task)

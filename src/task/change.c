@@ -35,6 +35,12 @@ bool task_is_active(const json_t *state)
     return !task_is_over(state) && strcmp(task_state_name(state), "draft") != 0;
 }
 
+const char *task_elsewhere(const struct task_store *store, const json_t *state)
+{
+    const char *host = json_string_value(json_object_get(state, "host"));
+    return host && *host && *host != '.' && !strchr(host, '/') && strcmp(host, store->host) != 0 ? host : NULL;
+}
+
 int task_lock(const char *dir, const char *lock, bool wait)
 {
     char path[PATH_MAX + TASK_ID_SIZE + 16];
@@ -52,10 +58,11 @@ int task_lock(const char *dir, const char *lock, bool wait)
 }
 
 /* The mark comes before the state that needs it, and goes after: whoever finds one too many removes it. */
-static int set_mark(const struct task_store *store, const char *id, bool active)
+static int set_mark(const struct task_store *store, const struct task *task, bool active)
 {
-    char path[PATH_MAX + TASK_ID_SIZE + 16];
-    snprintf(path, sizeof path, "%s/.active/%s", store->dir, id);
+    char path[TASK_HOST_PATH_SIZE];
+    const char *elsewhere = task_elsewhere(store, task->state);
+    task_host_path(store, elsewhere ? elsewhere : "", task->id, path);
     if (!active)
         return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -78,12 +85,12 @@ int task_change(const struct task_store *store, const char *id, task_change_fn *
     int code = task_load(store, id, &task, err);
     if (code == 0)
         code = fn(&task, ctx, err);
-    if (code == 0 && task_is_active(task.state) && (code = set_mark(store, id, true)) < 0)
+    if (code == 0 && task_is_active(task.state) && (code = set_mark(store, &task, true)) < 0)
         err_errno(err, code, "cannot mark %s", id);
     if (code == 0)
         code = task_write_json(task.dir, "state.json", task.state, err);
     if (code == 0 && !task_is_active(task.state))
-        set_mark(store, id, false);
+        set_mark(store, &task, false);
     if (code == 0)
         task_store_touch(store, id);
     task_done(&task);
@@ -127,6 +134,7 @@ static int check_ready(const struct task *task, struct err *err)
 }
 
 struct queueing {
+    const char *host;
     bool again;
     double expected_seconds; /* -1: not known */
 };
@@ -146,6 +154,7 @@ static int queue(struct task *task, void *ctx, struct err *err)
     json_int_t runs = (json_int_t)json_array_size(json_object_get(task->state, "runs"));
     json_t *now = json_integer((json_int_t)clock_wall_ns());
     json_object_set_new(task->state, "state", json_string("queued"));
+    json_object_set_new(task->state, "host", json_string(queueing->host));
     json_object_set_new(task->state, "queued_ns", now);
     json_object_set_new(task->state, "began_ns", json_null());
     json_object_set_new(task->state, "ended_ns", json_null());
@@ -159,7 +168,7 @@ static int queue(struct task *task, void *ctx, struct err *err)
 
 int task_queue(const struct task_store *store, const char *id, struct err *err)
 {
-    struct queueing queueing = {.again = false, .expected_seconds = task_expect(store, id)};
+    struct queueing queueing = {.host = store->host, .again = false, .expected_seconds = task_expect(store, id)};
     char dir[PATH_MAX + TASK_ID_SIZE + 2];
     snprintf(dir, sizeof dir, "%s/%s", store->dir, id);
     _cleanup_(closep) int lock = task_id_is(id) ? task_lock(dir, TASK_FILES_LOCK, false) : -ENOENT;
@@ -170,7 +179,7 @@ int task_queue(const struct task_store *store, const char *id, struct err *err)
 
 int task_rerun(const struct task_store *store, const char *id, struct err *err)
 {
-    struct queueing queueing = {.again = true, .expected_seconds = task_expect(store, id)};
+    struct queueing queueing = {.host = store->host, .again = true, .expected_seconds = task_expect(store, id)};
     return task_change(store, id, queue, &queueing, err);
 }
 
@@ -262,14 +271,18 @@ int task_remove(const struct task_store *store, const char *id, bool wait, struc
         task_done(&task); /* it may have changed until the lock was ours */
         task_load(store, id, &task, NULL);
     }
-    if (code == 0 && task.state && task_is_active(task.state))
+    const char *elsewhere = task_elsewhere(store, task.state);
+    if (code == 0 && task.state && task_is_active(task.state) && elsewhere)
+        code = err_set(err, -EBUSY, "task %s is %s on %s: cancel it first; if there is no %s any more, remove %s", id,
+                       task_state_name(task.state), elsewhere, elsewhere, task.dir);
+    else if (code == 0 && task.state && task_is_active(task.state))
         code = err_set(err, -EBUSY, "task %s is %s: cancel it first", id, task_state_name(task.state));
     snprintf(gone, sizeof gone, "%s/.gone-%s", store->dir, id);
     if (code == 0 && rename(task.dir, gone) < 0)
         code = err_errno(err, -errno, "cannot remove task %s", id);
     if (code == 0) {
         unlink_jobs(&task);
-        set_mark(store, id, false);
+        set_mark(store, &task, false);
         int left = wait ? task_remove_tree(gone) : 0;
         if (!wait)
             remove_later(gone);

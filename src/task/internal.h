@@ -5,6 +5,13 @@
 
 #include "task/store.h"
 
+/* A path in the directory that a machine has in the store: with the marks of its tasks, and its runner's lock. "" for
+ * `host`: this one. */
+enum { TASK_HOST_PATH_SIZE = PATH_MAX + 512 };
+void task_host_path(const struct task_store *store, const char *host, const char *name,
+                    char ret_path[TASK_HOST_PATH_SIZE]);
+#define TASK_RUNNER_LOCK ".runner"
+
 int task_write_json(const char *dir, const char *name, const json_t *json, struct err *err);
 /* The locks of a task: of its state, held for moments only; of its files, held while one comes in, and never waited for. */
 #define TASK_STATE_LOCK "lock"

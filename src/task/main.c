@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * scry-tasks, the runner of one user's tasks: takes them out of the queue, one after the other, and follows them. It is
- * started when there is something to do (task/start.h), and ends when there is nothing. Where several are started, one
- * holds the lock, and the others end at once.
+ * started when there is something to do (task/start.h), and ends when there is nothing. Where several are started on a machine,
+ * one holds the lock, and the others end at once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +20,7 @@
 #include "base/system/log.h"
 #include "base/system/loop.h"
 #include "task/advance.h"
+#include "task/internal.h"
 #include "task/spec.h"
 
 static const uint64_t LOOK_NS = 250000000, IDLE_NS = UINT64_C(10) * NS_PER_SECOND;
@@ -94,21 +95,21 @@ static bool waits_still(const struct runner *runner, struct queued *task)
 
 static int leave_over(struct task *task, void *ctx, struct err *err)
 {
-    (void)ctx, (void)err;
-    return task_is_active(task->state);
+    (void)err;
+    return task_elsewhere(ctx, task->state) ? -ENOENT : task_is_active(task->state);
 }
 
 /* A mark of what is not active: whoever made it was killed, or is just about to write the state. Under the lock it is plain
- * which; a task that is damaged or gone cannot be changed. */
+ * which; a task that is damaged or gone cannot be changed, and that of another machine has its mark there. */
 static void remove_mark(const struct runner *runner, const char *id)
 {
-    char path[PATH_MAX + TASK_ID_SIZE + 16];
-    snprintf(path, sizeof path, "%s/.active/%s", runner->store.dir, id);
-    if (task_change(&runner->store, id, leave_over, NULL, NULL) < 0)
+    char path[TASK_HOST_PATH_SIZE];
+    task_host_path(&runner->store, "", id, path);
+    if (task_change(&runner->store, id, leave_over, (void *)&runner->store, NULL) < 0)
         unlink(path);
 }
 
-/* One task a step. What it is then: queued, under way here (*busy is more), or elsewhere; false: it is over. */
+/* One task a step. What it is then: queued, or under way (*busy is more, but for a batch system's); false: it is over. */
 static bool step_one(struct runner *runner, struct queued *task, bool *ret_waits, uint64_t *busy)
 {
     struct task loaded;
@@ -116,7 +117,8 @@ static bool step_one(struct runner *runner, struct queued *task, bool *ret_waits
     if (*ret_waits)
         return true;
     task_advance(&runner->store, task->id);
-    bool active = task_load(&runner->store, task->id, &loaded, NULL) == 0 && task_is_active(loaded.state);
+    bool active = task_load(&runner->store, task->id, &loaded, NULL) == 0 && task_is_active(loaded.state) &&
+                  !task_elsewhere(&runner->store, loaded.state);
     if (active) {
         task->batch = strcmp(task_text(loaded.spec, "launch.by"), "slurm") == 0;
         task->queued_ns = (uint64_t)json_integer_value(json_object_get(loaded.state, "queued_ns"));
@@ -156,8 +158,8 @@ static size_t step(struct runner *runner)
 
 static bool take_lock(struct runner *runner)
 {
-    char path[PATH_MAX + 16];
-    snprintf(path, sizeof path, "%s/.runner", runner->store.dir);
+    char path[TASK_HOST_PATH_SIZE];
+    task_host_path(&runner->store, "", TASK_RUNNER_LOCK, path);
     runner->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     return runner->lock >= 0 && flock(runner->lock, LOCK_EX | LOCK_NB) == 0;
 }

@@ -15,6 +15,7 @@
 #include "base/data/arena.h"
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
+#include "task/internal.h"
 
 extern char **environ;
 
@@ -113,8 +114,8 @@ static int start(const char *path, char **environment, struct err *err)
 
 int task_runner_wake(const struct task_store *store, struct err *err)
 {
-    char path[PATH_MAX + 16];
-    snprintf(path, sizeof path, "%s/.runner", store->dir);
+    char path[TASK_HOST_PATH_SIZE];
+    task_host_path(store, "", TASK_RUNNER_LOCK, path);
     int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     bool runs = lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0;
     if (lock >= 0)

@@ -20,16 +20,25 @@
 
 static const char out_of_memory[] = "out of memory";
 
+void task_host_path(const struct task_store *store, const char *host, const char *name,
+                    char ret_path[TASK_HOST_PATH_SIZE])
+{
+    snprintf(ret_path, TASK_HOST_PATH_SIZE, "%s/.active/%.255s/%.200s", store->dir, *host ? host : store->host, name);
+}
+
 int task_store_open(struct task_store *ret_store, struct err *err)
 {
-    char state[PATH_MAX], sub[PATH_MAX + 16];
+    char state[PATH_MAX], sub[TASK_HOST_PATH_SIZE];
     struct stat st;
     int code = dirs_state(state, sizeof state, err);
     if (code < 0)
         return code;
     if ((size_t)snprintf(ret_store->dir, sizeof ret_store->dir, "%s/tasks", state) >= sizeof ret_store->dir - 300)
         return err_set(err, -ENAMETOOLONG, "the path of the tasks is too long: %.300s", state);
-    snprintf(sub, sizeof sub, "%s/.active", ret_store->dir);
+    char *host = ret_store->host;
+    if (gethostname(host, sizeof ret_store->host - 1) < 0 || !*host || *host == '.' || strchr(host, '/'))
+        snprintf(host, sizeof ret_store->host, "localhost");
+    task_host_path(ret_store, "", "", sub);
     code = dirs_make(sub, 0700);
     if (code < 0)
         return err_errno(err, code, "cannot make %s", sub);
@@ -238,8 +247,8 @@ int task_list(const struct task_store *store, char ***ret_ids, size_t *ret_count
 
 int task_list_active(const struct task_store *store, char ***ret_ids, size_t *ret_count, struct err *err)
 {
-    char dir[PATH_MAX + 16];
-    snprintf(dir, sizeof dir, "%s/.active", store->dir);
+    char dir[TASK_HOST_PATH_SIZE];
+    task_host_path(store, "", "", dir);
     return list(dir, ret_ids, ret_count, err);
 }
 

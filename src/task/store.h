@@ -5,8 +5,11 @@
  *
  * Any number of programs use a store at the same time: `scry submit`, servers, the runner. state.json is changed only under
  * the lock of its task (flock) and replaced whole, so no change is lost and readers need no lock. A task appears and goes
- * by a rename. What is queued or under way has a mark in .active/, so that nobody has to look at all tasks; .changed gets
+ * by a rename. What is queued or under way has a mark in .active/HOST/, so that nobody has to look at all tasks; .changed gets
  * a line at each change, for those who wait (inotify).
+ *
+ * Where machines share a home, they share its store. A task belongs to the machine that queued it last (`host` in
+ * state.json), for its processes are there; only the runner there begins and ends it.
  */
 #ifndef SCRY_TASK_STORE_H
 #define SCRY_TASK_STORE_H
@@ -25,6 +28,7 @@ enum { TASK_ID_SIZE = JOB_ID_SIZE, TASKS_MOST = 100000, TASK_MOST_FILES = 1000 }
 
 struct task_store {
     char dir[PATH_MAX];
+    char host[256]; /* this machine */
 };
 
 struct task {
@@ -46,7 +50,7 @@ void task_done(struct task *task);
 bool task_id_is(const char *text);
 /* The ids, oldest first; jobdir_list_free frees them. */
 int task_list(const struct task_store *store, char ***ret_ids, size_t *ret_count, struct err *err);
-/* Those with a mark. */
+/* Those of this machine with a mark. */
 int task_list_active(const struct task_store *store, char ***ret_ids, size_t *ret_count, struct err *err);
 /* The task that a person means: an id, @last, a name (of several the newest), a unique beginning of an id. -ENOENT,
  * -ENOTUNIQ. */
@@ -66,6 +70,8 @@ int task_cancel(const struct task_store *store, const char *id, struct err *err)
 /* Removes it with its runs and files; !wait: it is gone at once, and the disk is freed later. -EBUSY: it is under way. */
 int task_remove(const struct task_store *store, const char *id, bool wait, struct err *err);
 
+/* The machine that it belongs to, or NULL: this one. */
+const char *task_elsewhere(const struct task_store *store, const json_t *state);
 /* Is it queued or under way? Has it ended, one way or the other? */
 bool task_is_active(const json_t *state);
 bool task_is_over(const json_t *state);

@@ -31,8 +31,9 @@ class TaskCase(scrytest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
-    def task(self, *words):
-        return self.box.run(self.box.scry("task", *words), timeout=LONG)
+    def task(self, *words, box=None):
+        box = box or self.box
+        return box.run(box.scry("task", *words), timeout=LONG)
 
     def waits_for(self, task, *states, box=None):
         """What is shown of the task once it is in one of the states."""

@@ -130,6 +130,44 @@ class Elsewhere(TaskCase):
         self.assertEqual(list(far.box.processes("sleep")), [])
 
 
+class SharedHome(TaskCase, labtest.LabCase):
+    """Two machines of a user with one home, and so one store."""
+    hosts = ("n1", "n2")
+    options = {"shared": True}
+
+    def test_each_has_its_own(self):
+        """A task is begun and ended where it was submitted, whoever asks for that, and says where it is; done again, it runs where
+        that was asked for."""
+        near, far = (self.lab.host(name) for name in self.hosts)
+        where = self.lab.path("shared", "work", "where")
+        program = self.program(f"#!/bin/sh\nuname -n >>{where}\nwhile ! [ -e {where}-go ]; do sleep 0.1; done\n")
+        task, = self.submit("--by", "plain", "--file", program, "./program")
+        behind, = self.submit("--by", "plain", "--file", program, "./program")
+        scrytest.wait_until(lambda: os.path.exists(where) and os.path.getsize(where), LONG)
+        other, = self.submit("--by", "plain", "--wait", "true", box=far)  # waits for none of n1's
+        self.assertEqual([self.show(each, far)["host"] for each in (task, behind, other)], ["n1", "n1", "n2"])
+        self.assertEqual([self.show(each)["state"] for each in (task, behind)], ["running", "queued"])
+        self.assertIn("queued on n1", self.task("show", behind, box=far).stdout)
+        refused = self.task("rm", task, box=far)
+        self.assertIn("is running on n1: cancel it first", refused.stderr)
+        self.kill_runner()
+        said = self.task("cancel", task, box=far)
+        self.assertEqual(said.returncode, 0)
+        self.assertIn("it ends when its runner there sees it", said.stderr)
+        self.assertEqual(self.task("cancel", behind, box=far).stderr, "")
+        self.task("ls")  # on n1
+        shown = self.waits_for(task, "cancelled", "failed")
+        self.assertEqual((shown["state"], shown["runs"][0]["signal"]), ("cancelled", signal.SIGTERM))
+        self.program("", "where-go")
+        again = self.task("rerun", task, behind, box=far)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        for each in (task, behind):
+            self.assertEqual(self.waits_for(each, "done", "failed")["host"], "n2")
+        with open(where, encoding="ascii") as file:
+            self.assertEqual(file.read(), "n1\nn2\nn2\n")
+        self.assertEqual(self.task("rm", task, behind, other).returncode, 0)
+
+
 class OverHosts(TaskCase, labtest.LabCase):
     """Over machines that share no file system, by mpirun of either MPI."""
     hosts = ("n1", "n2", "n3")

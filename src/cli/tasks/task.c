@@ -56,10 +56,14 @@ static void put_progress(struct buf *out, const json_t *json)
     }
 }
 
-static void put_state(struct buf *out, const json_t *task)
+static void put_state(struct buf *out, const struct task_store *store, const json_t *task)
 {
-    const char *why = text_of(json_object_get(task, "error"), "text");
+    const char *why = text_of(json_object_get(task, "error"), "text"), *elsewhere = task_elsewhere(store, task);
     buf_puts(out, text_of(task, "state"));
+    if (elsewhere && task_is_active(task)) {
+        buf_puts(out, " on ");
+        text_show(out, elsewhere);
+    }
     put_progress(out, task);
     if (*why)
         buf_puts(out, ": ");
@@ -98,7 +102,7 @@ static int list(const struct task_store *store, const struct options *options)
         buf_printf(&out, " %4.0f  %.0f/%.0f  ", number_of(task, "processes"), number_of(task, "runs_done"),
                    number_of(task, "runs_wanted"));
         put_space(&out, task);
-        put_state(&out, task);
+        put_state(&out, store, task);
         buf_putc(&out, '\n');
     }
     if (!out.len)
@@ -145,7 +149,7 @@ static int show(const struct task_store *store, const struct options *options, c
     buf_printf(&out, "task %s  ", id);
     text_show(&out, text_of(json, "name"));
     buf_puts(&out, "\n");
-    put_state(&out, json);
+    put_state(&out, store, json);
     buf_puts(&out, "\nphases\n");
     json_array_foreach(json_object_get(json, "phases"), i, each) put_phase(&out, each);
     buf_puts(&out, "runs\n");
@@ -216,6 +220,23 @@ static int remove_one(const struct task_store *store, const char *id, struct err
     return task_remove(store, id, true, err);
 }
 
+/* Of a task of another machine, that it does not end just yet. */
+static int cancel_one(const struct task_store *store, const char *id, struct err *err)
+{
+    struct task task;
+    int code = task_cancel(store, id, err);
+    if (code == 0 && task_load(store, id, &task, err) == 0) {
+        const char *elsewhere = task_elsewhere(store, task.state);
+        if (elsewhere && task_is_active(task.state))
+            log_warning(
+                "task %s is %s on %s: it ends when its runner there sees it; scry task ls there starts that again, "
+                "if it was killed",
+                id, task_state_name(task.state), elsewhere);
+        task_done(&task);
+    }
+    return code;
+}
+
 static const struct action {
     const char *name;
     size_t least, most;
@@ -224,7 +245,7 @@ static const struct action {
 } actions[] = {
     {"ls", 0, 0, NULL, false},
     {"show", 1, 1, NULL, false},
-    {"cancel", 1, SIZE_MAX, task_cancel, true},
+    {"cancel", 1, SIZE_MAX, cancel_one, true},
     {"rerun", 1, SIZE_MAX, task_rerun, true},
     {"rm", 1, SIZE_MAX, remove_one, false},
     {"compare", 2, 2, NULL, false},
