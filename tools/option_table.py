@@ -12,7 +12,7 @@ class Option:
 class Command:
     def __init__(self, name, words, text, *usage):
         self.name, self.words, self.text, self.usage, self.options = name, words, text, usage, []
-        self.actions = " ".join(line.split()[0] for line in usage) if words == "actions" else ""
+        self.actions = " ".join(line.split()[0] for line in usage) if words in ("actions", "tasks") else ""
 
 
 def read(path):

@@ -58,7 +58,7 @@ const struct command_row command_rows[COMMANDS] = {
         "            series or of the tasks that you name\n"
         "\n"
         "TASK is an id, its unique beginning, a name (the newest of several) or @last.\n",
-        NULL, "scry task show @last", WORDS_ACTIONS, 1, SIZE_MAX, "ls, show, cancel, rerun, rm, compare or scaling"},
+        NULL, "scry task show @last", WORDS_TASKS, 1, SIZE_MAX, "ls, show, cancel, rerun, rm, compare or scaling"},
     [COMMAND_PS] = {
         "ps", "List jobs and their processes",
         {"[--all] [--json] [BROKER]"},

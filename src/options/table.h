@@ -49,6 +49,7 @@ enum word_kind {
     WORDS_COMMAND,  /* another program's command line: all from the first word on is its own */
     WORDS_COMMANDS, /* a command of scry */
     WORDS_ACTIONS,  /* the first word of one of `usage`, then perhaps a file */
+    WORDS_TASKS,    /* the same, then tasks */
 };
 
 struct command_row {

@@ -63,6 +63,13 @@ class Completion(scrytest.TestCase):
         with open(self.box.path("work", "ada.pem"), "w", encoding="ascii"):
             self.assertEqual(self.complete("keys", "show", "ad"), ["ada.pem"])
 
+    def test_tasks(self):
+        """By their ids and names, behind what is to be done with them."""
+        self.assertEqual(self.complete("task", "sc"), ["scaling"])
+        task, = self.box.run(self.box.scry("submit", "--by", "plain", "--wait", "--name", "ocean", "true")).stdout.split()
+        self.assertEqual(self.complete("task", "show", ""), ["@last", task, "ocean"])
+        self.assertEqual(self.complete("task", "compare", "ocean", task[:-1]), [task])
+
     def test_zsh(self):
         """The same commands and options; jobs by their ids and names."""
         if not shutil.which("zsh"):
@@ -78,6 +85,10 @@ class Completion(scrytest.TestCase):
             offered = {found[1] for found in map(re.compile(r"^(?:\(.*?\))?(--[a-z-]+)\[").match, complete(command, "--")) if found}
             self.assertEqual(offered, self.options(command), command)
         self.assertIn("*:job:_scry_jobs", complete("report", ""))
+        self.assertIn("*:task:_scry_tasks", complete("task", "show", ""))
+        self.box.run(self.box.scry("submit", "--by", "plain", "--wait", "--name", "ocean", "true"))
+        listed = self.box.run(["zsh", "-f", "-c", "compadd() { print -rl -- ${(P)2} }; source $1; _scry_tasks", "zsh", ZSH])
+        self.assertEqual((listed.stdout.split()[::2], listed.stderr), (["@last", "ocean"], ""))
 
     def test_fish(self):
         if not shutil.which("fish"):
@@ -95,6 +106,8 @@ class Completion(scrytest.TestCase):
         self.assertEqual(complete("scry set @last max-d"), {"max-depth="})
         self.box.run(self.box.scry("run", "-q", "--name", "ocean", "true"))
         self.assertEqual(complete("scry report oc"), {"ocean"})
+        self.box.run(self.box.scry("submit", "--by", "plain", "--wait", "--name", "lake", "true"))
+        self.assertEqual(complete("scry task show la"), {"lake"})
 
     def test_help(self):
         said = self.box.run(self.box.scry("--help")).stdout
