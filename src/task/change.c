@@ -128,9 +128,14 @@ static int check_ready(const struct task *task, struct err *err)
              : cwd           ? "/"
                              : "/files/",
              program);
-    if (access(path, X_OK) < 0)
-        return err_errno(err, -errno, "the program %s", path);
-    return 0;
+    if (access(path, X_OK) == 0)
+        return 0;
+    if (errno == EACCES && access(path, R_OK) == 0)
+        return err_set(
+            err, -EACCES,
+            "the program %s may not be executed: chmod +x it, or put before it what executes it (python3 %s)", path,
+            program);
+    return err_errno(err, -errno, "the program %s", path);
 }
 
 struct queueing {

@@ -170,6 +170,8 @@ static bool is_python(const struct task_launch *launch, const char *program)
     return is;
 }
 
+static const char *const allow_root[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"};
+
 /* host:SLOTS,host:SLOTS, so that there is room for all processes. NULL: none were named. */
 static const char *hosts_of(struct task_launch *launch, const struct task *task)
 {
@@ -182,6 +184,26 @@ static const char *hosts_of(struct task_launch *launch, const struct task *task)
     json_array_foreach(hosts, i, each) buf_printf(&text, "%s%s:%llu", i ? "," : "", json_string_value(each),
                                                   (unsigned long long)((processes + count - 1) / count));
     return text.failed ? NULL : arena_dup(&launch->memory, text.data, text.len);
+}
+
+/* Does Open MPI refuse to start it? It has no programs of root's unless one says twice that one knows what that means, and an
+ * environment of a task has only what it was given. Of an mpirun that may be another MPI's nobody knows it. */
+static bool openmpi_refuses(const struct task *task, const char *mpirun)
+{
+    static const char *const programs[] = {"orterun", "mpirun.openmpi"};
+    char real[PATH_MAX];
+    bool is_openmpi = false, allowed = true;
+    json_t *option;
+    size_t i;
+    if (geteuid() != 0 || !realpath(mpirun, real))
+        return false;
+    for (i = 0; i < sizeof programs / sizeof *programs; i++)
+        is_openmpi = is_openmpi || strcmp(text_base(real), programs[i]) == 0;
+    for (i = 0; i < sizeof allow_root / sizeof *allow_root; i++)
+        allowed = allowed && variable(task, allow_root[i]);
+    json_array_foreach(task_member(task->spec, "launch.options"), i, option) allowed =
+        allowed || strcmp(json_string_value(option), "--allow-run-as-root") == 0;
+    return is_openmpi && !allowed;
 }
 
 static int add_mpirun(struct task_launch *launch, const struct task *task, const char *program, bool in_batch,
@@ -199,6 +221,12 @@ static int add_mpirun(struct task_launch *launch, const struct task *task, const
         return err_set(err, -ENOENT, "there is no %s in the PATH of the task: install MPI, or launch it by plain",
                        names[mpi][0]);
     bool is_mpich = mpi == TASK_MPI_MPICH || (mpi == TASK_MPI_UNKNOWN && strstr(path, "mpich"));
+    if (openmpi_refuses(task, path))
+        return err_set(
+            err, -EPERM,
+            "Open MPI starts nothing for root: submit it as another user, or with --env %s=1 --env %s=1 if that is "
+            "meant",
+            allow_root[0], allow_root[1]);
     add(launch, path);
     add(launch, "-n");
     ADD_PRINTF(launch, "%llu", (unsigned long long)task_number(task->spec, "processes"));

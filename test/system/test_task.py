@@ -87,6 +87,31 @@ class Tasks(TaskCase):
         listed = json.loads(self.task("ls", "--json").stdout)["tasks"]
         self.assertEqual(len(listed), 3)  # nothing is left of those that were refused
 
+    def test_not_executable(self):
+        path = self.box.path("work", "plot.py")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("print(1)\n")
+        refused = self.box.run(self.box.scry("submit", "--by", "plain", "./plot.py"))
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("may not be executed: chmod +x it, or put before it what executes it (python3 ./plot.py)", refused.stderr)
+        task, = self.submit("--by", "plain", "--file", path, "--wait", "python3", "plot.py")
+        self.assertEqual(self.show(task)["state"], "done")
+
+    def test_root_and_open_mpi(self):
+        """It refuses programs of root's; what is to be done about that for a task is another thing than mpirun says."""
+        if os.getuid() != 0 or not mpitest.available("openmpi"):
+            self.skipTest("needs root and Open MPI")
+        for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
+            self.box.env.pop(name, None)
+        program = scrytest.example("stommel")
+        task, = self.submit("-n", 1, "--wait", program, *STOMMEL)
+        error = self.show(task)["error"]
+        self.assertEqual(error["kind"], "start")
+        self.assertIn("Open MPI starts nothing for root: ", error["text"])
+        for words in (("--env", "OMPI_ALLOW_RUN_AS_ROOT=1", "--env", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"), ("--launcher=--allow-run-as-root",)):
+            task, = self.submit("-n", 1, *words, "--wait", program, *STOMMEL)
+            self.assertEqual(self.show(task)["error"], None)
+
     def test_cancel(self):
         """What does not listen is killed, with all it has started, also what went away from it; what waits behind it goes on."""
         program = self.program("#!/bin/sh\ntrap '' TERM\nsleep 1000 &\n(setsid sh -c 'echo $$ >away; exec sleep 1000' &)\necho $! >begun\nmv begun inner\n"
