@@ -272,6 +272,21 @@ static void note_result(json_t *run, const struct job_info *info)
     json_object_set_new(run, "signal", result->signal ? json_integer(result->signal) : json_null());
 }
 
+/* Did the kernel take memory for it, whose control group had no more? */
+static bool had_no_memory(const struct job_info *info)
+{
+    json_t *warning;
+    size_t i;
+    if (info->result.signal || info->result.exit_code)
+        json_array_foreach(info->warnings, i, warning)
+        {
+            const char *kind = json_string_value(json_object_get(warning, "kind"));
+            if (kind && strcmp(kind, "out_of_memory") == 0)
+                return true;
+        }
+    return false;
+}
+
 /* Why a run that was not stopped is no success; nothing if it is one. */
 static void explain(const struct task *task, const struct job_info *info, enum job_state state, int code,
                     struct buf *out)
@@ -302,6 +317,8 @@ static void explain(const struct task *task, const struct job_info *info, enum j
         buf_puts(out, " wrote a file that is larger than its limit of space (limits.disk_bytes)");
     } else if (result->signal) {
         buf_printf(out, " was ended by signal %d (%s)", result->signal, strsignal(result->signal));
+        if (result->reason && *result->reason)
+            buf_printf(out, ": %s", result->reason);
     } else if (result->exit_code) {
         buf_printf(out, " ended with exit status %d", result->exit_code);
         last_line(task, build ? "build" : "", run, out);
@@ -351,13 +368,14 @@ static int finish(struct task *task, void *ctx, struct err *err)
     if (code == 0 && state == JOB_ENDED)
         note_result(noted, &info);
     explain(task, &info, state, code, &why);
+    const char *kind = had_no_memory(&info) ? "memory" : step == TASK_BUILD ? "build" : "run";
     job_info_done(&info);
     if (step != TASK_BUILD)
         set_text(run, "state", stop ? (strcmp(stop, "cancelled") == 0 ? stop : "failed") : why.len ? "failed" : "done");
     if (stop) {
         end_stopped(task, stop);
     } else if (why.len) {
-        end_task(task, "failed", step == TASK_BUILD ? "build" : "run", why.data);
+        end_task(task, "failed", kind, why.data);
     } else if (json_is_true(json_object_get(task->state, "cancel"))) {
         end_task(task, "cancelled", NULL, NULL);
     } else {

@@ -22,7 +22,9 @@
 #define STATES "draft|queued|building|running|gathering|done|failed|cancelled"
 
 static const struct field error_fields[] = {
-    {"kind", FIELD_TEXT, .about = "start, build, run; time, memory, space: a limit"}, {"text", FIELD_TEXT}, {0}};
+    {"kind", FIELD_TEXT, .about = "start, build, run; time, memory, space: a limit, or there was no more"},
+    {"text", FIELD_TEXT},
+    {0}};
 
 static const struct field head_fields[] = {
     {"id", FIELD_TEXT},

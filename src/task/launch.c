@@ -280,7 +280,8 @@ static void add_scry_run(struct task_launch *launch, const struct task *task, co
     add(launch, "--");
 }
 
-static int add_program(struct task_launch *launch, const struct task *task, bool here, struct err *err)
+static int add_program(struct task_launch *launch, const struct task *task, const char *scry, bool here,
+                       struct err *err)
 {
     const char *program = program_of(launch, task, here), *by = task_text(task->spec, "launch.by");
     int code = 0;
@@ -292,7 +293,12 @@ static int add_program(struct task_launch *launch, const struct task *task, bool
         ADD_PRINTF(launch, "%llu", (unsigned long long)task_number(task->spec, "processes"));
         add_list(launch, task_member(task->spec, "launch.options"));
     } else if (mpi) {
-        code = add_mpirun(launch, task, program, strcmp(by, "slurm") == 0, err);
+        bool in_batch = strcmp(by, "slurm") == 0;
+        code = add_mpirun(launch, task, program, in_batch, err);
+        if (in_batch) { /* there srun starts the ranks of other nodes, of which nobody knows but those themselves */
+            add(launch, scry);
+            add(launch, "exec");
+        }
     }
     add(launch, program);
     add_list(launch, task_member(task->spec, "arguments"));
@@ -417,7 +423,7 @@ int task_launch_make(struct task_launch *ret_launch, const struct task *task, en
         add(ret_launch, "-c");
         add(ret_launch, task_text(task->spec, "build"));
     } else if (step == TASK_RUN) {
-        code = add_program(ret_launch, task, !ssh, err);
+        code = add_program(ret_launch, task, scry, !ssh, err);
         if (code == 0 && ssh)
             code = make_ssh(ret_launch, task, run, err);
         else if (code == 0 && strcmp(by, "slurm") == 0)

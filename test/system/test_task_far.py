@@ -54,6 +54,16 @@ class Elsewhere(TaskCase):
         refused, = self.submit("--by", "slurm", "--partition", "nowhere", "--wait", "true")
         self.assertIn("Invalid partition", self.show(refused)["error"]["text"])
 
+    def test_slurm_kills(self):
+        """What Slurm ends itself, by its own limits, is told as that."""
+        slurm = slurmtest.Slurm(self.box, cgroups=True)
+        self.addCleanup(slurm.close)
+        hungry = self.program("#!/usr/bin/python3\nx = bytearray(30 << 20)\nimport os\nfor _ in range(4):\n    os.fork()\n"
+                              "x[::4096] = b'x' * len(x[::4096])\nimport time\ntime.sleep(1000)\n", "hungry")
+        task, = self.submit("--by", "slurm", "--limit-memory", "100M", "--wait", hungry)
+        error = self.show(task)["error"]
+        self.assertEqual(error["kind"], "memory", error)
+
     def test_ssh(self):
         far = sshtest.Node(self, "n2")
         self.box.env.update(far.near_env())
@@ -166,6 +176,29 @@ class SharedHome(TaskCase, labtest.LabCase):
         with open(where, encoding="ascii") as file:
             self.assertEqual(file.read(), "n1\nn2\nn2\n")
         self.assertEqual(self.task("rm", task, behind, other).returncode, 0)
+
+
+class SlurmOverHosts(TaskCase, labtest.LabCase):
+    """By sbatch over machines that share a home, without ssh."""
+    hosts = ("n1", "n2", "n3")
+    options = {"visible": True, "shared": True, "ssh": False}
+
+    def test_open_mpi(self):
+        slurm = slurmtest.Slurm(self.box, hosts=self.lab)
+        self.addCleanup(slurm.close)
+        if not mpitest.available("openmpi"):
+            self.skipTest("no Open MPI")
+        words = ("--by", "slurm", "-n", 4, "--hosts", "n2,n3", "--launcher=--ntasks-per-node=2")
+        task, = self.submit(*words, "--trace", "all", "--wait", scrytest.example("stommel"), 16, 16, 2)
+        self.assertEqual(self.first_calls(task), dict.fromkeys(range(4), "main"))
+        report = json.loads(self.box.run(self.box.scry("report", "--json", self.show(task)["runs"][0]["job"])).stdout)
+        self.assertEqual(report["host"], "n2")
+        task, = self.submit(*words, "sh", "-c", "trap '' TERM; sleep 1000")
+        scrytest.wait_until(lambda: all(len(list(self.lab.host(name).processes("sleep"))) == 2 for name in ("n2", "n3")), LONG,
+                            lambda: json.dumps(self.show(task)))
+        self.assertEqual(self.task("cancel", task).returncode, 0)
+        self.waits_for(task, "cancelled")
+        scrytest.wait_until(lambda: not [host.name for host in self.lab for _ in host.processes("sleep")], LONG, slurm.said)
 
 
 class OverHosts(TaskCase, labtest.LabCase):
