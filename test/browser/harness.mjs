@@ -10,7 +10,8 @@ import path from 'node:path';
 import { after } from 'node:test';
 
 const source = path.resolve(import.meta.dirname, '../..');
-export const build = process.env.SCRY_BUILD ?? path.join(source, 'build');
+export const build = path.resolve(process.env.SCRY_BUILD ?? path.join(source, 'build/check'));
+if (!fs.existsSync(path.join(build, 'src/web/ui/pages/index.html'))) throw new Error(`there are no pages in ${build}: SCRY_BUILD=DIR names the build to test`);
 const require = createRequire(path.join(source, 'src/web/ui/package.json'));
 const { chromium } = require('playwright-core');
 const axeSource = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');

@@ -61,6 +61,13 @@ class RunTests(unittest.TestCase):
         self.assertIn("FAILED   t: b\n    # 1 is not 2\n    whole output: ", self.output)
         self.assertIn("why", self.kept("t"))
 
+    def test_failures_of_node_are_explained(self):
+        tap = ("printf \"TAP version 13\\n    not ok 1 - part\\n    1..1\\nnot ok 1 - a\\n  ---\\n  error: |-\\n    one\\n\\n"
+               "    ...two\\n  ...\\nok 2 - b\\n  ---\\n  ms: 1\\n  ...\\n1..2\\n\"")
+        status, lines = self.run_tests(("t", tap, "tap"))
+        self.assertEqual((status, lines), (1, ["FAILED   t: a", "1 passed, 1 failed"]))
+        self.assertIn("    #   error: |-\n    #     one\n", self.output)
+
     def test_skips_have_their_reason(self):
         status, lines = self.run_tests(("t", "echo 1..2; echo ok 1; echo \"ok 2 - b # SKIP no gdb\"", "tap"),
                                        ("u", "exit 77", "exitcode"))
