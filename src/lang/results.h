@@ -72,7 +72,10 @@
     "integer<ns> age_ns; integer monitor_tag; string doubts }"
 #define MPI_QUEUE "{ string note; " MPI_QUEUED "* messages }"
 
-#define MPI_LOOKED "{ string node; integer ranks; integer<ns> taken }"
+#define MPI_LOOKED "{ string node; string* ranks }"
+#define MPI_GRAPH_NODE "{ token object; string node; integer ranks; integer<ns> taken; string problem }"
+#define MPI_WAIT_GRAPH \
+    "{ integer<ns> still; any* ranks; any* waits; any* findings; string text; " MPI_GRAPH_NODE "* nodes }"
 
 #define JOB_MEMBER \
     "{ token process; integer pid; integer ppid; string name; string host; string mpi_job; integer rank; integer " \

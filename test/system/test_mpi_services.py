@@ -223,7 +223,9 @@ class Services(RanksTest):
     def test_wait_graph(self):
         process, ranks, release = self.blocked()
         def graph():
-            still, *lists, text = value(self.ask(f': mpi_get_wait_graph("{self.jobdir}")').result())
+            graph, _, where = self.ask(f': mpi_get_wait_graph("{self.jobdir}")').result().rpartition(",[")
+            self.assertRegex(where, rf'^n_1,"[^"]+",{RANKS},\d+,""\]$')
+            still, *lists, text = value(graph)
             rows = [table(f"[{','.join(map(repr, part))}]", width) for part, width in zip(lists, (7, 8, 4))]
             # the ranks come to their calls one after the other: both that wait have to be there
             return (rows, text) if {row[0] for row in rows[1]} >= {0, 2} and rows[2] else None

@@ -146,6 +146,7 @@ class Apart(Nodes):
         answer = self.answer("why")
         self.assertEqual([each["kind"] for each in answer["mpi"]["findings"]], ["deadlock"])
         self.assertEqual([each["node"] for each in answer["mpi"]["ranks"]], list(HOSTS))
+        self.check_request()
         if self.lab.shared:
             return  # `scry snapshot` of a node that is cut off shows what else is different there
         self.lab.cut("n2")
@@ -154,6 +155,23 @@ class Apart(Nodes):
         self.assertLess(time.monotonic() - began, 40 * scrytest.SCALE)
         self.lab.heal("n2")
         self.assertRegex(text, r"note: node n2 ")
+
+    def check_request(self):
+        """Any tool that has the nodes gets one graph, from one request; one that has not gets that of this node."""
+        request = f': mpi_get_wait_graph("{os.path.basename(self.path)}")'
+        with self.box.omis() as omis:
+            here = omis.request(request).result()
+            self.assertTrue(omis.request(": " + " ".join(f'node_attach2("{name}")' for name in HOSTS), timeout=60).ok())
+            graph = []
+
+            def found():
+                graph.append(omis.request(request, timeout=60).result())
+                return '"deadlock",[' in graph[-1]
+
+            scrytest.wait_until(found, 40, lambda: graph[-1])
+            self.assertNotIn("note:", graph[-1])
+            self.assertEqual(sorted(re.findall(r'n_\d+,"(n\d)",(\d+),\d+,"(.*?)"', graph[-1])), [(name, "1", "") for name in HOSTS])
+            self.assertRegex(here, r'\[n_1,"n1",1,\d+,""\]$')
 
     @mpitest.both
     def test_computes_elsewhere(self):

@@ -19,47 +19,67 @@
 
 /* ---- having them look ---- */
 
+/* `asked`: how people name them; NULL: only this one was asked. */
 static int take_answers(struct why_nodes *nodes, const struct job_nodes *asked, struct err *err)
 {
-    static const struct decode_field fields[] = {
-        DECODE(struct why_looked, node), DECODE(struct why_looked, ranks), DECODE(struct why_looked, taken), {0}};
-    struct decoder decoder;
-    struct omis_reader *reader = nodes->reply;
-    decoder_init(&decoder, MPI_LOOKED, 0, fields);
-    if (omis_reader_find(reader, 0) && omis_reader_error(reader))
-        return err_set(err, -EIO, "%s", omis_reader_error(reader));
-    for (bool more = omis_reader_find(reader, 1); more; more = omis_reader_next(reader)) {
-        const char *why = omis_reader_error(reader);
-        const char *name = job_nodes_name(asked, omis_reader_object(reader, 0));
-        if (!why && nodes->count < asked->count) {
-            decode(&decoder, omis_reader_values(reader), 0, &nodes->list[nodes->count++]);
-        } else if (why && name == asked->list[0].name) {
-            return err_set(err, -EIO, "%s", why);
-        } else if (why) {
-            buf_puts(&nodes->missing, nodes->missing.len ? "; node " : "node ");
-            text_show(&nodes->missing, name ? name : "?");
-            buf_puts(&nodes->missing, " does not answer: ");
-            text_show(&nodes->missing, why);
+    static const struct decode_field graph_fields[] = {{"nodes", DECODE_VALUE, 0}, {0}};
+    static const struct decode_field fields[] = {DECODE(struct why_looked, node),
+                                                 DECODE(struct why_looked, ranks),
+                                                 DECODE(struct why_looked, taken),
+                                                 DECODE(struct why_looked, problem),
+                                                 {"object", DECODE_TEXT, offsetof(struct why_looked, token)},
+                                                 {0}};
+    struct decoder graph, decoder;
+    const struct omis_value *list = NULL;
+    const char *why = omis_reader_first_error(nodes->reply);
+    decoder_init(&graph, MPI_WAIT_GRAPH, 0, graph_fields);
+    decoder_init(&decoder, MPI_GRAPH_NODE, 0, fields);
+    if (why || !omis_reader_find(nodes->reply, 1))
+        return err_set(err, -EIO, "%s", why ? why : "the monitor has not answered");
+    decode(&graph, omis_reader_values(nodes->reply), 0, &list);
+    nodes->list = calloc(decoder_rows(&decoder, list) + 1, sizeof *nodes->list);
+    if (!nodes->list)
+        return err_set(err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < decoder_rows(&decoder, list); i++) {
+        struct why_looked *looked = &nodes->list[nodes->count];
+        decode(&decoder, list, i, looked);
+        if (!*looked->problem) {
+            nodes->count++;
+            continue;
         }
+        const char *name = asked ? job_nodes_name(asked, looked->token) : NULL;
+        if (!asked || (name && name == job_nodes_name(asked, asked->list[0].token)))
+            return err_set(err, -EIO, "%s", looked->problem);
+        buf_puts(&nodes->missing, nodes->missing.len ? "; node " : "node ");
+        text_show(&nodes->missing, name ? name : looked->node);
+        buf_puts(&nodes->missing, " does not answer: ");
+        text_show(&nodes->missing, looked->problem);
     }
     return 0;
+}
+
+static int ask(struct why_nodes *nodes, const char *jobdir, const struct job_nodes *asked, struct err *err)
+{
+    struct buf text = BUF_INIT;
+    PUT_CALL(&text, "mpi_get_wait_graph", jobdir, 1);
+    nodes->reply = omis_reader_take(client_ask(&text));
+    return nodes->reply ? take_answers(nodes, asked, err) : err_set(err, -ENOMEM, "out of memory");
+}
+
+int why_nodes_look_there(struct why_nodes *nodes, const char *jobdir, struct err *err)
+{
+    *nodes = (struct why_nodes){0};
+    return ask(nodes, jobdir, NULL, err);
 }
 
 int why_nodes_look(struct why_nodes *nodes, const char *jobdir, struct err *err)
 {
     struct job_nodes asked;
-    struct buf text = BUF_INIT;
     *nodes = (struct why_nodes){0};
     int code = job_nodes_attach(&asked, jobdir, err);
     if (code == 0) {
-        buf_puts(&text, ":mpi_look(");
-        job_nodes_put(&text, &asked, 0);
-        PUT(&text, jobdir);
-        buf_putc(&text, ')');
-        nodes->reply = omis_reader_take(client_ask(&text));
-        nodes->list = calloc(asked.count + 1, sizeof *nodes->list);
         job_nodes_put_problems(&nodes->missing, &asked);
-        code = nodes->reply && nodes->list ? take_answers(nodes, &asked, err) : err_set(err, -ENOMEM, "out of memory");
+        code = ask(nodes, jobdir, &asked, err);
     }
     job_nodes_done(&asked);
     return code;

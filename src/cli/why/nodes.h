@@ -14,7 +14,7 @@
 #include "jobdir/mpi/stats.h"
 
 struct why_looked {
-    const char *node;
+    const char *node, *token, *problem;
     uint64_t ranks, taken; /* taken: ns, wall clock of the node */
 };
 
@@ -28,6 +28,8 @@ struct why_nodes {
 /* Asks the monitor that is connected (client_join): all nodes of the job write what their ranks do to its directory, or those of
  * its parts. 0, or -errno with err: where the job began, there is no answer. why_nodes_done in any case. */
 int why_nodes_look(struct why_nodes *nodes, const char *jobdir, struct err *err);
+/* The same of a job behind a broker, whose monitor is connected. */
+int why_nodes_look_there(struct why_nodes *nodes, const char *jobdir, struct err *err);
 /* Is that here? What is on other nodes is brought first, if no file system is shared. */
 bool why_nodes_came(const struct why_nodes *nodes, const struct mpi_stats_set *set);
 void why_nodes_done(struct why_nodes *nodes);

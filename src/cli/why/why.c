@@ -33,9 +33,6 @@
 #include "jobdir/analysis/why_align.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/text.h"
-#include "lang/reply.h"
-#include "lang/request.h"
-#include "lang/put.h"
 
 enum {
     WHERE_RANKS = 4, /* computing ranks, that others wait for, whose place is shown */
@@ -61,32 +58,20 @@ struct why {
 
 /* ---- what the ranks are in ---- */
 
-static size_t ranks_of(Omis_reply reply)
-{
-    _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
-    omis_reader_find(reader, 1);
-    return omis_count(omis_item(omis_reader_values(reader), 1));
-}
-
 /* Has the monitor look at the ranks and write what it sees to the job directory. *ret_ranks: how many it knows. */
-static int ask_remote(const struct why *why, size_t *ret_ranks, struct err *err)
+static int ask_remote(struct why *why, size_t *ret_ranks, struct err *err)
 {
     const struct found_job *found = why->found;
-    int code = 0;
+    struct err said = {0};
     *ret_ranks = 0;
     if (!client_join_job(found->url.data))
         return err_set(err, -ENOTCONN, "this is the job's last report, and may be old: %s", client_error());
-    struct buf text = BUF_INIT;
-    PUT_CALL(&text, "mpi_get_wait_graph", found->dir, 1);
-    Omis_reply reply = client_ask(&text);
-    for (size_t i = 0; reply && reply[i]; i++)
-        if (reply[i]->obj_list && reply[i]->status >= OMIS_FIRST_ERROR)
-            code = err_set(err, -EIO, "this is the job's last report, and may be old: %s",
-                           reply[i]->result ? reply[i]->result : omis_status_name(reply[i]->status));
-    *ret_ranks = code == 0 ? ranks_of(reply) : 0;
-    omis_reply_free(reply);
+    int code = why_nodes_look_there(&why->nodes, found->dir, &said);
+    for (size_t i = 0; i < why->nodes.count; i++)
+        *ret_ranks += why->nodes.list[i].ranks;
+    why_nodes_done(&why->nodes);
     omis_finalize();
-    return code;
+    return code < 0 ? err_set(err, code, "this is the job's last report, and may be old: %s", said.text) : 0;
 }
 
 /* The same of all nodes. The connection stays. */

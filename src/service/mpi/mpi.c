@@ -491,21 +491,23 @@ const struct scry_service mpi_services[] = {
      "ns, world rank, tag, rank and tag of the receiving half of a send-receive, number and name of the communicator, "
      "window or file, bytes, number of requests, file and address of the call, ns of computation and of "
      "communication."},
-    {"mpi_get_wait_graph", SCRY_INFORMATION,
-     "[string job], [integer record] -> { integer<ns> still; any* ranks; any* waits; any* findings; string text }",
-     SCRY_OPTIONAL, mpi_get_wait_graph,
-     "Why the ranks of a job do not move (" JOB "). It takes some tenths of a second, to see who polls and who has no "
-     "processor; so it cannot be used in braces and for an event. record: 1 writes the findings to the job directory. "
+    {"mpi_get_wait_graph", SCRY_INFORMATION, "[string job], [integer record] -> " MPI_WAIT_GRAPH, SCRY_OPTIONAL,
+     mpi_get_wait_graph,
+     "Why the ranks of a job do not move: one graph of all nodes that the tool has attached, or of this one (" JOB
+     "). It takes some tenths of a second, to see who polls and who has no "
+     "processor; so it cannot be used in braces and for an event. record: 1 writes what was seen to the job "
+     "directory, on other nodes to that of the job's part. "
      "still: ns without the begin or end of a call. ranks: index, MPI job, rank, pid, state, 1 if it can never move "
      "again, index of the rank that it waits for in the end (-1). waits: index of the rank, thread id, reason (send, "
      "receive, collective, target, finalize, post, complete), call, world rank, tag, 1 if it may have come true "
      "already, indices of the ranks any of which would do. findings, gravest first: kind (deadlock, mismatch, ...), "
-     "indices of the ranks, indices of those that wait for them, text. text: all of it for people."},
-    {"mpi_look", SCRY_INFORMATION, "token<n>* node_list, string job -> " MPI_LOOKED, SCRY_OPTIONAL | SCRY_LOCAL,
-     mpi_look,
-     "Has the nodes look at the ranks that a job has there, as mpi_get_wait_graph does, and write what they see to the "
-     "job directory, or that of the job's part: how many ranks, and when the last one was looked at, ns since 1970 of "
-     "that node's clock."},
+     "indices of the ranks, indices of those that wait for them, text. text: all of it for people. nodes: how many "
+     "ranks run there, and when the last one was looked at, ns since 1970 of that node's clock; problem: it has not "
+     "answered."},
+    {"mpi_look", SCRY_INFORMATION, "token<n>* node_list, string job, integer record -> " MPI_LOOKED,
+     SCRY_OPTIONAL | SCRY_LOCAL, mpi_look,
+     "What the nodes give to that graph: the ranks that a job has there, each as JSON (doc/reference/mpi-stats.schema"
+     ".json), without statistics of calls. record: as there."},
     {"mpi_flush", SCRY_MANIPULATION, "[string job] -> void", SCRY_OPTIONAL, mpi_flush,
      "Write the statistics of a job's MPI processes to its directory (" JOB ")."},
     {"mpi_reset", SCRY_MANIPULATION, PROCESSES " -> void", SCRY_OPTIONAL, mpi_reset,

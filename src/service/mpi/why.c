@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mpi_get_wait_graph: why the ranks of a job do not move. It samples them twice, with some time between
- * (jobdir/mpi/look.h), then analyses (jobdir/analysis/why.h). `scry why` runs the same analysis on the record of the
- * samples, of all nodes: mpi_look has them written.
+ * mpi_get_wait_graph and mpi_look: the ranks of this node are sampled twice, with some time between
+ * (jobdir/mpi/look.h). The first one analyses them (jobdir/analysis/why.h), the second one hands them out, for the
+ * graph over nodes. `scry why` runs the same analysis on the record of the samples.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,6 +18,7 @@
 #include "monitor/mpi/mpi.h"
 #include "service/ct/job_object.h"
 #include "service/mpi/mpi.h"
+#include "service/mpi/why.h"
 #include "lang/put.h"
 #include "service/omis/service.h"
 #include "shm/waits.h"
@@ -28,7 +29,7 @@ struct question {
     struct monitor *monitor;
     const char *dir;                  /* NULL: all jobs */
     bool record;                      /* write what is seen */
-    struct scry_object *node;         /* mpi_look: that is answered for, without the graph; NULL: the whole graph */
+    struct scry_object *node;         /* mpi_look: that is answered for; NULL: the graph is asked for */
     struct mpi_stats_set before, set; /* the ranks in the first and the second sample */
     struct mpi_look *look;
     unsigned looks;
@@ -120,12 +121,19 @@ static int record(struct question *question, struct err *err)
     return code == 0 ? mpi_job_flush(question->monitor->mpi, question->dir, false, err) : code;
 }
 
-static int conclude(struct question *question, struct mpi_why *ret_why, struct arena *arena)
+/* All that is known of the ranks, also of those that have ended. */
+static int complete(struct question *question)
 {
     mpi_past_each(question->monitor->mpi, question->dir, gather_past, question);
     mpi_stats_set_sort(&question->set);
+    return question->failed ? -ENOMEM : 0;
+}
+
+static int conclude(struct question *question, struct mpi_why *ret_why, struct arena *arena)
+{
+    int code = complete(question);
     mpi_stats_set_forget_ended(&question->set);
-    return question->failed ? -ENOMEM : mpi_why_find(ret_why, &question->set, NULL, arena);
+    return code < 0 ? code : mpi_why_find(ret_why, &question->set, NULL, arena);
 }
 
 static void question_done(struct question *question)
@@ -176,7 +184,7 @@ static void put_waits(struct buf *text, const struct mpi_why *why, size_t index)
         }
 }
 
-static void put_graph(struct buf *text, const struct mpi_why *why)
+void why_put(struct buf *text, const struct mpi_why *why, const char *note, const struct why_node *nodes, size_t count)
 {
     PUT(text, why->still_ns);
     put_list(text);
@@ -201,49 +209,65 @@ static void put_graph(struct buf *text, const struct mpi_why *why)
     put_end(text);
     struct buf people = BUF_INIT;
     mpi_why_text(&people, why);
+    if (*note)
+        buf_printf(&people, "\nnote: %s\n", note);
     put_buf(text, &people);
     buf_done(&people);
+    put_list(text);
+    for (size_t i = 0; i < count; i++)
+        PUT(text, value_token(span_str(nodes[i].token)), nodes[i].name, nodes[i].ranks, nodes[i].taken_ns,
+            nodes[i].problem);
+    put_end(text);
 }
 
-/* mpi_look: what there is to be read now. */
-static void answer_looked(struct question *question, struct scry_call *call)
+static int put_graph(struct question *question, struct buf *text)
+{
+    struct arena arena = ARENA_INIT;
+    struct mpi_why why;
+    const struct node *here = question->monitor->node;
+    struct why_node node = {.token = here->object.token, .name = here->name, .problem = ""};
+    int code = conclude(question, &why, &arena);
+    for (size_t i = 0; code == 0 && i < question->set.count; i++) {
+        const struct mpi_stats *stats = &question->set.ranks[i];
+        node.ranks += stats->running;
+        node.taken_ns = stats->taken_wall_ns > node.taken_ns ? stats->taken_wall_ns : node.taken_ns;
+    }
+    if (code == 0)
+        why_put(text, &why, "", &node, 1);
+    arena_done(&arena);
+    return code;
+}
+
+/* MPI_LOOKED: what the files of the ranks have, but for what no graph needs. */
+static int put_looked(struct question *question, struct buf *text)
+{
+    int code = complete(question);
+    PUT(text, question->monitor->node->name);
+    put_list(text);
+    for (size_t i = 0; code == 0 && i < question->set.count; i++) {
+        struct mpi_stats stats = question->set.ranks[i];
+        struct buf json = BUF_INIT;
+        stats.row_count = stats.span_count = stats.site_count = 0;
+        mpi_stats_print(&stats, &json);
+        put_buf(text, &json);
+        buf_done(&json);
+    }
+    put_end(text);
+    return code;
+}
+
+static void answer(struct question *question, struct scry_call *call)
 {
     struct buf text = BUF_INIT;
     struct err err = {0};
-    uint64_t taken_ns = 0;
-    int code = question->failed ? -ENOMEM : record(question, &err);
-    for (size_t i = 0; i < question->set.count; i++)
-        taken_ns = question->set.ranks[i].taken_wall_ns > taken_ns ? question->set.ranks[i].taken_wall_ns : taken_ns;
-    PUT(&text, call->monitor->node->name, question->set.count, taken_ns);
+    int code = question->failed ? -ENOMEM : question->record ? record(question, &err) : 0;
+    if (code == 0)
+        code = question->node ? put_looked(question, &text) : put_graph(question, &text);
     if (code < 0)
         call_fail_errno(call, question->node, code, &err);
     else
         call_text(call, question->node, &text);
     buf_done(&text);
-    question_done(question);
-}
-
-static void answer(struct question *question, struct scry_call *call)
-{
-    if (question->node) {
-        answer_looked(question, call);
-        return;
-    }
-    struct arena arena = ARENA_INIT;
-    struct mpi_why why;
-    struct buf text = BUF_INIT;
-    struct err err = {0};
-    int code = question->record ? record(question, &err) : 0;
-    if (code == 0)
-        code = conclude(question, &why, &arena);
-    if (code < 0) {
-        call_fail_errno(call, NULL, code, &err);
-    } else {
-        put_graph(&text, &why);
-        call_text(call, NULL, &text);
-    }
-    buf_done(&text);
-    arena_done(&arena);
     question_done(question);
 }
 
@@ -290,23 +314,35 @@ static void begin(struct scry_call *call, const struct question *what)
 
 void mpi_get_wait_graph(struct scry_call *call)
 {
-    const char *dir = mpi_job_named(call);
-    if (dir)
-        begin(call, &(struct question){.dir = dir, .record = call_unsigned(call, 1)});
+    const struct span name = call->args[0].text;
+    const char *dir = call->tool->spread ? job_directory(call->monitor, name) : mpi_job_named(call);
+    bool record = call_unsigned(call, 1);
+    if (call->tool->spread)
+        why_over_nodes(call, dir ? span_str(dir) : name, record);
+    else if (dir)
+        begin(call, &(struct question){.dir = dir, .record = record});
 }
 
 /* A monitor has one node, and a job one part there. */
 void mpi_look(struct scry_call *call)
 {
-    const char *dir = NULL;
+    const struct span name = call->args[1].text;
+    const char *dir = name.len ? NULL : "";
     if (!call->object_count)
         return;
     for (struct scry_object *object = call->monitor->objects; object && !dir; object = object->hh.next)
-        if (job_object_is(call->monitor, object, call->args[1].text))
+        if (job_object_is(call->monitor, object, name))
             dir = ((const struct job_object *)object->data)->dir;
-    if (dir)
-        begin(call, &(struct question){.dir = dir, .record = true, .node = call->objects[0]});
-    else
-        call_fail(call, call->objects[0], OMIS_PARAMETER_ERROR, "no part of job %.*s runs there",
-                  SPAN_ARG(call->args[1].text));
+    if (!dir && name.ptr[0] == '/' && !(dir = call_string(call, 1))) /* its scry run is gone */
+        return;
+    if (dir) {
+        begin(call, &(struct question){.dir = dir, .record = call_unsigned(call, 2), .node = call->objects[0]});
+        return;
+    }
+    struct buf text = BUF_INIT;
+    PUT(&text, call->monitor->node->name);
+    put_list(&text);
+    put_end(&text);
+    call_text(call, call->objects[0], &text);
+    buf_done(&text);
 }
