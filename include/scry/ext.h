@@ -158,7 +158,8 @@ SCRY_EXT_API double scry_call_time(struct scry_call *call);
 /*
  * Without a callback, or with OMIS_WAIT_FOR_FIRST_REPLY, the request is executed at once, as part of the action list
  * that called the handler. It sees the same held threads, and user_event_raise with resume 0 passes the event's source
- * on. Actions that take a while answer as they do in braces: most with an error that says so.
+ * on. Actions that take a while answer as they do in braces: most with an error that says so. A request that concerns
+ * other nodes is refused: their answers would come later.
  *
  * With a callback, the request is executed soon after, when no action list runs. The callback is called then, never
  * from inside another function of the extension. Its last call brings the reply of an unconditional request; for a

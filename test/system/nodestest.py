@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several monitors on one machine, each with a runtime directory of its own, as if they were nodes."""
 
+import functools
+
 import scrytest
 from servicetest import *
 
@@ -8,9 +10,11 @@ from servicetest import *
 class Node:
     """A monitor and what it watches. `name` is what node_attach2 takes."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, prepare=None):
         self.box = scrytest.Sandbox()
         self.targets = []
+        if prepare:
+            prepare(self.box)
         started = self.box.run([self.box.path("libexec", "scry-monitor"), "--daemon", *options])
         if started.returncode:
             raise AssertionError(started.stderr)
@@ -26,10 +30,11 @@ class Node:
 class NodesTest(scrytest.TestCase):
     """`self.nodes(3)` starts monitors; the first is the home, where `self.tool` is."""
 
-    def nodes(self, count, *options):
+    def nodes(self, count, *options, prepare=None):
+        """`prepare` gets each sandbox and its number, from 0, before its monitor starts."""
         found = []
-        for _ in range(count):
-            found.append(Node(*options))
+        for number in range(count):
+            found.append(Node(*options, prepare=prepare and functools.partial(prepare, number=number)))
             self.addCleanup(found[-1].box.close)
         self.home = found[0]
         self.tool = self.home.box.omis()

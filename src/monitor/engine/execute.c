@@ -460,7 +460,7 @@ static struct span shown_of(const struct check *check, bool checked, struct span
 static bool is_elsewhere(struct session *session, struct checked_request *request, struct check *check)
 {
     bool (*elsewhere)(struct session * session, struct checked_request * request) = session->tool->monitor->elsewhere;
-    if (elsewhere && session->ready && !session->tool->confined.job && elsewhere(session, request)) {
+    if (elsewhere && !session->tool->confined.job && elsewhere(session, request)) {
         check->status = OMIS_OK;
         return true;
     }

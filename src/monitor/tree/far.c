@@ -236,16 +236,32 @@ static void objects_at(const struct far_request *far, const struct far_part *par
         buf_printf(out, "n_%u", part->via->edge->node->number);
 }
 
-static void part_failed(struct far_request *far, const struct far_part *part, const char *why)
+static void part_failed(struct far_request *far, const struct far_part *part, Omis_status status, const char *why)
 {
     struct buf objects = BUF_INIT;
     for (size_t i = 0; i < part->slice->action_count; i++) {
         buf_clear(&objects);
         objects_at(far, part, part->slice->actions[i], &objects);
         merge_fail(far->merge, &part->slice->actions[i], 1, span_of(objects.data ? objects.data : "", objects.len),
-                   OMIS_UNSPECIFIED_ERROR, span_str(why));
+                   status, span_str(why));
     }
     buf_done(&objects);
+}
+
+/* It has been checked here: the node has another version of scry, or not the same extensions. */
+static bool part_lacks_service(struct far_request *far, const struct far_part *part, struct span reply)
+{
+    char why[ERR_TEXT_SIZE + TREE_NAME_SIZE];
+    struct reply_reader reader;
+    if (!reply_read_begin(&reader, reply) || !reader.service_count || !reply_read_service(&reader))
+        return false;
+    struct reply_part word = reply_read_part(&reader);
+    if (word.status != OMIS_UNKNOWN_SERVICE)
+        return false;
+    snprintf(why, sizeof why, "node %s has no such service: %.*s: load the same extensions there (SCRY_EXT_PATH)",
+             via_edge(part->via)->node->name, SPAN_ARG(word.text));
+    part_failed(far, part, OMIS_UNKNOWN_SERVICE, why);
+    return true;
 }
 
 static void part_reply(void *ctx, bool last, struct span reply, const char *lost)
@@ -259,9 +275,10 @@ static void part_reply(void *ctx, bool last, struct span reply, const char *lost
     log_debug("slice tool=%u request=%u place=%d state=%s", part->far->here.tool->id, part->far->id, slice->place,
               lost ? "lost" : "answered");
     if (lost)
-        part_failed(part->far, part, lost);
-    else if (merge_add(part->far->merge, reply, slice->actions, slice->action_count, span_str(node)) < 0)
-        part_failed(part->far, part, "its monitor sent what is no reply to this");
+        part_failed(part->far, part, OMIS_UNSPECIFIED_ERROR, lost);
+    else if (!part_lacks_service(part->far, part, reply) &&
+             merge_add(part->far->merge, reply, slice->actions, slice->action_count, span_str(node)) < 0)
+        part_failed(part->far, part, OMIS_UNSPECIFIED_ERROR, "its monitor sent what is no reply to this");
     one_less(part->far);
 }
 
@@ -303,7 +320,7 @@ static void send_part(struct far_request *far, struct far_part *part)
               part->id ? "sent" : "refused");
     if (part->id)
         return;
-    part_failed(far, part, err.text);
+    part_failed(far, part, OMIS_UNSPECIFIED_ERROR, err.text);
     one_less(far);
 }
 
@@ -367,13 +384,14 @@ static void unknown_tokens(struct far_request *far)
     }
 }
 
-static bool is_home_only(const struct cut *cut)
+/* Another place than this node that it concerns; PLACE_HOME: none. */
+static int other_place(const struct cut *cut)
 {
     for (size_t i = 0; i < cut->phase_count; i++)
         for (size_t k = 0; k < cut->phases[i].slice_count; k++)
             if (cut->phases[i].slices[k].place != PLACE_HOME)
-                return false;
-    return !cut->unknown_count;
+                return cut->phases[i].slices[k].place;
+    return PLACE_HOME;
 }
 
 /* The places that it concerns, ascending, in its arena; NULL: out of memory. */
@@ -473,7 +491,8 @@ static int cut(struct far_request *far, struct checked_request *request)
     int code = cut_rest(far, request->arena, request->request, request->services, 0);
     if (code < 0)
         return code;
-    bool home_only = is_home_only(&far->cut) && far->cut.end == request->request->action_count;
+    bool home_only =
+        !other_place(&far->cut) && !far->cut.unknown_count && far->cut.end == request->request->action_count;
     if (home_only || merge_new(&far->merge, request->request->action_count) < 0) {
         cut_done(&far->cut);
         return home_only ? 0 : -ENOMEM;
@@ -492,18 +511,43 @@ static void refuse(struct session *session, uint32_t id, int code)
         reply_status(session, id, true, OMIS_NO_MEMORY, "out of memory");
 }
 
+/* Whoever asks is in our way until there is an answer, which other nodes would give later. true: it was refused. */
+static bool refuse_waited_for(struct session *session, const struct checked_request *request)
+{
+    struct arena arena = ARENA_INIT;
+    struct slice_map map;
+    struct cut cut = {0};
+    int code = places_map(session->tool, &arena, &map)
+                   ? cut_request(&arena, request->request, request->services, 0, &map, &cut)
+                   : -ENOMEM;
+    const struct edge *edge = code == 0 ? tree_edge(session->tool->monitor->tree, other_place(&cut)) : NULL;
+    if (code < 0)
+        refuse(session, request->id, code);
+    else if (edge)
+        reply_status(session, request->id, true, OMIS_PARAMETER_ERROR,
+                     "this request concerns node n_%u (%s): give it a callback, since nothing can wait here for other "
+                     "nodes",
+                     edge->node->number, edge->node->name);
+    if (code == 0)
+        cut_done(&cut);
+    arena_done(&arena);
+    return code < 0 || edge;
+}
+
 bool far_take(struct session *session, struct checked_request *request)
 {
     struct tree *tree = session->tool->monitor->tree;
     bool asked = session->reply == here_reply; /* by tree_execute, or it is a slice of our own */
     struct far_request *far = asked ? (struct far_request *)session : NULL;
     if (request->event)
-        return !asked && tree->hooks.define && tree->hooks.define(tree, session, request);
+        return !asked && session->ready && tree->hooks.define && tree->hooks.define(tree, session, request);
     if (far && far->merge)
         return false;
     if (!session->tool->spread && !places_mention_others(request->request) &&
         !places_grow(session->tool, request->request))
         return false;
+    if (!session->ready)
+        return refuse_waited_for(session, request);
     if (!far && !(far = far_new(session))) {
         refuse(session, request->id, -ENOMEM);
         return true;
