@@ -69,6 +69,16 @@ class Programs(TracerCase):
         self.assertEqual(len(self.lines_said(done.stderr, "warning", "hooks of their own", "own;")), 1, done.stderr)
         self.assertNotIn("compiled without", done.stderr)
 
+    def test_script(self):
+        """A shell is not what somebody would compile anew; what the script starts may be."""
+        shutil.copy("/bin/true", self.box.path("work", "solver"))
+        for script, words in (("true; ls >/dev/null", "only programs of the system ran, .*: "),
+                              ("./solver; ls >/dev/null", "compiled without -finstrument-functions: solver;")):
+            done = self.box.run(self.box.scry("run", "--trace", "fn:*", "sh", "-c", script))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr, f"warning +.*{words}")
+            self.assertEqual("-finstrument" in done.stderr, "solver" in script)
+
     def test_stripped(self):
         """Calls without names are shown by their addresses, and why."""
         program = self.build("stripped")

@@ -224,8 +224,9 @@ class Programs(mpitest.MpiCase):
 
     def test_not_mpi(self):
         """A launcher of programs without MPI: no ranks."""
-        done = self.job(2, "true", options=["-q"])
+        done = self.job(2, "true")
         self.assertEqual(done.returncode, 0)
+        self.assertNotIn("MPI calls", done.stderr)
         self.assertIsNone(self.report()["mpi"])
 
 

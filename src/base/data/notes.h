@@ -117,6 +117,8 @@
          "compiled without -finstrument-functions: {programs}; compile with -g -finstrument-functions to record their " \
          "calls", \
          STRING(programs)) \
+    NOTE(no_hooks_system, "trace", \
+         "no function was recorded: only programs of the system ran, which have no hooks: {programs}", STRING(programs)) \
     NOTE(own_hooks, "trace", \
          "these programs have hooks of their own (__cyg_profile_func_enter), which get their calls: {programs}; remove " \
          "the hooks to record the calls", \

@@ -13,6 +13,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
+#include "job/launch/program.h"
 #include "job/run/crash.h"
 #include "job/run/part.h"
 #include "job/places/mpi_names.h"
@@ -21,6 +22,7 @@
 #include "jobdir/report/report.h"
 #include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
+#include "symbols/index/index.h"
 
 enum { REREAD_BYTES = 8 << 20, MPI_NAMES_MS = 3000 };
 static const uint64_t UNCLOCKED_LEAST_NS = NS_PER_SECOND / 100; /* less missing processor time is not mentioned */
@@ -227,16 +229,37 @@ static int has_stats(void *ctx, const char *dir)
     return access(path, F_OK) == 0;
 }
 
+static int is_part(void *ctx, const char *dir)
+{
+    return dir != ctx;
+}
+
+/* A launcher also starts what has no MPI. Processes with the agent say whether they have: what remains is one that it did not come to,
+ * one on another node, and a program with MPI inside. */
+static bool may_hide_mpi(const struct job *job)
+{
+    if (job->recorder.untraced || job_dirs_each(job->dir, is_part, (void *)job->dir))
+        return true;
+    for (char *const *word = job->options->command + 1; *word; word++) {
+        struct program program;
+        program_look(&program, *word);
+        if (program.is_elf && elf_has_own_mpi(program.path))
+            return true;
+    }
+    return false;
+}
+
 /* Warns if MPI calls were to be counted and no process used MPI, on no node. */
 static void warn_mpi(struct job *job)
 {
     const struct run_options *options = job->options;
-    bool meant = (options->mpi != RUN_MPI_AUTO && options->mpi != RUN_MPI_OFF) ||
-                 (options->mpi == RUN_MPI_AUTO && is_mpi_launcher(options->command[0]));
+    bool wanted = options->mpi != RUN_MPI_AUTO && options->mpi != RUN_MPI_OFF,
+         meant = wanted || (options->mpi == RUN_MPI_AUTO && is_mpi_launcher(options->command[0]));
     if (meant && !job->dir[0])
         recorder_note(&job->recorder, NOTE(mpi_no_directory));
     else if (meant && job->exec_code == 0 && job->preload.library[0] && job->seen_to_end &&
-             job_dirs_each(job->dir, has_stats, NULL) == 0 && !tracing_note(&job->watch.traces, NOTE_mpi_no_room))
+             job_dirs_each(job->dir, has_stats, NULL) == 0 && !tracing_note(&job->watch.traces, NOTE_mpi_no_room) &&
+             (wanted || may_hide_mpi(job)))
         recorder_note(&job->recorder, NOTE(mpi_not_seen));
 }
 

@@ -282,31 +282,42 @@ static void add_problem(struct agents_job_state *state, struct note note)
     state->problems[state->problem_count++] = note;
 }
 
-/* The programs that have hooks of their own, or have none: "a, b". */
-static const char *name_noted(const struct trace_job *job, bool own_hooks, struct agents_job_state *state)
+/* Nobody compiles these anew to record their calls: shells above all, whose scripts are the job. */
+static bool is_of_system(const char *exe)
 {
-    char *names = state->programs[own_hooks];
+    exe += strncmp(exe, "/usr/", 5) == 0 ? 4 : 0;
+    return strncmp(exe, "/bin/", 5) == 0 || strncmp(exe, "/sbin/", 6) == 0;
+}
+
+/* The programs of one kind: "a, b". */
+static const char *name_noted(const struct trace_job *job, enum noted_why why, struct agents_job_state *state)
+{
+    char *names = state->programs[why];
     size_t len = 0, size = sizeof state->programs[0];
     for (size_t i = 0; i < job->noted_count; i++)
-        if (job->noted[i].own_hooks == own_hooks && len < size)
+        if (job->noted[i].why == why && len < size)
             len += (size_t)snprintf(names + len, size - len, "%s%s", len ? ", " : "", base_name(job->noted[i].exe));
     return names;
 }
 
-/* Programs that were compiled without hooks, or have their own. */
+/* Programs that were compiled without hooks, or have their own. Of those of the system only if there are no others. */
 static void describe_noted(struct trace_job *job, struct agents_job_state *state)
 {
     for (size_t i = 0; i < job->noted_count; i++) {
         struct noted_program *program = &job->noted[i];
         if (!program->looked)
-            program->own_hooks = elf_has_own_hooks(program->exe);
+            program->why = elf_has_own_hooks(program->exe) ? NOTED_OWN_HOOKS
+                           : is_of_system(program->exe)    ? NOTED_SYSTEM
+                                                           : NOTED_NO_HOOKS;
         program->looked = true;
     }
-    const char *without = name_noted(job, false, state), *own = name_noted(job, true, state);
+    const char *without = name_noted(job, NOTED_NO_HOOKS, state), *own = name_noted(job, NOTED_OWN_HOOKS, state);
     if (*without)
         add_problem(state, NOTE(no_hooks, .programs = without));
     if (*own)
         add_problem(state, NOTE(own_hooks, .programs = own));
+    if (!*without && !*own)
+        add_problem(state, NOTE(no_hooks_system, .programs = name_noted(job, NOTED_SYSTEM, state)));
 }
 
 /* Why there is nothing. */

@@ -130,6 +130,9 @@ bool agents_job_has(struct agents *agents, const char *dir, pid_t pid);
 
 enum { AGENTS_NOTES = 8 };
 
+/* Why a program calls no hooks. */
+enum noted_why { NOTED_NO_HOOKS, NOTED_OWN_HOOKS, NOTED_SYSTEM, NOTED_WHYS };
+
 /* How it stands with a job's traces: for its end and its summary. */
 struct agents_job_state {
     unsigned living;            /* processes with an agent */
@@ -139,9 +142,9 @@ struct agents_job_state {
     struct note notes[AGENTS_NOTES]; /* what no trace has */
     struct note problems[2];         /* why nothing, or not everything, came */
     unsigned note_count, problem_count;
-    char programs[2][512];
-    unsigned choosing;   /* living ones whose symbols are still read for the selection in force */
-    char unmatched[512]; /* of one of them, if no living one has a function that is selected; "" */
+    char programs[NOTED_WHYS][512]; /* by enum noted_why */
+    unsigned choosing;              /* living ones whose symbols are still read for the selection in force */
+    char unmatched[512];            /* of one of them, if no living one has a function that is selected; "" */
 };
 int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state); /* 0 or -ENOENT */
 /* The same, shorter. */

@@ -64,7 +64,8 @@ struct trace_job {
     } disk;
     struct noted_program { /* that calls none of our hooks */
         char *exe;
-        bool looked, own_hooks;
+        bool looked;
+        enum noted_why why;
     } noted[NOTED_LIMIT];
     size_t noted_count;
     bool hooked;                    /* some process had them */

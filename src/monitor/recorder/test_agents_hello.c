@@ -111,7 +111,7 @@ static void test_long_texts(void **state)
     struct err err;
     assert_int_equal(agents_job_set(agents, job, "trace", "fn:*", &err), 0);
     memset(exe, 'y', sizeof exe - 1);
-    memcpy(exe, "/bin/", 5);
+    memcpy(exe, "/opt/", 5);
     size_t size = hello_fill(&hello, 0, exe);
     assert_int_equal(size, AGENT_HELLO_HEAD + strlen(job) + 1 + AREA_PATH);
     int fd = hello_dial();

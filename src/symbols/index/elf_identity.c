@@ -258,7 +258,7 @@ static bool has_symbol(struct source *source, const Elf64_Shdr *symbols, const E
     return false;
 }
 
-static bool has_hook(const char *path, uint32_t section_type, bool defined)
+static bool has_function(const char *path, const char *name, uint32_t section_type, bool defined)
 {
     struct elf_identity identity;
     _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -268,19 +268,24 @@ static bool has_hook(const char *path, uint32_t section_type, bool defined)
     _cleanup_(freep) Elf64_Shdr *sections = read_sections(&identity, &source);
     for (size_t i = 0; sections && i < identity.header.e_shnum; i++)
         if (sections[i].sh_type == section_type && sections[i].sh_link < identity.header.e_shnum &&
-            has_symbol(&source, &sections[i], &sections[sections[i].sh_link], "__cyg_profile_func_enter", defined))
+            has_symbol(&source, &sections[i], &sections[sections[i].sh_link], name, defined))
             return true;
     return false;
 }
 
 bool elf_has_own_hooks(const char *path)
 {
-    return has_hook(path, SHT_SYMTAB, true);
+    return has_function(path, "__cyg_profile_func_enter", SHT_SYMTAB, true);
 }
 
 bool elf_calls_hooks(const char *path)
 {
-    return has_hook(path, SHT_DYNSYM, false);
+    return has_function(path, "__cyg_profile_func_enter", SHT_DYNSYM, false);
+}
+
+bool elf_has_own_mpi(const char *path)
+{
+    return has_function(path, "MPI_Init", SHT_SYMTAB, true);
 }
 
 /* ---- keys ---- */

@@ -56,6 +56,8 @@ int index_key(const char *elf_path, char ret_key[INDEX_KEY_SIZE], struct err *er
 bool elf_has_own_hooks(const char *elf_path);
 /* Whether it calls hooks that another file has: what is loaded into the process gets its calls. Likewise. */
 bool elf_calls_hooks(const char *elf_path);
+/* Whether MPI is linked into it, so that nobody else gets its calls. Likewise. */
+bool elf_has_own_mpi(const char *elf_path);
 
 unsigned index_flags(const struct index *index);
 const char *index_problem(const struct index *index); /* why there is less than there could be; "" */
