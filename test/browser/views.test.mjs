@@ -89,6 +89,29 @@ test('functions of all processes compared: sums and imbalance', async () => {
   assert.deepEqual(page.faults, []);
 });
 
+test('the begin and the end of MPI can be left out, and what is left out is said', async () => {
+  const page = await at('functions?top=1000&setup=out'), setup = /^MPI_(Init|Finalize)$/;
+  assert.deepEqual(plainly(await figures(page, 'Functions: Self time')), add(report.functions.filter((one) => !setup.test(one.name)), (one) => one.self_ns));
+  await page.getByText(/^Left out: MPI_Init and MPI_Finalize, .* % of self time\.$/).waitFor();
+  assert.match(await downloads(page, 'Functions', 'SVG'), /without MPI_Init and MPI_Finalize/);
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'functions-without-setup');
+  await page.getByLabel('Without MPI_Init').uncheck();
+  assert.deepEqual(plainly(await figures(page, 'Functions: Self time')), add(report.functions, (one) => one.self_ns));
+
+  await page.evaluate((id) => (location.hash = `#/jobs/${id}/tree`), report.id);
+  await page.getByLabel('Without MPI_Init').check();
+  await page.waitForURL(/setup=out/);
+  await page.getByText(/^Left out: MPI_Init and MPI_Finalize, .* % of the time\.$/).waitFor();
+  const rows = (await downloads(page, 'Call tree', 'CSV')).split('\r\n').slice(1, -1).map((line) => line.split(','));
+  assert.ok(rows.length && !rows.some(([name]) => setup.test(name)));
+  const total = rows.filter(([name, path]) => name === path).reduce((sum, row) => sum + Number(row[3]), 0), own = rows.reduce((sum, row) => sum + Number(row[4]), 0);
+  assert.ok(Math.abs(total - own) <= rows.length, `${total} ns are all of ${own} ns`); // what is left adds up
+  assert.match(await downloads(page, 'Call tree', 'SVG'), /without MPI_Init and MPI_Finalize/);
+  await shoot(page, 'tree-without-setup');
+  assert.deepEqual(page.faults, []);
+});
+
 test('communication: bytes, calls and time of the calls are those of the report', async () => {
   const page = await at('communication?top=1000');
   for (const [title, of] of [['Sent', 'sent_bytes'], ['Received', 'received_bytes'], ['Calls', 'calls'], ['Time', 'total_ns']]) {
@@ -295,9 +318,16 @@ test('what is taken away is well-formed, has all rows, and says its units', asyn
 test('without a trace each picture says how to get one; narrow, dark and printed ones are whole', async () => {
   const page = await at('space', { viewport: { width: 360, height: 740 }, colorScheme: 'dark' }, plain);
   await page.getByText('scry run --trace').first().waitFor();
-  for (const view of ['functions', 'communication', 'matrix', 'distributions', 'tree', 'source']) {
+  for (const view of ['functions', 'tree', 'source']) {
     await page.evaluate((hash) => (location.hash = hash), `#/jobs/${plain}/${view}`);
     await page.locator('.empty .command').first().waitFor();
+  }
+  for (const view of ['communication', 'matrix', 'distributions']) {
+    await page.evaluate((hash) => (location.hash = hash), `#/jobs/${plain}/${view}`);
+    await page.getByText('No MPI in this job.').waitFor();
+    assert.equal(await page.getByText('mpirun').count(), 0, 'nobody is told to run it by mpirun');
+    await page.locator('.empty').getByRole('link', { name: 'functions' }).waitFor();
+    assert.deepEqual(await violations(page), [], view);
   }
   for (const view of ['space', 'functions', 'matrix', 'tree', 'distributions', 'source']) {
     await page.evaluate((hash) => (location.hash = hash), `#/jobs/${report.id}/${view}`);

@@ -7,12 +7,12 @@ import { test } from 'node:test';
 
 const ui = path.join(import.meta.dirname, '../../src/web/ui');
 const esbuild = createRequire(path.join(ui, 'package.json'))('esbuild');
-const names = ['ticks', 'window', 'layout', 'tiles', 'colours', 'raster', 'data'];
+const names = ['space/ticks', 'space/window', 'space/layout', 'space/tiles', 'space/colours', 'space/raster', 'space/data', 'views/flame'];
 const { outputFiles } = esbuild.buildSync({
-  stdin: { contents: names.map((name) => `export * as ${name} from './space/${name}';`).join('\n'), resolveDir: ui, loader: 'ts' },
+  stdin: { contents: names.map((name) => `export * as ${path.basename(name)} from './${name}';`).join('\n'), resolveDir: ui, loader: 'ts' },
   bundle: true, format: 'esm', write: false,
 });
-const { ticks, window, layout, tiles, colours, raster, data } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
+const { ticks, window, layout, tiles, colours, raster, data, flame } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
 
 test('marks are round, as many as fit, in the unit of the zoom', () => {
   for (let span = 100; span < 3e15; span *= 3.7)
@@ -146,4 +146,17 @@ test('functions have colours by their names, spread evenly', () => {
   assert.ok(Math.max(...counts) - Math.min(...counts) <= 1);
   const turned = colours.assignColours([...list].reverse(), 16).reverse();
   assert.deepEqual(turned, given);
+});
+
+test('a tree without some functions: their callers are shorter by them, others keep their time and place', () => {
+  const node = (name, parent, total_ns, self_ns) => ({ function: name, class: 'compute', parent, calls: 1, total_ns, self_ns });
+  const tree = [node('main', -1, 100, 5), node('MPI_Init', 0, 60, 50), node('PMPI_Init', 1, 10, 10), node('solve', 0, 35, 30), node('MPI_Init', 3, 5, 5)];
+  const { nodes, gone, time } = flame.without(tree, (name) => /^P?MPI_Init$/.test(name));
+  assert.equal(time, 65, 'what stands in what is left out counts once');
+  assert.deepEqual([...gone], [0, 1, 1, 0, 1]);
+  assert.deepEqual(nodes.map((one) => one.total_ns), [35, 0, 0, 30, 0]);
+  assert.deepEqual(nodes.map((one) => one.self_ns), [5, 0, 0, 30, 0]);
+  const boxes = flame.boxesOf(nodes, flame.childrenOf(nodes), -1, 0.001);
+  assert.deepEqual(boxes.map((box) => [box.node, box.from, box.to]), [[0, 0, 1], [3, 0, 30 / 35]]);
+  assert.deepEqual(flame.without(tree, () => false), { nodes: tree, gone: new Uint8Array(5), time: 0 });
 });

@@ -13,6 +13,7 @@ import { useParam } from '../state';
 import type { Distribution } from './buckets';
 import { bucketsOf, logPlace, powers, quantile, valuesOf } from './buckets';
 import { Drawn } from './drawn';
+import { NoMpi, useCommand } from './parts';
 
 interface Answer { distributions: Distribution[]; notes?: unknown }
 
@@ -20,10 +21,14 @@ const HEIGHT = 300, LEFT = 64, BOTTOM = 30, TOP = 12, RIGHT = 14;
 
 export function Distributions({ id }: ViewProps) {
   const answer = useAnswer<Answer>(jobPath(id, 'distributions'));
-  const none = (text?: string) => <Empty title="No distributions were counted." command="scry run --mpi-distributions all -- mpirun -n 4 ./program">{text || 'They are counted for programs with MPI, for the calls that --mpi-distributions names:'}</Empty>;
-  if (answer.error && ['no_trace', 'not_found'].includes(answer.error.kind))
-    return none(answer.error.message);
-  return <Answered of={answer}>{value => value.distributions.length ? <Chosen id={id} all={value.distributions} /> : none()}</Answered>;
+  if (answer.error?.kind === 'no_trace')
+    return <NoMpi id={id} />;
+  return <Answered of={answer}>{value => value.distributions.length ? <Chosen id={id} all={value.distributions} /> : <NotCounted id={id} />}</Answered>;
+}
+
+function NotCounted({ id }: { id: string }) {
+  const { again } = useCommand(id);
+  return <Empty title="No distributions were counted." command={again('--mpi-distributions all')}>They are counted for the calls of MPI that <code>--mpi-distributions</code> names. The next run will have them:</Empty>;
 }
 
 const partOf = (name: string) => name.slice(name.lastIndexOf('.') + 1);

@@ -25,6 +25,23 @@ export function pathTo(nodes: readonly TreeNode[], node: number): number[] {
   return path;
 }
 
+/** The tree without these nodes and what they call: their callers are shorter by them. Each node keeps its place in the list; `gone` says
+ * which are left out, and count for nothing. `time`: of all that is left out. */
+export function without(nodes: readonly TreeNode[], out: (name: string) => boolean): { nodes: TreeNode[]; gone: Uint8Array; time: number } {
+  const gone = new Uint8Array(nodes.length), shorter = new Float64Array(nodes.length);
+  let time = 0;
+  nodes.forEach((node, i) => {
+    const below = node.parent >= 0 && gone[node.parent] === 1;
+    gone[i] = below || out(node.function) ? 1 : 0;
+    if (!gone[i] || below)
+      return;
+    time += node.total_ns;
+    for (let at = node.parent; at >= 0; at = nodes[at]!.parent)
+      shorter[at] = shorter[at]! + node.total_ns;
+  });
+  return { gone, time, nodes: nodes.map((node, i) => gone[i] ? { ...node, calls: 0, total_ns: 0, self_ns: 0 } : { ...node, total_ns: Math.max(0, node.total_ns - shorter[i]!) }) };
+}
+
 /** Boxes of a node and what it calls; -1: of all roots. Those narrower than `least` of the whole are left out with what is in them. */
 export function boxesOf(nodes: readonly TreeNode[], children: readonly number[][], focus: number, least: number): Box[] {
   const boxes: Box[] = [], roots = nodes.flatMap((node, i) => node.parent < 0 ? [i] : []).sort((a, b) => nodes[b]!.total_ns - nodes[a]!.total_ns);

@@ -6,7 +6,7 @@ import { Answered, Empty } from '../design/parts';
 import { base, count, ns, size } from '../format';
 import type { ViewProps } from '../frame/view';
 import { Measured } from './measured';
-import { NoTrace } from './parts';
+import { NoMpi, NoTrace } from './parts';
 import type { Profile, Row, Volume } from './profile';
 import { kindOf, valueOf } from './profile';
 
@@ -41,11 +41,8 @@ export function Functions({ id }: ViewProps) {
 
 export function Communication({ id }: ViewProps) {
   const answer = useAnswer<Volume>(jobPath(id, 'volume'));
-  const none = (text?: string) => (
-    <Empty title="No communication was counted." command="scry run -- mpirun -n 4 ./program">{text || 'Calls of MPI are counted in every program that uses Open MPI or MPICH:'}</Empty>
-  );
-  if (answer.error && ['no_trace', 'not_found'].includes(answer.error.kind))
-    return none(answer.error.message);
+  if (answer.error?.kind === 'no_trace')
+    return <NoMpi id={id} />;
   return (
     <Answered of={answer}>
       {volume => {
@@ -58,7 +55,7 @@ export function Communication({ id }: ViewProps) {
               { key: 'calls', title: 'Calls', unit: 'calls', format: count, rows: rows('calls') },
               { key: 'time', title: 'Time', unit: 'ns', format: ns, rows: rows('total_ns') },
             ]}
-            empty={none('No call of MPI of this kind was counted in this job.')} />
+            empty={<Empty title="No call of MPI of this kind was counted in this job.">Another measure above may have some.</Empty>} />
         );
       }}
     </Answered>

@@ -12,10 +12,11 @@ import { count, size } from '../format';
 import type { ViewProps } from '../frame/view';
 import { PictureFrame, svgPen } from '../pictures';
 import type { Pen } from '../pictures';
-import { useParam } from '../state';
+import { href, useParam } from '../state';
 import { Drawn } from './drawn';
 import type { Pair } from './pairs';
 import { cellAt, fieldOf, pairsOf, rangeOf } from './pairs';
+import { NoMpi } from './parts';
 
 type What = 'bytes' | 'messages' | 'received_bytes' | 'one_sided_bytes';
 const WHATS: readonly (readonly [What, string])[] = [['bytes', 'Bytes sent'], ['messages', 'Messages'], ['received_bytes', 'Bytes received'], ['one_sided_bytes', 'One-sided']];
@@ -28,9 +29,9 @@ export function Matrix({ id }: ViewProps) {
   const answer = useAnswer<Report>(jobPath(id, 'report'));
   return (
     <Answered of={answer} wait="Asking for the report …">
-      {report => report.mpi && report.mpi.matrix.length > 0 ? <Pairs id={id} report={report} /> : (
-        <Empty title={report.mpi ? 'No rank sent anything to another one by itself.' : 'This job ran no program with MPI.'} command="scry run -- mpirun -n 4 ./program">
-          Messages are counted in programs that use Open MPI or MPICH, unless --mpi off says otherwise. Collective operations count for the calls, not for pairs of ranks.
+      {report => !report.mpi ? <NoMpi id={id} /> : report.mpi.matrix.length > 0 ? <Pairs id={id} report={report} /> : (
+        <Empty title="No rank sent anything to another one by itself.">
+          What collective operations move is no pair's: it is under <a href={href(['jobs', id, 'communication'])}>communication</a>.
         </Empty>
       )}
     </Answered>

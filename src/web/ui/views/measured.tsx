@@ -8,13 +8,13 @@ import type { CallClass, Colours } from '../design/colours';
 import { Choice, Notice } from '../design/parts';
 import type { Column } from '../design/table';
 import { Table } from '../design/table';
-import { count, digits } from '../format';
+import { count, digits, share } from '../format';
 import { PictureFrame, svgPen } from '../pictures';
 import type { Pen } from '../pictures';
 import { go, useNumber, useParam } from '../state';
-import { notesOf } from './parts';
+import { notesOf, useWithoutSetup } from './parts';
 import type { Process, Row } from './profile';
-import { barLength, greatest, imbalance, processLabel, severalWorlds, sum, top, valueOf, whereGreatest } from './profile';
+import { barLength, greatest, imbalance, isSetup, processLabel, severalWorlds, sum, top, valueOf, whereGreatest } from './profile';
 import { Strip } from './strip';
 
 export interface Measure { key: string; title: string; unit: string; format: (value: number) => string; rows: Row[] }
@@ -37,17 +37,20 @@ export function Measured(props: Props) {
   const [chosen, setChosen] = useParam('process', 'all');
   const [scale, setScale] = useParam('scale', 'linear');
   const [most, setMost] = useNumber('top', 20);
-  const measure = measures.find(one => one.key === key) ?? measures[0]!;
+  const whole = measures.find(one => one.key === key) ?? measures[0]!;
+  const setup = useWithoutSetup(measures.some(one => one.rows.some(row => isSetup(row.name))));
+  const measure = useMemo(() => setup.out ? { ...whole, rows: whole.rows.filter(row => !isSetup(row.name)) } : whole, [whole, setup.out]);
   const compared = over === 'all' && processes.length > 1, several = severalWorlds(processes);
   const number = chosen === 'all' || compared || !processes[Number(chosen)] ? null : Number(chosen);
   const shown = useMemo(() => top(measure.rows, number, most), [measure, number, most]);
   const all = useMemo(() => measure.rows.reduce((total, row) => total + valueOf(row, number), 0), [measure, number]);
   const longest = shown.rows.reduce((least, row) => Math.max(least, valueOf(row, number)), 0), log = scale === 'log';
+  const leftOut = setup.out ? whole.rows.reduce((total, row) => total + (isSetup(row.name) ? valueOf(row, number) : 0), 0) : 0;
   const labels = processes.map(process => processLabel(process, several));
   const columns = compared ? comparedColumns(id, measure, labels, colours, log) : barColumns(measure, number, longest, all, log, props.also, props.what);
   const take = {
-    name: `${props.name}-${measure.key}`,
-    svg: (paper: Colours) => drawing(shown.rows, measure, labels, number, compared, log, paper, `${props.title}: ${measure.title}${number === null ? '' : `, ${labels[number]}`}`),
+    name: `${props.name}-${measure.key}${setup.out ? '-without-setup' : ''}`,
+    svg: (paper: Colours) => drawing(shown.rows, measure, labels, number, compared, log, paper, `${props.title}: ${measure.title}${number === null ? '' : `, ${labels[number]}`}${setup.out ? ', without MPI_Init and MPI_Finalize' : ''}`),
     table: () => ({
       columns: [props.what, 'defined', ...(number === null ? labels : [labels[number]!]).map(label => `${label} ${measure.unit}`)],
       rows: measure.rows.map(row => [row.name, row.about, ...(number === null ? row.values : [row.values[number]!])]),
@@ -64,11 +67,13 @@ export function Measured(props: Props) {
             {labels.map((label, i) => <option key={i} value={String(i)}>{label}</option>)}
           </select></label>
         )}
+        {setup.control}
         <Choice label="Scale" value={scale as 'linear' | 'log'} of={[['linear', 'Linear'], ['log', 'Log']]} onChange={setScale} />
         <label>top <select aria-label="Rows" value={String(most)} onChange={e => setMost(Number(e.currentTarget.value))}>{TOPS.map(n => <option key={n} value={String(n)}>{n}</option>)}</select></label>
       </>
     }>
       {notesOf(props.notes).map(text => <Notice key={text} title={text} />)}
+      {setup.told(`${measure.format(leftOut)}${all + leftOut > 0 ? `, ${share(leftOut / (all + leftOut))}` : ''} of ${measure.title.toLowerCase()}.${measure.key === 'total' ? ' What calls them still has their time.' : ''}`)}
       {shown.rows.length === 0 ? props.empty : (
         <Table label={`${props.title}: ${measure.title}`} columns={columns} rows={shown.rows} rowKey={row => row.key} sort="-value" onOpen={row => toCalls(id, row)} rowClass={row => row.key === '\0others' ? 'measured-others' : ''} />
       )}

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What several views need.
+import type { ComponentChildren } from 'preact';
 import { query, useAnswer, type Ps } from '../api';
 import { Empty, Notice } from '../design/parts';
 import { base, command } from '../format';
+import { href, useParam } from '../state';
 
 /** A note is a text, or has one. */
 export function notesOf(notes: unknown): string[] {
@@ -11,17 +13,51 @@ export function notesOf(notes: unknown): string[] {
 
 const launchers = /^(mpirun|mpiexec|orterun|prterun|srun)\b/;
 
+/** What the job ran: was it a launcher of MPI, and how it is run again with other options. */
+export function useCommand(id: string): { launched: boolean; again: (options: string) => string } {
+  const argv = useAnswer<Ps>(`jobs${query({ text: id, limit: 20 })}`).value?.jobs.find(job => job.id === id)?.argv;
+  return { launched: launchers.test(base(argv?.[0] ?? '')), again: options => `scry run ${options} -- ${argv ? command(argv) : './program'}` };
+}
+
+/** Nothing of MPI was counted: most often there is none. */
+export function NoMpi({ id }: { id: string }) {
+  const { launched, again } = useCommand(id);
+  const link = (view: string, title: string) => <a href={href(['jobs', id, view])}>{title}</a>;
+  if (launched)
+    return (
+      <Empty title="No MPI was counted in this job." command={again('--mpi stats')}>
+        No program was seen to call MPI_Init: it uses no MPI, or another library than Open MPI and MPICH, or the job ran with <code>--mpi off</code>. If it should have been counted:
+      </Empty>
+    );
+  return (
+    <Empty title="No MPI in this job.">
+      No program in it was seen to call MPI_Init. In those that do, by Open MPI or MPICH, calls are counted without further options, unless <code>--mpi off</code> says otherwise. What this job did is
+      in {link('space', 'space and time')} and by {link('functions', 'functions')}.
+    </Empty>
+  );
+}
+
 /** The job has no trace: how to get one, for what it is. */
 export function NoTrace({ id, text, notes }: { id: string; text?: string; notes?: unknown }) {
-  const argv = useAnswer<Ps>(`jobs${query({ text: id, limit: 20 })}`).value?.jobs.find(job => job.id === id)?.argv;
+  const { launched: mpi, again } = useCommand(id);
   const [why = 'the job has no trace', ...more] = text ? [text, ...notesOf(notes)] : notesOf(notes);
-  const mpi = argv ? launchers.test(base(argv[0] ?? '')) : false;
   return (
     <>
-      <Empty title={`${why[0]!.toUpperCase()}${why.slice(1)}.`} command={`scry run --trace 'fn:*'${mpi ? ' --mpi trace' : ''} -- ${argv ? command(argv) : './program'}`}>
+      <Empty title={`${why[0]!.toUpperCase()}${why.slice(1)}.`} command={again(`--trace 'fn:*'${mpi ? ' --mpi trace' : ''}`)}>
         Functions that were compiled with <code>-g -finstrument-functions</code> are recorded with <code>--trace</code>{mpi && <>, calls of MPI and messages with <code>--mpi trace</code></>}. The next run will have them:
       </Empty>
       {more.map(note => <Notice key={note} title={note} />)}
     </>
   );
+}
+
+/** A switch for pictures of functions, kept in the address: MPI_Init and MPI_Finalize are left out. `told` says what is missing then:
+ * as much as `text` has it. */
+export function useWithoutSetup(there: boolean): { out: boolean; control: ComponentChildren; told: (text: string) => ComponentChildren } {
+  const [setup, setSetup] = useParam('setup', 'in'), out = there && setup === 'out';
+  return {
+    out,
+    control: there && <label><input type="checkbox" checked={out} onChange={e => setSetup(e.currentTarget.checked ? 'out' : 'in')} />Without MPI_Init, MPI_Finalize</label>,
+    told: text => out && <p class="left-out" role="status">Left out: MPI_Init and MPI_Finalize, {text}</p>,
+  };
 }

@@ -64,4 +64,7 @@ export function kindOf(name: string): string {
   return /^([ISBRP]*send|I?m?recv|sendrecv|isendrecv|I?m?probe|wait|test|start)/i.test(call) && call !== 'Test_cancelled' ? 'p2p' : 'other';
 }
 
+/** Beginning and end of MPI: in short jobs most of the time, and none of the program's own. */
+export const isSetup = (name: string): boolean => /^P?MPI_(Init|Init_thread|Finalize|Session_init|Session_finalize)$/.test(name);
+
 export const severalWorlds = (processes: readonly Process[]): boolean => new Set(processes.map(one => one.world)).size > 1;

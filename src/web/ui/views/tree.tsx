@@ -14,10 +14,10 @@ import { setParams, useNumber, useParam } from '../state';
 import { assignColours, hex, schemeOf } from '../space/colours';
 import { Drawn } from './drawn';
 import type { Box, TreeNode } from './flame';
-import { boxAt, boxesOf, childrenOf, foundTime, pathTo } from './flame';
-import { NoTrace, notesOf } from './parts';
+import { boxAt, boxesOf, childrenOf, foundTime, pathTo, without } from './flame';
+import { NoTrace, notesOf, useWithoutSetup } from './parts';
 import type { Process, Profile } from './profile';
-import { processLabel, severalWorlds } from './profile';
+import { isSetup, processLabel, severalWorlds } from './profile';
 
 interface Tree { nodes: (Omit<TreeNode, 'parent'> & { parent: number | null })[]; notes?: unknown }
 
@@ -45,19 +45,21 @@ function matcher(text: string): ((name: string) => boolean) | null {
   return name => pattern.test(name);
 }
 
-function Flame({ id, nodes, notes, processes, process, onProcess }: { id: string; nodes: TreeNode[]; notes: string[]; processes: Process[]; process: string; onProcess: (process: string) => void }) {
+function Flame({ id, nodes: every, notes, processes, process, onProcess }: { id: string; nodes: TreeNode[]; notes: string[]; processes: Process[]; process: string; onProcess: (process: string) => void }) {
   const [focusText, setFocus] = useNumber('node', -1);
   const [text, setText] = useParam('find');
   const [hover, setHover] = useState<Box | null>(null);
   const [cursor, setCursor] = useState(-1);
-  const focus = focusText < nodes.length ? focusText : -1;
-  const children = useMemo(() => childrenOf(nodes), [nodes]);
+  const setup = useWithoutSetup(useMemo(() => every.some(node => isSetup(node.function)), [every]));
+  const { nodes, gone, time } = useMemo(() => without(every, setup.out ? isSetup : () => false), [every, setup.out]);
+  const focus = focusText < nodes.length && !gone[focusText] ? focusText : -1;
+  const children = useMemo(() => childrenOf(nodes).map(list => list.filter(i => !gone[i])), [nodes, gone]);
   const boxes = useMemo(() => boxesOf(nodes, children, focus, 1 / 4000), [nodes, children, focus]);
   const names = useMemo(() => nodes.map(node => node.function), [nodes]);
   const found = useMemo(() => {
     const match = matcher(text);
-    return new Set(match ? names.flatMap((name, i) => match(name) ? [i] : []) : []);
-  }, [names, text]);
+    return new Set(match ? names.flatMap((name, i) => match(name) && !gone[i] ? [i] : []) : []);
+  }, [names, gone, text]);
   const distinct = useMemo(() => [...new Set(names)], [names]);
   const colourOf = useMemo(() => {
     const numbers = assignColours(distinct, 16);
@@ -66,6 +68,7 @@ function Flame({ id, nodes, notes, processes, process, onProcess }: { id: string
   const path = focus >= 0 ? pathTo(nodes, focus) : [];
   const height = (Math.min(DEEPEST, boxes.reduce((most, box) => Math.max(most, box.depth), 0)) + 1) * ROW + 1;
   const all = nodes.reduce((sum, node) => sum + (node.parent < 0 ? node.total_ns : 0), 0);
+  const leftOut = `${ns(time)}, ${share(time / Math.max(1, all + time))} of the time`;
   const draw = useMemo(() => (pen: Pen, width: number, _height: number, colours: Colours) => {
     const scheme = schemeOf(colours);
     for (const box of boxes) {
@@ -111,12 +114,19 @@ function Flame({ id, nodes, notes, processes, process, onProcess }: { id: string
     event.stopPropagation();
   };
   const told = hover?.node ?? (cursor >= 0 ? cursor : focus >= 0 ? focus : -1);
-  const rowsOf = () => nodes.map((node, i) => [names[i]!, pathTo(nodes, i).map(k => names[k]!).join(' > '), node.calls, node.total_ns, node.self_ns]);
+  const shown = nodes.flatMap((node, i) => gone[i] ? [] : [{ node, i }]);
+  const rowsOf = () => shown.map(({ node, i }) => [names[i]!, pathTo(nodes, i).map(k => names[k]!).join(' > '), node.calls, node.total_ns, node.self_ns]);
   const several = severalWorlds(processes);
   return (
     <PictureFrame title="Call tree" of={id} about="As wide as the time in it, with what it calls below. A click makes it the whole, another one goes back." picture={{
-      name: 'call-tree', table: () => ({ columns: ['function', 'path', 'calls', 'total_ns', 'self_ns'], rows: rowsOf() }),
-      svg: colours => { const pen = svgPen(1200, height, colours.surface); draw(pen, 1200, height, colours); return pen.svg(); },
+      name: `call-tree${setup.out ? '-without-setup' : ''}`, table: () => ({ columns: ['function', 'path', 'calls', 'total_ns', 'self_ns'], rows: rowsOf() }),
+      svg: colours => {
+        const pen = svgPen(1200, height + (setup.out ? 24 : 0), colours.surface);
+        draw(pen, 1200, height, colours);
+        if (setup.out)
+          pen.text(`without MPI_Init and MPI_Finalize, ${leftOut}`, 4, height + 16, { colour: colours.soft, size: 11 });
+        return pen.svg();
+      },
     }} controls={
       <>
         {processes.length > 1 && (
@@ -126,15 +136,17 @@ function Flame({ id, nodes, notes, processes, process, onProcess }: { id: string
           </select></label>
         )}
         <input type="search" aria-label="Find functions" placeholder="Find, e.g. MPI_*" value={text} onInput={e => setText(e.currentTarget.value.trim())} />
+        {setup.control}
         {text && <span role="status">{found.size ? `${share(foundTime(nodes, found) / Math.max(1, all))} of the time` : 'none'}</span>}
       </>
     }>
       {notes.map(note => <Notice key={note} title={note} />)}
+      {setup.told(`${leftOut}.`)}
       <nav class="flame-path" aria-label="Path">
         <button type="button" class="quiet" onClick={() => setFocus(-1)}>all</button>
         {path.map(node => <button key={node} type="button" class="quiet" onClick={() => setFocus(node)}>› {names[node]}</button>)}
       </nav>
-      <Drawn draw={draw} height={height} class="flame" label={`${count(nodes.length)} calls of functions in functions. Arrows move, Enter makes one the whole, Escape goes back; the table below has the same.`}
+      <Drawn draw={draw} height={height} class="flame" label={`${count(shown.length)} calls of functions in functions. Arrows move, Enter makes one the whole, Escape goes back; the table below has the same.`}
         onMove={(x, y, width) => { const box = at(x, y, width) ?? null; if (box !== hover) setHover(box); }} onLeave={() => setHover(null)}
         onClick={(x, y, width) => { const box = at(x, y, width); if (box) choose(box.node); }} onKey={keys} />
       <p class="flame-told" role="status">{told >= 0 && nodes[told] ? (
@@ -143,7 +155,7 @@ function Flame({ id, nodes, notes, processes, process, onProcess }: { id: string
       ) : 'Coloured by name; calls of MPI by their kind.'}</p>
       <details>
         <summary>As a table</summary>
-        <Table label="Call tree" rows={nodes.map((node, i) => ({ node, i }))} rowKey={row => row.i} sort="-total" onOpen={row => choose(row.i)} columns={[
+        <Table label="Call tree" rows={shown} rowKey={row => row.i} sort="-total" onOpen={row => choose(row.i)} columns={[
           { key: 'name', title: 'Function', cell: row => <span class="measured-name">{names[row.i]}</span>, value: row => names[row.i]! },
           { key: 'from', title: 'Called by', cell: row => <span class="measured-name">{row.node.parent >= 0 ? names[row.node.parent] : ''}</span>, value: row => row.node.parent >= 0 ? names[row.node.parent]! : '', wide: true },
           { key: 'calls', title: 'Calls', number: true, cell: row => count(row.node.calls), value: row => row.node.calls },
