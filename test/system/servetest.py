@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import socket
 import threading
 
@@ -189,3 +190,17 @@ class ServeCase(jobtest.JobCase):
             lambda: [name for name in set(os.listdir(self.box.path("jobs"))) - before
                      if os.path.exists(self.box.path("jobs", name, "job.json"))], PATIENCE, "the job begins")
         return process, made[0]
+
+    def fake_job(self, name, *parts):
+        """A directory of a job that runs as long as another one, and its spools, to write into."""
+        _process, real = self.start_job("--", "sleep", "1000")
+        place = self.box.path("work", "drop", name)
+        spools = []
+        for number, path in enumerate([place, *(os.path.join(place, "parts", part) for part in parts)]):
+            os.makedirs(os.path.join(path, "spool"))
+            shutil.copy(self.box.path("jobs", real, "job.json"), path)
+            spools.append(open(os.path.join(path, "spool", "records.jsonl"), "w", encoding="utf-8", buffering=1))
+            self.addCleanup(spools[-1].close)
+            spools[-1].write(json.dumps({"seq": 0, "type": "spool", "format": "scry-spool", "version": 1, "job": name,
+                                         "node": f"node{number}", "t": 0}) + "\n")
+        return spools

@@ -144,20 +144,6 @@ class Serve(servetest.ServeCase):
         self.assertAnswer(server.ask("api/jobs/20240101T000000-else-1-abc/report"))
         self.assertEqual(server.ask("api/jobs/20240101T000000-evil-1-abc/report").status, 404)
 
-    def fake_job(self, name, *parts):
-        """A directory of a job that runs as long as another one, and its spools, to write into."""
-        _process, real = self.start_job("--", "sleep", "1000")
-        place = self.box.path("work", "drop", name)
-        spools = []
-        for number, path in enumerate([place, *(os.path.join(place, "parts", part) for part in parts)]):
-            os.makedirs(os.path.join(path, "spool"))
-            shutil.copy(self.box.path("jobs", real, "job.json"), path)
-            spools.append(open(os.path.join(path, "spool", "records.jsonl"), "w", encoding="utf-8", buffering=1))
-            self.addCleanup(spools[-1].close)
-            spools[-1].write(json.dumps({"seq": 0, "type": "spool", "format": "scry-spool", "version": 1, "job": name,
-                                         "node": f"node{number}", "t": 0}) + "\n")
-        return spools
-
     def test_directories_that_are_none(self):
         """What is to be shown and is not there is said at once."""
         for path in ("/nonexistent", "/etc/passwd"):
@@ -292,6 +278,8 @@ class Serve(servetest.ServeCase):
         os.makedirs(deep)
         with open(os.path.join(deep, "long"), "wb") as file:
             file.write(bytes(range(256)) * 400)
+        with open(self.box.path("jobs", job, "..odd"), "wb") as file:
+            file.write(b"odd")
         os.symlink("/etc/passwd", self.box.path("jobs", job, "link"))
         server = servetest.Server(self.box)
         server.log_in()
@@ -312,6 +300,7 @@ class Serve(servetest.ServeCase):
         with tarfile.open(fileobj=io.BytesIO(archive.body)) as tar:
             self.assertEqual({member.name: member.size for member in tar}, {f"{job}/{path}": size for path, size in files.items()})
             self.assertEqual(tar.extractfile(f"{job}/" + "/".join(["d" * 60] * 3) + "/long").read(), bytes(range(256)) * 400)
+            self.assertEqual(tar.extractfile(f"{job}/..odd").read(), b"odd")
         self.assertEqual(subprocess.run(["tar", "-tf", "-"], input=archive.body, capture_output=True, timeout=60, check=True).stderr, b"")
 
     def test_the_api_is_as_documented(self):

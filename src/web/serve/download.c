@@ -160,8 +160,8 @@ struct archive {
 static ssize_t more_of_archive(struct visit *visit, unsigned char *room, size_t size)
 {
     struct archive *archive = visit->extra;
-    size_t len = tar_read(&archive->tar, room, size);
-    return len ? (ssize_t)len : -1;
+    ssize_t len = tar_read(&archive->tar, room, size);
+    return len > 0 ? len : len < 0 ? -2 : -1; /* what is broken off is seen to be */
 }
 
 static void archive_done(struct visit *visit)

@@ -47,8 +47,14 @@ static int walk(struct tree *tree, int dir_take, const char *above, int depth)
         close(dir_take);
         return code;
     }
-    for (struct dirent *entry; code == 0 && (entry = readdir(dir));) {
+    while (code == 0) {
         char path[PATH_MAX];
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (!entry) {
+            code = -errno; /* half of a list would look whole */
+            break;
+        }
         if (++tree->looked > LOOKS_MOST) /* also at what is no file: the server waits for this */
             code = -E2BIG;
         struct stat info;
@@ -56,11 +62,11 @@ static int walk(struct tree *tree, int dir_take, const char *above, int depth)
             snprintf(path, sizeof path, "%s%s%s", above, *above ? "/" : "", entry->d_name) >= PATH_MAX ||
             fstatat(dirfd(dir), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
-        if (S_ISREG(info.st_mode)) {
+        if (S_ISREG(info.st_mode) && faccessat(dirfd(dir), entry->d_name, R_OK, AT_EACCESS) == 0) {
             code = add(tree, path, &info);
         } else if (S_ISDIR(info.st_mode) && depth < TREE_DEPTH) {
             int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-            code = fd >= 0 ? walk(tree, fd, path, depth + 1) : 0;
+            code = fd >= 0 ? walk(tree, fd, path, depth + 1) : errno == EACCES || errno == ENOENT ? 0 : -errno;
         }
     }
     closedir(dir);
@@ -128,7 +134,7 @@ int tree_open(int dir, const char *path)
         size_t len = strcspn(path, "/");
         bool last = !path[len];
         int next = -1, code = EINVAL;
-        if (len && len <= NAME_MAX && strncmp(path, "..", 2) != 0 && !(len == 1 && *path == '.')) {
+        if (len && len <= NAME_MAX && !(len <= 2 && strncmp(path, "..", len) == 0)) {
             memcpy(name, path, len);
             name[len] = '\0';
             next = openat(at, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (last ? 0 : O_DIRECTORY));
@@ -238,7 +244,7 @@ static void next_file(struct tar *tar)
     tar->zeros = blocks(file->size) - file->size;
 }
 
-size_t tar_read(struct tar *tar, unsigned char *room, size_t size)
+ssize_t tar_read(struct tar *tar, unsigned char *room, size_t size)
 {
     size_t len = 0;
     while (len < size) {
@@ -250,8 +256,10 @@ size_t tar_read(struct tar *tar, unsigned char *room, size_t size)
             len += part;
         } else if (tar->left) {
             size_t part = tar->left < want ? (size_t)tar->left : want;
-            ssize_t got = tar->fd >= 0 ? read(tar->fd, room + len, part) : 0;
-            if (got <= 0) { /* it is shorter than it was */
+            ssize_t got = tar->fd >= 0 ? read(tar->fd, room + len, part) : tar->fd == -ENOENT ? 0 : -1;
+            if (got < 0)
+                return -1;
+            if (got == 0) { /* it is shorter than it was, or gone */
                 memset(room + len, 0, part);
                 got = (ssize_t)part;
             }
@@ -268,5 +276,5 @@ size_t tar_read(struct tar *tar, unsigned char *room, size_t size)
             next_file(tar);
         }
     }
-    return len;
+    return (ssize_t)len;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of a job directory: a list of them, and the bytes of a tar archive of all. Links are not followed, and left out. */
+/* The files of a job directory: a list of them, and the bytes of a tar archive of all. Links are not followed, and left out; so is
+ * what may not be read. */
 #ifndef SCRY_WEB_SERVE_TREE_H
 #define SCRY_WEB_SERVE_TREE_H
 
@@ -32,7 +33,7 @@ void tree_print(const struct tree *tree);
 /* What was printed, of this directory. 0; -EINVAL; -errno. Pass it to tree_done in any case. */
 int tree_take(const char *dir, const char *bytes, size_t size, struct tree *ret_tree);
 void tree_done(struct tree *tree);
-/* Opens a regular file within an open directory; parts of the path may not be links, nor begin with "..". -errno. */
+/* Opens a regular file within an open directory; parts of the path may not be links, nor "..". -errno. */
 int tree_open(int dir, const char *path);
 
 /* Answers with one of a directory's files, or the part of it that the visit asks for; `of` is what has it, for people. download.c */
@@ -42,20 +43,20 @@ void tree_answer_file(struct visit *visit, const char *dir, const char *path, co
 bool file_is_output(const char *path);
 void outputs_answer_list(struct visit *visit, const char *dir);
 
-/* An archive (POSIX.1-2001, pax) of the files as long as they were listed: what was appended since is left out, what was cut is
- * zeros. So its size is known before. */
+/* An archive (POSIX.1-2001, pax) of the files as long as they were listed: what was appended since is left out, what was cut or
+ * removed is zeros. So its size is known before. */
 struct tar {
     struct tree *tree;
     const char *top; /* the folder in the archive */
     size_t next;
-    int fd;               /* of the file whose bytes come; -1: none */
+    int fd;               /* of the file whose bytes come; < 0: none, or why it cannot be opened */
     uint64_t left, zeros; /* of it; behind it */
     char head[3 * 1024 + 4096];
     size_t head_len, head_at;
     bool ended;
 };
 uint64_t tar_size(struct tree *tree, const char *top);
-/* At most so many bytes more; 0: it was all. */
-size_t tar_read(struct tar *tar, unsigned char *room, size_t size);
+/* At most so many bytes more; 0: it was all; -1: a file is there and cannot be read. */
+ssize_t tar_read(struct tar *tar, unsigned char *room, size_t size);
 
 #endif
