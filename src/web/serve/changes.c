@@ -23,17 +23,21 @@ struct changes {
     lws_sorted_usec_list_t timer;
 };
 
-static void put_task(struct changes *changes, const char *id)
+/* false: for want of open files or memory nothing is known of it now. */
+static bool put_task(struct changes *changes, const char *id)
 {
     struct err err = {0};
     json_t *head = task_answer_head(&changes->store, id, &err);
     const char *event = head ? "task" : "removed";
+    if (!head && (err.code == -EMFILE || err.code == -ENFILE || err.code == -ENOMEM))
+        return false;
     if (!head)
         head = json_pack("{s:s}", "id", id);
     _cleanup_(freep) char *line = json_dumps(head, JSON_COMPACT);
     if (line)
         buf_printf(&changes->text, "event: %s\ndata: %s\n\n", event, line);
     json_decref(head);
+    return line;
 }
 
 /* The lines that have come since, each task once. */
@@ -52,11 +56,10 @@ static void read_changes(struct changes *changes)
     char *end = strrchr(lines, '\n');
     if (!end)
         return;
-    changes->seen += end + 1 - lines;
-    *end = 0;
-    for (char *line; (line = strsep(&rest, "\n"));)
-        if (task_id_is(line) && !(rest && strstr(rest, line))) /* its last line will do */
-            put_task(changes, line);
+    end[1] = 0;
+    for (char *line; (line = strsep(&rest, "\n")) && rest; changes->seen += rest - line)
+        if (task_id_is(line) && !strstr(rest, line) /* its last line will do */ && !put_task(changes, line))
+            return; /* it is the first one of the next look */
 }
 
 static void on_look(lws_sorted_usec_list_t *timer)

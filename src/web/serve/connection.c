@@ -20,7 +20,7 @@
 #include "web/serve/server.h"
 #include "wire/local.h"
 
-enum { REQUESTS_SAVED = 400, REQUESTS_A_SECOND = 100, WAITING = 256, ADDRESSES_KEPT = 4096 };
+enum { REQUESTS_SAVED = 400, REQUESTS_A_SECOND = 100, WAITING = 256, ADDRESSES_KEPT = 4096, AGAIN_MS = 100 };
 
 struct address {
     UT_hash_handle hh;
@@ -32,13 +32,19 @@ struct address {
 
 /* ---- addresses ---- */
 
+/* What one machine can have many of is one: all of 127.0.0.0/8, and 64 bits of an address of IPv6. */
 static void address_bytes(const struct sockaddr_storage *from, unsigned char ret_bytes[16])
 {
+    enum { NETWORK = 8, LOOPBACK = 127 };
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)from)->sin6_addr;
+    const unsigned char *four = (const unsigned char *)&((const struct sockaddr_in *)from)->sin_addr;
+    if (from->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(six))
+        four = six->s6_addr + 12;
     memset(ret_bytes, 0, 16);
-    if (from->ss_family == AF_INET6)
-        memcpy(ret_bytes, &((const struct sockaddr_in6 *)from)->sin6_addr, 16);
+    if (from->ss_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(six))
+        memcpy(ret_bytes, six->s6_addr, NETWORK);
     else
-        memcpy(ret_bytes + 12, &((const struct sockaddr_in *)from)->sin_addr, 4);
+        memcpy(ret_bytes + 12, four, *four == LOOPBACK ? 1 : 4);
 }
 
 /* Those that have no connection are kept for their limits, until there are too many. */
@@ -128,7 +134,8 @@ static void let_in(struct server *server, int fd, size_t at)
     uid_t uid;
     pid_t pid;
     int on = 1;
-    bool welcome = server->connections < CONNECTIONS_MOST;
+    /* whoever comes by a socket is let in also where the network has taken all it may have */
+    bool welcome = server->connections < server->connections_most + (way == WAY_ADDRESS ? 0 : CONNECTIONS_OF_SOCKETS);
     if (way != WAY_ADDRESS) {
         welcome = welcome && local_peer(fd, &uid, &pid) == 0 && uid == server->listeners[at].uid;
     } else {
@@ -156,12 +163,24 @@ static void let_in(struct server *server, int fd, size_t at)
 int on_listener(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
 {
     struct server *server = lws_context_user(lws_get_context(wsi));
+    if (reason == LWS_CALLBACK_TIMER)
+        lws_rx_flow_control(wsi, 1);
     if (reason != LWS_CALLBACK_RAW_RX_FILE)
         return 0;
     size_t at = (size_t)(uintptr_t)lws_get_opaque_user_data(wsi);
-    for (int i = 0, fd;
-         i < WAITING && (fd = accept4(server->listeners[at].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0; i++)
-        let_in(server, fd, at);
+    for (int i = 0; i < WAITING; i++) {
+        int fd = accept4(server->listeners[at].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            let_in(server, fd, at);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            /* whoever waits goes on waiting: otherwise the loop would go round and round */
+            lws_rx_flow_control(wsi, 0);
+            lws_set_timer_usecs(wsi, AGAIN_MS * LWS_US_PER_MS);
+        }
+        break;
+    }
     return 0;
 }
 

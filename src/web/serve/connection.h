@@ -20,7 +20,7 @@ struct connection {
     struct address *address; /* NULL: it came by a unix socket */
 };
 
-enum { CONNECTIONS_MOST = 1200, CONNECTIONS_OF_ADDRESS = 800, PORT_FREE = 0 };
+enum { CONNECTIONS_MOST = 1200, CONNECTIONS_OF_ADDRESS = 800, CONNECTIONS_OF_SOCKETS = 64 };
 
 /* Listens at an address as numbers; another one than the loopback needs `secure`. 0 or -errno with err. */
 int listen_address(struct server *server, const char *address, uint16_t port, bool secure, struct err *err);

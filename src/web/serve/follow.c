@@ -2,6 +2,7 @@
 #include "web/serve/follow.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ enum {
     QUICK_MS = 40, /* between two looks at a job that writes, */
     SLOW_MS = 250, /* and at one that did not for QUIET_MS */
     QUIET_MS = 2000,
+    LOOK_FILES = 8,                /* that are open at once while a job's state is looked at, at most */
     STATE_MS = 1000,               /* between two looks for new parts, and at the job's state */
     AGAIN_MS = 5000,               /* until a program that keeps the mirror is started again */
     KEEP_MS = 10000,               /* when nobody looks any more: a browser may come back */
@@ -59,6 +61,7 @@ struct follow {
     lws_sorted_usec_list_t timer;
     uint64_t looked_ns, changed_ns, left_ns, kept_ns;
     bool over, finished; /* finished: all was read, and the last event is there */
+    bool starved;        /* for want of open files or memory not all was found: what is missing comes later */
 };
 
 struct follows {
@@ -112,10 +115,14 @@ static int add_source(void *ctx, const char *dir)
     for (size_t i = 0; i < follow->source_count; i++)
         if (strcmp(follow->sources[i].path, dir) == 0)
             return 0;
+    if (follow->source_count == POSITION_PARTS)
+        return 0;
     struct source source = {.path = strdup(dir), .reader = {.fd = -1}}, *grown = NULL;
-    if (source.path && follow->source_count < POSITION_PARTS && spool_reader_open(&source.reader, dir, NULL) == 0)
-        grown = realloc(follow->sources, (follow->source_count + 1) * sizeof *grown);
-    if (!grown) {
+    int code = source.path ? spool_reader_open(&source.reader, dir, NULL) : -ENOMEM;
+    if (code == 0 && !(grown = realloc(follow->sources, (follow->source_count + 1) * sizeof *grown)))
+        code = -ENOMEM;
+    if (code < 0) {
+        follow->starved |= code == -ENOMEM || code == -EMFILE || code == -ENFILE;
         spool_reader_close(&source.reader);
         free(source.path);
         return follow->source_count ? 0 : 1; /* the job's own is the first */
@@ -129,10 +136,25 @@ static int add_source(void *ctx, const char *dir)
     return 0;
 }
 
+/* Without them a job that goes on looks like one that is over, or gone. */
+static bool has_descriptors(void)
+{
+    int fds[LOOK_FILES];
+    size_t count = 0;
+    while (count < LOOK_FILES && (fds[count] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) >= 0)
+        count++;
+    for (size_t i = 0; i < count; i++)
+        close(fds[i]);
+    return count == LOOK_FILES;
+}
+
 static void look_state(struct follow *follow)
 {
     struct job_info info;
     enum job_state state = JOB_ENDED;
+    follow->starved = !has_descriptors();
+    if (follow->starved)
+        return;
     bool known = job_info_read_state(follow->jobdir, &info, &state, NULL) == 0;
     if (known)
         follow->started_seconds = (double)info.started_ns / NS_PER_SECOND;
@@ -333,14 +355,32 @@ static void finish(struct follow *follow)
     follow->finished = follow->last.text != NULL;
 }
 
+static void forget(struct follow *follow)
+{
+    lws_sul_schedule(follow->all->server->context, 0, &follow->timer, NULL, LWS_SET_TIMER_USEC_CANCEL);
+    HASH_DEL(follow->all->table, follow);
+    follow_free(follow);
+}
+
+/* Makes room for another job: the first one that nobody looks at any more goes. false: there is none. */
+static bool forget_one(struct follows *all)
+{
+    struct follow *follow, *next;
+    HASH_ITER(hh, all->table, follow, next)
+    if (!follow->followers) {
+        forget(follow);
+        return true;
+    }
+    return false;
+}
+
 static void look(lws_sorted_usec_list_t *timer)
 {
     struct follow *follow = lws_container_of(timer, struct follow, timer);
     uint64_t begun_ns = clock_now_ns(), now_ns = begun_ns, end = follow->end;
     struct source *source = NULL;
     if (!follow->followers && now_ns - follow->left_ns > KEEP_MS * UINT64_C(1000000)) {
-        HASH_DEL(follow->all->table, follow);
-        follow_free(follow);
+        forget(follow);
         return;
     }
     if (now_ns - follow->looked_ns > STATE_MS * UINT64_C(1000000)) {
@@ -352,7 +392,7 @@ static void look(lws_sorted_usec_list_t *timer)
         add_event(follow, source);
         now_ns = clock_now_ns();
     }
-    if (!source && follow->over && !follow->finished) {
+    if (!source && follow->over && !follow->starved && !follow->finished) {
         keep_no_more(follow);
         finish(follow);
     }
@@ -391,7 +431,7 @@ int follow_begin(struct follows *all, const char *jobdir, const char *url, struc
 {
     struct follow *follow = NULL;
     HASH_FIND(hh, all->table, jobdir, strlen(jobdir), follow);
-    if (!follow && HASH_COUNT(all->table) >= JOBS_MOST) {
+    if (!follow && HASH_COUNT(all->table) >= JOBS_MOST && !forget_one(all)) {
         free(behind);
         return -EMFILE;
     }

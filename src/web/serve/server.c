@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -229,6 +230,10 @@ static int make(struct server *server, struct err *err)
     bool tls = options_text(server->options, "tls-cert");
     if (!tls)
         info.options &= ~(uint64_t)LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
+    struct rlimit files = {0};
+    server->connections_most = CONNECTIONS_MOST;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur / 8 * 5 < CONNECTIONS_MOST)
+        server->connections_most = (unsigned)(files.rlim_cur / 8 * 5); /* the rest: for jobs, and children */
     lws_set_log_level(0, NULL);
     server->context = lws_create_context(&info);
     server->own = server->context ? make_own_vhost(server) : NULL;

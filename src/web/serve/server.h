@@ -41,7 +41,7 @@ struct server {
     size_t listener_count;
     struct connection *incoming; /* while it is given to libwebsockets */
     struct address *addresses;
-    unsigned connections;
+    unsigned connections, connections_most; /* most: also by the limit of open files, of which others need some */
     uint16_t port;
     char link[256];              /* what a link begins with */
     char *origins[ORIGINS_MOST]; /* scheme://host[:port] from which requests may come */

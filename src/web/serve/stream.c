@@ -83,7 +83,7 @@ static ssize_t more(struct visit *visit, unsigned char *room, size_t size)
     const struct event *event;
     uint64_t lost;
     size_t len = put_rest(stream, room, size);
-    if (!visit_is_let_in(visit))
+    if (!visit_is_let_in(visit) || stream->rest.failed) /* for want of memory: who comes back gets the event whole */
         return -1;
     if (stream->last && !len)
         return -1;

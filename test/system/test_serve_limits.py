@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scry serve where something runs out: open files, connections."""
+
+import json
+import os
+import resource
+import socket
+import time
+
+import scrytest
+import servetest
+
+
+class Limits(servetest.ServeCase):
+    def processor_seconds(self, server):
+        with open(f"/proc/{server.process.pid}/stat", encoding="ascii") as file:
+            user, system = file.read().rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    def test_no_open_files_are_left(self):
+        """Who comes waits, and costs nothing meanwhile; of what goes on nobody hears that it is over or gone. Then all goes on."""
+        server = servetest.Server(self.box)
+        server.log_in()
+        process, job = self.start_job("--sample", "0.1", "--", "sh", "-c", "while ! test -e stop; do sleep 0.05; done")
+        task = server.ask("api/tasks", "POST", {"name": "t", "program": "a"}).json["id"]
+        records = servetest.Events(server, f"api/jobs/{job}/records")
+        tasks = servetest.Events(server, "api/tasks/events")
+        records.wait(lambda seen: len(seen) > 5, "records come")
+        most = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (3, most[1]))
+        waiting = server.connect()
+        waiting.request("GET", "/api/session", headers={"host": server.host, "cookie": server.cookie})
+        with open(self.tasks_changed(), "a", encoding="ascii") as file:
+            file.write(task + "\n")
+        before, begun = self.processor_seconds(server), time.monotonic()
+        scrytest.wait_until(lambda: time.monotonic() - begun > 3, message="the server has looked at the job and the tasks")
+        self.assertLess(self.processor_seconds(server) - before, 1)
+        self.assertNotIn("end", [event for event, _data, _id in records.seen])
+        self.assertNotIn("removed", [event for event, _data, _id in tasks.seen])
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, most)
+        self.assertEqual(waiting.getresponse().status, 200)
+        tasks.wait(lambda seen: [data["id"] for event, data, _id in seen if event == "task"] == [task], "the task that changed")
+        with open(self.box.path("work", "stop"), "w", encoding="ascii"):
+            pass
+        records.wait(lambda seen: seen and seen[-1][0] == "end", "the end of the job")
+        process.wait(60)
+        with open(self.box.path("jobs", job, "spool", "records.jsonl"), encoding="utf-8") as file:
+            self.assertEqual([data["seq"] for _event, data, _id in records.seen], [json.loads(line)["seq"] for line in file])
+
+    def tasks_changed(self):
+        """Where changes of tasks are written down, in the user's state directory."""
+        found = [os.path.join(folder, ".changed") for folder, _folders, names in os.walk(self.box.root) if ".changed" in names]
+        self.assertEqual(len(found), 1, found)
+        return found[0]
+
+    @staticmethod
+    def connections(server):
+        with open("/proc/net/tcp", encoding="ascii") as file:
+            rows = [line.split() for line in file]
+        return sum(1 for row in rows if row[1].endswith(f":{server.port:04X}") and row[3] == "01")
+
+    def test_connections_by_the_network_do_not_keep_out_the_user(self):
+        """However many addresses of the loopback somebody has, they are one; the user's own socket has room beside."""
+        server = servetest.Server(self.box)
+        idle = []
+        self.addCleanup(lambda: [sock.close() for sock in idle])
+        for address in ("127.0.0.2", "127.0.0.3"):
+            for _ in range(700):
+                sock = socket.socket()
+                idle.append(sock)
+                sock.bind((address, 0))
+                try:
+                    sock.connect(("127.0.0.1", server.port))
+                except OSError:
+                    break
+        with socket.socket(socket.AF_UNIX) as own:
+            own.connect(self.box.path("run", "serve.sock"))
+            own.sendall(b"GET /api/session HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            own.settimeout(60)
+            self.assertIn(b"200 OK", own.recv(65536))
+        scrytest.wait_until(lambda: self.connections(server) <= 800, message="those beyond what one address may have are closed")
+
+
+scrytest.main()
