@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "web/serve/foreign.h"
-#include "web/serve/position.h"
+#include "web/http/foreign.h"
+#include "web/http/position.h"
 
 static void position(struct span text)
 {

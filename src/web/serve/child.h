@@ -6,7 +6,7 @@
 #include <libwebsockets.h>
 
 #include "base/data/buf.h"
-#include "web/serve/server.h"
+#include "web/http/server.h"
 
 struct child;
 enum child_end { CHILD_EXITED, CHILD_SIGNALLED, CHILD_TOO_LONG, CHILD_TOO_LARGE };

@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 #include "jobdir/record/kinds.h"
-#include "web/serve/position.h"
-#include "web/serve/server.h"
+#include "web/http/position.h"
+#include "web/http/server.h"
 
 enum { EVENTS_BYTES = 8 << 20 /* that are kept of a job */ };
 

@@ -5,7 +5,7 @@
 
 #include <limits.h>
 
-#include "web/serve/visit.h"
+#include "web/http/visit.h"
 
 struct named_job {
     char path[PATH_MAX]; /* the absolute path of its directory, or of its mirror */

@@ -11,7 +11,7 @@
 #include "options/options.h"
 #include "web/serve/invite.h"
 #include "web/serve/routes.h"
-#include "web/serve/server.h"
+#include "web/http/server.h"
 
 static int print_routes(void)
 {

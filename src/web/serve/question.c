@@ -332,6 +332,7 @@ static void wait_for(struct question *question, struct visit *visit)
         visit->next_asking->before_asking = &visit->next_asking;
     question->asking = visit;
     visit->question = question;
+    visit->forget = question_forget;
 }
 
 static void key_of(struct questions *all, const struct question_spec *spec, struct buf *key)
@@ -414,6 +415,7 @@ void question_forget(struct visit *visit)
     if (!question)
         return;
     visit->question = NULL;
+    visit->forget = NULL;
     *visit->before_asking = visit->next_asking;
     if (visit->next_asking)
         visit->next_asking->before_asking = visit->before_asking;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "web/serve/visit.h"
+#include "web/http/visit.h"
 
 enum { QUESTION_WORDS = 68 }; /* behind `scry`, at most */
 

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/serve/server.h"
+#include "web/http/server.h"
 
 #include <errno.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,99 +14,13 @@
 #include "base/system/dirs.h"
 #include "base/system/log.h"
 #include "jobdir/text/text.h"
+#include "web/http/connection.h"
+#include "web/http/session.h"
 #include "web/serve/child.h"
-#include "web/serve/connection.h"
 #include "web/serve/follow.h"
 #include "web/serve/jobs.h"
 #include "web/serve/question.h"
-#include "web/serve/session.h"
 #include "web/serve/viewer.h"
-#include "web/serve/visit.h"
-
-enum {
-    REQUEST_SECONDS = 10, /* for the headers of a request */
-    KEEP_SECONDS = 60,    /* a connection between requests */
-    HEADERS_MOST = 8 << 10,
-    DESCRIPTORS_MORE = 512,
-};
-
-/* ---- where it is ---- */
-
-/* "https://host[:port]" of a URL; NULL: it is none. */
-static char *origin_of(const char *url, struct err *err)
-{
-    const char *host = strstr(url, "://"), *end;
-    size_t scheme = host ? (size_t)(host - url) : 0;
-    if (!host || !((scheme == 4 && strncmp(url, "http", 4) == 0) || (scheme == 5 && strncmp(url, "https", 5) == 0)) ||
-        strpbrk(url, "?#@ ") || !host[3] || host[3] == '/') {
-        err_set(err, -EINVAL, "--origin: expected https://HOST[:PORT][/PATH], not '%s'", url);
-        return NULL;
-    }
-    end = strchr(host + 3, '/');
-    char *origin = strndup(url, end ? (size_t)(end - url) : strlen(url));
-    if (!origin)
-        err_set(err, -ENOMEM, "out of memory");
-    return origin;
-}
-
-static int add_origin(struct server *server, const char *url, struct err *err)
-{
-    if (server->origin_count == ORIGINS_MOST)
-        return err_set(err, -E2BIG, "too many origins");
-    char *origin = origin_of(url, err);
-    if (!origin)
-        return -EINVAL;
-    server->origins[server->origin_count++] = origin;
-    return 0;
-}
-
-bool server_is_origin(const struct server *server, const char *origin)
-{
-    for (size_t i = 0; i < server->origin_count; i++)
-        if (strcasecmp(origin, server->origins[i]) == 0)
-            return true;
-    return false;
-}
-
-bool server_is_host(const struct server *server, const char *host)
-{
-    for (size_t i = 0; i < server->origin_count; i++)
-        if (*host && strcasecmp(host, strstr(server->origins[i], "://") + 3) == 0)
-            return true;
-    return false;
-}
-
-/* Names under which the server itself is reached, beside those that --origin gives. */
-static int own_origins(struct server *server, const char *address, struct err *err)
-{
-    const char *scheme = server->secure ? "https" : "http";
-    bool all = strcmp(address, "0.0.0.0") == 0 || strcmp(address, "::") == 0, six = strchr(address, ':');
-    const char *names[] = {all ? "127.0.0.1" : address, "127.0.0.1", "localhost", "::1"};
-    size_t count = all || address_is_loopback(address) ? sizeof names / sizeof *names : 1, at = 0;
-    char url[300], host[256];
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < count; i++) {
-        snprintf(url, sizeof url, strchr(names[i], ':') ? "%s://[%s]:%u" : "%s://%s:%u", scheme, names[i],
-                 server->port);
-        code = add_origin(server, url, err);
-    }
-    if (code == 0 && server->secure && gethostname(host, sizeof host) == 0) {
-        snprintf(url, sizeof url, "%s://%s:%u", scheme, host, server->port);
-        code = add_origin(server, url, err);
-    }
-    snprintf(server->link, sizeof server->link, six && !all ? "%s://[%s]:%u" : "%s://%s:%u", scheme, names[0],
-             server->port);
-    bool first = true;
-    for (const char *origin; code == 0 && (origin = options_next(server->options, "origin", &at)); first = false) {
-        if (first)
-            snprintf(server->link, sizeof server->link, "%s", origin);
-        code = add_origin(server, origin, err);
-    }
-    size_t len = strlen(server->link);
-    if (len && server->link[len - 1] != '/' && len + 1 < sizeof server->link)
-        memcpy(server->link + len, "/", 2);
-    return code;
-}
 
 static int check_jobs(const struct options *options, struct err *err)
 {
@@ -121,34 +32,6 @@ static int check_jobs(const struct options *options, struct err *err)
     return 0;
 }
 
-static int listen_all(struct server *server, struct err *err)
-{
-    const char *address = options_text(server->options, "address"), *cert = options_text(server->options, "tls-cert"),
-               *key = options_text(server->options, "tls-key");
-    size_t at = 0;
-    for (const char *url; (url = options_next(server->options, "origin", &at));) {
-        _cleanup_(freep) char *origin = origin_of(url, err);
-        if (!origin)
-            return -EINVAL;
-    }
-    if (!cert != !key)
-        return err_set(err, -EINVAL, "--tls-cert and --tls-key belong together");
-    for (size_t i = 0; cert && i < 2; i++)
-        if (access(i ? key : cert, R_OK) < 0)
-            return err_errno(err, -errno, "cannot read %s", i ? key : cert);
-    if (!cert && !address_is_loopback(address))
-        return err_set(err, -EPERM,
-                       "other machines can reach %s: give --tls-cert and --tls-key, or let a proxy do TLS (--origin)",
-                       address);
-    int code = listen_address(server, address, (uint16_t)options_number(server->options, "port"), cert != NULL, err);
-    if (code == 0)
-        code = listen_local(server, err);
-    const char *proxy = options_text(server->options, "proxy");
-    return code == 0 && proxy ? listen_proxy(server, proxy, err) : code;
-}
-
-/* ---- libwebsockets ---- */
-
 static int on_signal(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
 {
     struct server *server = lws_context_user(lws_get_context(wsi));
@@ -159,91 +42,9 @@ static int on_signal(struct lws *wsi, enum lws_callback_reasons reason, void *us
     return 0;
 }
 
-/* Those who connect may name a protocol of their vhost (WebSocket): so they have one of their own, with no other. */
-static const struct lws_protocols protocols[] = {{"http", on_http, sizeof(struct visit), 0}, {NULL, NULL, 0, 0}},
-                                  own_protocols[] = {{"listener", on_listener, 0, 0},
-                                                     {"child", on_child, 0, 0},
-                                                     {"signal", on_signal, 0, 0},
-                                                     {NULL, NULL, 0, 0}};
-
-/* Of every answer, also of those that libwebsockets gives. Pages load nothing from elsewhere, and nothing that a job has
- * written can run in them. */
-static const struct lws_protocol_vhost_options headers[] = {
-    {&headers[1], NULL, "content-security-policy:",
-     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
-     "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
-    {&headers[2], NULL, "x-content-type-options:", "nosniff"},
-    {&headers[3], NULL, "referrer-policy:", "no-referrer"},
-    {&headers[4], NULL, "x-frame-options:", "DENY"},
-    {&headers[5], NULL, "cross-origin-resource-policy:", "same-origin"},
-    {&headers[6], NULL, "cross-origin-opener-policy:", "same-origin"},
-    {NULL, NULL, "permissions-policy:", "camera=(), geolocation=(), microphone=()"},
-};
-
-static struct lws_vhost *make_vhost(struct server *server, const char *name, bool secure)
-{
-    struct lws_context_creation_info info = {.port = CONTEXT_PORT_NO_LISTEN_SERVER,
-                                             .protocols = protocols,
-                                             .vhost_name = name,
-                                             .headers = headers,
-                                             .timeout_secs = REQUEST_SECONDS,
-                                             .keepalive_timeout = KEEP_SECONDS};
-    if (secure) {
-        info.ssl_cert_filepath = options_text(server->options, "tls-cert");
-        info.ssl_private_key_filepath = options_text(server->options, "tls-key");
-        info.alpn = "h2,http/1.1";
-        info.options = LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
-    }
-    return lws_create_vhost(server->context, &info);
-}
-
-/* With a port that is no other vhost's: a name in a request's Host chooses among those that have the same. */
-static struct lws_vhost *make_own_vhost(struct server *server)
-{
-    struct lws_context_creation_info info = {
-        .port = CONTEXT_PORT_NO_LISTEN, .protocols = own_protocols, .vhost_name = "own"};
-    return lws_create_vhost(server->context, &info);
-}
-
-struct lws *server_watch(struct server *server, int fd, const char *protocol, void *opaque)
-{
-    lws_adopt_desc_t what = {.vh = server->own,
-                             .type = LWS_ADOPT_RAW_FILE_DESC,
-                             .fd = {.filefd = fd},
-                             .vh_prot_name = protocol,
-                             .opaque = opaque};
-    return lws_adopt_descriptor_vhost_via_info(&what);
-}
-
-static int make(struct server *server, struct err *err)
-{
-    struct lws_context_creation_info info = {.options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
-                                                        LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT,
-                                             .user = server,
-                                             .gid = (gid_t)-1,
-                                             .uid = (uid_t)-1,
-                                             .fd_limit_per_thread = CONNECTIONS_MOST + DESCRIPTORS_MORE,
-                                             .max_http_header_pool = CONNECTIONS_MOST + DESCRIPTORS_MORE,
-                                             .max_http_header_data = HEADERS_MOST,
-                                             .pt_serv_buf_size = 16 << 10,
-                                             .server_string = "scry"};
-    bool tls = options_text(server->options, "tls-cert");
-    if (!tls)
-        info.options &= ~(uint64_t)LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
-    struct rlimit files = {0};
-    server->connections_most = CONNECTIONS_MOST;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur / 8 * 5 < CONNECTIONS_MOST)
-        server->connections_most = (unsigned)(files.rlim_cur / 8 * 5); /* the rest: for jobs, and children */
-    lws_set_log_level(0, NULL);
-    server->context = lws_create_context(&info);
-    server->own = server->context ? make_own_vhost(server) : NULL;
-    server->plain = server->own ? make_vhost(server, "default", false) : NULL;
-    server->secure = server->plain && tls ? make_vhost(server, "tls", true) : NULL;
-    if (!server->plain)
-        return err_set(err, -EIO, "cannot start to serve: out of memory, or of open files (ulimit -n)");
-    return tls && !server->secure ? err_set(err, -EINVAL, "--tls-cert, --tls-key: no certificate and its key, in PEM")
-                                  : 0;
-}
+/* What the server watches itself. */
+static const struct lws_protocols protocols[] = {
+    {"listener", on_listener, 0, 0}, {"child", on_child, 0, 0}, {"signal", on_signal, 0, 0}, {NULL, NULL, 0, 0}};
 
 static int watch_all(struct server *server, struct err *err)
 {
@@ -280,11 +81,11 @@ static int start(struct server *server, struct err *err)
         return err_set(err, -ENOMEM, "out of memory");
     int code = check_jobs(server->options, err);
     if (code == 0)
-        code = listen_all(server, err);
+        code = server_listen(server, err);
     if (code == 0)
-        code = make(server, err);
+        code = server_make(server, protocols, err);
     if (code == 0)
-        code = own_origins(server, options_text(server->options, "address"), err);
+        code = server_name_origins(server, err);
     snprintf(server->cookie, sizeof server->cookie, "scry_%u", server->port);
     return code == 0 ? watch_all(server, err) : code;
 }

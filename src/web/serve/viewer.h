@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "base/data/buf.h"
-#include "web/serve/server.h"
+#include "web/http/server.h"
 
 /* kind NULL: `bytes` are the JSON of the answer, to be taken. Otherwise the text says what is wrong. */
 typedef void viewer_done_fn(void *ctx, const char *kind, const char *text, struct buf *bytes);

@@ -3,8 +3,8 @@
  * What comes from others in headers and URLs: cookies, lists of encodings and of tags, ranges, origins, ids of jobs.
  * Pure; any bytes are fine.
  */
-#ifndef SCRY_WEB_SERVE_FOREIGN_H
-#define SCRY_WEB_SERVE_FOREIGN_H
+#ifndef SCRY_WEB_HTTP_FOREIGN_H
+#define SCRY_WEB_HTTP_FOREIGN_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/serve/foreign.h"
+#include "web/http/foreign.h"
 
 #include <strings.h>
 

@@ -8,7 +8,7 @@
 #include <zlib.h>
 
 #include "base/data/sum.h"
-#include "web/serve/visit.h"
+#include "web/http/visit.h"
 
 enum { SHORT = 512 /* bytes that gzip would not make fewer */ };
 

@@ -3,8 +3,8 @@
  * The files of the pages, inside the program. The build of src/web/ui makes the table, sorted by path in the order of
  * strcmp. Without node, the table is none.c: one page that says what to do.
  */
-#ifndef SCRY_WEB_SERVE_FILES_H
-#define SCRY_WEB_SERVE_FILES_H
+#ifndef SCRY_WEB_HTTP_FILES_H
+#define SCRY_WEB_HTTP_FILES_H
 
 #include <stddef.h>
 

@@ -4,8 +4,8 @@
  * text it is the id of an event: OFFSET, then ,HASH:OFFSET for each part, in base 36, where HASH is of the part's name.
  * So it says what comes next also to a server that was started again.
  */
-#ifndef SCRY_WEB_SERVE_POSITION_H
-#define SCRY_WEB_SERVE_POSITION_H
+#ifndef SCRY_WEB_HTTP_POSITION_H
+#define SCRY_WEB_HTTP_POSITION_H
 
 #include <stdbool.h>
 #include <stddef.h>

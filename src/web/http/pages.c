@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
-#include "web/serve/files.h"
-#include "web/serve/routes.h"
+#include "web/http/files.h"
+#include "web/http/route.h"
 
 enum { FILE_MOST = 64 << 20 };
 

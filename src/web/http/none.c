@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* In place of the pages, where they could not be built. */
-#include "web/serve/files.h"
+#include "web/http/files.h"
 
 static const char page[] =
     "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>scry</title></head><body>\n"

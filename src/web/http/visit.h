@@ -3,17 +3,17 @@
  * A request and its answer. What is wrong with a request is found before anything is done: method, host, origin, session,
  * right, limits; then its route is called, which answers now or later, at once or piece by piece.
  */
-#ifndef SCRY_WEB_SERVE_VISIT_H
-#define SCRY_WEB_SERVE_VISIT_H
+#ifndef SCRY_WEB_HTTP_VISIT_H
+#define SCRY_WEB_HTTP_VISIT_H
 
 #include <jansson.h>
 #include <libwebsockets.h>
 
 #include "base/data/buf.h"
 #include "base/data/span.h"
-#include "web/serve/foreign.h"
-#include "web/serve/server.h"
-#include "web/serve/session.h"
+#include "web/http/foreign.h"
+#include "web/http/server.h"
+#include "web/http/session.h"
 
 enum method { METHOD_GET = 1, METHOD_HEAD = 2, METHOD_POST = 4, METHOD_PUT = 8, METHOD_DELETE = 16, METHOD_OTHER = 32 };
 enum { BODY_MOST = 256 << 10, PATH_MOST = 1024, ARGUMENTS_MOST = 32, PARTS_OF_PATH = 3 };
@@ -54,6 +54,7 @@ struct visit {
     struct lws *wsi;
     struct server *server;
     struct question *question;                  /* that it waits for; NULL: none */
+    void (*forget)(struct visit *visit);        /* takes it from those who wait for that; NULL: it waits for none */
     answer_fn *then;                            /* what is done with its answer; NULL: it is given (answer_give) */
     struct visit *next_asking, **before_asking; /* of those that wait for the same one */
     enum method method;

@@ -3,8 +3,8 @@
  * Where people come in: the sockets that are listened at, and who is at the other end of a connection. There is a limit
  * of connections, and a lower one for each address, so that one machine cannot keep out the others.
  */
-#ifndef SCRY_WEB_SERVE_CONNECTION_H
-#define SCRY_WEB_SERVE_CONNECTION_H
+#ifndef SCRY_WEB_HTTP_CONNECTION_H
+#define SCRY_WEB_HTTP_CONNECTION_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #include <libwebsockets.h>
 
 #include "base/data/err.h"
-#include "web/serve/server.h"
+#include "web/http/server.h"
 
 struct connection {
     enum way way;

@@ -5,8 +5,8 @@
 
 #include <cmocka.h>
 
-#include "web/serve/foreign.h"
-#include "web/serve/position.h"
+#include "web/http/foreign.h"
+#include "web/http/position.h"
 
 static void check_cookie(const char *header, const char *value)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/serve/connection.h"
+#include "web/http/connection.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -17,7 +17,7 @@
 #include "base/data/hash.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
-#include "web/serve/server.h"
+#include "web/http/server.h"
 #include "wire/local.h"
 
 enum { REQUESTS_SAVED = 400, REQUESTS_A_SECOND = 100, WAITING = 256, ADDRESSES_KEPT = 4096, AGAIN_MS = 100 };

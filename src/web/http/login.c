@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions, and the ways in. */
 #include "base/system/clock.h"
-#include "web/serve/routes.h"
+#include "web/http/route.h"
 
 static json_t *rights_json(unsigned rights)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server: what all of its parts share. One thread; libwebsockets has the loop. */
-#ifndef SCRY_WEB_SERVE_SERVER_H
-#define SCRY_WEB_SERVE_SERVER_H
+#ifndef SCRY_WEB_HTTP_SERVER_H
+#define SCRY_WEB_HTTP_SERVER_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -65,6 +65,12 @@ struct server {
 
 /* Answers until it is ended by a signal. The exit status. */
 int server_run(const struct options *options);
+
+/* Its steps, each 0 or -errno with err: listens where the options say; makes the context, with the protocols of what it watches
+ * itself; finds the names under which it is reached, beside those that --origin gives. */
+int server_listen(struct server *server, struct err *err);
+int server_make(struct server *server, const struct lws_protocols *own_protocols, struct err *err);
+int server_name_origins(struct server *server, struct err *err);
 
 /* Calls the protocol when the descriptor can be read; it is closed with the result, or when NULL is returned. */
 struct lws *server_watch(struct server *server, int fd, const char *protocol, void *opaque);

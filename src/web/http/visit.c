@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/serve/visit.h"
+#include "web/http/visit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,10 +7,9 @@
 
 #include "base/system/clock.h"
 #include "jobdir/text/text.h"
-#include "web/serve/connection.h"
-#include "web/serve/position.h"
-#include "web/serve/question.h"
-#include "web/serve/routes.h"
+#include "web/http/connection.h"
+#include "web/http/position.h"
+#include "web/http/route.h"
 
 enum {
     HEAD_ROOM = 3 << 10, /* bytes of an answer's headers */
@@ -387,7 +386,8 @@ void visit_answer_nothing(struct visit *visit)
 
 static void reset(struct visit *visit)
 {
-    question_forget(visit);
+    if (visit->forget)
+        visit->forget(visit);
     if (visit->done)
         visit->done(visit);
     for (size_t i = 0; i < visit->argument_count; i++)

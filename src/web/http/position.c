@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/serve/position.h"
+#include "web/http/position.h"
 
-#include "web/serve/foreign.h"
+#include "web/http/foreign.h"
 
 enum { BASE = 36, MOST_DIGITS = 11 }; /* of numbers below 2^53 */
 

@@ -5,8 +5,8 @@
  * Secrets have 256 random bits, and all of a kind are compared each time, in constant time. They are in memory only:
  * with the server, all end.
  */
-#ifndef SCRY_WEB_SERVE_SESSION_H
-#define SCRY_WEB_SERVE_SESSION_H
+#ifndef SCRY_WEB_HTTP_SESSION_H
+#define SCRY_WEB_HTTP_SESSION_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/serve/session.h"
+#include "web/http/session.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
