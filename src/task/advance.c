@@ -272,19 +272,26 @@ static void note_result(json_t *run, const struct job_info *info)
     json_object_set_new(run, "signal", result->signal ? json_integer(result->signal) : json_null());
 }
 
-/* Did the kernel take memory for it, whose control group had no more? */
-static bool had_no_memory(const struct job_info *info)
+/* Has its job a warning of that note (base/data/notes.h)? */
+static bool was_noted(const struct job_info *info, const char *note)
 {
     json_t *warning;
     size_t i;
-    if (info->result.signal || info->result.exit_code)
-        json_array_foreach(info->warnings, i, warning)
-        {
-            const char *kind = json_string_value(json_object_get(warning, "kind"));
-            if (kind && strcmp(kind, "out_of_memory") == 0)
-                return true;
-        }
+    json_array_foreach(info->warnings, i, warning)
+    {
+        const char *its = json_string_value(json_object_get(warning, "note"));
+        if (its && strcmp(its, note) == 0)
+            return true;
+    }
     return false;
+}
+
+/* Over hosts, no rank of it began, and its files are here: most likely they are nowhere else. */
+static bool lacks_files(const struct task *task, const struct job_info *info)
+{
+    return strcmp(task_text(task->spec, "launch.by"), "mpirun") == 0 && is(task, "running") &&
+           json_array_size(task_member(task->spec, "launch.hosts")) && !task_text(task->spec, "directory") &&
+           was_noted(info, "mpi_not_seen");
 }
 
 /* Why a run that was not stopped is no success; nothing if it is one. */
@@ -322,6 +329,12 @@ static void explain(const struct task *task, const struct job_info *info, enum j
     } else if (result->exit_code) {
         buf_printf(out, " ended with exit status %d", result->exit_code);
         last_line(task, build ? "build" : "", run, out);
+        if (lacks_files(task, info))
+            buf_printf(
+                out,
+                "; no rank began: its hosts need %s/files, by a file system that they share; or submit it without "
+                "--file, by a path that each of them has",
+                task->dir);
     } else {
         buf_clear(out);
     }
@@ -368,7 +381,7 @@ static int finish(struct task *task, void *ctx, struct err *err)
     if (code == 0 && state == JOB_ENDED)
         note_result(noted, &info);
     explain(task, &info, state, code, &why);
-    const char *kind = had_no_memory(&info) ? "memory" : step == TASK_BUILD ? "build" : "run";
+    const char *kind = was_noted(&info, "out_of_memory") ? "memory" : step == TASK_BUILD ? "build" : "run";
     job_info_done(&info);
     if (step != TASK_BUILD)
         set_text(run, "state", stop ? (strcmp(stop, "cancelled") == 0 ? stop : "failed") : why.len ? "failed" : "done");
