@@ -165,26 +165,39 @@ static void run_dir(const struct task *task, uint64_t run, char ret_path[PATH_MA
     snprintf(ret_path, PATH_MAX, "%.*s/runs/%llu", PATH_MAX - 32, task->dir, (unsigned long long)run);
 }
 
-/* How far the phase is that a task is in, and what is left: from what the job says, else from earlier runs. */
+/* When a run began, in nanoseconds since 1970. 0: a batch system has not begun it, or nobody here knows. */
+static uint64_t run_began(const struct task *task, const json_t *phase, const char *dir)
+{
+    struct job_info info = {0};
+    uint64_t began = job_info_read(dir, &info, NULL) == 0 ? info.started_ns : 0;
+    job_info_done(&info);
+    if (!began && strcmp(task_text(task->spec, "launch.by"), "slurm") != 0)
+        began = (uint64_t)json_integer_value(json_object_get(phase, "began_ns"));
+    return began;
+}
+
+/* How far the phase is that a task is in, and what is left: from what the job says, else from earlier runs. What takes longer
+ * than these did has no end that anybody knows. */
 static void estimate(const struct task *task, const json_t *phase, double *ret_share, double *ret_left)
 {
     char dir[PATH_MAX];
     size_t count;
     const char *name = json_string_value(json_object_get(phase, "phase"));
-    double began = (double)json_integer_value(json_object_get(phase, "began_ns")) / NS_PER_SECOND;
-    double now = (double)clock_wall_ns() / NS_PER_SECOND,
-           spent = now > began ? now - began : 0; /* it may be set back */
     *ret_share = *ret_left = -1;
     if (!name || strcmp(name, "run") != 0)
         return;
     run_dir(task, (uint64_t)json_integer_value(json_object_get(phase, "run")), dir);
+    uint64_t began = run_began(task, phase, dir), now = clock_wall_ns();
+    if (!began)
+        return;
+    double spent = now > began ? (double)(now - began) / NS_PER_SECOND : 0; /* it may be set back */
     *ret_share = share_of_job(dir);
     double whole = *ret_share > 0 ? spent / *ret_share : median(json_object_get(task->state, "runs"), &count);
     if (whole <= 0)
         whole = json_number_value(json_object_get(task->state, "expected_seconds"));
     if (whole <= 0)
         return;
-    *ret_left = whole > spent ? whole - spent : 0;
+    *ret_left = whole > spent ? whole - spent : -1;
     if (*ret_share < 0)
         *ret_share = spent < whole ? spent / whole : 0.99;
 }

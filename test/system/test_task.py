@@ -233,11 +233,12 @@ class Tasks(TaskCase):
         scrytest.wait_until(lambda: (shown := self.show(task))["runs_done"] == 1 and shown["progress"] is not None, LONG)
         shown = self.show(task)
         self.assertEqual((shown["state"], shown["runs_wanted"], shown["phases"][-1]["phase"]), ("running", 2, "run"))
+        scrytest.wait_until(lambda: self.show(task)["left_seconds"] is None, LONG)  # it takes longer than the first one did
         self.program("", "go")
         self.waits_for(task, "done")
         os.unlink(self.box.path("work", "go"))
         like, = self.submit("--by", "plain", "--name", "another", program)  # as the one before it was
-        scrytest.wait_until(lambda: self.show(like)["left_seconds"] is not None, LONG)
+        scrytest.wait_until(lambda: self.show(like)["progress"] is not None, LONG)
         self.program("", "go")
         self.waits_for(like, "done")
         says = self.program("#!/bin/sh\nfor i in 1 2 3; do echo step $i/10; sleep 0.2; done\nwhile ! [ -e on ]; do sleep 0.1; done\n", "says")

@@ -20,6 +20,14 @@ class Elsewhere(TaskCase):
         task, = self.submit("--by", "slurm", "--partition", "main", "--repeat", 2, "--wait", "sh", "-c", "echo $SLURM_JOB_ID")
         shown = self.show(task)
         self.assertEqual((shown["state"], len(shown["runs"])), ("done", 2), shown)
+        # while Slurm's own queue has it, nothing is said of how far it is, though a run before it took a moment only
+        slurm.run("scontrol", "update", "PartitionName=main", "State=DOWN")
+        like, = self.submit("--by", "slurm", "--partition", "main", "sh", "-c", "echo $SLURM_JOB_ID")
+        scrytest.wait_until(lambda: self.show(like)["state"] == "running", LONG)
+        self.assertIsNone(self.show(like)["progress"])
+        self.assertEqual(self.task("cancel", like).returncode, 0)
+        self.waits_for(like, "cancelled")
+        slurm.run("scontrol", "update", "PartitionName=main", "State=UP")
         with open(shown["runs"][0]["directory"] + ".out", encoding="ascii") as file:
             self.assertGreater(int(file.read()), 0)
         task, = self.submit("--by", "slurm", "sleep", "1000")
@@ -228,6 +236,12 @@ class OverHosts(TaskCase, labtest.LabCase):
         self.assertEqual(self.task("cancel", task).returncode, 0)
         self.waits_for(task, "cancelled")
         scrytest.wait_until(lambda: not self.left(), LONG, lambda: str(self.left()))
+
+    def test_files_are_not_there(self):
+        """Copied into the task, a program is only here."""
+        program = scrytest.example("stommel")
+        task = self.over("openmpi", "--file", program, "--wait", "stommel", 16, 16, 2)
+        self.assertIn("; no rank began: its hosts need ", self.show(task)["error"]["text"])
 
     def test_open_mpi(self):
         self.check("openmpi", scrytest.example("stommel"))
