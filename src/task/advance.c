@@ -484,12 +484,9 @@ static const char *over_limit(const struct task *task, const struct job_info *jo
         return "time";
     if (is_over_space(task))
         return "space";
-    if (memory && here) {
-        struct task_use use;
-        task_use_look(&(struct task_kin){(pid_t)get_ns(process, "pid"), -1, task->id, get_ns(process, "ticks")}, &use);
-        if (use.memory_bytes > memory)
-            return "memory";
-    }
+    struct task_kin kin = {(pid_t)get_ns(process, "pid"), -1, task->id, get_ns(process, "ticks")};
+    if (memory && here && task_takes_more(&kin, memory))
+        return "memory";
     return NULL;
 }
 

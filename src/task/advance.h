@@ -32,10 +32,8 @@ struct task_kin {
     const char *task;       /* NULL: nothing here says that it is of the task */
     uint64_t since_ticks;   /* when the first of them began: older ones are not looked at closely */
 };
-struct task_use {
-    uint64_t memory_bytes, processes;
-};
-void task_use_look(const struct task_kin *kin, struct task_use *ret_use);
+/* Do they have more memory resident together, without scry itself? What they share counts once. */
+bool task_takes_more(const struct task_kin *kin, uint64_t most_bytes);
 /* SIGKILL for all of them, but for those by which scry run records how they end. */
 void task_kill_command(const struct task_kin *kin, pid_t supervisor);
 

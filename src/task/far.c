@@ -56,7 +56,7 @@ static void put_left(struct buf *far, const struct task *task)
     buf_printf(far,
                "left() { for e in $(grep -lzx SCRY_TASK=%s /proc/[0-9]*/environ 2>/dev/null); do "
                "c=$(cat \"${e%%/environ}/comm\" 2>/dev/null); e=${e#/proc/}; "
-               "case $c in scry*|job-*|'') ;; *) echo \"${e%%/environ}\" ;; esac; done; }; ",
+               "case $c in scry|scry-*|job-*|'') ;; *) echo \"${e%%/environ}\" ;; esac; done; }; ",
                task->id);
 }
 

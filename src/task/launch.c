@@ -364,11 +364,9 @@ static void add_shell(struct task_launch *launch, const struct buf *script)
     add(launch, script->data ? script->data : "");
 }
 
-static int make_ssh(struct task_launch *launch, const struct task *task, uint64_t run, struct err *err)
+static int make_ssh(struct task_launch *launch, const struct task *task, uint64_t run)
 {
     _cleanup_(buf_done) struct buf script = BUF_INIT;
-    if (json_array_size(task_member(task->spec, "launch.hosts")) != 1)
-        return err_set(err, -EINVAL, "launch.hosts: ssh needs exactly one host");
     char *line = take_line(launch);
     far_put_start(&script, task, run, line ? line : "");
     add_shell(launch, &script);
@@ -425,7 +423,7 @@ int task_launch_make(struct task_launch *ret_launch, const struct task *task, en
     } else if (step == TASK_RUN) {
         code = add_program(ret_launch, task, scry, !ssh, err);
         if (code == 0 && ssh)
-            code = make_ssh(ret_launch, task, run, err);
+            code = make_ssh(ret_launch, task, run);
         else if (code == 0 && strcmp(by, "slurm") == 0)
             code = make_slurm(ret_launch, task, run, err);
     }

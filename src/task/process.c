@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/proc_file.h"
 #include "task/advance.h"
@@ -90,7 +91,7 @@ void task_release(struct task_held *held, bool go)
 struct member {
     pid_t pid, ppid;
     uint64_t resident_bytes;
-    bool ours;
+    bool ours, scrys;
 };
 
 struct members {
@@ -112,6 +113,13 @@ static bool put_member(struct members *members, const struct member *member)
     return true;
 }
 
+/* Is it scry itself, for this job or for all? */
+static bool is_scrys(const struct proc_stat *process)
+{
+    const char *name = process->comm;
+    return strcmp(name, "scry") == 0 || strncmp(name, "scry-", 5) == 0 || strncmp(name, "job-", 4) == 0;
+}
+
 /* Does it say that it is of this task? So what has left its session and its parents is found, too. What scry has for all
  * jobs may have been started by one. */
 static bool says_it_is(const struct proc_stat *process, const char *task)
@@ -119,7 +127,7 @@ static bool says_it_is(const struct proc_stat *process, const char *task)
     char path[PROC_PATH_SIZE], variable[128];
     _cleanup_(freep) char *text = NULL;
     size_t size = 0;
-    if (!task || strncmp(process->comm, "scry", 4) == 0 || strncmp(process->comm, "job-", 4) == 0)
+    if (!task || is_scrys(process))
         return false;
     int len = snprintf(variable, sizeof variable, "SCRY_TASK=%s", task);
     proc_path(path, process->pid, 0, "environ");
@@ -148,7 +156,8 @@ static void look(const struct task_kin *kin, struct members *ret_members)
             continue;
         struct member member = {stat.pid, stat.ppid, stat.resident_bytes,
                                 stat.session == kin->session || stat.pid == kin->command ||
-                                    (stat.start_ticks >= kin->since_ticks && says_it_is(&stat, kin->task))};
+                                    (stat.start_ticks >= kin->since_ticks && says_it_is(&stat, kin->task)),
+                                is_scrys(&stat)};
         if (stat.state != 'Z' && !put_member(ret_members, &member))
             break;
     }
@@ -168,17 +177,43 @@ static void look(const struct task_kin *kin, struct members *ret_members)
     }
 }
 
-void task_use_look(const struct task_kin *kin, struct task_use *ret_use)
+/* What a process has resident, of shared pages its part. The kernel goes through all of its pages for it. */
+static uint64_t own_part(const struct member *process)
 {
+    char path[PROC_PATH_SIZE];
+    _cleanup_(freep) char *text = NULL;
+    proc_path(path, process->pid, 0, "smaps_rollup");
+    const char *at = file_read(path, &text, NULL) == 0 ? strstr(text, "\nPss:") : NULL;
+    return at ? strtoull(at + strlen("\nPss:"), NULL, 10) << 10 : process->resident_bytes;
+}
+
+static uint64_t sum(const struct members *members, bool parts)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < members->count; i++)
+        if (members->all[i].ours && !members->all[i].scrys)
+            bytes += parts ? own_part(&members->all[i]) : members->all[i].resident_bytes;
+    return bytes;
+}
+
+bool task_takes_more(const struct task_kin *kin, uint64_t most)
+{
+    enum { REST = 50 };
+    static uint64_t looked_ns,
+        took_ns; /* of all tasks: those that share much memory are not kept busy with being looked at */
     struct members members;
-    *ret_use = (struct task_use){0};
     look(kin, &members);
-    for (size_t i = 0; i < members.count; i++)
-        if (members.all[i].ours) {
-            ret_use->processes++;
-            ret_use->memory_bytes += members.all[i].resident_bytes;
-        }
+    bool more = sum(&members, false) > most;
+    uint64_t now = clock_now_ns();
+    if (more && now - looked_ns >= REST * took_ns) { /* ranks that share memory count it once each: a closer look */
+        more = sum(&members, true) > most;
+        looked_ns = clock_now_ns();
+        took_ns = looked_ns - now;
+    } else {
+        more = false;
+    }
     free(members.all);
+    return more;
 }
 
 /* Sends it to those that are to end. Returns how many. */

@@ -271,6 +271,21 @@ static int check_object(const struct member *of, const char *path, const json_t 
     return code;
 }
 
+/* What members have to do with each other. */
+static int check_whole(const json_t *spec, struct err *err)
+{
+    enum { LEAST_MEMORY = 1 << 20 }; /* with less, nothing can be executed */
+    const char *by = task_text(spec, "launch.by");
+    uint64_t memory = task_number(spec, "limits.memory_bytes");
+    if (strcmp(by, "plain") == 0 && task_number(spec, "processes") != 1)
+        return err_set(err, -EINVAL, "processes: plain starts one process: launch it by mpirun");
+    if (strcmp(by, "ssh") == 0 && json_array_size(task_member(spec, "launch.hosts")) != 1)
+        return err_set(err, -EINVAL, "launch.hosts: ssh needs exactly one host, where the program runs");
+    if (memory && memory < LEAST_MEMORY)
+        return err_set(err, -EINVAL, "limits.memory_bytes: expected 0 for no limit, or at least %d", LEAST_MEMORY);
+    return 0;
+}
+
 int task_spec_check(const json_t *given, json_t **ret_spec, struct err *err)
 {
     int code = check_object(members, "", given, ret_spec, err);
@@ -280,13 +295,15 @@ int task_spec_check(const json_t *given, json_t **ret_spec, struct err *err)
     if (alone && !json_object_get(json_object_get(given, "collect"), "mpi")) /* most have none: that is no warning */
         json_object_set_new(json_object_get(*ret_spec, "collect"), "mpi", json_string("auto"));
     _cleanup_(freep) char *text = json_dumps(*ret_spec, JSON_INDENT(1));
-    if (text && strlen(text) <= TASK_TEXT_BYTES && (!alone || task_number(*ret_spec, "processes") == 1))
-        return 0;
-    json_decref(*ret_spec);
-    *ret_spec = NULL;
     if (text && strlen(text) <= TASK_TEXT_BYTES)
-        return err_set(err, -EINVAL, "processes: plain starts one process: launch it by mpirun");
-    return err_set(err, text ? -EINVAL : -ENOMEM, "a task takes more than %d bytes", TASK_TEXT_BYTES);
+        code = check_whole(*ret_spec, err);
+    else
+        code = err_set(err, text ? -EINVAL : -ENOMEM, "a task takes more than %d bytes", TASK_TEXT_BYTES);
+    if (code < 0) {
+        json_decref(*ret_spec);
+        *ret_spec = NULL;
+    }
+    return code;
 }
 
 /* ---- a checked one ---- */

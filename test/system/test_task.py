@@ -154,6 +154,23 @@ class Tasks(TaskCase):
             self.assertIn(error and error["kind"], kind.split(), error)
             self.assertIn(text, error["text"])
 
+    def test_memory_that_is_shared(self):
+        """It counts once, however many processes have it; and scry's own is not the program's."""
+        program = self.program("#!/usr/bin/python3\nimport mmap, os, time\nshared = mmap.mmap(-1, 40 << 20)\n"
+                               "for _ in range(3):\n    os.fork()\nfor at in range(0, 40 << 20, 4096):\n    shared[at] = 1\n"
+                               "print('full', flush=True)\nwhile not os.path.exists('go'):\n    time.sleep(0.1)\n", "share")
+        task, = self.submit("--by", "plain", "--limit-memory", "200M", program)
+        out = self.box.path("home", ".local/state/scry/tasks", task, "runs/1.out")
+
+        def full():
+            with open(out, encoding="ascii") as file:
+                return file.read().count("full") == 8
+        scrytest.wait_until(lambda: os.path.exists(out) and full(), LONG, lambda: json.dumps(self.show(task)))
+        other, = self.submit("--by", "slurm", "--wait", "true")  # fails at once, there is none: so the runner has looked again
+        self.assertEqual((self.show(other)["state"], self.show(task)["state"]), ("failed", "running"))
+        self.program("", "go")
+        self.assertEqual(self.waits_for(task, "done", "failed")["error"], None)
+
     def test_runner_killed(self):
         """The next one finds the run, which was not begun again."""
         program = self.program("#!/bin/sh\necho x >>begun\nwhile ! [ -e go ]; do sleep 0.1; done\n")
