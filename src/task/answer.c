@@ -356,15 +356,21 @@ json_t *task_answer_list(const struct task_store *store, size_t limit, struct er
     if (task_list(store, &ids, &count, err) < 0)
         return NULL;
     json_t *list = json_array();
+    struct err unread = {0}, why;
     for (size_t i = count; i-- > 0 && (!limit || listed < limit);) {
         struct task task;
-        if (task_load(store, ids[i], &task, NULL) == 0) {
+        int code = task_load(store, ids[i], &task, &why);
+        if (code == 0) {
             json_array_append_new(list, head_json(&task));
             listed++;
+        } else if (code != -ENOENT && unread.code == 0) {
+            unread = why;
         }
         task_done(&task);
     }
     jobdir_list_free(ids, count);
+    if (err)
+        *err = unread;
     return json_pack("{s:o}", "tasks", list);
 }
 

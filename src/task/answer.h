@@ -10,7 +10,7 @@
 
 /* What a list says of a task. */
 json_t *task_answer_head(const struct task_store *store, const char *id, struct err *err);
-/* {"tasks": [...]}, the latest first; `limit` 0: all. */
+/* {"tasks": [...]}, the latest first; `limit` 0: all. What cannot be read is left out; err says so of the latest, or its code is 0. */
 json_t *task_answer_list(const struct task_store *store, size_t limit, struct err *err);
 /* One task with all: its phases with how far they are, its runs, and what it is. */
 json_t *task_answer_one(const struct task_store *store, const char *id, struct err *err);

@@ -33,6 +33,7 @@ struct runner {
     uint64_t at_once, idle_since_ns;
     struct queued *queued; /* those that waited at the last look, by their ids */
     size_t waiting;
+    size_t newer; /* tasks of a newer scry, that are left alone */
 };
 
 /* A task that waits, and the file that says so: while that is the same one, it waits still. */
@@ -100,13 +101,16 @@ static int leave_over(struct task *task, void *ctx, struct err *err)
 }
 
 /* A mark of what is not active: whoever made it was killed, or is just about to write the state. Under the lock it is plain
- * which; a task that is damaged or gone cannot be changed, and that of another machine has its mark there. */
-static void remove_mark(const struct runner *runner, const char *id)
+ * which; a task that is damaged or gone cannot be changed, and that of another machine has its mark there. What a newer
+ * scry has made is left to that: false. */
+static bool remove_mark(const struct runner *runner, const char *id)
 {
     char path[TASK_HOST_PATH_SIZE];
     task_host_path(&runner->store, "", id, path);
-    if (task_change(&runner->store, id, leave_over, (void *)&runner->store, NULL) < 0)
+    int code = task_change(&runner->store, id, leave_over, (void *)&runner->store, NULL);
+    if (code < 0 && code != -EPROTO)
         unlink(path);
+    return code != -EPROTO;
 }
 
 /* One task a step. What it is then: queued, or under way (*busy is more, but for a batch system's); false: it is over. */
@@ -133,7 +137,7 @@ static bool step_one(struct runner *runner, struct queued *task, bool *ret_waits
 static size_t step(struct runner *runner)
 {
     char **ids;
-    size_t count, waiting = 0, left = 0;
+    size_t count, waiting = 0, left = 0, newer = 0;
     uint64_t busy = 0;
     if (task_list_active(&runner->store, &ids, &count, NULL) < 0)
         return 0;
@@ -144,14 +148,15 @@ static size_t step(struct runner *runner)
         if (step_one(runner, &queued[waiting], &waits, &busy)) {
             waiting += waits;
             left++;
-        } else {
-            remove_mark(runner, ids[i]);
+        } else if (!remove_mark(runner, ids[i])) {
+            newer++;
         }
     }
     jobdir_list_free(ids, count);
     free(runner->queued);
     runner->queued = queued;
     runner->waiting = queued ? waiting : 0;
+    runner->newer = newer;
     start_queued(runner, busy);
     return left;
 }
@@ -180,7 +185,7 @@ static void look(struct runner *runner)
     if (task_list_active(&runner->store, &ids, &count, NULL) == 0)
         jobdir_list_free(ids, count);
     runner->idle_since_ns = now;
-    if (!count || !take_lock(runner))
+    if (count <= runner->newer || !take_lock(runner))
         loop_stop(runner->loop);
 }
 

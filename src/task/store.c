@@ -19,6 +19,7 @@
 #include "task/spec.h"
 
 static const char out_of_memory[] = "out of memory";
+enum { VERSION = 1 }; /* of what a task's directory has; a greater one is not understood here */
 
 void task_host_path(const struct task_store *store, const char *host, const char *name,
                     char ret_path[TASK_HOST_PATH_SIZE])
@@ -122,9 +123,9 @@ static int count_tasks(const struct task_store *store)
 
 static json_t *new_state(void)
 {
-    return json_pack("{s:s, s:n, s:I, s:n, s:n, s:n, s:b, s:i, s:[], s:[]}", "state", "draft", "error", "created_ns",
-                     (json_int_t)clock_wall_ns(), "queued_ns", "began_ns", "ended_ns", "cancel", 0, "target", 0,
-                     "phases", "runs");
+    return json_pack("{s:i, s:s, s:n, s:I, s:n, s:n, s:n, s:b, s:i, s:[], s:[]}", "version", VERSION, "state", "draft",
+                     "error", "created_ns", (json_int_t)clock_wall_ns(), "queued_ns", "began_ns", "ended_ns", "cancel",
+                     0, "target", 0, "phases", "runs");
 }
 
 /* A directory with all that a task begins with, under a name that nobody looks at. */
@@ -200,11 +201,17 @@ int task_load(const struct task_store *store, const char *id, struct task *ret_t
     if (access(ret_task->dir, F_OK) < 0)
         return err_set(err, -ENOENT, "there is no task %s: scry task ls lists them", id);
     json_t *raw = NULL;
-    int code = read_json(ret_task->dir, "task.json", &raw, err);
+    int code = read_json(ret_task->dir, "state.json", &ret_task->state, err);
+    if (code == 0 && json_integer_value(json_object_get(ret_task->state, "version")) > VERSION)
+        code = err_set(err, -EPROTO, "task %s was made by a newer scry: use that one for it", id);
+    if (code == 0)
+        code = read_json(ret_task->dir, "task.json", &raw, err);
     if (code == 0)
         code = task_spec_check(raw, &ret_task->spec, err);
     json_decref(raw);
-    return code < 0 ? code : read_json(ret_task->dir, "state.json", &ret_task->state, err);
+    if (code < 0)
+        task_done(ret_task);
+    return code;
 }
 
 void task_done(struct task *task)

@@ -385,6 +385,34 @@ class Faults(TaskCase):
         self.assertEqual(len(json.loads(self.task("ls", "--json").stdout)["tasks"]), 1)
 
 
+    def test_of_a_newer_scry(self):
+        """What another version has made is neither read nor touched, and no list conceals it."""
+        task, other = (self.submit("--by", "plain", "--wait", "true")[0] for _ in range(2))
+        store = self.box.path(*self.STATE, "tasks")
+        path = os.path.join(store, task, "state.json")
+        with open(path, encoding="utf-8") as file:
+            state = json.load(file)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({**state, "version": state["version"] + 1, "state": "running"}, file)
+        mark = os.path.join(store, ".active", state["host"], task)
+        with open(mark, "w", encoding="ascii"):
+            pass
+        listed = self.task("ls", "--json")
+        self.assertEqual([each["id"] for each in json.loads(listed.stdout)["tasks"]], [other])
+        self.assertIn(f"not listed: task {task} was made by a newer scry", listed.stderr)
+        for action in ("show", "rm", "cancel", "rerun"):
+            refused = self.task(action, task)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("by a newer scry", refused.stderr)
+        self.submit("--by", "plain", "--wait", "true")
+        scrytest.wait_until(lambda: not list(self.box.processes("scry-tasks")), LONG)  # nor does anybody wait for it
+        self.assertTrue(os.path.exists(mark))
+        with open(os.path.join(store, other, "state.json"), "w", encoding="ascii") as file:
+            file.write("{")
+        self.assertIn("is damaged: remove the task", self.task("ls").stderr)
+        self.assertEqual(self.task("rm", other).returncode, 0)
+
+
 class Connection(http.client.HTTPConnection):
     """To the server's unix socket, where the kernel says who asks."""
 

@@ -91,6 +91,8 @@ static int list(const struct task_store *store, const struct options *options)
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     if (!json)
         return fail(&err);
+    if (err.code < 0)
+        log_warning("not listed: %s", err.text);
     if (options_on(options, "json"))
         return print_json(json);
     json_array_foreach(json_object_get(json, "tasks"), i, task)
