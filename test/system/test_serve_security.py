@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """scry serve and those who should not get anything from it."""
 
+import concurrent.futures
 import json
 import os
 import re
@@ -191,16 +192,24 @@ class Security(servetest.ServeCase):
         self.server.log_in()
         host = self.server.host.encode()
         head = b"POST /api/session HTTP/1.1\r\nHost: " + host + b"\r\nContent-Type: application/json\r\n"
-        self.assertIn(b" 413 ", self.server.raw(head + b"Content-Length: 99999999999\r\n\r\n").partition(b"\r\n")[0])
-        self.assertIn(b" 411 ", self.server.raw(head + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n").partition(b"\r\n")[0])
-        self.assertIn(b"\r\nallow: GET, POST, DELETE\r\n",
-                      self.server.raw(b"PUT /api/session HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"))
-        self.assertNotIn(b" 200 ", self.server.raw(head + b"Content-Length: -5\r\n\r\n{}").partition(b"\r\n")[0])
-        self.assertNotIn(b" 200 ", self.server.raw(b"GET / HTTP/1.1\r\nHost: " + host + b"\r\nX: " + b"a" * 100000 + b"\r\n\r\n")
-                         .partition(b"\r\n")[0])
-        self.assertNotIn(b" 200 ", self.server.raw(b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")
-                         .partition(b"\r\n")[0])
-        self.assertNotIn(b" 200 ", self.server.raw(os.urandom(4096) + b"\r\n\r\n"))
+        asked = {
+            "huge body": head + b"Content-Length: 99999999999\r\n\r\n",
+            "chunks": head + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+            "method": b"PUT /api/session HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n",
+            "negative": head + b"Content-Length: -5\r\n\r\n{}",
+            "huge header": b"GET / HTTP/1.1\r\nHost: " + host + b"\r\nX: " + b"a" * 100000 + b"\r\n\r\n",
+            "huge path": b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n",
+            "nonsense": os.urandom(4096) + b"\r\n\r\n",
+        }
+        # At the same time: some it keeps open until they have been silent for long.
+        with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
+            answers = dict(zip(asked, pool.map(self.server.raw, asked.values())))
+        first = {name: answer.partition(b"\r\n")[0] for name, answer in answers.items()}
+        self.assertIn(b" 413 ", first["huge body"])
+        self.assertIn(b" 411 ", first["chunks"])
+        self.assertIn(b"\r\nallow: GET, POST, DELETE\r\n", answers["method"])
+        for name in ("negative", "huge header", "huge path", "nonsense"):
+            self.assertNotIn(b" 200 ", first[name], name)
         deep = b"[" * 100000
         self.assertEqual(self.server.ask("api/session", "POST", deep, Content_Type="application/json").status, 400)
         self.assertEqual(self.server.ask("api/session").status, 200)
