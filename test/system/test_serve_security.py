@@ -292,13 +292,51 @@ class Security(servetest.ServeCase):
         self.assertEqual(self.box.run(self.box.scry("serve", "--tls-cert", "/dev/null")).returncode, 2)
         self.assertEqual(self.box.run(self.box.scry("serve", "--origin", "evil.example")).returncode, 2)
 
+    @staticmethod
+    def make_certificate(cert, key):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2",
+                        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True, timeout=120)
+
+    def test_a_certificate_that_is_renewed(self):
+        """Holds for who comes then, without a new start, and without an end of what goes on."""
+        self.server.process.kill()
+        self.server.process.wait()
+        cert, key, new, new_key = (self.box.path("work", name) for name in ("cert.pem", "key.pem", "new-cert.pem", "new-key.pem"))
+        self.make_certificate(cert, key)
+        self.make_certificate(new, new_key)
+        server = servetest.Server(self.box, "--tls-cert", cert, "--tls-key", key)
+        trusts_new = ssl.create_default_context(cafile=new)
+        with socket.create_connection(("127.0.0.1", server.port), 60) as sock, \
+                ssl.create_default_context(cafile=cert).wrap_socket(sock, server_hostname="localhost") as stream:
+            stream.sendall(f"GET /api/tasks/events HTTP/1.1\r\nHost: localhost:{server.port}\r\n"
+                           f"Authorization: Bearer {server.token('--bearer')}\r\n\r\n".encode())
+            self.assertIn(b"200 OK", stream.recv(65536))
+            self.assertFalse(self.is_trusted(server, trusts_new))
+            os.rename(new, cert)
+            os.rename(new_key, key)
+            scrytest.wait_until(lambda: self.is_trusted(server, trusts_new), message="the new certificate is shown")
+            subprocess.run(["curl", "-s", "--unix-socket", self.box.path("run", "serve.sock"), "--json", '{"name": "t", "program": "true"}',
+                            "http://localhost/api/tasks"], check=True, capture_output=True, timeout=60)
+            seen = b""
+            while b"event: task" not in seen:
+                more = stream.recv(65536)
+                self.assertTrue(more, "the stream goes on")
+                seen += more
+
+    @staticmethod
+    def is_trusted(server, context):
+        try:
+            with socket.create_connection(("127.0.0.1", server.port), 60) as sock, context.wrap_socket(sock, server_hostname="localhost"):
+                return True
+        except ssl.SSLError:
+            return False
+
     def test_tls_and_http2(self):
         """With a certificate, HTTP/2 and 1.1 by TLS; nothing in the clear."""
         self.server.process.kill()
         self.server.process.wait()
         cert, key = self.box.path("work", "cert.pem"), self.box.path("work", "key.pem")
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2",
-                        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True, timeout=120)
+        self.make_certificate(cert, key)
         server = servetest.Server(self.box, "--tls-cert", cert, "--tls-key", key)
         self.assertTrue(server.link.startswith("https://"))
         token = server.link.partition("#token=")[2]

@@ -42,6 +42,8 @@ struct server {
     struct connection *incoming; /* while it is given to libwebsockets */
     struct address *addresses;
     unsigned connections, connections_most; /* most: also by the limit of open files, of which others need some */
+    uint64_t certificate, certificate_seen; /* stamps of its files: as it is used, as it was seen last */
+    lws_sorted_usec_list_t renewal;
     uint16_t port;
     char link[256];              /* what a link begins with */
     char *origins[ORIGINS_MOST]; /* scheme://host[:port] from which requests may come */
