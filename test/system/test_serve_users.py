@@ -114,7 +114,7 @@ class Users(servetest.ServeCase):
         job = self.ask(OTHER, "api/jobs").json["jobs"][0]["id"]
         for path in ("", "/report", "/files", "/files/job.json", "/records"):
             self.assertEqual(self.ask(ONE, f"api/jobs/{job}{path}").status, 404, path)
-        made = self.ask(ONE, "api/tasks", "POST", {"name": "who", "program": "/usr/bin/id", "arguments": ["-u"]})
+        made = self.ask(ONE, "api/tasks", "POST", {"name": "who", "program": "/usr/bin/id", "arguments": ["-u"], "launch": {"by": "plain"}})
         self.assertEqual(made.status, 201, made.body)
         task = made.json["id"]
         self.assertEqual(self.ask(ONE, f"api/tasks/{task}/queue", "POST", {}).status, 200)
