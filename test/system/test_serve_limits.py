@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scry serve where something runs out: open files, connections."""
+"""scry serve where something runs out, or has no end: open files, connections, records."""
 
 import json
 import os
@@ -52,6 +52,27 @@ class Limits(servetest.ServeCase):
         found = [os.path.join(folder, ".changed") for folder, _folders, names in os.walk(self.box.root) if ".changed" in names]
         self.assertEqual(len(found), 1, found)
         return found[0]
+
+    def test_records_without_an_end(self):
+        """A file of records that is one endless line takes neither memory nor time, and what comes behind it is told."""
+        name = "20250101T000000-x-1-aa"
+        spools = self.fake_job(name, "node1", "node2")
+        for number, spool in enumerate(spools):
+            if number:
+                spool.truncate(0)
+            os.truncate(spool.fileno(), 1 << 40)
+        server = servetest.Server(self.box, "--jobs", self.box.path("work", "drop"))
+        server.log_in()
+        events = servetest.Events(server, f"api/jobs/{name}/records")
+        begun = time.monotonic()
+        scrytest.wait_until(lambda: time.monotonic() - begun > 2, message="the server has looked at all of it")
+        for number, spool in enumerate(spools):
+            os.lseek(spool.fileno(), 0, os.SEEK_END)
+            spool.write("\n" + json.dumps({"seq": number, "t": number, "type": "warning", "kind": "x", "text": "y"}) + "\n")
+        events.wait(lambda seen: {data["seq"] for event, data, _id in seen if event == "warning"} == {0, 1, 2}, "a record of each")
+        with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
+            peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+        self.assertLess(peak, 60_000, "KB")
 
     @staticmethod
     def connections(server):

@@ -18,7 +18,7 @@
 #include "jobdir/text/text.h"
 
 /* Kept free for job.json and report.txt, so that the end of a job on a full disk can still be written down. */
-enum { RESERVE_BYTES = 192 << 10, FLUSH_BYTES = 256 << 10, FREE_PERCENT = 5 };
+enum { RESERVE_BYTES = 192 << 10, FLUSH_BYTES = 256 << 10, FREE_PERCENT = 5, HEADER_MOST = 1 << 20 };
 static const char RESERVE[] = "spool/reserve";
 
 static __attribute__((format(printf, 2, 3))) void stop(struct spool *spool, const char *format, ...)
@@ -187,6 +187,14 @@ static bool next_line(struct spool_reader *reader, struct span *ret_line)
         char *start = reader->bytes.data + reader->used;
         size_t have = reader->bytes.len - reader->used;
         char *end = have > searched ? memchr(start + searched, '\n', have - searched) : NULL;
+        if (end && reader->skips) {
+            reader->used += (size_t)(end - start) + 1;
+            reader->offset += (size_t)(end - start) + 1;
+            reader->line++;
+            reader->skips = false;
+            searched = 0;
+            continue;
+        }
         if (end) {
             *ret_line = span_of(start, (size_t)(end - start));
             reader->used += ret_line->len + 1;
@@ -199,8 +207,13 @@ static bool next_line(struct spool_reader *reader, struct span *ret_line)
             buf_drop(&reader->bytes, reader->used);
             reader->used = 0;
         }
-        if (have > SPOOL_LINE_LIMIT)
+        if (have > reader->line_most) {
+            reader->unread += !reader->skips;
+            reader->skips = true;
+            reader->offset += have;
+            buf_clear(&reader->bytes);
             return false;
+        }
         char *room = buf_reserve(&reader->bytes, 64 << 10);
         ssize_t got = room ? read(reader->fd, room, 64 << 10) : -1;
         if (got <= 0)
@@ -250,7 +263,7 @@ static int read_header(struct spool_reader *reader, const char *file, struct err
 int spool_reader_open(struct spool_reader *ret_reader, const char *path, struct err *err)
 {
     char file[PATH_MAX];
-    *ret_reader = (struct spool_reader){.fd = -1};
+    *ret_reader = (struct spool_reader){.fd = -1, .line_most = HEADER_MOST};
     if ((size_t)snprintf(file, sizeof file, "%s/spool/records.jsonl", path) >= sizeof file)
         return err_set(err, -ENAMETOOLONG, "%s: too long", path);
     ret_reader->fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe must not keep the reader waiting */
@@ -258,7 +271,9 @@ int spool_reader_open(struct spool_reader *ret_reader, const char *path, struct 
         return err_errno(err, -errno, "cannot read %s", file);
     if (!buf_reserve(&ret_reader->bytes, 4096))
         return err_set(err, -ENOMEM, "out of memory");
-    return read_header(ret_reader, file, err);
+    int code = read_header(ret_reader, file, err);
+    ret_reader->line_most = SPOOL_LINE_LIMIT;
+    return code;
 }
 
 json_t *spool_reader_next(struct spool_reader *reader)
@@ -290,6 +305,7 @@ int spool_reader_seek(struct spool_reader *reader, uint64_t offset)
     buf_clear(&reader->bytes);
     reader->used = 0;
     reader->offset = offset;
+    reader->skips = false;
     return 0;
 }
 

@@ -117,6 +117,46 @@ static void test_spool_damaged(void **state)
     json_decref(problems);
 }
 
+/* A line without an end takes neither the memory nor the time of who reads, and what comes behind it is read. */
+static void test_spool_endless(void **state)
+{
+    enum { BYTES = 8 << 20, MOST = 100000, ROUNDS_MOST = BYTES / MOST + 2 };
+    static const char head[] = "{\"seq\":0,\"t\":0,\"type\":\"spool\",\"format\":\"scry-spool\",\"version\":1}\n",
+                      record[] = "\n{\"t\":1,\"type\":\"x\",\"seq\":4}\n";
+    char path[256];
+    struct buf bytes = BUF_INIT;
+    struct spool_reader reader;
+    make_job(*state, path, sizeof path);
+    for (int with_head = 0; with_head < 2; with_head++) {
+        size_t most = 0;
+        json_t *found = NULL;
+        buf_clear(&bytes);
+        buf_puts(&bytes, with_head ? head : "");
+        char *room = buf_reserve(&bytes, BYTES);
+        assert_non_null(room);
+        memset(room, 'x', BYTES);
+        bytes.len += BYTES;
+        buf_puts(&bytes, record);
+        write_file(path, "spool/records.jsonl", bytes.data, bytes.len);
+        assert_int_equal(spool_reader_open(&reader, path, NULL), 0);
+        reader.line_most = MOST;
+        if (with_head)
+            json_decref(spool_reader_next(&reader));
+        for (int i = 0; i < ROUNDS_MOST && !found; i++) {
+            found = spool_reader_next(&reader);
+            most = spool_reader_rest(&reader) > most ? spool_reader_rest(&reader) : most;
+        }
+        assert_non_null(found);
+        assert_int_equal(json_integer_value(json_object_get(found, "seq")), 4);
+        assert_int_equal(reader.unread, 1);
+        assert_int_equal(reader.offset, bytes.len);
+        assert_true(most <= MOST + (64 << 10));
+        json_decref(found);
+        spool_reader_close(&reader);
+    }
+    buf_done(&bytes);
+}
+
 static void test_spool_limit(void **state)
 {
     char path[256];
@@ -171,8 +211,8 @@ static void test_spool_write_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_PLACE(test_spool),       IN_PLACE(test_spool_cut),         IN_PLACE(test_spool_damaged),
-        IN_PLACE(test_spool_limit), IN_PLACE(test_spool_write_error),
+        IN_PLACE(test_spool),       IN_PLACE(test_spool_cut),     IN_PLACE(test_spool_damaged),
+        IN_PLACE(test_spool_limit), IN_PLACE(test_spool_endless), IN_PLACE(test_spool_write_error),
     };
     return cmocka_run_group_tests_name("spool", tests, NULL, NULL);
 }

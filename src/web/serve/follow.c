@@ -26,10 +26,12 @@ enum {
     QUICK_MS = 40, /* between two looks at a job that writes, */
     SLOW_MS = 250, /* and at one that did not for QUIET_MS */
     QUIET_MS = 2000,
-    LOOK_FILES = 8,                /* that are open at once while a job's state is looked at, at most */
-    STATE_MS = 1000,               /* between two looks for new parts, and at the job's state */
-    AGAIN_MS = 5000,               /* until a program that keeps the mirror is started again */
-    KEEP_MS = 10000,               /* when nobody looks any more: a browser may come back */
+    LOOK_FILES = 8,  /* that are open at once while a job's state is looked at, at most */
+    STATE_MS = 1000, /* between two looks for new parts, and at the job's state */
+    AGAIN_MS = 5000, /* until a program that keeps the mirror is started again */
+    KEEP_MS = 10000, /* when nobody looks any more: a browser may come back */
+    LINE_MOST =
+        EVENTS_BYTES / 8, /* of a spool that others may have written: what one part of a job can take of the memory */
     START_BYTES = EVENTS_BYTES / 2 /* of a spool, from its end: the records of these are the first */
 };
 
@@ -105,7 +107,7 @@ static bool skip_old(struct spool_reader *reader)
         if (end)
             return spool_reader_seek(reader, from + (uint64_t)(end - bytes) + 1) == 0;
     }
-    return false;
+    return spool_reader_seek(reader, (uint64_t)info.st_size) == 0; /* it has no line */
 }
 
 /* Without memory, or before its spool is there, it comes later. */
@@ -130,6 +132,7 @@ static int add_source(void *ctx, const char *dir)
     follow->sources = grown;
     source.name = follow->source_count ? position_name(text_base(source.path)) : 0;
     source.shift = follow->source_count ? shift_of(follow, dir) : 0;
+    source.reader.line_most = LINE_MOST;
     follow->cut |= skip_old(&source.reader);
     source.offset = source.reader.offset;
     follow->sources[follow->source_count++] = source;
