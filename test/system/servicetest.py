@@ -260,13 +260,23 @@ class ServiceTest(scrytest.TestCase):
 class FollowedJob(ServiceTest):
     """A job that is followed, without scry run: its directory, self.jobdir, and its token, self.job."""
 
-    spread = False  # its agents know the home's socket; jobs over nodes are those of test_job_nodes.py
+    spread = False  # who can do with a part of the job on each host says so
 
     def setUp(self):
         super().setUp()
         self.jobdir = self.box.path("jobs", "20200101-test-1-abcd")
         os.mkdir(self.jobdir, 0o700)
-        self.job = self.ask(f': job_create("{self.jobdir}", {self.root()})').result()
+        request = f': job_create("{self.jobdir}", {self.root()})'
+        self.job = self.ask(request).result()
+        if hasattr(self.box, "followers"):
+            self.box.follow(request)
+
+    def process(self, target):
+        """The token of a program of the job. On this host it is attached to us before its main starts."""
+        if hasattr(self.box, "followers"):
+            return self.attach(target)
+        pids = self.ask(": proc_get_info([], 512)").services[1]
+        return next(entry["objects"][0] for entry in pids if entry["result"] == str(target.pid))
 
     def root(self):
         """Whose descendants are the job's processes."""

@@ -45,7 +45,10 @@ class Session(omistest.OmisSession):
         return reply
 
     def send(self, request):
-        number = super().send(re.sub(r"\[n_1\](, ?)(\d+)", self._place, request))
+        request = re.sub(r"\[n_1\](, ?)(\d+)", self._place, request)
+        if self.box.followers:  # the job has a part on each host
+            request = re.sub(r"job_set(\([^)]*\))", self._set, request)
+        number = super().send(request)
         if not self.tokens and re.search(r'node_attach2\("(localhost)?"\)', request):
             for host in self.box.others():
                 self._attach(host.name)
@@ -56,6 +59,10 @@ class Session(omistest.OmisSession):
 
     def _place(self, found):
         return f"[{self.node_of(int(found[2]))}]{found[1]}{found[2]}"
+
+    def _set(self, found):
+        nodes = ",".join(self.tokens.values())
+        return f"{found[0]} job_part_set([{nodes}], {found[1][1:]}"
 
     def _attach(self, name):
         number = self.sent + 1
@@ -89,9 +96,18 @@ class Home(labtest.Host):
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self.places = {}  # the hosts of what was started: of a zombie nothing says it
+        self.followers = []  # tools that follow a part of a job, one on each of the others
 
     def others(self):
         return [host for host in self.lab if host is not self]
+
+    def follow(self, request):
+        """The others follow a part of the job, too, as `scry run --part-of` makes them. Its directory is the same."""
+        for host in self.others():
+            self.followers.append(omistest.OmisSession(host))
+            reply = self.followers[-1].request(request)
+            if not reply.ok():
+                raise AssertionError(f"{host.name} does not follow the job: {reply}")
 
     def host_of(self, pid):
         """The name of the host of a process, None for one that is gone or of none of the hosts."""
@@ -108,7 +124,10 @@ class Home(labtest.Host):
         host = others[self.turn % len(others)]
         self.turn += 1
         options.setdefault("cwd", self.path("work"))
-        program = host.start(command, {**self.env, **(env or {})}, **options)
+        env = {**self.env, **(env or {})}
+        if "SCRY_AGENT_SOCKET" in env:
+            env["SCRY_AGENT_SOCKET"] = host.path("run", "agent.sock")
+        program = host.start(command, env, **options)
         self.places[program.pid] = host.name
         return program
 

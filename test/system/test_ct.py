@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 
@@ -11,6 +12,8 @@ from servicetest import *
 
 
 class CalledTest(FollowedJob):
+    spread = True
+
     def root(self):
         self.root_process = self.box.start(["sleep", "1000"])
         return self.root_process.pid
@@ -24,9 +27,7 @@ class CalledTest(FollowedJob):
     def start(self, name="called"):
         """The program with an agent, and its token: it is attached to us before its main starts."""
         target = self.target(name, env=self.traced())
-        pids = self.ask(": proc_get_info([], 512)").services[1]
-        process = next(entry["objects"][0] for entry in pids if entry["result"] == str(target.pid))
-        return target, process
+        return target, self.process(target)
 
     def rule(self, process, text):
         """Defines and enables a conditional request, and waits until it is in place in the process; its number."""
@@ -139,6 +140,10 @@ class Services(CalledTest):
         target.send("")
         target.line()
         target.quit()
+
+
+class Helper(CalledTest):
+    spread = False  # about the helper beside the program
 
     def slow_helper(self):
         """From now on scry-symbols stops itself before it reads variables; its pid, once it does."""
@@ -281,11 +286,7 @@ class Events(CalledTest):
         target.quit()
 
     def printed(self, number, count):
-        result = self.triggered(number).result()
-        for token in ("p_1_", "t_1_"):
-            for i in range(1, 10):
-                result = result.replace(f"{token}{i}", f'"{token}{i}"')
-        found = value(result)
+        found = value(re.sub(r"\b[pt]_\d+_\d+", r'"\g<0>"', self.triggered(number).result()))
         self.assertEqual(found[0], count)
         return found[1]
 
@@ -384,6 +385,41 @@ class Events(CalledTest):
         target.line()
         target.quit()
 
+    def test_stops_the_thread(self):
+        target, process = self.start()
+        number = self.rule(process, f'ct_function_called([{process}], "add", "n == 2") : thread_stop([$thread])')
+        target.send("add 0 5")
+        self.triggered(number)
+        scrytest.wait_until(lambda: scrytest.process_state(target.pid) == "t")
+        self.ask(f": thread_continue([{process}])")
+        self.assertEqual(target.line(), "108 10")
+        target.quit()
+
+    def test_goes_on_without_the_monitor(self):
+        """The monitor is stopped while a thread waits for it, and dies then."""
+        target, process = self.start()
+        other = self.tool()
+        self.rule(process, f'ct_function_called([{process}], "add", "n == 2") : ct_snapshot([$proc])')
+        monitor = self.box.monitor_pid()
+
+        def goes_on(answer):
+            start = time.monotonic()
+            self.assertEqual(target.do("add 0 5"), answer)
+            self.assertLess(time.monotonic() - start, 1.5 * scrytest.SCALE)
+
+        os.kill(monitor, signal.SIGSTOP)
+        try:
+            goes_on("108 10")
+        finally:
+            os.kill(monitor, signal.SIGKILL)
+        goes_on("108 20")
+        target.quit()
+        other.close()
+
+
+class Lowered(CalledTest):
+    spread = False  # its tool in C knows of no other nodes, and requests over nodes are not lowered
+
     def test_lowered(self):
         """A list that runs in the program: as many as there were calls, and nobody waits."""
         target, _ = self.start()
@@ -466,16 +502,6 @@ class Events(CalledTest):
         self.assertGreater(seen[-1], before)
         target.quit()
 
-    def test_stops_the_thread(self):
-        target, process = self.start()
-        number = self.rule(process, f'ct_function_called([{process}], "add", "n == 2") : thread_stop([$thread])')
-        target.send("add 0 5")
-        self.triggered(number)
-        scrytest.wait_until(lambda: scrytest.process_state(target.pid) == "t")
-        self.ask(f": thread_continue([{process}])")
-        self.assertEqual(target.line(), "108 10")
-        target.quit()
-
     def test_lowered_for_another_monitor(self):
         """A program that is older than the monitor counts for this one."""
         target, _ = self.start()
@@ -491,27 +517,6 @@ class Events(CalledTest):
         tool.ask(f": csr_enable([{csr}])")
         scrytest.wait_until(lambda: target.do("add 5 6") and int(tool.ask(f": pa_counter_read([{counter}])")[1][0][2]))
         target.quit()
-
-    def test_goes_on_without_the_monitor(self):
-        """The monitor is stopped while a thread waits for it, and dies then."""
-        target, process = self.start()
-        other = self.tool()
-        self.rule(process, f'ct_function_called([{process}], "add", "n == 2") : ct_snapshot([$proc])')
-        monitor = self.box.monitor_pid()
-
-        def goes_on(answer):
-            start = time.monotonic()
-            self.assertEqual(target.do("add 0 5"), answer)
-            self.assertLess(time.monotonic() - start, 1.5 * scrytest.SCALE)
-
-        os.kill(monitor, signal.SIGSTOP)
-        try:
-            goes_on("108 10")
-        finally:
-            os.kill(monitor, signal.SIGKILL)
-        goes_on("108 20")
-        target.quit()
-        other.close()
 
 
 scrytest.main()
