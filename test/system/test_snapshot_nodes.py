@@ -70,7 +70,9 @@ class Nodes(labtest.LabCase):
         return said[-1]
 
     def answer(self, command, *options):
-        answer = json.loads(self.box.run(self.box.scry(command, "--json", *options, self.path)).stdout)
+        done = self.box.run(self.box.scry(command, "--json", *options, self.path))
+        self.assertTrue(done.stdout, done.stderr)
+        answer = json.loads(done.stdout)
         self.assertEqual(list(schematest.violations(answer, schematest.schema(command))), [])
         return answer
 
@@ -137,6 +139,43 @@ class Apart(Nodes):
 
         scrytest.wait_until(lambda: count() == len(HOSTS), 40, lambda: said[-1])
         self.assertEqual(said[-1], list(enumerate(HOSTS)))
+
+    @mpitest.only("openmpi")
+    def test_live(self):
+        """ps and top say of all nodes what is now, in sums, too; and of one that is silent that it is."""
+        self.start_ranks(self.program("mpi_straggler"), options=["--sample", "0.2"])
+        said = [None]
+
+        def top():
+            if not all(os.path.exists(self.box.path("work", "job", *each)) for each in (("job.json",), ("spool", "records.jsonl"))):
+                return None
+            said[0] = self.answer("top")
+            return said[0]
+
+        def live():
+            if not top():
+                return False
+            ranks, tree = said[0]["ranks"], said[0]["tree"]
+            return [(rank["host"], rank["state"] in ("in_call", "computing"), rank["old_seconds"]) for rank in ranks] == \
+                [(host, True, 0) for host in HOSTS] and tree["processes"] == len(said[0]["processes"]) and \
+                {process["node"] for process in said[0]["processes"]} == {None, *HOSTS[1:]}
+
+        scrytest.wait_until(live, 60, lambda: said[0])
+        self.assertEqual(said[0]["silent"], [])
+        text = self.box.run(self.box.scry("top", "--once", self.path)).stdout
+        self.assertRegex(text, r"(?m)^cpu +\d+\.\d\d now +mem .* now +on 3 nodes$")
+        listed, = json.loads(self.box.run(self.box.scry("ps", "--json")).stdout)["jobs"]
+        self.assertEqual([(rank["host"], rank["old_seconds"]) for rank in listed["ranks"]], [(host, 0) for host in HOSTS])
+        self.assertRegex(self.box.run(self.box.scry("ps")).stdout, r"(?m)^ +1 +n2 .* [A-Z] +\d+% .*computing")
+        self.lab.cut("n3")
+        done = self.box.run(self.box.scry("ps"))
+        self.assertRegex(done.stderr, r"^scry ps: warning: job \S+: node n3 (cannot be asked|does not answer): ")
+        self.assertRegex(done.stdout, r"(?m)^ +2 +n3 .* ago\)$")
+        scrytest.wait_until(lambda: [each["node"] for each in top()["silent"]] == ["n3"], 60, lambda: said[0])
+        text = self.box.run(self.box.scry("top", "--once", self.path)).stdout
+        self.assertRegex(text, r"(?m)^node +n3 .* not heard for ")
+        self.lab.heal("n3")
+        scrytest.wait_until(live, 60, lambda: said[0])
 
     @mpitest.only("openmpi")
     def test_queues(self):

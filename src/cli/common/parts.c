@@ -52,6 +52,38 @@ void parts_read(struct parts *parts, struct job_report *report)
         }
 }
 
+static bool is_over(const struct job_report *part)
+{
+    return part->info.ended || part->state == JOB_ENDED || part->state == JOB_LOST;
+}
+
+struct parts_now parts_sum(const struct job_report *report)
+{
+    struct parts_now now = {0};
+    for (size_t i = 0; i <= report->part_count; i++) {
+        const struct job_model *model = job_report_model(report, i);
+        bool over = i && is_over(&report->parts[i - 1]);
+        now.started += model->started_total;
+        now.cpu_ns += model->cpu_ns;
+        if (over)
+            continue;
+        now.nodes++;
+        now.processes += model->processes;
+        now.threads += model->threads;
+        now.rss += model->rss;
+        now.cpu_share += model->cpu_share;
+    }
+    return now;
+}
+
+double parts_silent_seconds(const struct job_report *report, const struct job_report *part)
+{
+    enum { SILENT_S = 10, SAMPLES = 5 };
+    double silent = job_report_result(report).wall_seconds - part->shift - part->model.last_seconds;
+    double most = SAMPLES * part->info.sample_seconds;
+    return is_over(part) || report->info.ended || silent <= (most > SILENT_S ? most : SILENT_S) ? 0 : silent;
+}
+
 void parts_done(struct parts *parts)
 {
     for (size_t i = 0; i < parts->count; i++)

@@ -20,4 +20,14 @@ void parts_look(struct parts *parts, struct job_report *report);
 void parts_read(struct parts *parts, struct job_report *report);
 void parts_done(struct parts *parts);
 
+/* What all nodes of the job have now, as their last records say. */
+struct parts_now {
+    uint64_t processes, threads, rss, cpu_ns, started;
+    double cpu_share; /* processors in use */
+    size_t nodes;     /* on which something of it may still run */
+};
+struct parts_now parts_sum(const struct job_report *report);
+/* For how long nothing was heard of a part that has not ended; 0: it sends its samples. */
+double parts_silent_seconds(const struct job_report *report, const struct job_report *part);
+
 #endif

@@ -133,12 +133,12 @@ static void put_part(struct buf *out, const struct job_report *part, const struc
 
 /* ---- ranks ---- */
 
-static void put_ranks(struct buf *out, const struct job_model *model, const struct rank_now *ranks, size_t count,
+static void put_ranks(struct buf *out, const struct job_report *report, const struct rank_now *ranks, size_t count,
                       bool all)
 {
     for (size_t same; count; ranks += same, count -= same) {
         same = ranks_same(ranks, count);
-        const struct ranks_view view = {model, .host_width = ranks_host_width(ranks, same, SIZE_MAX)};
+        const struct ranks_view view = {report, .host_width = ranks_host_width(ranks, same, SIZE_MAX)};
         buf_puts(out, "    ");
         ranks_summary(out, ranks, same, true);
         buf_puts(out, "\n     ");
@@ -283,7 +283,7 @@ static void add_job(struct table *table, const struct job_report *report, const 
         put_processes(&row->below, report, list, count, all);
         for (size_t i = 0; i < report->part_count; i++)
             put_part(&row->below, &report->parts[i], list, count, all);
-        put_ranks(&row->below, &report->model, list, count, all);
+        put_ranks(&row->below, report, list, count, all);
     }
 }
 
@@ -326,12 +326,16 @@ static int load(struct job_report *report, const char *path, struct err *err)
 /* The ranks of running jobs; asks the monitor once for all. */
 static void look_at_ranks(struct rank_list *ranks, bool *asked, const struct job_report *report)
 {
+    _cleanup_(buf_done) struct buf missing = BUF_INIT;
     if (is_over(report))
         return;
     if (!*asked)
         ranks_ask(ranks);
     *asked = true;
+    ranks_ask_elsewhere(ranks, report->path, &missing);
     ranks_add_elsewhere(ranks, report->path);
+    if (missing.len)
+        log_warning("job %s: %s", report->info.id, missing.data);
 }
 
 /* Newest first. Returns how many are over. */

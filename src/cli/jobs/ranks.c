@@ -23,8 +23,10 @@
 #include "jobdir/mpi/text.h"
 #include "jobdir/mpi/thread_wait.h"
 #include "jobdir/text/text.h"
+#include "lang/put.h"
 #include "lang/results.h"
 
+static const uint64_t FRESH_NS = UINT64_C(3) * NS_PER_SECOND; /* an answer comes twice a second */
 static const uint64_t SHORT_NS = 10000000; /* shorter times are not shown: they are over before they are read */
 
 /* ---- the list ---- */
@@ -98,18 +100,21 @@ static void own_texts(struct rank_now *rank, struct arena *arena)
 }
 
 /* The share in the time between two answers. */
+static void set_recent(struct rank_now *now, const struct rank_now *was)
+{
+    if (!was || now->compute_ns < was->compute_ns || now->communicate_ns < was->communicate_ns)
+        return; /* the counts started again */
+    uint64_t computed = now->compute_ns - was->compute_ns;
+    uint64_t communicated = now->communicate_ns - was->communicate_ns;
+    if (computed + communicated)
+        now->recent = (double)communicated / (double)(computed + communicated);
+}
+
 static void find_recent(struct rank_list *ranks, const struct rank_list *before)
 {
-    for (size_t i = 0; i < ranks->count && before->count; i++) {
-        struct rank_now *now = &ranks->list[i];
-        const struct rank_now *was = bsearch(now, before->list, before->count, sizeof *now, by_rank);
-        if (!was || now->compute_ns < was->compute_ns || now->communicate_ns < was->communicate_ns)
-            continue; /* the counts started again */
-        uint64_t computed = now->compute_ns - was->compute_ns;
-        uint64_t communicated = now->communicate_ns - was->communicate_ns;
-        if (computed + communicated)
-            now->recent = (double)communicated / (double)(computed + communicated);
-    }
+    for (size_t i = 0; i < ranks->count && before->count; i++)
+        set_recent(&ranks->list[i],
+                   bsearch(&ranks->list[i], before->list, before->count, sizeof *ranks->list, by_rank));
 }
 
 static void keep_elsewhere(struct rank_list *ranks, const struct rank_list *before)
@@ -124,13 +129,18 @@ static void keep_elsewhere(struct rank_list *ranks, const struct rank_list *befo
     sort(ranks);
 }
 
-static void forget_elsewhere(struct rank_list *ranks, const char *job)
+/* The place of a rank that is elsewhere: its own, or a new one. */
+static struct rank_now *place_elsewhere(struct rank_list *ranks, const char *job, const char *host, int32_t pid)
 {
-    size_t used = 0;
-    for (size_t i = 0; i < ranks->count; i++)
-        if (!ranks->list[i].elsewhere || strcmp(ranks->list[i].job, job) != 0)
-            ranks->list[used++] = ranks->list[i];
-    ranks->count = used;
+    for (size_t i = 0; i < ranks->count; i++) {
+        struct rank_now *rank = &ranks->list[i];
+        if (rank->elsewhere && rank->pid == pid && strcmp(rank->host, host) == 0 && strcmp(rank->job, job) == 0)
+            return rank;
+    }
+    struct rank_now *rank = add(ranks);
+    if (rank)
+        *rank = (struct rank_now){.recent = -1, .old_seconds = -1};
+    return rank;
 }
 
 /* What a process's first thread waits for at this moment; THREAD_MAY_ACT, too, where we may not look. */
@@ -219,8 +229,9 @@ static void take_stats(struct rank_list *ranks, const char *job, const struct mp
     const char *state = state_of(stats, main);
     bool in_call = strcmp(state, "in_call") == 0;
     struct buf text = BUF_INIT, details = BUF_INIT;
-    struct rank_now *rank = add(ranks);
-    if (!rank)
+    double old_seconds = now_ns > stats->taken_wall_ns ? (double)(now_ns - stats->taken_wall_ns) / 1e9 : 0;
+    struct rank_now *rank = place_elsewhere(ranks, job, stats->node, stats->pid);
+    if (!rank || (rank->told_ns && rank->old_seconds <= old_seconds))
         return;
     if (in_call) {
         mpi_text_now(&text, stats, &thread->now);
@@ -246,7 +257,7 @@ static void take_stats(struct rank_list *ranks, const char *job, const struct mp
         .compute_ns = thread->outermost.compute_ns,
         .communicate_ns = thread->outermost.communicate_ns,
         .elsewhere = true,
-        .old_seconds = now_ns > stats->taken_wall_ns ? (double)(now_ns - stats->taken_wall_ns) / 1e9 : 0,
+        .old_seconds = old_seconds,
         .recent = -1,
     };
     own_texts(rank, &ranks->arena);
@@ -263,12 +274,92 @@ void ranks_add_elsewhere(struct rank_list *ranks, const char *path)
     gethostname(here, sizeof here - 1);
     if (!real || !has_other_nodes(real, here) || mpi_stats_read(&set, real, &err) < 0)
         return;
-    forget_elsewhere(ranks, real);
+    ranks_age(ranks);
     for (size_t i = 0; i < set.count; i++)
         if (strcmp(set.ranks[i].node, here) != 0)
             take_stats(ranks, real, &set.ranks[i], job_now_ns(real));
     sort(ranks);
     mpi_stats_set_done(&set);
+}
+
+bool ranks_put_elsewhere(struct buf *request, const char *path, const struct job_nodes *nodes)
+{
+    _cleanup_(buf_done) struct buf list = BUF_INIT;
+    size_t count = job_nodes_put(&list, nodes, 1);
+    buf_puts(request, ":mpi_get_activity(");
+    PUT(request, path);
+    buf_printf(request, ",%s)", list.data ? list.data : "[]");
+    return count && !request->failed;
+}
+
+static void take_rows(struct rank_list *ranks, const char *path, const struct omis_value *rows)
+{
+    struct decoder decoder;
+    decoder_init(&decoder, MPI_ACTIVITY_ROW, 0, now_fields);
+    for (size_t i = 0; i < decoder_rows(&decoder, rows); i++) {
+        struct rank_now fresh = {.recent = -1};
+        decode(&decoder, rows, i, &fresh);
+        struct rank_now *rank = place_elsewhere(ranks, path, fresh.host, fresh.pid);
+        if (!rank)
+            return;
+        set_recent(&fresh, rank->told_ns ? rank : NULL);
+        fresh.job = path;
+        fresh.elsewhere = true;
+        fresh.told_ns = clock_now_ns();
+        own_texts(&fresh, &ranks->arena);
+        *rank = fresh;
+    }
+}
+
+void ranks_take_elsewhere(struct rank_list *ranks, const char *path, struct omis_reader *reader,
+                          const struct job_nodes *nodes, struct buf *missing)
+{
+    for (bool more = omis_reader_find(reader, 1); more; more = omis_reader_next(reader)) {
+        const char *why = omis_reader_error(reader), *name = job_nodes_name(nodes, omis_reader_object(reader, 0));
+        if (!why) {
+            take_rows(ranks, path, omis_item(omis_reader_values(reader), 0));
+            continue;
+        }
+        buf_puts(missing, missing->len ? "; node " : "node ");
+        text_show(missing, name ? name : "?");
+        buf_puts(missing, " does not answer: ");
+        text_show(missing, why);
+    }
+    sort(ranks);
+}
+
+void ranks_ask_elsewhere(struct rank_list *ranks, const char *path, struct buf *missing)
+{
+    char here[256] = "";
+    struct job_nodes nodes = {0};
+    struct err err = {0};
+    _cleanup_(buf_done) struct buf request = BUF_INIT;
+    _cleanup_(freep) char *real = realpath(path, NULL);
+    gethostname(here, sizeof here - 1);
+    if (!real || !has_other_nodes(real, here) || !client_join())
+        return;
+    if (job_nodes_attach(&nodes, real, &err) < 0)
+        buf_puts(missing, err.text);
+    job_nodes_put_problems(missing, &nodes);
+    if (ranks_put_elsewhere(&request, real, &nodes)) {
+        struct omis_reader *reader =
+            omis_reader_take(client_request(span_of(request.data, request.len), NULL, NULL, 0));
+        ranks_take_elsewhere(ranks, real, reader, &nodes, missing);
+        omis_reader_free(reader);
+    }
+    job_nodes_done(&nodes);
+    omis_finalize();
+}
+
+void ranks_age(struct rank_list *ranks)
+{
+    uint64_t now_ns = clock_now_ns();
+    for (size_t i = 0; i < ranks->count; i++) {
+        struct rank_now *rank = &ranks->list[i];
+        uint64_t age_ns = rank->told_ns && now_ns > rank->told_ns ? now_ns - rank->told_ns : 0;
+        if (rank->told_ns)
+            rank->old_seconds = age_ns < FRESH_NS ? 0 : (double)age_ns / 1e9;
+    }
 }
 
 /* ---- for people ---- */
@@ -321,7 +412,7 @@ void ranks_state_text(struct buf *out, const struct rank_now *rank)
         buf_puts(out, ": ");
         text_show(out, rank->fault);
     }
-    if (rank->elsewhere) {
+    if (rank->elsewhere && rank->old_seconds > 0) {
         buf_puts(out, " (");
         text_seconds(out, rank->old_seconds);
         buf_puts(out, " ago)");
@@ -395,7 +486,7 @@ static json_t *share_json(const void *row, const void *all)
 
 static bool in_ps(const void *all)
 {
-    return ((const struct ranks_view *)all)->model != NULL;
+    return ((const struct ranks_view *)all)->report != NULL;
 }
 
 static bool in_top(const void *all)
@@ -415,9 +506,13 @@ static int host_width(const void *all)
 
 static struct job_process *process_of(const struct rank_now *rank, const void *all)
 {
+    const struct job_report *report = ((const struct ranks_view *)all)->report, *of = rank->elsewhere ? NULL : report;
     struct job_process *process = NULL;
-    if (!rank->elsewhere)
-        HASH_FIND_INT(((const struct ranks_view *)all)->model->alive, &rank->pid, process);
+    for (size_t i = 0; !of && i < report->part_count; i++)
+        if (report->parts[i].info.host && strcmp(report->parts[i].info.host, rank->host) == 0)
+            of = &report->parts[i];
+    if (of)
+        HASH_FIND_INT(of->model.alive, &rank->pid, process);
     return process;
 }
 
@@ -507,7 +602,7 @@ const struct field ranks_fields[] = {
      .column = {8, 2, 5, "NOW %", .when = in_top, .text = put_recent}},
     {"fault", FIELD_TEXT, FIELD_AT(struct rank_now, fault), FIELD_ZERO_IS_NULL, .about = "why it is not counted"},
     {"old_seconds", FIELD_SECONDS, FIELD_AT(struct rank_now, old_seconds), FIELD_FROM_ZERO,
-     .about = "how long ago this was so; 0: now. Ranks on other nodes are shown as they last said"},
+     .about = "how long ago this was so; 0: now. Ranks of a node that does not answer are shown as they last said"},
     {.type = FIELD_SHOWN, .column = {4, 1, 1, "S", .when = in_ps, .text = put_letter}},
     {.type = FIELD_SHOWN, .column = {5, 1, 6, "CPU", .when = in_ps, .text = put_cpu}},
     {.type = FIELD_SHOWN, .column = {6, 1, 8, "MEMORY", .when = in_ps, .text = put_memory}},

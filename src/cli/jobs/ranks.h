@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the ranks of a job's MPI programs are doing, for scry ps and scry top. This node's monitor reads it from their
- * memory (mpi_get_activity). Ranks on other nodes are shown as they last wrote to the job directory.
+ * What the ranks of a job's MPI programs are doing, for scry ps and scry top. The monitors of their nodes read it from their
+ * memory (mpi_get_activity). Ranks of a node that does not answer are shown as they last were, with how long that is ago.
  */
 #ifndef SCRY_CLI_JOBS_RANKS_H
 #define SCRY_CLI_JOBS_RANKS_H
@@ -16,14 +16,16 @@
 
 #include "base/data/arena.h"
 #include "base/data/buf.h"
+#include "cli/common/nodes.h"
 #include "jobdir/mpi/thread_wait.h"
-#include "jobdir/record/model.h"
+#include "jobdir/report/report.h"
 #include "jobdir/text/fields.h"
 
 struct rank_now {
     const char *job, *mpi_job, *host, *library, *fault;
     int32_t rank, ranks, pid; /* ranks: of its world; -1: not known */
     bool spawned, elsewhere;  /* elsewhere: on another node, as it was old_seconds ago */
+    uint64_t told_ns;         /* elsewhere: when its monitor said so, by this clock; 0: it is from the job directory */
     const char *state;        /* starting, computing, in_call, ended, died, aborted, off */
     const char *call;         /* "": in none */
     const char *text;         /* the call with its peer and so on */
@@ -46,8 +48,17 @@ struct rank_list {
 void ranks_take(struct rank_list *ranks, const struct omis_value *rows);
 /* Asks this node's monitor, if one runs, for the ranks of all jobs, and waits for the answer. */
 void ranks_ask(struct rank_list *ranks);
-/* Adds a job's ranks on other nodes, from its directory. */
+/* Adds a job's ranks on other nodes, from its directory: those that their monitors have not told, or longer ago. */
 void ranks_add_elsewhere(struct rank_list *ranks, const char *path);
+/* Appends the request for the ranks on the job's other nodes. false: none of them can be asked. */
+bool ranks_put_elsewhere(struct buf *request, const char *path, const struct job_nodes *nodes);
+/* Takes what they answered. Appends to `missing` which of them did not, and why, separated by "; ". */
+void ranks_take_elsewhere(struct rank_list *ranks, const char *path, struct omis_reader *reader,
+                          const struct job_nodes *nodes, struct buf *missing);
+/* Both, with the monitor that runs here: waits for the answers. Nodes that cannot be asked are in `missing`, too. */
+void ranks_ask_elsewhere(struct rank_list *ranks, const char *path, struct buf *missing);
+/* Sets old_seconds of those that were told, for what is shown now. */
+void ranks_age(struct rank_list *ranks);
 void ranks_done(struct rank_list *ranks);
 
 /* The ranks of a job: *ret_count of them. */
@@ -65,7 +76,7 @@ double ranks_share(const struct rank_now *rank);
 /* Of a struct rank_now; the table's columns belong to a struct ranks_view. */
 extern const struct field ranks_fields[];
 struct ranks_view {
-    const struct job_model *model; /* of scry ps: the job's processes; NULL: of scry top */
+    const struct job_report *report; /* of scry ps: the job's processes; NULL: of scry top */
     bool narrow;
     int host_width;
 };

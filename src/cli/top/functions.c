@@ -249,7 +249,7 @@ void top_functions_handle(struct top_functions *functions)
     }
 }
 
-bool top_functions_wait(struct top_functions *functions, const bool *also_asking, int timeout_ms)
+bool top_functions_wait(struct top_functions *functions, const unsigned *also_asking, int timeout_ms)
 {
     uint64_t until = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
     while (functions->connected && (functions->asking || *also_asking)) {

@@ -41,7 +41,7 @@ void top_functions_ask(struct top_functions *functions, const struct job_model *
 int top_functions_fd(const struct top_functions *functions); /* readable: call top_functions_handle; -1: none */
 void top_functions_handle(struct top_functions *functions);
 /* Waits for the functions, and for `also_asking`, at most timeout_ms. false: it took longer. */
-bool top_functions_wait(struct top_functions *functions, const bool *also_asking, int timeout_ms);
+bool top_functions_wait(struct top_functions *functions, const unsigned *also_asking, int timeout_ms);
 
 /* For a job that has ended: its functions from the traces. `all` NULL or incomplete: none. */
 void top_functions_final(struct top_functions *functions, const struct job_functions *all);

@@ -3,6 +3,7 @@
 #include "cli/top/json.h"
 
 #include "cli/common/now.h"
+#include "cli/common/parts.h"
 #include "jobdir/text/text.h"
 
 struct row {
@@ -16,18 +17,50 @@ struct row {
 };
 
 static const struct field tree_fields[] = {
-    {"processes", FIELD_COUNT, FIELD_AT(struct job_model, processes)},
-    {"threads", FIELD_COUNT, FIELD_AT(struct job_model, threads)},
-    {"rss_bytes", FIELD_BYTES, FIELD_AT(struct job_model, rss)},
-    {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct job_model, cpu_ns)},
-    {"cpu_share", FIELD_NUMBER, FIELD_AT(struct job_model, cpu_share), .about = "processors in use"},
+    {"processes", FIELD_COUNT, FIELD_AT(struct parts_now, processes)},
+    {"threads", FIELD_COUNT, FIELD_AT(struct parts_now, threads)},
+    {"rss_bytes", FIELD_BYTES, FIELD_AT(struct parts_now, rss)},
+    {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct parts_now, cpu_ns)},
+    {"cpu_share", FIELD_NUMBER, FIELD_AT(struct parts_now, cpu_share), .about = "processors in use"},
     {0}};
 
-static const struct field model_fields[] = {
-    {"tree", FIELD_OBJECT, .of = tree_fields, .about = "all living processes together"},
-    {"node", FIELD_OBJECT, FIELD_AT(struct job_model, node_sample), FIELD_OR_NULL,
-     .about = "the node's last sample; null: none yet"},
+static json_t *tree_json(const void *row, const void *all)
+{
+    const struct parts_now now = parts_sum(((const struct row *)row)->report);
+    return fields_json(tree_fields, &now, NULL);
+}
+
+struct silent_node {
+    const char *node;
+    double seconds;
+};
+static const struct field silent_fields[] = {
+    {"node", FIELD_TEXT, FIELD_AT(struct silent_node, node)},
+    {"seconds", FIELD_NUMBER, FIELD_AT(struct silent_node, seconds), .about = "since its last record"},
     {0}};
+
+static json_t *silent_json(const void *row, const void *all)
+{
+    const struct job_report *report = ((const struct row *)row)->report;
+    json_t *list = json_array();
+    for (size_t i = 0; i < report->part_count; i++) {
+        const struct silent_node node = {report->parts[i].model.part, parts_silent_seconds(report, &report->parts[i])};
+        if (node.seconds > 0)
+            json_array_append_new(list, fields_json(silent_fields, &node, NULL));
+    }
+    return list;
+}
+
+static const struct field tree_field[] = {
+    {"tree", FIELD_OBJECT, .json = tree_json, .of = tree_fields,
+     .about = "all living processes together, on all nodes of the job"},
+    {"silent", FIELD_LIST, .json = silent_json, .of = silent_fields,
+     .about = "nodes of the job of which nothing is heard: what is said of them is as they last were"},
+    {0}};
+
+static const struct field model_fields[] = {{"node", FIELD_OBJECT, FIELD_AT(struct job_model, node_sample),
+                                             FIELD_OR_NULL, .about = "the node's last sample; null: none yet"},
+                                            {0}};
 
 static json_t *least_json(const void *row, const void *all)
 {
@@ -114,6 +147,7 @@ static const struct field fields[] = {
     {"id", FIELD_TEXT, FIELD_AT(struct row, id)},
     {"status", FIELD_TEXT, FIELD_AT(struct row, status), .about = "as in report.schema.json"},
     {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct row, wall_seconds)},
+    {"", FIELD_PART, .of = tree_field},
     {"", FIELD_PART, FIELD_AT(struct row, model), FIELD_POINTER, .of = model_fields},
     {"", FIELD_PART, FIELD_AT(struct row, now), .of = now_fields},
     {"processes", FIELD_LIST, .json = processes_json, .of = job_process_fields, .about = "those that live"},

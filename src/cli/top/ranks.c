@@ -12,6 +12,7 @@
 #include "lang/put.h"
 
 enum { READ_NS = 1000000000, READ_AGAIN = 10 };
+enum { ASKING_HERE = 1, ASKING_OTHERS = 2 };
 
 /* Other nodes write seldom, so it is read seldom. */
 static void add_elsewhere(struct top_ranks *ranks)
@@ -26,7 +27,7 @@ static void add_elsewhere(struct top_ranks *ranks)
 static void on_reply(Omis_reply reply, void *param)
 {
     struct top_ranks *ranks = param;
-    ranks->asking = false;
+    ranks->asking &= ~ASKING_HERE;
     *ranks->refused = 0;
     struct omis_reader *reader = omis_reader_take(reply);
     while (omis_reader_next(reader))
@@ -38,26 +39,69 @@ static void on_reply(Omis_reply reply, void *param)
     add_elsewhere(ranks);
 }
 
-void top_ranks_ask(struct top_ranks *ranks, bool connected)
+static void on_others(Omis_reply reply, void *param)
+{
+    struct top_ranks *ranks = param;
+    struct omis_reader *reader = omis_reader_take(reply);
+    ranks->asking &= ~ASKING_OTHERS;
+    buf_clear(&ranks->silent);
+    ranks_take_elsewhere(&ranks->known, ranks->path, reader, &ranks->nodes, &ranks->silent);
+    omis_reader_free(reader);
+}
+
+/* Those that are new are attached first, which may take a login. */
+static void ask_others(struct top_ranks *ranks, size_t parts)
+{
+    struct buf text = BUF_INIT;
+    struct err err = {0};
+    if (ranks->asking & ASKING_OTHERS)
+        return;
+    if (parts != ranks->parts) {
+        job_nodes_done(&ranks->nodes);
+        buf_clear(&ranks->missing);
+        ranks->parts = parts;
+        if (job_nodes_attach(&ranks->nodes, ranks->path, &err) < 0)
+            buf_puts(&ranks->missing, err.text);
+        job_nodes_put_problems(&ranks->missing, &ranks->nodes);
+    }
+    if (parts && ranks_put_elsewhere(&text, ranks->path, &ranks->nodes)) {
+        ranks->asking |= ASKING_OTHERS;
+        client_request(span_of(text.data, text.len), on_others, ranks, 0);
+    }
+    buf_done(&text);
+}
+
+void top_ranks_ask(struct top_ranks *ranks, bool connected, size_t parts)
 {
     struct buf text = BUF_INIT;
     if (!connected) {
-        ranks->asking = false;
+        ranks->asking = 0;
+        ranks->parts = 0; /* another monitor has not attached them */
+        job_nodes_done(&ranks->nodes);
         add_elsewhere(ranks);
         return;
     }
-    if (ranks->asking)
+    ask_others(ranks, parts);
+    if (ranks->asking & ASKING_HERE)
         return;
-    PUT_CALL(&text, "mpi_get_activity", ranks->path);
-    ranks->asking = !text.failed;
-    if (ranks->asking)
+    buf_puts(&text, ":mpi_get_activity(");
+    PUT(&text, ranks->path);
+    if (job_nodes_has_others(&ranks->nodes)) /* else all are meant */
+        buf_printf(&text, ",[%s]", ranks->nodes.list[0].token);
+    buf_putc(&text, ')');
+    if (!text.failed) {
+        ranks->asking |= ASKING_HERE;
         client_request(span_of(text.data, text.len), on_reply, ranks, 0);
+    }
     buf_done(&text);
 }
 
 void top_ranks_close(struct top_ranks *ranks)
 {
     ranks_done(&ranks->known);
+    job_nodes_done(&ranks->nodes);
+    buf_done(&ranks->missing);
+    buf_done(&ranks->silent);
 }
 
 /* ---- the table ---- */

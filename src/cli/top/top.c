@@ -2,6 +2,7 @@
 /* scry top: shows a job live. It reads the job's spool as it grows, so it also works on another node with a shared
  * disk. */
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -150,9 +151,12 @@ static void put_head(struct buf *out, const struct view *view, struct buf *line)
     put_heading(out, view, line);
 }
 
-static void put_node(struct buf *out, const struct view *view, struct buf *line, const struct job_model *model)
+/* `part`: NULL for the job's own node. */
+static void put_node(struct buf *out, const struct view *view, struct buf *line, const struct job_report *part)
 {
+    const struct job_model *model = part ? &part->model : &view->report.model;
     const json_t *node = model->node, *now = model->node_sample;
+    double silent = part ? parts_silent_seconds(&view->report, part) : 0;
     if (!node)
         return;
     const char *host = json_string_value(json_object_get(node, "host"));
@@ -172,7 +176,21 @@ static void put_node(struct buf *out, const struct view *view, struct buf *line,
     double waiting = json_number_value(json_object_get(now, "disk_wait"));
     if (waiting > 0)
         buf_printf(line, "  %.0f waiting for disks", waiting);
+    if (silent > 0) {
+        buf_puts(line, "  not heard for ");
+        text_seconds(line, silent);
+    }
     put_line(out, view, line);
+}
+
+static void put_more_nodes(struct buf *line, const struct job_report *report, size_t shown)
+{
+    size_t silent = 0;
+    for (size_t i = 0; i < report->part_count; i++)
+        silent += parts_silent_seconds(report, &report->parts[i]) > 0;
+    buf_printf(line, "      and %zu more nodes", report->part_count - shown);
+    if (silent)
+        buf_printf(line, "; of all, %zu are not heard", silent);
 }
 
 /* The job's, and those of its parts, the busiest first: a screen has no room for many. */
@@ -180,17 +198,17 @@ static void put_nodes(struct buf *out, const struct view *view, struct buf *line
 {
     enum { PARTS_SHOWN = 4 };
     const struct job_report *report = &view->report;
-    const struct job_model *before = NULL;
+    const struct job_report *before = NULL;
     size_t shown = 0;
-    put_node(out, view, line, &report->model);
+    put_node(out, view, line, NULL);
     for (; shown < PARTS_SHOWN && shown < report->part_count; shown++) {
-        const struct job_model *next = NULL;
-        for (size_t i = 1; i <= report->part_count; i++) {
-            const struct job_model *model = job_report_model(report, i);
-            bool follows = !before || model->cpu_share < before->cpu_share ||
-                           (model->cpu_share == before->cpu_share && model > before);
-            if (follows && (!next || model->cpu_share > next->cpu_share))
-                next = model;
+        const struct job_report *next = NULL;
+        for (const struct job_report *part = report->parts; part < report->parts + report->part_count; part++) {
+            double share = part->model.cpu_share;
+            bool follows =
+                !before || share < before->model.cpu_share || (share == before->model.cpu_share && part > before);
+            if (follows && (!next || share > next->model.cpu_share))
+                next = part;
         }
         if (!next)
             break;
@@ -198,9 +216,15 @@ static void put_nodes(struct buf *out, const struct view *view, struct buf *line
         before = next;
     }
     if (report->part_count > shown) {
-        buf_printf(line, "      and %zu more nodes", report->part_count - shown);
+        put_more_nodes(line, report, shown);
         put_line(out, view, line);
     }
+    const struct buf *problems[] = {&view->ranks.missing, &view->ranks.silent};
+    for (size_t i = 0; i < 2; i++)
+        if (problems[i]->len) {
+            buf_append(line, problems[i]->data, problems[i]->len);
+            put_line(out, view, line);
+        }
 }
 
 static void put_course(struct buf *out, const struct view *view, struct buf *line, const char *label,
@@ -217,18 +241,24 @@ static void put_course(struct buf *out, const struct view *view, struct buf *lin
 static void put_courses(struct buf *out, const struct view *view, struct buf *line)
 {
     const struct job_model *model = &view->report.model;
-    put_course(out, view, line, "cpu", &model->cpu_series);
-    buf_printf(line, "%.2f now, most %.2f", model->cpu_share, series_max(&model->cpu_series));
+    const struct parts_now now = parts_sum(&view->report);
+    if (view->report.part_count) { /* courses are of one node */
+        buf_printf(line, "cpu   %.2f now   mem   ", now.cpu_share);
+        text_size(line, now.rss);
+        buf_printf(line, " now   on %zu node%s", now.nodes, now.nodes == 1 ? "" : "s");
+    } else {
+        put_course(out, view, line, "cpu", &model->cpu_series);
+        buf_printf(line, "%.2f now, most %.2f", model->cpu_share, series_max(&model->cpu_series));
+        put_line(out, view, line);
+        put_course(out, view, line, "mem", &model->rss_series);
+        text_size(line, model->rss);
+        buf_puts(line, " now, most ");
+        text_size(line, model->peak_tree_rss);
+    }
     put_line(out, view, line);
-    put_course(out, view, line, "mem", &model->rss_series);
-    text_size(line, model->rss);
-    buf_puts(line, " now, most ");
-    text_size(line, model->peak_tree_rss);
-    put_line(out, view, line);
-    buf_printf(line, "%llu process%s (%llu so far), %llu thread%s, cpu ", (unsigned long long)model->processes,
-               model->processes == 1 ? "" : "es", (unsigned long long)model->started_total,
-               (unsigned long long)model->threads, model->threads == 1 ? "" : "s");
-    text_seconds(line, (double)model->cpu_ns / 1e9);
+    buf_printf(line, "%" PRIu64 " process%s (%" PRIu64 " so far), %" PRIu64 " thread%s, cpu ", now.processes,
+               now.processes == 1 ? "" : "es", now.started, now.threads, now.threads == 1 ? "" : "s");
+    text_seconds(line, (double)now.cpu_ns / 1e9);
     put_line(out, view, line);
 }
 
@@ -490,7 +520,8 @@ static void ask(struct view *view)
 {
     if (view->remote)
         return;
-    top_ranks_ask(&view->ranks, view->functions.connected);
+    ranks_age(&view->ranks.known);
+    top_ranks_ask(&view->ranks, view->functions.connected, view->report.part_count);
     top_functions_ask(&view->functions, &view->report.model);
     top_functions_connect(&view->functions); /* then forgets requests to a monitor that is gone */
 }

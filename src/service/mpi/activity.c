@@ -95,15 +95,15 @@ static void tell_past(void *ctx, const struct mpi_past *past)
 
 void mpi_get_activity(struct scry_call *call)
 {
-    const char *dir = mpi_job_named(call);
+    const char *dir = mpi_job_part(call->monitor, call->args[0].text);
     struct buf text = BUF_INIT;
     struct activity activity = {.call = call, .text = &text};
-    if (!dir)
+    if (!dir && !(dir = mpi_job_named(call)))
         return;
     put_list(&text);
     mpi_process_each(call->monitor->mpi, *dir ? dir : NULL, tell_living, &activity);
     mpi_past_each(call->monitor->mpi, *dir ? dir : NULL, tell_past, &activity);
     put_end(&text);
-    call_text(call, NULL, &text);
+    call_text(call, call->object_count ? call->objects[0] : NULL, &text); /* a monitor has one node */
     buf_done(&text);
 }

@@ -28,6 +28,14 @@ const char *mpi_job_named(struct scry_call *call)
     return NULL;
 }
 
+const char *mpi_job_part(struct monitor *monitor, struct span name)
+{
+    for (struct scry_object *object = monitor->objects; object; object = object->hh.next)
+        if (job_object_is(monitor, object, name))
+            return ((const struct job_object *)object->data)->dir;
+    return NULL;
+}
+
 static const char *dir_or_all(const char *dir)
 {
     return *dir ? dir : NULL;

@@ -450,9 +450,9 @@ const struct scry_service mpi_services[] = {
      "job, rank, size, host, pid, library, state (loaded, running, ended, off; found: known from outside only), "
      "program, "
      "job. note: what could not be found out, and why."},
-    {"mpi_get_activity", SCRY_INFORMATION, "[string job] -> " MPI_ACTIVITY_ROW "* ranks", SCRY_OPTIONAL,
-     mpi_get_activity,
-     "What the ranks of a job on this node do (" JOB
+    {"mpi_get_activity", SCRY_INFORMATION, "[string job], [token<n>* node_list] -> " MPI_ACTIVITY_ROW "* ranks",
+     SCRY_OPTIONAL, mpi_get_activity,
+     "What the ranks of a job do on this node, or where its parts are, on those (" JOB
      "). state: starting, computing, in_call, ended, died, aborted, or off (not counted); spawned: 1; call: \"\" if it "
      "is in none; since_ns: how long it computes or is in the call; peer: a world rank; text: the call for people; "
      "details: the same without the call; "

@@ -29,6 +29,8 @@ int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, 
 
 /* The directory of the job in the first argument; "" for all. NULL: there is none, and the call has failed. */
 const char *mpi_job_named(struct scry_call *call);
+/* The directory on this node of the job that is named, or of its part; NULL: nobody follows such a job here. */
+const char *mpi_job_part(struct monitor *monitor, struct span name);
 
 const char *mpi_state_name(uint32_t state); /* enum mpi_state */
 

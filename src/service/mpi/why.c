@@ -327,12 +327,9 @@ void mpi_get_wait_graph(struct scry_call *call)
 void mpi_look(struct scry_call *call)
 {
     const struct span name = call->args[1].text;
-    const char *dir = name.len ? NULL : "";
+    const char *dir = name.len ? mpi_job_part(call->monitor, name) : "";
     if (!call->object_count)
         return;
-    for (struct scry_object *object = call->monitor->objects; object && !dir; object = object->hh.next)
-        if (job_object_is(call->monitor, object, name))
-            dir = ((const struct job_object *)object->data)->dir;
     if (!dir && name.ptr[0] == '/' && !(dir = call_string(call, 1))) /* its scry run is gone */
         return;
     if (dir) {
