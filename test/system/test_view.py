@@ -52,6 +52,14 @@ int main(void)
 }
 """
 
+LONG = """
+void leaf(void);
+void work(void);
+__attribute__((noinline)) void leaf(void) { __asm__ volatile(""); }
+__attribute__((noinline)) void work(void) { for (int i = 0; i < 50; i++) leaf(); }
+int main(void) { for (int i = 0; i < 4000; i++) work(); return 0; }
+"""
+
 LOOP = """
 #include <stdio.h>
 #include <unistd.h>
@@ -261,6 +269,49 @@ class Plain(jobtest.JobCase):
                 view.process.stdin.flush()
                 self.assertEqual(json.loads(view.process.stdout.readline())["error"]["kind"], "bad_question", line[:50])
             view.picture()
+
+    def said(self, job):
+        """All that a picture has, once it is complete. Before the second question is answered, it is kept."""
+        with View(self.box, job) as view:
+            picture = view.picture()
+            deep = picture["levels"] - 1
+            return (picture, view.ask("tiles", level=0, index=0), view.ask("tiles", level=3, index=5),
+                    view.ask("tiles", level=deep, index=(1 << deep) // 2), view.ask("selection"), view.ask("search", function="w*"))
+
+    def test_kept(self):
+        """The traces of a job that is over are read once; what was kept is gone with the job, and only used if it is whole."""
+        job = self.run_job("--trace", "fn:*", "--overflow", "wait", "--", compiled(self, "view_long", LONG, "cc"))
+        first = self.said(job)
+        path, = glob.glob(self.box.path("home", ".cache", "scry", "pictures", "*"))
+
+        def is_used():
+            """Nothing was kept anew."""
+            before = os.stat(path)
+            self.assertEqual(self.said(job), first)
+            after = os.stat(path)
+            return (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        self.assertTrue(is_used())
+        with open(path, "rb") as file:
+            whole = file.read()
+        for at in (0, 10, 40, 60, len(whole) // 2, len(whole) - 1):
+            self.damage(path, whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+            self.assertFalse(is_used(), at)
+        for damaged in (b"", whole[:30], whole[:-1], whole + b"x", b"x" * len(whole)):
+            self.damage(path, damaged)
+            self.assertFalse(is_used(), len(damaged))
+        self.assertTrue(is_used())
+        stream, = glob.glob(os.path.join(job, "trace", "*", "*", "stream-*"))
+        os.utime(stream)  # not the file that was read
+        self.assertFalse(is_used())
+        self.box.run(self.box.scry("rm", "-q", job))
+        self.assertFalse(os.path.exists(job) or os.path.exists(path))
+
+    def damage(self, path, data):
+        with open(path + ".new", "wb") as file:
+            file.write(data)
+        os.rename(path + ".new", path)
 
     def test_no_trace(self):
         with View(self.box, self.run_job("--", "true")) as view:

@@ -16,6 +16,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "jobdir/record/mirror_internal.h"
+#include "jobdir/record/picture_file.h"
 
 enum { BLOCK_BYTES = 512 }; /* of st_blocks */
 enum { PARTS = 11 };
@@ -202,6 +203,8 @@ int jobdir_remove(const char *path, bool *ret_kept, struct err *err)
     if (code < 0)
         return err_errno(err, code, "%s", path);
     code = remove_all(&look, ret_kept, err);
+    if (code == 0)
+        picture_file_remove(look.path);
     look_done(&look);
     return code;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/data/grow.h"
+#include "web/view/kept.h"
 
 /* ---- calls that are open ---- */
 
@@ -96,6 +97,44 @@ void lane_free_points(struct view_lane *lane)
     free(lane->points);
     lane->points = NULL;
     lane->point_count = lane->point_room = 0;
+}
+
+static struct trace_point *keep_point(struct kept *kept, struct trace_point *point)
+{
+    struct trace_point head = point ? *point : (struct trace_point){0};
+    KEPT(kept, head);
+    kept_check(kept, head.call_count <= TRACE_POINT_CALLS);
+    size_t size = head.call_count * sizeof *head.calls;
+    if (!point && !kept->failed && (point = malloc(sizeof head + size)))
+        memcpy(point, &head, sizeof head);
+    kept_check(kept, point);
+    if (!kept->failed)
+        kept_bytes(kept, point->calls, size);
+    return point;
+}
+
+void lane_keep(struct kept *kept, struct view *view, struct view_lane *lane)
+{
+    size_t count = lane->point_count;
+    struct view_lane_key key = lane->key;
+    KEPT(kept, key);
+    kept_check(kept, memcmp(&key, &lane->key, sizeof key) == 0);
+    KEPT(kept, lane->from_ns);
+    KEPT(kept, lane->to_ns);
+    KEPT(kept, lane->depth);
+    KEPT(kept, lane->calls);
+    KEPT(kept, count);
+    for (size_t i = 0; i < count && !kept->failed; i++) {
+        if (i == lane->point_count && !GROW(lane->points, lane->point_count, lane->point_room)) {
+            kept->failed = true;
+            return;
+        }
+        if (i == lane->point_count)
+            lane->points[lane->point_count++] = (struct view_point){0};
+        KEPT(kept, lane->points[i].ns);
+        lane->points[i].point = keep_point(kept, lane->points[i].point);
+    }
+    pyramid_lane_keep(kept, &lane->pyramid, &view->pyramid);
 }
 
 /* The last one that is not later; the first if all are. */

@@ -7,6 +7,7 @@
 #include "base/data/grow.h"
 #include "jobdir/mpi/text.h"
 #include "web/view/ask.h"
+#include "web/view/kept.h"
 
 enum {
     LINES = 1500,   /* messages in one answer */
@@ -138,7 +139,7 @@ static int keep_waits(struct making *making, const struct view_lane *lane)
     return 0;
 }
 
-static int keep_comms(struct lines *lines, const struct mpi_messages *messages)
+static int copy_comms(struct lines *lines, const struct mpi_messages *messages)
 {
     size_t count = HASH_COUNT(messages->comms);
     lines->comms = calloc(count + 1, sizeof(char *));
@@ -153,7 +154,7 @@ int lines_make(struct view *view, const struct mpi_messages *messages)
     lines_free(view);
     struct lines *lines = view->lines = calloc(1, sizeof *lines);
     struct making making = {lines, messages, NULL};
-    int code = lines && find_lanes(view, &making) ? keep_comms(lines, messages) : -ENOMEM;
+    int code = lines && find_lanes(view, &making) ? copy_comms(lines, messages) : -ENOMEM;
     for (size_t i = 0; code == 0 && i < messages->rank_count; i++)
         for (size_t k = 0; code == 0 && k < messages->ranks[i].got_count; k++)
             code = keep_line(&making, i, &messages->ranks[i].got[k]);
@@ -186,6 +187,59 @@ void lines_free(struct view *view)
     free(lines->waits);
     free(lines);
     view->lines = NULL;
+}
+
+/* What is read is used as it is: to count, and to find a lane, a corner, a name. */
+static void check(struct kept *kept, const struct view *view, const struct lines *lines)
+{
+    kept_check(kept, lines->block_count == (lines->count + BLOCK - 1) / BLOCK);
+    for (size_t i = 0; i < lines->count; i++)
+        kept_check(kept, lines->list[i].from < view->lane_count && lines->list[i].to < view->lane_count);
+    for (size_t i = 0; i < lines->corner_count; i++)
+        kept_check(kept, lines->corners[i].lane < view->lane_count);
+    for (size_t i = 0; i < lines->operation_count; i++) {
+        const struct operation *operation = &lines->operations[i];
+        kept_check(kept, operation->first <= lines->corner_count &&
+                             operation->count <= lines->corner_count - operation->first &&
+                             operation->comm < lines->comm_count && operation->call < CALL_COUNT);
+    }
+    for (size_t i = 0; i < lines->wait_count; i++)
+        kept_check(kept, lines->waits[i].lane < view->lane_count && lines->waits[i].class < VIEW_CLASSES);
+}
+
+static void keep_comms(struct kept *kept, struct lines *lines)
+{
+    size_t count = lines->comm_count;
+    KEPT(kept, count);
+    if (!kept->out) {
+        kept_check(kept, count <= kept->left);
+        lines->comms = kept->failed ? NULL : calloc(count + 1, sizeof(char *));
+        kept_check(kept, lines->comms);
+    }
+    for (size_t i = 0; i < count && !kept->failed; i++) {
+        lines->comms[i] = kept_text(kept, lines->comms[i]);
+        lines->comm_count = i < lines->comm_count ? lines->comm_count : i + 1;
+    }
+}
+
+void lines_keep(struct kept *kept, struct view *view)
+{
+    if (!kept_flag(kept, view->lines) || kept->failed)
+        return;
+    if (!view->lines && !(view->lines = calloc(1, sizeof *view->lines))) {
+        kept->failed = true;
+        return;
+    }
+    struct lines *lines = view->lines;
+    KEPT(kept, lines->matched);
+    KEPT(kept, lines->collectives);
+    lines->list = kept_list(kept, lines->list, &lines->count, sizeof *lines->list);
+    lines->blocks = kept_list(kept, lines->blocks, &lines->block_count, sizeof *lines->blocks);
+    lines->corners = kept_list(kept, lines->corners, &lines->corner_count, sizeof *lines->corners);
+    lines->operations = kept_list(kept, lines->operations, &lines->operation_count, sizeof *lines->operations);
+    lines->waits = kept_list(kept, lines->waits, &lines->wait_count, sizeof *lines->waits);
+    keep_comms(kept, lines);
+    check(kept, view, lines);
 }
 
 /* ---- a part ---- */

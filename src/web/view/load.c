@@ -11,6 +11,7 @@
 #include "base/data/hash.h"
 #include "jobdir/trace/calls.h"
 #include "shm/mpi_told.h"
+#include "web/view/kept.h"
 #include "web/view/pass.h"
 #include "web/view/view.h"
 
@@ -61,7 +62,7 @@ enum view_class view_class_of(uint32_t call)
     }
 }
 
-static struct view_function *function_named(struct view *view, const char *name, const char *file, uint32_t line)
+struct view_function *view_function_named(struct view *view, const char *name, const char *file, uint32_t line)
 {
     char *key;
     int len = asprintf(&key, "%s\t%s\t%u", name, file, line);
@@ -93,8 +94,8 @@ struct view_function *view_function_in(struct view *view, const struct trace *tr
 {
     char room[32];
     const struct trace_function *known = trace_function(trace, id);
-    struct view_function *function = function_named(view, call_name(trace, id, room, sizeof room),
-                                                    known ? known->file : "", known ? known->line : 0);
+    struct view_function *function = view_function_named(view, call_name(trace, id, room, sizeof room),
+                                                         known ? known->file : "", known ? known->line : 0);
     if (function && known)
         function->class = view_class_of(mpi_function_call(known->address));
     return function;
@@ -284,14 +285,14 @@ static void note_what_is_missing(struct view *view)
         view_note(view, view->report.mpi->unreadable.text);
 }
 
-int view_open(struct view *ret_view, const char *path, struct err *err)
+static int open_anew(struct view *view, const char *path, struct err *err)
 {
-    struct view *view = ret_view;
     *view = (struct view){0};
     if (!realpath(path, view->job))
         return err_errno(err, -errno, "cannot open the job directory %s", path);
     int code = job_report_load(&view->report, view->job, err);
     view->running = code == 0 && view->report.state == JOB_RUNNING;
+    view->key = code == 0 && !view->running ? kept_key(view) : 0;
     if (code == 0)
         code = read_mpi(view, err);
     if (code == 0)
@@ -302,6 +303,15 @@ int view_open(struct view *ret_view, const char *path, struct err *err)
         code = view_see_lanes(view);
     note_what_is_missing(view);
     return code < 0 && err && !err->code ? err_set(err, code, "cannot read %s: %s", view->job, strerror(-code)) : code;
+}
+
+int view_open(struct view *ret_view, const char *path, struct err *err)
+{
+    int code = open_anew(ret_view, path, err);
+    if (code < 0 || ret_view->running || kept_read(ret_view) >= 0)
+        return code;
+    view_close(ret_view);
+    return open_anew(ret_view, path, err);
 }
 
 bool view_has_changed(const struct view *view)

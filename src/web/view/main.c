@@ -11,6 +11,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "web/view/ask.h"
+#include "web/view/kept.h"
 #include "web/view/pass.h"
 
 #define LOOK_NS NS_PER_SECOND /* between two looks at a running job, at least */
@@ -29,6 +30,7 @@ struct desk {
     bool ended;                   /* of the input */
     bool too_long;                /* the line that comes is passed over */
     unsigned known;               /* what has been read, of enum view_needs */
+    bool kept;                    /* for the next time, or need not be */
     bool slow;                    /* a question is being answered that takes long */
     bool nested;                  /* and another one meanwhile */
     bool asked;                   /* a question has come since the job was looked at */
@@ -205,6 +207,9 @@ static int open_job(struct desk *desk, const char *path, struct err *err)
 {
     int code = view_open(&desk->view, path, err);
     desk->known = desk->view.timeline.host_count > 1 ? 0 : NEEDS_TIMES;
+    desk->kept = desk->view.complete;
+    if (desk->kept)
+        desk->known = NEEDS_CALLS | NEEDS_TIMES | NEEDS_MESSAGES;
     desk->view.between = between_reads;
     desk->view.between_ctx = desk;
     desk->looked_ns = clock_now_ns();
@@ -233,6 +238,13 @@ static int look_again(struct desk *desk, struct err *err)
     return 0;
 }
 
+/* All is known, and nobody waits. */
+static void keep(struct desk *desk)
+{
+    kept_write(&desk->view);
+    desk->kept = true;
+}
+
 /* Does a part of what has to be done. False: there is nothing to do now. */
 static bool work(struct desk *desk)
 {
@@ -247,6 +259,8 @@ static bool work(struct desk *desk)
         return true;
     else if (!(desk->known & NEEDS_MESSAGES))
         load_messages(desk);
+    else if (!desk->count && !desk->kept)
+        keep(desk);
     else
         return false;
     return true;

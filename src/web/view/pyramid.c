@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/data/grow.h"
+#include "web/view/kept.h"
 
 /* Of one column at one depth, while it is being filled. */
 struct rivals {
@@ -174,24 +175,33 @@ void pyramid_until(struct pyramid_lane *lane, int64_t time)
 
 /* ---- calls ---- */
 
-static struct depth *depth_of(struct pyramid_lane *lane, uint32_t number)
+static struct depth *depth_at(struct pyramid_lane *lane, uint32_t number)
 {
-    struct pyramid *pyramid = lane->pyramid;
-    size_t before = lane->depth_count, cells = offset_of(pyramid->levels);
+    size_t before = lane->depth_count;
     if (number >= PYRAMID_DEPTH || !GROW_ZERO_TO(lane->depths, (size_t)number + 1, lane->depth_room))
         return NULL;
     for (size_t i = before; i <= number; i++)
         lane->depths[i] = (struct depth){.since = INT64_MIN};
     lane->depth_count = number < before ? before : (size_t)number + 1;
-    struct depth *depth = &lane->depths[number];
-    if (depth->cells)
-        return depth;
+    return &lane->depths[number];
+}
+
+static bool give_cells(struct pyramid *pyramid, struct depth *depth)
+{
+    size_t cells = offset_of(pyramid->levels);
     if (pyramid->cells + cells > pyramid->most_cells || !(depth->cells = calloc(cells, sizeof *depth->cells))) {
         pyramid->full = true;
-        return NULL;
+        return false;
     }
     pyramid->cells += cells;
-    return depth;
+    return true;
+}
+
+/* With cells. */
+static struct depth *depth_of(struct pyramid_lane *lane, uint32_t number)
+{
+    struct depth *depth = depth_at(lane, number);
+    return depth && (depth->cells || give_cells(lane->pyramid, depth)) ? depth : NULL;
 }
 
 static void end_call(const struct pyramid_lane *lane, struct depth *depth)
@@ -264,4 +274,42 @@ uint64_t pyramid_calls(const struct pyramid_lane *lane, unsigned level, size_t c
     for (size_t i = column << shift; i < (column + count) << shift; i++)
         calls += lane->calls[i];
     return calls;
+}
+
+/* ---- kept ---- */
+
+void pyramid_keep(struct kept *kept, struct pyramid *pyramid)
+{
+    KEPT(kept, pyramid->from);
+    KEPT(kept, pyramid->to);
+    KEPT(kept, pyramid->levels);
+    KEPT(kept, pyramid->most_cells);
+    pyramid->full = kept_flag(kept, pyramid->full);
+    kept_check(kept, pyramid->from < pyramid->to && pyramid->from >= -TIMELINE_LIMIT_NS &&
+                         pyramid->to <= TIMELINE_LIMIT_NS + 1 && pyramid->levels >= 1 &&
+                         pyramid->levels <= PYRAMID_LEVELS);
+    if (!kept->out)
+        pyramid->cells = 0; /* they are counted as they come */
+}
+
+void pyramid_lane_keep(struct kept *kept, struct pyramid_lane **lane, struct pyramid *pyramid)
+{
+    if (!kept_flag(kept, *lane) || kept->failed)
+        return;
+    kept_check(kept, kept->out || pyramid_lane_new(lane, pyramid) == 0);
+    size_t columns = columns_of(pyramid->levels - 1), depths = kept->failed ? 0 : (*lane)->depth_count;
+    KEPT(kept, depths);
+    if (!kept->failed)
+        kept_bytes(kept, (*lane)->calls, columns * sizeof *(*lane)->calls);
+    for (uint32_t i = 0; i < depths && !kept->failed; i++) {
+        struct depth *depth = depth_at(*lane, i);
+        bool filled = kept_flag(kept, depth && depth->cells);
+        kept_check(kept, depth && (!filled || depth->cells || give_cells(pyramid, depth)));
+        if (filled && !kept->failed)
+            kept_bytes(kept, depth->cells, offset_of(pyramid->levels) * sizeof *depth->cells);
+    }
+    if (kept->out || kept->failed)
+        return;
+    (*lane)->column = columns;
+    (*lane)->finished = true;
 }

@@ -100,6 +100,7 @@ struct view {
     void *between_ctx;
     struct job_report report; /* its functions and messages when they were asked for */
     bool running;
+    uint64_t key; /* of its files, as they were (kept_key); 0: it runs */
     struct view_trace *traces;
     struct trace **list;            /* the same for readers of many */
     size_t trace_count, path_count; /* path_count: of traces, also those that follow others */
@@ -115,7 +116,7 @@ struct view {
     uint64_t point_bytes;   /* between two points of a lane, at least */
     struct pyramid pyramid;
     struct pass *pass;   /* over the traces; NULL: none has begun */
-    bool complete;       /* it is over */
+    bool complete;       /* it is over, or need not be made */
     double progress;     /* of it */
     struct buf notes;    /* texts that end with a NUL: what is missing, and what to do */
     struct tree *trees;  /* of processes: a list; NULL: not read */
@@ -127,7 +128,8 @@ struct view {
 
 /* ---- load.c ---- */
 
-/* Opens a job directory: its report without traces, its traces, the threads in them. 0, or -errno with err. */
+/* Opens a job directory: its report without traces, its traces, the threads in them. Of a job that is over, also what
+ * was kept the last time (web/view/kept.h): then it is complete. 0, or -errno with err. */
 int view_open(struct view *ret_view, const char *path, struct err *err);
 void view_close(struct view *view);
 /* Of a job that ran when it was opened: it has ended, or has more processes or ranks. Then it is to be opened again. */
@@ -139,6 +141,8 @@ int view_load_messages(struct view *view, void (*progress)(void *ctx, double sha
 int view_see_lanes(struct view *view);
 /* In the list of functions; UINT32_MAX: there are too many, or no memory. */
 uint32_t view_function(struct view *view, size_t trace, uint32_t id);
+/* By its name, file and line; made if need be. NULL likewise. */
+struct view_function *view_function_named(struct view *view, const char *name, const char *file, uint32_t line);
 /* The same of any trace; NULL. */
 struct view_function *view_function_in(struct view *view, const struct trace *trace, uint32_t id);
 /* The lane of a thread; made if need be. NULL: there are too many, or no memory. */

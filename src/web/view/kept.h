@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was read of the traces of a job that is over: kept in the user's cache (jobdir/record/picture_file.h), so that the
+ * next scry-view of the job needs no pass over them. It is the pyramids, the points from which lanes are read again, the
+ * functions, the time line and the messages. A file is for one version of scry, and for the job directory as it was: its
+ * files' names, sizes and times. What is damaged or of another one is not used, and written anew.
+ *
+ * The parts say what of them is kept, in one function for both directions. While one is read, each number may be
+ * anything: who reads it checks what is used as an index or a size.
+ */
+#ifndef SCRY_WEB_VIEW_KEPT_H
+#define SCRY_WEB_VIEW_KEPT_H
+
+#include "web/view/view.h"
+
+enum {
+    KEPT_LEAST = 1 << 20,  /* bytes of traces: less is read as soon */
+    KEPT_MOST = 256 << 20, /* bytes of a file */
+};
+
+/* Bytes on their way out to a file, or in. */
+struct kept {
+    struct buf *out; /* NULL: in */
+    const char *in;
+    size_t left;
+    bool failed; /* nothing more is read or written; what was read is of no use */
+};
+
+void kept_bytes(struct kept *kept, void *bytes, size_t size);
+#define KEPT(kept, lvalue) kept_bytes(kept, &(lvalue), sizeof(lvalue))
+/* The list itself; in: a new one, malloc'ed, of *count items, NULL if there are none or it has failed. */
+void *kept_list(struct kept *kept, void *list, size_t *count, size_t item_size);
+/* The same of a text. */
+char *kept_text(struct kept *kept, const char *text);
+bool kept_flag(struct kept *kept, bool flag);
+/* It fails unless this holds. */
+static inline void kept_check(struct kept *kept, bool good)
+{
+    kept->failed |= !good;
+}
+
+/* Stands for the files of the job directory as they are now. */
+uint64_t kept_key(const struct view *view);
+/* Of a view that was opened with view->key. 1: it is complete; 0: there is no such file; -errno: there was one, but it
+ * was not what it seemed: the view is to be opened again. */
+int kept_read(struct view *view);
+/* The same without a file, of a view that is complete: 0 or -errno; and from such bytes, whatever they are. */
+int kept_put(struct buf *out, struct view *view);
+int kept_take(struct view *view, const char *bytes, size_t size);
+/* Writes it for the next time, if the view is complete, of a job that is over and has not changed, and it is worth it.
+ * Where that cannot be done, nothing happens. */
+void kept_write(struct view *view);
+
+/* ---- the parts ---- */
+
+void pyramid_keep(struct kept *kept, struct pyramid *pyramid);
+/* In: a new one. */
+void pyramid_lane_keep(struct kept *kept, struct pyramid_lane **lane, struct pyramid *pyramid);
+void lane_keep(struct kept *kept, struct view *view, struct view_lane *lane);
+void lines_keep(struct kept *kept, struct view *view);
+
+#endif
