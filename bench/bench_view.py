@@ -5,8 +5,8 @@
     bench_view.py [STEPS]
 
 16 ranks make about 520 calls each a step, by default 620 steps: ten million events. Goals: the first picture and its first
-tile within a second, though the trace has not been read yet; and when it was read before, by another scry-view, all of it within
-0.3 s. Time is also given as a part of that which one reading of the whole trace takes (`scry export`, and babeltrace2 where it is
+tile within a second, though the trace has not been read yet; and when it was read before, by another scry-view, all of it in a fifth
+of what reading it takes, at most (0.1 s, where nothing else runs). Time is also given as a part of that which one reading of the whole trace takes (`scry export`, and babeltrace2 where it is
 there), measured in turns.
 """
 
@@ -132,7 +132,7 @@ def main():
             print(f"{what:15} {seconds:8.3f} s " + "".join(f"  {seconds / of:.4f} of {name}" for name, of in whole.items()))
         cold, kept = (statistics.median(times[what] for times, _, _ in rounds) for what in ("all tiles", "all tiles, kept"))
         print(f"kept: {kept / cold:.3f} of what reading it takes")
-        return int(statistics.median(times["first tile"] for times, _, _ in rounds) > 1 or kept > 0.3)
+        return int(statistics.median(times["first tile"] for times, _, _ in rounds) > 1 or kept > 0.2 * cold)
     finally:
         stop_monitor(f"{place}/run")
         shutil.rmtree(place, ignore_errors=True)

@@ -17,6 +17,8 @@ static void prepare(void)
     view_close(&view);
     view_job_open();
     fuzz_expect(kept_take(&view, whole.data, whole.len) == 1);
+    view_close(&view);
+    view_job_open();
     fuzz_expect(kept_take(&view, whole.data, whole.len - 1) < 0);
     view_close(&view);
 }

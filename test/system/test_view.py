@@ -60,6 +60,15 @@ __attribute__((noinline)) void work(void) { for (int i = 0; i < 50; i++) leaf();
 int main(void) { for (int i = 0; i < 4000; i++) work(); return 0; }
 """
 
+DOZE = """
+#include <time.h>
+void doze(void);
+void spin(void);
+__attribute__((noinline)) void doze(void) { nanosleep(&(struct timespec){0, 150000000}, 0); }
+__attribute__((noinline)) void spin(void) { for (volatile int i = 0; i < 20000000; i++) ; }
+int main(void) { doze(); spin(); nanosleep(&(struct timespec){0, 50000000}, 0); return 0; }
+"""
+
 LOOP = """
 #include <stdio.h>
 #include <unistd.h>
@@ -269,6 +278,32 @@ class Plain(jobtest.JobCase):
                 view.process.stdin.flush()
                 self.assertEqual(json.loads(view.process.stdout.readline())["error"]["kind"], "bad_question", line[:50])
             view.picture()
+
+    def test_waits(self):
+        """A thread without a processor waits: of a call, and of any part, as the report has it."""
+        job = self.run_job("--trace", "fn:*", "--", compiled(self, "view_doze", DOZE, "cc"))
+        report = {one["name"]: one for one in json.loads(self.box.run(self.box.scry("report", "--json", job)).stdout)["functions"]}
+        known = report["doze"]["self_waiting_ns"] is not None
+        with View(self.box, job) as view:
+            picture = view.picture()
+            names = {function["name"]: function["id"] for function in picture["functions"]}
+            doze, = view.ask("search", function="doze")["calls"]
+            call = view.ask("call", lane=0, at=doze["begin"], depth=doze["depth"])
+            self.assertEqual(call["function"], names["doze"])
+            if not known:
+                self.skipTest("the kernel does not tell when threads have a processor")
+            for kind in "cpu", "waiting", "preempted":
+                self.assertAlmostEqual(call[f"{kind}_ns"], report["doze"][f"self_{kind}_ns"], delta=2000)
+            self.assertGreater(call["waiting_ns"], 149 * 10 ** 6)
+
+            def classes(**part):
+                return {one["class"]: one["total_ns"] for one in view.ask("selection", **part)["classes"]}
+            waiting = sum(one["self_waiting_ns"] for one in report.values())
+            self.assertAlmostEqual(classes()["wait"], waiting, delta=10 ** 6)
+            self.assertAlmostEqual(sum(classes().values()), picture["to_ns"] - picture["from_ns"], delta=10 ** 6)
+            inside = classes(**{"from": doze["begin"] + 10 ** 7, "to": doze["begin"] + 6 * 10 ** 7})
+            self.assertGreater(inside["wait"], 49 * 10 ** 6)
+            self.assertLess(inside.get("compute", 0), 10 ** 6)
 
     def said(self, job):
         """All that a picture has, once it is complete. Before the second question is answered, it is kept."""

@@ -46,7 +46,6 @@ struct values {
     const struct view_lane *lane;
     const struct lane_call *call;
     struct buf arguments, locals, result, caller; /* as JSON; empty: not recorded */
-    int64_t cpu_ns;
 };
 
 static void put_values(struct buf *out, const struct values *values, const struct layout *layout, enum layout_part part,
@@ -114,6 +113,17 @@ static void put_place(struct buf *out, const struct values *values)
     view_put_text(out, known ? place.data : NULL);
 }
 
+/* What of its time was on a processor, and what not. */
+static void put_time(struct buf *out, const struct values *values)
+{
+    struct call_time time;
+    if (lane_call_time(values->view, values->lane, values->call, &time))
+        buf_printf(out, ",\"cpu_ns\":%" PRId64 ",\"waiting_ns\":%" PRId64 ",\"preempted_ns\":%" PRId64,
+                   view_ns(time.cpu_ns), view_ns(time.waiting_ns), view_ns(time.preempted_ns));
+    else
+        buf_puts(out, ",\"cpu_ns\":null,\"waiting_ns\":null,\"preempted_ns\":null");
+}
+
 /* ---- the answer ---- */
 
 static void put_call(struct buf *out, struct view *view, const struct view_lane *lane, const struct lane_call *call)
@@ -140,6 +150,7 @@ static int put_all(struct buf *out, struct view *view, const struct view_lane *l
         put_list(out, "caller_locals", &values.caller);
         put_result(out, &values.result);
         put_place(out, &values);
+        put_time(out, &values);
         buf_puts(out, ",\"callers\":[");
         for (size_t i = at; i--;) {
             buf_puts(out, i + 1 == at ? "{" : ",{");

@@ -123,6 +123,8 @@ void lane_keep(struct kept *kept, struct view *view, struct view_lane *lane)
     KEPT(kept, lane->to_ns);
     KEPT(kept, lane->depth);
     KEPT(kept, lane->calls);
+    kept_check(kept, lane->from_ns >= -TIMELINE_LIMIT_NS && lane->from_ns <= lane->to_ns &&
+                         lane->to_ns <= TIMELINE_LIMIT_NS && lane->calls <= INT64_MAX);
     KEPT(kept, count);
     for (size_t i = 0; i < count && !kept->failed; i++) {
         if (i == lane->point_count && !GROW(lane->points, lane->point_count, lane->point_room)) {

@@ -7,6 +7,7 @@
 #ifndef SCRY_WEB_VIEW_LANE_H
 #define SCRY_WEB_VIEW_LANE_H
 
+#include "jobdir/trace/calls.h"
 #include "jobdir/trace/point.h"
 #include "web/view/view.h"
 
@@ -57,6 +58,11 @@ uint64_t lane_ticks(const struct view *view, const struct view_lane *lane, int64
 /* When the call with that entry ends. False: it is not found. */
 bool lane_call_end(struct view *view, const struct view_lane *lane, const struct lane_call *call,
                    struct lane_call *ret_call);
+/* When its thread had no processor. NULL: that is not known, or only in part (the job runs, the trace was continued). */
+struct trace_switches *lane_switches(const struct view *view, const struct view_lane *lane);
+/* What of the call the thread had a processor, and what not. False: that is not known. */
+bool lane_call_time(const struct view *view, const struct view_lane *lane, const struct lane_call *call,
+                    struct call_time *ret_time);
 /* Keeps a point; by the pass, in their order. 0 or -ENOMEM. */
 int lane_add_point(struct view *view, struct view_lane *lane, const struct trace_point *point);
 void lane_free_points(struct view_lane *lane);

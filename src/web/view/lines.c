@@ -192,6 +192,7 @@ void lines_free(struct view *view)
 /* What is read is used as it is: to count, and to find a lane, a corner, a name. */
 static void check(struct kept *kept, const struct view *view, const struct lines *lines)
 {
+    kept_check(kept, lines->matched <= INT64_MAX && lines->collectives <= INT64_MAX);
     kept_check(kept, lines->block_count == (lines->count + BLOCK - 1) / BLOCK);
     for (size_t i = 0; i < lines->count; i++)
         kept_check(kept, lines->list[i].from < view->lane_count && lines->list[i].to < view->lane_count);

@@ -10,6 +10,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "jobdir/trace/profile_feed.h"
+#include "jobdir/trace/switches.h"
 #include "web/view/ask.h"
 #include "web/view/lane.h"
 
@@ -17,6 +18,7 @@ struct sum {
     uint32_t function;
     uint64_t calls;
     double total_ns, self_ns;
+    double waiting_ns; /* of self_ns, without a processor */
 };
 
 struct sums {
@@ -27,17 +29,30 @@ struct sums {
     double class_ns[VIEW_CLASSES];
     uint64_t class_calls[VIEW_CLASSES];
     double lane_ns; /* of all lanes, from their begin to their end */
+    double off_ns;  /* of it, threads that are no ranks waited without a processor */
     /* of the lane that is read */
     const struct view_lane *lane;
     struct profile *profile; /* of its trace */
     uint64_t from_ticks, to_ticks;
+    struct trace_switches *switches; /* NULL: a rank, or it is not known */
 };
 
 /* ---- a lane ---- */
 
+/* What the thread had spent without a processor until then, for what is fed next. */
+static void feed_spent(struct sums *sums, uint64_t time)
+{
+    struct profile_spent spent;
+    if (!sums->switches)
+        return;
+    trace_switches_spent(sums->switches, sums->lane->key.tid, time, &spent);
+    profile_spent_now(sums->profile, &spent);
+}
+
 static void feed_opens(void *ctx, const struct open_calls *open)
 {
     struct sums *sums = ctx;
+    feed_spent(sums, sums->from_ticks);
     for (size_t i = 0; i < open->count; i++) {
         const struct open_call *call = &open->list[i];
         uint64_t since = call->entry_time > sums->from_ticks ? call->entry_time : sums->from_ticks;
@@ -51,14 +66,35 @@ static void feed_event(void *ctx, const struct trace_event *event)
     struct trace_event cut = *event;
     if (cut.entry_time < sums->from_ticks)
         cut.entry_time = sums->from_ticks;
+    feed_spent(sums, event->time);
     profile_feed(sums->profile, &cut);
 }
 
 static void feed_closes(void *ctx, const struct open_calls *open)
 {
     struct sums *sums = ctx;
+    feed_spent(sums, sums->to_ticks);
     for (size_t i = open->count; i--;)
         profile_leave(sums->profile, sums->lane->key.serial, open->list[i].stack, sums->to_ticks);
+}
+
+/* Of ranks the messages say when they waited. */
+static bool may_wait(const struct view *view, const struct view_lane *lane)
+{
+    return view->traces[lane->key.trace].rank < 0;
+}
+
+/* So long the thread had no processor, and nothing to do. */
+static double waited_ns(const struct view *view, const struct view_lane *lane, int64_t from, int64_t to)
+{
+    struct profile_spent before, after;
+    struct trace_switches *switches = may_wait(view, lane) ? lane_switches(view, lane) : NULL;
+    if (!switches)
+        return 0;
+    trace_switches_spent(switches, lane->key.tid, lane_ticks(view, lane, from), &before);
+    trace_switches_spent(switches, lane->key.tid, lane_ticks(view, lane, to), &after);
+    trace_switches_free(switches);
+    return trace_ticks_ns(view->list[lane->key.trace], after.waiting - before.waiting);
 }
 
 static int read_lane(struct sums *sums, const struct view_lane *lane, struct err *err)
@@ -69,8 +105,14 @@ static int read_lane(struct sums *sums, const struct view_lane *lane, struct err
     sums->to_ticks = lane_ticks(sums->view, lane, sums->to);
     int64_t from = lane->from_ns > sums->from ? lane->from_ns : sums->from,
             to = lane->to_ns < sums->to ? lane->to_ns : sums->to;
-    sums->lane_ns += to > from ? (double)(to - from) : 0;
-    return lane_read(sums->view, lane, sums->from, sums->to, &reader, err);
+    if (to > from) {
+        sums->lane_ns += (double)(to - from);
+        sums->off_ns += waited_ns(sums->view, lane, from, to);
+    }
+    sums->switches = may_wait(sums->view, lane) ? lane_switches(sums->view, lane) : NULL;
+    int code = lane_read(sums->view, lane, sums->from, sums->to, &reader, err);
+    trace_switches_free(sums->switches);
+    return code;
 }
 
 static int add_rows(struct sums *sums, size_t trace)
@@ -92,6 +134,7 @@ static int add_rows(struct sums *sums, size_t trace)
         sum->calls += rows[i].calls;
         sum->total_ns += trace_ticks_ns(of, rows[i].total);
         sum->self_ns += trace_ticks_ns(of, rows[i].self);
+        sum->waiting_ns += trace_ticks_ns(of, rows[i].self_spent.waiting);
     }
     return 0;
 }
@@ -122,6 +165,24 @@ static int read_traces(struct sums *sums, const bool *lanes, struct err *err)
 
 /* ---- classes ---- */
 
+static void move_to_wait(struct sums *sums, enum view_class class, double ns)
+{
+    double most = ns < sums->class_ns[class] ? ns : sums->class_ns[class];
+    sums->class_ns[class] -= most > 0 ? most : 0;
+    sums->class_ns[VIEW_WAIT] += most > 0 ? most : 0;
+}
+
+/* Threads that waited without a processor: in calls, and outside of recorded ones. */
+static void add_off(struct sums *sums)
+{
+    for (size_t i = 0; i < sums->room; i++)
+        if (sums->list[i].waiting_ns > 0) {
+            move_to_wait(sums, sums->view->function_list[i]->class, sums->list[i].waiting_ns);
+            sums->off_ns -= sums->list[i].waiting_ns;
+        }
+    move_to_wait(sums, VIEW_COMPUTE, sums->off_ns);
+}
+
 /* What of calls was waiting is taken out of their class. */
 static void add_waits(struct sums *sums, const bool *lanes)
 {
@@ -132,9 +193,7 @@ static void add_waits(struct sums *sums, const bool *lanes)
                 to = waits[i].until < sums->to ? waits[i].until : sums->to;
         if (to <= from || !lanes[waits[i].lane])
             continue;
-        double *of = &sums->class_ns[waits[i].class], ns = (double)(to - from) < *of ? (double)(to - from) : *of;
-        *of -= ns;
-        sums->class_ns[VIEW_WAIT] += ns;
+        move_to_wait(sums, waits[i].class, (double)(to - from));
         sums->class_calls[VIEW_WAIT]++;
     }
 }
@@ -151,6 +210,7 @@ static void add_classes(struct sums *sums, const bool *lanes)
     if (sums->lane_ns - in_calls > sums->class_ns[VIEW_COMPUTE]) /* also what no recorded function says */
         sums->class_ns[VIEW_COMPUTE] = sums->lane_ns - in_calls;
     add_waits(sums, lanes);
+    add_off(sums);
 }
 
 /* ---- the answer ---- */

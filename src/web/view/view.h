@@ -48,7 +48,7 @@ enum {
 enum view_class {
     VIEW_COMPUTE,
     VIEW_P2P,
-    VIEW_WAIT, /* of parts of calls of MPI: for another rank */
+    VIEW_WAIT, /* only in sums: for another rank; of what is no rank, without a processor */
     VIEW_COLLECTIVE,
     VIEW_ONESIDED,
     VIEW_IO,

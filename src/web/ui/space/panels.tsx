@@ -57,6 +57,7 @@ interface Named { name: string; value: string }
 interface CallAnswer {
   function: number; begin: number; end: number; depth: number; how?: string;
   arguments: Named[]; locals: Named[]; caller_locals: Named[]; result?: string | null; from: string | null;
+  cpu_ns?: number | null; waiting_ns?: number | null; preempted_ns?: number | null;
   callers: { function: number; begin: number; end: number; depth: number }[];
 }
 
@@ -93,6 +94,9 @@ export function CallPanel({ id, picture, lane, at, depth, onClose, onGo }: {
                 <dt>lane</dt><dd>{picture.lanes[lane]?.label}</dd>
                 <dt>begin</dt><dd>{timeText(call.begin, call.end - call.begin)}</dd>
                 <dt>length</dt><dd>{ns(call.end - call.begin)}</dd>
+                {call.cpu_ns != null && <><dt>on a processor</dt><dd>{ns(call.cpu_ns)}</dd></>}
+                {!!call.waiting_ns && <><dt>waiting</dt><dd>{ns(call.waiting_ns)}</dd></>}
+                {!!call.preempted_ns && <><dt>preempted</dt><dd>{ns(call.preempted_ns)}</dd></>}
                 {call.how && HOW[call.how] && <><dt>ended</dt><dd>{HOW[call.how]}</dd></>}
                 {call.result && <><dt>result</dt><dd>{call.result}</dd></>}
               </dl>
