@@ -5,9 +5,9 @@
     bench_view.py [STEPS]
 
 16 ranks make about 520 calls each a step, by default 620 steps: ten million events. Goals: the first picture and its first
-tile within a second, though the trace has not been read yet; and when it was read before, by another scry-view, all of it in a fifth
-of what reading it takes, at most (0.1 s, where nothing else runs). Time is also given as a part of that which one reading of the whole trace takes (`scry export`, and babeltrace2 where it is
-there), measured in turns.
+tile within a second, though the trace has not been read yet; and when another scry-view has read it before, all of it in a
+fifth of that time at most (0.1 s, where nothing else runs). Time is also given as a part of that which one reading of the
+whole trace takes (`scry export`, and babeltrace2 where it is there), measured in turns.
 """
 
 import json
