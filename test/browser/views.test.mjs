@@ -132,6 +132,11 @@ test('space and time: keys and the address, a search, a call, sums of the window
   assert.deepEqual(await violations(page), []);
   await shoot(page, 'space');
   assert.match(await downloads(page, 'Space and time', 'SVG'), /^<svg[^]*rank 3[^]*<rect/);
+  const operations = async () => (await downloads(page, 'Space and time', 'SVG')).match(/<polygon/g)?.length ?? 0;
+  assert.ok((await operations()) > 0, 'collective operations are in the file');
+  await page.getByLabel('Collectives').uncheck();
+  assert.equal(await operations(), 0);
+  await page.getByLabel('Collectives').check();
   assert.match(await downloads(page, 'Space and time', 'CSV'), /^lane,depth,function,from_ns,to_ns,share\r\n[^]*rank 3/);
 
   const canvas = page.locator('.space-canvas canvas'), view = () => canvas.evaluate((one) => ({ ...one.control.view }));
@@ -161,6 +166,33 @@ test('space and time: keys and the address, a search, a call, sums of the window
   await call.getByRole('button', { name: 'main' }).waitFor(); // among its callers
   await settled(page);
   await shoot(page, 'space-call');
+
+  // from call to call, and along a message
+  const name = call.locator('.space-call'), lane = call.locator('dt:text-is("lane") + dd'), is = (of, what) => of.filter({ hasText: what }).waitFor();
+  await canvas.focus();
+  await page.keyboard.press('Shift+ArrowUp');
+  await is(name, /^solve$/);
+  await page.keyboard.press('Shift+ArrowUp');
+  await is(name, /^main$/);
+  await page.keyboard.press('Shift+ArrowUp');
+  await page.getByText('It has no caller that was recorded.').waitFor();
+  await page.getByLabel('Find calls of a function').fill('do_transfer_x');
+  await page.getByLabel('Find calls of a function').press('Tab');
+  const transfers = Math.min(1000, report.functions.find((one) => one.name === 'do_transfer_x').calls);
+  await until(async () => (await page.locator('.space-count').innerText()).replace(/\s/g, '') === String(transfers), 'all of them');
+  await canvas.focus();
+  await page.keyboard.press('n');
+  await page.keyboard.press('Enter');
+  await is(name, /^do_transfer_x$/);
+  await page.keyboard.press('Shift+ArrowDown');
+  await is(name, /^MPI_Sendrecv$/);
+  await settled(page);
+  const here = await lane.innerText();
+  await page.keyboard.press('m');
+  await until(async () => (await lane.count()) && (await lane.innerText()) !== here, 'at the other end of a message');
+  await is(name, /^MPI_Sendrecv$/);
+  await page.keyboard.press('m');
+  await is(lane, here);
   assert.deepEqual(await violations(page), []);
   assert.deepEqual(page.faults, []);
 });

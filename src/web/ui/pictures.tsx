@@ -35,7 +35,7 @@ export interface TextStyle {
 export interface Pen {
   rect(x: number, y: number, width: number, height: number, fill: string): void;
   line(points: readonly number[], stroke: string, width?: number, dash?: number[]): void;
-  area(points: readonly number[], fill: string): void;
+  area(points: readonly number[], fill: string, opacity?: number): void;
   text(text: string, x: number, y: number, style: TextStyle): void;
   /** What is drawn until the next unclip is only seen in this rectangle. */
   clip(x: number, y: number, width: number, height: number): void;
@@ -63,10 +63,12 @@ export function canvasPen(context: CanvasRenderingContext2D): Pen {
       context.setLineDash(dash);
       context.stroke();
     },
-    area(points, fill) {
+    area(points, fill, opacity = 1) {
       trace(points);
       context.fillStyle = fill;
+      context.globalAlpha = opacity;
       context.fill();
+      context.globalAlpha = 1;
     },
     text(text, x, y, style) {
       context.save();
@@ -101,7 +103,7 @@ export function svgPen(width: number, height: number, background: string): Pen &
     rect: (x, y, w, h, fill) => parts.push(`<rect x="${short(x)}" y="${short(y)}" width="${short(w)}" height="${short(h)}" fill="${escaped(fill)}"/>`),
     line: (list, stroke, w = 1, dash = []) =>
       parts.push(`<polyline points="${points(list)}" fill="none" stroke="${escaped(stroke)}" stroke-width="${w}"${dash.length ? ` stroke-dasharray="${dash.join(' ')}"` : ''}/>`),
-    area: (list, fill) => parts.push(`<polygon points="${points(list)}" fill="${escaped(fill)}"/>`),
+    area: (list, fill, opacity = 1) => parts.push(`<polygon points="${points(list)}" fill="${escaped(fill)}"${opacity < 1 ? ` fill-opacity="${opacity}"` : ''}/>`),
     text(text, x, y, s) {
       const turn = s.turn ? ` transform="rotate(${s.turn} ${short(x)} ${short(y)})"` : '';
       parts.push(

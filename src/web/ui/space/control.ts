@@ -319,6 +319,15 @@ export class Control {
     return null;
   }
 
+  /** As Drawing has them, of what is in sight. */
+  messageOf(lane: number, part: Span): number[] | null {
+    return this.drawing.messageOf(this.scene, lane, part);
+  }
+
+  beginIn(lane: number, depth: number, part: Span): number | null {
+    return this.drawing.beginIn(this.scene, lane, depth, part);
+  }
+
   private point(at: { x: number; y: number }): void {
     const found = this.pointed(at);
     this.scene.hover = found?.mark ?? null;
@@ -370,7 +379,7 @@ export class Control {
       Home: () => this.go({ from: whole.from, to: whole.from + width }), End: () => this.go({ from: whole.to - width, to: whole.to }),
       '0': () => this.go(whole),
     };
-    const action = actions[event.key];
+    const action = event.shiftKey && (event.key === 'ArrowUp' || event.key === 'ArrowDown') ? undefined : actions[event.key]; // from call to call
     if (action) {
       event.preventDefault();
       event.stopPropagation();

@@ -3,7 +3,7 @@
 import './space.css';
 import type { RefObject } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { ApiError, jobPath, query, useAnswer } from '../api';
+import { ApiError, ask, jobPath, query, useAnswer } from '../api';
 import { classLabels, useColours } from '../design/colours';
 import type { Colours } from '../design/colours';
 import { Answered, Choice, Notice, Progress } from '../design/parts';
@@ -19,6 +19,7 @@ import { Control } from './control';
 import type { Picture } from './data';
 import { Minimap } from './minimap';
 import { CallPanel, SelectionPanel, Tip } from './panels';
+import type { CallAnswer } from './panels';
 import type { Mark } from './scene';
 import type { Search } from './source';
 import { laneList, lanesOf, tilesOf } from './source';
@@ -204,12 +205,58 @@ function Lanes({ picture, control, scroll, chosen, onChoose }: { picture: Pictur
   return <div class="space-lanes" onWheel={e => control.scrollTo(control.scene.scroll / ratio + e.deltaY)}>{labels}</div>;
 }
 
+interface Place { lane: number; at: number; depth: number }
+
+/** Ways from the call that is shown, without a mouse: to its caller, into what it calls, to a message's other end. `said`: what was not there. */
+function useWays(id: string, control: Control | null, call: Place | null, goTo: (mark: Mark) => void, show: (place: Place) => void) {
+  const [said, say] = useState('');
+  const end = useRef<{ place: Place; message: number[] } | null>(null);
+  useEffect(() => say(''), [call]);
+  const ask1 = (lane: number, at: number, depth: number) => ask<CallAnswer>(jobPath(id, 'call') + query({ lane, at: Math.round(at), depth: depth < 0 ? undefined : depth }));
+  const move = (up: boolean) => {
+    if (!control || !call)
+      return say('No call is chosen: Enter chooses the one in the middle.');
+    const { lane } = call;
+    ask1(lane, call.at, call.depth).then(async one => {
+      if (up) {
+        const caller = one.callers.find(outer => outer.depth === one.depth - 1);
+        return caller ? goTo({ lane, ...caller }) : say('It has no caller that was recorded.');
+      }
+      const at = control.beginIn(lane, one.depth + 1, { from: one.begin, to: one.end });
+      if (at === null)
+        return say('No call in it can be told apart here: + goes closer.');
+      goTo({ lane, ...await ask1(lane, at, one.depth + 1) });
+    }).catch((error: unknown) => say(error instanceof Error ? error.message : String(error)));
+  };
+  /** Shows the end of a message that is not in this lane. */
+  const follow = (message: number[], lane: number) => {
+    const [from, to, sent, received] = message as [number, number, number, number], other = lane === to ? { lane: from, at: sent } : { lane: to, at: received };
+    const half = (control!.view.to - control!.view.from) / 2, place = { ...other, depth: -1 };
+    control!.scene.message = message;
+    control!.scene.current = null;
+    control!.showLane(place.lane);
+    control!.go({ from: place.at - half, to: place.at + half });
+    end.current = { place, message };
+    show(place);
+  };
+  const message = (here: { lane: number; part: Span } | null) => {
+    if (end.current && call === end.current.place) // and back
+      return follow(end.current.message, call.lane);
+    const found = here && control?.messageOf(here.lane, here.part);
+    if (found)
+      follow(found, here!.lane);
+    else
+      say('No message begins or ends in this call, or none can be told apart here: + goes closer.');
+  };
+  return { said, move, follow, message };
+}
+
 function Diagram({ id, picture }: { id: string; picture: Picture }) {
   const canvas = useRef<HTMLCanvasElement>(null), bar = useRef<HTMLDivElement>(null);
   const colours = useColours();
   const [options, shape, setShape] = useOptions(picture);
   const [scroll, setScroll] = useState(0);
-  const [call, setCall] = useState<{ lane: number; at: number; depth: number } | null>(null);
+  const [call, setCall] = useState<Place | null>(null);
   const [selecting, setSelecting] = useState(false);
   const [typed, setTyped] = useState<string | null>(null); // until it is looked for: the picture is drawn again meanwhile
   const [laneText, setLanes] = useParam('lanes');
@@ -217,11 +264,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
   const chosen = useMemo(() => lanesOf(laneText, picture.lanes.length), [laneText, picture.lanes.length]);
   const clicked = (at: Pointed, control: Control) => {
     if (at.message) {
-      const [from, to, sent, received] = at.message as [number, number, number, number], toEnd = at.lane === to ? { lane: from, t: sent } : { lane: to, t: received };
-      control.scene.message = at.message;
-      control.showLane(toEnd.lane);
-      const half = (control.view.to - control.view.from) / 2;
-      control.go({ from: toEnd.t - half, to: toEnd.t + half });
+      ways.follow(at.message, at.lane);
     } else if (at.id >= 0) {
       control.scene.current = at.mark;
       setCall({ lane: at.lane, at: at.mark ? Math.max(at.mark.begin, at.time) : at.time, depth: at.mark?.depth ?? -1 });
@@ -234,6 +277,11 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
     if (bar.current && Math.abs(bar.current.scrollTop - top) > 1)
       bar.current.scrollTop = top;
   });
+  const goTo = (mark: Mark) => {
+    control?.goTo(mark);
+    setCall({ lane: mark.lane, at: mark.begin, depth: mark.depth });
+  };
+  const ways = useWays(id, control, call, goTo, setCall);
   const search = useSearch(id, control);
   const lines = (which: string, on: boolean) => setParams({ lines: `${which === 'm' ? on ? 'm' : '' : options.messages ? 'm' : ''}${which === 'c' ? on ? 'c' : '' : options.collectives ? 'c' : ''}` || '-' });
   const seen = spanOf(chosenText) ?? view;
@@ -248,6 +296,11 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
       return;
     const actions: Record<string, () => void> = {
       n: () => search.step(1), p: () => search.step(-1), s: () => setShape(shape === 'stack' ? 'flat' : 'stack'), c: () => setParams({ by: options.by === 'kind' ? 'function' : undefined }),
+      ArrowUp: () => ways.move(true), ArrowDown: () => ways.move(false), // with Shift; alone they scroll
+      m: () => {
+        const { current } = control.scene, lane = call?.lane ?? control.middle(chosen.size === 1 ? [...chosen][0]! : -1)?.lane;
+        ways.message(current ? { lane: current.lane, part: { from: current.begin, to: current.end } } : lane === undefined ? null : { lane, part: control.view });
+      },
       v: () => view && setParams({ chosen: spanText(control.view) }), Escape: () => (setParams({ chosen: undefined, lanes: undefined }), setCall(null), (control.scene.current = null), (control.scene.message = null), control.redraw()),
       Enter: () => {
         const { current } = control.scene;
@@ -260,7 +313,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
         }
       },
     };
-    if (actions[event.key]) {
+    if (actions[event.key] && (event.shiftKey || !event.key.startsWith('Arrow'))) {
       event.preventDefault();
       event.stopPropagation();
       actions[event.key]!();
@@ -275,16 +328,14 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
     name: 'space-time',
     svg: (paper: Colours) => {
       const part = shown(), scheme = schemeOf(paper), { width, height } = sizeOf(part, options.stacked), pen = svgPen(width, height, paper.surface);
-      drawOn(pen, part, options.stacked, functionColours(picture.functions, options.by, scheme), scheme.ink, paper.soft, paper.line, scheme.lane, options.messages, legendOf(picture, options.by, scheme).slice(0, 8));
+      drawOn(pen, part, options, {
+        colours: functionColours(picture.functions, options.by, scheme), ink: scheme.ink, soft: paper.soft, grid: paper.line, lane: scheme.lane, legend: legendOf(picture, options.by, scheme).slice(0, 8),
+      });
       return pen.svg();
     },
     table: () => ({ columns: ['lane', 'depth', 'function', 'from_ns', 'to_ns', 'share'], rows: rowsOf(shown()) }),
   };
   const [all, inSight] = control ? control.heights : [0, 1];
-  const goTo = (mark: Mark) => {
-    control?.goTo(mark);
-    setCall({ lane: mark.lane, at: mark.begin, depth: mark.depth });
-  };
   return (
     <PictureFrame title="Space and time" of={id} picture={take} about={<Notes picture={picture} error={error} />} controls={
       <>
@@ -317,6 +368,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
             <div class="space-canvas">
               <canvas ref={canvas} tabIndex={0} role="application" aria-roledescription="time line" aria-label={`${picture.lanes.length} lanes over ${ns(picture.to_ns - picture.from_ns)}. Arrows move, plus and minus zoom; the table below has the same figures.`} />
               {control && pointed && <Tip scene={control.scene} x={pointed.x} y={pointed.y} lane={pointed.lane} id={pointed.id} part={pointed.share} begin={pointed.mark?.begin ?? null} end={pointed.mark?.end ?? null} message={pointed.message} />}
+              <span class="space-said" role="status">{ways.said}</span>
               {loading && <span class="space-busy" role="status">loading</span>}
             </div>
             {all > inSight + 1 && <div class="space-scroll" ref={bar} tabIndex={-1} aria-hidden="true" onScroll={e => control?.scrollTo(e.currentTarget.scrollTop)}><div style={{ height: `${all + 22}px` }} /></div>}

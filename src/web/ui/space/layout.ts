@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where lanes are, from top to bottom. A lane is one bar (the innermost call is seen), or a row for each depth of its calls.
+import type { Collective } from './data';
 
 export interface Layout {
   /** Top of each lane in pixels, and of what would follow: lanes + 1. */
@@ -51,4 +52,20 @@ export function rowAt(layout: Layout, lane: number, y: number): number {
 
 export function laneMiddle(layout: Layout, lane: number): number {
   return layout.tops[lane]! + layout.rows[lane]! * layout.rowHeight / 2;
+}
+
+/** Around a collective operation: along the begins of its lanes from top to bottom, and back along its ends. `x` of a time; the shape is
+ * at least a pixel wide. */
+export function outline(one: Collective, layout: Layout, x: (time: number) => number, top: number, put: (x: number, y: number) => void): void {
+  const count = one.lanes.length;
+  for (let i = 0; i < count; i++) {
+    const lane = one.lanes[i]!, y = layout.tops[lane]! - top, begin = x(one.begin[i]!);
+    put(begin, y);
+    put(begin, y + layout.rows[lane]! * layout.rowHeight);
+  }
+  for (let i = count - 1; i >= 0; i--) {
+    const lane = one.lanes[i]!, y = layout.tops[lane]! - top, end = Math.max(x(one.end[i]!), x(one.begin[i]!) + 1);
+    put(end, y + layout.rows[lane]! * layout.rowHeight);
+    put(end, y);
+  }
 }

@@ -54,7 +54,7 @@ export function SelectionPanel(props: { id: string; span: Span; chosen: boolean;
 }
 
 interface Named { name: string; value: string }
-interface CallAnswer {
+export interface CallAnswer {
   function: number; begin: number; end: number; depth: number; how?: string;
   arguments: Named[]; locals: Named[]; caller_locals: Named[]; result?: string | null; from: string | null;
   cpu_ns?: number | null; waiting_ns?: number | null; preempted_ns?: number | null;

@@ -273,24 +273,46 @@ export class Drawing {
     return nothing;
   }
 
-  /** The message whose line is nearest, within some pixels; its five fields. */
-  messageAt(scene: Scene, x: number, y: number, within: number): number[] | null {
-    const { layout } = scene.look, level = this.level(scene), [first, last] = tileRange(scene.whole, scene.view, level);
+  /** The message in sight that is nearest, as `far` has it, and nearer than `within`; its five fields. */
+  private nearest(scene: Scene, within: number, far: (from: number, to: number, sent: number, received: number) => number): number[] | null {
+    const level = this.level(scene), [first, last] = tileRange(scene.whole, scene.view, level);
     let best: number[] | null = null, least = within;
     for (const block of this.blocks(scene))
       for (let index = first; index <= last; index++) {
         const all = scene.tiles.get(level, index, block)?.messages;
         for (let i = 0; all && i < all.length; i += MESSAGE_FIELDS) {
-          const x0 = Drawing.x(scene, all[i + 2]!), x1 = Drawing.x(scene, all[i + 3]!);
-          const y0 = laneMiddle(layout, all[i]!) - scene.scroll + scene.axis, y1 = laneMiddle(layout, all[i + 1]!) - scene.scroll + scene.axis;
-          const far = distance(x, y, x0, y0, x1, y1);
-          if (far < least) {
-            least = far;
+          const away = far(all[i]!, all[i + 1]!, all[i + 2]!, all[i + 3]!);
+          if (away < least) {
+            least = away;
             best = Array.from(all.subarray(i, i + MESSAGE_FIELDS));
           }
         }
       }
     return best;
+  }
+
+  /** The message whose line is nearest, within some pixels. */
+  messageAt(scene: Scene, x: number, y: number, within: number): number[] | null {
+    const { layout } = scene.look, middle = (lane: number) => laneMiddle(layout, lane) - scene.scroll + scene.axis;
+    return this.nearest(scene, within, (from, to, sent, received) => distance(x, y, Drawing.x(scene, sent), middle(from), Drawing.x(scene, received), middle(to)));
+  }
+
+  /** The message that begins or ends in this part of a lane, nearest to the middle of it. */
+  messageOf(scene: Scene, lane: number, part: Span): number[] | null {
+    const middle = (part.from + part.to) / 2, away = (time: number) => time < part.from || time > part.to ? Infinity : Math.abs(time - middle);
+    return this.nearest(scene, Infinity, (from, to, sent, received) => Math.min(from === lane ? away(sent) : Infinity, to === lane ? away(received) : Infinity));
+  }
+
+  /** When the first call of this depth begins in a part of a lane; null: there is none, or single calls cannot be told apart at this scale. */
+  beginIn(scene: Scene, lane: number, depth: number, part: Span): number | null {
+    const level = this.level(scene), [first, last] = tileRange(scene.whole, scene.view, level);
+    for (let index = first; index <= last; index++) {
+      const one = scene.tiles.get(level, index, Math.floor(lane / LANES_EACH))?.lanes[lane % LANES_EACH];
+      for (let i = 0; one?.begin && i < one.count; i++)
+        if (one.callDepth![i] === depth && one.begin[i]! >= part.from && one.begin[i]! < part.to)
+          return one.begin[i]!;
+    }
+    return null;
   }
 }
 

@@ -4,7 +4,7 @@
 import type { Picture, Tile } from './data';
 import { MESSAGE_FIELDS } from './data';
 import type { Layout } from './layout';
-import { laneMiddle } from './layout';
+import { laneMiddle, outline } from './layout';
 import type { Inks } from './raster';
 import { rasterCalls, rasterColumns } from './raster';
 import { LANES_EACH } from './tiles';
@@ -150,7 +150,7 @@ export class Strips {
   }
 
   private collectives(strip: Strip, tile: Tile, first: number, last: number, scale: number, look: Look): void {
-    const { context } = strip, { layout } = look, top = layout.tops[first]!, bar = layout.rowHeight;
+    const { context } = strip, { layout } = look, x = (time: number) => (time - tile.from) * scale, put = (at: number, y: number) => context.lineTo(at, y);
     context.fillStyle = look.messageCss;
     context.globalAlpha = Math.max(0.02, Math.min(0.16, 0.01 * strip.width / Math.max(1, tile.collectives.length)));
     for (const one of tile.collectives) {
@@ -162,16 +162,7 @@ export class Strips {
       if (largest < first || smallest >= last || one.lanes.length < 2)
         continue;
       context.beginPath();
-      for (let i = 0; i < one.lanes.length; i++) {
-        const lane = one.lanes[i]!, y = layout.tops[lane]! - top, x = (one.begin[i]! - tile.from) * scale;
-        context.lineTo(x, y);
-        context.lineTo(x, y + layout.rows[lane]! * bar);
-      }
-      for (let i = one.lanes.length - 1; i >= 0; i--) {
-        const lane = one.lanes[i]!, y = layout.tops[lane]! - top, x = Math.max((one.end[i]! - tile.from) * scale, (one.begin[i]! - tile.from) * scale + 1);
-        context.lineTo(x, y + layout.rows[lane]! * bar);
-        context.lineTo(x, y);
-      }
+      outline(one, layout, x, layout.tops[first]!, put);
       context.fill();
     }
     context.globalAlpha = 1;

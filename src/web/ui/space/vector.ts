@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The window that is seen, as a drawing for paper and as a table: the same tiles as on the screen. Neighbouring columns of one function
 // become one bar, so a file stays small.
-import type { Picture, Tile, TileLane } from './data';
+import type { Collective, Picture, Tile, TileLane } from './data';
 import { MESSAGE_FIELDS } from './data';
 import type { Rgb } from './colours';
 import { hex, mix } from './colours';
 import { inkOn } from '../design/colours';
 import type { Pen } from '../pictures';
-import { laneMiddle, layoutOf } from './layout';
+import type { Options } from './control';
+import type { Layout } from './layout';
+import { laneMiddle, layoutOf, outline } from './layout';
 import { ticksOf } from './ticks';
 import { LANES_EACH, tileRange } from './tiles';
 import type { Span } from './window';
@@ -69,7 +71,44 @@ export function sizeOf(shown: Shown, stacked: boolean): { width: number; height:
   return { width: 1280, height: Math.ceil(layout.tops[shown.lanes]!) + TOP + 40 };
 }
 
-export function drawOn(pen: Pen, shown: Shown, stacked: boolean, colours: readonly Rgb[], ink: Rgb, soft: string, grid: string, lane: Rgb, messages: boolean, legend: readonly (readonly [string, string])[]): void {
+/** Those in sight, of all blocks of lanes: parts of time may have the same message or operation. */
+function tilesIn(shown: Shown): Tile[] {
+  const [first, last] = tileRange(shown.whole, shown.view, shown.level), tiles: Tile[] = [];
+  for (let index = first; index <= last; index++)
+    for (let block = 0; block <= Math.floor((shown.lanes - 1) / LANES_EACH); block++) {
+      const tile = shown.tile(shown.level, index, block);
+      if (tile)
+        tiles.push(tile);
+    }
+  return tiles;
+}
+
+function drawMessages(pen: Pen, shown: Shown, layout: Layout, x: (time: number) => number, plot: number, ink: string): void {
+  const tiles = tilesIn(shown), count = tiles.reduce((sum, tile) => sum + tile.messages.length / MESSAGE_FIELDS, 0);
+  const width = Math.max(0.05, Math.min(0.6, 0.15 * plot / Math.max(1, count))); // many are thin, so bars are seen below them
+  for (const { messages } of tiles)
+    for (let i = 0; i < messages.length; i += MESSAGE_FIELDS)
+      if (messages[i]! < shown.lanes && messages[i + 1]! < shown.lanes)
+        pen.line([x(messages[i + 2]!), TOP + laneMiddle(layout, messages[i]!), x(messages[i + 3]!), TOP + laneMiddle(layout, messages[i + 1]!)], ink, width);
+}
+
+function drawCollectives(pen: Pen, shown: Shown, layout: Layout, x: (time: number) => number, plot: number, ink: string): void {
+  const there = new Map<string, Collective>();
+  for (const tile of tilesIn(shown))
+    for (const one of tile.collectives)
+      if (one.lanes.length > 1 && one.lanes.every(lane => lane < shown.lanes))
+        there.set(`${one.lanes[0]} ${one.begin[0]}`, one);
+  const opacity = Math.round(1000 * Math.max(0.02, Math.min(0.16, 0.01 * plot / Math.max(1, there.size)))) / 1000; // as on the screen
+  for (const one of there.values()) {
+    const points: number[] = [];
+    outline(one, layout, x, -TOP, (at, y) => points.push(at, y));
+    pen.area(points, ink, opacity);
+  }
+}
+
+export interface Style { colours: readonly Rgb[]; ink: Rgb; soft: string; grid: string; lane: Rgb; legend: readonly (readonly [string, string])[] }
+
+export function drawOn(pen: Pen, shown: Shown, { stacked, messages, collectives }: Options, { colours, ink, soft, grid, lane, legend }: Style): void {
   const { view } = shown, { width: whole, height } = sizeOf(shown, stacked);
   const layout = layoutOf(shown.picture.lanes.slice(0, shown.lanes).map(one => one.depth), stacked, 0, 700);
   const plot = whole - LEFT - 20, x = (at: number) => LEFT + (at - view.from) / (view.to - view.from) * plot;
@@ -96,17 +135,10 @@ export function drawOn(pen: Pen, shown: Shown, stacked: boolean, colours: readon
     if (bar.single && stacked && layout.rowHeight >= 11 && letters >= Math.min(4, name.length))
       pen.text(name.length <= letters ? name : `${name.slice(0, letters - 1)}…`, left + 4, y + layout.rowHeight / 2 + 3.5, { colour: inkOn(hex(colour)), size: 10 });
   }
-  if (messages) {
-    const [first, last] = tileRange(shown.whole, view, shown.level), tiles: Float64Array[] = [];
-    for (let index = first; index <= last; index++)
-      for (let block = 0; block <= Math.floor((shown.lanes - 1) / LANES_EACH); block++)
-        tiles.push(shown.tile(shown.level, index, block)?.messages ?? new Float64Array(0));
-    const count = tiles.reduce((sum, all) => sum + all.length / MESSAGE_FIELDS, 0), width = Math.max(0.05, Math.min(0.6, 0.15 * plot / Math.max(1, count))); // many are thin, so bars are seen below them
-    for (const all of tiles)
-      for (let i = 0; i < all.length; i += MESSAGE_FIELDS)
-        if (all[i]! < shown.lanes && all[i + 1]! < shown.lanes)
-          pen.line([x(all[i + 2]!), TOP + laneMiddle(layout, all[i]!), x(all[i + 3]!), TOP + laneMiddle(layout, all[i + 1]!)], hex(ink), width);
-  }
+  if (collectives)
+    drawCollectives(pen, shown, layout, x, plot, hex(ink));
+  if (messages)
+    drawMessages(pen, shown, layout, x, plot, hex(ink));
   pen.unclip();
   let at = LEFT;
   for (const [name, colour] of legend) {

@@ -15,7 +15,8 @@ export const views: View[] = [
     name: 'space', title: 'Space and time', of: 'job', draw: SpaceTime,
     keys: [
       ['← →', 'along the time; with Shift by a window'], ['↑ ↓', 'through the lanes'], ['+ −', 'closer, farther'], ['0', 'all of it'], ['Home End', 'the begin, the end'],
-      ['n p', 'the next call that was found, the one before'], ['Enter', 'details of the call that was found; or in the middle, of the lane chosen in the table'], ['v', 'chooses what is seen'], ['s', 'stacks or one bar'], ['c', 'colours by kind or function'], ['Esc', 'nothing is chosen'],
+      ['n p', 'the next call that was found, the one before'], ['Enter', 'details of the call that was found; or in the middle, of the lane chosen in the table'], ['Shift ↑ ↓', 'from the call to its caller, and to the first one that it calls'], ['m', 'to the other end of the call’s message, and back'],
+      ['v', 'chooses what is seen'], ['s', 'stacks or one bar'], ['c', 'colours by kind or function'], ['Esc', 'nothing is chosen'],
     ],
   },
   { name: 'functions', title: 'Functions', of: 'job', draw: Functions },
