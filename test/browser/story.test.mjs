@@ -166,6 +166,20 @@ test('a series: how it scales', async () => {
   await table.locator('tbody tr').nth(1).waitFor({ timeout: LONG });
 });
 
+test('tasks that are no series are chosen from a list', async () => {
+  await page.evaluate(() => (location.hash = '#/scaling'));
+  const list = page.getByRole('table', { name: 'Tasks to compare' });
+  await list.getByRole('checkbox', { name: `choose <b>ocean</b>, ${first}` }).check();
+  await list.getByRole('checkbox', { name: `choose larger, ${second}` }).check();
+  await page.waitForURL((url) => url.hash.includes(`tasks=${first}%2C${second}`));
+  const table = page.getByRole('table', { name: 'The series' });
+  await until(async () => (await table.locator('tbody tr').count()) === 2, 'both are shown');
+  assert.equal(await page.getByRole('textbox').count(), 0, 'no ids are typed');
+  await clean('scaling-chosen');
+  await list.getByRole('checkbox', { name: `choose larger, ${second}` }).uncheck();
+  await until(async () => (await table.locator('tbody tr').count()) === 1, 'one is left');
+});
+
 test('a build that fails says so; what is broken off is no task', async () => {
   await page.getByRole('link', { name: 'Submit', exact: true }).click();
   await field('Program').fill('./none');
@@ -189,6 +203,14 @@ test('who may only look is told what to do; on a phone, in the dark, on paper', 
   await looker.getByText('Your link lets you look').waitFor();
   assert.equal(await looker.getByRole('button', { name: /Cancel|Run again|Remove/ }).count(), 0);
   await clean('task-phone-dark', looker);
+  // nowhere is there anything to press that would change something
+  for (const hash of ['#/tasks', `#/tasks/${first}`, '#/jobs', '#/compare', '#/scaling']) {
+    await looker.evaluate((to) => (location.hash = to), hash);
+    await looker.locator('main h1').first().waitFor();
+    await looker.locator('.waiting').waitFor({ state: 'detached' });
+    assert.equal(await looker.getByRole('button', { name: /cancel|again|remove|send|queue|submit|set$|record/i }).count(), 0, hash);
+    assert.equal(await looker.locator('a[href^="#/submit"], input[type=file], textarea').count(), 0, hash);
+  }
   await looker.evaluate(() => (location.hash = '#/submit'));
   await looker.getByText('Your link does not let you submit').waitFor();
   await clean('submit-refused', looker);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A series of the same task over numbers of processes: seconds, speed-up and efficiency, beside what would be ideal.
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { query, useAnswer, useTasks, type TaskRow, type TaskScaling } from '../api';
 import { useColours } from '../design/colours';
 import type { Colours } from '../design/colours';
 import { Answered, Empty } from '../design/parts';
 import { Table } from '../design/table';
-import { digits, seconds } from '../format';
+import { digits, moment, seconds } from '../format';
+import type { ViewProps } from '../frame/view';
 import { FONT, PictureFrame, svgPen } from '../pictures';
 import { href, useParam } from '../state';
+import { taskTitle } from '../tasks/list';
 
 type Series = TaskScaling;
 type Point = Series['tasks'][number];
@@ -17,38 +19,56 @@ type Point = Series['tasks'][number];
 const HEIGHT = 300;
 
 /** The series that there are, the newest first: any one of its tasks stands for all. */
-function seriesOf(rows: TaskRow[]): { id: string; title: string }[] {
+function seriesOf(rows: TaskRow[]): { ids: string[]; title: string }[] {
   const found = new Map<string, TaskRow[]>();
   for (const row of rows) if (row.series) found.set(row.series, [...(found.get(row.series) ?? []), row]);
   return [...found.values()].map((list) => {
     const counts = list.map((row) => row.processes).sort((a, b) => a - b);
-    return { id: list[0]!.id, title: `${list[0]!.name || list[0]!.program}: ${counts.join(', ')} processes, ${list[0]!.id}` };
+    return { ids: list.map((row) => row.id), title: `${list[0]!.name || list[0]!.program}: ${counts.join(', ')} processes, ${list[0]!.id}` };
   });
 }
 
-export function Scaling() {
+export function Scaling({ session }: ViewProps) {
   const [tasks, setTasks] = useParam('tasks');
-  const rows = useTasks().value ?? [], series = seriesOf(rows);
-  const shown = series.find((one) => one.id === tasks || (!tasks.includes(',') && rows.some((row) => row.id === tasks && row.series === rows.find((other) => other.id === one.id)?.series)));
+  const all = useTasks(), rows = all.value ?? [], series = seriesOf(rows);
+  const shown = tasks.includes(',') ? undefined : series.find((one) => one.ids.includes(tasks));
   const answer = useAnswer<Series>(tasks ? `scaling${query({ tasks })}` : null, 10);
   return (
     <>
       <h1>Scaling</h1>
-      <form class="compare-choose" onSubmit={e => { e.preventDefault(); setTasks(String(new FormData(e.currentTarget).get('tasks') ?? '').trim()); }}>
-        <label>Series <select value={shown?.id ?? ''} onChange={e => setTasks(e.currentTarget.value)}>
+      <form class="compare-choose" onSubmit={e => e.preventDefault()}>
+        <label>Series <select value={shown?.ids[0] ?? ''} onChange={e => setTasks(e.currentTarget.value)}>
           <option value="">{tasks && !shown ? 'chosen tasks' : '…'}</option>
-          {series.map(one => <option key={one.id} value={one.id}>{one.title}</option>)}
+          {series.map(one => <option key={one.ids[0]} value={one.ids[0]}>{one.title}</option>)}
         </select></label>
-        <label>or tasks <input type="text" class="mono" name="tasks" size={36} value={tasks} placeholder="ids, with commas between" /></label>
-        <button type="submit">Show</button>
-        <a href={href(['tasks'])}>Choose them in the list</a>
       </form>
-      {tasks ? <Answered of={answer}>{series => series.tasks.length ? <Curves series={series} of={tasks} /> : <NoSeries />}</Answered> : <NoSeries />}
+      {rows.some(ran) && <Choose rows={rows.filter(ran)} chosen={shown?.ids ?? tasks.split(',').filter(Boolean)} onChoose={ids => setTasks(ids.join(','))} />}
+      {tasks ? <Answered of={answer}>{series => series.tasks.length ? <Curves series={series} of={tasks} /> : <NoSeries may={session.rights.includes('submit')} />}</Answered> : !all.waiting && <NoSeries may={session.rights.includes('submit')} />}
     </>
   );
 }
 
-const NoSeries = () => <Empty title="A series runs a program with several numbers of processes." command="scry submit -n 1,2,4,8 -- ./program">Its tasks are compared here. <a href={href(['submit'])}>Submit a task</a> with several numbers of processes, or on the command line:</Empty>;
+const ran = (row: TaskRow) => row.runs_done > 0;
+
+/** Tasks that are no series, but are to be compared as one. */
+function Choose({ rows, chosen, onChoose }: { rows: TaskRow[]; chosen: string[]; onChoose: (ids: string[]) => void }) {
+  const none = chosen.length === 0, [open, setOpen] = useState(none);
+  useEffect(() => void (none && setOpen(true)), [none]);
+  return (
+    <details class="panel no-print" open={open} onToggle={e => setOpen(e.currentTarget.open)}>
+      <summary>Tasks one by one{chosen.length > 0 && ` (${chosen.length} chosen)`}</summary>
+      <Table label="Tasks to compare" rows={rows} rowKey={row => row.id} sortParam="choose" sort="-made" visible={8} columns={[
+        { key: 'chosen', title: 'Choose', cell: row => <label class="check"><input type="checkbox" checked={chosen.includes(row.id)} aria-label={`choose ${taskTitle(row)}, ${row.id}`} onChange={e => onChoose(e.currentTarget.checked ? [...chosen, row.id] : chosen.filter(id => id !== row.id))} /></label> },
+        { key: 'name', title: 'Task', cell: row => <a href={href(['tasks', row.id])} title={row.id}>{taskTitle(row)}</a>, value: taskTitle },
+        { key: 'processes', title: 'Processes', number: true, cell: row => row.processes, value: row => row.processes },
+        { key: 'runs', title: 'Runs', number: true, wide: true, cell: row => row.runs_done, value: row => row.runs_done },
+        { key: 'made', title: 'Made', number: true, wide: true, cell: row => moment(row.created_seconds), value: row => row.created_seconds },
+      ]} />
+    </details>
+  );
+}
+
+const NoSeries = ({ may }: { may: boolean }) => <Empty title="A series runs a program with several numbers of processes." command="scry submit -n 1,2,4,8 -- ./program">Its tasks are compared here. {may ? <><a href={href(['submit'])}>Submit a task</a> with several numbers of processes, or on the command line:</> : 'On the command line:'}</Empty>;
 
 /** A curve by uPlot; what would be ideal is dashed. */
 function Curve({ points, value, ideal, label, colours }: { points: Point[]; value: (point: Point) => number | null; ideal: (point: Point) => number; label: string; colours: Colours }) {
