@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of jobs, a job that runs, one that failed: the real server, real jobs, and the figures of scry's own text.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import test, { before } from 'node:test';
 import { openPage, openStage, serveStage, shoot, until, violations } from './harness.mjs';
 
@@ -71,6 +72,20 @@ test('a job that failed: the reason, what happened last, and who failed first, a
     assert.deepEqual(page.faults, []);
     await page.context().close();
   }
+});
+
+test('a crash in a traced program: the calls that were open', async () => {
+  stage.write('crash.c', 'static void deep(int *p) { *p = 1; }\nint main(int argc, char **argv) { deep(argc > 9 ? &argc : (int *)0); return argv == 0; }\n');
+  execFileSync('gcc', ['-g', '-O0', '-finstrument-functions', 'crash.c', '-o', 'crash'], { cwd: stage.work });
+  await stage.run(['run', '-q', '--name', 'crashed', '--trace', 'fn:*', '--', './crash']);
+  const page = await openPage();
+  await page.goto(await server.link());
+  await page.getByRole('link', { name: 'crashed' }).click();
+  const crash = page.getByRole('region', { name: 'Crash of crash' });
+  await crash.getByText('Calls that were open').waitFor();
+  assert.match((await crash.locator('.frames li').allInnerTexts()).join(), /^deep\(.*crash\.c:1,main\(.*crash\.c:2$/);
+  assert.deepEqual(await violations(page), []);
+  assert.deepEqual(page.faults, []);
 });
 
 test('a job that runs: its progress and its script, as they go on; then how it ended', async () => {

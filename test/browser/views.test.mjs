@@ -227,6 +227,8 @@ test('the matrix has the pairs of the report, and one finds them by the keyboard
   await until(async () => (await rows.count()) === report.mpi.matrix.length, 'all pairs');
   const pairs = (await rows.allInnerTexts()).map((text) => text.split('\t').slice(0, 3).map((part) => Number(part.replace(/\D/g, ''))).join()).sort();
   assert.deepEqual(pairs, report.mpi.matrix.map((pair) => [pair.from, pair.to, pair.messages].join()).sort());
+  const most = report.mpi.matrix.reduce((one, pair) => (pair.bytes > one.bytes ? pair : one));
+  await page.getByText(`Most: rank ${most.from} → rank ${most.to}:`).waitFor();
   await page.locator('.matrix canvas').focus();
   await page.keyboard.press('ArrowRight');
   await page.getByText('rank 0 → rank 1').waitFor();

@@ -31,7 +31,8 @@ function Blame({ chain, node }: { chain: Chain; node?: string }) {
   );
 }
 
-function Crashes({ crashes }: { crashes: Report['crashes'] }) {
+function Crashes({ crashes, calls }: { crashes: Report['crashes']; calls: Report['crash_calls'] }) {
+  const traced = (crash: Report['crashes'][number]) => calls.filter((one) => one.pid === crash.pid && one.signal === crash.signal);
   return (
     <>
       {crashes.map((crash, i) => (
@@ -51,6 +52,13 @@ function Crashes({ crashes }: { crashes: Report['crashes'] }) {
                 </li>
               ))}
             </ol>
+          ) : traced(crash).length > 0 ? (
+            traced(crash).map((one) => (
+              <div key={one.thread}>
+                <p class="soft">Calls that were open{one.thread !== one.pid && ` in thread ${one.thread}`}, the innermost first</p>
+                <ol class="frames">{one.open_calls.map((call, k) => <li key={k} class="mono">{call}</li>)}</ol>
+              </div>
+            ))
           ) : (
             <p class="soft">{crash.note || 'Its stack is not known.'}</p>
           )}
@@ -71,7 +79,7 @@ function PostMortem({ report, name }: { report: Report; name: string }) {
       {last && !last.reason && <Notice tone="bad" title="It failed, and nothing that was recorded says why." advice={<>More is known of a run with <code>scry run --trace 'fn:*' --log FILE</code>.</>} />}
       {last && last.events.length > 0 && <LastTimeline last={last} of={name} />}
       {chain.length > 0 && <Blame chain={chain} node={failed_elsewhere?.node} />}
-      <Crashes crashes={[...report.crashes, ...report.parts.flatMap((p) => p.crashes)]} />
+      <Crashes crashes={[...report.crashes, ...report.parts.flatMap((p) => p.crashes)]} calls={report.crash_calls} />
     </>
   );
 }

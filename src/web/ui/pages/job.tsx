@@ -30,7 +30,7 @@ function Title({ id, row, top }: { id: string; row: Row | undefined; top: Top | 
   return (
     <div class="job-title">
       <div class="line">
-        <h1>{row?.name || id}</h1>
+        <h1 title={row?.name || id}>{row?.name || id}</h1>
         {state && <State of={state} />}
       </div>
       <div class="line soft">

@@ -36,6 +36,9 @@ const columns = (chosen: string[], choose: (id: string, on: boolean) => void): C
   { key: 'command', title: 'Command', wide: true, cell: (j) => <span class="mono" title={format.command(j.argv ?? [])}>{j.reason ?? format.command(j.argv ?? [])}</span> },
 ];
 
+/** Columns that most lists have nothing in. */
+const sparse = ['progress', 'batch'];
+
 const states = [['', 'All'], ['running', 'Running'], ['bad', 'Failed'], ['good', 'Finished'], ['warn', 'In doubt']] as const;
 const PAGE = 500;
 
@@ -75,7 +78,7 @@ export function Jobs() {
           return (
             <div class="panel">
               {rows.length ? (
-                <Table label="Jobs" columns={columns(chosen, choose)} rows={rows} rowKey={(j) => j.id} sort="-started" onOpen={(j) => go(['jobs', j.id])} />
+                <Table label="Jobs" columns={columns(chosen, choose).filter((c) => !sparse.includes(c.key) || jobs.some((j) => c.value!(j) !== null))} rows={rows} rowKey={(j) => j.id} sort="-started" onOpen={(j) => go(['jobs', j.id])} />
               ) : (
                 <Empty title="No job is like that.">
                   Of {format.count(jobs.length)} jobs none has this state and these words. <a href={href(['jobs'])}>Show all</a>

@@ -240,8 +240,8 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
           <Functions of="of processes that live" rows={functions} />
         </div>
         <div class="stack">
-          <Lines lines={model.lines} />
           {top.ranks.length > 0 && <Ranks ranks={top.ranks} />}
+          <Lines lines={model.lines} />
         </div>
       </div>
       <Why id={id} mpi={top.ranks.length > 0} />

@@ -187,7 +187,7 @@ function Head({ task, may }: { task: TaskAnswer; may: boolean }) {
     <>
       <div class="job-title">
         <div class="line">
-          <h1>{taskTitle(task)}</h1>
+          <h1 title={taskTitle(task)}>{taskTitle(task)}</h1>
           <State of={taskOutcome(task)} />
         </div>
         <div class="line soft">

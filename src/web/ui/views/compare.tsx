@@ -54,7 +54,11 @@ function Choose({ a, b }: { a: string; b: string }) {
 }
 
 const VALUE_TEXT = (name: string, value: number) => name.endsWith('_seconds') ? seconds(value) : name.endsWith('bytes') ? size(value) : name === 'share' ? share(value) : name.endsWith('_ns') ? ns(value) : count(value);
-const plain = (name: string) => name.replace(/_(seconds|bytes|ns)$/, '').replaceAll('_', ' ');
+const titles: Record<string, string> = {
+  wall_seconds: 'Wall time', cpu_seconds: 'CPU time', peak_rss_bytes: 'Memory of the largest process', peak_tree_rss_bytes: 'Memory, all at once', process_count: 'Processes', threads_at_once: 'Threads at once',
+  ranks: 'Ranks', run_ns: 'Run time of all ranks', communication_ns: 'of it, communication', share: 'Share in MPI', messages: 'Messages', bytes: 'Bytes of them',
+};
+const plain = (name: string) => titles[name] ?? name.replace(/_(seconds|bytes|ns)$/, '').replaceAll('_', ' ');
 const ratioText = (a: number, b: number) => a > 0 ? `${digits(b / a, 2)} ×` : b > 0 ? 'new' : '';
 
 function Both({ a, b }: { a: string; b: string }) {

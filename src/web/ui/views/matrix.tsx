@@ -44,7 +44,7 @@ function Pairs({ id, report }: { id: string; report: Report }) {
   const [scale, setScale] = useParam('scale', 'linear');
   const [world, setWorld] = useParam('world', String(worlds[0] ?? 0));
   const [part, setPart] = useParam('ranks');
-  const [at, setAt] = useState<[number, number]>([0, 0]);
+  const [at, setAt] = useState<[number, number] | null>(null);
   const { pairs, ranks } = useMemo(() => pairsOf(matrix, Number(world)), [matrix, world]);
   const range = rangeOf(part, ranks), key = what as What;
   const field = useMemo(() => fieldOf(pairs, range.from, range.to, key, SIDE), [pairs, range.from, range.to, key]);
@@ -69,11 +69,14 @@ function Pairs({ id, report }: { id: string; report: Report }) {
   }, [field, scale, range.from]);
   const marked = useMemo(() => (pen: Pen, width: number, height: number, colours: Colours) => {
     draw(pen, width, height, colours);
+    if (!at)
+      return;
     const each = sideOf(width, field.cells) / field.cells, x = LEFT + at[1] * each, y = TOP + at[0] * each;
     pen.line([x, y, x + each, y, x + each, y + each, x, y + each, x, y], colours.bad, 2);
   }, [draw, at, field]);
   const text = (value: number) => key === 'messages' ? count(value) : size(value);
-  const [row, column] = [Math.min(at[0], field.cells - 1), Math.min(at[1], field.cells - 1)];
+  const [row, column] = at ? [Math.min(at[0], field.cells - 1), Math.min(at[1], field.cells - 1)] : [0, 0];
+  const told = at ? row * field.cells + column : field.values.indexOf(field.most); // until one is pointed at, the greatest
   const rank = (cell: number) => field.ranksEach === 1 ? `rank ${range.from + cell}` : `ranks ${range.from + cell * field.ranksEach}–${Math.min(range.to, range.from + (cell + 1) * field.ranksEach - 1)}`;
   const closer = () => {
     const width = Math.max(4, Math.floor((range.to - range.from + 1) / 2)), middle = range.from + Math.floor((row + column) / 2 * field.ranksEach);
@@ -113,12 +116,12 @@ function Pairs({ id, report }: { id: string; report: Report }) {
       </>
     }>
       <p class="matrix-told" role="status">
-        {rank(row)} → {rank(column)}: <b>{text(field.values[row * field.cells + column] ?? 0)}</b>
+        {!at && 'Most: '}{told >= 0 && <>{rank(Math.floor(told / field.cells))} → {rank(told % field.cells)}: <b>{text(field.values[told] ?? 0)}</b></>}
         {part && <> (ranks {range.from}–{range.to} of {ranks})</>}
       </p>
       <div class="matrix">
         <Drawn draw={marked} height={width => sideOf(width, field.cells) + TOP + 8} label={`${ranks} by ${ranks} ranks. Arrows move, plus and minus and Ctrl with the wheel zoom; the table has the same.`} onKey={keys}
-          onMove={(x, y, width) => { const cell = cellAt(x - LEFT, y - TOP, sideOf(width, field.cells), field.cells); if (cell && (cell[0] !== at[0] || cell[1] !== at[1])) setAt(cell); }}
+          onMove={(x, y, width) => { const cell = cellAt(x - LEFT, y - TOP, sideOf(width, field.cells), field.cells); if (cell && (cell[0] !== at?.[0] || cell[1] !== at[1])) setAt(cell); }}
           onWheel={event => { if (!event.ctrlKey) return; event.preventDefault(); if (event.deltaY < 0) closer(); else if (part) farther(); }} />
         <Table label="Pairs of ranks" rows={pairs} rowKey={pair => `${pair.from}-${pair.to}`} sort="-bytes" columns={[
           { key: 'from', title: 'From', number: true, cell: pair => pair.from, value: (pair: Pair) => pair.from },
