@@ -253,10 +253,8 @@ static void test_clean(void **state)
     static const char script[] = "#!/bin/sh\n{ umask; env; ls -l /proc/self/fd; } >${0%/*}/part\nmv ${0%/*}/part "
                                  "${0%/*}/said\n";
     char dir[PATH_MAX], path[PATH_MAX + 32], *said = NULL;
-    struct task_store store;
     struct err err = {0};
     int pair[2];
-    assert_int_equal(task_store_open(&store, &err), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     snprintf(dir, sizeof dir, "%s/libexec", home);
     assert_int_equal(mkdir(dir, 0700), 0);
