@@ -14,6 +14,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "jobdir/record/info.h"
 #include "task/answer.h"
 #include "task/internal.h"
 #include "task/spec.h"
@@ -188,14 +189,45 @@ int task_rerun(const struct task_store *store, const char *id, struct err *err)
     return task_change(store, id, queue, &queueing, err);
 }
 
+/* The last of a list of what has an end. */
+static void end_last(json_t *list)
+{
+    json_t *last = json_array_size(list) ? json_array_get(list, json_array_size(list) - 1) : NULL;
+    if (last && json_is_null(json_object_get(last, "ended_ns")))
+        json_object_set_new(last, "ended_ns", json_integer((json_int_t)clock_wall_ns()));
+}
+
+/* Is there a sign of life of its run, on another machine? What runs writes all the time. */
+static bool is_heard(const struct task *task)
+{
+    char dir[PATH_MAX];
+    struct job_info info = {0};
+    enum job_state state = JOB_LOST;
+    snprintf(dir, sizeof dir, "%.*s/runs/%zu", PATH_MAX - 64, task->dir,
+             json_array_size(json_object_get(task->state, "runs")));
+    bool heard = job_info_read_state(dir, &info, &state, NULL) == 0 && state == JOB_RUNNING;
+    job_info_done(&info);
+    return heard;
+}
+
+/* On another machine its runner ends it. Only where that has been asked for before, and nothing is heard of the run, is it over
+ * without: containers and machines come and go with their names, and homes stay. */
 static int cancel(struct task *task, void *ctx, struct err *err)
 {
-    (void)ctx;
     if (task_is_over(task->state))
         return err_set(err, -EALREADY, "task %s is over: it is %s", task->id, task_state_name(task->state));
+    bool again = json_is_true(json_object_get(task->state, "cancel"));
+    bool gone = again && task_elsewhere(ctx, task->state) && !is_heard(task);
     json_object_set_new(task->state, "cancel", json_true());
     const char *state = task_state_name(task->state);
-    if (strcmp(state, "draft") == 0 || strcmp(state, "queued") == 0) { /* nothing of it runs */
+    if (gone || strcmp(state, "draft") == 0 || strcmp(state, "queued") == 0) { /* nothing of it runs */
+        json_t *runs = json_object_get(task->state, "runs");
+        json_t *run = gone && strcmp(state, "running") == 0 ? json_array_get(runs, json_array_size(runs) - 1) : NULL;
+        if (run)
+            json_object_set_new(run, "state", json_string("cancelled"));
+        json_object_del(task->state, "step");
+        end_last(runs);
+        end_last(json_object_get(task->state, "phases"));
         json_object_set_new(task->state, "state", json_string("cancelled"));
         json_object_set_new(task->state, "ended_ns", json_integer((json_int_t)clock_wall_ns()));
     }
@@ -204,7 +236,7 @@ static int cancel(struct task *task, void *ctx, struct err *err)
 
 int task_cancel(const struct task_store *store, const char *id, struct err *err)
 {
-    return task_change(store, id, cancel, NULL, err);
+    return task_change(store, id, cancel, (void *)store, err);
 }
 
 /* ---- removing ---- */
@@ -278,8 +310,7 @@ int task_remove(const struct task_store *store, const char *id, bool wait, struc
     }
     const char *elsewhere = task_elsewhere(store, task.state);
     if (code == 0 && task.state && task_is_active(task.state) && elsewhere)
-        code = err_set(err, -EBUSY, "task %s is %s on %s: cancel it first; if there is no %s any more, remove %s", id,
-                       task_state_name(task.state), elsewhere, elsewhere, task.dir);
+        code = err_set(err, -EBUSY, "task %s is %s on %s: cancel it first", id, task_state_name(task.state), elsewhere);
     else if (code == 0 && task.state && task_is_active(task.state))
         code = err_set(err, -EBUSY, "task %s is %s: cancel it first", id, task_state_name(task.state));
     snprintf(gone, sizeof gone, "%s/.gone-%s", store->dir, id);

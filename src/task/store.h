@@ -65,7 +65,8 @@ int task_change(const struct task_store *store, const char *id, task_change_fn *
  * runs. -EBUSY: it is queued or under way already. */
 int task_queue(const struct task_store *store, const char *id, struct err *err);
 int task_rerun(const struct task_store *store, const char *id, struct err *err);
-/* Asks for its end; the runner ends its processes. -EALREADY: it is over. */
+/* Asks for its end; the runner ends its processes. Of what is on another machine and asked for again, it is over at once if
+ * nothing is heard of it. -EALREADY: it is over. */
 int task_cancel(const struct task_store *store, const char *id, struct err *err);
 /* Removes it with its runs and files; !wait: it is gone at once, and the disk is freed later. -EBUSY: it is under way. */
 int task_remove(const struct task_store *store, const char *id, bool wait, struct err *err);

@@ -186,6 +186,28 @@ class SharedHome(TaskCase, labtest.LabCase):
         self.assertEqual(self.task("rm", task, behind, other).returncode, 0)
 
 
+    def test_machine_is_gone(self):
+        """A container has another name the next time: what ran in it is over when it is cancelled again and nothing is heard of it."""
+        far = self.lab.host("n2")
+        task, = self.submit("--by", "plain", "sleep", "1000")
+        scrytest.wait_until(lambda: list(self.box.processes("sleep")), LONG)
+        self.kill_runner()
+        for _ in range(2):  # it writes what it uses
+            self.assertIn("if there is no n1 any more, cancel it again", self.task("cancel", task, box=far).stderr)
+        for name in ("scry", "sleep"):
+            for pid in self.box.processes(name):
+                os.kill(pid, signal.SIGKILL)
+                scrytest.wait_until(lambda pid=pid: scrytest.process_gone(pid), LONG)
+        records = os.path.join(self.show(task, far)["runs"][0]["directory"], "spool/records.jsonl")
+        self.box.run(["touch", "-d", "10 minutes ago", records])
+        said = self.task("cancel", task, box=far)
+        self.assertEqual((said.returncode, said.stderr), (0, ""))
+        shown = self.show(task, far)  # on n1 it would start the next runner
+        self.assertEqual((shown["state"], shown["runs"][0]["state"]), ("cancelled", "cancelled"))
+        self.fits("task", shown)
+        self.assertEqual(self.task("rm", task, box=far).returncode, 0)
+
+
 class SlurmOverHosts(TaskCase, labtest.LabCase):
     """By sbatch over machines that share a home, without ssh."""
     hosts = ("n1", "n2", "n3")

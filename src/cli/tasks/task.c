@@ -232,8 +232,8 @@ static int cancel_one(const struct task_store *store, const char *id, struct err
         if (elsewhere && task_is_active(task.state))
             log_warning(
                 "task %s is %s on %s: it ends when its runner there sees it; scry task ls there starts that again, "
-                "if it was killed",
-                id, task_state_name(task.state), elsewhere);
+                "if it was killed; if there is no %s any more, cancel it again",
+                id, task_state_name(task.state), elsewhere, elsewhere);
         task_done(&task);
     }
     return code;
