@@ -12,7 +12,6 @@
  *              known; forget-nothing: only says whether it could
  */
 #include <errno.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +23,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/line.h"
+#include "base/system/user.h"
 #include "mirror/reader.h"
 
 enum { EXIT_USAGE = 2, URL_BYTES = 16 << 10 };
@@ -60,15 +60,13 @@ static void on_signal(void *ctx, int fd, uint32_t events)
 static int start(struct reader *reader, const char *word, bool of_job, struct err *err)
 {
     unsigned char random[6] = {0};
-    const struct passwd *self = getpwuid(geteuid());
+    char self[USER_NAME_BYTES];
     int code = broker_url_parse(word, &reader->url, err);
     if (code < 0)
         return code;
     if (of_job && !reader->url.job[0])
         return err_set(err, -EINVAL, "'%s' names no job: add /USER/JOB", word);
-    if (!reader->url.owner[0] && !self)
-        return err_set(err, -EINVAL, "user %u has no name here: write whose jobs are meant: .../USER/JOB", geteuid());
-    reader->owner = reader->url.owner[0] ? reader->url.owner : strdup(self->pw_name);
+    reader->owner = reader->url.owner[0] ? reader->url.owner : strdup(user_name(geteuid(), self, sizeof self));
     struct broker_url bare = reader->url;
     bare.owner[0] = bare.job[0] = 0;
     broker_url_show(&bare, reader->via, sizeof reader->via);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
+#include "base/system/user.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/spool.h"
@@ -203,11 +203,11 @@ static int look_at(struct import *import, struct err *err)
 /* Nobody makes jobs for others: in the record, the owner is what access and accounts go by. */
 static int check_user(const struct import *import, const char *user, struct err *err)
 {
-    const struct passwd *owner = import->foreign ? getpwuid(import->owner) : NULL;
-    if (!import->foreign || (owner && strcmp(owner->pw_name, user) == 0))
+    char owner[USER_NAME_BYTES];
+    if (!import->foreign || strcmp(user_name(import->owner, owner, sizeof owner), user) == 0)
         return 0;
     return err_set(err, -EPERM, "%s is a directory of %s, and its job.json says that the job is %.64s's: import a copy",
-                   import->path, owner ? owner->pw_name : "an unknown user", user);
+                   import->path, owner, user);
 }
 
 int import_job(struct store *store, const char *path, struct stored_job **ret_job, struct err *err)

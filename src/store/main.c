@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "base/system/user.h"
 #include "broker/link.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/text/text.h"
@@ -36,16 +36,6 @@ static int fail(const struct err *err)
     text_show(&shown, err->text);
     log_error("%s", shown.data ? shown.data : "out of memory");
     return FAILED;
-}
-
-static const char *own_name(char *room, size_t size)
-{
-    const struct passwd *entry = getpwuid(getuid());
-    if (entry)
-        snprintf(room, size, "%s", entry->pw_name);
-    else
-        snprintf(room, size, "%u", (unsigned)getuid());
-    return room;
 }
 
 /* ---- --import, --remove, --keep ---- */
@@ -76,12 +66,12 @@ static int import_all(struct store *store, const struct options *options)
 
 static int remove_all(struct store *store, const struct options *options)
 {
-    char own[256];
+    char own[USER_NAME_BYTES];
     int status = 0;
     for (size_t i = 0; i < options->word_count; i++) {
         struct store_found found;
         struct err err = {0};
-        int code = store_find(store, options->words[i], own_name(own, sizeof own), &found, &err);
+        int code = store_find(store, options->words[i], user_name(getuid(), own, sizeof own), &found, &err);
         if (code == 0)
             code = store_remove(store, found.key, &err);
         _cleanup_(buf_done) struct buf shown = BUF_INIT;
@@ -112,12 +102,12 @@ static int keep(struct store *store, const struct options *options)
 
 static int follow(struct store *store, const struct options *options, const char *broker)
 {
-    char own[256];
+    char own[USER_NAME_BYTES];
     struct err err = {0};
     const char *owner = options_text(options, "owner");
     struct follow_options said = {
         .broker = broker,
-        .owner = owner ? owner : own_name(own, sizeof own),
+        .owner = owner ? owner : user_name(getuid(), own, sizeof own),
         .all = owner && strcmp(owner, "all") == 0,
         .owner_said = owner != NULL,
         .once = options_on(options, "once"),
@@ -167,7 +157,7 @@ static int cmd_fetch(struct store *store, const char *job)
     char own[256], path[PATH_MAX];
     struct store_found found;
     struct err err = {0};
-    int code = store_find(store, job, own_name(own, sizeof own), &found, &err);
+    int code = store_find(store, job, user_name(getuid(), own, sizeof own), &found, &err);
     if (code == 0)
         code = fetch_job(store, &found, true, path, sizeof path, &err);
     if (code < 0)

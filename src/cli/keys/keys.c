@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
+#include "base/system/user.h"
 #include "cli/common/cli.h"
 #include "cli/keys/json.h"
 #include "jobdir/text/text.h"
@@ -69,21 +69,11 @@ static void put_key(struct buf *out, const struct issued *issued)
 
 /* ---- init ---- */
 
-/* As jobs name their owner. */
-static void user_name(char *ret_name, size_t size)
-{
-    struct passwd *user = getpwuid(geteuid());
-    if (user)
-        snprintf(ret_name, size, "%s", user->pw_name);
-    else
-        snprintf(ret_name, size, "uid%u", (unsigned)geteuid());
-}
-
 static int init(const struct options *options)
 {
-    char user[128], path[PATH_MAX];
+    char user[USER_NAME_BYTES], path[PATH_MAX];
     struct err err;
-    user_name(user, sizeof user);
+    user_name(geteuid(), user, sizeof user);
     if (authority_init(user, &err) < 0 || authority_path("", path, sizeof path, &err) < 0)
         return fail(&err);
     printf("made the authority of %s, and your own key with all rights, in %s\n", user, path);

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "base/system/pause.h"
+#include "base/system/user.h"
 #include "job/run/finish.h"
 #include "job/run/watch_end.h"
 #include "job/record/batch.h"
@@ -52,10 +52,9 @@ static void fill_standard_streams(void)
 static void describe(struct job *job)
 {
     struct job_info *info = &job->info;
-    struct passwd *user = getpwuid(geteuid());
     if (!getcwd(job->cwd, sizeof job->cwd))
         snprintf(job->cwd, sizeof job->cwd, "?");
-    snprintf(job->user, sizeof job->user, "%s", user ? user->pw_name : "?");
+    user_name(geteuid(), job->user, sizeof job->user);
     job_boot_id(job->boot_id, sizeof job->boot_id);
     json_t *batch = batch_read(job->batch_name, sizeof job->batch_name);
     if (!*job->options->name)

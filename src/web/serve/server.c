@@ -2,7 +2,6 @@
 #include "web/http/server.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
+#include "base/system/user.h"
 #include "jobdir/text/text.h"
 #include "web/http/connection.h"
 #include "web/http/session.h"
@@ -63,12 +63,8 @@ static int watch_all(struct server *server, struct err *err)
 
 static int start(struct server *server, struct err *err)
 {
-    const struct passwd *user = getpwuid(geteuid());
     const char *program = getenv("SCRY_PROGRAM");
-    if (user)
-        snprintf(server->user, sizeof server->user, "%s", user->pw_name);
-    else
-        snprintf(server->user, sizeof server->user, "%u", (unsigned)geteuid());
+    user_name(geteuid(), server->user, sizeof server->user);
     if (program && *program == '/')
         snprintf(server->program, sizeof server->program, "%s", program);
     else if (dirs_libexec("scry", server->program, sizeof server->program, err) < 0)
