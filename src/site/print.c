@@ -85,7 +85,8 @@ static size_t put_rule(struct buf *out, const struct site *site, size_t first)
     bool same = true;
     for (; behind < site->problem_count && site->problems[behind].rule == rule; behind++)
         same &= strcmp(site->problems[behind].advice, site->problems[first].advice) == 0;
-    buf_printf(out, "%zu %s %s: %s\n", behind - first, rule->of_job ? "jobs" : "nodes", rule->name, rule->about);
+    buf_printf(out, "%zu %s%s %s: %s\n", behind - first, rule->of_job ? "job" : "node", behind - first == 1 ? "" : "s",
+               rule->name, rule->about);
     for (size_t i = first; i < behind && i < first + SHOWN_PROBLEMS; i++) {
         put_problem(out, &site->problems[i]);
         if (!same)

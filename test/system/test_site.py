@@ -93,7 +93,7 @@ class Site(SiteCase):
         self.assertIn("rank 0 of 4 computed 15 min", texts["alone"]["text"])
         self.assertIn("needs 2 h 50 min at its pace, has 1 h 00 min", texts["late"]["text"])
         shown = self.scry("site").stdout
-        for words in ("idle: reserves processors", "ada/idle (idle) on n1", "scry why", "n5"):
+        for words in ("\n1 job idle: reserves processors", "\n1 node overloaded: ", "\n3 nodes memory: ", "ada/idle (idle) on n1", "scry why", "n5"):
             self.assertIn(words, shown)
 
     def test_thousand(self):

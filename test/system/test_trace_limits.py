@@ -177,6 +177,14 @@ class LittleDisk(LimitsCase):
         self.mount("1m")
         self.check_run(1000, said="tracing +.*nearly full")
 
+    def test_no_room(self):
+        """No call is kept. What is not known of it is no figure, either."""
+        self.mount("300k")
+        self.run_target(self.program(), 10, timeout=60)
+        shown = self.scry("report", "@last").stdout
+        self.assertIn("not kept)", shown)
+        self.assertNotIn("(preempted", shown)
+
     def test_filled_by_somebody_else(self):
         """At once: no look at the disk came before."""
         self.mount("60m")

@@ -179,7 +179,7 @@ static void put_preempted(struct buf *out, const struct job_function *function)
 {
     double cpu_ns;
     if (report_only_counted(function) || !job_cpu_ns(function->self_ns, &function->self_spent, &cpu_ns) ||
-        function->self_spent.preempted_ns < function->self_ns / 20)
+        function->self_spent.preempted_ns <= function->self_ns / 20)
         return;
     buf_puts(out, "  (preempted ");
     text_ns(out, function->self_spent.preempted_ns);
