@@ -193,3 +193,19 @@ test('a table of 100 000 rows has only those in sight in the page, and all by ke
   assert.equal(await table.getByRole('columnheader', { name: 'Time' }).getAttribute('aria-sort'), 'descending');
   assert.deepEqual(page.faults, []);
 });
+
+test('why ranks stand still is read line by line', async () => {
+  const why = 'deadlock: 2 ranks wait for each other\n  rank 0: MPI_Send\n  rank 1: MPI_Send';
+  const server = await fakeServer({
+    ...api,
+    'jobs/[^/]+/records': (request, response) => {
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+      response.write(`event: stall\nid: 1\ndata: ${JSON.stringify({ seq: 1, t: 90, type: 'stall', seconds: 75, ranks: 2, why })}\n\n`);
+    },
+  });
+  const page = await openPage();
+  await page.goto(`${server.url}#/jobs/${job.id}`);
+  await page.getByText('No rank has moved').waitFor();
+  assert.equal(await page.locator('.notice.bad .advice').innerText(), why);
+  assert.deepEqual(page.faults, []);
+});

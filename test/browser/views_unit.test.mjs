@@ -7,12 +7,12 @@ import { test } from 'node:test';
 
 const ui = path.join(import.meta.dirname, '../../src/web/ui');
 const esbuild = createRequire(path.join(ui, 'package.json'))('esbuild');
-const names = ['space/ticks', 'space/window', 'space/layout', 'space/tiles', 'space/colours', 'space/raster', 'space/data', 'views/flame'];
+const names = ['space/ticks', 'space/window', 'space/layout', 'space/tiles', 'space/colours', 'space/raster', 'space/data', 'views/flame', 'pages/marks'];
 const { outputFiles } = esbuild.buildSync({
   stdin: { contents: names.map((name) => `export * as ${path.basename(name)} from './${name}';`).join('\n'), resolveDir: ui, loader: 'ts' },
   bundle: true, format: 'esm', write: false,
 });
-const { ticks, window, layout, tiles, colours, raster, data, flame } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
+const { ticks, window, layout, tiles, colours, raster, data, flame, marks } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
 
 test('marks are round, as many as fit, in the unit of the zoom', () => {
   for (let span = 100; span < 3e15; span *= 3.7)
@@ -159,4 +159,12 @@ test('a tree without some functions: their callers are shorter by them, others k
   const boxes = flame.boxesOf(nodes, flame.childrenOf(nodes), -1, 0.001);
   assert.deepEqual(boxes.map((box) => [box.node, box.from, box.to]), [[0, 0, 1], [3, 0, 30 / 35]]);
   assert.deepEqual(flame.without(tree, () => false), { nodes: tree, gone: new Uint8Array(5), time: 0 });
+});
+
+test('marks of what happened last stand side by side, and none beyond the ends of its lane', () => {
+  assert.deepEqual(marks.sideBySide([100, 300, 310, 500], 92, 509), [100, 290, 310, 500]);
+  assert.deepEqual(marks.sideBySide([92, 93, 94, 200], 92, 509), [92, 112, 132, 200]);
+  assert.deepEqual(marks.sideBySide([500, 505, 509], 92, 509), [469, 489, 509]);
+  const many = marks.sideBySide(Array.from({ length: 100 }, () => 300), 92, 509);
+  assert.ok(many[0] >= 92 && many[99] <= 509.001 && many.every((x, i) => !i || x > many[i - 1]), many.join());
 });

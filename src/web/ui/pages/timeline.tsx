@@ -5,6 +5,7 @@ import type { Report } from '../api';
 import { inkOn, type Colours } from '../design/colours';
 import * as format from '../format';
 import { PenCanvas, PictureFrame, svgPen, type Pen } from '../pictures';
+import { sideBySide } from './marks';
 
 type Last = NonNullable<Report['last']>;
 type Event = Last['events'][number];
@@ -44,13 +45,10 @@ function draw(pen: Pen, width: number, c: Colours, events: readonly Event[], cho
     pen.line([left, y, width - right, y], c.line);
   });
   const marks = events.map((event, i) => ({ i, x: x(event.before_end_seconds), y: top + rows.indexOf(event.stream) * lane + lane / 2 }));
-  // those that would lie on each other stand side by side, the later to the right
   for (const stream of rows) {
-    let limit = width - right + 9;
-    for (const mark of marks.filter((m) => events[m.i]!.stream === stream).reverse()) {
-      mark.x = Math.min(mark.x, limit);
-      limit = mark.x - 20;
-    }
+    const lane = marks.filter((m) => events[m.i]!.stream === stream);
+    const places = sideBySide(lane.map((m) => m.x), left, width - right + 9);
+    lane.forEach((mark, i) => (mark.x = places[i]!));
   }
   for (const mark of marks) {
     const fill = colourOf(events[mark.i]!.weight, c), r = 9;
