@@ -206,6 +206,8 @@ class Mirror(JobCase):
         """scry run is killed, and then the whole node: what was heard last is shown, and nothing is called dead."""
         with brokertest.Mosquitto(self.box) as broker:
             run, watcher = self.start_job(broker, "GO")
+            job, = json.loads(self.scry("ps", "--json", broker.tcp_url).stdout)["jobs"]
+            self.assertEqual((job["state"], job.get("cpu_seconds"), job.get("peak_tree_rss_bytes")), ("running", None, None))
             self.assertEqual(self.scry("report", self.url(broker)).returncode, 0)
             publisher, = [pid for pid in self.box.processes() if scrytest.process_command_line(pid) == b"job-publisher\0"]
             run.kill()

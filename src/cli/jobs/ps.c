@@ -268,7 +268,7 @@ static void add_job(struct table *table, const struct job_report *report, const 
     put_outcome(&cells[COLUMN_STATE], report, &result);
     if (is_over(report) || result.wall_seconds > 0)
         text_seconds(&cells[COLUMN_ELAPSED], result.wall_seconds);
-    if (is_over(report) || result.processes) { /* else nothing is known yet, as of a job elsewhere */
+    if (ps_is_measured(report, &result)) {
         text_seconds(&cells[COLUMN_CPU], result.cpu_seconds);
         text_size(&cells[COLUMN_PEAK], result.peak_tree_rss_bytes);
     }

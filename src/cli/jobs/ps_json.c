@@ -93,6 +93,11 @@ static const struct field result_fields[] = {
      .about = "of its MPI programs"},
     {0}};
 
+bool ps_is_measured(const struct job_report *report, const struct job_result *result)
+{
+    return report->state == JOB_ENDED || report->state == JOB_LOST || result->processes;
+}
+
 json_t *ps_job_json(const struct job_report *report, const struct rank_now *ranks, size_t rank_count)
 {
     const struct row row = {.id = report->info.id,
@@ -105,6 +110,10 @@ json_t *ps_job_json(const struct job_report *report, const struct rank_now *rank
                             .rank_count = rank_count};
     json_t *json = fields_json(place_fields, &row, NULL);
     fields_add(json, result_fields, &row, NULL);
+    if (!ps_is_measured(report, &row.result)) {
+        json_object_del(json, "cpu_seconds");
+        json_object_del(json, "peak_tree_rss_bytes");
+    }
     return json;
 }
 

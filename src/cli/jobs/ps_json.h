@@ -3,10 +3,15 @@
 #ifndef SCRY_CLI_JOBS_PS_JSON_H
 #define SCRY_CLI_JOBS_PS_JSON_H
 
+#include <stdbool.h>
+
 #include <jansson.h>
 
 #include "cli/jobs/ranks.h"
 #include "jobdir/report/report.h"
+
+/* Whether anything is known of what it used: of a job elsewhere, lists have only that it runs. */
+bool ps_is_measured(const struct job_report *report, const struct job_result *result);
 
 /* One of .jobs, with its ranks (none if it is over). */
 json_t *ps_job_json(const struct job_report *report, const struct rank_now *ranks, size_t rank_count);
