@@ -77,7 +77,9 @@ class Serve(servetest.ServeCase):
         self.assertEqual(server.ask("api/session").status, 401)
         bearer = server.token("--bearer", "--rights", "control")
         server.cookie = None
-        self.assertEqual(self.box.run(self.box.scry("serve")).returncode, 1, "a second server ends, and the first one keeps its socket")
+        second = self.box.run(self.box.scry("serve"))
+        self.assertEqual(second.returncode, 1, "a second server ends, and the first one keeps its socket")
+        self.assertIn("scry serve --link", second.stderr)
         self.assertEqual(server.ask("api/session", Authorization=f"Bearer {bearer}").json["rights"], ["observe", "control"])
         done = subprocess.run(["curl", "-s", "--unix-socket", self.box.path("run", "serve.sock"), "http://localhost/api/session"],
                               stdout=subprocess.PIPE, check=True, timeout=60)

@@ -242,7 +242,12 @@ int listen_local(struct server *server, struct err *err)
     if (code < 0)
         return code;
     snprintf(path, sizeof path, "%s/serve.sock", dir);
-    return listen_socket(server, path, WAY_OWNER, geteuid(), err);
+    code = listen_socket(server, path, WAY_OWNER, geteuid(), err);
+    if (code == -EADDRINUSE)
+        err_set(err, code,
+                "a server of yours runs here already: scry serve --link prints a link to it; for other options end it "
+                "first");
+    return code;
 }
 
 /* Whoever can change the directory can put a socket of their own there, to which the proxy would bring the user's requests. */
