@@ -256,8 +256,8 @@ static void stack_operation(struct machine *machine, const Dwarf_Op *op)
     }
 }
 
-/* Operations that leave a value on the stack; false: unknown. */
-static bool step(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute *attribute)
+/* Operations that only compute with what is on the stack; false: it is another one. */
+static bool compute(struct machine *machine, const Dwarf_Op *op)
 {
     static const struct {
         uint8_t atom, kind;
@@ -269,6 +269,41 @@ static bool step(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute *a
             binary(machine, binaries[i].kind);
             return true;
         }
+    switch (op->atom) {
+    case DW_OP_plus_uconst:
+        push_constant(machine, op->number);
+        binary(machine, CAPTURE_ADD);
+        return true;
+    case DW_OP_neg: {
+        struct entry value = pop(machine);
+        push_constant(machine, 0);
+        push(machine, value);
+        binary(machine, CAPTURE_SUB);
+        return true;
+    }
+    case DW_OP_not:
+        push_constant(machine, UINT64_MAX);
+        binary(machine, CAPTURE_XOR);
+        return true;
+    case DW_OP_dup:
+    case DW_OP_over:
+    case DW_OP_pick:
+    case DW_OP_drop:
+    case DW_OP_swap:
+        stack_operation(machine, op);
+        return true;
+    case DW_OP_nop:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Operations that leave a value on the stack; false: unknown. */
+static bool step(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute *attribute)
+{
+    if (compute(machine, op))
+        return true;
     if (op->atom >= DW_OP_lit0 && op->atom <= DW_OP_lit31)
         push_constant(machine, op->atom - DW_OP_lit0);
     else if (op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg31)
@@ -305,33 +340,11 @@ static bool step(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute *a
             push_address(machine, address);
             break;
         }
-        case DW_OP_plus_uconst:
-            push_constant(machine, op->number);
-            binary(machine, CAPTURE_ADD);
-            break;
-        case DW_OP_neg: {
-            struct entry value = pop(machine);
-            push_constant(machine, 0);
-            push(machine, value);
-            binary(machine, CAPTURE_SUB);
-            break;
-        }
-        case DW_OP_not:
-            push_constant(machine, UINT64_MAX);
-            binary(machine, CAPTURE_XOR);
-            break;
         case DW_OP_deref:
             dereference(machine, 8);
             break;
         case DW_OP_deref_size:
             dereference(machine, op->number);
-            break;
-        case DW_OP_dup:
-        case DW_OP_over:
-        case DW_OP_pick:
-        case DW_OP_drop:
-        case DW_OP_swap:
-            stack_operation(machine, op);
             break;
         case DW_OP_entry_value:
         case DW_OP_GNU_entry_value:
@@ -342,8 +355,6 @@ static bool step(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute *a
         case DW_OP_reinterpret:
         case DW_OP_GNU_reinterpret:
             convert(machine, op, attribute);
-            break;
-        case DW_OP_nop:
             break;
         default:
             return false;

@@ -258,59 +258,48 @@ static int read_choice(struct reader *reader, struct layout_type *type)
     return r;
 }
 
-static int read_shape(struct reader *reader, struct layout_type *type)
+static const struct {
+    char letter;
+    enum layout_kind kind;
+    bool flagged;
+    const char *sizes; /* NULL: not followed by one */
+    unsigned char least;
+} shapes[] = {
+    {'i', LAYOUT_SIGNED, false, "\1\2\4\10\20", 0},
+    {'u', LAYOUT_UNSIGNED, false, "\1\2\4\10\20", 0},
+    {'c', LAYOUT_CHAR, false, "\1\2\4", 0},
+    {'C', LAYOUT_CHAR, true, "\1\2\4", 0},
+    {'b', LAYOUT_BOOL, false, "\1\2\4\10", 0},
+    {'f', LAYOUT_FLOAT, false, "\4\10\20", 0},
+    {'z', LAYOUT_COMPLEX, false, "\4\10\20", 0},
+    {'e', LAYOUT_ENUM, false, "\1\2\4\10", 0},
+    {'E', LAYOUT_ENUM, true, "\1\2\4\10", 0},
+    {'p', LAYOUT_POINTER, false, NULL, 8},
+    {'x', LAYOUT_CODE_POINTER, false, NULL, 8},
+    {'g', LAYOUT_CALLABLE, false, NULL, 16},
+    {'*', LAYOUT_FOLLOWED, false, NULL, 9},
+    {'&', LAYOUT_REFERENCE, false, NULL, 9},
+    {'s', LAYOUT_STRING, false, NULL, 9},
+    {'S', LAYOUT_BYTES, false, NULL, 1},
+    {'a', LAYOUT_ARRAY, false, NULL, 0},
+    {'t', LAYOUT_TEXT, false, NULL, 0},
+    {'v', LAYOUT_VECTOR, false, NULL, 1},
+    {'{', LAYOUT_STRUCT, false, NULL, 0},
+    {'|', LAYOUT_UNION, false, NULL, 0},
+    {'m', LAYOUT_ENTRY, false, NULL, 0},
+    {'^', LAYOUT_CHOICE, false, NULL, 0},
+    {'r', LAYOUT_RAW, false, NULL, 0},
+    {'o', LAYOUT_OPTIMISED_OUT, false, NULL, 0},
+    {'n', LAYOUT_NOT_AVAILABLE, false, NULL, 0},
+    {'k', LAYOUT_NO_ROOM, false, NULL, 0},
+    {'w', LAYOUT_UNSIZED, false, NULL, 0},
+    {'?', LAYOUT_CHECKED, false, NULL, 1},
+    {'y', LAYOUT_PAD, false, NULL, 1},
+};
+
+/* What follows the letter of a type that has no size. */
+static int read_rest(struct reader *reader, struct layout_type *type)
 {
-    static const struct {
-        char letter;
-        enum layout_kind kind;
-        bool flagged;
-        const char *sizes; /* NULL: not followed by one */
-        unsigned char least;
-    } shapes[] = {
-        {'i', LAYOUT_SIGNED, false, "\1\2\4\10\20", 0},
-        {'u', LAYOUT_UNSIGNED, false, "\1\2\4\10\20", 0},
-        {'c', LAYOUT_CHAR, false, "\1\2\4", 0},
-        {'C', LAYOUT_CHAR, true, "\1\2\4", 0},
-        {'b', LAYOUT_BOOL, false, "\1\2\4\10", 0},
-        {'f', LAYOUT_FLOAT, false, "\4\10\20", 0},
-        {'z', LAYOUT_COMPLEX, false, "\4\10\20", 0},
-        {'e', LAYOUT_ENUM, false, "\1\2\4\10", 0},
-        {'E', LAYOUT_ENUM, true, "\1\2\4\10", 0},
-        {'p', LAYOUT_POINTER, false, NULL, 8},
-        {'x', LAYOUT_CODE_POINTER, false, NULL, 8},
-        {'g', LAYOUT_CALLABLE, false, NULL, 16},
-        {'*', LAYOUT_FOLLOWED, false, NULL, 9},
-        {'&', LAYOUT_REFERENCE, false, NULL, 9},
-        {'s', LAYOUT_STRING, false, NULL, 9},
-        {'S', LAYOUT_BYTES, false, NULL, 1},
-        {'a', LAYOUT_ARRAY, false, NULL, 0},
-        {'t', LAYOUT_TEXT, false, NULL, 0},
-        {'v', LAYOUT_VECTOR, false, NULL, 1},
-        {'{', LAYOUT_STRUCT, false, NULL, 0},
-        {'|', LAYOUT_UNION, false, NULL, 0},
-        {'m', LAYOUT_ENTRY, false, NULL, 0},
-        {'^', LAYOUT_CHOICE, false, NULL, 0},
-        {'r', LAYOUT_RAW, false, NULL, 0},
-        {'o', LAYOUT_OPTIMISED_OUT, false, NULL, 0},
-        {'n', LAYOUT_NOT_AVAILABLE, false, NULL, 0},
-        {'k', LAYOUT_NO_ROOM, false, NULL, 0},
-        {'w', LAYOUT_UNSIZED, false, NULL, 0},
-        {'?', LAYOUT_CHECKED, false, NULL, 1},
-        {'y', LAYOUT_PAD, false, NULL, 1},
-    };
-    size_t i = 0;
-    while (i < sizeof shapes / sizeof shapes[0] && shapes[i].letter != *reader->at)
-        i++;
-    if (i == sizeof shapes / sizeof shapes[0])
-        return bad(reader, "no type");
-    reader->at++;
-    type->kind = shapes[i].kind;
-    type->flagged = shapes[i].flagged;
-    type->least = shapes[i].least;
-    if (shapes[i].sizes) {
-        int r = read_size(reader, shapes[i].sizes, type);
-        return r == 0 && type->kind == LAYOUT_ENUM ? read_enumerators(reader, type) : r;
-    }
     uint64_t number = 0;
     int r;
     switch (type->kind) {
@@ -345,6 +334,24 @@ static int read_shape(struct reader *reader, struct layout_type *type)
     default:
         return 0;
     }
+}
+
+static int read_shape(struct reader *reader, struct layout_type *type)
+{
+    size_t i = 0;
+    while (i < sizeof shapes / sizeof shapes[0] && shapes[i].letter != *reader->at)
+        i++;
+    if (i == sizeof shapes / sizeof shapes[0])
+        return bad(reader, "no type");
+    reader->at++;
+    type->kind = shapes[i].kind;
+    type->flagged = shapes[i].flagged;
+    type->least = shapes[i].least;
+    if (shapes[i].sizes) {
+        int r = read_size(reader, shapes[i].sizes, type);
+        return r == 0 && type->kind == LAYOUT_ENUM ? read_enumerators(reader, type) : r;
+    }
+    return read_rest(reader, type);
 }
 
 static int read_type(struct reader *reader, const struct layout_type **ret_type)
