@@ -79,6 +79,15 @@ def wait_until(condition, timeout=tapcases.PATIENCE, message=None):
         time.sleep(0.005)
 
 
+def room(seconds):
+    """For what is to be over in so many seconds: the most that it may take here, where all may be slow (SCALE) and more want
+    to run than there are processors."""
+    with open("/proc/loadavg", encoding="ascii") as file:
+        minute, _, _, now, _ = file.read().split()
+    wanted = max(float(minute), int(now.partition("/")[0]))
+    return seconds * SCALE * max(1, wanted / os.cpu_count())
+
+
 def rounds(few, many):
     """How often to do what finds something by luck or by going through all there is: `many` times in a thorough run."""
     return many if THOROUGH else few

@@ -10,6 +10,7 @@ import subprocess
 import time
 
 import scrytest
+import tapcases
 
 OK, DEFINED, ENABLED, DISABLED, DELETED, TRIGGERED = 0, 2, 4, 6, 8, 10
 SYNTAX_ERROR, UNKNOWN_SERVICE, UNSUPPORTED_SERVICE, UNKNOWN_ECP, UNKNOWN_OBJECT = 16, 18, 20, 22, 24
@@ -32,7 +33,7 @@ class Target:
     def pid(self):
         return self.process.pid
 
-    def line(self, timeout=10.0):
+    def line(self, timeout=tapcases.PATIENCE):
         """The next line of its output; '' at its end."""
         end = time.monotonic() + timeout * scrytest.SCALE
         while b"\n" not in self.pending:

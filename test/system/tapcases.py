@@ -11,7 +11,7 @@ import unittest
 # After which a case is taken for hanging; `case_seconds` of its class, where ranks that spin take turns.
 CASE_SECONDS = 120
 # No test gives up waiting for what is to come before so many seconds: a machine where all is slow is no fault. What must be
-# quick is said as such, by an assertion of its own.
+# quick is said as such, by an assertion of its own (scrytest.room).
 PATIENCE = 40
 # Sanitized builds are slower; ./check --sanitize stretches all limits on waiting.
 SCALE = float(os.environ.get("SCRY_TEST_SCALE") or 1)

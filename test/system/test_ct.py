@@ -405,7 +405,7 @@ class Events(CalledTest):
         def goes_on(answer):
             start = time.monotonic()
             self.assertEqual(target.do("add 0 5"), answer)
-            self.assertLess(time.monotonic() - start, 1.5 * scrytest.SCALE)
+            self.assertLess(time.monotonic() - start, scrytest.room(1.5))
 
         os.kill(monitor, signal.SIGSTOP)
         try:
@@ -517,6 +517,5 @@ class Lowered(CalledTest):
         tool.ask(f": csr_enable([{csr}])")
         scrytest.wait_until(lambda: target.do("add 5 6") and int(tool.ask(f": pa_counter_read([{counter}])")[1][0][2]))
         target.quit()
-
 
 scrytest.main()

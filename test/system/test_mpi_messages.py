@@ -307,7 +307,7 @@ class Tags(Messages):
             start = time.monotonic()
             self.assertEqual(zero.do("recv 1 5"), "got 1 5 10 1")
             self.assertEqual(one.do("send 0 5 10 1"), "sent")
-            self.assertLess(time.monotonic() - start, 10 * scrytest.SCALE)
+            self.assertLess(time.monotonic() - start, scrytest.room(10))
 
         monitor = self.box.monitor_pid()
         os.kill(monitor, signal.SIGSTOP)

@@ -166,7 +166,7 @@ class Faults(labtest.LabCase):
             return next((text for text in (entry["result"] for entry in reply.results(1)) if re.search(pattern, text or "")), None)
         text = wait_until(asked, within, f"the tool is told {pattern}")
         self.note_told(text, since)
-        self.assertLess(self.seconds, within * scrytest.SCALE + 1)
+        self.assertLess(self.seconds, scrytest.room(within + 1))
 
     def note_told(self, text, since):
         self.said, self.seconds = text, time.monotonic() - since
@@ -421,7 +421,7 @@ class Faults(labtest.LabCase):
         os.kill(self.box.monitor_pid(), signal.SIGKILL)
         self.assertTrue(other.reply(number, timeout=20).ok())
         self.note_told("nothing, but later", since)
-        self.assertLess(self.seconds, 3 * scrytest.SCALE)
+        self.assertLess(self.seconds, scrytest.room(3))
         self.lab.delay("n1", 0)
         self.finish()
 
@@ -434,7 +434,7 @@ class Faults(labtest.LabCase):
         self.lab.cut("n1")
         self.assertTrue(other.reply(number, timeout=20).ok())
         self.note_told("nothing, but later", since)
-        self.assertLess(self.seconds, HELD + 2 * scrytest.SCALE)
+        self.assertLess(self.seconds, HELD + scrytest.room(2))
         self.lab.delay("n1", 0)
         self.lab.heal("n1")
         wait_until(self.whole, 20)

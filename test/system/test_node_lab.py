@@ -44,7 +44,7 @@ class Names(labtest.LabCase):
                 reply = self.attach(name)
                 self.assertFalse(reply.ok(), reply)
                 self.assertRegex(str(reply), "no route|does not answer")
-                self.assertLess(time.monotonic() - begun, 20 * scrytest.SCALE)
+                self.assertLess(time.monotonic() - begun, scrytest.room(20))
 
     def test_join(self):
         """Without ssh, by the name that the machine has for itself."""

@@ -112,7 +112,7 @@ class Deaths(FaultCase):
         self.assertRegex(said[1], "the job is started unwatched and untraced: the monitor ")
         for reason in reasons:
             self.assertIn(reason, said[1])
-        self.assertLess(took, 1.9 * scrytest.SCALE)
+        self.assertLess(took, scrytest.room(1.9))
         return done
 
     def test_monitor_stopped(self):
@@ -130,7 +130,7 @@ class Deaths(FaultCase):
                 done = self.box.run(self.box.scry("set", job, *arguments))
                 self.assertEqual((done.returncode, len(done.stderr.splitlines())), (status, 1), done.stderr)
                 self.assertIn(f"{reason}: {remedy}", done.stderr)
-                self.assertLess(time.monotonic() - began, 2 * scrytest.SCALE)
+                self.assertLess(time.monotonic() - began, scrytest.room(2))
         finally:
             os.kill(monitor, signal.SIGCONT)
         self.stop_it()
@@ -151,7 +151,7 @@ class Deaths(FaultCase):
             self.stop_it()
             began = time.monotonic()
             self.assertEqual(run.wait(20 * scrytest.SCALE), 6)
-            self.assertLess(time.monotonic() - began, 5 * scrytest.SCALE)
+            self.assertLess(time.monotonic() - began, scrytest.room(5))
         finally:
             os.kill(self.box.monitor_pid(), signal.SIGCONT)
         report = self.report()
