@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 enum { STACK_LIMIT = 8192, FRAMES = 64, FUNCTIONS = 4096, STACKS = 4096, SHOWN = 15 };
+static const double RELOAD_SECONDS = 0.2; /* some addresses never have a name */
 
 struct function {
     const char *name;
@@ -35,6 +36,7 @@ static struct {
 static size_t function_count, stack_count;
 static unsigned long samples, rounds;
 static bool ended;
+static bool unknown; /* an address has no name: the process has loaded something, or executes another program */
 
 static struct function *find_function(const char *name)
 {
@@ -70,7 +72,9 @@ static void take_stack(const struct omis_value *frames)
     samples++;
     for (size_t i = count; i-- > 0;) {
         uint64_t pc = omis_unsigned(omis_item(frames, 2 * i));
-        struct function *function = find_function(symbols_name(i ? pc - 1 : pc));
+        const char *name = symbols_name(i ? pc - 1 : pc);
+        unknown |= strcmp(name, "?") == 0;
+        struct function *function = find_function(name);
         function->total += function->last != samples;
         function->last = samples;
         function->self += i == 0;
@@ -165,12 +169,17 @@ int main(int argc, char **argv)
     const char *process = tool_ask_text(": proc_attach3([], %d, \"\")", atoi(argv[optind]));
     symbols_load(process);
     tool_on(on_end, NULL, "proc_has_terminated([%s]) : print([$proc])", process);
-    double begin = now_s(), next = begin;
+    double begin = now_s(), next = begin, loaded = begin;
     while (!ended && next < begin + seconds) {
         double wait = next - now_s();
         if (wait > 0) {
             tool_wait((int)(wait * 1000) + 1);
             continue;
+        }
+        if (unknown && loaded + RELOAD_SECONDS < now_s()) {
+            symbols_load(process);
+            loaded = now_s();
+            unknown = false;
         }
         take_samples(process);
         if (rounds == 1)

@@ -89,7 +89,13 @@ static void add_file(const char *path, uint64_t code_start)
 void symbols_load(const char *process)
 {
     enum { PATH, CODE_START = 2, CODE_SIZE, MEMBERS = 8 }; /* proc_get_loader_info: eight values for each file */
-    struct omis_reader *reader = tool_ask(": proc_get_loader_info([%s])", process);
+    struct omis_reader *reader = tool_try(": proc_get_loader_info([%s])", process);
+    if (omis_reader_status(reader) == OMIS_UNKNOWN_OBJECT) { /* it has ended: what is known stays */
+        omis_reader_free(reader);
+        return;
+    }
+    if (omis_reader_error(reader))
+        tool_fail("%s", omis_reader_error(reader));
     const struct omis_value *files = omis_item(omis_reader_values(reader), 1);
     symbol_count = code_count = 0;
     for (size_t i = 0; i < omis_count(files) && code_count < sizeof codes / sizeof *codes; i += MEMBERS) {

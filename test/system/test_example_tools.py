@@ -58,6 +58,14 @@ class Tools(scrytest.TestCase):
         program.communicate("", timeout=20 * scrytest.SCALE)
         self.assertRegex(tool.communicate(timeout=30 * scrytest.SCALE)[0], r"(?m)^\S+;work;step \d+$")
 
+    def test_sampler_of_a_shell_that_becomes_a_program(self):
+        """It has the names of what the process executes later, too."""
+        program = self.box.start(["sh", "-c", 'read line; exec "$0" 2 3', scrytest.example("threads")], stdin=subprocess.PIPE)
+        tool = self.tool("sampler", "-s", "1000", "-f", program.pid)
+        self.assertIn("samples a second", tool.stdout.readline())
+        program.communicate("go\n", timeout=40 * scrytest.SCALE)
+        self.assertRegex(tool.communicate(timeout=40 * scrytest.SCALE)[0], r"(?m)^\S+;work;step \d+$")
+
     def test_distributed(self):
         """One that cannot be watched does not keep the others waiting; it ends with the last."""
         first, second = self.threads(), self.threads()
