@@ -27,7 +27,7 @@ struct kept_head { /* then the parts */
 
 /* ---- bytes ---- */
 
-void kept_bytes(struct kept *kept, void *bytes, size_t size)
+void kept_bytes(struct keeping *kept, void *bytes, size_t size)
 {
     if (kept->out && !kept->failed)
         buf_append(kept->out, bytes, size);
@@ -39,7 +39,7 @@ void kept_bytes(struct kept *kept, void *bytes, size_t size)
     kept->left -= size;
 }
 
-void *kept_list(struct kept *kept, void *list, size_t *count, size_t item_size)
+void *kept_list(struct keeping *kept, void *list, size_t *count, size_t item_size)
 {
     KEPT(kept, *count);
     if (!kept->out) {
@@ -54,7 +54,7 @@ void *kept_list(struct kept *kept, void *list, size_t *count, size_t item_size)
     return list;
 }
 
-char *kept_text(struct kept *kept, const char *text)
+char *kept_text(struct keeping *kept, const char *text)
 {
     size_t size = kept->out ? strlen(text) + 1 : 0;
     char *kept_as = kept_list(kept, (char *)(uintptr_t)text, &size, 1);
@@ -62,7 +62,7 @@ char *kept_text(struct kept *kept, const char *text)
     return kept_as;
 }
 
-bool kept_flag(struct kept *kept, bool flag)
+bool kept_flag(struct keeping *kept, bool flag)
 {
     unsigned char byte = flag;
     KEPT(kept, byte);
@@ -72,7 +72,7 @@ bool kept_flag(struct kept *kept, bool flag)
 /* ---- the parts ---- */
 
 /* Of something that is there already: so many there have to be. */
-static void keep_same(struct kept *kept, size_t count)
+static void keep_same(struct keeping *kept, size_t count)
 {
     size_t same = count;
     KEPT(kept, same);
@@ -84,7 +84,7 @@ static bool is_time(double ns)
     return isfinite(ns) && fabs(ns) <= (double)TIMELINE_LIMIT_NS;
 }
 
-static void keep_timeline(struct kept *kept, struct timeline *timeline)
+static void keep_timeline(struct keeping *kept, struct timeline *timeline)
 {
     keep_same(kept, timeline->host_count);
     for (size_t i = 0; i < timeline->host_count && !kept->failed; i++) {
@@ -110,7 +110,7 @@ static void keep_timeline(struct kept *kept, struct timeline *timeline)
     }
 }
 
-static void keep_functions(struct kept *kept, struct view *view)
+static void keep_functions(struct keeping *kept, struct view *view)
 {
     size_t count = view->function_count;
     KEPT(kept, count);
@@ -131,7 +131,7 @@ static void keep_functions(struct kept *kept, struct view *view)
     }
 }
 
-static void keep_notes(struct kept *kept, struct view *view)
+static void keep_notes(struct keeping *kept, struct view *view)
 {
     size_t size = view->notes.len;
     _cleanup_(freep) char *notes = NULL;
@@ -145,7 +145,7 @@ static void keep_notes(struct kept *kept, struct view *view)
         view_note(view, notes + at);
 }
 
-static void keep_all(struct kept *kept, struct view *view)
+static void keep_all(struct keeping *kept, struct view *view)
 {
     keep_timeline(kept, &view->timeline);
     KEPT(kept, view->from_ns);
@@ -204,14 +204,14 @@ static struct kept_head head_of(uint64_t key, const char *parts, size_t size)
 
 int kept_put(struct buf *out, struct view *view)
 {
-    struct kept kept = {.out = out};
+    struct keeping kept = {.out = out};
     keep_all(&kept, view);
     return kept.failed ? -EFBIG : 0;
 }
 
 int kept_take(struct view *view, const char *bytes, size_t size)
 {
-    struct kept kept = {.in = bytes, .left = size};
+    struct keeping kept = {.in = bytes, .left = size};
     keep_all(&kept, view);
     if (kept.failed || kept.left)
         return -EBADMSG;

@@ -19,22 +19,22 @@ enum {
 };
 
 /* Bytes on their way out to a file, or in. */
-struct kept {
+struct keeping {
     struct buf *out; /* NULL: in */
     const char *in;
     size_t left;
     bool failed; /* nothing more is read or written; what was read is of no use */
 };
 
-void kept_bytes(struct kept *kept, void *bytes, size_t size);
+void kept_bytes(struct keeping *kept, void *bytes, size_t size);
 #define KEPT(kept, lvalue) kept_bytes(kept, &(lvalue), sizeof(lvalue))
 /* The list itself; in: a new one, malloc'ed, of *count items, NULL if there are none or it has failed. */
-void *kept_list(struct kept *kept, void *list, size_t *count, size_t item_size);
+void *kept_list(struct keeping *kept, void *list, size_t *count, size_t item_size);
 /* The same of a text. */
-char *kept_text(struct kept *kept, const char *text);
-bool kept_flag(struct kept *kept, bool flag);
+char *kept_text(struct keeping *kept, const char *text);
+bool kept_flag(struct keeping *kept, bool flag);
 /* It fails unless this holds. */
-static inline void kept_check(struct kept *kept, bool good)
+static inline void kept_check(struct keeping *kept, bool good)
 {
     kept->failed |= !good;
 }
@@ -53,10 +53,10 @@ void kept_write(struct view *view);
 
 /* ---- the parts ---- */
 
-void pyramid_keep(struct kept *kept, struct pyramid *pyramid);
+void pyramid_keep(struct keeping *kept, struct pyramid *pyramid);
 /* In: a new one. */
-void pyramid_lane_keep(struct kept *kept, struct pyramid_lane **lane, struct pyramid *pyramid);
-void lane_keep(struct kept *kept, struct view *view, struct view_lane *lane);
-void lines_keep(struct kept *kept, struct view *view);
+void pyramid_lane_keep(struct keeping *kept, struct pyramid_lane **lane, struct pyramid *pyramid);
+void lane_keep(struct keeping *kept, struct view *view, struct view_lane *lane);
+void lines_keep(struct keeping *kept, struct view *view);
 
 #endif

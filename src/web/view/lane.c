@@ -99,7 +99,7 @@ void lane_free_points(struct view_lane *lane)
     lane->point_count = lane->point_room = 0;
 }
 
-static struct trace_point *keep_point(struct kept *kept, struct trace_point *point)
+static struct trace_point *keep_point(struct keeping *kept, struct trace_point *point)
 {
     struct trace_point head = point ? *point : (struct trace_point){0};
     KEPT(kept, head);
@@ -113,7 +113,7 @@ static struct trace_point *keep_point(struct kept *kept, struct trace_point *poi
     return point;
 }
 
-void lane_keep(struct kept *kept, struct view *view, struct view_lane *lane)
+void lane_keep(struct keeping *kept, struct view *view, struct view_lane *lane)
 {
     size_t count = lane->point_count;
     struct view_lane_key key = lane->key;

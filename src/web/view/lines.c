@@ -190,7 +190,7 @@ void lines_free(struct view *view)
 }
 
 /* What is read is used as it is: to count, and to find a lane, a corner, a name. */
-static void check(struct kept *kept, const struct view *view, const struct lines *lines)
+static void check(struct keeping *kept, const struct view *view, const struct lines *lines)
 {
     kept_check(kept, lines->matched <= INT64_MAX && lines->collectives <= INT64_MAX);
     kept_check(kept, lines->block_count == (lines->count + BLOCK - 1) / BLOCK);
@@ -208,7 +208,7 @@ static void check(struct kept *kept, const struct view *view, const struct lines
         kept_check(kept, lines->waits[i].lane < view->lane_count && lines->waits[i].class < VIEW_CLASSES);
 }
 
-static void keep_comms(struct kept *kept, struct lines *lines)
+static void keep_comms(struct keeping *kept, struct lines *lines)
 {
     size_t count = lines->comm_count;
     KEPT(kept, count);
@@ -223,7 +223,7 @@ static void keep_comms(struct kept *kept, struct lines *lines)
     }
 }
 
-void lines_keep(struct kept *kept, struct view *view)
+void lines_keep(struct keeping *kept, struct view *view)
 {
     if (!kept_flag(kept, view->lines) || kept->failed)
         return;

@@ -278,7 +278,7 @@ uint64_t pyramid_calls(const struct pyramid_lane *lane, unsigned level, size_t c
 
 /* ---- kept ---- */
 
-void pyramid_keep(struct kept *kept, struct pyramid *pyramid)
+void pyramid_keep(struct keeping *kept, struct pyramid *pyramid)
 {
     KEPT(kept, pyramid->from);
     KEPT(kept, pyramid->to);
@@ -292,7 +292,7 @@ void pyramid_keep(struct kept *kept, struct pyramid *pyramid)
         pyramid->cells = 0; /* they are counted as they come */
 }
 
-void pyramid_lane_keep(struct kept *kept, struct pyramid_lane **lane, struct pyramid *pyramid)
+void pyramid_lane_keep(struct keeping *kept, struct pyramid_lane **lane, struct pyramid *pyramid)
 {
     if (!kept_flag(kept, *lane) || kept->failed)
         return;
