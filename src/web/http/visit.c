@@ -274,6 +274,8 @@ static void answer(struct visit *visit, const struct reply *reply, uint64_t size
                 head_add(visit, "retry-after:", reply->retry, &at, end) &&
                 head_add(visit, "allow:", *visit->allow ? visit->allow : NULL, &at, end) &&
                 head_add(visit, "content-range:", reply->range, &at, end) &&
+                /* nginx, and others after it, pass events on as they come */
+                head_add(visit, "x-accel-buffering:", size == UINT64_MAX ? "no" : NULL, &at, end) &&
                 head_add(visit, "accept-ranges:", reply->range_unit, &at, end) &&
                 (lws_get_network_wsi(visit->wsi) != visit->wsi ||
                  head_add(visit, "connection:", visit->close || size == UINT64_MAX ? "close" : NULL, &at, end)) &&
