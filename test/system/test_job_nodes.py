@@ -116,8 +116,9 @@ class Shared(Nodes):
 
     @mpitest.both
     def test_each_rank(self):
-        done = self.run_job(self.over_hosts)
+        done = self.run_job(self.over_hosts, options=["--log", "out.log=step"])
         self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)
+        self.assertNotIn("--log was watched", done.stderr)
         self.check_whole(self.report(), os.path.basename(self.over_hosts), {"MPI_Init": 4, "MPI_Sendrecv": 4 * SELF_MESSAGES})
 
     @mpitest.only("openmpi")
@@ -191,8 +192,10 @@ class OwnFiles(Nodes):
 
     @mpitest.both
     def test_each_rank(self):
-        done = self.run_job(self.over_hosts)
+        done = self.run_job(self.over_hosts, options=["--log", "out.log=step"])
         self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)
+        self.assertIn("warning    --log was watched on the node of scry run only: 3 other nodes of the job share no file system with it, "
+                      "and out.log is not read there\n", done.stderr)
         scrytest.wait_until(self.is_whole, message=lambda: self.report()["parts"])
         self.check_whole(self.report(), os.path.basename(self.over_hosts), {"MPI_Init": 4, "MPI_Sendrecv": 4 * SELF_MESSAGES})
         for part in self.report()["parts"]:

@@ -172,6 +172,10 @@
          INTEGER(seconds)) \
     NOTE(no_crash_stacks, "crash_stack", "no backtraces of crashes: {reason}", STRING(reason)) \
     NOTE(node_unwatched, "node", "what ran on node {node} was not watched: {reason}", STRING(node) STRING(reason)) \
+    NOTE(log_elsewhere, "node", \
+         "--log was watched on the node of scry run only: {nodes} other node{nodes?|s} of the job share{nodes?s|} no file " \
+         "system with it, and {log} is not read there", \
+         INTEGER(nodes) STRING(log)) \
     /* about rules and settings */ \
     NOTE(rules_late, "rule", "not in force from the start: the monitor was not ready within {seconds} s", \
          INTEGER(seconds)) \

@@ -311,6 +311,7 @@ static void add_warnings(struct job *job)
     if (job->options->crash_stack && job->watch.stacks.err.code)
         recorder_note(recorder, NOTE(no_crash_stacks, .reason = job->watch.stacks.err.text));
     part_note_unwatched(job);
+    part_note_logs(job);
     warn_recording(job);
 }
 

@@ -30,6 +30,8 @@ void part_wait_brought(struct job *job);
 void part_look_at(struct job *job, const json_t *process);
 /* At the end: notes each node that a launcher went to and nothing comes from. */
 void part_note_unwatched(struct job *job);
+/* At the end: says so if other nodes have files of their own by the names that --log gives. */
+void part_note_logs(struct job *job);
 /* At the end: what the parts have recorded, for the summary, if that does not take long. */
 void part_load(struct job_report *report);
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes of the job that nothing comes from, as launchers name them. */
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 #include "job/run/part.h"
+#include "jobdir/record/mirror.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/text/text.h"
 
@@ -96,4 +98,28 @@ void part_note_unwatched(struct job *job)
         *why++ = '\0';
         recorder_note(&job->recorder, NOTE(node_unwatched, .node = line, .reason = why));
     }
+}
+
+static int count_brought(void *ctx, const char *dir)
+{
+    json_t *remote = mirror_read_remote(dir);
+    *(uint64_t *)ctx += remote != NULL;
+    json_decref(remote);
+    return 0;
+}
+
+void part_note_logs(struct job *job)
+{
+    const struct run_options *options = job->options;
+    const char *log = NULL;
+    uint64_t nodes = 0;
+    for (size_t i = 0; i < options->log_count && !log; i++)
+        log = strncmp(options->logs[i], "stdout", 6) == 0 || strncmp(options->logs[i], "stderr", 6) == 0
+                  ? NULL
+                  : options->logs[i];
+    if (!log || !job->dir[0] || options->part_of || job_dirs_each(job->dir, count_brought, &nodes) < 0 || !nodes)
+        return;
+    char file[256];
+    snprintf(file, sizeof file, "%.*s", (int)strcspn(log, "="), log);
+    recorder_note(&job->recorder, NOTE(log_elsewhere, .nodes = nodes, .log = file));
 }
