@@ -8,6 +8,9 @@ Requests of the harness are not counted: a test sees its own numbers.
 
 Results stand in the order of nodes, so the first program is on n2, as the tests expect what they have attached first.
 
+A job that is followed (servicetest.FollowedJob) has a part on each host; its programs, and what an MPI's launcher starts, get
+the agent's socket of their host. Only classes that can do with that say so: `spread = True`.
+
 A case that is about its one machine says so: `spread = False` in its class.
 """
 
@@ -118,7 +121,7 @@ class Home(labtest.Host):
         return next((host.name for host in self.lab if net == os.readlink(f"/proc/{host.pid}/ns/net")), None)
 
     def start(self, command, env=None, **options):
-        if not str(command[0]).startswith(tuple(OBSERVED)):
+        if not any(str(word).startswith(tuple(OBSERVED)) for word in command):  # the program may stand behind mpirun
             return super().start(command, env, **options)
         others = self.others()
         host = others[self.turn % len(others)]

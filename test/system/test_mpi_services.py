@@ -30,7 +30,7 @@ def calls_of(stats):
     return {row[0]: dict(zip(columns, row)) for row in stats["calls"]["rows"]}
 
 
-class Services(RanksTest):
+class Served(RanksTest):
     mpi = None
 
     def setUp(self):
@@ -117,42 +117,27 @@ class Services(RanksTest):
         """When no process of the job is watched any more, and all is on disk."""
         wait_until(lambda: numbers(self.ask(f': job_trace_info("{self.jobdir}")').result())[:2] == [0, 0], 30)
 
-    def test_activity(self):
-        """What the ranks are in, all at once; also of those that have ended."""
-        process, ranks, release = self.blocked()
-        activity = self.activity
-        found = activity()
-        for rank, row in found.items():
-            self.assertEqual((row["job"], row["size"], row["pid"], row["namespace"], row["library"], row["spawned"],
-                              row["fault"]), (self.jobdir, RANKS, ranks[rank]["pid"], ranks[rank]["namespace"],
-                                              ranks[rank]["library"], 0, ""))
-        self.assertEqual([found[rank]["state"] for rank in range(3)], ["in_call", "computing", "in_call"])
-        self.assertEqual((found[0]["call"], found[0]["peer"], found[0]["tag"], found[0]["text"]),
-                         ("MPI_Recv", 1, 9, "MPI_Recv of 1 B from rank 1, tag 9 on MPI_COMM_WORLD"))
-        self.assertEqual((found[1]["call"], found[2]["call"]), ("", "MPI_Barrier"))
-        again = activity()
-        self.assertGreater(again[0]["since"], found[0]["since"])
-        self.assertAlmostEqual(again[0]["compute"], found[0]["compute"], delta=2)  # rounded to nanoseconds
-        self.assertGreater(again[0]["communicate"], found[0]["communicate"])
-        self.assertAlmostEqual(again[1]["communicate"], found[1]["communicate"], delta=2)
-        self.finish(process, release)
-        wait_until(lambda: [row["state"] for row in activity().values()] == ["ended"] * 3, 30)
+    def check_schema(self, stats):
+        """Every member and every column is in doc/reference/mpi-stats.schema.json, and nothing else is; `look`, `last` and
+        `seen` are not always there."""
+        with open(os.path.join(scrytest.SOURCE, "doc", "reference", "mpi-stats.schema.json"), encoding="utf-8") as file:
+            schema = json.load(file)
+        self.assertEqual(list(stats), [name for name in schema["properties"] if name != "seen" or stats["looked"]])
+        for name, rule in schema["properties"].items():
+            if rule.get("type") == "object" and name in stats:
+                columns = rule["properties"]["columns"]["const"]
+                self.assertEqual(stats[name]["columns"], columns)
+                self.assertTrue(all(len(row) == len(columns) for row in stats[name]["rows"]))
+        thread = schema["properties"]["threads"]["items"]["properties"]
+        for told in stats["threads"]:
+            self.assertEqual("look" in told, stats["looked"])
+            self.assertEqual(list(told), [name for name in thread if name in told or name not in ("look", "last")])
+            for part in {"outermost", "blocking", "now", "look"} & set(told):
+                self.assertEqual(list(told[part]), list(thread[part]["properties"]))
 
-    @mpitest.both
-    def test_ranks(self):
-        process, ranks, release = self.blocked()
-        self.assertEqual(len({row["namespace"] for row in ranks.values()}), 1)
-        self.assertNotEqual(ranks[0]["namespace"], "")
-        for row in ranks.values():
-            self.assertEqual((row["size"], row["job"]), (RANKS, self.jobdir))
-            self.assertEqual(row["exe"], os.path.realpath(self.built()))
-            self.assertEqual(row["library"], self.mpi)
-            self.assertEqual(os.readlink(f"/proc/{row['pid']}/exe"), row["exe"])
-        self.assertEqual(self.ranks("", process), ranks)
-        self.assertEqual(self.ranks(os.path.basename(self.jobdir)), ranks)
-        self.refused(': mpi_get_ranks("no such job")', PARAMETER_ERROR, "no job")
-        self.finish(process, release)
-        wait_until(lambda: not self.ranks(), 30)
+
+class Services(Served):
+    spread = True
 
     def test_what_goes_on(self):
         process, ranks, release = self.blocked()
@@ -220,6 +205,69 @@ class Services(RanksTest):
             self.assertIn((-3, half[0], "MPI_Allreduce"), rows)
         self.finish(process, release)
 
+    def test_reset(self):
+        """Each thread starts again with its next call: the current waits of ranks 0 and 2 are not counted."""
+        process, ranks, release = self.blocked()
+        tokens = ", ".join(row["token"] for row in ranks.values())
+        self.ask(f": mpi_reset([{tokens}])")
+        self.finish(process, release)
+        self.drained()
+        for rank, stats in self.written().items():
+            calls = calls_of(stats)
+            expected = {0: {"MPI_Wait": 1, "MPI_Barrier": 1}, 1: {"MPI_Send": 2, "MPI_Barrier": 1}, 2: {}}[rank]
+            self.assertEqual({name: call["count"] for name, call in calls.items()}, {**expected, "MPI_Finalize": 1})
+
+    def test_switched_off(self):
+        self.ask(f': job_set("{self.jobdir}", "mpi", "off")')
+        release = self.box.path("work", "release")
+        process = self.launch(release)
+        self.started(("loaded", "running"))
+        self.finish(process, release)
+        self.drained()
+        for stats in self.written().values():
+            self.assertEqual((stats["calls"]["rows"], stats["peers"]["rows"]), ([], []))
+
+
+class Here(Served):
+    """What is about the machine beside the tool: its files, its monitor, what one reply has of it."""
+
+    def test_activity(self):
+        """What the ranks are in, all at once; also of those that have ended."""
+        process, ranks, release = self.blocked()
+        activity = self.activity
+        found = activity()
+        for rank, row in found.items():
+            self.assertEqual((row["job"], row["size"], row["pid"], row["namespace"], row["library"], row["spawned"],
+                              row["fault"]), (self.jobdir, RANKS, ranks[rank]["pid"], ranks[rank]["namespace"],
+                                              ranks[rank]["library"], 0, ""))
+        self.assertEqual([found[rank]["state"] for rank in range(3)], ["in_call", "computing", "in_call"])
+        self.assertEqual((found[0]["call"], found[0]["peer"], found[0]["tag"], found[0]["text"]),
+                         ("MPI_Recv", 1, 9, "MPI_Recv of 1 B from rank 1, tag 9 on MPI_COMM_WORLD"))
+        self.assertEqual((found[1]["call"], found[2]["call"]), ("", "MPI_Barrier"))
+        again = activity()
+        self.assertGreater(again[0]["since"], found[0]["since"])
+        self.assertAlmostEqual(again[0]["compute"], found[0]["compute"], delta=2)  # rounded to nanoseconds
+        self.assertGreater(again[0]["communicate"], found[0]["communicate"])
+        self.assertAlmostEqual(again[1]["communicate"], found[1]["communicate"], delta=2)
+        self.finish(process, release)
+        wait_until(lambda: [row["state"] for row in activity().values()] == ["ended"] * 3, 30)
+
+    @mpitest.both
+    def test_ranks(self):
+        process, ranks, release = self.blocked()
+        self.assertEqual(len({row["namespace"] for row in ranks.values()}), 1)
+        self.assertNotEqual(ranks[0]["namespace"], "")
+        for row in ranks.values():
+            self.assertEqual((row["size"], row["job"]), (RANKS, self.jobdir))
+            self.assertEqual(row["exe"], os.path.realpath(self.built()))
+            self.assertEqual(row["library"], self.mpi)
+            self.assertEqual(os.readlink(f"/proc/{row['pid']}/exe"), row["exe"])
+        self.assertEqual(self.ranks("", process), ranks)
+        self.assertEqual(self.ranks(os.path.basename(self.jobdir)), ranks)
+        self.refused(': mpi_get_ranks("no such job")', PARAMETER_ERROR, "no job")
+        self.finish(process, release)
+        wait_until(lambda: not self.ranks(), 30)
+
     def test_wait_graph(self):
         process, ranks, release = self.blocked()
         def graph():
@@ -280,24 +328,6 @@ class Services(RanksTest):
         for stats in files.values():
             self.check_schema(stats)
 
-    def check_schema(self, stats):
-        """Every member and every column is in doc/reference/mpi-stats.schema.json, and nothing else is; `look`, `last` and
-        `seen` are not always there."""
-        with open(os.path.join(scrytest.SOURCE, "doc", "reference", "mpi-stats.schema.json"), encoding="utf-8") as file:
-            schema = json.load(file)
-        self.assertEqual(list(stats), [name for name in schema["properties"] if name != "seen" or stats["looked"]])
-        for name, rule in schema["properties"].items():
-            if rule.get("type") == "object" and name in stats:
-                columns = rule["properties"]["columns"]["const"]
-                self.assertEqual(stats[name]["columns"], columns)
-                self.assertTrue(all(len(row) == len(columns) for row in stats[name]["rows"]))
-        thread = schema["properties"]["threads"]["items"]["properties"]
-        for told in stats["threads"]:
-            self.assertEqual("look" in told, stats["looked"])
-            self.assertEqual(list(told), [name for name in thread if name in told or name not in ("look", "last")])
-            for part in {"outermost", "blocking", "now", "look"} & set(told):
-                self.assertEqual(list(told[part]), list(thread[part]["properties"]))
-
     def test_killed(self):
         """What was counted is there, although nothing in the program ended as it should."""
         process, ranks, _ = self.blocked()
@@ -352,28 +382,6 @@ class Services(RanksTest):
         self.drained()
         self.assertEqual({rank: stats["pid"] for rank, stats in self.written().items()}, pids)
 
-    def test_reset(self):
-        """Each thread starts again with its next call: the current waits of ranks 0 and 2 are not counted."""
-        process, ranks, release = self.blocked()
-        tokens = ", ".join(row["token"] for row in ranks.values())
-        self.ask(f": mpi_reset([{tokens}])")
-        self.finish(process, release)
-        self.drained()
-        for rank, stats in self.written().items():
-            calls = calls_of(stats)
-            expected = {0: {"MPI_Wait": 1, "MPI_Barrier": 1}, 1: {"MPI_Send": 2, "MPI_Barrier": 1}, 2: {}}[rank]
-            self.assertEqual({name: call["count"] for name, call in calls.items()}, {**expected, "MPI_Finalize": 1})
-
-    def test_switched_off(self):
-        self.ask(f': job_set("{self.jobdir}", "mpi", "off")')
-        release = self.box.path("work", "release")
-        process = self.launch(release)
-        self.started(("loaded", "running"))
-        self.finish(process, release)
-        self.drained()
-        for stats in self.written().values():
-            self.assertEqual((stats["calls"]["rows"], stats["peers"]["rows"]), ([], []))
-
     @mpitest.both
     def test_without_agent(self):
         """Ranks that were started without us are found, and nothing else is known of them."""
@@ -394,4 +402,5 @@ class Services(RanksTest):
 
 
 mpitest.for_each_mpi(Services, globals())
+mpitest.for_each_mpi(Here, globals())
 scrytest.main()

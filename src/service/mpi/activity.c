@@ -104,6 +104,6 @@ void mpi_get_activity(struct scry_call *call)
     mpi_process_each(call->monitor->mpi, *dir ? dir : NULL, tell_living, &activity);
     mpi_past_each(call->monitor->mpi, *dir ? dir : NULL, tell_past, &activity);
     put_end(&text);
-    call_text(call, call->object_count ? call->objects[0] : NULL, &text); /* a monitor has one node */
+    call_text(call, mpi_asked_node(call), &text);
     buf_done(&text);
 }

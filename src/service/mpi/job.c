@@ -36,6 +36,11 @@ const char *mpi_job_part(struct monitor *monitor, struct span name)
     return NULL;
 }
 
+struct scry_object *mpi_asked_node(const struct scry_call *call)
+{
+    return call->object_count ? call->objects[0] : NULL;
+}
+
 static const char *dir_or_all(const char *dir)
 {
     return *dir ? dir : NULL;
@@ -107,7 +112,7 @@ void mpi_get_ranks(struct scry_call *call)
                              .told = arena_zalloc(call->arena, count + 1, sizeof *list.told)};
     if (code < 0 || !list.told) {
         free(found);
-        call_fail_errno(call, NULL, code < 0 ? code : -ENOMEM, NULL);
+        call_fail_errno(call, mpi_asked_node(call), code < 0 ? code : -ENOMEM, NULL);
         return;
     }
     struct buf text = BUF_INIT;
@@ -120,7 +125,7 @@ void mpi_get_ranks(struct scry_call *call)
                                         (!found[i].here || agents_job_has(call->monitor->agents, dir, found[i].pid)))))
             tell_found(&list, &found[i]);
     put_end(&text);
-    call_text(call, NULL, &text);
+    call_text(call, mpi_asked_node(call), &text);
     buf_done(&text);
     free(found);
 }
@@ -134,5 +139,5 @@ void mpi_flush(struct scry_call *call)
     if (!dir)
         return;
     int code = mpi_job_flush(call->monitor->mpi, dir_or_all(dir), true, &err);
-    call_done(call, NULL, code, &err);
+    call_done(call, mpi_asked_node(call), code, &err);
 }

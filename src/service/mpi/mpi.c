@@ -442,17 +442,19 @@ static void mpi_reset(struct scry_call *call)
 }
 
 #define PROCESSES "token<p>* proc_list"
-#define JOB "a job is named by its directory, its id or its token; \"\": all of this node"
+#define JOB "a job is named by its directory, its id or its token; \"\": all of the node"
+#define JOB_ON_NODES "[string job], [token<n>* node_list]"
 
 const struct scry_service mpi_services[] = {
-    {"mpi_get_ranks", SCRY_INFORMATION, "[string job] -> { string note; any* ranks }", SCRY_OPTIONAL, mpi_get_ranks,
-     "The ranks of MPI jobs, also of those that were not started by scry (" JOB "): token (u_0: on another node), MPI "
+    {"mpi_get_ranks", SCRY_INFORMATION, JOB_ON_NODES " -> { string note; any* ranks }", SCRY_OPTIONAL, mpi_get_ranks,
+     "The ranks of MPI jobs on the nodes, also of those that were not started by scry (" JOB
+     "): token (u_0: on another node), MPI "
      "job, rank, size, host, pid, library, state (loaded, running, ended, off; found: known from outside only), "
      "program, "
      "job. note: what could not be found out, and why."},
-    {"mpi_get_activity", SCRY_INFORMATION, "[string job], [token<n>* node_list] -> " MPI_ACTIVITY_ROW "* ranks",
-     SCRY_OPTIONAL, mpi_get_activity,
-     "What the ranks of a job do on this node, or where its parts are, on those (" JOB
+    {"mpi_get_activity", SCRY_INFORMATION, JOB_ON_NODES " -> " MPI_ACTIVITY_ROW "* ranks", SCRY_OPTIONAL,
+     mpi_get_activity,
+     "What the ranks of a job on the nodes do (" JOB
      "). state: starting, computing, in_call, ended, died, aborted, or off (not counted); spawned: 1; call: \"\" if it "
      "is in none; since_ns: how long it computes or is in the call; peer: a world rank; text: the call for people; "
      "details: the same without the call; "
@@ -508,7 +510,7 @@ const struct scry_service mpi_services[] = {
      SCRY_OPTIONAL | SCRY_LOCAL, mpi_look,
      "What the nodes give to that graph: the ranks that a job has there, each as JSON (doc/reference/mpi-stats.schema"
      ".json), without statistics of calls. record: as there."},
-    {"mpi_flush", SCRY_MANIPULATION, "[string job] -> void", SCRY_OPTIONAL, mpi_flush,
+    {"mpi_flush", SCRY_MANIPULATION, JOB_ON_NODES " -> void", SCRY_OPTIONAL, mpi_flush,
      "Write the statistics of a job's MPI processes to its directory (" JOB ")."},
     {"mpi_reset", SCRY_MANIPULATION, PROCESSES " -> void", SCRY_OPTIONAL, mpi_reset,
      "Start the statistics of MPI processes again, with each thread's next call."},

@@ -14,6 +14,7 @@
 struct event_ops;
 struct monitor;
 struct scry_call;
+struct scry_object;
 
 void mpi_get_ranks(struct scry_call *call);
 void mpi_get_activity(struct scry_call *call);
@@ -31,6 +32,9 @@ int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, 
 const char *mpi_job_named(struct scry_call *call);
 /* The directory on this node of the job that is named, or of its part; NULL: nobody follows such a job here. */
 const char *mpi_job_part(struct monitor *monitor, struct span name);
+
+/* Of a call that has nodes behind the job: this one, or NULL where the tool has none, and asks its own. */
+struct scry_object *mpi_asked_node(const struct scry_call *call);
 
 const char *mpi_state_name(uint32_t state); /* enum mpi_state */
 
