@@ -349,6 +349,23 @@ test('what is taken away is well-formed, has all rows, and says its units', asyn
   assert.deepEqual(page.faults, []);
 });
 
+test('what is there stays where it is while the rest comes', async () => {
+  const page = await at('#/jobs');
+  await page.evaluate(() => {
+    window.moved = 0;
+    new PerformanceObserver((list) => list.getEntries().forEach((one) => (window.moved += one.value))).observe({ type: 'layout-shift' });
+  });
+  for (const view of ['', 'functions', 'communication', 'matrix', 'distributions', 'tree']) {
+    await page.evaluate((hash) => ((window.moved = 0), (location.hash = hash)), `#/jobs/${report.id}/${view}`);
+    await page.locator('.picture').first().waitFor();
+    await page.locator('.waiting').waitFor({ state: 'detached' });
+    await page.evaluate(() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go))));
+    const moved = await page.evaluate(() => window.moved);
+    assert.ok(moved < 0.05, `${view}: ${moved} of the window moved`);
+  }
+  assert.deepEqual(page.faults, []);
+});
+
 test('without a trace each picture says how to get one; narrow, dark and printed ones are whole', async () => {
   const page = await at('space', { viewport: { width: 360, height: 740 }, colorScheme: 'dark' }, plain);
   await page.getByText('scry run --trace').first().waitFor();

@@ -133,7 +133,7 @@ export function Curves(p: CurvesProps) {
       title={p.title} of={p.of} picture={{ name: p.name, svg: (paper) => drawn(p, paper), table: () => ({ columns: ['node', 'seconds', `${p.name}_${p.unit}`], rows: rows(p.curve) }) }}
       controls={nodes.length === 1 ? <span class="soft">{said[0]!.text}{at !== null && data?.[0][index] !== undefined ? ` at ${format.seconds(data[0][index])}` : ''}</span> : undefined}
     >
-      <div ref={box} role="img" aria-label={`${p.title}: ${nodes.map((node) => `${node} ${p.over ? '' : `now ${p.curve.get(node)!.last == null ? 'unknown' : p.value(p.curve.get(node)!.last!)}, `}most ${p.value(most(p.curve.get(node)!.v))}`).join('; ')}`} />
+      <div ref={box} class="curve-box" role="img" aria-label={`${p.title}: ${nodes.map((node) => `${node} ${p.over ? '' : `now ${p.curve.get(node)!.last == null ? 'unknown' : p.value(p.curve.get(node)!.last!)}, `}most ${p.value(most(p.curve.get(node)!.v))}`).join('; ')}`} />
       {nodes.length > 1 && (
         <ul class="legend">
           {said.slice(0, 12).map(({ node, text }, i) => (

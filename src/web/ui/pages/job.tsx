@@ -32,6 +32,7 @@ function Title({ id, row, top }: { id: string; row: Row | undefined; top: Top | 
       <div class="line">
         <h1 title={row?.name || id}>{row?.name || id}</h1>
         {state && <State of={state} />}
+        {top && top.status !== 'running' && <a class="no-print" href={href(['compare'], { a: id })}>Compare with another run</a>}
       </div>
       <div class="line soft">
         {row?.name && <span class="mono">{id}</span>}
@@ -44,11 +45,7 @@ function Title({ id, row, top }: { id: string; row: Row | undefined; top: Top | 
           </span>
         )}
       </div>
-      {row?.argv && (
-        <div class="argv" title={format.command(row.argv)}>
-          {format.command(row.argv)}
-        </div>
-      )}
+      <div class="argv" title={row?.argv && format.command(row.argv)}>{row?.argv && format.command(row.argv)}</div>
     </div>
   );
 }
@@ -64,7 +61,6 @@ export function Job({ id, tab, session }: { id: string; tab: string; session: Se
   return (
     <>
       <Title id={id} row={row} top={answer.value} />
-      {answer.value && !runs && <p class="no-print"><a href={href(['compare'], { a: id })}>Compare with another run</a></p>}
       <Tabs label="Parts of the job" chosen={tab} tabs={tabs} />
       {view ? <view.draw key={view.name} id={id} session={session} /> : <Answered of={answer}>
         {(top) => {

@@ -21,21 +21,22 @@ function useModel(id: string) {
   return { model: model.current, version, state, skipped: skipped.current };
 }
 
-const curveKinds: { name: CurveName; title: string; value: (v: number) => string; unit: string; most?: number }[] = [
+const curveKinds: { name: CurveName; title: string; value: (v: number) => string; unit: string; most?: number; /** not of the job alone */ node?: boolean }[] = [
   { name: 'cpus', title: 'Processors the job uses', value: (v) => format.digits(v, v < 9.95 ? 2 : 1), unit: 'cpus' },
   { name: 'memory', title: 'Memory of the job', value: format.size, unit: 'bytes' },
-  { name: 'busy', title: 'Node: processors busy', value: format.share, unit: 'share', most: 1 },
-  { name: 'used', title: 'Node: memory used', value: format.share, unit: 'share', most: 1 },
-  { name: 'stall', title: 'Node: short of disks, memory', value: format.share, unit: 'share', most: 1 },
-  { name: 'disk', title: 'Node: disks', value: format.rate, unit: 'bytes_per_second' },
-  { name: 'network', title: 'Node: network', value: format.rate, unit: 'bytes_per_second' },
+  { name: 'busy', title: 'Node: processors busy', value: format.share, unit: 'share', most: 1, node: true },
+  { name: 'used', title: 'Node: memory used', value: format.share, unit: 'share', most: 1, node: true },
+  { name: 'stall', title: 'Node: short of disks, memory', value: format.share, unit: 'share', most: 1, node: true },
+  { name: 'disk', title: 'Node: disks', value: format.rate, unit: 'bytes_per_second', node: true },
+  { name: 'network', title: 'Node: network', value: format.rate, unit: 'bytes_per_second', node: true },
 ];
-export function JobCurves({ of, model, version, over }: { of: string; model: Model; version: number; over?: boolean }) {
+/** `part`: of a running job, those of the job have their place before they come; those of nodes come much later, and stand farther below. */
+export function JobCurves({ of, model, version, over, part }: { of: string; model: Model; version: number; over?: boolean; part?: 'job' | 'node' }) {
   // one point is no curve, and nothing but zeros says nothing
-  const shown = curveKinds.filter((k) => [...(model.curves.get(k.name)?.values() ?? [])].some((s) => s.t.length > 1 && s.v.some((v) => v !== null && v > 0)));
-  if (!shown.length) return null;
+  const shown = curveKinds.filter((k) => (!part || (part === 'node') === (k.node ?? false)) && [...(model.curves.get(k.name)?.values() ?? [])].some((s) => s.t.length > 1 && s.v.some((v) => v !== null && v > 0)));
+  if (!shown.length && part !== 'job') return null;
   return (
-    <div class="small-multiples">
+    <div class={`small-multiples ${part === 'job' ? 'coming' : ''}`}>
       {shown.map((k) => <Curves key={k.name} {...k} of={of} curve={model.curves.get(k.name)!} version={version} over={over} />)}
     </div>
   );
@@ -233,7 +234,7 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
       {model.stall && <Notice tone="bad" live title={`No rank has moved for ${format.seconds(model.stall.seconds)}, at ${format.seconds(model.stall.t)}`} advice={model.stall.why} />}
       {warnings.slice(-3).reverse().map((w) => <Notice key={`${w.t} ${w.note}`} tone="warn" title={w.text} advice={`at ${format.seconds(w.t)}`} />)}
       <ProgressPanel top={top} model={model} />
-      <JobCurves of={name} model={model} version={version} />
+      <JobCurves part="job" of={name} model={model} version={version} />
       <div class="columns">
         <div class="stack">
           <Places top={top} model={model} />
@@ -244,6 +245,7 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
           <Lines lines={model.lines} />
         </div>
       </div>
+      <JobCurves part="node" of={name} model={model} version={version} />
       <Why id={id} mpi={top.ranks.length > 0} />
       {session.rights.includes('control') && <Control id={id} />}
       {top.processes.length > 0 ? <Processes processes={top.processes} /> : <Empty title="No process lives at the moment." />}
