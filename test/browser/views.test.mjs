@@ -164,6 +164,7 @@ test('space and time: keys and the address, a search, a call, sums of the window
   await call.getByText('do_jacobi').first().waitFor();
   await call.getByText(/stommel\.c:\d+/).first().waitFor();
   await call.getByRole('button', { name: 'main' }).waitFor(); // among its callers
+  await call.getByText('No values were recorded of it: --args').waitFor();
   await settled(page);
   await shoot(page, 'space-call');
 

@@ -103,6 +103,9 @@ export function CallPanel({ id, picture, lane, at, depth, onClose, onGo }: {
               <Values title="Arguments" of={call.arguments} />
               <Values title="Local variables" of={call.locals} />
               <Values title="Variables of the caller" of={call.caller_locals} />
+              {place?.class === 'compute' && !call.result && ![call.arguments, call.locals, call.caller_locals].some(values => values?.length) && (
+                <p class="space-span">No values were recorded of it: <code>--args</code> records arguments and results, <code>--locals</code> local variables, of functions compiled with <code>-g</code>.</p>
+              )}
               {call.callers.length > 0 && (
                 <>
                   <h4>Called by</h4>
