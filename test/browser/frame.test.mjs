@@ -209,3 +209,26 @@ test('why ranks stand still is read line by line', async () => {
   assert.equal(await page.locator('.notice.bad .advice').innerText(), why);
   assert.deepEqual(page.faults, []);
 });
+
+test('a Python program is at one place, that of its stack', async () => {
+  const at = { pid: 7, file: '/x/a.py', line: 4, function: 'work' };
+  const server = await fakeServer({
+    ...api,
+    'jobs/[^/]+/records': (request, response) => {
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+      for (const [seq, record] of [
+        { type: 'script_line', ...at, language: 'python', last_line: null, how: 'outside', time: null },
+        { type: 'python_stack', pid: 7, version: '3.11.7', threads: [{ tid: 7, frames: [at, { ...at, function: '<module>', line: 7 }] }] },
+        { type: 'script_line', pid: 8, language: 'bash', file: '/x/job.sh', line: 2, command: 'sleep 9', last_line: null, how: 'outside', time: 1 },
+      ].entries())
+        response.write(`event: ${record.type}\nid: ${seq}\ndata: ${JSON.stringify({ seq, t: 2, ...record })}\n\n`);
+    },
+  });
+  const page = await openPage();
+  await page.goto(`${server.url}#/jobs/${job.id}`);
+  await page.getByText('/x/job.sh:2').waitFor();
+  const places = page.locator('.places li');
+  await until(async () => (await places.count()) === 2, 'two places');
+  assert.match(await places.nth(1).innerText(), /work\n\/x\/a.py:4 ← \/x\/a.py:7/);
+  assert.deepEqual(page.faults, []);
+});

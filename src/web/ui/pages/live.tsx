@@ -156,8 +156,8 @@ function Processes({ processes }: { processes: Top['processes'] }) {
 type ScriptLine = Extract<JobRecord, { type: 'script_line' }>;
 type PythonStack = Extract<JobRecord, { type: 'python_stack' }>;
 function Places({ top, model }: { top: Top; model: Model }) {
-  // until the records have come, what scry top said
-  const scripts = model.seconds ? [...model.places.values()] : (top.layers.scripts as ScriptLine[]);
+  // until the records have come, what scry top said; of Python its stack has the line as well
+  const scripts = model.seconds ? [...model.places].filter(([process]) => !model.pythons.has(process)).map(([, place]) => place) : (top.layers.scripts as ScriptLine[]);
   const pythons = model.seconds ? [...model.pythons.values()] : (top.layers.python as PythonStack[]).filter((p) => p.type === 'python_stack');
   return (
     <section class="panel" aria-labelledby="places-title">
