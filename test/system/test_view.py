@@ -202,6 +202,8 @@ class Stommel(Program):
         self.assertEqual((call["begin"], call["end"], names[call["function"]]), (one["begin"], one["end"], "MPI_Sendrecv"))
         self.assertIn({"name": "bytes", "value": str(4 * 48)} if {"name": "bytes", "value": str(4 * 48)} in call["arguments"]
                       else {"name": "bytes", "value": str(4 * 40)}, call["arguments"])
+        values = view.ask("search", function="MPI_Sendrec?", limit=8, values=1)["calls"][7]
+        self.assertEqual(values, {**one, "arguments": call["arguments"], "result": call["result"]})
         self.assertEqual([names[one["function"]] for one in call["callers"][-1:]], ["main"] if "main" in names else [])
         whole = view.ask("search", function="main")["calls"]
         self.assertEqual(len(whole), self.RANKS if "main" in names else 0)  # with MPICH it is compiled without hooks

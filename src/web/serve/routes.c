@@ -21,7 +21,7 @@ const struct route route_rows[] = {
     {"api/jobs/*/picture", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "picture"},
     {"api/jobs/*/tiles/*/*", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "tiles", .arguments = "lanes"},
     {"api/jobs/*/selection", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "selection", .arguments = "from to lanes"},
-    {"api/jobs/*/search", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "search", .arguments = "function from to limit"},
+    {"api/jobs/*/search", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "search", .arguments = "function from to limit values"},
     {"api/jobs/*/call", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "call", .arguments = "lane at depth"},
     {"api/jobs/*/profile", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "profile"},
     {"api/jobs/*/volume", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "volume"},

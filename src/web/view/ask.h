@@ -8,7 +8,7 @@
 /* The members of a question, after their types and limits were checked. Texts belong to `json`. */
 struct asked {
     json_t *json;
-    int64_t id, level, index, from, to, limit, lane, at, depth;
+    int64_t id, level, index, from, to, limit, lane, at, depth, values;
     bool has_from, has_to;
     const char *function, *file, *lanes, *processes;
 };

@@ -6,10 +6,10 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
-#include "jobdir/text/text.h"
 #include "jobdir/trace/calls.h"
 #include "web/view/ask.h"
 #include "web/view/lane.h"
+#include "web/view/values.h"
 
 /* ---- the calls at a time ---- */
 
@@ -39,85 +39,25 @@ static int by_row(const void *a, const void *b)
     return left->row < right->row ? -1 : left->row > right->row;
 }
 
-/* ---- its values ---- */
-
-struct values {
-    struct view *view;
-    const struct view_lane *lane;
-    const struct lane_call *call;
-    struct buf arguments, locals, result, caller; /* as JSON; empty: not recorded */
-};
-
-static void put_values(struct buf *out, const struct values *values, const struct layout *layout, enum layout_part part,
-                       const void *bytes, size_t size)
-{
-    if (layout && !out->len)
-        call_put_json(out, values->view->list[values->lane->key.trace], layout, part, bytes, size);
-}
-
-static void take_event(void *ctx, const struct trace_event *event)
-{
-    struct values *values = ctx;
-    if (event->function != values->call->id || event->entry_time != values->call->entry_time)
-        return;
-    if (event->kind == TRACE_ENTRY) {
-        put_values(&values->arguments, values, event->layout, LAYOUT_ARGS, event->values, event->values_size);
-        put_values(&values->caller, values, event->caller_layout, LAYOUT_CALLER, event->caller_values,
-                   event->caller_size);
-    } else {
-        put_values(&values->locals, values, event->layout, LAYOUT_LOCALS, event->values, event->values_size);
-        put_values(&values->result, values, event->layout, LAYOUT_RESULT, event->values, event->values_size);
-    }
-}
-
-/* An object of values as the list of its members, each value as text. */
-static void put_list(struct buf *out, const char *name, const struct buf *json)
-{
-    const char *key;
-    json_t *value, *object = json->len ? json_loadb(json->data, json->len, 0, NULL) : NULL;
-    bool first = true;
-    buf_printf(out, ",\"%s\":[", name);
-    json_object_foreach(object, key, value)
-    {
-        char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
-        buf_puts(out, first ? "{\"name\":" : ",{\"name\":");
-        view_put_text(out, key);
-        buf_puts(out, ",\"value\":");
-        view_put_text(out, text ? text : json_string_value(value));
-        buf_putc(out, '}');
-        free(text);
-        first = false;
-    }
-    buf_putc(out, ']');
-    json_decref(object);
-}
-
-static void put_result(struct buf *out, const struct buf *json)
-{
-    json_t *value = json->len ? json_loadb(json->data, json->len, JSON_DECODE_ANY, NULL) : NULL;
-    char *text = value && !json_is_string(value) ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
-    buf_puts(out, ",\"result\":");
-    view_put_text(out, text ? text : json_string_value(value));
-    free(text);
-    json_decref(value);
-}
+/* ---- what is known of it ---- */
 
 /* Where it was called, as far as the trace says: a place in a file, or in a module. */
-static void put_place(struct buf *out, const struct values *values)
+static void put_place(struct buf *out, const struct view *view, const struct view_lane *lane,
+                      const struct lane_call *of)
 {
-    const struct trace *trace = values->view->list[values->lane->key.trace];
-    const struct call call = {.function = values->call->id, .place = values->call->place};
+    const struct call call = {.function = of->id, .place = of->place};
     _cleanup_(buf_done) struct buf place = BUF_INIT;
-    bool known = values->call->place != UINT32_MAX && call_put_place(&place, trace, &call, true);
+    bool known = of->place != UINT32_MAX && call_put_place(&place, view->list[lane->key.trace], &call, true);
     buf_puts(out, ",\"from\":");
     view_put_text(out, known ? place.data : NULL);
 }
 
 /* What of its time was on a processor, and what not. */
-static void put_time(struct buf *out, const struct values *values)
+static void put_time(struct buf *out, const struct view *view, const struct view_lane *lane,
+                     const struct lane_call *call)
 {
     struct call_time time;
-    if (lane_call_time(values->view, values->lane, values->call, &time))
+    if (lane_call_time(view, lane, call, &time))
         buf_printf(out, ",\"cpu_ns\":%" PRId64 ",\"waiting_ns\":%" PRId64 ",\"preempted_ns\":%" PRId64,
                    view_ns(time.cpu_ns), view_ns(time.waiting_ns), view_ns(time.preempted_ns));
     else
@@ -135,22 +75,19 @@ static void put_call(struct buf *out, struct view *view, const struct view_lane 
 static int put_all(struct buf *out, struct view *view, const struct view_lane *lane, const struct around *around,
                    size_t at, struct err *err)
 {
-    struct values values = {.view = view, .lane = lane, .call = &around->list[at]};
-    const struct lane_reader reader = {.event = take_event, .ctx = &values};
-    const struct lane_call *call = values.call;
-    int code = lane_read(view, lane, call->begin, call->begin + 1, &reader, err);
-    if (code == 0 && call->end > call->begin)
-        code = lane_read(view, lane, call->end, call->end + 1, &reader, err);
+    const struct lane_call *call = &around->list[at];
+    _cleanup_(values_done) struct values values = {0};
+    int code = values_read(&values, view, lane, call, err);
     if (code == 0) {
         buf_putc(out, '{');
         put_call(out, view, lane, call);
         buf_printf(out, ",\"how\":\"%s\"", call_how(call->how));
-        put_list(out, "arguments", &values.arguments);
-        put_list(out, "locals", &values.locals);
-        put_list(out, "caller_locals", &values.caller);
-        put_result(out, &values.result);
-        put_place(out, &values);
-        put_time(out, &values);
+        values_put_list(out, "arguments", &values.arguments);
+        values_put_list(out, "locals", &values.locals);
+        values_put_list(out, "caller_locals", &values.caller);
+        values_put_result(out, &values);
+        put_place(out, view, lane, call);
+        put_time(out, view, lane, call);
         buf_puts(out, ",\"callers\":[");
         for (size_t i = at; i--;) {
             buf_puts(out, i + 1 == at ? "{" : ",{");
@@ -159,10 +96,6 @@ static int put_all(struct buf *out, struct view *view, const struct view_lane *l
         }
         buf_puts(out, "]}");
     }
-    buf_done(&values.arguments);
-    buf_done(&values.locals);
-    buf_done(&values.result);
-    buf_done(&values.caller);
     return code;
 }
 

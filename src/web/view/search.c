@@ -9,9 +9,12 @@
 #include "base/data/grow.h"
 #include "base/system/clock.h"
 #include "web/view/ask.h"
-#include "web/view/lane.h"
+#include "web/view/values.h"
 
-enum { CHUNKS = 64 /* parts that are searched one after the other: the first calls are found first */ };
+enum {
+    CHUNKS = 64,        /* parts that are searched one after the other: the first calls are found first */
+    WITH_VALUES = 1000, /* calls that have their values in one answer */
+};
 #define BUDGET_NS (2 * NS_PER_SECOND)
 
 struct search {
@@ -95,16 +98,30 @@ static int find(struct search *search, const bool *lanes, int64_t from, int64_t 
 }
 _Static_assert(CHUNKS == 1 << 6, "find() divides by it");
 
-static void put_found(struct buf *out, struct view *view, const struct found *found, bool first)
+static int put_values(struct buf *out, struct view *view, const struct view_lane *lane, const struct lane_call *call,
+                      struct err *err)
+{
+    _cleanup_(values_done) struct values values = {0};
+    int code = values_read(&values, view, lane, call, err);
+    values_put_list(out, "arguments", &values.arguments);
+    values_put_result(out, &values);
+    if (view->between)
+        view->between(view->between_ctx);
+    return code;
+}
+
+static int put_found(struct buf *out, struct view *view, const struct found *found, bool with_values, struct err *err)
 {
     struct lane_call call = found->call;
     if (call.open)
         lane_call_end(view, found->lane, &found->call, &call);
-    buf_printf(out,
-               "%s{\"lane\":%" PRIu32 ",\"begin\":%" PRId64 ",\"end\":%" PRId64 ",\"depth\":%" PRIu32
-               ",\"function\":%" PRIu32 "}",
-               first ? "" : ",", found->lane->number, call.begin, call.end, call.row,
-               view_function(view, found->lane->key.trace, call.id));
+    buf_printf(
+        out,
+        "{\"lane\":%" PRIu32 ",\"begin\":%" PRId64 ",\"end\":%" PRId64 ",\"depth\":%" PRIu32 ",\"function\":%" PRIu32,
+        found->lane->number, call.begin, call.end, call.row, view_function(view, found->lane->key.trace, call.id));
+    int code = with_values ? put_values(out, view, found->lane, &call, err) : 0;
+    buf_putc(out, '}');
+    return code;
 }
 
 int answer_search(struct view *view, const struct asked *asked, struct buf *out, struct err *err)
@@ -112,6 +129,8 @@ int answer_search(struct view *view, const struct asked *asked, struct buf *out,
     struct search search = {.view = view, .glob = asked->function, .limit = (size_t)asked->limit};
     _cleanup_(freep) bool *lanes = calloc(view->lane_count + 1, sizeof *lanes);
     int64_t from, to, next;
+    if (asked->values && search.limit > WITH_VALUES)
+        search.limit = WITH_VALUES;
     if (!lanes)
         return err_set(err, -ENOMEM, "out of memory");
     asked_part(view, asked, &from, &to);
@@ -122,12 +141,12 @@ int answer_search(struct view *view, const struct asked *asked, struct buf *out,
         code = find(&search, lanes, from, to, &next, err);
     else
         next = to;
-    if (code == 0) {
-        buf_puts(out, "{\"calls\":[");
-        for (size_t i = 0; i < search.count; i++)
-            put_found(out, view, &search.list[i], i == 0);
-        buf_printf(out, "],\"complete\":%s,\"next_ns\":%" PRId64 "}", next >= to ? "true" : "false", next);
+    buf_puts(out, "{\"calls\":[");
+    for (size_t i = 0; code == 0 && i < search.count; i++) {
+        buf_puts(out, i ? "," : "");
+        code = put_found(out, view, &search.list[i], asked->values, err);
     }
+    buf_printf(out, "],\"complete\":%s,\"next_ns\":%" PRId64 "}", next >= to ? "true" : "false", next);
     free(search.list);
     free(search.matches);
     return code;
