@@ -71,6 +71,8 @@ const struct option_row *option_find_monitor(const char *key);
 /* Reads a value. 0, or -EINVAL and "FROM: expected ..., not '...'". `from` NULL leaves FROM out. */
 int option_parse(const struct option_row *row, const char *text, const char *from, struct option_value *ret_value,
                  struct err *err);
+/* Of a selection that somebody gives: does it say anything? 0, or -EINVAL and "FROM: ...". Settings may be empty. */
+int option_check_empty(const struct option_row *row, const char *text, const char *from, struct err *err);
 /* The index-th word of a choice. An empty span: no more. */
 struct span option_word(const struct option_row *row, size_t index);
 

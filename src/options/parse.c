@@ -72,6 +72,16 @@ static int unknown(enum command command, const char *text, size_t len, struct er
 
 /* ---- one option ---- */
 
+int option_check_empty(const struct option_row *row, const char *text, const char *from, struct err *err)
+{
+    if (row->type == OPTION_SELECTION && !text[strspn(text, " \t\n,")]) /* mostly a variable that is not set */
+        return err_set(err, -EINVAL,
+                       "%s: it selects nothing: name functions, such as 'fn:solve*' or 'file:ocean.c', or leave it "
+                       "out for all of the program's own (off: none)",
+                       from);
+    return 0;
+}
+
 static const struct option_given *find_given(const struct options *options, const struct option_row *row)
 {
     for (size_t i = options->count; i > 0; i--)
@@ -86,14 +96,10 @@ static int add(struct options *options, const struct option_row *row, const char
     enum { STEP = 16 };
     const struct option_given *before = find_given(options, row);
     struct option_given given = {.row = row, .text = text, .source = source};
-    if (row->type == OPTION_SELECTION && !text[strspn(text, " \t\n,")]) /* mostly a variable that is not set */
-        return err_set(err, -EINVAL,
-                       "%s: it selects nothing: name functions, such as 'fn:solve*' or 'file:ocean.c', or leave it "
-                       "out for all of the program's own (off: none)",
-                       from);
-    if (before && before->source < source)
-        return 0;
-    int code = option_parse(row, text, from, &given.value, err);
+    int code = option_check_empty(row, text, from, err);
+    if (code < 0 || (before && before->source < source))
+        return code;
+    code = option_parse(row, text, from, &given.value, err);
     if (code < 0)
         return code;
     if (options->count % STEP == 0) {

@@ -9,6 +9,10 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/data/near.h"
+#include "job/logs/regex.h"
+#include "job/logs/rule.h"
+#include "job/watch/options.h"
+#include "options/options.h"
 
 /* ---- the table ---- */
 
@@ -299,6 +303,91 @@ int task_spec_check(const json_t *given, json_t **ret_spec, struct err *err)
         code = check_whole(*ret_spec, err);
     else
         code = err_set(err, text ? -EINVAL : -ENOMEM, "a task takes more than %d bytes", TASK_TEXT_BYTES);
+    if (code < 0) {
+        json_decref(*ret_spec);
+        *ret_spec = NULL;
+    }
+    return code;
+}
+
+/* ---- a new one ---- */
+
+/* What a way to launch would leave out without a word. */
+static int check_ways(const json_t *spec, struct err *err)
+{
+    static const struct {
+        const char *by, *member, *what;
+    } rows[] = {
+        {"plain", "launch.hosts", "plain starts the program here: launch it by mpirun, ssh or slurm, or name no hosts"},
+        {"plain", "launch.options", "plain has no launcher that could take them: launch it by mpirun or slurm"},
+        {"plain", "launch.partition", "only Slurm has partitions: launch it by slurm, or name none"},
+        {"ssh", "launch.partition", "only Slurm has partitions: launch it by slurm, or name none"},
+        {"mpirun", "launch.partition", "only Slurm has partitions: launch it by slurm, or name none"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const json_t *value = task_member(spec, rows[i].member);
+        if (strcmp(task_text(spec, "launch.by"), rows[i].by) == 0 && (json_is_string(value) || json_array_size(value)))
+            return err_set(err, -EINVAL, "%s: %s", rows[i].member, rows[i].what);
+    }
+    return 0;
+}
+
+/* As `scry run --trace` takes them. */
+static int check_selections(const json_t *spec, struct err *err)
+{
+    const struct option_row *row = option_find(COMMAND_RUN, "trace", strlen("trace"));
+    struct option_value value;
+    json_t *each;
+    size_t i;
+    int code = 0;
+    json_array_foreach(task_member(spec, "collect.functions"), i, each)
+    {
+        const char *text = json_string_value(each);
+        code = code < 0 ? code : option_check_empty(row, text, "collect.functions", err);
+        code = code < 0 ? code : option_parse(row, text, "collect.functions", &value, err);
+    }
+    return code;
+}
+
+/* As `scry run --log` takes it; `stdout` and `stderr` are names of files to that. */
+static int check_log(const char *text, struct err *err)
+{
+    struct log_rule rule = {0};
+    struct log_regex *regex = NULL;
+    int code = log_rule_parse(&rule, text, err);
+    if (code == 0 && rule.expression)
+        code = log_regex_new(&regex, rule.expression, err);
+    log_regex_free(regex);
+    log_rule_done(&rule);
+    return code;
+}
+
+static int check_logs(const json_t *spec, struct err *err)
+{
+    const json_t *logs = task_member(spec, "collect.logs");
+    json_t *each;
+    size_t i;
+    if (json_array_size(logs) > RUN_LOGS)
+        return err_set(err, -EINVAL, "collect.logs: expected a list of at most %d texts, not of %zu", RUN_LOGS,
+                       json_array_size(logs));
+    json_array_foreach(logs, i, each)
+    {
+        struct err why = {0};
+        int code = check_log(json_string_value(each), &why);
+        if (code < 0)
+            return err_set(err, code, "collect.logs[%zu]: %.150s: %s", i, json_string_value(each), why.text);
+    }
+    return 0;
+}
+
+int task_spec_check_new(const json_t *given, json_t **ret_spec, struct err *err)
+{
+    int code = task_spec_check(given, ret_spec, err);
+    if (code < 0)
+        return code;
+    code = check_ways(*ret_spec, err);
+    code = code < 0 ? code : check_selections(*ret_spec, err);
+    code = code < 0 ? code : check_logs(*ret_spec, err);
     if (code < 0) {
         json_decref(*ret_spec);
         *ret_spec = NULL;

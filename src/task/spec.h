@@ -22,6 +22,10 @@ enum { TASK_TEXT_BYTES = 1 << 20 /* of task.json, at most */, TASK_FILE_NAME_BYT
  * was there), or -ENOMEM. `given` is borrowed. */
 int task_spec_check(const json_t *given, json_t **ret_spec, struct err *err);
 
+/* The same for one that is to be made: it does not ask for what its way to launch does not do, and what is handed on to scry
+ * run is read as that does. What was made before these rules is checked without them, and stays readable. */
+int task_spec_check_new(const json_t *given, json_t **ret_spec, struct err *err);
+
 /* Of a checked one, by the path of the member: "limits.seconds". A text may be NULL where the member may be null. */
 const char *task_text(const json_t *spec, const char *member);
 uint64_t task_number(const json_t *spec, const char *member);

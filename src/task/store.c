@@ -14,7 +14,6 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
-#include "options/options.h"
 #include "task/internal.h"
 #include "task/spec.h"
 
@@ -146,33 +145,13 @@ static int make_hidden(const char *dir, const json_t *spec, struct err *err)
     return code;
 }
 
-/* As `scry run --trace` takes them. */
-static int check_selections(const json_t *spec, struct err *err)
-{
-    const struct option_row *row = option_find(COMMAND_RUN, "trace", strlen("trace"));
-    struct option_value value;
-    json_t *each;
-    size_t i;
-    json_array_foreach(task_member(spec, "collect.functions"), i, each)
-    {
-        int code = option_parse(row, json_string_value(each), "collect.functions", &value, err);
-        if (code < 0)
-            return code;
-    }
-    return 0;
-}
-
 int task_create(const struct task_store *store, const json_t *given, char ret_id[TASK_ID_SIZE], struct err *err)
 {
     char hidden[PATH_MAX + TASK_ID_SIZE + 8], path[PATH_MAX + TASK_ID_SIZE + 8];
     json_t *spec = NULL;
-    int code = task_spec_check(given, &spec, err);
-    if (code == 0)
-        code = check_selections(spec, err);
-    if (code < 0) {
-        json_decref(spec);
+    int code = task_spec_check_new(given, &spec, err);
+    if (code < 0)
         return code;
-    }
     if (count_tasks(store) >= TASKS_MOST) {
         json_decref(spec);
         return err_set(err, -ENOSPC, "there are %d tasks already: remove some with scry task rm", TASKS_MOST);

@@ -40,7 +40,7 @@ struct task {
 /* That of the user who runs this; it is made where there is none. -EPERM: it is another's, or open to others. */
 int task_store_open(struct task_store *ret_store, struct err *err);
 
-/* Creates a draft: checked, not queued. 0; -EINVAL for what task_spec_check refuses; -ENOSPC: too many. */
+/* Creates a draft: checked, not queued. 0; -EINVAL for what task_spec_check_new refuses; -ENOSPC: too many. */
 int task_create(const struct task_store *store, const json_t *given, char ret_id[TASK_ID_SIZE], struct err *err);
 /* Reads one. -ENOENT; -EPROTO: a newer scry made it; -EBADMSG, -EINVAL: it is damaged. Pass *ret_task to task_done in any case. */
 int task_load(const struct task_store *store, const char *id, struct task *ret_task, struct err *err);

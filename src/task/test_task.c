@@ -161,6 +161,16 @@ static void test_refused(void **state)
          "environment.A: expected a text of at most 102400 bytes, not 1"},
         {"{\"program\": \"a\", \"arguments\": \"x\"}", "arguments: expected a list of at most 4096 texts, not \"x\""},
         {"{\"program\": \"a\", \"collect\": {\"functions\": [\"nothing:\"]}}", NULL},
+        {"{\"program\": \"a\", \"collect\": {\"functions\": [\" \"]}}", NULL},
+        {"{\"program\": \"a\", \"collect\": {\"logs\": [\"out=x\", \"stdout=([\"]}}",
+         "collect.logs[1]: stdout=([: missing terminating ] for character class, at character 3"},
+        {"{\"program\": \"a\", \"collect\": {\"logs\": [\"\"]}}", "collect.logs[0]: : name a file before the ="},
+        {"{\"program\": \"a\", \"launch\": {\"by\": \"plain\", \"hosts\": [\"n1\"]}}",
+         "launch.hosts: plain starts the program here: launch it by mpirun, ssh or slurm, or name no hosts"},
+        {"{\"program\": \"a\", \"launch\": {\"by\": \"plain\", \"options\": [\"-v\"]}}",
+         "launch.options: plain has no launcher that could take them: launch it by mpirun or slurm"},
+        {"{\"program\": \"a\", \"launch\": {\"partition\": \"main\"}}",
+         "launch.partition: only Slurm has partitions: launch it by slurm, or name none"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char id[TASK_ID_SIZE];
@@ -171,6 +181,10 @@ static void test_refused(void **state)
             assert_string_equal(err.text, rows[i].error);
         json_decref(json);
     }
+    json_t *before = parse("{\"program\": \"a\", \"launch\": {\"partition\": \"main\"}}"), *read; /* these rules */
+    assert_int_equal(task_spec_check(before, &read, NULL), 0);
+    json_decref(before);
+    json_decref(read);
     char **ids;
     size_t count;
     assert_int_equal(task_list(&store, &ids, &count, NULL), 0);

@@ -80,6 +80,8 @@ class Tasks(TaskCase):
                               (("-n", "x"), 'processes: expected a whole number from 1 to 1000000, not "x"'),
                               (("--hosts", "-oProxyCommand=x"), "launch.hosts[0]: expected a name of letters"),
                               (("--by", "plain", "-n", "2"), "plain starts one process"),
+                              (("--by", "plain", "--hosts", "n1"), "launch.hosts: plain starts the program here"),
+                              (("--by", "plain", "--log", "stdout=("), "collect.logs[0]: stdout=(: missing closing parenthesis"),
                               (("--file", self.box.path("work")), "work is no file")):
             refused = self.box.run(self.box.scry("submit", *options, "true"))
             self.assertEqual(refused.returncode, 2)
@@ -448,7 +450,9 @@ class Served(TaskCase):
         """A check has the rules of a new task, and makes none; the directory of a task gives its own files, and nothing else."""
         status, whole = self.ask("POST", "tasks/check", {"program": "p", "limits": {"seconds": 5}})
         self.assertEqual((status, whole["limits"]["seconds"], whole["repeat"]), (200, 5, 1))
-        for wrong, member in (({}, "program"), ({"program": "p", "limits": {"seconds": "soon"}}, "limits.seconds: "), ({"program": 1}, "program: ")):
+        for wrong, member in (({}, "program"), ({"program": "p", "limits": {"seconds": "soon"}}, "limits.seconds: "), ({"program": 1}, "program: "),
+                              ({"program": "p", "collect": {"functions": ["nothing:"]}}, "collect.functions: "),
+                              ({"program": "p", "collect": {"logs": ["stdout=(["]}}, "collect.logs[0]: ")):
             refused = [self.ask("POST", path, wrong) for path in ("tasks/check", "tasks")]
             self.assertEqual(refused[0], refused[1])
             self.assertTrue(refused[0][1]["error"]["text"].startswith(member), refused)

@@ -147,7 +147,7 @@ void answer_task_check(struct visit *visit)
     json_t *whole = NULL, *json = visit_json(visit);
     if (!json)
         return;
-    int code = task_spec_check(json, &whole, &err);
+    int code = task_spec_check_new(json, &whole, &err);
     if (code < 0)
         refuse(visit, code, &err);
     else

@@ -78,6 +78,14 @@ export const counts = (form: Form): unknown[] => {
   return list.length ? list : [undefined];
 };
 
+/** Only what its way to launch has: what was typed for another one stays in the form. */
+const launchOf = (form: Form) => ({
+  by: form.by || undefined,
+  hosts: form.by === 'plain' ? [] : parts(form.hosts),
+  partition: (form.by === 'slurm' && form.partition.trim()) || null,
+  options: form.by === 'plain' ? [] : words(form.options) ?? form.options,
+});
+
 /** The task of a form, with so many processes. */
 export function specOf(form: Form, files: string[], unpack: string[], processes: unknown, series: string | null): Spec {
   const build = [...unpack.map((name) => command(['tar', '-xf', name])), ...(form.build.trim() ? [form.build.trim()] : [])].join(' && ');
@@ -87,7 +95,7 @@ export function specOf(form: Form, files: string[], unpack: string[], processes:
   return {
     name: form.name.trim() || program.slice(program.lastIndexOf('/') + 1), program: program || undefined, arguments: words(form.arguments) ?? form.arguments,
     directory: form.directory.trim() || null, environment, files, build: build || null, processes,
-    launch: { by: form.by || undefined, hosts: parts(form.hosts), partition: form.partition.trim() || null, options: words(form.options) ?? form.options },
+    launch: launchOf(form),
     collect: { functions: words(form.functions) ?? form.functions, arguments: form.values, logs: lines(form.logs), mpi: form.mpi || undefined },
     repeat: number(form.repeat), series,
     limits: { seconds: duration(form.seconds), memory_bytes: bytes(form.memory), disk_bytes: bytes(form.disk) },
@@ -130,7 +138,7 @@ export function commandOf(form: Form, files: string[], unpack: string[]): string
   add('name', form.name.trim());
   add('by', form.by, 'mpirun');
   add('hosts', spec.launch!.hosts!.join(','));
-  add('partition', form.partition.trim());
+  add('partition', spec.launch!.partition ?? undefined);
   all('launcher', spec.launch!.options);
   all('trace', spec.collect!.functions);
   if (form.values) put.push('--args');
