@@ -423,6 +423,27 @@ class Plain(jobtest.JobCase):
         os.chown(source, 65534, 65534)
         self.assertEqual(lines(), 3)
 
+    def test_hidden_sources(self):
+        """The files of a task lie below ~/.local and are shown; what is hidden elsewhere is not."""
+        def lines(where, job):
+            os.makedirs(where)
+            source, program = os.path.join(where, "quiet.c"), os.path.join(where, "quiet")
+            with open(source, "w", encoding="ascii") as file:
+                file.write("int main(void) { return 0; }\n")
+            self.box.run(["gcc", "-g", "-finstrument-functions", "-o", program, source])
+            self.box.run(self.box.scry("run", "-q", "--trace", "fn:*", "-o", job, "--", program))
+            with View(self.box, job) as view:
+                name, = [one["file"] for one in view.ask("source")["files"]]
+                return len(view.ask("source", file=name)["lines"])
+        task = self.box.path("work", ".local", "tasks", "1")
+        os.symlink(self.box.path("work"), self.box.path("home", "here"))
+        os.makedirs(f"{task}/runs")
+        self.assertEqual(lines(f"{task}/files", f"{task}/runs/1"), 1)
+        self.assertEqual(lines(self.box.path("home", "here", ".local", "tasks", "1", "more"), f"{task}/runs/2"), 1)
+        self.assertEqual(lines(f"{task}/files/.git", f"{task}/runs/3"), 0)
+        self.assertEqual(lines(self.box.path("work", ".ssh"), f"{task}/runs/4"), 0)
+        self.assertEqual(lines(self.box.path("work", ".config"), self.box.path("work", "job")), 0)
+
     def test_foreign(self):
         for make in (lambda path: None, os.mkdir, lambda path: open(path, "wb").close()):
             path = self.box.path("work", "foreign")

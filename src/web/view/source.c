@@ -27,7 +27,20 @@ enum {
 
 /* ---- which file ---- */
 
-static bool is_source(const char *path)
+/* How much of a path is that of the directory above the one in which the job lies: a task's, if the job is a run of it.
+ * Its files are below ~/.local, so what is hidden counts only from there on. */
+static size_t own_part(const char *job, const char *path)
+{
+    size_t length = strlen(job);
+    for (int up = 0; up < 2; up++) {
+        while (length > 0 && job[length - 1] != '/')
+            length--;
+        length -= length > 0;
+    }
+    return strncmp(job, path, length) == 0 && path[length] == '/' ? length : 0;
+}
+
+static bool is_source(const char *path, size_t own)
 {
     static const char *const ends[] = {"c",   "h",   "cc",  "cpp", "cxx", "c++", "hh",  "hpp", "hxx", "inl",
                                        "cu",  "cuh", "f",   "F",   "for", "FOR", "f77", "f90", "F90", "f95",
@@ -36,7 +49,7 @@ static bool is_source(const char *path)
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
     if (!dot || (slash && dot < slash))
         return false;
-    for (const char *at = path; (at = strstr(at, "/.")); at += 2)
+    for (const char *at = path + own; (at = strstr(at, "/.")); at += 2)
         if (at[2] != '.' && at[2] != '/')
             return false; /* what is hidden is none */
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
@@ -83,7 +96,7 @@ static char *read_source(const struct view *view, const char *file, char *ret_pa
         return NULL;
     if (path[0] != '/' || !realpath(path, ret_path))
         return NULL;
-    if (!is_source(path) || !is_source(ret_path)) {
+    if (!is_source(ret_path, own_part(view->job, ret_path))) {
         *ret_why = "it has no name as sources have";
         return NULL;
     }
