@@ -118,6 +118,23 @@ static void run_dir(const struct task *task, char ret_path[PATH_MAX])
              (unsigned long long)run_number(task) + build);
 }
 
+/* How much of a text stands before what Open MPI's mpirun says of its end, which it sets between lines of 74 dashes; all
+ * of it if that is nothing. */
+static size_t before_frames(const char *text, size_t len)
+{
+    enum { RULE = 74 };
+    size_t end = len, rules = 0;
+    for (size_t at = len; at > 0; at--) {
+        if (at > 1 && text[at - 2] != '\n')
+            continue; /* a line begins at at - 1 */
+        if (strspn(text + at - 1, "-") == RULE)
+            end = ++rules % 2 ? end : at - 1;
+        else if (rules % 2 == 0 && text[at - 1] != '\n')
+            break;
+    }
+    return end ? end : len;
+}
+
 /* The last line of a file of output, for people. */
 static void last_line(const struct task *task, const char *what, uint64_t run, struct buf *out)
 {
@@ -132,6 +149,7 @@ static void last_line(const struct task *task, const char *what, uint64_t run, s
         rewind(file);
     size_t len = fread(tail, 1, TAIL, file);
     fclose(file);
+    tail[len = before_frames(tail, len)] = 0;
     while (len && strchr("\n\r -=*#", tail[len - 1])) /* nor a rule below a text */
         tail[--len] = 0;
     const char *line = strrchr(tail, '\n');

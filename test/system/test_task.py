@@ -89,6 +89,12 @@ class Tasks(TaskCase):
         listed = json.loads(self.task("ls", "--json").stdout)["tasks"]
         self.assertEqual(len(listed), 3)  # nothing is left of those that were refused
 
+    def test_what_the_program_said_not_mpirun(self):
+        """mpirun has the last word, but not the reason."""
+        program = self.program("#!/bin/sh\necho there is no input >&2\nexit 3\n")
+        task, = self.submit("-n", "2", "--wait", program)
+        self.assertEqual(self.show(task)["error"]["text"], "run 1 ended with exit status 3: there is no input")
+
     def test_not_executable(self):
         path = self.box.path("work", "plot.py")
         with open(path, "w", encoding="ascii") as file:
