@@ -78,6 +78,30 @@ int main(void) { for (;;) step(); }
 """
 
 
+CRASH = """
+#include <stdlib.h>
+void fail(void);
+__attribute__((noinline)) void fail(void) { abort(); }
+int main(void) { fail(); return 0; }
+"""
+
+ALONE = """
+#include <mpi.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    int rank, in = 1, out;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    while (rank == 0 && access(argv[1], F_OK) != 0)
+        usleep(10000);
+    MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
 def compiled(case, name, text, *command):
     source = scrytest.kept(case.script(text, f"{name}.c"))
     return scrytest.compiled(name, [*command, "-g", "-O1", "-finstrument-functions", source, "-lpthread"], source)
@@ -228,6 +252,38 @@ class Stommel(Program):
             self.assertEqual(source["lines"], file.read().splitlines())
         self.assertEqual("do_jacobi" in [one["function"] for one in source["functions"]], functions > 0)
         self.assertIn("MPI_Sendrecv", [one["function"] for one in source["sites"]])
+
+
+class Alone(Program):
+    def test_open(self):
+        """Ranks that wait for another one are seen in their call while they do, as long as is known."""
+        program, gate = compiled(self, f"view_alone_{self.mpi}", ALONE, mpitest.MPIS[self.mpi]["c"]), self.box.path("work", "gate")
+        run = self.start_job(3, program, gate, options=["--mpi", "trace"])
+        job = self.box.path("work", "job")
+
+        def waiting():
+            """{rank: since when it has been in MPI_Allreduce, and until when that is known}, of a second and more"""
+            said = view.last_calls()
+            ranks = {lane["lane"]: lane["rank"] for lane in view.ask("picture")["lanes"]}
+            calls = [(ranks[lane], *call) for lane, depths in said.items() for call in depths.values()]
+            return {rank: (begin, end) for rank, name, begin, end, is_open in calls
+                    if name == "MPI_Allreduce" and is_open and end > begin + 10 ** 9}
+
+        scrytest.wait_until(lambda: os.path.exists(os.path.join(job, "job.json")), 60, "the job did not begin")
+        with View(self.box, job) as view:
+            scrytest.wait_until(lambda: {1, 2} <= set(waiting()), 60, "the ranks were not seen to wait")
+            first = waiting()
+            self.assertEqual(set(first), {1, 2})
+            scrytest.wait_until(lambda: all(waiting()[rank][1] > until for rank, (_, until) in first.items()), 60, "nothing more was seen")
+            self.assertEqual({rank: begin for rank, (begin, _) in waiting().items()}, {rank: begin for rank, (begin, _) in first.items()})
+            picture = view.ask("picture")
+            self.assertTrue(all(until <= picture["until_ns"] <= picture["to_ns"] for _, until in first.values()))
+            with open(gate, "wb"):
+                pass
+            self.assertEqual(run.wait(60 * scrytest.SCALE), 0)
+            scrytest.wait_until(lambda: not view.ask("picture")["running"], 60, "the end was not seen")
+            view.picture()
+            self.assertFalse([lane for lane in view.ask("tiles", level=0, index=0)["lanes"] if "open" in lane])
 
 
 class Many(Program):
@@ -383,6 +439,52 @@ class Plain(jobtest.JobCase):
             scrytest.wait_until(lambda: not view.ask("picture")["running"], 60, "the end was not seen")
             self.assertEqual(view.picture()["lanes"][0]["calls"], 45)
 
+    def test_open(self):
+        """Of a call that does not end, as much is drawn as is known: with many calls before it, and few."""
+        program = compiled(self, "view_loop", LOOP, "cc")
+        job = self.box.path("work", "job")
+        run = self.box.start(self.box.scry("run", "-q", "-o", job, "--trace", "fn:*", "--", program), stdin=subprocess.PIPE)
+
+        def go(steps):
+            for _ in range(steps):
+                run.stdin.write("y")
+                run.stdin.flush()
+                self.assertEqual(run.stdout.readline(), "x\n")
+
+        def steps():
+            lanes = view.ask("picture")["lanes"]
+            return lanes[0]["calls"] - 1 if lanes else 0
+
+        def single():
+            """The open ones, if there are single calls: for a second and more, which is longer than any step before."""
+            calls = view.last_calls().get(0, {})
+            return [call[0] for call in calls.values() if call[3] and call[2] > call[1] + 10 ** 9]
+
+        def columns():
+            """The functions of the last column; it is a second behind the last call that has ended."""
+            tile, picture = view.ask("tiles", level=0, index=0), view.ask("picture")
+            lane, names = tile["lanes"][0], [function["name"] for function in picture["functions"]]
+            cells, depth = lane.get("columns", []), lane.get("depth", 1)
+            end = tile["from_ns"] + (tile["to_ns"] - tile["from_ns"]) * (len(cells) // 2 // depth) // picture["columns"]
+            if not cells or end < view.ask("search", function="step")["calls"][-1]["begin"] + 10 ** 9:
+                return []
+            return [names[function] for function in cells[-2 * depth::2] if function >= 0]
+
+        go(3)
+        with View(self.box, job) as view:
+            scrytest.wait_until(lambda: steps() == 4 and single() == ["main", "step"], 60, "the open calls were not seen")
+            go(600)
+            scrytest.wait_until(lambda: steps() == 604 and columns() == ["main", "step"], 60, "the open calls were not seen after many")
+            run.stdin.close()
+            run.wait(60 * scrytest.SCALE)
+
+    def test_crash(self):
+        job = self.run_job("--trace", "fn:*", "--", compiled(self, "view_crash", CRASH, "cc"), status=134)
+        with View(self.box, job) as view:
+            names = [function["name"] for function in view.picture()["functions"]]
+            lane, = view.ask("tiles", level=0, index=0)["lanes"]
+            self.assertEqual(([names[function] for function in lane["calls"][2::4]], lane["open"]), (["main", "fail"], [0, 1]))
+
     def test_damaged(self):
         """Whatever the files are, it answers or says why not."""
         job = self.threads()
@@ -455,7 +557,7 @@ class Plain(jobtest.JobCase):
                 os.rmdir(path)
 
 
-for each in (Stommel, Many):
+for each in (Alone, Stommel, Many):
     mpitest.for_each_mpi(each, globals())
 del each, Program
 scrytest.main()

@@ -64,6 +64,14 @@ class View:
                 ends[begin, depth, function] = max(end, ends.get((begin, depth, function), end))
         return [(begin, end, function, depth) for (begin, depth, function), end in ends.items()]
 
+    def last_calls(self, level=0, index=0):
+        """Of each lane of a tile the last call at each depth: {lane: {depth: (name, begin, end, open)}}. Columns say no single ones.
+        The name is None if the job was opened anew meanwhile."""
+        lanes = self.ask("tiles", level=level, index=index)["lanes"]
+        names = dict(enumerate(function["name"] for function in self.ask("picture")["functions"]))
+        return {lane["lane"]: {depth: (names.get(function), begin, end, depth in lane.get("open", [])) for begin, end, function, depth in
+                               zip(*(lane["calls"][i::4] for i in range(4)))} for lane in lanes if "columns" not in lane}
+
 
 def key(function):
     return function["name"], function["file"], function["line"]

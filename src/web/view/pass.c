@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/data/grow.h"
-#include "web/view/lane.h"
 
 enum {
     ABREAST = 64,           /* traces that are read side by side, of a job that has ended */
@@ -51,6 +50,8 @@ static int begin(struct view *view)
         return -ENOMEM;
     view->pyramid =
         (struct pyramid){.from = view->from_ns, .to = view->to_ns, .levels = levels_for(view), .most_cells = CELLS};
+    for (size_t i = 0; i < view->trace_count; i++)
+        view->traces[i].until_ns = INT64_MIN;
     view->point_bytes = view->bytes / POINTS > POINT_BYTES ? view->bytes / POINTS : POINT_BYTES;
     return 0;
 }
@@ -148,6 +149,41 @@ static void take_event(struct view *view, size_t trace, const struct trace_event
     pyramid_end(lane->pyramid, call.row, now);
 }
 
+/* ---- calls that are open ---- */
+
+/* All was read that there was when that was asked for, trace_until: calls that are open go on until then. On other nodes
+ * that is not known of a process alone. */
+static void see_until(struct view *view, size_t trace, uint64_t ticks)
+{
+    const struct reading *reading = &view->pass->readings[trace];
+    const char *state = trace_value(view->list[trace], "state");
+    int64_t until = ticks                                    ? timeline_ns(&view->timeline, trace, ticks)
+                    : state && strcmp(state, "running") == 0 ? INT64_MAX
+                                                             : INT64_MIN;
+    view->traces[trace].until_ns = until;
+    for (size_t i = 0; i < reading->lane_room && until < INT64_MAX; i++) {
+        struct view_lane *lane = reading->lanes[i];
+        if (!lane || !view->pass->open[lane->number].count || until <= lane->to_ns)
+            continue;
+        lane->to_ns = until;
+        view->until_ns = until > view->until_ns ? until : view->until_ns;
+        view->pass->grown |= until > view->to_ns;
+    }
+}
+
+const struct open_calls *pass_open(const struct view *view, const struct view_lane *lane)
+{
+    bool over = !view->pass || pyramid_now(lane->pyramid) == INT64_MAX;
+    return over || lane->number >= view->pass->open_room ? NULL : &view->pass->open[lane->number];
+}
+
+int64_t pass_open_until(const struct view *view, const struct view_lane *lane)
+{
+    int64_t now = pyramid_now(lane->pyramid), until = view->traces[lane->key.trace].until_ns;
+    until = until < view->until_ns ? until : view->until_ns;
+    return until > now ? until : now;
+}
+
 /* ---- traces ---- */
 
 static int open_reading(struct view *view, size_t trace, struct err *err)
@@ -171,6 +207,7 @@ static int read_slice(struct view *view, size_t trace, struct err *err)
     struct reading *reading = &view->pass->readings[trace];
     struct pointing pointing = {view, trace};
     struct trace_event event;
+    uint64_t until = view->running ? trace_until(view->list[trace]) : 0; /* before its files are looked at */
     int code = reading->cursor ? 0 : open_reading(view, trace, err);
     if (code < 0) {
         view_note(view, err->text);
@@ -187,6 +224,8 @@ static int read_slice(struct view *view, size_t trace, struct err *err)
         view_note(view, strerror(-code));
     if (code < 0 || !view->running)
         finish(view, trace);
+    else
+        see_until(view, trace, until);
     return 0;
 }
 

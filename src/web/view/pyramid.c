@@ -115,6 +115,13 @@ static void add(struct rivals *rivals, uint32_t function, int64_t ns)
     }
 }
 
+uint32_t pyramid_cell(uint32_t function, int64_t ns, int64_t width)
+{
+    uint64_t share = ((uint64_t)ns * 255 + (uint64_t)width / 2) / (uint64_t)width;
+    share = share < 1 ? 1 : share > 255 ? 255 : share;
+    return function << 8 | (uint32_t)share;
+}
+
 static uint32_t cell_of(const struct rivals *rivals, int64_t width)
 {
     const struct rival *best = NULL;
@@ -124,11 +131,7 @@ static uint32_t cell_of(const struct rivals *rivals, int64_t width)
             (!best || rival->ns > best->ns || (rival->ns == best->ns && rival->function < best->function)))
             best = rival;
     }
-    if (!best || width <= 0)
-        return 0;
-    uint64_t share = ((uint64_t)best->ns * 255 + (uint64_t)width / 2) / (uint64_t)width;
-    share = share < 1 ? 1 : share > 255 ? 255 : share;
-    return best->function << 8 | (uint32_t)share;
+    return best && width > 0 ? pyramid_cell(best->function, best->ns, width) : 0;
 }
 
 /* The finest column is over, and those of coarser levels that end with it. */

@@ -50,6 +50,8 @@ int64_t pyramid_now(const struct pyramid_lane *lane);
 size_t pyramid_known(const struct pyramid_lane *lane, unsigned level);
 /* The cells of a depth from a column on: function << 8 | share, the share of 255; 0: nothing. NULL: none at all. */
 const uint32_t *pyramid_cells(const struct pyramid_lane *lane, unsigned level, uint32_t depth, size_t column);
+/* Such a cell, of a function that has so much of a column of that width, both above 0. */
+uint32_t pyramid_cell(uint32_t function, int64_t ns, int64_t width);
 /* Calls that begin in `count` columns from `column` on. */
 uint64_t pyramid_calls(const struct pyramid_lane *lane, unsigned level, size_t column, size_t count);
 

@@ -91,7 +91,8 @@ struct view_trace {
     uint32_t world, rank_thread;
     uint32_t *functions; /* by id: 1 + the number in the list of functions; 0: not looked up */
     size_t function_room;
-    uint64_t bytes; /* of its packets */
+    uint64_t bytes;   /* of its packets */
+    int64_t until_ns; /* while the job runs: what is open was so until then; INT64_MAX: as long as is known of the job */
 };
 
 struct view {

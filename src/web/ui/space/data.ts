@@ -26,8 +26,8 @@ export interface Tile {
 
 export const MESSAGE_FIELDS = 5;
 
-/** columns: function (-1: none) and share, of each depth of each column, flat. */
-interface RawLane { lane: number; calls: number | number[]; depth?: number; columns?: number[] }
+/** columns: function (-1: none) and share, of each depth of each column, flat. open: depths whose last call has not ended. */
+interface RawLane { lane: number; calls: number | number[]; open?: number[]; depth?: number; columns?: number[] }
 interface RawCollective { name: string; lanes: number[]; begin: number[]; end: number[] }
 interface RawTile {
   from_ns: number; to_ns: number; lanes: RawLane[]; messages?: number[]; message_step?: number;
