@@ -8,7 +8,7 @@ static const char begin[] = "exec /bin/sh -c '", end[] = "'";
 /* c: where a parcel is, or will be. */
 static void put_place(struct buf *out, const char *id)
 {
-    buf_printf(out, "c=\"${SCRY_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/scry}/node/%s\"; ", id);
+    buf_printf(out, "c=\"${SCRY_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}}/scry/node/%s\"; ", id);
 }
 
 /* f: whether scry was built for such a machine. */

@@ -162,12 +162,12 @@ int dirs_state(char *ret_path, size_t size, struct err *err)
 
 int dirs_cache(const char *name, char *ret_path, size_t size, struct err *err)
 {
-    const char *own = absolute("SCRY_CACHE_DIR"), *xdg = absolute("XDG_CACHE_HOME"), *home = absolute("HOME");
-    if (!own && !xdg && !home)
+    const char *own = absolute("SCRY_CACHE_DIR"), *xdg = own ? own : absolute("XDG_CACHE_HOME"),
+               *home = absolute("HOME");
+    if (!xdg && !home)
         return err_set(err, -ENOENT, "no place for %s: set HOME, or SCRY_CACHE_DIR, to an absolute path", name);
-    int len = own   ? snprintf(ret_path, size, "%s/%s", own, name)
-              : xdg ? snprintf(ret_path, size, "%s/scry/%s", xdg, name)
-                    : snprintf(ret_path, size, "%s/.cache/scry/%s", home, name);
+    int len = xdg ? snprintf(ret_path, size, "%s/scry/%s", xdg, name)
+                  : snprintf(ret_path, size, "%s/.cache/scry/%s", home, name);
     if (len < 0 || (size_t)len >= size)
         return err_set(err, -ENAMETOOLONG, "the path of %s is too long: set SCRY_CACHE_DIR", name);
     return 0;

@@ -32,8 +32,8 @@ int dirs_jobs_find(char *ret_path, size_t size, struct err *err);
  * $XDG_STATE_HOME/scry or ~/.local/state/scry. They are not made. 0 or -errno with err. */
 int dirs_config(char *ret_path, size_t size, struct err *err);
 int dirs_state(char *ret_path, size_t size, struct err *err);
-/* What can be made again: NAME ("symbols", "mirrors") in $SCRY_CACHE_DIR, $XDG_CACHE_HOME/scry or ~/.cache/scry. It is not
- * made. 0 or -errno with err. */
+/* What can be made again: NAME ("symbols", "mirrors") in $SCRY_CACHE_DIR/scry, $XDG_CACHE_HOME/scry or ~/.cache/scry. Always in a
+ * `scry`: what is there is removed when it is old, so nothing of the user's may be. It is not made. 0 or -errno with err. */
 int dirs_cache(const char *name, char *ret_path, size_t size, struct err *err);
 
 /* Finds `name` among scry's own programs (scry-monitor, scry-tracer, scry-symbols): in $SCRY_LIBEXEC, else in

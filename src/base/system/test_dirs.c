@@ -174,6 +174,20 @@ static void homes_that_are_none_are_left_alone(void **state)
     free(home);
 }
 
+/* What is old is removed there: nothing else may be in such a directory. */
+static void caches_are_in_a_directory_of_their_own(void **state)
+{
+    unsetenv("SCRY_CACHE_DIR");
+    setenv("XDG_CACHE_HOME", dir, 1);
+    assert_int_equal(dirs_cache("pictures", got, sizeof got, &err), 0);
+    assert_string_equal(got, in_dir("scry/pictures"));
+    setenv("SCRY_CACHE_DIR", in_dir("home"), 1);
+    assert_int_equal(dirs_cache("pictures", got, sizeof got, &err), 0);
+    assert_string_equal(got, in_dir("home/scry/pictures"));
+    unsetenv("SCRY_CACHE_DIR");
+    unsetenv("XDG_CACHE_HOME");
+}
+
 static void programs_are_found(void **state)
 {
     setenv("SCRY_LIBEXEC", dir, 1);
@@ -273,6 +287,7 @@ int main(void)
         EACH(a_runtime_path_too_long_for_sockets_is_not_used),
         EACH(the_jobs_directory_is_made),
         EACH(homes_that_are_none_are_left_alone),
+        EACH(caches_are_in_a_directory_of_their_own),
         EACH(programs_are_found),
         EACH(extension_directories_are_listed),
         EACH(files_are_read_and_replaced),

@@ -9,7 +9,7 @@
  *      wall clock minus ours, "state", "watched": as published, "caught_up", "gaps": bool,
  *      "note": what is missing, for people, or absent}
  *
- * Mirrors are in $XDG_CACHE_HOME/scry/mirrors/BROKER/OWNER/JOB ($SCRY_CACHE_DIR instead of $XDG_CACHE_HOME/scry), where
+ * Mirrors are in $XDG_CACHE_HOME/scry/mirrors/BROKER/OWNER/JOB ($SCRY_CACHE_DIR instead of $XDG_CACHE_HOME), where
  * BROKER, OWNER and JOB are made safe for file names. One process writes a mirror (flock on mirror.lock). Records come in
  * any order and more than once; the spool has each once, in order. What nobody used for 30 days is removed when another
  * mirror is made.

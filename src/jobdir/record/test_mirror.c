@@ -428,7 +428,7 @@ static void test_unused(void **state)
     assert_int_equal(utime(file, &then), 0);
     snprintf(file, sizeof file, "%s/mirror.lock", old);
     assert_int_equal(utime(file, &then), 0);
-    snprintf(file, sizeof file, "%s/mirrors/.looked", getenv("SCRY_CACHE_DIR"));
+    snprintf(file, sizeof file, "%s/scry/mirrors/.looked", getenv("SCRY_CACHE_DIR"));
     mirror_close(mirror_of(fresh));
     assert_int_equal(access(old, F_OK), 0); /* somebody has looked just before */
     assert_int_equal(utime(file, &then), 0);

@@ -81,7 +81,7 @@ static void test_damaged(void **state)
     size_t size;
     fill(&stored);
     assert_int_equal(compiled_store(&stored, 5, "key", "request", NULL), 0);
-    assert_int_equal(glob("*/symbols/key-*.captures", 0, NULL, &found) || found.gl_pathc != 1 ||
+    assert_int_equal(glob("*/scry/symbols/key-*.captures", 0, NULL, &found) || found.gl_pathc != 1 ||
                          file_read(found.gl_pathv[0], &bytes, &size),
                      0);
     assert_int_equal(compiled_read(&items, &functions, bytes, size, "request", NULL), 0);

@@ -306,7 +306,7 @@ static void test_at_once(void **state)
         index_close(index);
         assert_int_equal(finish(&helpers[i]), 0);
     }
-    support_run("test $(ls -A cache/symbols | wc -l) = 1");
+    support_run("test $(ls -A cache/scry/symbols | wc -l) = 1");
 }
 
 static void refused(const char *request, const char *said)

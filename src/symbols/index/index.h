@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The index of one ELF file: its functions with names, places in the source and sizes, sorted by address, in a file
- * under $XDG_CACHE_HOME/scry/symbols ($SCRY_CACHE_DIR instead of $XDG_CACHE_HOME/scry; 0700) named by build-id (without
+ * under $XDG_CACHE_HOME/scry/symbols ($SCRY_CACHE_DIR instead of $XDG_CACHE_HOME; 0700) named by build-id (without
  * one: by device, inode, size and time of change). Built once by the helper scry-symbols (elfutils), then mapped:
  * opening one costs the same for 1 MB and 500 MB of debug information. This header is the reading side: plain code, no
  * elfutils (link index_dep), safe on any bytes (a cut or foreign file is -EBADMSG and built again), usable inside the
