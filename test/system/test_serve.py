@@ -89,6 +89,16 @@ class Serve(servetest.ServeCase):
         self.assertFalse(os.path.exists(self.box.path("run", "serve.sock")))
         self.assertEqual(self.box.run(self.box.scry("serve", "--link")).returncode, 1)
 
+    def test_the_socket_of_the_next_server_stays(self):
+        """Somebody has cleaned up the socket of a server, and another one was started: it is reached also when the first one has ended."""
+        first = servetest.Server(self.box)
+        os.unlink(self.box.path("run", "serve.sock"))
+        other = servetest.Server(self.box)
+        first.process.terminate()
+        first.process.wait(60)
+        other.log_in()
+        self.assertEqual(other.ask("api/session").status, 200)
+
     def test_records_come_once_and_in_order(self):
         """A stream that breaks goes on behind its last event, to the end of the job; so does one after the server was started again."""
         server = servetest.Server(self.box)

@@ -169,7 +169,12 @@ class Users(servetest.ServeCase):
         """Where others could put one of theirs in its place, there is none; nor for a proxy that is nobody."""
         os.chmod(os.path.join(self.place, OTHER), 0o775)
         shared, missing = os.path.join(self.place, OTHER, "new"), "/nonexistent/sock"
-        for spec, said in ((f"{PROXY}:{shared}", "others can change"), (f"{PROXY}:{missing}", missing.rpartition("/")[0]),
+        open_to_all = os.path.join(self.place, "all")
+        os.makedirs(os.path.join(open_to_all, OTHER))
+        shutil.chown(os.path.join(open_to_all, OTHER), OTHER)
+        os.chmod(open_to_all, 0o777)
+        for spec, said in ((f"{PROXY}:{shared}", f"others can write to {self.place}/{OTHER} "),
+                           (f"{PROXY}:{open_to_all}/{OTHER}/sock", f"others can write to {open_to_all} "), (f"{PROXY}:{missing}", missing.rpartition("/")[0]),
                            (f"{PROXY}:sock", "absolute path"), (PROXY, "absolute path"), (f"no-such-user:{self.place}/x", "no-such-user"),
                            (f"{PROXY}:{self.socket(OTHER)}", "answers at")):
             box = scrytest.Sandbox(OTHER)

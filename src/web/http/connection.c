@@ -17,6 +17,7 @@
 #include "base/data/hash.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/trusted.h"
 #include "web/http/server.h"
 #include "wire/local.h"
 
@@ -228,11 +229,28 @@ static int listen_socket(struct server *server, const char *path, enum way way, 
     if (fd < 0)
         return fd;
     /* Only now it is this server's, which removes it in the end: not the one of a server that runs already. */
-    snprintf(server->listeners[server->listener_count].path, PATH_MAX, "%s", path);
-    server->listeners[server->listener_count].fd = fd;
-    server->listeners[server->listener_count].way = way;
-    server->listeners[server->listener_count++].uid = uid;
+    struct listener *listener = &server->listeners[server->listener_count++];
+    struct stat made = {0};
+    if (lstat(path, &made) == 0)
+        snprintf(listener->path, sizeof listener->path, "%s", path);
+    listener->device = made.st_dev;
+    listener->inode = made.st_ino;
+    listener->fd = fd;
+    listener->way = way;
+    listener->uid = uid;
     return 0;
+}
+
+/* Where another server's is by now, as its file was cleaned away, that one stays. */
+void sockets_remove(const struct server *server)
+{
+    struct stat info;
+    for (size_t i = 0; i < server->listener_count; i++) {
+        const struct listener *listener = &server->listeners[i];
+        if (*listener->path && lstat(listener->path, &info) == 0 && info.st_dev == listener->device &&
+            info.st_ino == listener->inode)
+            unlink(listener->path);
+    }
 }
 
 int listen_local(struct server *server, struct err *err)
@@ -250,19 +268,20 @@ int listen_local(struct server *server, struct err *err)
     return code;
 }
 
-/* Whoever can change the directory can put a socket of their own there, to which the proxy would bring the user's requests. */
-static int check_place(const char *path, struct err *err)
+/* Whoever can change the directory, or one above it, can put a socket of their own there, to which the proxy would bring the
+ * user's requests. */
+static int find_place(const char *path, char ret_path[PATH_MAX], struct err *err)
 {
-    char dir[PATH_MAX];
-    struct stat info;
+    char dir[PATH_MAX], real[PATH_MAX];
+    struct err why = {0};
     const char *slash = strrchr(path, '/');
     snprintf(dir, sizeof dir, "%.*s", slash > path ? (int)(slash - path) : 1, path);
-    if (stat(dir, &info) < 0)
-        return err_errno(err, -errno, "--proxy: %s", dir);
-    if ((info.st_uid != geteuid() && info.st_uid != 0) || info.st_mode & (S_IWGRP | S_IWOTH))
-        return err_set(err, -EPERM, "--proxy: others can change %s; the directory of the socket has to be yours alone",
-                       dir);
-    return 0;
+    int code = trusted_path(real, dir, S_IFDIR, &why);
+    if (code < 0)
+        return err_set(err, code, "--proxy: %s", why.text);
+    return snprintf(ret_path, PATH_MAX, "%s%s", real[1] ? real : "", slash) < PATH_MAX
+               ? 0
+               : err_set(err, -ENAMETOOLONG, "--proxy: the path is too long");
 }
 
 int listen_proxy(struct server *server, const char *spec, struct err *err)
@@ -274,11 +293,12 @@ int listen_proxy(struct server *server, const char *spec, struct err *err)
     const struct passwd *user = name ? getpwnam(name) : NULL;
     if (!user)
         return err_set(err, -EINVAL, "--proxy: there is no user %s on this machine", name ? name : "");
-    int code = check_place(++path, err);
+    char place[PATH_MAX];
+    int code = find_place(path + 1, place, err);
     if (code == 0)
-        code = listen_socket(server, path, WAY_PROXY, user->pw_uid, err);
+        code = listen_socket(server, place, WAY_PROXY, user->pw_uid, err);
     /* All may connect, and all but one are sent away: the kernel knows no mode for one other user. */
-    if (code == 0 && chmod(path, 0666) < 0)
-        code = err_errno(err, -errno, "cannot open %s for the proxy", path);
+    if (code == 0 && chmod(place, 0666) < 0)
+        code = err_errno(err, -errno, "cannot open %s for the proxy", place);
     return code;
 }

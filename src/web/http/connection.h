@@ -26,9 +26,11 @@ enum { CONNECTIONS_MOST = 1200, CONNECTIONS_OF_ADDRESS = 800, CONNECTIONS_OF_SOC
 int listen_address(struct server *server, const char *address, uint16_t port, bool secure, struct err *err);
 /* Listens at serve.sock in the runtime directory: only for the user of this server. 0 or -errno with err. */
 int listen_local(struct server *server, struct err *err);
-/* Listens for a proxy: "USER:SOCKET". Nobody but that user, and the one of this server, may be able to change the socket's
- * directory. 0 or -errno with err. */
+/* Listens for a proxy: "USER:SOCKET". Nobody but the user of this server and root may be able to change the socket's
+ * directory, or one above it (base/system/trusted.h). 0 or -errno with err. */
 int listen_proxy(struct server *server, const char *spec, struct err *err);
+/* Removes the files of both. */
+void sockets_remove(const struct server *server);
 
 bool address_is_loopback(const char *address);
 

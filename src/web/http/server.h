@@ -27,17 +27,21 @@ enum { ORIGINS_MOST = 64, LISTENERS_MOST = 4, LISTED_MOST = 8 };
  * socket of --proxy, as a proxy that lets nobody but that user come this way. The kernel says who is at the other end of a socket. */
 enum way { WAY_ADDRESS, WAY_OWNER, WAY_PROXY };
 
+struct listener {
+    int fd;
+    enum way way;
+    bool secure;
+    uid_t uid;           /* who may connect to a socket */
+    char path[PATH_MAX]; /* of one; it is removed in the end, */
+    dev_t device;        /* if it is still this one */
+    ino_t inode;
+};
+
 struct server {
     const struct options *options;
     struct lws_context *context;
     struct lws_vhost *plain, *secure, *own; /* secure: NULL without a certificate; own: of no connection */
-    struct {
-        int fd;
-        enum way way;
-        bool secure;
-        uid_t uid;           /* who may connect to a socket */
-        char path[PATH_MAX]; /* of one; it is removed in the end */
-    } listeners[LISTENERS_MOST];
+    struct listener listeners[LISTENERS_MOST];
     size_t listener_count;
     struct connection *incoming; /* while it is given to libwebsockets */
     struct address *addresses;

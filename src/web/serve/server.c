@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
@@ -99,9 +98,7 @@ static int print_link(struct server *server, struct err *err)
 
 static void done(struct server *server)
 {
-    for (size_t i = 0; i < server->listener_count; i++)
-        if (*server->listeners[i].path)
-            unlink(server->listeners[i].path);
+    sockets_remove(server);
     if (server->context)
         lws_context_destroy(server->context);
     children_done(server);
