@@ -63,6 +63,11 @@ static bool is(const struct task *task, const char *state)
     return strcmp(task_state_name(task->state), state) == 0;
 }
 
+static bool is_slurms(const struct task *task)
+{
+    return strcmp(task_text(task->spec, "launch.by"), "slurm") == 0;
+}
+
 /* The run whose turn it is, or that was the last one. */
 static json_t *last_run(const struct task *task)
 {
@@ -334,7 +339,7 @@ static void explain(const struct task *task, const struct job_info *info, enum j
     } else if (code < 0) {
         buf_puts(out, " did not begin");
         last_line(task, build ? "build" : "", run, out);
-        if (!build && strcmp(task_text(task->spec, "launch.by"), "slurm") == 0)
+        if (!build && is_slurms(task))
             last_line(task, ".batch.err", run, out);
     } else if (state != JOB_ENDED) {
         buf_puts(out, " is gone: its scry run and its command were killed, or the machine was started again");
@@ -386,6 +391,7 @@ static int finish(struct task *task, void *ctx, struct err *err)
         return 0;
     }
     set_ns(process, "ended_ns", clock_wall_ns());
+    json_object_del(process, "waits_for");
     const char *stop = json_string_value(json_object_get(process, "stop"));
     if (stop && !is_far(task)) /* what has hidden from the end of its parents */
         task_kill_command(&(struct task_kin){-1, -1, task->id, get_ns(process, "ticks")}, 0);
@@ -496,7 +502,7 @@ static const char *over_limit(const struct task *task, const struct job_info *jo
     const char *by = task_text(task->spec, "launch.by");
     bool here = strcmp(by, "mpirun") == 0 || strcmp(by, "plain") == 0;
     uint64_t lasted = lasted_ns(process);
-    if (strcmp(by, "slurm") == 0 && is(task, "running")) /* where somebody else queues it, the job says when it began */
+    if (is_slurms(task) && is(task, "running")) /* where somebody else queues it, the job says when it began */
         lasted = job->started_ns && now > job->started_ns ? now - job->started_ns : 0;
     if (seconds && lasted / NS_PER_SECOND >= seconds)
         return "time";
@@ -526,6 +532,32 @@ static const char *why_stop(const struct task *task, const struct job_info *job)
     return cancelled ? "cancelled" : over_limit(task, job);
 }
 
+static int set_waits(struct task *task, void *ctx, struct err *err)
+{
+    json_t *run = last_run(task);
+    const char *reason = ctx, *before = json_string_value(json_object_get(run, "waits_for"));
+    (void)err;
+    if (!is(task, "running") || strcmp(before ? before : "", reason) == 0)
+        return 1;
+    if (*reason)
+        set_text(run, "waits_for", reason);
+    else
+        json_object_del(run, "waits_for");
+    return 0;
+}
+
+/* While Slurm's queue has a run, only Slurm knows why: it may be for ever. */
+static void look_why_it_waits(const struct task_store *store, const struct task *task, const struct job_info *job)
+{
+    char number[24], reason[TASK_REASON_SIZE] = "";
+    if (!is_slurms(task) || !is(task, "running"))
+        return;
+    bool knew = json_object_get(last_run(task), "waits_for") != NULL;
+    batch_job(task, number);
+    if (job->started_ns ? knew : *number && task_waits_look(task, run_number(task), number, reason))
+        task_change(store, task->id, set_waits, reason, NULL);
+}
+
 /* Stops it if it is to be stopped. */
 static void look_after(const struct task_store *store, const struct task *task, const struct job_info *job)
 {
@@ -545,7 +577,11 @@ static bool job_goes_on(const struct task *task, int code, enum job_state state)
 {
     if (code == 0 && (state == JOB_RUNNING || state == JOB_UNWATCHED || state == JOB_UNREACHABLE))
         return true;
-    if (strcmp(task_text(task->spec, "launch.by"), "slurm") != 0 || (code == 0 && state == JOB_ENDED))
+    if (!is_slurms(task) || (code == 0 && state == JOB_ENDED))
+        return false;
+    char number[24];
+    batch_job(task, number);
+    if (!*number || (code < 0 && json_object_get(current(task), "stop"))) /* it was refused, or ended in the queue */
         return false;
     static struct {
         char id[TASK_ID_SIZE];
@@ -573,9 +609,13 @@ bool task_advance(const struct task_store *store, const char *id)
         bool alive = process && is_alive(process);
         run_dir(&task, dir);
         int code = job_info_read_state(dir, &job, &state, NULL);
+        if (alive && code == 0 && state == JOB_ENDED && step_of(&task) == TASK_RUN && is_slurms(&task))
+            kill((pid_t)get_ns(process, "pid"), SIGTERM); /* sbatch, which would see it up to 10 s later */
         ended = !alive && (step_of(&task) == TASK_GATHER || !job_goes_on(&task, code, state));
-        if (process && !ended)
+        if (process && !ended) {
+            look_why_it_waits(store, &task, &job);
             look_after(store, &task, &job);
+        }
         job_info_done(&job);
     }
     task_done(&task);

@@ -44,4 +44,8 @@ uint64_t task_space_sum(const char *dir, uint64_t most_files);
 int task_space_look(const char *id, const char *dir, uint64_t *ret_bytes);
 void task_space_forget(const char *id);
 
+/* Why Slurm has not begun that run, its job `job`: asked by a child, seldom. True: there is an answer, once; "": it does not say. */
+enum { TASK_REASON_SIZE = 200 };
+bool task_waits_look(const struct task *task, uint64_t run, const char *job, char ret_reason[TASK_REASON_SIZE]);
+
 #endif

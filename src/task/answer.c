@@ -33,6 +33,8 @@ static const struct field head_fields[] = {
     {"processes", FIELD_COUNT},
     {"series", FIELD_TEXT, .flags = FIELD_OR_NULL, .about = "of tasks over numbers of processes"},
     {"state", FIELD_CHOICE, .choices = STATES},
+    {"waits_for", FIELD_TEXT, .flags = FIELD_OR_NULL,
+     .about = "while a batch system has it in its queue: the reason that it gives (Slurm); null: not known"},
     {"error", FIELD_OBJECT, .flags = FIELD_OR_NULL, .of = error_fields},
     {"host", FIELD_TEXT, .flags = FIELD_OR_NULL, .about = "the machine that queued it: its runner there executes it"},
     {"created_seconds", FIELD_NUMBER, .about = "since 1970, as all times here"},
@@ -253,6 +255,12 @@ static const json_t *last_phase(const json_t *state)
     return last && json_is_null(json_object_get(last, "ended_ns")) ? last : NULL;
 }
 
+static json_t *waits_json(const json_t *runs)
+{
+    size_t count = json_array_size(runs);
+    return count ? member_or_null(json_array_get(runs, count - 1), "waits_for") : json_null();
+}
+
 static json_t *head_json(const struct task *task)
 {
     double share = -1, left = -1;
@@ -265,15 +273,16 @@ static json_t *head_json(const struct task *task)
     uint64_t wanted = (uint64_t)json_integer_value(json_object_get(task->state, "target"));
     if (!wanted)
         wanted = task_number(task->spec, "repeat");
-    return json_pack("{s:s, s:O, s:O, s:O, s:O, s:s, s:O?, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "id",
-                     task->id, "name", task_member(task->spec, "name"), "program", task_member(task->spec, "program"),
-                     "processes", task_member(task->spec, "processes"), "series", task_member(task->spec, "series"),
-                     "state", task_state_name(task->state), "error", error, "host", member_or_null(task->state, "host"),
-                     "created_seconds", seconds_json(task->state, "created_ns"), "queued_seconds",
-                     seconds_json(task->state, "queued_ns"), "began_seconds", seconds_json(task->state, "began_ns"),
-                     "ended_seconds", seconds_json(task->state, "ended_ns"), "runs_done", (json_int_t)done,
-                     "runs_wanted", (json_int_t)wanted, "progress", number_or_null(share), "left_seconds",
-                     number_or_null(left), "space_bytes", member_or_null(task->state, "space_bytes"));
+    return json_pack("{s:s, s:O, s:O, s:O, s:O, s:s, s:o, s:O?, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o}",
+                     "id", task->id, "name", task_member(task->spec, "name"), "program",
+                     task_member(task->spec, "program"), "processes", task_member(task->spec, "processes"), "series",
+                     task_member(task->spec, "series"), "state", task_state_name(task->state), "waits_for",
+                     waits_json(runs), "error", error, "host", member_or_null(task->state, "host"), "created_seconds",
+                     seconds_json(task->state, "created_ns"), "queued_seconds", seconds_json(task->state, "queued_ns"),
+                     "began_seconds", seconds_json(task->state, "began_ns"), "ended_seconds",
+                     seconds_json(task->state, "ended_ns"), "runs_done", (json_int_t)done, "runs_wanted",
+                     (json_int_t)wanted, "progress", number_or_null(share), "left_seconds", number_or_null(left),
+                     "space_bytes", member_or_null(task->state, "space_bytes"));
 }
 
 static json_t *phases_json(const struct task *task)

@@ -442,6 +442,8 @@ int task_launch_signal(struct task_launch *ret_launch, const struct task *task, 
     if (strcmp(by, "slurm") == 0) {
         if (!batch_job)
             return 1; /* it is not submitted yet: sbatch itself is to end */
+        if (!last)    /* nobody there would get a signal */
+            buf_printf(&script, "scancel --state=PENDING %s; ", batch_job);
         buf_printf(&script, "exec scancel %s %s", last ? "" : "--signal=TERM --batch", batch_job);
     } else if (strcmp(by, "ssh") == 0) {
         far_put_signal(&script, task, run, signal);
@@ -449,6 +451,23 @@ int task_launch_signal(struct task_launch *ret_launch, const struct task *task, 
         return 1;
     }
     add_shell(ret_launch, &script);
+    return ret_launch->memory.failed ? err_set(err, -ENOMEM, "out of memory") : 0;
+}
+
+int task_launch_ask(struct task_launch *ret_launch, const struct task *task, const char *batch_job, struct err *err)
+{
+    static const char *const names[] = {"squeue", NULL};
+    char squeue[PATH_MAX];
+    int code = begin(ret_launch, task, "", 0, true);
+    if (code < 0)
+        return err_set(err, code, "out of memory");
+    if (!find_program(variable(task, "PATH"), names, squeue))
+        return err_set(err, -ENOENT, "there is no squeue in the PATH of the task");
+    add(ret_launch, squeue);
+    add(ret_launch, "--noheader");
+    add(ret_launch, "--states=PENDING");
+    add(ret_launch, "--format=%r");
+    ADD_PRINTF(ret_launch, "--jobs=%s", batch_job);
     return ret_launch->memory.failed ? err_set(err, -ENOMEM, "out of memory") : 0;
 }
 

@@ -45,6 +45,9 @@ void task_launch_done(struct task_launch *launch);
 int task_launch_signal(struct task_launch *ret_launch, const struct task *task, uint64_t run, const char *batch_job,
                        const char *signal, struct err *err);
 
+/* What prints in a word why Slurm has not begun that job. -ENOENT: there is no squeue. */
+int task_launch_ask(struct task_launch *ret_launch, const struct task *task, const char *batch_job, struct err *err);
+
 /* Has this machine what a task is launched by (task.json's launch.by)? For people who choose: a task may have a PATH of its own. */
 bool task_launch_has(const char *by);
 

@@ -20,14 +20,16 @@ class Elsewhere(TaskCase):
         task, = self.submit("--by", "slurm", "--partition", "main", "--repeat", 2, "--wait", "sh", "-c", "echo $SLURM_JOB_ID")
         shown = self.show(task)
         self.assertEqual((shown["state"], len(shown["runs"])), ("done", 2), shown)
-        # while Slurm's own queue has it, nothing is said of how far it is, though a run before it took a moment only
-        slurm.run("scontrol", "update", "PartitionName=main", "State=DOWN")
+        # while Slurm's own queue has it, nothing is said of how far it is, though a run before it took a moment only; but why
+        slurm.run("scontrol", "update", "PartitionName=main", "MaxTime=1")
         like, = self.submit("--by", "slurm", "--partition", "main", "sh", "-c", "echo $SLURM_JOB_ID")
         scrytest.wait_until(lambda: self.show(like)["state"] == "running", LONG)
         self.assertIsNone(self.show(like)["progress"])
+        scrytest.wait_until(lambda: self.show(like)["waits_for"] == "PartitionTimeLimit", LONG, lambda: json.dumps(self.show(like)))
+        self.assertIn("running, waiting for: PartitionTimeLimit\n", self.task("show", like).stdout)
         self.assertEqual(self.task("cancel", like).returncode, 0)
         self.waits_for(like, "cancelled")
-        slurm.run("scontrol", "update", "PartitionName=main", "State=UP")
+        slurm.run("scontrol", "update", "PartitionName=main", "MaxTime=INFINITE")
         with open(shown["runs"][0]["directory"] + ".out", encoding="ascii") as file:
             self.assertGreater(int(file.read()), 0)
         task, = self.submit("--by", "slurm", "sleep", "1000")

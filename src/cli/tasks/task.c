@@ -59,12 +59,17 @@ static void put_progress(struct buf *out, const json_t *json)
 static void put_state(struct buf *out, const struct task_store *store, const json_t *task)
 {
     const char *why = text_of(json_object_get(task, "error"), "text"), *elsewhere = task_elsewhere(store, task);
+    const char *waits = text_of(task, "waits_for");
     buf_puts(out, text_of(task, "state"));
     if (elsewhere && task_is_active(task)) {
         buf_puts(out, " on ");
         text_show(out, elsewhere);
     }
     put_progress(out, task);
+    if (*waits) {
+        buf_puts(out, ", waiting for: ");
+        text_show(out, waits);
+    }
     if (*why)
         buf_puts(out, ": ");
     text_show(out, why);

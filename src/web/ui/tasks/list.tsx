@@ -10,10 +10,10 @@ import { go, href, useParam } from '../state';
 import './tasks.css';
 
 /** As a sign and a word. */
-export function taskOutcome(task: Pick<TaskRow, 'state' | 'runs_done' | 'runs_wanted'>): Outcome {
+export function taskOutcome(task: Pick<TaskRow, 'state' | 'waits_for' | 'runs_done' | 'runs_wanted'>): Outcome {
   const kinds: Partial<Record<TaskRow['state'], Outcome['kind']>> = { done: 'good', failed: 'bad', cancelled: 'warn', draft: 'warn' };
   const which = task.state === 'running' && task.runs_wanted > 1 ? ` ${Math.min(task.runs_done + 1, task.runs_wanted)} of ${task.runs_wanted}` : '';
-  return { kind: kinds[task.state] ?? 'running', text: task.state + which };
+  return { kind: kinds[task.state] ?? 'running', text: task.state + which + (task.waits_for ? `, waiting for: ${task.waits_for}` : '') };
 }
 export const taskTitle = (task: Pick<TaskRow, 'id' | 'name'>) => task.name || task.id;
 
