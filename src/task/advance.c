@@ -349,6 +349,8 @@ static void explain(const struct task *task, const struct job_info *info, enum j
         buf_printf(out, " was ended by signal %d (%s)", result->signal, strsignal(result->signal));
         if (result->reason && *result->reason)
             buf_printf(out, ": %s", result->reason);
+        else
+            last_line(task, build ? "build" : "", run, out);
     } else if (result->exit_code) {
         buf_printf(out, " ended with exit status %d", result->exit_code);
         last_line(task, build ? "build" : "", run, out);

@@ -68,7 +68,8 @@ class Tasks(TaskCase):
 
     def test_what_fails_says_why(self):
         for words, text in ((("sh", "-c", "echo gone wrong >&2; exit 3"), "run 1 ended with exit status 3: gone wrong"),
-                            (("sh", "-c", "kill -9 $$"), "run 1 was ended by signal 9 (Killed)")):
+                            (("sh", "-c", "kill -9 $$"), "run 1 was ended by signal 9 (Killed)"),
+                            (("sh", "-c", "echo no memory >&2; kill -ABRT $$"), "run 1 was ended by signal 6 (Aborted): no memory")):
             task, = self.submit("--by", "plain", "--wait", *words)
             self.assertEqual(self.show(task)["error"], {"kind": "run", "text": text})
         task, = self.submit("--by", "plain", "--wait", "no-such-program")
@@ -87,7 +88,7 @@ class Tasks(TaskCase):
             self.assertEqual(refused.returncode, 2)
             self.assertIn(text, refused.stderr)
         listed = json.loads(self.task("ls", "--json").stdout)["tasks"]
-        self.assertEqual(len(listed), 3)  # nothing is left of those that were refused
+        self.assertEqual(len(listed), 4)  # nothing is left of those that were refused
 
     def test_what_the_program_said_not_mpirun(self):
         """mpirun has the last word, but not the reason."""
