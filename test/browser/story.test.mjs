@@ -143,6 +143,7 @@ test('a long one is watched as it runs, and ended', async () => {
   await page.getByRole('button', { name: 'Cancel' }).click();
   await comes('cancelled');
   await page.getByRole('button', { name: 'Run again' }).waitFor();
+  await page.getByText('It is being ended.').waitFor({ state: 'detached' });
   await clean('task-cancelled');
 });
 

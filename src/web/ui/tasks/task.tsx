@@ -182,7 +182,8 @@ function Asked({ task }: { task: TaskAnswer }) {
 function Head({ task, may }: { task: TaskAnswer; may: boolean }) {
   const { said, busy, doIt } = useDoing();
   const active = taskIsActive(task), job = runOf(task)?.job;
-  const act = (path: string, text: string) => doIt(async () => (await tell('POST', taskPath(task.id, path)), text));
+  const [before, setBefore] = useState<string>(); // what is said to come is not said any more when it came
+  const act = (path: string, text: string) => (setBefore(task.state), doIt(async () => (await tell('POST', taskPath(task.id, path)), text)));
   return (
     <>
       <div class="job-title">
@@ -210,7 +211,7 @@ function Head({ task, may }: { task: TaskAnswer; may: boolean }) {
         )}
         {!may && <span class="soft">Your link lets you look. To change tasks, take one with the right submit: <code>scry serve --link</code></span>}
       </div>
-      {said && <Notice live tone={said.tone} title={said.text} />}
+      {said && (said.tone === 'bad' || task.state === before) && <Notice live tone={said.tone} title={said.text} />}
       {task.error && <Notice tone="bad" title={task.error.text} advice={<Advice task={task} may={may} />} />}
       {task.state === 'draft' && <Notice title="It is a draft: nothing of it runs before it is queued." advice="Some of its files may be missing, if an upload was broken off. Then remove it, and submit it again." />}
     </>
