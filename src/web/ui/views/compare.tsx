@@ -167,7 +167,7 @@ function MpiDiff({ diff }: { diff: ReportDiff }) {
         { key: 'a', title: 'Time, first', number: true, cell: row => ns(row.a.total_ns), value: row => row.a.total_ns },
         { key: 'b', title: 'second', number: true, cell: row => ns(row.b.total_ns), value: row => row.b.total_ns },
         { key: 'ratio', title: 'Ratio', number: true, cell: row => ratioText(row.a.total_ns, row.b.total_ns), value: row => row.a.total_ns ? row.b.total_ns / row.a.total_ns : null },
-        { key: 'ba', title: 'Bytes, first', number: true, wide: true, cell: row => size(row.a.bytes), value: row => row.a.bytes },
+        { key: 'ba', title: 'Arguments, first', number: true, wide: true, cell: row => size(row.a.bytes), value: row => row.a.bytes },
         { key: 'bb', title: 'second', number: true, wide: true, cell: row => size(row.b.bytes), value: row => row.b.bytes },
       ]} />
     </PictureFrame>
