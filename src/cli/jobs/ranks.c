@@ -176,6 +176,7 @@ void ranks_take(struct rank_list *ranks, const struct omis_value *rows)
     sort(&fresh);
     find_recent(&fresh, ranks);
     keep_elsewhere(&fresh, ranks);
+    fresh.asks_until_ns = ranks->asks_until_ns;
     ranks_done(ranks);
     *ranks = fresh;
 }
@@ -314,6 +315,10 @@ static void take_rows(struct rank_list *ranks, const char *path, const struct om
 void ranks_take_elsewhere(struct rank_list *ranks, const char *path, struct omis_reader *reader,
                           const struct job_nodes *nodes, struct buf *missing)
 {
+    if (omis_reader_find(reader, 0) && omis_reader_error(reader)) { /* all with the same words */
+        buf_puts(missing, missing->len ? "; its other nodes do not answer: " : "its other nodes do not answer: ");
+        text_show(missing, omis_reader_error(reader));
+    }
     for (bool more = omis_reader_find(reader, 1); more; more = omis_reader_next(reader)) {
         const char *why = omis_reader_error(reader), *name = job_nodes_name(nodes, omis_reader_object(reader, 0));
         if (!why) {
@@ -336,7 +341,15 @@ void ranks_ask_elsewhere(struct rank_list *ranks, const char *path, struct buf *
     _cleanup_(buf_done) struct buf request = BUF_INIT;
     _cleanup_(freep) char *real = realpath(path, NULL);
     gethostname(here, sizeof here - 1);
-    if (!real || !has_other_nodes(real, here) || !client_join())
+    if (!real || !has_other_nodes(real, here))
+        return;
+    if (!ranks->asks_until_ns)
+        ranks->asks_until_ns = clock_now_ns() + NODES_PATIENCE_MS * UINT64_C(1000000);
+    if (clock_now_ns() > ranks->asks_until_ns) {
+        buf_puts(missing, "its other nodes were not asked: those of other jobs took too long");
+        return;
+    }
+    if (!client_join())
         return;
     if (job_nodes_attach(&nodes, real, &err) < 0)
         buf_puts(missing, err.text);

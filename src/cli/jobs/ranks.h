@@ -42,6 +42,7 @@ struct rank_list {
     struct rank_now *list; /* by (job, mpi_job, rank) */
     size_t count;
     struct arena arena;
+    uint64_t asks_until_ns; /* of ranks_ask_elsewhere for all jobs together; 0: none was asked yet */
 };
 
 /* Replaces the ranks of this node by the rows of an answer of mpi_get_activity. */
@@ -55,7 +56,8 @@ bool ranks_put_elsewhere(struct buf *request, const char *path, const struct job
 /* Takes what they answered. Appends to `missing` which of them did not, and why, separated by "; ". */
 void ranks_take_elsewhere(struct rank_list *ranks, const char *path, struct omis_reader *reader,
                           const struct job_nodes *nodes, struct buf *missing);
-/* Both, with the monitor that runs here: waits for the answers. Nodes that cannot be asked are in `missing`, too. */
+/* Both, with the monitor that runs here: waits for the answers. Nodes that cannot be asked are in `missing`, too; so are those of
+ * further jobs, once all that were asked have taken as long as one job may. */
 void ranks_ask_elsewhere(struct rank_list *ranks, const char *path, struct buf *missing);
 /* Sets old_seconds of those that were told, for what is shown now. */
 void ranks_age(struct rank_list *ranks);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks on other nodes that do not answer: who reads a list is told, and does not wait for long. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/data/cleanup.h"
+#include "cli/jobs/ranks.h"
+
+static void test_refused_by_all(void **state)
+{
+    static char none[] = "", why[] = "mpi_get_activity takes 0 to 1 argument";
+    Omis_object_result whole[] = {{none, OMIS_TYPE_MISMATCH, why}, {0}};
+    Omis_service_result services[] = {whole, NULL};
+    _cleanup_(buf_done) struct buf missing = BUF_INIT;
+    struct rank_list ranks = {0};
+    const struct job_nodes nodes = {0};
+    struct omis_reader *reader = omis_reader_new(services);
+    (void)state;
+    ranks_take_elsewhere(&ranks, "/jobs/1", reader, &nodes, &missing);
+    assert_non_null(missing.data);
+    assert_non_null(strstr(missing.data, "its other nodes do not answer: "));
+    assert_non_null(strstr(missing.data, why));
+    assert_int_equal(ranks.count, 0);
+    omis_reader_free(reader);
+    ranks_done(&ranks);
+}
+
+static void test_patience_is_for_all_jobs(void **state)
+{
+    char job[] = "/tmp/test-ranks-XXXXXX", parts[sizeof job + 8];
+    _cleanup_(buf_done) struct buf missing = BUF_INIT;
+    struct rank_list ranks = {.asks_until_ns = 1};
+    (void)state;
+    assert_non_null(mkdtemp(job));
+    ranks_ask_elsewhere(&ranks, job, &missing); /* it has no other nodes */
+    assert_int_equal(missing.len, 0);
+    snprintf(parts, sizeof parts, "%s/parts", job);
+    assert_int_equal(mkdir(parts, 0700), 0);
+    ranks_ask_elsewhere(&ranks, job, &missing);
+    rmdir(parts);
+    rmdir(job);
+    assert_string_equal(missing.data, "its other nodes were not asked: those of other jobs took too long");
+    ranks_done(&ranks);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused_by_all),
+                                       cmocka_unit_test(test_patience_is_for_all_jobs)};
+    return cmocka_run_group_tests_name("ranks", tests, NULL, NULL);
+}
