@@ -170,14 +170,17 @@ static void lost(struct scripts *scripts, struct shell *shell)
     shell->tries = 0;
 }
 
-/* In its memory stands the line, which has to agree with all else that is known. true: it is elsewhere, or new. */
-static bool look_closer(struct shell *shell)
+/* In its memory stands the line, which has to agree with all else that is known. A shell that ends has its script open
+ * for longer than its memory: then it is where it was, unless it has `moved` in the file. true: it is elsewhere, or new. */
+static bool look_closer(struct shell *shell, bool moved)
 {
     struct shell_now now;
+    int code = shell->kind == SHELL_BASH ? shell_memory_read(&shell->memory, shell->pid, &now) : -EAGAIN;
+    if (code == -ESRCH && shell->seen && !moved)
+        return false;
     struct place spot = shell->place;
     const struct place *place = &shell->place;
-    bool fits = shell->kind == SHELL_BASH && shell_memory_read(&shell->memory, shell->pid, &now) && !now.sourced &&
-                shell_now_fits(&now, shell->text);
+    bool fits = code == 0 && !now.sourced && shell_now_fits(&now, shell->text);
     bool outer = fits && now.line >= place->first_line && now.line <= place->last_line; /* and a call of a function */
     fits = fits && (outer || now.depth);
     if (fits) {
@@ -235,11 +238,12 @@ static bool look_at(struct scripts *scripts, struct shell *shell)
     }
     if (!shell->seen && shell->kind == SHELL_BASH)
         shell_memory_find(&shell->memory, shell->pid);
-    if (shell->kind == SHELL_BASH && (!same || position != shell->place.position))
+    bool moved = !same || position != shell->place.position;
+    if (shell->kind == SHELL_BASH && moved)
         place_move(&shell->place, shell->text, position);
     shell->place.position = position;
     shell->key = key;
-    return look_closer(shell);
+    return look_closer(shell, moved);
 }
 
 /* ---- all of them ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/scripts/shell_memory.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,22 +76,34 @@ static bool read_words(const struct shell_memory *at, const struct python_memory
     return memory->read(memory->ctx, parts, sizeof parts / sizeof *parts) == 0;
 }
 
-bool shell_memory_read(const struct shell_memory *at, pid_t pid, struct shell_now *ret_now)
+static bool read_now(const struct python_memory *memory, const struct words *words, struct shell_now *ret_now)
+{
+    uint64_t name;
+    if (words->line <= 0 || words->depth < 0 || words->sourced < 0 ||
+        !read_text(memory, words->printed, ret_now->command))
+        return false;
+    ret_now->function[0] = 0;
+    if (words->depth && (!words->function || python_get(memory, words->function, &name, sizeof name) < 0 ||
+                         !read_text(memory, name, ret_now->function)))
+        return false;
+    ret_now->line = (uint32_t)words->line;
+    ret_now->depth = (uint32_t)words->depth;
+    ret_now->sourced = (uint32_t)words->sourced;
+    return true;
+}
+
+int shell_memory_read(const struct shell_memory *at, pid_t pid, struct shell_now *ret_now)
 {
     struct python_memory memory = python_memory_of(&pid);
     struct words words, again;
-    uint64_t name;
-    if (!at->known || !read_words(at, &memory, &words) || words.line <= 0 || words.depth < 0 || words.sourced < 0 ||
-        !read_text(&memory, words.printed, ret_now->command))
-        return false;
-    ret_now->function[0] = 0;
-    if (words.depth && (!words.function || python_get(&memory, words.function, &name, sizeof name) < 0 ||
-                        !read_text(&memory, name, ret_now->function)))
-        return false;
-    ret_now->line = (uint32_t)words.line;
-    ret_now->depth = (uint32_t)words.depth;
-    ret_now->sourced = (uint32_t)words.sourced;
-    return read_words(at, &memory, &again) && memcmp(&words, &again, sizeof words) == 0;
+    if (!at->known)
+        return -EAGAIN;
+    if (!read_words(at, &memory, &words))
+        return -ESRCH;
+    bool whole = read_now(&memory, &words, ret_now);
+    if (!read_words(at, &memory, &again))
+        return -ESRCH;
+    return whole && memcmp(&words, &again, sizeof words) == 0 ? 0 : -EAGAIN;
 }
 
 /* With one blank for any blanks, and without line ends that a backslash removes. Returns the length. */

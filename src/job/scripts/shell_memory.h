@@ -28,8 +28,9 @@ struct shell_now {
     char function[SHELL_TEXT]; /* the innermost; "": none */
     char command[SHELL_TEXT];  /* as bash prints it; cut */
 };
-/* false: not known, or it changed while it was read. */
-bool shell_memory_read(const struct shell_memory *memory, pid_t pid, struct shell_now *ret_now);
+/* -ESRCH: it has no memory any more, for it ends or executes something; -EAGAIN: nothing is known, or it changed while
+ * it was read. */
+int shell_memory_read(const struct shell_memory *memory, pid_t pid, struct shell_now *ret_now);
 
 /* Does the script have this command in this line? If not, the line is one of another file. */
 bool shell_now_fits(const struct shell_now *now, const struct script_text *text);

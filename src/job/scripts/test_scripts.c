@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands of scripts, and where a shell is by its position. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -199,11 +202,55 @@ static void test_fits(void **state)
     script_text_free(text);
 }
 
+/* Waits until bash says that it is at the line. */
+static int wait_for_line(const struct shell_memory *memory, pid_t pid, uint32_t line)
+{
+    struct shell_now now = {0};
+    for (int i = 0; i < 30000; i++) {
+        if (shell_memory_read(memory, pid, &now) == 0 && now.line == line)
+            return 0;
+        usleep(1000);
+    }
+    return -1;
+}
+
+/* A zombie is what a shell is soon after it lost its memory. */
+static void test_memory_goes(void **state)
+{
+    struct shell_memory memory = {0};
+    struct shell_now now;
+    siginfo_t end;
+    int held[2];
+    assert_int_equal(pipe(held), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(held[0], 0);
+        close(held[1]);
+        execl("/bin/bash", "bash", "-c", ":\nread line\n:", (char *)NULL);
+        _exit(127);
+    }
+    assert_true(pid > 0);
+    assert_int_equal(shell_memory_read(&memory, pid, &now), -EAGAIN);
+    for (int i = 0; i < 30000 && !memory.known; i++, usleep(1000))
+        shell_memory_find(&memory, pid);
+    if (memory.known) /* we may look */
+        assert_int_equal(wait_for_line(&memory, pid, 2), 0);
+    close(held[1]);
+    close(held[0]);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT), 0);
+    if (memory.known)
+        assert_int_equal(shell_memory_read(&memory, pid, &now), -ESRCH);
+    else
+        skip();
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_commands), cmocka_unit_test(test_cut),   cmocka_unit_test(test_show),
-        cmocka_unit_test(test_source),   cmocka_unit_test(test_place), cmocka_unit_test(test_fits),
+        cmocka_unit_test(test_commands),    cmocka_unit_test(test_cut),   cmocka_unit_test(test_show),
+        cmocka_unit_test(test_source),      cmocka_unit_test(test_place), cmocka_unit_test(test_fits),
+        cmocka_unit_test(test_memory_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
