@@ -79,6 +79,25 @@ static void test_starved(void **state)
     done(&scene);
 }
 
+/* No "0 wait, 0 compute". */
+static void test_head_of_others(void **state)
+{
+    struct scene scene = answer_awaited(1, 4, MPI_ATTENDS);
+    struct buf text = BUF_INIT;
+    look(&scene);
+    for (size_t i = 0; i < scene.why.count; i++)
+        scene.why.ranks[i].state = MPI_WHY_ENDED;
+    scene.why.ranks[0].state = MPI_WHY_MOVES;
+    scene.why.waiting = scene.why.polling = scene.why.computing = scene.why.stuck = 0;
+    mpi_why_text(&text, &scene.why);
+    char head[128];
+    snprintf(head, sizeof head, "%zu ranks: 1 is in a call that waits for nobody, or just began, 1 has ended",
+             scene.why.count);
+    assert_memory_equal(text.data, head, strlen(head));
+    buf_done(&text);
+    done(&scene);
+}
+
 static void test_stopped(void **state)
 {
     struct scene scene = answer_awaited(MPIA_RANK_ANY, 4, MPI_STOPPED);
@@ -383,11 +402,17 @@ static void test_one_that_polls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_message_there),  cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_starved),        cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_lock),           cmocka_unit_test(test_start),
-        cmocka_unit_test(test_processes),      cmocka_unit_test(test_stopped_for_a_moment),
-        cmocka_unit_test(test_how_long),       cmocka_unit_test(test_at_once),
+        cmocka_unit_test(test_message_there),
+        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_head_of_others),
+        cmocka_unit_test(test_starved),
+        cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_lock),
+        cmocka_unit_test(test_start),
+        cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_stopped_for_a_moment),
+        cmocka_unit_test(test_how_long),
+        cmocka_unit_test(test_at_once),
         cmocka_unit_test(test_one_that_polls),
     };
     return cmocka_run_group_tests_name("mpi_why_look", tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jobdir/report/failed.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -316,11 +317,23 @@ static void put_unknown(struct buf *out, const json_t *failed)
     }
 }
 
-void report_failed_text(struct buf *out, const json_t *failed, bool all)
+/* Where it is more than what is shown: that of `shown` processes. */
+static void put_count(struct buf *out, uint64_t count, uint64_t elsewhere, size_t shown)
+{
+    if (count + elsewhere <= shown || count + elsewhere <= 1)
+        return;
+    text_label(out, "");
+    buf_printf(out, "%" PRIu64 " processes failed in all", count + elsewhere);
+    if (elsewhere)
+        buf_printf(out, ", %" PRIu64 " of them on other nodes", elsewhere);
+    buf_puts(out, " (--json lists them)\n");
+}
+
+void report_failed_text(struct buf *out, const json_t *failed, uint64_t elsewhere, bool all)
 {
     const json_t *chain = json_object_get(failed, "chain"), *first = json_object_get(failed, "first");
     const json_t *cause = json_array_get(chain, 0);
-    json_int_t count = json_integer_value(json_object_get(failed, "count"));
+    uint64_t count = (uint64_t)json_integer_value(json_object_get(failed, "count"));
     size_t length = json_array_size(chain);
     bool other = json_is_object(first) && !json_equal(first, cause);
     if (length > 1) { /* of the command itself all is said */
@@ -329,12 +342,10 @@ void report_failed_text(struct buf *out, const json_t *failed, bool all)
     }
     if (other && all)
         put_failure(out, length > 1 ? "earlier" : "failed", first, NULL);
-    if (all && count > (json_int_t)length && count > 1) {
-        text_label(out, "");
-        buf_printf(out, "%lld processes failed in all (--json lists them)\n", (long long)count);
-    }
-    if (all)
+    if (all) {
+        put_count(out, count, elsewhere, length);
         put_unknown(out, failed);
+    }
 }
 
 void report_failures_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
@@ -342,11 +353,16 @@ void report_failures_text(struct buf *out, const struct job_report *report, stru
     json_t *last = job_report_last(report);
     const json_t *there = json_object_get(last, "elsewhere");
     const json_t *chain = json_object_get(there, "chain");
+    uint64_t elsewhere = 0;
+    for (size_t i = 0; i < report->part_count; i++)
+        elsewhere += report->parts[i].model.failed;
     if (json_array_size(chain)) { /* what failed here failed because of it */
         put_failure(out, "failed", json_array_get(chain, 0), json_string_value(json_object_get(there, "node")));
         put_parents(out, chain);
+        if (whole)
+            put_count(out, report->model.failed, elsewhere, json_array_size(chain));
     } else {
-        report_failed_text(out, report->failed, whole);
+        report_failed_text(out, report->failed, elsewhere, whole);
     }
     json_decref(last);
 }

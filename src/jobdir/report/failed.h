@@ -22,8 +22,9 @@ json_t *report_failed_json(const struct job_model *model, pid_t supervisor);
  * crash: MPICH's launcher has a status of its own then. A new reference; NULL: there is none. */
 json_t *report_failed_with_json(const struct job_model *model, int status);
 
-/* Lines for people. all: also when the command did not fail, and why statuses are not known. */
-void report_failed_text(struct buf *out, const json_t *failed, bool all);
+/* Lines for people. elsewhere: how many processes failed on other nodes. all: also when the command did not fail, and why
+ * statuses are not known. */
+void report_failed_text(struct buf *out, const json_t *failed, uint64_t elsewhere, bool all);
 
 /* The command line as people read it, cut to about so many bytes; false: it is not known. */
 bool report_command(struct buf *out, const json_t *argv, bool cut, size_t most);

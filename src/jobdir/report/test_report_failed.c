@@ -70,7 +70,7 @@ static void test_make(void **state)
     assert_string_equal(chain(failed), "15 14 10");
     assert_int_equal(json_integer_value(json_object_get(failed, "count")), 4);
     struct buf text = BUF_INIT;
-    report_failed_text(&text, failed, false);
+    report_failed_text(&text, failed, 0, false);
     buf_putc(&text, 0);
     assert_string_equal(text.data, "  failed     cc1 (pid 15) exit 1 at 0.50 s\n"
                                    "             cc1 an argument\n"
@@ -129,12 +129,15 @@ static void test_script(void **state)
     failed = failed_of(&model);
     assert_string_equal(chain(failed), "10");
     struct buf text = BUF_INIT;
-    report_failed_text(&text, failed, false);
+    report_failed_text(&text, failed, 0, false);
     assert_int_equal(text.len, 0); /* the head of the report says it */
-    report_failed_text(&text, failed, true);
+    report_failed_text(&text, failed, 0, true);
     buf_putc(&text, 0);
     assert_non_null(strstr(text.data, "failed     grep (pid 11) exit 1 at 0.20 s\n"));
-    assert_non_null(strstr(text.data, "2 processes failed in all"));
+    assert_non_null(strstr(text.data, "2 processes failed in all (--json"));
+    buf_clear(&text);
+    report_failed_text(&text, failed, 3, true); /* on other nodes */
+    assert_non_null(strstr(text.data, "5 processes failed in all, 3 of them on other nodes (--json"));
     buf_done(&text);
     json_decref(failed);
 }
@@ -152,9 +155,9 @@ static void test_unknown(void **state)
     assert_string_equal(chain(failed), "");
     assert_int_equal(json_integer_value(json_object_get(failed, "unknown")), 2);
     struct buf text = BUF_INIT;
-    report_failed_text(&text, failed, false);
+    report_failed_text(&text, failed, 0, false);
     assert_int_equal(text.len, 0);
-    report_failed_text(&text, failed, true);
+    report_failed_text(&text, failed, 0, true);
     buf_putc(&text, 0);
     assert_non_null(strstr(text.data, "unknown    how 2 processes ended\n             2: nobody told\n"));
     buf_done(&text);

@@ -385,16 +385,49 @@ static void put_late(struct buf *out, const struct mpi_why *why)
             count, count == 1 ? "" : "s", count == 1 ? "its" : "their");
 }
 
+/* Ranks that neither wait nor compute. */
+static const struct {
+    enum mpi_why_state state;
+    const char *one, *several;
+} other_states[] = {
+    {MPI_WHY_MOVES, "is in a call that waits for nobody, or just began",
+     "are in calls that wait for nobody, or just began"},
+    {MPI_WHY_IO, "reads or writes files", "read or write files"},
+    {MPI_WHY_STOPPED, "is stopped", "are stopped"},
+    {MPI_WHY_STARTS, "starts", "start"},
+    {MPI_WHY_ENDED, "has ended", "have ended"},
+    {MPI_WHY_DIED, "died", "died"},
+};
+
+static void put_other_states(struct buf *out, const struct mpi_why *why, const char *between)
+{
+    for (size_t i = 0; i < sizeof other_states / sizeof *other_states; i++) {
+        size_t count = 0;
+        for (size_t k = 0; k < why->count; k++)
+            count += why->ranks[k].state == other_states[i].state;
+        if (count) {
+            buf_printf(out, "%s%zu %s", between, count, count == 1 ? other_states[i].one : other_states[i].several);
+            between = ", ";
+        }
+    }
+}
+
 /* How many wait. */
 static void put_head(struct buf *out, const struct mpi_why *why)
 {
-    buf_printf(out, "%zu rank%s: %zu wait%s%s", why->count, why->count == 1 ? "" : "s", why->waiting,
-               why->waiting == 1 ? "s" : "", why->waiting && why->stuck == why->waiting ? " in vain" : "");
-    if (why->stuck && why->stuck != why->waiting)
-        buf_printf(out, " (%zu of them in vain)", why->stuck);
-    if (why->polling)
-        buf_printf(out, ", %zu poll%s", why->polling, why->polling == 1 ? "s" : "");
-    buf_printf(out, ", %zu compute%s", why->computing, why->computing == 1 ? "s" : "");
+    buf_printf(out, "%zu rank%s: ", why->count, why->count == 1 ? "" : "s");
+    if (why->waiting || why->polling || why->computing) {
+        buf_printf(out, "%zu wait%s%s", why->waiting, why->waiting == 1 ? "s" : "",
+                   why->waiting && why->stuck == why->waiting ? " in vain" : "");
+        if (why->stuck && why->stuck != why->waiting)
+            buf_printf(out, " (%zu of them in vain)", why->stuck);
+        if (why->polling)
+            buf_printf(out, ", %zu poll%s", why->polling, why->polling == 1 ? "s" : "");
+        buf_printf(out, ", %zu compute%s", why->computing, why->computing == 1 ? "s" : "");
+        put_other_states(out, why, ", ");
+    } else {
+        put_other_states(out, why, "");
+    }
     if (why->still_ns) {
         buf_puts(out, "; none has begun or ended a call for ");
         text_seconds(out, (double)why->still_ns / 1e9);
