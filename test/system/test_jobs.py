@@ -213,6 +213,22 @@ class Listing(CheckedCase):
         self.assertEqual([job["name"] for job in self.jobs("--all")], [f"job{i}" for i in range(12, -1, -1)])
         self.assertIn("3 more that ended", self.box.run(self.box.scry("ps")).stdout)
 
+    def test_changes_are_recorded(self):
+        """Also those of tools on its node: who, what, and with what result. Not what only looks."""
+        run = self.start_run("-q", "sleep", "1000")
+        wait_until(lambda: any(job["processes"] for job in json.loads(self.scry("ps", "--json").stdout)["jobs"]), 30, "it runs")
+        self.scry("snapshot", "@last")
+        self.scry("set", "@last", "sample=0.5")
+        pid = self.report()["processes"][0]["pid"]
+        self.scry("omis", "-c", f': proc_attach3([], {pid}, "") proc_send_signal([], 15)')
+        self.assertEqual(run.wait(), 143)
+        changes = self.records("request")
+        self.assertEqual([(row["who"], row["uid"], row["status"], row["left_out"]) for row in changes],
+                         [("scry", os.getuid(), "OMIS_OK", 0)] * 2)
+        self.assertIn('"sample","0.5"', changes[0]["request"])
+        self.assertIn("proc_send_signal([], 15)", changes[1]["request"])
+        self.assertIn("killed by SIGTERM, probably by scry, a tool on its node", self.scry("report", "@last").stdout)
+
     def test_report_file(self):
         """report.txt is what `scry report` prints."""
         self.scry_run("-q", "-o", "here", "sh", "-c", "sleep 0.1; true")

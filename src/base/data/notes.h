@@ -350,8 +350,9 @@
     NOTE(cause_signal, "cause", \
          "probably {signal}, which came from {sender} {seconds.1} s before the end: a batch system's limit, or somebody", \
          STRING(signal) STRING(sender) FLOATING(seconds)) \
-    NOTE(cause_asked, "cause", "{program} was killed by {signal}, probably by {who}, who sent it through a broker", \
-         STRING(program) STRING(signal) STRING(who)) \
+    NOTE(cause_asked, "cause", \
+         "{program} was killed by {signal}, probably by {who}, {remote?who sent it through a broker|a tool on its node}", \
+         STRING(program) STRING(signal) STRING(who) FLAG(remote)) \
     NOTE(cause_command, "cause", "{sure?|probably }the command at {place}, which failed with {status}: {command}", \
          STRING(place) INTEGER(status) STRING(command) FLAG(sure)) \
     NOTE(cause_log, "cause", "probably what {file} says: {text}", STRING(file) STRING(text)) \

@@ -126,10 +126,12 @@ static const struct decode_field change_fields[] = {DECODE(struct change, key), 
 
 struct asked {
     const char *who, *serial, *request, *status, *why;
+    uint64_t pid, uid, left_out;
 };
-static const struct decode_field asked_fields[] = {DECODE(struct asked, who),     DECODE(struct asked, serial),
-                                                   DECODE(struct asked, request), DECODE(struct asked, status),
-                                                   DECODE(struct asked, why),     {0}};
+static const struct decode_field asked_fields[] = {
+    DECODE(struct asked, who), DECODE(struct asked, serial),   DECODE(struct asked, pid),
+    DECODE(struct asked, uid), DECODE(struct asked, request),  DECODE(struct asked, status),
+    DECODE(struct asked, why), DECODE(struct asked, left_out), {0}};
 
 struct stall {
     double seconds;
@@ -178,8 +180,9 @@ void tracing_requested(struct recorder *recorder, Omis_reply reply)
     struct asked asked;
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
     if (decode_printed(printed(reader), asked_fields, &asked))
-        recorder_put(recorder, RECORD(request, .who = asked.who, .serial = asked.serial, .request = asked.request,
-                                      .status = asked.status, .why = asked.why));
+        recorder_put(recorder, RECORD(request, .who = asked.who, .serial = asked.serial, .pid = (int64_t)asked.pid,
+                                      .uid = (int64_t)asked.uid, .request = asked.request, .status = asked.status,
+                                      .why = asked.why, .left_out = asked.left_out));
 }
 
 void tracing_rule_stalled(struct buf *out, const char *dir, double seconds)

@@ -262,13 +262,14 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
     }
     const json_t *request = end->model->request;
     const char *who = json_string_value(json_object_get(request, "who"));
+    const char *serial = json_string_value(json_object_get(request, "serial"));
     const char *asked = json_string_value(json_object_get(request, "request"));
     if (who && asked && strstr(asked, "send_signal") && cause_is_near(end, record_seconds(request))) {
         cause_add(cause, request);
         cause_cut(&cause->what, who);
-        cause->note =
-            NOTE(cause_asked, .program = cause_text(&cause->where),
-                 .signal = text_signal(signo, cause->signal, sizeof cause->signal), .who = cause_text(&cause->what));
+        cause->note = NOTE(cause_asked, .program = cause_text(&cause->where),
+                           .signal = text_signal(signo, cause->signal, sizeof cause->signal),
+                           .who = cause_text(&cause->what), .remote = serial && *serial);
         return true;
     }
     cause->note = NOTE(cause_killed, .program = cause_text(&cause->where),

@@ -324,10 +324,16 @@ static void test_asked(void **state)
         "request", ": proc_send_signal");
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_killed, false,
            "the command was killed by SIGTERM, probably from outside: by a batch system's limit, or by somebody");
-    PUT("{s:s, s:f, s:s, s:s, s:s}", "type", "request", "t", 99.9, "who", "laptop", "status", "OMIS_OK", "request",
-        ": proc_send_signal([p_1_1], 15)");
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "request", "t", 99.9, "who", "laptop", "serial", "01ab", "status",
+        "OMIS_OK", "request", ": proc_send_signal([p_1_1], 15)");
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_asked, false,
            "the command was killed by SIGTERM, probably by laptop, who sent it through a broker");
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "request", "t", 99.9, "who", "scry", "serial", "", "status",
+        "OMIS_OK", "request", ": proc_send_signal([p_1_1], 15)");
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:i}", "type", "request", "t", 99.9, "who", "", "status", "", "request", "",
+        "left_out", 3);
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_asked, false,
+           "the command was killed by SIGTERM, probably by scry, a tool on its node");
 }
 
 static void test_killed_by_launcher(void **state)

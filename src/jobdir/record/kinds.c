@@ -59,11 +59,15 @@ static const struct field untraced_fields[] = {{"text", FIELD_TEXT, AT(text)}, {
 
 #define ROW request_record
 static const struct field request_fields[] = {
-    {"who", FIELD_TEXT, AT(who), .about = "the name of the key"},
-    {"serial", FIELD_TEXT, AT(serial), .about = "of the key"},
+    {"who", FIELD_TEXT, AT(who), .about = "the name of the key; of a tool on the job's nodes its program"},
+    {"serial", FIELD_TEXT, AT(serial), .about = "of the key; \"\": there is none"},
+    {"pid", FIELD_INTEGER, AT(pid), .flags = FIELD_OPTIONAL, .about = "of the tool; 0: it is on no node of the job"},
+    {"uid", FIELD_INTEGER, AT(uid), .flags = FIELD_OPTIONAL, .about = "the user of the job's monitor"},
     {"request", FIELD_TEXT, AT(request), .about = "at most 4096 bytes of it"},
     {"status", FIELD_TEXT, AT(status), .about = "OMIS_OK, or the first error"},
     {"why", FIELD_TEXT, AT(why), .about = "it was refused"},
+    {"left_out", FIELD_INTEGER, AT(left_out), .flags = FIELD_OPTIONAL,
+     .about = "so many requests are not recorded, for they came too quickly; then the other texts are empty"},
     {0}};
 #undef ROW
 
@@ -481,9 +485,11 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
     [RECORD_setting] = {"setting", STREAM_SETTING, setting_fields, "A setting that scry set changed, or would have.",
                         "{key} = {value}{taken?|, refused}"},
     [RECORD_request] = {"request", STREAM_SETTING, request_fields,
-                        "Somebody who speaks with the job through a broker changed something, or was refused. Of "
-                        "refusals at most one a second.",
-                        "{who} (key {serial}) asked '{request}'[: {status}][, {why}]"},
+                        "A tool changed something of the job, or one that speaks with it through a broker was "
+                        "refused. At most 64 at once and 4 a second, and of refusals one; a conditional request "
+                        "counts once.",
+                        "[{who}][ (key {serial})][ (process {pid} of user {uid})][ asked '{request}'][: {status}]"
+                        "[, {why}][{left_out} requests that changed something are not recorded]"},
     [RECORD_process] = {"process", STREAM_PROCESS, process_fields,
                         "A process was first seen, or has a new name or command.",
                         "{pid} {name}, of {ppid}[: {argv:words}]{argv_cut? ...|}[ ({cwd})]"},

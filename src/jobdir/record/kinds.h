@@ -67,12 +67,15 @@ struct untraced_record {
     const char *text;
 };
 
-/* Of somebody who speaks with the job through a broker: it changed something, or was refused. */
+/* Of a tool: it changed something of the job; or was refused, as one that speaks with it through a broker. Or so many
+ * that are not recorded, and nothing else. */
 struct request_record {
-    const char *who, *serial; /* of the key */
+    const char *who, *serial; /* of the key; of a tool on the node its program, and "" */
+    int64_t pid, uid;         /* of that; pid 0: it is elsewhere */
     const char *request;      /* its text, cut */
     const char *status;       /* "OMIS_OK", ... */
     const char *why;          /* it was refused; "" */
+    uint64_t left_out;
 };
 
 struct setting_record {

@@ -416,7 +416,7 @@ void job_model_apply(struct job_model *model, const json_t *record)
         keep_last(&model->node, record);
         return;
     case RECORD_request:
-        if (row.request.status && strcmp(row.request.status, "OMIS_OK") == 0)
+        if (row.request.status && strcmp(row.request.status, "OMIS_OK") == 0) /* not how many were left out */
             keep_last(&model->request, record);
         return;
     case RECORD_stall:

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/system/clock.h"
-#include "lang/request.h"
 #include "lang/value.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/messages.h"
@@ -14,8 +12,6 @@
 #include "monitor/engine/process.h"
 #include "monitor/engine/registry.h"
 #include "monitor/engine/tool.h"
-
-enum { REFUSAL_NS = NS_PER_SECOND };
 
 static const enum right all_rights[] = {RIGHT_OBSERVE, RIGHT_CONTROL, RIGHT_MEMORY};
 static const char *const right_names[] = {"observe", "control", "memory"};
@@ -103,7 +99,7 @@ Omis_status confine_service(const struct tool *tool, const struct service *servi
 
 /* ---- jobs ---- */
 
-static bool names_job(const struct param_type *param)
+bool confine_names_job(const struct param_type *param)
 {
     return param->kind == TYPE_STRING && span_is(param->name, "job");
 }
@@ -118,7 +114,7 @@ Omis_status confine_args(const struct tool *tool, const struct service *service,
 {
     const struct confinement *confinement = &tool->confined;
     for (size_t i = 0; confinement->job && i < argc && i < service->signature.param_count; i++) {
-        if (!names_job(&service->signature.params[i]) || (*args)[i].kind == VALUE_PARAM)
+        if (!confine_names_job(&service->signature.params[i]) || (*args)[i].kind == VALUE_PARAM)
             continue;
         if ((*args)[i].kind != VALUE_STRING || !is_own_job(confinement, (*args)[i].text)) {
             err_set(err, -EPERM, "this key is for the job %s", id_of(confinement));
@@ -195,7 +191,7 @@ Omis_status confine_room(const struct tool *tool, size_t text_bytes, struct err 
         return OMIS_OK;
     for (const struct scry_object *object = tool->owned; object; object = object->next_owned) {
         count++;
-        text_bytes += object_is(object, "c") ? ((const struct csr *)object)->request_bytes : 0;
+        text_bytes += object_is(object, "c") ? ((const struct csr *)object)->text.len : 0;
     }
     if (count < CONFINED_OBJECTS && text_bytes <= CONFINED_TEXT_BYTES)
         return OMIS_OK;
@@ -223,35 +219,4 @@ Omis_status confine_params(const struct tool *tool, const struct value *params, 
     err_set(err, -E2BIG, "the parameters of an event take at most %d bytes for a tool behind a broker",
             CONFINED_PARAMS_BYTES);
     return OMIS_NO_MEMORY;
-}
-
-/* ---- the record ---- */
-
-struct span confine_shown(const struct request *request, struct arena *arena)
-{
-    struct buf out = BUF_INIT;
-    if (request->event)
-        buf_printf(&out, "%.*s(...) ", SPAN_ARG(request->event->name));
-    buf_puts(&out, ":");
-    for (size_t i = 0; i < request->action_count; i++)
-        buf_printf(&out, " %.*s(...)", SPAN_ARG(request->actions[i].name));
-    struct span names = arena_span(arena, span_of(out.data ? out.data : "", out.len));
-    buf_done(&out);
-    return names.ptr ? names : span_of("", 0);
-}
-
-void confine_report(struct session *session, struct span text, Omis_status status, struct span why)
-{
-    struct tool *tool = session->tool;
-    struct monitor *monitor = tool->monitor;
-    if (!tool->confined.job || !monitor->on_confined)
-        return;
-    uint64_t now = clock_now_ns();
-    if (status == OMIS_NO_PERMISSION) {
-        if (monitor->refused_ns && now - monitor->refused_ns < REFUSAL_NS)
-            return;
-        monitor->refused_ns = now;
-    }
-    const struct confined_request request = {.of = &tool->confined, .text = text, .status = status, .why = why};
-    monitor->on_confined(monitor, &request);
 }

@@ -25,7 +25,7 @@
 #include "base/data/span.h"
 
 struct monitor;
-struct request;
+struct param_type;
 struct scry_object;
 struct service;
 struct session;
@@ -57,14 +57,6 @@ struct confinement {
     char *serial; /* of the key */
 };
 
-/* What became of a request that changes something, or was refused: of a confined tool, for the record of its job. */
-struct confined_request {
-    const struct confinement *of;
-    struct span text; /* of the request */
-    Omis_status status;
-    struct span why; /* of an error; empty */
-};
-
 /* Takes copies. A zeroed confinement is filled, another one is lowered: the same job, and the rights that both have.
  * -EPERM: another job; -EINVAL: no right, or no directory; -ENOMEM. */
 int confine(struct confinement *confinement, unsigned rights, const char *job, const char *who, const char *serial,
@@ -81,6 +73,8 @@ Omis_status confine_service(const struct tool *tool, const struct service *servi
  * values that it gets are. */
 Omis_status confine_args(const struct tool *tool, const struct service *service, struct arena *arena,
                          const struct value **args, size_t argc, struct err *err);
+/* Whether an argument names a job. */
+bool confine_names_job(const struct param_type *param);
 Omis_status confine_process(const struct tool *tool, pid_t pid, struct err *err);
 Omis_status confine_object(const struct tool *tool, struct scry_object *object, struct err *err);
 
@@ -90,11 +84,5 @@ Omis_status confine_room(const struct tool *tool, size_t text_bytes, struct err 
 /* Whether a call makes an object: then confine_room is asked. */
 bool confine_makes_object(const struct service *service);
 Omis_status confine_params(const struct tool *tool, const struct value *params, struct err *err);
-
-/* The request with the names of its services only, in the arena: the record of a job goes through the broker as it is,
- * and so has no values that were read or written. */
-struct span confine_shown(const struct request *request, struct arena *arena);
-/* For the job's record; nothing for tools that are not confined. Refusals at most once a second, of all tools. */
-void confine_report(struct session *session, struct span text, Omis_status status, struct span why);
 
 #endif

@@ -39,7 +39,8 @@ struct csr {
     uint32_t request_id, flags;
     struct arena arena; /* the request's text and tree */
     struct request request;
-    size_t request_bytes; /* of its text */
+    struct span text; /* of the request */
+    bool told;        /* a job has been told that it was changed (change.h) */
     struct service *event_service;
     const struct value *event_args;
     struct service **actions; /* services of request.actions */

@@ -106,7 +106,7 @@ Omis_status define_csr(struct session *session, const struct checked_request *re
     csr->request_id = id;
     csr->flags = request->flags;
     csr->request = *request->request;
-    csr->request_bytes = request->text.len;
+    csr->text = request->text;
     csr->event_service = request->event;
     csr->event_args = csr->request.event->args;
     csr->actions = request->services;

@@ -20,12 +20,19 @@ struct check {
     struct monitor *monitor;
     const struct tool *tool;
     unsigned rights; /* that the services need */
+    bool manipulates;
     struct arena *arena;
     const struct service *event; /* NULL: unconditional */
     Omis_status status;
     struct err err;
     const char *missing; /* this node does not have one of the services: status and err say which. Others may have it */
 };
+
+/* It may change a job (change.h). */
+static bool check_changes(const struct check *check)
+{
+    return (check->rights & ~RIGHT_OBSERVE) != 0 && (check->manipulates || check->tool->confined.job);
+}
 
 static bool check_fail(struct check *check, Omis_status status)
 {
@@ -79,6 +86,7 @@ static struct service *check_call(struct check *check, struct call_text *text, b
         return NULL;
     }
     check->rights |= service->right;
+    check->manipulates |= service->row->kind == SCRY_MANIPULATION;
     if (!check_params(check, text->args, text->argc))
         return NULL;
     const char *missing = is_event ? NULL : registry_missing(service);
@@ -215,8 +223,10 @@ static void execute_action(struct execution *execution, struct service *service,
         confined = confine_room(execution->tool, 0, &err);
     if (confined != OMIS_OK)
         call_fail(call, NULL, confined, "%s", err.text);
-    else if (resolve_args(call, text) && convert_objects(call))
+    else if (resolve_args(call, text) && convert_objects(call)) {
+        change_note(execution, call); /* before: its processes may be gone afterwards */
         service->row->run(call);
+    }
     if (!execution->later || !execution->later->waits)
         answered(call);
 }
@@ -272,11 +282,13 @@ static void send_reply(struct execution *execution, uint32_t id, bool last, bool
         reply_send(execution->session, id, last, droppable, &execution->reply);
 }
 
-/* For the record of the job, of a tool that is confined. */
+/* For the record of the job. */
 static void report(const struct later *later, Omis_status status)
 {
+    struct session *session = later->execution.session;
     if (later->changes || status == OMIS_NO_PERMISSION)
-        confine_report(later->execution.session, later->text, status, span_of("", 0));
+        change_report_confined(session, later->text, status, span_of("", 0));
+    change_report(session, &later->execution.changed, later->text, status);
 }
 
 static void later_free(struct later *later)
@@ -317,8 +329,8 @@ static void execute_unconditional(struct session *session, uint32_t id, uint32_t
     *arena_take = ARENA_INIT;
     later->request = *request;
     later->services = services;
-    later->text = session->tool->confined.job ? arena_span(&later->arena, text) : span_of("", 0);
-    later->changes = (check->rights & ~RIGHT_OBSERVE) != 0;
+    later->changes = check_changes(check);
+    later->text = later->changes || session->tool->confined.job ? arena_span(&later->arena, text) : span_of("", 0);
     later->id = id;
     later->flags = flags;
     later->began_ns = clock_now_ns();
@@ -428,6 +440,8 @@ void execute_triggered(struct csr *csr, const struct event *event)
     bool quiet = execution.reply.only_ok && (flags & OMIS_DONT_RETURN_OK) && !last;
     if (csr->session && !quiet)
         send_reply(&execution, id, last, !last);
+    if (csr->session && !csr->told)
+        csr->told = change_report_csr(csr, &execution);
     execution_done(&execution);
 }
 
@@ -453,7 +467,7 @@ static struct span shown_of(const struct check *check, bool checked, struct span
 {
     if (!checked && check->status != OMIS_NO_PERMISSION) /* it is not recorded */
         return span_of("", 0);
-    return checked && !(check->rights & RIGHT_MEMORY) ? text : confine_shown(request, arena);
+    return checked && !(check->rights & RIGHT_MEMORY) ? text : change_shown(request, arena);
 }
 
 /* Whether other nodes are concerned, and the request was taken for them. */
@@ -496,7 +510,8 @@ static void handle_request(struct session *session, uint32_t id, uint32_t flags,
     if (!taken && check.missing)
         services = NULL;
     struct arena shown = ARENA_INIT; /* the other one may be the conditional request's by then */
-    struct span told = session->tool->confined.job ? shown_of(&check, services != NULL, text, &request, &shown) : text;
+    bool recorded = session->tool->confined.job || check_changes(&check);
+    struct span told = recorded ? shown_of(&check, services != NULL, text, &request, &shown) : text;
     uint64_t checked = clock_now_ns();
     if ((flags & OMIS_DEBUG) && services) /* before the reply: a tool that waits for it has both */
         debug_request(session, &request, checked - start);
@@ -508,8 +523,8 @@ static void handle_request(struct session *session, uint32_t id, uint32_t flags,
         check.status = define_csr(session, &checked_request, home);
     else
         execute_unconditional(session, id, flags, &check, told, &request, services);
-    if (check.status == OMIS_NO_PERMISSION || (event && services && check.rights & ~RIGHT_OBSERVE))
-        confine_report(session, told, check.status, span_str(check.err.text));
+    if (check.status == OMIS_NO_PERMISSION || (event && services && check_changes(&check)))
+        change_report_confined(session, told, check.status, span_str(check.err.text));
     if ((flags & OMIS_DEBUG) && event)
         session_error(session, OMIS_OK, "executed in %.1f us", (double)(clock_now_ns() - checked) / 1e3);
     monitor_leave(monitor);

@@ -8,6 +8,7 @@
 #include "base/data/arena.h"
 #include "lang/reply.h"
 #include "lang/request.h"
+#include "monitor/engine/change.h"
 #include "monitor/engine/tool.h"
 
 struct clock_offset;
@@ -50,6 +51,7 @@ struct execution {
     bool attached_known;
     struct queue_messages *messages; /* also for the whole execution: what is in the queues that were read */
     struct reply_builder reply;
+    struct changed_jobs changed;
     struct later *later; /* of an unconditional request: it may wait; NULL: not */
 };
 

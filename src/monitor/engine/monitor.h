@@ -21,7 +21,7 @@ struct agent_command;
 struct session;
 struct checked_request;
 struct agents;
-struct confined_request;
+struct change;
 struct csr;
 struct message;
 struct message_source;
@@ -84,7 +84,11 @@ struct monitor {
                        const struct agent_command *command); /* set by its listener: what one said */
     bool (*job_has)(struct monitor *monitor, const char *dir,
                     pid_t pid); /* set by who follows jobs: this process is the job's; NULL: there are none */
-    void (*on_confined)(struct monitor *monitor, const struct confined_request *request); /* likewise: for its record */
+    struct job *jobs;           /* those that are followed here; set likewise */
+    /* Likewise: the directory of the job that has the process, or that is named (pid 0); empty: nobody's, or it is the
+     * tool itself who follows it. */
+    struct span (*job_of)(struct monitor *monitor, const struct tool *tool, pid_t pid, struct span name);
+    void (*on_change)(struct monitor *monitor, const struct change *change); /* likewise: for its record; with job_of */
     bool (*knows_node)(struct monitor *monitor, uint32_t number); /* set likewise: another one has, or had, it */
     bool (*wait_for_parts)(
         struct scry_call *call); /* set likewise: answers when all nodes have done it; false: they have */

@@ -467,6 +467,65 @@ static void changes_are_told(void **state)
     test_close(tool);
 }
 
+/* Of tools on the node, too: but not of those that only look, nor of what scry run does itself. */
+static void local_changes_are_told(void **state)
+{
+    struct test_session *tool = test_open(NULL);
+    (void)state;
+    test_enable(run, QUIET, "c_1_1",
+                "job_was_requested(\"abc\") : print([$who, $serial, $pid, $request, $status, $left_out])");
+    test_ask(tool, ": proc_attach([p_1_1]) proc_get_info([], 512)");
+    test_ask(run, ": proc_send_signal([p_1_1], 0)");
+    test_ask(run_other, ": proc_send_signal([p_1_2], 0)");
+    assert_null(run->replies);
+    test_ask(tool, ": proc_send_signal([], 0)"); /* the processes are known when it is carried out */
+    test_has_text(test_next(run), "\"\",0,\": proc_send_signal([], 0)\",\"OMIS_OK\",0");
+    test_ask(tool, ": job_set(\"abc\", \"sample\", \"2\")");
+    test_has_text(test_next(run), "job_set(");
+    test_ask(tool, ": proc_attach([p_1_2]) proc_send_signal([p_1_2], 0)"); /* another job's */
+    assert_null(run->replies);
+    test_ask(tool, ": proc_write_memory([p_1_1], 1, 1, 1, [4711])"); /* values are not told */
+    const char *text = test_next(run);
+    test_has_text(text, ": proc_write_memory(...)");
+    assert_null(strstr(text, "4711"));
+    test_close(tool);
+}
+
+/* Once, when it changes something for the first time. */
+static void local_lists_of_events_are_told(void **state)
+{
+    struct test_session *tool = test_open(NULL);
+    (void)state;
+    test_enable(run, QUIET, "c_1_1", "job_was_requested(\"abc\") : print([$request])");
+    test_ask(tool, ": proc_attach([p_1_1]) user_event_create()");
+    test_enable(tool, QUIET, "c_1_2", "user_event_has_been_raised(e_1_1) : proc_send_signal([p_1_1], 0)");
+    assert_null(run->replies);
+    test_ask(tool, ": user_event_raise(e_1_1, [], 0)");
+    test_has_text(test_next(run), "user_event_has_been_raised(e_1_1) : proc_send_signal([p_1_1], 0)");
+    test_ask(tool, ": user_event_raise(e_1_1, [], 0)");
+    assert_null(run->replies);
+    test_close(tool);
+}
+
+static void very_many_changes_are_counted(void **state)
+{
+    struct test_session *tool = test_open(NULL);
+    int told = 0;
+    (void)state;
+    test_enable(run, QUIET, "c_1_1", "job_was_requested(\"abc\") : print([$request, $left_out])");
+    test_ask(tool, ": proc_attach([p_1_1])");
+    for (int i = 0; i < 500; i++)
+        test_ask(tool, ": proc_send_signal([p_1_1], 0)");
+    for (; run->replies; told++)
+        test_next(run);
+    assert_in_range(told, 64, 400);
+    test_ask(run, ": job_get_info([], 1)");
+    const char *text = test_next(run);
+    test_has_text(text, "\"\",");
+    assert_null(run->replies);
+    test_close(tool);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
@@ -485,6 +544,9 @@ int main(void)
         TEST(joins_only_its_like),
         cmocka_unit_test(only_lowers),
         TEST(changes_are_told),
+        TEST(local_changes_are_told),
+        TEST(local_lists_of_events_are_told),
+        TEST(very_many_changes_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

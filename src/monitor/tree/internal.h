@@ -133,6 +133,7 @@ void tree_print_state(void *ctx, struct buf *out);
 
 /* ---- places.c ---- */
 
+struct request;
 struct slice_map;
 
 /* For cut_request: with the places that have nodes of the tool now, in the arena. false: out of memory. */

@@ -505,6 +505,11 @@ bool job_follow_has(struct job_follow *follow, pid_t pid)
            (!process->start_ticks || process->start_ticks == stat.start_ticks);
 }
 
+bool job_follow_knows(const struct job_follow *follow, pid_t pid)
+{
+    return job_follow_find(follow, pid) != NULL;
+}
+
 /* ---- making ---- */
 
 int job_follow_new(struct job_follow **ret_follow, pid_t root, const char *dir, struct err *err)

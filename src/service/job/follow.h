@@ -36,6 +36,8 @@ void job_follow_free(struct job_follow *follow);
 
 /* Whether it is a living process of the job. */
 bool job_follow_has(struct job_follow *follow, pid_t pid);
+/* Whether it is one, as far as is known without looking. */
+bool job_follow_knows(const struct job_follow *follow, pid_t pid);
 
 /* Calls fn for each living process of the last sample. */
 void job_follow_each(const struct job_follow *follow, void (*fn)(void *ctx, pid_t pid, pid_t ppid, const char *name),

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utlist.h>
+
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "base/system/loop.h"
@@ -25,6 +27,7 @@
 #include "monitor/mpi/mpi.h"
 #include "probe/exits.h"
 #include "service/ct/ct.h"
+#include "service/job/asked.h"
 #include "service/ct/job_object.h"
 #include "service/job/command.h"
 #include "service/job/follow.h"
@@ -33,6 +36,9 @@
 struct job {
     struct job_object named;
     struct monitor *monitor;
+    struct job *next;        /* of the monitor's */
+    const struct tool *tool; /* that follows it */
+    struct asked asked;      /* requests that change it */
     struct job_follow *follow;
     struct loop_source *source;
     struct seldom *exits;
@@ -45,6 +51,7 @@ static void job_free(void *data)
     if (!job)
         return;
     log_debug("job state=ended dir=%s", LOG_TEXT(job->named.dir));
+    LL_DELETE(job->monitor->jobs, job);
     loop_remove(job->source);
     seldom_free(job->exits);
     job_follow_free(job->follow);
@@ -74,9 +81,8 @@ static struct object_class *job_class(struct monitor *monitor)
 /* Offers a process to all jobs: only its own one knows it. */
 static void process_seen(struct monitor *monitor, pid_t pid)
 {
-    for (struct scry_object *object = monitor->objects; object; object = object->hh.next)
-        if (object_is(object, JOB_CLASS))
-            job_follow_seen(((struct job *)object->data)->follow, pid);
+    for (struct job *job = monitor->jobs; job; job = job->next)
+        job_follow_seen(job->follow, pid);
 }
 
 static void process_said(struct monitor *monitor, const struct agent_command *said)
@@ -84,63 +90,34 @@ static void process_said(struct monitor *monitor, const struct agent_command *sa
     struct job_command *command = job_command_new(said->directory, said->args, said->whole, said->time_ns);
     if (command)
         command->said = true;
-    for (struct scry_object *object = monitor->objects; object && command; object = object->hh.next)
-        if (object_is(object, JOB_CLASS))
-            job_follow_command(((struct job *)object->data)->follow, said->pid, command);
+    for (struct job *job = monitor->jobs; job && command; job = job->next)
+        job_follow_command(job->follow, said->pid, command);
     job_command_drop(command);
 }
 
 /* For tools that are confined to a job. */
 static bool job_has(struct monitor *monitor, const char *dir, pid_t pid)
 {
-    for (struct scry_object *object = monitor->objects; object; object = object->hh.next) {
-        const struct job *job = object_is(object, JOB_CLASS) ? object->data : NULL;
-        if (job && strcmp(job->named.dir, dir) == 0 && job_follow_has(job->follow, pid))
+    for (struct job *job = monitor->jobs; job; job = job->next)
+        if (strcmp(job->named.dir, dir) == 0 && job_follow_has(job->follow, pid))
             return true;
-    }
     return false;
 }
 
-enum { REQUEST_WHO, REQUEST_SERIAL, REQUEST_TEXT, REQUEST_STATUS, REQUEST_WHY, REQUEST_JOB, REQUEST_OUTPUTS };
-static const char REQUESTED[] = "job_was_requested";
-enum { REQUEST_SHOWN = 4096 /* bytes of a request, in the record */, REFUSED_SHOWN = 256 };
-
-static bool match_request(const struct csr *csr, const struct event *event)
+static struct span job_of(struct monitor *monitor, const struct tool *tool, pid_t pid, struct span name)
 {
-    struct span name = csr->event_args[0].text, dir = event->outputs[REQUEST_JOB].text;
-    return span_eq(name, dir) || span_eq(name, job_object_id(dir));
+    const struct scry_object *named = pid ? NULL : job_object_find(monitor, name);
+    for (struct job *job = monitor->jobs; job; job = job->next)
+        if (job->tool != tool && (pid ? job_follow_knows(job->follow, pid) : named && named->data == job))
+            return span_str(job->named.dir);
+    return span_of("", 0);
 }
 
-static const struct event_ops request_ops = {.match = match_request};
-
-/* Not in the middle of a character. */
-static struct span shown(struct span text, size_t most)
+static void job_changed(struct monitor *monitor, const struct change *change)
 {
-    if (text.len <= most)
-        return text;
-    text.len = most;
-    while (text.len && ((unsigned char)text.ptr[text.len] & 0xc0) == 0x80)
-        text.len--;
-    return text;
-}
-
-/* A confined tool has changed something, or was refused: for the record. */
-static void tell_request(struct monitor *monitor, const struct confined_request *request)
-{
-    const struct confinement *of = request->of;
-    struct value outputs[REQUEST_OUTPUTS] = {
-        value_string(span_str(of->who)),
-        value_string(span_str(of->serial)),
-        value_string(shown(request->text, request->status == OMIS_NO_PERMISSION ? REFUSED_SHOWN : REQUEST_SHOWN)),
-        value_string(span_str(omis_status_name(request->status & ~OMIS_FATAL))),
-        value_string(request->why),
-        value_string(span_str(of->job))};
-    struct event event = {.service = registry_find(monitor->registry, span_str(REQUESTED)),
-                          .time_ns = clock_now_ns(),
-                          .outputs = outputs,
-                          .output_count = REQUEST_OUTPUTS};
-    if (event.service->enabled && event_queue(monitor, &event) < 0)
-        log_error("a request of %s is not recorded: out of memory", of->who);
+    for (struct job *job = monitor->jobs; job; job = job->next)
+        if (span_is(change->job, job->named.dir))
+            asked_tell(&job->asked, monitor, change, job->named.dir);
 }
 
 static void on_exits(void *ctx)
@@ -164,8 +141,11 @@ static int job_new(struct scry_call *call, const char *dir, pid_t pid, struct jo
     monitor->on_hello = process_seen;
     monitor->on_command = process_said;
     monitor->job_has = job_has;
-    monitor->on_confined = tell_request;
+    monitor->job_of = job_of;
+    monitor->on_change = job_changed;
     job->monitor = monitor;
+    job->tool = call->tool;
+    LL_PREPEND(monitor->jobs, job);
     job->named.dir = copy;
     int fd = job_follow_fd(job->follow);
     if (fd >= 0)
@@ -227,6 +207,7 @@ static void job_get_info(struct scry_call *call)
         if (call->monitor->agents) /* afterwards: everything that ended processes sent has arrived */
             agent_commands_read(call->monitor->agents);
         job_follow_print(job->follow, call_unsigned(call, 1), &text);
+        asked_flush(&job->asked, call->monitor, job->named.dir);
         call_text(call, object, &text);
         buf_done(&text);
     }
@@ -513,12 +494,10 @@ const struct scry_service job_services[] = {
      "notes and problems: the same as lists of a name and fields, for programs."},
     {"job_setting_changed", SCRY_EVENT, "string job -> { string key; string value; string job }", SCRY_OPTIONAL, NULL,
      "job_set has changed a setting of the job.", .event = &setting_ops},
-    {REQUESTED, SCRY_EVENT,
-     "string job -> { string who; string serial; string request; string status; string why; string job }",
-     SCRY_OPTIONAL, NULL,
-     "Somebody who speaks with the job through a broker has changed something, or was refused. who, serial: of the "
-     "key. "
-     "status: of the request; why: it was refused.",
-     .event = &request_ops},
+    {ASKED_EVENT, SCRY_EVENT, "string job -> " ASKED_RESULT, SCRY_OPTIONAL, NULL,
+     "Somebody has changed something of the job, or was refused, who speaks with it through a broker. who, serial: of "
+     "the key; of a tool on the node its program, pid and uid. status: of the request; why: it was refused. left_out: "
+     "nothing but so many that were not told, for they came too quickly.",
+     .event = &asked_ops},
     SERVICE_END,
 };
