@@ -44,11 +44,21 @@ static uint64_t next_version(struct files *files)
     return files->version;
 }
 
+/* FNV-1a: most paths begin alike. */
+static uint32_t hash_of(const char *path)
+{
+    uint32_t hash = 2166136261;
+    for (; *path; path++)
+        hash = (hash ^ (unsigned char)*path) * 16777619;
+    return hash;
+}
+
 static struct small_file *find(struct files *files, const char *path, int64_t piece)
 {
+    uint32_t hash = hash_of(path);
     for (size_t i = 0; i < files->count; i++) {
-        size_t at = (files->next + i) % files->count;
-        if (strcmp(files->list[at].path, path) == 0) {
+        size_t at = files->next + i < files->count ? files->next + i : files->next + i - files->count;
+        if (files->list[at].hash == hash && strcmp(files->list[at].path, path) == 0) {
             files->next = at + 1;
             return &files->list[at];
         }
@@ -56,7 +66,7 @@ static struct small_file *find(struct files *files, const char *path, int64_t pi
     char *copy = files->count < FILES_MOST && GROW(files->list, files->count, files->room) ? strdup(path) : NULL;
     if (!copy)
         return NULL;
-    files->list[files->count] = (struct small_file){.path = copy, .piece = piece};
+    files->list[files->count] = (struct small_file){.path = copy, .hash = hash, .piece = piece};
     return &files->list[files->count++];
 }
 
@@ -89,7 +99,7 @@ static void look_in(struct files *files, int at_fd, const char *path, unsigned d
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (!dir && fd >= 0)
         close(fd);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+    for (struct dirent *entry; dir && files->looked < FILES_LOOKED_MOST && (entry = readdir(dir)); files->looked++) {
         char name[PATH_MAX];
         struct stat st;
         bool fits = (size_t)snprintf(name, sizeof name, "%s/%s", path, entry->d_name) < sizeof name;
@@ -165,7 +175,7 @@ void files_look(struct files *files, uint64_t now_ns, bool all)
 {
     _cleanup_(closep) int fd = open(files->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct looking looking = {files, fd, now_ns, all, false};
-    files->left_out = 0;
+    files->left_out = files->looked = 0;
     files->next = 0;
     if (fd >= 0)
         job_dirs_each(files->dir, look_at_part, &looking);

@@ -16,6 +16,7 @@
 
 enum {
     FILES_MOST = 4096,            /* in a job directory; more are not published */
+    FILES_LOOKED_MOST = 16384,    /* for which a directory is searched at a time: it may have a million others */
     FILES_BYTES_MOST = 16 << 20,  /* of one; a longer one is not published */
     FILES_TOTAL_MOST = 256 << 20, /* of all together, likewise */
     FILES_PART_BYTES = 300 << 10, /* of a file in one message */
@@ -24,6 +25,7 @@ enum {
 
 struct small_file {
     char *path;    /* in the job directory */
+    uint32_t hash; /* of that */
     int64_t piece; /* of a part's spool: its first byte, which stands at the end of the path; -1: a whole file */
     ino_t inode;
     int64_t changed_ns; /* by the file system */
@@ -38,7 +40,8 @@ struct files {
     const char *dir; /* borrowed */
     struct small_file *list;
     size_t count, room, next; /* files come in the same order each time: the next one is probably there */
-    uint64_t total, left_out; /* bytes; files beyond a limit */
+    uint64_t total, left_out; /* bytes; files beyond a limit, as far as was looked */
+    size_t looked;            /* entries of directories, this time */
     uint64_t version;         /* the last one */
     bool parts_come;          /* a part is still being brought to the job directory */
 };

@@ -437,6 +437,32 @@ static void test_parts(void **state)
     files_done(&files);
 }
 
+/* Somebody, or something, has put very many files there: each look ends soon, and scry's own come first. */
+static void test_very_many_files(void **state)
+{
+    enum { MANY = FILES_LOOKED_MOST + 4000 };
+    struct place *place = *state;
+    struct files files;
+    char path[128];
+    snprintf(path, sizeof path, "%s/stats", place->dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    put_head(place);
+    write_file(place, "report.txt", "x", 1);
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(path, sizeof path, "%s/stats/%u.json", place->dir, i);
+        close(open(path, O_WRONLY | O_CREAT, 0600));
+    }
+    files_init(&files, place->dir);
+    for (int again = 0; again < 2; again++) {
+        files_look(&files, 0, true);
+        assert_int_equal(files.count, FILES_MOST);
+        assert_string_equal(files.list[0].path, "report.txt");
+        assert_in_range(files.looked, FILES_LOOKED_MOST, FILES_LOOKED_MOST + 1);
+        assert_in_range(files.left_out, FILES_LOOKED_MOST - FILES_MOST - 8, FILES_LOOKED_MOST - FILES_MOST + 8);
+    }
+    files_done(&files);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -452,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_questions),
         CASE(test_answers),
         CASE(test_files),
+        CASE(test_very_many_files),
         CASE(test_parts),
     };
     return cmocka_run_group_tests_name("publish", tests, NULL, NULL);
