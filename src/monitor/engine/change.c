@@ -43,8 +43,8 @@ void change_note(struct execution *execution, const struct scry_call *call)
     const struct service *service = call->service;
     const struct signature *signature = &service->signature;
     struct monitor *monitor = execution->monitor;
-    if (service->row->kind != SCRY_MANIPULATION || service->right == RIGHT_OBSERVE || call->tool->confined.job ||
-        !monitor->on_change)
+    bool changes = service->right == RIGHT_CONTROL || service->right == RIGHT_MEMORY;
+    if (service->row->kind != SCRY_MANIPULATION || !changes || call->tool->confined.job || !monitor->on_change)
         return;
     for (size_t i = 0; i < call->argc && i < signature->param_count; i++)
         if (confine_names_job(&signature->params[i]) && call->args[i].kind == VALUE_STRING)

@@ -5,8 +5,8 @@
  * the job, or names the job; a conditional one the first time that this happens. A confined tool is known to speak with
  * its job, and so is told of whatever needs more than the right to observe, a conditional request when it is defined.
  *
- * Not told: what a job's own scry run does, for its rules have records of their own. A request that only looks costs
- * nothing.
+ * Not told: what a job's own scry run does, for its rules have records of their own; services for tools on the node only
+ * (SCRY_LOCAL), which change nothing of processes. A request that only looks costs nothing.
  */
 #ifndef SCRY_MONITOR_ENGINE_CHANGE_H
 #define SCRY_MONITOR_ENGINE_CHANGE_H
