@@ -2,53 +2,15 @@
 """What ranks are in while the job runs: scry ps, scry top, the service mpi_get_activity."""
 
 import contextlib
-import fcntl
 import json
 import os
-import pty
 import re
-import select
 import signal
-import struct
 import subprocess
-import termios
 
 import mpitest
+import screentest
 import scrytest
-
-
-class Screen:
-    """A command of scry's on a terminal of 40 lines."""
-
-    def __init__(self, box, *command):
-        self.fd, inside = pty.openpty()
-        fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-        self.process = box.start(box.scry(*command), env={"TERM": "xterm", "NO_COLOR": "1"}, stdin=inside, stdout=inside)
-        os.close(inside)
-        self.bytes = b""
-
-    def picture(self):
-        """The last one that is whole: each starts at the top left corner, and ends with the line of keys."""
-        pictures = [each for each in self.bytes.split(b"\033[H") if b"q quit" in each]
-        return re.sub(r"\033\[\??[0-9]*[a-zA-Z]|\r", "", pictures[-1].decode()) if pictures else ""
-
-    def read(self):
-        while select.select([self.fd], [], [], 0.05)[0]:
-            self.bytes += os.read(self.fd, 65536)
-
-    def until(self, pattern, without=None):
-        def is_there():
-            self.read()
-            return re.search(pattern, self.picture()) and not (without and without in self.picture())
-        scrytest.wait_until(is_there, 20, lambda: f"{pattern} on the screen: {self.picture()}")
-
-    def type(self, keys):
-        os.write(self.fd, keys)
-
-    def close(self):
-        self.process.kill()
-        self.process.wait(20 * scrytest.SCALE)
-        os.close(self.fd)
 
 
 class Live(mpitest.MpiCase):
@@ -135,7 +97,7 @@ class Live(mpitest.MpiCase):
         """The share of the time since the last look, and that it changes."""
         self.start(3, self.target("stuck.c", "-Wno-stringop-overflow"), "ibarrier")
         self.until([("in_call", "MPI_Wait"), ("computing", None), ("in_call", "MPI_Wait")])
-        screen = Screen(self.box, "top", self.path)
+        screen = screentest.Screen(self.box, "top", self.path)
         try:
             screen.until(r"\n +0  \S+ +\d+ +\d+\.\d  100\.0  in MPI_Wait for ")
             screen.until(r"\n +1  \S+ +\d+ +\d+\.\d    0\.0  computing for ")

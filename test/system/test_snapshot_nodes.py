@@ -11,6 +11,7 @@ import subprocess
 import labtest
 import mpitest
 import schematest
+import screentest
 import scrytest
 
 HOSTS = ("n1", "n2", "n3")
@@ -168,6 +169,7 @@ class Apart(Nodes):
         self.assertEqual([(rank["host"], rank["old_seconds"]) for rank in listed["ranks"]], [(host, 0) for host in HOSTS])
         self.assertRegex(self.box.run(self.box.scry("ps")).stdout, r"(?m)^ +1 +n2 .* [A-Z] +\d+% .*computing")
         self.lab.cut("n3")
+        self.check_not_held_up()
         done = self.box.run(self.box.scry("ps"))
         self.assertRegex(done.stderr, r"^scry ps: warning: job \S+: node n3 (cannot be asked|does not answer): ")
         self.assertRegex(done.stdout, r"(?m)^ +2 +n3 .* ago\)$")
@@ -179,6 +181,20 @@ class Apart(Nodes):
         self.assertRegex(text, r"(?m)^node n3 (cannot be asked|does not answer): ")
         self.lab.heal("n3")
         scrytest.wait_until(live, 60, lambda: said[0])
+
+    def check_not_held_up(self):
+        """Pictures go on while a node that is cut off is asked, which takes seconds."""
+        screen = screentest.Screen(self.box, "top", self.path)
+        self.addCleanup(screen.close)
+
+        def drawn():
+            screen.read()
+            return len(screen.pictures()) >= 4
+        scrytest.wait_until(drawn, 60, "four pictures")
+        self.assertEqual([picture for picture in screen.pictures()[:4] if re.search(rb"cannot be asked|does not answer", picture)], [])
+        scrytest.wait_until(lambda: screen.read() or re.search(r"(?m)^node n3 (cannot be asked|does not answer): ", screen.picture()), 60,
+                            lambda: screen.picture())
+        screen.type(b"q")
 
     @mpitest.only("openmpi")
     def test_queues(self):

@@ -125,26 +125,36 @@ static int take(struct job_nodes *nodes, struct err *err)
     return 0;
 }
 
-int job_nodes_attach(struct job_nodes *ret_nodes, const char *jobdir, struct err *err)
+int job_nodes_request(struct buf *ret_request, const char *jobdir, struct err *err)
 {
     struct names names = {.jobdir = jobdir};
+    int code = find_names(&names);
+    buf_puts(ret_request, ":job_attach_nodes(");
+    put_list(ret_request);
+    for (size_t i = 0; i < names.count; i++)
+        PUT(ret_request, names.list[i]);
+    put_end(ret_request);
+    PUT(ret_request, NODES_PATIENCE_MS);
+    buf_putc(ret_request, ')');
+    names_done(&names);
+    return code < 0 || ret_request->failed ? err_set(err, -ENOMEM, "out of memory") : 0;
+}
+
+int job_nodes_answer(struct job_nodes *ret_nodes, Omis_reply reply_take, struct err *err)
+{
+    *ret_nodes = (struct job_nodes){.reply = omis_reader_take(reply_take)};
+    return take(ret_nodes, err);
+}
+
+int job_nodes_attach(struct job_nodes *ret_nodes, const char *jobdir, struct err *err)
+{
     struct buf text = BUF_INIT;
     *ret_nodes = (struct job_nodes){0};
-    int code = find_names(&names);
-    buf_puts(&text, ":job_attach_nodes(");
-    put_list(&text);
-    for (size_t i = 0; i < names.count; i++)
-        PUT(&text, names.list[i]);
-    put_end(&text);
-    PUT(&text, NODES_PATIENCE_MS);
-    buf_putc(&text, ')');
-    names_done(&names);
-    if (code < 0) {
-        buf_done(&text);
-        return err_set(err, code, "out of memory");
-    }
-    ret_nodes->reply = omis_reader_take(client_ask(&text));
-    return take(ret_nodes, err);
+    int code = job_nodes_request(&text, jobdir, err);
+    if (code == 0)
+        return job_nodes_answer(ret_nodes, client_ask(&text), err);
+    buf_done(&text);
+    return code;
 }
 
 static bool is_reached(const struct job_node *node)

@@ -31,6 +31,9 @@ struct job_nodes {
 /* Attaches them, all at the same time; of a job that ran here alone only this node. Nodes that cannot be reached are in the list
  * with the reason. 0, or -errno with err. job_nodes_done in any case. */
 int job_nodes_attach(struct job_nodes *ret_nodes, const char *jobdir, struct err *err);
+/* The same in two steps, for a command that does other things meanwhile: the request, and its answer. */
+int job_nodes_request(struct buf *ret_request, const char *jobdir, struct err *err);
+int job_nodes_answer(struct job_nodes *ret_nodes, Omis_reply reply_take, struct err *err);
 /* Are there others? */
 static inline bool job_nodes_has_others(const struct job_nodes *nodes)
 {

@@ -12,7 +12,7 @@
 #include "lang/put.h"
 
 enum { READ_NS = 1000000000, READ_AGAIN = 10 };
-enum { ASKING_HERE = 1, ASKING_OTHERS = 2 };
+enum { ASKING_HERE = 1, ASKING_OTHERS = 2, ASKING_NODES = 4 };
 
 /* Other nodes write seldom, so it is read seldom. */
 static void add_elsewhere(struct top_ranks *ranks)
@@ -49,41 +49,44 @@ static void on_others(Omis_reply reply, void *param)
     omis_reader_free(reader);
 }
 
-/* Those that are new are attached first, which may take a login. */
-static void ask_others(struct top_ranks *ranks, size_t parts)
+static void ask_others(struct top_ranks *ranks)
 {
     struct buf text = BUF_INIT;
-    struct err err = {0};
-    if (ranks->asking & ASKING_OTHERS)
-        return;
-    if (parts != ranks->parts) {
-        job_nodes_done(&ranks->nodes);
-        buf_clear(&ranks->missing);
-        ranks->parts = parts;
-        if (job_nodes_attach(&ranks->nodes, ranks->path, &err) < 0)
-            buf_puts(&ranks->missing, err.text);
-        job_nodes_put_problems(&ranks->missing, &ranks->nodes);
-    }
-    if (parts && ranks_put_elsewhere(&text, ranks->path, &ranks->nodes)) {
+    if (ranks_put_elsewhere(&text, ranks->path, &ranks->nodes)) {
         ranks->asking |= ASKING_OTHERS;
         client_request(span_of(text.data, text.len), on_others, ranks, 0);
     }
     buf_done(&text);
 }
 
-void top_ranks_ask(struct top_ranks *ranks, bool connected, size_t parts)
+static void on_attached(Omis_reply reply, void *param)
+{
+    struct top_ranks *ranks = param;
+    struct err err;
+    ranks->asking &= ~ASKING_NODES;
+    job_nodes_done(&ranks->nodes);
+    buf_clear(&ranks->missing);
+    if (job_nodes_answer(&ranks->nodes, reply, &err) < 0)
+        buf_puts(&ranks->missing, err.text);
+    job_nodes_put_problems(&ranks->missing, &ranks->nodes);
+    ask_others(ranks);
+}
+
+/* It may take a login: meanwhile what is known is shown. */
+static void attach(struct top_ranks *ranks)
 {
     struct buf text = BUF_INIT;
-    if (!connected) {
-        ranks->asking = 0;
-        ranks->parts = 0; /* another monitor has not attached them */
-        job_nodes_done(&ranks->nodes);
-        add_elsewhere(ranks);
-        return;
+    struct err err;
+    if (job_nodes_request(&text, ranks->path, &err) == 0) {
+        ranks->asking |= ASKING_NODES;
+        client_request(span_of(text.data, text.len), on_attached, ranks, 0);
     }
-    ask_others(ranks, parts);
-    if (ranks->asking & ASKING_HERE)
-        return;
+    buf_done(&text);
+}
+
+static void ask_here(struct top_ranks *ranks)
+{
+    struct buf text = BUF_INIT;
     buf_puts(&text, ":mpi_get_activity(");
     PUT(&text, ranks->path);
     if (job_nodes_has_others(&ranks->nodes)) /* else all are meant */
@@ -94,6 +97,29 @@ void top_ranks_ask(struct top_ranks *ranks, bool connected, size_t parts)
         client_request(span_of(text.data, text.len), on_reply, ranks, 0);
     }
     buf_done(&text);
+}
+
+void top_ranks_ask(struct top_ranks *ranks, bool connected, size_t parts)
+{
+    if (!connected) {
+        ranks->asking = 0;
+        ranks->parts = 0; /* another monitor has not attached them */
+        job_nodes_done(&ranks->nodes);
+        add_elsewhere(ranks);
+        return;
+    }
+    if (ranks->asking & ASKING_NODES) /* a request now would mean those, too */
+        return;
+    if (!(ranks->asking & ASKING_HERE))
+        ask_here(ranks);
+    if (ranks->asking & ASKING_OTHERS)
+        return;
+    if (parts != ranks->parts) {
+        ranks->parts = parts;
+        attach(ranks);
+    } else if (parts) {
+        ask_others(ranks);
+    }
 }
 
 void top_ranks_close(struct top_ranks *ranks)

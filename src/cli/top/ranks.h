@@ -8,7 +8,7 @@
 struct top_ranks {
     struct rank_list known;
     const char *path; /* of the job */
-    unsigned asking;  /* bits: this node, the others */
+    unsigned asking;  /* bits: this node, the others, which there are */
     struct job_nodes nodes;
     size_t parts;       /* so many nodes had a part when they were attached */
     struct buf missing; /* nodes that cannot be asked, and why */
