@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where scry-view keeps what it has read of the traces of a job that is over (web/view/kept.h): a file in the user's cache,
+ * Where scry-view keeps what it has read of the traces of a job that is over (web/view/saved.h): a file in the user's cache,
  * named by the job directory. Nothing in it is needed.
  */
 #ifndef SCRY_JOBDIR_RECORD_PICTURE_FILE_H

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/data/grow.h"
-#include "web/view/kept.h"
+#include "web/view/saved.h"
 
 /* ---- calls that are open ---- */
 
@@ -99,44 +99,44 @@ void lane_free_points(struct view_lane *lane)
     lane->point_count = lane->point_room = 0;
 }
 
-static struct trace_point *keep_point(struct keeping *kept, struct trace_point *point)
+static struct trace_point *save_point(struct saving *saving, struct trace_point *point)
 {
     struct trace_point head = point ? *point : (struct trace_point){0};
-    KEPT(kept, head);
-    kept_check(kept, head.call_count <= TRACE_POINT_CALLS);
+    SAVED(saving, head);
+    saved_check(saving, head.call_count <= TRACE_POINT_CALLS);
     size_t size = head.call_count * sizeof *head.calls;
-    if (!point && !kept->failed && (point = malloc(sizeof head + size)))
+    if (!point && !saving->failed && (point = malloc(sizeof head + size)))
         memcpy(point, &head, sizeof head);
-    kept_check(kept, point);
-    if (!kept->failed)
-        kept_bytes(kept, point->calls, size);
+    saved_check(saving, point);
+    if (!saving->failed)
+        saved_bytes(saving, point->calls, size);
     return point;
 }
 
-void lane_keep(struct keeping *kept, struct view *view, struct view_lane *lane)
+void lane_save(struct saving *saving, struct view *view, struct view_lane *lane)
 {
     size_t count = lane->point_count;
     struct view_lane_key key = lane->key;
-    KEPT(kept, key);
-    kept_check(kept, memcmp(&key, &lane->key, sizeof key) == 0);
-    KEPT(kept, lane->from_ns);
-    KEPT(kept, lane->to_ns);
-    KEPT(kept, lane->depth);
-    KEPT(kept, lane->calls);
-    kept_check(kept, lane->from_ns >= -TIMELINE_LIMIT_NS && lane->from_ns <= lane->to_ns &&
-                         lane->to_ns <= TIMELINE_LIMIT_NS && lane->calls <= INT64_MAX);
-    KEPT(kept, count);
-    for (size_t i = 0; i < count && !kept->failed; i++) {
+    SAVED(saving, key);
+    saved_check(saving, memcmp(&key, &lane->key, sizeof key) == 0);
+    SAVED(saving, lane->from_ns);
+    SAVED(saving, lane->to_ns);
+    SAVED(saving, lane->depth);
+    SAVED(saving, lane->calls);
+    saved_check(saving, lane->from_ns >= -TIMELINE_LIMIT_NS && lane->from_ns <= lane->to_ns &&
+                            lane->to_ns <= TIMELINE_LIMIT_NS && lane->calls <= INT64_MAX);
+    SAVED(saving, count);
+    for (size_t i = 0; i < count && !saving->failed; i++) {
         if (i == lane->point_count && !GROW(lane->points, lane->point_count, lane->point_room)) {
-            kept->failed = true;
+            saving->failed = true;
             return;
         }
         if (i == lane->point_count)
             lane->points[lane->point_count++] = (struct view_point){0};
-        KEPT(kept, lane->points[i].ns);
-        lane->points[i].point = keep_point(kept, lane->points[i].point);
+        SAVED(saving, lane->points[i].ns);
+        lane->points[i].point = save_point(saving, lane->points[i].point);
     }
-    pyramid_lane_keep(kept, &lane->pyramid, &view->pyramid);
+    pyramid_lane_save(saving, &lane->pyramid, &view->pyramid);
 }
 
 /* The last one that is not later; the first if all are. */

@@ -7,7 +7,7 @@
 #include "base/data/grow.h"
 #include "jobdir/mpi/text.h"
 #include "web/view/ask.h"
-#include "web/view/kept.h"
+#include "web/view/saved.h"
 
 enum {
     LINES = 1500,   /* messages in one answer */
@@ -190,57 +190,57 @@ void lines_free(struct view *view)
 }
 
 /* What is read is used as it is: to count, and to find a lane, a corner, a name. */
-static void check(struct keeping *kept, const struct view *view, const struct lines *lines)
+static void check(struct saving *saving, const struct view *view, const struct lines *lines)
 {
-    kept_check(kept, lines->matched <= INT64_MAX && lines->collectives <= INT64_MAX);
-    kept_check(kept, lines->block_count == (lines->count + BLOCK - 1) / BLOCK);
+    saved_check(saving, lines->matched <= INT64_MAX && lines->collectives <= INT64_MAX);
+    saved_check(saving, lines->block_count == (lines->count + BLOCK - 1) / BLOCK);
     for (size_t i = 0; i < lines->count; i++)
-        kept_check(kept, lines->list[i].from < view->lane_count && lines->list[i].to < view->lane_count);
+        saved_check(saving, lines->list[i].from < view->lane_count && lines->list[i].to < view->lane_count);
     for (size_t i = 0; i < lines->corner_count; i++)
-        kept_check(kept, lines->corners[i].lane < view->lane_count);
+        saved_check(saving, lines->corners[i].lane < view->lane_count);
     for (size_t i = 0; i < lines->operation_count; i++) {
         const struct operation *operation = &lines->operations[i];
-        kept_check(kept, operation->first <= lines->corner_count &&
-                             operation->count <= lines->corner_count - operation->first &&
-                             operation->comm < lines->comm_count && operation->call < CALL_COUNT);
+        saved_check(saving, operation->first <= lines->corner_count &&
+                                operation->count <= lines->corner_count - operation->first &&
+                                operation->comm < lines->comm_count && operation->call < CALL_COUNT);
     }
     for (size_t i = 0; i < lines->wait_count; i++)
-        kept_check(kept, lines->waits[i].lane < view->lane_count && lines->waits[i].class < VIEW_CLASSES);
+        saved_check(saving, lines->waits[i].lane < view->lane_count && lines->waits[i].class < VIEW_CLASSES);
 }
 
-static void keep_comms(struct keeping *kept, struct lines *lines)
+static void save_comms(struct saving *saving, struct lines *lines)
 {
     size_t count = lines->comm_count;
-    KEPT(kept, count);
-    if (!kept->out) {
-        kept_check(kept, count <= kept->left);
-        lines->comms = kept->failed ? NULL : calloc(count + 1, sizeof(char *));
-        kept_check(kept, lines->comms);
+    SAVED(saving, count);
+    if (!saving->out) {
+        saved_check(saving, count <= saving->left);
+        lines->comms = saving->failed ? NULL : calloc(count + 1, sizeof(char *));
+        saved_check(saving, lines->comms);
     }
-    for (size_t i = 0; i < count && !kept->failed; i++) {
-        lines->comms[i] = kept_text(kept, lines->comms[i]);
+    for (size_t i = 0; i < count && !saving->failed; i++) {
+        lines->comms[i] = saved_text(saving, lines->comms[i]);
         lines->comm_count = i < lines->comm_count ? lines->comm_count : i + 1;
     }
 }
 
-void lines_keep(struct keeping *kept, struct view *view)
+void lines_save(struct saving *saving, struct view *view)
 {
-    if (!kept_flag(kept, view->lines) || kept->failed)
+    if (!saved_flag(saving, view->lines) || saving->failed)
         return;
     if (!view->lines && !(view->lines = calloc(1, sizeof *view->lines))) {
-        kept->failed = true;
+        saving->failed = true;
         return;
     }
     struct lines *lines = view->lines;
-    KEPT(kept, lines->matched);
-    KEPT(kept, lines->collectives);
-    lines->list = kept_list(kept, lines->list, &lines->count, sizeof *lines->list);
-    lines->blocks = kept_list(kept, lines->blocks, &lines->block_count, sizeof *lines->blocks);
-    lines->corners = kept_list(kept, lines->corners, &lines->corner_count, sizeof *lines->corners);
-    lines->operations = kept_list(kept, lines->operations, &lines->operation_count, sizeof *lines->operations);
-    lines->waits = kept_list(kept, lines->waits, &lines->wait_count, sizeof *lines->waits);
-    keep_comms(kept, lines);
-    check(kept, view, lines);
+    SAVED(saving, lines->matched);
+    SAVED(saving, lines->collectives);
+    lines->list = saved_list(saving, lines->list, &lines->count, sizeof *lines->list);
+    lines->blocks = saved_list(saving, lines->blocks, &lines->block_count, sizeof *lines->blocks);
+    lines->corners = saved_list(saving, lines->corners, &lines->corner_count, sizeof *lines->corners);
+    lines->operations = saved_list(saving, lines->operations, &lines->operation_count, sizeof *lines->operations);
+    lines->waits = saved_list(saving, lines->waits, &lines->wait_count, sizeof *lines->waits);
+    save_comms(saving, lines);
+    check(saving, view, lines);
 }
 
 /* ---- a part ---- */

@@ -11,7 +11,7 @@
 #include "base/data/hash.h"
 #include "jobdir/trace/calls.h"
 #include "shm/mpi_told.h"
-#include "web/view/kept.h"
+#include "web/view/saved.h"
 #include "web/view/pass.h"
 #include "web/view/view.h"
 
@@ -292,7 +292,7 @@ static int open_anew(struct view *view, const char *path, struct err *err)
         return err_errno(err, -errno, "cannot open the job directory %s", path);
     int code = job_report_load(&view->report, view->job, err);
     view->running = code == 0 && view->report.state == JOB_RUNNING;
-    view->key = code == 0 && !view->running ? kept_key(view) : 0;
+    view->key = code == 0 && !view->running ? saved_key(view) : 0;
     if (code == 0)
         code = read_mpi(view, err);
     if (code == 0)
@@ -308,7 +308,7 @@ static int open_anew(struct view *view, const char *path, struct err *err)
 int view_open(struct view *ret_view, const char *path, struct err *err)
 {
     int code = open_anew(ret_view, path, err);
-    if (code < 0 || ret_view->running || kept_read(ret_view) >= 0)
+    if (code < 0 || ret_view->running || saved_read(ret_view) >= 0)
         return code;
     view_close(ret_view);
     return open_anew(ret_view, path, err);

@@ -11,7 +11,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "web/view/ask.h"
-#include "web/view/kept.h"
+#include "web/view/saved.h"
 #include "web/view/pass.h"
 
 #define LOOK_NS NS_PER_SECOND /* between two looks at a running job, at least */
@@ -30,7 +30,7 @@ struct desk {
     bool ended;                   /* of the input */
     bool too_long;                /* the line that comes is passed over */
     unsigned known;               /* what has been read, of enum view_needs */
-    bool kept;                    /* for the next time, or need not be */
+    bool saved;                   /* for the next time, or need not be */
     bool slow;                    /* a question is being answered that takes long */
     bool nested;                  /* and another one meanwhile */
     bool asked;                   /* a question has come since the job was looked at */
@@ -207,8 +207,8 @@ static int open_job(struct desk *desk, const char *path, struct err *err)
 {
     int code = view_open(&desk->view, path, err);
     desk->known = desk->view.timeline.host_count > 1 ? 0 : NEEDS_TIMES;
-    desk->kept = desk->view.complete;
-    if (desk->kept)
+    desk->saved = desk->view.complete;
+    if (desk->saved)
         desk->known = NEEDS_CALLS | NEEDS_TIMES | NEEDS_MESSAGES;
     desk->view.between = between_reads;
     desk->view.between_ctx = desk;
@@ -239,10 +239,10 @@ static int look_again(struct desk *desk, struct err *err)
 }
 
 /* All is known, and nobody waits. */
-static void keep(struct desk *desk)
+static void save(struct desk *desk)
 {
-    kept_write(&desk->view);
-    desk->kept = true;
+    saved_write(&desk->view);
+    desk->saved = true;
 }
 
 /* Does a part of what has to be done. False: there is nothing to do now. */
@@ -259,8 +259,8 @@ static bool work(struct desk *desk)
         return true;
     else if (!(desk->known & NEEDS_MESSAGES))
         load_messages(desk);
-    else if (!desk->count && !desk->kept)
-        keep(desk);
+    else if (!desk->count && !desk->saved)
+        save(desk);
     else
         return false;
     return true;

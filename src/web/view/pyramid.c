@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/data/grow.h"
-#include "web/view/kept.h"
+#include "web/view/saved.h"
 
 /* Of one column at one depth, while it is being filled. */
 struct rivals {
@@ -279,39 +279,39 @@ uint64_t pyramid_calls(const struct pyramid_lane *lane, unsigned level, size_t c
     return calls;
 }
 
-/* ---- kept ---- */
+/* ---- saved ---- */
 
-void pyramid_keep(struct keeping *kept, struct pyramid *pyramid)
+void pyramid_save(struct saving *saving, struct pyramid *pyramid)
 {
-    KEPT(kept, pyramid->from);
-    KEPT(kept, pyramid->to);
-    KEPT(kept, pyramid->levels);
-    KEPT(kept, pyramid->most_cells);
-    pyramid->full = kept_flag(kept, pyramid->full);
-    kept_check(kept, pyramid->from < pyramid->to && pyramid->from >= -TIMELINE_LIMIT_NS &&
-                         pyramid->to <= TIMELINE_LIMIT_NS + 1 && pyramid->levels >= 1 &&
-                         pyramid->levels <= PYRAMID_LEVELS);
-    if (!kept->out)
+    SAVED(saving, pyramid->from);
+    SAVED(saving, pyramid->to);
+    SAVED(saving, pyramid->levels);
+    SAVED(saving, pyramid->most_cells);
+    pyramid->full = saved_flag(saving, pyramid->full);
+    saved_check(saving, pyramid->from < pyramid->to && pyramid->from >= -TIMELINE_LIMIT_NS &&
+                            pyramid->to <= TIMELINE_LIMIT_NS + 1 && pyramid->levels >= 1 &&
+                            pyramid->levels <= PYRAMID_LEVELS);
+    if (!saving->out)
         pyramid->cells = 0; /* they are counted as they come */
 }
 
-void pyramid_lane_keep(struct keeping *kept, struct pyramid_lane **lane, struct pyramid *pyramid)
+void pyramid_lane_save(struct saving *saving, struct pyramid_lane **lane, struct pyramid *pyramid)
 {
-    if (!kept_flag(kept, *lane) || kept->failed)
+    if (!saved_flag(saving, *lane) || saving->failed)
         return;
-    kept_check(kept, kept->out || pyramid_lane_new(lane, pyramid) == 0);
-    size_t columns = columns_of(pyramid->levels - 1), depths = kept->failed ? 0 : (*lane)->depth_count;
-    KEPT(kept, depths);
-    if (!kept->failed)
-        kept_bytes(kept, (*lane)->calls, columns * sizeof *(*lane)->calls);
-    for (uint32_t i = 0; i < depths && !kept->failed; i++) {
+    saved_check(saving, saving->out || pyramid_lane_new(lane, pyramid) == 0);
+    size_t columns = columns_of(pyramid->levels - 1), depths = saving->failed ? 0 : (*lane)->depth_count;
+    SAVED(saving, depths);
+    if (!saving->failed)
+        saved_bytes(saving, (*lane)->calls, columns * sizeof *(*lane)->calls);
+    for (uint32_t i = 0; i < depths && !saving->failed; i++) {
         struct depth *depth = depth_at(*lane, i);
-        bool filled = kept_flag(kept, depth && depth->cells);
-        kept_check(kept, depth && (!filled || depth->cells || give_cells(pyramid, depth)));
-        if (filled && !kept->failed)
-            kept_bytes(kept, depth->cells, offset_of(pyramid->levels) * sizeof *depth->cells);
+        bool filled = saved_flag(saving, depth && depth->cells);
+        saved_check(saving, depth && (!filled || depth->cells || give_cells(pyramid, depth)));
+        if (filled && !saving->failed)
+            saved_bytes(saving, depth->cells, offset_of(pyramid->levels) * sizeof *depth->cells);
     }
-    if (kept->out || kept->failed)
+    if (saving->out || saving->failed)
         return;
     (*lane)->column = columns;
     (*lane)->finished = true;

@@ -91,8 +91,9 @@ struct view_trace {
     uint32_t world, rank_thread;
     uint32_t *functions; /* by id: 1 + the number in the list of functions; 0: not looked up */
     size_t function_room;
-    uint64_t bytes;   /* of its packets */
-    int64_t until_ns; /* while the job runs: what is open was so until then; INT64_MAX: as long as is known of the job */
+    uint64_t bytes; /* of its packets */
+    int64_t
+        until_ns; /* while the job runs: what is open was so until then; INT64_MAX: as long as is known of the job */
 };
 
 struct view {
@@ -101,7 +102,7 @@ struct view {
     void *between_ctx;
     struct job_report report; /* its functions and messages when they were asked for */
     bool running;
-    uint64_t key; /* of its files, as they were (kept_key); 0: it runs */
+    uint64_t key; /* of its files, as they were (saved_key); 0: it runs */
     struct view_trace *traces;
     struct trace **list;            /* the same for readers of many */
     size_t trace_count, path_count; /* path_count: of traces, also those that follow others */
@@ -130,7 +131,7 @@ struct view {
 /* ---- load.c ---- */
 
 /* Opens a job directory: its report without traces, its traces, the threads in them. Of a job that is over, also what
- * was kept the last time (web/view/kept.h): then it is complete. 0, or -errno with err. */
+ * was kept the last time (web/view/saved.h): then it is complete. 0, or -errno with err. */
 int view_open(struct view *ret_view, const char *path, struct err *err);
 void view_close(struct view *view);
 /* Of a job that ran when it was opened: it has ended, or has more processes or ranks. Then it is to be opened again. */

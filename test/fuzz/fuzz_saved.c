@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What scry-view has kept of a job (web/view/kept.h), with any bytes changed and its sum made to fit: it is refused, or
+ * What scry-view has kept of a job (web/view/saved.h), with any bytes changed and its sum made to fit: it is refused, or
  * questions are answered from it. The input is changes: where (two bytes), and what stands there then.
  */
 #include "view_job.h"
-#include "web/view/kept.h"
+#include "web/view/saved.h"
 
 static struct buf whole;
 
@@ -13,13 +13,13 @@ static void prepare(void)
     view_job_make();
     view_job_open();
     view_job_read();
-    fuzz_expect(view.complete && kept_put(&whole, &view) == 0);
+    fuzz_expect(view.complete && saved_put(&whole, &view) == 0);
     view_close(&view);
     view_job_open();
-    fuzz_expect(kept_take(&view, whole.data, whole.len) == 1);
+    fuzz_expect(saved_take(&view, whole.data, whole.len) == 1);
     view_close(&view);
     view_job_open();
-    fuzz_expect(kept_take(&view, whole.data, whole.len - 1) < 0);
+    fuzz_expect(saved_take(&view, whole.data, whole.len - 1) < 0);
     view_close(&view);
 }
 
@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (; size >= 3; data += 3, size -= 3)
         bytes[(data[0] | (size_t)data[1] << 8) % whole.len] = (char)data[2];
     view_job_open();
-    if (kept_take(&view, bytes, whole.len) == 1) {
+    if (saved_take(&view, bytes, whole.len) == 1) {
         fuzz_expect(view_load_functions(&view, NULL, NULL, &err) == 0);
         for (size_t i = 0; i < sizeof questions / sizeof *questions; i++)
             view_job_ask(questions[i], strlen(questions[i]));

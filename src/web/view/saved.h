@@ -8,55 +8,55 @@
  * The parts say what of them is kept, in one function for both directions. While one is read, each number may be
  * anything: who reads it checks what is used as an index or a size.
  */
-#ifndef SCRY_WEB_VIEW_KEPT_H
-#define SCRY_WEB_VIEW_KEPT_H
+#ifndef SCRY_WEB_VIEW_SAVED_H
+#define SCRY_WEB_VIEW_SAVED_H
 
 #include "web/view/view.h"
 
 enum {
-    KEPT_LEAST = 1 << 20,  /* bytes of traces: less is read as soon */
-    KEPT_MOST = 256 << 20, /* bytes of a file */
+    SAVED_LEAST = 1 << 20,  /* bytes of traces: less is read as soon */
+    SAVED_MOST = 256 << 20, /* bytes of a file */
 };
 
 /* Bytes on their way out to a file, or in. */
-struct keeping {
+struct saving {
     struct buf *out; /* NULL: in */
     const char *in;
     size_t left;
     bool failed; /* nothing more is read or written; what was read is of no use */
 };
 
-void kept_bytes(struct keeping *kept, void *bytes, size_t size);
-#define KEPT(kept, lvalue) kept_bytes(kept, &(lvalue), sizeof(lvalue))
+void saved_bytes(struct saving *saving, void *bytes, size_t size);
+#define SAVED(saving, lvalue) saved_bytes(saving, &(lvalue), sizeof(lvalue))
 /* The list itself; in: a new one, malloc'ed, of *count items, NULL if there are none or it has failed. */
-void *kept_list(struct keeping *kept, void *list, size_t *count, size_t item_size);
+void *saved_list(struct saving *saving, void *list, size_t *count, size_t item_size);
 /* The same of a text. */
-char *kept_text(struct keeping *kept, const char *text);
-bool kept_flag(struct keeping *kept, bool flag);
+char *saved_text(struct saving *saving, const char *text);
+bool saved_flag(struct saving *saving, bool flag);
 /* It fails unless this holds. */
-static inline void kept_check(struct keeping *kept, bool good)
+static inline void saved_check(struct saving *saving, bool good)
 {
-    kept->failed |= !good;
+    saving->failed |= !good;
 }
 
 /* Stands for the files of the job directory as they are now. */
-uint64_t kept_key(const struct view *view);
+uint64_t saved_key(const struct view *view);
 /* Of a view that was opened with view->key. 1: it is complete; 0: there is no such file; -errno: there was one, but it
  * was not what it seemed: the view is to be opened again. */
-int kept_read(struct view *view);
+int saved_read(struct view *view);
 /* The same without a file, of a view that is complete: 0 or -errno; and from such bytes, whatever they are. */
-int kept_put(struct buf *out, struct view *view);
-int kept_take(struct view *view, const char *bytes, size_t size);
+int saved_put(struct buf *out, struct view *view);
+int saved_take(struct view *view, const char *bytes, size_t size);
 /* Writes it for the next time, if the view is complete, of a job that is over and has not changed, and it is worth it.
  * Where that cannot be done, nothing happens. */
-void kept_write(struct view *view);
+void saved_write(struct view *view);
 
 /* ---- the parts ---- */
 
-void pyramid_keep(struct keeping *kept, struct pyramid *pyramid);
+void pyramid_save(struct saving *saving, struct pyramid *pyramid);
 /* In: a new one. */
-void pyramid_lane_keep(struct keeping *kept, struct pyramid_lane **lane, struct pyramid *pyramid);
-void lane_keep(struct keeping *kept, struct view *view, struct view_lane *lane);
-void lines_keep(struct keeping *kept, struct view *view);
+void pyramid_lane_save(struct saving *saving, struct pyramid_lane **lane, struct pyramid *pyramid);
+void lane_save(struct saving *saving, struct view *view, struct view_lane *lane);
+void lines_save(struct saving *saving, struct view *view);
 
 #endif
