@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import subprocess
+import sys
 import unittest
 
 import jobtest
@@ -405,6 +406,22 @@ class Plain(jobtest.JobCase):
         with open(path + ".new", "wb") as file:
             file.write(data)
         os.rename(path + ".new", path)
+
+    def test_python(self):
+        """Functions of Python are there with the figures of the report, without and beside those that are traced."""
+        text = "def leaf(n):\n    return sum(range(n))\ndef work():\n    for i in range(200):\n        leaf(i)\nwork()\n"
+        job = self.run_job("--script", "calls", "--", sys.executable, self.script(text, "work.py"))
+        wanted = json.loads(self.box.run(self.box.scry("report", "--json", job)).stdout)["scripts"]["python_functions"]
+        if not wanted:
+            self.skipTest("this Python is not understood")
+        with View(self.box, job) as view:
+            self.assertEqual(view.ask("profile")["python_functions"], wanted)
+            nodes = view.ask("tree")["nodes"]
+            self.assertEqual([(node["function"], node["parent"]) for node in nodes],
+                             [("(Python)", None)] + [(one["function"], 0) for one in wanted])
+            self.assertEqual(nodes[0]["total_ns"], sum(one["self_ns"] for one in wanted))
+            self.assertEqual([(node["file"], node["line"], node["calls"], node["total_ns"], node["self_ns"]) for node in nodes[1:]],
+                             [(one["file"], one["line"], one["calls"], one["self_ns"], one["self_ns"]) for one in wanted])
 
     def test_no_trace(self):
         with View(self.box, self.run_job("--", "true")) as view:

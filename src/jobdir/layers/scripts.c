@@ -138,9 +138,14 @@ static json_t *lines_json(const void *row, const void *all)
     return SORTED_JSON(((const struct layers *)row)->lines, by_line, line_fields);
 }
 
+json_t *scripts_python_functions(const struct layers *layers)
+{
+    return SORTED_JSON(layers->python, by_self, function_fields);
+}
+
 static json_t *functions_json(const void *row, const void *all)
 {
-    return SORTED_JSON(((const struct layers *)row)->python, by_self, function_fields);
+    return scripts_python_functions(row);
 }
 
 static json_t *failures_json(const void *row, const void *all)

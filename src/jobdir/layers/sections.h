@@ -21,6 +21,9 @@ void health_text(struct buf *out, const struct layers *layers, bool ascii);
 /* For programs, of a struct layers. */
 extern const struct field scripts_fields[], logs_fields[], health_fields[];
 
+/* python_functions of these alone; a new reference. */
+json_t *scripts_python_functions(const struct layers *layers);
+
 /* The elements of a table of uthash in the order of `by`, which gets pointers to pointers; malloc'ed, NULL without any.
  */
 #define SORTED(head, ret_count, by) \

@@ -9,6 +9,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/data/hash.h"
+#include "jobdir/layers/sections.h"
 #include "jobdir/trace/calls.h"
 #include "shm/mpi_told.h"
 #include "web/view/saved.h"
@@ -337,6 +338,7 @@ void view_close(struct view *view)
     pass_free(view);
     lines_free(view);
     tree_free(view);
+    json_decref(view->python);
     HASH_FREE_ALL(view->lanes);
     HASH_FREE_ALL(view->functions, free(each->key); free((char *)each->name); free((char *)each->file));
     for (size_t i = 0; i < view->trace_count; i++) {
@@ -357,6 +359,20 @@ void view_close(struct view *view)
 
 /* ---- what takes a pass over the traces ---- */
 
+/* The functions of Python, which no trace has: of a job that runs as its records say now. */
+static json_t *python_functions(const struct view *view)
+{
+    if (!view->running)
+        return scripts_python_functions(&view->report.model.layers);
+    struct job_model now;
+    json_t *problems = json_array(), *functions = NULL;
+    if (job_model_init(&now, 0) == 0 && job_model_read(&now, view->job, problems, NULL) == 0)
+        functions = scripts_python_functions(&now.layers);
+    job_model_done(&now);
+    json_decref(problems);
+    return functions;
+}
+
 int view_load_functions(struct view *view, void (*progress)(void *ctx, double share), void *ctx, struct err *err)
 {
     const struct job_functions_options options = {
@@ -364,6 +380,8 @@ int view_load_functions(struct view *view, void (*progress)(void *ctx, double sh
     tree_free(view);
     job_functions_free(view->report.functions);
     view->report.functions = NULL;
+    json_decref(view->python);
+    view->python = python_functions(view);
     return job_report_load_functions(&view->report, &options, err);
 }
 

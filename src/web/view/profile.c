@@ -105,7 +105,9 @@ int answer_profile(struct view *view, const struct asked *asked, struct buf *out
         buf_puts(out, each == functions->functions ? "" : ",");
         put_function(out, functions, each, processes, count);
     }
-    buf_printf(out, "],\"incomplete\":%s,\"notes\":", functions->incomplete ? "true" : "false");
+    _cleanup_(freep) char *python = view->python ? json_dumps(view->python, JSON_COMPACT) : NULL;
+    buf_printf(out, "],\"python_functions\":%s", python ? python : "[]");
+    buf_printf(out, ",\"incomplete\":%s,\"notes\":", functions->incomplete ? "true" : "false");
     view_put_notes(out, view);
     buf_putc(out, '}');
     return 0;

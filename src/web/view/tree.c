@@ -2,7 +2,8 @@
 /*
  * The call tree of processes, from the profiles that the report makes of their traces. Nodes are merged by the path of
  * functions that leads to them. Where there are more than are asked for, the ones with the least time are added to one
- * node "(others)" below the same parent.
+ * node "(others)" below the same parent. Of functions of Python only sums over all processes are known: they stand side by
+ * side below "(Python)", each with the time of its own.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,6 +18,7 @@
 enum {
     TREE_NODES = 4 << 20, /* kept of all processes together */
     TREE_DEPTH = 1 << 10,
+    TREE_PYTHON = VIEW_FUNCTIONS, /* stands for "(Python)"; then its functions in their order */
 };
 
 struct tree_node {
@@ -124,6 +126,24 @@ static int merge(struct merging *merging, const struct tree *tree)
     return 0;
 }
 
+static int merge_python(struct merging *merging, const json_t *python)
+{
+    size_t i;
+    const json_t *row;
+    struct merged *all = json_array_size(python) ? node_of(merging, 0, TREE_PYTHON) : NULL;
+    json_array_foreach(python, i, row)
+    {
+        struct merged *node = all ? node_of(merging, all->index + 1, (uint32_t)(TREE_PYTHON + 1 + i)) : NULL;
+        if (!node)
+            return -ENOMEM;
+        node->calls = (uint64_t)json_integer_value(json_object_get(row, "calls"));
+        node->total_ns = json_number_value(json_object_get(row, "self_ns"));
+        all->total_ns += node->total_ns;
+        all->inside_ns += node->total_ns;
+    }
+    return 0;
+}
+
 static int by_total(const void *a, const void *b)
 {
     double left = *(const double *)a, right = *(const double *)b;
@@ -146,17 +166,32 @@ static double least_shown(const struct merging *merging, size_t limit)
     return least;
 }
 
+static struct view_function function_of(const struct view *view, const struct merged *node)
+{
+    uint32_t number = node->key.function;
+    if (number < TREE_PYTHON)
+        return *view->function_list[number];
+    struct view_function function = {.name = number == UINT32_MAX ? "(others)" : "(Python)", .file = ""};
+    const json_t *row = number == UINT32_MAX ? NULL : json_array_get(view->python, number - TREE_PYTHON - (size_t)1);
+    if (row) {
+        int64_t line = json_integer_value(json_object_get(row, "line"));
+        function.name = json_string_value(json_object_get(row, "function"));
+        function.file = json_string_value(json_object_get(row, "file"));
+        function.line = line > 0 && line < UINT32_MAX ? (uint32_t)line : 0;
+    }
+    return function;
+}
+
 static void put_node(struct buf *out, const struct view *view, const struct merged *node, uint32_t parent, bool first)
 {
-    const struct view_function *function =
-        node->key.function == UINT32_MAX ? NULL : view->function_list[node->key.function];
+    const struct view_function function = function_of(view, node);
     double self_ns = node->total_ns > node->inside_ns ? node->total_ns - node->inside_ns : 0;
     buf_puts(out, first ? "{\"function\":" : ",{\"function\":");
-    view_put_text(out, function ? function->name : "(others)");
+    view_put_text(out, function.name);
     buf_puts(out, ",\"file\":");
-    view_put_text(out, function ? function->file : "");
-    buf_printf(out, ",\"line\":%" PRIu32 ",\"class\":\"%s\",\"parent\":", function ? function->line : 0,
-               view_class_name(function ? function->class : VIEW_COMPUTE));
+    view_put_text(out, function.file);
+    buf_printf(out, ",\"line\":%" PRIu32 ",\"class\":\"%s\",\"parent\":", function.line,
+               view_class_name(function.class));
     if (parent)
         buf_printf(out, "%" PRIu32, parent - 1);
     else
@@ -219,6 +254,8 @@ int answer_tree(struct view *view, const struct asked *asked, struct buf *out, s
         if (is)
             code = merge(&merging, tree);
     }
+    if (code == 0 && !asked->processes)
+        code = merge_python(&merging, view->python);
     if (code == 0)
         put_tree(out, view, &merging, (size_t)asked->limit);
     HASH_FREE_ALL(merging.nodes);

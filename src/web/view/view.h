@@ -92,8 +92,8 @@ struct view_trace {
     uint32_t *functions; /* by id: 1 + the number in the list of functions; 0: not looked up */
     size_t function_room;
     uint64_t bytes; /* of its packets */
-    int64_t
-        until_ns; /* while the job runs: what is open was so until then; INT64_MAX: as long as is known of the job */
+    /* While the job runs: what is open was so until then; INT64_MAX: as long as is known of the job. */
+    int64_t until_ns;
 };
 
 struct view {
@@ -121,6 +121,7 @@ struct view {
     bool complete;       /* it is over, or need not be made */
     double progress;     /* of it */
     struct buf notes;    /* texts that end with a NUL: what is missing, and what to do */
+    json_t *python;      /* functions of Python, as the report lists them; NULL: not read */
     struct tree *trees;  /* of processes: a list; NULL: not read */
     struct lines *lines; /* messages and operations by time; NULL: not read */
     bool messages_done;  /* that was tried */
