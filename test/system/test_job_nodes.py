@@ -13,6 +13,7 @@ import labtest
 import mpitest
 import scrytest
 import slurmtest
+import viewtest
 
 HOSTS = ("n1", "n2", "n3", "n4")
 LAUNCH = {
@@ -185,6 +186,51 @@ class Shared(Nodes):
         self.assertEqual([part["name"] for part in report["parts"]], ["n2", "n3"])
         self.assertEqual([rank["rank"] for rank in report["mpi"]["ranks"]], [0, 1, 2])
         self.assertEqual([note["fields"]["node"] for note in report["warnings"] if note["note"] == "node_unwatched"], ["n4"])
+
+
+class Pictures(Nodes):
+    options = {"shared": True, "walls": {"n3": -3}}
+
+    @mpitest.only("openmpi")
+    def test_pictures(self):
+        """The ranks of all nodes are in one picture, by clocks that agree; what of it is missing is said, and the rest is there."""
+        if self.mpi != "openmpi":
+            self.skipTest("MPICH may hang in MPI_Finalize")
+        done = self.run_job(scrytest.example("stommel"), 40, 40, STEPS, options=["--trace=file:stommel.c", "--mpi=trace"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with viewtest.View(self.box, self.job) as view:
+            picture = view.picture()
+            self.assertEqual([(lane["rank"], lane["node"]) for lane in picture["lanes"][:4]], list(enumerate(HOSTS)))
+            self.assertEqual((picture["messages"], picture["notes"]), (8 * STEPS, []))
+            self.assertGreater(picture["clock_bound_ns"], 0)
+            self.assertLess(picture["clock_bound_ns"], 10 ** 9)
+            flat = view.ask("tiles", level=0, index=0)["messages"]
+            self.assertTrue(flat)
+            for sent, received in zip(flat[2::5], flat[3::5]):
+                self.assertLess(picture["from_ns"], sent)
+                self.assertLess(sent, received + 2 * picture["clock_bound_ns"])
+                self.assertLess(received - sent, 10 ** 9)  # the clock of n3 is three seconds behind
+        part = self.lab.path("shared", "work", "job", "parts", "n3")
+        stream = next(os.path.join(folder, name) for folder, _, names in os.walk(part) for name in names if name.startswith("stream-"))
+        with open(stream, "rb") as file:
+            whole = file.read()
+        for damaged in (b"", whole[:len(whole) // 3], whole[:100] + bytes(byte ^ 0x5a for byte in whole[100:])):
+            with open(stream, "wb") as file:
+                file.write(damaged)
+            self.check_rest()
+        shutil.rmtree(part)
+        self.check_rest("1 of 4 ranks have no trace in the job directory: they are left out")
+
+    def check_rest(self, note=None):
+        """Without what n3 has."""
+        with viewtest.View(self.box, self.job) as view:
+            picture = view.picture()
+            ranks = [(lane["rank"], lane["node"]) for lane in picture["lanes"] if lane["rank"] in (0, 1, 3)]
+            self.assertEqual(ranks, [(0, "n1"), (1, "n2"), (3, "n4")])
+            self.assertTrue(picture["notes"] == [note] if note else picture["notes"], picture["notes"])
+            self.assertGreater(picture["messages"], 0)
+            for question, members in (("selection", {}), ("profile", {}), ("volume", {}), ("tree", {}), ("search", {"function": "MPI_*"})):
+                view.ask(question, **members)
 
 
 class OwnFiles(Nodes):
@@ -449,6 +495,7 @@ class OneMachine(scrytest.TestCase):
 
 
 mpitest.for_each_mpi(Shared, globals())
+mpitest.for_each_mpi(Pictures, globals())
 mpitest.for_each_mpi(OwnFiles, globals())
 mpitest.for_each_mpi(OrdinaryUser, globals())
 del Nodes

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens a job directory: what is known of it before any event of its traces is read. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -272,6 +273,30 @@ static int read_mpi(struct view *view, struct err *err)
     return code;
 }
 
+/* Ranks that nothing here is of, as where a node's part of the job is missing, or never came. */
+static void note_missing_ranks(struct view *view)
+{
+    enum { PROGRAMS = sizeof view->programs.names / sizeof *view->programs.names };
+    const struct mpi_stats_set *set = &view->report.mpi->set;
+    bool seen[PROGRAMS] = {false};
+    int64_t ranks = 0, traced = 0;
+    char note[128];
+    for (size_t i = 0; i < set->count; i++) {
+        uint32_t program = mpi_programs_number(&view->programs, set->ranks[i].namespace);
+        if (program < PROGRAMS && !seen[program])
+            ranks += set->ranks[i].world_size;
+        if (program < PROGRAMS)
+            seen[program] = true;
+    }
+    for (size_t i = 0; i < view->trace_count; i++)
+        traced += view->traces[i].rank >= 0;
+    snprintf(note, sizeof note,
+             "%" PRId64 " of %" PRId64 " ranks have no trace in the job directory: they are left out", ranks - traced,
+             ranks);
+    if (traced && traced < ranks)
+        view_note(view, note);
+}
+
 static void note_what_is_missing(struct view *view)
 {
     if (!view->trace_count)
@@ -282,6 +307,8 @@ static void note_what_is_missing(struct view *view)
                       : "the job has no trace: no single calls were recorded");
     else if (!view->lane_count)
         view_note(view, "the traces are empty: no call that was asked for was made");
+    if (view->report.mpi && !view->running)
+        note_missing_ranks(view);
     if (view->report.mpi && view->report.mpi->unreadable_count)
         view_note(view, view->report.mpi->unreadable.text);
 }
