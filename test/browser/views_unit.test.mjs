@@ -28,6 +28,16 @@ test('marks are round, as many as fit, in the unit of the zoom', () => {
   assert.match(ticks.ticksOf(3600e9, 3600e9 + 1000, 5).baseLabel, /^3600/);
 });
 
+test('functions are called computing only where calls of MPI would have been seen', () => {
+  const picture = (rank, classes, more = { complete: true }) => ({ lanes: [{ rank }, { rank: null }], functions: classes.map((kind) => ({ class: kind })), ...more });
+  const classes = (of) => data.withUnsplit(of).functions.map((one) => one.class);
+  assert.deepEqual(classes(picture(0, ['compute', 'compute'])), ['unsplit', 'unsplit']);
+  assert.deepEqual(classes(picture(0, ['compute', 'other'])), ['compute', 'other']);
+  assert.deepEqual(classes(picture(null, ['compute'])), ['compute'], 'no ranks');
+  assert.deepEqual(classes(picture(0, ['compute'], { complete: false })), ['compute'], 'there may be calls of MPI behind what was read');
+  assert.deepEqual(classes(picture(0, ['compute'], { complete: false, running: true })), ['unsplit']);
+});
+
 test('a zoom keeps the time under the pointer, and the whole is the end of it', () => {
   const whole = { from: 0, to: 1e12 };
   let span = whole;

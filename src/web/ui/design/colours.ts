@@ -4,16 +4,16 @@ import { useEffect, useState } from 'preact/hooks';
 
 const names = [
   'page', 'surface', 'sunken', 'line', 'edge', 'ink', 'soft', 'accent', 'accent-ink', 'chosen', 'good', 'warn', 'bad', 'good-back', 'warn-back', 'bad-back',
-  'compute', 'p2p', 'wait', 'collective', 'onesided', 'io', 'other',
+  'compute', 'p2p', 'wait', 'collective', 'onesided', 'io', 'other', 'unsplit',
   'c1', 'c2', 'c3', 'c4', 'c5', 'c6', 'c7', 'c8', 'heat0', 'heat1', 'heat2', 'heat3', 'heat4', 'heat5',
 ] as const;
 export type ColourName = (typeof names)[number];
 export type Colours = Readonly<Record<ColourName, string>>;
-/** What a call does, as the server says of functions. */
-export type CallClass = 'compute' | 'p2p' | 'wait' | 'collective' | 'onesided' | 'io' | 'other';
-export const callClasses: readonly CallClass[] = ['compute', 'p2p', 'wait', 'collective', 'onesided', 'io', 'other'];
+/** What a call does, as the server says of functions; `unsplit`: what of it is in MPI nobody recorded. */
+export type CallClass = 'compute' | 'p2p' | 'wait' | 'collective' | 'onesided' | 'io' | 'other' | 'unsplit';
+export const callClasses: readonly CallClass[] = ['compute', 'p2p', 'wait', 'collective', 'onesided', 'io', 'other', 'unsplit'];
 export const classLabels: Record<CallClass, string> = {
-  compute: 'computing', p2p: 'send, receive', wait: 'wait, test', collective: 'collective', onesided: 'one-sided', io: 'files', other: 'other',
+  compute: 'computing', p2p: 'send, receive', wait: 'wait, test', collective: 'collective', onesided: 'one-sided', io: 'files', other: 'other', unsplit: 'computing or in MPI',
 };
 
 let both: { light: Colours; dark: Colours } | undefined;

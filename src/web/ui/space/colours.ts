@@ -6,7 +6,7 @@ import type { Colours } from '../design/colours';
 
 export type Rgb = readonly [number, number, number];
 
-export const CLASSES = ['compute', 'p2p', 'wait', 'collective', 'onesided', 'io', 'other'] as const;
+export const CLASSES = ['compute', 'p2p', 'wait', 'collective', 'onesided', 'io', 'other', 'unsplit'] as const;
 export type CallClass = (typeof CLASSES)[number];
 
 export interface Scheme {
@@ -76,9 +76,9 @@ export function classOf(name: string): CallClass {
 export function functionColours(functions: readonly { name: string; class: string }[], by: ColourBy, scheme: Scheme): Rgb[] {
   const numbers = assignColours(functions.map(one => one.name), scheme.functions.length);
   return functions.map((one, i) => {
-    const kind = classOf(one.class), own = scheme.functions[numbers[i]!]!;
+    const kind = classOf(one.class), own = scheme.functions[numbers[i]!]!, program = kind === 'compute' || kind === 'unsplit';
     if (by === 'kind')
-      return kind === 'compute' ? mix(scheme.classes.compute, mix(scheme.background, scheme.ink, 0.35), (numbers[i]! % 4) * 0.07) : scheme.classes[kind];
-    return kind === 'compute' ? own : mix(scheme.classes[kind], own, 0.15);
+      return program ? mix(scheme.classes[kind], mix(scheme.background, scheme.ink, 0.35), (numbers[i]! % 4) * 0.07) : scheme.classes[kind];
+    return program ? own : mix(scheme.classes[kind], own, 0.15);
   });
 }

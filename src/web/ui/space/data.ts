@@ -10,6 +10,16 @@ export interface Picture {
   from_ns: number; to_ns: number; levels: number; columns: number; lanes: LaneInfo[]; functions: FunctionInfo[];
   messages: number; collectives: number; clock_bound_ns: number | null; complete: boolean; progress?: number; notes: unknown[];
   running?: boolean; until_ns?: number;
+  /** There are ranks, and their calls of MPI were not traced: see `withUnsplit`. */
+  unsplit?: boolean;
+}
+
+/** As the server has it, but what may as well be a call of MPI is not called computing: the class of functions of a job with ranks whose
+ * calls of MPI were not traced is `unsplit`. While a trace is still being read nobody knows that. */
+export function withUnsplit(picture: Picture): Picture {
+  if (!(picture.complete || picture.running) || !picture.lanes.some(lane => lane.rank !== null) || picture.functions.some(one => one.class !== 'compute'))
+    return picture;
+  return { ...picture, unsplit: true, functions: picture.functions.map(one => ({ ...one, class: 'unsplit' })) };
 }
 
 /** One lane of a tile: either single calls, or for each column and depth the function that has most of it. */

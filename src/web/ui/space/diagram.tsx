@@ -11,12 +11,13 @@ import { count, ns } from '../format';
 import type { ViewProps } from '../frame/view';
 import { PictureFrame, svgPen } from '../pictures';
 import { setParams, useParam } from '../state';
-import { NoTrace, notesOf } from '../views/parts';
+import { NoTrace, notesOf, UntracedMpi } from '../views/parts';
 import type { CallClass, ColourBy, Scheme } from './colours';
 import { CLASSES, functionColours, hex, schemeOf } from './colours';
 import type { Options, Pointed } from './control';
 import { Control } from './control';
 import type { Picture } from './data';
+import { withUnsplit } from './data';
 import { Minimap } from './minimap';
 import { CallPanel, SelectionPanel, Tip } from './panels';
 import type { CallAnswer } from './panels';
@@ -33,6 +34,7 @@ const FOUND_MOST = 1000, NOTES_SEEN = 3;
 export function SpaceTime({ id }: ViewProps) {
   const picture = useAnswer<Picture>(jobPath(id, 'picture'));
   const unfinished = picture.value && !picture.value.complete;
+  const shown = useMemo(() => picture.value && withUnsplit(picture.value), [picture.value]);
   useEffect(() => {
     if (!unfinished)
       return;
@@ -43,7 +45,7 @@ export function SpaceTime({ id }: ViewProps) {
     return <NoTrace id={id} text={picture.error.message} />;
   return (
     <Answered of={picture} wait="Reading the trace …">
-      {value => value.lanes.length ? <Diagram id={id} picture={value} /> : <NoTrace id={id} notes={value.notes} />}
+      {value => value.lanes.length ? <Diagram id={id} picture={shown!} /> : <NoTrace id={id} notes={value.notes} />}
     </Answered>
   );
 }
@@ -362,7 +364,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
       </div>
       <div class="space-body">
         <div class={`space-stage ${all > inSight + 1 ? 'scrolls' : ''}`}>
-          {control && <Minimap control={control} version={`${loads > 8 ? 9 : loads}/${loading}/${picture.to_ns}`} />}
+          {control ? <Minimap control={control} version={`${loads > 8 ? 9 : loads}/${loading}/${picture.to_ns}`} /> : <div class="space-map" />}
           <div class="space-picture" style={{ maxHeight: `${Math.max(160, Control.wish(picture, options))}px` }} onKeyDown={keys}>
             {control && <Lanes picture={picture} control={control} scroll={scroll} chosen={chosen} onChoose={choose} />}
             <div class="space-canvas">
@@ -374,6 +376,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
             {all > inSight + 1 && <div class="space-scroll" ref={bar} tabIndex={-1} aria-hidden="true" onScroll={e => control?.scrollTo(e.currentTarget.scrollTop)}><div style={{ height: `${all + 22}px` }} /></div>}
           </div>
           <Legend picture={picture} by={options.by} colours={colours} />
+          {picture.unsplit && <UntracedMpi id={id} />}
         </div>
         <aside class="space-side">
           {call && <CallPanel id={id} picture={picture} {...call} onClose={() => setCall(null)} onGo={(begin, end, depth) => goTo({ lane: call.lane, begin, end, depth })} />}

@@ -32,7 +32,7 @@ export function SelectionPanel(props: { id: string; span: Span; chosen: boolean;
           <>
             {by === 'classes' ? (
               <Table label="Kinds of calls in this part" rows={sums.classes} rowKey={row => row.class} sort="-time" sortParam="ks" columns={[
-                { key: 'kind', title: 'Kind', cell: row => classLabels[row.class as CallClass] ?? row.class, value: row => row.class },
+                { key: 'kind', title: 'Kind', cell: row => classLabels[(picture.unsplit && row.class === 'compute' ? 'unsplit' : row.class) as CallClass] ?? row.class, value: row => row.class },
                 { key: 'calls', title: 'Calls', cell: row => count(row.calls), value: row => row.calls, number: true },
                 { key: 'time', title: 'Time', cell: row => ns(row.total_ns), value: row => row.total_ns, number: true },
               ]} />
@@ -103,7 +103,7 @@ export function CallPanel({ id, picture, lane, at, depth, onClose, onGo }: {
               <Values title="Arguments" of={call.arguments} />
               <Values title="Local variables" of={call.locals} />
               <Values title="Variables of the caller" of={call.caller_locals} />
-              {place?.class === 'compute' && !call.result && ![call.arguments, call.locals, call.caller_locals].some(values => values?.length) && (
+              {(place?.class === 'compute' || picture.unsplit) && !call.result && ![call.arguments, call.locals, call.caller_locals].some(values => values?.length) && (
                 <p class="space-span">No values were recorded of it: <code>--args</code> records arguments and results, <code>--locals</code> local variables, of functions compiled with <code>-g</code>.</p>
               )}
               {call.callers.length > 0 && (

@@ -2,7 +2,7 @@
 // What several views need.
 import type { ComponentChildren } from 'preact';
 import { query, useAnswer, type Ps } from '../api';
-import { Empty, Notice } from '../design/parts';
+import { Command, Empty, Notice } from '../design/parts';
 import { base, command } from '../format';
 import { href, useParam } from '../state';
 
@@ -34,6 +34,19 @@ export function NoMpi({ id }: { id: string }) {
       No program in it was seen to call MPI_Init. In those that do, by Open MPI or MPICH, calls are counted without further options, unless <code>--mpi off</code> says otherwise. What this job did is
       in {link('space', 'space and time')} and by {link('functions', 'functions')}.
     </Empty>
+  );
+}
+
+/** There are ranks in the picture, and what they did in MPI is not. */
+export function UntracedMpi({ id }: { id: string }) {
+  const { again } = useCommand(id);
+  return (
+    <Notice title="Calls of MPI were not traced: bars have the time in them, too." advice={(
+      <>
+        How long they took together is in <a href={href(['jobs', id, 'communication'])}>communication</a>. A run that has them here, with messages and collectives:
+        <Command text={again("--trace 'fn:*' --mpi trace")} />
+      </>
+    )} />
   );
 }
 
