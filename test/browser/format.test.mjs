@@ -72,6 +72,18 @@ test('marks of a time axis are round, and few', () => {
   }
 });
 
+test('marks of an axis of values are round in the unit that is shown', () => {
+  const marks = (top, unit) => curves.valueTicks(top, unit, 4).map(unit === 'cpus' ? String : format.size);
+  assert.deepEqual(marks(1000 * 1024, 'bytes_per_second'), ['0 B', '256 KB', '512 KB', '768 KB']);
+  assert.deepEqual(marks(3 * 2 ** 30, 'bytes'), ['0 B', '1.0 GB', '2.0 GB', '3.0 GB']);
+  assert.deepEqual(marks(7.3, 'cpus'), ['0', '2', '4', '6']);
+  for (const unit of ['bytes', 'cpus'])
+    for (let top = 0.3; top < 1e14; top *= 1.7) {
+      const at = curves.valueTicks(top, unit, 4);
+      assert.ok(at.length <= 5 && at[at.length - 1] <= top * 1.000001 && (at.length > 1 || top < 1), `${top} ${unit}: ${at}`);
+    }
+});
+
 // Machado, Oliveira, Fernandes 2009, severity 1; distances in OKLab (Ottosson 2020), times 100: 2 can just be seen side by side.
 const eyes = {
   all: [[1, 0, 0], [0, 1, 0], [0, 0, 1]],

@@ -194,6 +194,29 @@ test('a table of 100 000 rows has only those in sight in the page, and all by ke
   assert.deepEqual(page.faults, []);
 });
 
+test('jobs of several users have their users; what is too long in a list is cut where the list ends, and ends in dots', async () => {
+  const one = (i, user, more) => ({ ...job, id: `${job.id}${i}`, name: `job${i}`, user, argv: ['./program', '--with', 'many words '.repeat(40)], ...more });
+  const own = [one(1, 'ann'), one(2, 'ann', { progress: { source: 'log', done: 1, total: 2, share: 0.5, left_seconds: 600 } })];
+  let jobs = own;
+  const server = await fakeServer({ ...api, jobs: () => ({ jobs }) });
+  const page = await openPage();
+  await page.goto(`${server.url}#/jobs`);
+  await page.getByRole('link', { name: 'job2' }).waitFor();
+  assert.equal(await page.getByRole('columnheader', { name: 'User' }).count(), 0, 'all are of one');
+  for (const width of [1400, 1150]) {
+    await page.setViewportSize({ width, height: 800 });
+    const [box, cell] = [page.locator('.table-box'), page.locator('td.col-command').first()];
+    assert.ok(await box.evaluate((of) => of.scrollWidth <= of.clientWidth), `${width}: nothing is beyond the list's end`);
+    assert.ok(await cell.evaluate((of) => of.scrollWidth > of.clientWidth && getComputedStyle(of).textOverflow === 'ellipsis'), `${width}: cut`);
+  }
+  jobs = [...own, one(3, 'bob')];
+  await page.reload();
+  await page.getByRole('columnheader', { name: 'User' }).waitFor();
+  await page.getByRole('searchbox').fill('bob');
+  await until(async () => (await page.locator('tbody tr').count()) === 1, 'that of bob');
+  assert.deepEqual(page.faults, []);
+});
+
 test('why ranks stand still is read line by line', async () => {
   const why = 'deadlock: 2 ranks wait for each other\n  rank 0: MPI_Send\n  rank 1: MPI_Send';
   const server = await fakeServer({

@@ -39,6 +39,7 @@ static const struct field reason_fields[] = {
 static const struct field info_fields[] = {
     {"name", FIELD_TEXT, FIELD_AT(struct job_report, info.name), FIELD_OPTIONAL},
     {"host", FIELD_TEXT, FIELD_AT(struct job_report, info.host), FIELD_OPTIONAL},
+    {"user", FIELD_TEXT, FIELD_AT(struct job_report, info.user), FIELD_OPTIONAL, .about = "who ran it"},
     {"argv", FIELD_LIST, FIELD_AT(struct job_report, info.argv), FIELD_OPTIONAL, .of = fields_texts},
     {"started_seconds", FIELD_SECONDS, FIELD_AT(struct job_report, info.started_ns), FIELD_OPTIONAL},
     {"batch", FIELD_OBJECT, FIELD_AT(struct job_report, info.batch), FIELD_OR_NULL | FIELD_OPTIONAL,

@@ -19,6 +19,8 @@ export interface Column<T> {
   number?: boolean;
   /** Left out on narrow screens. */
   wide?: boolean;
+  /** Has the width that the others leave; what is longer is cut. */
+  fill?: boolean;
 }
 
 export interface TableProps<T> {
@@ -151,7 +153,7 @@ export function Table<T>(props: TableProps<T>) {
   );
 }
 
-const cellClass = <T,>(c: Column<T>) => `col-${c.key} ${c.number ? 'number' : ''} ${c.wide ? 'wide' : ''}`;
+const cellClass = <T,>(c: Column<T>) => `col-${c.key} ${c.number ? 'number' : ''} ${c.wide ? 'wide' : ''} ${c.fill ? 'fill' : ''}`;
 
 /** In place of rows that are out of sight. */
 function Spacer({ rows, columns }: { rows: number; columns: number }) {

@@ -88,7 +88,7 @@ export function After({ report, name }: { report: Report; name: string }) {
   const model = useMemo(() => modelOfReport(report), [report]);
   const lines = useMemo(() => linesOf(report), [report]);
   const all = report.all_nodes;
-  const ranks = report.mpi?.ranks.length ?? 0;
+  const ranks = report.mpi?.ranks.length ?? 0, inRanks = report.mpi?.time;
   return (
     <>
       {report.mirror?.note && <Notice title={report.mirror.note} advice={`As ${report.mirror.via} has it.`} />}
@@ -103,6 +103,7 @@ export function After({ report, name }: { report: Report; name: string }) {
           <Figure text={format.count(all.process_count)} label="processes" />
           {report.parts.length > 0 && <Figure text={format.count(report.parts.length + 1)} label="nodes" />}
           {ranks > 0 && <Figure text={format.count(ranks)} label="ranks" />}
+          {!!inRanks?.total_ns && <Figure text={format.share(inRanks.communication_ns / inRanks.total_ns)} label="of ranks’ time in MPI" />}
           {all.left_running > 0 && <Figure text={format.count(all.left_running)} label="left running" />}
           {all.lost_records > 0 && <Figure text={format.count(all.lost_records)} label="records lost" />}
         </Figures>

@@ -16,6 +16,15 @@ export function timeTicks(from: number, to: number, most: number): number[] {
   for (let i = Math.ceil(from / step); i * step <= to; i++) out.push(i * step);
   return out;
 }
+/** Steps of axes of values: round in the unit that is shown, which for bytes has 1024 of the one below. */
+const steps = (base: number, least: number, most: number, factors: readonly number[]) => Array.from({ length: most - least + 1 }, (_, i) => factors.map((factor) => factor * base ** (i + least))).flat();
+const byteSteps = steps(1024, 0, 5, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]), plainSteps = steps(10, -2, 12, [1, 2, 5]);
+export const valueSteps = (unit: string) => (unit.startsWith('bytes') ? byteSteps : plainSteps);
+/** Marks from 0 on, at most so many above it. */
+export function valueTicks(top: number, unit: string, most: number): number[] {
+  const step = valueSteps(unit).find((s) => top / s < most + 1) ?? top;
+  return Array.from({ length: Math.floor(top / step + 1e-9) + 1 }, (_, i) => i * step);
+}
 /** "90 s" and "2 min" rather than "1.5 min": as short as an axis needs it. */
 export function tick(seconds: number): string {
   if (seconds === 0) return '0';
@@ -59,9 +68,9 @@ function drawn(p: CurvesProps, c: Colours): string {
   top ||= 1;
   const x = (t: number) => x0 + ((t - from) / (to - from)) * (x1 - x0), y = (v: number) => y1 - (v / top) * (y1 - y0);
   pen.text(`${p.title}: ${p.of}`, x0, 22, { colour: c.ink, size: 14, weight: 600 });
-  for (const part of [0, 0.5, 1]) {
-    pen.line([x0, y(part * top), x1, y(part * top)], c.line);
-    pen.text(p.value(part * top), x0 - 8, y(part * top) + 4, { colour: c.soft, size: 11, align: 'end' });
+  for (const v of valueTicks(top, p.unit, 4)) {
+    pen.line([x0, y(v), x1, y(v)], c.line);
+    pen.text(p.value(v), x0 - 8, y(v) + 4, { colour: c.soft, size: 11, align: 'end' });
   }
   for (const t of timeTicks(from, to, 8)) pen.text(tick(t), x(t), y1 + 18, { colour: c.soft, size: 11, align: 'middle' });
   [...p.curve.keys()].forEach((node, i) => {
@@ -104,7 +113,7 @@ export function Curves(p: CurvesProps) {
         scales: { x: { time: false }, y: { range: (_u, _min, max) => [0, latest.current.most ?? (max > 0 ? max * 1.1 : 1)] } },
         axes: [
           { ...axis, size: 24, incrs: timeSteps, space: 70, values: (_u, splits) => splits.map(tick) },
-          { ...axis, size: 58, space: 40, values: (_u, splits) => splits.map((v) => latest.current.value(v)) },
+          { ...axis, size: 58, space: 30, incrs: valueSteps(latest.current.unit), values: (_u, splits) => splits.map((v) => latest.current.value(v)) },
         ],
         series: [{}, ...nodes.map((node, i) => ({ label: node, stroke: category(c, i), width: 1.5, points: { show: false }, spanGaps: true, ...(nodes.length === 1 ? { fill: `${category(c, i)}1f` } : {}) }))],
         hooks: { setCursor: [(u) => setAt(u.cursor.idx ?? null)] },

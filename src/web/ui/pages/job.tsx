@@ -9,9 +9,10 @@ import { After } from './after';
 import { Live } from './live';
 import { outcome, State } from './status';
 
-/** What is known of the job by name: its row of the list. */
-function useRow(id: string): Row | undefined {
-  return useAnswer<Ps>(`jobs${query({ text: id, limit: 20 })}`).value?.jobs.find((job) => job.id === id);
+/** What is known of the job by name: its row of the list; null: there is none. */
+function useRow(id: string): Row | undefined | null {
+  const { value, waiting } = useAnswer<Ps>(`jobs${query({ text: id, limit: 20 })}`);
+  return waiting ? undefined : value?.jobs.find((job) => job.id === id) ?? null;
 }
 
 /** The task that the job is a run of, by its name. */
@@ -25,14 +26,15 @@ function OfTask({ id }: { id: string }) {
   );
 }
 
-function Title({ id, row, top }: { id: string; row: Row | undefined; top: Top | undefined }) {
-  const state = top ? outcome({ status: top.status, exit_code: row?.exit_code, signal: row?.signal }) : row && outcome(row);
+function Title({ id, row, top }: { id: string; row: Row | undefined | null; top: Top | undefined }) {
+  // not before the name, which would move it
+  const known = row !== undefined, state = known && top ? outcome({ status: top.status, exit_code: row?.exit_code, signal: row?.signal }) : row && outcome(row);
   return (
     <div class="job-title">
       <div class="line">
         <h1 title={row?.name || id}>{row?.name || id}</h1>
         {state && <State of={state} />}
-        {top && top.status !== 'running' && <a class="no-print" href={href(['compare'], { a: id })}>Compare with another run</a>}
+        {known && top && top.status !== 'running' && <a class="no-print" href={href(['compare'], { a: id })}>Compare with another run</a>}
       </div>
       <div class="line soft">
         {row?.name && <span class="mono">{id}</span>}

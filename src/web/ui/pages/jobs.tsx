@@ -32,19 +32,21 @@ const columns = (chosen: string[], choose: (id: string, on: boolean) => void): C
   { key: 'memory', title: 'Memory', about: 'the most of all processes together', number: true, wide: true, cell: (j) => j.peak_tree_rss_bytes !== undefined && <Unit text={format.size(j.peak_tree_rss_bytes)} />, value: (j) => j.peak_tree_rss_bytes ?? null },
   { key: 'started', title: 'Started', number: true, cell: (j) => j.started_seconds !== undefined && format.moment(j.started_seconds), value: (j) => j.started_seconds ?? null },
   { key: 'host', title: 'Node', wide: true, cell: (j) => j.host, value: (j) => j.host ?? null },
+  { key: 'user', title: 'User', cell: (j) => j.user, value: (j) => j.user ?? null },
   { key: 'batch', title: 'Batch', wide: true, cell: (j) => j.batch && `${j.batch.system} ${j.batch.array ?? j.batch.id ?? ''}`, value: (j) => j.batch?.id ?? null },
-  { key: 'command', title: 'Command', wide: true, cell: (j) => <span class="mono" title={format.command(j.argv ?? [])}>{j.reason ?? format.command(j.argv ?? [])}</span> },
+  { key: 'command', title: 'Command', wide: true, fill: true, cell: (j) => <span class="mono" title={format.command(j.argv ?? [])}>{j.reason ?? format.command(j.argv ?? [])}</span> },
 ];
 
-/** Columns that most lists have nothing in. */
-const sparse = ['progress', 'batch'];
+/** Columns that say nothing in most lists: of how many different values on, nothing among them. */
+const sparse: Record<string, number> = { progress: 1, batch: 1, user: 2 };
+const says = (column: Column<Job>, jobs: Job[]) => new Set(jobs.map(column.value!).filter((value) => value !== null)).size >= (sparse[column.key] ?? 0);
 
 const states = [['', 'All'], ['running', 'Running'], ['bad', 'Failed'], ['good', 'Finished'], ['warn', 'In doubt']] as const;
 const PAGE = 500;
 
-/** Does the job have each of these words in its name, id, host, command? */
+/** Does the job have each of these words in its name, id, host, user, command? */
 const matches = (job: Job, words: string[]) => {
-  const text = [job.id, job.name, job.host, job.batch?.id, ...(job.argv ?? [])].join(' ').toLowerCase();
+  const text = [job.id, job.name, job.host, job.user, job.batch?.id, ...(job.argv ?? [])].join(' ').toLowerCase();
   return words.every((word) => text.includes(word));
 };
 
@@ -61,7 +63,7 @@ export function Jobs() {
     <>
       <div class="bar">
         <h1>Jobs</h1>
-        <input class="grow" type="search" placeholder="Filter: name, command, node, number" aria-label="Filter jobs" value={text} onInput={(e) => setText(e.currentTarget.value)} />
+        <input class="grow" type="search" placeholder="Filter: name, command, node, user, number" aria-label="Filter jobs" value={text} onInput={(e) => setText(e.currentTarget.value)} />
         <Choice label="State" value={state as (typeof states)[number][0]} of={states} onChange={setState} />
         {chosen.length > 0 && <button type="button" class="first" disabled={chosen.length !== 2} onClick={() => go(['compare'], { a: chosen[0], b: chosen[1] })}>{chosen.length === 2 ? 'Compare these two' : 'Choose another to compare'}</button>}
         {answer.value && <span class="end">{counts(answer.value.jobs)}</span>}
@@ -78,7 +80,7 @@ export function Jobs() {
           return (
             <div class="panel">
               {rows.length ? (
-                <Table label="Jobs" columns={columns(chosen, choose).filter((c) => !sparse.includes(c.key) || jobs.some((j) => c.value!(j) !== null))} rows={rows} rowKey={(j) => j.id} sort="-started" onOpen={(j) => go(['jobs', j.id])} />
+                <Table label="Jobs" columns={columns(chosen, choose).filter((c) => !(c.key in sparse) || says(c, jobs))} rows={rows} rowKey={(j) => j.id} sort="-started" onOpen={(j) => go(['jobs', j.id])} />
               ) : (
                 <Empty title="No job is like that.">
                   Of {format.count(jobs.length)} jobs none has this state and these words. <a href={href(['jobs'])}>Show all</a>

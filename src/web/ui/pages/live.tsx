@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job that runs: where it is, how far, what it and its nodes do, and what to worry about.
-import { useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useRecords, type JobRecord, type Report, type Session, type Top } from '../api';
 import { Empty, Figure, Figures, Notice, Progress, Unit } from '../design/parts';
 import { Table, type Column } from '../design/table';
@@ -18,6 +18,10 @@ function useModel(id: string) {
   const due = useRef(0), skipped = useRef(false);
   const soon = () => (due.current ||= window.setTimeout(() => ((due.current = 0), set((n) => n + 1)), 250));
   const state = useRecords(id, modelTypes, (record) => (model.current!.take(record), soon()), () => ((skipped.current = true), soon()));
+  useEffect(() => {
+    const timer = window.setTimeout(() => set((n) => n || 1), 1000); // who cannot follow its records sees the job without them
+    return () => clearTimeout(timer);
+  }, []);
   return { model: model.current, version, state, skipped: skipped.current };
 }
 
@@ -121,7 +125,7 @@ function Ranks({ ranks }: { ranks: Rank[] }) {
         {format.share(share(r)!)}
       </>
     ) },
-    { key: 'doing', title: 'Doing', cell: (r) => <span title={r.fault ?? ''}>{r.doing ?? r.state.replace('_', ' ')}</span>, value: (r) => r.doing ?? r.state },
+    { key: 'doing', title: 'Doing', fill: true, cell: (r) => <span title={r.fault ?? r.doing ?? undefined}>{r.doing ?? r.state.replace('_', ' ')}</span>, value: (r) => r.doing ?? r.state },
     { key: 'since', title: 'Since', number: true, cell: (r) => <Unit text={format.seconds(r.since_seconds)} />, value: (r) => r.since_seconds },
   ];
   return (
@@ -139,7 +143,7 @@ function Processes({ processes }: { processes: Top['processes'] }) {
   type P = Top['processes'][number];
   const columns: Column<P>[] = [
     { key: 'pid', title: 'Process', number: true, cell: (p) => p.pid, value: (p) => p.pid },
-    { key: 'name', title: 'Command', cell: (p) => <span class="mono" title={p.argv ? format.command(p.argv) : ''}>{p.argv ? format.command(p.argv) : p.name}</span>, value: (p) => p.name },
+    { key: 'name', title: 'Command', fill: true, cell: (p) => <span class="mono" title={p.argv ? format.command(p.argv) : ''}>{p.argv ? format.command(p.argv) : p.name}</span>, value: (p) => p.name },
     { key: 'cpu', title: 'CPU time', number: true, cell: (p) => <Unit text={format.seconds(p.cpu_seconds)} />, value: (p) => p.cpu_seconds },
     { key: 'memory', title: 'Memory', about: 'the most until now', number: true, cell: (p) => p.peak_rss_bytes > 0 && <Unit text={format.size(p.peak_rss_bytes)} />, value: (p) => p.peak_rss_bytes },
     { key: 'threads', title: 'Threads', number: true, wide: true, cell: (p) => p.threads, value: (p) => p.threads },
@@ -214,8 +218,9 @@ function ProgressPanel({ top, model }: { top: Top; model: Model }) {
 export function Live({ id, top, session, name }: { id: string; top: Top; session: Session; name: string }) {
   const { model, version, state, skipped } = useModel(id);
   const shares = top.ranks.map((r) => r.recent_mpi_share ?? r.mpi_share).filter((s) => s !== null);
-  const warnings = model.seconds || !top.layers.warning ? model.warnings : [top.layers.warning as Extract<JobRecord, { type: 'warning' }>];
+  const warnings = (model.seconds || !top.layers.warning ? model.warnings : [top.layers.warning as Extract<JobRecord, { type: 'warning' }>]).filter((w) => !model.stall || w.kind !== 'stalled');
   const functions = (top.functions ?? []) as TopFunction[];
+  if (!version) return <p class="waiting" role="status">Reading what it did so far …</p>; // what it has to say first comes with them
   return (
     <>
       <div class="panel">
