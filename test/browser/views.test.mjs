@@ -6,15 +6,16 @@ import fs from 'node:fs';
 import test, { before } from 'node:test';
 import { example, openPage, openStage, serveStage, shoot, until, violations } from './harness.mjs';
 
-let stage, server, report, diff, plain;
+let stage, server, report, diff, plain, counted;
 
 const idOf = (out) => /job (\S+)/.exec(out.err + out.out)?.[1];
 
 before(async () => {
   stage = await openStage();
-  const ocean = (name, ranks) => stage.run(['run', '--name', name, '--trace', 'fn:*', '--mpi', 'trace', '--', 'mpirun', '--oversubscribe', '-n', ranks, example('stommel'), '80', '80', '200', '100']);
+  const ocean = (name, ranks, mpi = 'trace') => stage.run(['run', '--name', name, '--trace', 'fn:*', '--mpi', mpi, '--', 'mpirun', '--oversubscribe', '-n', ranks, example('stommel'), '80', '80', '200', '100']);
   await ocean('two', '2');
   await ocean('four', '4');
+  counted = idOf(await ocean('counted', '2', 'stats'));
   plain = idOf(await stage.run(['run', '--name', 'plain', '--', 'true']));
   report = JSON.parse((await stage.run(['report', '--json', 'four'])).out);
   diff = JSON.parse((await stage.run(['report', '--diff', '--json', 'two', 'four'])).out);
@@ -198,6 +199,30 @@ test('space and time: keys and the address, a search, a call, sums of the window
   assert.deepEqual(page.faults, []);
 });
 
+test('space and time: where calls of MPI were only counted, no time is called computing, and the way to more is said', async () => {
+  const page = await at('space', {}, counted), legend = page.getByRole('list', { name: 'Colours' });
+  await legend.getByText('computing or in MPI').waitFor();
+  assert.equal(await legend.getByText('computing', { exact: true }).count(), 0);
+  await page.getByText('Calls of MPI were not traced').waitFor();
+  assert.match(await page.locator('.space-stage code.command').innerText(), /^scry run --trace 'fn:\*' --mpi trace -- mpirun .*stommel/);
+  await page.getByRole('button', { name: 'Kinds' }).click();
+  await page.getByRole('cell', { name: 'computing or in MPI' }).waitFor();
+  assert.equal(await page.getByRole('cell', { name: 'computing', exact: true }).count(), 0);
+  await settled(page);
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'space-counted');
+  await page.locator('.space-stage').getByRole('link', { name: 'communication' }).click();
+  await page.getByRole('table', { name: /^Communication/ }).waitFor();
+  assert.deepEqual(page.faults, []);
+});
+
+test('how it ended: with the share of time in MPI, as the report has it', async () => {
+  const page = await at(''), { communication_ns, total_ns } = report.mpi.time;
+  const figure = page.locator('.figure').filter({ hasText: 'ranks’ time in MPI' });
+  assert.equal(parseFloat(await figure.locator('dd').innerText()), Number((100 * communication_ns / total_ns).toFixed(communication_ns / total_ns < 0.0995 ? 1 : 0)));
+  assert.deepEqual(page.faults, []);
+});
+
 test('space and time: a drag moves, the wheel zooms, a drag with Shift chooses', async () => {
   const page = await at('space');
   await settled(page);
@@ -289,6 +314,14 @@ test('two runs side by side, as scry report --diff has them', async () => {
   await page.getByRole('table', { name: 'Functions of both by rank' }).locator('canvas').first().waitFor();
   assert.deepEqual(await violations(page), []);
   await shoot(page, 'compare');
+  await page.getByRole('button', { name: 'All ranks' }).click();
+  await page.getByRole('region', { name: 'Functions' }).getByLabel('Without MPI_Init').check(); // of both tables
+  const time = (run) => diff.functions.reduce((sum, row) => sum + (/^MPI_(Init|Finalize)$/.test(row.name) ? row[run]?.self_ns ?? 0 : 0), 0);
+  assert.ok(time('a') > 0);
+  await page.getByText(/^Left out: MPI_Init and MPI_Finalize, .* of the first, .* of the second\.$/).first().waitFor();
+  assert.equal(await page.locator('.left-out').count(), 2);
+  assert.equal(await page.getByRole('table').getByText(/^MPI_(Init|Finalize)/).count(), 0);
+  assert.match(await downloads(page, 'Functions', 'SVG'), /without MPI_Init and MPI_Finalize/);
   assert.deepEqual(page.faults, []);
 });
 
@@ -344,6 +377,10 @@ test('what is taken away is well-formed, has all rows, and says its units', asyn
     if (!drawn) continue;
     const svg = await downloads(page, title, 'SVG');
     assert.equal(await page.evaluate((text) => new DOMParser().parseFromString(text, 'image/svg+xml').querySelector('parsererror')?.textContent ?? '', svg), '', view);
+    if (view === 'space') {
+      const lines = svg.match(/<path d="(M[^"]*)"[^>]*stroke-opacity="0\.\d+"\/>/);
+      assert.equal(lines[1].split('M').length - 1, [...new Set(lines[1].split('M'))].length - 1, 'each message is one line, and bars are seen below many');
+    }
     await paper.setContent(svg);
     await shoot(paper, `${view.split('?')[0]}-file`);
   }
@@ -352,17 +389,20 @@ test('what is taken away is well-formed, has all rows, and says its units', asyn
 
 test('what is there stays where it is while the rest comes', async () => {
   const page = await at('#/jobs');
-  await page.evaluate(() => {
-    window.moved = 0;
-    new PerformanceObserver((list) => list.getEntries().forEach((one) => (window.moved += one.value))).observe({ type: 'layout-shift' });
+  await page.addInitScript(() => {
+    const name = (node) => node && `${node.nodeName} ${node.className}`;
+    window.moved = [];
+    new PerformanceObserver((list) => list.getEntries().forEach((one) => window.moved.push(one.value, ...one.sources.map(({ node }) => name(node))))).observe({ type: 'layout-shift', buffered: true });
   });
-  for (const view of ['', 'functions', 'communication', 'matrix', 'distributions', 'tree']) {
-    await page.evaluate((hash) => ((window.moved = 0), (location.hash = hash)), `#/jobs/${report.id}/${view}`);
+  const job = `#/jobs/${report.id}`;
+  for (const hash of [job, ...['space', 'functions', 'communication', 'matrix', 'distributions', 'tree'].map((view) => `${job}/${view}`), `#/jobs/${counted}/space`, `#/compare?a=${counted}&b=${report.id}`]) {
+    await page.evaluate((to) => (location.hash = to), hash);
+    await page.reload();
     await page.locator('.picture').first().waitFor();
     await page.locator('.waiting').waitFor({ state: 'detached' });
+    if (hash.endsWith('space')) await settled(page);
     await page.evaluate(() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go))));
-    const moved = await page.evaluate(() => window.moved);
-    assert.ok(moved < 0.05, `${view}: ${moved} of the window moved`);
+    assert.deepEqual(await page.evaluate(() => window.moved), [], hash);
   }
   assert.deepEqual(page.faults, []);
 });

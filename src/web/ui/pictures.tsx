@@ -35,6 +35,8 @@ export interface TextStyle {
 export interface Pen {
   rect(x: number, y: number, width: number, height: number, fill: string): void;
   line(points: readonly number[], stroke: string, width?: number, dash?: number[]): void;
+  /** Single lines, of four numbers each; where many are over each other, it is as dark as with one. */
+  lines(ends: readonly number[], stroke: string, width: number, opacity: number): void;
   area(points: readonly number[], fill: string, opacity?: number): void;
   text(text: string, x: number, y: number, style: TextStyle): void;
   /** What is drawn until the next unclip is only seen in this rectangle. */
@@ -62,6 +64,18 @@ export function canvasPen(context: CanvasRenderingContext2D): Pen {
       context.lineWidth = width;
       context.setLineDash(dash);
       context.stroke();
+    },
+    lines(ends, stroke, width, opacity) {
+      context.beginPath();
+      for (let i = 0; i + 3 < ends.length; i += 4) {
+        context.moveTo(ends[i]!, ends[i + 1]!);
+        context.lineTo(ends[i + 2]!, ends[i + 3]!);
+      }
+      context.strokeStyle = stroke;
+      context.lineWidth = width;
+      context.globalAlpha = opacity;
+      context.stroke();
+      context.globalAlpha = 1;
     },
     area(points, fill, opacity = 1) {
       trace(points);
@@ -103,6 +117,11 @@ export function svgPen(width: number, height: number, background: string): Pen &
     rect: (x, y, w, h, fill) => parts.push(`<rect x="${short(x)}" y="${short(y)}" width="${short(w)}" height="${short(h)}" fill="${escaped(fill)}"/>`),
     line: (list, stroke, w = 1, dash = []) =>
       parts.push(`<polyline points="${points(list)}" fill="none" stroke="${escaped(stroke)}" stroke-width="${w}"${dash.length ? ` stroke-dasharray="${dash.join(' ')}"` : ''}/>`),
+    lines(ends, stroke, w, opacity) {
+      let path = '';
+      for (let i = 0; i + 3 < ends.length; i += 4) path += `M${points(ends.slice(i, i + 2))}L${points(ends.slice(i + 2, i + 4))}`;
+      parts.push(`<path d="${path}" fill="none" stroke="${escaped(stroke)}" stroke-width="${w}" stroke-opacity="${short(opacity)}"/>`);
+    },
     area: (list, fill, opacity = 1) => parts.push(`<polygon points="${points(list)}" fill="${escaped(fill)}"${opacity < 1 ? ` fill-opacity="${opacity}"` : ''}/>`),
     text(text, x, y, s) {
       const turn = s.turn ? ` transform="rotate(${s.turn} ${short(x)} ${short(y)})"` : '';

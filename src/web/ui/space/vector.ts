@@ -84,12 +84,17 @@ function tilesIn(shown: Shown): Tile[] {
 }
 
 function drawMessages(pen: Pen, shown: Shown, layout: Layout, x: (time: number) => number, plot: number, ink: string): void {
-  const tiles = tilesIn(shown), count = tiles.reduce((sum, tile) => sum + tile.messages.length / MESSAGE_FIELDS, 0);
-  const width = Math.max(0.05, Math.min(0.6, 0.15 * plot / Math.max(1, count))); // many are thin, so bars are seen below them
-  for (const { messages } of tiles)
-    for (let i = 0; i < messages.length; i += MESSAGE_FIELDS)
-      if (messages[i]! < shown.lanes && messages[i + 1]! < shown.lanes)
-        pen.line([x(messages[i + 2]!), TOP + laneMiddle(layout, messages[i]!), x(messages[i + 3]!), TOP + laneMiddle(layout, messages[i + 1]!)], ink, width);
+  const there = new Set<string>(), ends: number[] = [];
+  for (const { messages } of tilesIn(shown))
+    for (let i = 0; i < messages.length; i += MESSAGE_FIELDS) {
+      const [from, to, sent, received] = messages.subarray(i, i + 4) as unknown as [number, number, number, number], key = `${from} ${to} ${sent} ${received}`;
+      if (from >= shown.lanes || to >= shown.lanes || there.has(key))
+        continue;
+      there.add(key);
+      ends.push(x(sent), TOP + laneMiddle(layout, from), x(received), TOP + laneMiddle(layout, to));
+    }
+  if (there.size)
+    pen.lines(ends, ink, there.size > 400 ? 0.4 : 0.6, Math.max(0.05, Math.min(0.8, 0.15 * plot / there.size))); // as on the screen
 }
 
 function drawCollectives(pen: Pen, shown: Shown, layout: Layout, x: (time: number) => number, plot: number, ink: string): void {

@@ -11,7 +11,8 @@ import { base, count, digits, ns, seconds, share, size } from '../format';
 import { PictureFrame, svgPen } from '../pictures';
 import { go, href, setParams, useParam } from '../state';
 import { runOf, taskTitle, useDoing } from '../tasks/list';
-import { greatest } from './profile';
+import { useWithoutSetup } from './parts';
+import { greatest, isSetup } from './profile';
 import { Strip } from './strip';
 
 export function Compare() {
@@ -83,16 +84,19 @@ function Values({ diff }: { diff: ReportDiff }) {
 type FunctionRow = ReportDiff['functions'][number];
 type Measure = 'self_ns' | 'total_ns' | 'calls';
 
-function FunctionDiff({ diff }: { diff: ReportDiff }) {
+function FunctionDiff({ diff: every }: { diff: ReportDiff }) {
   const [key, setKey] = useParam('m', 'self_ns');
   const [scope, setScope] = useParam('over', 'sum');
   const measure = key as Measure, text = measure === 'calls' ? count : ns;
   const value = (row: FunctionRow, of: 'a' | 'b') => row[of]?.[measure] ?? 0;
+  const setup = useWithoutSetup(every.functions.some(row => isSetup(row.name)));
+  const diff = useMemo(() => setup.out ? { ...every, functions: every.functions.filter(row => !isSetup(row.name)) } : every, [every, setup.out]);
+  const leftOut = (of: 'a' | 'b') => text(every.functions.reduce((sum, row) => sum + (isSetup(row.name) ? value(row, of) : 0), 0));
   const most = diff.functions.reduce((greatest, row) => Math.max(greatest, value(row, 'a'), value(row, 'b')), 1);
   const table = () => ({ columns: ['function', 'file', `a_${measure}`, `b_${measure}`], rows: diff.functions.map(row => [row.name, row.file, row.a?.[measure] ?? null, row.b?.[measure] ?? null]) });
   const svg = (c: Colours) => {
     const pen = svgPen(1000, 46 + diff.functions.length * 30, c.surface);
-    pen.text(`${plain(measure)}: ${diff.a.id} and ${diff.b.id}`, 12, 24, { colour: c.ink, size: 14, weight: 600 });
+    pen.text(`${plain(measure)}: ${diff.a.id} and ${diff.b.id}${setup.out ? ', without MPI_Init and MPI_Finalize' : ''}`, 12, 24, { colour: c.ink, size: 14, weight: 600 });
     diff.functions.forEach((row, i) => {
       const y = 40 + i * 30;
       pen.clip(0, y, 254, 30);
@@ -105,11 +109,12 @@ function FunctionDiff({ diff }: { diff: ReportDiff }) {
     });
     return pen.svg();
   };
-  if (!diff.functions.length)
+  if (!every.functions.length)
     return <Empty title="Neither run recorded functions." command="scry run --trace 'fn:*' -- ./program">With a trace of each, they are compared function by function:</Empty>;
   return (
-    <PictureFrame title="Functions" of={`${diff.a.id}-${diff.b.id}`} picture={{ name: `functions-${measure}`, svg, table }} about="Of both the hottest, those that changed most first. A click shows one in space and time."
-      controls={<><Choice label="Measure" value={measure} of={[['self_ns', 'Self time'], ['total_ns', 'Total time'], ['calls', 'Calls']]} onChange={setKey} /><Choice label="Ranks" value={scope as 'sum' | 'ranks'} of={[['sum', 'All ranks'], ['ranks', 'By rank']]} onChange={setScope} /></>}>
+    <PictureFrame title="Functions" of={`${diff.a.id}-${diff.b.id}`} picture={{ name: `functions-${measure}${setup.out ? '-without-setup' : ''}`, svg, table }} about="Of both the hottest, those that changed most first. A click shows one in space and time."
+      controls={<><Choice label="Measure" value={measure} of={[['self_ns', 'Self time'], ['total_ns', 'Total time'], ['calls', 'Calls']]} onChange={setKey} /><Choice label="Ranks" value={scope as 'sum' | 'ranks'} of={[['sum', 'All ranks'], ['ranks', 'By rank']]} onChange={setScope} />{setup.control}</>}>
+      {setup.told(`${leftOut('a')} of the first, ${leftOut('b')} of the second.`)}
       {scope === 'ranks' ? <ByRank diff={diff} measure={measure} /> : (
         <Table label="Functions of both" rows={diff.functions} rowKey={row => `${row.name} ${row.file}`} sort="-change" onOpen={row => go(['jobs', row.b ? diff.b.id : diff.a.id, 'space'], { q: row.name })} columns={[
           { key: 'name', title: 'Function', cell: row => <span class="measured-name">{row.name} <small>{base(row.file)}</small></span>, value: row => row.name },
@@ -155,11 +160,14 @@ function ByRank({ diff, measure }: { diff: ReportDiff; measure: Measure }) {
 }
 
 function MpiDiff({ diff }: { diff: ReportDiff }) {
-  if (!diff.mpi?.calls.length)
+  const every = diff.mpi?.calls ?? [], setup = useWithoutSetup(every.some(row => isSetup(row.name)));
+  if (!every.length)
     return null;
-  const rows = diff.mpi.calls;
+  const rows = setup.out ? every.filter(row => !isSetup(row.name)) : every;
+  const leftOut = (of: 'a' | 'b') => ns(every.reduce((sum, row) => sum + (isSetup(row.name) ? row[of].total_ns : 0), 0));
   return (
-    <PictureFrame title="Calls of MPI" of={`${diff.a.id}-${diff.b.id}`} picture={{ name: 'mpi-calls', svg: null, table: () => ({ columns: ['call', 'a_calls', 'b_calls', 'a_total_ns', 'b_total_ns', 'a_bytes', 'b_bytes'], rows: rows.map(row => [row.name, row.a.calls, row.b.calls, row.a.total_ns, row.b.total_ns, row.a.bytes, row.b.bytes]) }) }}>
+    <PictureFrame title="Calls of MPI" of={`${diff.a.id}-${diff.b.id}`} controls={setup.control} picture={{ name: 'mpi-calls', svg: null, table: () => ({ columns: ['call', 'a_calls', 'b_calls', 'a_total_ns', 'b_total_ns', 'a_bytes', 'b_bytes'], rows: rows.map(row => [row.name, row.a.calls, row.b.calls, row.a.total_ns, row.b.total_ns, row.a.bytes, row.b.bytes]) }) }}>
+      {setup.told(`${leftOut('a')} of the first, ${leftOut('b')} of the second.`)}
       <Table label="Calls of MPI of both" rows={rows} rowKey={row => row.name} sortParam="ms" sort="-b" columns={[
         { key: 'name', title: 'Call', cell: row => <span class="measured-name">{row.name}</span>, value: row => row.name },
         { key: 'ca', title: 'Calls, first', number: true, wide: true, cell: row => count(row.a.calls), value: row => row.a.calls },

@@ -27,12 +27,12 @@ const DEEPEST = 60;
 export function CallTree({ id }: ViewProps) {
   const [process, setProcess] = useParam('process', 'all');
   const answer = useAnswer<Tree>(jobPath(id, 'tree') + query({ processes: process === 'all' ? undefined : process }));
-  const processes = useAnswer<Profile>(answer.value ? jobPath(id, 'profile') : null).value?.processes ?? [];
+  const profile = useAnswer<Profile>(jobPath(id, 'profile')), processes = profile.value?.processes ?? [];
   const nodes = useMemo(() => (answer.value?.nodes ?? []).map((node): TreeNode => ({ ...node, parent: node.parent ?? -1 })), [answer.value]);
   if (answer.error?.kind === 'no_trace')
     return <NoTrace id={id} text={answer.error.message} />;
   return (
-    <Answered of={answer} wait="Adding up all calls …">
+    <Answered of={profile.waiting ? { ...answer, value: undefined, waiting: true } : answer} wait="Adding up all calls …">
       {tree => nodes.length ? <Flame id={id} nodes={nodes} notes={notesOf(tree.notes)} processes={processes} process={process} onProcess={setProcess} /> : <NoTrace id={id} notes={tree.notes} />}
     </Answered>
   );
