@@ -149,6 +149,18 @@ test('pixels: inner calls over outer ones, rows for depths, nothing outside', ()
   assert.equal(target.pixels[0], 0);
 });
 
+test('a call that has not ended is open, and gets paler to its end', () => {
+  const inks = { shades: Uint32Array.from({ length: 2 * colours.SHADES }, (_, i) => 100 + i), functions: 2, lane: 7, edge: 9 };
+  const [lane] = data.decodeTile({ from_ns: 0, to_ns: 100, lanes: [{ lane: 0, open: [0, 1, 5], calls: [0, 100, 0, 0, 10, 20, 1, 1, 50, 90, 1, 1] }] }, 10).lanes;
+  assert.deepEqual([...lane.callOpen], [1, 0, 1], 'of each depth the last one; where there is none, none');
+  const target = { pixels: new Uint32Array(100 * 2), width: 100, height: 2 };
+  raster.rasterCalls(target, lane, inks, 0, 1, 0, 1, 2, true);
+  const [outer, ended, open] = [target.pixels.subarray(60, 100), target.pixels.subarray(111, 120), target.pixels.subarray(151, 190)];
+  assert.ok(outer[0] === 100 + colours.SHADES - 1 && outer[39] < outer[20] && outer[20] < outer[0]);
+  assert.equal(new Set(ended).size, 1);
+  assert.ok(open[38] < open[20] && open[38] > 100 + colours.SHADES);
+});
+
 test('functions have colours by their names, spread evenly', () => {
   const list = Array.from({ length: 40 }, (_, i) => `function_${i}`);
   const given = colours.assignColours(list, 16);

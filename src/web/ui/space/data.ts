@@ -26,6 +26,8 @@ export function withUnsplit(picture: Picture): Picture {
 export interface TileLane {
   lane: number; depth: number; count: number;
   begin: Float64Array | null; end: Float64Array | null; callFunction: Int32Array | null; callDepth: Uint8Array | null;
+  /** Not 0: the call has not ended, and goes on from its end. */
+  callOpen: Uint8Array | null;
   columnFunction: Int32Array | null; columnShare: Uint8Array | null; columns: number;
 }
 export interface Collective { name: string; lanes: Int32Array; begin: Float64Array; end: Float64Array }
@@ -56,7 +58,7 @@ function outerFirst(flat: number[]): number[] {
 
 function decodeLane(raw: RawLane, columns: number): TileLane {
   const lane: TileLane = {
-    lane: raw.lane, depth: 0, count: 0, begin: null, end: null, callFunction: null, callDepth: null,
+    lane: raw.lane, depth: 0, count: 0, begin: null, end: null, callFunction: null, callDepth: null, callOpen: null,
     columnFunction: null, columnShare: null, columns: 0,
   };
   if (raw.columns) {
@@ -84,6 +86,12 @@ function decodeLane(raw: RawLane, columns: number): TileLane {
       lane.callDepth[i] = flat[4 * i + 3]!;
       lane.depth = Math.max(lane.depth, flat[4 * i + 3]! + 1);
     }
+    lane.callOpen = new Uint8Array(count);
+    for (const depth of raw.open ?? []) {
+      const last = lane.callDepth.lastIndexOf(depth);
+      if (last >= 0)
+        lane.callOpen[last] = 1;
+    }
   }
   return lane;
 }
@@ -106,7 +114,7 @@ export function decodeTile(json: unknown, columns: number): Tile {
 /** What a tile is made of, to be handed from one thread to another without a copy. */
 export function buffersOf(tile: Tile): ArrayBuffer[] {
   const arrays = [tile.messages, ...tile.collectives.flatMap(one => [one.lanes, one.begin, one.end]),
-    ...tile.lanes.flatMap(one => [one.begin, one.end, one.callFunction, one.callDepth, one.columnFunction, one.columnShare])];
+    ...tile.lanes.flatMap(one => [one.begin, one.end, one.callFunction, one.callDepth, one.callOpen, one.columnFunction, one.columnShare])];
   return arrays.flatMap(array => array ? [array.buffer as ArrayBuffer] : []);
 }
 

@@ -369,7 +369,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
             {control && <Lanes picture={picture} control={control} scroll={scroll} chosen={chosen} onChoose={choose} />}
             <div class="space-canvas">
               <canvas ref={canvas} tabIndex={0} role="application" aria-roledescription="time line" aria-label={`${picture.lanes.length} lanes over ${ns(picture.to_ns - picture.from_ns)}. Arrows move, plus and minus zoom; the table below has the same figures.`} />
-              {control && pointed && <Tip scene={control.scene} x={pointed.x} y={pointed.y} lane={pointed.lane} id={pointed.id} part={pointed.share} begin={pointed.mark?.begin ?? null} end={pointed.mark?.end ?? null} message={pointed.message} />}
+              {control && pointed && <Tip scene={control.scene} x={pointed.x} y={pointed.y} lane={pointed.lane} id={pointed.id} part={pointed.share} mark={pointed.mark} message={pointed.message} />}
               <span class="space-said" role="status">{ways.said}</span>
               {loading && <span class="space-busy" role="status">loading</span>}
             </div>

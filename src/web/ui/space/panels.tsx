@@ -8,8 +8,8 @@ import { useParam } from '../state';
 import { classLabels } from '../design/colours';
 import type { CallClass } from '../design/colours';
 import type { Picture } from './data';
-import type { Scene } from './scene';
-import type { Selection } from './source';
+import type { Mark, Scene } from './scene';
+import type { Named, Selection } from './source';
 import { timeText } from './ticks';
 import type { Span } from './window';
 
@@ -53,7 +53,6 @@ export function SelectionPanel(props: { id: string; span: Span; chosen: boolean;
   );
 }
 
-interface Named { name: string; value: string }
 export interface CallAnswer {
   function: number; begin: number; end: number; depth: number; how?: string;
   arguments: Named[]; locals: Named[]; caller_locals: Named[]; result?: string | null; from: string | null;
@@ -127,8 +126,8 @@ export function CallPanel({ id, picture, lane, at, depth, onClose, onGo }: {
 }
 
 /** What is under the pointer, beside it. */
-export function Tip({ scene, x, y, lane, id, part, begin, end, message }: {
-  scene: Scene; x: number; y: number; lane: number; id: number; part: number; begin: number | null; end: number | null; message: number[] | null;
+export function Tip({ scene, x, y, lane, id, part, mark, message }: {
+  scene: Scene; x: number; y: number; lane: number; id: number; part: number; mark: Mark | null; message: number[] | null;
 }) {
   const { picture } = scene, one = picture.functions[id], span = scene.view.to - scene.view.from;
   const right = x > scene.width / scene.look.ratio - 300;
@@ -145,7 +144,8 @@ export function Tip({ scene, x, y, lane, id, part, begin, end, message }: {
       ) : (
         <>
           <b>{one!.name}</b> <small>{picture.lanes[lane]?.label}</small>
-          <br />{begin !== null && end !== null ? <>{ns(end - begin)}, from {timeText(begin, span)}</> : <>{share(part)} of this column</>}
+          <br />{mark ? <>{ns(mark.end - mark.begin)}, from {timeText(mark.begin, span)}</> : <>{share(part)} of this column</>}
+          {mark?.open && <>, {picture.running ? 'still runs' : 'had not ended'}</>}
           {one!.class !== 'compute' && <small> {classLabels[one!.class as CallClass]}</small>}
         </>
       )}

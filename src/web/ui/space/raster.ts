@@ -43,7 +43,9 @@ export function rasterColumns(target: Target, lane: TileLane, inks: Inks, y: num
   }
 }
 
-/** Pixels of single calls. `from`: the time of the left edge; `scale`: pixels a nanosecond. */
+const FADE = 32, PALEST = 4;
+
+/** Pixels of single calls; those that are open get paler to their end. `from`: the time of the left edge; `scale`: pixels a nanosecond. */
 export function rasterCalls(target: Target, lane: TileLane, inks: Inks, from: number, scale: number, y: number, rowHeight: number, rows: number, stacked: boolean): void {
   const { pixels, width, height } = target;
   const begin = lane.begin!, end = lane.end!, ids = lane.callFunction!, depths = lane.callDepth!;
@@ -61,6 +63,8 @@ export function rasterCalls(target: Target, lane: TileLane, inks: Inks, from: nu
       continue;
     const start = top * width;
     pixels.fill(inks.shades[id * SHADES + SHADES - 1]!, start + left, start + right);
+    for (let x = Math.max(left, right - FADE); lane.callOpen![i] && x < right; x++)
+      pixels[start + x] = inks.shades[id * SHADES + PALEST + Math.floor((SHADES - 1 - PALEST) * (right - x) / FADE)]!;
     if (right - left > 3 && (begin[i]! - from) * scale >= 0) // where one call ends and the next of the same function begins
       pixels[start + left] = inks.edge;
   }

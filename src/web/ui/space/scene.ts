@@ -13,7 +13,7 @@ import type { TileCache } from './tiles';
 import { LANES_EACH, levelFor, tileRange, tilesWanted } from './tiles';
 import type { Span } from './window';
 
-export interface Mark { lane: number; begin: number; end: number; depth: number }
+export interface Mark { lane: number; begin: number; end: number; depth: number; /** It has not ended. */ open?: boolean }
 
 export interface Scene {
   picture: Picture; whole: Span; view: Span; look: Look; tiles: TileCache<Tile>;
@@ -262,7 +262,7 @@ export class Drawing {
       if (call < 0)
         return nothing;
       return { lane, time, id: found.callFunction![call]!, share: 1,
-        mark: { lane, begin: found.begin![call]!, end: found.end![call]!, depth: found.callDepth![call]! } };
+        mark: { lane, begin: found.begin![call]!, end: found.end![call]!, depth: found.callDepth![call]!, open: found.callOpen![call]! > 0 } };
     }
     const column = Math.min(found.columns - 1, Math.max(0, Math.floor((time - tile.from) / (tile.to - tile.from) * found.columns)));
     for (let d = depth ?? found.depth - 1; d >= (depth ?? 0); d--) {

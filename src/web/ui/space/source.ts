@@ -12,6 +12,10 @@ export interface Selection {
 export interface Found { lane: number; begin: number; end: number; depth: number; function: number }
 /** complete: there are no more; else they go on from next_ns. */
 export interface Search { calls: Found[]; complete?: boolean; next_ns?: number }
+export interface Named { name: string; value: string }
+/** With `values=1`. */
+export interface ValuedCall extends Found { arguments: Named[]; result: string | null }
+export interface ValuedSearch extends Search { calls: ValuedCall[] }
 
 let worker: Worker | null = null, asked = 0;
 const waiting = new Map<number, { take: (tile: Tile) => void; fail: (error: Error) => void }>();
