@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import test, { before } from 'node:test';
 import { example, openPage, openStage, serveStage, shoot, until, violations } from './harness.mjs';
 
-let stage, server, report, diff, plain, counted;
+let stage, server, report, diff, plain, counted, valued;
 
 const idOf = (out) => /job (\S+)/.exec(out.err + out.out)?.[1];
 
@@ -16,6 +16,7 @@ before(async () => {
   await ocean('two', '2');
   await ocean('four', '4');
   counted = idOf(await ocean('counted', '2', 'stats'));
+  valued = idOf(await stage.run(['run', '--name', 'valued', '--trace', 'fn:*', '--args', '--', example('newton')]));
   plain = idOf(await stage.run(['run', '--name', 'plain', '--', 'true']));
   report = JSON.parse((await stage.run(['report', '--json', 'four'])).out);
   diff = JSON.parse((await stage.run(['report', '--diff', '--json', 'two', 'four'])).out);
@@ -301,6 +302,33 @@ test('distributions count each call; lines of the source have the times of funct
   assert.ok([...report.mpi.sites].some((site) => here.get(site.line) === site.total_ns), 'some line has only a call of MPI');
   assert.deepEqual(await violations(page), []);
   await shoot(page, 'source', { fullPage: false });
+  assert.deepEqual(page.faults, []);
+});
+
+test('values: each call with its arguments and result, sorted as numbers, and as a file; without any, how to have them', async () => {
+  const page = await at('values', {}, valued), table = page.getByRole('table', { name: 'Calls and their values' });
+  await page.getByText('Of which function?').waitFor();
+  await page.getByLabel('Calls of').fill('find_root');
+  await page.getByLabel('Calls of').press('Enter');
+  await page.waitForURL(/q=find_root/);
+  await table.locator('tbody tr').first().waitFor();
+  await page.getByRole('button', { name: 'start' }).click();
+  const starts = await table.locator('tbody tr').evaluateAll((rows) => rows.map((row) => Number(row.querySelector('.col-argument1').textContent)));
+  assert.ok(starts.length > 2 && starts.every((value, i) => value >= (starts[i - 1] ?? 0)), starts.join());
+  const [head, ...rows] = (await downloads(page, 'Values', 'CSV')).trimEnd().split('\r\n');
+  assert.equal(head, 'call,lane,begin_ns,end_ns,polynomial,start,result');
+  assert.equal(rows.length, starts.length);
+  assert.match(rows[0], /^find_root,newton \d+,\d+,\d+,.*x\^2 - 2.*,1,/);
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'values');
+  await page.getByLabel('Calls of').fill('*');
+  await page.getByLabel('Calls of').press('Enter');
+  await page.getByRole('columnheader', { name: 'Arguments' }).waitFor(); // of many functions: one column
+  await table.getByRole('cell', { name: 'find_root' }).first().click();
+  await page.waitForURL(/space\?.*q=find_root/);
+  await settled(page);
+  await page.evaluate((id) => (location.hash = `#/jobs/${id}/values?q=do_jacobi`), report.id);
+  await page.getByText('No values of these calls were recorded').waitFor();
   assert.deepEqual(page.faults, []);
 });
 

@@ -26,7 +26,7 @@ int main(int argc, char **argv)
     return 0;
 }
 `;
-const VIEWS = ['space', 'functions', 'communication', 'matrix', 'distributions', 'tree', 'source'];
+const VIEWS = ['space', 'functions', 'communication', 'matrix', 'distributions', 'tree', 'values', 'source'];
 let stage, server, odd, stats, cut;
 
 before(async () => {

@@ -4,7 +4,7 @@ import { jobPath, query, useAnswer } from '../api';
 import { Answered, Choice } from '../design/parts';
 import { Table } from '../design/table';
 import { count, ns, share, size } from '../format';
-import { useParam } from '../state';
+import { href, useParam } from '../state';
 import { classLabels } from '../design/colours';
 import type { CallClass } from '../design/colours';
 import type { Picture } from './data';
@@ -100,6 +100,7 @@ export function CallPanel({ id, picture, lane, at, depth, onClose, onGo }: {
                 {call.result && <><dt>result</dt><dd>{call.result}</dd></>}
               </dl>
               <Values title="Arguments" of={call.arguments} />
+              {(call.arguments.length > 0 || call.result) && <p class="space-span"><a href={href(['jobs', id, 'values'], { q: nameOf(call.function) })}>Values of all its calls</a></p>}
               <Values title="Local variables" of={call.locals} />
               <Values title="Variables of the caller" of={call.caller_locals} />
               {(place?.class === 'compute' || picture.unsplit) && !call.result && ![call.arguments, call.locals, call.caller_locals].some(values => values?.length) && (

@@ -9,6 +9,7 @@ import { Matrix } from './matrix';
 import { Scaling } from './scaling';
 import { SourceView } from './source';
 import { CallTree } from './tree';
+import { Values } from './values';
 
 export const views: View[] = [
   {
@@ -27,6 +28,7 @@ export const views: View[] = [
     name: 'tree', title: 'Call tree', of: 'job', draw: CallTree,
     keys: [['↓ ↑', 'to what it calls, to its caller'], ['← →', 'beside it'], ['Enter', 'makes it the whole'], ['Esc', 'one level up']],
   },
+  { name: 'values', title: 'Values', of: 'job', draw: Values, keys: [['↑ ↓', 'another call'], ['Enter', 'the call in space and time']] },
   { name: 'source', title: 'Source', of: 'job', draw: SourceView, keys: [['↑ ↓', 'another line'], ['Enter', 'its calls in space and time']] },
   { name: 'compare', title: 'Compare', of: 'page', draw: Compare },
   { name: 'scaling', title: 'Scaling', of: 'page', draw: Scaling },
