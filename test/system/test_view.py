@@ -4,6 +4,7 @@
 import glob
 import json
 import os
+import resource
 import subprocess
 import sys
 import unittest
@@ -401,6 +402,18 @@ class Plain(jobtest.JobCase):
         self.assertFalse(is_used())
         self.box.run(self.box.scry("rm", "-q", job))
         self.assertFalse(os.path.exists(job) or os.path.exists(path))
+
+    def test_not_kept(self):
+        """Where nothing may be written (ulimit -f), nothing is kept, and all is answered."""
+        job = self.run_job("--trace", "fn:*", "--overflow", "wait", "--", compiled(self, "view_long", LONG, "cc"))
+        with View(self.box, job) as view:
+            resource.prlimit(view.process.pid, resource.RLIMIT_FSIZE, (4096, 4096))
+            view.picture()
+            functions = view.ask("selection")
+            scrytest.wait_until(lambda: os.path.isdir(self.box.path("home", ".cache", "scry", "pictures")), 60, "it is not tried")
+            for _ in range(3):
+                self.assertEqual(view.ask("selection"), functions)
+        self.assertEqual(os.listdir(self.box.path("home", ".cache", "scry", "pictures")), [])
 
     def damage(self, path, data):
         with open(path + ".new", "wb") as file:

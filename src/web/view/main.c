@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -276,6 +277,7 @@ int main(int argc, char **argv)
               stderr);
         return 2;
     }
+    signal(SIGXFSZ, SIG_IGN); /* a limit of files (ulimit -f) is for the cache as a full disk: nothing is kept */
     desk.list = calloc(VIEW_PENDING + 1, sizeof *desk.list);
     if (!desk.list || open_job(&desk, argv[1], &err) < 0) {
         log_error("%s", desk.list ? err.text : "out of memory");
