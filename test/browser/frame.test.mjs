@@ -60,6 +60,33 @@ test('a server that goes away and comes back', async () => {
   assert.deepEqual(page.faults, []);
 });
 
+test('a proxy whose server starts anew', async () => {
+  let starts = false;
+  let dialled = 0;
+  const gone = (response) => void response.writeHead(502, { 'Content-Type': 'text/html' }).end('<h1>502 Bad Gateway</h1>');
+  const record = { job: job.id, node: 'n1', stream: 'x', seq: 1, t: 1, type: 'log', file: '/x/out.log', pattern: 'p', level: 'error', text: 'first line', text_cut: false, line: 1, folded: 0, fields: {} };
+  const server = await fakeServer({
+    ...api,
+    jobs: (_request, response) => (starts ? gone(response) : api.jobs),
+    'jobs/[^/]+/records': (_request, response) => {
+      if (dialled++ === 0) return gone(response);
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+      response.write(`id: 1\nevent: log\ndata: ${JSON.stringify(record)}\n\n`);
+    },
+  });
+  const page = await openPage();
+  await page.goto(server.url);
+  await page.getByRole('link', { name: 'long' }).waitFor();
+  starts = true;
+  await page.getByText('The server does not answer').waitFor();
+  starts = false;
+  await page.getByText('The server does not answer').waitFor({ state: 'detached' });
+  await page.goto(`${server.url}#/jobs/${job.id}`);
+  await page.getByText('first line').waitFor();
+  assert.equal(dialled, 2);
+  assert.deepEqual(page.faults, []);
+});
+
 test('the stream goes on where it broke, and a record that comes twice counts once', async () => {
   const asked = [];
   const record = (seq, more) => `id: ${seq}\nevent: ${more.type}\ndata: ${JSON.stringify({ job: job.id, node: 'n1', stream: 'x', seq, t: seq, ...more })}\n\n`;

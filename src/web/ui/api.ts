@@ -45,14 +45,18 @@ export function useLine(): { line: Line; refused: boolean } {
 
 /** Asks `api/PATH` and returns its JSON, or what `read` makes of the answer. Throws ApiError; an AbortError if the signal says so. */
 export async function ask<T>(path: string, init: RequestInit = {}, read: (answer: Response) => Promise<unknown> = (answer) => answer.json()): Promise<T> {
+  const away = () => {
+    lineIs('down');
+    return new ApiError(0, 'offline', 'The server does not answer. This page goes on by itself when it does.');
+  };
   let response: Response;
   try {
     response = await fetch(`api/${path}`, { credentials: 'same-origin', ...init });
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    lineIs('down');
-    throw new ApiError(0, 'offline', 'The server does not answer. This page goes on by itself when it does.');
+    throw away();
   }
+  if (response.status === 502) throw away(); // a proxy says so; the server itself never does
   lineIs('up', response.status === 401 ? true : response.ok ? false : refused);
   if (response.status === 204) return undefined as T;
   const answer = await (response.ok ? read(response) : response.json()).catch(() => {
@@ -128,6 +132,28 @@ export function useAnswer<T>(path: string | null, every: number | ((value: T) =>
   };
 }
 
+/** Dials an address of events until it is stopped, also when it is answered by no events, as by a proxy whose server starts anew:
+ * then a browser would give up. */
+function keepDialled(address: () => string, prepare: (source: EventSource) => void, broke: () => void = () => {}): () => void {
+  let source: EventSource;
+  let timer = 0;
+  const dial = () => {
+    source = new EventSource(address());
+    source.onerror = () => {
+      const seconds = source.readyState === EventSource.CLOSED ? 10 : 2;
+      source.close();
+      broke();
+      timer = window.setTimeout(dial, seconds * 1000);
+    };
+    prepare(source);
+  };
+  dial();
+  return () => {
+    clearTimeout(timer);
+    source.close();
+  };
+}
+
 export interface Stream {
   /** live: records come; retrying: the connection broke, the browser dials again where it was; ended: the job is over. */
   state: 'live' | 'retrying' | 'ended';
@@ -142,35 +168,23 @@ export function useRecords(id: string | null, types: string[], take: (record: Jo
   const wanted = types.join(',');
   useEffect(() => {
     if (id === null) return;
-    let source: EventSource;
     let behind = '';
-    let timer = 0;
     const one = (event: MessageEvent<string>) => {
       behind = event.lastEventId;
       taker.current(JSON.parse(event.data) as JobRecord);
     };
     // The address says where to go on: over HTTP/2 the server does not see the header Last-Event-ID that the browser would send.
-    const dial = () => {
-      source = new EventSource(`api/${jobPath(id, 'records')}${query({ types: wanted, behind })}`);
+    const address = () => `api/${jobPath(id, 'records')}${query({ types: wanted, behind })}`;
+    const stop = keepDialled(address, (source) => {
       source.onopen = () => set('live');
-      source.onerror = () => {
-        const again = source.readyState !== EventSource.CLOSED;
-        source.close();
-        set(again ? 'retrying' : 'ended');
-        if (again) timer = window.setTimeout(dial, 2000);
-      };
       for (const type of wanted.split(',')) if (type !== 'end') source.addEventListener(type, one);
       source.addEventListener('lost', skipped);
       source.addEventListener('end', () => {
-        source.close(); // else the browser would dial again for ever
+        stop();
         set('ended');
       });
-    };
-    dial();
-    return () => {
-      clearTimeout(timer);
-      source.close();
-    };
+    }, () => set('retrying'));
+    return stop;
   }, [id, wanted]);
   return state;
 }
@@ -184,18 +198,18 @@ export function useTaskChanges(change: (id: string, task: TaskRow | null) => voi
   const told = useRef({ change, lost });
   told.current = { change, lost };
   useEffect(() => {
-    const source = new EventSource('api/tasks/events');
     let opened = false;
-    source.onopen = () => {
-      if (opened) told.current.lost();
-      opened = true;
-    };
-    source.addEventListener('task', (event: MessageEvent<string>) => {
-      const task = JSON.parse(event.data) as TaskRow;
-      told.current.change(task.id, task);
+    return keepDialled(() => 'api/tasks/events', (source) => {
+      source.onopen = () => {
+        if (opened) told.current.lost();
+        opened = true;
+      };
+      source.addEventListener('task', (event: MessageEvent<string>) => {
+        const task = JSON.parse(event.data) as TaskRow;
+        told.current.change(task.id, task);
+      });
+      source.addEventListener('removed', (event: MessageEvent<string>) => told.current.change((JSON.parse(event.data) as { id: string }).id, null));
     });
-    source.addEventListener('removed', (event: MessageEvent<string>) => told.current.change((JSON.parse(event.data) as { id: string }).id, null));
-    return () => source.close();
   }, []);
 }
 
