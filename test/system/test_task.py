@@ -89,6 +89,10 @@ class Tasks(TaskCase):
             self.assertIn(text, refused.stderr)
         listed = json.loads(self.task("ls", "--json").stdout)["tasks"]
         self.assertEqual(len(listed), 4)  # nothing is left of those that were refused
+        for columns, titles in ((60, ["TASK", "NAME", "STATE"]), (160, ["TASK", "NAME", "PROCESSES", "RUNS", "SPACE", "STATE"])):
+            shown = self.box.run(self.box.scry("task", "ls"), env={"COLUMNS": str(columns)}).stdout.splitlines()
+            self.assertEqual((shown[0].split(), len(shown)), (titles, 5), shown)
+            self.assertLessEqual(max(map(len, shown)), columns, shown)
 
     def test_what_the_program_said_not_mpirun(self):
         """mpirun has the last word, but not the reason."""

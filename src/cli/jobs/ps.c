@@ -18,6 +18,7 @@
 #include "cli/common/find.h"
 #include "cli/common/now.h"
 #include "cli/common/record.h"
+#include "cli/common/table.h"
 #include "cli/jobs/ps_json.h"
 #include "cli/jobs/ranks.h"
 #include "jobdir/record/dir.h"
@@ -155,115 +156,25 @@ static void put_ranks(struct buf *out, const struct job_report *report, const st
 /* ---- the table ---- */
 
 enum { COLUMN_ID, COLUMN_STATE, COLUMN_ELAPSED, COLUMN_CPU, COLUMN_PEAK, COLUMN_PROGRESS, COLUMN_COMMAND, COLUMNS };
-enum { COMMAND_ROOM = 18 };
 
-static const char *const titles[COLUMNS] = {"JOB", "STATE", "ELAPSED", "CPU", "PEAK", "PROGRESS", "COMMAND"};
-
-struct row {
-    char *cells[COLUMNS]; /* malloc'ed; NULL: out of memory */
-    struct buf below;     /* further lines: its processes */
+static const struct table_column columns[] = {
+    [COLUMN_ID] = {"JOB"},
+    [COLUMN_STATE] = {"STATE"},
+    [COLUMN_ELAPSED] = {"ELAPSED", .number = true, .omitted = 3},
+    [COLUMN_CPU] = {"CPU", .number = true, .omitted = 1},
+    [COLUMN_PEAK] = {"PEAK", .number = true, .omitted = 2},
+    [COLUMN_PROGRESS] = {"PROGRESS", .number = true, .if_any = true}, /* few jobs say how far they are */
+    [COLUMN_COMMAND] = {"COMMAND", .least = 18},
+    [COLUMNS] = {0},
 };
-
-struct table {
-    struct row *rows;
-    size_t count;
-    size_t columns; /* available */
-};
-
-static void table_done(struct table *table)
-{
-    for (size_t i = 0; i < table->count; i++) {
-        for (size_t column = 0; column < COLUMNS; column++)
-            free(table->rows[i].cells[column]);
-        buf_done(&table->rows[i].below);
-    }
-    free(table->rows);
-}
-
-/* The next row, empty; the table was made large enough. */
-static struct row *table_add(struct table *table)
-{
-    return &table->rows[table->count++];
-}
-
-static size_t width_of(const char *text)
-{
-    size_t width = 0;
-    for (; text && *text; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80;
-    return width;
-}
-
-static bool is_any(const struct table *table, size_t column)
-{
-    for (size_t i = 0; i < table->count; i++)
-        if (table->rows[i].cells[column] && *table->rows[i].cells[column])
-            return true;
-    return false;
-}
-
-/* Columns are as wide as their contents. A narrow terminal omits some (0), so that the command stays visible. */
-static void measure(const struct table *table, size_t ret_widths[COLUMNS])
-{
-    static const int least_needed[] = {COLUMN_CPU, COLUMN_PEAK, COLUMN_ELAPSED};
-    size_t total = 0;
-    for (size_t column = 0; column < COLUMN_COMMAND; column++) {
-        ret_widths[column] = strlen(titles[column]);
-        for (size_t i = 0; i < table->count; i++) {
-            size_t width = width_of(table->rows[i].cells[column]);
-            if (width > ret_widths[column])
-                ret_widths[column] = width;
-        }
-        if (column == COLUMN_PROGRESS && !is_any(table, column))
-            ret_widths[column] = 0; /* few jobs say how far they are */
-        total += ret_widths[column] ? ret_widths[column] + 2 : 0;
-    }
-    for (size_t i = 0; i < sizeof least_needed / sizeof *least_needed; i++) {
-        if (total + COMMAND_ROOM <= table->columns)
-            break;
-        total -= ret_widths[least_needed[i]] ? ret_widths[least_needed[i]] + 2 : 0;
-        ret_widths[least_needed[i]] = 0;
-    }
-}
-
-static void put_row(struct buf *out, const struct table *table, const size_t widths[COLUMNS], const char *const *cells)
-{
-    size_t start = out->len, used = 0;
-    for (size_t column = 0; column < COLUMN_COMMAND; column++) {
-        bool number = column >= COLUMN_ELAPSED;
-        if (!widths[column])
-            continue;
-        const char *cell = cells[column] ? cells[column] : "";
-        if (number)
-            buf_printf(out, "%*s  ", (int)widths[column], cell);
-        else
-            text_column(out, cell, widths[column] + 2);
-        used += widths[column] + 2;
-    }
-    if (table->columns > used + 8)
-        text_cut(out, cells[COLUMN_COMMAND] ? cells[COLUMN_COMMAND] : "", table->columns - used);
-    buf_putc(out, '\n');
-    text_wrap(out, start, table->columns);
-}
-
-static void put_table(struct buf *out, const struct table *table)
-{
-    size_t widths[COLUMNS];
-    measure(table, widths);
-    put_row(out, table, widths, titles);
-    for (size_t i = 0; i < table->count; i++) {
-        put_row(out, table, widths, (const char *const *)table->rows[i].cells);
-        size_t start = out->len;
-        buf_puts(out, table->rows[i].below.data ? table->rows[i].below.data : "");
-        text_wrap(out, start, table->columns);
-    }
-}
 
 static void add_job(struct table *table, const struct job_report *report, const struct rank_list *ranks, bool all)
 {
     struct job_result result = job_report_total(report);
-    struct row *row = table_add(table);
-    struct buf cells[COLUMNS] = {0};
+    struct table_row *row = table_add(table);
+    if (!row)
+        return;
+    struct buf *cells = row->cells;
     text_show(&cells[COLUMN_ID], report->info.id);
     put_outcome(&cells[COLUMN_STATE], report, &result);
     if (is_over(report) || result.wall_seconds > 0)
@@ -275,8 +186,6 @@ static void add_job(struct table *table, const struct job_report *report, const 
     if (!is_over(report))
         now_progress_text(&cells[COLUMN_PROGRESS], now_progress(&report->model), result.wall_seconds);
     command_line(report, &cells[COLUMN_COMMAND]);
-    for (size_t column = 0; column < COLUMNS; column++)
-        row->cells[column] = buf_take(&cells[column]);
     if (!is_over(report)) {
         size_t count;
         const struct rank_now *list = ranks_of(ranks, report->path, &count);
@@ -292,12 +201,9 @@ static void add_unreadable(struct table *table, json_t *list, const char *path, 
 {
     const char *cells[COLUMNS] = {text_base(path), "unreadable", "", "", "", "", err->text};
     json_array_append_new(list, ps_unreadable_json(path, err->text));
-    struct row *row = table_add(table);
-    for (size_t column = 0; column < COLUMNS; column++) {
-        struct buf shown = BUF_INIT;
-        text_show(&shown, cells[column]);
-        row->cells[column] = buf_take(&shown);
-    }
+    struct table_row *row = table_add(table);
+    for (size_t column = 0; row && column < COLUMNS; column++)
+        text_show(&row->cells[column], cells[column]);
 }
 
 static int add_part(void *ctx, const char *dir)
@@ -410,16 +316,9 @@ int cmd_ps(const struct options *options)
     }
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     json_t *list = json_array();
-    _cleanup_(table_done) struct table table = {.rows = calloc(count + 1, sizeof *table.rows),
-                                                .columns = text_columns(STDOUT_FILENO)};
-    if (!table.rows) {
-        log_error("out of memory");
-        json_decref(list);
-        jobdir_list_free(paths, count);
-        return EXIT_ERRORS;
-    }
+    _cleanup_(table_done) struct table table = {.columns = columns, .width = text_columns(STDOUT_FILENO)};
     over = add_jobs(&table, list, paths, count, all, broker != NULL);
-    put_table(&out, &table);
+    table_put(&out, &table);
     if (!json && !all && over > PS_ENDED)
         buf_printf(&out, "%zu more that ended: scry ps --all\n", over - PS_ENDED);
     if (!json && !broker)

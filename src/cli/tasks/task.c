@@ -11,6 +11,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
+#include "cli/common/table.h"
 #include "jobdir/text/text.h"
 #include "task/answer.h"
 #include "task/start.h"
@@ -75,17 +76,34 @@ static void put_state(struct buf *out, const struct task_store *store, const jso
     text_show(out, why);
 }
 
-/* What its directory takes, in a column of its own. */
-static void put_space(struct buf *out, const json_t *task)
+enum { COLUMN_TASK, COLUMN_NAME, COLUMN_PROCESSES, COLUMN_RUNS, COLUMN_SPACE, COLUMN_STATE, COLUMNS };
+
+static const struct table_column columns[] = {
+    [COLUMN_TASK] = {"TASK"},
+    [COLUMN_NAME] = {"NAME"},
+    [COLUMN_PROCESSES] = {"PROCESSES", .number = true, .omitted = 2},
+    [COLUMN_RUNS] = {"RUNS", .number = true, .omitted = 3},
+    [COLUMN_SPACE] = {"SPACE", .number = true, .omitted = 1, .if_any = true},
+    [COLUMN_STATE] = {"STATE", .least = 18},
+    [COLUMNS] = {0},
+};
+
+static void add_task(struct table *table, const struct task_store *store, const json_t *task)
 {
-    _cleanup_(buf_done) struct buf size = BUF_INIT;
+    enum { NAME_WIDTH = 24 };
+    _cleanup_(buf_done) struct buf name = BUF_INIT;
     double bytes = number_of(task, "space_bytes");
+    struct table_row *row = table_add(table);
+    if (!row)
+        return;
+    text_show(&name, text_of(task, "name"));
+    buf_puts(&row->cells[COLUMN_TASK], text_of(task, "id"));
+    text_cut(&row->cells[COLUMN_NAME], name.data ? name.data : "", NAME_WIDTH);
+    buf_printf(&row->cells[COLUMN_PROCESSES], "%.0f", number_of(task, "processes"));
+    buf_printf(&row->cells[COLUMN_RUNS], "%.0f/%.0f", number_of(task, "runs_done"), number_of(task, "runs_wanted"));
     if (bytes >= 0)
-        text_size(&size, (uint64_t)bytes);
-    else
-        buf_putc(&size, '-');
-    text_column(out, size.data ? size.data : "", 8);
-    buf_puts(out, " ");
+        text_size(&row->cells[COLUMN_SPACE], (uint64_t)bytes);
+    put_state(&row->cells[COLUMN_STATE], store, task);
 }
 
 static int list(const struct task_store *store, const struct options *options)
@@ -100,19 +118,11 @@ static int list(const struct task_store *store, const struct options *options)
         log_warning("not listed: %s", err.text);
     if (options_on(options, "json"))
         return print_json(json);
-    json_array_foreach(json_object_get(json, "tasks"), i, task)
-    {
-        _cleanup_(buf_done) struct buf name = BUF_INIT;
-        text_show(&name, text_of(task, "name"));
-        buf_printf(&out, "%s  ", text_of(task, "id"));
-        text_column(&out, name.data ? name.data : "", 20);
-        buf_printf(&out, " %4.0f  %.0f/%.0f  ", number_of(task, "processes"), number_of(task, "runs_done"),
-                   number_of(task, "runs_wanted"));
-        put_space(&out, task);
-        put_state(&out, store, task);
-        buf_putc(&out, '\n');
-    }
-    if (!out.len)
+    _cleanup_(table_done) struct table table = {.columns = columns, .width = text_columns(STDOUT_FILENO)};
+    json_array_foreach(json_object_get(json, "tasks"), i, task) add_task(&table, store, task);
+    if (table.count)
+        table_put(&out, &table);
+    else
         buf_puts(&out, "no tasks yet: scry submit makes one\n");
     cli_print(out.data ? out.data : "", out.len);
     json_decref(json);
