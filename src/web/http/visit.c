@@ -201,8 +201,12 @@ static void read_body_size(struct visit *visit)
         refuse(visit, 411, "length", "say the length of the body; it cannot be sent in chunks");
         visit->close = true;
     }
-    if (lws_hdr_total_length(visit->wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0)
+    if (lws_hdr_total_length(visit->wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0) {
+        /* Without a length there is no body (RFC 9112, 6.3); libwebsockets waits for one, also behind the answer. */
+        visit->close |=
+            visit->method & (METHOD_POST | METHOD_PUT | METHOD_OTHER) && lws_get_network_wsi(visit->wsi) == visit->wsi;
         return;
+    }
     if (!visit_header(visit, WSI_TOKEN_HTTP_CONTENT_LENGTH, text, sizeof text) ||
         !foreign_number(span_str(text), &visit->body_size)) {
         refuse(visit, 400, "length", "the header Content-Length is no number");
