@@ -63,10 +63,18 @@ static void fuzz_url(const char *word)
     buf_done(&twice);
 }
 
+static char dir[64], file[80];
+
+/* What a broker of this machine (`local`) is found in is made for it. */
+static void remove_dir(void)
+{
+    rmdir(dir);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static char dir[64], file[80];
     if (!*dir) {
+        atexit(remove_dir);
         snprintf(dir, sizeof dir, "/tmp/scry-fuzz-broker-%d", (int)getpid());
         snprintf(file, sizeof file, "%s/scry/brokers", dir);
         setenv("XDG_CONFIG_HOME", dir, 1);
@@ -90,7 +98,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_url("@a/b/c");
         unlink(file);
         rmdir(folder);
-        rmdir(dir);
     }
     free(text);
     return 0;
