@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job's page: what it does now, or how it ended, and a tab for each picture of it.
+import { useEffect } from 'preact/hooks';
 import { jobPath, query, taskPath, useAnswer, type Job as Row, type Ps, type Report, type Session, type Task, type Top } from '../api';
 import { Answered, Empty, Tabs } from '../design/parts';
 import * as format from '../format';
@@ -8,12 +9,6 @@ import { views } from '../views';
 import { After } from './after';
 import { Live } from './live';
 import { outcome, State } from './status';
-
-/** What is known of the job by name: its row of the list; null: there is none. */
-function useRow(id: string): Row | undefined | null {
-  const { value, waiting } = useAnswer<Ps>(`jobs${query({ text: id, limit: 20 })}`);
-  return waiting ? undefined : value?.jobs.find((job) => job.id === id) ?? null;
-}
 
 /** The task that the job is a run of, by its name. */
 function OfTask({ id }: { id: string }) {
@@ -54,7 +49,14 @@ function Title({ id, row, top }: { id: string; row: Row | undefined | null; top:
 
 export function Job({ id, tab, session }: { id: string; tab: string; session: Session }) {
   const answer = useAnswer<Top>(jobPath(id), (top) => (top.status === 'running' ? 2 : 0));
-  const row = useRow(id);
+  const listed = useAnswer<Ps>(`jobs${query({ text: id, limit: 20 })}`);
+  // its row of the list; undefined: not known yet; null: there is none
+  const row = listed.waiting ? undefined : listed.value?.jobs.find((job) => job.id === id) ?? null;
+  // of a job that is elsewhere the server knows once it was listed: by now, if it has a row
+  const lost = answer.error?.status === 404;
+  useEffect(() => {
+    if (lost && row) answer.again();
+  }, [lost && row?.id]);
   const own = views.filter((v) => v.of === 'job');
   const view = own.find((v) => v.name === tab);
   const runs = answer.value?.status === 'running';
@@ -64,7 +66,7 @@ export function Job({ id, tab, session }: { id: string; tab: string; session: Se
     <>
       <Title id={id} row={row} top={answer.value} />
       <Tabs label="Parts of the job" chosen={tab} tabs={tabs} />
-      {view ? <view.draw key={view.name} id={id} session={session} /> : <Answered of={answer}>
+      {view && !lost ? <view.draw key={view.name} id={id} session={session} /> : <Answered of={lost && listed.waiting ? { ...answer, error: undefined, waiting: true } : answer}>
         {(top) => {
           if (tab) return <Empty title="There is no such part of a job."><a href={href(['jobs', id])}>The job</a></Empty>;
           return runs ? <Live id={id} top={top} session={session} name={name} /> : <Ended id={id} name={name} />;

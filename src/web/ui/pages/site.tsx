@@ -4,6 +4,7 @@ import { useAnswer, type Site as SiteAnswer } from '../api';
 import { Answered, Empty, Figure, Figures, Unit } from '../design/parts';
 import { Table, type Column } from '../design/table';
 import * as format from '../format';
+import { href } from '../state';
 
 type Node = SiteAnswer['nodes'][number];
 type User = SiteAnswer['users'][number];
@@ -40,7 +41,7 @@ const userColumns: Column<User>[] = [
 const problemColumns: Column<Problem>[] = [
   { key: 'rule', title: 'Rule', cell: (p) => p.rule, value: (p) => p.rule },
   { key: 'owner', title: 'User', cell: (p) => p.job?.owner, value: (p) => p.job?.owner ?? null },
-  { key: 'job', title: 'Job', cell: (p) => p.job && <span title={p.job.id}>{p.job.name || p.job.id}</span>, value: (p) => p.job?.name ?? null },
+  { key: 'job', title: 'Job', cell: (p) => p.job && <a href={href(['jobs', p.job.id])} title={p.job.id}>{p.job.name || p.job.id}</a>, value: (p) => p.job?.name ?? null },
   { key: 'node', title: 'Node', cell: (p) => p.node, value: (p) => p.node },
   { key: 'text', title: 'Why', cell: (p) => <span title={p.text}>{p.text}</span> },
   { key: 'advice', title: 'What to do', wide: true, cell: (p) => <span title={p.advice}>{p.advice}</span> },
