@@ -159,6 +159,7 @@ static void last_line(const struct task *task, const char *what, uint64_t run, s
         tail[--len] = 0;
     const char *line = strrchr(tail, '\n');
     line = line ? line + 1 : tail;
+    line += strspn(line, " \t");
     if (*line)
         buf_printf(out, ": %.*s", SHOWN, line);
 }

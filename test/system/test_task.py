@@ -69,7 +69,7 @@ class Tasks(TaskCase):
     def test_what_fails_says_why(self):
         for words, text in ((("sh", "-c", "echo gone wrong >&2; exit 3"), "run 1 ended with exit status 3: gone wrong"),
                             (("sh", "-c", "kill -9 $$"), "run 1 was ended by signal 9 (Killed)"),
-                            (("sh", "-c", "echo no memory >&2; kill -ABRT $$"), "run 1 was ended by signal 6 (Aborted): no memory")):
+                            (("sh", "-c", "echo '  no memory' >&2; kill -ABRT $$"), "run 1 was ended by signal 6 (Aborted): no memory")):
             task, = self.submit("--by", "plain", "--wait", *words)
             self.assertEqual(self.show(task)["error"], {"kind": "run", "text": text})
         task, = self.submit("--by", "plain", "--wait", "no-such-program")
