@@ -231,6 +231,13 @@ class Apart(Nodes):
             self.assertNotIn("note:", graph[-1])
             self.assertEqual(sorted(re.findall(r'n_\d+,"(n\d)",(\d+),\d+,"(.*?)"', graph[-1])), [(name, "1", "") for name in HOSTS])
             self.assertRegex(here, r'\[n_1,"n1",1,\d+,""\]$')
+            # Each node knows its part by the name of the job.
+            for name in (self.box.run(["realpath", self.path]).stdout.strip(), os.path.basename(self.path)):
+                reply = omis.request(f': mpi_get_ranks("{name}")', timeout=60)
+                self.assertTrue(reply.ok(), reply)
+                rows = [entry["result"] for entry in reply.results(1)]
+                self.assertEqual(sorted(re.findall(r'"(n\d)",\d+,"openmpi"', " ".join(rows))), list(HOSTS), rows)
+                self.assertTrue(omis.request(f': mpi_flush("{name}")', timeout=60).ok())
 
     @mpitest.only("openmpi")
     def test_python(self):

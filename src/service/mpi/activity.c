@@ -95,10 +95,10 @@ static void tell_past(void *ctx, const struct mpi_past *past)
 
 void mpi_get_activity(struct scry_call *call)
 {
-    const char *dir = mpi_job_part(call->monitor, call->args[0].text);
+    const char *dir = mpi_job_named(call);
     struct buf text = BUF_INIT;
     struct activity activity = {.call = call, .text = &text};
-    if (!dir && !(dir = mpi_job_named(call)))
+    if (!dir)
         return;
     put_list(&text);
     mpi_process_each(call->monitor->mpi, *dir ? dir : NULL, tell_living, &activity);

@@ -13,26 +13,27 @@
 #include "lang/put.h"
 #include "service/omis/service.h"
 
+const char *mpi_job_part(struct monitor *monitor, struct span name)
+{
+    const char *dir = job_directory(monitor, name);
+    for (struct scry_object *object = monitor->objects; object && !dir; object = object->hh.next)
+        if (job_object_is(monitor, object, name))
+            dir = ((const struct job_object *)object->data)->dir;
+    return dir;
+}
+
 const char *mpi_job_named(struct scry_call *call)
 {
     struct span name = call->args[0].text;
     if (!name.len)
         return "";
-    const char *dir = job_directory(call->monitor, name);
+    const char *dir = mpi_job_part(call->monitor, name);
     if (dir)
         return dir;
     if (name.ptr[0] == '/' && (dir = call_string(call, 0))) /* its scry run is gone, or is elsewhere */
         return dir;
     if (name.ptr[0] != '/')
         call_fail(call, NULL, OMIS_PARAMETER_ERROR, "no job %.*s runs here", SPAN_ARG(name));
-    return NULL;
-}
-
-const char *mpi_job_part(struct monitor *monitor, struct span name)
-{
-    for (struct scry_object *object = monitor->objects; object; object = object->hh.next)
-        if (job_object_is(monitor, object, name))
-            return ((const struct job_object *)object->data)->dir;
     return NULL;
 }
 

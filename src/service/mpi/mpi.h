@@ -28,9 +28,9 @@ extern const struct event_ops mpi_stalled_ops;
  * first finding, in a line. 0 or -ENOMEM. */
 int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, struct buf *line);
 
-/* The directory of the job in the first argument; "" for all. NULL: there is none, and the call has failed. */
+/* As mpi_job_part, of the first argument; "" for all. NULL: there is none, and the call has failed. */
 const char *mpi_job_named(struct scry_call *call);
-/* The directory on this node of the job that is named, or of its part; NULL: nobody follows such a job here. */
+/* The directory on this node of the job that is named, else of its part here; NULL: nobody follows such a job here. */
 const char *mpi_job_part(struct monitor *monitor, struct span name);
 
 /* Of a call that has nodes behind the job: this one, or NULL where the tool has none, and asks its own. */
