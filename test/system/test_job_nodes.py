@@ -469,6 +469,26 @@ class Slurm(labtest.LabCase):
         self.slurm.ended(number, 60)
         scrytest.wait_until(lambda: "running" not in self.box.run(self.box.scry("ps")).stdout, 60, self.slurm.said)
 
+    def test_ranks_beside_the_job(self):
+        """Those of the first node's part are the job's, as those of the others."""
+        self.need_mpi("mpich")
+        program = mpitest.over_hosts("mpich", os.path.join(mpitest.TARGETS, "steady.c"), *self.hosts)[-1]
+        script = f"#!/bin/sh\n{self.lab.here('bin', 'scry')} run -q -o {self.job} -- srun --scry -N 3 -n 3 {program}\n"
+        number = self.slurm.submit("-N", "3", "-n", "3", script=script)
+        said = []
+
+        def hosts(*command):
+            said.append(self.box.run(self.box.scry(*command)).stdout)
+            found = json.loads(said[-1] or "{}")
+            return sorted(rank["host"] for rank in found.get("jobs", [found])[0].get("ranks", []))
+
+        for command in (("ps", "--json"), ("top", "--once", "--json", self.job)):
+            scrytest.wait_until(lambda: os.path.exists(self.box.path("work", "job", "job.json")) and hosts(*command) == list(self.hosts), 60,
+                                lambda: f"{said}\n{self.slurm.said()}")
+        self.assertRegex(self.box.run(self.box.scry("ps")).stdout, r"(?m)^ +0 +n1 +\d+ [A-Z] +\d+% ")
+        self.slurm.run("scancel", str(number))
+        self.slurm.ended(number, 60)
+
     def test_step_with_jobs_of_its_own(self):
         done = self.run_job("srun", "--scry=each", "-N", 1, "-n", 3, "true")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -158,6 +158,21 @@ static const struct decode_field now_fields[] = {
     NOW(state),      NOW(spawned),        NOW(call),  NOW(since_ns), NOW(peer), NOW(tag), NOW(text),
     NOW(compute_ns), NOW(communicate_ns), NOW(fault), NOW(details),  {0}};
 
+/* A part beside the job itself is in its directory: its ranks are the job's. */
+static const char *whole_job(const char *job, struct arena *arena)
+{
+    static const char parts[] = "/parts";
+    char path[PATH_MAX];
+    const char *slash = strrchr(job, '/');
+    size_t len = slash ? (size_t)(slash - job) : 0, tail = sizeof parts - 1;
+    if (len <= tail || strncmp(slash - tail, parts, tail) != 0 ||
+        snprintf(path, sizeof path, "%.*s/job.json", (int)(len - tail), job) >= (int)sizeof path ||
+        access(path, F_OK) < 0)
+        return job;
+    const char *whole = arena_dup(arena, job, len - tail);
+    return whole ? whole : job;
+}
+
 void ranks_take(struct rank_list *ranks, const struct omis_value *rows)
 {
     struct rank_list fresh = {0};
@@ -170,6 +185,7 @@ void ranks_take(struct rank_list *ranks, const struct omis_value *rows)
         *rank = (struct rank_now){.recent = -1};
         decode(&decoder, rows, i, rank);
         own_texts(rank, &fresh.arena);
+        rank->job = whole_job(rank->job, &fresh.arena);
         if (strcmp(rank->state, "computing") == 0)
             rank->wait = wait_of(rank->pid);
     }
@@ -519,13 +535,13 @@ static int host_width(const void *all)
 
 static struct job_process *process_of(const struct rank_now *rank, const void *all)
 {
-    const struct job_report *report = ((const struct ranks_view *)all)->report, *of = rank->elsewhere ? NULL : report;
+    const struct job_report *report = ((const struct ranks_view *)all)->report;
     struct job_process *process = NULL;
-    for (size_t i = 0; !of && i < report->part_count; i++)
+    if (!rank->elsewhere)
+        HASH_FIND_INT(report->model.alive, &rank->pid, process);
+    for (size_t i = 0; !process && i < report->part_count; i++)
         if (report->parts[i].info.host && strcmp(report->parts[i].info.host, rank->host) == 0)
-            of = &report->parts[i];
-    if (of)
-        HASH_FIND_INT(of->model.alive, &rank->pid, process);
+            HASH_FIND_INT(report->parts[i].model.alive, &rank->pid, process);
     return process;
 }
 

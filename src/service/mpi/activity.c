@@ -7,6 +7,7 @@
 #include "monitor/engine/call.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/engine/node.h"
+#include "service/ct/job_object.h"
 #include "service/mpi/mpi.h"
 #include "lang/put.h"
 #include "service/omis/service.h"
@@ -93,16 +94,26 @@ static void tell_past(void *ctx, const struct mpi_past *past)
     put_doing(activity->text, &nothing, past->aborted ? "aborted" : past->state == MPIA_RUNNING ? "died" : "ended");
 }
 
+static void tell_job(struct activity *activity, const char *dir)
+{
+    mpi_process_each(activity->call->monitor->mpi, dir, tell_living, activity);
+    mpi_past_each(activity->call->monitor->mpi, dir, tell_past, activity);
+}
+
 void mpi_get_activity(struct scry_call *call)
 {
+    const struct span name = call->args[0].text;
     const char *dir = mpi_job_named(call);
     struct buf text = BUF_INIT;
     struct activity activity = {.call = call, .text = &text};
     if (!dir)
         return;
     put_list(&text);
-    mpi_process_each(call->monitor->mpi, *dir ? dir : NULL, tell_living, &activity);
-    mpi_past_each(call->monitor->mpi, *dir ? dir : NULL, tell_past, &activity);
+    tell_job(&activity, *dir ? dir : NULL);
+    /* A part may be beside the job itself: of its first node, where a batch system starts tasks. */
+    for (struct scry_object *object = call->monitor->objects; *dir && object; object = object->hh.next)
+        if (job_object_is(call->monitor, object, name) && strcmp(((struct job_object *)object->data)->dir, dir) != 0)
+            tell_job(&activity, ((struct job_object *)object->data)->dir);
     put_end(&text);
     call_text(call, mpi_asked_node(call), &text);
     buf_done(&text);
