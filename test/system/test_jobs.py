@@ -147,8 +147,9 @@ class Listing(CheckedCase):
     def test_running_and_ended(self):
         self.scry_run("-q", "--name", "first", "sh", "-c", "exit 3")
         run = self.box.start(self.box.scry("run", "-q", "--name", "second", "sleep", "1000"))
-        job = wait_until(lambda: [job for job in self.jobs() if job["state"] == "running" and job["processes"]])[0]
-        self.assertEqual([process["name"] for process in job["processes"]], ["sleep"])
+        # the first record of it may be from before it executes the program
+        job = wait_until(lambda: [job for job in self.jobs() if job["state"] == "running" and
+                                  [process["name"] for process in job["processes"]] == ["sleep"]])[0]
         self.assertEqual((job["name"], job["exit_code"], job["status"]), ("second", None, "running"))
         # the first sample may be of a program that is still being loaded
         listing = wait_until(lambda: re.search(r"(?ms)\A.*^ +\d+ S .*\Z", self.box.run(self.box.scry("ps")).stdout))[0]
