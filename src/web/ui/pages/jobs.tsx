@@ -78,7 +78,7 @@ export function Jobs() {
               </Empty>
             );
           return (
-            <div class="panel">
+            <div class="panel jobs">
               {rows.length ? (
                 <Table label="Jobs" columns={columns(chosen, choose).filter((c) => !(c.key in sparse) || says(c, jobs))} rows={rows} rowKey={(j) => j.id} sort="-started" onOpen={(j) => go(['jobs', j.id])} />
               ) : (
