@@ -236,7 +236,7 @@ static bool choose(struct span word, uint64_t *calls)
     return found;
 }
 
-int mpi_calls_choose(struct span text, uint64_t ret_calls[(CALL_COUNT + 63) / 64], struct span *ret_wrong,
+int mpi_calls_choose(struct span text, uint64_t ret_calls[MPI_CALL_WORDS], struct span *ret_wrong,
                      const char *ret_near[MPI_NEAR])
 {
     const char *at = text.ptr, *end = text.ptr + text.len;
@@ -263,7 +263,7 @@ int mpi_calls_choose(struct span text, uint64_t ret_calls[(CALL_COUNT + 63) / 64
     return 0;
 }
 
-bool mpi_calls_parse(const char *text, uint64_t ret_calls[(CALL_COUNT + 63) / 64])
+bool mpi_calls_parse(const char *text, uint64_t ret_calls[MPI_CALL_WORDS])
 {
     struct span wrong;
     const char *near[MPI_NEAR];

@@ -19,6 +19,8 @@
 #include "base/data/span.h"
 #include "shm/mpi_told.h"
 
+enum { MPI_CALL_WORDS = (CALL_COUNT + 63) / 64 }; /* of a set of calls: bits by enum call_id */
+
 enum mpi_param_kind {
     MPI_PARAM_NONE,   /* the call has no such parameter, or not at this side */
     MPI_PARAM_SIGNED, /* a number, as the next two */
@@ -55,10 +57,10 @@ enum { MPI_NEAR = 3 };
 /* Calls by names with wildcards, separated by commas, case-insensitive ("MPI_Send", "mpi_*send", "MPI_Win_*,MPI_Put");
  * "" and "all": all. 0; -ENOENT: with the first name that chooses none in ret_wrong, and calls with names near to it.
  */
-int mpi_calls_choose(struct span text, uint64_t ret_calls[(CALL_COUNT + 63) / 64], struct span *ret_wrong,
+int mpi_calls_choose(struct span text, uint64_t ret_calls[MPI_CALL_WORDS], struct span *ret_wrong,
                      const char *ret_near[MPI_NEAR]);
 /* The same of a setting, where "none" chooses none. false: a name chooses none, or there is none. */
-bool mpi_calls_parse(const char *text, uint64_t ret_calls[(CALL_COUNT + 63) / 64]);
+bool mpi_calls_parse(const char *text, uint64_t ret_calls[MPI_CALL_WORDS]);
 /* That it chose none, for people: the parameter that named it, and what is near. -EINVAL. */
 int mpi_calls_unknown(const char *param, struct span wrong, const char *const near[MPI_NEAR], struct err *err);
 

@@ -285,9 +285,6 @@ void agent_mpi_done(struct agent *agent); /* its MPI part was freed: so is the e
 void agent_open(struct agent *agent);     /* its trace, if that is still to be made */
 /* Says so if the program has cut its area. */
 void agent_area_check(struct agent *agent);
-/* settings.c: bytes of values of one record at most; whether captures depend on a setting. */
-unsigned trace_settings_values(const struct trace_settings *settings);
-bool trace_settings_compiled(const char *key);
 /* Of an agent or a job, the first problem is kept: it is the cause of the others. */
 void agent_set_problem(struct agent *agent, struct note note);
 static inline void job_set_problem(struct trace_job *job, struct note note)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a job wants traced: one setting at a time from text, as the table of options has it, and back. */
+#include "monitor/params/trace_settings.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -7,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "monitor/recorder/agents.h"
-#include "monitor/recorder/agents_internal.h"
 #include "monitor/params/mpi_params.h"
 #include "options/options.h"
 #include "shm/mpi_area.h"
