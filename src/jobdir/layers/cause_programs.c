@@ -79,6 +79,8 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
         bool own = at >= 0 && ended_its_parent(end, at, signo);
         if (sure ? !own : !cause_is_near(end, record_seconds(crash)))
             continue;
+        if (signo == SIGABRT && cause_explains_abort(end, record_seconds(crash)))
+            continue; /* that is why */
         if (was_survived(end, pid, cause_before_end(end, pid, record_seconds(crash))) != survived)
             continue;
         cause_cut(&cause->where, name ? name : "?");

@@ -3,6 +3,7 @@
 #include "jobdir/layers/cause_internal.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 #include "jobdir/text/text.h"
@@ -83,11 +84,16 @@ static bool is_consequence(const json_t *log)
     return false;
 }
 
-/* When the first process failed, or just before. */
+/* When something failed, or just before. */
+static bool is_just_before(double failed, double seconds)
+{
+    return seconds >= failed - FAILURE_SECONDS && seconds <= failed + CAUSE_AT_ONCE_SECONDS;
+}
+
+/* The same of the first process that failed. */
 static bool is_at_failure(const struct job_end *end, double seconds)
 {
-    double failed = cause_chain_end(end, 0);
-    return seconds >= failed - FAILURE_SECONDS && seconds <= failed + CAUSE_AT_ONCE_SECONDS;
+    return is_just_before(cause_chain_end(end, 0), seconds);
 }
 
 /* Whether the job has survived it: it went on, and another error came when it failed. Of an error that is only the
@@ -198,9 +204,23 @@ static bool begins_with_name(const struct job_end *end, const char *text)
     return false;
 }
 
+bool cause_explains_abort(const struct job_end *end, double seconds)
+{
+    const json_t *record;
+    for (size_t i = 0; (record = cause_last(&end->model->layers.errors, i)) != NULL; i++) {
+        const char *text;
+        int error = error_of(record, &text);
+        if (error >= 0 && errors[error].error && is_just_before(seconds, record_seconds(record)) && !is_outdone(end, i))
+            return true;
+    }
+    return false;
+}
+
 bool cause_says_why(const struct job_end *end)
 {
     const json_t *record;
+    if (cause_signal(end) == SIGABRT && cause_explains_abort(end, cause_chain_end(end, 0)))
+        return true;
     for (size_t i = 0; (record = cause_last(&end->model->layers.errors, i)) != NULL; i++) {
         const char *text;
         int error = error_of(record, &text);

@@ -186,6 +186,41 @@ static void put_crash(double seconds, int pid)
         "signal", 11, "core_dumped", 0, "reason", "a NULL pointer", "frames");
 }
 
+static void put_abort(double seconds)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:b}", "type", "crash", "t", seconds, "pid", 20, "name", "grid", "signal", 6,
+        "core_dumped", 0);
+}
+
+#define ABORTED \
+    "[{\"pid\": 20, \"name\": \"grid\", \"end_seconds\": 99.9, \"exit_code\": null, \"signal\": 6}," \
+    " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 134, \"signal\": null}]"
+
+/* A program aborts because of what it could not have; also where its script says which command that was. */
+static void test_abort(void **state)
+{
+    put_abort(99.9);
+    put_matched(99.8, "cxx_exception", "error", "terminate called after throwing an instance of 'std::bad_alloc'");
+    expect(ask(ABORTED), NOTE_cause_crash, true, "grid crashed by SIGABRT");
+    put_matched(99.8, "out_of_memory", "error", "  what():  std::bad_alloc");
+    put_matched(99.95, "abort", "error", "job.sh: line 3: 20 Aborted");
+    put_failure(99.95, 10, 3, 134);
+    expect(ask(ABORTED), NOTE_cause_said, false, "probably there was not enough memory: '  what():  std::bad_alloc'");
+}
+
+/* It was dealt with: what was said after it is why. What stderr says of another signal need not be why. */
+static void test_abort_later(void **state)
+{
+    put_abort(99.9);
+    put_matched(90, "out_of_memory", "error", "grid: Cannot allocate memory");
+    expect(ask(ABORTED), NOTE_cause_crash, true, "grid crashed by SIGABRT");
+    put_matched(97, "out_of_memory", "error", "grid: Cannot allocate memory");
+    expect(ask(ABORTED), NOTE_cause_said, false,
+           "probably there was not enough memory: 'grid: Cannot allocate memory'");
+    put_matched(99.9, "assertion", "error", "grid: grid.c:7: main: Assertion `cells' failed.");
+    expect(ask(ABORTED), NOTE_cause_crash, true, "grid crashed by SIGABRT");
+}
+
 /* The script went on: what made it fail comes first. */
 static void test_crash_survived(void **state)
 {
@@ -449,6 +484,8 @@ int main(void)
         ROW(test_consequence),
         ROW(test_crash_survived),
         ROW(test_crash_in_background),
+        ROW(test_abort),
+        ROW(test_abort_later),
         ROW(test_disk_of_exception),
         ROW(test_log_of_script),
     };
