@@ -51,10 +51,20 @@ test('a curve keeps its peaks, and no more points than can be seen', () => {
 });
 
 test('the log of a job that is over has the lines of all its nodes, by the time of the job', () => {
-  const part = (...lines) => ({ logs: { errors: lines.slice(0, 1), lines }, scripts: { failed_commands: [], exceptions: [] } });
+  const part = (...lines) => ({ logs: { errors: lines.slice(0, 1), lines, files: [] }, scripts: { failed_commands: [], exceptions: [] } });
   const line = (t, text) => ({ t, level: 'info', file: '/x/a.log', text });
-  const lines = series.linesOf({ ...part(line(3, 'own')), host: 'n1', node: null, parts: [{ ...part(line(0.5, 'far')), name: 'n2', started_at: 1 }] });
+  const { lines } = series.logOf({ ...part(line(3, 'own')), host: 'n1', node: null, parts: [{ ...part(line(0.5, 'far')), name: 'n2', started_at: 1 }] });
   assert.deepEqual(lines.map(({ t, from, text }) => [t, from, text]), [[1.5, 'n2: a.log', 'far'], [3, 'a.log', 'own']]);
+});
+
+test('a log without lines says which files had none that matched, and which could not be read', () => {
+  const part = (...files) => ({ logs: { errors: [], lines: [], files: files.map(([file, state]) => ({ t: 0, file, state })) }, scripts: { failed_commands: [], exceptions: [] } });
+  const said = (own, far = []) => series.unmatched(series.logOf({ ...part(...own), host: 'n1', node: null, parts: [{ ...part(...far), name: 'n2', started_at: 1 }] }).logs);
+  const none = 'looked like an error, or matched a pattern of --log.';
+  assert.equal(said([]), 'Nothing that looked like an error was written to a log.');
+  assert.equal(said([['stderr', 'watched'], ['/x/steps.log', 'removed']], [['/x/steps.log', 'watched']]), `No line of stderr, steps.log, n2: steps.log ${none}`);
+  assert.equal(said([['a.log', 'waited_for'], ['b.log', 'unwatched'], ['stderr', 'rotated']]), `No line of stderr ${none} Not there: a.log. Could not be read: b.log.`);
+  assert.equal(said(['a', 'b', 'c', 'd', 'e', 'f'].map((file) => [file, 'watched'])), `No line of a, b, c, d and 2 others ${none}`);
 });
 
 test('stacks: functions that only call one other stand in one row', () => {

@@ -108,6 +108,17 @@ test('a job that runs: its progress and its script, as they go on; then how it e
   assert.deepEqual(page.faults, []);
 });
 
+test('a log that was followed, and of which no line matched, is named', async () => {
+  stage.write('quiet.log', 'nothing\n');
+  await stage.run(['run', '-q', '--name', 'quiet', '--log', 'quiet.log=step', '--', 'true']);
+  const page = await openPage();
+  await page.goto(await server.link());
+  await page.getByRole('link', { name: 'quiet', exact: true }).click();
+  await page.getByText(/No line of .*quiet\.log looked like an error, or matched a pattern of --log/).waitFor();
+  assert.equal(await page.getByText('To follow lines of your own').count(), 0);
+  assert.deepEqual(page.faults, []);
+});
+
 test('who may only look gets no buttons that change', async () => {
   const job = stage.start(['run', '-q', '--name', 'held', '--', 'sh', '-c', 'until [ -e let-go ]; do sleep 0.1; done']);
   const page = await openPage();

@@ -5,7 +5,7 @@ import type { Report } from '../api';
 import { Figure, Figures, Notice } from '../design/parts';
 import * as format from '../format';
 import { Functions, JobCurves, Lines, modelOfReport } from './live';
-import { linesOf } from './series';
+import { logOf } from './series';
 import { signalName } from './status';
 import { LastTimeline } from './timeline';
 
@@ -86,7 +86,7 @@ function PostMortem({ report, name }: { report: Report; name: string }) {
 
 export function After({ report, name }: { report: Report; name: string }) {
   const model = useMemo(() => modelOfReport(report), [report]);
-  const lines = useMemo(() => linesOf(report), [report]);
+  const log = useMemo(() => logOf(report), [report]);
   const all = report.all_nodes;
   const ranks = report.mpi?.ranks.length ?? 0, inRanks = report.mpi?.time;
   return (
@@ -113,7 +113,7 @@ export function After({ report, name }: { report: Report; name: string }) {
       <JobCurves of={name} model={model} version={0} over />
       <div class="columns">
         <Functions of="of all processes" rows={report.functions} />
-        <Lines lines={lines} />
+        <Lines of={log} />
       </div>
     </>
   );

@@ -7,7 +7,7 @@ import { Table, type Column } from '../design/table';
 import * as format from '../format';
 import { Control } from './control';
 import { Curves } from './curves';
-import { Model, modelTypes, Series, type CurveName, type Line } from './series';
+import { Model, modelTypes, Series, unmatched, type CurveName } from './series';
 import { Why } from './why';
 
 /** The records of the job as they come; drawn again at most four times a second. */
@@ -47,7 +47,7 @@ export function JobCurves({ of, model, version, over, part }: { of: string; mode
 }
 
 /** Lines of logs, commands that failed, what was changed: the last ones at the end. */
-export function Lines({ lines }: { lines: Line[] }) {
+export function Lines({ of: { lines, logs } }: { of: Pick<Model, 'lines' | 'logs'> }) {
   return (
     <section class="panel" aria-labelledby="log-title">
       <h2 id="log-title">Log</h2>
@@ -65,7 +65,8 @@ export function Lines({ lines }: { lines: Line[] }) {
         </ol>
       ) : (
         <p class="soft">
-          Nothing that looked like an error was written to a file. To follow lines of your own: <code>scry run --log FILE=REGEX</code>
+          {unmatched(logs)}
+          {[...logs.values()].every(({ file }) => file === 'stderr') && <> To follow lines of your own: <code>scry run --log FILE=REGEX</code></>}
         </p>
       )}
     </section>
@@ -247,7 +248,7 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
         </div>
         <div class="stack">
           {top.ranks.length > 0 && <Ranks ranks={top.ranks} />}
-          <Lines lines={model.lines} />
+          <Lines of={model} />
         </div>
       </div>
       <JobCurves part="node" of={name} model={model} version={version} />

@@ -48,10 +48,13 @@ export interface Line {
   text: string;
 }
 
+/** What became of each log last, by what people call it. */
+export type Logs = Map<string, Of<'log_file'>>;
+
 const LINES = 300;
 
 /** The types of records that Model.take wants. */
-export const modelTypes = ['sample', 'health', 'script_line', 'script_end', 'process_end', 'python_stack', 'command_failed', 'python_exception', 'log', 'progress', 'warning', 'crash', 'stall', 'setting', 'request', 'rule', 'gap', 'end'];
+export const modelTypes = ['sample', 'health', 'script_line', 'script_end', 'process_end', 'python_stack', 'command_failed', 'python_exception', 'log', 'log_file', 'progress', 'warning', 'crash', 'stall', 'setting', 'request', 'rule', 'gap', 'end'];
 
 export class Model {
   readonly curves = new Map<CurveName, Curve>();
@@ -61,6 +64,8 @@ export class Model {
   readonly places = new Map<string, Of<'script_line'>>();
   readonly pythons = new Map<string, Of<'python_stack'>>();
   readonly progress = new Map<string, Of<'progress'>>();
+  /** What became of each log last, by its name and node. */
+  readonly logs: Logs = new Map();
   stall: Of<'stall'> | undefined;
   seconds = 0;
   private readonly cpu = new Map<string, { t: number; ns: number }>();
@@ -113,6 +118,9 @@ export class Model {
       case 'log':
         this.line(t, record.level, from(record.file), record.text);
         break;
+      case 'log_file':
+        this.logs.set(from(record.file), record);
+        break;
       case 'progress':
         this.progress.set(record.source, record);
         break;
@@ -156,8 +164,25 @@ export class Model {
 
 const baseName = (path: string) => path.slice(path.lastIndexOf('/') + 1);
 
-/** Records that the report lists, of all nodes, as lines of a log. Times of a part count from its own start. */
-export function linesOf(report: Report): Line[] {
+const NAMES = 4;
+
+/** What there is to say of logs of which no line matched. */
+export function unmatched(logs: Logs): string {
+  const names = (is: (state: string) => boolean) => {
+    const of = [...logs].filter(([, { state }]) => is(state)).map(([name]) => name);
+    return of.slice(0, NAMES).join(', ') + (of.length > NAMES ? ` and ${of.length - NAMES} others` : '');
+  };
+  const missing = names((state) => state === 'waited_for'), unread = names((state) => state === 'unwatched');
+  const read = names((state) => state !== 'waited_for' && state !== 'unwatched');
+  return [
+    read && `No line of ${read} looked like an error, or matched a pattern of --log.`,
+    missing && `Not there: ${missing}.`,
+    unread && `Could not be read: ${unread}.`,
+  ].filter(Boolean).join(' ') || 'Nothing that looked like an error was written to a log.';
+}
+
+/** Records of logs and failures that the report lists, of all nodes. Times of a part count from its own start. */
+export function logOf(report: Report): Model {
   const own = report.node?.host ?? report.host, model = new Model(own);
   const records: JobRecord[] = [];
   const add = ({ logs, scripts }: Pick<Report, 'logs' | 'scripts'>, node: string, offset: number) => {
@@ -165,6 +190,7 @@ export function linesOf(report: Report): Line[] {
     const put = (type: JobRecord['type'], of: Iterable<unknown>) => {
       for (const record of of) records.push({ ...(record as object), type, node, t: (record as { t: number }).t + offset } as JobRecord);
     };
+    put('log_file', logs.files);
     put('log', logged.values());
     put('command_failed', scripts.failed_commands);
     put('python_exception', scripts.exceptions);
@@ -172,5 +198,5 @@ export function linesOf(report: Report): Line[] {
   add(report, own, 0);
   for (const part of report.parts) add(part, part.name, part.started_at);
   for (const record of records.sort((a, b) => a.t - b.t)) model.take(record);
-  return model.lines;
+  return model;
 }
