@@ -18,7 +18,8 @@ static const char *values_of(const struct option_row *row)
 
 int main(void)
 {
-    static const char *const kinds[] = {"", "jobs", "settings", "command", "commands", "actions", "tasks"}; /* enum word_kind */
+    static const char *const kinds[] = {"",         "jobs",    "settings", "command",
+                                        "commands", "actions", "tasks"}; /* enum word_kind */
     for (unsigned i = 0; i < COMMANDS; i++) {
         const struct command_row *command = &command_rows[i];
         printf("command\t%s\t%s\t%s", command->name, kinds[command->words], command->description);
