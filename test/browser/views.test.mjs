@@ -196,6 +196,7 @@ test('space and time: keys and the address, a search, a call, sums of the window
   await is(name, /^MPI_Sendrecv$/);
   await page.keyboard.press('m');
   await is(lane, here);
+  await is(name, /^MPI_Sendrecv$/);
   assert.deepEqual(await violations(page), []);
   assert.deepEqual(page.faults, []);
 });

@@ -232,7 +232,7 @@ function useWays(id: string, control: Control | null, call: Place | null, goTo: 
   };
   /** Shows the end of a message that is not in this lane. */
   const follow = (message: number[], lane: number) => {
-    const [from, to, sent, received] = message as [number, number, number, number], other = lane === to ? { lane: from, at: sent } : { lane: to, at: received };
+    const [from, to, sent, received] = message as [number, number, number, number], other = lane === to ? { lane: from, at: sent } : { lane: to, at: received - 1 }; // its call has ended when it is there
     const half = (control!.view.to - control!.view.from) / 2, place = { ...other, depth: -1 };
     control!.scene.message = message;
     control!.scene.current = null;
