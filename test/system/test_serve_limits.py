@@ -27,7 +27,9 @@ class Limits(servetest.ServeCase):
         tasks = servetest.Events(server, "api/tasks/events")
         records.wait(lambda seen: len(seen) > 5, "records come")
         most = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (3, most[1]))
+        used = {int(name) for name in os.listdir(f"/proc/{server.process.pid}/fd")}
+        free = min(set(range(len(used) + 1)) - used)  # with less, poll would not even take those that it has
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (free, most[1]))
         waiting = server.connect()
         waiting.request("GET", "/api/session", headers={"host": server.host, "cookie": server.cookie})
         with open(self.tasks_changed(), "a", encoding="ascii") as file:
