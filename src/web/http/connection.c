@@ -18,6 +18,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/trusted.h"
+#include "web/http/allowance.h"
 #include "web/http/server.h"
 #include "wire/local.h"
 
@@ -27,8 +28,7 @@ struct address {
     UT_hash_handle hh;
     unsigned char bytes[16]; /* as of IPv6 */
     unsigned connections;
-    double tokens;
-    uint64_t at_ns;
+    struct allowance allowance;
 };
 
 /* ---- addresses ---- */
@@ -73,8 +73,7 @@ static struct address *address_find(struct server *server, const struct sockaddr
     if (!(address = calloc(1, sizeof *address)))
         return NULL;
     memcpy(address->bytes, bytes, sizeof bytes);
-    address->tokens = REQUESTS_SAVED;
-    address->at_ns = clock_now_ns();
+    address->allowance = (struct allowance){REQUESTS_SAVED, clock_now_ns()};
     HASH_ADD(hh, server->addresses, bytes, sizeof address->bytes, address);
     return address;
 }
@@ -82,17 +81,7 @@ static struct address *address_find(struct server *server, const struct sockaddr
 bool connection_take(struct connection *connection)
 {
     struct address *address = connection->address;
-    uint64_t now_ns = clock_now_ns();
-    if (!address)
-        return true;
-    address->tokens += (double)(now_ns - address->at_ns) / NS_PER_SECOND * REQUESTS_A_SECOND;
-    if (address->tokens > REQUESTS_SAVED)
-        address->tokens = REQUESTS_SAVED;
-    address->at_ns = now_ns;
-    if (address->tokens < 1)
-        return false;
-    address->tokens -= 1;
-    return true;
+    return !address || allowance_take(&address->allowance, REQUESTS_A_SECOND, REQUESTS_SAVED);
 }
 
 /* ---- connections ---- */

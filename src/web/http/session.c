@@ -62,11 +62,8 @@ static bool is_over(const struct session *session, uint64_t now_ns)
 const struct session *session_new(struct sessions *sessions, enum secret_kind kind, unsigned rights, uint64_t ns)
 {
     uint64_t now_ns = clock_now_ns();
-    struct session made = {.kind = kind,
-                           .rights = rights | RIGHT_OBSERVE,
-                           .end_ns = now_ns + ns,
-                           .tokens = REQUESTS_SAVED,
-                           .at_ns = now_ns};
+    struct session made = {
+        .kind = kind, .rights = rights | RIGHT_OBSERVE, .end_ns = now_ns + ns, .allowance = {REQUESTS_SAVED, now_ns}};
     for (size_t i = 0; i < SESSIONS_MOST; i++)
         if (is_over(&sessions->all[i], now_ns)) {
             if (!secret_make(made.secret))
@@ -113,13 +110,5 @@ void session_end(struct session *session)
 
 bool session_take(struct session *session)
 {
-    uint64_t now_ns = clock_now_ns();
-    session->tokens += (double)(now_ns - session->at_ns) / NS_PER_SECOND * REQUESTS_A_SECOND;
-    if (session->tokens > REQUESTS_SAVED)
-        session->tokens = REQUESTS_SAVED;
-    session->at_ns = now_ns;
-    if (session->tokens < 1)
-        return false;
-    session->tokens -= 1;
-    return true;
+    return allowance_take(&session->allowance, REQUESTS_A_SECOND, REQUESTS_SAVED);
 }

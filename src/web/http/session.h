@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/data/span.h"
+#include "web/http/allowance.h"
 
 enum right { RIGHT_OBSERVE = 1, RIGHT_CONTROL = 2, RIGHT_SUBMIT = 4, RIGHT_SITE = 8, RIGHT_ALL = 15 };
 enum { RIGHTS = 4, SECRET_TEXT = 43 /* characters of A-Za-z0-9_- */ };
@@ -21,11 +22,10 @@ enum secret_kind { SECRET_LINK, SECRET_SESSION, SECRET_BEARER };
 struct session {
     enum secret_kind kind;
     char secret[SECRET_TEXT + 1];
-    unsigned rights; /* enum right */
-    uint64_t number; /* of all that there were, from 1: says whether it is still the same one */
-    uint64_t end_ns; /* CLOCK_MONOTONIC; 0: the place is free */
-    double tokens;   /* of the limit of requests: what is left, */
-    uint64_t at_ns;  /* at this time */
+    unsigned rights;            /* enum right */
+    uint64_t number;            /* of all that there were, from 1: says whether it is still the same one */
+    uint64_t end_ns;            /* CLOCK_MONOTONIC; 0: the place is free */
+    struct allowance allowance; /* of its requests */
 };
 
 struct sessions;
