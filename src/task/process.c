@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/data/grow.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/proc_file.h"
@@ -101,14 +102,8 @@ struct members {
 
 static bool put_member(struct members *members, const struct member *member)
 {
-    if (members->count == members->room) {
-        size_t room = members->room ? 2 * members->room : 1024;
-        struct member *grown = reallocarray(members->all, room, sizeof *grown);
-        if (!grown)
-            return false;
-        members->all = grown;
-        members->room = room;
-    }
+    if (!GROW(members->all, members->count, members->room))
+        return false;
     members->all[members->count++] = *member;
     return true;
 }

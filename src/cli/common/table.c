@@ -4,20 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/data/grow.h"
 #include "jobdir/text/text.h"
 
 enum { GAP = 2, LEAST_OF_LAST = 8 };
 
 struct table_row *table_add(struct table *table)
 {
-    if (table->count == table->room) {
-        size_t room = table->room ? 2 * table->room : 32;
-        struct table_row *rows = reallocarray(table->rows, room, sizeof *rows);
-        if (!rows)
-            return NULL;
-        table->rows = rows;
-        table->room = room;
-    }
+    if (!GROW(table->rows, table->count, table->room))
+        return NULL;
     struct table_row *row = &table->rows[table->count++];
     *row = (struct table_row){0};
     return row;
