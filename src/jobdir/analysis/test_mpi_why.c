@@ -128,6 +128,20 @@ static void test_dead_peer(void **state)
     done(&scene);
 }
 
+/* One name and number on two nodes: both live, so neither is a try of the other that died. */
+static void test_one_name_for_two(void **state)
+{
+    struct scene scene = scene_of(2);
+    scene.set.ranks[1].rank = 0;
+    scene.set.ranks[1].node = "m";
+    scene.set.ranks[0].world_size = scene.set.ranks[1].world_size = 1;
+    look(&scene);
+    assert_int_equal(scene.why.finding_count, 0);
+    assert_int_equal(scene.why.ranks[0].state, MPI_WHY_COMPUTES);
+    assert_int_equal(scene.why.ranks[1].state, MPI_WHY_COMPUTES);
+    done(&scene);
+}
+
 static void test_unmatched(void **state)
 {
     struct scene scene = scene_of(3);
@@ -402,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_chain),
         cmocka_unit_test(test_mismatch),
         cmocka_unit_test(test_dead_peer),
+        cmocka_unit_test(test_one_name_for_two),
         cmocka_unit_test(test_unmatched),
         cmocka_unit_test(test_other_tag),
         cmocka_unit_test(test_wildcards),

@@ -491,9 +491,9 @@ static void look_at(struct why_work *work, uint32_t index)
         work->failed = true;
         return;
     }
-    rank->state = !stats->running || !work->world_of[index] ? state_of_ended(stats)
-                  : stats->state == MPIA_LOADED             ? MPI_WHY_STARTS
-                                                            : MPI_WHY_COMPUTES;
+    rank->state = !stats->running               ? state_of_ended(stats)
+                  : stats->state == MPIA_LOADED ? MPI_WHY_STARTS
+                                                : MPI_WHY_COMPUTES;
     if (rank->state == MPI_WHY_ENDED || rank->state == MPI_WHY_DIED)
         return;
     rank->thread_count = stats->thread_count;

@@ -20,6 +20,28 @@ static struct why_world *world_named(struct why_work *work, const char *namespac
     return world;
 }
 
+static void make_room(struct why_work *work, struct why_world *world)
+{
+    world->by_rank = arena_alloc(work->arena, (world->size + 1) * sizeof *world->by_rank);
+    if (!world->by_rank)
+        work->failed = true;
+    else
+        memset(world->by_rank, 0xff, (world->size + 1) * sizeof *world->by_rank);
+}
+
+/* Two processes that live are no two tries of one rank: programs started without an mpirun, with one process number on two
+ * nodes, call their worlds by one name. The second one is in a world of its own. */
+static struct why_world *world_apart(struct why_work *work, const struct mpi_stats *stats)
+{
+    struct why_world *world = arena_zalloc(work->arena, 1, sizeof *world);
+    work->failed |= !world;
+    if (world) {
+        *world = (struct why_world){.namespace = stats->namespace, .size = (uint32_t)stats->rank + 1, .running = true};
+        make_room(work, world);
+    }
+    return work->failed ? NULL : world;
+}
+
 /* Of two processes with one number, the one that lives, or the later: a job may run a program many times. */
 static bool is_newer(const struct mpi_stats *one, const struct mpi_stats *other)
 {
@@ -36,13 +58,8 @@ static void find_worlds(struct why_work *work)
         if (world && stats->rank >= 0 && stats->rank < WORLD_MOST && (uint32_t)stats->rank >= world->size)
             world->size = (uint32_t)stats->rank + 1;
     }
-    for (struct why_world *world = work->worlds; world && !work->failed; world = world->next) {
-        world->by_rank = arena_alloc(work->arena, (world->size + 1) * sizeof *world->by_rank);
-        if (!world->by_rank)
-            work->failed = true;
-        else
-            memset(world->by_rank, 0xff, (world->size + 1) * sizeof *world->by_rank);
-    }
+    for (struct why_world *world = work->worlds; world && !work->failed; world = world->next)
+        make_room(work, world);
     for (size_t i = 0; i < set->count && !work->failed; i++) {
         const struct mpi_stats *stats = &set->ranks[i];
         struct why_world *world = world_named(work, stats->namespace ? stats->namespace : "");
@@ -50,6 +67,11 @@ static void find_worlds(struct why_work *work)
         if (stats->rank < 0 || (uint32_t)stats->rank >= world->size)
             continue;
         uint32_t *place = &world->by_rank[stats->rank];
+        if (*place != MPI_WHY_NONE && stats->running && set->ranks[*place].running) {
+            if (!(world = world_apart(work, stats)))
+                return;
+            place = &world->by_rank[stats->rank];
+        }
         if (*place != MPI_WHY_NONE && !is_newer(stats, &set->ranks[*place]))
             continue;
         if (*place != MPI_WHY_NONE)
