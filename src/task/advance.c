@@ -17,6 +17,7 @@
 #include "base/system/pause.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
+#include "task/estimate.h"
 #include "task/launch.h"
 #include "task/spec.h"
 
@@ -168,6 +169,7 @@ static void last_line(const struct task *task, const char *what, uint64_t run, s
 
 struct starting {
     const struct task_store *store;
+    json_t *expected; /* of a task that begins */
     struct task_held held;
     bool holds;
 };
@@ -236,13 +238,14 @@ static int begin(struct task *task, void *ctx, struct err *err)
     if (!is(task, "queued") || task_elsewhere(starting->store, task->state))
         return 1;
     set_ns(task->state, "began_ns", clock_wall_ns());
+    json_object_set(task->state, "expected", starting->expected);
     return start_step(task, TASK_BUILD, ctx, err);
 }
 
 /* The process is executed only when it is written down that it runs. */
-static int change_and_start(const struct task_store *store, const char *id, task_change_fn *fn)
+static int change_and_start(const struct task_store *store, const char *id, task_change_fn *fn, json_t *expected)
 {
-    struct starting starting = {.store = store};
+    struct starting starting = {.store = store, .expected = expected};
     struct err err = {0};
     int code = task_change(store, id, fn, &starting, &err);
     pause_at("task.written");
@@ -253,7 +256,10 @@ static int change_and_start(const struct task_store *store, const char *id, task
 
 int task_begin(const struct task_store *store, const char *id)
 {
-    return change_and_start(store, id, begin);
+    json_t *expected = task_expect(store, id); /* as late as can be: the others of its series may have been built */
+    int code = change_and_start(store, id, begin, expected);
+    json_decref(expected);
+    return code;
 }
 
 /* ---- its end ---- */
@@ -419,6 +425,7 @@ static int finish(struct task *task, void *ctx, struct err *err)
     } else if (json_is_true(json_object_get(task->state, "cancel"))) {
         end_task(task, "cancelled", NULL, NULL);
     } else {
+        task_note_took(task);
         return start_next(task, step, ctx, err);
     }
     return 0;
@@ -623,7 +630,7 @@ bool task_advance(const struct task_store *store, const char *id)
     }
     task_done(&task);
     if (ended)
-        change_and_start(store, id, finish);
+        change_and_start(store, id, finish, NULL);
     if (over)
         task_space_forget(id);
     return over || ended;

@@ -11,6 +11,7 @@
 #include "base/system/dirs.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/fields.h"
+#include "task/estimate.h"
 #include "task/spec.h"
 
 /* ---- schemas ---- */
@@ -43,8 +44,11 @@ static const struct field head_fields[] = {
     SECONDS("ended_seconds", NULL),
     {"runs_done", FIELD_COUNT, .about = "runs that ended"},
     {"runs_wanted", FIELD_COUNT},
-    {"progress", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "of the phase that it is in, 0 to 1; null: not known"},
-    SECONDS("left_seconds", "estimated, of this phase; null: not known"),
+    {"progress", FIELD_NUMBER, .flags = FIELD_OR_NULL,
+     .about =
+         "of the phase that it is in, 0 to 1: of a run as its job says it, of what is gathered by its bytes, else by "
+         "how long earlier ones took; null: not known"},
+    SECONDS("left_seconds", "estimated, of this phase; null: not known, or it takes longer than was expected"),
     {"space_bytes", FIELD_COUNT, .flags = FIELD_OR_NULL,
      .about = "of the disk, with all runs, when it ended; null: not known, or very many files"},
     {0}};
@@ -115,125 +119,6 @@ static bool ended_well(const json_t *run)
     return state && strcmp(state, "done") == 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double one = *(const double *)a, other = *(const double *)b;
-    return (one > other) - (one < other);
-}
-
-/* The median of the runs that ended well; -1: there is none. */
-static double median(const json_t *runs, size_t *ret_count)
-{
-    enum { LAST = 1000 };
-    double values[LAST];
-    size_t count = 0, i;
-    json_t *run;
-    json_array_foreach(runs, i, run) if (ended_well(run) && count < LAST) values[count++] =
-        json_number_value(json_object_get(run, "seconds"));
-    qsort(values, count, sizeof *values, by_value);
-    *ret_count = count;
-    if (!count)
-        return -1;
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
-/* What the job itself said last of how far it is, from the end of its records: 0 to 1, or -1. */
-static double share_of_job(const char *dir)
-{
-    enum { TAIL = 128 << 10 };
-    char path[PATH_MAX + 32];
-    double share = -1;
-    snprintf(path, sizeof path, "%s/spool/records.jsonl", dir);
-    _cleanup_(fclosep) FILE *file = file_open_plain(path);
-    _cleanup_(freep) char *line = NULL;
-    size_t size = 0;
-    if (!file)
-        return -1;
-    if (fseek(file, -TAIL, SEEK_END) < 0)
-        rewind(file);
-    while (getline(&line, &size, file) > 0) {
-        json_t *record = strstr(line, "\"progress\"") ? json_loads(line, 0, NULL) : NULL;
-        const char *type = json_string_value(json_object_get(record, "type"));
-        double total = json_number_value(json_object_get(record, "total"));
-        if (type && strcmp(type, "progress") == 0 && total > 0)
-            share = json_number_value(json_object_get(record, "done")) / total;
-        json_decref(record);
-    }
-    return share > 1 ? 1 : share;
-}
-
-static void run_dir(const struct task *task, uint64_t run, char ret_path[PATH_MAX])
-{
-    snprintf(ret_path, PATH_MAX, "%.*s/runs/%llu", PATH_MAX - 32, task->dir, (unsigned long long)run);
-}
-
-/* When a run began, in nanoseconds since 1970. 0: a batch system has not begun it, or nobody here knows. */
-static uint64_t run_began(const struct task *task, const json_t *phase, const char *dir)
-{
-    struct job_info info = {0};
-    uint64_t began = job_info_read(dir, &info, NULL) == 0 ? info.started_ns : 0;
-    job_info_done(&info);
-    if (!began && strcmp(task_text(task->spec, "launch.by"), "slurm") != 0)
-        began = (uint64_t)json_integer_value(json_object_get(phase, "began_ns"));
-    return began;
-}
-
-/* How far the phase is that a task is in, and what is left: from what the job says, else from earlier runs. What takes longer
- * than these did has no end that anybody knows. */
-static void estimate(const struct task *task, const json_t *phase, double *ret_share, double *ret_left)
-{
-    char dir[PATH_MAX];
-    size_t count;
-    const char *name = json_string_value(json_object_get(phase, "phase"));
-    *ret_share = *ret_left = -1;
-    if (!name || strcmp(name, "run") != 0)
-        return;
-    run_dir(task, (uint64_t)json_integer_value(json_object_get(phase, "run")), dir);
-    uint64_t began = run_began(task, phase, dir), now = clock_wall_ns();
-    if (!began)
-        return;
-    double spent = now > began ? (double)(now - began) / NS_PER_SECOND : 0; /* it may be set back */
-    *ret_share = share_of_job(dir);
-    double whole = *ret_share > 0 ? spent / *ret_share : median(json_object_get(task->state, "runs"), &count);
-    if (whole <= 0)
-        whole = json_number_value(json_object_get(task->state, "expected_seconds"));
-    if (whole <= 0)
-        return;
-    *ret_left = whole > spent ? whole - spent : -1;
-    if (*ret_share < 0)
-        *ret_share = spent < whole ? spent / whole : 0.99;
-}
-
-static bool same_program(const struct task *one, const struct task *other)
-{
-    static const char *const members[] = {"program", "arguments", "directory", "files", "processes", "launch"};
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-        if (!json_equal(task_member(one->spec, members[i]), task_member(other->spec, members[i])))
-            return false;
-    return true;
-}
-
-double task_expect(const struct task_store *store, const char *id)
-{
-    enum { LOOKED_AT = 100 };
-    struct task task;
-    char **ids = NULL;
-    size_t count = 0, runs;
-    double seconds = -1;
-    if (task_load(store, id, &task, NULL) == 0 && task_list(store, &ids, &count, NULL) == 0) {
-        for (size_t i = count, looked = 0; i-- > 0 && looked < LOOKED_AT && seconds < 0; looked++) {
-            struct task other;
-            if (strcmp(ids[i], id) != 0 && task_load(store, ids[i], &other, NULL) == 0 && same_program(&task, &other))
-                seconds = median(json_object_get(other.state, "runs"), &runs);
-            if (strcmp(ids[i], id) != 0)
-                task_done(&other);
-        }
-        jobdir_list_free(ids, count);
-    }
-    task_done(&task);
-    return seconds;
-}
-
 /* ---- answers ---- */
 
 static json_t *number_or_null(double value)
@@ -247,14 +132,6 @@ static json_t *member_or_null(const json_t *object, const char *member)
     return value ? json_incref(value) : json_null();
 }
 
-static const json_t *last_phase(const json_t *state)
-{
-    const json_t *phases = json_object_get(state, "phases");
-    size_t count = json_array_size(phases);
-    const json_t *last = count ? json_array_get(phases, count - 1) : NULL;
-    return last && json_is_null(json_object_get(last, "ended_ns")) ? last : NULL;
-}
-
 static json_t *waits_json(const json_t *runs)
 {
     size_t count = json_array_size(runs);
@@ -264,12 +141,12 @@ static json_t *waits_json(const json_t *runs)
 static json_t *head_json(const struct task *task)
 {
     double share = -1, left = -1;
-    const json_t *phase = last_phase(task->state), *runs = json_object_get(task->state, "runs");
+    const json_t *phase = task_phase(task->state), *runs = json_object_get(task->state, "runs");
     size_t done = 0, i;
     json_t *run, *error = json_object_get(task->state, "error");
     json_array_foreach(runs, i, run) done += !json_is_null(json_object_get(run, "ended_ns"));
     if (phase)
-        estimate(task, phase, &share, &left);
+        task_estimate(task, phase, &share, &left);
     uint64_t wanted = (uint64_t)json_integer_value(json_object_get(task->state, "target"));
     if (!wanted)
         wanted = task_number(task->spec, "repeat");
@@ -292,8 +169,8 @@ static json_t *phases_json(const struct task *task)
     json_array_foreach(json_object_get(task->state, "phases"), i, phase)
     {
         double share = 1, left = -1;
-        if (phase == last_phase(task->state))
-            estimate(task, phase, &share, &left);
+        if (phase == task_phase(task->state))
+            task_estimate(task, phase, &share, &left);
         json_array_append_new(list, json_pack("{s:O, s:O, s:o, s:o, s:o, s:o}", "phase",
                                               json_object_get(phase, "phase"), "run", json_object_get(phase, "run"),
                                               "began_seconds", seconds_json(phase, "began_ns"), "ended_seconds",
@@ -323,7 +200,7 @@ static json_t *runs_json(const struct task *task)
     size_t i;
     json_array_foreach(json_object_get(task->state, "runs"), i, run)
     {
-        run_dir(task, i + 1, dir);
+        task_run_dir(task, i + 1, dir);
         json_array_append_new(
             list, json_pack("{s:I, s:O, s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "run", (json_int_t)i + 1, "state",
                             json_object_get(run, "state"), "job", job_json(run, dir), "directory", dir, "began_seconds",
@@ -395,7 +272,7 @@ static int by_processes(const void *a, const void *b)
 static void add_scaling(json_t *list, const struct task *task)
 {
     size_t runs;
-    double seconds = median(json_object_get(task->state, "runs"), &runs);
+    double seconds = task_median(json_object_get(task->state, "runs"), &runs);
     json_array_append_new(list, json_pack("{s:s, s:O, s:O, s:I, s:o, s:n, s:n}", "id", task->id, "name",
                                           task_member(task->spec, "name"), "processes",
                                           task_member(task->spec, "processes"), "runs", (json_int_t)runs, "seconds",
@@ -480,7 +357,7 @@ int task_last_run(const struct task_store *store, const char *id, char ret_path[
     if (code == 0 && !count)
         code = err_set(err, -ENOENT, "task %s has not run yet", id);
     if (code == 0)
-        run_dir(&task, found < count ? found + 1 : count, ret_path);
+        task_run_dir(&task, found < count ? found + 1 : count, ret_path);
     task_done(&task);
     return code;
 }

@@ -18,10 +18,6 @@ json_t *task_answer_one(const struct task_store *store, const char *id, struct e
  * smallest. One id of a series stands for all of it. -EINVAL: none of them has a run that ended well. */
 json_t *task_answer_scaling(const struct task_store *store, const char *const *ids, size_t count, struct err *err);
 
-/* The seconds that a run of it is likely to take: what those of the latest task took that is the same, but for its name and
- * what it collects. -1: there is none among the last of them. */
-double task_expect(const struct task_store *store, const char *id);
-
 /* The schemas of these. */
 json_t *task_list_schema(void);
 json_t *task_schema(void);

@@ -15,7 +15,6 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "jobdir/record/info.h"
-#include "task/answer.h"
 #include "task/internal.h"
 #include "task/spec.h"
 
@@ -142,7 +141,6 @@ static int check_ready(const struct task *task, struct err *err)
 struct queueing {
     const char *host;
     bool again;
-    double expected_seconds; /* -1: not known */
 };
 
 static int queue(struct task *task, void *ctx, struct err *err)
@@ -167,14 +165,13 @@ static int queue(struct task *task, void *ctx, struct err *err)
     json_object_set_new(task->state, "error", json_null());
     json_object_set_new(task->state, "cancel", json_false());
     json_object_set_new(task->state, "phases", json_array());
-    json_object_set_new(task->state, "expected_seconds", json_real(queueing->expected_seconds));
     json_object_set_new(task->state, "target", json_integer(runs + (json_int_t)task_number(task->spec, "repeat")));
     return 0;
 }
 
 int task_queue(const struct task_store *store, const char *id, struct err *err)
 {
-    struct queueing queueing = {.host = store->host, .again = false, .expected_seconds = task_expect(store, id)};
+    struct queueing queueing = {.host = store->host, .again = false};
     char dir[PATH_MAX + TASK_ID_SIZE + 2];
     snprintf(dir, sizeof dir, "%s/%s", store->dir, id);
     _cleanup_(closep) int lock = task_id_is(id) ? task_lock(dir, TASK_FILES_LOCK, false) : -ENOENT;
@@ -185,7 +182,7 @@ int task_queue(const struct task_store *store, const char *id, struct err *err)
 
 int task_rerun(const struct task_store *store, const char *id, struct err *err)
 {
-    struct queueing queueing = {.host = store->host, .again = true, .expected_seconds = task_expect(store, id)};
+    struct queueing queueing = {.host = store->host, .again = true};
     return task_change(store, id, queue, &queueing, err);
 }
 

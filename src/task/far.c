@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
+#include "task/estimate.h"
 #include "task/spec.h"
 
 typedef unsigned long long number;
@@ -121,28 +122,36 @@ void far_put_start(struct buf *out, const struct task *task, uint64_t run, const
     put_ssh(out, task, &far);
 }
 
-/* The last file of the archive says that nothing is missing: what ssh and tar say would not. */
+/* The last file of the archive says that nothing is missing: what ssh and tar say would not. How large the archive is comes
+ * before it: tar knows that without reading a file, if /dev/null is to have it. */
 void far_put_gather(struct buf *out, const struct task *task, uint64_t run)
 {
     _cleanup_(buf_done) struct buf far = BUF_INIT;
     put_begin(&far, task);
     put_find(&far, run);
     put_left(&far, task);
-    buf_printf(&far,
-               "cd \"$t\" && [ -e runs/%llu.pid ] && while alive; do sleep 1; done && "
-               "{ i=0; while [ -e runs/%llu.stop ] && [ $((i += 1)) -le 20 ] && l=$(left) && [ -n \"$l\" ]; do "
-               "kill -KILL $l; done; : >runs/%llu.whole; } && "
-               "{ find runs files -maxdepth 0 -print0; find files -type f -newer runs/%llu.pid -print0; find runs/%llu "
-               "runs/%llu.out runs/%llu.err -print0 2>/dev/null; find runs/%llu.whole -print0; } | "
-               "tar --no-recursion --null -T - -cf -",
-               (number)run, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run);
+    buf_printf(
+        &far,
+        "cd \"$t\" && [ -e runs/%llu.pid ] && while alive; do sleep 1; done && "
+        "{ i=0; while [ -e runs/%llu.stop ] && [ $((i += 1)) -le 20 ] && l=$(left) && [ -n \"$l\" ]; do "
+        "kill -KILL $l; done; : >runs/%llu.whole; } && "
+        "list() { find runs files -maxdepth 0 -print0; find files -type f -newer runs/%llu.pid -print0; find runs/%llu "
+        "runs/%llu.out runs/%llu.err -print0 2>/dev/null; find runs/%llu.whole -print0; } && "
+        "n=$(list | LC_ALL=C tar --no-recursion --null -T - --totals -cf /dev/null 2>&1 | "
+        "sed -n 's/^Total bytes written: \\([0-9]*\\).*/\\1/p') && printf '%%0%dd' \"${n:-0}\" && "
+        "list | tar --no-recursion --null -T - -cf -",
+        (number)run, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run,
+        TASK_BYTES_DIGITS);
     buf_puts(out, "cd ");
     text_quote(out, task->dir);
     buf_puts(out, " && ");
     put_ssh(out, task, &far);
     /* whoever is on that host says what is in the archive: only these, and with our rights */
-    buf_printf(out, " | tar --no-same-owner --no-same-permissions -xf - runs files && rm runs/%llu.whole && ",
-               (number)run);
+    buf_printf(out,
+               " | { head -c %d >" TASK_BYTES_FILE "; LC_ALL=C dd bs=64k status=progress 2>>" TASK_BYTES_FILE
+               " | tar --no-same-owner --no-same-permissions -xf - runs files; } && rm runs/%llu.whole " TASK_BYTES_FILE
+               " && ",
+               TASK_BYTES_DIGITS, (number)run, (number)run, (number)run, (number)run);
     buf_clear(&far);
     put_begin(&far, task);
     buf_printf(&far, "cd \"$t\" && rm -rf files runs/%llu runs/%llu.*; rmdir runs; cd .. && rmdir \"$t\"", (number)run,

@@ -200,6 +200,11 @@ void task_done(struct task *task)
     task->spec = task->state = NULL;
 }
 
+void task_run_dir(const struct task *task, uint64_t run, char ret_path[PATH_MAX])
+{
+    snprintf(ret_path, PATH_MAX, "%.*s/runs/%llu", PATH_MAX - 32, task->dir, (unsigned long long)run);
+}
+
 /* ---- finding ---- */
 
 static int is_task(const struct dirent *entry)
@@ -226,9 +231,48 @@ static int list(const char *dir, char ***ret_ids, size_t *ret_count, struct err 
     return ids ? 0 : err_set(err, -ENOMEM, out_of_memory);
 }
 
+struct made {
+    char *id;
+    json_int_t ns;
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct made *one = a, *other = b;
+    return one->ns != other->ns ? (one->ns < other->ns ? -1 : 1) : strcmp(one->id, other->id);
+}
+
+/* Puts those of one second, of which their ids do not say which came first, into the order in which they were made. */
+static void order_second(const struct task_store *store, char **ids, size_t count)
+{
+    char dir[PATH_MAX + TASK_ID_SIZE + 2];
+    struct made *made = calloc(count, sizeof *made);
+    for (size_t i = 0; made && i < count; i++) {
+        json_t *state = NULL;
+        snprintf(dir, sizeof dir, "%s/%s", store->dir, ids[i]);
+        read_json(dir, "state.json", &state, NULL);
+        made[i] = (struct made){ids[i], json_integer_value(json_object_get(state, "created_ns"))};
+        json_decref(state);
+    }
+    if (made)
+        qsort(made, count, sizeof *made, by_time);
+    for (size_t i = 0; made && i < count; i++)
+        ids[i] = made[i].id;
+    free(made);
+}
+
 int task_list(const struct task_store *store, char ***ret_ids, size_t *ret_count, struct err *err)
 {
-    return list(store->dir, ret_ids, ret_count, err);
+    enum { SECOND = sizeof "20260101T000000" - 1, ORDERED = 1000 }; /* the latest: each one's state is read */
+    int code = list(store->dir, ret_ids, ret_count, err);
+    for (size_t first = code == 0 && *ret_count > ORDERED ? *ret_count - ORDERED : 0, end;
+         code == 0 && first < *ret_count; first = end) {
+        for (end = first + 1; end < *ret_count && strncmp((*ret_ids)[first], (*ret_ids)[end], SECOND) == 0;)
+            end++;
+        if (end - first > 1)
+            order_second(store, *ret_ids + first, end - first);
+    }
+    return code;
 }
 
 int task_list_active(const struct task_store *store, char ***ret_ids, size_t *ret_count, struct err *err)

@@ -45,10 +45,12 @@ int task_create(const struct task_store *store, const json_t *given, char ret_id
 /* Reads one. -ENOENT; -EPROTO: a newer scry made it; -EBADMSG, -EINVAL: it is damaged. Pass *ret_task to task_done in any case. */
 int task_load(const struct task_store *store, const char *id, struct task *ret_task, struct err *err);
 void task_done(struct task *task);
+/* The job directory of a run of it. */
+void task_run_dir(const struct task *task, uint64_t run, char ret_path[PATH_MAX]);
 
 /* What a task is in, also of others' tasks: any text may come from outside. */
 bool task_id_is(const char *text);
-/* The ids, oldest first; jobdir_list_free frees them. */
+/* The ids, oldest first (of many, those of one second in any order but for the latest); jobdir_list_free frees them. */
 int task_list(const struct task_store *store, char ***ret_ids, size_t *ret_count, struct err *err);
 /* Those of this machine with a mark. */
 int task_list_active(const struct task_store *store, char ***ret_ids, size_t *ret_count, struct err *err);

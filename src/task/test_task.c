@@ -14,8 +14,10 @@
 
 #include <cmocka.h>
 
+#include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "task/answer.h"
+#include "task/estimate.h"
 #include "task/internal.h"
 #include "task/launch.h"
 #include "task/spec.h"
@@ -260,6 +262,107 @@ static void test_names(void **state)
     assert_int_equal(task_remove(&store, id, true, &err), 0);
 }
 
+static int set_state(struct task *task, void *ctx, struct err *err)
+{
+    (void)err;
+    return json_object_update(task->state, ctx);
+}
+
+/* A task of which a state is known, both of them JSON. */
+static void make_task(const char *spec, const char *state, char ret_id[TASK_ID_SIZE])
+{
+    struct err err;
+    json_error_t where;
+    json_t *given = json_loads(spec, 0, NULL), *members = json_loads(state, 0, &where);
+    assert_non_null(members);
+    assert_int_equal(task_create(&store, given, ret_id, &err), 0);
+    assert_int_equal(task_change(&store, ret_id, set_state, members, &err), 0);
+    json_decref(given);
+    json_decref(members);
+}
+
+static void assert_expected(const char *id, double build, double run)
+{
+    json_t *expected = task_expect(&store, id);
+    assert_float_equal(json_number_value(json_object_get(expected, "build")), build, 1e-9);
+    assert_float_equal(json_number_value(json_object_get(expected, "run")), run, 1e-9);
+    json_decref(expected);
+}
+
+/* Each phase is expected to last as long as that of the latest task for which it is the same; 0: there was none. */
+static void test_expected(void **state)
+{
+    (void)state;
+    char ids[5][TASK_ID_SIZE];
+    make_task("{\"program\": \"a\", \"build\": \"make\", \"processes\": 2}",
+              "{\"expected\": {\"build\": 5, \"run\": 7}}", ids[0]);
+    make_task("{\"program\": \"b\", \"build\": \"make\"}", "{\"expected\": {\"build\": 6}}", ids[1]);
+    make_task("{\"program\": \"a\", \"build\": \"make\", \"name\": \"x\", \"processes\": 2}", "{}", ids[2]);
+    make_task("{\"program\": \"a\", \"build\": \"make -j\", \"processes\": 2}", "{}", ids[3]);
+    make_task("{\"program\": \"a\", \"build\": \"make\", \"processes\": 3}", "{}", ids[4]);
+    char **listed;
+    size_t count;
+    assert_int_equal(task_list(&store, &listed, &count, NULL), 0);
+    assert_int_equal(count, sizeof ids / sizeof *ids);
+    for (size_t i = 0; i < count; i++)
+        assert_string_equal(listed[i], ids[i]); /* also those of the same second */
+    jobdir_list_free(listed, count);
+    assert_expected(ids[2], 6, 7);
+    assert_expected(ids[3], 0, 7);
+    assert_expected(ids[4], 6, 0);
+    assert_expected(ids[0], 5, 7); /* its own is worth more than what came later */
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        assert_int_equal(task_remove(&store, ids[i], true, NULL), 0);
+}
+
+static void assert_estimate(struct task *task, const char *phase, double share, double left)
+{
+    double its_share, its_left;
+    char text[160];
+    snprintf(text, sizeof text, "{\"phase\": \"%s\", \"run\": 1, \"began_ns\": %lld, \"ended_ns\": null}", phase,
+             (long long)(clock_wall_ns() - UINT64_C(100) * NS_PER_SECOND));
+    json_t *json = parse(text);
+    task_estimate(task, json, &its_share, &its_left);
+    assert_float_equal(its_share, share, 0.01);
+    assert_float_equal(its_left, left, 4);
+    json_decref(json);
+}
+
+/* Of a phase that began 100 s ago. */
+static void test_estimate(void **state)
+{
+    (void)state;
+    static const char none[] = "\r1000 bytes (1.0 kB) copied, 2 s, 1 kB/s";
+    char id[TASK_ID_SIZE], path[PATH_MAX * 2], text[256];
+    struct task task;
+    make_task("{\"program\": \"a\", \"build\": \"make\"}", "{\"expected\": {\"build\": 400, \"run\": 50}}", id);
+    assert_int_equal(task_load(&store, id, &task, NULL), 0);
+    assert_estimate(&task, "build", 0.25, 300);
+    assert_estimate(&task, "run", 0.99, -1); /* it takes longer than was expected: nobody knows */
+    assert_estimate(&task, "gather", -1, -1);
+    snprintf(path, sizeof path, "%s/runs/1.bytes", task.dir);
+    const struct {
+        const char *total, *dd;
+        double share, left;
+    } rows[] = {
+        {"00000000", "", -1, -1},
+        {"00000000000000000000", none, -1, -1},
+        {"00000000000000004000", "", 0, -1},
+        {"00000000000000004000", none, 0.25, 6},
+        {"00000000000000004000", "\r1 bytes copied, 0 s, 1 B/s\r3000 bytes copied, 30 s, 1 B/s", 0.75, 10},
+        {"00000000000000004000", "\r4000 bytes copied, 4 s, 1 kB/s\n7+0 records in\n7+0 records out\n", 1, 0},
+        {"00000000000000000500", none, 1, 0},
+        {"what is no number   ", "\rx copied, ", -1, -1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int len = snprintf(text, sizeof text, "%s%s", rows[i].total, rows[i].dd);
+        assert_int_equal(file_replace_soon(path, text, (size_t)len, 0600), 0);
+        assert_estimate(&task, "gather", rows[i].share, rows[i].left);
+    }
+    task_done(&task);
+    assert_int_equal(task_remove(&store, id, true, NULL), 0);
+}
+
 /* What stands in place of the runner says what it got of whoever started it. */
 static void test_clean(void **state)
 {
@@ -294,9 +397,9 @@ static void test_clean(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_defaults), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_alone),    cmocka_unit_test(test_python),
-                                       cmocka_unit_test(test_files),    cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_clean)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_refused),  cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_python),   cmocka_unit_test(test_files),    cmocka_unit_test(test_names),
+        cmocka_unit_test(test_expected), cmocka_unit_test(test_estimate), cmocka_unit_test(test_clean)};
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -277,6 +277,22 @@ class Tasks(TaskCase):
         self.program("", "on")
         self.assertIsNone(self.waits_for(task, "done")["progress"])
 
+    def test_how_far_the_build_is(self):
+        """By the build of an earlier task, also of another program; by hand it says the same as by --json."""
+        build = "test -e ../../first || { touch ../../first; exit; }; while ! [ -e ../../go ]; do sleep 0.1; done"
+        file = self.program("", "source")
+        first, = self.submit("--by", "plain", "--file", file, "--build", build, "--wait", "true")
+        task, = self.submit("--by", "plain", "--file", file, "--build", build, "false")
+        scrytest.wait_until(lambda: (shown := self.show(task))["state"] == "building" and shown["progress"] is not None, LONG)
+        scrytest.wait_until(lambda: self.show(task)["progress"] == 0.99, LONG)  # it takes longer than the first one did
+        self.assertIsNone(self.show(task)["left_seconds"])
+        self.assertIn("building, 99 %\n", self.task("show", task).stdout)
+        listed = json.loads(self.task("ls", "--json").stdout)["tasks"]
+        self.assertEqual([(each["id"], each["progress"]) for each in listed], [(task, 0.99), (first, None)])
+        with open(os.path.join(self.box.path("home", ".local/state/scry/tasks"), "go"), "w", encoding="ascii"):
+            pass
+        self.assertEqual(self.waits_for(task, "failed")["progress"], None)
+
     def test_the_runner_ends_and_comes_again(self):
         self.submit("--by", "plain", "--wait", "true")
         scrytest.wait_until(lambda: not list(self.box.processes("scry-tasks")), LONG)

@@ -126,6 +126,28 @@ class Elsewhere(TaskCase):
         self.assertEqual(os.listdir(there), [])
         self.waits_for(behind, "done")
 
+    def test_ssh_is_slow(self):
+        """What comes home says how far it is: by its bytes, of those that are there."""
+        far = sshtest.Node(self, "n2")
+        self.box.env.update(far.near_env())
+        slow = self.program(f"#!/bin/sh\ncase $* in *--totals*) ;; *) exec {self.box.env['SCRY_SSH']} \"$@\" ;; esac\n{self.box.env['SCRY_SSH']} \"$@\" | "
+                            f"{{ while ! [ -e {self.box.path('work', 'go')} ]; do head -c 10000; sleep 0.1; done; cat; }}\n", "slow")
+        program = self.program("#!/bin/sh\nhead -c 20000000 /dev/urandom >result\n")
+        task, = self.submit("--by", "ssh", "--hosts", "n2", "--file", program, "./program", env={"SCRY_SSH": slow})
+        shown = {}
+
+        def comes():
+            shown.update(self.show(task))
+            return shown["state"] == "gathering" and shown["progress"] and shown["left_seconds"]
+        scrytest.wait_until(comes, LONG, lambda: json.dumps(shown))
+        self.assertEqual((shown["progress"] < 0.5, shown["left_seconds"] > 2), (True, True), shown)
+        self.assertEqual(shown["phases"][-1]["progress"], shown["progress"])
+        self.program("", "go")
+        self.assertEqual(self.waits_for(task, "done", "failed")["error"], None)
+        files = self.box.path("home", ".local/state/scry/tasks", task)
+        self.assertEqual(os.path.getsize(os.path.join(files, "files/result")), 20000000)
+        self.assertEqual([name for name in os.listdir(os.path.join(files, "runs")) if name.endswith(".bytes")], [])
+
     def test_ssh_what_does_not_listen(self):
         """Cancelled while the connection is lost, the run is ended there with all that it began."""
         far = sshtest.Node(self, "n2")
