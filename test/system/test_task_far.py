@@ -4,6 +4,7 @@
 import json
 import os
 import signal
+import subprocess
 
 import labtest
 import mpitest
@@ -22,13 +23,17 @@ class Elsewhere(TaskCase):
         self.assertEqual((shown["state"], len(shown["runs"])), ("done", 2), shown)
         # while Slurm's own queue has it, nothing is said of how far it is, though a run before it took a moment only; but why
         slurm.run("scontrol", "update", "PartitionName=main", "MaxTime=1")
-        like, = self.submit("--by", "slurm", "--partition", "main", "sh", "-c", "echo $SLURM_JOB_ID")
+        waiting = self.box.start(self.box.scry("submit", "--by", "slurm", "--partition", "main", "--wait", "sh", "-c", "echo $SLURM_JOB_ID"),
+                                 stderr=subprocess.PIPE)
+        like = waiting.stdout.readline().strip()
         scrytest.wait_until(lambda: self.show(like)["state"] == "running", LONG)
         self.assertIsNone(self.show(like)["progress"])
         scrytest.wait_until(lambda: self.show(like)["waits_for"] == "PartitionTimeLimit", LONG, lambda: json.dumps(self.show(like)))
         self.assertIn("running, waiting for: PartitionTimeLimit\n", self.task("show", like).stdout)
         self.assertEqual(self.task("cancel", like).returncode, 0)
         self.waits_for(like, "cancelled")
+        self.assertEqual(waiting.communicate(timeout=LONG)[1],
+                         f"scry: task {like} waits for: PartitionTimeLimit\nscry: task {like} is cancelled\n")
         slurm.run("scontrol", "update", "PartitionName=main", "MaxTime=INFINITE")
         with open(shown["runs"][0]["directory"] + ".out", encoding="ascii") as file:
             self.assertGreater(int(file.read()), 0)

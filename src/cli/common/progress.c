@@ -30,19 +30,31 @@ void progress_begin(struct progress *progress, const char *what)
         (struct progress){.what = what, .next_ns = clock_now_ns() + NS_PER_SECOND, .off = !isatty(STDERR_FILENO)};
 }
 
-void progress_show(void *ctx, double share)
+static bool is_due(struct progress *progress)
 {
-    struct progress *progress = ctx;
     uint64_t now_ns = progress->off ? 0 : clock_now_ns();
     if (progress->off || now_ns < progress->next_ns)
-        return;
+        return false;
     if (!progress->shown) {
         handle(SIGINT);
         handle(SIGTERM);
     }
     progress->shown = true;
     progress->next_ns = now_ns + NS_PER_SECOND / 10;
-    fprintf(stderr, "\r%s: %3.0f %%", progress->what, 100 * (share < 1 ? share : 1));
+    return true;
+}
+
+void progress_show(void *ctx, double share)
+{
+    struct progress *progress = ctx;
+    if (is_due(progress))
+        fprintf(stderr, "\r%s: %3.0f %%", progress->what, 100 * (share < 1 ? share : 1));
+}
+
+void progress_say(struct progress *progress, const char *text)
+{
+    if (is_due(progress))
+        fprintf(stderr, "\r%s\033[K", text);
 }
 
 void progress_end(struct progress *progress)

@@ -17,6 +17,7 @@ struct progress {
 
 void progress_begin(struct progress *progress, const char *what);
 void progress_show(void *progress, double share); /* 0 to 1; cheap, for up to some thousand calls a second */
+void progress_say(struct progress *progress, const char *text); /* a whole line, in place of that */
 void progress_end(struct progress *progress);
 
 #endif

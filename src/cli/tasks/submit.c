@@ -14,7 +14,10 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "cli/common/cli.h"
+#include "cli/common/progress.h"
+#include "cli/tasks/state.h"
 #include "jobdir/text/text.h"
+#include "task/answer.h"
 #include "task/spec.h"
 #include "task/start.h"
 #include "task/store.h"
@@ -166,36 +169,62 @@ static int submit_one(const struct task_store *store, const struct options *opti
     return code;
 }
 
+/* While a task lasts: in a terminal its state; and why a batch system has it wait, once when that is another reason. */
+static void tell(const struct task_store *store, const json_t *task, struct progress *progress, struct buf *reason)
+{
+    _cleanup_(buf_done) struct buf line = BUF_INIT, shown = BUF_INIT, waits = BUF_INIT;
+    text_show(&waits, tasks_text_of(task, "waits_for"));
+    if (waits.data && strcmp(waits.data, reason->data ? reason->data : "") != 0) {
+        progress_end(progress);
+        progress_begin(progress, "");
+        fprintf(stderr, "scry: task %s waits for: %s\n", tasks_text_of(task, "id"), waits.data);
+        buf_clear(reason);
+        buf_puts(reason, waits.data);
+    }
+    buf_printf(&line, "task %s is ", tasks_text_of(task, "id"));
+    tasks_put_state(&line, store, task);
+    text_cut(&shown, line.data ? line.data : "", text_columns(STDERR_FILENO) - 1);
+    progress_say(progress, shown.data ? shown.data : "");
+}
+
+static bool tell_end(const char *id, const json_t *task)
+{
+    const char *why = tasks_text_of(json_object_get(task, "error"), "text");
+    _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    text_show(&shown, why);
+    fprintf(stderr, "scry: task %s is %s%s%s\n", id, task ? tasks_text_of(task, "state") : "gone", *why ? ": " : "",
+            shown.data ? shown.data : "");
+    return strcmp(tasks_text_of(task, "state"), "done") == 0;
+}
+
 /* Waits for the end of a task; a change wakes it up, and so does a second, for what no inotify tells. */
 static bool wait_for(const struct task_store *store, const char *id)
 {
-    char changed[PATH_MAX + 16];
+    char changed[PATH_MAX + 16], events[4096];
     bool well = false;
+    struct progress progress;
+    _cleanup_(buf_done) struct buf reason = BUF_INIT;
     _cleanup_(closep) int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     snprintf(changed, sizeof changed, "%s/.changed", store->dir);
     if (fd >= 0)
         inotify_add_watch(fd, changed, IN_CLOSE_WRITE);
+    progress_begin(&progress, "");
     for (bool over = false; !over;) {
-        struct task task;
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         struct err err;
-        char events[4096];
-        over = task_load(store, id, &task, &err) < 0 || task_is_over(task.state);
-        const char *why = json_string_value(json_object_get(json_object_get(task.state, "error"), "text"));
-        well = task.state && strcmp(task_state_name(task.state), "done") == 0;
+        json_t *task = task_answer_head(store, id, &err);
+        over = !task || task_is_over(task);
         if (over) {
-            _cleanup_(buf_done) struct buf shown = BUF_INIT;
-            text_show(&shown, why ? why : "");
-            fprintf(stderr, "scry: task %s is %s%s%s\n", id, task.state ? task_state_name(task.state) : "gone",
-                    why ? ": " : "", shown.data ? shown.data : "");
-        }
-        task_done(&task);
-        if (!over)
+            progress_end(&progress);
+            well = tell_end(id, task);
+        } else {
+            tell(store, task, &progress, &reason);
             poll(&wait, 1, 1000);
-        while (!over && fd >= 0 && read(fd, events, sizeof events) > 0)
-            continue;
-        if (!over)
+            while (fd >= 0 && read(fd, events, sizeof events) > 0)
+                continue;
             task_runner_wake(store, NULL); /* if it was killed */
+        }
+        json_decref(task);
     }
     return well;
 }

@@ -12,6 +12,7 @@
 #include "base/system/log.h"
 #include "cli/common/cli.h"
 #include "cli/common/table.h"
+#include "cli/tasks/state.h"
 #include "jobdir/text/text.h"
 #include "task/answer.h"
 #include "task/start.h"
@@ -32,50 +33,6 @@ static int print_json(json_t *json_take)
     return out.failed ? EXIT_ERRORS : 0;
 }
 
-static const char *text_of(const json_t *json, const char *member)
-{
-    const char *text = json_string_value(json_object_get(json, member));
-    return text ? text : "";
-}
-
-static double number_of(const json_t *json, const char *member)
-{
-    const json_t *value = json_object_get(json, member);
-    return json_is_number(value) ? json_number_value(value) : -1;
-}
-
-/* ", 42 %, 12 s left" */
-static void put_progress(struct buf *out, const json_t *json)
-{
-    double share = number_of(json, "progress"), left = number_of(json, "left_seconds");
-    if (share >= 0)
-        buf_printf(out, ", %.0f %%", (double)(int)(share * 100));
-    if (left >= 0) {
-        buf_puts(out, ", ");
-        text_seconds(out, left);
-        buf_puts(out, " left");
-    }
-}
-
-static void put_state(struct buf *out, const struct task_store *store, const json_t *task)
-{
-    const char *why = text_of(json_object_get(task, "error"), "text"), *elsewhere = task_elsewhere(store, task);
-    const char *waits = text_of(task, "waits_for");
-    buf_puts(out, text_of(task, "state"));
-    if (elsewhere && task_is_active(task)) {
-        buf_puts(out, " on ");
-        text_show(out, elsewhere);
-    }
-    put_progress(out, task);
-    if (*waits) {
-        buf_puts(out, ", waiting for: ");
-        text_show(out, waits);
-    }
-    if (*why)
-        buf_puts(out, ": ");
-    text_show(out, why);
-}
-
 enum { COLUMN_TASK, COLUMN_NAME, COLUMN_PROCESSES, COLUMN_RUNS, COLUMN_SPACE, COLUMN_STATE, COLUMNS };
 
 static const struct table_column columns[] = {
@@ -92,18 +49,19 @@ static void add_task(struct table *table, const struct task_store *store, const 
 {
     enum { NAME_WIDTH = 24 };
     _cleanup_(buf_done) struct buf name = BUF_INIT;
-    double bytes = number_of(task, "space_bytes");
+    double bytes = tasks_number_of(task, "space_bytes");
     struct table_row *row = table_add(table);
     if (!row)
         return;
-    text_show(&name, text_of(task, "name"));
-    buf_puts(&row->cells[COLUMN_TASK], text_of(task, "id"));
+    text_show(&name, tasks_text_of(task, "name"));
+    buf_puts(&row->cells[COLUMN_TASK], tasks_text_of(task, "id"));
     text_cut(&row->cells[COLUMN_NAME], name.data ? name.data : "", NAME_WIDTH);
-    buf_printf(&row->cells[COLUMN_PROCESSES], "%.0f", number_of(task, "processes"));
-    buf_printf(&row->cells[COLUMN_RUNS], "%.0f/%.0f", number_of(task, "runs_done"), number_of(task, "runs_wanted"));
+    buf_printf(&row->cells[COLUMN_PROCESSES], "%.0f", tasks_number_of(task, "processes"));
+    buf_printf(&row->cells[COLUMN_RUNS], "%.0f/%.0f", tasks_number_of(task, "runs_done"),
+               tasks_number_of(task, "runs_wanted"));
     if (bytes >= 0)
         text_size(&row->cells[COLUMN_SPACE], (uint64_t)bytes);
-    put_state(&row->cells[COLUMN_STATE], store, task);
+    tasks_put_state(&row->cells[COLUMN_STATE], store, task);
 }
 
 static int list(const struct task_store *store, const struct options *options)
@@ -131,26 +89,26 @@ static int list(const struct task_store *store, const struct options *options)
 
 static void put_phase(struct buf *out, const json_t *phase)
 {
-    double began = number_of(phase, "began_seconds"), ended = number_of(phase, "ended_seconds");
-    buf_printf(out, "  %-7s %3.0f  ", text_of(phase, "phase"), number_of(phase, "run"));
+    double began = tasks_number_of(phase, "began_seconds"), ended = tasks_number_of(phase, "ended_seconds");
+    buf_printf(out, "  %-7s %3.0f  ", tasks_text_of(phase, "phase"), tasks_number_of(phase, "run"));
     if (ended < 0)
         buf_puts(out, "under way");
     else
         text_seconds(out, ended > began ? ended - began : 0);
     if (ended < 0)
-        put_progress(out, phase);
+        tasks_put_progress(out, phase);
     buf_putc(out, '\n');
 }
 
 static void put_run(struct buf *out, const json_t *run)
 {
-    double seconds = number_of(run, "seconds");
-    buf_printf(out, "  %3.0f  %-9s ", number_of(run, "run"), text_of(run, "state"));
+    double seconds = tasks_number_of(run, "seconds");
+    buf_printf(out, "  %3.0f  %-9s ", tasks_number_of(run, "run"), tasks_text_of(run, "state"));
     if (seconds >= 0)
         text_seconds(out, seconds);
     if (seconds >= 0)
         buf_printf(out, ", exit status %lld", (long long)json_integer_value(json_object_get(run, "exit_code")));
-    buf_printf(out, "  %s\n", text_of(run, "job"));
+    buf_printf(out, "  %s\n", tasks_text_of(run, "job"));
 }
 
 static int show(const struct task_store *store, const struct options *options, const char *id)
@@ -164,17 +122,17 @@ static int show(const struct task_store *store, const struct options *options, c
     if (options_on(options, "json"))
         return print_json(json);
     buf_printf(&out, "task %s  ", id);
-    text_show(&out, text_of(json, "name"));
+    text_show(&out, tasks_text_of(json, "name"));
     buf_puts(&out, "\n");
-    put_state(&out, store, json);
+    tasks_put_state(&out, store, json);
     buf_puts(&out, "\nphases\n");
     json_array_foreach(json_object_get(json, "phases"), i, each) put_phase(&out, each);
     buf_puts(&out, "runs\n");
     json_array_foreach(json_object_get(json, "runs"), i, each) put_run(&out, each);
     buf_puts(&out, "scry report JOB shows a run\n");
-    if (number_of(json, "space_bytes") >= 0) {
+    if (tasks_number_of(json, "space_bytes") >= 0) {
         buf_puts(&out, "takes ");
-        text_size(&out, (uint64_t)number_of(json, "space_bytes"));
+        text_size(&out, (uint64_t)tasks_number_of(json, "space_bytes"));
         buf_printf(&out, " of the disk, until scry task rm %s\n", id);
     }
     cli_print(out.data ? out.data : "", out.len);
@@ -203,11 +161,11 @@ static int scaling(const struct task_store *store, const struct options *options
     buf_puts(&out, "processes  runs    seconds   speed-up efficiency  task\n");
     json_array_foreach(json_object_get(json, "tasks"), i, each)
     {
-        buf_printf(&out, "%9.0f  %4.0f", number_of(each, "processes"), number_of(each, "runs"));
-        put_figure(&out, "%11.3f", number_of(each, "seconds"));
-        put_figure(&out, "%11.2f", number_of(each, "speedup"));
-        put_figure(&out, "%11.2f", number_of(each, "efficiency"));
-        buf_printf(&out, "  %s\n", text_of(each, "id"));
+        buf_printf(&out, "%9.0f  %4.0f", tasks_number_of(each, "processes"), tasks_number_of(each, "runs"));
+        put_figure(&out, "%11.3f", tasks_number_of(each, "seconds"));
+        put_figure(&out, "%11.2f", tasks_number_of(each, "speedup"));
+        put_figure(&out, "%11.2f", tasks_number_of(each, "efficiency"));
+        buf_printf(&out, "  %s\n", tasks_text_of(each, "id"));
     }
     cli_print(out.data ? out.data : "", out.len);
     json_decref(json);
