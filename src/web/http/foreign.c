@@ -121,6 +121,8 @@ enum foreign_range foreign_range(struct span header, uint64_t size, uint64_t *re
         return RANGE_NONE;
     if (!from.len) { /* the last so many */
         first = last < size ? size - last : 0;
+        if (last && !size)
+            return RANGE_NONE; /* the end of what is empty is there; only, a part cannot say so (RFC 9110, 14.1.2) */
         last = last ? size - 1 : 0;
         if (first == size)
             return RANGE_BEYOND;

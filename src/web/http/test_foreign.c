@@ -40,12 +40,17 @@ static void test_tags(void **state)
     assert_false(foreign_has_tag(span_str("\"ab\""), "\"b\""));
 }
 
-static void check_range(const char *header, enum foreign_range wanted, uint64_t from, uint64_t len)
+static void check_range_of(uint64_t size, const char *header, enum foreign_range wanted, uint64_t from, uint64_t len)
 {
     uint64_t its_from = 0, its_len = 0;
-    assert_int_equal(foreign_range(span_str(header), 10, &its_from, &its_len), wanted);
+    assert_int_equal(foreign_range(span_str(header), size, &its_from, &its_len), wanted);
     assert_int_equal(its_from, from);
     assert_int_equal(its_len, len);
+}
+
+static void check_range(const char *header, enum foreign_range wanted, uint64_t from, uint64_t len)
+{
+    check_range_of(10, header, wanted, from, len);
 }
 
 static void test_ranges(void **state)
@@ -57,6 +62,9 @@ static void test_ranges(void **state)
     check_range("bytes=-99", RANGE_PART, 0, 10);
     check_range("bytes=-0", RANGE_BEYOND, 0, 0);
     check_range("bytes=10-", RANGE_BEYOND, 0, 0);
+    check_range_of(0, "bytes=-4", RANGE_NONE, 0, 0);
+    check_range_of(0, "bytes=-0", RANGE_BEYOND, 0, 0);
+    check_range_of(0, "bytes=0-", RANGE_BEYOND, 0, 0);
     check_range("bytes=5-3", RANGE_NONE, 0, 0);
     check_range("bytes=0-1,3-4", RANGE_NONE, 0, 0);
     check_range("bytes=99999999999999999999-", RANGE_NONE, 0, 0);
