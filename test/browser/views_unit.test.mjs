@@ -7,12 +7,13 @@ import { test } from 'node:test';
 
 const ui = path.join(import.meta.dirname, '../../src/web/ui');
 const esbuild = createRequire(path.join(ui, 'package.json'))('esbuild');
-const names = ['space/ticks', 'space/window', 'space/layout', 'space/tiles', 'space/colours', 'space/raster', 'space/data', 'views/flame', 'pages/marks'];
+const names = ['space/ticks', 'space/window', 'space/layout', 'space/tiles', 'space/colours', 'space/raster', 'space/data', 'space/vector', 'views/flame', 'pages/marks'];
 const { outputFiles } = esbuild.buildSync({
   stdin: { contents: names.map((name) => `export * as ${path.basename(name)} from './${name}';`).join('\n'), resolveDir: ui, loader: 'ts' },
   bundle: true, format: 'esm', write: false,
 });
-const { ticks, window, layout, tiles, colours, raster, data, flame, marks } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
+globalThis.matchMedia = () => ({}); // colours of pages ask for it
+const { ticks, window, layout, tiles, colours, raster, data, vector, flame, marks } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
 
 test('marks are round, as many as fit, in the unit of the zoom', () => {
   for (let span = 100; span < 3e15; span *= 3.7)
@@ -159,6 +160,20 @@ test('a call that has not ended is open, and gets paler to its end', () => {
   assert.ok(outer[0] === 100 + colours.SHADES - 1 && outer[39] < outer[20] && outer[20] < outer[0]);
   assert.equal(new Set(ended).size, 1);
   assert.ok(open[38] < open[20] && open[38] > 100 + colours.SHADES);
+});
+
+test('a call that reaches over tiles is one bar of the file, and pale at its end as on the screen', () => {
+  const tile = (from, calls, open) => data.decodeTile({ from_ns: from, to_ns: from + 50, lanes: [{ lane: 0, calls, open }] }, 10);
+  const tiles = [tile(0, [0, 50, 0, 0, 10, 20, 1, 1]), tile(50, [0, 90, 0, 0, 60, 70, 1, 1], [0])];
+  const span = { from: 0, to: 100 }, picture = { lanes: [{ label: 'one', depth: 2 }], functions: [{ name: 'main' }, { name: 'inner' }] };
+  const shown = { picture, whole: span, view: span, level: 1, lanes: 1, tile: (_level, index) => tiles[index] };
+  assert.deepEqual([...vector.rowsOf(shown)], [['one', 0, 'main', 0, 90, 1], ['one', 1, 'inner', 10, 20, 1], ['one', 1, 'inner', 60, 70, 1]]);
+  const rects = [], nothing = () => {};
+  const pen = { rect: (x, _y, width, _height, fill) => rects.push({ to: Math.round(x + width), fill }), line: nothing, lines: nothing, area: nothing, text: nothing, clip: nothing, unclip: nothing };
+  vector.drawOn(pen, shown, { stacked: true }, { colours: [[0, 0, 0], [0, 0, 0]], ink: [0, 0, 0], soft: '#000000', grid: '#000000', lane: [255, 255, 255], legend: [] });
+  const outer = rects.filter(({ to }) => to === rects[1].to).map(({ fill }) => fill), strength = outer.map((fill) => 255 - parseInt(fill.slice(1, 3), 16));
+  assert.equal(outer[0], '#000000');
+  assert.ok(strength.length > 9 && strength.every((now, i) => i === 0 || now <= strength[i - 1]) && strength.at(-1) < 80, strength.join());
 });
 
 test('functions have colours by their names, spread evenly', () => {

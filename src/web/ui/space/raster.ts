@@ -43,7 +43,11 @@ export function rasterColumns(target: Target, lane: TileLane, inks: Inks, y: num
   }
 }
 
-const FADE = 32, PALEST = 4;
+export const FADE = 32; // pixels
+const PALEST = 4;
+
+/** The shade of a call that is open, so many pixels before its end. */
+export const fadedShade = (before: number) => before >= FADE ? SHADES - 1 : PALEST + Math.floor((SHADES - 1 - PALEST) * before / FADE);
 
 /** Pixels of single calls; those that are open get paler to their end. `from`: the time of the left edge; `scale`: pixels a nanosecond. */
 export function rasterCalls(target: Target, lane: TileLane, inks: Inks, from: number, scale: number, y: number, rowHeight: number, rows: number, stacked: boolean): void {
@@ -64,7 +68,7 @@ export function rasterCalls(target: Target, lane: TileLane, inks: Inks, from: nu
     const start = top * width;
     pixels.fill(inks.shades[id * SHADES + SHADES - 1]!, start + left, start + right);
     for (let x = Math.max(left, right - FADE); lane.callOpen![i] && x < right; x++)
-      pixels[start + x] = inks.shades[id * SHADES + PALEST + Math.floor((SHADES - 1 - PALEST) * (right - x) / FADE)]!;
+      pixels[start + x] = inks.shades[id * SHADES + fadedShade(right - x)]!;
     if (right - left > 3 && (begin[i]! - from) * scale >= 0) // where one call ends and the next of the same function begins
       pixels[start + left] = inks.edge;
   }

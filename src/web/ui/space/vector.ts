@@ -4,17 +4,18 @@
 import type { Collective, Picture, Tile, TileLane } from './data';
 import { MESSAGE_FIELDS } from './data';
 import type { Rgb } from './colours';
-import { hex, mix } from './colours';
+import { hex, mix, SHADES } from './colours';
 import { inkOn } from '../design/colours';
 import type { Pen } from '../pictures';
 import type { Options } from './control';
 import type { Layout } from './layout';
 import { laneMiddle, layoutOf, outline } from './layout';
+import { FADE, fadedShade } from './raster';
 import { ticksOf } from './ticks';
 import { LANES_EACH, tileRange } from './tiles';
 import type { Span } from './window';
 
-export interface Bar { lane: number; from: number; to: number; depth: number; id: number; share: number; single: boolean }
+export interface Bar { lane: number; from: number; to: number; depth: number; id: number; share: number; single: boolean; open: boolean }
 
 export interface Shown {
   picture: Picture; whole: Span; view: Span; level: number; lanes: number;
@@ -25,7 +26,7 @@ function* barsOfLane(one: TileLane, lane: number, tile: Tile, view: Span): Gener
   if (one.begin) {
     for (let i = 0; i < one.count; i++)
       if (one.end![i]! > view.from && one.begin[i]! < view.to)
-        yield { lane, from: one.begin[i]!, to: one.end![i]!, depth: one.callDepth![i]!, id: one.callFunction![i]!, share: 1, single: true };
+        yield { lane, from: one.begin[i]!, to: one.end![i]!, depth: one.callDepth![i]!, id: one.callFunction![i]!, share: 1, single: true, open: one.callOpen![i]! > 0 };
     return;
   }
   const width = (tile.to - tile.from) / one.columns;
@@ -39,23 +40,32 @@ function* barsOfLane(one: TileLane, lane: number, tile: Tile, view: Span): Gener
         sum += one.columnShare![end++ * one.depth + depth]!;
       const from = tile.from + column * width, to = tile.from + end * width;
       if (id >= 0 && sum > 0 && to > view.from && from < view.to)
-        yield { lane, from, to, depth, id, share: sum / 255 / (end - column), single: false };
+        yield { lane, from, to, depth, id, share: sum / 255 / (end - column), single: false, open: false };
       column = end;
     }
 }
 
-/** Calls that reach over several tiles come once. */
+/** Calls that reach over several tiles, each of which has a part of them, come once. */
 export function* barsOf(shown: Shown): Generator<Bar> {
   const [first, last] = tileRange(shown.whole, shown.view, shown.level);
   for (let lane = 0; lane < shown.lanes; lane++) {
+    const bars: Bar[] = [], latest = new Map<number, Bar>(); // single ones, by depth
     for (let index = first; index <= last; index++) {
       const tile = shown.tile(shown.level, index, Math.floor(lane / LANES_EACH)), one = tile?.lanes[lane % LANES_EACH];
       if (!tile || !one)
         continue;
-      for (const bar of barsOfLane(one, lane, tile, shown.view))
-        if (!bar.single || index === first || bar.from >= tile.from)
-          yield bar;
+      for (const bar of barsOfLane(one, lane, tile, shown.view)) {
+        const before = latest.get(bar.depth);
+        if (before && bar.single && bar.from === before.from && bar.from < tile.from) {
+          Object.assign(before, { to: bar.to, open: bar.open });
+          continue;
+        }
+        bars.push(bar);
+        if (bar.single)
+          latest.set(bar.depth, bar);
+      }
     }
+    yield* bars;
   }
 }
 
@@ -64,6 +74,7 @@ export function* rowsOf(shown: Shown): Generator<(string | number | null)[]> {
     yield [shown.picture.lanes[bar.lane]?.label ?? '', bar.depth, shown.picture.functions[bar.id]?.name ?? '', Math.round(bar.from), Math.round(bar.to), Math.round(bar.share * 1000) / 1000];
 }
 
+const FADE_STEP = 2;
 const LEFT = 130, TOP = 34, LETTER = 6.2; // pixels, the last one: of a letter about
 
 export function sizeOf(shown: Shown, stacked: boolean): { width: number; height: number } {
@@ -135,7 +146,11 @@ export function drawOn(pen: Pen, shown: Shown, { stacked, messages, collectives 
       continue;
     const left = Math.max(LEFT, x(bar.from)), right = Math.min(LEFT + plot, x(bar.to));
     const y = TOP + layout.tops[bar.lane]! + row * layout.rowHeight, colour = mix(lane, colours[bar.id] ?? lane, Math.max(0.15, bar.share));
-    pen.rect(left, y, Math.max(0.3, right - left), layout.rowHeight - (stacked ? 0.5 : 0), hex(colour));
+    const thick = layout.rowHeight - (stacked ? 0.5 : 0);
+    pen.rect(left, y, Math.max(0.3, right - left), thick, hex(colour));
+    // each over what is behind it to the end, so that no seams are seen
+    for (let before = Math.min(FADE, right - left); bar.open && before > 0; before -= FADE_STEP)
+      pen.rect(right - before, y, before, thick, hex(mix(lane, colour, (fadedShade(before) + 1) / SHADES)));
     const name = shown.picture.functions[bar.id]?.name ?? '', letters = Math.floor((right - left - 8) / LETTER);
     if (bar.single && stacked && layout.rowHeight >= 11 && letters >= Math.min(4, name.length))
       pen.text(name.length <= letters ? name : `${name.slice(0, letters - 1)}…`, left + 4, y + layout.rowHeight / 2 + 3.5, { colour: inkOn(hex(colour)), size: 10 });
