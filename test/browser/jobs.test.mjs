@@ -83,6 +83,8 @@ test('a crash in a traced program: the calls that were open', async () => {
   await page.getByRole('link', { name: 'crashed' }).click();
   const crash = page.getByRole('region', { name: 'Crash of crash' });
   await crash.getByText('Calls that were open').waitFor();
+  assert.match(await crash.locator('header').innerText(), /process \d+, the signal came at /); // which is not when its process ended
+  assert.match(await page.locator('.blame li').first().innerText(), /killed by SIGSEGV ended at /);
   assert.match((await crash.locator('.frames li').allInnerTexts()).join(), /^deep\(.*crash\.c:1,main\(.*crash\.c:2$/);
   assert.deepEqual(await violations(page), []);
   assert.deepEqual(page.faults, []);

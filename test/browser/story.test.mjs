@@ -142,6 +142,7 @@ test('a long one is watched as it runs, and ended', async () => {
   await idNow();
   await page.getByRole('button', { name: 'Cancel' }).click();
   await comes('cancelled');
+  assert.match(await state().innerText(), /^■/); // not the mark of what nobody knows
   await page.getByRole('button', { name: 'Run again' }).waitFor();
   await page.getByText('It is being ended.').waitFor({ state: 'detached' });
   await clean('task-cancelled');

@@ -2,6 +2,7 @@
 // The rules of the pages' look, shown by what they rule: #/design.
 import { useState } from 'preact/hooks';
 import * as format from '../format';
+import { signs, State } from '../pages/status';
 import { PenCanvas, PictureFrame, svgPen, type Pen } from '../pictures';
 import { callClasses, category, classLabels, heat, useColours, type ColourName, type Colours } from './colours';
 import { Choice, Empty, Field, Figure, Figures, Notice, Progress, Tabs, Unit } from './parts';
@@ -78,6 +79,8 @@ export function Design() {
           <Figure text={format.count(1234567)} label="calls" />
         </Figures>
         <Progress share={0.4} label="an example of progress" />
+        <h3>States</h3>
+        <div class="bar">{(Object.keys(signs) as (keyof typeof signs)[]).map((kind) => <State key={kind} of={{ kind, text: kind === 'warn' ? 'in doubt' : kind }} />)}</div>
       </section>
       <section class="panel" aria-label="Notices">
         <h2>Notices</h2>

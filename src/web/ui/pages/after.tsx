@@ -22,7 +22,7 @@ function Blame({ chain, node }: { chain: Chain; node?: string }) {
       <ol class="blame">
         {chain.map((p, i) => (
           <li key={i}>
-            <strong>{p.name}</strong> <span class="bad-text">{how(p)}</span> <span class="soft">at {format.seconds(p.end_seconds)}{p.pid ? `, process ${p.pid}` : ''}{p.cwd && i === 0 ? `, in ${p.cwd}` : ''}</span>
+            <strong>{p.name}</strong> <span class="bad-text">{how(p)}</span> <span class="soft">ended at {format.seconds(p.end_seconds)}{p.pid ? `, process ${p.pid}` : ''}{p.cwd && i === 0 ? `, in ${p.cwd}` : ''}</span>
             {p.argv && <div class="mono soft">{format.command(p.argv)}{p.argv_cut ? ' …' : ''}</div>}
           </li>
         ))}
@@ -31,8 +31,23 @@ function Blame({ chain, node }: { chain: Chain; node?: string }) {
   );
 }
 
-function Crashes({ crashes, calls }: { crashes: Report['crashes']; calls: Report['crash_calls'] }) {
-  const traced = (crash: Report['crashes'][number]) => calls.filter((one) => one.pid === crash.pid && one.signal === crash.signal);
+/** With when its process ended. Its own time is only when it was written down. */
+type Crash = Report['crashes'][number] & { ended: number | undefined };
+
+function crashesOf(report: Report): Crash[] {
+  const of = ({ crashes, processes }: Pick<Report, 'crashes' | 'processes'>, offset: number) => crashes.map((crash) => {
+    const end = processes.find(({ pid, signal }) => pid === crash.pid && signal === crash.signal)?.end_seconds;
+    return { ...crash, ended: end == null ? undefined : end + offset };
+  });
+  return [...of(report, 0), ...report.parts.flatMap((part) => of(part, part.started_at))];
+}
+
+function Crashes({ crashes, calls }: { crashes: Crash[]; calls: Report['crash_calls'] }) {
+  const traced = (crash: Crash) => calls.filter((one) => one.pid === crash.pid && one.signal === crash.signal);
+  const when = (crash: Crash) => {
+    const signalled = traced(crash)[0]?.seconds;
+    return signalled !== undefined ? `, the signal came at ${format.seconds(signalled)}` : crash.ended !== undefined ? `, ended at ${format.seconds(crash.ended)}` : '';
+  };
   return (
     <>
       {crashes.map((crash, i) => (
@@ -42,7 +57,7 @@ function Crashes({ crashes, calls }: { crashes: Report['crashes']; calls: Report
               {crash.name} was killed by {signalName(crash.signal)}
               {crash.reason ? `: ${crash.reason}` : ''}
             </h2>
-            <span class="soft">process {crash.pid} at {format.seconds(crash.t)}</span>
+            <span class="soft">process {crash.pid}{when(crash)}</span>
           </header>
           {crash.frames && crash.frames.length > 0 ? (
             <ol class="frames">
@@ -79,7 +94,7 @@ function PostMortem({ report, name }: { report: Report; name: string }) {
       {last && !last.reason && <Notice tone="bad" title="It failed, and nothing that was recorded says why." advice={<>More is known of a run with <code>scry run --trace 'fn:*' --log FILE</code>.</>} />}
       {last && last.events.length > 0 && <LastTimeline last={last} of={name} />}
       {chain.length > 0 && <Blame chain={chain} node={failed_elsewhere?.node} />}
-      <Crashes crashes={[...report.crashes, ...report.parts.flatMap((p) => p.crashes)]} calls={report.crash_calls} />
+      <Crashes crashes={crashesOf(report)} calls={report.crash_calls} />
     </>
   );
 }

@@ -41,6 +41,7 @@ const columns = (chosen: string[], choose: (id: string, on: boolean) => void): C
 const sparse: Record<string, number> = { progress: 1, batch: 1, user: 2 };
 const says = (column: Column<Job>, jobs: Job[]) => new Set(jobs.map(column.value!).filter((value) => value !== null)).size >= (sparse[column.key] ?? 0);
 
+/** Of jobs, in the order of their counts. */
 const states = [['', 'All'], ['running', 'Running'], ['bad', 'Failed'], ['good', 'Finished'], ['warn', 'In doubt']] as const;
 const PAGE = 500;
 
@@ -100,7 +101,6 @@ export function Jobs() {
 }
 
 function counts(jobs: Job[]): string {
-  const count = { running: 0, good: 0, bad: 0, warn: 0 };
-  for (const job of jobs) count[outcome(job).kind]++;
-  return [[count.running, 'running'], [count.bad, 'failed'], [count.good, 'finished'], [count.warn, 'in doubt']].filter(([n]) => n).map(([n, what]) => `${n} ${what}`).join(', ');
+  const kinds = jobs.map((job) => outcome(job).kind), of = (kind: string) => kinds.filter((one) => one === kind).length;
+  return states.slice(1).map(([kind, what]) => [of(kind), what.toLowerCase()]).filter(([n]) => n).map(([n, what]) => `${n} ${what}`).join(', ');
 }

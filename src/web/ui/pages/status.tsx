@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a job is, in a sign and words. The server's `status` and `state` are those of scry ps and scry report.
-import type { Tone } from '../design/parts';
 
 export interface Outcome {
   /** What lists sort and filter by. */
-  kind: 'running' | 'good' | 'bad' | 'warn';
+  kind: 'running' | 'good' | 'bad' | 'cancelled' | 'queued' | 'draft' | 'warn';
   text: string;
 }
 
@@ -26,8 +25,8 @@ export function outcome(job: { state?: string; status?: string; exit_code?: numb
   return { kind: status === 'running' ? 'running' : status === 'not_started' ? 'bad' : 'warn', text: words[status] ?? status };
 }
 
-const signs = { running: '▸', good: '✓', bad: '✗', warn: '?' };
-export const tones: Record<Outcome['kind'], Tone> = { running: 'plain', good: 'good', bad: 'bad', warn: 'warn' };
+/** Each of its own shape, so that no colour is needed. */
+export const signs: Record<Outcome['kind'], string> = { running: '▸', good: '✓', bad: '✗', cancelled: '■', queued: '…', draft: '○', warn: '?' };
 
 export function State({ of }: { of: Outcome }) {
   return (

@@ -9,11 +9,14 @@ import { State, type Outcome } from '../pages/status';
 import { go, href, useParam } from '../state';
 import './tasks.css';
 
+/** Of tasks, and of their runs. */
+export const kinds: Record<TaskRow['state'], Outcome['kind']> = {
+  draft: 'draft', queued: 'queued', building: 'running', running: 'running', gathering: 'running', done: 'good', failed: 'bad', cancelled: 'cancelled',
+};
 /** As a sign and a word. */
 export function taskOutcome(task: Pick<TaskRow, 'state' | 'waits_for' | 'runs_done' | 'runs_wanted'>): Outcome {
-  const kinds: Partial<Record<TaskRow['state'], Outcome['kind']>> = { done: 'good', failed: 'bad', cancelled: 'warn', draft: 'warn' };
   const which = task.state === 'running' && task.runs_wanted > 1 ? ` ${Math.min(task.runs_done + 1, task.runs_wanted)} of ${task.runs_wanted}` : '';
-  return { kind: kinds[task.state] ?? 'running', text: task.state + which + (task.waits_for ? `, waiting for: ${task.waits_for}` : '') };
+  return { kind: kinds[task.state], text: task.state + which + (task.waits_for ? `, waiting for: ${task.waits_for}` : '') };
 }
 export const taskTitle = (task: Pick<TaskRow, 'id' | 'name'>) => task.name || task.id;
 

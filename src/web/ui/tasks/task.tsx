@@ -9,7 +9,7 @@ import { State, type Outcome } from '../pages/status';
 import { go, href, useParam } from '../state';
 import { views } from '../views';
 import { formOf } from './form';
-import { runOf, taskOutcome, taskTitle, useDoing } from './list';
+import { kinds, runOf, taskOutcome, taskTitle, useDoing } from './list';
 import { outputAddress } from './upload';
 import './tasks.css';
 
@@ -52,7 +52,6 @@ function Phases({ phases }: { phases: readonly Phase[] }) {
 }
 
 function runOutcome(run: Run): Outcome {
-  const kinds = { running: 'running', done: 'good', failed: 'bad', cancelled: 'warn' } as const;
   return { kind: kinds[run.state], text: run.state === 'failed' && run.exit_code ? `exit status ${run.exit_code}` : run.state };
 }
 
@@ -100,7 +99,6 @@ function useTail(address: string | null, grows: boolean): string | undefined {
       try {
         const answer = await fetch(address, { headers: { Range: `bytes=-${TAIL}` }, credentials: 'same-origin', signal: stop.signal });
         if (answer.ok) setText((answer.status === 206 && Number(/\/(\d+)$/.exec(answer.headers.get('Content-Range') ?? '')?.[1]) > TAIL ? '…' : '') + plain(await answer.text()));
-        else if (answer.status === 416) setText(''); // it is empty
       } catch {
         if (stop.signal.aborted) return; // else the server is away: it is asked again
       }
