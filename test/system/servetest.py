@@ -77,6 +77,11 @@ class Server:
         self.host = f"127.0.0.1:{self.port}"
         self.cookie = None
 
+    def said(self):
+        """What it has written for people."""
+        with open(self.errors.name, encoding="utf-8") as file:
+            return file.read()
+
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE * scrytest.SCALE)
 

@@ -5,11 +5,10 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
-#include "base/data/sum.h"
+#include "web/http/certificate.h"
 #include "web/http/connection.h"
 #include "web/http/server.h"
 #include "web/http/visit.h"
@@ -19,7 +18,6 @@ enum {
     KEEP_SECONDS = 60,    /* a connection between requests */
     HEADERS_MOST = 8 << 10,
     DESCRIPTORS_MORE = 512,
-    RENEWAL_SECONDS = 5, /* between two looks whether there is another certificate */
 };
 
 /* ---- where it is ---- */
@@ -180,37 +178,6 @@ struct lws *server_watch(struct server *server, int fd, const char *protocol, vo
     return lws_adopt_descriptor_vhost_via_info(&what);
 }
 
-/* 0: one of the files cannot be read. */
-static uint64_t stamp_of_certificate(const struct server *server)
-{
-    const char *files[] = {options_text(server->options, "tls-cert"), options_text(server->options, "tls-key")};
-    uint64_t stamp = 1;
-    struct stat info;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        if (stat(files[i], &info) < 0 || access(files[i], R_OK) < 0)
-            return 0;
-        uint64_t facts[] = {(uint64_t)info.st_ino, (uint64_t)info.st_size, (uint64_t)info.st_mtim.tv_sec,
-                            (uint64_t)info.st_mtim.tv_nsec};
-        stamp = sum_add(stamp, facts, sizeof facts);
-    }
-    return stamp;
-}
-
-/* A certificate that was renewed holds for connections that come: when both of its files are as they were at the last look, for
- * they are not replaced at once. */
-static void look_at_certificate(lws_sorted_usec_list_t *timer)
-{
-    struct server *server = lws_container_of(timer, struct server, renewal);
-    uint64_t stamp = stamp_of_certificate(server);
-    if (stamp && stamp != server->certificate && stamp == server->certificate_seen) {
-        lws_tls_cert_updated(server->context, options_text(server->options, "tls-cert"),
-                             options_text(server->options, "tls-key"), NULL, 0, NULL, 0);
-        server->certificate = stamp;
-    }
-    server->certificate_seen = stamp;
-    lws_sul_schedule(server->context, 0, timer, look_at_certificate, RENEWAL_SECONDS * LWS_US_PER_SEC);
-}
-
 int server_make(struct server *server, const struct lws_protocols *own_protocols, struct err *err)
 {
     struct lws_context_creation_info info = {.options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
@@ -237,10 +204,8 @@ int server_make(struct server *server, const struct lws_protocols *own_protocols
     server->secure = server->plain && tls ? make_vhost(server, "tls", true) : NULL;
     if (!server->plain)
         return err_set(err, -EIO, "cannot start to serve: out of memory, or of open files (ulimit -n)");
-    if (server->secure) {
-        server->certificate = stamp_of_certificate(server);
-        look_at_certificate(&server->renewal);
-    }
+    if (server->secure)
+        certificate_follow(server);
     return tls && !server->secure ? err_set(err, -EINVAL, "--tls-cert, --tls-key: no certificate and its key, in PEM")
                                   : 0;
 }

@@ -46,7 +46,9 @@ struct server {
     struct connection *incoming; /* while it is given to libwebsockets */
     struct address *addresses;
     unsigned connections, connections_most; /* most: also by the limit of open files, of which others need some */
-    uint64_t certificate, certificate_seen; /* stamps of its files: as it is used, as it was seen last */
+    SSL_CTX *tls;                           /* of `secure` */
+    uint64_t certificate, certificate_seen; /* stamps of its files: as they were tried last, as they were seen last */
+    bool certificate_refused;               /* what is in them now is not used, and this was said */
     lws_sorted_usec_list_t renewal;
     uint16_t port;
     char link[256];              /* what a link begins with */

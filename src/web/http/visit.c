@@ -557,6 +557,9 @@ int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user, void 
     struct server *server = lws_context_user(lws_get_context(wsi));
     struct visit *visit = user;
     switch (reason) {
+    case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS:
+        server->tls = user;
+        return 0;
     case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
         connection_began(server, wsi);
         return 0;
