@@ -77,6 +77,10 @@ class Server:
         self.host = f"127.0.0.1:{self.port}"
         self.cookie = None
 
+    def end(self):
+        self.process.terminate()
+        self.process.wait(PATIENCE * scrytest.SCALE)
+
     def said(self):
         """What it has written for people."""
         with open(self.errors.name, encoding="utf-8") as file:

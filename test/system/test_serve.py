@@ -144,17 +144,58 @@ class Serve(servetest.ServeCase):
         scrytest.wait_until(lambda: server.ask(f"api/jobs/{job}/signal", "POST", {"signal": "TERM"}).status == 409, 60, "it is over")
 
     def test_directories_from_elsewhere(self):
-        """Jobs that were dropped into a directory are shown; links that lead out of it are not."""
+        """Jobs that were dropped into a directory are shown, whatever its name is; links that lead out of it are not, and that is said."""
         job = self.job("--", "true")
-        os.mkdir(self.box.path("work", "drop"))
-        shutil.copytree(self.box.path("jobs", job), self.box.path("work", "drop", "20240101T000000-else-1-abc"))
-        os.symlink(self.box.path("jobs", job), self.box.path("work", "drop", "20240101T000000-evil-1-abc"))
-        server = servetest.Server(self.box, "--jobs", self.box.path("work", "drop"))
+        source, drop = self.box.path("jobs", job), self.box.path("work", "drop")
+        with open(os.path.join(source, "job.json"), encoding="utf-8") as file:
+            info = json.load(file)
+
+        def put(number, name, id_=None):
+            place = os.path.join(drop, name) if isinstance(name, str) else os.path.join(os.fsencode(drop), name)
+            shutil.copytree(source if isinstance(name, str) else os.fsencode(source), place)
+            with open(os.path.join(place, "job.json" if isinstance(name, str) else b"job.json"), "w", encoding="utf-8") as file:
+                json.dump({**info, "id": id_ or f"20240101T0000{number:02}-else-{number}-abc"}, file)
+        hostile = ["results-of-monday", "-rf", "--help", "a\nb\t", "<script>alert(1)<b>", "x\"'%2e%2e&?#", "ü" * 120, "20240101T000000"]
+        for number, name in enumerate(hostile):
+            put(number, name)
+        put(20, "twice", "20240101T000000-else-0-abc")
+        put(21, "own", job)
+        ids = ["../../etc/passwd", "<b>x</b>", "x" * 300, "a/b", ".."]
+        for number, id_ in enumerate(ids):
+            put(30, f"id-{number}", id_)
+        put(40, b"\xff\xfe")
+        os.symlink("twice", os.path.join(drop, "link"))  # the same directory, not a second one
+        os.symlink(source, os.path.join(drop, "20240101T000000-evil-1-abc"))
+        os.symlink(source, os.path.join(drop, "out"))
+        os.symlink("loop", os.path.join(drop, "loop"))
+        os.mkdir(os.path.join(drop, "none"))
+        for name, path in (("pipe", None), ("zero", "/dev/zero")):
+            os.mkdir(os.path.join(drop, name))
+            if path:
+                os.symlink(path, os.path.join(drop, name, "job.json"))
+            else:
+                os.mkfifo(os.path.join(drop, name, "job.json"))
+        server = servetest.Server(self.box, "--jobs", drop)
         server.log_in()
-        paths = [os.path.basename(row["path"]) for row in server.ask("api/jobs").json["jobs"]]
-        self.assertEqual(sorted(paths), ["20240101T000000-else-1-abc", job])
-        self.assertAnswer(server.ask("api/jobs/20240101T000000-else-1-abc/report"))
+        # by its id and by its name, though nobody has asked for a list
+        self.assertEqual(self.assertAnswer(server.ask("api/jobs/results-of-monday/report")).json["id"], "20240101T000000-else-0-abc")
+        listed = self.assertAnswer(server.ask("api/jobs")).json
+        names = {os.path.basename(row["path"]): row["id"] for row in listed["jobs"]}
+        self.assertEqual(set(names), {*hostile, "twice", "own", *(f"id-{number}" for number in range(len(ids))), job})
+        self.assertEqual(len(set(names.values())), len(names))
+        for name, id_ in names.items():
+            said = self.assertAnswer(server.ask(f"api/jobs/{id_}/report")).json["id"]
+            if name in hostile[1:] or name == job:
+                self.assertEqual(said, id_, name)
+        self.assertEqual([names["twice"], names["own"][:len(job) + 1]], ["20240101T000000-else-0-abc", f"{job}."])
+        notes = "\n".join(listed["notes"])
+        for text in ("/out is left out", "no UTF-8", f"/own is a second directory of the job {job}", "/id-0 has no id"):
+            self.assertIn(text, notes)
         self.assertEqual(server.ask("api/jobs/20240101T000000-evil-1-abc/report").status, 404)
+        server.end()
+        again = servetest.Server(self.box, "--jobs", drop)
+        again.log_in()
+        self.assertEqual(again.ask(f"api/jobs/{names['own']}/report").status, 200)
 
     def test_directories_that_are_none(self):
         """What is to be shown and is not there is said at once."""

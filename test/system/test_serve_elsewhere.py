@@ -113,6 +113,8 @@ class Elsewhere(servetest.ServeCase):
         self.broker.stop()
         server = self.serve("--record", record)
         job = self.listed(server)
+        server.end()
+        server = self.serve("--record", record)  # nobody has asked this one for a list
         self.assertEqual(server.ask(f"api/jobs/{job}/report").json["exit_code"], 3)
         self.assertEqual(server.ask(f"api/jobs/{job}").status, 200)
         events = servetest.Events(server, f"api/jobs/{job}/records")

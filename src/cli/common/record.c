@@ -15,6 +15,7 @@
 #include "base/data/grow.h"
 #include "base/system/dirs.h"
 #include "base/system/spawn.h"
+#include "jobdir/record/dir.h"
 #include "jobdir/text/text.h"
 
 enum { NOT_THERE = 3 /* exit status of scry-record */ };
@@ -89,7 +90,10 @@ static bool is_here(const char *id)
 
 static int by_id(const void *a, const void *b)
 {
-    return strcmp(text_base(*(char *const *)a), text_base(*(char *const *)b));
+    char one[JOB_ID_SIZE], other[JOB_ID_SIZE];
+    jobdir_id(*(char *const *)a, one);
+    jobdir_id(*(char *const *)b, other);
+    return strcmp(one, other);
 }
 
 int record_add(char ***paths, size_t *count, struct err *err)

@@ -197,7 +197,7 @@ static int remove_old(const struct options *options, struct sums *sums)
     char **paths;
     size_t count;
     struct err err = {0};
-    if (jobdir_list(&paths, &count, &err) < 0)
+    if (jobdir_list_own(&paths, &count, &err) < 0)
         return fail(sums, &err);
     struct old_job *jobs = calloc(count + 1, sizeof *jobs);
     uint64_t left = 0;

@@ -97,10 +97,25 @@ int jobdir_make(const char *id, const char *wanted, char *ret_path, size_t size,
     return 0;
 }
 
-static int is_job(const struct dirent *entry)
+/* Does it look like an id, which starts with its date? */
+static bool is_id(const char *name)
 {
-    /* an id starts with its date */
-    return strlen(entry->d_name) > 16 && isdigit((unsigned char)entry->d_name[0]) && entry->d_name[8] == 'T';
+    return strlen(name) > 16 && isdigit((unsigned char)name[0]) && name[8] == 'T';
+}
+
+static int is_shown(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+void jobdir_id(const char *path, char ret_id[JOB_ID_SIZE])
+{
+    struct job_info info = {0};
+    const char *base = text_base(path);
+    bool named = is_id(base);
+    snprintf(ret_id, JOB_ID_SIZE, "%s", named || job_info_read(path, &info, NULL) < 0 || !*info.id ? base : info.id);
+    if (!named)
+        job_info_done(&info);
 }
 
 static void free_entries(struct dirent **entries, int count)
@@ -118,39 +133,40 @@ static uint64_t started_ns(const char *path)
     return started;
 }
 
-static bool same_second(const char *path, const char *other)
-{
-    return strncmp(text_base(path), text_base(other), strlen("20260101T000000")) == 0;
-}
-
-struct dated {
-    char *path;
+struct listed {
+    char *path, id[JOB_ID_SIZE];
     uint64_t started_ns;
 };
 
+/* Of those with the same id, the one that is called so is the last. */
+static int by_id(const void *a, const void *b)
+{
+    const struct listed *one = a, *other = b;
+    int order = strcmp(one->id, other->id);
+    bool one_is = strcmp(text_base(one->path), one->id) == 0, other_is = strcmp(text_base(other->path), other->id) == 0;
+    return order ? order : one_is != other_is ? one_is - other_is : strcmp(one->path, other->path);
+}
+
 static int by_start(const void *a, const void *b)
 {
-    const struct dated *one = a, *other = b;
+    const struct listed *one = a, *other = b;
     if (one->started_ns != other->started_ns)
         return one->started_ns < other->started_ns ? -1 : 1;
-    return strcmp(one->path, other->path);
+    return by_id(a, b);
 }
 
 /* Ids are in the order of their seconds. Of those with the same one, each job itself says when it started. */
-static void order_seconds(char **paths, size_t count)
+static void order(struct listed *jobs, size_t count)
 {
+    if (count)
+        qsort(jobs, count, sizeof *jobs, by_id);
     for (size_t from = 0, to; from < count; from = to) {
-        for (to = from + 1; to < count && same_second(paths[from], paths[to]);)
+        for (to = from + 1; to < count && strncmp(jobs[from].id, jobs[to].id, strlen("20260101T000000")) == 0;)
             to++;
-        struct dated *dated = to - from > 1 ? calloc(to - from, sizeof *dated) : NULL;
-        if (!dated) /* alone, or there is no memory: by their ids, then */
-            continue;
-        for (size_t i = from; i < to; i++)
-            dated[i - from] = (struct dated){paths[i], started_ns(paths[i])};
-        qsort(dated, to - from, sizeof *dated, by_start);
-        for (size_t i = from; i < to; i++)
-            paths[i] = dated[i - from].path;
-        free(dated);
+        for (size_t i = from; to - from > 1 && i < to; i++)
+            jobs[i].started_ns = started_ns(jobs[i].path);
+        if (to - from > 1)
+            qsort(jobs + from, to - from, sizeof *jobs, by_start);
     }
 }
 
@@ -177,14 +193,32 @@ static bool is_of_another(const char *path)
     return another;
 }
 
-int jobdir_list(char ***ret_paths, size_t *ret_count, struct err *err)
+/* A directory that somebody has put there, under any name, is a job's if it says so. */
+static bool is_dropped(const char *path)
+{
+    char file[PATH_MAX];
+    struct stat st;
+    return (size_t)snprintf(file, sizeof file, "%s/job.json", path) < sizeof file && stat(file, &st) == 0 &&
+           S_ISREG(st.st_mode);
+}
+
+/* Otherwise it is a link to a job directory that was removed, a job that is not there yet, or none. */
+static bool is_listed(const char *path, bool dropped_too)
+{
+    struct stat st;
+    if (!is_id(text_base(path)))
+        return dropped_too && is_dropped(path);
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && !is_starting(path, &st) && !is_of_another(path);
+}
+
+static int list(bool dropped_too, char ***ret_paths, size_t *ret_count, struct err *err)
 {
     char jobs[PATH_MAX];
     int code = dirs_jobs_find(jobs, sizeof jobs, err);
     if (code < 0)
         return code;
     struct dirent **entries;
-    int count = scandir(jobs, &entries, is_job, alphasort);
+    int count = scandir(jobs, &entries, is_shown, NULL);
     if (count < 0 && errno != ENOENT) /* no directory: no jobs yet */
         return err_errno(err, -errno, "cannot read %s", jobs);
     if (count < 0) {
@@ -192,24 +226,40 @@ int jobdir_list(char ***ret_paths, size_t *ret_count, struct err *err)
         entries = NULL;
     }
     char **paths = calloc((size_t)count + 1, sizeof *paths);
+    _cleanup_(freep) struct listed *found = calloc((size_t)count + 1, sizeof *found);
     size_t used = 0;
-    for (int i = 0; i < count && paths; i++) {
-        struct stat st;
-        if (asprintf(&paths[used], "%s/%s", jobs, entries[i]->d_name) < 0)
+    for (int i = 0; i < count && paths && found; i++) {
+        char *path;
+        if (asprintf(&path, "%s/%s", jobs, entries[i]->d_name) < 0)
             continue;
-        if (stat(paths[used], &st) == 0 && S_ISDIR(st.st_mode) && !is_starting(paths[used], &st) &&
-            !is_of_another(paths[used]))
-            used++;
-        else
-            free(paths[used]); /* a link to a job directory that was removed, or a job that is not there yet */
+        if (!is_listed(path, dropped_too)) {
+            free(path);
+            continue;
+        }
+        jobdir_id(path, found[used].id);
+        found[used++].path = path;
     }
     free_entries(entries, count);
-    if (!paths)
+    if (!paths || !found) {
+        free(paths);
         return err_set(err, -ENOMEM, "out of memory");
-    order_seconds(paths, used);
+    }
+    order(found, used);
+    for (size_t i = 0; i < used; i++)
+        paths[i] = found[i].path;
     *ret_paths = paths;
     *ret_count = used;
     return 0;
+}
+
+int jobdir_list(char ***ret_paths, size_t *ret_count, struct err *err)
+{
+    return list(true, ret_paths, ret_count, err);
+}
+
+int jobdir_list_own(char ***ret_paths, size_t *ret_count, struct err *err)
+{
+    return list(false, ret_paths, ret_count, err);
 }
 
 void jobdir_list_free(char **paths, size_t count)
@@ -244,7 +294,12 @@ static int match_words(char **paths, size_t count, const char *job, bool only, c
 {
     struct matches ids = {0}, names = {0}, prefixes = {0};
     for (size_t i = 0; i < count; i++) {
-        const char *id = text_base(paths[i]);
+        char id[JOB_ID_SIZE];
+        jobdir_id(paths[i], id);
+        if (strcmp(text_base(paths[i]), job) == 0) { /* a directory of that very name: there is one only */
+            *ret_match = paths[i];
+            return 0;
+        }
         if (strcmp(id, job) == 0)
             add_match(&ids, paths[i]);
         else if (strncmp(id, job, strlen(job)) == 0)
@@ -253,6 +308,9 @@ static int match_words(char **paths, size_t count, const char *job, bool only, c
     for (size_t i = 0; i < count && !ids.count; i++)
         if (has_name(paths[i], job))
             add_match(&names, paths[i]);
+    if (only && ids.count > 1)
+        return err_set(err, -ENOTUNIQ, "%zu directories have the job %s, for instance %s and %s: give a directory",
+                       ids.count, job, ids.first, ids.last);
     if (only && names.count > 1)
         return err_set(err, -ENOTUNIQ, "%zu jobs have the name '%s', for instance %s and %s: give an id", names.count,
                        job, text_base(names.first), text_base(names.last));

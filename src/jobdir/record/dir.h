@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Job directories by name: making one, finding the one a person means, listing all. A job has an id,
- * DATE-HOST-PID-RANDOM with the date in UTC, so that ids sort by time. One made elsewhere (-o DIR) is linked into the
- * directory of jobs, best effort, so that listings show it.
+ * DATE-HOST-PID-RANDOM with the date in UTC, so that ids sort by time, and is the name of its directory. One made elsewhere
+ * (-o DIR) is linked into the directory of jobs, best effort, so that listings show it.
  */
 #ifndef SCRY_JOBDIR_RECORD_DIR_H
 #define SCRY_JOBDIR_RECORD_DIR_H
@@ -26,9 +26,14 @@ int jobdir_find(const char *job, char *ret_path, size_t size, struct err *err);
 /* As jobdir_find, but a name that several jobs have is -ENOTUNIQ, too: for what cannot be undone. */
 int jobdir_find_only(const char *job, char *ret_path, size_t size, struct err *err);
 
-/* The paths of all job directories, oldest first; malloc'ed strings in a malloc'ed array. One that its scry run has
- * just made and not described yet is not among them, nor is a job whose directory (-o DIR) another one has now. */
+/* The paths of all job directories, oldest first; malloc'ed strings in a malloc'ed array: also of those that somebody has
+ * put there under another name. One that its scry run has just made and not described yet is not among them, nor is a job
+ * whose directory (-o DIR) another one has now. */
 int jobdir_list(char ***ret_paths, size_t *ret_count, struct err *err);
+/* The same without what was put there: what scry itself may remove. */
+int jobdir_list_own(char ***ret_paths, size_t *ret_count, struct err *err);
+/* The id of a job directory: its name, or what it says itself where it has another one. */
+void jobdir_id(const char *path, char ret_id[JOB_ID_SIZE]);
 void jobdir_list_free(char **paths, size_t count);
 
 #endif

@@ -481,6 +481,47 @@ static void test_find_named(void **state)
                                      "20260102T000000-h-1-aaaaaa: give an id"));
 }
 
+/* Job directories may be put there under any name, also a job twice. What scry removes by itself is not among them. */
+static void test_dropped(void **state)
+{
+    struct place *place = *state;
+    char path[256], id[JOB_ID_SIZE];
+    struct err err = {0};
+    struct job_info info = example_info(NULL);
+    static const char *const names[] = {"monday", "-tuesday", "not_a_job", ".hidden"};
+    info.started_ns = 5;
+    make_described("20260101T000000-h-1-aaaaaa", 5);
+    make_described("20260103T000000-h-1-cccccc", 7);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", place->jobs, names[i]);
+        assert_int_equal(mkdir(path, 0700), 0);
+        info.id = i ? "20260101T000000-h-1-aaaaaa" : "20260102T000000-h-1-bbbbbb";
+        if (i != 2)
+            assert_int_equal(write_info(path, &info), 0);
+    }
+    static const char *const listed[] = {"monday", "-tuesday", "20260101T000000-h-1-aaaaaa",
+                                         "20260103T000000-h-1-cccccc"};
+    char **paths;
+    size_t count;
+    assert_int_equal(jobdir_list(&paths, &count, &err), 0);
+    assert_int_equal(count, 4);
+    assert_string_equal(strrchr(paths[0], '/') + 1, listed[1]);
+    assert_string_equal(strrchr(paths[1], '/') + 1, listed[2]);
+    assert_string_equal(strrchr(paths[2], '/') + 1, listed[0]);
+    assert_string_equal(strrchr(paths[3], '/') + 1, listed[3]);
+    jobdir_id(paths[2], id);
+    assert_string_equal(id, "20260102T000000-h-1-bbbbbb");
+    jobdir_list_free(paths, count);
+    assert_int_equal(jobdir_list_own(&paths, &count, &err), 0);
+    assert_int_equal(count, 2);
+    jobdir_list_free(paths, count);
+    assert_int_equal(jobdir_find_only("20260102T000000-h-1-bbbbbb", path, sizeof path, &err), 0);
+    assert_non_null(strstr(path, "/monday"));
+    assert_int_equal(jobdir_find_only("20260101T000000-h-1-aaaaaa", path, sizeof path, &err), 0);
+    assert_null(strstr(path, "tuesday"));
+    assert_int_equal(jobdir_find("monday", path, sizeof path, &err), 0);
+}
+
 /* A directory that was used again (scry run -o) is one job, the last one. */
 static void test_used_again(void **state)
 {
@@ -608,6 +649,7 @@ int main(void)
         cmocka_unit_test(test_model_commands),
         IN_PLACE(test_find),
         IN_PLACE(test_find_named),
+        IN_PLACE(test_dropped),
         IN_PLACE(test_used_again),
         IN_PLACE(test_report_unseen_end),
         IN_PLACE(test_report_cut),

@@ -63,8 +63,8 @@ struct visit {
     struct span parts[PARTS_OF_PATH]; /* of it, in place of the stars of the route */
     char *arguments[ARGUMENTS_MOST];  /* of the query: NAME=VALUE */
     size_t argument_count;
-    unsigned rights;
-    uint64_t session; /* its number; 0: none */
+    unsigned rights, listed; /* listed: sources of jobs, while one is looked for */
+    uint64_t session;        /* its number; 0: none */
     enum way way;
     bool by_cookie, takes_gzip, is_json, is_secure, mirror_is_new;
     char tags

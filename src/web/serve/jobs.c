@@ -29,39 +29,51 @@ static bool is_job(const char *dir)
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
-static bool find(struct server *server, struct span id, struct named_job *ret_job)
+bool job_own_path(struct span id, char ret_path[PATH_MAX])
 {
     char home[PATH_MAX - FOREIGN_ID_MOST - 2];
-    size_t at = 0;
-    if (!foreign_is_id(id))
+    if (dirs_jobs_find(home, sizeof home, NULL) < 0)
         return false;
-    ret_job->word = ret_job->path;
-    ret_job->mirrored = ret_job->followed = false;
-    ret_job->own = true;
-    if (dirs_jobs_find(home, sizeof home, NULL) == 0) {
-        snprintf(ret_job->path, PATH_MAX, "%s/%.*s", home, SPAN_ARG(id));
-        if (is_job(ret_job->path))
-            return true;
-    }
-    ret_job->own = false;
+    snprintf(ret_path, PATH_MAX, "%s/%.*s", home, SPAN_ARG(id));
+    return is_job(ret_path);
+}
+
+static bool find_known(struct server *server, struct span id, struct named_job *ret_job)
+{
+    const struct known_job *known = known_job_find(server, id);
+    if (!known || (known->dir && !(is_job(known->path) && job_lies_in(known->dir, known->path))))
+        return false;
+    snprintf(ret_job->path, PATH_MAX, "%s", known->path);
+    ret_job->word = known->word;
+    ret_job->mirrored = !known->dir;
+    ret_job->followed = known->followed;
+    return true;
+}
+
+/* By the name of a directory, if no job has that as its id. */
+static bool find_named(struct server *server, struct span name, struct named_job *ret_job)
+{
+    size_t at = 0;
     for (const char *dir; (dir = options_next(server->options, "jobs", &at));) {
-        int len = snprintf(ret_job->path, PATH_MAX, "%s/%.*s", dir, SPAN_ARG(id));
+        int len = snprintf(ret_job->path, PATH_MAX, "%s/%.*s", dir, SPAN_ARG(name));
         if (len < PATH_MAX && is_job(ret_job->path) && job_lies_in(dir, ret_job->path))
             return true;
     }
-    const struct known_job *known = known_job_find(server, id);
-    if (known) {
-        snprintf(ret_job->path, PATH_MAX, "%s", known_job_path(known));
-        ret_job->word = known_job_word(known);
-        ret_job->mirrored = true;
-        ret_job->followed = known_job_is_followed(known);
-    }
-    return known;
+    return false;
 }
 
 static bool job_named(struct visit *visit, struct span id, struct named_job *ret_job)
 {
-    if (find(visit->server, id, ret_job))
+    *ret_job->path = '\0';
+    ret_job->word = ret_job->path;
+    ret_job->mirrored = ret_job->followed = false;
+    bool good = foreign_is_id(id);
+    ret_job->own = good && job_own_path(id, ret_job->path);
+    if (ret_job->own || (good && find_known(visit->server, id, ret_job)))
+        return true;
+    if (good && jobs_list_next(visit))
+        return false;
+    if (good && find_named(visit->server, id, ret_job))
         return true;
     visit_answer_error(visit, 404, "unknown", "there is no such job; api/jobs lists them");
     return false;

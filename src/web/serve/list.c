@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/data/cleanup.h"
-#include "base/data/hash.h"
 #include "jobdir/text/text.h"
 #include "web/serve/jobs.h"
 #include "web/serve/question.h"
@@ -15,17 +14,8 @@ enum {
     ELSEWHERE_MS = 5000,
     LIMIT_SECONDS = 120,
     JOBS_MOST = 10000,
-    KNOWN_MOST = 200000,
     KEPT_BYTES = 16 << 20, /* of an answer, whose jobs are kept */
     MATCH_DEPTH = 8
-};
-
-/* A job that is neither one's own nor in a directory, as it was last seen. */
-struct known_job {
-    UT_hash_handle hh;
-    char *path, *word; /* its mirror; how commands call it */
-    bool followed;     /* it is behind a broker. Otherwise in the record: no more comes */
-    char id[];
 };
 
 struct listing {
@@ -33,80 +23,12 @@ struct listing {
     size_t source; /* that is asked now: 0 one's own, then directories, then brokers */
 };
 
-static void ask_next(struct visit *visit);
-
-void known_jobs_free(struct server *server)
+void jobs_list_free(struct server *server)
 {
-    HASH_FREE_ALL(server->known, free(each->path), free(each->word));
     for (size_t i = 0; i < LISTED_MOST; i++) {
         blob_unref(server->listed[i].answer);
         json_decref(server->listed[i].jobs);
     }
-}
-
-const struct known_job *known_job_find(struct server *server, struct span id)
-{
-    struct known_job *known = NULL;
-    HASH_FIND(hh, server->known, id.ptr, id.len, known);
-    return known;
-}
-
-const char *known_job_path(const struct known_job *known)
-{
-    return known->path;
-}
-
-const char *known_job_word(const struct known_job *known)
-{
-    return known->word;
-}
-
-bool known_job_is_followed(const struct known_job *known)
-{
-    return known->followed;
-}
-
-/* The broker's URL (broker/url.h) with owner and job, which stand before what follows a question mark. */
-static void put_word(struct buf *out, const char *broker, const char *own, const char *id)
-{
-    size_t len = strcspn(broker, "?"), head = 1, end = len;
-    const char *more = broker + len;
-    bool socket = strncmp(broker, "unix:", 5) == 0 || strncmp(broker, "local", 5) == 0;
-    while (end && broker[end - 1] == '/')
-        end--;
-    if (strncmp(broker, "mqtt", 4) == 0)
-        head = (size_t)(strstr(broker, "//") ? strstr(broker, "//") + 2 - broker : 0);
-    struct span rest = end > head ? span_of(broker + head, end - head) : (struct span){0};
-    bool named = socket ? memmem(broker, end, "//", 2) != NULL : rest.len && memchr(rest.ptr, '/', rest.len);
-    buf_append(out, broker, end);
-    if (!named)
-        buf_printf(out, "%s%s", socket ? "//" : "/", own);
-    buf_printf(out, "/%s%s", id, more);
-}
-
-static void remember(struct server *server, const json_t *row, const char *broker)
-{
-    const char *id = json_string_value(json_object_get(row, "id")),
-               *path = json_string_value(json_object_get(row, "path"));
-    if (!id || !path || *path != '/' || !foreign_is_id(span_str(id)) || known_job_find(server, span_str(id)) ||
-        HASH_COUNT(server->known) >= KNOWN_MOST)
-        return;
-    size_t len = strlen(id);
-    struct known_job *known = calloc(1, sizeof *known + len + 1);
-    struct buf word = BUF_INIT;
-    if (broker)
-        put_word(&word, broker, server->user, id);
-    else
-        buf_puts(&word, id);
-    if (known && (known->path = strdup(path)) && (known->word = buf_take(&word))) {
-        known->followed = broker != NULL;
-        memcpy(known->id, id, len);
-        HASH_ADD_KEYPTR(hh, server->known, known->id, len, known);
-    } else if (known) {
-        free(known->path);
-        free(known);
-    }
-    buf_done(&word);
 }
 
 /* The source with this number: a directory, or a broker. false: there are no more. */
@@ -194,31 +116,28 @@ static void answer(struct visit *visit, struct listing *listing)
     visit_answer_json_tagged(visit, json);
 }
 
-/* The jobs of an answer, of those in a directory only what does lie there. NULL: it is none. */
+/* {"jobs", "notes"} of an answer: what may be shown, with the ids by which it is asked for. NULL: it is none. */
 static json_t *read_jobs(struct server *server, const struct blob *blob, const char *dir, const char *broker)
 {
     json_t *json = json_loadb(blob->bytes, blob->size, 0, NULL), *jobs = json_object_get(json, "jobs"), *row;
-    json_t *kept = json_is_array(jobs) ? json_array() : NULL;
+    json_t *kept = json_is_array(jobs) ? json_array() : NULL, *notes = json_array();
     size_t i;
     if (kept)
-        json_array_foreach(jobs, i, row)
-        {
-            const char *path = json_string_value(json_object_get(row, "path"));
-            if (dir && !(path && job_lies_in(dir, path)))
-                continue;
-            if (broker || (path && !dir))
-                remember(server, row, broker);
+        json_array_foreach(jobs, i, row) if (known_job_learn(server, row, dir, broker, notes))
             json_array_append(kept, row);
-        }
     json_decref(json);
-    return kept;
+    json_t *all = kept ? json_pack("{s:o, s:O}", "jobs", kept, "notes", notes) : NULL;
+    json_decref(notes);
+    return all;
 }
 
 /* The same, to be given back by json_decref. Each answer is read once. */
-static json_t *jobs_of(struct server *server, size_t source, struct blob *blob, const char *dir, const char *broker)
+static json_t *jobs_of(struct server *server, size_t source, struct blob *blob)
 {
+    const char *dir, *broker;
     if (source < LISTED_MOST && server->listed[source].answer == blob)
         return json_incref(server->listed[source].jobs);
+    source_at(server->options, source, &dir, &broker);
     json_t *jobs = read_jobs(server, blob, dir, broker);
     if (jobs && source < LISTED_MOST && blob->size <= KEPT_BYTES) {
         blob_unref(server->listed[source].answer);
@@ -229,45 +148,67 @@ static json_t *jobs_of(struct server *server, size_t source, struct blob *blob, 
     return jobs;
 }
 
-static void take(struct visit *visit, const struct answer *answer_of)
+/* false: there is no such source. */
+static bool ask(struct visit *visit, size_t source, answer_fn *then)
 {
-    struct listing *listing = visit->extra;
-    const char *dir, *broker;
-    source_at(visit->server->options, listing->source, &dir, &broker);
-    json_t *jobs = answer_of->blob ? jobs_of(visit->server, listing->source, answer_of->blob, dir, broker) : NULL;
-    if (!jobs && !listing->source) {
-        answer_give(visit, answer_of);
-        return;
-    }
-    if (!jobs) {
-        _cleanup_(buf_done) struct buf note = BUF_INIT;
-        buf_printf(&note, "%s: %s", dir ? dir : broker, answer_of->text ? answer_of->text : "no answer");
-        json_array_append_new(listing->notes, text_json(note.data));
-    }
-    json_array_extend(listing->jobs, jobs);
-    json_decref(jobs);
-    listing->source++;
-    ask_next(visit);
-}
-
-static void ask_next(struct visit *visit)
-{
-    struct listing *listing = visit->extra;
     const char *dir = NULL, *broker = NULL;
     char place[PATH_MAX + 32];
     const char *argv[] = {"ps", "--json", "--all", NULL, NULL, NULL};
-    if (listing->source && !source_at(visit->server->options, listing->source, &dir, &broker)) {
-        answer(visit, listing);
-        return;
-    }
+    if (source && !source_at(visit->server->options, source, &dir, &broker))
+        return false;
     struct question_spec spec = {.argv = argv, .fresh_ms = broker ? ELSEWHERE_MS : LIST_MS, .limit_s = LIMIT_SECONDS};
     argv[3] = broker;
     if (dir) {
         snprintf(place, sizeof place, "SCRY_STATE_DIR=%s", dir);
         spec.environment = place;
     }
-    visit->then = take;
+    visit->then = then;
     question_ask(visit->server->questions, visit, &spec);
+    return true;
+}
+
+/* ---- for who asks for one job ---- */
+
+static void on_list(struct visit *visit, const struct answer *answer_of)
+{
+    if (!answer_of->blob && !visit->listed) { /* it may be there: nobody knows */
+        answer_give(visit, answer_of);
+        return;
+    }
+    if (answer_of->blob)
+        json_decref(jobs_of(visit->server, visit->listed, answer_of->blob));
+    visit->listed++;
+    visit->route->answer(visit);
+}
+
+bool jobs_list_next(struct visit *visit)
+{
+    return ask(visit, visit->listed, on_list);
+}
+
+/* ---- for who asks for all ---- */
+
+static void take(struct visit *visit, const struct answer *answer_of)
+{
+    struct listing *listing = visit->extra;
+    const char *dir, *broker;
+    json_t *json = answer_of->blob ? jobs_of(visit->server, listing->source, answer_of->blob) : NULL;
+    if (!json && !listing->source) {
+        answer_give(visit, answer_of);
+        return;
+    }
+    if (!json) {
+        _cleanup_(buf_done) struct buf note = BUF_INIT;
+        source_at(visit->server->options, listing->source, &dir, &broker);
+        buf_printf(&note, "%s: %s", dir ? dir : broker, answer_of->text ? answer_of->text : "no answer");
+        json_array_append_new(listing->notes, text_json(note.data));
+    }
+    json_array_extend(listing->jobs, json_object_get(json, "jobs"));
+    json_array_extend(listing->notes, json_object_get(json, "notes"));
+    json_decref(json);
+    listing->source++;
+    if (!ask(visit, listing->source, take))
+        answer(visit, listing);
 }
 
 static void done(struct visit *visit)
@@ -289,5 +230,5 @@ void answer_jobs(struct visit *visit)
     listing->notes = json_array();
     visit->extra = listing;
     visit->done = done;
-    ask_next(visit);
+    ask(visit, 0, take);
 }

@@ -106,6 +106,7 @@ static void done(struct server *server)
     viewers_free(server->viewers);
     follows_free(server->follows);
     sessions_free(server->sessions);
+    jobs_list_free(server);
     known_jobs_free(server);
     connections_done(server);
     for (size_t i = 0; i < server->origin_count; i++)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job's page: what it does now, or how it ended, and a tab for each picture of it.
-import { useEffect } from 'preact/hooks';
 import { jobPath, query, taskPath, useAnswer, type Job as Row, type Ps, type Report, type Session, type Task, type Top } from '../api';
 import { Answered, Empty, Tabs } from '../design/parts';
 import * as format from '../format';
@@ -52,11 +51,7 @@ export function Job({ id, tab, session }: { id: string; tab: string; session: Se
   const listed = useAnswer<Ps>(`jobs${query({ text: id, limit: 20 })}`);
   // its row of the list; undefined: not known yet; null: there is none
   const row = listed.waiting ? undefined : listed.value?.jobs.find((job) => job.id === id) ?? null;
-  // of a job that is elsewhere the server knows once it was listed: by now, if it has a row
   const lost = answer.error?.status === 404;
-  useEffect(() => {
-    if (lost && row) answer.again();
-  }, [lost && row?.id]);
   const own = views.filter((v) => v.of === 'job');
   const view = own.find((v) => v.name === tab);
   const runs = answer.value?.status === 'running';

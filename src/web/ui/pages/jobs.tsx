@@ -2,10 +2,11 @@
 // All jobs: the newest first, how they are, how far they are.
 import { useState } from 'preact/hooks';
 import { query, useAnswer, type Job, type Ps } from '../api';
-import { Answered, Choice, Empty, Progress, Unit } from '../design/parts';
+import { Answered, Choice, Empty, Notice, Progress, Unit } from '../design/parts';
 import { Table, type Column } from '../design/table';
 import * as format from '../format';
 import { go, href, useParam } from '../state';
+import { notesOf } from '../views/parts';
 import { outcome, State } from './status';
 
 const title = (job: Job) => job.name || (job.argv?.length ? format.base(job.argv[0]!) : job.id);
@@ -70,16 +71,21 @@ export function Jobs() {
         {answer.value && <span class="end">{counts(answer.value.jobs)}</span>}
       </div>
       <Answered of={answer} wait="Asking for jobs …">
-        {({ jobs }) => {
+        {({ jobs, ...said }) => {
+          const notes = notesOf((said as { notes?: unknown }).notes).map((text) => <Notice key={text} tone="warn" title={text} />);
           const rows = jobs.filter((j) => (!state || outcome(j).kind === state) && matches(j, words));
           if (!jobs.length)
             return (
-              <Empty title="There are no jobs yet." command="scry run -- ./job.sh">
-                A job that is started by <code>scry run</code> shows up here by itself, and stays when it is over.
-              </Empty>
+              <>
+                {notes}
+                <Empty title="There are no jobs yet." command="scry run -- ./job.sh">
+                  A job that is started by <code>scry run</code> shows up here by itself, and stays when it is over.
+                </Empty>
+              </>
             );
           return (
             <div class="panel jobs">
+              {notes}
               {rows.length ? (
                 <Table label="Jobs" columns={columns(chosen, choose).filter((c) => !(c.key in sparse) || says(c, jobs))} rows={rows} rowKey={(j) => j.id} sort="-started" onOpen={(j) => go(['jobs', j.id])} />
               ) : (
