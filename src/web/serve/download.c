@@ -50,7 +50,7 @@ static int print_json(const struct tree *tree, bool outputs)
 /* The forms in which a child lists files. */
 static const char FILES_TREE[] = "tree", FILES_JSON[] = "json", FILES_OUTPUTS[] = "outputs";
 
-int files_print(const char *form, const char *dir)
+int files_print(const char *form, const char *dir, const char *top)
 {
     struct tree tree;
     struct err err = {0};
@@ -60,7 +60,7 @@ int files_print(const char *form, const char *dir)
     else if (code < 0)
         err_errno(&err, code, "cannot read the directory");
     else if (strcmp(form, FILES_TREE) == 0)
-        tree_print(&tree);
+        tree_print(&tree, top);
     else if (print_json(&tree, strcmp(form, FILES_OUTPUTS) == 0) < 0)
         err_set(&err, -ENOMEM, "out of memory");
     tree_done(&tree);
@@ -71,7 +71,9 @@ int files_print(const char *form, const char *dir)
 
 static void ask_files(struct visit *visit, const char *dir, const char *form, uint32_t fresh_ms)
 {
-    const char *argv[] = {"--files", form, dir, NULL};
+    char top[FOREIGN_ID_MOST + 1]; /* foreign_is_id was asked: no longer, and no option */
+    snprintf(top, sizeof top, "%.*s", SPAN_ARG(visit->parts[0]));
+    const char *argv[] = {"--files", form, dir, top, NULL};
     question_ask(visit->server->questions, visit,
                  &(struct question_spec){
                      .argv = argv, .own = true, .once = !fresh_ms, .fresh_ms = fresh_ms, .limit_s = LIMIT_SECONDS});
@@ -152,8 +154,8 @@ void answer_file(struct visit *visit)
 /* ---- all of them ---- */
 
 struct archive {
-    struct tree tree;
     struct tar tar;
+    struct blob *list; /* of its files */
     char top[FOREIGN_ID_MOST + 1];
 };
 
@@ -167,9 +169,8 @@ static ssize_t more_of_archive(struct visit *visit, unsigned char *room, size_t 
 static void archive_done(struct visit *visit)
 {
     struct archive *archive = visit->extra;
-    if (archive->tar.fd >= 0)
-        close(archive->tar.fd);
-    tree_done(&archive->tree);
+    tar_done(&archive->tar);
+    blob_unref(archive->list);
     free(archive);
 }
 
@@ -177,7 +178,7 @@ static void on_files(struct visit *visit, const struct answer *answer)
 {
     char disposition[FOREIGN_ID_MOST + 64];
     struct named_job job;
-    /* a job without files prints nothing, which is no answer */
+    uint64_t size;
     if (!answer->blob) {
         answer_give(visit, answer);
         return;
@@ -189,19 +190,17 @@ static void on_files(struct visit *visit, const struct answer *answer)
         visit_answer_error(visit, 503, "memory", "out of memory; try again later");
         return;
     }
-    archive->tar.fd = -1;
+    archive->list = blob_ref(answer->blob);
     visit->extra = archive;
     visit->done = archive_done;
-    if (tree_take(job.path, answer->blob->bytes, answer->blob->size, &archive->tree) < 0) {
+    snprintf(archive->top, sizeof archive->top, "%.*s", SPAN_ARG(visit->parts[0]));
+    if (tar_begin(&archive->tar, job.path, archive->top, archive->list->bytes, archive->list->size, &size) < 0) {
         refuse(visit, "job");
         return;
     }
-    snprintf(archive->top, sizeof archive->top, "%.*s", SPAN_ARG(visit->parts[0]));
     snprintf(disposition, sizeof disposition, "attachment; filename=\"%s.tar\"", archive->top);
-    archive->tar.tree = &archive->tree;
-    archive->tar.top = archive->top;
     visit_answer_more(visit, &(struct reply){.status = 200, .type = "application/x-tar", .disposition = disposition},
-                      tar_size(&archive->tree, archive->top), more_of_archive);
+                      size, more_of_archive);
 }
 
 void answer_archive(struct visit *visit)

@@ -45,7 +45,7 @@ int main(int argc, char **argv)
     umask(077);
     signal(SIGPIPE, SIG_IGN);
     log_open("scry serve", 0);
-    if (argc == 4 && strcmp(argv[1], "--files") == 0) /* for the server itself */
-        return files_print(argv[2], argv[3]);
+    if (argc == 5 && strcmp(argv[1], "--files") == 0) /* for the server itself */
+        return files_print(argv[2], argv[3], argv[4]);
     return argc == 2 && strcmp(argv[1], "--routes") == 0 ? print_routes() : serve(argc, argv);
 }

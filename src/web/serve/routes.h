@@ -14,7 +14,8 @@ void answer_records(struct visit *visit); /* stream.c */
 void answer_files(struct visit *visit);   /* download.c */
 void answer_file(struct visit *visit);
 void answer_archive(struct visit *visit);
-int files_print(const char *form, const char *dir); /* what the child does that makes the list; the exit status */
+int files_print(const char *form, const char *dir,
+                const char *top); /* what the child does that makes the list; the exit status */
 void answer_view(struct visit *visit);
 void answer_compare(struct visit *visit);
 void answer_site(struct visit *visit);

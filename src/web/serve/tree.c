@@ -80,8 +80,8 @@ static int compare(const void *a, const void *b)
 
 int tree_read(const char *dir, struct tree *ret_tree)
 {
-    *ret_tree = (struct tree){.dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    int fd = ret_tree->dir >= 0 ? fcntl(ret_tree->dir, F_DUPFD_CLOEXEC, 3) : -1;
+    *ret_tree = (struct tree){0};
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     int code = walk(ret_tree, fd, "", 0);
@@ -90,39 +90,12 @@ int tree_read(const char *dir, struct tree *ret_tree)
     return code;
 }
 
-void tree_print(const struct tree *tree)
-{
-    for (size_t i = 0; i < tree->count; i++)
-        printf("%" PRIu64 " %lld %d %s%c", tree->files[i].size, (long long)tree->files[i].modified,
-               tree->files[i].executable, tree->files[i].path, '\0');
-}
-
-int tree_take(const char *dir, const char *bytes, size_t size, struct tree *ret_tree)
-{
-    *ret_tree = (struct tree){.dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    int code = ret_tree->dir >= 0 ? 0 : -errno;
-    for (const char *at = bytes, *end; code == 0 && at < bytes + size; at = end + 1) {
-        uint64_t len;
-        long long modified;
-        int executable, head = 0;
-        end = memchr(at, '\0', size - (size_t)(at - bytes));
-        if (!end || sscanf(at, "%" SCNu64 " %lld %d%n", &len, &modified, &executable, &head) != 3 || at[head] != ' ')
-            return -EINVAL;
-        code = add(ret_tree, at + head + 1,
-                   &(struct stat){
-                       .st_size = (off_t)len, .st_mtim.tv_sec = (time_t)modified, .st_mode = executable ? S_IXUSR : 0});
-    }
-    return code;
-}
-
 void tree_done(struct tree *tree)
 {
     for (size_t i = 0; i < tree->count; i++)
         free(tree->files[i].path);
     free(tree->files);
-    if (tree->dir >= 0)
-        close(tree->dir);
-    *tree = (struct tree){.dir = -1};
+    *tree = (struct tree){0};
 }
 
 int tree_open(int dir, const char *path)
@@ -217,31 +190,69 @@ static size_t put_head(char *room, size_t size, const char *top, const struct tr
     return at + BLOCK;
 }
 
-uint64_t tar_size(struct tree *tree, const char *top)
+void tree_print(const struct tree *tree, const char *top)
 {
     uint64_t size = END_BLOCKS * BLOCK;
     char head[sizeof((struct tar *)0)->head];
     for (size_t i = 0; i < tree->count; i++)
         size += put_head(head, sizeof head, top, &tree->files[i]) + blocks(tree->files[i].size);
-    return size;
+    printf("%" PRIu64 "%c", size, '\0');
+    for (size_t i = 0; i < tree->count; i++)
+        printf("%" PRIu64 " %lld %d %s%c", tree->files[i].size, (long long)tree->files[i].modified,
+               tree->files[i].executable, tree->files[i].path, '\0');
 }
 
-static void next_file(struct tar *tar)
+/* The next line of the list. NULL: there is none that is whole. */
+static const char *next_line(struct tar *tar)
 {
+    const char *line = tar->next, *end = memchr(line, '\0', (size_t)(tar->end - line));
+    tar->next = end ? end + 1 : tar->end;
+    return end ? line : NULL;
+}
+
+int tar_begin(struct tar *tar, const char *dir, const char *top, const char *list, size_t size, uint64_t *ret_size)
+{
+    *tar = (struct tar){.next = list, .end = list + size, .top = top, .fd = -1};
+    tar->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (tar->dir < 0)
+        return -errno;
+    const char *line = next_line(tar);
+    return line && sscanf(line, "%" SCNu64, ret_size) == 1 ? 0 : -EINVAL;
+}
+
+void tar_done(struct tar *tar)
+{
+    if (tar->fd >= 0)
+        close(tar->fd);
+    if (tar->dir >= 0)
+        close(tar->dir);
+}
+
+static int next_file(struct tar *tar)
+{
+    long long modified;
+    int executable, at = 0;
+    struct tree_file file;
     if (tar->fd >= 0)
         close(tar->fd);
     tar->fd = -1;
     tar->head_at = tar->head_len = 0;
-    if (tar->next == tar->tree->count) {
+    if (tar->next == tar->end) {
         tar->zeros = END_BLOCKS * BLOCK;
         tar->ended = true;
-        return;
+        return 0;
     }
-    const struct tree_file *file = &tar->tree->files[tar->next++];
-    tar->head_len = put_head(tar->head, sizeof tar->head, tar->top, file);
-    tar->fd = tree_open(tar->tree->dir, file->path);
-    tar->left = file->size;
-    tar->zeros = blocks(file->size) - file->size;
+    const char *line = next_line(tar);
+    if (!line || sscanf(line, "%" SCNu64 " %lld %d%n", &file.size, &modified, &executable, &at) != 3 || line[at] != ' ')
+        return -EINVAL;
+    file.path = (char *)line + at + 1;
+    file.modified = (time_t)modified;
+    file.executable = executable;
+    tar->head_len = put_head(tar->head, sizeof tar->head, tar->top, &file);
+    tar->fd = tree_open(tar->dir, file.path);
+    tar->left = file.size;
+    tar->zeros = blocks(file.size) - file.size;
+    return 0;
 }
 
 ssize_t tar_read(struct tar *tar, unsigned char *room, size_t size)
@@ -272,8 +283,8 @@ ssize_t tar_read(struct tar *tar, unsigned char *room, size_t size)
             len += part;
         } else if (tar->ended) {
             break;
-        } else {
-            next_file(tar);
+        } else if (next_file(tar) < 0) {
+            return -1;
         }
     }
     return (ssize_t)len;
