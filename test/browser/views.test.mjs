@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import test, { before } from 'node:test';
 import { example, openPage, openStage, serveStage, shoot, until, violations } from './harness.mjs';
 
-let stage, server, report, diff, plain, counted, valued;
+let stage, server, report, diff, plain, counted, valued, failed;
 
 const idOf = (out) => /job (\S+)/.exec(out.err + out.out)?.[1];
 
@@ -18,6 +18,7 @@ before(async () => {
   counted = idOf(await ocean('counted', '2', 'stats'));
   valued = idOf(await stage.run(['run', '--name', 'valued', '--trace', 'fn:*', '--args', '--', example('newton')]));
   plain = idOf(await stage.run(['run', '--name', 'plain', '--', 'true']));
+  failed = idOf(await stage.run(['run', '--name', 'failed', '--', 'sh', '-c', 'exit 3']));
   report = JSON.parse((await stage.run(['report', '--json', 'four'])).out);
   diff = JSON.parse((await stage.run(['report', '--diff', '--json', 'two', 'four'])).out);
   assert.equal(report.exit_code, 0);
@@ -416,22 +417,53 @@ test('what is taken away is well-formed, has all rows, and says its units', asyn
   assert.deepEqual(page.faults, []);
 });
 
-test('what is there stays where it is while the rest comes', async () => {
-  const page = await at('#/jobs');
+for (const [where, viewport] of [['a desk', { width: 1400, height: 900 }], ['a phone', { width: 360, height: 740 }]]) test(`what is there stays where it is while the rest comes: on ${where}`, async () => {
+  const page = await at('#/jobs', { viewport });
   await page.addInitScript(() => {
     const name = (node) => node && `${node.nodeName} ${node.className}`;
     window.moved = [];
     new PerformanceObserver((list) => list.getEntries().forEach((one) => window.moved.push(one.value, ...one.sources.map(({ node }) => name(node))))).observe({ type: 'layout-shift', buffered: true });
   });
   const job = `#/jobs/${report.id}`;
-  for (const hash of [job, ...['space', 'functions', 'communication', 'matrix', 'distributions', 'tree'].map((view) => `${job}/${view}`), `#/jobs/${counted}/space`, `#/compare?a=${counted}&b=${report.id}`]) {
+  for (const hash of [`#/jobs/${failed}`, job, ...['space', 'functions', 'communication', 'matrix', 'distributions', 'tree'].map((view) => `${job}/${view}`), `#/jobs/${counted}/space`, `#/compare?a=${counted}&b=${report.id}`]) {
     await page.evaluate((to) => (location.hash = to), hash);
     await page.reload();
     await page.locator('.picture').first().waitFor();
     await page.locator('.waiting').waitFor({ state: 'detached' });
+    await page.locator('.titled, .compare-choose').first().waitFor({ state: 'attached' });
     if (hash.endsWith('space')) await settled(page);
     await page.evaluate(() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go))));
     assert.deepEqual(await page.evaluate(() => window.moved), [], hash);
+  }
+  assert.deepEqual(page.faults, []);
+});
+
+test('who wants nothing to move sees nothing move', async () => {
+  const page = await at('#/jobs', { reducedMotion: 'no-preference' });
+  const moves = () => page.evaluate(() => document.getAnimations().length + [...document.querySelectorAll('*')].filter((one) => ['', '::before', '::after', '::backdrop'].some((part) => {
+    const style = getComputedStyle(one, part);
+    return style.animationName !== 'none' || /[1-9]/.test(style.transitionDuration) || style.scrollBehavior !== 'auto';
+  })).length);
+  assert.ok((await moves()) > 0, 'this test sees what moves');
+  const animated = async () => {
+    const before = await page.evaluate(() => document.querySelector('.space-canvas canvas').control.animated);
+    await page.locator('.space-canvas canvas').focus();
+    await page.keyboard.press('+');
+    await settled(page);
+    await page.waitForURL(/at=/);
+    return (await page.evaluate(() => document.querySelector('.space-canvas canvas').control.animated)) - before;
+  };
+  const job = `#/jobs/${report.id}`;
+  await page.evaluate((to) => (location.hash = to), `${job}/space`);
+  await settled(page);
+  assert.ok((await animated()) > 1);
+  await page.emulateMedia({ reducedMotion: 'reduce' });
+  assert.equal(await animated(), 0, 'also when the wish comes while it is shown');
+  for (const hash of ['#/jobs', '#/tasks', '#/submit', '#/site', '#/design', '#/scaling', `#/compare?a=${counted}&b=${report.id}`, `#/jobs/${failed}`, job, ...['space', 'functions', 'communication', 'matrix', 'distributions', 'tree', 'values', 'source'].map((view) => `${job}/${view}`)]) {
+    await page.evaluate((to) => (location.hash = to), hash);
+    await page.locator('main h1, main .empty-title').first().waitFor();
+    await page.locator('.waiting').waitFor({ state: 'detached' });
+    assert.equal(await moves(), 0, hash);
   }
   assert.deepEqual(page.faults, []);
 });

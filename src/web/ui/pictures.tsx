@@ -2,7 +2,7 @@
 // What every picture has: a frame with a title, and its figures to take away, as SVG and as CSV.
 // A picture that draws itself with a Pen is drawn by the same code on the canvas and into the file.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { lightColours, useColours, type Colours } from './design/colours';
 
 export interface Table {
@@ -212,9 +212,11 @@ export function PenCanvas(props: {
   const canvas = useRef<HTMLCanvasElement>(null);
   const c = useColours();
   const [width, setWidth] = useState(0);
-  useEffect(() => {
-    const watch = new ResizeObserver(([entry]) => entry && setWidth(Math.floor(entry.contentRect.width)));
-    watch.observe(canvas.current!.parentElement!);
+  useLayoutEffect(() => { // before anything is seen: what is below it must not move
+    const place = canvas.current!.parentElement!, measure = () => setWidth(Math.floor(place.clientWidth));
+    const watch = new ResizeObserver(measure);
+    watch.observe(place);
+    measure();
     return () => watch.disconnect();
   }, []);
   useLayoutEffect(() => {
@@ -223,8 +225,6 @@ export function PenCanvas(props: {
     const ratio = devicePixelRatio || 1;
     element.width = Math.round(width * ratio);
     element.height = Math.round(props.height * ratio);
-    element.style.width = `${width}px`;
-    element.style.height = `${props.height}px`;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, props.height);
     props.draw(canvasPen(context), width, c);
@@ -232,7 +232,7 @@ export function PenCanvas(props: {
   const point = (event: PointerEvent) => props.onPoint?.(event.offsetX, event.offsetY);
   return (
     <div>
-      <canvas ref={canvas} role="img" aria-label={props.label} onPointerMove={point} onPointerDown={point} />
+      <canvas ref={canvas} style={{ width: `${width}px`, height: `${props.height}px` }} role="img" aria-label={props.label} onPointerMove={point} onPointerDown={point} />
     </div>
   );
 }

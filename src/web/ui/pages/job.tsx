@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job's page: what it does now, or how it ended, and a tab for each picture of it.
-import { jobPath, query, taskPath, useAnswer, type Job as Row, type Ps, type Report, type Session, type Task, type Top } from '../api';
+import { jobPath, query, taskPath, useAnswer, type Answer, type Job as Row, type Ps, type Report, type Session, type Task, type Top } from '../api';
 import { Answered, Empty, Tabs } from '../design/parts';
 import * as format from '../format';
 import { href } from '../state';
@@ -9,32 +9,30 @@ import { After } from './after';
 import { Live } from './live';
 import { outcome, State } from './status';
 
-/** The task that the job is a run of, by its name. */
-function OfTask({ id }: { id: string }) {
-  const { value, error } = useAnswer<Task>(taskPath(id));
-  if (error?.status === 404) return <span>of a task that was removed</span>;
+/** The task that the job is a run of. */
+function OfTask({ id, task }: { id: string; task: Answer<Task> }) {
+  if (task.error?.status === 404) return <span>of a task that was removed</span>;
   return (
     <span>
-      of task <a href={href(['tasks', id])} title={id}>{value?.name || id}</a>
+      of task <a href={href(['tasks', id])} title={id}>{task.value?.name || id}</a>
     </span>
   );
 }
 
-function Title({ id, row, top }: { id: string; row: Row | undefined | null; top: Top | undefined }) {
-  // not before the name, which would move it
-  const known = row !== undefined, state = known && top ? outcome({ status: top.status, exit_code: row?.exit_code, signal: row?.signal }) : row && outcome(row);
+function Title({ id, row, top, task }: { id: string; row: Row | undefined | null; top: Top | undefined; task: Answer<Task> }) {
+  const state = top ? outcome({ status: top.status, exit_code: row?.exit_code, signal: row?.signal }) : row && outcome(row);
   return (
     <div class="job-title">
       <div class="line">
         <h1 title={row?.name || id}>{row?.name || id}</h1>
         {state && <State of={state} />}
-        {known && top && top.status !== 'running' && <a class="no-print" href={href(['compare'], { a: id })}>Compare with another run</a>}
+        {state && state.kind !== 'running' && <a class="no-print" href={href(['compare'], { a: id })}>Compare with another run</a>}
       </div>
       <div class="line soft">
         {row?.name && <span class="mono">{id}</span>}
         {row?.host && <span>on {row.host}</span>}
         {row?.started_seconds !== undefined && <span>started {format.moment(row.started_seconds)}</span>}
-        {row?.task && <OfTask id={row.task} />}
+        {row?.task && <OfTask id={row.task} task={task} />}
         {row?.batch && (
           <span>
             {row.batch.system} {row.batch.array ?? row.batch.id} {row.batch.partition}
@@ -51,6 +49,7 @@ export function Job({ id, tab, session }: { id: string; tab: string; session: Se
   const listed = useAnswer<Ps>(`jobs${query({ text: id, limit: 20 })}`);
   // its row of the list; undefined: not known yet; null: there is none
   const row = listed.waiting ? undefined : listed.value?.jobs.find((job) => job.id === id) ?? null;
+  const task = useAnswer<Task>(row?.task ? taskPath(row.task) : null);
   const lost = answer.error?.status === 404;
   const own = views.filter((v) => v.of === 'job');
   const view = own.find((v) => v.name === tab);
@@ -58,8 +57,8 @@ export function Job({ id, tab, session }: { id: string; tab: string; session: Se
   const name = row?.name || id;
   const tabs = [{ key: '', title: runs || !answer.value ? 'Now' : 'How it ended', href: href(['jobs', id]) }, ...own.map((v) => ({ key: v.name, title: v.title, href: href(['jobs', id, v.name]) }))];
   return (
-    <>
-      <Title id={id} row={row} top={answer.value} />
+    <div class={row === undefined || task.waiting ? 'untitled' : 'titled'}>
+      <Title id={id} row={row} top={answer.value} task={task} />
       <Tabs label="Parts of the job" chosen={tab} tabs={tabs} />
       {view && !lost ? <view.draw key={view.name} id={id} session={session} /> : <Answered of={lost && listed.waiting ? { ...answer, error: undefined, waiting: true } : answer}>
         {(top) => {
@@ -67,7 +66,7 @@ export function Job({ id, tab, session }: { id: string; tab: string; session: Se
           return runs ? <Live id={id} top={top} session={session} name={name} /> : <Ended id={id} name={name} />;
         }}
       </Answered>}
-    </>
+    </div>
   );
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The diagram without what stands around it: turns wheel, fingers, drags and keys into windows, and draws a frame when something has changed.
 // Whoever owns it is told of what was pointed at and chosen, and keeps that.
+import { inkOn } from '../design/colours';
 import type { Picture, Tile } from './data';
 import type { ColourBy, Scheme } from './colours';
 import { functionColours, hex, mix, pixel, SHADES } from './colours';
@@ -35,7 +36,7 @@ export class Control {
   private readonly drawing: Drawing;
   readonly scene: Scene;
   private aim: Span;
-  private animated = 0;
+  private animated = 0; // frames, for tests
   private asked = 0;
   private last = 0;
   private restAt = 0;
@@ -44,7 +45,7 @@ export class Control {
   private readonly pointers = new Map<number, { x: number; y: number }>();
   private drag: { kind: 'pan' | 'select'; x: number; y: number; at: number; moved: boolean } | null = null;
   private pinch = 0;
-  private readonly still = typeof matchMedia === 'function' && matchMedia('(prefers-reduced-motion: reduce)').matches;
+  private readonly still = matchMedia('(prefers-reduced-motion: reduce)');
   /** Fingers and mice select instead of moving. */
   selecting = false;
   /** With each frame: the window, for the small picture of the whole. */
@@ -126,7 +127,7 @@ export class Control {
         shades[i * SHADES + step] = pixel(mix(scheme.lane, colours[i]!, (step + 1) / SHADES));
     scene.look = {
       layout, inks: { shades, functions: colours.length, lane: pixel(scheme.lane), edge: pixel(mix(scheme.background, scheme.ink, 0.5)) },
-      inkCss: hex(scheme.ink), messageCss: hex(scheme.ink), labelCss: colours.map(colour => luminance(colour) > 0.36 ? '#101820' : '#ffffff'),
+      inkCss: hex(scheme.ink), messageCss: hex(scheme.ink), labelCss: colours.map(colour => inkOn(hex(colour))),
       bars: colours.map(hex),
       font: `${11 * ratio}px system-ui, "DejaVu Sans", sans-serif`, background: pixel(scheme.background), messages: options.messages,
       collectives: options.collectives, ratio, version: ++this.version,
@@ -174,7 +175,7 @@ export class Control {
 
   go(span: Span, smooth = true): void {
     this.aim = clamp(span, this.scene.whole);
-    if (!smooth || this.still)
+    if (!smooth || this.still.matches)
       this.scene.view = this.aim;
     this.restAt = performance.now() + 250;
     this.redraw();
@@ -205,7 +206,7 @@ export class Control {
     const passed = Math.min(60, now - this.last || 16);
     this.last = now;
     if (!same(scene.view, this.aim)) {
-      scene.view = approach(scene.view, this.aim, 1 - Math.exp(-passed / 55));
+      scene.view = this.still.matches ? this.aim : approach(scene.view, this.aim, 1 - Math.exp(-passed / 55));
       this.animated++;
     }
     const moving = !same(scene.view, this.aim);
@@ -386,13 +387,4 @@ export class Control {
       action();
     }
   };
-}
-
-/** Relative luminance, as WCAG has it. */
-export function luminance(colour: readonly [number, number, number]): number {
-  const [r, g, b] = colour.map(part => {
-    const c = part / 255;
-    return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
-  }) as [number, number, number];
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A canvas on which a function draws with a Pen, so that the file to take away is drawn by the same code.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { useColours } from '../design/colours';
 import type { Colours } from '../design/colours';
 import { canvasPen } from '../pictures';
@@ -18,9 +18,10 @@ export function Drawn(props: {
   const height = typeof props.height === 'number' ? props.height : props.height(width);
   const wheel = useRef(props.onWheel);
   wheel.current = props.onWheel;
-  useEffect(() => {
-    const one = canvas.current!, watch = new ResizeObserver(() => setWidth(one.clientWidth));
+  useLayoutEffect(() => { // before anything is seen: what is below it must not move
+    const one = canvas.current!, measure = () => setWidth(one.clientWidth), watch = new ResizeObserver(measure);
     watch.observe(one);
+    measure();
     const turn = (event: WheelEvent) => wheel.current?.(event, event.offsetX, event.offsetY, one.clientWidth);
     one.addEventListener('wheel', turn, { passive: false });
     return () => {
