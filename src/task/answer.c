@@ -11,6 +11,8 @@
 #include "base/system/dirs.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/fields.h"
+#include "jobdir/text/text.h"
+#include "task/command.h"
 #include "task/estimate.h"
 #include "task/spec.h"
 
@@ -81,11 +83,13 @@ json_t *task_list_schema(void)
 
 json_t *task_schema(void)
 {
-    static const struct field whole[] = {{"", FIELD_PART, .of = head_fields},
-                                         {"phases", FIELD_LIST, .of = phase_fields},
-                                         {"runs", FIELD_LIST, .of = run_fields},
-                                         {"task", FIELD_OBJECT, .about = "task.json: what was asked for"},
-                                         {0}};
+    static const struct field whole[] = {
+        {"", FIELD_PART, .of = head_fields},
+        {"phases", FIELD_LIST, .of = phase_fields},
+        {"runs", FIELD_LIST, .of = run_fields},
+        {"command", FIELD_TEXT, .about = "for a shell: makes the same task, without its series"},
+        {"task", FIELD_OBJECT, .about = "task.json: what was asked for"},
+        {0}};
     return fields_schema(whole);
 }
 
@@ -211,6 +215,15 @@ static json_t *runs_json(const struct task *task)
     return list;
 }
 
+static json_t *command_json(const struct task *task)
+{
+    char files[PATH_MAX];
+    _cleanup_(buf_done) struct buf command = BUF_INIT;
+    snprintf(files, sizeof files, "%.*s/files", PATH_MAX - 8, task->dir);
+    task_command(&command, task->spec, files);
+    return text_json(command.data);
+}
+
 json_t *task_answer_one(const struct task_store *store, const char *id, struct err *err)
 {
     struct task task;
@@ -219,6 +232,7 @@ json_t *task_answer_one(const struct task_store *store, const char *id, struct e
         json = head_json(&task);
         json_object_set_new(json, "phases", phases_json(&task));
         json_object_set_new(json, "runs", runs_json(&task));
+        json_object_set_new(json, "command", command_json(&task));
         json_object_set(json, "task", task.spec);
         if (!json)
             err_set(err, -ENOMEM, "out of memory");

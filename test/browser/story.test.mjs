@@ -68,7 +68,7 @@ test('a program is uploaded, runs, and all pictures show it', async () => {
   await field('Processes').fill('2');
   await page.locator('input[type=file]').first().setInputFiles(path.join(stage.work, 'ocean'));
   assert.equal(await field('Program').inputValue(), 'ocean', 'the only file is what runs');
-  await page.getByText('scry submit --processes 2').waitFor();
+  await page.getByText('scry submit -n 2').waitFor();
   await asWhoever();
   await shoot(page, 'submit-filled');
   await page.getByRole('button', { name: 'Submit', exact: true }).click();

@@ -12,6 +12,8 @@ const { form, upload } = await bundled({ form: './tasks/form', upload: './tasks/
 
 test('words are those of a shell', () => {
   for (const [text, list] of [['', []], [' a  b ', ['a', 'b']], [`'a b'c "d\\"e" \\' ''`, ['a bc', 'd"e', "'", '']], ["'open", null], ['a\\', null]]) assert.deepEqual(form.words(text), list, text);
+  const open = { ...form.emptyForm, options: "'open" };
+  assert.deepEqual(['mpirun', 'plain'].map((by) => form.openQuote({ ...open, by })), ['options', undefined], 'what is hidden says nothing');
 });
 
 test('times and sizes; what is none goes to the server as it is', () => {

@@ -293,6 +293,23 @@ class Tasks(TaskCase):
             pass
         self.assertEqual(self.waits_for(task, "failed")["progress"], None)
 
+    def test_the_same_again(self):
+        """The command that a task has makes the same one, whoever types it and where."""
+        source = self.program("", "a file")
+        for words in (("--by", "plain", "true"),
+                      ("--by", "plain", "--name", "-x 'y'", "--file", source, "--build", "true && 'true'", "--env", "A=b\n c=$d", "--env", "E=", "--limit-time", 0,
+                       "--limit-memory", "1G", "--limit-space", "3M", "--args", "--mpi", "stats", "--trace", "fn:*", "--trace", "!fn:a", "--trace", "!fn:b",
+                       "--log", "stdout=it's (?<n>\\d+)", "--repeat", 2, "true", "--help", "", "a\nb"),
+                      ("--by", "plain", "--directory=", "true"), ("--by", "plain", "--file", source, "--directory", self.box.path("work"), "true"),
+                      ("-n", 3, "--hosts", "n1.nowhere,n2.nowhere", "--launcher=--bind-to", "--launcher", "core", "--limit-space", "2G", "true"),
+                      ("--by", "slurm", "--partition", "0", "-n", 2, "true"), ("--by", "ssh", "--hosts", "nowhere", "--env", "A=b", "true")):
+            task, = self.submit(*words)
+            shown = self.show(task)
+            again = self.box.run(["sh", "-c", shown["command"]], cwd="/", env={"OMP_NUM_THREADS": "7", "PATH": f"{os.path.join(scrytest.BUILD, 'src/cli')}:{os.environ['PATH']}"})
+            self.assertEqual(again.returncode, 0, (again.stderr, shown["command"]))
+            self.assertEqual(self.show(again.stdout.strip())["task"], shown["task"], shown["command"])
+            self.task("cancel", task, again.stdout.strip())
+
     def test_the_runner_ends_and_comes_again(self):
         self.submit("--by", "plain", "--wait", "true")
         scrytest.wait_until(lambda: not list(self.box.processes("scry-tasks")), LONG)
@@ -476,7 +493,8 @@ class Served(TaskCase):
     def test_what_forms_ask_and_what_is_left_behind(self):
         """A check has the rules of a new task, and makes none; the directory of a task gives its own files, and nothing else."""
         status, whole = self.ask("POST", "tasks/check", {"program": "p", "limits": {"seconds": 5}})
-        self.assertEqual((status, whole["limits"]["seconds"], whole["repeat"]), (200, 5, 1))
+        self.assertEqual((status, whole["task"]["limits"]["seconds"], whole["task"]["repeat"]), (200, 5, 1))
+        self.assertEqual(whole["command"], "scry submit -n 1 --name= --directory= --env-only --limit-time=5s -- p")
         for wrong, member in (({}, "program"), ({"program": "p", "limits": {"seconds": "soon"}}, "limits.seconds: "), ({"program": 1}, "program: "),
                               ({"program": "p", "collect": {"functions": ["nothing:"]}}, "collect.functions: "),
                               ({"program": "p", "collect": {"logs": ["stdout=(["]}}, "collect.logs[0]: ")):

@@ -64,8 +64,8 @@ static json_t *environment_json(const struct options *options)
     char name[256];
     size_t next = 0;
     const char *by = options_text(options, "by");
-    bool far = by && strcmp(by, "ssh") == 0; /* another machine has paths of its own */
-    for (char **entry = environ; *entry && !far; entry++) {
+    bool none = options_on(options, "env-only") || (by && strcmp(by, "ssh") == 0); /* it has paths of its own */
+    for (char **entry = environ; *entry && !none; entry++) {
         size_t len = strcspn(*entry, "=");
         if (len >= sizeof name || !(*entry)[len] ||
             !begins_with_one(*entry, handed_on, sizeof handed_on / sizeof *handed_on) ||
@@ -118,7 +118,9 @@ static json_t *words_json(char **words)
 static json_t *directory_json(const struct options *options)
 {
     char cwd[PATH_MAX];
-    const char *by = options_text(options, "by");
+    const char *by = options_text(options, "by"), *given = options_text(options, "directory");
+    if (given)
+        return *given ? json_string(given) : json_null();
     if (options_given(options, "file") || (by && strcmp(by, "ssh") == 0) || !getcwd(cwd, sizeof cwd))
         return json_null();
     return json_string(cwd);

@@ -78,18 +78,6 @@ static bool is_something(const json_t *json)
 
 static void put_value(struct buf *out, const struct field *field, const json_t *json);
 
-/* A word of a command: in quotation marks if a shell would read it as something else. */
-static void put_word(struct buf *out, const char *word)
-{
-    size_t plain = strcspn(word, " \t\n\"'`$&|;<>()[]{}*?!#~\\");
-    bool is_plain = *word && !word[plain] && !strpbrk(word, "\a\b\v\f\r\x1b");
-    if (is_plain) {
-        buf_puts(out, word);
-        return;
-    }
-    text_quote(out, word);
-}
-
 static void put_words(struct buf *out, const json_t *list)
 {
     size_t i;
@@ -97,7 +85,7 @@ static void put_words(struct buf *out, const json_t *list)
     json_array_foreach(list, i, word)
     {
         buf_puts(out, i ? " " : "");
-        put_word(out, json_is_string(word) ? json_string_value(word) : "?");
+        text_word(out, json_is_string(word) ? json_string_value(word) : "?");
     }
 }
 

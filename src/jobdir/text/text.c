@@ -84,6 +84,16 @@ void text_quote(struct buf *out, const char *word)
     buf_putc(out, '\'');
 }
 
+void text_word(struct buf *out, const char *word)
+{
+    size_t plain = strcspn(word, " \t\n\"'`$&|;<>()[]{}*?!#~\\");
+    bool is_plain = *word && !word[plain] && !strpbrk(word, "\a\b\v\f\r\x1b");
+    if (is_plain)
+        buf_puts(out, word);
+    else
+        text_quote(out, word);
+}
+
 /* The bytes that fit, and in *ret_columns the columns they take. */
 static size_t fit(const char *text, size_t len, size_t columns, size_t *ret_columns)
 {

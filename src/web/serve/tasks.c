@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/data/cleanup.h"
+#include "jobdir/text/text.h"
 #include "task/answer.h"
+#include "task/command.h"
 #include "task/launch.h"
 #include "task/spec.h"
 #include "task/start.h"
@@ -140,6 +143,13 @@ void answer_tasks_post(struct visit *visit)
     json_decref(json);
 }
 
+static json_t *command_json(const json_t *spec)
+{
+    _cleanup_(buf_done) struct buf command = BUF_INIT;
+    task_command(&command, spec, NULL);
+    return text_json(command.data);
+}
+
 /* The same rules, and nothing is made: for forms, which say what is wrong while they are filled in. */
 void answer_task_check(struct visit *visit)
 {
@@ -151,7 +161,8 @@ void answer_task_check(struct visit *visit)
     if (code < 0)
         refuse(visit, code, &err);
     else
-        visit_answer_json(visit, 200, whole);
+        visit_answer_json(visit, 200, json_pack("{s:O, s:o}", "task", whole, "command", command_json(whole)));
+    json_decref(whole);
     json_decref(json);
 }
 

@@ -49,8 +49,8 @@ export function words(text: string): string[] | null {
   return word === null ? list : [...list, word];
 }
 
-/** A field of words that end within quotes. */
-export const openQuote = (form: Form) => (['arguments', 'functions', 'options'] as const).find((name) => words(form[name]) === null);
+/** A field of words that end within quotes; not of one that its way to launch hides. */
+export const openQuote = (form: Form) => (['arguments', 'functions', 'options'] as const).find((name) => words(form[name]) === null && !(name === 'options' && form.by === 'plain'));
 
 const parts = (text: string) => text.split(/[\s,]+/).filter(Boolean);
 const lines = (text: string) => text.split('\n').map((line) => line.trim()).filter(Boolean);
@@ -126,30 +126,4 @@ export function blamed(text: string): { field: keyof Form | 'files' | ''; text: 
   };
   const first = member.split('.', 1)[0]!, field = fields[member] ?? (first in emptyForm ? (first as keyof Form) : fields[first] ?? '');
   return field ? { field, text: rest } : { field: /^a file of a task/.test(text) ? 'files' : '', text };
-}
-
-/** What does the same on the command line. */
-export function commandOf(form: Form, files: string[], unpack: string[]): string {
-  const spec = specOf(form, files, unpack, 1, null);
-  const put: string[] = ['scry', 'submit'];
-  const add = (name: string, value: string | undefined, otherwise = '') => value && value !== otherwise && put.push(`--${name}`, value);
-  const all = (name: string, values: unknown) => Array.isArray(values) && values.forEach((value) => add(name, String(value)));
-  add('processes', parts(form.processes).join(','), '1');
-  add('name', form.name.trim());
-  add('by', form.by, 'mpirun');
-  add('hosts', spec.launch!.hosts!.join(','));
-  add('partition', spec.launch!.partition ?? undefined);
-  all('launcher', spec.launch!.options);
-  all('trace', spec.collect!.functions);
-  if (form.values) put.push('--args');
-  add('mpi', form.mpi);
-  all('log', spec.collect!.logs);
-  add('repeat', form.repeat.trim(), '1');
-  all('file', files);
-  add('build', spec.build ?? '');
-  all('env', lines(form.environment));
-  add('limit-time', form.seconds.replaceAll(' ', ''), '1h');
-  add('limit-memory', form.memory.replaceAll(' ', '').replace(/B$/i, ''));
-  add('limit-space', form.disk.replaceAll(' ', '').replace(/B$/i, ''), '2G');
-  return command([...put, '--', form.program.trim() || 'PROGRAM', ...(words(form.arguments) ?? [])]);
 }

@@ -5,7 +5,7 @@ import { ask, ApiError, taskPath, tell, useAnswer, type Session, type Task } fro
 import { Choice, Command, Empty, Field, Notice, Progress, Unit } from '../design/parts';
 import * as format from '../format';
 import { go, href, usePlace } from '../state';
-import { blamed, commandOf, counts, emptyForm, formOf, openQuote, specOf, type Form } from './form';
+import { blamed, counts, emptyForm, formOf, openQuote, specOf, type Form } from './form';
 import { chosen, dropped, upload, type Given } from './upload';
 import './tasks.css';
 
@@ -37,9 +37,11 @@ function draftKeep(next: Draft) {
 
 const unpackOf = (files: readonly Given[]) => files.filter((file) => file.folder).map((file) => file.name);
 
-/** What the server says against it; null: nothing, undefined: not known yet. */
-function useCheck(form: Form, files: readonly Given[]): { field: string; text: string } | null | undefined {
-  const [said, setSaid] = useState<{ field: string; text: string } | null>();
+interface Said { wrong?: { field: string; text: string }; command?: string }
+
+/** What the server says of it: what is wrong, and what makes the same on the command line; undefined: not known yet. */
+function useCheck(form: Form, files: readonly Given[]): Said | undefined {
+  const [said, setSaid] = useState<Said>();
   const names = files.map((file) => file.name), list = counts(form);
   const odd = list.find((count) => typeof count !== 'number');
   const processes = odd ?? list.reduce((most, count) => Math.max(most as number, count as number), 0);
@@ -49,9 +51,9 @@ function useCheck(form: Form, files: readonly Given[]): { field: string; text: s
   useEffect(() => {
     const stop = new AbortController();
     const timer = window.setTimeout(() => {
-      ask('tasks/check', { method: 'POST', body, headers: { 'Content-Type': 'application/json' }, signal: stop.signal }).then(
-        () => setSaid(missing ? { field: 'program', text: 'is missing: a task needs it' } : null),
-        (error: unknown) => !stop.signal.aborted && error instanceof ApiError && error.kind === 'bad_task' && setSaid(blamed(error.message)),
+      ask<{ command: string }>('tasks/check', { method: 'POST', body, headers: { 'Content-Type': 'application/json' }, signal: stop.signal }).then(
+        ({ command }) => setSaid(missing ? { wrong: { field: 'program', text: 'is missing: a task needs it' } } : { command }),
+        (error: unknown) => !stop.signal.aborted && error instanceof ApiError && error.kind === 'bad_task' && setSaid({ wrong: blamed(error.message) }),
       );
     }, 250);
     return () => {
@@ -59,7 +61,7 @@ function useCheck(form: Form, files: readonly Given[]): { field: string; text: s
       stop.abort();
     };
   }, [body, missing]);
-  return open ? { field: open, text: 'a quote is open, or a \\ ends it' } : said;
+  return open ? { wrong: { field: open, text: 'a quote is open, or a \\ ends it' } } : said && { ...said, command: said.command?.replace(/-n \d+/, `-n ${list.join()}`) };
 }
 
 // ---- files ----
@@ -197,7 +199,7 @@ function Filled() {
     setTouched((old) => new Set([...old, ...Object.keys(part)]));
     change({ form: { ...form, ...part }, files, from });
   };
-  const wrong = refused ?? check ?? undefined;
+  const wrong = refused ?? check?.wrong;
   const errorOf = (field: string) => (wrong?.field === field && (tried || touched.has(field) || form[field as keyof Form]) ? wrong.text : undefined);
 
   // uploads would end with the page
@@ -213,7 +215,7 @@ function Filled() {
 
   const submit = () => {
     setTried(true);
-    if (sending || openQuote(form)) return; // what else is wrong the server says: `check` may be of what was typed before
+    if (sending || openQuote(shownForm)) return; // what else is wrong the server says: `check` may be of what was typed before
     setSending({ what: 'Making the task …', share: null });
     send(shownForm, files, setSending).then(
       (made) => {
@@ -312,8 +314,7 @@ function Filled() {
           ) : (
             <div class="bar">
               <button class="first">{several > 1 ? `Submit ${several} tasks` : 'Submit'}</button>
-              <span class="soft">The same on the command line:</span>
-              <Command text={commandOf(shownForm, files.map((file) => file.name), unpackOf(files))} />
+              {check?.command && <><span class="soft">The same on the command line:</span> <Command text={check.command} /></>}
             </div>
           )}
         </section>

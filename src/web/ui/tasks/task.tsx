@@ -172,7 +172,7 @@ function Asked({ task }: { task: TaskAnswer }) {
           </div>
         ))}
       </dl>
-      <p class="soft">The same on the command line: <Command text={`scry task show ${task.id}`} /></p>
+      <p class="soft">The same on the command line: <Command text={task.command} /></p>
     </section>
   );
 }
