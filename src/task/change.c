@@ -16,6 +16,7 @@
 #include "base/system/dirs.h"
 #include "jobdir/record/info.h"
 #include "task/internal.h"
+#include "task/launch.h"
 #include "task/spec.h"
 
 const char *task_state_name(const json_t *state)
@@ -99,6 +100,21 @@ int task_change(const struct task_store *store, const char *id, task_change_fn *
 
 /* ---- what people and pages ask for ---- */
 
+/* What would be refused when it is started, and is to be said by whoever submits it: that a program of root's is meant. */
+static int check_allowed(const struct task *task, struct err *err)
+{
+    struct task_launch launch;
+    struct err why = {0};
+    int code = strcmp(task_text(task->spec, "launch.by"), "mpirun") == 0
+                   ? task_launch_make(&launch, task, TASK_RUN, 1, &why)
+                   : 1;
+    if (code != 1)
+        task_launch_done(&launch);
+    if (code != -EPERM)
+        return 0;
+    return err_set(err, code, "%s", why.text);
+}
+
 /* Is a program of that name there to be executed: among the files, or by the path? What has a build is made first. */
 static int check_ready(const struct task *task, struct err *err)
 {
@@ -116,10 +132,8 @@ static int check_ready(const struct task *task, struct err *err)
         return err_errno(err, -errno, "the directory %s", cwd);
     if (task_text(task->spec, "build") || strcmp(task_text(task->spec, "launch.by"), "ssh") == 0)
         return 0;
-    if (!strchr(program, '/')) {
-        snprintf(path, sizeof path, "%s/files/%s", task->dir, program);
-        return 0; /* among the files, or in the PATH of the task: the run says which */
-    }
+    if (!strchr(program, '/'))
+        return check_allowed(task, err); /* among the files, or in the PATH of the task: the run says which */
     snprintf(path, sizeof path, "%s%s%s",
              *program == '/' ? ""
              : cwd           ? cwd
@@ -129,7 +143,7 @@ static int check_ready(const struct task *task, struct err *err)
                              : "/files/",
              program);
     if (access(path, X_OK) == 0)
-        return 0;
+        return check_allowed(task, err);
     if (errno == EACCES && access(path, R_OK) == 0)
         return err_set(
             err, -EACCES,

@@ -114,18 +114,6 @@ static bool find_program(const char *path, const char *const *names, char ret_pa
     return false;
 }
 
-bool task_launch_has(const char *by)
-{
-    static const struct {
-        const char *by, *programs[3];
-    } ways[] = {{"mpirun", {"mpirun", "mpiexec"}}, {"slurm", {"sbatch"}}, {"ssh", {"ssh"}}};
-    char path[PATH_MAX];
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        if (strcmp(ways[i].by, by) == 0)
-            return find_program(getenv("PATH"), ways[i].programs, path);
-    return strcmp(by, "plain") == 0;
-}
-
 /* ---- the program ---- */
 
 /* An uploaded file, or as it was given. */
@@ -170,7 +158,7 @@ static bool is_python(const struct task_launch *launch, const char *program)
     return is;
 }
 
-static const char *const allow_root[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"};
+static const char *const allow_root[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", NULL};
 
 /* host:SLOTS,host:SLOTS, so that there is room for all processes. NULL: none were named. */
 static const char *hosts_of(struct task_launch *launch, const struct task *task)
@@ -186,24 +174,53 @@ static const char *hosts_of(struct task_launch *launch, const struct task *task)
     return text.failed ? NULL : arena_dup(&launch->memory, text.data, text.len);
 }
 
-/* Does Open MPI refuse to start it? It has no programs of root's unless one says twice that one knows what that means, and an
- * environment of a task has only what it was given. Of an mpirun that may be another MPI's nobody knows it. */
-static bool openmpi_refuses(const struct task *task, const char *mpirun)
+static bool is_openmpi(const char *mpirun)
 {
-    static const char *const programs[] = {"orterun", "mpirun.openmpi"};
+    static const char *const programs[] = {"orterun", "mpirun.openmpi", "prterun"};
     char real[PATH_MAX];
-    bool is_openmpi = false, allowed = true;
+    bool is = false;
+    for (size_t i = 0; i < sizeof programs / sizeof *programs && realpath(mpirun, real); i++)
+        is = is || strcmp(text_base(real), programs[i]) == 0;
+    return is;
+}
+
+/* Open MPI has no programs of root's unless one says that one knows what that means, and an environment of a task has only what
+ * it was given. Of an mpirun that may be another MPI's nobody knows it. */
+static int check_root(const struct task *task, const char *mpirun, bool in_batch, struct err *err)
+{
+    bool allowed = true;
     json_t *option;
     size_t i;
-    if (geteuid() != 0 || !realpath(mpirun, real))
-        return false;
-    for (i = 0; i < sizeof programs / sizeof *programs; i++)
-        is_openmpi = is_openmpi || strcmp(text_base(real), programs[i]) == 0;
-    for (i = 0; i < sizeof allow_root / sizeof *allow_root; i++)
-        allowed = allowed && variable(task, allow_root[i]);
+    if (geteuid() != 0 || !is_openmpi(mpirun))
+        return 0;
+    for (i = 0; allow_root[i]; i++)
+        allowed = allowed && json_object_get(task_member(task->spec, "environment"), allow_root[i]);
     json_array_foreach(task_member(task->spec, "launch.options"), i, option) allowed =
-        allowed || strcmp(json_string_value(option), "--allow-run-as-root") == 0;
-    return is_openmpi && !allowed;
+        allowed || (!in_batch && strcmp(json_string_value(option), "--allow-run-as-root") == 0);
+    if (allowed)
+        return 0;
+    return err_set(
+        err, -EPERM,
+        "Open MPI starts nothing for root: submit it as another user, or, if that is meant, with --env %s=1 --env "
+        "%s=1",
+        allow_root[0], allow_root[1]);
+}
+
+bool task_launch_has(const char *by, const char *const **ret_root)
+{
+    static const struct {
+        const char *by, *programs[3];
+    } ways[] = {{"mpirun", {"mpirun", "mpiexec"}}, {"slurm", {"sbatch"}}, {"ssh", {"ssh"}}};
+    char path[PATH_MAX];
+    *ret_root = NULL;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (strcmp(ways[i].by, by) == 0) {
+            bool has = find_program(getenv("PATH"), ways[i].programs, path);
+            if (has && i == 0 && geteuid() == 0 && is_openmpi(path))
+                *ret_root = allow_root;
+            return has;
+        }
+    return strcmp(by, "plain") == 0;
 }
 
 static int add_mpirun(struct task_launch *launch, const struct task *task, const char *program, bool in_batch,
@@ -221,12 +238,9 @@ static int add_mpirun(struct task_launch *launch, const struct task *task, const
         return err_set(err, -ENOENT, "there is no %s in the PATH of the task: install MPI, or launch it by plain",
                        names[mpi][0]);
     bool is_mpich = mpi == TASK_MPI_MPICH || (mpi == TASK_MPI_UNKNOWN && strstr(path, "mpich"));
-    if (openmpi_refuses(task, path))
-        return err_set(
-            err, -EPERM,
-            "Open MPI starts nothing for root: submit it as another user, or with --env %s=1 --env %s=1 if that is "
-            "meant",
-            allow_root[0], allow_root[1]);
+    int code = check_root(task, path, in_batch, err);
+    if (code < 0)
+        return code;
     add(launch, path);
     add(launch, "-n");
     ADD_PRINTF(launch, "%llu", (unsigned long long)task_number(task->spec, "processes"));

@@ -48,8 +48,9 @@ int task_launch_signal(struct task_launch *ret_launch, const struct task *task, 
 /* What prints in a word why Slurm has not begun that job. -ENOENT: there is no squeue. */
 int task_launch_ask(struct task_launch *ret_launch, const struct task *task, const char *batch_job, struct err *err);
 
-/* Has this machine what a task is launched by (task.json's launch.by)? For people who choose: a task may have a PATH of its own. */
-bool task_launch_has(const char *by);
+/* Has this machine what a task is launched by (task.json's launch.by)? For people who choose: a task may have a PATH of its own.
+ * *ret_root: variables that its environment needs before it starts something for this user, root, with a NULL behind them; or NULL. */
+bool task_launch_has(const char *by, const char *const **ret_root);
 
 /* The path of `scry`, from its own programs. -ENOENT. */
 int task_scry_path(char *ret_path, size_t size, struct err *err);

@@ -117,7 +117,11 @@ class Tasks(TaskCase):
         for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
             self.box.env.pop(name, None)
         program = scrytest.example("stommel")
-        task, = self.submit("-n", 1, "--wait", program, *STOMMEL)
+        refused = self.box.run(self.box.scry("submit", "-n", "1", program, *STOMMEL))
+        self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+        self.assertIn("Open MPI starts nothing for root: ", refused.stderr)
+        self.assertIn(" --env OMPI_ALLOW_RUN_AS_ROOT=1 --env OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n", refused.stderr)
+        task, = self.submit("-n", 1, "--file", program, "--build", "true", "--wait", "./stommel", *STOMMEL)  # nobody knows yet whose it is
         error = self.show(task)["error"]
         self.assertEqual(error["kind"], "start")
         self.assertIn("Open MPI starts nothing for root: ", error["text"])

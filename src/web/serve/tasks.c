@@ -170,8 +170,15 @@ void answer_task_ways(struct visit *visit)
 {
     static const char *const ways[] = {"mpirun", "slurm", "ssh", "plain"};
     json_t *list = json_array();
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        json_array_append_new(list, json_pack("{s:s, s:b}", "by", ways[i], "available", task_launch_has(ways[i])));
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        const char *const *root;
+        bool has = task_launch_has(ways[i], &root);
+        json_t *variables = json_array();
+        for (; root && *root; root++)
+            json_array_append_new(variables, json_string(*root));
+        json_array_append_new(
+            list, json_pack("{s:s, s:b, s:o}", "by", ways[i], "available", has, "root_variables", variables));
+    }
     visit_answer_json(visit, 200, json_pack("{s:o}", "ways", list));
 }
 

@@ -184,7 +184,7 @@ function Filled() {
   const [sending, setSending] = useState<Sending>();
   const [refused, setRefused] = useState<{ field: string; text: string }>();
   const box = useRef<HTMLFormElement>(null);
-  const ways = useAnswer<{ ways: { by: Way; available: boolean }[] }>('tasks/ways').value?.ways;
+  const ways = useAnswer<{ ways: { by: Way; available: boolean; root_variables: string[] }[] }>('tasks/ways').value?.ways;
   const here = ways?.filter((way) => way.available).map((way) => way.by) ?? [];
   const by = (form.by || here[0] || 'mpirun') as Way;
   const shownForm = { ...form, by };
@@ -239,6 +239,7 @@ function Filled() {
   );
   const several = counts(form).length;
   const elsewhere = wrong && !Object.keys(form).includes(wrong.field) && wrong.field !== 'files' ? wrong.text : undefined;
+  const root = ways?.find((way) => way.by === by)?.root_variables.filter((name) => !form.environment.includes(`${name}=`)) ?? [];
   const absent = ways?.filter((way) => !way.available) ?? [];
   return (
     <>
@@ -273,6 +274,11 @@ function Filled() {
             <Choice label="Launched by" value={by} of={(here.length ? here : [by]).map((way) => [way, wayTitles[way]] as const)} onChange={(way) => put({ by: way })} />
             <span class="soft">{wayHints[by]} {absent.length > 0 && `Not on this machine: ${absent.map((way) => `${wayTitles[way.by]} (${lacks[way.by]})`).join(', ')}.`}</span>
           </div>
+          {root.length > 0 && !form.options.includes('--allow-run-as-root') && (
+            <Notice title="The server runs as root, for whom Open MPI starts nothing unless that is meant." advice={
+              <button type="button" onClick={() => put({ environment: [form.environment.trim(), ...root.map((name) => `${name}=1`)].filter(Boolean).join('\n') })}>It is meant: add {root.join(' and ')}</button>
+            } />
+          )}
           {errorOf('by') && <p class="field-error">{errorOf('by')}</p>}
           <div class="fields narrow-fields">
             {text('processes', 'Processes', { numeric: true, hint: several > 1 ? `A series of ${several} tasks: how it scales.` : '1, 2, 4, 8 makes a series.' })}
@@ -285,7 +291,7 @@ function Filled() {
         <section class="panel" aria-labelledby="collect-title">
           <h2 id="collect-title">What is to be collected</h2>
           <div class="fields">
-            {text('functions', 'Functions', { mono: true, placeholder: 'fn:solve fn:do_*', hint: <>By name, file or library: <code>fn:solve</code>, <code>file:flux*.c</code>, <code>!fn:min</code> leaves out. <code>fn:*</code>: all of the program. Empty: none.</> })}
+            {text('functions', 'Functions', { mono: true, placeholder: 'fn:solve fn:do_*', hint: <>By name, file or library: <code>fn:solve</code>, <code>file:flux*.c</code>, <code>!fn:min</code> leaves out. <code>fn:*</code>: all of the program. Empty: none.{several > 1 && form.functions.trim() && ' Each call that is recorded takes time, which a series counts with the rest; the report of a run says how much. Empty, it is how the program itself scales.'}</> })}
             <Field label="MPI" error={errorOf('mpi')} hint="A trace is what pictures over time need." of={(attributes) => (
               <select {...attributes} value={form.mpi} onChange={(e) => put({ mpi: e.currentTarget.value })}>
                 {[['', by === 'plain' ? 'as usual: what the program needs' : 'as usual: each call'], ['trace', 'trace: each call'], ['messages', 'messages: and where each one went'], ['stats', 'statistics only'], ['auto', 'as the program needs'], ['off', 'nothing']].map(([value, title]) => <option key={value} value={value}>{title}</option>)}
