@@ -490,7 +490,32 @@ test('without a trace each picture says how to get one; narrow, dark and printed
     assert.deepEqual(await violations(page), [], view);
     await shoot(page, `${view}-narrow-dark`);
   }
-  await page.emulateMedia({ media: 'print' });
-  await shoot(page, 'source-print');
+  assert.deepEqual(page.faults, []);
+});
+
+test('on paper a page is light, fits, and has nothing to press', async () => {
+  const page = await at('space', { colorScheme: 'dark' }); // with these grounds: #151e22, #0a1013
+  const job = `#/jobs/${report.id}`;
+  for (const hash of ['#/jobs', job, ...['space', 'functions?over=all', 'matrix', 'tree', 'distributions', 'source'].map((view) => `${job}/${view}`), `#/compare?a=${counted}&b=${report.id}`]) {
+    await page.emulateMedia({ media: null });
+    await page.evaluate((to) => (location.hash = to), hash);
+    await page.locator('main h1').first().waitFor();
+    await page.locator('.waiting').waitFor({ state: 'detached' });
+    if (hash.includes('space')) await settled(page);
+    // what the browser prints: what is drawn when no promise is left
+    await page.evaluate(() => matchMedia('print').addEventListener('change', async ({ matches }) => {
+      if (!matches) return;
+      for (let i = 0; i < 20; i++) await null;
+      window.onPaper = [...document.querySelectorAll('main canvas')].filter((one) => one.clientWidth).map((one) => {
+        const pixels = new Uint32Array(one.getContext('2d').getImageData(0, 0, one.width, one.height).data.buffer);
+        return { dark: pixels.includes(0xff221e15) || pixels.includes(0xff13100a), stretched: Math.abs(one.width / one.clientWidth / (one.height / one.clientHeight) - 1) > 0.1 };
+      });
+    }));
+    await page.pdf({ format: 'A4' });
+    for (const found of await page.evaluate(() => window.onPaper)) assert.deepEqual(found, { dark: false, stretched: false }, hash);
+    await page.emulateMedia({ media: 'print' });
+    assert.deepEqual(await page.locator('main :is(button, input, [role=button]):not(th *):not(.space-lanes *):not(.source *)').filter({ visible: true }).evaluateAll((list) => list.map((one) => one.outerHTML)), [], hash);
+    await shoot(page, `paper-${hash.split('/').pop().split('?')[0] || 'job'}`);
+  }
   assert.deepEqual(page.faults, []);
 });

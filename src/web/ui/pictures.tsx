@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every picture has: a frame with a title, and its figures to take away, as SVG and as CSV.
 // A picture that draws itself with a Pen is drawn by the same code on the canvas and into the file.
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, RefObject } from 'preact';
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { lightColours, useColours, type Colours } from './design/colours';
+import { lightColours, onPaper, useColours, type Colours } from './design/colours';
 
 export interface Table {
   /** Names of columns, with the unit where there is one: "self_ns". */
@@ -199,6 +199,22 @@ export function PictureFrame(props: {
   );
 }
 
+/** Of an element, in CSS pixels: known before it is seen, so that what is below it does not move; also on paper. */
+export function useWidth(element: RefObject<HTMLElement>): number {
+  const [width, set] = useState(0);
+  useLayoutEffect(() => {
+    const measure = () => set(element.current!.clientWidth);
+    const watch = new ResizeObserver(measure), stop = onPaper(measure);
+    watch.observe(element.current!);
+    measure();
+    return () => {
+      watch.disconnect();
+      stop();
+    };
+  }, []);
+  return width;
+}
+
 /** A canvas that is as wide as its place and is drawn again when that, the colours, or `depends` change. */
 export function PenCanvas(props: {
   height: number;
@@ -210,15 +226,8 @@ export function PenCanvas(props: {
   onPoint?: (x: number, y: number) => void;
 }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const c = useColours();
-  const [width, setWidth] = useState(0);
-  useLayoutEffect(() => { // before anything is seen: what is below it must not move
-    const place = canvas.current!.parentElement!, measure = () => setWidth(Math.floor(place.clientWidth));
-    const watch = new ResizeObserver(measure);
-    watch.observe(place);
-    measure();
-    return () => watch.disconnect();
-  }, []);
+  const place = useRef<HTMLDivElement>(null);
+  const c = useColours(), width = useWidth(place);
   useLayoutEffect(() => {
     const element = canvas.current!, context = element.getContext('2d');
     if (!context || width <= 0) return;
@@ -231,7 +240,7 @@ export function PenCanvas(props: {
   }, [width, props.height, c, ...props.depends]);
   const point = (event: PointerEvent) => props.onPoint?.(event.offsetX, event.offsetY);
   return (
-    <div>
+    <div ref={place}>
       <canvas ref={canvas} style={{ width: `${width}px`, height: `${props.height}px` }} role="img" aria-label={props.label} onPointerMove={point} onPointerDown={point} />
     </div>
   );

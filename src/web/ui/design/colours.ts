@@ -16,9 +16,9 @@ export const classLabels: Record<CallClass, string> = {
   compute: 'computing', p2p: 'send, receive', wait: 'wait, test', collective: 'collective', onesided: 'one-sided', io: 'files', other: 'other', unsplit: 'computing or in MPI',
 };
 
-let both: { light: Colours; dark: Colours } | undefined;
+let all: { light: Colours; dark: Colours; paper: Colours } | undefined;
 function read() {
-  if (both) return both;
+  if (all) return all;
   const style = getComputedStyle(document.documentElement);
   const light: Record<string, string> = {}, dark: Record<string, string> = {};
   for (const name of names) {
@@ -26,7 +26,7 @@ function read() {
     light[name] = a ?? '#000000';
     dark[name] = b ?? '#ffffff';
   }
-  return (both = { light: light as Colours, dark: dark as Colours });
+  return (all = { light: light as Colours, dark: dark as Colours, paper: { ...(light as Colours), page: '#ffffff', surface: '#ffffff' } });
 }
 
 const prefersDark = matchMedia('(prefers-color-scheme: dark)');
@@ -53,10 +53,10 @@ try {
 
 export function isDark(): boolean {
   const theme = themeNow();
-  return !printing.matches && (theme === 'dark' || (theme === 'auto' && prefersDark.matches));
+  return theme === 'dark' || (theme === 'auto' && prefersDark.matches);
 }
 export const lightColours = () => read().light;
-export const colours = () => (isDark() ? read().dark : read().light);
+export const colours = () => read()[printing.matches ? 'paper' : isDark() ? 'dark' : 'light'];
 
 /** The colours of now; the component is drawn again when they change. */
 export function useColours(): Colours {
@@ -71,6 +71,18 @@ export function useColours(): Colours {
     };
   }, []);
   return value;
+}
+
+/** Tells when what is shown goes to paper, and when it is back. Then it has its size on paper already; what is drawn at once is printed. */
+export function onPaper(tell: () => void): () => void {
+  printing.addEventListener('change', tell);
+  return () => printing.removeEventListener('change', tell);
+}
+/** Is this for paper? */
+export function usePaper(): boolean {
+  const [paper, set] = useState(printing.matches);
+  useEffect(() => onPaper(() => set(printing.matches)), []);
+  return paper;
 }
 
 /** The colour of the i-th category. There are eight: what comes behind is grey, and is better put together as "others". */

@@ -4,6 +4,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useParam } from '../state';
+import { usePaper } from './colours';
 
 export interface Column<T> {
   /** In the address, and of the CSS class `col-KEY`. */
@@ -54,7 +55,7 @@ export function sorted<T>(rows: readonly T[], columns: Column<T>[], order: strin
 }
 
 const ROW = 27; // CSS pixels: --row in design.css
-const VIRTUAL_FROM = 200;
+const VIRTUAL_FROM = 200, PAPER_MOST = 2000;
 
 export function Table<T>(props: TableProps<T>) {
   const { columns, label } = props;
@@ -66,10 +67,10 @@ export function Table<T>(props: TableProps<T>) {
   const [focus, setFocus] = useState(0);
   const wantFocus = useRef(false);
 
-  const virtual = rows.length > VIRTUAL_FROM;
+  const paper = usePaper(), virtual = !paper && rows.length > VIRTUAL_FROM;
   const scrolls = virtual || (props.visible !== undefined && rows.length > props.visible);
   const first = virtual ? Math.max(0, Math.floor(top / ROW) - 10) : 0;
-  const last = virtual ? Math.min(rows.length, Math.ceil((top + height) / ROW) + 10) : rows.length;
+  const last = virtual ? Math.min(rows.length, Math.ceil((top + height) / ROW) + 10) : Math.min(rows.length, paper ? PAPER_MOST : Infinity);
   const at = Math.min(focus, Math.max(0, rows.length - 1));
 
   useEffect(() => {
@@ -146,7 +147,7 @@ export function Table<T>(props: TableProps<T>) {
               ))}
             </tr>
           ))}
-          {last < rows.length && <Spacer rows={rows.length - last} columns={columns.length} />}
+          {last < rows.length && (paper ? <tr><td colSpan={columns.length}>and {rows.length - last} more</td></tr> : <Spacer rows={rows.length - last} columns={columns.length} />)}
         </tbody>
       </table>
     </div>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Curves over the time of a job, one for each node.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { category, useColours, type Colours } from '../design/colours';
 import * as format from '../format';
-import { PictureFrame, svgPen } from '../pictures';
+import { PictureFrame, svgPen, useWidth } from '../pictures';
 import type { Curve } from './series';
 
 /** Steps of axes of time, in seconds. */
@@ -93,22 +93,24 @@ function* rows(curve: Curve) {
   for (const [node, series] of curve) for (let i = 0; i < series.t.length; i++) yield [node, series.t[i]!, series.v[i] ?? null] as const;
 }
 
+const HEIGHT = 132;
+
 export function Curves(p: CurvesProps) {
   const c = useColours();
-  const box = useRef<HTMLDivElement>(null);
+  const box = useRef<HTMLDivElement>(null), width = useWidth(box);
   const plot = useRef<uPlot>();
   const [at, setAt] = useState<number | null>(null);
   const nodes = [...p.curve.keys()];
   const latest = useRef(p);
   latest.current = p;
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = box.current!;
     const font = `11px ${getComputedStyle(document.body).fontFamily}`;
     const axis = { stroke: c.soft, font, grid: { stroke: c.line, width: 1 }, ticks: { show: false } };
     const made = new uPlot(
       {
-        width: element.clientWidth || 300, height: 132, padding: [8, 18, 0, 0], legend: { show: false },
+        width: element.clientWidth || 300, height: HEIGHT, padding: [8, 18, 0, 0], legend: { show: false },
         cursor: { sync: { key: p.of }, drag: { x: false, y: false }, points: { show: false }, y: false },
         scales: { x: { time: false }, y: { range: (_u, _min, max) => [0, latest.current.most ?? (max > 0 ? max * 1.1 : 1)] } },
         axes: [
@@ -121,14 +123,14 @@ export function Curves(p: CurvesProps) {
       joined(latest.current.curve), element,
     );
     plot.current = made;
-    const watch = new ResizeObserver(() => element.clientWidth && made.setSize({ width: element.clientWidth, height: 132 }));
-    watch.observe(element);
     return () => {
-      watch.disconnect();
       made.destroy();
       plot.current = undefined;
     };
   }, [c, nodes.join('\n')]);
+  useLayoutEffect(() => {
+    if (width) plot.current?.setSize({ width, height: HEIGHT });
+  }, [width]);
   useEffect(() => plot.current?.setData(joined(p.curve)), [p.version]);
 
   const data = plot.current?.data;

@@ -227,6 +227,11 @@ export class Control {
     }
   };
 
+  /** Without waiting for a frame, of which there is none before it is printed. */
+  drawNow(): void {
+    this.drawing.frame(this.scene, Infinity);
+  }
+
   /** All lanes with what they show now; for tests: nothing is missing any more. */
   get settled(): boolean {
     return !this.asked && this.scene.tiles.loading === 0;

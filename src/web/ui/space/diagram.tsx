@@ -2,9 +2,9 @@
 // The space-time diagram of all processes: lanes from top to bottom, time from left to right. What is seen is in the address.
 import './space.css';
 import type { RefObject } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, ask, jobPath, query, useAnswer } from '../api';
-import { classLabels, useColours } from '../design/colours';
+import { classLabels, useColours, usePaper } from '../design/colours';
 import type { Colours } from '../design/colours';
 import { Answered, Choice, Notice, Progress } from '../design/parts';
 import { count, ns } from '../format';
@@ -109,7 +109,13 @@ function useControl(id: string, picture: Picture, canvas: RefObject<HTMLCanvasEl
     };
   }, [id]);
   const { control } = state;
-  useEffect(() => control?.restyle(schemeOf(colours), options), [control, colours, options]);
+  const paper = usePaper();
+  useLayoutEffect(() => {
+    control?.restyle(schemeOf(colours), options);
+    if (control && paper)
+      control.drawNow();
+    set(old => ({ ...old })); // lanes have other places
+  }, [control, colours, options, paper]);
   useEffect(() => {
     if (control && control.scene.picture !== picture)
       control.update(picture);
@@ -392,7 +398,7 @@ function Notes({ picture, error }: { picture: Picture; error: string }) {
   const notes = notesOf(picture.notes);
   return (
     <>
-      Drag moves, the wheel zooms, a drag on the axis or with Shift chooses a part.
+      <span class="no-print">Drag moves, the wheel zooms, a drag on the axis or with Shift chooses a part.</span>
       {picture.clock_bound_ns ? ` Clocks of the nodes agree to ${ns(picture.clock_bound_ns)}.` : ''}
       {picture.running && ` The job runs: it is known up to ${timeText(picture.until_ns ?? picture.from_ns, picture.to_ns - picture.from_ns)}.`}
       {!picture.complete && !picture.running && <> <Progress share={picture.progress ?? null} label="Reading the trace" /></>}

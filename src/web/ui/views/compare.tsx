@@ -112,7 +112,7 @@ function FunctionDiff({ diff: every }: { diff: ReportDiff }) {
   if (!every.functions.length)
     return <Empty title="Neither run recorded functions." command="scry run --trace 'fn:*' -- ./program">With a trace of each, they are compared function by function:</Empty>;
   return (
-    <PictureFrame title="Functions" of={`${diff.a.id}-${diff.b.id}`} picture={{ name: `functions-${measure}${setup.out ? '-without-setup' : ''}`, svg, table }} about="Of both the hottest, those that changed most first. A click shows one in space and time."
+    <PictureFrame title="Functions" of={`${diff.a.id}-${diff.b.id}`} picture={{ name: `functions-${measure}${setup.out ? '-without-setup' : ''}`, svg, table }} about={<>Of both the hottest, those that changed most first. <span class="no-print">A click shows one in space and time.</span></>}
       controls={<><Choice label="Measure" value={measure} of={[['self_ns', 'Self time'], ['total_ns', 'Total time'], ['calls', 'Calls']]} onChange={setKey} /><Choice label="Ranks" value={scope as 'sum' | 'ranks'} of={[['sum', 'All ranks'], ['ranks', 'By rank']]} onChange={setScope} />{setup.control}</>}>
       {setup.told(`${leftOut('a')} of the first, ${leftOut('b')} of the second.`)}
       {scope === 'ranks' ? <ByRank diff={diff} measure={measure} /> : (

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A canvas on which a function draws with a Pen, so that the file to take away is drawn by the same code.
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { useColours } from '../design/colours';
 import type { Colours } from '../design/colours';
-import { canvasPen } from '../pictures';
+import { canvasPen, useWidth } from '../pictures';
 import type { Pen } from '../pictures';
 
 export type Draw = (pen: Pen, width: number, height: number, colours: Colours) => void;
@@ -14,22 +14,17 @@ export function Drawn(props: {
   onClick?: (x: number, y: number, width: number) => void; onKey?: (event: KeyboardEvent) => void; onWheel?: (event: WheelEvent, x: number, y: number, width: number) => void; class?: string;
 }) {
   const canvas = useRef<HTMLCanvasElement>(null), colours = useColours();
-  const [width, setWidth] = useState(0);
+  const width = useWidth(canvas);
   const height = typeof props.height === 'number' ? props.height : props.height(width);
   const wheel = useRef(props.onWheel);
   wheel.current = props.onWheel;
-  useLayoutEffect(() => { // before anything is seen: what is below it must not move
-    const one = canvas.current!, measure = () => setWidth(one.clientWidth), watch = new ResizeObserver(measure);
-    watch.observe(one);
-    measure();
+  useEffect(() => {
+    const one = canvas.current!;
     const turn = (event: WheelEvent) => wheel.current?.(event, event.offsetX, event.offsetY, one.clientWidth);
     one.addEventListener('wheel', turn, { passive: false });
-    return () => {
-      watch.disconnect();
-      one.removeEventListener('wheel', turn);
-    };
+    return () => one.removeEventListener('wheel', turn);
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const one = canvas.current!;
     if (!width)
       return;

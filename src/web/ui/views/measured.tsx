@@ -57,7 +57,7 @@ export function Measured(props: Props) {
     }),
   };
   return (
-    <PictureFrame title={props.title} of={id} picture={take} about={compared ? 'Each row has a bar for each process; imbalance is the greatest over the mean: 1 is even. A click shows the calls in space and time.' : 'A click on a row shows its calls in space and time.'} controls={
+    <PictureFrame title={props.title} of={id} picture={take} about={<>{compared && 'Each row has a bar for each process; imbalance is the greatest over the mean: 1 is even. '}<span class="no-print">A click on a row shows its calls in space and time.</span></>} controls={
       <>
         <Choice label="Measure" value={measure.key} of={measures.map(one => [one.key, one.title] as const)} onChange={setKey} />
         {processes.length > 1 && <Choice label="Processes" value={over as 'one' | 'all'} of={[['one', 'One process'], ['all', 'All compared']]} onChange={setOver} />}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A series of the same task over numbers of processes: seconds, speed-up and efficiency, beside what would be ideal.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { query, useAnswer, useTasks, type TaskRow, type TaskScaling } from '../api';
 import { useColours } from '../design/colours';
@@ -9,7 +9,7 @@ import { Answered, Empty } from '../design/parts';
 import { Table } from '../design/table';
 import { digits, moment, seconds } from '../format';
 import type { ViewProps } from '../frame/view';
-import { FONT, PictureFrame, svgPen } from '../pictures';
+import { FONT, PictureFrame, svgPen, useWidth } from '../pictures';
 import { href, useParam } from '../state';
 import { taskTitle } from '../tasks/list';
 
@@ -72,22 +72,17 @@ const NoSeries = ({ may }: { may: boolean }) => <Empty title="A series runs a pr
 
 /** A curve by uPlot; what would be ideal is dashed. */
 function Curve({ points, value, ideal, label, colours }: { points: Point[]; value: (point: Point) => number | null; ideal: (point: Point) => number; label: string; colours: Colours }) {
-  const box = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  const box = useRef<HTMLDivElement>(null), width = Math.max(240, useWidth(box));
+  useLayoutEffect(() => {
     const axis = { stroke: colours.soft, grid: { stroke: colours.line, width: 1 }, ticks: { stroke: colours.line, width: 1 }, font: `11px ${FONT}` };
     const plot = new uPlot({
-      width: Math.max(240, box.current!.clientWidth), height: HEIGHT, cursor: { drag: { x: false, y: false } },
+      width, height: HEIGHT, cursor: { drag: { x: false, y: false } },
       scales: { x: { time: false, distr: 3, log: 2 }, y: { range: (_plot, _least, most) => [0, Math.max(1, most) * 1.05] } },
       axes: [{ ...axis, label: 'processes', labelFont: `11px ${FONT}` }, { ...axis, label, labelFont: `11px ${FONT}` }],
       series: [{ label: 'processes' }, { label, stroke: colours.c1, width: 2, points: { size: 7, fill: colours.c1 } }, { label: 'ideal', stroke: colours.soft, dash: [5, 5], width: 1, points: { show: false } }],
     }, [points.map(point => point.processes), points.map(value), points.map(ideal)], box.current!);
-    const watch = new ResizeObserver(() => plot.setSize({ width: Math.max(240, box.current?.clientWidth ?? 240), height: HEIGHT }));
-    watch.observe(box.current!);
-    return () => {
-      watch.disconnect();
-      plot.destroy();
-    };
-  }, [points, colours]);
+    return () => plot.destroy();
+  }, [points, colours, width]);
   return <div class="scaling-curve" ref={box} role="img" aria-label={`${label} over the number of processes; the table has the figures`} />;
 }
 

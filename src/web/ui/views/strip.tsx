@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small bar for each of some to thousands of processes, side by side.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Colours } from '../design/colours';
 import { barLength, greatest } from './profile';
 
@@ -11,7 +11,7 @@ export function Strip({ values, labels, format, colours, log, scale, onPick }: {
 }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [at, setAt] = useState(-1);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const paint = () => {
       const one = canvas.current;
       if (!one)

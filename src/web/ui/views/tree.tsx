@@ -118,7 +118,7 @@ function Flame({ id, nodes: every, notes, processes, process, onProcess }: { id:
   const rowsOf = () => shown.map(({ node, i }) => [names[i]!, pathTo(nodes, i).map(k => names[k]!).join(' > '), node.calls, node.total_ns, node.self_ns]);
   const several = severalWorlds(processes);
   return (
-    <PictureFrame title="Call tree" of={id} about="As wide as the time in it, with what it calls below. A click makes it the whole, another one goes back." picture={{
+    <PictureFrame title="Call tree" of={id} about={<>As wide as the time in it, with what it calls below. <span class="no-print">A click makes it the whole, another one goes back.</span></>} picture={{
       name: `call-tree${setup.out ? '-without-setup' : ''}`, table: () => ({ columns: ['function', 'path', 'calls', 'total_ns', 'self_ns'], rows: rowsOf() }),
       svg: colours => {
         const pen = svgPen(1200, height + (setup.out ? 24 : 0), colours.surface);

@@ -64,7 +64,7 @@ function Asked({ id, picture }: { id: string; picture: Picture }) {
   });
   const to = (call: ValuedCall) => go(['jobs', id, 'space'], { q: nameOf(call), at: `${Math.max(picture.from_ns, 2 * call.begin - call.end)}-${Math.min(picture.to_ns, 2 * call.end - call.begin)}` });
   return (
-    <PictureFrame title="Values" of={id} picture={{ name: 'values', svg: null, table }} about="Arguments and results of calls, as far as they were recorded. A click on a row shows the call in space and time.">
+    <PictureFrame title="Values" of={id} picture={{ name: 'values', svg: null, table }} about={<>Arguments and results of calls, as far as they were recorded. <span class="no-print">A click on a row shows the call in space and time.</span></>}>
       <form class="values-asked" role="search" onSubmit={e => e.preventDefault()}>
         <label>Calls of <input type="search" list="values-functions" placeholder="a function, e.g. do_jacobi or do_*" value={text} onChange={e => setText(e.currentTarget.value.trim())} /></label>
         <datalist id="values-functions">{picture.functions.slice(0, 1000).map(one => <option key={one.id} value={one.name} />)}</datalist>
