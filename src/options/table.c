@@ -231,6 +231,7 @@ const struct option_row option_rows[] = {
     {"jobs", 0, "DIR", OPTION_DIR, SERVE, OPTION_MANY, "also show the job directories in it"},
     {"broker", 0, "URL", OPTION_LIST, SERVE, OPTION_MANY, "also show the jobs at this broker; URL/USER: another user's"},
     {"record", 0, "URL", OPTION_LIST, SERVE, OPTION_ENVIRONMENT, "find jobs that are gone in this record, and show its site"},
+    {"keep-pictures", 0, "SIZE", OPTION_SIZE, SERVE, 0, "of what was read of traces, for the next look; 0: nothing", "2G"},
     {"pages", 0, "DIR", OPTION_DIR, SERVE, 0, "take the pages from here, not out of the program"},
     {"link", 0, NULL, OPTION_SWITCH, SERVE, 0, "print another link to the server that runs, and end"},
     {"bearer", 0, NULL, OPTION_SWITCH, SERVE, 0, "print a token for scripts, and end: Authorization: Bearer TOKEN"},

@@ -402,6 +402,9 @@ class Plain(jobtest.JobCase):
         self.assertFalse(is_used())
         self.box.run(self.box.scry("rm", "-q", job))
         self.assertFalse(os.path.exists(job) or os.path.exists(path))
+        self.damage(path, whole)
+        with View(self.box, self.run_job("--", "true"), "0"):  # scry serve --keep-pictures 0
+            scrytest.wait_until(lambda: not os.path.exists(path), 60, "what was kept goes")
 
     def test_not_kept(self):
         """Where nothing may be written (ulimit -f), nothing is kept, and all is answered."""

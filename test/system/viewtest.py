@@ -11,9 +11,9 @@ import scrytest
 class View:
     """scry-view of a job directory; a context manager."""
 
-    def __init__(self, box, job):
+    def __init__(self, box, job, *more):
         self.ids = itertools.count(1)
-        self.process = box.start([box.path("libexec", "scry-view"), job], stdin=subprocess.PIPE)
+        self.process = box.start([box.path("libexec", "scry-view"), job, *more], stdin=subprocess.PIPE)
 
     def __enter__(self):
         return self

@@ -15,16 +15,15 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 
-#define CACHE_LIMIT ((off_t)2 << 30) /* bytes; half of it stays */
 enum {
-    FILES_LIMIT = 4096, /* likewise */
+    FILES_LIMIT = 4096, /* half of them stay, as of the bytes */
     LEFTOVER_S = 3600,  /* a temporary file that old belongs to nobody */
 };
 
 struct cached {
     char name[NAME_MAX + 1];
     time_t used;
-    off_t size;
+    uint64_t size;
 };
 
 static int compare_cached(const void *left, const void *right)
@@ -33,13 +32,13 @@ static int compare_cached(const void *left, const void *right)
     return a->used < b->used ? -1 : a->used > b->used;
 }
 
-static void clean_up(int directory)
+static void clean_up(int directory, uint64_t most_bytes)
 {
     int own = dup(directory);
     DIR *dir = own < 0 ? NULL : fdopendir(own);
     struct cached *files = NULL;
     size_t count = 0, room = 0;
-    off_t total = 0;
+    uint64_t total = 0;
     time_t now = time(NULL);
     if (!dir) {
         if (own >= 0)
@@ -61,15 +60,17 @@ static void clean_up(int directory)
         struct cached *file = &files[count++];
         snprintf(file->name, sizeof file->name, "%s", entry->d_name);
         file->used = st.st_atime > st.st_mtime ? st.st_atime : st.st_mtime;
-        file->size = st.st_size;
-        total += st.st_size;
+        file->size = (uint64_t)st.st_size;
+        total += file->size;
     }
-    if (total > CACHE_LIMIT || count > FILES_LIMIT) {
+    if (total > most_bytes || count > FILES_LIMIT) {
         qsort(files, count, sizeof *files, compare_cached);
-        /* never the newest */
-        for (size_t i = 0; i + 1 < count && (total > CACHE_LIMIT / 2 || count - i > FILES_LIMIT / 2); i++)
+        for (size_t i = 0; i < count && (total > most_bytes / 2 || count - i > FILES_LIMIT / 2); i++) {
+            if (i + 1 == count && files[i].size <= most_bytes) /* the newest */
+                break;
             if (unlinkat(directory, files[i].name, 0) == 0)
                 total -= files[i].size;
+        }
     }
     free(files);
     closedir(dir);
@@ -99,8 +100,15 @@ static int take_place(const char *temporary, const char *path, bool (*good)(cons
     return 0;
 }
 
-int cache_file_write(const char *path, const struct iovec *parts, size_t count, int (*ready)(int fd),
-                     bool (*good)(const char *path), struct err *err)
+void cache_clean(const char *path, uint64_t most_bytes)
+{
+    _cleanup_(closep) int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory >= 0)
+        clean_up(directory, most_bytes);
+}
+
+int cache_file_write(const char *path, const struct iovec *parts, size_t count, uint64_t most_bytes,
+                     int (*ready)(int fd), bool (*good)(const char *path), struct err *err)
 {
     char temporary[PATH_MAX + 16];
     const char *slash = strrchr(path, '/');
@@ -123,8 +131,6 @@ int cache_file_write(const char *path, const struct iovec *parts, size_t count, 
         return err_errno(err, r, "cannot write %s", path);
     }
     temporary[slash - path] = 0;
-    _cleanup_(closep) int directory = open(temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory >= 0)
-        clean_up(directory);
+    cache_clean(temporary, most_bytes);
     return 0;
 }

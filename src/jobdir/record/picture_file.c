@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/data/sum.h"
+#include "base/system/cache_file.h"
 #include "base/system/dirs.h"
 
 int picture_file_path(const char *jobdir, bool make, char *ret_path, size_t size, struct err *err)
@@ -20,6 +21,13 @@ int picture_file_path(const char *jobdir, bool make, char *ret_path, size_t size
         (size_t)snprintf(ret_path, size, "%s/%016" PRIx64, directory, sum_add(0, jobdir, strlen(jobdir))) >= size)
         code = err_set(err, -ENAMETOOLONG, "the path of the cache is too long: set SCRY_CACHE_DIR");
     return code;
+}
+
+void picture_files_clean(uint64_t most_bytes)
+{
+    char directory[PATH_MAX];
+    if (dirs_cache("pictures", directory, sizeof directory, NULL) == 0)
+        cache_clean(directory, most_bytes);
 }
 
 void picture_file_remove(const char *jobdir)

@@ -144,5 +144,5 @@ int compiled_store(const struct buf *items, uint64_t functions, const char *key,
     if (head.request_size + items->len > COMPILED_LIMIT - sizeof head)
         return err_set(err, -E2BIG, "too much for the symbol cache");
     int r = file_path(path, sizeof path, key, request, true, err);
-    return r < 0 ? r : cache_file_write(path, parts, sizeof parts / sizeof *parts, NULL, NULL, err);
+    return r < 0 ? r : cache_file_write(path, parts, sizeof parts / sizeof *parts, CACHE_MOST_BYTES, NULL, NULL, err);
 }

@@ -46,5 +46,7 @@ int index_store(const struct buf *image, const char *key, struct err *err)
     char path[PATH_MAX];
     const struct iovec whole = {image->data, image->len};
     int r = index_file_path(path, sizeof path, key, true, err);
-    return r < 0 ? r : cache_file_write(path, &whole, 1, index_boot() == 0 ? to_disk : NULL, is_good, err);
+    return r < 0
+               ? r
+               : cache_file_write(path, &whole, 1, CACHE_MOST_BYTES, index_boot() == 0 ? to_disk : NULL, is_good, err);
 }

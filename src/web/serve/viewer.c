@@ -207,7 +207,8 @@ static struct viewer *viewer_new(struct viewers *all, const char *jobdir)
     }
     make_room(all);
     struct viewer *viewer = calloc(1, sizeof *viewer);
-    char *argv[] = {all->program, (char *)jobdir, NULL};
+    char keep[24], *argv[] = {all->program, (char *)jobdir, keep, NULL};
+    snprintf(keep, sizeof keep, "%" PRIu64, options_number(all->server->options, "keep-pictures"));
     if (viewer && !(viewer->jobdir = strdup(jobdir))) {
         free(viewer);
         viewer = NULL;

@@ -9,8 +9,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/system/cache_file.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "jobdir/record/picture_file.h"
 #include "web/view/ask.h"
 #include "web/view/saved.h"
 #include "web/view/pass.h"
@@ -32,6 +34,7 @@ struct desk {
     bool too_long;                /* the line that comes is passed over */
     unsigned known;               /* what has been read, of enum view_needs */
     bool saved;                   /* for the next time, or need not be */
+    uint64_t keep_bytes;          /* of what is saved of all jobs */
     bool slow;                    /* a question is being answered that takes long */
     bool nested;                  /* and another one meanwhile */
     bool asked;                   /* a question has come since the job was looked at */
@@ -242,7 +245,7 @@ static int look_again(struct desk *desk, struct err *err)
 /* All is known, and nobody waits. */
 static void save(struct desk *desk)
 {
-    saved_write(&desk->view);
+    saved_write(&desk->view, desk->keep_bytes);
     desk->saved = true;
 }
 
@@ -271,13 +274,16 @@ int main(int argc, char **argv)
 {
     struct desk desk = {0};
     struct err err = {0};
-    if (argc != 2) {
-        fputs("usage: scry-view JOBDIR\nAnswers questions about a job directory, one JSON object a line; scry serve "
-              "starts it.\n",
+    if (argc < 2 || argc > 3) {
+        fputs("usage: scry-view JOBDIR [BYTES]\nAnswers questions about a job directory, one JSON object a line; scry "
+              "serve "
+              "starts it. BYTES: what it keeps of all jobs' pictures.\n",
               stderr);
         return 2;
     }
     signal(SIGXFSZ, SIG_IGN); /* a limit of files (ulimit -f) is for the cache as a full disk: nothing is kept */
+    desk.keep_bytes = argc == 3 ? strtoull(argv[2], NULL, 10) : CACHE_MOST_BYTES;
+    picture_files_clean(desk.keep_bytes); /* it may be less than it was */
     desk.list = calloc(VIEW_PENDING + 1, sizeof *desk.list);
     if (!desk.list || open_job(&desk, argv[1], &err) < 0) {
         log_error("%s", desk.list ? err.text : "out of memory");

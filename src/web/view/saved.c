@@ -235,16 +235,16 @@ int saved_read(struct view *view)
     return memcmp(&head, &right, sizeof head) == 0 ? saved_take(view, bytes + sizeof head, size - sizeof head) : 0;
 }
 
-void saved_write(struct view *view)
+void saved_write(struct view *view, uint64_t most_bytes)
 {
     char path[PATH_MAX];
     _cleanup_(buf_done) struct buf parts = BUF_INIT;
-    if (view->running || !view->complete || !view->messages_done || view->bytes < SAVED_LEAST)
+    if (view->running || !view->complete || !view->messages_done || view->bytes < SAVED_LEAST || !most_bytes)
         return;
-    if (saved_put(&parts, view) < 0 || saved_key(view) != view->key ||
-        picture_file_path(view->job, true, path, sizeof path, NULL) < 0)
+    if (saved_put(&parts, view) < 0 || parts.len + sizeof(struct saved_head) > most_bytes ||
+        saved_key(view) != view->key || picture_file_path(view->job, true, path, sizeof path, NULL) < 0)
         return;
     struct saved_head head = head_of(view->key, parts.data, parts.len);
     const struct iovec pieces[] = {{&head, sizeof head}, {parts.data, parts.len}};
-    cache_file_write(path, pieces, sizeof pieces / sizeof *pieces, NULL, NULL, NULL);
+    cache_file_write(path, pieces, sizeof pieces / sizeof *pieces, most_bytes, NULL, NULL, NULL);
 }

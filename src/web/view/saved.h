@@ -48,8 +48,8 @@ int saved_read(struct view *view);
 int saved_put(struct buf *out, struct view *view);
 int saved_take(struct view *view, const char *bytes, size_t size);
 /* Writes it for the next time, if the view is complete, of a job that is over and has not changed, and it is worth it.
- * Where that cannot be done, nothing happens. */
-void saved_write(struct view *view);
+ * All such files together have at most so many bytes. Where that cannot be done, nothing happens. */
+void saved_write(struct view *view, uint64_t most_bytes);
 
 /* ---- the parts ---- */
 
