@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "task/advance.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/data/buf.h"
@@ -122,47 +120,6 @@ static void run_dir(const struct task *task, char ret_path[PATH_MAX])
     bool build = is(task, "building");
     snprintf(ret_path, PATH_MAX, "%.*s/runs/%s%llu", PATH_MAX - 64, task->dir, build ? "build" : "",
              (unsigned long long)run_number(task) + build);
-}
-
-/* How much of a text stands before what Open MPI's mpirun says of its end, which it sets between lines of 74 dashes; all
- * of it if that is nothing. */
-static size_t before_frames(const char *text, size_t len)
-{
-    enum { RULE = 74 };
-    size_t end = len, rules = 0;
-    for (size_t at = len; at > 0; at--) {
-        if (at > 1 && text[at - 2] != '\n')
-            continue; /* a line begins at at - 1 */
-        if (strspn(text + at - 1, "-") == RULE)
-            end = ++rules % 2 ? end : at - 1;
-        else if (rules % 2 == 0 && text[at - 1] != '\n')
-            break;
-    }
-    return end ? end : len;
-}
-
-/* The last line of a file of output, for people. */
-static void last_line(const struct task *task, const char *what, uint64_t run, struct buf *out)
-{
-    enum { TAIL = 2000, SHOWN = 300 };
-    char path[PATH_MAX], tail[TAIL + 1] = "";
-    snprintf(path, sizeof path, "%.*s/runs/%s%llu%s", PATH_MAX - 64, task->dir,
-             what[0] == 'b' || what[0] == 'g' ? what : "", (unsigned long long)run, what[0] == '.' ? what : ".err");
-    FILE *file = file_open_plain(path);
-    if (!file)
-        return;
-    if (fseek(file, -TAIL, SEEK_END) < 0)
-        rewind(file);
-    size_t len = fread(tail, 1, TAIL, file);
-    fclose(file);
-    tail[len = before_frames(tail, len)] = 0;
-    while (len && strchr("\n\r -=*#", tail[len - 1])) /* nor a rule below a text */
-        tail[--len] = 0;
-    const char *line = strrchr(tail, '\n');
-    line = line ? line + 1 : tail;
-    line += strspn(line, " \t");
-    if (*line)
-        buf_printf(out, ": %.*s", SHOWN, line);
 }
 
 /* ---- starting ---- */
@@ -302,76 +259,6 @@ static void note_result(json_t *run, const struct job_info *info)
     json_object_set_new(run, "signal", result->signal ? json_integer(result->signal) : json_null());
 }
 
-/* Has its job a warning of that note (base/data/notes.h)? */
-static bool was_noted(const struct job_info *info, const char *note)
-{
-    json_t *warning;
-    size_t i;
-    json_array_foreach(info->warnings, i, warning)
-    {
-        const char *its = json_string_value(json_object_get(warning, "note"));
-        if (its && strcmp(its, note) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Over hosts, no rank of it began, and its files are here: most likely they are nowhere else. */
-static bool lacks_files(const struct task *task, const struct job_info *info)
-{
-    return strcmp(task_text(task->spec, "launch.by"), "mpirun") == 0 && is(task, "running") &&
-           json_array_size(task_member(task->spec, "launch.hosts")) && !task_text(task->spec, "directory") &&
-           was_noted(info, "mpi_not_seen");
-}
-
-/* Why a run that was not stopped is no success; nothing if it is one. */
-static void explain(const struct task *task, const struct job_info *info, enum job_state state, int code,
-                    struct buf *out)
-{
-    const struct job_result *result = &info->result;
-    bool build = is(task, "building");
-    uint64_t run = run_number(task) + build;
-    if (build)
-        buf_puts(out, "the build");
-    else
-        buf_printf(out, "run %llu", (unsigned long long)run);
-    if (code < 0 && is(task, "gathering")) { /* it may have run: nobody here knows */
-        buf_clear(out);
-        buf_printf(out, "nothing came of run %llu on %s", (unsigned long long)run,
-                   json_string_value(json_array_get(task_member(task->spec, "launch.hosts"), 0)));
-        size_t len = out->len;
-        last_line(task, "", run, out);
-        if (out->len == len)
-            last_line(task, "gather", run, out);
-    } else if (code < 0) {
-        buf_puts(out, " did not begin");
-        last_line(task, build ? "build" : "", run, out);
-        if (!build && is_slurms(task))
-            last_line(task, ".batch.err", run, out);
-    } else if (state != JOB_ENDED) {
-        buf_puts(out, " is gone: its scry run and its command were killed, or the machine was started again");
-    } else if (result->signal == SIGXFSZ || result->exit_code == 128 + SIGXFSZ) {
-        buf_puts(out, " wrote a file that is larger than its limit of space (limits.disk_bytes)");
-    } else if (result->signal) {
-        buf_printf(out, " was ended by signal %d (%s)", result->signal, strsignal(result->signal));
-        if (result->reason && *result->reason)
-            buf_printf(out, ": %s", result->reason);
-        else
-            last_line(task, build ? "build" : "", run, out);
-    } else if (result->exit_code) {
-        buf_printf(out, " ended with exit status %d", result->exit_code);
-        last_line(task, build ? "build" : "", run, out);
-        if (lacks_files(task, info))
-            buf_printf(
-                out,
-                "; no rank began: its hosts need %s/files, by a file system that they share; or submit it without "
-                "--file, by a path that each of them has",
-                task->dir);
-    } else {
-        buf_clear(out);
-    }
-}
-
 static enum task_step step_of(const struct task *task)
 {
     return is(task, "building") ? TASK_BUILD : is(task, "gathering") ? TASK_GATHER : TASK_RUN;
@@ -413,8 +300,7 @@ static int finish(struct task *task, void *ctx, struct err *err)
     json_t *noted = step == TASK_BUILD ? process : run;
     if (code == 0 && state == JOB_ENDED)
         note_result(noted, &info);
-    explain(task, &info, state, code, &why);
-    const char *kind = was_noted(&info, "out_of_memory") ? "memory" : step == TASK_BUILD ? "build" : "run";
+    const char *kind = task_why_failed(task, step, run_number(task) + (step == TASK_BUILD), &info, state, code, &why);
     job_info_done(&info);
     if (step != TASK_BUILD)
         set_text(run, "state", stop ? (strcmp(stop, "cancelled") == 0 ? stop : "failed") : why.len ? "failed" : "done");

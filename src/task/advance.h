@@ -6,6 +6,9 @@
 #ifndef SCRY_TASK_ADVANCE_H
 #define SCRY_TASK_ADVANCE_H
 
+#include "base/data/buf.h"
+#include "jobdir/record/info.h"
+#include "task/launch.h"
 #include "task/store.h"
 
 /* Starts a queued task: its build, or its first run. 0, or -errno: it has failed, and says so. */
@@ -14,8 +17,6 @@ int task_begin(const struct task_store *store, const char *id);
 bool task_advance(const struct task_store *store, const char *id);
 
 /* ---- what a step is made of ---- */
-
-struct task_launch;
 
 /* A process that waits to be executed, in a session of its own. */
 struct task_held {
@@ -36,6 +37,11 @@ struct task_kin {
 bool task_takes_more(const struct task_kin *kin, uint64_t most_bytes);
 /* SIGKILL for all of them, but for those by which scry run records how they end. */
 void task_kill_command(const struct task_kin *kin, pid_t supervisor);
+
+/* Why that step of the run was no success, though nobody stopped it: of its job `info` and `state`, if code is 0. Nothing in `out` if it
+ * was one. Returns the kind of the error. */
+const char *task_why_failed(const struct task *task, enum task_step step, uint64_t run, const struct job_info *info,
+                            enum job_state state, int code, struct buf *out);
 
 /* The space that a directory takes; UINT64_MAX: it has more files than these. */
 uint64_t task_space_sum(const char *dir, uint64_t most_files);
