@@ -198,6 +198,41 @@ test('keys: help, jobs, up; colours by the switch, kept', async () => {
   assert.deepEqual(page.faults, []);
 });
 
+test('two keys are one command, whatever is drawn anew between them', async () => {
+  const server = await fakeServer(api);
+  const page = await openPage();
+  await page.goto(`${server.url}#/jobs/${job.id}`);
+  await page.getByRole('heading', { name: 'long' }).waitFor();
+  await page.keyboard.press('g');
+  await page.context().setOffline(true);
+  await page.getByText('The server does not answer').waitFor();
+  await page.keyboard.press('j');
+  await page.waitForURL(/#\/jobs$/);
+  assert.deepEqual(page.faults, []);
+});
+
+test('the form of a task is checked also when the server had too much to do; a folder that takes long to read takes nothing back', async () => {
+  let asked = 0;
+  const server = await fakeServer({
+    session: { ...session, rights: ['submit'] }, 'tasks/ways': { ways: [{ by: 'plain', available: true, root_variables: [] }] },
+    'tasks/check': (request, response) => json(response, ...(asked++ ? [400, { error: { kind: 'bad_task', text: 'limits.seconds: it is too long' } }] : [503, { error: { kind: 'busy', text: 'too much is asked' } }])),
+  });
+  const page = await openPage();
+  await page.goto(`${server.url}#/submit`);
+  await page.getByRole('textbox', { name: 'Time' }).waitFor();
+  await page.getByText('it is too long').waitFor();
+  await page.locator('.drop').evaluate((target) => {
+    const entry = { isFile: true, name: 'late', file: (done) => (window.readNow = () => done(new File(['x'], 'late'))) };
+    target.dispatchEvent(Object.assign(new Event('drop', { bubbles: true }), { dataTransfer: { items: [{ webkitGetAsEntry: () => entry }] } }));
+  });
+  await page.getByRole('textbox', { name: 'Arguments' }).fill('typed meanwhile');
+  await page.evaluate(() => window.readNow());
+  await page.getByRole('button', { name: 'Leave out late' }).waitFor();
+  assert.equal(await page.getByRole('textbox', { name: 'Arguments' }).inputValue(), 'typed meanwhile');
+  assert.equal(await page.getByRole('textbox', { name: 'Program' }).inputValue(), 'late', 'the only file is what runs');
+  assert.deepEqual(page.faults, []);
+});
+
 test('the design page: each part, in light, dark, on paper and on a phone', async () => {
   const server = await fakeServer(api);
   for (const [name, options] of Object.entries({ light: {}, dark: { colorScheme: 'dark' }, phone: { viewport: { width: 360, height: 740 } } })) {

@@ -62,6 +62,7 @@ test('the form: what the server would refuse stands at its field, and what was t
 });
 
 test('a program is uploaded, runs, and all pictures show it', async () => {
+  await page.getByRole('link', { name: 'Submit', exact: true }).click();
   await field('Time').fill('10 min');
   await field('Arguments').fill('64 64 300');
   await field('Name').fill('<b>ocean</b>');

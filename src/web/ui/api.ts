@@ -20,6 +20,9 @@ export class ApiError extends Error {
   }
 }
 
+/** The same question may have another answer soon: the server is away, or has too much to do. */
+export const isForNow = (error: ApiError) => error.kind === 'offline' || error.status >= 429;
+
 // ---- is the server there? ----
 
 export type Line = 'up' | 'down';
@@ -117,7 +120,7 @@ export function useAnswer<T>(path: string | null, every: number | ((value: T) =>
         const known = error instanceof ApiError ? error : new ApiError(0, 'bad_answer', String(error));
         set((old) => (old.path === path ? { ...old, error: known } : { path, error: known }));
         if (known.kind === 'offline') later(Math.min(30, 2 ** tries.current++));
-        else if (every && known.status >= 429) later(15);
+        else if (every && isForNow(known)) later(15);
       },
     );
     return () => {

@@ -135,7 +135,7 @@ export function Frame() {
       removeEventListener('hashchange', again);
     };
   }, []);
-  useKeys(() => setHelp(true));
+  useKeys(setHelp);
 
   return (
     <>

@@ -11,8 +11,9 @@ const everywhere = [
 
 const places: Record<string, string> = { j: 'jobs', t: 'tasks', s: 'submit' };
 
-/** Keys that work on each page. Not while something is typed. */
-export function useKeys(onHelp: () => void) {
+/** Keys that work on each page. Not while something is typed. `showHelp` is the same function each time: a key is remembered for the
+ * next one, also when the page is drawn anew between them. */
+export function useKeys(showHelp: (shown: boolean) => void) {
   useEffect(() => {
     let before = '';
     const press = (event: KeyboardEvent) => {
@@ -20,7 +21,7 @@ export function useKeys(onHelp: () => void) {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || at.closest('input, textarea, select, dialog')) return;
       const last = before;
       before = event.key;
-      if (event.key === '?') onHelp();
+      if (event.key === '?') showHelp(true);
       else if (last === 'g' && places[event.key]) go([places[event.key]!]);
       else if (event.key === 'u' && placeNow().path.length > 1) go(placeNow().path.slice(0, 1));
       else if (event.key === '/') document.querySelector<HTMLInputElement>('input[type=search]')?.focus();
@@ -33,7 +34,7 @@ export function useKeys(onHelp: () => void) {
     };
     addEventListener('keydown', press);
     return () => removeEventListener('keydown', press);
-  }, [onHelp]);
+  }, [showHelp]);
 }
 
 export function Help({ onClose }: { onClose: () => void }) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The form of a task. What is typed stays when the page is left; the server checks it as it is typed, by the rules that it has.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask, ApiError, taskPath, tell, useAnswer, type Session, type Task } from '../api';
+import { ask, ApiError, isForNow, taskPath, tell, useAnswer, type Session, type Task } from '../api';
 import { Choice, Command, Empty, Field, Notice, Progress, Unit } from '../design/parts';
 import * as format from '../format';
 import { go, href, usePlace } from '../state';
@@ -26,6 +26,7 @@ function draftRead(): Draft {
   }
 }
 let draft: Draft | undefined;
+const draftNow = () => (draft ??= draftRead());
 function draftKeep(next: Draft) {
   draft = next;
   try {
@@ -50,12 +51,20 @@ function useCheck(form: Form, files: readonly Given[]): Said | undefined {
   const body = JSON.stringify(specOf({ ...form, program: missing ? 'program' : form.program }, names, unpackOf(files), processes, null));
   useEffect(() => {
     const stop = new AbortController();
-    const timer = window.setTimeout(() => {
-      ask<{ command: string }>('tasks/check', { method: 'POST', body, headers: { 'Content-Type': 'application/json' }, signal: stop.signal }).then(
-        ({ command }) => setSaid(missing ? { wrong: { field: 'program', text: 'is missing: a task needs it' } } : { command }),
-        (error: unknown) => !stop.signal.aborted && error instanceof ApiError && error.kind === 'bad_task' && setSaid({ wrong: blamed(error.message) }),
-      );
-    }, 250);
+    let timer = 0;
+    const check = (wait_ms: number) => {
+      timer = window.setTimeout(() => {
+        ask<{ command: string }>('tasks/check', { method: 'POST', body, headers: { 'Content-Type': 'application/json' }, signal: stop.signal }).then(
+          ({ command }) => setSaid(missing ? { wrong: { field: 'program', text: 'is missing: a task needs it' } } : { command }),
+          (error: unknown) => {
+            if (stop.signal.aborted || !(error instanceof ApiError)) return;
+            if (error.kind === 'bad_task') setSaid({ wrong: blamed(error.message) });
+            else if (isForNow(error)) check(2000);
+          },
+        );
+      }, wait_ms);
+    };
+    check(250);
     return () => {
       clearTimeout(timer);
       stop.abort();
@@ -71,9 +80,10 @@ function Files({ files, set, program, error }: { files: Given[]; set: (files: Gi
   const folder = useRef<HTMLInputElement>(null);
   useEffect(() => folder.current?.setAttribute('webkitdirectory', ''), []);
   const add = (more: Given[]) => {
-    const names = new Set(more.map((file) => file.name));
-    const next = [...files.filter((file) => !names.has(file.name)), ...more];
-    set(next, program ? undefined : more.length === 1 && !more[0]!.folder ? more[0]!.name : undefined);
+    // a folder takes a while to read: what was typed and chosen meanwhile stays
+    const now = draftNow(), names = new Set(more.map((file) => file.name));
+    const next = [...now.files.filter((file) => !names.has(file.name)), ...more];
+    set(next, now.form.program ? undefined : more.length === 1 && !more[0]!.folder ? more[0]!.name : undefined);
   };
   const take = (input: HTMLInputElement) => {
     add(chosen(input.files!));
@@ -160,7 +170,7 @@ export function Submit({ session }: { session: Session }) {
         On the machine where the server runs, this prints one that does. On its command line <code>scry submit</code> does the same as this page.
       </Empty>
     );
-  return from && (draft ??= draftRead()).from !== from ? <FromTask key={from} id={from} /> : <Filled />;
+  return from && draftNow().from !== from ? <FromTask key={from} id={from} /> : <Filled />;
 }
 
 /** Fills the form from a task that was. */
@@ -178,7 +188,7 @@ function FromTask({ id }: { id: string }) {
 }
 
 function Filled() {
-  const [{ form, files, from }, setState] = useState<Draft>(() => (draft ??= draftRead()));
+  const [{ form, files, from }, setState] = useState<Draft>(draftNow);
   const [tried, setTried] = useState(false);
   const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());
   const [sending, setSending] = useState<Sending>();
@@ -256,7 +266,7 @@ function Filled() {
             {text('arguments', 'Arguments', { mono: true, placeholder: "320 320 'two words'", hint: 'As in a shell, with quotes.' })}
             {text('name', 'Name', { placeholder: format.base(form.program) || 'for people', hint: 'For people; otherwise that of the program.' })}
           </div>
-          <Files files={files} program={form.program.replace(/^\.\//, '')} error={errorOf('files')} set={(next, program) => change({ form: program === undefined ? form : { ...form, program }, files: next, from })} />
+          <Files files={files} program={form.program.replace(/^\.\//, '')} error={errorOf('files')} set={(next, program) => change({ ...draftNow(), form: { ...draftNow().form, ...(program === undefined ? {} : { program }) }, files: next })} />
           <div class="fields">
             {text('build', 'Build it first by', { mono: true, wide: true, placeholder: 'make -j4', hint: unpackOf(files).length ? `A shell’s command, among the files. Before it: ${unpackOf(files).map((name) => `tar -xf ${name}`).join(' && ')}` : 'A shell’s command, among the files. Empty: nothing is built.' })}
           </div>
