@@ -5,8 +5,8 @@
 
 First 500 viewers of one job with 100 records a second, then 100 viewers of 50 jobs with 100 records a second each. Of both: how
 long a record takes from the file to the viewer (some viewers are read closely), the share of a processor that scry serve takes,
-its memory, and the processor time for an event to a viewer, against a write of as many bytes to a socket in this program. The
-same then from a peer, the barest server there can be (`Peer`), in the same run."""
+its memory, how many records it takes each time that it wakes up (the fewer, the more an event costs), and the processor time
+for an event to a viewer, against a write of as many bytes to a socket in this program. The same then from a peer, the barest server there can be (`Peer`), in the same run."""
 
 import json
 import os
@@ -29,9 +29,8 @@ CLOSELY = 20
 
 
 def cpu_seconds(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
+        return int(file.read().split()[0]) / 1e9
 
 
 def write_floor(size, count=20000):
@@ -45,9 +44,13 @@ def write_floor(size, count=20000):
     return (time.process_time() - start) / count / 2
 
 
-def peak_bytes(pid):
+def status_number(pid, name):
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
-        return int(re.search(r"VmHWM:\s+(\d+)", file.read()).group(1)) << 10
+        return int(re.search(rf"^{name}:\s+(\d+)", file.read(), re.MULTILINE).group(1))
+
+
+def wake_ups(pid):
+    return status_number(pid, "voluntary_ctxt_switches")
 
 
 PEER = r"""
@@ -156,11 +159,11 @@ def run(name, jobs, viewers, seconds, peer=False):
         writer = threading.Thread(target=bench.write, daemon=True)
         writer.start()
         delays, count, size = [], 0, 0
-        start, begun, cpu, written = time.monotonic(), 0, 0, 0
+        start, begun, cpu, written, woken = time.monotonic(), 0, 0, 0, 0
         while not begun or time.monotonic() < begun + seconds:
             if not begun and time.monotonic() > start + 3:
                 delays, count, size = [], 0, 0
-                begun, cpu, written = time.monotonic(), cpu_seconds(bench.server.pid), bench.written
+                begun, cpu, written, woken = time.monotonic(), cpu_seconds(bench.server.pid), bench.written, wake_ups(bench.server.pid)
             for fd, _ in poll.poll(0.2):
                 viewer = socks[fd]
                 data = viewer[0].recv(1 << 18)
@@ -174,18 +177,19 @@ def run(name, jobs, viewers, seconds, peer=False):
                             delays.append(now - json.loads(line[6:])["sent"])
         took = time.monotonic() - begun
         cpu = cpu_seconds(bench.server.pid) - cpu
+        woken = wake_ups(bench.server.pid) - woken
         due = (bench.written - written) * viewers
         delays.sort()
         each = cpu / max(count, 1)
         floor = statistics.median(write_floor(size // max(count, 1)) for _ in range(5))
         print(f"{name}: {count} of {due} events in {took:.1f} s; delay p50 {1e3 * delays[len(delays) // 2]:.0f} ms, "
               f"p99 {1e3 * delays[len(delays) * 99 // 100]:.0f} ms; {100 * cpu / took:.0f} % of a processor; "
-              f"{peak_bytes(bench.server.pid) / 1e6:.0f} MB; {1e6 * each:.1f} us an event, {each / floor:.2f} of a write")
+              f"{status_number(bench.server.pid, 'VmHWM') * 1024 / 1e6:.0f} MB; {due / viewers * jobs / max(woken, 1):.1f} records a wake-up; {1e6 * each:.1f} us an event, {each / floor:.2f} of a write")
         return each
     finally:
+        bench.done()
         for sock, *_ in socks.values():
             sock.close()
-        bench.done()
 
 
 def main():
@@ -196,4 +200,5 @@ def main():
         print(f"{name}: {each / floor:.2f} of the peer")
 
 
-main()
+if __name__ == "__main__":
+    main()
