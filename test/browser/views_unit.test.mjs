@@ -74,6 +74,15 @@ test('lanes stand below each other and are found again', () => {
   assert.equal(layout.rowAt(made, 1, made.tops[1] + 21), 2);
 });
 
+test('many collectives are drawn as evenly whatever a tile left out', () => {
+  const few = Array.from({ length: 300 }, (_, i) => i), many = Array.from({ length: 3000 }, (_, i) => i);
+  assert.equal(layout.thinned(few, 400), few);
+  const drawn = layout.thinned(many, 400);
+  assert.equal(drawn.length, 400);
+  assert.ok(drawn.every((one, i) => Math.abs(one - i * 7.5) < 1));
+  assert.equal(layout.shadeOf(layout.thinned(many.slice(0, 2000), 400).length, 400), layout.shadeOf(drawn.length, 400));
+});
+
 test('tiles cover the window, at a column a pixel', () => {
   const whole = { from: 100, to: 100 + 2 ** 40 };
   for (let width = 2 ** 40; width > 1000; width /= 3) {

@@ -69,3 +69,13 @@ export function outline(one: Collective, layout: Layout, x: (time: number) => nu
     put(end, y);
   }
 }
+
+/** Those of all collectives that are drawn over so many pixels: one for each at most, and evenly. For tiles leave out different parts of what there is, and would
+ * differ in shade if all that they have were drawn. */
+export function thinned<T>(all: readonly T[], pixels: number): readonly T[] {
+  const most = Math.max(1, Math.floor(pixels));
+  return all.length <= most ? all : Array.from({ length: most }, (_, i) => all[Math.floor(i * all.length / most)]!);
+}
+
+/** How dark each of so many is: many only darken the picture. */
+export const shadeOf = (count: number, pixels: number) => Math.max(0.02, Math.min(0.16, 0.01 * pixels / Math.max(1, count)));

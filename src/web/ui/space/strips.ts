@@ -4,7 +4,7 @@
 import type { Picture, Tile } from './data';
 import { MESSAGE_FIELDS } from './data';
 import type { Layout } from './layout';
-import { laneMiddle, outline } from './layout';
+import { laneMiddle, outline, shadeOf, thinned } from './layout';
 import type { Inks } from './raster';
 import { rasterCalls, rasterColumns } from './raster';
 import { LANES_EACH } from './tiles';
@@ -152,8 +152,9 @@ export class Strips {
   private collectives(strip: Strip, tile: Tile, first: number, last: number, scale: number, look: Look): void {
     const { context } = strip, { layout } = look, x = (time: number) => (time - tile.from) * scale, put = (at: number, y: number) => context.lineTo(at, y);
     context.fillStyle = look.messageCss;
-    context.globalAlpha = Math.max(0.02, Math.min(0.16, 0.01 * strip.width / Math.max(1, tile.collectives.length)));
-    for (const one of tile.collectives) {
+    const shown = thinned(tile.collectives, strip.width);
+    context.globalAlpha = shadeOf(shown.length, strip.width);
+    for (const one of shown) {
       let smallest = Infinity, largest = -1;
       for (let i = 0; i < one.lanes.length; i++) {
         smallest = Math.min(smallest, one.lanes[i]!);

@@ -9,7 +9,7 @@ import { inkOn } from '../design/colours';
 import type { Pen } from '../pictures';
 import type { Options } from './control';
 import type { Layout } from './layout';
-import { laneMiddle, layoutOf, outline } from './layout';
+import { laneMiddle, layoutOf, outline, shadeOf, thinned } from './layout';
 import { FADE, fadedShade } from './raster';
 import { ticksOf } from './ticks';
 import { LANES_EACH, tileRange } from './tiles';
@@ -114,8 +114,8 @@ function drawCollectives(pen: Pen, shown: Shown, layout: Layout, x: (time: numbe
     for (const one of tile.collectives)
       if (one.lanes.length > 1 && one.lanes.every(lane => lane < shown.lanes))
         there.set(`${one.lanes[0]} ${one.begin[0]}`, one);
-  const opacity = Math.round(1000 * Math.max(0.02, Math.min(0.16, 0.01 * plot / Math.max(1, there.size)))) / 1000; // as on the screen
-  for (const one of there.values()) {
+  const drawn = thinned([...there.values()], plot), opacity = Math.round(1000 * shadeOf(drawn.length, plot)) / 1000; // as on the screen
+  for (const one of drawn) {
     const points: number[] = [];
     outline(one, layout, x, -TOP, (at, y) => points.push(at, y));
     pen.area(points, ink, opacity);
