@@ -12,7 +12,7 @@ globalThis.addEventListener = () => {};
 globalThis.matchMedia = () => ({ matches: false });
 globalThis.document = { documentElement: { dataset: {} } };
 globalThis.localStorage = { getItem: () => null };
-const { format, state, pictures, series, curves, control } = await bundled({ format: './format', state: './state', pictures: './pictures', series: './pages/series', curves: './pages/curves', control: './pages/control' });
+const { format, state, pictures, series, curves, control, live } = await bundled({ format: './format', state: './state', pictures: './pictures', series: './pages/series', curves: './pages/curves', control: './pages/control', live: './pages/live' });
 
 test('figures are written as the command line writes them', () => {
   const rows = [...fs.readFileSync(path.join(source, 'src/jobdir/text/test_numbers.inc'), 'utf8').matchAll(/\{"(\w+)", ([\d.e+-]+), "([^"]+)"\}/g)];
@@ -50,6 +50,13 @@ test('a curve keeps its peaks, and no more points than can be seen', () => {
   assert.equal(Math.max(...curve.v), 1000);
 });
 
+test('curves of a node are made of the same when a job is over as when it runs', () => {
+  const health = { curves: Object.entries({ disk_read_bytes: [1, null, 3], disk_written_bytes: [10, null, null], received_bytes: [0, 5, 5], sent_bytes: [7, 7, 7], pressure_io: [0.1, 0.2, 0], pressure_memory: [0, 0, 0.9] }).map(([name, max]) => ({ name, most: 0, window_seconds: 2, max })) };
+  const none = { window_seconds: 2, max: [] };
+  const { curves: made } = live.modelOfReport({ host: 'n1', node: null, timeline: { cpus: none, rss_bytes: none }, health, parts: [] });
+  assert.deepEqual(['disk', 'network', 'stall'].map((name) => made.get(name).get('n1').v), [[11, 3], [7, 12, 12], [0.1, 0.2, 0.9]]);
+});
+
 test('the log of a job that is over has the lines of all its nodes, by the time of the job', () => {
   const part = (...lines) => ({ logs: { errors: lines.slice(0, 1), lines, files: [] }, scripts: { failed_commands: [], exceptions: [] } });
   const line = (t, text) => ({ t, level: 'info', file: '/x/a.log', text });
@@ -58,12 +65,13 @@ test('the log of a job that is over has the lines of all its nodes, by the time 
 });
 
 test('a log without lines says which files had none that matched, and which could not be read', () => {
-  const part = (...files) => ({ logs: { errors: [], lines: [], files: files.map(([file, state]) => ({ t: 0, file, state })) }, scripts: { failed_commands: [], exceptions: [] } });
+  const part = (...files) => ({ logs: { errors: [], lines: [], files: files.map(([file, state, reason]) => ({ t: 0, file, state, reason })) }, scripts: { failed_commands: [], exceptions: [] } });
   const said = (own, far = []) => series.unmatched(series.logOf({ ...part(...own), host: 'n1', node: null, parts: [{ ...part(...far), name: 'n2', started_at: 1 }] }).logs);
   const none = 'looked like an error, or matched a pattern of --log.';
   assert.equal(said([]), 'Nothing that looked like an error was written to a log.');
   assert.equal(said([['stderr', 'watched'], ['/x/steps.log', 'removed']], [['/x/steps.log', 'watched']]), `No line of stderr, steps.log, n2: steps.log ${none}`);
   assert.equal(said([['a.log', 'waited_for'], ['b.log', 'unwatched'], ['stderr', 'rotated']]), `No line of stderr ${none} Not there: a.log. Could not be read: b.log.`);
+  assert.equal(said([['stderr', 'unwatched', 'it is a terminal; write to a file'], ['a.log', 'unwatched', 'it is a terminal; write to a file']]), 'Could not be read: stderr, a.log. It is a terminal; write to a file.');
   assert.equal(said(['a', 'b', 'c', 'd', 'e', 'f'].map((file) => [file, 'watched'])), `No line of a, b, c, d and 2 others ${none}`);
 });
 

@@ -119,7 +119,7 @@ test('what the server refuses is said, with a way to ask again', async () => {
   await page.getByRole('button', { name: 'Ask again' }).click();
   await page.getByRole('link', { name: 'long' }).waitFor();
   await page.goto(`${server.url}#/jobs/gone`);
-  await page.getByText('there is no such path').waitFor();
+  await page.getByRole('heading', { name: 'There is no such job.' }).waitFor();
   await page.goto(`${server.url}#/nowhere`);
   await page.getByText('There is no such page').waitFor();
   assert.deepEqual(page.faults, []);

@@ -86,6 +86,11 @@ test('a crash in a traced program: the calls that were open', async () => {
   assert.match(await crash.locator('header').innerText(), /process \d+, the signal came at /); // which is not when its process ended
   assert.match(await page.locator('.blame li').first().innerText(), /killed by SIGSEGV ended at /);
   assert.match((await crash.locator('.frames li').allInnerTexts()).join(), /^deep\(.*crash\.c:1,main\(.*crash\.c:2$/);
+  await stage.run(['run', '-q', '--name', 'twice', '--', 'sh', '-c', './crash; ./crash; exit 1']);
+  await page.goto((await server.link()).replace(/#.*/, '#/jobs'));
+  await page.getByRole('link', { name: 'twice' }).click();
+  await crash.getByText('2 times: crash was killed by SIGSEGV').waitFor();
+  assert.equal(await crash.count(), 1);
   assert.deepEqual(await violations(page), []);
   assert.deepEqual(page.faults, []);
 });

@@ -7,6 +7,7 @@ import * as format from '../format';
 import { Functions, JobCurves, Lines, modelOfReport } from './live';
 import { logOf } from './series';
 import { signalName } from './status';
+import { Scripts } from './scripts';
 import { LastTimeline } from './timeline';
 
 type Chain = NonNullable<Report['failed']>['chain'];
@@ -42,42 +43,60 @@ function crashesOf(report: Report): Crash[] {
   return [...of(report, 0), ...report.parts.flatMap((part) => of(part, part.started_at))];
 }
 
+const CRASHES = 12;
+
+/** Crashes that tell the same are told once: of a program on many ranks, all have crashed. */
 function Crashes({ crashes, calls }: { crashes: Crash[]; calls: Report['crash_calls'] }) {
   const traced = (crash: Crash) => calls.filter((one) => one.pid === crash.pid && one.signal === crash.signal);
   const when = (crash: Crash) => {
     const signalled = traced(crash)[0]?.seconds;
     return signalled !== undefined ? `, the signal came at ${format.seconds(signalled)}` : crash.ended !== undefined ? `, ended at ${format.seconds(crash.ended)}` : '';
   };
+  const alike = new Map<string, Crash[]>();
+  for (const crash of crashes) {
+    const key = JSON.stringify([crash.name, crash.signal, crash.reason, crash.frames, traced(crash).map((one) => one.open_calls)]);
+    alike.set(key, [...(alike.get(key) ?? []), crash]);
+  }
+  const all = [...alike.values()];
   return (
     <>
-      {crashes.map((crash, i) => (
+      {all.slice(0, CRASHES).map(([crash, ...others], i) => crash && (
         <section class="panel" key={i} aria-label={`Crash of ${crash.name}`}>
           <header>
             <h2>
-              {crash.name} was killed by {signalName(crash.signal)}
+              {others.length > 0 && `${others.length + 1} times: `}{crash.name} was killed by {signalName(crash.signal)}
               {crash.reason ? `: ${crash.reason}` : ''}
             </h2>
-            <span class="soft">process {crash.pid}{when(crash)}</span>
+            <span class="soft" title={others.map((one) => `process ${one.pid}${when(one)}`).join('\n')}>process {crash.pid}{when(crash)}{others.length > 0 && `, and ${others.length} more`}</span>
           </header>
-          {crash.frames && crash.frames.length > 0 ? (
-            <ol class="frames">
-              {crash.frames.map((f, k) => (
-                <li key={k}>
-                  <span class="mono">{f.function || '?'}</span> <span class="mono soft">{f.file ? `${f.file}:${f.line}` : f.module}</span>
-                </li>
-              ))}
-            </ol>
-          ) : traced(crash).length > 0 ? (
-            traced(crash).map((one) => (
-              <div key={one.thread}>
-                <p class="soft">Calls that were open{one.thread !== one.pid && ` in thread ${one.thread}`}, the innermost first</p>
-                <ol class="frames">{one.open_calls.map((call, k) => <li key={k} class="mono">{call}</li>)}</ol>
-              </div>
-            ))
-          ) : (
-            <p class="soft">{crash.note || 'Its stack is not known.'}</p>
-          )}
+          <Stack crash={crash} open={traced(crash)} />
         </section>
+      ))}
+      {all.length > CRASHES && <p class="soft">{all.length - CRASHES} other crashes are in <code>scry report</code>.</p>}
+    </>
+  );
+}
+
+function Stack({ crash, open }: { crash: Crash; open: Report['crash_calls'] }) {
+  if (crash.frames && crash.frames.length > 0)
+    return (
+      <ol class="frames">
+        {crash.frames.map((f, k) => (
+          <li key={k}>
+            <span class="mono">{f.function || '?'}</span> <span class="mono soft">{f.file ? `${f.file}:${f.line}` : f.module}</span>
+          </li>
+        ))}
+      </ol>
+    );
+  if (!open.length)
+    return <p class="soft">{crash.note ? `${crash.note[0]!.toUpperCase()}${crash.note.slice(1)}.` : <>Its stack is not known. A next run can have it: <code>scry run --crash-stack</code></>}</p>;
+  return (
+    <>
+      {open.map((one) => (
+        <div key={one.thread}>
+          <p class="soft">Calls that were open{one.thread !== one.pid && ` in thread ${one.thread}`}, the innermost first</p>
+          <ol class="frames">{one.open_calls.map((call, k) => <li key={k} class="mono">{call}</li>)}</ol>
+        </div>
       ))}
     </>
   );
@@ -89,7 +108,7 @@ function PostMortem({ report, name }: { report: Report; name: string }) {
   return (
     <>
       {last?.reason && (
-        <Notice tone="bad" title={<span class="reason">{last.reason.sure ? '' : 'Probably '}{last.reason.text.replace(/^probably /, '')}</span>} advice={last.reason.sure ? undefined : 'This follows from what was recorded; it need not be the cause.'} />
+        <Notice tone="bad" title={<span class="reason">{last.reason.sure ? 'The reason' : 'The most probable reason'}: {last.reason.text.replace(/^probably /, '')}</span>} advice={last.reason.sure ? undefined : 'This follows from what was recorded; it need not be the cause.'} />
       )}
       {last && !last.reason && <Notice tone="bad" title="It failed, and nothing that was recorded says why." advice={<>More is known of a run with <code>scry run --trace 'fn:*' --log FILE</code>.</>} />}
       {last && last.events.length > 0 && <LastTimeline last={last} of={name} />}
@@ -102,7 +121,7 @@ function PostMortem({ report, name }: { report: Report; name: string }) {
 export function After({ report, name }: { report: Report; name: string }) {
   const model = useMemo(() => modelOfReport(report), [report]);
   const log = useMemo(() => logOf(report), [report]);
-  const all = report.all_nodes;
+  const all = report.all_nodes, nodes = [report, ...report.parts];
   const ranks = report.mpi?.ranks.length ?? 0, inRanks = report.mpi?.time;
   return (
     <>
@@ -127,9 +146,10 @@ export function After({ report, name }: { report: Report; name: string }) {
       {report.problems.map((p, i) => <Notice key={i} tone="warn" title={p} advice="A part of the job directory could not be read; the rest is shown." />)}
       <JobCurves of={name} model={model} version={0} over />
       <div class="columns">
-        <Functions of="of all processes" rows={report.functions} />
+        {(report.functions.length > 0 || nodes.every((one) => !one.scripts.python_functions.length)) && <Functions of="of all processes" rows={report.functions} />}
         <Lines of={log} />
       </div>
+      <Scripts nodes={nodes} />
     </>
   );
 }

@@ -6,6 +6,7 @@ import * as format from '../format';
 import { href } from '../state';
 import { views } from '../views';
 import { After } from './after';
+import { title } from './jobs';
 import { Live } from './live';
 import { outcome, State } from './status';
 
@@ -24,12 +25,12 @@ function Title({ id, row, top, task }: { id: string; row: Row | undefined | null
   return (
     <div class="job-title">
       <div class="line">
-        <h1 title={row?.name || id}>{row?.name || id}</h1>
+        <h1 title={row?.name || id}>{row ? title(row) : id}</h1>
         {state && <State of={state} />}
         {state && state.kind !== 'running' && <a class="no-print" href={href(['compare'], { a: id })}>Compare with another run</a>}
       </div>
       <div class="line soft">
-        {row?.name && <span class="mono">{id}</span>}
+        {row && title(row) !== id && <span class="mono">{id}</span>}
         {row?.host && <span>on {row.host}</span>}
         {row?.started_seconds !== undefined && <span>started {format.moment(row.started_seconds)}</span>}
         {row?.task && <OfTask id={row.task} task={task} />}
@@ -56,6 +57,8 @@ export function Job({ id, tab, session }: { id: string; tab: string; session: Se
   const runs = answer.value?.status === 'running';
   const name = row?.name || id;
   const tabs = [{ key: '', title: runs || !answer.value ? 'Now' : 'How it ended', href: href(['jobs', id]) }, ...own.map((v) => ({ key: v.name, title: v.title, href: href(['jobs', id, v.name]) }))];
+  if (lost && listed.value && !row)
+    return <Empty page title="There is no such job.">It may have been removed. <a href={href(['jobs'])}>All jobs</a></Empty>;
   return (
     <div class={row === undefined || task.waiting ? 'untitled' : 'titled'}>
       <Title id={id} row={row} top={answer.value} task={task} />

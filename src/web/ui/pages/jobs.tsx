@@ -9,7 +9,8 @@ import { go, href, useParam } from '../state';
 import { notesOf } from '../views/parts';
 import { outcome, State } from './status';
 
-const title = (job: Job) => job.name || (job.argv?.length ? format.base(job.argv[0]!) : job.id);
+/** What a job is called: by its name, else by its program. */
+export const title = (job: Job) => job.name || (job.argv?.length ? format.base(job.argv[0]!) : job.id);
 /** As `scry top` says the time that is left. */
 const left = (job: Job) => (job.progress?.left_seconds != null ? `${format.seconds(job.progress.left_seconds)} left` : '');
 const secondsOf = (job: Job) => job.wall_seconds ?? null;

@@ -30,7 +30,7 @@ const curveKinds: { name: CurveName; title: string; value: (v: number) => string
   { name: 'memory', title: 'Memory of the job', value: format.size, unit: 'bytes' },
   { name: 'busy', title: 'Node: processors busy', value: format.share, unit: 'share', most: 1, node: true },
   { name: 'used', title: 'Node: memory used', value: format.share, unit: 'share', most: 1, node: true },
-  { name: 'stall', title: 'Node: short of disks, memory', value: format.share, unit: 'share', most: 1, node: true },
+  { name: 'stall', title: 'Node: disk, memory waits', value: format.share, unit: 'share', most: 1, node: true },
   { name: 'disk', title: 'Node: disks', value: format.rate, unit: 'bytes_per_second', node: true },
   { name: 'network', title: 'Node: network', value: format.rate, unit: 'bytes_per_second', node: true },
 ];
@@ -102,7 +102,7 @@ export function Functions({ of, rows }: { of: string; rows: FunctionRow[] }) {
         <Table label="Functions, most time of their own first" columns={columns} rows={rows.length > FEW + 3 ? rows.slice(0, most) : rows} rowKey={(f) => `${f.name} ${f.file}`} sortParam="functions" sort="-share" />
       ) : (
         <p class="soft">
-          No functions are recorded. The next run can have them: <code>scry run --trace 'fn:*'</code>
+          No functions are recorded. The next run can have them: of a program compiled for it by <code>scry run --trace 'fn:*'</code>, of Python by <code>--script calls</code>
         </p>
       )}
       {rows.length > FEW + 3 && most === FEW && (
@@ -272,10 +272,13 @@ export function modelOfReport(report: Report): Model {
   const add = (part: Pick<Report, 'timeline' | 'health' | 'node'>, node: string, offset: number) => {
     put('cpus', node, offset, part.timeline.cpus.window_seconds, part.timeline.cpus.max);
     put('memory', node, offset, part.timeline.rss_bytes.window_seconds, part.timeline.rss_bytes.max);
-    const named = Object.fromEntries(part.health.curves.map((c) => [c.name, c]));
-    for (const [name, from] of [['busy', 'cpu'], ['used', 'memory'], ['stall', 'pressure_io'], ['disk', 'disk_read_bytes'], ['network', 'received_bytes']] as const) {
-      const curve = (named as Record<string, (typeof part.health.curves)[number] | undefined>)[from];
-      if (curve) put(name, node, offset, curve.window_seconds, curve.max);
+    const named: Record<string, (typeof part.health.curves)[number] | undefined> = Object.fromEntries(part.health.curves.map((c) => [c.name, c]));
+    // as a running job has them; of two the greatest of a window need not be of one moment: their sum is the most that it can have been
+    const sum = (a: number, b: number) => a + b;
+    for (const [name, of, join] of [['busy', ['cpu'], sum], ['used', ['memory'], sum], ['stall', ['pressure_io', 'pressure_memory'], Math.max],
+      ['disk', ['disk_read_bytes', 'disk_written_bytes'], sum], ['network', ['received_bytes', 'sent_bytes'], sum]] as const) {
+      const curves = of.flatMap((one) => named[one] ?? []), first = curves[0];
+      if (first) put(name, node, offset, first.window_seconds, first.max.map((_, i) => curves.map((curve) => curve.max[i] ?? null).reduce((a, b) => (a === null ? b : b === null ? a : join(a, b)))));
     }
   };
   add(report, report.node?.host ?? report.host, 0);

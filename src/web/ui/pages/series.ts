@@ -174,10 +174,11 @@ export function unmatched(logs: Logs): string {
   };
   const missing = names((state) => state === 'waited_for'), unread = names((state) => state === 'unwatched');
   const read = names((state) => state !== 'waited_for' && state !== 'unwatched');
+  const reasons = new Set([...logs.values()].flatMap(({ state, reason }) => (state === 'unwatched' && reason ? `${reason[0]!.toUpperCase()}${reason.slice(1)}.` : [])));
   return [
     read && `No line of ${read} looked like an error, or matched a pattern of --log.`,
     missing && `Not there: ${missing}.`,
-    unread && `Could not be read: ${unread}.`,
+    unread && `Could not be read: ${unread}.`, ...reasons,
   ].filter(Boolean).join(' ') || 'Nothing that looked like an error was written to a log.';
 }
 
