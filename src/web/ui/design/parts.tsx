@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The small parts of pages. `#/design` shows each of them.
 import type { ComponentChildren } from 'preact';
-import { useId, useRef } from 'preact/hooks';
+import { useEffect, useId, useRef } from 'preact/hooks';
 import type { Answer } from '../api';
 
 /** A figure with its unit and what it is: the digits stand, the unit is quiet. `text` as format.ts makes it: "1.20 ms". */
@@ -64,6 +64,8 @@ export interface Tab {
 }
 /** Links that show one of several parts of a page; arrows move between them. */
 export function Tabs({ tabs, chosen, label }: { tabs: Tab[]; chosen: string; label: string }) {
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => nav.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }), [chosen]); // on a phone not all have room
   const keys = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     const links = [...(event.currentTarget as HTMLElement).querySelectorAll('a')];
@@ -71,7 +73,7 @@ export function Tabs({ tabs, chosen, label }: { tabs: Tab[]; chosen: string; lab
     if (step && at >= 0) links[(at + step + links.length) % links.length]!.focus();
   };
   return (
-    <nav class="tabs" aria-label={label} onKeyDown={keys}>
+    <nav class="tabs" aria-label={label} ref={nav} onKeyDown={keys}>
       {tabs.map((t) => (
         <a key={t.key} href={t.href} aria-current={t.key === chosen ? 'page' : undefined}>
           {t.title}

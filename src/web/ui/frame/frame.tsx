@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands around each page: navigation, who one is, whether the server is there, help.
 import { Component, type ComponentChild } from 'preact';
-import { useLayoutEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, sessionBegin, useLine, type Session } from '../api';
 import { themeNow, themeSet, type Theme } from '../design/colours';
 import { Command, Empty, Notice } from '../design/parts';
@@ -49,6 +49,8 @@ function ThemeSwitch() {
 function Head({ session, onHelp }: { session: Session | undefined; onHelp: () => void }) {
   const { path } = usePlace();
   const [first = 'jobs'] = path;
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => nav.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }), [first, !session]); // on a phone not all have room
   const links: [string, string][] = [['jobs', 'Jobs'], ['tasks', 'Tasks']];
   if (session?.rights.includes('submit')) links.push(['submit', 'Submit']);
   for (const view of views) if (view.of === 'page') links.push([view.name, view.title]);
@@ -59,7 +61,7 @@ function Head({ session, onHelp }: { session: Session | undefined; onHelp: () =>
         <img src="icon.svg" alt="" width="20" height="20" />
         scry
       </a>
-      <nav aria-label="Pages">
+      <nav aria-label="Pages" ref={nav}>
         {session && links.map(([name, title]) => (
           <a key={name} href={href([name])} aria-current={first === name ? 'page' : undefined}>
             {title}
