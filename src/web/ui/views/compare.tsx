@@ -7,7 +7,8 @@ import { useColours } from '../design/colours';
 import type { Colours } from '../design/colours';
 import { Answered, Choice, Empty, Notice } from '../design/parts';
 import { Table } from '../design/table';
-import { base, count, digits, ns, seconds, share, size } from '../format';
+import { base, count, digits, moment, ns, seconds, share, size } from '../format';
+import { title as jobTitle } from '../pages/jobs';
 import { PictureFrame, svgPen } from '../pictures';
 import { go, href, setParams, useParam } from '../state';
 import { runOf, taskTitle, useDoing } from '../tasks/list';
@@ -29,7 +30,7 @@ export function Compare() {
 function Choose({ a, b }: { a: string; b: string }) {
   const jobs = useAnswer<Ps>(`jobs${query({ limit: 200 })}`);
   const tasks = useTasks(), { said, doIt } = useDoing();
-  const title = (job: Job) => `${job.name || job.id} · ${job.id}`;
+  const title = (job: Job) => `${jobTitle(job)}, ${job.started_seconds === undefined ? '' : moment(job.started_seconds)} · ${job.id}`;
   // of a task its last good run is meant
   const take = (name: 'a' | 'b', value: string) => doIt(async () => {
     const task = value.startsWith('task:') ? value.slice('task:'.length) : '';
@@ -44,7 +45,7 @@ function Choose({ a, b }: { a: string; b: string }) {
     <label>{name === 'a' ? 'First' : 'Second'} <select value={value} onChange={e => take(name, e.currentTarget.value)}>
       <option value="">…</option>
       {value && !jobs.value?.jobs.some(job => job.id === value) && <option value={value}>{value}</option>}
-      {ran.length > 0 && <optgroup label="Tasks, by their last good run">{ran.map(task => <option key={task.id} value={`task:${task.id}`}>{`${taskTitle(task)}, ${task.processes} processes · ${task.id}`}</option>)}</optgroup>}
+      {ran.length > 0 && <optgroup label="Tasks, by their last good run">{ran.map(task => <option key={task.id} value={`task:${task.id}`}>{`${taskTitle(task)}, ${task.processes} ${task.processes === 1 ? 'process' : 'processes'}, ${moment(task.created_seconds)} · ${task.id}`}</option>)}</optgroup>}
       <optgroup label="Jobs">{jobs.value?.jobs.map(job => <option key={job.id} value={job.id}>{title(job)}</option>)}</optgroup>
     </select>{value && <> <a href={href(['jobs', value])}>the job</a></>}</label>
   );
@@ -56,7 +57,7 @@ function Choose({ a, b }: { a: string; b: string }) {
 
 const VALUE_TEXT = (name: string, value: number) => name.endsWith('_seconds') ? seconds(value) : name.endsWith('bytes') ? size(value) : name === 'share' ? share(value) : name.endsWith('_ns') ? ns(value) : count(value);
 const titles: Record<string, string> = {
-  wall_seconds: 'Wall time', cpu_seconds: 'CPU time', peak_rss_bytes: 'Memory of the largest process', peak_tree_rss_bytes: 'Memory, all at once', process_count: 'Processes', threads_at_once: 'Threads at once',
+  wall_seconds: 'Wall time', cpu_seconds: 'CPU time', peak_rss_bytes: 'Largest process', peak_tree_rss_bytes: 'Memory, all at once', process_count: 'Processes', threads_at_once: 'Threads at once',
   ranks: 'Ranks', run_ns: 'Run time of all ranks', communication_ns: 'of it, communication', share: 'Share in MPI', messages: 'Messages', bytes: 'Bytes of them',
 };
 const plain = (name: string) => titles[name] ?? name.replace(/_(seconds|bytes|ns)$/, '').replaceAll('_', ' ');
@@ -112,13 +113,13 @@ function FunctionDiff({ diff: every }: { diff: ReportDiff }) {
   if (!every.functions.length)
     return <Empty title="Neither run recorded functions." command="scry run --trace 'fn:*' -- ./program">With a trace of each, they are compared function by function:</Empty>;
   return (
-    <PictureFrame title="Functions" of={`${diff.a.id}-${diff.b.id}`} picture={{ name: `functions-${measure}${setup.out ? '-without-setup' : ''}`, svg, table }} about={<>Of both the hottest, those that changed most first. <span class="no-print">A click shows one in space and time.</span></>}
+    <PictureFrame title="Functions" of={`${diff.a.id}-${diff.b.id}`} picture={{ name: `functions-${measure}${setup.out ? '-without-setup' : ''}`, svg, table }} about={<>Of both the hottest, those that changed most first. <span class="no-print">A click shows one in space and time.</span>{scope === 'sum' && <span class="legend"><span><i class="a" />first</span><span><i class="b" />second</span></span>}</>}
       controls={<><Choice label="Measure" value={measure} of={[['self_ns', 'Self time'], ['total_ns', 'Total time'], ['calls', 'Calls']]} onChange={setKey} /><Choice label="Ranks" value={scope as 'sum' | 'ranks'} of={[['sum', 'All ranks'], ['ranks', 'By rank']]} onChange={setScope} />{setup.control}</>}>
       {setup.told(`${leftOut('a')} of the first, ${leftOut('b')} of the second.`)}
       {scope === 'ranks' ? <ByRank diff={diff} measure={measure} /> : (
         <Table label="Functions of both" rows={diff.functions} rowKey={row => `${row.name} ${row.file}`} sort="-change" onOpen={row => go(['jobs', row.b ? diff.b.id : diff.a.id, 'space'], { q: row.name })} columns={[
           { key: 'name', title: 'Function', cell: row => <span class="measured-name">{row.name} <small>{base(row.file)}</small></span>, value: row => row.name },
-          { key: 'bar', title: 'Compared', cell: row => <span class="compare-bars"><i class="a" style={{ width: `${100 * value(row, 'a') / most}%` }} /><i class="b" style={{ width: `${100 * value(row, 'b') / most}%` }} /></span> },
+          { key: 'bar', title: 'Compared', wide: true, cell: row => <span class="compare-bars"><i class="a" style={{ width: `${100 * value(row, 'a') / most}%` }} /><i class="b" style={{ width: `${100 * value(row, 'b') / most}%` }} /></span> },
           { key: 'a', title: 'First', number: true, cell: row => row.a ? text(value(row, 'a')) : '–', value: row => value(row, 'a') },
           { key: 'b', title: 'Second', number: true, cell: row => row.b ? text(value(row, 'b')) : '–', value: row => value(row, 'b') },
           { key: 'change', title: 'Change', number: true, cell: row => { const by = value(row, 'b') - value(row, 'a'); return `${by > 0 ? '+' : by < 0 ? '−' : ''}${text(Math.abs(by))}`; }, value: row => Math.abs(value(row, 'b') - value(row, 'a')) },

@@ -24,13 +24,13 @@ function seriesOf(rows: TaskRow[]): { ids: string[]; title: string }[] {
   for (const row of rows) if (row.series) found.set(row.series, [...(found.get(row.series) ?? []), row]);
   return [...found.values()].map((list) => {
     const counts = list.map((row) => row.processes).sort((a, b) => a - b);
-    return { ids: list.map((row) => row.id), title: `${list[0]!.name || list[0]!.program}: ${counts.join(', ')} processes, ${list[0]!.id}` };
+    return { ids: list.map((row) => row.id), title: `${list[0]!.name || list[0]!.program}: ${counts.join(', ')} processes, ${moment(list[0]!.created_seconds)}` };
   });
 }
 
 export function Scaling({ session }: ViewProps) {
-  const [tasks, setTasks] = useParam('tasks');
-  const all = useTasks(), rows = all.value ?? [], series = seriesOf(rows);
+  const [asked, setTasks] = useParam('tasks');
+  const all = useTasks(), rows = all.value ?? [], series = seriesOf(rows), tasks = asked || seriesOf(rows.filter(ran))[0]?.ids[0] || ''; // of itself, the newest that ran
   const shown = tasks.includes(',') ? undefined : series.find((one) => one.ids.includes(tasks));
   const answer = useAnswer<Series>(tasks ? `scaling${query({ tasks })}` : null, 10);
   return (
@@ -38,7 +38,7 @@ export function Scaling({ session }: ViewProps) {
       <h1>Scaling</h1>
       <form class="compare-choose" onSubmit={e => e.preventDefault()}>
         <label>Series <select value={shown?.ids[0] ?? ''} onChange={e => setTasks(e.currentTarget.value)}>
-          <option value="">{tasks && !shown ? 'chosen tasks' : '…'}</option>
+          {!shown && <option value="">{tasks ? 'chosen tasks' : '…'}</option>}
           {series.map(one => <option key={one.ids[0]} value={one.ids[0]}>{one.title}</option>)}
         </select></label>
       </form>
@@ -70,27 +70,39 @@ function Choose({ rows, chosen, onChoose }: { rows: TaskRow[]; chosen: string[];
 
 const NoSeries = ({ may }: { may: boolean }) => <Empty title="A series runs a program with several numbers of processes." command="scry submit -n 1,2,4,8 -- ./program">Its tasks are compared here. {may ? <><a href={href(['submit'])}>Submit a task</a> with several numbers of processes, or on the command line:</> : 'On the command line:'}</Empty>;
 
-/** A curve by uPlot; what would be ideal is dashed. */
-function Curve({ points, value, ideal, label, colours }: { points: Point[]; value: (point: Point) => number | null; ideal: (point: Point) => number; label: string; colours: Colours }) {
+/** From which power of two to which these reach. */
+const powers = (values: number[]) => {
+  const logs = values.filter(value => value > 0).map(Math.log2), low = Math.floor(Math.min(0, ...logs)), high = Math.ceil(Math.max(0, ...logs));
+  return [low, Math.max(high, low + 1)] as const;
+};
+const powerText = (value: number) => value < 1 ? `1/${Math.round(1 / value)}` : String(value);
+
+/** A curve by uPlot; what would be ideal is dashed. log: a power of two is as high as the next, so that it is a straight line. */
+function Curve({ points, value, ideal, label, colours, log }: { points: Point[]; value: (point: Point) => number | null; ideal: (point: Point) => number; label: string; colours: Colours; log?: boolean }) {
   const box = useRef<HTMLDivElement>(null), width = Math.max(240, useWidth(box));
   useLayoutEffect(() => {
     const axis = { stroke: colours.soft, grid: { stroke: colours.line, width: 1 }, ticks: { stroke: colours.line, width: 1 }, font: `11px ${FONT}` };
+    const values = points.map(value), [low, high] = powers([...values, ...points.map(ideal)].flatMap(one => one ?? []));
     const plot = new uPlot({
       width, height: HEIGHT, cursor: { drag: { x: false, y: false } },
-      scales: { x: { time: false, distr: 3, log: 2 }, y: { range: (_plot, _least, most) => [0, Math.max(1, most) * 1.05] } },
-      axes: [{ ...axis, label: 'processes', labelFont: `11px ${FONT}` }, { ...axis, label, labelFont: `11px ${FONT}` }],
+      scales: { x: { time: false, distr: 3, log: 2 }, y: log ? { distr: 3, log: 2, range: () => [2 ** low, 2 ** high] } : { range: (_plot, _least, most) => [0, Math.max(1, most) * 1.05] } },
+      axes: [{ ...axis, label: 'processes', labelSize: 16, size: 28, labelFont: `11px ${FONT}` }, { ...axis, label, labelFont: `11px ${FONT}`, ...(log ? { values: (_plot, splits) => splits.map(powerText) } : {}) }],
       series: [{ label: 'processes' }, { label, stroke: colours.c1, width: 2, points: { size: 7, fill: colours.c1 } }, { label: 'ideal', stroke: colours.soft, dash: [5, 5], width: 1, points: { show: false } }],
-    }, [points.map(point => point.processes), points.map(value), points.map(ideal)], box.current!);
+    }, [points.map(point => point.processes), values, points.map(ideal)], box.current!);
     return () => plot.destroy();
   }, [points, colours, width]);
   return <div class="scaling-curve" ref={box} role="img" aria-label={`${label} over the number of processes; the table has the figures`} />;
 }
 
 function drawing(points: Point[], c: Colours): string {
-  const pen = svgPen(900, 340, c.surface), shown = points.filter(point => point.speedup !== null);
+  const pen = svgPen(900, 340, c.surface), shown = points.filter(point => point.speedup !== null && point.speedup > 0);
   const low = Math.log2(shown[0]?.processes ?? 1), high = Math.log2(shown[shown.length - 1]?.processes ?? 2), first = shown[0]?.processes ?? 1;
-  const most = Math.max(1, ...shown.map(point => Math.max(point.speedup!, point.processes / first)));
-  const x = (n: number) => 60 + (Math.log2(n) - low) / Math.max(1e-9, high - low) * 800, y = (value: number) => 300 - value / most * 260;
+  const [least, most] = powers(shown.flatMap(point => [point.speedup!, point.processes / first]));
+  const x = (n: number) => 60 + (Math.log2(n) - low) / Math.max(1e-9, high - low) * 800, y = (value: number) => 300 - (Math.log2(value) - least) / (most - least) * 260;
+  for (let power = least; power <= most; power++) {
+    pen.line([60, y(2 ** power), 860, y(2 ** power)], c.line);
+    pen.text(powerText(2 ** power), 52, y(2 ** power) + 4, { colour: c.soft, size: 11, align: 'end' });
+  }
   for (const point of shown) {
     pen.text(String(point.processes), x(point.processes), 320, { colour: c.soft, size: 11, align: 'middle' });
     pen.text(digits(point.speedup!, 2), x(point.processes), y(point.speedup!) - 8, { colour: c.ink, size: 11, align: 'middle' });
@@ -105,12 +117,12 @@ function drawing(points: Point[], c: Colours): string {
 function Curves({ series, of }: { series: Series; of: string }) {
   const colours = useColours(), points = series.tasks, first = points.find(point => point.seconds !== null)?.processes ?? 1;
   return (
-    <PictureFrame title={points[0]!.name || 'Series'} of={of.split(',')[0]!} about="Seconds are the median of the repetitions. Efficiency is the speed-up for each process more: 100 % is ideal." picture={{
+    <PictureFrame title={points[0]!.name || 'Series'} of={of.split(',')[0]!} about="Seconds are the median of the runs. Speed-up is over the fewest processes; efficiency is the share of what is ideal, which is dashed." picture={{
       name: 'scaling', svg: paper => drawing(points, paper),
       table: () => ({ columns: ['task', 'processes', 'runs', 'seconds', 'speedup', 'efficiency'], rows: points.map(point => [point.id, point.processes, point.runs, point.seconds, point.speedup, point.efficiency]) }),
     }}>
       <div class="scaling">
-        <Curve points={points} colours={colours} label="speed-up" value={point => point.speedup} ideal={point => point.processes / first} />
+        <Curve log points={points} colours={colours} label="speed-up" value={point => point.speedup} ideal={point => point.processes / first} />
         <Curve points={points} colours={colours} label="efficiency in %" value={point => point.efficiency === null ? null : point.efficiency * 100} ideal={() => 100} />
       </div>
       <Table label="The series" rows={points} rowKey={point => point.id} columns={[

@@ -82,7 +82,7 @@ function File({ id, files, file, onFile }: { id: string; files: Files['files']; 
       <Answered of={answer}>
         {source => (
           <>
-            {source.missing && <Notice tone="warn" title={source.missing} advice="What is known of its lines is below." />}
+            {source.missing && <Notice tone="warn" title={`${source.missing[0]!.toUpperCase()}${source.missing.slice(1)}.`} advice="What is known of its lines is below." />}
             <ol class="source" ref={box} tabIndex={0} onKeyDown={keys} aria-label={`Lines of ${base(file)}`}>
               {lines.map(line => <SourceLine key={line.number} id={id} line={line} most={most} chosen={line.number === chosen} onChoose={() => setLine(String(line.number))} />)}
             </ol>
@@ -107,7 +107,7 @@ function SourceLine({ id, line, most, chosen, onChoose }: { id: string; line: Li
         {time > 0 && <a href={href(['jobs', id, 'space'], { q: line.name })}>{ns(time)}</a>}
       </span>
       <button type="button" class="source-number" tabIndex={-1} onClick={onChoose}>{line.number}</button>
-      <code>{line.text}</code>
+      <code>{line.text || <span class="soft">{line.begins || line.sites.map(site => `calls ${site.function}`).join(', ')}</span>}</code>
     </li>
   );
 }
