@@ -147,7 +147,7 @@ test('a signal from the page ends the job, and the page says how', async () => {
   await page.getByRole('button', { name: 'Send …' }).click();
   await page.getByRole('button', { name: 'Send SIGTERM' }).click();
   await until(() => job.exitCode !== null || job.signalCode !== null, 'the job ends');
-  await page.getByText('killed by SIGTERM').first().waitFor();
+  await page.locator('.job-title').getByText('killed by SIGTERM').waitFor();
   assert.deepEqual(page.faults, []);
 });
 

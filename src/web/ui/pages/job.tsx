@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job's page: what it does now, or how it ended, and a tab for each picture of it.
+import { useEffect } from 'preact/hooks';
 import { jobPath, query, taskPath, useAnswer, type Answer, type Job as Row, type Ps, type Report, type Session, type Task, type Top } from '../api';
 import { Answered, Empty, Tabs } from '../design/parts';
 import * as format from '../format';
@@ -20,8 +21,8 @@ function OfTask({ id, task }: { id: string; task: Answer<Task> }) {
   );
 }
 
-function Title({ id, row, top, task }: { id: string; row: Row | undefined | null; top: Top | undefined; task: Answer<Task> }) {
-  const state = top ? outcome({ status: top.status, exit_code: row?.exit_code, signal: row?.signal }) : row && outcome(row);
+function Title({ id, row, top, task, stale }: { id: string; row: Row | undefined | null; top: Top | undefined; task: Answer<Task>; stale: boolean }) {
+  const state = stale ? null : top ? outcome({ status: top.status, exit_code: row?.exit_code, signal: row?.signal }) : row && outcome(row);
   return (
     <div class="job-title">
       <div class="line">
@@ -52,6 +53,12 @@ export function Job({ id, tab, session }: { id: string; tab: string; session: Se
   const row = listed.waiting ? undefined : listed.value?.jobs.find((job) => job.id === id) ?? null;
   const task = useAnswer<Task>(row?.task ? taskPath(row.task) : null);
   const lost = answer.error?.status === 404;
+  // of a job that ran when it was listed, the list says how it has ended
+  const stale = !!answer.value && answer.value.status !== 'running' && !!row && outcome(row).kind === 'running';
+  useEffect(() => {
+    const timer = stale ? window.setTimeout(listed.again, 500) : 0;
+    return () => clearTimeout(timer);
+  }, [stale, listed.value]);
   const own = views.filter((v) => v.of === 'job');
   const view = own.find((v) => v.name === tab);
   const runs = answer.value?.status === 'running';
@@ -61,7 +68,7 @@ export function Job({ id, tab, session }: { id: string; tab: string; session: Se
     return <Empty page title="There is no such job.">It may have been removed. <a href={href(['jobs'])}>All jobs</a></Empty>;
   return (
     <div class={row === undefined || task.waiting ? 'untitled' : 'titled'}>
-      <Title id={id} row={row} top={answer.value} task={task} />
+      <Title id={id} row={row} top={answer.value} task={task} stale={stale} />
       <Tabs label="Parts of the job" chosen={tab} tabs={tabs} />
       {view && !lost ? <view.draw key={view.name} id={id} session={session} /> : <Answered of={lost && listed.waiting ? { ...answer, error: undefined, waiting: true } : answer}>
         {(top) => {

@@ -15,7 +15,7 @@ function Findings({ why }: { why: WhyAnswer }) {
       {why.note && <Notice title={why.note} />}
       {mpi?.findings.map((f, i) => (
         <Notice key={i} tone={f.kind === 'straggler' || f.kind === 'polls' ? 'warn' : 'bad'} title={kinds[f.kind] ?? f.kind}>
-          <p>{f.text}</p>
+          <p>{f.text.replace(new RegExp(`^${f.kind}: `), '')}</p>
         </Notice>
       ))}
       {why.deadlocks.map((d) => (
