@@ -201,7 +201,8 @@ static void test_files(void **state)
     char id[TASK_ID_SIZE], path[PATH_MAX * 2];
     struct task_upload upload, other;
     struct err err;
-    json_t *json = parse("{\"program\": \"./p\", \"files\": [\"p\"], \"limits\": {\"disk_bytes\": 1048576}}");
+    json_t *json = parse("{\"program\": \"./p\", \"files\": [\"p\"], \"limits\": {\"disk_bytes\": 1048576}, "
+                         "\"launch\": {\"by\": \"plain\"}}");
     assert_int_equal(task_create(&store, json, id, &err), 0);
     json_decref(json);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
