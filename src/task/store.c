@@ -242,18 +242,28 @@ static int by_time(const void *a, const void *b)
     return one->ns != other->ns ? (one->ns < other->ns ? -1 : 1) : strcmp(one->id, other->id);
 }
 
+/* When it was made; of one that is damaged by the time of its file, which is some milliseconds coarse. */
+static json_int_t made_ns(const struct task_store *store, const char *id)
+{
+    char path[PATH_MAX + TASK_ID_SIZE + 16];
+    struct stat st = {0};
+    json_t *state = NULL;
+    snprintf(path, sizeof path, "%s/%s", store->dir, id);
+    read_json(path, "state.json", &state, NULL);
+    json_int_t ns = json_integer_value(json_object_get(state, "created_ns"));
+    json_decref(state);
+    snprintf(path, sizeof path, "%s/%s/task.json", store->dir, id);
+    if (!ns && stat(path, &st) == 0)
+        ns = st.st_mtim.tv_sec * (json_int_t)NS_PER_SECOND + st.st_mtim.tv_nsec;
+    return ns;
+}
+
 /* Puts those of one second, of which their ids do not say which came first, into the order in which they were made. */
 static void order_second(const struct task_store *store, char **ids, size_t count)
 {
-    char dir[PATH_MAX + TASK_ID_SIZE + 2];
     struct made *made = calloc(count, sizeof *made);
-    for (size_t i = 0; made && i < count; i++) {
-        json_t *state = NULL;
-        snprintf(dir, sizeof dir, "%s/%s", store->dir, ids[i]);
-        read_json(dir, "state.json", &state, NULL);
-        made[i] = (struct made){ids[i], json_integer_value(json_object_get(state, "created_ns"))};
-        json_decref(state);
-    }
+    for (size_t i = 0; made && i < count; i++)
+        made[i] = (struct made){ids[i], made_ns(store, ids[i])};
     if (made)
         qsort(made, count, sizeof *made, by_time);
     for (size_t i = 0; made && i < count; i++)
