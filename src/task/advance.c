@@ -196,7 +196,8 @@ static int begin(struct task *task, void *ctx, struct err *err)
         return 1;
     set_ns(task->state, "began_ns", clock_wall_ns());
     json_object_set(task->state, "expected", starting->expected);
-    return start_step(task, TASK_BUILD, ctx, err);
+    bool again = json_is_true(json_object_get(task->state, "gathered_again")); /* task_rerun */
+    return start_step(task, again ? TASK_GATHER : TASK_BUILD, ctx, err);
 }
 
 /* The process is executed only when it is written down that it runs. */
@@ -311,6 +312,7 @@ static int finish(struct task *task, void *ctx, struct err *err)
     } else if (json_is_true(json_object_get(task->state, "cancel"))) {
         end_task(task, "cancelled", NULL, NULL);
     } else {
+        json_object_del(task->state, "gathered_again");
         task_note_took(task);
         return start_next(task, step, ctx, err);
     }

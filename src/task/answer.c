@@ -25,7 +25,7 @@
 #define STATES "draft|queued|building|running|gathering|done|failed|cancelled"
 
 static const struct field error_fields[] = {
-    {"kind", FIELD_TEXT, .about = "start, build, run; time, memory, space: a limit, or there was no more"},
+    {"kind", FIELD_TEXT, .about = "start, build, run, gather; time, memory, space: a limit, or there was no more"},
     {"text", FIELD_TEXT},
     {0}};
 

@@ -171,6 +171,9 @@ static int queue(struct task *task, void *ctx, struct err *err)
         return code;
     json_int_t runs = (json_int_t)json_array_size(json_object_get(task->state, "runs"));
     json_t *now = json_integer((json_int_t)clock_wall_ns());
+    const char *kind = json_string_value(json_object_get(json_object_get(task->state, "error"), "kind"));
+    bool stays = again && kind && strcmp(kind, "gather") == 0 && /* once: that machine may be gone for good */
+                 !json_object_get(task->state, "gathered_again");
     json_object_set_new(task->state, "state", json_string("queued"));
     json_object_set_new(task->state, "host", json_string(queueing->host));
     json_object_set_new(task->state, "queued_ns", now);
@@ -179,6 +182,11 @@ static int queue(struct task *task, void *ctx, struct err *err)
     json_object_set_new(task->state, "error", json_null());
     json_object_set_new(task->state, "cancel", json_false());
     json_object_set_new(task->state, "phases", json_array());
+    if (stays) { /* what is still on another machine comes first; then the runs that were wanted before */
+        json_object_set_new(task->state, "gathered_again", json_true());
+        return 0;
+    }
+    json_object_del(task->state, "gathered_again");
     json_object_set_new(task->state, "target", json_integer(runs + (json_int_t)task_number(task->spec, "repeat")));
     return 0;
 }

@@ -2,14 +2,21 @@
 #include "jobdir/text/text.h"
 #include "task/far.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/dirs.h"
 #include "task/estimate.h"
 #include "task/spec.h"
 
 typedef unsigned long long number;
+
+/* Its files have reached the other machine; all of it is here. Empty, and made or renamed where a disk is full, too. */
+#define SENT "runs/.%llu.sent"
+#define HERE "runs/.%llu.here"
 
 const char *far_log_of_output(const char *log, bool *ret_is_err)
 {
@@ -43,11 +50,10 @@ static void put_begin(struct buf *far, const struct task *task)
 /* The number of its scry run, or "": it is over. A number alone may be somebody else's by now. */
 static void put_find(struct buf *far, uint64_t run)
 {
-    buf_printf(
-        far,
-        "alive() { p=$(cat \"$t/runs/%llu.pid\" 2>/dev/null) && [ -n \"$p\" ] && tr '\\0' ' ' <\"/proc/$p/cmdline\" "
-        "2>/dev/null | grep -q \"runs/%llu[\\\" ]\"; }; ",
-        (number)run, (number)run);
+    buf_printf(far,
+               "alive() { p=$(cat \"$t/runs/%llu.pid\" 2>/dev/null) && [ -n \"$p\" ] && "
+               "tr '\\0' ' ' 2>/dev/null <\"/proc/$p/cmdline\" | grep -q \"runs/%llu[\\\" ]\"; }; ",
+               (number)run, (number)run);
 }
 
 /* The numbers of those that say by their environment that they are of the task, wherever they went: as says_it_is has it at
@@ -95,7 +101,9 @@ void far_put_start(struct buf *out, const struct task *task, uint64_t run, const
     put_begin(&far, task);
     buf_puts(&far, "mkdir -p \"$t/files\" \"$t/runs\" && tar -C \"$t/files\" -xf -");
     put_ssh(out, task, &far);
-    buf_puts(out, " && exec ");
+    buf_puts(out, " && : >");
+    text_quote(out, task->dir);
+    buf_printf(out, "/" SENT " && exec ", (number)run);
     buf_clear(&far);
     put_begin(&far, task);
     buf_puts(&far, "PATH=$PATH:$HOME/.local/bin; ");
@@ -122,6 +130,11 @@ void far_put_start(struct buf *out, const struct task *task, uint64_t run, const
     put_ssh(out, task, &far);
 }
 
+/* KB of the disk that may be taken so that a part of it, here a twentieth or a hundredth, stays for others. */
+#define ROOM \
+    "room() { df -Pk . | awk -v part=\"$1\" 'END {n = NR > 1 ? $4 - $2 / part : 2 ^ 50; printf \"%%d\", (n > 0 ? n : " \
+    "0)}'; }; "
+
 /* The last file of the archive says that nothing is missing: what ssh and tar say would not. How large the archive is comes
  * before it: tar knows that without reading a file, if /dev/null is to have it. */
 void far_put_gather(struct buf *out, const struct task *task, uint64_t run)
@@ -132,7 +145,8 @@ void far_put_gather(struct buf *out, const struct task *task, uint64_t run)
     put_left(&far, task);
     buf_printf(
         &far,
-        "cd \"$t\" && [ -e runs/%llu.pid ] && while alive; do sleep 1; done && "
+        "{ cd \"$t\" 2>/dev/null && [ -e runs/%llu.pid ]; } || { printf '%%0%dd' 0; exit 1; }; "
+        "while alive; do sleep 1; done && "
         "{ i=0; while [ -e runs/%llu.stop ] && [ $((i += 1)) -le 20 ] && l=$(left) && [ -n \"$l\" ]; do "
         "kill -KILL $l; done; : >runs/%llu.whole; } && "
         "list() { find runs files -maxdepth 0 -print0; find files -type f -newer runs/%llu.pid -print0; find runs/%llu "
@@ -140,23 +154,44 @@ void far_put_gather(struct buf *out, const struct task *task, uint64_t run)
         "n=$(list | LC_ALL=C tar --no-recursion --null -T - --totals -cf /dev/null 2>&1 | "
         "sed -n 's/^Total bytes written: \\([0-9]*\\).*/\\1/p') && printf '%%0%dd' \"${n:-0}\" && "
         "list | tar --no-recursion --null -T - -cf -",
-        (number)run, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run,
-        TASK_BYTES_DIGITS);
+        (number)run, TASK_BYTES_DIGITS, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run,
+        (number)run, TASK_BYTES_DIGITS);
     buf_puts(out, "cd ");
     text_quote(out, task->dir);
     buf_puts(out, " && ");
     put_ssh(out, task, &far);
-    /* whoever is on that host says what is in the archive: only these, and with our rights */
-    buf_printf(out,
-               " | { head -c %d >" TASK_BYTES_FILE "; LC_ALL=C dd bs=64k status=progress 2>>" TASK_BYTES_FILE
-               " | tar --no-same-owner --no-same-permissions -xf - runs files; } && rm runs/%llu.whole " TASK_BYTES_FILE
-               " && ",
-               TASK_BYTES_DIGITS, (number)run, (number)run, (number)run, (number)run);
+    buf_printf(
+        out,
+        " | { head -c %d >" TASK_BYTES_FILE "; n=$(sed 's/^0*//' " TASK_BYTES_FILE "); " ROOM
+        "[ -n \"$n\" ] || exit 1; if [ $((n / 1024)) -gt $(room 20) ]; then echo \"it takes $((n >> 20)) MB, and of "
+        "the disk here no "
+        "more than $(($(room 20) >> 10)) MB may be used\" >&2; exit 1; fi; "
+        "LC_ALL=C dd bs=64k status=progress 2>>" TASK_BYTES_FILE
+        /* whoever is on that host says what is in the archive: only these, and with our rights */
+        " | tar --no-same-owner --no-same-permissions -xf - runs files && [ -e runs/%llu.whole ] || "
+        "{ [ $(room 100) -gt 0 ] && echo 'the connection was lost' || echo 'the disk here is full'; exit 1; } >&2; } "
+        "&& mv runs/%llu.whole " HERE " && rm -f " TASK_BYTES_FILE " " SENT " && ",
+        TASK_BYTES_DIGITS, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run,
+        (number)run);
     buf_clear(&far);
     put_begin(&far, task);
     buf_printf(&far, "cd \"$t\" && rm -rf files runs/%llu runs/%llu.*; rmdir runs; cd .. && rmdir \"$t\"", (number)run,
                (number)run);
     put_ssh(out, task, &far);
+}
+
+enum far_came far_came(const struct task *task, uint64_t run)
+{
+    char path[PATH_MAX + 64], digits[TASK_BYTES_DIGITS + 1] = "";
+    snprintf(path, sizeof path, "%s/" HERE, task->dir, (number)run);
+    if (access(path, F_OK) == 0)
+        return FAR_WHOLE;
+    snprintf(path, sizeof path, "%s/" TASK_BYTES_FILE, task->dir, (number)run);
+    _cleanup_(fclosep) FILE *file = file_open_plain(path);
+    if (file && fread(digits, 1, TASK_BYTES_DIGITS, file) == TASK_BYTES_DIGITS)
+        return strspn(digits, "0") < TASK_BYTES_DIGITS ? FAR_PART : FAR_NOTHING;
+    snprintf(path, sizeof path, "%s/" SENT, task->dir, (number)run);
+    return access(path, F_OK) == 0 ? FAR_SILENT : FAR_NOTHING;
 }
 
 /* What is no child of scry run's own, all below it, and what says by its environment that it is of the task; `p` is the number

@@ -15,8 +15,12 @@
 
 /* Brings the task's files there and starts a run. `line`: words for a shell, behind `scry run --output=DIR`. */
 void far_put_start(struct buf *out, const struct task *task, uint64_t run, const char *line);
-/* Waits for the end of the run, and brings it and what it wrote among the task's files. */
+/* Waits for the end of the run, and brings it and what it wrote among the task's files, if there is room for it. What did not come
+ * whole stays there, and may be brought again. */
 void far_put_gather(struct buf *out, const struct task *task, uint64_t run);
+/* What came of a run that was gathered: all; a part; not a word, though it was sent there; nothing, and nothing is there. */
+enum far_came { FAR_WHOLE, FAR_PART, FAR_SILENT, FAR_NOTHING };
+enum far_came far_came(const struct task *task, uint64_t run);
 /* TERM for its scry run; KILL: for the command and all below it. */
 void far_put_signal(struct buf *out, const struct task *task, uint64_t run, const char *signal);
 

@@ -6,6 +6,7 @@
 
 #include "base/system/dirs.h"
 #include "task/advance.h"
+#include "task/far.h"
 #include "task/spec.h"
 
 /* How much of a text stands before what Open MPI's mpirun says of its end, which it sets between lines of 74 dashes; all
@@ -71,24 +72,44 @@ static bool lacks_files(const struct task *task, const struct job_info *info)
            was_noted(info, "mpi_not_seen");
 }
 
+/* Why not all of a run came here. */
+static const char *why_not_here(const struct task *task, enum far_came came, uint64_t run, bool some, struct buf *out)
+{
+    const char *host = json_string_value(json_array_get(task_member(task->spec, "launch.hosts"), 0));
+    unsigned long long number = run;
+    if (came == FAR_NOTHING) { /* it may have run: nobody here knows */
+        buf_printf(out,
+                   some ? "there is no more of run %llu on %s, and not all of it is here"
+                        : "nothing came of run %llu on %s",
+                   number, host);
+        size_t len = out->len;
+        last_line(task, "", run, out);
+        if (out->len == len)
+            last_line(task, "gather", run, out);
+        return "run";
+    }
+    buf_printf(out, came == FAR_PART ? "not all of run %llu came from %s" : "run %llu cannot be gathered from %s",
+               number, host);
+    last_line(task, "gather", run, out);
+    buf_printf(out, json_is_true(json_object_get(task->state, "gathered_again"))
+                        ? "; it stays there; a rerun runs it again"
+                        : "; it stays there, and a rerun gathers it first");
+    return "gather";
+}
+
 const char *task_why_failed(const struct task *task, enum task_step step, uint64_t run, const struct job_info *info,
                             enum job_state state, int code, struct buf *out)
 {
     const struct job_result *result = &info->result;
     bool build = step == TASK_BUILD;
+    enum far_came came = step == TASK_GATHER ? far_came(task, run) : FAR_WHOLE;
+    if (came != FAR_WHOLE)
+        return why_not_here(task, came, run, code == 0, out);
     if (build)
         buf_puts(out, "the build");
     else
         buf_printf(out, "run %llu", (unsigned long long)run);
-    if (code < 0 && step == TASK_GATHER) { /* it may have run: nobody here knows */
-        buf_clear(out);
-        buf_printf(out, "nothing came of run %llu on %s", (unsigned long long)run,
-                   json_string_value(json_array_get(task_member(task->spec, "launch.hosts"), 0)));
-        size_t len = out->len;
-        last_line(task, "", run, out);
-        if (out->len == len)
-            last_line(task, "gather", run, out);
-    } else if (code < 0) {
+    if (code < 0) {
         buf_puts(out, " did not begin");
         last_line(task, build ? "build" : "", run, out);
         if (!build && strcmp(task_text(task->spec, "launch.by"), "slurm") == 0)

@@ -153,6 +153,43 @@ class Elsewhere(TaskCase):
         self.assertEqual(os.path.getsize(os.path.join(files, "files/result")), 20000000)
         self.assertEqual([name for name in os.listdir(os.path.join(files, "runs")) if name.endswith(".bytes")], [])
 
+    def test_ssh_is_gathered_again(self):
+        """A disk without room for it is left alone; a connection may end, or none be made. All of it stays there, and a rerun brings it."""
+        far = sshtest.Node(self, "n2")
+        self.box.env.update(far.near_env())
+        state, how = self.box.path("home", ".local/state/scry"), self.box.path("work", "how")
+        os.makedirs(state, mode=0o700)
+        full = not self.box.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "none", state]).returncode
+        if full:
+            self.addCleanup(self.box.run, ["umount", "-l", state])
+        ssh = self.box.env["SCRY_SSH"]
+        self.box.env["SCRY_SSH"] = self.program(f"""#!/bin/sh
+case $*$(cat {how}) in
+*--totals*lost) {ssh} "$@" | head -c 3000000 ;;
+*--totals*silent) echo "ssh: no route to n2" >&2; exit 255 ;;
+*) exec {ssh} "$@" ;;
+esac
+""", "ssh")
+        program = self.program("#!/bin/sh\nhead -c 20000000 /dev/urandom >result; cksum <result\n")
+        there = far.box.path("home", ".cache/scry/tasks")
+        ways = ([("room", "and of the disk here no more than")] if full else []) + [("lost", "the connection was lost"), ("silent", "no route to n2")]
+        for way, text in ways:
+            self.program(way, "how")
+            task, = self.submit("--by", "ssh", "--hosts", "n2", "--repeat", "2", "--file", program, "./program")
+            shown = self.waits_for(task, "done", "failed")
+            self.assertEqual((shown["error"]["kind"], text in shown["error"]["text"], len(shown["runs"])), ("gather", True, 1), shown["error"])
+            self.assertTrue(os.path.exists(os.path.join(there, task, "files/result")))
+            if way == "room":
+                self.assertLess(shown["space_bytes"], 1000000)
+                self.box.run(["mount", "-o", "remount,size=400m", state])
+            self.program("", "how")
+            self.assertEqual(self.task("rerun", task).returncode, 0)
+            shown = self.waits_for(task, "done", "failed")
+            self.assertEqual((shown["error"], [run["state"] for run in shown["runs"]], os.listdir(there)), (None, ["done", "done"], []))
+            files = os.path.join(state, "tasks", task)
+            with open(os.path.join(files, "runs/2.out"), encoding="ascii") as file:
+                self.assertEqual(file.read(), self.box.run(["cksum"], stdin=open(os.path.join(files, "files/result"), "rb")).stdout)
+
     def test_ssh_what_does_not_listen(self):
         """Cancelled while the connection is lost, the run is ended there with all that it began."""
         far = sshtest.Node(self, "n2")

@@ -30,7 +30,7 @@ static void refuse(struct visit *visit, const char *of)
 bool file_is_output(const char *path)
 {
     return (strncmp(path, "files/", 6) == 0 && path[6] != '.') ||
-           (strncmp(path, "runs/", 5) == 0 && !strchr(path + 5, '/'));
+           (strncmp(path, "runs/", 5) == 0 && path[5] != '.' && !strchr(path + 5, '/'));
 }
 
 static int print_json(const struct tree *tree, bool outputs)
