@@ -363,6 +363,27 @@ static void send_signal(const struct task *task, const char *name)
     job_info_done(&info);
 }
 
+/* What its directory takes, as far as that is known. */
+static uint64_t space_of(const struct task *task)
+{
+    uint64_t bytes;
+    return task_space_look(task->id, task->dir, &bytes) == 0 ? bytes : 0;
+}
+
+static bool is_over_space(const struct task *task)
+{
+    return space_of(task) > task_number(task->spec, "limits.disk_bytes");
+}
+
+/* It was asked to end, for it takes too much of the disk, and goes on taking more. */
+static bool goes_on_filling(const struct task *task)
+{
+    json_t *process = current(task);
+    const char *stop = json_string_value(json_object_get(process, "stop"));
+    return stop && strcmp(stop, "space") == 0 && step_of(task) != TASK_GATHER && !get_ns(process, "kills") &&
+           space_of(task) > get_ns(process, "stop_bytes") + task_number(task->spec, "limits.disk_bytes") / 8;
+}
+
 static int set_stop(struct task *task, void *ctx, struct err *err)
 {
     json_t *process = current(task);
@@ -370,6 +391,7 @@ static int set_stop(struct task *task, void *ctx, struct err *err)
     if (!process || task_is_over(task->state) || json_object_get(process, "stop"))
         return 1;
     set_text(process, "stop", ctx);
+    set_ns(process, "stop_bytes", space_of(task));
     set_ns(process, "stop_boot_ns", boot_ns());
     return 0;
 }
@@ -383,12 +405,6 @@ static int set_killed(struct task *task, void *ctx, struct err *err)
         set_ns(process, "kills", get_ns(process, "kills") + 1);
     }
     return process ? 0 : 1;
-}
-
-static bool is_over_space(const struct task *task)
-{
-    uint64_t bytes;
-    return task_space_look(task->id, task->dir, &bytes) == 0 && bytes > task_number(task->spec, "limits.disk_bytes");
 }
 
 /* The limit that it is over, or NULL. `job`: what is known of its job. */
@@ -464,7 +480,8 @@ static void look_after(const struct task_store *store, const struct task *task, 
         const char *stop = why_stop(task, job);
         if (stop && task_change(store, task->id, set_stop, (void *)stop, NULL) == 0)
             send_signal(task, "TERM");
-    } else if (boot_ns() - get_ns(process, "stop_boot_ns") >= GRACE_SECONDS * (uint64_t)NS_PER_SECOND) {
+    } else if (boot_ns() - get_ns(process, "stop_boot_ns") >= GRACE_SECONDS * (uint64_t)NS_PER_SECOND ||
+               goes_on_filling(task)) {
         if (task_change(store, task->id, set_killed, NULL, NULL) == 0)
             send_signal(task, "KILL");
     }

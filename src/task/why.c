@@ -118,6 +118,7 @@ const char *task_why_failed(const struct task *task, enum task_step step, uint64
         buf_puts(out, " is gone: its scry run and its command were killed, or the machine was started again");
     } else if (result->signal == SIGXFSZ || result->exit_code == 128 + SIGXFSZ) {
         buf_puts(out, " wrote a file that is larger than its limit of space (limits.disk_bytes)");
+        return "space";
     } else if (result->signal) {
         buf_printf(out, " was ended by signal %d (%s)", result->signal, strsignal(result->signal));
         if (result->reason && *result->reason)
