@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import test, { before } from 'node:test';
 import { example, openPage, openStage, serveStage, shoot, until, violations } from './harness.mjs';
 
-let stage, server, report, diff, plain, counted, valued, failed;
+let stage, server, report, diff, plain, counted, valued, failed, python;
 
 const idOf = (out) => /job (\S+)/.exec(out.err + out.out)?.[1];
 
@@ -18,6 +18,8 @@ before(async () => {
   counted = idOf(await ocean('counted', '2', 'stats'));
   valued = idOf(await stage.run(['run', '--name', 'valued', '--trace', 'fn:*', '--args', '--', example('newton')]));
   plain = idOf(await stage.run(['run', '--name', 'plain', '--', 'true']));
+  stage.write('work.py', 'def inner(n):\n    return sum(range(n))\ndef outer():\n    return [inner(3000) for i in range(40)]\nouter()\n');
+  python = JSON.parse((await stage.run(['report', '--json', idOf(await stage.run(['run', '--name', 'python', '--script', 'calls', '--', 'python3', 'work.py']))])).out);
   failed = idOf(await stage.run(['run', '--name', 'failed', '--', 'sh', '-c', 'exit 3']));
   report = JSON.parse((await stage.run(['report', '--json', 'four'])).out);
   diff = JSON.parse((await stage.run(['report', '--diff', '--json', 'two', 'four'])).out);
@@ -74,6 +76,22 @@ test('functions: time and calls of all and of one process are those of the repor
   await page.waitForURL(/m=calls.*process=1|process=1.*m=calls/);
   await page.reload();
   assert.deepEqual(plainly(await figures(page, 'Functions: Calls')), add(report.functions, (one) => one.ranks.find((rank) => rank.rank === 1)?.calls ?? 0));
+  assert.deepEqual(page.faults, []);
+});
+
+test('functions of Python: where it says how a job ended, by self and total time, and in the call tree', async () => {
+  const page = await at('', {}, python.id), of = python.scripts.python_functions;
+  assert.ok(of.some((one) => one.function === 'inner'));
+  const hottest = page.getByRole('table', { name: 'Functions of Python, most time of their own first' });
+  await hottest.getByText('inner', { exact: true }).first().waitFor();
+  for (const [measure, key] of [['self', 'self_ns'], ['total', 'total_ns'], ['calls', 'calls']]) {
+    await page.evaluate((hash) => (location.hash = hash), `#/jobs/${python.id}/functions?top=1000&m=${measure}`);
+    assert.deepEqual(plainly(await figures(page, `Functions: ${measure === 'calls' ? 'Calls' : measure === 'self' ? 'Self time' : 'Total time'}`)), add(of.map((one) => ({ ...one, name: one.function })), (one) => one[key]));
+  }
+  assert.match(await downloads(page, 'Functions', 'CSV'), /^Function,defined,all calls\r\n[^]*inner,work\.py:1,40\r\n/);
+  await shoot(page, 'functions-python');
+  await page.evaluate((hash) => (location.hash = hash), `#/jobs/${python.id}/tree`);
+  assert.match(await downloads(page, 'Call tree', 'CSV'), /\(Python\)[^]*inner/);
   assert.deepEqual(page.faults, []);
 });
 

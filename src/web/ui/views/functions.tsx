@@ -17,13 +17,13 @@ export function Functions({ id }: ViewProps) {
   return (
     <Answered of={answer} wait="Adding up the calls of all processes …">
       {profile => {
-        const rows = (of: 'self_ns' | 'total_ns' | 'calls'): Row[] => profile.functions.map((one, i) => ({
-          key: String(i), name: one.name, about: one.file ? `${base(one.file)}:${one.line}` : '', class: kindOf(one.name), values: one[of],
-        }));
-        const calls = (row: Row, process: number | null) => {
-          const one = profile.functions[Number(row.key)];
-          return one ? valueOf({ ...row, values: one.calls }, process) : 0;
-        };
+        const place = (one: { file: string; line: number }) => one.file ? `${base(one.file)}:${one.line}` : '';
+        const rows = (of: 'self_ns' | 'total_ns' | 'calls'): Row[] => [
+          ...profile.functions.map((one, i) => ({ key: String(i), name: one.name, about: place(one), class: kindOf(one.name), values: one[of] })),
+          ...profile.python_functions.map((one, i) => ({ key: `python ${i}`, name: one.function, about: place(one), class: 'compute', values: [], all: one[of] })),
+        ];
+        const callRows = new Map(rows('calls').map(row => [row.key, row]));
+        const calls = (row: Row, process: number | null) => valueOf(callRows.get(row.key)!, process);
         return (
           <Measured id={id} title="Functions" name="functions" what="Function" processes={profile.processes} notes={profile.notes}
             measures={[

@@ -28,7 +28,7 @@ interface Props {
 const TOPS = [10, 20, 50, 100, 1000];
 
 /** How a row leads on: to its calls in the space-time diagram. */
-const toCalls = (id: string, row: Row) => row.key !== '\0others' && go(['jobs', id, 'space'], { q: row.name });
+const toCalls = (id: string, row: Row) => row.key !== '\0others' && row.all === undefined && go(['jobs', id, 'space'], { q: row.name });
 
 export function Measured(props: Props) {
   const { processes, measures, id } = props, colours = useColours();
@@ -39,8 +39,10 @@ export function Measured(props: Props) {
   const [most, setMost] = useNumber('top', 20);
   const whole = measures.find(one => one.key === key) ?? measures[0]!;
   const setup = useWithoutSetup(measures.some(one => one.rows.some(row => isSetup(row.name))));
-  const measure = useMemo(() => setup.out ? { ...whole, rows: whole.rows.filter(row => !isSetup(row.name)) } : whole, [whole, setup.out]);
-  const compared = over === 'all' && processes.length > 1, several = severalWorlds(processes);
+  const compared = over === 'all' && processes.length > 1;
+  const sums = whole.rows.some(row => row.all !== undefined);
+  const measure = useMemo(() => ({ ...whole, rows: whole.rows.filter(row => !(setup.out && isSetup(row.name)) && !(compared && row.all !== undefined)) }), [whole, setup.out, compared]);
+  const several = severalWorlds(processes);
   const number = chosen === 'all' || compared || !processes[Number(chosen)] ? null : Number(chosen);
   const shown = useMemo(() => top(measure.rows, number, most), [measure, number, most]);
   const all = useMemo(() => measure.rows.reduce((total, row) => total + valueOf(row, number), 0), [measure, number]);
@@ -52,12 +54,12 @@ export function Measured(props: Props) {
     name: `${props.name}-${measure.key}${setup.out ? '-without-setup' : ''}`,
     svg: (paper: Colours) => drawing(shown.rows, measure, labels, number, compared, log, paper, `${props.title}: ${measure.title}${number === null ? '' : `, ${labels[number]}`}${setup.out ? ', without MPI_Init and MPI_Finalize' : ''}`),
     table: () => ({
-      columns: [props.what, 'defined', ...(number === null ? labels : [labels[number]!]).map(label => `${label} ${measure.unit}`)],
-      rows: measure.rows.map(row => [row.name, row.about, ...(number === null ? row.values : [row.values[number]!])]),
+      columns: [props.what, 'defined', ...(number === null ? labels : [labels[number]!]).map(label => `${label} ${measure.unit}`), ...(sums ? [`all ${measure.unit}`] : [])],
+      rows: measure.rows.map(row => [row.name, row.about, ...(number === null ? labels.map((_, i) => row.values[i] ?? null) : [row.values[number] ?? null]), ...(sums ? [valueOf(row, null)] : [])]),
     }),
   };
   return (
-    <PictureFrame title={props.title} of={id} picture={take} about={<>{compared && 'Each row has a bar for each process; imbalance is the greatest over the mean: 1 is even. '}<span class="no-print">A click on a row shows its calls in space and time.</span></>} controls={
+    <PictureFrame title={props.title} of={id} picture={take} about={<>{compared && 'Each row has a bar for each process; imbalance is the greatest over the mean: 1 is even. '}{measure.rows.some(row => row.all === undefined) && <span class="no-print">A click on a row shows its calls in space and time.</span>}</>} controls={
       <>
         <Choice label="Measure" value={measure.key} of={measures.map(one => [one.key, one.title] as const)} onChange={setKey} />
         {processes.length > 1 && <Choice label="Processes" value={over as 'one' | 'all'} of={[['one', 'One process'], ['all', 'All compared']]} onChange={setOver} />}
@@ -73,6 +75,7 @@ export function Measured(props: Props) {
       </>
     }>
       {notesOf(props.notes).map(text => <Notice key={text} title={text} />)}
+      {sums && (compared || number !== null) && <p class="left-out">Functions of Python are not here: of them the sums over all processes are known.</p>}
       {setup.told(`${measure.format(leftOut)}${all + leftOut > 0 ? `, ${share(leftOut / (all + leftOut))}` : ''} of ${measure.title.toLowerCase()}.${measure.key === 'total' ? ' What calls them still has their time.' : ''}`)}
       {shown.rows.length === 0 ? props.empty : (
         <Table label={`${props.title}: ${measure.title}`} columns={columns} rows={shown.rows} rowKey={row => row.key} sort="-value" onOpen={row => toCalls(id, row)} rowClass={row => row.key === '\0others' ? 'measured-others' : ''} />

@@ -3,12 +3,14 @@
 
 export interface Process { process: number; node: string; pid: number; rank: number | null; world: number | null; name: string }
 export interface ProfileFunction { name: string; file: string; line: number; calls: number[]; total_ns: number[]; self_ns: number[] }
-export interface Profile { processes: Process[]; functions: ProfileFunction[]; incomplete?: boolean; notes?: unknown }
+/** Of all processes together. */
+export interface PythonFunction { function: string; file: string; line: number; calls: number; total_ns: number; self_ns: number }
+export interface Profile { processes: Process[]; functions: ProfileFunction[]; python_functions: PythonFunction[]; incomplete?: boolean; notes?: unknown }
 export interface VolumeCall { name: string; class: string; calls: number[]; total_ns: number[]; sent_bytes: number[]; received_bytes: number[] }
 export interface Volume { processes: Process[]; calls: VolumeCall[]; notes?: unknown }
 
-/** A row of a picture: a value for each process. */
-export interface Row { key: string; name: string; about: string; class: string; values: readonly number[] }
+/** A row of a picture: a value for each process. `all`: only that of all together is known. */
+export interface Row { key: string; name: string; about: string; class: string; values: readonly number[]; all?: number }
 
 export const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0);
 
@@ -28,15 +30,16 @@ export function greatest(values: readonly number[]): number {
 export const whereGreatest = (values: readonly number[]): number => values.indexOf(greatest(values));
 
 /** The value of a row in one process, or of all together. */
-export const valueOf = (row: Row, process: number | null): number => process === null ? sum(row.values) : row.values[process] ?? 0;
+export const valueOf = (row: Row, process: number | null): number => process === null ? row.all ?? sum(row.values) : row.values[process] ?? 0;
 
 /** The `most` greatest, and what is left as one row; rows of nothing are left out. */
 export function top(rows: readonly Row[], process: number | null, most: number): { rows: Row[]; others: number } {
   const there = rows.filter(row => valueOf(row, process) > 0).sort((a, b) => valueOf(b, process) - valueOf(a, process));
   if (there.length <= most)
     return { rows: there, others: 0 };
-  const rest = there.slice(most), values = rest[0]!.values.map((_, i) => rest.reduce((all, row) => all + (row.values[i] ?? 0), 0));
-  return { rows: [...there.slice(0, most), { key: '\0others', name: `${rest.length} others`, about: '', class: 'other', values }], others: rest.length };
+  const rest = there.slice(most), longest = rest.reduce((length, row) => Math.max(length, row.values.length), 0);
+  const values = Array.from({ length: longest }, (_, i) => rest.reduce((all, row) => all + (row.values[i] ?? 0), 0));
+  return { rows: [...there.slice(0, most), { key: '\0others', name: `${rest.length} others`, about: '', class: 'other', values, all: rest.reduce((all, row) => all + valueOf(row, null), 0) }], others: rest.length };
 }
 
 /** How long a bar is, 0 to 1. Logarithmic: four powers of ten below the greatest are seen, what is there is never nothing. */
