@@ -282,6 +282,10 @@
          "the job is kept from the processors in {percent.0} % of the periods, because its control group may use only " \
          "{cpus.1}: start fewer threads, or ask for more", \
          FLOATING(percent) FLOATING(cpus)) \
+    NOTE(processors_taken, "processors", \
+         "processes that are not of the job have {others.1} of the node's {cpus.0} processors: for {percent.0} % of the time " \
+         "in which the job could compute, in the last {seconds.0} s, it had none. Run it where it is alone, or later", \
+         FLOATING(percent) FLOATING(seconds) FLOATING(others) FLOATING(cpus)) \
     NOTE(open_files, "limit", "pid {pid}, {program}, has {open} open files of at most {limit} (ulimit -n)", \
          INTEGER(pid) STRING(program) INTEGER(open) INTEGER(limit)) \
     NOTE(user_tasks, "limit", \

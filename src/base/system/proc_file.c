@@ -125,6 +125,7 @@ int proc_stat_parse(const char *text, struct proc_stat *ret_stat)
         .major_faults = field[12],
         .user_ns = ticks_to_ns(field[14]),
         .system_ns = ticks_to_ns(field[15]),
+        .children_ns = ticks_to_ns(field[16]) + ticks_to_ns(field[17]),
         .priority = (long)field[18],
         .nice = (long)field[19],
         .threads = (long)field[20],

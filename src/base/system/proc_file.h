@@ -33,6 +33,7 @@ struct proc_stat {
     char state;           /* the kernel's letter */
     uint64_t start_ticks; /* since boot: with the pid, identifies a process for ever */
     uint64_t user_ns, system_ns;
+    uint64_t children_ns; /* of those that have ended and were waited for */
     uint64_t minor_faults, major_faults;
     long priority, nice, threads;
     uint64_t memory_bytes, resident_bytes;

@@ -58,7 +58,7 @@ static void *start(struct observer *observer, struct err *err)
     health->group_found_ns = health->look.now_ns;
     cgroup_read("", &health->group, &health->group_state);
     window_begin(&health->window, &node, &health->group_state, 1);
-    judge_look(&health->judge, &health->look, &node, &health->group_state);
+    judge_look(&health->judge, &health->look, &node, &health->group_state, &health->processes.motion);
     return health;
 }
 
@@ -137,11 +137,11 @@ static bool look_at_all(struct health *health)
     if (!health->looked)
         begin(health);
     node_state_read("", look->now_ns, &node);
+    processes_look(&health->processes, look);
     read_group(health);
-    judge_look(&health->judge, look, &node, &health->group_state);
+    judge_look(&health->judge, look, &node, &health->group_state, &health->processes.motion);
     judge_clocks_read(&clocks);
     judge_clocks_look(&health->judge, look, &clocks);
-    processes_look(&health->processes, look);
     stall_look(&health->stall, look, &health->processes.motion, output_bytes(health),
                health->observer->options->still_seconds);
     filesystems_look(&health->filesystems, look);

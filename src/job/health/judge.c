@@ -22,6 +22,9 @@
 #define PRESSURE_LOW 0.03
 #define THROTTLED_HIGH 0.25 /* of the periods */
 #define THROTTLED_LOW 0.1
+#define BUSY 0.95       /* of the processors are */
+#define TAKEN_HIGH 0.25 /* of the processors others have; and of the time that the job could compute it has none */
+#define TAKEN_LOW 0.1
 #define SWAPPING_HIGH (4 * MB) /* a second, in and out */
 #define SWAPPING_LOW (1 * MB)
 #define JUMP_NS (INT64_C(1) * NS_PER_SECOND)
@@ -80,8 +83,27 @@ static void judge_killed(struct judge *judge, const struct look *look, const str
 
 /* ---- over some seconds ---- */
 
+/* The job is not alone: its processes are ready to run, and others have the processors. Who is kept waiting by a limit of
+ * its own is not told that it is others. */
+static void judge_taken(struct judge *judge, const struct look *look, const struct node_state *node,
+                        const struct process_motion *motion, bool limited)
+{
+    double seconds = (double)(look->now_ns - judge->window_ns) / NS_PER_SECOND;
+    double cpus = node_rate(&judge->window, node, NODE_CPU_TOTAL) / (double)sysconf(_SC_CLK_TCK);
+    double busy = node_cpu_share(&judge->window, node, NODE_CPU_BUSY);
+    double spent = (double)(motion->spent_ns - judge->motion_window.spent_ns) / NS_PER_SECOND;
+    double waited = (double)(motion->waited_ns - judge->motion_window.waited_ns) / NS_PER_SECOND;
+    double others = cpus * busy - spent / seconds, share = waited > 0 ? waited / (waited + spent) : 0;
+    bool known = cpus > 0 && busy >= 0 && motion->whole && !limited;
+    bool bad =
+        known && busy >= BUSY && others >= TAKEN_HIGH * cpus && share >= TAKEN_HIGH && waited >= TAKEN_HIGH * seconds;
+    if (alarm_rings(&judge->taken, look, bad, known && (share < TAKEN_LOW || others < TAKEN_LOW * cpus), share))
+        look->say(look->ctx,
+                  NOTE(processors_taken, .percent = 100 * share, .seconds = seconds, .others = others, .cpus = cpus));
+}
+
 static void judge_window(struct judge *judge, const struct look *look, const struct node_state *node,
-                         const struct cgroup_state *group)
+                         const struct cgroup_state *group, const struct process_motion *motion)
 {
     double waited = node_waited_share(&judge->window, node, NODE_WAITED_MEMORY_FULL);
     double page = (double)sysconf(_SC_PAGESIZE), seconds = (double)(look->now_ns - judge->window_ns) / NS_PER_SECOND;
@@ -99,6 +121,7 @@ static void judge_window(struct judge *judge, const struct look *look, const str
         look->say(look->ctx, NOTE(swapping, .in_mb = in / MB, .out_mb = out / MB));
     if (alarm_rings(&judge->throttled, look, throttled > THROTTLED_HIGH, throttled < THROTTLED_LOW, throttled))
         look->say(look->ctx, NOTE(throttled, .percent = 100 * throttled, .cpus = group->cpus_limit));
+    judge_taken(judge, look, node, motion, throttled > THROTTLED_LOW);
 }
 
 static void judge_tasks(struct judge *judge, const struct look *look, const struct cgroup_state *group)
@@ -109,7 +132,7 @@ static void judge_tasks(struct judge *judge, const struct look *look, const stru
 }
 
 void judge_look(struct judge *judge, const struct look *look, const struct node_state *node,
-                const struct cgroup_state *group)
+                const struct cgroup_state *group, const struct process_motion *motion)
 {
     if (!judge->window_ns) {
         judge->oom_node = node->count[NODE_OOM_KILLS];
@@ -122,9 +145,10 @@ void judge_look(struct judge *judge, const struct look *look, const struct node_
     if (judge->window_ns && look->now_ns < judge->window_ns + WINDOW_NS)
         return;
     if (judge->window_ns)
-        judge_window(judge, look, node, group);
+        judge_window(judge, look, node, group, motion);
     judge->window = *node;
     judge->group_window = *group;
+    judge->motion_window = *motion;
     judge->window_ns = look->now_ns;
 }
 

@@ -129,6 +129,19 @@ static void read_bytes(struct processes *processes, struct process_health *proce
     process->written_bytes = written;
 }
 
+/* Its time on processors, and without one: see the kernel's Documentation/scheduler/sched-stats.rst. */
+static void read_waits(struct processes *processes, struct process_health *process, const struct look *look)
+{
+    char text[128], *end = text;
+    if (look_read(look->root, text, sizeof text, "/proc/%d/schedstat", (int)process->pid) < 0)
+        return;
+    strtoull(text, &end, 10);
+    uint64_t waited_ns = strtoull(end, NULL, 10);
+    if (process->looks && waited_ns > process->waited_ns)
+        processes->motion.waited_ns += waited_ns - process->waited_ns;
+    process->waited_ns = waited_ns;
+}
+
 /* Linux says it as the size of the folder since 6.2. */
 static int64_t count_files(const struct look *look, pid_t pid)
 {
@@ -208,7 +221,12 @@ static bool look_at(struct processes *processes, struct process_health *process,
         processes->motion.cpu_ns += cpu_ns - process->cpu_ns;
         moved(processes, process);
     }
+    if (process->looks && cpu_ns + stat.children_ns > process->spent_ns)
+        processes->motion.spent_ns += cpu_ns + stat.children_ns - process->spent_ns;
+    if (worked || !process->looks || stat.state == 'R')
+        read_waits(processes, process, look);
     process->cpu_ns = cpu_ns;
+    process->spent_ns = cpu_ns + stat.children_ns;
     process->state = stat.state;
     process->ppid = stat.ppid;
     unsigned look_number = process->looks++;
@@ -304,6 +322,7 @@ void processes_look(struct processes *processes, const struct look *look)
             drop(processes, process);
     }
     processes->motion.stopped = living && stopped == living;
+    processes->motion.whole = count <= PROCESSES_AT_ONCE;
     judge_zombies(processes, look);
     judge_user_tasks(processes, look);
 }

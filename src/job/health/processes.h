@@ -23,6 +23,7 @@ struct process_health {
     bool listed; /* something changed since the last record */
     unsigned looks;
     uint64_t cpu_ns;
+    uint64_t spent_ns, waited_ns; /* as in process_motion */
     int64_t read_bytes, written_bytes, open_files;
     int64_t files_limit, cpu_limit_seconds, stack_limit; /* soft; INT64_MAX: none */
     struct alarm files, cpu, stack;
@@ -34,12 +35,16 @@ struct processes {
     size_t ended;                      /* of all */
     struct alarm zombies, user_tasks;
     uint64_t user_looked_ns, zombies_looked_ns;
-    /* What all of them did, as far as it was seen; for job/health/stall.h */
+    /* What all of them did, as far as it was seen; for job/health/stall.h and judge.h */
     struct process_motion {
         uint64_t cpu_ns, bytes, changes; /* changes: they came, executed something, or ended */
         pid_t pid;                       /* who did something last */
         char name[64];
         bool stopped; /* all of those that were looked at last are stopped */
+        bool whole;   /* each look is at all of them */
+        /* Computed, at most: what a short one did counts when its parent has waited for it, maybe once more. */
+        uint64_t spent_ns;
+        uint64_t waited_ns; /* first threads were ready to run, and had no processor. 0: or the kernel does not say */
     } motion;
 };
 

@@ -164,7 +164,7 @@ static struct cgroup_state no_group(void)
 static void look_at(struct judge *judge, struct tree *tree, struct node_state *node, const struct cgroup_state *group)
 {
     node->time_ns = tree->look.now_ns;
-    judge_look(judge, &tree->look, node, group);
+    judge_look(judge, &tree->look, node, group, &(struct process_motion){0});
 }
 
 static void test_memory(void **unused)
@@ -235,6 +235,54 @@ static void test_group(void **unused)
     tree_done(&tree);
 }
 
+/* Ten seconds of four processors that are all busy. The job has `own` of them, and lacks `lacks`. */
+static void pass_busy(struct judge *judge, struct tree *tree, struct node_state *node, const struct cgroup_state *group,
+                      struct process_motion *motion, double own, double lacks)
+{
+    long ticks = 4 * 10 * sysconf(_SC_CLK_TCK);
+    tree_pass(tree, 10);
+    node->time_ns = tree->look.now_ns;
+    node->count[NODE_CPU_TOTAL] += ticks;
+    node->count[NODE_CPU_BUSY] += ticks;
+    motion->spent_ns += (uint64_t)(own * 10 * NS_PER_SECOND);
+    motion->waited_ns += (uint64_t)(lacks * 10 * NS_PER_SECOND);
+    judge_look(judge, &tree->look, node, group, motion);
+}
+
+static void test_taken(void **unused)
+{
+    struct tree tree;
+    struct judge judge = {0};
+    struct node_state node = node_with(5000 * MB);
+    struct cgroup_state group = no_group();
+    struct process_motion motion = {.whole = true};
+    tree_init(&tree);
+    node.time_ns = tree.look.now_ns;
+    judge_look(&judge, &tree.look, &node, &group, &motion);
+    pass_busy(&judge, &tree, &node, &group, &motion, 4, 12);     /* it has more threads than there are processors */
+    pass_busy(&judge, &tree, &node, &group, &motion, 2, 0);      /* others do not disturb it, */
+    pass_busy(&judge, &tree, &node, &group, &motion, 0.01, 0.1); /* and it needs none */
+    motion.whole = false;                                        /* not all of it was seen */
+    pass_busy(&judge, &tree, &node, &group, &motion, 0.5, 1.5);
+    motion.whole = true;
+    group.periods = group.throttled_periods = 0;
+    pass_busy(&judge, &tree, &node, &group, &motion, 2, 0);
+    tree_assert_said(&tree, "");
+    group.periods = group.throttled_periods = 100; /* it is its own limit */
+    pass_busy(&judge, &tree, &node, &group, &motion, 0.5, 1.5);
+    tree_assert_said(&tree, "throttled");
+    pass_busy(&judge, &tree, &node, &group, &motion, 0.5, 1.5);
+    tree_assert_said(
+        &tree, "processors_taken: processes that are not of the job have 3.5 of the node's 4 processors: for 75 % of "
+               "the time in which the job could compute, in the last 10 s, it had none. Run it");
+    pass_busy(&judge, &tree, &node, &group, &motion, 0.5, 1.5);
+    tree_assert_said(&tree, "");
+    pass_busy(&judge, &tree, &node, &group, &motion, 2, 0);
+    pass_busy(&judge, &tree, &node, &group, &motion, 0.5, 1.5);
+    tree_assert_said(&tree, "processors_taken");
+    tree_done(&tree);
+}
+
 static void test_clocks(void **unused)
 {
     struct tree tree;
@@ -295,7 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_trend),  cmocka_unit_test(test_disk_fills),
                                        cmocka_unit_test(test_inodes), cmocka_unit_test(test_same_file_system),
                                        cmocka_unit_test(test_silent), cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_group),  cmocka_unit_test(test_clocks),
-                                       cmocka_unit_test(test_stall)};
+                                       cmocka_unit_test(test_group),  cmocka_unit_test(test_taken),
+                                       cmocka_unit_test(test_clocks), cmocka_unit_test(test_stall)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 static const char stat_form[] =
     "%d (a) b) %c 1 1 1 0 -1 0 0 0 0 0 %d 0 0 0 20 0 1 0 5 1000 10 18446744073709551615 0 0 0 0 0 0 0 0 0 "
     "0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+static const char waits_path[] = "/proc/999999999/schedstat";
 
 static void put_process(struct tree *tree, int pid, char state, int ticks, int read, int written)
 {
@@ -41,15 +42,21 @@ static void test_listed(void **unused)
     struct processes processes = {0};
     tree_init(&tree);
     put_process(&tree, PID, 'S', 100, 10, 20);
+    tree_write(&tree, waits_path, "1000000000 3000000000 50\n"); /* before anybody looked */
     processes_add(&processes, PID, 1, "solver");
     processes_look(&processes, &tree.look);
+    assert_int_equal(processes.motion.waited_ns, 0);
     json_t *list = processes_json(&processes), *expected = json_pack("[[i, i, i, i, n]]", PID, 10, 20, 1);
     assert_true(json_equal(list, expected));
     json_decref(list);
     json_decref(expected);
     assert_null(processes_json(&processes));
     put_process(&tree, PID, 'S', 150, 110, 20);
+    tree_write(&tree, waits_path, "1500000000 3250000000 90\n");
     processes_look(&processes, &tree.look);
+    assert_int_equal(processes.motion.waited_ns, NS_PER_SECOND / 4);
+    assert_int_equal(processes.motion.spent_ns, NS_PER_SECOND / 2);
+    assert_true(processes.motion.whole);
     list = processes_json(&processes);
     assert_int_equal(json_array_size(list), 1);
     json_decref(list);
