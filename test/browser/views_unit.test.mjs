@@ -7,13 +7,13 @@ import { test } from 'node:test';
 
 const ui = path.join(import.meta.dirname, '../../src/web/ui');
 const esbuild = createRequire(path.join(ui, 'package.json'))('esbuild');
-const names = ['space/ticks', 'space/window', 'space/layout', 'space/tiles', 'space/colours', 'space/raster', 'space/data', 'space/vector', 'views/flame', 'pages/marks'];
+const names = ['space/ticks', 'space/window', 'space/layout', 'space/tiles', 'space/colours', 'space/raster', 'space/data', 'space/scene', 'space/vector', 'views/flame', 'pages/marks'];
 const { outputFiles } = esbuild.buildSync({
   stdin: { contents: names.map((name) => `export * as ${path.basename(name)} from './${name}';`).join('\n'), resolveDir: ui, loader: 'ts' },
   bundle: true, format: 'esm', write: false,
 });
 globalThis.matchMedia = () => ({}); // colours of pages ask for it
-const { ticks, window, layout, tiles, colours, raster, data, vector, flame, marks } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
+const { ticks, window, layout, tiles, colours, raster, data, scene, vector, flame, marks } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
 
 test('marks are round, as many as fit, in the unit of the zoom', () => {
   for (let span = 100; span < 3e15; span *= 3.7)
@@ -183,6 +183,21 @@ test('a call that reaches over tiles is one bar of the file, and pale at its end
   const outer = rects.filter(({ to }) => to === rects[1].to).map(({ fill }) => fill), strength = outer.map((fill) => 255 - parseInt(fill.slice(1, 3), 16));
   assert.equal(outer[0], '#000000');
   assert.ok(strength.length > 9 && strength.every((now, i) => i === 0 || now <= strength[i - 1]) && strength.at(-1) < 80, strength.join());
+});
+
+test('a call that reaches over tiles is as long under the pointer as they know together', () => {
+  const whole = { from: 0, to: 1000 }, call = { begin: 100, end: 900 };
+  const shown = (known) => ({
+    whole, view: { from: 300, to: 400 }, width: 64, axis: 0, scroll: 0, picture: { columns: 8, levels: 10 }, look: { layout: layout.layoutOf([1], true, 10, 0) },
+    tiles: { get: (level, index) => {
+      const from = (1000 * index) / 2 ** level, to = from + 1000 / 2 ** level;
+      return to > known ? undefined : data.decodeTile({ from_ns: from, to_ns: to, lanes: [{ lane: 0, calls: call.begin < to && call.end > from ? [call.begin, Math.min(call.end, to), 0, 0] : [] }] }, 8);
+    } },
+  });
+  const mark = (known) => new scene.Drawing(null).at(shown(known), 32, 2).mark;
+  assert.deepEqual(mark(1000), { lane: 0, begin: 100, end: 900, depth: 0, open: false, beyond: false });
+  const { end, beyond } = mark(500);
+  assert.ok(beyond && end > 350 && end <= 500, `${end}`);
 });
 
 test('functions have colours by their names, spread evenly', () => {

@@ -130,3 +130,11 @@ export function callAt(lane: TileLane, at: number, depth: number | null): number
     }
   return found;
 }
+
+/** The call of a lane that began then, at a depth; -1: there is none. */
+export function callOf(lane: TileLane, begin: number, depth: number): number {
+  for (let i = 0; i < lane.count; i++)
+    if (lane.begin![i] === begin && lane.callDepth![i] === depth)
+      return i;
+  return -1;
+}

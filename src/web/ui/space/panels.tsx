@@ -145,7 +145,7 @@ export function Tip({ scene, x, y, lane, id, part, mark, message }: {
       ) : (
         <>
           <b>{one!.name}</b> <small>{picture.lanes[lane]?.label}</small>
-          <br />{mark ? <>{ns(mark.end - mark.begin)}, from {timeText(mark.begin, span)}</> : <>{share(part)} of this column</>}
+          <br />{mark ? <>{mark.beyond && 'at least '}{ns(mark.end - mark.begin)}, from {timeText(mark.begin, span)}</> : <>{share(part)} of this column</>}
           {mark?.open && <>, {picture.running ? 'still runs' : 'had not ended'}</>}
           {one!.class !== 'compute' && <small> {classLabels[one!.class as CallClass]}</small>}
         </>

@@ -2,7 +2,7 @@
 // What one frame of the diagram shows, and drawing it. Coordinates are pixels of the device; the time axis stands above the lanes, which
 // scroll under it. Frames make no objects: all that they need is in the scene, in tiles and in strips.
 import type { Picture, Tile } from './data';
-import { callAt, MESSAGE_FIELDS } from './data';
+import { callAt, callOf, MESSAGE_FIELDS } from './data';
 import type { Layout } from './layout';
 import { laneAt, laneMiddle, rowAt } from './layout';
 import type { Look } from './strips';
@@ -13,7 +13,7 @@ import type { TileCache } from './tiles';
 import { LANES_EACH, levelFor, tileRange, tilesWanted } from './tiles';
 import type { Span } from './window';
 
-export interface Mark { lane: number; begin: number; end: number; depth: number; /** It has not ended. */ open?: boolean }
+export interface Mark { lane: number; begin: number; end: number; depth: number; /** It has not ended. */ open?: boolean; /** It goes on behind what is known here. */ beyond?: boolean }
 
 export interface Scene {
   picture: Picture; whole: Span; view: Span; look: Look; tiles: TileCache<Tile>;
@@ -144,6 +144,26 @@ export class Drawing {
     }
   }
 
+  private readonly ended = { end: 0, whole: false, open: false };
+
+  /** Until when a call goes that is in this tile, which knows it up to its own end only: as far as the next tiles are at hand. `whole`: that is its end.
+   * The answer is there until the next question. */
+  private endOf(scene: Scene, level: number, index: number, lane: number, begin: number, depth: number): Readonly<Drawing['ended']> {
+    const { ended } = this, block = Math.floor(lane / LANES_EACH);
+    ended.whole = false;
+    for (let next = index; next < 2 ** level; next++) {
+      const tile = scene.tiles.get(level, next, block), one = tile?.lanes[lane % LANES_EACH], call = one?.begin ? callOf(one, begin, depth) : -1;
+      if (call < 0)
+        return ended;
+      ended.end = one!.end![call]!;
+      ended.open = one!.callOpen![call]! > 0;
+      if (ended.end < tile!.to)
+        break;
+    }
+    ended.whole = true;
+    return ended;
+  }
+
   /** Calls that began before the window have their name at its edge. */
   private names(scene: Scene): void {
     const { context } = this, { layout, ratio } = scene.look, level = this.level(scene), parts = 2 ** level;
@@ -156,8 +176,9 @@ export class Drawing {
       if (!lane?.begin)
         continue;
       for (let k = 0; k < lane.count; k++) {
-        const row = layout.stacked ? lane.callDepth![k]! : 0, id = lane.callFunction![k]!, room = (lane.end![k]! - scene.view.from) * perNs;
-        if (lane.begin[k]! >= scene.view.from || (scene.view.from - lane.begin[k]!) * perNs < 8 * ratio || room < 30 * ratio || row >= layout.rows[i]!)
+        const row = layout.stacked ? lane.callDepth![k]! : 0, id = lane.callFunction![k]!, begin = lane.begin![k]!;
+        const room = (begin < scene.view.from ? this.endOf(scene, level, index, i, begin, lane.callDepth![k]!).end - scene.view.from : 0) * perNs;
+        if (begin >= scene.view.from || (scene.view.from - begin) * perNs < 8 * ratio || room < 30 * ratio || row >= layout.rows[i]!)
           continue;
         if (!layout.stacked && callAt(lane, edge, null) !== k)
           continue;
@@ -261,8 +282,8 @@ export class Drawing {
       const call = callAt(found, time, depth);
       if (call < 0)
         return nothing;
-      return { lane, time, id: found.callFunction![call]!, share: 1,
-        mark: { lane, begin: found.begin![call]!, end: found.end![call]!, depth: found.callDepth![call]!, open: found.callOpen![call]! > 0 } };
+      const begin = found.begin![call]!, row = found.callDepth![call]!, { end, whole, open } = this.endOf(scene, level, index, lane, begin, row);
+      return { lane, time, id: found.callFunction![call]!, share: 1, mark: { lane, begin, end, depth: row, open, beyond: !whole } };
     }
     const column = Math.min(found.columns - 1, Math.max(0, Math.floor((time - tile.from) / (tile.to - tile.from) * found.columns)));
     for (let d = depth ?? found.depth - 1; d >= (depth ?? 0); d--) {

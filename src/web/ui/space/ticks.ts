@@ -13,7 +13,7 @@ export interface Ticks {
   unit: string;
 }
 
-const UNITS: readonly (readonly [number, string])[] = [[1, 'ns'], [1e3, 'µs'], [1e6, 'ms'], [1e9, 's']];
+const UNITS: readonly (readonly [number, string])[] = [[1, 'ns'], [1e3, 'us'], [1e6, 'ms'], [1e9, 's']];
 /** Beyond seconds nobody counts in tens. */
 const LONG_STEPS = [10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000].map(s => s * 1e9);
 
