@@ -173,6 +173,8 @@ test('a series: how it scales', async () => {
 
 test('tasks that are no series are chosen from a list', async () => {
   await page.evaluate(() => (location.hash = '#/scaling'));
+  await page.locator('.scaling-curve').first().waitFor(); // the newest series, of itself
+  await page.getByText('Tasks one by one').click();
   const list = page.getByRole('table', { name: 'Tasks to compare' });
   await list.getByRole('checkbox', { name: `choose <b>ocean</b>, ${first}` }).check();
   await list.getByRole('checkbox', { name: `choose larger, ${second}` }).check();

@@ -12,11 +12,13 @@ export function notesOf(notes: unknown): string[] {
 }
 
 const launchers = /^(mpirun|mpiexec|orterun|prterun|srun)\b/;
+const scripts = /^(python|pypy|(ba|da|k|z)?sh\b)|\.(py|sh|bash)$/;
 
-/** What the job ran: was it a launcher of MPI, and how it is run again with other options. */
-export function useCommand(id: string): { launched: boolean; again: (options: string) => string } {
+/** What the job ran: was it a launcher of MPI, or a script, and how it is run again with other options. */
+export function useCommand(id: string): { launched: boolean; script: boolean; again: (options: string) => string } {
   const argv = useAnswer<Ps>(`jobs${query({ text: id, limit: 20 })}`).value?.jobs.find(job => job.id === id)?.argv;
-  return { launched: launchers.test(base(argv?.[0] ?? '')), again: options => `scry run ${options} -- ${argv ? command(argv) : './program'}` };
+  const program = base(argv?.[0] ?? '');
+  return { launched: launchers.test(program), script: scripts.test(program), again: options => `scry run ${options} -- ${argv ? command(argv) : './program'}` };
 }
 
 /** Nothing of MPI was counted: most often there is none. */
@@ -52,13 +54,19 @@ export function UntracedMpi({ id }: { id: string }) {
 
 /** The job has no trace: how to get one, for what it is. */
 export function NoTrace({ id, text, notes }: { id: string; text?: string; notes?: unknown }) {
-  const { launched: mpi, again } = useCommand(id);
+  const { launched: mpi, script, again } = useCommand(id);
   const [why = 'the job has no trace', ...more] = text ? [text, ...notesOf(notes)] : notesOf(notes);
+  const title = `${why[0]!.toUpperCase()}${why.slice(1)}.`;
   return (
     <>
-      <Empty title={`${why[0]!.toUpperCase()}${why.slice(1)}.`} command={again(`--trace 'fn:*'${mpi ? ' --mpi trace' : ''}`)}>
+      {script ? (
+        <Empty title={title} command={again('--script calls')}>
+          A trace is of functions that were compiled with <code>-g -finstrument-functions</code>, and of calls of MPI, in programs that a script starts as well. What is seen of the script
+          itself is on the <a href={href(['jobs', id])}>page of the job</a>, and functions of Python in the <a href={href(['jobs', id, 'tree'])}>call tree</a>. A run that has them:
+        </Empty>
+      ) : <Empty title={title} command={again(`--trace 'fn:*'${mpi ? ' --mpi trace' : ''}`)}>
         Functions that were compiled with <code>-g -finstrument-functions</code> are recorded with <code>--trace</code>{mpi && <>, calls of MPI and messages with <code>--mpi trace</code></>}. The next run will have them:
-      </Empty>
+      </Empty>}
       {more.map(note => <Notice key={note} title={note} />)}
     </>
   );

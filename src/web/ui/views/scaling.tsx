@@ -42,7 +42,7 @@ export function Scaling({ session }: ViewProps) {
           {series.map(one => <option key={one.ids[0]} value={one.ids[0]}>{one.title}</option>)}
         </select></label>
       </form>
-      {rows.some(ran) && <Choose rows={rows.filter(ran)} chosen={shown?.ids ?? tasks.split(',').filter(Boolean)} onChoose={ids => setTasks(ids.join(','))} />}
+      {rows.some(ran) && <Choose rows={rows.filter(ran)} chosen={asked ? shown?.ids ?? asked.split(',') : []} first={!tasks} onChoose={ids => setTasks(ids.join(','))} />}
       {tasks ? <Answered of={answer}>{series => series.tasks.length ? <Curves series={series} of={tasks} /> : <NoSeries may={session.rights.includes('submit')} />}</Answered> : !all.waiting && <NoSeries may={session.rights.includes('submit')} />}
     </>
   );
@@ -51,9 +51,9 @@ export function Scaling({ session }: ViewProps) {
 const ran = (row: TaskRow) => row.runs_done > 0;
 
 /** Tasks that are no series, but are to be compared as one. */
-function Choose({ rows, chosen, onChoose }: { rows: TaskRow[]; chosen: string[]; onChoose: (ids: string[]) => void }) {
-  const none = chosen.length === 0, [open, setOpen] = useState(none);
-  useEffect(() => void (none && setOpen(true)), [none]);
+function Choose({ rows, chosen, first, onChoose }: { rows: TaskRow[]; chosen: string[]; /** Nothing is shown until some are. */ first: boolean; onChoose: (ids: string[]) => void }) {
+  const [open, setOpen] = useState(first);
+  useEffect(() => void (first && setOpen(true)), [first]);
   return (
     <details class="panel no-print" open={open} onToggle={e => setOpen(e.currentTarget.open)}>
       <summary>Tasks one by one{chosen.length > 0 && ` (${chosen.length} chosen)`}</summary>
