@@ -19,7 +19,7 @@ const nodeColumns: Column<Node>[] = [
   { key: 'node', title: 'Node', cell: (n) => n.node, value: (n) => n.node },
   { key: 'running', title: 'Running', number: true, cell: (n) => counted(n.running), value: (n) => n.running },
   { key: 'jobs', title: 'Jobs', number: true, cell: (n) => counted(n.jobs), value: (n) => n.jobs },
-  { key: 'wrong', title: 'Went wrong', about: 'failed, crashed or were killed', number: true, cell: (n) => wrong(n.wrong), value: (n) => n.wrong },
+  { key: 'wrong', title: 'Wrong', about: 'failed, crashed or were killed', number: true, cell: (n) => wrong(n.wrong), value: (n) => n.wrong },
   { key: 'away', title: 'Away', about: 'lost, unreachable, not watched any more', number: true, wide: true, cell: (n) => counted(n.away), value: (n) => n.away },
   { key: 'crashes', title: 'Crashes', number: true, wide: true, cell: (n) => wrong(n.crashes), value: (n) => n.crashes },
   { key: 'oom', title: 'Out of memory', about: 'processes that the kernel killed for memory', number: true, wide: true, cell: (n) => wrong(n.oom_kills), value: (n) => n.oom_kills },
@@ -33,7 +33,7 @@ const userColumns: Column<User>[] = [
   { key: 'user', title: 'User', about: 'the jobs of the user', cell: (u) => <a href={href(['jobs'], { text: u.owner })}>{u.owner}</a>, value: (u) => u.owner },
   { key: 'running', title: 'Running', number: true, cell: (u) => counted(u.running), value: (u) => u.running },
   { key: 'jobs', title: 'Jobs', number: true, cell: (u) => counted(u.jobs), value: (u) => u.jobs },
-  { key: 'wrong', title: 'Went wrong', about: 'failed, crashed or were killed', number: true, cell: (u) => wrong(u.wrong), value: (u) => u.wrong },
+  { key: 'wrong', title: 'Wrong', about: 'failed, crashed or were killed', number: true, cell: (u) => wrong(u.wrong), value: (u) => u.wrong },
   { key: 'cpu', title: 'CPU time', number: true, cell: (u) => <Unit text={format.seconds(u.cpu_seconds)} />, value: (u) => u.cpu_seconds },
   { key: 'used', title: 'Of reserved', about: 'CPU time, of the processors asked for times the time', number: true, wide: true, cell: (u) => share(u.used), value: (u) => u.used },
   { key: 'problems', title: 'Problems', number: true, cell: (u) => wrong(u.problems), value: (u) => u.problems },
@@ -55,7 +55,7 @@ export function Site() {
         <h1>Site</h1>
         {answer.value && (
           <span class="end">
-            jobs that run, and those that ended in the last {format.seconds(answer.value.since_seconds)}; as recorded at {format.moment(answer.value.time)}
+            Jobs that run, and those that ended in the last {format.seconds(answer.value.since_seconds)}; as recorded at {format.moment(answer.value.time)}
           </span>
         )}
       </div>
