@@ -58,14 +58,14 @@ test('curves of a node are made of the same when a job is over as when it runs',
 });
 
 test('the log of a job that is over has the lines of all its nodes, by the time of the job', () => {
-  const part = (...lines) => ({ logs: { errors: lines.slice(0, 1), lines, files: [] }, scripts: { failed_commands: [], exceptions: [] } });
+  const part = (...lines) => ({ logs: { errors: lines.slice(0, 1), lines, files: [], patterns: [] }, scripts: { failed_commands: [], exceptions: [] } });
   const line = (t, text) => ({ t, level: 'info', file: '/x/a.log', text });
   const { lines } = series.logOf({ ...part(line(3, 'own')), host: 'n1', node: null, parts: [{ ...part(line(0.5, 'far')), name: 'n2', started_at: 1 }] });
   assert.deepEqual(lines.map(({ t, from, text }) => [t, from, text]), [[1.5, 'n2: a.log', 'far'], [3, 'a.log', 'own']]);
 });
 
 test('a log without lines says which files had none that matched, and which could not be read', () => {
-  const part = (...files) => ({ logs: { errors: [], lines: [], files: files.map(([file, state, reason]) => ({ t: 0, file, state, reason })) }, scripts: { failed_commands: [], exceptions: [] } });
+  const part = (...files) => ({ logs: { errors: [], lines: [], patterns: [], files: files.map(([file, state, reason]) => ({ t: 0, file, state, reason })) }, scripts: { failed_commands: [], exceptions: [] } });
   const said = (own, far = []) => series.unmatched(series.logOf({ ...part(...own), host: 'n1', node: null, parts: [{ ...part(...far), name: 'n2', started_at: 1 }] }).logs);
   const none = 'looked like an error, or matched a pattern of --log.';
   assert.equal(said([]), 'Nothing that looked like an error was written to a log.');

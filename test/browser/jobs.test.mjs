@@ -116,13 +116,19 @@ test('a job that runs: its progress and its script, as they go on; then how it e
 });
 
 test('a log that was followed, and of which no line matched, is named', async () => {
-  stage.write('quiet.log', 'nothing\n');
+  stage.write('quiet.log', '');
   await stage.run(['run', '-q', '--name', 'quiet', '--log', 'quiet.log=step', '--', 'true']);
+  await stage.run(['run', '-q', '--name', 'half', '--log', 'quiet.log=st.p', '--log', 'quiet.log=begins', '--', 'sh', '-c', 'echo begins >>quiet.log']);
   const page = await openPage();
   await page.goto(await server.link());
   await page.getByRole('link', { name: 'quiet', exact: true }).click();
   await page.getByText(/No line of .*quiet\.log looked like an error, or matched a pattern of --log/).waitFor();
   assert.equal(await page.getByText('To follow lines of your own').count(), 0);
+  await page.getByText('No line of quiet.log matched step.').waitFor();
+  await page.getByRole('link', { name: 'Jobs' }).click();
+  await page.getByRole('link', { name: 'half', exact: true }).click();
+  await page.getByText('No line of quiet.log matched st.p.').waitFor();
+  assert.equal(await page.getByText(/No line of .* matched begins/).count(), 0, 'one did');
   assert.deepEqual(page.faults, []);
 });
 

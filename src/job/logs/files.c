@@ -22,9 +22,14 @@ static void on_lines(void *ctx, const char *bytes, size_t len, bool cut)
 
 static void put_state(struct log_file *file, enum tail_state state, int64_t bytes, const char *reason)
 {
-    const struct log_sink *sink = file->files->expressions.sink;
-    sink->put(sink->ctx, RECORD(log_file, .file = file->name, .state = tail_state_names[state],
-                                .reason = *reason ? reason : NULL, .bytes = bytes));
+    const struct log_expressions *expressions = &file->files->expressions;
+    json_t *given = file->matcher.given ? json_array() : NULL;
+    for (uint64_t rest = file->matcher.given; rest; rest &= rest - 1)
+        json_array_append_new(given, json_string(expressions->given[__builtin_ctzll(rest)].name));
+    expressions->sink->put(expressions->sink->ctx,
+                           RECORD(log_file, .file = file->name, .state = tail_state_names[state],
+                                  .reason = *reason ? reason : NULL, .bytes = bytes, .expressions = given));
+    json_decref(given);
 }
 
 static void on_state(void *ctx, enum tail_state state, bool first, uint64_t bytes, const char *reason)

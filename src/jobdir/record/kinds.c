@@ -314,6 +314,8 @@ static const struct field log_file_fields[] = {
      .about = "skipped: a part was passed over; unwatched: the reason says why"},
     {"reason", FIELD_TEXT, AT(reason), .flags = FIELD_WHERE_KNOWN},
     {"bytes", FIELD_BYTES, AT(bytes), UNKNOWN, .about = "that were passed over"},
+    {"expressions", FIELD_LIST, AT(expressions), .flags = FIELD_WHERE_KNOWN, .of = fields_texts,
+     .about = "of --log, for its lines"},
     {0}};
 #undef ROW
 

@@ -198,6 +198,7 @@ struct log_file_record {
     const char *file, *state; /* see the table */
     const char *reason;       /* NULL: nothing is said */
     int64_t bytes;            /* that were passed over; -1: none */
+    json_t *expressions;      /* NULL: none */
 };
 
 struct progress_record {

@@ -7,7 +7,7 @@ import { Table, type Column } from '../design/table';
 import * as format from '../format';
 import { Control } from './control';
 import { Curves } from './curves';
-import { Model, modelTypes, Series, unmatched, type CurveName } from './series';
+import { idle, Model, modelTypes, Series, unmatched, type CurveName } from './series';
 import { Why } from './why';
 
 /** The records of the job as they come; drawn again at most four times a second. */
@@ -47,7 +47,7 @@ export function JobCurves({ of, model, version, over, part }: { of: string; mode
 }
 
 /** Lines of logs, commands that failed, what was changed: the last ones at the end. */
-export function Lines({ of: { lines, logs } }: { of: Pick<Model, 'lines' | 'logs'> }) {
+export function Lines({ of: { lines, logs, matched } }: { of: Pick<Model, 'lines' | 'logs' | 'matched'> }) {
   return (
     <section class="panel" aria-labelledby="log-title">
       <h2 id="log-title">Log</h2>
@@ -69,6 +69,11 @@ export function Lines({ of: { lines, logs } }: { of: Pick<Model, 'lines' | 'logs
           {[...logs.values()].every(({ file }) => file === 'stderr') && <> To follow lines of your own: <code>scry run --log FILE=REGEX</code></>}
         </p>
       )}
+      {idle(logs, matched).map(({ name, expression }) => (
+        <p class="soft" key={`${name} ${expression}`}>
+          No line of {name} matched <code>{expression}</code>.
+        </p>
+      ))}
     </section>
   );
 }

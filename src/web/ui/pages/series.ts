@@ -66,6 +66,8 @@ export class Model {
   readonly progress = new Map<string, Of<'progress'>>();
   /** What became of each log last, by its name and node. */
   readonly logs: Logs = new Map();
+  /** Expressions and patterns that some line matched. */
+  readonly matched = new Set<string>();
   stall: Of<'stall'> | undefined;
   seconds = 0;
   private readonly cpu = new Map<string, { t: number; ns: number }>();
@@ -116,6 +118,7 @@ export class Model {
         this.line(t, record.caught ? 'debug' : 'error', `${from(record.file)}:${record.line ?? '?'}`, `${record.name}: ${record.message}`);
         break;
       case 'log':
+        this.matched.add(record.pattern);
         this.line(t, record.level, from(record.file), record.text);
         break;
       case 'log_file':
@@ -182,6 +185,11 @@ export function unmatched(logs: Logs): string {
   ].filter(Boolean).join(' ') || 'Nothing that looked like an error was written to a log.';
 }
 
+/** Expressions of --log that no line matched, with the log that was read for them. */
+export function idle(logs: Logs, matched: ReadonlySet<string>): { name: string; expression: string }[] {
+  return [...logs].flatMap(([name, { state, expressions }]) => (state === 'waited_for' || state === 'unwatched' ? [] : (expressions ?? []).filter((one) => !matched.has(one)).map((expression) => ({ name, expression }))));
+}
+
 /** Records of logs and failures that the report lists, of all nodes. Times of a part count from its own start. */
 export function logOf(report: Report): Model {
   const own = report.node?.host ?? report.host, model = new Model(own);
@@ -191,6 +199,7 @@ export function logOf(report: Report): Model {
     const put = (type: JobRecord['type'], of: Iterable<unknown>) => {
       for (const record of of) records.push({ ...(record as object), type, node, t: (record as { t: number }).t + offset } as JobRecord);
     };
+    for (const { pattern } of logs.patterns) model.matched.add(pattern);
     put('log_file', logs.files);
     put('log', logged.values());
     put('command_failed', scripts.failed_commands);
