@@ -4,18 +4,21 @@
 #define SCRY_JOBDIR_RECORD_TEST_JOBDIR_H
 
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/system/dirs.h"
 #include "jobdir/record/dir.h"
+#include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 
 struct place {
@@ -70,6 +73,34 @@ static inline void make_job(struct place *place, char *path, size_t size)
 {
     struct err err = {0};
     assert_int_equal(jobdir_make("20260101T000000-h-1-abcdef", NULL, path, size, &err), 0);
+}
+
+static inline struct job_info example_info(json_t *argv)
+{
+    return (struct job_info){.id = "20260101T000000-h-1-abcdef",
+                             .name = "na\"me",
+                             .host = "h",
+                             .user = "u",
+                             .cwd = "/",
+                             .boot_id = "b",
+                             .argv = argv,
+                             .started_ns = UINT64_C(1700000000123456789),
+                             .sample_seconds = 0.5,
+                             .supervisor = 10,
+                             .supervisor_ticks = 11,
+                             .root = 12,
+                             .root_ticks = 13};
+}
+
+static inline int write_info(const char *path, const struct job_info *info)
+{
+    char file[PATH_MAX];
+    char *text = job_info_text(info);
+    assert_non_null(text);
+    snprintf(file, sizeof file, "%s/job.json", path);
+    int code = file_replace(file, text, strlen(text), 0600);
+    free(text);
+    return code;
 }
 
 #define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
