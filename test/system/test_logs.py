@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 
 import schematest
@@ -154,7 +155,7 @@ class Logs(JobCase):
             go.write("x 1\nstep 2 aborted\n")
             wait_until(lambda: "step 2" in self.spool())
             self.scry("set", "@last", "log=off", "log-patterns=all")
-            self.assertRegex(self.scry("set", "@last").stdout, "(?m)^log=off$")
+            wait_until(lambda: re.search("(?m)^log=off$", self.scry("set", "@last").stdout))
             wait_until(lambda: '"stderr"' in self.spool())
             go.write("x 3\nSegmentation fault\n")
             wait_until(lambda: "Segmentation" in self.spool())
