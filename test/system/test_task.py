@@ -74,6 +74,11 @@ class Tasks(TaskCase):
             self.assertEqual(self.show(task)["error"], {"kind": "run", "text": text})
         task, = self.submit("--by", "plain", "--wait", "no-such-program")
         self.assertIn("no-such-program", self.show(task)["error"]["text"])
+        for words in (("echo", b"\xff"), ("--env", b"A=\xff", "true"), ("--hosts", b"a,\xff", "true"), ("--log", b"out=\xff", "true")):
+            words = [os.fsdecode(word) for word in words]
+            refused = self.box.run([*self.box.scry("submit"), *words])  # not without what is missing then
+            self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+            self.assertIn("is no UTF-8", refused.stderr)
         refused = self.box.run(self.box.scry("submit", "/no/such/program"))
         self.assertEqual(refused.returncode, 2)
         self.assertIn("the program /no/such/program: No such file", refused.stderr)

@@ -57,6 +57,15 @@ static bool begins_with_one(const char *entry, const char *const *names, size_t 
     return false;
 }
 
+/* What is no UTF-8 is no JSON: then there is no list, so no task without a part of what it was to have. */
+static json_t *list_add(json_t *list, json_t *text_take)
+{
+    if (json_array_append_new(list, text_take) == 0)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
 static json_t *environment_json(const struct options *options)
 {
     json_t *json = json_object();
@@ -78,8 +87,10 @@ static json_t *environment_json(const struct options *options)
         size_t len = strcspn(given, "=");
         snprintf(name, sizeof name, "%.*s", (int)len, given);
         const char *value = given[len] ? given + len + 1 : getenv(name);
-        if (value)
-            json_object_set_new(json, name, json_string(value));
+        if (value && json_object_set_new(json, name, json_string(value)) < 0) {
+            json_decref(json);
+            return NULL;
+        }
     }
     return json;
 }
@@ -90,7 +101,7 @@ static json_t *split(const char *text)
     for (; text && *text;) {
         size_t len = strcspn(text, ",");
         if (len)
-            json_array_append_new(list, json_stringn(text, len));
+            list = list_add(list, json_stringn(text, len));
         text += len + (text[len] == ',');
     }
     return list;
@@ -102,7 +113,7 @@ static json_t *all_of(const struct options *options, const char *name, bool base
     const char *each;
     size_t next = 0;
     while ((each = options_next(options, name, &next)))
-        json_array_append_new(list, json_string(base ? text_base(each) : each));
+        list = list_add(list, json_string(base ? text_base(each) : each));
     return list;
 }
 
@@ -110,7 +121,7 @@ static json_t *words_json(char **words)
 {
     json_t *list = json_array();
     for (; *words; words++)
-        json_array_append_new(list, json_string(*words));
+        list = list_add(list, json_string(*words));
     return list;
 }
 
