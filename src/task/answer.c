@@ -101,6 +101,8 @@ json_t *task_scaling_schema(void)
         {"processes", FIELD_COUNT},
         {"runs", FIELD_COUNT, .about = "that ended well"},
         {"seconds", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "the median of these; null: there is none"},
+        {"least_seconds", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "of the quickest of these"},
+        {"most_seconds", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "of the slowest"},
         {"speedup", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "against the first with seconds"},
         {"efficiency", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "speed-up for each process more"},
         {0}};
@@ -285,12 +287,13 @@ static int by_processes(const void *a, const void *b)
 
 static void add_scaling(json_t *list, const struct task *task)
 {
-    size_t runs;
-    double seconds = task_median(json_object_get(task->state, "runs"), &runs);
-    json_array_append_new(list, json_pack("{s:s, s:O, s:O, s:I, s:o, s:n, s:n}", "id", task->id, "name",
-                                          task_member(task->spec, "name"), "processes",
-                                          task_member(task->spec, "processes"), "runs", (json_int_t)runs, "seconds",
-                                          number_or_null(seconds), "speedup", "efficiency"));
+    struct task_took took = task_took(json_object_get(task->state, "runs"));
+    json_array_append_new(list,
+                          json_pack("{s:s, s:O, s:O, s:I, s:o, s:o, s:o, s:n, s:n}", "id", task->id, "name",
+                                    task_member(task->spec, "name"), "processes", task_member(task->spec, "processes"),
+                                    "runs", (json_int_t)took.runs, "seconds", number_or_null(took.median),
+                                    "least_seconds", number_or_null(took.least), "most_seconds",
+                                    number_or_null(took.most), "speedup", "efficiency"));
 }
 
 static int add_series(const struct task_store *store, json_t *list, const char *series, struct err *err)

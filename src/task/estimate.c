@@ -40,7 +40,7 @@ static int by_value(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-double task_median(const json_t *runs, size_t *ret_count)
+struct task_took task_took(const json_t *runs)
 {
     enum { LAST = 1000 };
     double values[LAST];
@@ -49,11 +49,10 @@ double task_median(const json_t *runs, size_t *ret_count)
     json_array_foreach(runs, i, run) if (is(run, "state", "done") && count < LAST) values[count++] =
         json_number_value(json_object_get(run, "seconds"));
     qsort(values, count, sizeof *values, by_value);
-    if (ret_count)
-        *ret_count = count;
     if (!count)
-        return -1;
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+        return (struct task_took){-1, -1, -1, 0};
+    double median = count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+    return (struct task_took){median, values[0], values[count - 1], count};
 }
 
 static const struct expectation {
@@ -108,7 +107,7 @@ void task_note_took(struct task *task)
 {
     const json_t *phase = task_phase(task->state), *runs = json_object_get(task->state, "runs");
     json_t *expected = json_object_get(task->state, "expected");
-    double seconds = task_median(runs, NULL);
+    double seconds = task_took(runs).median;
     if (!expected)
         json_object_set_new(task->state, "expected", expected = json_object());
     if (seconds > 0)

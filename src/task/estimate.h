@@ -21,8 +21,12 @@ void task_estimate(const struct task *task, const json_t *phase, double *ret_sha
 
 /* The phase that a task is in, or NULL. */
 json_t *task_phase(const json_t *state);
-/* The median of the runs that ended well, in seconds; -1: there is none. */
-double task_median(const json_t *runs, size_t *ret_count);
+/* What the runs that ended well took, in seconds; -1: there is none. */
+struct task_took {
+    double median, least, most;
+    size_t runs;
+};
+struct task_took task_took(const json_t *runs);
 /* The file that says how much of a run has come from another machine: what the archive has, in so many digits, then what dd
  * prints while it passes on. */
 enum { TASK_BYTES_DIGITS = 20 };

@@ -35,6 +35,8 @@ class Tasks(TaskCase):
         self.assertEqual([(each["processes"], each["runs"], each["name"]) for each in figures["tasks"]],
                          [(1, 2, name), (2, 2, name)])
         self.assertEqual((figures["tasks"][0]["speedup"], figures["tasks"][0]["efficiency"]), (1, 1))
+        took = sorted(run["seconds"] for run in json.loads(self.task("show", "--json", ids[0]).stdout)["runs"])
+        self.assertEqual([figures["tasks"][0]["least_seconds"], figures["tasks"][0]["most_seconds"]], took)
         self.assertNotIn("\x1b", self.task("ls").stdout)
         listed = json.loads(self.task("ls", "--json").stdout)
         self.fits("tasks", listed)

@@ -158,11 +158,13 @@ static int scaling(const struct task_store *store, const struct options *options
         return fail(&err);
     if (options_on(options, "json"))
         return print_json(json);
-    buf_puts(&out, "processes  runs    seconds   speed-up efficiency  task\n");
+    buf_puts(&out, "processes  runs    seconds      least       most   speed-up efficiency  task\n");
     json_array_foreach(json_object_get(json, "tasks"), i, each)
     {
         buf_printf(&out, "%9.0f  %4.0f", tasks_number_of(each, "processes"), tasks_number_of(each, "runs"));
         put_figure(&out, "%11.3f", tasks_number_of(each, "seconds"));
+        put_figure(&out, "%11.3f", tasks_number_of(each, "least_seconds"));
+        put_figure(&out, "%11.3f", tasks_number_of(each, "most_seconds"));
         put_figure(&out, "%11.2f", tasks_number_of(each, "speedup"));
         put_figure(&out, "%11.2f", tasks_number_of(each, "efficiency"));
         buf_printf(&out, "  %s\n", tasks_text_of(each, "id"));

@@ -77,17 +77,36 @@ const powers = (values: number[]) => {
 };
 const powerText = (value: number) => value < 1 ? `1/${Math.round(1 / value)}` : String(value);
 
-/** A curve by uPlot; what would be ideal is dashed. log: a power of two is as high as the next, so that it is a straight line. */
+/** From the slowest run to the quickest, of what was made of their median; null: there is but one. */
+function spread(point: Point, value: number | null): [number, number] | null {
+  const { seconds: median, least_seconds: least, most_seconds: most } = point;
+  return value === null || median === null || !least || !most || point.runs < 2 ? null : [value * median / most, value * median / least];
+}
+const SERIF = 4; // CSS pixels to each side of the end of such a bar
+
+/** A curve by uPlot, with a bar from the slowest run to the quickest; what would be ideal is dashed. log: a power of two is as high as the next, so that it is a straight line. */
 function Curve({ points, value, ideal, label, colours, log }: { points: Point[]; value: (point: Point) => number | null; ideal: (point: Point) => number; label: string; colours: Colours; log?: boolean }) {
   const box = useRef<HTMLDivElement>(null), width = Math.max(240, useWidth(box));
   useLayoutEffect(() => {
     const axis = { stroke: colours.soft, grid: { stroke: colours.line, width: 1 }, ticks: { stroke: colours.line, width: 1 }, font: `11px ${FONT}` };
-    const values = points.map(value), [low, high] = powers([...values, ...points.map(ideal)].flatMap(one => one ?? []));
+    const values = points.map(value), bars = points.map(point => spread(point, value(point)));
+    const all = [...values, ...bars.flat(), ...points.map(ideal)].flatMap(one => one ?? []), [low, high] = powers(all);
+    const drawBars = (plot: uPlot) => bars.forEach((bar, i) => {
+      if (!bar) return;
+      const x = plot.valToPos(points[i]!.processes, 'x', true), [slow, quick] = bar.map(end => plot.valToPos(end, 'y', true)) as [number, number], serif = SERIF * devicePixelRatio;
+      plot.ctx.beginPath();
+      for (const [from, to, at] of [[slow, slow, serif], [slow, quick, 0], [quick, quick, serif]] as const) (plot.ctx.moveTo(x - at, from), plot.ctx.lineTo(x + at, to));
+      plot.ctx.strokeStyle = colours.c1;
+      plot.ctx.lineWidth = devicePixelRatio;
+      plot.ctx.setLineDash([]);
+      plot.ctx.stroke();
+    });
     const plot = new uPlot({
       width, height: HEIGHT, cursor: { drag: { x: false, y: false } },
-      scales: { x: { time: false, distr: 3, log: 2 }, y: log ? { distr: 3, log: 2, range: () => [2 ** low, 2 ** high] } : { range: (_plot, _least, most) => [0, Math.max(1, most) * 1.05] } },
+      scales: { x: { time: false, distr: 3, log: 2 }, y: log ? { distr: 3, log: 2, range: () => [2 ** low, 2 ** high] } : { range: () => [0, Math.max(1, ...all) * 1.05] } },
       axes: [{ ...axis, label: 'processes', labelSize: 16, size: 28, labelFont: `11px ${FONT}` }, { ...axis, label, labelFont: `11px ${FONT}`, ...(log ? { values: (_plot, splits) => splits.map(powerText) } : {}) }],
       series: [{ label: 'processes' }, { label, stroke: colours.c1, width: 2, points: { size: 7, fill: colours.c1 } }, { label: 'ideal', stroke: colours.soft, dash: [5, 5], width: 1, points: { show: false } }],
+      hooks: { draw: [drawBars] },
     }, [points.map(point => point.processes), values, points.map(ideal)], box.current!);
     return () => plot.destroy();
   }, [points, colours, width]);
@@ -97,7 +116,7 @@ function Curve({ points, value, ideal, label, colours, log }: { points: Point[];
 function drawing(points: Point[], c: Colours): string {
   const pen = svgPen(900, 340, c.surface), shown = points.filter(point => point.speedup !== null && point.speedup > 0);
   const low = Math.log2(shown[0]?.processes ?? 1), high = Math.log2(shown[shown.length - 1]?.processes ?? 2), first = shown[0]?.processes ?? 1;
-  const [least, most] = powers(shown.flatMap(point => [point.speedup!, point.processes / first]));
+  const [least, most] = powers(shown.flatMap(point => [point.speedup!, point.processes / first, ...spread(point, point.speedup) ?? []]));
   const x = (n: number) => 60 + (Math.log2(n) - low) / Math.max(1e-9, high - low) * 800, y = (value: number) => 300 - (Math.log2(value) - least) / (most - least) * 260;
   for (let power = least; power <= most; power++) {
     pen.line([60, y(2 ** power), 860, y(2 ** power)], c.line);
@@ -105,9 +124,11 @@ function drawing(points: Point[], c: Colours): string {
   }
   for (const point of shown) {
     pen.text(String(point.processes), x(point.processes), 320, { colour: c.soft, size: 11, align: 'middle' });
-    pen.text(digits(point.speedup!, 2), x(point.processes), y(point.speedup!) - 8, { colour: c.ink, size: 11, align: 'middle' });
+    const bar = spread(point, point.speedup)?.map(y), at = x(point.processes);
+    if (bar) pen.lines([at, bar[0]!, at, bar[1]!, ...bar.flatMap(end => [at - SERIF, end, at + SERIF, end])], c.c1, 1, 1);
+    pen.text(digits(point.speedup!, 2), at, (bar?.[1] ?? y(point.speedup!)) - 8, { colour: c.ink, size: 11, align: 'middle' });
   }
-  pen.text('speed-up over processes; dashed: ideal', 60, 22, { colour: c.ink, size: 13 });
+  pen.text('speed-up over processes; dashed: ideal; bars: from the slowest run to the quickest', 60, 22, { colour: c.ink, size: 13 });
   pen.line([60, 300, 860, 300], c.edge);
   pen.line(shown.flatMap(point => [x(point.processes), y(point.processes / first)]), c.soft, 1, [5, 5]);
   pen.line(shown.flatMap(point => [x(point.processes), y(point.speedup!)]), c.c1, 2);
@@ -117,9 +138,9 @@ function drawing(points: Point[], c: Colours): string {
 function Curves({ series, of }: { series: Series; of: string }) {
   const colours = useColours(), points = series.tasks, first = points.find(point => point.seconds !== null)?.processes ?? 1;
   return (
-    <PictureFrame title={points[0]!.name || 'Series'} of={of.split(',')[0]!} about="Seconds are the median of the runs. Speed-up is over the fewest processes; efficiency is the share of what is ideal, which is dashed." picture={{
+    <PictureFrame title={points[0]!.name || 'Series'} of={of.split(',')[0]!} about="Seconds are the median of the runs; bars reach from the slowest to the quickest. Speed-up is over the fewest processes; efficiency is the share of what is ideal, which is dashed." picture={{
       name: 'scaling', svg: paper => drawing(points, paper),
-      table: () => ({ columns: ['task', 'processes', 'runs', 'seconds', 'speedup', 'efficiency'], rows: points.map(point => [point.id, point.processes, point.runs, point.seconds, point.speedup, point.efficiency]) }),
+      table: () => ({ columns: ['task', 'processes', 'runs', 'seconds', 'least_seconds', 'most_seconds', 'speedup', 'efficiency'], rows: points.map(point => [point.id, point.processes, point.runs, point.seconds, point.least_seconds, point.most_seconds, point.speedup, point.efficiency]) }),
     }}>
       <div class="scaling">
         <Curve log points={points} colours={colours} label="speed-up" value={point => point.speedup} ideal={point => point.processes / first} />
@@ -128,6 +149,7 @@ function Curves({ series, of }: { series: Series; of: string }) {
       <Table label="The series" rows={points} rowKey={point => point.id} columns={[
         { key: 'n', title: 'Processes', number: true, cell: point => point.processes, value: point => point.processes },
         { key: 'seconds', title: 'Seconds', number: true, cell: point => point.seconds === null ? '–' : seconds(point.seconds), value: point => point.seconds },
+        { key: 'apart', title: 'Runs took', number: true, about: 'the quickest and the slowest of them', cell: point => point.runs < 2 ? '–' : `${seconds(point.least_seconds!)} to ${seconds(point.most_seconds!)}`, value: point => point.runs < 2 ? null : point.most_seconds! - point.least_seconds! },
         { key: 'speedup', title: 'Speed-up', number: true, cell: point => point.speedup === null ? '–' : digits(point.speedup, 2), value: point => point.speedup },
         { key: 'efficiency', title: 'Efficiency', number: true, cell: point => point.efficiency === null ? '–' : `${digits(point.efficiency * 100, 1)} %`, value: point => point.efficiency },
         { key: 'runs', title: 'Runs', number: true, cell: point => point.runs, value: point => point.runs },
