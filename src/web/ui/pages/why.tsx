@@ -7,6 +7,16 @@ import * as format from '../format';
 
 const kinds: Record<string, string> = { mismatch: 'Calls that do not fit', deadlock: 'Deadlock', dead_peer: 'Waits for a rank that is gone', unmatched: 'Waits for what nobody sends', polls: 'Polls', straggler: 'One is late', died: 'Died' };
 
+const Waits = ({ of }: { of: WhyAnswer['processes'] }) => (
+  <ul class="why">
+    {of.slice(0, 40).map((p) => (
+      <li key={p.pid}>
+        <span class="soft">{p.name} ({p.pid})</span> {p.threads.slice(0, 4).map((t) => t.text).join('; ')}
+      </li>
+    ))}
+  </ul>
+);
+
 function Findings({ why }: { why: WhyAnswer }) {
   const { mpi } = why;
   const stuck = why.processes.filter((p) => p.threads.length);
@@ -36,14 +46,8 @@ function Findings({ why }: { why: WhyAnswer }) {
           {mpi.ranks.slice(0, 64).flatMap((r) => r.threads.map((t) => <li key={`${r.rank} ${r.pid} ${t.tid}`}><span class="soft">rank {r.rank}</span> {t.text}</li>))}
         </ul>
       )}
-      <ul class="why">
-        {stuck.slice(0, 40).map((p) => (
-          <li key={p.pid}>
-            <span class="soft">{p.name} ({p.pid})</span> {p.threads.slice(0, 4).map((t) => t.text).join('; ')}
-          </li>
-        ))}
-      </ul>
       {!mpi?.findings.length && !why.deadlocks.length && !why.stall && <p class="soft">Nothing stands still for a reason that scry knows.</p>}
+      {mpi?.ranks.length ? stuck.length > 0 && <details><summary>{stuck.length === 1 ? 'A process that is no rank' : `${stuck.length} processes that are no ranks`}: {[...new Set(stuck.map((p) => p.name))].slice(0, 5).join(', ')}</summary><Waits of={stuck} /></details> : <Waits of={stuck} />}
     </>
   );
 }

@@ -35,8 +35,10 @@ export function useDoing(): { said: Done | undefined; busy: boolean; doIt: (act:
   return { said, busy, doIt };
 }
 
+const progresses = (task: TaskRow) => taskIsActive(task) && task.state !== 'queued';
+
 export function TaskProgress({ task }: { task: TaskRow }) {
-  if (!taskIsActive(task) || task.state === 'queued') return null;
+  if (!progresses(task)) return null;
   return (
     <span class="progress-cell">
       <Progress share={task.progress} label={`progress of ${taskTitle(task)}`} />
@@ -124,7 +126,7 @@ export function Tasks({ session }: { session: Session }) {
             );
           return (
             <div class="panel">
-              {rows.length ? <Table label="Tasks" columns={columns} rows={rows} rowKey={(t) => t.id} sort="-created" onOpen={(t) => go(['tasks', t.id])} rowClass={(t) => (chosen.has(t.id) ? 'chosen' : '')} />
+              {rows.length ? <Table label="Tasks" columns={columns.filter((c) => c.key !== 'progress' || tasks.some((t) => t.error || progresses(t)))} rows={rows} rowKey={(t) => t.id} sort="-created" onOpen={(t) => go(['tasks', t.id])} rowClass={(t) => (chosen.has(t.id) ? 'chosen' : '')} />
                 : <Empty title="No task is like that.">Of {format.count(tasks.length)} tasks none has this state and these words. <a href={href(['tasks'])}>Show all</a></Empty>}
             </div>
           );

@@ -152,6 +152,13 @@ function FilesPanel({ task, files }: { task: TaskAnswer; files: Files['files'] }
   );
 }
 
+const LONG = 120; // characters: about two lines
+
+/** Each line of a value; one that is long, as of a PATH, is unfolded on demand. */
+function Lines({ text }: { text: string }) {
+  return <>{text.split('\n').map((line, i) => (line.length > LONG ? <details key={i}><summary>{line.slice(0, LONG / 2)} …</summary>{line}</details> : <div key={i}>{line}</div>))}</>;
+}
+
 /** What was asked for, in the words of the form. */
 function Asked({ task }: { task: TaskAnswer }) {
   const form = formOf(task), files = (task.task as { files: string[] }).files;
@@ -168,11 +175,11 @@ function Asked({ task }: { task: TaskAnswer }) {
         {rows.filter(([, value]) => value).map(([name, value, mono]) => (
           <div key={name}>
             <dt>{name}</dt>
-            <dd class={mono ? 'mono' : ''}>{value}</dd>
+            <dd class={mono ? 'mono' : ''}><Lines text={value} /></dd>
           </div>
         ))}
       </dl>
-      <p class="soft">The same on the command line: <Command text={task.command} /></p>
+      {task.command.length > 4 * LONG ? <details><summary>The same on the command line</summary><Command text={task.command} /></details> : <p class="soft">The same on the command line: <Command text={task.command} /></p>}
     </section>
   );
 }
