@@ -49,7 +49,7 @@ static const struct field head_fields[] = {
     {"progress", FIELD_NUMBER, .flags = FIELD_OR_NULL,
      .about =
          "of the phase that it is in, 0 to 1: of a run as its job says it, of what is gathered by its bytes, else by "
-         "how long earlier ones took; null: not known"},
+         "how long earlier ones took; null: not known, or it takes longer than these"},
     SECONDS("left_seconds", "estimated, of this phase; null: not known, or it takes longer than was expected"),
     {"space_bytes", FIELD_COUNT, .flags = FIELD_OR_NULL,
      .about = "of the disk, with all runs, when it ended; null: not known, or very many files"},

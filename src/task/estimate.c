@@ -56,10 +56,10 @@ struct task_took task_took(const json_t *runs)
 }
 
 static const struct expectation {
-    const char *phase, *same[8]; /* members that tasks have alike for which it takes as long */
+    const char *phase, *same[9]; /* members that tasks have alike for which it takes as long */
 } expectations[] = {
-    {"build", {"build", "files", "directory"}},
-    {"run", {"program", "arguments", "directory", "files", "processes", "launch"}},
+    {"build", {"build", "files", "directory", "environment"}},
+    {"run", {"program", "arguments", "directory", "files", "processes", "launch", "environment", "collect"}},
 };
 enum { EXPECTATIONS = sizeof expectations / sizeof *expectations };
 
@@ -220,7 +220,9 @@ void task_estimate(const struct task *task, const json_t *phase, double *ret_sha
                                   : json_number_value(json_object_get(json_object_get(task->state, "expected"), name));
     if (!began || whole <= 0)
         return;
-    *ret_left = whole > spent ? whole - spent : -1;
+    if (spent >= whole) /* what takes longer than the earlier one did may take ten times as long */
+        return;
+    *ret_left = whole - spent;
     if (*ret_share < 0)
-        *ret_share = spent < whole ? spent / whole : 0.99;
+        *ret_share = spent / whole;
 }
