@@ -2,6 +2,7 @@
 #include "task/answer.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,7 +130,7 @@ static bool ended_well(const json_t *run)
 
 static json_t *number_or_null(double value)
 {
-    return value >= 0 ? json_real(value) : json_null();
+    return value >= 0 && isfinite(value) ? json_real(value) : json_null();
 }
 
 static json_t *member_or_null(const json_t *object, const char *member)

@@ -141,7 +141,7 @@ static double share_of_job(const char *dir)
             share = json_number_value(json_object_get(record, "done")) / total;
         json_decref(record);
     }
-    return share > 1 ? 1 : share;
+    return share > 1 ? 1 : share < 0 ? -1 : share;
 }
 
 /* When a run began, in nanoseconds since 1970. 0: a batch system has not begun it, or nobody here knows. */
@@ -185,7 +185,9 @@ static void estimate_gather(const struct task *task, uint64_t run, double *ret_s
     _cleanup_(fclosep) FILE *file = file_open_plain(path);
     if (!file || fstat(fileno(file), &st) < 0 || fread(digits, 1, TASK_BYTES_DIGITS, file) < TASK_BYTES_DIGITS)
         return;
-    double total = strtod(digits, NULL), now = (double)clock_wall_ns() / NS_PER_SECOND;
+    /* who is there writes them: if they are no digits, they are no number either */
+    double total = digits[strspn(digits, "0123456789")] ? 0 : strtod(digits, NULL),
+           now = (double)clock_wall_ns() / NS_PER_SECOND;
     if (total <= 0)
         return;
     if (read_bytes(file, &bytes, &seconds)) { /* dd is silent while nothing comes */

@@ -17,6 +17,8 @@ typedef unsigned long long number;
 /* Its files have reached the other machine; all of it is here. Empty, and made or renamed where a disk is full, too. */
 #define SENT "runs/.%llu.sent"
 #define HERE "runs/.%llu.here"
+/* What comes is put there first. */
+#define COMES "runs/.%llu.comes"
 
 const char *far_log_of_output(const char *log, bool *ret_is_err)
 {
@@ -136,7 +138,11 @@ void far_put_start(struct buf *out, const struct task *task, uint64_t run, const
     "0)}'; }; "
 
 /* The last file of the archive says that nothing is missing: what ssh and tar say would not. How large the archive is comes
- * before it: tar knows that without reading a file, if /dev/null is to have it. */
+ * before it: tar knows that without reading a file, if /dev/null is to have it.
+ *
+ * Whoever is on that host says what is in the archive, and how large it is. So it comes into a directory of its own, with our
+ * rights, and no more than there is room for; of it only files and directories go to the task's, never through a link: neither
+ * one that came with a run before, nor one of the user's. */
 void far_put_gather(struct buf *out, const struct task *task, uint64_t run)
 {
     _cleanup_(buf_done) struct buf far = BUF_INIT;
@@ -162,17 +168,21 @@ void far_put_gather(struct buf *out, const struct task *task, uint64_t run)
     put_ssh(out, task, &far);
     buf_printf(
         out,
-        " | { head -c %d >" TASK_BYTES_FILE "; n=$(sed 's/^0*//' " TASK_BYTES_FILE "); " ROOM
-        "[ -n \"$n\" ] || exit 1; if [ $((n / 1024)) -gt $(room 20) ]; then echo \"it takes $((n >> 20)) MB, and of "
-        "the disk here no "
-        "more than $(($(room 20) >> 10)) MB may be used\" >&2; exit 1; fi; "
-        "LC_ALL=C dd bs=64k status=progress 2>>" TASK_BYTES_FILE
-        /* whoever is on that host says what is in the archive: only these, and with our rights */
-        " | tar --no-same-owner --no-same-permissions -xf - runs files && [ -e runs/%llu.whole ] || "
-        "{ [ $(room 100) -gt 0 ] && echo 'the connection was lost' || echo 'the disk here is full'; exit 1; } >&2; } "
+        " | { i=" COMES "; head -c %d >" TASK_BYTES_FILE "; n=$(sed 's/^0*//' " TASK_BYTES_FILE "); " ROOM
+        /* shells compute with what is no number, too, and some execute it */
+        "case $n in '' | *[!0-9]* | ????????????????*) exit 1 ;; esac; "
+        "r=$(room 20); if [ $((n / 1024)) -gt $r ]; then echo \"it takes $((n >> 20)) MB, and of the disk here no "
+        "more than $((r >> 10)) MB may be used\" >&2; exit 1; fi; "
+        "rm -rf $i; mkdir $i && LC_ALL=C dd bs=64k iflag=fullblock,count_bytes count=$((r * 1024)) status=progress "
+        "2>>" TASK_BYTES_FILE " | tar --no-same-owner --no-same-permissions -C $i -xf - runs files && "
+        "[ -e $i/runs/%llu.whole ]; e=$?; find $i ! -type f ! -type d -exec rm -f {} +; "
+        /* a file system may have no links, and here may be one where a directory comes */
+        "for l in -l ''; do cp -a $l --remove-destination $i/. . && break; done 2>$i.err || e=1; rm -rf $i; "
+        "[ $e -eq 0 ] || { if [ $(room 100) -eq 0 ]; then echo 'the disk here is full'; elif [ -s $i.err ]; then cat "
+        "$i.err; else echo 'the connection was lost'; fi; exit 1; } >&2; rm -f $i.err; } "
         "&& mv runs/%llu.whole " HERE " && rm -f " TASK_BYTES_FILE " " SENT " && ",
-        TASK_BYTES_DIGITS, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run,
-        (number)run);
+        (number)run, TASK_BYTES_DIGITS, (number)run, (number)run, (number)run, (number)run, (number)run, (number)run,
+        (number)run, (number)run);
     buf_clear(&far);
     put_begin(&far, task);
     buf_printf(&far, "cd \"$t\" && rm -rf files runs/%llu runs/%llu.*; rmdir runs; cd .. && rmdir \"$t\"", (number)run,

@@ -14,10 +14,13 @@
 
 #include <cmocka.h>
 
+#include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "jobdir/text/text.h"
 #include "task/answer.h"
 #include "task/estimate.h"
+#include "task/far.h"
 #include "task/internal.h"
 #include "task/launch.h"
 #include "task/spec.h"
@@ -358,6 +361,8 @@ static void test_estimate(void **state)
         {"00000000000000004000", "\r4000 bytes copied, 4 s, 1 kB/s\n7+0 records in\n7+0 records out\n", 1, 0},
         {"00000000000000000500", none, 1, 0},
         {"what is no number   ", "\rx copied, ", -1, -1},
+        {"                 nan", none, -1, -1},
+        {"0000000000000000-4e9", none, -1, -1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int len = snprintf(text, sizeof text, "%s%s", rows[i].total, rows[i].dd);
@@ -366,6 +371,64 @@ static void test_estimate(void **state)
     }
     task_done(&task);
     assert_int_equal(task_remove(&store, id, true, NULL), 0);
+}
+
+/* What comes home of a run, if this is what its host sends: a size, and an archive of what a line for a shell makes there. */
+static int gather(const struct task *task, uint64_t run, const char *size, const char *made, const char *packed)
+{
+    _cleanup_(buf_done) struct buf line = BUF_INIT, script = BUF_INIT;
+    char command[PATH_MAX + 1024];
+    snprintf(
+        command, sizeof command,
+        "cd %s; printf '#!/bin/sh\\ncase $* in *--totals*) cd %s/far; printf %%%%s \"%s\"; cat ../far.tar ;; esac\\n' "
+        ">ssh; chmod 700 ssh; rm -rf far; mkdir -p far/files far/runs victim; cd far; : >runs/%d.whole; %s; tar -cf "
+        "../far.tar %s",
+        home, home, size, (int)run, made, packed);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command, "%s/ssh", home);
+    setenv("SCRY_SSH", command, 1);
+    far_put_gather(&line, task, run);
+    buf_puts(&script, "$(command -v bash || echo sh) -c ");
+    text_quote(&script, line.data);
+    buf_puts(&script, " 2>/dev/null");
+    return system(script.data);
+}
+
+static bool is_there(const struct task *task, const char *name)
+{
+    char path[PATH_MAX * 2];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/%s", task->dir, name);
+    return lstat(path, &st) == 0;
+}
+
+/* The host of a run gets at nothing here but files of its task: not by links that it sends, of the run before or of the user's, nor
+ * by a size that a shell would execute. */
+static void test_hostile_host(void **state)
+{
+    (void)state;
+    static const char size[] = "00000000000000010240";
+    char id[TASK_ID_SIZE], path[PATH_MAX * 2];
+    struct task task;
+    make_task("{\"program\": \"a\", \"launch\": {\"by\": \"ssh\", \"hosts\": [\"n2\"]}}", "{}", id);
+    assert_int_equal(task_load(&store, id, &task, NULL), 0);
+    assert_int_equal(
+        gather(&task, 1, size, "ln -s $PWD/../victim files/a; mkfifo runs/2.err; echo x >runs/1.out", "runs files"), 0);
+    assert_true(is_there(&task, "runs/1.out") && is_there(&task, "runs/.1.here"));
+    assert_false(is_there(&task, "files/a") || is_there(&task, "runs/2.err") || is_there(&task, "runs/.1.comes"));
+    assert_int_equal(gather(&task, 2, size, "mkdir files/a; echo x >files/a/x", "runs/2.whole files/a/x"), 0);
+    assert_true(is_there(&task, "files/a/x"));
+    snprintf(path, sizeof path, "%s/files/own", task.dir);
+    assert_int_equal(symlink("../../../../victim", path), 0);
+    assert_int_not_equal(gather(&task, 3, size, "mkdir files/own; echo x >files/own/x", "runs/3.whole files/own/x"), 0);
+    assert_false(is_there(&task, "runs/.3.here"));
+    assert_int_not_equal(gather(&task, 4, "x[\\$(>../p)]         ", ":", "runs files"), 0);
+    assert_false(is_there(&task, "../p") || is_there(&task, "runs/.4.here"));
+    snprintf(path, sizeof path, "%s/victim", home);
+    assert_int_equal(rmdir(path), 0); /* it is empty */
+    task_done(&task);
+    assert_int_equal(task_remove(&store, id, true, NULL), 0);
+    unsetenv("SCRY_SSH");
 }
 
 /* What stands in place of the runner says what it got of whoever started it. */
@@ -402,9 +465,10 @@ static void test_clean(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_refused),  cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_python),   cmocka_unit_test(test_files),    cmocka_unit_test(test_names),
-        cmocka_unit_test(test_expected), cmocka_unit_test(test_estimate), cmocka_unit_test(test_clean)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_defaults), cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_alone),    cmocka_unit_test(test_python),
+                                       cmocka_unit_test(test_files),    cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_expected), cmocka_unit_test(test_estimate),
+                                       cmocka_unit_test(test_clean),    cmocka_unit_test(test_hostile_host)};
     return cmocka_run_group_tests(tests, begin, end);
 }
