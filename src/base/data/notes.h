@@ -352,8 +352,8 @@
          "{program} was killed by {signal}, probably by {launcher}, which ended with exit status {status} and has said why", \
          STRING(program) STRING(signal) STRING(launcher) INTEGER(status)) \
     NOTE(cause_signal, "cause", \
-         "probably {signal}, which came from {sender} {seconds.1} s before the end: a batch system's limit, or somebody", \
-         STRING(signal) STRING(sender) FLOATING(seconds)) \
+         "probably {signal}, which came from {sender} {seconds.1} s before the end: {why}", \
+         STRING(signal) STRING(sender) FLOATING(seconds) STRING(why)) \
     NOTE(cause_asked, "cause", \
          "{program} was killed by {signal}, probably by {who}, {remote?who sent it through a broker|a tool on its node}", \
          STRING(program) STRING(signal) STRING(who) FLAG(remote)) \

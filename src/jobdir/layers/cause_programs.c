@@ -5,6 +5,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "jobdir/text/text.h"
@@ -224,18 +225,78 @@ static const json_t *signal_came(const struct job_end *end)
     return announces && record_seconds(came) < end->seconds - CAUSE_AT_ONCE_SECONDS ? NULL : came;
 }
 
+static bool say_signal(const struct job_end *end, struct cause *cause, const json_t *record, const char *why)
+{
+    double before = end->seconds - record_seconds(record);
+    cause_add(cause, record);
+    cause->note = NOTE(cause_signal, .signal = cause->signal, .sender = cause_text(&cause->where),
+                       .seconds = before > 0 ? before : 0, .why = why);
+    return true;
+}
+
+/* Why the sender does that, by its name: ours do it for somebody, who is no guess. */
+static const char *why_sent(const char *sender)
+{
+    static const struct {
+        const char *sender, *why;
+    } ours[] = {
+        {"scry-serve (", "somebody asked for it on a page of scry"},
+        {"scry-tasks (", "its task was cancelled, or came to a limit of its own"},
+    };
+    for (size_t i = 0; sender && i < sizeof ours / sizeof *ours; i++)
+        if (strncmp(sender, ours[i].sender, strlen(ours[i].sender)) == 0)
+            return ours[i].why;
+    return "a batch system's limit, or somebody";
+}
+
 bool cause_find_signal(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *came = sure ? NULL : signal_came(end);
     if (!came)
         return false;
     const char *name = json_string_value(cause_warning_field(came, "signal"));
-    cause_cut(&cause->where, json_string_value(cause_warning_field(came, "sender")));
+    const char *sender = json_string_value(cause_warning_field(came, "sender"));
+    cause_cut(&cause->where, sender);
     snprintf(cause->signal, sizeof cause->signal, "%s", name ? name : "a signal");
-    cause_add(cause, came);
-    double before = end->seconds - record_seconds(came);
-    cause->note = NOTE(cause_signal, .signal = cause->signal, .sender = cause_text(&cause->where),
-                       .seconds = before > 0 ? before : 0);
+    return say_signal(end, cause, came, why_sent(sender));
+}
+
+/* Which signal the request sends, of those that end what does not handle them; 0: none. */
+static int asked_signal(const char *request)
+{
+    static const int ending[] = {SIGTERM, SIGKILL, SIGINT, SIGHUP, SIGQUIT, SIGABRT};
+    const char *arguments = request ? strstr(request, "send_signal(") : NULL;
+    const char *close = arguments ? strchr(arguments, ')') : NULL;
+    const char *comma = close ? memrchr(arguments, ',', (size_t)(close - arguments)) : NULL;
+    int signo = comma ? atoi(comma + 1) : 0;
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        if (signo == ending[i])
+            return signo;
+    return 0;
+}
+
+/* Killed by what a tool had asked a monitor to send, or ended after it with a status of its own. */
+bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *request = end->model->request;
+    const char *who = json_string_value(json_object_get(request, "who"));
+    const char *serial = json_string_value(json_object_get(request, "serial"));
+    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    int asked = asked_signal(json_string_value(json_object_get(request, "request"))), killed = cause_signal(end);
+    bool remote = serial && *serial;
+    if (sure || !who || !asked || (killed && killed != asked) || !cause_is_near(end, record_seconds(request)))
+        return false;
+    text_signal(asked, cause->signal, sizeof cause->signal);
+    if (!killed) {
+        cause_cut(&cause->where, who);
+        return say_signal(end, cause, request,
+                          remote ? "it was sent through a broker" : "it was sent by a tool on its node");
+    }
+    cause_add(cause, request);
+    cause_cut(&cause->where, name ? name : "the command");
+    cause_cut(&cause->what, who);
+    cause->note = NOTE(cause_asked, .program = cause_text(&cause->where), .signal = cause->signal,
+                       .who = cause_text(&cause->what), .remote = remote);
     return true;
 }
 
@@ -260,18 +321,6 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
                            .signal = text_signal(signo, cause->signal, sizeof cause->signal),
                            .launcher = cause_text(&cause->what),
                            .status = json_integer_value(json_object_get(launcher, "exit_code")));
-        return true;
-    }
-    const json_t *request = end->model->request;
-    const char *who = json_string_value(json_object_get(request, "who"));
-    const char *serial = json_string_value(json_object_get(request, "serial"));
-    const char *asked = json_string_value(json_object_get(request, "request"));
-    if (who && asked && strstr(asked, "send_signal") && cause_is_near(end, record_seconds(request))) {
-        cause_add(cause, request);
-        cause_cut(&cause->what, who);
-        cause->note = NOTE(cause_asked, .program = cause_text(&cause->where),
-                           .signal = text_signal(signo, cause->signal, sizeof cause->signal),
-                           .who = cause_text(&cause->what), .remote = serial && *serial);
         return true;
     }
     cause->note = NOTE(cause_killed, .program = cause_text(&cause->where),

@@ -371,6 +371,24 @@ static void test_asked(void **state)
            "the command was killed by SIGTERM, probably by scry, a tool on its node");
 }
 
+/* Not mpirun, which only passes it on; not what the job goes on after, nor a signal that did not kill it. */
+static void test_asked_of_mpirun(void **state)
+{
+    static const char chain[] = "[{\"pid\": 20, \"name\": \"ocean\", \"end_seconds\": 99.9, \"exit_code\": null, "
+                                "\"signal\": 15}, {\"pid\": 10, \"name\": \"mpirun\", \"end_seconds\": 100, "
+                                "\"exit_code\": 1, \"signal\": null}]";
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "request", "t", 99.0, "who", "laptop", "serial", "01ab", "status",
+        "OMIS_OK", "request", ": proc_send_signal([p_1_1, p_1_2], 10)");
+    assert_int_equal(ask_end(chain, 1, 0, NULL).kind, NOTE_cause_launcher);
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "request", "t", 99.1, "who", "laptop", "serial", "01ab", "status",
+        "OMIS_OK", "request", ": proc_attach3([], 10, \"\") proc_send_signal([], 15)");
+    expect(ask_end(chain, 1, 0, NULL), NOTE_cause_asked, false,
+           "ocean was killed by SIGTERM, probably by laptop, who sent it through a broker");
+    assert_int_equal(ask_end("[]", 137, 9, NULL).kind, NOTE_cause_killed);
+    expect(ask_end("[]", 9, 0, NULL), NOTE_cause_signal, false,
+           "probably SIGTERM, which came from laptop 0.9 s before the end: it was sent through a broker");
+}
+
 static void test_killed_by_launcher(void **state)
 {
     static const char *const chain = "[{\"pid\": 20, \"name\": \"tool\", \"end_seconds\": 97.5, \"exit_code\": null, "
@@ -411,6 +429,10 @@ static void test_signal(void **state)
            "probably SIGTERM, which came from slurmstepd (pid 7) 2.0 s before the end: a batch system's limit, or "
            "somebody");
     assert_string_equal(told.evidence, "[1]");
+    put_warning(99, NOTE(signal_came, .signal = "SIGTERM", .sender = "scry-serve (pid 8)"));
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_signal, false,
+           "probably SIGTERM, which came from scry-serve (pid 8) 1.0 s before the end: somebody asked for it on a page "
+           "of scry");
 }
 
 /* Of scripts in scripts the innermost; a failure after which the script went on is only probable. */
@@ -472,6 +494,7 @@ int main(void)
         ROW(test_exception_of_thread),
         ROW(test_mpi_stall),
         ROW(test_asked),
+        ROW(test_asked_of_mpirun),
         ROW(test_not_found_elsewhere),
         ROW(test_killed_by_launcher),
         ROW(test_killed),

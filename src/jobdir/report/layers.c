@@ -102,7 +102,7 @@ static void look_elsewhere(const struct job_report *report, const struct job_end
 {
     json_t *chain = NULL, *said = json_object_get(last, "reason");
     if (!report->part_count || !end->exit_code || end->signal || json_is_true(json_object_get(said, "sure")) ||
-        note_json_kind(said) == NOTE_cause_signal)
+        note_json_kind(said) == NOTE_cause_signal || note_json_kind(said) == NOTE_cause_asked)
         return;
     const struct job_report *part = find_elsewhere(report, end, &chain);
     if (part) {
