@@ -5,7 +5,7 @@ import uPlot from 'uplot';
 import { category, useColours, type Colours } from '../design/colours';
 import * as format from '../format';
 import { PictureFrame, svgPen, useWidth } from '../pictures';
-import type { Curve } from './series';
+import type { Curve, Series } from './series';
 
 /** Steps of axes of time, in seconds. */
 export const timeSteps = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400, 172800, 604800];
@@ -89,6 +89,12 @@ function drawn(p: CurvesProps, c: Colours): string {
 
 const most = (series: readonly (number | null)[]) => series.reduce<number>((m, v) => Math.max(m, v ?? 0), 0);
 
+/** What its points have seen is not all where more is known; then that is said to who asks. */
+function mostText(series: Series, text: (value: number) => string): { text: string; about?: string } {
+  const seen = text(most(series.v)), known = text(series.peak);
+  return series.peak > most(series.v) && known !== seen ? { text: `most seen ${seen}`, about: `between samples it came to ${known}` } : { text: `most ${seen}` };
+}
+
 function* rows(curve: Curve) {
   for (const [node, series] of curve) for (let i = 0; i < series.t.length; i++) yield [node, series.t[i]!, series.v[i] ?? null] as const;
 }
@@ -137,18 +143,18 @@ export function Curves(p: CurvesProps) {
   const index = at ?? (data ? data[0].length - 1 : -1);
   const said = nodes.map((node, i) => {
     const series = p.curve.get(node)!, v = at !== null ? data?.[i + 1]?.[index] : p.over ? most(series.v) : series.last;
-    return { node, text: v == null ? '–' : `${at === null && p.over ? 'most ' : ''}${p.value(v)}` };
+    return { node, ...(v != null && at === null && p.over ? mostText(series, p.value) : { text: v == null ? '–' : p.value(v), about: undefined }) };
   });
   return (
     <PictureFrame
       title={p.title} of={p.of} picture={{ name: p.name, svg: (paper) => drawn(p, paper), table: () => ({ columns: ['node', 'seconds', `${p.name}_${p.unit}`], rows: rows(p.curve) }) }}
-      controls={nodes.length === 1 ? <span class="soft">{said[0]!.text}{at !== null && data?.[0][index] !== undefined ? ` at ${format.seconds(data[0][index])}` : ''}</span> : undefined}
+      controls={nodes.length === 1 ? <span class="soft" title={said[0]!.about}>{said[0]!.text}{at !== null && data?.[0][index] !== undefined ? ` at ${format.seconds(data[0][index])}` : ''}</span> : undefined}
     >
-      <div ref={box} class="curve-box" role="img" aria-label={`${p.title}: ${nodes.map((node) => `${node} ${p.over ? '' : `now ${p.curve.get(node)!.last == null ? 'unknown' : p.value(p.curve.get(node)!.last!)}, `}most ${p.value(most(p.curve.get(node)!.v))}`).join('; ')}`} />
+      <div ref={box} class="curve-box" role="img" aria-label={`${p.title}: ${nodes.map((node) => `${node} ${p.over ? '' : `now ${p.curve.get(node)!.last == null ? 'unknown' : p.value(p.curve.get(node)!.last!)}, `}${Object.values(mostText(p.curve.get(node)!, p.value)).join(', ')}`).join('; ')}`} />
       {nodes.length > 1 && (
         <ul class="legend">
-          {said.slice(0, 12).map(({ node, text }, i) => (
-            <li key={node}>
+          {said.slice(0, 12).map(({ node, text, about }, i) => (
+            <li key={node} title={about}>
               <i style={{ background: category(c, i) }} />
               {node} {text}
             </li>

@@ -273,10 +273,11 @@ export function modelOfReport(report: Report): Model {
     const series = new Series();
     values.forEach((v, i) => v !== null && series.push(offset + (i + 0.5) * window, v));
     curve.set(node, series);
+    return series;
   };
-  const add = (part: Pick<Report, 'timeline' | 'health' | 'node'>, node: string, offset: number) => {
+  const add = (part: Pick<Report, 'timeline' | 'health' | 'node'>, node: string, offset: number, peak: number) => {
     put('cpus', node, offset, part.timeline.cpus.window_seconds, part.timeline.cpus.max);
-    put('memory', node, offset, part.timeline.rss_bytes.window_seconds, part.timeline.rss_bytes.max);
+    put('memory', node, offset, part.timeline.rss_bytes.window_seconds, part.timeline.rss_bytes.max).peak = peak;
     const named: Record<string, (typeof part.health.curves)[number] | undefined> = Object.fromEntries(part.health.curves.map((c) => [c.name, c]));
     // as a running job has them; of two the greatest of a window need not be of one moment: their sum is the most that it can have been
     const sum = (a: number, b: number) => a + b;
@@ -286,7 +287,7 @@ export function modelOfReport(report: Report): Model {
       if (first) put(name, node, offset, first.window_seconds, first.max.map((_, i) => curves.map((curve) => curve.max[i] ?? null).reduce((a, b) => (a === null ? b : b === null ? a : join(a, b)))));
     }
   };
-  add(report, report.node?.host ?? report.host, 0);
-  for (const part of report.parts) add(part, part.name, part.started_at);
+  add(report, report.node?.host ?? report.host, 0, report.peak_tree_rss_bytes);
+  for (const part of report.parts) add(part, part.name, part.started_at, part.job.peak_tree_rss_bytes);
   return model;
 }

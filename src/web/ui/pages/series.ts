@@ -10,6 +10,8 @@ const MOST = 2000;
 export class Series {
   readonly t: number[] = [];
   readonly v: (number | null)[] = [];
+  /** What it is known to have come to between its points, as the kernel keeps the most memory of a process. */
+  peak = 0;
   private step = 0; // seconds that a point stands for
   push(t: number, v: number | null) {
     const last = this.t.length - 1;
