@@ -292,8 +292,10 @@ class Tasks(TaskCase):
         self.program("", "go")
         self.waits_for(like, "done")
         says = self.program("#!/bin/sh\nfor i in 1 2 3; do echo step $i/10; sleep 0.2; done\nwhile ! [ -e on ]; do sleep 0.1; done\n", "says")
-        task, = self.submit("--by", "plain", "--log", r"stdout=step (?<n>\d+)/(?<total>\d+)", says)
+        task, = self.submit("--by", "plain", "--log", r"stdout=step (?<n>\d+)/(?<total>\d+)", "--name", "a name of its own, quite long", says)
         scrytest.wait_until(lambda: self.show(task)["progress"] == 0.3, 60, lambda: json.dumps(self.show(task)))
+        listed = self.box.run(self.box.scry("task", "ls"), env={"COLUMNS": "80"}).stdout  # half of a time would be another one
+        self.assertRegex(listed, r"  running, 30 %, [\w .]+ left\n")
         self.program("", "on")
         self.assertIsNone(self.waits_for(task, "done")["progress"])
 
