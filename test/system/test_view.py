@@ -179,6 +179,9 @@ class Stommel(Program):
             self.check_tile(view, picture)
             self.check_calls(view, picture)
             self.check_rest(view)
+        os.unlink(glob.glob(os.path.join(job, "stats", "*", "*-0.json"))[0])
+        with View(self.box, job) as view:
+            self.assertEqual(view.ask("volume")["notes"], [f"1 of {self.RANKS} ranks have no statistics of MPI here: they are left out"])
 
     def test_hosts(self):
         """A rank whose node's clock is an hour ahead is where it belongs, and sums stay those of the report."""

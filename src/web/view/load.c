@@ -273,14 +273,12 @@ static int read_mpi(struct view *view, struct err *err)
     return code;
 }
 
-/* Ranks that nothing here is of, as where a node's part of the job is missing, or never came. */
-static void note_missing_ranks(struct view *view)
+int64_t view_ranks_wanted(struct view *view)
 {
     enum { PROGRAMS = sizeof view->programs.names / sizeof *view->programs.names };
     const struct mpi_stats_set *set = &view->report.mpi->set;
     bool seen[PROGRAMS] = {false};
-    int64_t ranks = 0, traced = 0;
-    char note[128];
+    int64_t ranks = 0;
     for (size_t i = 0; i < set->count; i++) {
         uint32_t program = mpi_programs_number(&view->programs, set->ranks[i].namespace);
         if (program < PROGRAMS && !seen[program])
@@ -288,6 +286,14 @@ static void note_missing_ranks(struct view *view)
         if (program < PROGRAMS)
             seen[program] = true;
     }
+    return ranks;
+}
+
+/* Ranks that nothing here is of, as where a node's part of the job is missing, or never came. */
+static void note_missing_ranks(struct view *view)
+{
+    int64_t ranks = view_ranks_wanted(view), traced = 0;
+    char note[128];
     for (size_t i = 0; i < view->trace_count; i++)
         traced += view->traces[i].rank >= 0;
     snprintf(note, sizeof note,

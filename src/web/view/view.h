@@ -152,6 +152,8 @@ struct view_function *view_function_in(struct view *view, const struct trace *tr
 struct view_lane *view_lane(struct view *view, size_t trace, uint32_t tid, uint32_t serial);
 /* Notes a line that the answers have among their notes, once. */
 void view_note(struct view *view, const char *line);
+/* How many ranks its MPI programs had, as those say that are known; only where there is a report of MPI. */
+int64_t view_ranks_wanted(struct view *view);
 
 /* ---- lines.c ---- */
 

@@ -2,6 +2,7 @@
 /* What the ranks' statistics of MPI say, by process: the numbers that the report adds up. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/data/cleanup.h"
@@ -58,9 +59,19 @@ static int need_ranks(const struct view *view, struct err *err)
 }
 
 /* Of the statistics only: what traces lack, changes nothing here. `also` may be NULL. */
-static void put_notes(struct buf *out, const struct mpi_report *report, const char *also)
+static void put_notes(struct buf *out, struct view *view, const char *also)
 {
+    const struct mpi_report *report = view->report.mpi;
+    int64_t ranks = view_ranks_wanted(view), counted = (int64_t)report->set.count;
+    char note[128];
     buf_puts(out, "],\"notes\":[");
+    if (counted < ranks) {
+        snprintf(note, sizeof note,
+                 "%" PRId64 " of %" PRId64 " ranks have no statistics of MPI here: they are left out", ranks - counted,
+                 ranks);
+        view_put_text(out, note);
+        buf_puts(out, report->unreadable_count || also ? "," : "");
+    }
     if (report->unreadable_count)
         view_put_text(out, report->unreadable.text);
     if (also) {
@@ -87,7 +98,7 @@ int answer_volume(struct view *view, const struct asked *asked, struct buf *out,
             first = false;
             put_call(out, report, call);
         }
-    put_notes(out, report, NULL);
+    put_notes(out, view, NULL);
     return 0;
 }
 
@@ -181,7 +192,7 @@ int answer_distributions(struct view *view, const struct asked *asked, struct bu
         put_distribution(out, &list[i]);
         free(list[i].buckets);
     }
-    put_notes(out, report,
+    put_notes(out, view,
               *unread.text ? unread.text
               : count      ? NULL
                            : "no distributions were recorded: scry run --mpi stats --mpi-distributions all records "
