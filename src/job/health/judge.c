@@ -84,7 +84,7 @@ static void judge_killed(struct judge *judge, const struct look *look, const str
 /* ---- over some seconds ---- */
 
 /* The job is not alone: its processes are ready to run, and others have the processors. Who is kept waiting by a limit of
- * its own is not told that it is others. */
+ * its own, on processors to which it is bound (by taskset, by mpirun) and which it has itself, is not told that it is others. */
 static void judge_taken(struct judge *judge, const struct look *look, const struct node_state *node,
                         const struct process_motion *motion, bool limited)
 {
@@ -94,10 +94,11 @@ static void judge_taken(struct judge *judge, const struct look *look, const stru
     double spent = (double)(motion->spent_ns - judge->motion_window.spent_ns) / NS_PER_SECOND;
     double waited = (double)(motion->waited_ns - judge->motion_window.waited_ns) / NS_PER_SECOND;
     double others = cpus * busy - spent / seconds, share = waited > 0 ? waited / (waited + spent) : 0;
+    double its = judge->lacking && judge->lacking < cpus ? judge->lacking : cpus, taken = its * busy - spent / seconds;
     bool known = cpus > 0 && busy >= 0 && motion->whole && !limited;
-    bool bad =
-        known && busy >= BUSY && others >= TAKEN_HIGH * cpus && share >= TAKEN_HIGH && waited >= TAKEN_HIGH * seconds;
-    if (alarm_rings(&judge->taken, look, bad, known && (share < TAKEN_LOW || others < TAKEN_LOW * cpus), share))
+    bool bad = known && busy >= BUSY && others >= TAKEN_HIGH * cpus && taken >= TAKEN_HIGH * its &&
+               share >= TAKEN_HIGH && waited >= TAKEN_HIGH * seconds;
+    if (alarm_rings(&judge->taken, look, bad, known && (share < TAKEN_LOW || taken < TAKEN_LOW * its), share))
         look->say(look->ctx,
                   NOTE(processors_taken, .percent = 100 * share, .seconds = seconds, .others = others, .cpus = cpus));
 }
@@ -142,6 +143,7 @@ void judge_look(struct judge *judge, const struct look *look, const struct node_
     judge_group_memory(judge, look, group);
     judge_killed(judge, look, node, group);
     judge_tasks(judge, look, group);
+    judge->lacking = motion->lacking > judge->lacking ? motion->lacking : judge->lacking;
     if (judge->window_ns && look->now_ns < judge->window_ns + WINDOW_NS)
         return;
     if (judge->window_ns)
@@ -149,6 +151,7 @@ void judge_look(struct judge *judge, const struct look *look, const struct node_
     judge->window = *node;
     judge->group_window = *group;
     judge->motion_window = *motion;
+    judge->lacking = 0;
     judge->window_ns = look->now_ns;
 }
 

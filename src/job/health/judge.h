@@ -15,6 +15,7 @@ struct judge {
     struct node_state window;
     struct cgroup_state group_window;
     struct process_motion motion_window;
+    unsigned lacking; /* the most of that since then */
     uint64_t window_ns;
     int64_t oom_node, oom_group, oom_said; /* counted at the start, and so many were said */
     struct trend memory, group_memory;

@@ -137,8 +137,11 @@ static void read_waits(struct processes *processes, struct process_health *proce
         return;
     strtoull(text, &end, 10);
     uint64_t waited_ns = strtoull(end, NULL, 10);
-    if (process->looks && waited_ns > process->waited_ns)
-        processes->motion.waited_ns += waited_ns - process->waited_ns;
+    uint64_t more_ns = process->looks && waited_ns > process->waited_ns ? waited_ns - process->waited_ns : 0;
+    cpu_set_t its;
+    processes->motion.waited_ns += more_ns;
+    if (more_ns > (look->now_ns - processes->looked_ns) / 10 && sched_getaffinity(process->pid, sizeof its, &its) == 0)
+        CPU_OR(&processes->lacking, &processes->lacking, &its);
     process->waited_ns = waited_ns;
 }
 
@@ -312,6 +315,7 @@ static void judge_user_tasks(struct processes *processes, const struct look *loo
 void processes_look(struct processes *processes, const struct look *look)
 {
     size_t count = HASH_COUNT(processes->all), living = 0, stopped = 0;
+    CPU_ZERO(&processes->lacking);
     for (size_t i = 0; i < count && i < PROCESSES_AT_ONCE; i++) {
         struct process_health *process = processes->next ? processes->next : processes->all;
         processes->next = process->hh.next;
@@ -322,6 +326,8 @@ void processes_look(struct processes *processes, const struct look *look)
             drop(processes, process);
     }
     processes->motion.stopped = living && stopped == living;
+    processes->looked_ns = look->now_ns;
+    processes->motion.lacking = (unsigned)CPU_COUNT(&processes->lacking);
     processes->motion.whole = count <= PROCESSES_AT_ONCE;
     judge_zombies(processes, look);
     judge_user_tasks(processes, look);

@@ -6,6 +6,7 @@
 #ifndef SCRY_JOB_HEALTH_PROCESSES_H
 #define SCRY_JOB_HEALTH_PROCESSES_H
 
+#include <sched.h>
 #include <sys/types.h>
 
 #include <jansson.h>
@@ -34,7 +35,8 @@ struct processes {
     struct process_health *all, *next; /* hash by pid; which is looked at next */
     size_t ended;                      /* of all */
     struct alarm zombies, user_tasks;
-    uint64_t user_looked_ns, zombies_looked_ns;
+    uint64_t looked_ns, user_looked_ns, zombies_looked_ns;
+    cpu_set_t lacking; /* as in process_motion */
     /* What all of them did, as far as it was seen; for job/health/stall.h and judge.h */
     struct process_motion {
         uint64_t cpu_ns, bytes, changes; /* changes: they came, executed something, or ended */
@@ -44,6 +46,7 @@ struct processes {
         bool whole;   /* each look is at all of them */
         /* Computed, at most: what a short one did counts when its parent has waited for it, maybe once more. */
         uint64_t spent_ns;
+        unsigned lacking;   /* processors of those that wait for one much of the time; 0: none does, or nobody knows */
         uint64_t waited_ns; /* first threads were ready to run, and had no processor. 0: or the kernel does not say */
     } motion;
 };

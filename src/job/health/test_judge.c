@@ -262,7 +262,10 @@ static void test_taken(void **unused)
     pass_busy(&judge, &tree, &node, &group, &motion, 4, 12);     /* it has more threads than there are processors */
     pass_busy(&judge, &tree, &node, &group, &motion, 2, 0);      /* others do not disturb it, */
     pass_busy(&judge, &tree, &node, &group, &motion, 0.01, 0.1); /* and it needs none */
-    motion.whole = false;                                        /* not all of it was seen */
+    motion.lacking = 1;                                          /* bound to one processor, it waits for itself */
+    pass_busy(&judge, &tree, &node, &group, &motion, 1, 3);
+    motion.lacking = 0;
+    motion.whole = false; /* not all of it was seen */
     pass_busy(&judge, &tree, &node, &group, &motion, 0.5, 1.5);
     motion.whole = true;
     group.periods = group.throttled_periods = 0;
@@ -278,6 +281,7 @@ static void test_taken(void **unused)
     pass_busy(&judge, &tree, &node, &group, &motion, 0.5, 1.5);
     tree_assert_said(&tree, "");
     pass_busy(&judge, &tree, &node, &group, &motion, 2, 0);
+    motion.lacking = 2; /* bound to two, it has a half of one */
     pass_busy(&judge, &tree, &node, &group, &motion, 0.5, 1.5);
     tree_assert_said(&tree, "processors_taken");
     tree_done(&tree);
