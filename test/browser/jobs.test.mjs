@@ -154,6 +154,7 @@ test('a signal from the page ends the job, and the page says how', async () => {
   await page.getByRole('button', { name: 'Send SIGTERM' }).click();
   await until(() => job.exitCode !== null || job.signalCode !== null, 'the job ends');
   await page.locator('.job-title').getByText('killed by SIGTERM').waitFor();
+  await page.locator('.reason').getByText('somebody asked for it on a page of scry').waitFor();
   assert.deepEqual(page.faults, []);
 });
 
