@@ -60,6 +60,23 @@ static void check_wrapped(const char *text, size_t columns, const char *wrapped)
     buf_done(&out);
 }
 
+/* A word that is pasted is a word, and no key that is pressed. */
+static void test_word(void **state)
+{
+    static const char *const cases[][2] = {{"plain=1", "plain=1"},
+                                           {"", "''"},
+                                           {"it's $(x)", "'it'\\''s $(x)'"},
+                                           {"two\nlines", "'two\nlines'"},
+                                           {"\x1b[31m'\\\x15", "$'\\033[31m\\'\\\\\\025'"},
+                                           {"\x7f", "$'\\177'"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buf out = BUF_INIT;
+        text_word(&out, cases[i][0]);
+        assert_string_equal(out.data, cases[i][1]);
+        buf_done(&out);
+    }
+}
+
 static void test_wrap(void **state)
 {
     check_wrapped("0123456789 123456789\n", 20, "0123456789 123456789\n");
@@ -108,6 +125,7 @@ static void test_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut), cmocka_unit_test(test_controls),
-                                       cmocka_unit_test(test_wrap), cmocka_unit_test(test_numbers)};
+                                       cmocka_unit_test(test_word), cmocka_unit_test(test_wrap),
+                                       cmocka_unit_test(test_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,11 +84,31 @@ void text_quote(struct buf *out, const char *word)
     buf_putc(out, '\'');
 }
 
+static bool is_key(char byte)
+{
+    return ((unsigned char)byte < ' ' && byte != '\n' && byte != '\t') || byte == 0x7f;
+}
+
+/* To a terminal that a text is pasted into, control characters are keys. */
+static void quote_keys(struct buf *out, const char *word)
+{
+    buf_puts(out, "$'");
+    for (; *word; word++)
+        if (is_key(*word))
+            buf_printf(out, "\\%03o", *word);
+        else
+            buf_printf(out, *word == '\'' || *word == '\\' ? "\\%c" : "%c", *word);
+    buf_putc(out, '\'');
+}
+
 void text_word(struct buf *out, const char *word)
 {
-    size_t plain = strcspn(word, " \t\n\"'`$&|;<>()[]{}*?!#~\\");
-    bool is_plain = *word && !word[plain] && !strpbrk(word, "\a\b\v\f\r\x1b");
-    if (is_plain)
+    size_t plain = strcspn(word, " \t\n\"'`$&|;<>()[]{}*?!#~\\"), keys = 0;
+    while (word[keys] && !is_key(word[keys]))
+        keys++;
+    if (word[keys])
+        quote_keys(out, word);
+    else if (*word && !word[plain])
         buf_puts(out, word);
     else
         text_quote(out, word);

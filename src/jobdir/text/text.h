@@ -29,7 +29,8 @@ void text_show(struct buf *out, const char *text);
 
 /* Appends the text as one word of a shell, in quotation marks. */
 void text_quote(struct buf *out, const char *word);
-/* The same, in quotation marks only if a shell would read it as something else. */
+/* The same for people, who paste it: in quotation marks only if a shell would read it as something else; control characters
+ * as $'…' of bash, ksh and zsh has them. */
 void text_word(struct buf *out, const char *word);
 
 /* The last part of a path; all of it if it ends with a slash, or has none. */
