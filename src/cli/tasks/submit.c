@@ -269,6 +269,9 @@ int cmd_submit(const struct options *options)
         return EXIT_USAGE;
     }
     bool well = true;
+    if (made && options_on(options, "wait") && isatty(STDERR_FILENO))
+        fputs("scry: Ctrl-C ends the waiting; the task goes on until it is over, or 'scry task cancel' ends it\n",
+              stderr);
     for (i = 0; i < made && options_on(options, "wait"); i++)
         well = wait_for(&store, ids[i]) && well;
     return well ? 0 : EXIT_ERRORS;
