@@ -130,6 +130,9 @@ static void handed_over_whole(void **state)
 
 static void bad_urls_are_explained(void **state)
 {
+    fails("unix:/", -EINVAL, "ends with a slash");
+    fails("unix:/run/b.sock///ann", -EINVAL, "names a job, but not its owner");
+    fails("unix:/run/b.sock/", -EINVAL, "/run/b.sock/ ends with a slash");
     fails("http://x", -EINVAL, "not by http://");
     fails("host", -EINVAL, "mqtt://HOST");
     fails("mqtt://", -EINVAL, "no host");

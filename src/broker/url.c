@@ -211,6 +211,10 @@ static int parse_unix(struct span text, struct broker_url *url, struct err *err)
     size_t len = end ? (size_t)(end - text.ptr) : text.len;
     if (len == 0 || text.ptr[0] != '/')
         return err_set(err, -EINVAL, "unix:PATH needs an absolute path; behind it, //OWNER/JOB may follow");
+    /* It would be no socket, and what follows could not be told from it: PATH///OWNER. */
+    if (text.ptr[len - 1] == '/')
+        return err_set(err, -EINVAL, "unix:PATH needs the path of a socket, and %.*s ends with a slash", (int)len,
+                       text.ptr);
     if (len >= sizeof url->path)
         return err_set(err, -EINVAL, "the path of a socket has at most %zu bytes: %.*s", sizeof url->path - 1, (int)len,
                        text.ptr);
