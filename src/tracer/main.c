@@ -410,5 +410,8 @@ int main(void)
     run();
     monitor_gone = true;
     attach_release_all();
+    /* A SIGCONT takes back a SIGSTOP that is on its way: LeakSanitizer, which stops its process at the end, waited for
+     * ever, and the process for it, busily. */
+    prctl(PR_SET_PDEATHSIG, 0);
     return 0;
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -407,6 +408,30 @@ static void be_monitor(pid_t target)
     }
 }
 
+static bool has_ended(pid_t pid)
+{
+    return kill(pid, 0) < 0 || state_of(pid) == 'Z';
+}
+
+/* Its death comes at any time after the end of the connection, from which on the tracer ends by itself. */
+static void dead_monitors_leave_no_idle_tracer(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        memset((void *)shared, 0, sizeof *shared);
+        pid_t monitor = fork();
+        if (monitor == 0) {
+            tracer_begin();
+            shared->values[0] = (uint64_t)tracer_pid(tracer);
+            shutdown(tracer_fd(tracer), SHUT_RDWR);
+            usleep((useconds_t)i * 100);
+            raise(SIGKILL);
+        }
+        assert_true(WIFSIGNALED(target_wait(monitor)));
+        WAIT_FOR(has_ended((pid_t)shared->values[0]));
+    }
+}
+
 static void dead_monitors_leave_nothing_behind(void **state)
 {
     (void)state;
@@ -423,7 +448,7 @@ static void dead_monitors_leave_nothing_behind(void **state)
             fail_msg("round %d: status 0x%x", i, status);
         for (int n = 0; n < RUNNERS; n++)
             assert_int_equal(shared->counters[n], 3 * ROUNDS);
-        WAIT_FOR(kill((pid_t)shared->values[0], 0) < 0 || state_of((pid_t)shared->values[0]) == 'Z');
+        WAIT_FOR(has_ended((pid_t)shared->values[0]));
     }
 }
 
@@ -485,9 +510,16 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_setup, test_teardown)
-        TEST(forked_children_are_clean), TEST(children_are_reported_and_can_be_kept), TEST(vfork_shares_breakpoints),
-        TEST(exec_replaces_everything),  TEST(signals_are_reported_and_delivered),    TEST(system_calls_are_reported),
-        TEST(killed_targets_are_gone),   TEST(dead_monitors_leave_nothing_behind),    TEST(a_dead_tracer_is_repaired),
+        TEST(forked_children_are_clean),
+        TEST(children_are_reported_and_can_be_kept),
+        TEST(vfork_shares_breakpoints),
+        TEST(exec_replaces_everything),
+        TEST(signals_are_reported_and_delivered),
+        TEST(system_calls_are_reported),
+        TEST(killed_targets_are_gone),
+        TEST(dead_monitors_leave_nothing_behind),
+        TEST(dead_monitors_leave_no_idle_tracer),
+        TEST(a_dead_tracer_is_repaired),
         TEST(programs_are_started),
     };
     if (argc > 1)
