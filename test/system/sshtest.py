@@ -41,7 +41,7 @@ class Node:
                 with open(self.path("user.pub"), encoding="ascii") as key:
                     file.write(key.read())
         self.know()
-        self._write_client()
+        self.lead_to(self.port)
         if os.getuid() == 0:
             os.makedirs("/run/sshd", 0o755, exist_ok=True)
         self.sshd = None
@@ -63,10 +63,11 @@ class Node:
             kind, text = key.read().split()[:2]
             file.write(f"scry-test-{self.name} {kind} {text}\n")
 
-    def _write_client(self):
+    def lead_to(self, port):
+        """Where the client finds it."""
         user = pwd.getpwuid(os.getuid()).pw_name
         with open(self.path("client"), "w", encoding="ascii") as file:
-            file.write(f"Host {self.name}\n HostName 127.0.0.1\n Port {self.port}\n User {user}\n"
+            file.write(f"Host {self.name}\n HostName 127.0.0.1\n Port {port}\n User {user}\n"
                        f" HostKeyAlias scry-test-{self.name}\n"
                        f"Host *\n UserKnownHostsFile {self.path('known')}\n GlobalKnownHostsFile /dev/null\n"
                        f" StrictHostKeyChecking yes\n IdentityFile {self.path('user')}\n IdentitiesOnly yes\n"

@@ -147,9 +147,9 @@ class Reach(NodeCase):
         """Somebody accepts connections in the place of a node, and says nothing."""
         far.stop()
         silent = socket.socket()
-        silent.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        silent.bind(("127.0.0.1", far.port))
+        silent.bind(("127.0.0.1", 0))
         silent.listen()
+        far.lead_to(silent.getsockname()[1])
         return silent
 
     def test_no_answer(self):
