@@ -49,6 +49,27 @@ class Limits(servetest.ServeCase):
         with open(self.box.path("jobs", job, "spool", "records.jsonl"), encoding="utf-8") as file:
             self.assertEqual([data["seq"] for _event, data, _id in records.seen], [json.loads(line)["seq"] for line in file])
 
+    def test_ids_that_nobody_has(self):
+        """Of a list that is long, they cost the server nothing once it has read it; a job that comes is found all the same."""
+        name, drop = "20250101T000000-x-1-aa", self.box.path("work", "drop")
+        self.fake_job(name)
+        with open(os.path.join(drop, name, "job.json"), encoding="utf-8") as file:
+            info = json.load(file)
+        for number in range(40):  # 20 MB
+            os.mkdir(os.path.join(drop, f"large-{number}"))
+            with open(os.path.join(drop, f"large-{number}", "job.json"), "w", encoding="utf-8") as file:
+                json.dump({**info, "id": f"20250101T000000-y-{number}-bb", "argv": ["word"] * (1 << 16)}, file)
+        server = servetest.Server(self.box, "--jobs", drop)
+        server.log_in()
+        self.assertEqual(server.ask("api/jobs/nobody/report").status, 404)
+        before = self.processor_seconds(server)
+        for number in range(100):
+            self.assertEqual(server.ask(f"api/jobs/nobody-{number}/report").status, 404)
+        self.assertLess(self.processor_seconds(server) - before, 1)
+        self.assertEqual(server.ask("api/jobs/20250101T000000-y-7-bb/files").status, 200)
+        os.rename(os.path.join(drop, "large-7"), os.path.join(drop, "moved"))
+        scrytest.wait_until(lambda: server.ask("api/jobs/20250101T000000-y-7-bb/files").status == 200, 60, "it is found where it is now")
+
     def tasks_changed(self):
         """Where changes of tasks are written down, in the user's state directory."""
         found = [os.path.join(folder, ".changed") for folder, _folders, names in os.walk(self.box.root) if ".changed" in names]

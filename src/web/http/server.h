@@ -21,7 +21,7 @@ struct follows;
 struct known_job;
 struct child;
 
-enum { ORIGINS_MOST = 64, LISTENERS_MOST = 4, LISTED_MOST = 8 };
+enum { ORIGINS_MOST = 64, LISTENERS_MOST = 4, LISTED_MOST = 8, BLOB_TAG = 24 };
 
 /* How somebody comes in: by an address, where only a session says who it is; by serve.sock, as the user of this server; by the
  * socket of --proxy, as a proxy that lets nobody but that user come this way. The kernel says who is at the other end of a socket. */
@@ -63,9 +63,10 @@ struct server {
     struct viewers *viewers;
     struct follows *follows;
     struct known_job *known;
-    struct {
-        struct blob *answer;
-        struct json_t *jobs; /* that it has, and that may be shown */
+    struct listed {
+        char tag[BLOB_TAG];  /* of the answer that was read last */
+        struct json_t *jobs; /* that it has, and that may be shown; NULL: too many to be kept */
+        uint64_t good_ns;    /* until then who looks for one job need not ask again */
     } listed[LISTED_MOST];   /* by source: many ask again and again for the same list */
     struct child *children;  /* all that there are */
     bool over;

@@ -29,7 +29,6 @@ struct blob {
 };
 struct blob *blob_new(struct buf *take); /* NULL: out of memory; the buffer is empty then, too */
 struct blob *blob_ref(struct blob *blob);
-enum { BLOB_TAG = 24 };
 void blob_tag(const struct blob *blob, char ret_tag[BLOB_TAG]); /* for the header ETag, with its quotes */
 void blob_unref(struct blob *blob);                             /* NULL is fine */
 bool blob_zip(struct blob *blob); /* makes `gzip` once, for all that get it; false: it would not be smaller */

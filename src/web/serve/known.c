@@ -128,7 +128,8 @@ static void name_dropped(struct server *server, json_t *row, const char *path, c
         add_note(notes, &note);
         json_object_set_new(row, "id", json_string(id));
     }
-    if (!known_job_find(server, span_str(id)) || strcmp(known_job_find(server, span_str(id))->path, path) != 0)
+    const struct known_job *known = known_job_find(server, span_str(id));
+    if (!known || strcmp(known->path, path) != 0)
         remember(server, id, path, dir, NULL);
 }
 

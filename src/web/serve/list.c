@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "jobdir/text/text.h"
 #include "web/serve/jobs.h"
 #include "web/serve/question.h"
@@ -15,6 +16,7 @@ enum {
     LIMIT_SECONDS = 120,
     JOBS_MOST = 10000,
     KEPT_BYTES = 16 << 20, /* of an answer, whose jobs are kept */
+    REST_TIMES = 10,       /* so much longer than listing them takes, jobs are looked for in the last list */
     MATCH_DEPTH = 8
 };
 
@@ -25,10 +27,8 @@ struct listing {
 
 void jobs_list_free(struct server *server)
 {
-    for (size_t i = 0; i < LISTED_MOST; i++) {
-        blob_unref(server->listed[i].answer);
+    for (size_t i = 0; i < LISTED_MOST; i++)
         json_decref(server->listed[i].jobs);
-    }
 }
 
 /* The source with this number: a directory, or a broker. false: there are no more. */
@@ -131,19 +131,19 @@ static json_t *read_jobs(struct server *server, const struct blob *blob, const c
     return all;
 }
 
-/* The same, to be given back by json_decref. Each answer is read once. */
-static json_t *jobs_of(struct server *server, size_t source, struct blob *blob)
+/* The same, to be given back by json_decref. An answer that says what the last one said is not read again, if its jobs are kept. */
+static json_t *jobs_of(struct server *server, size_t source, const struct answer *answer_of)
 {
     const char *dir, *broker;
-    if (source < LISTED_MOST && server->listed[source].answer == blob)
-        return json_incref(server->listed[source].jobs);
+    struct listed *listed = source < LISTED_MOST ? &server->listed[source] : NULL;
+    if (listed && listed->jobs && strcmp(listed->tag, answer_of->tag) == 0)
+        return json_incref(listed->jobs);
     source_at(server->options, source, &dir, &broker);
-    json_t *jobs = read_jobs(server, blob, dir, broker);
-    if (jobs && source < LISTED_MOST && blob->size <= KEPT_BYTES) {
-        blob_unref(server->listed[source].answer);
-        json_decref(server->listed[source].jobs);
-        server->listed[source].answer = blob_ref(blob);
-        server->listed[source].jobs = json_incref(jobs);
+    json_t *jobs = read_jobs(server, answer_of->blob, dir, broker);
+    if (jobs && listed) {
+        json_decref(listed->jobs);
+        listed->jobs = answer_of->blob->size <= KEPT_BYTES ? json_incref(jobs) : NULL;
+        snprintf(listed->tag, sizeof listed->tag, "%s", answer_of->tag);
     }
     return jobs;
 }
@@ -171,18 +171,24 @@ static bool ask(struct visit *visit, size_t source, answer_fn *then)
 
 static void on_list(struct visit *visit, const struct answer *answer_of)
 {
+    struct listed *listed = visit->listed < LISTED_MOST ? &visit->server->listed[visit->listed] : NULL;
     if (!answer_of->blob && !visit->listed) { /* it may be there: nobody knows */
         answer_give(visit, answer_of);
         return;
     }
-    if (answer_of->blob)
-        json_decref(jobs_of(visit->server, visit->listed, answer_of->blob));
+    if (answer_of->blob && !(listed && strcmp(listed->tag, answer_of->tag) == 0))
+        json_decref(jobs_of(visit->server, visit->listed, answer_of));
+    if (listed)
+        listed->good_ns = clock_now_ns() + REST_TIMES * answer_of->took_ns;
     visit->listed++;
     visit->route->answer(visit);
 }
 
+/* Ids that nobody has must not keep a processor busy with lists: what was not in one of late is not looked for in the next. */
 bool jobs_list_next(struct visit *visit)
 {
+    while (visit->listed < LISTED_MOST && clock_now_ns() < visit->server->listed[visit->listed].good_ns)
+        visit->listed++;
     return ask(visit, visit->listed, on_list);
 }
 
@@ -192,7 +198,7 @@ static void take(struct visit *visit, const struct answer *answer_of)
 {
     struct listing *listing = visit->extra;
     const char *dir, *broker;
-    json_t *json = answer_of->blob ? jobs_of(visit->server, listing->source, answer_of->blob) : NULL;
+    json_t *json = answer_of->blob ? jobs_of(visit->server, listing->source, answer_of) : NULL;
     if (!json && !listing->source) {
         answer_give(visit, answer_of);
         return;

@@ -34,7 +34,7 @@ struct question {
     char *environment;
     bool alone; /* it is ended, and not in the table any more */
     struct child *child;
-    uint64_t made_ns, stamp; /* stamp 0: nothing says whether the answer is still good */
+    uint64_t made_ns, took_ns, stamp; /* stamp 0: nothing says whether the answer is still good */
     /* the answer */
     int status;
     const char *kind;
@@ -137,7 +137,8 @@ void answer_give(struct visit *visit, const struct answer *answer)
 static void give(struct question *question, struct visit *visit)
 {
     answer_fn *fn = visit->then ? visit->then : answer_give;
-    const struct answer answer = {question->status, question->kind, question->text, question->blob, question->tag};
+    const struct answer answer = {question->status, question->kind, question->text,
+                                  question->blob,   question->tag,  question->took_ns};
     visit->then = NULL;
     fn(visit, &answer);
 }
@@ -206,6 +207,7 @@ static void on_command(struct child *child)
     struct question *question = child->spec.ctx;
     bool said = child->out.bytes.len && !child->out.bytes.failed;
     question->child = NULL;
+    question->took_ns = clock_now_ns() - child->begun_ns;
     question->all->running--;
     question->status = 200;
     if (child->end == CHILD_TOO_LONG)

@@ -32,6 +32,7 @@ struct answer {
     const char *kind, *text; /* of an error */
     struct blob *blob;       /* NULL: an error, or nothing (status 204) */
     const char *tag;
+    uint64_t took_ns; /* the command that was asked */
 };
 /* Gives it to the visit: what is done with an answer unless the visit has `then`. */
 void answer_give(struct visit *visit, const struct answer *answer);
