@@ -13,6 +13,7 @@ static void prepare(void)
     view_job_make();
     view_job_open();
     view_job_read();
+    view_job_ask("{\"ask\":\"profile\"}", strlen("{\"ask\":\"profile\"}"));
     fuzz_expect(view.complete && saved_put(&whole, &view) == 0);
     view_close(&view);
     view_job_open();
@@ -33,6 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         "{\"ask\":\"search\",\"function\":\"*\"}",
         "{\"ask\":\"call\",\"lane\":0,\"at\":125}",
         "{\"ask\":\"tree\"}",
+        "{\"ask\":\"profile\"}",
     };
     struct err err = {0};
     if (!root[0])

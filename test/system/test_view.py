@@ -409,6 +409,34 @@ class Plain(jobtest.JobCase):
         with View(self.box, self.run_job("--", "true"), "0"):  # scry serve --keep-pictures 0
             scrytest.wait_until(lambda: not os.path.exists(path), 60, "what was kept goes")
 
+    def test_answers_about_all_of_it_are_kept(self):
+        """What was asked of a whole job once is answered from what was kept, as it was; parts are read again."""
+        job = self.run_job("--trace", "fn:*", "--overflow", "wait", "--", compiled(self, "view_long", LONG, "cc"))
+        size = sum(os.path.getsize(path) for path in glob.glob(os.path.join(job, "trace", "*", "*", "stream-*")))
+        questions = [("profile", {}), ("tree", {}), ("tree", {"limit": 3}), ("selection", {})]
+
+        def answers():
+            """And how many bytes were read for them."""
+            with View(self.box, job) as view:
+                view.picture()
+                before = self.bytes_read(view)
+                return [view.ask(question, **members) for question, members in questions], self.bytes_read(view) - before
+        first, read = answers()
+        self.assertGreater(read, size / 2)
+        again, read = answers()
+        self.assertEqual(again, first)
+        self.assertLess(read, size / 2)
+        with View(self.box, job) as view:
+            self.assertEqual(view.ask("profile"), first[0])
+            picture = view.ask("picture")
+            part = view.ask("selection", to=(picture["from_ns"] + picture["to_ns"]) // 2)
+            self.assertLess(sum(each["calls"] for each in part["functions"]), sum(each["calls"] for each in first[3]["functions"]))
+
+    @staticmethod
+    def bytes_read(view):
+        with open(f"/proc/{view.process.pid}/io", encoding="ascii") as file:
+            return int(file.readline().split()[1])
+
     def test_not_kept(self):
         """Where nothing may be written (ulimit -f), nothing is kept, and all is answered."""
         job = self.run_job("--trace", "fn:*", "--overflow", "wait", "--", compiled(self, "view_long", LONG, "cc"))

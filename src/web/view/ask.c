@@ -136,12 +136,13 @@ int asked_numbers(const char *text, size_t count, bool *ret_set, struct err *err
 static const struct question questions[] = {
     {"picture", NEEDS_TIMES, "", answer_picture},
     {"tiles", NEEDS_TIMES, "level! index! lanes", answer_tiles},
-    {"selection", NEEDS_CALLS | NEEDS_TIMES | NEEDS_MESSAGES, "from to lanes limit", answer_selection, .slow = true},
+    {"selection", NEEDS_CALLS | NEEDS_TIMES | NEEDS_MESSAGES, "from to lanes limit", answer_selection, .slow = true,
+     .whole = true},
     {"search", NEEDS_CALLS | NEEDS_TIMES, "function! from to lanes limit values", answer_search, .slow = true},
     {"call", NEEDS_TIMES, "lane! at! depth", answer_call, .slow = true},
-    {"profile", NEEDS_FUNCTIONS, "", answer_profile},
+    {"profile", NEEDS_FUNCTIONS, "", answer_profile, .whole = true},
     {"volume", NEEDS_NOTHING, "", answer_volume},
-    {"tree", NEEDS_FUNCTIONS, "processes limit", answer_tree},
+    {"tree", NEEDS_FUNCTIONS, "processes limit", answer_tree, .whole = true},
     {"distributions", NEEDS_NOTHING, "", answer_distributions},
     {"source", NEEDS_FUNCTIONS, "file", answer_source},
 };
@@ -217,10 +218,16 @@ void asked_answer(struct view *view, const struct question *question, const stru
     size_t before = out->len;
     buf_printf(out, "{\"id\":%" PRId64 ",\"ok\":", asked->id);
     int code = 0;
-    if ((question->needs & NEEDS_FUNCTIONS) && !view->report.functions)
+    const char *whole = whole_find(view, question, asked);
+    size_t begin = out->len;
+    if (whole)
+        buf_puts(out, whole);
+    else if ((question->needs & NEEDS_FUNCTIONS) && !view->report.functions)
         code = err_set(&err, view->functions_err.code, "%s", view->functions_err.text);
-    if (code == 0)
+    if (code == 0 && !whole)
         code = question->answer(view, asked, out, &err);
+    if (code == 0 && !whole && !out->failed)
+        whole_keep(view, question, asked, out->data + begin, out->len - begin);
     buf_puts(out, "}\n");
     if (out->failed) { /* it had nothing but this answer */
         buf_done(out);

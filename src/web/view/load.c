@@ -15,7 +15,7 @@
 #include "shm/mpi_told.h"
 #include "web/view/saved.h"
 #include "web/view/pass.h"
-#include "web/view/view.h"
+#include "web/view/ask.h"
 
 void view_note(struct view *view, const char *line)
 {
@@ -371,6 +371,7 @@ void view_close(struct view *view)
     pass_free(view);
     lines_free(view);
     tree_free(view);
+    whole_free(view);
     json_decref(view->python);
     HASH_FREE_ALL(view->lanes);
     HASH_FREE_ALL(view->functions, free(each->key); free((char *)each->name); free((char *)each->file));

@@ -33,7 +33,8 @@ struct desk {
     bool ended;                   /* of the input */
     bool too_long;                /* the line that comes is passed over */
     unsigned known;               /* what has been read, of enum view_needs */
-    bool saved;                   /* for the next time, or need not be */
+    bool saved;                   /* for the next time, or need not be; */
+    size_t saved_count;           /* with so many answers about the whole */
     uint64_t keep_bytes;          /* of what is saved of all jobs */
     bool slow;                    /* a question is being answered that takes long */
     bool nested;                  /* and another one meanwhile */
@@ -123,7 +124,8 @@ static bool take_ready(struct desk *desk, struct waiting *ret_waiting)
 {
     for (size_t i = 0; i < desk->count; i++) {
         struct waiting *waiting = &desk->list[i];
-        if ((waiting->question->needs & ~desk->known) || (desk->slow && waiting->question->slow))
+        bool whole = whole_find(&desk->view, waiting->question, &waiting->asked);
+        if (!whole && ((waiting->question->needs & ~desk->known) || (desk->slow && waiting->question->slow)))
             continue;
         *ret_waiting = *waiting;
         desk->count--;
@@ -212,6 +214,7 @@ static int open_job(struct desk *desk, const char *path, struct err *err)
     int code = view_open(&desk->view, path, err);
     desk->known = desk->view.timeline.host_count > 1 ? 0 : NEEDS_TIMES;
     desk->saved = desk->view.complete;
+    desk->saved_count = whole_count(&desk->view);
     if (desk->saved)
         desk->known = NEEDS_CALLS | NEEDS_TIMES | NEEDS_MESSAGES;
     desk->view.between = between_reads;
@@ -247,6 +250,7 @@ static void save(struct desk *desk)
 {
     saved_write(&desk->view, desk->keep_bytes);
     desk->saved = true;
+    desk->saved_count = whole_count(&desk->view);
 }
 
 /* Does a part of what has to be done. False: there is nothing to do now. */
@@ -263,7 +267,7 @@ static bool work(struct desk *desk)
         return true;
     else if (!(desk->known & NEEDS_MESSAGES))
         load_messages(desk);
-    else if (!desk->count && !desk->saved)
+    else if (!desk->count && (!desk->saved || desk->saved_count < whole_count(&desk->view)))
         save(desk);
     else
         return false;

@@ -15,7 +15,7 @@
 #include "jobdir/record/picture_file.h"
 
 #define SAVED_MAGIC "scrypict"
-enum { SAVED_VERSION = 1 };
+enum { SAVED_VERSION = 2 };
 
 struct saved_head { /* then the parts */
     char magic[8];
@@ -159,6 +159,7 @@ static void save_all(struct saving *saving, struct view *view)
         lane_save(saving, view, view->lane_list[i]);
     lines_save(saving, view);
     save_notes(saving, view);
+    whole_save(saving, view);
 }
 
 /* ---- files ---- */

@@ -2,7 +2,7 @@
 /*
  * What was read of the traces of a job that is over: kept in the user's cache (jobdir/record/picture_file.h), so that the
  * next scry-view of the job needs no pass over them. It is the pyramids, the points from which lanes are read again, the
- * functions, the time line and the messages. A file is for one version of scry, and for the job directory as it was: its
+ * functions, the time line, the messages, and answers about the whole job that somebody asked for. A file is for one version of scry, and for the job directory as it was: its
  * files' names, sizes and times. What is damaged or of another one is not used, and written anew.
  *
  * The parts say what of them is kept, in one function for both directions. While one is read, each number may be
@@ -58,5 +58,6 @@ void pyramid_save(struct saving *saving, struct pyramid *pyramid);
 void pyramid_lane_save(struct saving *saving, struct pyramid_lane **lane, struct pyramid *pyramid);
 void lane_save(struct saving *saving, struct view *view, struct view_lane *lane);
 void lines_save(struct saving *saving, struct view *view);
+void whole_save(struct saving *saving, struct view *view);
 
 #endif

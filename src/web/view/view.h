@@ -124,6 +124,7 @@ struct view {
     json_t *python;      /* functions of Python, as the report lists them; NULL: not read */
     struct tree *trees;  /* of processes: a list; NULL: not read */
     struct lines *lines; /* messages and operations by time; NULL: not read */
+    struct whole *whole; /* answers about all of it; NULL: none */
     bool messages_done;  /* that was tried */
     bool mpi_named;      /* the places that calls of MPI come from were looked up */
     struct err functions_err;
