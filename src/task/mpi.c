@@ -26,12 +26,21 @@ static uint64_t file_offset(const Elf64_Phdr *headers, size_t count, uint64_t ad
     return UINT64_MAX;
 }
 
+/* MPICH and its relatives agreed on the number 12; Debian's MPICH has names of its own. A program of Fortran or C++ may need
+ * the library of its language alone. */
 static enum task_mpi mpi_of_name(const char *name)
 {
-    if (strncmp(name, "libmpich.so", 11) == 0 || strcmp(name, "libmpi.so.12") == 0)
-        return TASK_MPI_MPICH;
-    if (strncmp(name, "libmpi.so", 9) == 0)
-        return TASK_MPI_OPENMPI;
+    static const struct {
+        const char *begin;
+        enum task_mpi mpi;
+    } rows[] = {{"libmpich.so", TASK_MPI_MPICH},      {"libmpichfort.so", TASK_MPI_MPICH},
+                {"libmpichcxx.so", TASK_MPI_MPICH},   {"libmpi.so.12", TASK_MPI_MPICH},
+                {"libmpifort.so.12", TASK_MPI_MPICH}, {"libmpicxx.so.12", TASK_MPI_MPICH},
+                {"libmpi.so", TASK_MPI_OPENMPI},      {"libmpi_mpifh", TASK_MPI_OPENMPI},
+                {"libmpi_usempi", TASK_MPI_OPENMPI},  {"libmpi_cxx.so", TASK_MPI_OPENMPI}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strncmp(name, rows[i].begin, strlen(rows[i].begin)) == 0)
+            return rows[i].mpi;
     return TASK_MPI_UNKNOWN;
 }
 

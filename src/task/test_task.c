@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What people and pages may ask for, and what they may not. */
+#include <elf.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,6 +88,43 @@ static void test_alone(void **state)
         assert_string_equal(task_text(spec, "collect.mpi"), rows[i][1]);
         json_decref(spec);
         json_decref(given);
+    }
+}
+
+/* Each MPI has libraries for other languages than C, and only these are named in a program of Fortran. */
+static void test_mpi_of_library(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *library;
+        enum task_mpi mpi;
+    } rows[] = {{"libmpich.so.12", TASK_MPI_MPICH},           {"libmpichfort.so.12", TASK_MPI_MPICH},
+                {"libmpichcxx.so.12", TASK_MPI_MPICH},        {"libmpi.so.12", TASK_MPI_MPICH},
+                {"libmpifort.so.12", TASK_MPI_MPICH},         {"libmpicxx.so.12", TASK_MPI_MPICH},
+                {"libmpi.so.40", TASK_MPI_OPENMPI},           {"libmpi_mpifh.so.40", TASK_MPI_OPENMPI},
+                {"libmpi_usempif08.so.40", TASK_MPI_OPENMPI}, {"libmpi_cxx.so.40", TASK_MPI_OPENMPI},
+                {"libmpiece.so.1", TASK_MPI_UNKNOWN},         {"libc.so.6", TASK_MPI_UNKNOWN}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct {
+            Elf64_Ehdr head;
+            Elf64_Phdr headers[2];
+            Elf64_Dyn dynamic[2];
+            char names[64];
+        } program = {.head = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64},
+                              .e_phoff = sizeof program.head,
+                              .e_phentsize = sizeof *program.headers,
+                              .e_phnum = 2},
+                     .headers = {{.p_type = PT_LOAD, .p_filesz = sizeof program},
+                                 {.p_type = PT_DYNAMIC, .p_filesz = sizeof program.dynamic}},
+                     .dynamic = {{.d_tag = DT_NEEDED}, {.d_tag = DT_STRTAB}}};
+        char path[PATH_MAX];
+        program.headers[1].p_offset = offsetof(__typeof__(program), dynamic);
+        program.dynamic[1].d_un.d_ptr = offsetof(__typeof__(program), names);
+        snprintf(program.names, sizeof program.names, "%s", rows[i].library);
+        snprintf(path, sizeof path, "%s/program", home);
+        assert_int_equal(file_replace_soon(path, &program, sizeof program, 0700), 0);
+        if (task_mpi_of(path) != rows[i].mpi)
+            fail_msg("%s is MPI %d", rows[i].library, task_mpi_of(path));
     }
 }
 
@@ -465,10 +503,10 @@ static void test_clean(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_defaults), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_alone),    cmocka_unit_test(test_python),
-                                       cmocka_unit_test(test_files),    cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_expected), cmocka_unit_test(test_estimate),
-                                       cmocka_unit_test(test_clean),    cmocka_unit_test(test_hostile_host)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_refused),       cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_python),       cmocka_unit_test(test_files),         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_expected),     cmocka_unit_test(test_estimate),      cmocka_unit_test(test_clean),
+        cmocka_unit_test(test_hostile_host), cmocka_unit_test(test_mpi_of_library)};
     return cmocka_run_group_tests(tests, begin, end);
 }
