@@ -233,6 +233,37 @@ test('the form of a task is checked also when the server had too much to do; a f
   assert.deepEqual(page.faults, []);
 });
 
+test('after a fault of one page another one can be opened', async () => {
+  const over = { ...job, state: 'ended', status: 'exited', exit_code: 0 };
+  const server = await fakeServer({ ...api, jobs: { jobs: [over] }, [`jobs/${job.id}`]: { ...top, status: 'exited' }, [`jobs/${job.id}/report`]: {} });
+  const page = await openPage();
+  await page.goto(`${server.url}#/jobs/${job.id}`);
+  await page.getByText('This page has a fault').waitFor();
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Jobs' }).click();
+  await page.getByRole('table', { name: 'Jobs' }).waitFor();
+  assert.equal(await page.getByText('This page has a fault').count(), 0);
+});
+
+test('keys of a table mean the row that has the focus, whatever came before it meanwhile', async () => {
+  const named = (name, at) => ({ ...job, id: `2026-${name}`, name, started_seconds: job.started_seconds + at });
+  const jobs = [named('first', 0), named('second', 1)];
+  const server = await fakeServer({ ...api, jobs: () => ({ jobs }) });
+  const page = await openPage();
+  await page.goto(server.url);
+  await page.getByRole('row', { name: /second/ }).focus();
+  jobs.push(named('third', 2));
+  await page.getByRole('row', { name: /third/ }).waitFor();
+  const focused = () => page.evaluate(() => document.activeElement.textContent);
+  assert.match(await focused(), /second/);
+  await page.keyboard.press('ArrowDown');
+  await until(async () => /first/.test(await focused()), 'the row below has the focus');
+  await page.keyboard.press('ArrowUp');
+  await until(async () => /second/.test(await focused()), 'the row has the focus again');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'second' }).waitFor();
+  assert.match(page.url(), /2026-second/);
+});
+
 test('the design page: each part, in light, dark, on paper and on a phone', async () => {
   const server = await fakeServer(api);
   for (const [name, options] of Object.entries({ light: {}, dark: { colorScheme: 'dark' }, phone: { viewport: { width: 360, height: 740 } } })) {

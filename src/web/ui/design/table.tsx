@@ -101,6 +101,7 @@ export function Table<T>(props: TableProps<T>) {
   };
   const keys = (event: KeyboardEvent) => {
     if (!(event.target instanceof HTMLTableRowElement) || event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = Number(event.target.dataset['row']); // not where it was when it got the focus: rows come and go
     const page = Math.max(1, Math.floor(height / ROW) - 2);
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -rows.length, End: rows.length }[event.key];
     if (step !== undefined) moveTo(at + step);

@@ -79,11 +79,14 @@ function Head({ session, onHelp }: { session: Session | undefined; onHelp: () =>
   );
 }
 
-/** A fault in a page's own program must not leave an empty window. */
-class Guard extends Component<{ children: ComponentChild }, { error: Error | null }> {
+/** A fault in a page's own program must not leave an empty window, nor stay when another place is gone to. */
+class Guard extends Component<{ place: string; children: ComponentChild }, { error: Error | null }> {
   override state = { error: null as Error | null };
   static override getDerivedStateFromError(error: Error) {
     return { error };
+  }
+  override componentDidUpdate(before: { place: string }) {
+    if (before.place !== this.props.place && this.state.error) this.setState({ error: null });
   }
   override render() {
     const { error } = this.state;
@@ -156,7 +159,7 @@ export function Frame() {
         </div>
       )}
       <main id="main" tabIndex={-1}>
-        <Guard key={path[0]}>{session ? <Page session={session} /> : error ? <NoSession error={error} /> : <p class="waiting">…</p>}</Guard>
+        <Guard place={path.join('/')}>{session ? <Page session={session} /> : error ? <NoSession error={error} /> : <p class="waiting">…</p>}</Guard>
       </main>
       {help && <Help onClose={() => setHelp(false)} />}
     </>
