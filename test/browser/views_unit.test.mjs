@@ -129,6 +129,23 @@ test('the cache asks for a few at once, drops what nobody wants, and keeps the l
   assert.equal(cache.get(1, 3, 0), null);
 });
 
+test('a tile that could not be had is asked for again, though nothing moves, and less and less often', async () => {
+  const asked = [], told = [];
+  let good = false;
+  const cache = new tiles.TileCache(async (id) => {
+    asked.push(performance.now());
+    if (!good) throw new Error('away');
+    return `tile ${id.index}`;
+  }, 3, 2, 10);
+  cache.onchange = (error) => told.push(error?.message);
+  cache.want([{ level: 1, index: 0, block: 0 }]);
+  while (asked.length < 4) await new Promise(setImmediate);
+  assert.ok(asked[3] - asked[2] > asked[1] - asked[0], asked.join());
+  good = true;
+  while (cache.get(1, 0, 0) === null) await new Promise(setImmediate);
+  assert.deepEqual([told[0], told.at(-1)], ['away', undefined]);
+});
+
 test('a tile becomes typed arrays; what is damaged becomes nothing', () => {
   const tile = data.decodeTile({
     from_ns: 0, to_ns: 1000, message_step: 3, messages: [0, 1, 10, 20, 64],

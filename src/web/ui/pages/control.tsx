@@ -1,44 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // Changes to a running job: recording, tracing, a snapshot, signals. Shown to those who have the right to.
 import { useState } from 'preact/hooks';
-import { ask, ApiError, jobPath, tell, type Snapshot } from '../api';
+import { ask, jobPath, tell, type Snapshot } from '../api';
 import { Danger, Notice } from '../design/parts';
+import { useDoing } from '../doing';
 import * as format from '../format';
 
 const signals: [string, string][] = [['TERM', 'asks it to end'], ['INT', 'as Ctrl-C'], ['HUP', 'for what the program does with it'], ['USR1', 'the same'], ['USR2', 'the same'], ['STOP', 'stops it'], ['CONT', 'goes on'], ['KILL', 'ends it at once; nothing is saved']];
 
 export function Control({ id }: { id: string }) {
-  const [busy, setBusy] = useState('');
-  const [said, setSaid] = useState<{ tone: 'good' | 'bad'; text: string }>();
+  const { said, busy, doIt } = useDoing();
   const [trace, setTrace] = useState('');
   const [signal, setSignal] = useState('TERM');
   const [snapshot, setSnapshot] = useState<Snapshot>();
-  const go = async (what: string, done: string, run: () => Promise<unknown>) => {
-    setBusy(what);
-    try {
-      await run();
-      setSaid({ tone: 'good', text: done });
-    } catch (error) {
-      setSaid({ tone: 'bad', text: error instanceof ApiError ? error.message : String(error) });
-    }
-    setBusy('');
-  };
-  const set = (what: string, done: string, settings: Record<string, string>) => void go(what, done, () => tell('POST', jobPath(id, 'set'), settings));
+  const set = (done: string, settings: Record<string, string>) => doIt(async () => (await tell('POST', jobPath(id, 'set'), settings), done));
   return (
     <section class="panel no-print" aria-labelledby="control-title">
       <h2 id="control-title">Control</h2>
       <div class="bar">
-        <form class="bar" onSubmit={(e) => (e.preventDefault(), set('trace', `It traces ${trace || 'all functions of the program'}.`, { trace }))}>
+        <form class="bar" onSubmit={(e) => (e.preventDefault(), set(`It traces ${trace || 'all functions of the program'}.`, { trace }))}>
           <label class="bar">
             Trace
             <input type="text" class="mono" placeholder="fn:solve fn:do_*" value={trace} onInput={(e) => setTrace(e.currentTarget.value)} />
           </label>
-          <button disabled={busy !== ''}>Set</button>
+          <button disabled={busy}>Set</button>
         </form>
-        <button type="button" disabled={busy !== ''} onClick={() => set('off', 'Nothing is recorded until it is on again.', { on: 'no' })}>Recording off</button>
-        <button type="button" disabled={busy !== ''} onClick={() => set('on', 'It records.', { on: 'yes' })}>On</button>
-        <button type="button" disabled={busy !== ''} onClick={() => void go('snapshot', 'This is where all threads are.', async () => setSnapshot(await ask<Snapshot>(jobPath(id, 'snapshot'))))}>
-          {busy === 'snapshot' ? 'Taking …' : 'Snapshot of all stacks'}
+        <button type="button" disabled={busy} onClick={() => set('Nothing is recorded until it is on again.', { on: 'no' })}>Recording off</button>
+        <button type="button" disabled={busy} onClick={() => set('It records.', { on: 'yes' })}>On</button>
+        <button type="button" disabled={busy} onClick={() => doIt(async () => (setSnapshot(await ask<Snapshot>(jobPath(id, 'snapshot'))), 'This is where all threads are.'))}>
+          Snapshot of all stacks
         </button>
         <label class="bar">
           Signal
@@ -46,7 +36,7 @@ export function Control({ id }: { id: string }) {
             {signals.map(([n, what]) => <option key={n} value={n}>SIG{n}: {what}</option>)}
           </select>
         </label>
-        <Danger button="Send …" title={`Send SIG${signal} to the job?`} sure={`Send SIG${signal}`} disabled={busy !== ''} act={() => void go('signal', `SIG${signal} was sent.`, () => tell('POST', jobPath(id, 'signal'), { signal }))}>
+        <Danger button="Send …" title={`Send SIG${signal} to the job?`} sure={`Send SIG${signal}`} disabled={busy} act={() => doIt(async () => (await tell('POST', jobPath(id, 'signal'), { signal }), `SIG${signal} was sent.`))}>
           It gets it at once. What it makes of it cannot be taken back.
         </Danger>
       </div>

@@ -23,7 +23,7 @@ import { CallPanel, SelectionPanel, Tip } from './panels';
 import type { CallAnswer } from './panels';
 import type { Mark } from './scene';
 import type { Search } from './source';
-import { laneList, lanesOf, tilesOf } from './source';
+import { laneList, lanesOf, tilesOf, usePicture } from './source';
 import { timeText } from './ticks';
 import { LANES_EACH, levelFor } from './tiles';
 import { drawOn, rowsOf, sizeOf } from './vector';
@@ -32,15 +32,8 @@ import type { Span } from './window';
 const FOUND_MOST = 1000, NOTES_SEEN = 3;
 
 export function SpaceTime({ id }: ViewProps) {
-  const picture = useAnswer<Picture>(jobPath(id, 'picture'));
-  const unfinished = picture.value && !picture.value.complete;
+  const picture = usePicture(id);
   const shown = useMemo(() => picture.value && withUnsplit(picture.value), [picture.value]);
-  useEffect(() => {
-    if (!unfinished)
-      return;
-    const timer = setInterval(picture.again, 1500);
-    return () => clearInterval(timer);
-  }, [unfinished]);
   if (picture.error?.kind === 'no_trace')
     return <NoTrace id={id} text={picture.error.message} />;
   return (

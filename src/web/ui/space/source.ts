@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the server answers of a job's picture, with types (doc/explain/pages.md, "The picture").
-import { ask, jobPath, query } from '../api';
+import { ask, jobPath, query, useAnswer } from '../api';
 import type { Picture, Tile } from './data';
 import type { Decoded, Undecoded } from './decoder';
 import { LANES_EACH, TileCache } from './tiles';
@@ -16,6 +16,9 @@ export interface Named { name: string; value: string }
 /** With `values=1`. */
 export interface ValuedCall extends Found { arguments: Named[]; result: string | null }
 export interface ValuedSearch extends Search { calls: ValuedCall[] }
+
+/** Asked again until it is complete: when the last answer has come, however long that took. */
+export const usePicture = (id: string) => useAnswer<Picture>(jobPath(id, 'picture'), picture => picture.complete ? 0 : 1.5);
 
 let worker: Worker | null = null, asked = 0;
 const waiting = new Map<number, { take: (tile: Tile) => void; fail: (error: Error) => void }>();

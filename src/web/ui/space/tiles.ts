@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tiles: which ones a window needs, and a cache of them that asks for what is seen first, then for what may be seen next. What nobody wants
-// any more is not waited for. Errors are kept for a while, so a tile that cannot be had is not asked for with each frame.
+// any more is not waited for. A tile that could not be had is asked for again after a while, each time a longer one.
 import type { Span } from './window';
 
 /** Lanes of a tile that is asked for: few enough that reading its answer takes less than a frame. */
@@ -55,7 +55,7 @@ export function keyOf(id: TileId): string {
   return `${id.level}/${id.index}/${id.block}`;
 }
 
-interface Entry<T> { tile: T | null; failed: number; abort: AbortController | null; stale: boolean }
+interface Entry<T> { tile: T | null; /** How often, since it was there. */ failed: number; rests: boolean; abort: AbortController | null; stale: boolean }
 
 export class TileCache<T> {
   private readonly entries = new Map<string, Entry<T>>();
@@ -112,22 +112,24 @@ export class TileCache<T> {
       if (this.busy >= this.atOnce)
         return;
       const key = keyOf(id), entry = this.entries.get(key);
-      if (entry && (entry.abort || entry.tile && !entry.stale || Date.now() - entry.failed < this.retryMs))
+      if (entry && (entry.abort || entry.rests || entry.tile && !entry.stale))
         continue;
       this.ask(id, key);
     }
   }
 
   private ask(id: TileId, key: string): void {
-    const abort = new AbortController(), entry: Entry<T> = { tile: this.entries.get(key)?.tile ?? null, failed: 0, abort, stale: false };
+    const abort = new AbortController(), before = this.entries.get(key);
+    const entry: Entry<T> = { tile: before?.tile ?? null, failed: before?.failed ?? 0, rests: false, abort, stale: false };
     this.entries.set(key, entry);
     this.busy++;
     this.load(id, abort.signal).then(tile => {
       entry.tile = tile;
+      entry.failed = 0;
       return null;
     }, (error: unknown) => {
       if (!abort.signal.aborted)
-        entry.failed = Date.now();
+        this.rest(entry);
       return error;
     }).then(error => {
       if (entry.abort === abort)
@@ -138,6 +140,14 @@ export class TileCache<T> {
         this.onchange(error);
       this.start();
     });
+  }
+
+  private rest(entry: Entry<T>): void {
+    entry.rests = entry.stale = true;
+    setTimeout(() => {
+      entry.rests = false;
+      this.start();
+    }, this.retryMs * 2 ** Math.min(4, entry.failed++));
   }
 
   private trim(): void {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // All tasks, as they go on; some of them chosen, to be compared.
-import { useState } from 'preact/hooks';
 import { ask, taskIsActive, taskPath, tell, useTasks, type Session, type Task, type TaskRow } from '../api';
 import { Answered, Choice, Danger, Empty, Notice, Progress, Unit } from '../design/parts';
 import { Table, type Column } from '../design/table';
+import { useDoing } from '../doing';
 import * as format from '../format';
 import { State, type Outcome } from '../pages/status';
 import { go, href, useParam } from '../state';
@@ -22,18 +22,6 @@ export const taskTitle = (task: Pick<TaskRow, 'id' | 'name'>) => task.name || ta
 
 /** Of which run a task is judged: the last that ended well, else the last. As `scry task compare` has it. */
 export const runOf = (task: Task) => task.runs.filter((run) => run.state === 'done').at(-1) ?? task.runs.at(-1);
-
-export interface Done { tone: 'good' | 'bad'; text: string }
-/** Does something, and says how it went. */
-export function useDoing(): { said: Done | undefined; busy: boolean; doIt: (act: () => Promise<string>) => void } {
-  const [said, setSaid] = useState<Done>();
-  const [busy, setBusy] = useState(false);
-  const doIt = (act: () => Promise<string>) => {
-    setBusy(true);
-    act().then((text) => setSaid(text ? { tone: 'good', text } : undefined), (error: unknown) => setSaid({ tone: 'bad', text: error instanceof Error ? error.message : String(error) })).finally(() => setBusy(false));
-  };
-  return { said, busy, doIt };
-}
 
 const progresses = (task: TaskRow) => taskIsActive(task) && task.state !== 'queued';
 
@@ -88,13 +76,12 @@ export function Tasks({ session }: { session: Session }) {
   const compare = () => doIt(async () => {
     const [a, b] = await Promise.all([...chosen].map(async (id) => runOf(await ask<Task>(taskPath(id)))?.job));
     if (!a || !b) throw new Error('One of these tasks has not run yet: there is nothing to compare.');
-    go(['compare'], { a, b });
-    return '';
+    return () => go(['compare'], { a, b });
   });
   const remove = () => doIt(async () => {
     for (const id of chosen) await tell('DELETE', taskPath(id));
     setChosen('');
-    return 'They are gone.';
+    return chosen.size === 1 ? 'It is gone.' : 'They are gone.';
   });
 
   return (

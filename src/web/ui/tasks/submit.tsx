@@ -3,6 +3,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, ApiError, isForNow, taskPath, tell, useAnswer, type Session, type Task } from '../api';
 import { Choice, Command, Empty, Field, Notice, Progress, Unit } from '../design/parts';
+import { faultText, useDoing } from '../doing';
 import * as format from '../format';
 import { go, href, usePlace } from '../state';
 import { blamed, counts, emptyForm, formOf, openQuote, specOf, type Form } from './form';
@@ -35,6 +36,13 @@ function draftKeep(next: Draft) {
     // no room, or not allowed: it stays while the page is open
   }
 }
+
+function draftForget() {
+  draft = undefined;
+  localStorage.removeItem(KEPT);
+}
+/** Why a task was refused when nobody was on its page any more. */
+let missed: { field: string; text: string } | undefined;
 
 const unpackOf = (files: readonly Given[]) => files.filter((file) => file.folder).map((file) => file.name);
 
@@ -77,6 +85,7 @@ function useCheck(form: Form, files: readonly Given[]): Said | undefined {
 
 function Files({ files, set, program, error }: { files: Given[]; set: (files: Given[], program?: string) => void; program: string; error?: string }) {
   const [over, setOver] = useState(false);
+  const { said, doIt } = useDoing();
   const folder = useRef<HTMLInputElement>(null);
   useEffect(() => folder.current?.setAttribute('webkitdirectory', ''), []);
   const add = (more: Given[]) => {
@@ -85,21 +94,26 @@ function Files({ files, set, program, error }: { files: Given[]; set: (files: Gi
     const next = [...now.files.filter((file) => !names.has(file.name)), ...more];
     set(next, now.form.program ? undefined : more.length === 1 && !more[0]!.folder ? more[0]!.name : undefined);
   };
-  const take = (input: HTMLInputElement) => {
-    add(chosen(input.files!));
+  const take = (given: () => Given[] | Promise<Given[]>) => doIt(async () => {
+    add(await given());
+    return () => {};
+  });
+  const takeFrom = (input: HTMLInputElement) => {
+    const files = [...input.files!];
     input.value = ''; // the same one may be chosen again
+    take(() => chosen(files));
   };
   return (
     <div
       class={`drop ${over ? 'over' : ''}`} role="group" aria-label="Files of the task"
       onDragOver={(e) => (e.preventDefault(), setOver(true))} onDragLeave={() => setOver(false)}
-      onDrop={(e) => (e.preventDefault(), setOver(false), e.dataTransfer && void dropped(e.dataTransfer).then(add))}
+      onDrop={(e) => (e.preventDefault(), setOver(false), e.dataTransfer && take(() => dropped(e.dataTransfer!)))}
     >
-      {error && <p class="field-error">{error}</p>}
+      {(error ?? said) && <p class="field-error" role="alert">{error ?? said!.text}</p>}
       <div class="bar">
         <span>Drop files or folders here: the program, its sources, its input. Or</span>
-        <label class="button">choose files<input class="sr-only" type="file" multiple onChange={(e) => take(e.currentTarget)} /></label>
-        <label class="button">choose a folder<input class="sr-only" type="file" ref={folder} onChange={(e) => take(e.currentTarget)} /></label>
+        <label class="button">choose files<input class="sr-only" type="file" multiple onChange={(e) => takeFrom(e.currentTarget)} /></label>
+        <label class="button">choose a folder<input class="sr-only" type="file" ref={folder} onChange={(e) => takeFrom(e.currentTarget)} /></label>
       </div>
       {files.length > 0 && (
         <ul class="given">
@@ -189,10 +203,15 @@ function FromTask({ id }: { id: string }) {
 
 function Filled() {
   const [{ form, files, from }, setState] = useState<Draft>(draftNow);
-  const [tried, setTried] = useState(false);
+  const [refused, setRefused] = useState(missed);
+  const [tried, setTried] = useState(missed !== undefined);
   const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());
   const [sending, setSending] = useState<Sending>();
-  const [refused, setRefused] = useState<{ field: string; text: string }>();
+  const onPage = useRef(true); // uploads go on when the page is left
+  useEffect(() => {
+    missed = undefined;
+    return () => void (onPage.current = false);
+  }, []);
   const box = useRef<HTMLFormElement>(null);
   const ways = useAnswer<{ ways: { by: Way; available: boolean; root_variables: string[] }[] }>('tasks/ways').value?.ways;
   const here = ways?.filter((way) => way.available).map((way) => way.by) ?? [];
@@ -227,16 +246,19 @@ function Filled() {
     setTried(true);
     if (sending || openQuote(shownForm)) return; // what else is wrong the server says: `check` may be of what was typed before
     setSending({ what: 'Making the task …', share: null });
+    const sent = draftNow();
     send(shownForm, files, setSending).then(
       (made) => {
-        draft = undefined;
-        localStorage.removeItem(KEPT);
+        if (draft === sent) draftForget();
+        if (!onPage.current) return;
         if (made.length === 1) go(['tasks', made[0]!]);
         else go(['tasks'], { chosen: made.join(',') });
       },
       (error: unknown) => {
+        const why = blamed(faultText(error));
+        if (!onPage.current) missed = why;
         setSending(undefined);
-        setRefused(blamed(error instanceof Error ? error.message : String(error)));
+        setRefused(why);
       },
     );
   };

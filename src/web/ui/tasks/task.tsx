@@ -4,12 +4,13 @@ import { useEffect, useState } from 'preact/hooks';
 import { taskIsActive, taskPath, tell, useAnswer, useTaskChanges, type Session, type Task as TaskAnswer } from '../api';
 import { Answered, Command, Danger, Empty, Notice, Progress, Unit } from '../design/parts';
 import { Table, type Column } from '../design/table';
+import { useDoing } from '../doing';
 import * as format from '../format';
 import { State, type Outcome } from '../pages/status';
 import { go, href, useParam } from '../state';
 import { views } from '../views';
 import { formOf } from './form';
-import { kinds, runOf, taskOutcome, taskTitle, useDoing } from './list';
+import { kinds, runOf, taskOutcome, taskTitle } from './list';
 import { outputAddress } from './upload';
 import './tasks.css';
 
@@ -210,7 +211,7 @@ function Head({ task, may }: { task: TaskAnswer; may: boolean }) {
         {job && <a class="button" href={href(['compare'], { a: job })}>Compare with …</a>}
         {task.series && <a class="button" href={href(['scaling'], { tasks: task.id })}>How it scales</a>}
         {may && !active && (
-          <Danger button="Remove …" title="Remove this task?" sure="Remove" disabled={busy} act={() => doIt(async () => (await tell('DELETE', taskPath(task.id)), go(['tasks']), ''))}>
+          <Danger button="Remove …" title="Remove this task?" sure="Remove" disabled={busy} act={() => doIt(async () => (await tell('DELETE', taskPath(task.id)), () => go(['tasks'])))}>
             Its files and what its runs recorded are gone then, too.
           </Danger>
         )}

@@ -15,6 +15,8 @@ export interface Given {
   folder?: number;
 }
 
+const TAR_MOST = 8 ** 11; // bytes of a file: eleven octal digits
+
 /** A header of POSIX.1-2001 (ustar). */
 function tarHead(path: string, size: number): ArrayBuffer {
   const head = new Uint8Array(new ArrayBuffer(512)), text = new TextEncoder();
@@ -28,6 +30,7 @@ function tarHead(path: string, size: number): ArrayBuffer {
     prefix = name.slice(0, cut);
     name = name.slice(cut + 1);
   }
+  if (size >= TAR_MOST) throw new Error(`${path}: a file of 8 GB or more is too large for an archive; choose it by itself`);
   put(0, name);
   put(100, '0000755\0' + '0000000\0' + '0000000\0' + `${octal(size, 11)}\0` + `${octal(Math.floor(Date.now() / 1000), 11)}\0` + ' '.repeat(8) + '0');
   put(257, 'ustar\x0000');
@@ -48,7 +51,8 @@ export function gathered(files: readonly { path: string; file: File }[]): Given[
   const folders = new Map<string, { path: string; blob: Blob }[]>(), out: Given[] = [];
   for (const { path, file } of files) {
     const top = path.includes('/') ? path.slice(0, path.indexOf('/')) : '';
-    if (top) folders.set(top, [...(folders.get(top) ?? []), { path, blob: file }]);
+    const list = folders.get(top);
+    if (top) list ? list.push({ path, blob: file }) : folders.set(top, [{ path, blob: file }]);
     else out.push({ name: file.name, size: file.size, blob: file });
   }
   for (const [top, list] of folders) {
@@ -82,7 +86,7 @@ export async function dropped(data: DataTransfer): Promise<Given[]> {
 }
 
 /** What was chosen by an <input type=file>. */
-export const chosen = (list: FileList): Given[] => gathered([...list].map((file) => ({ path: file.webkitRelativePath || file.name, file })));
+export const chosen = (list: readonly File[]): Given[] => gathered(list.map((file) => ({ path: file.webkitRelativePath || file.name, file })));
 
 const fileAddress = (task: string, name: string) => `api/tasks/${encodeURIComponent(task)}/files/${encodeURIComponent(name)}`;
 export const outputAddress = (task: string, path: string) => `api/tasks/${encodeURIComponent(task)}/output/${path.split('/').map(encodeURIComponent).join('/')}`;

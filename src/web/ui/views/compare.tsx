@@ -7,11 +7,12 @@ import { useColours } from '../design/colours';
 import type { Colours } from '../design/colours';
 import { Answered, Choice, Empty, Notice } from '../design/parts';
 import { Table } from '../design/table';
+import { useDoing } from '../doing';
 import { base, count, digits, moment, ns, seconds, share, size } from '../format';
 import { title as jobTitle } from '../pages/jobs';
 import { PictureFrame, svgPen } from '../pictures';
 import { go, href, setParams, useParam } from '../state';
-import { runOf, taskTitle, useDoing } from '../tasks/list';
+import { runOf, taskTitle } from '../tasks/list';
 import { useWithoutSetup } from './parts';
 import { greatest, isSetup } from './profile';
 import { Strip } from './strip';
@@ -37,8 +38,7 @@ function Choose({ a, b }: { a: string; b: string }) {
     const job = task ? runOf(await ask<Task>(taskPath(task)))?.job : value;
     if (job === undefined || job === null)
       throw new Error('This task has not run yet: there is nothing to compare.');
-    setParams({ [name]: job });
-    return '';
+    return () => setParams({ [name]: job });
   });
   const ran = tasks.value?.filter(task => task.runs_done > 0) ?? [];
   const one = (name: 'a' | 'b', value: string) => (

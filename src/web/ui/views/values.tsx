@@ -10,14 +10,14 @@ import type { ViewProps } from '../frame/view';
 import { PictureFrame } from '../pictures';
 import { go, useParam } from '../state';
 import type { Picture } from '../space/data';
-import type { ValuedCall, ValuedSearch } from '../space/source';
+import { usePicture, type ValuedCall, type ValuedSearch } from '../space/source';
 import { timeText } from '../space/ticks';
 import { NoTrace, useCommand } from './parts';
 
 const MOST = 1000, NAMES_MOST = 8;
 
 export function Values({ id }: ViewProps) {
-  const picture = useAnswer<Picture>(jobPath(id, 'picture'));
+  const picture = usePicture(id);
   if (picture.error?.kind === 'no_trace')
     return <NoTrace id={id} text={picture.error.message} />;
   return (
