@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What pages compute without a browser: figures as scry writes them, colours that all can tell apart, the address, files to take away.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
@@ -12,7 +13,7 @@ globalThis.addEventListener = () => {};
 globalThis.matchMedia = () => ({ matches: false });
 globalThis.document = { documentElement: { dataset: {} } };
 globalThis.localStorage = { getItem: () => null };
-const { format, state, pictures, series, curves, control, live } = await bundled({ format: './format', state: './state', pictures: './pictures', series: './pages/series', curves: './pages/curves', control: './pages/control', live: './pages/live' });
+const { format, state, status, pictures, series, curves, control, live } = await bundled({ format: './format', state: './state', status: './pages/status', pictures: './pictures', series: './pages/series', curves: './pages/curves', control: './pages/control', live: './pages/live' });
 
 test('figures are written as the command line writes them', () => {
   const rows = [...fs.readFileSync(path.join(source, 'src/jobdir/text/test_numbers.inc'), 'utf8').matchAll(/\{"(\w+)", ([\d.e+-]+), "([^"]+)"\}/g)];
@@ -22,11 +23,16 @@ test('figures are written as the command line writes them', () => {
 
 test('a command line reads as a shell wants it', () => {
   assert.equal(format.command(['sh', '-c', "echo 'a b' $x", '']), `sh -c 'echo '\\''a b'\\'' $x' ''`);
+  assert.equal(format.command(['naïve', '-x=1^2', 'two\nlines']), `naïve -x=1^2 'two\nlines'`);
+  const odd = "it's\u001b[2J\\\r\u007f";
+  assert.equal(format.command([odd]), `$'it\\'s\\033[2J\\\\\\015\\177'`);
+  assert.equal(execFileSync('bash', ['-c', `printf %s ${format.command([odd])}`], { encoding: 'utf8' }), odd);
 });
 
 test('the address keeps names of any kind', () => {
   for (const place of [{ path: ['jobs', 'a/b?c#d%e'], params: { text: 'x&y=z', sort: '-time' } }, { path: ['jobs'], params: {} }])
     assert.deepEqual(state.placeParse(state.href(place.path, place.params)), place);
+  assert.deepEqual(state.placeParse('#/jobs?text=why?&state=bad'), { path: ['jobs'], params: { text: 'why?', state: 'bad' } }); // typed by hand
   assert.deepEqual(state.placeParse('#/jobs/%E0%A4%A'), { path: ['jobs', '%E0%A4%A'], params: {} });
 });
 
@@ -48,6 +54,14 @@ test('a curve keeps its peaks, and no more points than can be seen', () => {
   assert.ok(curve.t.every((t, i) => i === 0 || t > curve.t[i - 1]));
   curve.push(5, 2000); // told again after a reconnection
   assert.equal(Math.max(...curve.v), 1000);
+  const full = new series.Series();
+  for (let i = 0; i <= 2000; i++) full.push(i, i === 2000 ? 1000 : 1); // the last one is one too many
+  assert.equal(full.last, 1000);
+});
+
+test('how a job is, is said of what is known', () => {
+  const text = (job) => status.outcome(job).text;
+  assert.deepEqual([text({ status: 'signaled', signal: 11 }), text({ status: 'signaled' }), text({ status: 'exited' })], ['killed by SIGSEGV', 'killed by a signal', 'ended']);
 });
 
 test('curves of a node are made of the same when a job is over as when it runs', () => {

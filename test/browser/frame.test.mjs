@@ -264,6 +264,32 @@ test('keys of a table mean the row that has the focus, whatever came before it m
   assert.match(page.url(), /2026-second/);
 });
 
+test('a function whose name has spaces is found in the call tree; the pair that is pointed at stays in a matrix that is looked at closer', async () => {
+  const node = (name, parent) => ({ function: name, class: 'compute', parent, calls: 1, total_ns: 100, self_ns: 50 });
+  const matrix = Array.from({ length: 8 }, (_, from) => ({ world: 0, from, to: 7 - from, messages: 1, bytes: 8, received_messages: 1, received_bytes: 8, one_sided: 0, one_sided_bytes: 0 }));
+  const server = await fakeServer({
+    ...api, [`jobs/${job.id}/profile`]: { processes: [], functions: [], python_functions: [] }, [`jobs/${job.id}/tree`]: { nodes: [node('main', null), node('operator new(unsigned long)', 0), node('operate', 0)] },
+    [`jobs/${job.id}/report`]: { mpi: { matrix } },
+  });
+  const page = await openPage();
+  await page.goto(`${server.url}#/jobs/${job.id}/tree`);
+  const find = page.getByRole('searchbox', { name: 'Find functions' });
+  await find.pressSequentially('operator new(');
+  assert.equal(await find.inputValue(), 'operator new(');
+  await page.getByText(/^100 % of the time$/).waitFor();
+  await page.goto(`${server.url}#/jobs/${job.id}/matrix`);
+  const picture = page.getByRole('application');
+  await picture.focus();
+  const marked = () => picture.evaluate((canvas, bad) => new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer).includes(bad), 0xff1e26b3);
+  for (let i = 0; i < 7; i++) for (const key of ['ArrowDown', 'ArrowRight']) await page.keyboard.press(key);
+  await page.getByText('rank 7 → rank 7').waitFor();
+  assert.ok(await marked());
+  await page.keyboard.press('+');
+  await page.getByText('ranks 4–7 of 8').waitFor();
+  assert.ok(await marked());
+  assert.deepEqual(page.faults, []);
+});
+
 test('the design page: each part, in light, dark, on paper and on a phone', async () => {
   const server = await fakeServer(api);
   for (const [name, options] of Object.entries({ light: {}, dark: { colorScheme: 'dark' }, phone: { viewport: { width: 360, height: 740 } } })) {

@@ -69,6 +69,13 @@ test('a job that failed: the reason, what happened last, and who failed first, a
     assert.deepEqual(await violations(page), []);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: wider than its window`);
     await shoot(page, `failed-${name}`);
+    const row = table.locator('tbody tr').last(), box = await row.boundingBox(), { width } = page.viewportSize();
+    await page.setViewportSize({ width, height: Math.round(box.y + await page.evaluate(() => scrollY) + box.height / 2) }); // half of the row is in sight
+    await page.evaluate(() => scrollTo(0, 0));
+    const { x, y } = await row.boundingBox();
+    await page.mouse.move(x + 20, y + 3);
+    await table.locator('tr.chosen').waitFor();
+    assert.equal(await page.evaluate(() => scrollY), 0, 'what is pointed at stays under the pointer');
     assert.deepEqual(page.faults, []);
     await page.context().close();
   }

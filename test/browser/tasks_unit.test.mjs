@@ -22,7 +22,7 @@ test('times and sizes; what is none goes to the server as it is', () => {
 });
 
 test('a task fills the form that makes the same task', () => {
-  const typed = { ...form.emptyForm, name: 'n', program: './p', arguments: "1 'two words'", build: 'make', processes: '4', by: 'ssh', hosts: 'n1', functions: 'fn:* !fn:min', logs: 'a=b c', environment: 'A=1=2\nB=', seconds: '5400', memory: '3 MB', values: true };
+  const typed = { ...form.emptyForm, name: 'n', program: './p', arguments: "1 'two words' '\u001b[2J'", build: 'make', processes: '4', by: 'ssh', hosts: 'n1', functions: 'fn:* !fn:min', logs: 'a=b c', environment: 'A=1=2\nB=', seconds: '5400', memory: '3 MB', values: true };
   const spec = form.specOf(typed, ['p', 'src.tar'], ['src.tar'], 4, null);
   assert.equal(spec.build, 'tar -xf src.tar && make');
   assert.deepEqual(spec.environment, { A: '1=2', B: '' });

@@ -68,5 +68,12 @@ export function moment(unixSeconds: number, now = Date.now()): string {
 /** The last part of a path. */
 export const base = (path: string) => path.slice(path.lastIndexOf('/', path.length - 2) + 1);
 
-/** A command line for reading: what a shell would need to be quoted is. */
-export const command = (argv: string[]) => argv.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ');
+const KEYS = /[\u0000-\u0008\u000b-\u001f\u007f]/g, MEANT = /[\s"'`$&|;<>()[\]{}*?!#~\\]/;
+/** A word as every shell reads it. */
+export const quoted = (text: string) => (text && !MEANT.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+/** The same for a terminal: control characters would be keys. */
+function pasted(text: string): string {
+  return text.search(KEYS) < 0 ? quoted(text) : `$'${text.replace(/['\\]/g, '\\$&').replace(KEYS, (key) => `\\${key.charCodeAt(0).toString(8).padStart(3, '0')}`)}'`;
+}
+/** A command line for reading, and to be pasted: what a shell would need to be quoted is. */
+export const command = (argv: string[]) => argv.map(pasted).join(' ');

@@ -10,7 +10,7 @@ export interface Place {
 }
 
 export function placeParse(hash: string): Place {
-  const [path = '', query = ''] = hash.replace(/^#?\/?/, '').split('?', 2);
+  const [, path = '', query = ''] = /^#?\/?([^?]*)\??(.*)$/s.exec(hash)!;
   const decode = (text: string) => {
     try {
       return decodeURIComponent(text);

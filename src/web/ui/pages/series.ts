@@ -25,7 +25,7 @@ export class Series {
     if (this.t.length > MOST) this.halve();
   }
   private halve() {
-    const n = Math.floor(this.t.length / 2);
+    const n = Math.ceil(this.t.length / 2); // the last one may be without another
     for (let i = 0; i < n; i++) {
       const a = this.v[2 * i] ?? null, b = this.v[2 * i + 1] ?? null;
       this.t[i] = this.t[2 * i]!;

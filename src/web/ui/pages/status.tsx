@@ -17,7 +17,7 @@ const words: Record<string, string> = {
 /** Of a row of scry ps, a report, or an answer of scry top. */
 export function outcome(job: { state?: string; status?: string; exit_code?: number | null; signal?: number | null; reason?: string | null }): Outcome {
   const status = job.state && job.state !== 'ended' ? job.state : (job.status ?? 'unreadable');
-  if (status === 'signaled') return { kind: 'bad', text: `killed by ${signalName(job.signal ?? 0)}${job.reason && job.state === undefined ? `: ${job.reason}` : ''}` };
+  if (status === 'signaled') return { kind: 'bad', text: `killed by ${job.signal == null ? 'a signal' : signalName(job.signal)}${job.reason && job.state === undefined ? `: ${job.reason}` : ''}` };
   if (status === 'exited') {
     if (job.exit_code === undefined) return { kind: 'warn', text: 'ended' };
     return job.exit_code ? { kind: 'bad', text: `exit status ${job.exit_code}` } : { kind: 'good', text: 'finished' };

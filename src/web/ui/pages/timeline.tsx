@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happened last in a job that failed, on each layer, on one line of time that is the finer the nearer the end is.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import type { Report } from '../api';
 import { inkOn, type Colours } from '../design/colours';
 import * as format from '../format';
@@ -69,9 +69,12 @@ export function LastTimeline({ last, of }: { last: Last; of: string }) {
   const list = useRef<HTMLTableSectionElement>(null);
   const evidence = new Set(last.reason?.evidence ?? []);
   const { events } = last;
-  useEffect(() => {
-    if (chosen !== null) list.current?.children[chosen]?.scrollIntoView({ block: 'nearest' });
-  }, [chosen]);
+  const point = (x: number, y: number) => {
+    const found = marks.current.find((m) => Math.abs(m.x - x) < 11 && Math.abs(m.y - y) < 13)?.i ?? null;
+    if (found === chosen) return;
+    setChosen(found);
+    if (found !== null) list.current?.children[found]?.scrollIntoView({ block: 'nearest' }); // not of a row that is pointed at itself: the next one would come under the pointer
+  };
   return (
     <PictureFrame
       title="What happened last" of={of} about="All layers on one line of time. The scale gets finer towards the end; the numbers are those of the list."
@@ -88,7 +91,7 @@ export function LastTimeline({ last, of }: { last: Last; of: string }) {
       <PenCanvas
         height={heightOf(events)} label={`${events.length} events before the end, on a line of time; the table below lists them`}
         draw={(pen, width, c) => (marks.current = draw(pen, width, c, events, chosen, 6).marks)} depends={[events, chosen]}
-        onPoint={(x, y) => setChosen(marks.current.find((m) => Math.abs(m.x - x) < 11 && Math.abs(m.y - y) < 13)?.i ?? null)}
+        onPoint={point}
       />
       <div class="table-box">
         <table class="plain-table" aria-label="What happened last">

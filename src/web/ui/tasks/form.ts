@@ -2,7 +2,7 @@
 // What is typed into the form of a task, and the task that it means. What is wrong with it the server says (api/tasks/check): what
 // cannot be read as a number or a list goes there as it was typed, so that its one line stands beside the field.
 import type { Task } from '../api';
-import { command } from '../format';
+import { quoted } from '../format';
 
 export interface Form {
   name: string; program: string; arguments: string; directory: string; environment: string; build: string;
@@ -88,7 +88,7 @@ const launchOf = (form: Form) => ({
 
 /** The task of a form, with so many processes. */
 export function specOf(form: Form, files: string[], unpack: string[], processes: unknown, series: string | null): Spec {
-  const build = [...unpack.map((name) => command(['tar', '-xf', name])), ...(form.build.trim() ? [form.build.trim()] : [])].join(' && ');
+  const build = [...unpack.map((name) => `tar -xf ${quoted(name)}`), ...(form.build.trim() ? [form.build.trim()] : [])].join(' && ');
   const environment: Record<string, string> = {};
   for (const line of lines(form.environment)) environment[line.split('=', 1)[0]!] = line.includes('=') ? line.slice(line.indexOf('=') + 1) : '';
   const program = form.program.trim();
@@ -108,10 +108,10 @@ export function formOf(task: Task): Form {
   const collect = spec.collect as { functions: string[]; arguments: boolean; logs: string[]; mpi: string }, limits = spec.limits as { seconds: number; memory_bytes: number; disk_bytes: number };
   const sizes = [[K ** 4, 'TB'], [K ** 3, 'GB'], [K ** 2, 'MB'], [K, 'KB']] as const;
   return {
-    name: spec.name, program: spec.program, arguments: command(spec.arguments as string[]), directory: spec.directory ?? '',
+    name: spec.name, program: spec.program, arguments: (spec.arguments as string[]).map(quoted).join(' '), directory: spec.directory ?? '',
     environment: Object.entries(spec.environment as Record<string, string>).map(([name, value]) => `${name}=${value}`).join('\n'), build: spec.build ?? '',
-    processes: String(spec.processes), by: launch.by, hosts: launch.hosts.join(', '), partition: launch.partition ?? '', options: command(launch.options),
-    functions: collect.functions.map((one) => (/[\s'"\\]/.test(one) ? command([one]) : one)).join(' '), values: collect.arguments, logs: collect.logs.join('\n'), mpi: collect.mpi,
+    processes: String(spec.processes), by: launch.by, hosts: launch.hosts.join(', '), partition: launch.partition ?? '', options: launch.options.map(quoted).join(' '),
+    functions: collect.functions.map((one) => (/[\s'"\\]/.test(one) ? quoted(one) : one)).join(' '), values: collect.arguments, logs: collect.logs.join('\n'), mpi: collect.mpi,
     repeat: String(spec.repeat), seconds: written(limits.seconds, [[DAY, 'd'], [HOUR, 'h'], [MINUTE, 'min'], [1, 's']]),
     memory: limits.memory_bytes ? written(limits.memory_bytes, sizes) : '', disk: written(limits.disk_bytes, sizes),
   };

@@ -67,15 +67,15 @@ function Pairs({ id, report }: { id: string; report: Report }) {
       }
     }
   }, [field, scale, range.from]);
+  const row = Math.min(at?.[0] ?? 0, field.cells - 1), column = Math.min(at?.[1] ?? 0, field.cells - 1);
   const marked = useMemo(() => (pen: Pen, width: number, height: number, colours: Colours) => {
     draw(pen, width, height, colours);
     if (!at)
       return;
-    const each = sideOf(width, field.cells) / field.cells, x = LEFT + at[1] * each, y = TOP + at[0] * each;
+    const each = sideOf(width, field.cells) / field.cells, x = LEFT + column * each, y = TOP + row * each;
     pen.line([x, y, x + each, y, x + each, y + each, x, y + each, x, y], colours.bad, 2);
-  }, [draw, at, field]);
+  }, [draw, at, row, column, field]);
   const text = (value: number) => key === 'messages' ? count(value) : size(value);
-  const [row, column] = at ? [Math.min(at[0], field.cells - 1), Math.min(at[1], field.cells - 1)] : [0, 0];
   const told = at ? row * field.cells + column : field.values.indexOf(field.most); // until one is pointed at, the greatest
   const rank = (cell: number) => field.ranksEach === 1 ? `rank ${range.from + cell}` : `ranks ${range.from + cell * field.ranksEach}–${Math.min(range.to, range.from + (cell + 1) * field.ranksEach - 1)}`;
   const closer = () => {

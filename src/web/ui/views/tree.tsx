@@ -38,7 +38,8 @@ export function CallTree({ id }: ViewProps) {
   );
 }
 
-function matcher(text: string): ((name: string) => boolean) | null {
+function matcher(typed: string): ((name: string) => boolean) | null {
+  const text = typed.trim();
   if (!text)
     return null;
   const pattern = new RegExp(text.split('*').map(part => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&')).join('.*'), 'i');
@@ -135,9 +136,9 @@ function Flame({ id, nodes: every, notes, processes, process, onProcess }: { id:
             {processes.map((one, i) => <option key={i} value={String(one.process)}>{processLabel(one, several)}</option>)}
           </select></label>
         )}
-        <input type="search" aria-label="Find functions" placeholder="Find, e.g. MPI_*" value={text} onInput={e => setText(e.currentTarget.value.trim())} />
+        <input type="search" aria-label="Find functions" placeholder="Find, e.g. MPI_*" value={text} onInput={e => setText(e.currentTarget.value)} />
         {setup.control}
-        {text && <span role="status">{found.size ? `${share(foundTime(nodes, found) / Math.max(1, all))} of the time` : 'none'}</span>}
+        {text.trim() && <span role="status">{found.size ? `${share(foundTime(nodes, found) / Math.max(1, all))} of the time` : 'none'}</span>}
       </>
     }>
       {notes.map(note => <Notice key={note} title={note} />)}
