@@ -351,10 +351,12 @@ test('jobs of several users have their users; what is too long in a list is cut 
   assert.deepEqual(page.faults, []);
 });
 
-test('why ranks stand still is read line by line', async () => {
+test('why ranks stand still is read line by line, and what a list leaves out is said', async () => {
   const why = 'deadlock: 2 ranks wait for each other\n  rank 0: MPI_Send\n  rank 1: MPI_Send';
+  const ranks = Array.from({ length: 70 }, (_, rank) => ({ rank, pid: rank, threads: [{ tid: rank, text: `waits for rank ${rank + 1}` }] }));
   const server = await fakeServer({
     ...api,
+    'jobs/[^/]+/why': { mpi: { ranks, waiting: 70, polling: 0, computing: 0, stuck: 0, still_seconds: 0, findings: [] }, processes: [], deadlocks: [] },
     'jobs/[^/]+/records': (request, response) => {
       response.writeHead(200, { 'Content-Type': 'text/event-stream' });
       response.write(`event: stall\nid: 1\ndata: ${JSON.stringify({ seq: 1, t: 90, type: 'stall', seconds: 75, ranks: 2, why })}\n\n`);
@@ -364,6 +366,9 @@ test('why ranks stand still is read line by line', async () => {
   await page.goto(`${server.url}#/jobs/${job.id}`);
   await page.getByText('No rank has moved').waitFor();
   assert.equal(await page.locator('.notice.bad .advice').innerText(), why);
+  await page.getByRole('button', { name: 'Look why' }).click();
+  await page.getByText('waits for rank 64').waitFor();
+  await page.getByText('and 6 more', { exact: true }).waitFor();
   assert.deepEqual(page.faults, []);
 });
 

@@ -20,6 +20,8 @@ export class ApiError extends Error {
   }
 }
 
+export const apiError = (error: unknown) => (error instanceof ApiError ? error : new ApiError(0, 'bad_answer', String(error)));
+
 /** The same question may have another answer soon: the server is away, or has too much to do. */
 export const isForNow = (error: ApiError) => error.kind === 'offline' || error.status >= 429;
 
@@ -117,7 +119,7 @@ export function useAnswer<T>(path: string | null, every: number | ((value: T) =>
       },
       (error: unknown) => {
         if (stop.signal.aborted) return;
-        const known = error instanceof ApiError ? error : new ApiError(0, 'bad_answer', String(error));
+        const known = apiError(error);
         set((old) => (old.path === path ? { ...old, error: known } : { path, error: known }));
         if (known.kind === 'offline') later(Math.min(30, 2 ** tries.current++));
         else if (every && isForNow(known)) later(15);
@@ -247,7 +249,7 @@ export function useTasks(): Answer<TaskRow[]> {
       },
       (fault: unknown) => {
         if (stop.signal.aborted) return;
-        setError(fault instanceof ApiError ? fault : new ApiError(0, 'bad_answer', String(fault)));
+        setError(apiError(fault));
         later(10);
       },
     );

@@ -65,6 +65,12 @@ export function moment(unixSeconds: number, now = Date.now()): string {
   return `${then.getFullYear()}-${two(then.getMonth() + 1)}-${two(then.getDate())}`;
 }
 
+/** What somebody said without a capital and a stop, as a sentence. */
+export const sentence = (text: string) => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
+
+/** Does a text have each of the words that were typed into a filter? */
+export const hasWords = (typed: string, text: string) => typed.toLowerCase().split(/\s+/).every((word) => text.toLowerCase().includes(word));
+
 /** The last part of a path. */
 export const base = (path: string) => path.slice(path.lastIndexOf('/', path.length - 2) + 1);
 

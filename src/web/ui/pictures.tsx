@@ -2,7 +2,7 @@
 // What every picture has: a frame with a title, and its figures to take away, as SVG and as CSV.
 // A picture that draws itself with a Pen is drawn by the same code on the canvas and into the file.
 import type { ComponentChildren, RefObject } from 'preact';
-import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { lightColours, onPaper, useColours, type Colours } from './design/colours';
 
 export interface Table {
@@ -215,33 +215,38 @@ export function useWidth(element: RefObject<HTMLElement>): number {
   return width;
 }
 
-/** A canvas that is as wide as its place and is drawn again when that, the colours, or `depends` change. */
-export function PenCanvas(props: {
-  height: number;
-  /** For who cannot see it: what it shows, and where the figures are. */
-  label: string;
-  draw: (pen: Pen, width: number, colours: Colours) => void;
-  depends: readonly unknown[];
-  /** The pointer is there, in CSS pixels; or was pressed there. */
-  onPoint?: (x: number, y: number) => void;
+export type Draw = (pen: Pen, width: number, height: number, colours: Colours) => void;
+
+/** A canvas as wide as its place. `draw` is called again when it, the size or the colours change. Mouse positions are pixels of it. */
+export function Drawn(props: {
+  draw: Draw; /** In pixels, or what it is for a width. */ height: number | ((width: number) => number); label: string; onMove?: (x: number, y: number, width: number) => void; onLeave?: () => void;
+  onClick?: (x: number, y: number, width: number) => void; onKey?: (event: KeyboardEvent) => void; onWheel?: (event: WheelEvent, x: number, y: number, width: number) => void; class?: string;
 }) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const place = useRef<HTMLDivElement>(null);
-  const c = useColours(), width = useWidth(place);
+  const canvas = useRef<HTMLCanvasElement>(null), colours = useColours();
+  const width = useWidth(canvas);
+  const height = typeof props.height === 'number' ? props.height : props.height(width);
+  const wheel = useRef(props.onWheel);
+  wheel.current = props.onWheel;
+  useEffect(() => {
+    const one = canvas.current!;
+    const turn = (event: WheelEvent) => wheel.current?.(event, event.offsetX, event.offsetY, one.clientWidth);
+    one.addEventListener('wheel', turn, { passive: false });
+    return () => one.removeEventListener('wheel', turn);
+  }, []);
   useLayoutEffect(() => {
-    const element = canvas.current!, context = element.getContext('2d');
-    if (!context || width <= 0) return;
-    const ratio = devicePixelRatio || 1;
-    element.width = Math.round(width * ratio);
-    element.height = Math.round(props.height * ratio);
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, props.height);
-    props.draw(canvasPen(context), width, c);
-  }, [width, props.height, c, ...props.depends]);
-  const point = (event: PointerEvent) => props.onPoint?.(event.offsetX, event.offsetY);
+    const one = canvas.current!;
+    if (!width)
+      return;
+    const ratio = devicePixelRatio || 1, context = one.getContext('2d', { alpha: false })!;
+    one.width = Math.round(width * ratio);
+    one.height = Math.round(height * ratio);
+    context.scale(ratio, ratio);
+    context.fillStyle = colours.surface;
+    context.fillRect(0, 0, width, height);
+    props.draw(canvasPen(context), width, height, colours);
+  }, [props.draw, width, height, colours]);
   return (
-    <div ref={place}>
-      <canvas ref={canvas} style={{ width: `${width}px`, height: `${props.height}px` }} role="img" aria-label={props.label} onPointerMove={point} onPointerDown={point} />
-    </div>
+    <canvas ref={canvas} class={`drawn ${props.class ?? ''}`} style={{ height: `${height}px` }} role={props.onKey ? 'application' : 'img'} aria-label={props.label} tabIndex={props.onKey ? 0 : undefined}
+      onMouseMove={e => props.onMove?.(e.offsetX, e.offsetY, width)} onMouseLeave={props.onLeave} onClick={e => props.onClick?.(e.offsetX, e.offsetY, width)} onKeyDown={props.onKey} />
   );
 }

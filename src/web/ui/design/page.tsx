@@ -3,7 +3,7 @@
 import { useState } from 'preact/hooks';
 import * as format from '../format';
 import { signs, State } from '../pages/status';
-import { PenCanvas, PictureFrame, svgPen, type Pen } from '../pictures';
+import { Drawn, PictureFrame, svgPen, type Pen } from '../pictures';
 import { callClasses, category, classLabels, heat, useColours, type ColourName, type Colours } from './colours';
 import { Choice, Empty, Field, Figure, Figures, Notice, Progress, Tabs, Unit } from './parts';
 import { Table } from './table';
@@ -35,7 +35,7 @@ function Swatches({ of, label }: { of: [string, string][]; label: string }) {
   );
 }
 
-function drawBars(pen: Pen, width: number, c: Colours) {
+function drawBars(pen: Pen, width: number, _height: number, c: Colours) {
   callClasses.forEach((name, i) => {
     pen.text(classLabels[name], 92, 20 + i * 22, { colour: c.ink, align: 'end' });
     pen.rect(100, 8 + i * 22, (width - 110) / (i + 1), 16, c[name]);
@@ -114,13 +114,13 @@ export function Design() {
           name: 'bars',
           svg: (paper) => {
             const pen = svgPen(600, 170, paper.surface);
-            drawBars(pen, 600, paper);
+            drawBars(pen, 600, 170, paper);
             return pen.svg();
           },
           table: () => ({ columns: ['class', 'share'], rows: callClasses.map((name, i) => [name, 1 / (i + 1)]) }),
         }}
       >
-        <PenCanvas height={170} label="Bars in the colours of classes of calls" depends={[]} draw={drawBars} />
+        <Drawn height={170} label="Bars in the colours of classes of calls" draw={drawBars} />
       </PictureFrame>
       <section class="panel" aria-label="A table">
         <h2>A table of {format.count(sample.length)} rows</h2>

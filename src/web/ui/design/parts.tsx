@@ -3,6 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import type { Answer } from '../api';
+import { count } from '../format';
 
 /** A figure with its unit and what it is: the digits stand, the unit is quiet. `text` as format.ts makes it: "1.20 ms". */
 export function Figure({ text, label, about }: { text: string; label: string; about?: string }) {
@@ -46,6 +47,9 @@ export function Empty(props: { title: string; children?: ComponentChildren; comm
     </div>
   );
 }
+
+/** What a list leaves out, if it does. */
+export const More = ({ than, of }: { /** So many are shown. */ than: number; of: number }) => (of > than ? <p class="soft">and {count(of - than)} more</p> : null);
 
 /** A line for a shell; a click selects it. */
 export function Command({ text }: { text: string }) {

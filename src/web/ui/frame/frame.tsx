@@ -2,7 +2,7 @@
 // What stands around each page: navigation, who one is, whether the server is there, help.
 import { Component, type ComponentChild } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { ApiError, sessionBegin, useLine, type Session } from '../api';
+import { apiError, sessionBegin, type ApiError, useLine, type Session } from '../api';
 import { themeNow, themeSet, type Theme } from '../design/colours';
 import { Command, Empty, Notice } from '../design/parts';
 import { Design } from '../design/page';
@@ -126,7 +126,7 @@ export function Frame() {
       void sessionBegin().then(
         (value) => (setSession(value), setError(undefined)),
         (fault: unknown) => {
-          const known = fault instanceof ApiError ? fault : new ApiError(0, 'bad_answer', String(fault));
+          const known = apiError(fault);
           setError(known);
           if (known.kind === 'offline') timer = window.setTimeout(begin, 3000);
         },

@@ -89,7 +89,7 @@ function Stack({ crash, open }: { crash: Crash; open: Report['crash_calls'] }) {
       </ol>
     );
   if (!open.length)
-    return <p class="soft">{crash.note ? `${crash.note[0]!.toUpperCase()}${crash.note.slice(1)}.` : <>Its stack is not known. A next run can have it: <code>scry run --crash-stack</code></>}</p>;
+    return <p class="soft">{crash.note ? format.sentence(crash.note) : <>Its stack is not known. A next run can have it: <code>scry run --crash-stack</code></>}</p>;
   return (
     <>
       {open.map((one) => (
@@ -133,7 +133,7 @@ export function After({ report, name }: { report: Report; name: string }) {
           <Figure text={format.seconds(all.cpu_seconds)} label="CPU time" />
           <Figure text={report.wall_seconds > 0 ? format.digits(all.cpu_seconds / report.wall_seconds, 2) : '–'} label="processors busy" />
           <Figure text={format.size(all.peak_rss_bytes)} label="largest process" />
-          <Figure text={format.size(all.sum_of_peaks_bytes)} label={report.parts.length ? 'sum of nodes’ peaks' : 'all at once'} />
+          <Figure text={format.size(all.sum_of_peaks_bytes)} label={report.parts.length ? 'memory, sum of nodes’ peaks' : 'memory, all at once'} />
           <Figure text={format.count(all.process_count)} label="processes" />
           {report.parts.length > 0 && <Figure text={format.count(report.parts.length + 1)} label="nodes" />}
           {ranks > 0 && <Figure text={format.count(ranks)} label="ranks" />}

@@ -2,7 +2,7 @@
 // Changes to a running job: recording, tracing, a snapshot, signals. Shown to those who have the right to.
 import { useState } from 'preact/hooks';
 import { ask, jobPath, tell, type Snapshot } from '../api';
-import { Danger, Notice } from '../design/parts';
+import { Danger, More, Notice } from '../design/parts';
 import { useDoing } from '../doing';
 import * as format from '../format';
 
@@ -66,15 +66,17 @@ export function stackRows(nodes: readonly Node[]): { depth: number; chain: Node[
   return rows;
 }
 
+const STACKS = 500; // rows
 /** The tree of stacks: which functions, in how many threads. */
 function Stacks({ of }: { of: Snapshot }) {
+  const rows = stackRows(of.nodes);
   const name = (n: Node) => n.function ?? (n.module ? format.base(n.module) : '?');
   return (
     <div class="table-box" tabIndex={0} role="region" aria-label="Stacks of all threads">
       <table class="plain-table">
         <thead><tr><th class="number" scope="col">Threads</th><th class="number" scope="col">Running</th><th scope="col">Functions, from the outermost</th></tr></thead>
         <tbody>
-          {stackRows(of.nodes).slice(0, 500).map(({ depth, chain }) => {
+          {rows.slice(0, STACKS).map(({ depth, chain }) => {
             const last = chain[chain.length - 1]!;
             return (
               <tr key={last.number}>
@@ -89,6 +91,7 @@ function Stacks({ of }: { of: Snapshot }) {
           })}
         </tbody>
       </table>
+      <More than={STACKS} of={rows.length} />
     </div>
   );
 }

@@ -19,7 +19,7 @@ const secondsOf = (job: Job) => job.wall_seconds ?? null;
 const columns = (chosen: string[], choose: (id: string, on: boolean) => void): Column<Job>[] => [
   { key: 'chosen', title: 'Choose', wide: true, cell: (j) => <label class="check"><input type="checkbox" checked={chosen.includes(j.id)} aria-label={`choose ${title(j)}, ${j.id}`} onChange={(e) => choose(j.id, e.currentTarget.checked)} /></label> },
   { key: 'state', title: 'State', cell: (j) => <State of={outcome(j)} />, value: (j) => outcome(j).kind + outcome(j).text },
-  { key: 'name', title: 'Job', cell: (j) => <a href={href(['jobs', j.id])} title={j.id}>{title(j)}</a>, value: title },
+  { key: 'name', title: 'Job', cell: (j) => <a href={href(['jobs', j.id])} title={`${title(j)}, ${j.id}`}>{title(j)}</a>, value: title },
   {
     key: 'progress', title: 'Progress', wide: true, value: (j) => j.progress?.share ?? null,
     cell: (j) => j.progress && (
@@ -47,11 +47,8 @@ const says = (column: Column<Job>, jobs: Job[]) => new Set(jobs.map(column.value
 const states = [['', 'All'], ['running', 'Running'], ['bad', 'Failed'], ['good', 'Finished'], ['warn', 'In doubt']] as const;
 const PAGE = 500;
 
-/** Does the job have each of these words in its name, id, host, user, command? */
-const matches = (job: Job, words: string[]) => {
-  const text = [job.id, job.name, job.host, job.user, job.batch?.id, ...(job.argv ?? [])].join(' ').toLowerCase();
-  return words.every((word) => text.includes(word));
-};
+/** What the filter looks in. */
+const textOf = (job: Job) => [job.id, job.name, job.host, job.user, job.batch?.id, ...(job.argv ?? [])].join(' ');
 
 export function Jobs() {
   const [text, setText] = useParam('text');
@@ -61,7 +58,6 @@ export function Jobs() {
   const [chosenText, setChosen] = useParam('chosen');
   const chosen = chosenText.split(',').filter(Boolean);
   const choose = (id: string, on: boolean) => setChosen((on ? [...chosen.slice(-1), id] : chosen.filter((one) => one !== id)).join(','));
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return (
     <>
       <div class="bar">
@@ -74,7 +70,7 @@ export function Jobs() {
       <Answered of={answer} wait="Asking for jobs …">
         {({ jobs, ...said }) => {
           const notes = notesOf((said as { notes?: unknown }).notes).map((text) => <Notice key={text} tone="warn" title={text} />);
-          const rows = jobs.filter((j) => (!state || outcome(j).kind === state) && matches(j, words));
+          const rows = jobs.filter((j) => (!state || outcome(j).kind === state) && format.hasWords(text, textOf(j)));
           if (!jobs.length)
             return (
               <>

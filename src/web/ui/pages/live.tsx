@@ -2,7 +2,7 @@
 // A job that runs: where it is, how far, what it and its nodes do, and what to worry about.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useRecords, type JobRecord, type Report, type Session, type Top } from '../api';
-import { Empty, Figure, Figures, Notice, Progress, Unit } from '../design/parts';
+import { Empty, Figure, Figures, More, Notice, Progress, Unit } from '../design/parts';
 import { Table, type Column } from '../design/table';
 import * as format from '../format';
 import { Control } from './control';
@@ -132,7 +132,7 @@ function Ranks({ ranks }: { ranks: Rank[] }) {
       </>
     ) },
     { key: 'doing', title: 'Doing', fill: true, cell: (r) => <span title={r.fault ?? r.doing ?? undefined}>{r.doing ?? r.state.replace('_', ' ')}</span>, value: (r) => r.doing ?? r.state },
-    { key: 'since', title: 'Since', number: true, cell: (r) => <Unit text={format.seconds(r.since_seconds)} />, value: (r) => r.since_seconds },
+    { key: 'since', title: 'For', about: 'how long it has done so', number: true, cell: (r) => <Unit text={format.seconds(r.since_seconds)} />, value: (r) => r.since_seconds },
   ];
   return (
     <section class="panel" aria-label="Ranks">
@@ -163,6 +163,7 @@ function Processes({ processes }: { processes: Top['processes'] }) {
   );
 }
 
+const PLACES = 6; // of shells, and of Python, the newest
 type ScriptLine = Extract<JobRecord, { type: 'script_line' }>;
 type PythonStack = Extract<JobRecord, { type: 'python_stack' }>;
 function Places({ top, model }: { top: Top; model: Model }) {
@@ -174,15 +175,15 @@ function Places({ top, model }: { top: Top; model: Model }) {
       <h2 id="places-title">Where it is</h2>
       {!scripts.length && !pythons.length && <p class="soft">No shell script or Python program is running.</p>}
       <ul class="places">
-        {scripts.slice(-6).reverse().map((s) => (
+        {scripts.slice(-PLACES).reverse().map((s) => (
           <li key={`${s.node} ${s.pid}`}>
             <div class="what">{s.command || s.function || '…'}</div>
             <div class="where">
-              {s.file}:{s.line ?? '?'} {s.function ? `in ${s.function} ` : ''}since {format.seconds(Math.max(0, Math.max(top.wall_seconds, model.seconds) - (s.time ?? s.t)))}
+              {s.file}:{s.line ?? '?'} {s.function ? `in ${s.function} ` : ''}for {format.seconds(Math.max(0, Math.max(top.wall_seconds, model.seconds) - (s.time ?? s.t)))}
             </div>
           </li>
         ))}
-        {pythons.slice(-6).reverse().map((p) => {
+        {pythons.slice(-PLACES).reverse().map((p) => {
           const frames = p.threads[0]?.frames ?? [];
           return (
             <li key={`${p.node} ${p.pid}`}>
@@ -192,6 +193,7 @@ function Places({ top, model }: { top: Top; model: Model }) {
           );
         })}
       </ul>
+      <More than={Math.min(PLACES, scripts.length) + Math.min(PLACES, pythons.length)} of={scripts.length + pythons.length} />
     </section>
   );
 }
@@ -211,7 +213,7 @@ function ProgressPanel({ top, model }: { top: Top; model: Model }) {
               {p.left !== null && <span class="soft"> about {format.seconds(p.left)} left</span>}
             </h2>
             <span class="soft">
-              {p.done} of {p.total}, as {format.base(p.source)} says
+              {p.total > 0 ? `${p.done} of ${p.total}` : p.done}, as {format.base(p.source)} says
             </span>
           </header>
           <Progress share={p.share} label={`progress, as ${p.source} says`} />

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a page keeps of a job's records while it follows them: bounded, however long the job runs.
 import type { JobRecord, Report } from '../api';
+import { base, seconds, sentence } from '../format';
+import { signalName } from './status';
 
 type Of<T extends JobRecord['type']> = Extract<JobRecord, { type: T }>;
 
@@ -81,7 +83,7 @@ export class Model {
   take(record: JobRecord) {
     const node = ('node' in record && typeof record.node === 'string' && record.node) || this.node;
     this.node ||= node;
-    const from = (file: string) => (node === this.node ? '' : `${node}: `) + baseName(file);
+    const from = (file: string) => (node === this.node ? '' : `${node}: `) + base(file);
     const t = record.t;
     this.seconds = Math.max(this.seconds, t);
     switch (record.type) {
@@ -134,7 +136,7 @@ export class Model {
         if (this.warnings.length > 50) this.warnings.shift();
         break;
       case 'crash':
-        this.line(t, 'error', record.name, `process ${record.pid} was killed by signal ${record.signal}`);
+        this.line(t, 'error', record.name, `process ${record.pid} was killed by ${signalName(record.signal)}`);
         break;
       case 'stall':
         this.stall = record;
@@ -149,7 +151,7 @@ export class Model {
         this.line(t, 'info', `rule ${record.rule}`, `fired, for the ${record.fired}. time`);
         break;
       case 'gap':
-        this.line(t, 'warning', 'scry', `not watched from ${record.from} s to ${record.to} s: ${record.reason}`);
+        this.line(t, 'warning', 'scry', `not watched from ${seconds(record.from)} to ${seconds(record.to)}: ${record.reason}`);
         break;
     }
   }
@@ -167,8 +169,6 @@ export class Model {
   }
 }
 
-const baseName = (path: string) => path.slice(path.lastIndexOf('/') + 1);
-
 const NAMES = 4;
 
 /** What there is to say of logs of which no line matched. */
@@ -179,7 +179,7 @@ export function unmatched(logs: Logs): string {
   };
   const missing = names((state) => state === 'waited_for'), unread = names((state) => state === 'unwatched');
   const read = names((state) => state !== 'waited_for' && state !== 'unwatched');
-  const reasons = new Set([...logs.values()].flatMap(({ state, reason }) => (state === 'unwatched' && reason ? `${reason[0]!.toUpperCase()}${reason.slice(1)}.` : [])));
+  const reasons = new Set([...logs.values()].flatMap(({ state, reason }) => (state === 'unwatched' && reason ? sentence(reason) : [])));
   return [
     read && `No line of ${read} looked like an error, or matched a pattern of --log.`,
     missing && `Not there: ${missing}.`,

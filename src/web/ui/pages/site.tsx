@@ -5,6 +5,7 @@ import { Answered, Empty, Figure, Figures, Unit } from '../design/parts';
 import { Table, type Column } from '../design/table';
 import * as format from '../format';
 import { href } from '../state';
+import { tick } from './curves';
 
 type Node = SiteAnswer['nodes'][number];
 type User = SiteAnswer['users'][number];
@@ -55,12 +56,12 @@ export function Site() {
         <h1>Site</h1>
         {answer.value && (
           <span class="end">
-            Jobs that run, and those that ended in the last {format.seconds(answer.value.since_seconds)}; as recorded at {format.moment(answer.value.time)}
+            Jobs that run, and those that ended in the last {tick(answer.value.since_seconds)}; as recorded at {format.moment(answer.value.time)}
           </span>
         )}
       </div>
       {answer.error?.kind === 'failed' && !answer.value ? (
-        <Empty title={`${answer.error.message[0]!.toUpperCase()}${answer.error.message.slice(1)}.`} command="scry record --broker local">
+        <Empty title={format.sentence(answer.error.message)} command="scry record --broker local">
           This page shows what a recorder keeps of the jobs of all users. Let one run; <code>scry serve --record DIR</code> shows one that is elsewhere.
         </Empty>
       ) : <Answered of={answer} wait="Asking the record …">
@@ -80,7 +81,7 @@ export function Site() {
                 </Figures>
               </div>
               <section class="panel" aria-label="Problems">
-                <h2>What should not be so</h2>
+                <h2>Problems</h2>
                 {site.problems.length ? <Table label="Problems" columns={problemColumns} rows={site.problems} rowKey={(p) => `${p.rule} ${p.node} ${p.job?.id}`} sortParam="problems" /> : <p class="soft">No job and no node breaks a rule of scry-site(1).</p>}
               </section>
               <div class="stack">

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happened last in a job that failed, on each layer, on one line of time that is the finer the nearer the end is.
-import { useRef, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import type { Report } from '../api';
 import { inkOn, type Colours } from '../design/colours';
 import * as format from '../format';
-import { PenCanvas, PictureFrame, svgPen, type Pen } from '../pictures';
+import { Drawn, PictureFrame, svgPen, type Pen } from '../pictures';
 import { sideBySide } from './marks';
 
 type Last = NonNullable<Report['last']>;
@@ -69,6 +69,7 @@ export function LastTimeline({ last, of }: { last: Last; of: string }) {
   const list = useRef<HTMLTableSectionElement>(null);
   const evidence = new Set(last.reason?.evidence ?? []);
   const { events } = last;
+  const drawn = useMemo(() => (pen: Pen, width: number, _height: number, c: Colours) => void (marks.current = draw(pen, width, c, events, chosen, 6).marks), [events, chosen]);
   const point = (x: number, y: number) => {
     const found = marks.current.find((m) => Math.abs(m.x - x) < 11 && Math.abs(m.y - y) < 13)?.i ?? null;
     if (found === chosen) return;
@@ -88,11 +89,7 @@ export function LastTimeline({ last, of }: { last: Last; of: string }) {
         table: () => ({ columns: ['number', 'before_end_seconds', 'seconds', 'layer', 'weight', 'text'], rows: events.map((e, i) => [i + 1, e.before_end_seconds, e.seconds, e.stream, e.weight, e.text]) }),
       }}
     >
-      <PenCanvas
-        height={heightOf(events)} label={`${events.length} events before the end, on a line of time; the table below lists them`}
-        draw={(pen, width, c) => (marks.current = draw(pen, width, c, events, chosen, 6).marks)} depends={[events, chosen]}
-        onPoint={point}
-      />
+      <Drawn height={heightOf(events)} label={`${events.length} events before the end, on a line of time; the table below lists them`} draw={drawn} onMove={point} onClick={point} />
       <div class="table-box">
         <table class="plain-table" aria-label="What happened last">
           <thead>

@@ -2,19 +2,24 @@
 // Why does it not move? Asked when somebody wants to know: it looks into each process.
 import { useState } from 'preact/hooks';
 import { jobPath, useAnswer, type Why as WhyAnswer } from '../api';
-import { Answered, Notice } from '../design/parts';
+import { Answered, More, Notice } from '../design/parts';
 import * as format from '../format';
 
 const kinds: Record<string, string> = { mismatch: 'Calls that do not fit', deadlock: 'Deadlock', dead_peer: 'Waits for a rank that is gone', unmatched: 'Waits for what nobody sends', polls: 'Polls', straggler: 'One is late', died: 'Died' };
 
+const SEEN = 40, THREADS = 4, RANKS = 64;
+
 const Waits = ({ of }: { of: WhyAnswer['processes'] }) => (
-  <ul class="why">
-    {of.slice(0, 40).map((p) => (
-      <li key={p.pid}>
-        <span class="soft">{p.name} ({p.pid})</span> {p.threads.slice(0, 4).map((t) => t.text).join('; ')}
-      </li>
-    ))}
-  </ul>
+  <>
+    <ul class="why">
+      {of.slice(0, SEEN).map((p, i) => (
+        <li key={i}>
+          <span class="soft">{p.name} ({p.pid})</span> {p.threads.slice(0, THREADS).map((t) => t.text).join('; ')}{p.threads.length > THREADS && `; and ${p.threads.length - THREADS} more threads`}
+        </li>
+      ))}
+    </ul>
+    <More than={SEEN} of={of.length} />
+  </>
 );
 
 function Findings({ why }: { why: WhyAnswer }) {
@@ -43,9 +48,10 @@ function Findings({ why }: { why: WhyAnswer }) {
       )}
       {mpi && (
         <ul class="why">
-          {mpi.ranks.slice(0, 64).flatMap((r) => r.threads.map((t) => <li key={`${r.rank} ${r.pid} ${t.tid}`}><span class="soft">rank {r.rank}</span> {t.text}</li>))}
+          {mpi.ranks.slice(0, RANKS).flatMap((r) => r.threads.map((t) => <li key={`${r.rank} ${r.pid} ${t.tid}`}><span class="soft">rank {r.rank}</span> {t.text}</li>))}
         </ul>
       )}
+      {mpi && <More than={RANKS} of={mpi.ranks.length} />}
       {!mpi?.findings.length && !why.deadlocks.length && !why.stall && <p class="soft">Nothing stands still for a reason that scry knows.</p>}
       {mpi?.ranks.length ? stuck.length > 0 && <details><summary>{stuck.length === 1 ? 'A process that is no rank' : `${stuck.length} processes that are no ranks`}: {[...new Set(stuck.map((p) => p.name))].slice(0, 5).join(', ')}</summary><Waits of={stuck} /></details> : <Waits of={stuck} />}
     </>

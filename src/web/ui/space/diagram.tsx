@@ -3,10 +3,11 @@
 import './space.css';
 import type { RefObject } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { ApiError, ask, jobPath, query, useAnswer } from '../api';
+import { ask, jobPath, query, useAnswer } from '../api';
 import { classLabels, useColours, usePaper } from '../design/colours';
 import type { Colours } from '../design/colours';
-import { Answered, Choice, Notice, Progress } from '../design/parts';
+import { Answered, Choice, More, Notice, Progress } from '../design/parts';
+import { faultText } from '../doing';
 import { count, ns } from '../format';
 import type { ViewProps } from '../frame/view';
 import { PictureFrame, svgPen } from '../pictures';
@@ -29,7 +30,7 @@ import { LANES_EACH, levelFor } from './tiles';
 import { drawOn, rowsOf, sizeOf } from './vector';
 import type { Span } from './window';
 
-const FOUND_MOST = 1000, NOTES_SEEN = 3;
+const FOUND_MOST = 1000, NOTES_SEEN = 3, LANES_MOST = 1000;
 
 export function SpaceTime({ id }: ViewProps) {
   const picture = usePicture(id);
@@ -90,7 +91,7 @@ function useControl(id: string, picture: Picture, canvas: RefObject<HTMLCanvasEl
           set(old => ({ ...old, loading: busy }));
         }
       },
-      loaded: error => set(old => ({ ...old, loads: old.loads + 1, error: error instanceof ApiError ? error.message : error ? String(error) : '' })),
+      loaded: error => set(old => ({ ...old, loads: old.loads + 1, error: error ? faultText(error) : '' })),
     });
     set(old => ({ ...old, control, view: control.view }));
     const watch = new ResizeObserver(() => control.resize());
@@ -227,7 +228,7 @@ function useWays(id: string, control: Control | null, call: Place | null, goTo: 
       if (at === null)
         return say('No call in it can be told apart here: + goes closer.');
       goTo({ lane, ...await ask1(lane, at, one.depth + 1) });
-    }).catch((error: unknown) => say(error instanceof Error ? error.message : String(error)));
+    }).catch((error: unknown) => say(faultText(error)));
   };
   /** Shows the end of a message that is not in this lane. */
   const follow = (message: number[], lane: number) => {
@@ -282,6 +283,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
     control?.goTo(mark);
     setCall({ lane: mark.lane, at: mark.begin, depth: mark.depth });
   };
+  const back = () => canvas.current?.focus({ preventScroll: true }); // from a button that is gone then
   const ways = useWays(id, control, call, goTo, setCall);
   const search = useSearch(id, control);
   const lines = (which: string, on: boolean) => setParams({ lines: `${which === 'm' ? on ? 'm' : '' : options.messages ? 'm' : ''}${which === 'c' ? on ? 'c' : '' : options.collectives ? 'c' : ''}` || '-' });
@@ -342,8 +344,8 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
       <>
         <Choice label="Bars" value={shape as 'stack' | 'flat'} of={[['stack', 'Stacks'], ['flat', 'One bar']]} onChange={setShape} />
         <Choice label="Colours by" value={options.by} of={[['kind', 'Kind'], ['function', 'Function']]} onChange={by => setParams({ by: by === 'kind' ? undefined : by })} />
-        {picture.messages > 0 && <label><input type="checkbox" checked={options.messages} onChange={e => lines('m', e.currentTarget.checked)} />Messages</label>}
-        {picture.collectives > 0 && <label><input type="checkbox" checked={options.collectives} onChange={e => lines('c', e.currentTarget.checked)} />Collectives</label>}
+        {picture.messages > 0 && <label class="check"><input type="checkbox" checked={options.messages} onChange={e => lines('m', e.currentTarget.checked)} /> Messages</label>}
+        {picture.collectives > 0 && <label class="check"><input type="checkbox" checked={options.collectives} onChange={e => lines('c', e.currentTarget.checked)} /> Collectives</label>}
       </>
     }>
       <div class="space-bar">
@@ -378,7 +380,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
           {picture.unsplit && <UntracedMpi id={id} />}
         </div>
         <aside class="space-side">
-          {call && <CallPanel id={id} picture={picture} {...call} onClose={() => setCall(null)} onGo={(begin, end, depth) => goTo({ lane: call.lane, begin, end, depth })} />}
+          {call && <CallPanel id={id} picture={picture} {...call} onClose={() => (setCall(null), back())} onGo={(begin, end, depth) => (goTo({ lane: call.lane, begin, end, depth }), back())} />}
           {seen && <SelectionPanel id={id} span={seen} chosen={chosenText !== ''} lanes={laneText} picture={picture} onSearch={search.setText} onClear={() => setParams({ chosen: undefined, lanes: undefined })} />}
         </aside>
       </div>
@@ -410,9 +412,10 @@ function LaneTable({ picture, chosen, onChoose }: { picture: Picture; chosen: Re
       <table aria-label="Lanes">
         <thead><tr><th scope="col">Chosen</th><th scope="col">Lane</th><th scope="col">Node</th><th scope="col" class="number">Process</th><th scope="col" class="number">Calls</th></tr></thead>
         <tbody>
-          {picture.lanes.slice(0, 1000).map(lane => <tr key={lane.lane}><td><input type="checkbox" aria-label={`Choose ${lane.label}`} checked={chosen.has(lane.lane)} onChange={() => onChoose(lane.lane)} /></td><th scope="row">{lane.label}</th><td>{lane.node}</td><td class="number">{lane.pid}</td><td class="number">{count(lane.calls)}</td></tr>)}
+          {picture.lanes.slice(0, LANES_MOST).map(lane => <tr key={lane.lane}><td><input type="checkbox" aria-label={`Choose ${lane.label}`} checked={chosen.has(lane.lane)} onChange={() => onChoose(lane.lane)} /></td><th scope="row">{lane.label}</th><td>{lane.node}</td><td class="number">{lane.pid}</td><td class="number">{count(lane.calls)}</td></tr>)}
         </tbody>
       </table>
+      <More than={LANES_MOST} of={picture.lanes.length} />
     </details>
   );
 }

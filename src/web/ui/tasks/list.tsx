@@ -52,17 +52,16 @@ export function Tasks({ session }: { session: Session }) {
     on ? next.add(id) : next.delete(id);
     setChosen([...next].join(','));
   };
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
 
   const columns: Column<TaskRow>[] = [
     { key: 'chosen', title: 'Choose', cell: (t) => <label class="check"><input type="checkbox" checked={chosen.has(t.id)} aria-label={`choose ${taskTitle(t)}, ${t.id}`} onChange={(e) => choose(t.id, e.currentTarget.checked)} /></label> },
     { key: 'state', title: 'State', cell: (t) => <State of={taskOutcome(t)} />, value: (t) => t.state },
     { key: 'name', title: 'Task', cell: (t) => <a href={href(['tasks', t.id])} title={t.id}>{taskTitle(t)}</a>, value: taskTitle },
     { key: 'progress', title: 'Progress', wide: true, cell: (t) => (t.error ? <span class="soft" title={t.error.text}>{t.error.text}</span> : <TaskProgress task={t} />), value: (t) => t.progress },
-    { key: 'processes', title: 'Processes', number: true, cell: (t) => t.processes, value: (t) => t.processes },
+    { key: 'processes', title: 'Processes', number: true, wide: true, cell: (t) => t.processes, value: (t) => t.processes },
     { key: 'runs', title: 'Runs', number: true, wide: true, about: 'that ended, of those that were asked for', cell: (t) => `${t.runs_done} of ${t.runs_wanted}`, value: (t) => t.runs_done },
     { key: 'time', title: 'Time', number: true, about: 'from its first phase to its end', cell: (t) => took(t) !== null && <Unit text={format.seconds(took(t)!)} />, value: took },
-    { key: 'created', title: 'Made', number: true, cell: (t) => format.moment(t.created_seconds), value: (t) => t.created_seconds },
+    { key: 'created', title: 'Made', number: true, wide: true, cell: (t) => format.moment(t.created_seconds), value: (t) => t.created_seconds },
     { key: 'series', title: 'Series', wide: true, cell: (t) => t.series && <a href={href(['scaling'], { tasks: t.id })} title={t.series}>how it scales</a>, value: (t) => t.series },
   ];
   if (may)
@@ -104,7 +103,7 @@ export function Tasks({ session }: { session: Session }) {
       {said && <Notice live tone={said.tone} title={said.text} />}
       <Answered of={answer} wait="Asking for tasks …">
         {(tasks) => {
-          const rows = tasks.filter((t) => passes(t, filter) && words.every((word) => `${t.id} ${t.name} ${t.program}`.toLowerCase().includes(word)));
+          const rows = tasks.filter((t) => passes(t, filter) && format.hasWords(text, `${t.id} ${t.name} ${t.program}`));
           if (!tasks.length)
             return (
               <Empty title="There are no tasks yet." command="scry submit -n 4 -- ./program">

@@ -63,7 +63,7 @@ function Runs({ task }: { task: TaskAnswer }) {
     { key: 'state', title: 'State', cell: (r) => <State of={runOutcome(r)} />, value: (r) => r.state },
     { key: 'job', title: 'Job', cell: (r) => (r.job ? <a href={href(['jobs', r.job])} title={r.job}>{r.state === 'running' ? 'watch it' : 'how it went'}</a> : <span class="soft">not begun</span>) },
     { key: 'seconds', title: 'Seconds', number: true, about: 'from the start of the command to its end', cell: (r) => r.seconds !== null && <Unit text={format.seconds(r.seconds)} />, value: (r) => r.seconds },
-    { key: 'pictures', title: 'Pictures', cell: (r) => r.job && <span class="links">{pictures.map((view) => <a key={view.name} href={href(['jobs', r.job!, view.name])}>{view.title}</a>)}</span> },
+    { key: 'pictures', title: 'Pictures', wide: true, cell: (r) => r.job && <span class="links">{pictures.map((view) => <a key={view.name} href={href(['jobs', r.job!, view.name])}>{view.title}</a>)}</span> },
   ];
   return (
     <section class="panel" aria-label="Runs">

@@ -5,7 +5,7 @@ import { ask, jobPath, query, taskPath, useAnswer, useTasks } from '../api';
 import type { Job, Ps, Report, ReportDiff, Task } from '../api';
 import { useColours } from '../design/colours';
 import type { Colours } from '../design/colours';
-import { Answered, Choice, Empty, Notice } from '../design/parts';
+import { Answered, Choice, Empty, More, Notice } from '../design/parts';
 import { Table } from '../design/table';
 import { useDoing } from '../doing';
 import { base, count, digits, moment, ns, seconds, share, size } from '../format';
@@ -50,7 +50,7 @@ function Choose({ a, b }: { a: string; b: string }) {
     </select>{value && <> <a href={href(['jobs', value])}>the job</a></>}</label>
   );
   return <>
-    <form class="compare-choose" onSubmit={e => e.preventDefault()}>{one('a', a)}{one('b', b)}<button type="button" onClick={() => setParams({ a: b, b: a })}>Turn around</button></form>
+    <form class="compare-choose" onSubmit={e => e.preventDefault()}>{one('a', a)}{one('b', b)}<button type="button" onClick={() => setParams({ a: b, b: a })}>Swap</button></form>
     {said && <Notice live tone={said.tone} title={said.text} />}
   </>;
 }
@@ -130,7 +130,7 @@ function FunctionDiff({ diff: every }: { diff: ReportDiff }) {
   );
 }
 
-const RANKED_MOST = 40;
+const RANKED_MOST = 40; // functions
 
 /** The ranks of each function in both runs, from the two reports. */
 function ByRank({ diff, measure }: { diff: ReportDiff; measure: Measure }) {
@@ -144,17 +144,17 @@ function ByRank({ diff, measure }: { diff: ReportDiff; measure: Measure }) {
         list[rank.rank] = (list[rank.rank] ?? 0) + rank[measure];
       return Array.from(list, value => value ?? 0);
     };
-    return diff.functions.map(row => ({ row, a: ranks(inA.get(`${row.name} ${row.file}`)), b: ranks(inB.get(`${row.name} ${row.file}`)) })).filter(one => one.a.length || one.b.length).slice(0, RANKED_MOST);
+    return diff.functions.map(row => ({ row, a: ranks(inA.get(`${row.name} ${row.file}`)), b: ranks(inB.get(`${row.name} ${row.file}`)) })).filter(one => one.a.length || one.b.length);
   }, [a.value, b.value, measure, diff]);
   const format = measure === 'calls' ? count : ns, labels = (list: number[]) => list.map((_, i) => `rank ${i}`);
   return (
     <Answered of={a.value ? b : a}>
       {() => rows.length ? (
-        <Table label="Functions of both by rank" rows={rows} rowKey={one => `${one.row.name} ${one.row.file}`} columns={[
+        <><Table label="Functions of both by rank" rows={rows.slice(0, RANKED_MOST)} rowKey={one => `${one.row.name} ${one.row.file}`} columns={[
           { key: 'name', title: 'Function', cell: one => <span class="measured-name">{one.row.name}</span>, value: one => one.row.name },
           { key: 'strip', title: 'First, each rank', cell: one => one.a.length ? <Strip values={one.a} labels={labels(one.a)} format={format} colours={colours} log={false} scale={Math.max(greatest(one.a), greatest(one.b))} /> : '–' },
           { key: 'stripb', title: 'Second, each rank', cell: one => one.b.length ? <Strip values={one.b} labels={labels(one.b)} format={format} colours={colours} log={false} scale={Math.max(greatest(one.a), greatest(one.b))} /> : '–' },
-        ]} />
+        ]} /><More than={RANKED_MOST} of={rows.length} /></>
       ) : <Empty title="No function of these was called by a rank of MPI." />}
     </Answered>
   );
@@ -176,7 +176,7 @@ function MpiDiff({ diff }: { diff: ReportDiff }) {
         { key: 'a', title: 'Time, first', number: true, cell: row => ns(row.a.total_ns), value: row => row.a.total_ns },
         { key: 'b', title: 'second', number: true, cell: row => ns(row.b.total_ns), value: row => row.b.total_ns },
         { key: 'ratio', title: 'Ratio', number: true, cell: row => ratioText(row.a.total_ns, row.b.total_ns), value: row => row.a.total_ns ? row.b.total_ns / row.a.total_ns : null },
-        { key: 'ba', title: 'Arguments, first', number: true, wide: true, cell: row => size(row.a.bytes), value: row => row.a.bytes },
+        { key: 'ba', title: 'Bytes, first', number: true, wide: true, cell: row => size(row.a.bytes), value: row => row.a.bytes },
         { key: 'bb', title: 'second', number: true, wide: true, cell: row => size(row.b.bytes), value: row => row.b.bytes },
       ]} />
     </PictureFrame>

@@ -7,12 +7,11 @@ import { Answered, Choice, Empty } from '../design/parts';
 import { Table } from '../design/table';
 import { count, ns, share, size } from '../format';
 import type { ViewProps } from '../frame/view';
-import { PictureFrame, svgPen } from '../pictures';
+import { Drawn, PictureFrame, svgPen } from '../pictures';
 import type { Pen } from '../pictures';
 import { useParam } from '../state';
 import type { Distribution } from './buckets';
 import { bucketsOf, logPlace, powers, quantile, valuesOf } from './buckets';
-import { Drawn } from './drawn';
 import { NoMpi, useCommand } from './parts';
 
 interface Answer { distributions: Distribution[]; notes?: unknown }
@@ -64,7 +63,7 @@ function Chosen({ id, all }: { id: string; all: Distribution[] }) {
   const drawn = useMemo(() => draw, [buckets, at, log, most]);
   const half = quantile(buckets, 0.5), late = quantile(buckets, 0.99), told = buckets[at];
   return (
-    <PictureFrame title={bytes ? 'How much calls moved' : 'How long calls took'} of={id} about="Every value was counted in a bucket while the program ran; the axis has powers." picture={{
+    <PictureFrame title={bytes ? 'How much calls moved' : 'How long calls took'} of={id} about="Every value was counted in a bucket while the program ran; the axis is logarithmic." picture={{
       name: `distribution-${name}`, table: () => ({ columns: [`from_${bytes ? 'bytes' : 'ns'}`, `to_${bytes ? 'bytes' : 'ns'}`, 'count'], rows: buckets.map(bucket => [bucket.from, bucket.to, bucket.count]) }),
       svg: colours => { const pen = svgPen(1000, HEIGHT, colours.surface); draw(pen, 1000, HEIGHT, colours); return pen.svg(); },
     }} controls={
@@ -74,7 +73,7 @@ function Chosen({ id, all }: { id: string; all: Distribution[] }) {
       </>
     }>
       <p class="matrix-told" role="status">
-        {count(values)} values of {partOf(name)} on {count(part.ranks)} ranks, {text(values ? part.total / values : 0)} on average
+        {count(values)} values of {partOf(name)} on {count(part.ranks)} {part.ranks === 1 ? 'rank' : 'ranks'}, {text(values ? part.total / values : 0)} on average
         {half && late && <>; half of them below {text(half.to)}, 99 % below {text(late.to)}</>}
         {told && <> — <b>{text(told.from)} to {text(told.to)}: {count(told.count)}</b>, {share(told.count / values)}</>}
       </p>

@@ -49,7 +49,7 @@ export function Measured(props: Props) {
   const longest = shown.rows.reduce((least, row) => Math.max(least, valueOf(row, number)), 0), log = scale === 'log';
   const leftOut = setup.out ? whole.rows.reduce((total, row) => total + (isSetup(row.name) ? valueOf(row, number) : 0), 0) : 0;
   const labels = processes.map(process => processLabel(process, several));
-  const columns = compared ? comparedColumns(id, measure, labels, colours, log) : barColumns(measure, number, longest, all, log, props.also, props.what);
+  const columns = compared ? comparedColumns(id, measure, labels, colours, log, props.what) : barColumns(measure, number, longest, all, log, props.also, props.what);
   const take = {
     name: `${props.name}-${measure.key}${setup.out ? '-without-setup' : ''}`,
     svg: (paper: Colours) => drawing(shown.rows, measure, labels, number, compared, log, paper, `${props.title}: ${measure.title}${number === null ? '' : `, ${labels[number]}`}${setup.out ? ', without MPI_Init and MPI_Finalize' : ''}`),
@@ -102,10 +102,10 @@ function barColumns(measure: Measure, process: number | null, longest: number, a
   ];
 }
 
-function comparedColumns(id: string, measure: Measure, labels: string[], colours: Colours, log: boolean): Column<Row>[] {
+function comparedColumns(id: string, measure: Measure, labels: string[], colours: Colours, log: boolean, what: string): Column<Row>[] {
   const mean = (row: Row) => sum(row.values) / Math.max(1, row.values.length);
   return [
-    nameColumn(measure.title),
+    nameColumn(what),
     { key: 'strip', title: 'Each process', cell: row => <Strip values={row.values} labels={labels} format={measure.format} colours={colours} log={log} onPick={process => row.key !== '\0others' && go(['jobs', id, 'space'], { q: row.name, lanes: process })} /> },
     { key: 'value', title: 'All', number: true, value: row => row.key === '\0others' ? null : sum(row.values), cell: row => <span title={`${count(sum(row.values))} ${measure.unit}`} data-value={sum(row.values)}>{measure.format(sum(row.values))}</span> },
     { key: 'mean', title: 'Mean', number: true, wide: true, value: mean, cell: row => measure.format(mean(row)) },

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { query, useAnswer, type Ps } from '../api';
 import { Command, Empty, Notice } from '../design/parts';
-import { base, command } from '../format';
+import { base, command, sentence } from '../format';
 import { href, useParam } from '../state';
 
 /** A note is a text, or has one. */
@@ -56,7 +56,7 @@ export function UntracedMpi({ id }: { id: string }) {
 export function NoTrace({ id, text, notes }: { id: string; text?: string; notes?: unknown }) {
   const { launched: mpi, script, again } = useCommand(id);
   const [why = 'the job has no trace', ...more] = text ? [text, ...notesOf(notes)] : notesOf(notes);
-  const title = `${why[0]!.toUpperCase()}${why.slice(1)}.`;
+  const title = sentence(why);
   return (
     <>
       {script ? (
@@ -78,7 +78,7 @@ export function useWithoutSetup(there: boolean): { out: boolean; control: Compon
   const [setup, setSetup] = useParam('setup', 'in'), out = there && setup === 'out';
   return {
     out,
-    control: there && <label><input type="checkbox" checked={out} onChange={e => setSetup(e.currentTarget.checked ? 'out' : 'in')} />Without MPI_Init, MPI_Finalize</label>,
+    control: there && <label class="check"><input type="checkbox" checked={out} onChange={e => setSetup(e.currentTarget.checked ? 'out' : 'in')} /> Without MPI_Init, MPI_Finalize</label>,
     told: text => out && <p class="left-out" role="status">Left out: MPI_Init and MPI_Finalize, {text}</p>,
   };
 }

@@ -105,7 +105,7 @@ function Curve({ points, value, ideal, label, colours, log }: { points: Point[];
       width, height: HEIGHT, cursor: { drag: { x: false, y: false } },
       scales: { x: { time: false, distr: 3, log: 2 }, y: log ? { distr: 3, log: 2, range: () => [2 ** low, 2 ** high] } : { range: () => [0, Math.max(1, ...all) * 1.05] } },
       axes: [{ ...axis, label: 'processes', labelSize: 16, size: 28, labelFont: `11px ${FONT}` }, { ...axis, label, labelFont: `11px ${FONT}`, ...(log ? { values: (_plot, splits) => splits.map(powerText) } : {}) }],
-      series: [{ label: 'processes' }, { label, stroke: colours.c1, width: 2, points: { size: 7, fill: colours.c1 } }, { label: 'ideal', stroke: colours.soft, dash: [5, 5], width: 1, points: { show: false } }],
+      series: [{ label: 'processes' }, { label, stroke: colours.c1, width: 2, points: { show: true, size: 7, fill: colours.c1 } }, { label: 'ideal', stroke: colours.soft, dash: [5, 5], width: 1, points: { show: false } }],
       hooks: { draw: [drawBars] },
     }, [points.map(point => point.processes), values, points.map(ideal)], box.current!);
     return () => plot.destroy();

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { jobPath, query, useAnswer } from '../api';
 import { Answered, Empty, Notice } from '../design/parts';
-import { base, count, ns, share } from '../format';
+import { base, count, ns, sentence, share } from '../format';
 import type { ViewProps } from '../frame/view';
 import { PictureFrame } from '../pictures';
 import { go, href, useParam } from '../state';
@@ -82,7 +82,7 @@ function File({ id, files, file, onFile }: { id: string; files: Files['files']; 
       <Answered of={answer}>
         {source => (
           <>
-            {source.missing && <Notice tone="warn" title={`${source.missing[0]!.toUpperCase()}${source.missing.slice(1)}.`} advice="What is known of its lines is below." />}
+            {source.missing && <Notice tone="warn" title={sentence(source.missing)} advice="What is known of its lines is below." />}
             <ol class="source" ref={box} tabIndex={0} onKeyDown={keys} aria-label={`Lines of ${base(file)}`}>
               {lines.map(line => <SourceLine key={line.number} id={id} line={line} most={most} chosen={line.number === chosen} onChoose={() => setLine(String(line.number))} />)}
             </ol>
