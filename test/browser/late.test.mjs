@@ -130,3 +130,34 @@ test('a folder that cannot become an archive is no silent failure', async () => 
   await until(async () => (await page.locator('.given li').count()) === 0, 'nothing was taken');
   assert.deepEqual(page.faults, []);
 });
+
+test('a page that nobody sees holds no stream of events, and goes on where it was when it is seen again', async () => {
+  const asked = [], top = { id: 'x', status: 'running', wall_seconds: 10, tree: { processes: 1, threads: 1, rss_bytes: 1e6, cpu_seconds: 9, cpu_share: 1 }, layers: { progress: [], scripts: [], python: [], warning: null }, processes: [], ranks: [], functions: [] };
+  let open = 0;
+  const server = await fakeServer({
+    session, jobs: { jobs: [] }, 'jobs/x': top,
+    'jobs/x/records': (_request, response, url) => {
+      const number = asked.push(url.searchParams.get('behind'));
+      open++;
+      response.on('close', () => open--);
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+      response.write(`id: ${number}\nevent: log\ndata: ${JSON.stringify({ type: 'log', node: 'n1', seq: number, t: number, file: '/x/out.log', pattern: 'p', level: 'info', text: `line ${number}` })}\n\n`);
+    },
+  });
+  const page = await openPage();
+  await page.goto(`${server.url}#/jobs/x`);
+  await page.getByText('line 1').waitFor();
+  const hide = (hidden) => page.evaluate((value) => {
+    Object.defineProperty(document, 'hidden', { configurable: true, value });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, hidden);
+  await hide(true);
+  await until(() => open === 0, 'the stream is closed');
+  await hide(false);
+  await page.getByText('line 2').waitFor();
+  assert.deepEqual([asked, open], [[null, '1'], 1]);
+  assert.equal(await page.getByText('The stream of records broke').count(), 0);
+  await leave(page, 'Jobs');
+  await until(() => open === 0, 'it is closed when the page is left');
+  assert.deepEqual(page.faults, []);
+});

@@ -138,24 +138,34 @@ export function useAnswer<T>(path: string | null, every: number | ((value: T) =>
 }
 
 /** Dials an address of events until it is stopped, also when it is answered by no events, as by a proxy whose server starts anew:
- * then a browser would give up. */
+ * then a browser would give up. Not while the page is hidden: a browser has six connections to a server for all its windows, and a few
+ * that nobody looks at would let the others wait for ever. */
 function keepDialled(address: () => string, prepare: (source: EventSource) => void, broke: () => void = () => {}): () => void {
-  let source: EventSource;
+  let source: EventSource | undefined;
   let timer = 0;
+  const hangUp = () => {
+    clearTimeout(timer);
+    source?.close();
+  };
   const dial = () => {
-    source = new EventSource(address());
-    source.onerror = () => {
-      const seconds = source.readyState === EventSource.CLOSED ? 10 : 2;
-      source.close();
+    const made = source = new EventSource(address());
+    made.onerror = () => {
+      const seconds = made.readyState === EventSource.CLOSED ? 10 : 2;
+      made.close();
       broke();
       timer = window.setTimeout(dial, seconds * 1000);
     };
-    prepare(source);
+    prepare(made);
   };
-  dial();
+  const look = () => {
+    hangUp();
+    if (!document.hidden) dial();
+  };
+  document.addEventListener('visibilitychange', look);
+  look();
   return () => {
-    clearTimeout(timer);
-    source.close();
+    document.removeEventListener('visibilitychange', look);
+    hangUp();
   };
 }
 

@@ -112,7 +112,7 @@ export function Tasks({ session }: { session: Session }) {
             );
           return (
             <div class="panel">
-              {rows.length ? <Table label="Tasks" columns={columns.filter((c) => c.key !== 'progress' || tasks.some((t) => t.error || progresses(t)))} rows={rows} rowKey={(t) => t.id} sort="-created" onOpen={(t) => go(['tasks', t.id])} rowClass={(t) => (chosen.has(t.id) ? 'chosen' : '')} />
+              {rows.length ? <Table label="Tasks" columns={columns.filter((c) => (c.key === 'progress' ? tasks.some((t) => t.error || progresses(t)) : c.key !== 'series' || tasks.some((t) => t.series)))} rows={rows} rowKey={(t) => t.id} sort="-created" onOpen={(t) => go(['tasks', t.id])} rowClass={(t) => (chosen.has(t.id) ? 'chosen' : '')} />
                 : <Empty title="No task is like that.">Of {format.count(tasks.length)} tasks none has this state and these words. <a href={href(['tasks'])}>Show all</a></Empty>}
             </div>
           );
