@@ -5,7 +5,8 @@
  * connection that is lost ends nothing: what brings the run home first waits for its end, and removes it there only when it
  * is here, whole.
  *
- * All put a line for a shell of this machine into `out`. Which host it is says the task.
+ * All put a script for a shell of this machine into `out`: near.sh, and a call. Of what is executed there, far.sh, it has lines. Which host it
+ * is says the task.
  */
 #ifndef SCRY_TASK_FAR_H
 #define SCRY_TASK_FAR_H

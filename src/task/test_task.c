@@ -418,7 +418,8 @@ static int gather(const struct task *task, uint64_t run, const char *size, const
     char command[PATH_MAX + 1024];
     snprintf(
         command, sizeof command,
-        "cd %s; printf '#!/bin/sh\\ncase $* in *--totals*) cd %s/far; printf %%%%s \"%s\"; cat ../far.tar ;; esac\\n' "
+        "cd %s; printf '#!/bin/sh\\ncase $* in *\"; send \"*) cd %s/far; printf %%%%s \"%s\"; cat ../far.tar ;; "
+        "esac\\n' "
         ">ssh; chmod 700 ssh; rm -rf far; mkdir -p far/files far/runs victim; cd far; : >runs/%d.whole; %s; tar -cf "
         "../far.tar %s",
         home, home, size, (int)run, made, packed);
@@ -469,6 +470,54 @@ static void test_hostile_host(void **state)
     unsetenv("SCRY_SSH");
 }
 
+static void make_program(const char *name, const char *text)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/there", home);
+    mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/there/%s", home, name);
+    assert_int_equal(file_replace_soon(path, text, strlen(text), 0700), 0);
+}
+
+/* A program has the arguments and the environment on another machine that it was given, whatever shell the user has there. */
+static void test_far_start(void **state)
+{
+    (void)state;
+    static const char *const shells[] = {"sh", "dash", "bash", "zsh", "tcsh", "fish", "ksh", "mksh"};
+    static const char awkward[] = "'\\' \\\\ \\0041 !x !\n$t\"%s`*";
+    char id[TASK_ID_SIZE], path[PATH_MAX * 2], text[PATH_MAX * 6];
+    struct task task;
+    make_task("{\"program\": \"a\", \"launch\": {\"by\": \"ssh\", \"hosts\": [\"n2\"]}, \"collect\": {\"logs\": "
+              "[\"stderr=a'b\"]}, \"environment\": {\"t\": \"'\\\\' \\\\\\\\ \\\\0041 !x !\\n$t\\\"%s`*\"}}",
+              "{}", id);
+    assert_int_equal(task_load(&store, id, &task, NULL), 0);
+    make_program("ssh", "#!/bin/sh\nfor line; do :; done\nHOME=${0%/*} PATH=${0%/*}:$PATH exec $LOGIN -c \"$line\"\n");
+    make_program("scry", "#!/bin/sh\nprintf '%s|' \"$t\" \"$@\"\n");
+    snprintf(path, sizeof path, "%s/there/ssh", home);
+    setenv("SCRY_SSH", path, 1);
+    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
+        _cleanup_(buf_done) struct buf line = BUF_INIT, script = BUF_INIT;
+        _cleanup_(freep) char *said = NULL;
+        snprintf(text, sizeof text, "command -v %s >/dev/null", shells[i]);
+        if (system(text) != 0)
+            continue;
+        setenv("LOGIN", shells[i], 1);
+        buf_puts(&line, "-- ");
+        text_quote(&line, awkward);
+        far_put_start(&script, &task, 1, line.data);
+        assert_int_equal(system(script.data), 0);
+        snprintf(path, sizeof path, "%s/there/.cache/scry/tasks/%s/runs/1", home, id);
+        snprintf(text, sizeof text, "%s|run|--output=%s|--log=%s.err=a'b|--|%s|", awkward, path, path, awkward);
+        strcat(path, ".out");
+        assert_int_equal(file_read(path, &said, NULL), 0);
+        assert_string_equal(said, text);
+    }
+    unsetenv("SCRY_SSH");
+    unsetenv("LOGIN");
+    task_done(&task);
+    assert_int_equal(task_remove(&store, id, true, NULL), 0);
+}
+
 /* What stands in place of the runner says what it got of whoever started it. */
 static void test_clean(void **state)
 {
@@ -504,9 +553,9 @@ static void test_clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_refused),       cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_python),       cmocka_unit_test(test_files),         cmocka_unit_test(test_names),
-        cmocka_unit_test(test_expected),     cmocka_unit_test(test_estimate),      cmocka_unit_test(test_clean),
-        cmocka_unit_test(test_hostile_host), cmocka_unit_test(test_mpi_of_library)};
+        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_refused),        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_python),       cmocka_unit_test(test_files),          cmocka_unit_test(test_names),
+        cmocka_unit_test(test_expected),     cmocka_unit_test(test_estimate),       cmocka_unit_test(test_clean),
+        cmocka_unit_test(test_hostile_host), cmocka_unit_test(test_mpi_of_library), cmocka_unit_test(test_far_start)};
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -135,7 +135,7 @@ class Elsewhere(TaskCase):
         """What comes home says how far it is: by its bytes, of those that are there."""
         far = sshtest.Node(self, "n2")
         self.box.env.update(far.near_env())
-        slow = self.program(f"#!/bin/sh\ncase $* in *--totals*) ;; *) exec {self.box.env['SCRY_SSH']} \"$@\" ;; esac\n{self.box.env['SCRY_SSH']} \"$@\" | "
+        slow = self.program(f"#!/bin/sh\ncase $* in *\"; send \"*) ;; *) exec {self.box.env['SCRY_SSH']} \"$@\" ;; esac\n{self.box.env['SCRY_SSH']} \"$@\" | "
                             f"{{ while ! [ -e {self.box.path('work', 'go')} ]; do head -c 10000; sleep 0.1; done; cat; }}\n", "slow")
         program = self.program("#!/bin/sh\nhead -c 20000000 /dev/urandom >result\n")
         task, = self.submit("--by", "ssh", "--hosts", "n2", "--file", program, "./program", env={"SCRY_SSH": slow})
@@ -165,8 +165,8 @@ class Elsewhere(TaskCase):
         ssh = self.box.env["SCRY_SSH"]
         self.box.env["SCRY_SSH"] = self.program(f"""#!/bin/sh
 case $*$(cat {how}) in
-*--totals*lost) {ssh} "$@" | head -c 3000000 ;;
-*--totals*silent) echo "ssh: no route to n2" >&2; exit 255 ;;
+*"; send "*lost) {ssh} "$@" | head -c 3000000 ;;
+*"; send "*silent) echo "ssh: no route to n2" >&2; exit 255 ;;
 *) exec {ssh} "$@" ;;
 esac
 """, "ssh")
