@@ -74,7 +74,7 @@ static void read_message(int fd, char *text, size_t size)
             *at = ' ';
 }
 
-/* malloc'ed list of borrowed strings; NULL: out of memory. */
+/* Of no job and of no task (task/left.h): others may need them, too. A malloc'ed list of borrowed strings; NULL: out of memory. */
 static char **environment_of_helpers(void)
 {
     size_t count = 0, kept = 0;
@@ -82,7 +82,7 @@ static char **environment_of_helpers(void)
         count++;
     char **list = malloc((count + 1) * sizeof *list);
     for (size_t i = 0; list && i <= count; i++)
-        if (!environ[i] || strncmp(environ[i], "SCRY_JOB=", 9) != 0)
+        if (!environ[i] || (strncmp(environ[i], "SCRY_JOB=", 9) != 0 && strncmp(environ[i], "SCRY_TASK=", 10) != 0))
             list[kept++] = environ[i];
     return list;
 }

@@ -17,10 +17,12 @@
 #include "jobdir/text/text.h"
 #include "task/estimate.h"
 #include "task/launch.h"
+#include "task/left.h"
 #include "task/spec.h"
 
 enum {
     GRACE_SECONDS = 5, /* between asking and killing */
+    LEAVE_SECONDS = 2, /* what goes on when its command has ended has so long: daemons of launchers need a moment */
     GATHER_SECONDS = 900,
     SUMMED_FILES = 20000, /* that are looked at when a task ends */
     GATHER_KILLS = 6,     /* so often, each after the grace, before what waits for another host is killed */
@@ -290,10 +292,12 @@ static int finish(struct task *task, void *ctx, struct err *err)
     set_ns(process, "ended_ns", clock_wall_ns());
     json_object_del(process, "waits_for");
     const char *stop = json_string_value(json_object_get(process, "stop"));
-    if (stop && !is_far(task)) /* what has hidden from the end of its parents */
+    if ((stop || get_ns(process, "left_boot_ns")) && !is_far(task)) /* what has hidden from the end of its parents */
         task_kill_command(&(struct task_kin){-1, -1, task->id, get_ns(process, "ticks")}, 0);
     if (is_far(task) && step == TASK_RUN) /* how it was is known when its directory is here */
         return start_next(task, step, ctx, err);
+    if (brought)
+        task_left_note_far(task, run_number(task));
     if (brought && json_object_get(run, "stop"))
         stop = json_string_value(json_object_get(run, "stop"));
     run_dir(task, dir);
@@ -510,6 +514,42 @@ static bool job_goes_on(const struct task *task, int code, enum job_state state)
     return clock_now_ns() - waits.since_ns < SHARED_SECONDS * (uint64_t)NS_PER_SECOND;
 }
 
+/* `ctx`: what goes on, which is asked to end now; NULL: it has a moment. */
+static int set_left(struct task *task, void *ctx, struct err *err)
+{
+    json_t *process = current(task);
+    (void)err;
+    if (!process || task_is_over(task->state))
+        return 1;
+    set_ns(process, "left_boot_ns", boot_ns());
+    if (ctx)
+        json_object_set(task_phase(task->state), "left_behind", ctx);
+    return 0;
+}
+
+/* Its process is gone. Does something of it go on, for which there is time yet (left.h)? By Slurm that is Slurm's to end, and by ssh
+ * what gathers ends it. */
+static bool left_goes_on(const struct task_store *store, const struct task *task)
+{
+    json_t *process = current(task);
+    bool here = !is_far(task) && (is(task, "building") || !is_slurms(task));
+    if (!process || !here || step_of(task) == TASK_GATHER || json_object_get(process, "stop") ||
+        json_is_true(json_object_get(task->state, "cancel")))
+        return false;
+    struct task_kin kin = {-1, -1, task->id, get_ns(process, "ticks")};
+    json_t *left = task_look_left(&kin, 0);
+    uint64_t since = get_ns(process, "left_boot_ns"), waited = (boot_ns() - since) / NS_PER_SECOND;
+    bool asked = json_object_get(task_phase(task->state), "left_behind"), goes_on = task_left_count(left) > 0;
+    if (goes_on && !since)
+        task_change(store, task->id, set_left, NULL, NULL);
+    else if (goes_on && !asked && waited >= LEAVE_SECONDS && task_change(store, task->id, set_left, left, NULL) == 0)
+        json_decref(task_look_left(&kin, SIGTERM));
+    else if (asked && waited >= GRACE_SECONDS)
+        goes_on = false;
+    json_decref(left);
+    return goes_on;
+}
+
 bool task_advance(const struct task_store *store, const char *id)
 {
     struct task task;
@@ -526,7 +566,8 @@ bool task_advance(const struct task_store *store, const char *id)
         int code = job_info_read_state(dir, &job, &state, NULL);
         if (alive && code == 0 && state == JOB_ENDED && step_of(&task) == TASK_RUN && is_slurms(&task))
             kill((pid_t)get_ns(process, "pid"), SIGTERM); /* sbatch, which would see it up to 10 s later */
-        ended = !alive && (step_of(&task) == TASK_GATHER || !job_goes_on(&task, code, state));
+        ended = !alive && (step_of(&task) == TASK_GATHER || !job_goes_on(&task, code, state)) &&
+                !left_goes_on(store, &task);
         if (process && !ended) {
             look_why_it_waits(store, &task, &job);
             look_after(store, &task, &job);

@@ -56,12 +56,21 @@ static const struct field head_fields[] = {
      .about = "of the disk, with all runs, when it ended; null: not known, or very many files"},
     {0}};
 
+static const struct field name_fields[] = {{"", FIELD_TEXT}, {0}};
+
+static const struct field left_fields[] = {
+    {"processes", FIELD_COUNT},
+    {"names", FIELD_LIST, .of = name_fields, .about = "of their programs, some of them"},
+    {0}};
+
 static const struct field phase_fields[] = {{"phase", FIELD_CHOICE, .choices = "build|run|gather"},
                                             {"run", FIELD_COUNT},
                                             SECONDS("began_seconds", NULL),
                                             SECONDS("ended_seconds", NULL),
                                             {"progress", FIELD_NUMBER, .flags = FIELD_OR_NULL},
                                             SECONDS("left_seconds", "estimated, while it lasts"),
+                                            {"left_behind", FIELD_OBJECT, .flags = FIELD_OR_NULL, .of = left_fields,
+                                             .about = "what went on when its command had ended, and was ended then"},
                                             {0}};
 
 static const struct field run_fields[] = {
@@ -178,11 +187,11 @@ static json_t *phases_json(const struct task *task)
         double share = 1, left = -1;
         if (phase == task_phase(task->state))
             task_estimate(task, phase, &share, &left);
-        json_array_append_new(list, json_pack("{s:O, s:O, s:o, s:o, s:o, s:o}", "phase",
-                                              json_object_get(phase, "phase"), "run", json_object_get(phase, "run"),
-                                              "began_seconds", seconds_json(phase, "began_ns"), "ended_seconds",
-                                              seconds_json(phase, "ended_ns"), "progress", number_or_null(share),
-                                              "left_seconds", number_or_null(left)));
+        json_array_append_new(
+            list, json_pack("{s:O, s:O, s:o, s:o, s:o, s:o, s:o}", "phase", json_object_get(phase, "phase"), "run",
+                            json_object_get(phase, "run"), "began_seconds", seconds_json(phase, "began_ns"),
+                            "ended_seconds", seconds_json(phase, "ended_ns"), "progress", number_or_null(share),
+                            "left_seconds", number_or_null(left), "left_behind", member_or_null(phase, "left_behind")));
     }
     return list;
 }

@@ -55,10 +55,30 @@ start() { # DIRECTORY WORD...
         exec "$@" >"$t/runs/$run.out" 2>"$t/runs/$run.err"
 }
 
+# Tells what went on, by name, when the run was over.
+names() { # NUMBER...
+    for pid; do cat "/proc/$pid/comm" 2>/dev/null; done
+}
+
+# As task/left.h has it: what goes on has a moment for itself, is asked to end, and is killed. What was stopped is killed at once.
+end_left() {
+    i=0
+    while [ $((i += 1)) -le 30 ] && l=$(left) && [ -n "$l" ]; do
+        # shellcheck disable=SC2086  # numbers
+        if [ -e "runs/$run.stop" ] || [ $i -gt 8 ]; then
+            kill -KILL $l
+        elif [ $i -gt 2 ] && [ ! -e "runs/.$run.left" ]; then
+            names $l >"runs/.$run.left"
+            kill -TERM $l
+        fi
+        [ -e "runs/$run.stop" ] || sleep 1
+    done
+}
+
 list() {
     find runs files -maxdepth 0 -print0
     find files -type f -newer "runs/$run.pid" -print0
-    find "runs/$run" "runs/$run.out" "runs/$run.err" -print0 2>/dev/null
+    find "runs/$run" "runs/$run.out" "runs/$run.err" "runs/.$run.left" -print0 2>/dev/null
     find "runs/$run.whole" -print0
 }
 
@@ -70,9 +90,7 @@ send() { # DIGITS
         exit 1
     }
     while alive; do sleep 1; done
-    i=0
-    # shellcheck disable=SC2086  # numbers
-    while [ -e "runs/$run.stop" ] && [ $((i += 1)) -le 20 ] && l=$(left) && [ -n "$l" ]; do kill -KILL $l; done
+    end_left
     : >"runs/$run.whole" &&
         n=$(list | LC_ALL=C tar --no-recursion --null -T - --totals -cf /dev/null 2>&1 |
             sed -n 's/^Total bytes written: \([0-9]*\).*/\1/p') &&
@@ -81,7 +99,7 @@ send() { # DIGITS
 }
 
 remove() {
-    cd "$t" && rm -rf files "runs/$run" "runs/$run".*
+    cd "$t" && rm -rf files "runs/$run" "runs/$run".* "runs/.$run.left"
     rmdir runs
     cd .. && rmdir "$t"
 }

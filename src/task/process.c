@@ -19,6 +19,7 @@
 #include "base/system/proc_file.h"
 #include "task/advance.h"
 #include "task/launch.h"
+#include "task/left.h"
 
 /* ---- starting ---- */
 
@@ -93,6 +94,7 @@ struct member {
     pid_t pid, ppid;
     uint64_t resident_bytes;
     bool ours, scrys;
+    char name[16];
 };
 
 struct members {
@@ -149,10 +151,14 @@ static void look(const struct task_kin *kin, struct members *ret_members)
         struct proc_stat stat;
         if (!isdigit((unsigned char)*entry->d_name) || proc_stat_of(atoi(entry->d_name), 0, &stat) < 0)
             continue;
-        struct member member = {stat.pid, stat.ppid, stat.resident_bytes,
+        struct member member = {stat.pid,
+                                stat.ppid,
+                                stat.resident_bytes,
                                 stat.session == kin->session || stat.pid == kin->command ||
                                     (stat.start_ticks >= kin->since_ticks && says_it_is(&stat, kin->task)),
-                                is_scrys(&stat)};
+                                is_scrys(&stat),
+                                ""};
+        snprintf(member.name, sizeof member.name, "%.15s", stat.comm);
         if (stat.state != 'Z' && !put_member(ret_members, &member))
             break;
     }
@@ -238,4 +244,18 @@ void task_kill_command(const struct task_kin *kin, pid_t supervisor)
     }
     send_all(&members, supervisor, kin->command, SIGKILL);
     free(members.all);
+}
+
+json_t *task_look_left(const struct task_kin *kin, int signal)
+{
+    struct members members;
+    json_t *left = task_left_new();
+    look(kin, &members);
+    for (size_t i = 0; i < members.count; i++)
+        if (members.all[i].ours && !members.all[i].scrys)
+            task_left_add(left, members.all[i].name);
+    if (signal)
+        send_all(&members, 0, 0, signal);
+    free(members.all);
+    return left;
 }

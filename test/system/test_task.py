@@ -160,6 +160,43 @@ class Tasks(TaskCase):
         self.assertEqual(self.waits_for(behind, "done")["error"], None)
         self.assertEqual(self.show(gone)["runs"], [])
 
+    def test_what_a_run_leaves_behind(self):
+        """It is asked to end, then ended, before the next run begins, and the task says so; what ends by itself at once is not worth a
+        word. A job that is none of a task's is let alone, as is what all jobs share."""
+        program = self.program("#!/bin/sh\n[ -e once ] && exit 0\n: >once\n"
+                               "(setsid sh -c 'trap \"\" TERM; echo $$ >deaf; while :; do sleep 0.2; done' &)\n"
+                               "(setsid sh -c 'trap \"echo x >told; exit\" TERM; echo $$ >hears; while :; do sleep 0.2; done' &)\n"
+                               "(setsid sleep 0.3 &)\nwhile ! [ -s deaf ] || ! [ -s hears ]; do sleep 0.1; done\n")
+        self.box.run(self.box.scry("run", "--quiet", "--", "sh", "-c", "setsid sleep 999 >/dev/null 2>&1 & echo $! >own"))
+        with open(self.box.path("work", "own"), encoding="ascii") as file:
+            own = int(file.read())
+        self.addCleanup(os.kill, own, signal.SIGKILL)
+        task, = self.submit("--by", "plain", "--repeat", "2", "--wait", program)
+        shown = self.show(task)
+        self.fits("task", shown)
+        self.assertEqual((shown["state"], [run["state"] for run in shown["runs"]]), ("done", ["done", "done"]))
+        left, none = (phase["left_behind"] for phase in shown["phases"])
+        self.assertEqual((none, "sh" in left["names"], {"sh", "sleep"} >= set(left["names"])), (None, True, True), left)
+        self.assertTrue(os.path.exists(self.box.path("work", "told")))
+        for name in ("deaf", "hears"):
+            with open(self.box.path("work", name), encoding="ascii") as file:
+                self.assertTrue(scrytest.process_gone(int(file.read())))
+        self.assertFalse(scrytest.process_gone(own))
+        self.assertRegex(self.task("show", task).stdout, r"\n  run       1  .* left [0-9]+ processes behind, which were ended: s[a-z, ]+\n")
+        built, = self.submit("--by", "plain", "--build", "setsid sleep 998 & :", "--wait", "true")
+        self.assertEqual([phase["left_behind"] for phase in self.show(built)["phases"]], [{"processes": 1, "names": ["sleep"]}, None])
+
+    def test_what_is_left_behind_is_cancelled(self):
+        """A task that is cancelled while it waits for that does not wait any more; a runner that is killed is followed by another one."""
+        program = self.program("#!/bin/sh\n(setsid sh -c 'trap \"\" TERM; echo $$ >deaf; while :; do sleep 0.2; done' &)\nwhile ! [ -s deaf ]; do sleep 0.1; done\n")
+        task, = self.submit("--by", "plain", program)
+        scrytest.wait_until(lambda: (phases := self.show(task)["phases"]) and phases[-1]["left_behind"], LONG)
+        self.kill_runner()
+        in_time = self.task("cancel", task).returncode == 0
+        self.assertEqual(self.waits_for(task, "cancelled", "done")["state"], "cancelled" if in_time else "done")
+        with open(self.box.path("work", "deaf"), encoding="ascii") as file:
+            self.assertTrue(scrytest.process_gone(int(file.read())))
+
     def test_limits(self):
         many = self.program("#!/bin/sh\ni=0\nwhile :; do i=$((i+1)); head -c 100000 /dev/zero >f$i; done\n", "many")
         deaf = self.program("#!/bin/sh\ntrap '' TERM\ni=0\nwhile :; do i=$((i+1)); head -c 1000000 /dev/zero >f$i; sleep 0.02; done\n", "deaf")

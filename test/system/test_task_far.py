@@ -213,6 +213,20 @@ esac
         self.assertEqual(self.waits_for(task, "cancelled", "failed")["runs"][0]["signal"], signal.SIGTERM)
         self.assertEqual(list(far.box.processes("sleep")), [])
 
+    def test_ssh_what_it_leaves_behind(self):
+        """What goes on there when the run is over is ended, before it comes home, and the task says so."""
+        far = sshtest.Node(self, "n2")
+        self.box.env.update(far.near_env())
+        program = self.program("#!/bin/sh\n(setsid sh -c 'trap \"\" TERM; echo $$ >deaf; while :; do sleep 0.2; done' &)\n"
+                               "(setsid sleep 1000 &)\nwhile ! [ -s deaf ]; do sleep 0.1; done\n")
+        task, = self.submit("--by", "ssh", "--hosts", "n2", "--file", program, "--wait", "./program")
+        shown = self.show(task)
+        self.assertEqual((shown["state"], shown["error"]), ("done", None))
+        run, gather = (phase["left_behind"] for phase in shown["phases"])
+        self.assertEqual((gather, set(run["names"])), (None, {"sh", "sleep"}))
+        self.assertEqual([each for each in far.box.processes() if "sshd" not in os.readlink(f"/proc/{each}/exe")
+                          and "scry" not in os.readlink(f"/proc/{each}/exe")], [])
+
 
 class SharedHome(TaskCase, labtest.LabCase):
     """Two machines of a user with one home, and so one store."""

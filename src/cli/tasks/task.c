@@ -86,6 +86,23 @@ static int list(const struct task_store *store, const struct options *options)
     return 0;
 }
 
+/* " left 2 processes behind, which were ended: sleep, dask-worker" */
+static void put_left(struct buf *out, const json_t *left)
+{
+    double count = tasks_number_of(left, "processes");
+    json_t *name;
+    size_t i;
+    if (count < 1)
+        return;
+    buf_printf(out, "  left %.0f process%s behind, which %s ended:", count, count < 2 ? "" : "es",
+               count < 2 ? "was" : "were");
+    json_array_foreach(json_object_get(left, "names"), i, name)
+    {
+        buf_puts(out, i ? ", " : " ");
+        text_show(out, json_string_value(name));
+    }
+}
+
 static void put_phase(struct buf *out, const json_t *phase)
 {
     double began = tasks_number_of(phase, "began_seconds"), ended = tasks_number_of(phase, "ended_seconds");
@@ -96,6 +113,7 @@ static void put_phase(struct buf *out, const json_t *phase)
         text_seconds(out, ended > began ? ended - began : 0);
     if (ended < 0)
         tasks_put_progress(out, phase);
+    put_left(out, json_object_get(phase, "left_behind"));
     buf_putc(out, '\n');
 }
 
