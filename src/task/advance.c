@@ -128,7 +128,7 @@ static void run_dir(const struct task *task, char ret_path[PATH_MAX])
 
 struct starting {
     const struct task_store *store;
-    json_t *expected; /* of a task that begins */
+    json_t *known; /* of a task that begins, what is expected; of a run that has ended, which ranks are recorded */
     struct task_held held;
     bool holds;
 };
@@ -197,15 +197,15 @@ static int begin(struct task *task, void *ctx, struct err *err)
     if (!is(task, "queued") || task_elsewhere(starting->store, task->state))
         return 1;
     set_ns(task->state, "began_ns", clock_wall_ns());
-    json_object_set(task->state, "expected", starting->expected);
+    json_object_set(task->state, "expected", starting->known);
     bool again = json_is_true(json_object_get(task->state, "gathered_again")); /* task_rerun */
     return start_step(task, again ? TASK_GATHER : TASK_BUILD, ctx, err);
 }
 
 /* The process is executed only when it is written down that it runs. */
-static int change_and_start(const struct task_store *store, const char *id, task_change_fn *fn, json_t *expected)
+static int change_and_start(const struct task_store *store, const char *id, task_change_fn *fn, json_t *known)
 {
-    struct starting starting = {.store = store, .expected = expected};
+    struct starting starting = {.store = store, .known = known};
     struct err err = {0};
     int code = task_change(store, id, fn, &starting, &err);
     pause_at("task.written");
@@ -305,6 +305,8 @@ static int finish(struct task *task, void *ctx, struct err *err)
     json_t *noted = step == TASK_BUILD ? process : run;
     if (code == 0 && state == JOB_ENDED)
         note_result(noted, &info);
+    if (step != TASK_BUILD)
+        json_object_update(run, ((const struct starting *)ctx)->known);
     const char *kind = task_why_failed(task, step, run_number(task) + (step == TASK_BUILD), &info, state, code, &why);
     job_info_done(&info);
     if (step != TASK_BUILD)
@@ -559,6 +561,7 @@ bool task_advance(const struct task_store *store, const char *id)
     bool over =
              task_load(store, id, &task, NULL) < 0 || !task_is_active(task.state) || task_elsewhere(store, task.state),
          ended = false;
+    json_t *known = NULL;
     if (!over && !is(&task, "queued")) {
         json_t *process = current(&task);
         bool alive = process && is_alive(process);
@@ -572,11 +575,14 @@ bool task_advance(const struct task_store *store, const char *id)
             look_why_it_waits(store, &task, &job);
             look_after(store, &task, &job);
         }
+        if (ended && code == 0 && step_of(&task) != TASK_BUILD)
+            known = task_ranks(dir, &job);
         job_info_done(&job);
     }
     task_done(&task);
     if (ended)
-        change_and_start(store, id, finish, NULL);
+        change_and_start(store, id, finish, known);
+    json_decref(known);
     if (over)
         task_space_forget(id);
     return over || ended;

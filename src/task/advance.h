@@ -45,6 +45,10 @@ void task_kill_command(const struct task_kin *kin, pid_t supervisor);
 const char *task_why_failed(const struct task *task, enum task_step step, uint64_t run, const struct job_info *info,
                             enum job_state state, int code, struct buf *out);
 
+/* Of the job that a run was: its ranks, how many of them have statistics and a trace, and how many processes were let go untraced: members
+ * of the run (answer.c). Reads all its statistics. A new reference. */
+json_t *task_ranks(const char *jobdir, const struct job_info *info);
+
 /* The space that a directory takes; UINT64_MAX: it has more files than these. */
 uint64_t task_space_sum(const char *dir, uint64_t most_files);
 /* The same, looked at by a child: a directory may have a million files. One look at a time for

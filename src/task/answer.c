@@ -83,6 +83,13 @@ static const struct field run_fields[] = {
     SECONDS("seconds", "from the start of the command to its end"),
     {"exit_code", FIELD_INTEGER, .flags = FIELD_OR_NULL},
     {"signal", FIELD_INTEGER, .flags = FIELD_OR_NULL},
+    {"ranks", FIELD_COUNT, .flags = FIELD_OR_NULL,
+     .about = "of MPI, as its programs say it; null, as the next three: no rank has told, or it goes on"},
+    {"ranks_counted", FIELD_COUNT, .flags = FIELD_OR_NULL, .about = "of these, with statistics of MPI"},
+    {"ranks_traced", FIELD_COUNT, .flags = FIELD_OR_NULL, .about = "with a trace; null: none was to have one"},
+    {"untraced_processes", FIELD_COUNT, .flags = FIELD_OR_NULL,
+     .about = "of any kind, that began without their traces: the monitor did not answer in time, or could not (notes "
+              "late, refused)"},
     {0}};
 
 json_t *task_list_schema(void)
@@ -218,11 +225,14 @@ static json_t *runs_json(const struct task *task)
     {
         task_run_dir(task, i + 1, dir);
         json_array_append_new(
-            list, json_pack("{s:I, s:O, s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "run", (json_int_t)i + 1, "state",
-                            json_object_get(run, "state"), "job", job_json(run, dir), "directory", dir, "began_seconds",
-                            seconds_json(run, "began_ns"), "ended_seconds", seconds_json(run, "ended_ns"), "seconds",
-                            member_or_null(run, "seconds"), "exit_code", member_or_null(run, "exit_code"), "signal",
-                            member_or_null(run, "signal")));
+            list,
+            json_pack("{s:I, s:O, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "run", (json_int_t)i + 1,
+                      "state", json_object_get(run, "state"), "job", job_json(run, dir), "directory", dir,
+                      "began_seconds", seconds_json(run, "began_ns"), "ended_seconds", seconds_json(run, "ended_ns"),
+                      "seconds", member_or_null(run, "seconds"), "exit_code", member_or_null(run, "exit_code"),
+                      "signal", member_or_null(run, "signal"), "ranks", member_or_null(run, "ranks"), "ranks_counted",
+                      member_or_null(run, "ranks_counted"), "ranks_traced", member_or_null(run, "ranks_traced"),
+                      "untraced_processes", member_or_null(run, "untraced_processes")));
     }
     return list;
 }

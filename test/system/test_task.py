@@ -11,6 +11,7 @@ import socket
 import labtest
 import mpitest
 import scrytest
+import tracetest
 from tasktest import LONG, STOMMEL, TaskCase
 
 
@@ -196,6 +197,27 @@ class Tasks(TaskCase):
         self.assertEqual(self.waits_for(task, "cancelled", "done")["state"], "cancelled" if in_time else "done")
         with open(self.box.path("work", "deaf"), encoding="ascii") as file:
             self.assertTrue(scrytest.process_gone(int(file.read())))
+
+    def test_ranks_that_are_not_recorded(self):
+        """A rank that goes away from what records it: the task is done, and says of whom it knows nothing."""
+        program = self.program(f"#!/bin/sh\n[ $OMPI_COMM_WORLD_RANK = 0 ] || eval \"$1\"\nexec {scrytest.example('stommel')} 16 16 2\n")
+        facts = ("ranks", "ranks_counted", "ranks_traced")
+        for how, known, text in ((":", (2, 2, 2), ""), ("unset LD_PRELOAD", (2, 1, 1), "1 of 2 ranks has no trace, 1 of 2 ranks has no statistics")):
+            with self.subTest(how):
+                task, = self.submit("-n", 2, "--trace", "fn:main", "--wait", program, how)
+                shown = self.show(task)
+                self.fits("task", shown)
+                run, = shown["runs"]
+                self.assertEqual((run["state"], tuple(run[fact] for fact in facts)), ("done", known))
+                said = f"\nrun 1: {text}; what is shown is without them. scry report {run['job']} says why; scry task rerun {task} runs it again\n"
+                self.assertEqual(said in self.task("show", task).stdout, text != "")
+        task, = self.submit("--by", "plain", "--wait", "true")
+        self.assertEqual([self.show(task)["runs"][0][fact] for fact in (*facts, "untraced_processes")], [None, None, None, 0])
+        slow = self.program(f"#!/bin/sh\np=$(cat $SCRY_RUNTIME_DIR/monitor.pid)\nkill -STOP $p\n{tracetest.target('traced')} calls 1\nkill -CONT $p\n")
+        task, = self.submit("--by", "plain", "--trace", "all", "--wait", slow)
+        self.assertEqual(self.show(task)["runs"][0]["untraced_processes"], 1)
+        self.assertIn("\nrun 1: 1 process was not traced; what is shown", (said := self.task("show", task).stdout))
+        self.assertIn("runs it again, best when the machine is less busy\n", said)
 
     def test_limits(self):
         many = self.program("#!/bin/sh\ni=0\nwhile :; do i=$((i+1)); head -c 100000 /dev/zero >f$i; done\n", "many")

@@ -128,6 +128,26 @@ static void put_run(struct buf *out, const json_t *run)
     buf_printf(out, "  %s\n", tasks_text_of(run, "job"));
 }
 
+/* What of a run nobody sees in its job. */
+static void put_unseen(struct buf *out, const json_t *run, const char *id)
+{
+    double ranks = tasks_number_of(run, "ranks"), counted = tasks_number_of(run, "ranks_counted");
+    double traced = tasks_number_of(run, "ranks_traced"), let_go = tasks_number_of(run, "untraced_processes");
+    bool less_counted = counted >= 0 && counted < ranks, less_traced = traced >= 0 && traced < ranks;
+    if (!less_counted && !less_traced && (ranks >= 0 || let_go <= 0))
+        return;
+    buf_printf(out, "run %.0f: ", tasks_number_of(run, "run"));
+    if (ranks < 0)
+        buf_printf(out, "%.0f process%s not traced", let_go, let_go < 2 ? " was" : "es were");
+    if (less_traced)
+        buf_printf(out, "%.0f of %.0f ranks %s no trace", ranks - traced, ranks, ranks - traced < 2 ? "has" : "have");
+    if (less_counted)
+        buf_printf(out, "%s%.0f of %.0f ranks %s no statistics", less_traced ? ", " : "", ranks - counted, ranks,
+                   ranks - counted < 2 ? "has" : "have");
+    buf_printf(out, "; what is shown is without them. scry report %s says why; scry task rerun %s runs it again%s\n",
+               tasks_text_of(run, "job"), id, let_go > 0 ? ", best when the machine is less busy" : "");
+}
+
 static int show(const struct task_store *store, const struct options *options, const char *id)
 {
     struct err err;
@@ -146,6 +166,7 @@ static int show(const struct task_store *store, const struct options *options, c
     json_array_foreach(json_object_get(json, "phases"), i, each) put_phase(&out, each);
     buf_puts(&out, "runs\n");
     json_array_foreach(json_object_get(json, "runs"), i, each) put_run(&out, each);
+    json_array_foreach(json_object_get(json, "runs"), i, each) put_unseen(&out, each, id);
     buf_puts(&out, "scry report JOB shows a run\n");
     if (tasks_number_of(json, "space_bytes") >= 0) {
         buf_puts(&out, "takes ");
