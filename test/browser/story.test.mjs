@@ -199,6 +199,18 @@ test('a build that fails says so; what is broken off is no task', async () => {
   await clean('task-failed');
 });
 
+test('what a run left behind, and was ended, is said', async () => {
+  await page.getByRole('link', { name: 'Submit', exact: true }).click();
+  await field('Program').fill('/bin/sh');
+  await field('Arguments').fill("-c 'setsid sleep 1000 & :'");
+  await page.getByRole('button', { name: 'Plain' }).click();
+  await page.getByRole('button', { name: 'Submit', exact: true }).click();
+  await idNow();
+  await page.getByText('Run 1 left 1 process behind, which was ended: sleep').waitFor({ timeout: LONG });
+  await comes('done');
+  await clean('task-left-behind');
+});
+
 test('who may only look is told what to do; on a phone, in the dark, on paper', async () => {
   const looker = await openPage({ viewport: { width: 360, height: 740 }, colorScheme: 'dark' });
   await looker.goto(await server.link('observe'));

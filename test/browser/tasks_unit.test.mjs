@@ -8,7 +8,13 @@ import test from 'node:test';
 import { bundled } from './bundled.mjs';
 import { ownDirectory } from './harness.mjs';
 
-const { form, upload } = await bundled({ form: './tasks/form', upload: './tasks/upload' });
+const { form, upload, unseen } = await bundled({ form: './tasks/form', upload: './tasks/upload', unseen: './tasks/unseen' });
+
+test('ranks that nothing is known of', () => {
+  const rows = [[4, 4, 4, 0, null], [4, 4, null, 0, null], [null, null, null, 0, null], [null, null, null, null, null], [4, 4, 3, 1, '1 of 4 ranks has no trace'], [4, 2, null, 2, '2 of 4 ranks have no statistics'],
+    [1, 0, 0, 1, '1 of 1 rank has no trace, 1 of 1 rank has no statistics'], [null, null, null, 2, '2 processes were not traced']];
+  for (const [ranks, ranks_counted, ranks_traced, untraced_processes, said] of rows) assert.equal(unseen.unseen({ ranks, ranks_counted, ranks_traced, untraced_processes }), said);
+});
 
 test('words are those of a shell', () => {
   for (const [text, list] of [['', []], [' a  b ', ['a', 'b']], [`'a b'c "d\\"e" \\' ''`, ['a bc', 'd"e', "'", '']], ["'open", null], ['a\\', null]]) assert.deepEqual(form.words(text), list, text);

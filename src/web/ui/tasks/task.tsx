@@ -11,6 +11,7 @@ import { go, href, useParam } from '../state';
 import { views } from '../views';
 import { formOf } from './form';
 import { kinds, runOf, taskOutcome, taskTitle } from './list';
+import { some, unseen } from './unseen';
 import { outputAddress } from './upload';
 import './tasks.css';
 
@@ -48,8 +49,16 @@ function Phases({ phases }: { phases: readonly Phase[] }) {
     <section class="panel" aria-label="Phases">
       <h2>Phases</h2>
       {phases.length ? <Table label="Phases" columns={columns} rows={phases.map((phase, i) => ({ ...phase, i }))} rowKey={(p) => p.i} visible={12} /> : <p class="soft">It waits for its turn: tasks of a user run one after the other.</p>}
+      {phases.map((p, i) => p.left_behind && <p class="soft" key={i}>{names[p.phase]} {p.run} left {some(p.left_behind.processes, 'process', 'processes')} behind, which {p.left_behind.processes === 1 ? 'was' : 'were'} ended: {p.left_behind.names.join(', ')}</p>)}
     </section>
   );
+}
+
+/** Of each such run a line, with what to do. */
+function Unseen({ runs }: { runs: readonly Run[] }) {
+  return <>{runs.map((run) => unseen(run) && (
+    <p key={run.run}>Run {run.run}: {unseen(run)}. What is shown is without them. <a href={href(['jobs', run.job!])}>Its job</a> says why; run it again{run.untraced_processes ? ', best when the machine is less busy' : ''}.</p>
+  ))}</>;
 }
 
 function runOutcome(run: Run): Outcome {
@@ -69,6 +78,7 @@ function Runs({ task }: { task: TaskAnswer }) {
     <section class="panel" aria-label="Runs">
       <h2>Runs</h2>
       {task.runs.length ? <Table label="Runs" columns={columns} rows={task.runs} rowKey={(r) => r.run} sortParam="runs" visible={20} /> : <p class="soft">None has begun.</p>}
+      <Unseen runs={task.runs} />
     </section>
   );
 }
