@@ -24,6 +24,7 @@
 #include "task/far.h"
 #include "task/internal.h"
 #include "task/launch.h"
+#include "task/left.h"
 #include "task/spec.h"
 #include "task/start.h"
 
@@ -518,6 +519,30 @@ static void test_far_start(void **state)
     assert_int_equal(task_remove(&store, id, true, NULL), 0);
 }
 
+/* What a run left behind on another machine, that says it as it likes. */
+static void test_left_far(void **state)
+{
+    (void)state;
+    static const char text[] = "sleep\nsleep\n\033[2J\377\na\nb\nc\nd\ne\nf\ng\nh\n";
+    char id[TASK_ID_SIZE], path[PATH_MAX * 2];
+    struct task task;
+    make_task("{\"program\": \"a\"}",
+              "{\"phases\": [{\"phase\": \"run\", \"run\": 1}, {\"phase\": \"gather\", \"run\": 1}]}", id);
+    assert_int_equal(task_load(&store, id, &task, NULL), 0);
+    const json_t *run = json_array_get(json_object_get(task.state, "phases"), 0);
+    task_left_note_far(&task, 1);
+    assert_null(json_object_get(run, "left_behind")); /* nothing */
+    snprintf(path, sizeof path, "%s/runs/.1.left", task.dir);
+    assert_int_equal(file_replace_soon(path, text, sizeof text - 1, 0600), 0);
+    task_left_note_far(&task, 1);
+    const json_t *left = json_object_get(run, "left_behind"), *names = json_object_get(left, "names");
+    assert_int_equal(task_left_count(left), 11);
+    assert_int_equal(json_array_size(names), 8);
+    assert_string_equal(json_string_value(json_array_get(names, 0)), "sleep");
+    task_done(&task);
+    assert_int_equal(task_remove(&store, id, true, NULL), 0);
+}
+
 /* What stands in place of the runner says what it got of whoever started it. */
 static void test_clean(void **state)
 {
@@ -556,6 +581,7 @@ int main(void)
         cmocka_unit_test(test_defaults),     cmocka_unit_test(test_refused),        cmocka_unit_test(test_alone),
         cmocka_unit_test(test_python),       cmocka_unit_test(test_files),          cmocka_unit_test(test_names),
         cmocka_unit_test(test_expected),     cmocka_unit_test(test_estimate),       cmocka_unit_test(test_clean),
-        cmocka_unit_test(test_hostile_host), cmocka_unit_test(test_mpi_of_library), cmocka_unit_test(test_far_start)};
+        cmocka_unit_test(test_hostile_host), cmocka_unit_test(test_mpi_of_library), cmocka_unit_test(test_far_start),
+        cmocka_unit_test(test_left_far)};
     return cmocka_run_group_tests(tests, begin, end);
 }
