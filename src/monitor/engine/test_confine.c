@@ -147,6 +147,7 @@ static void rights_are_held(void **state)
     allowed(memory, ": proc_get_info([], 32)");
     refused(observe, ": thread_stop([])");
     refused(observe, ": job_set(\"\", \"trace\", \"fn:a\")");
+    refused(observe, ": job_send_signal(\"\", \"page\", 9)");
     refused(memory, ": job_set(\"\", \"log\", \"/home/me/.ssh/id_ed25519=.*\")"); /* which would be published */
     refused(observe, "thread_has_started_sys_call([], \"write\") : print([$par1])");
     refused(control, "ct_function_called([], \"main\") : print([1])");
@@ -482,6 +483,8 @@ static void local_changes_are_told(void **state)
     test_has_text(test_next(run), "\"\",0,\": proc_send_signal([], 0)\",\"OMIS_OK\",0");
     test_ask(tool, ": job_set(\"abc\", \"sample\", \"2\")");
     test_has_text(test_next(run), "job_set(");
+    test_ask(tool, ": job_send_signal(\"abc\", \"page\", 0)");
+    test_has_text(test_next(run), ": job_send_signal(\\\"abc\\\", \\\"page\\\", 0)\",\"OMIS_OK\"");
     test_ask(tool, ": proc_attach([p_1_2]) proc_send_signal([p_1_2], 0)"); /* another job's */
     assert_null(run->replies);
     test_ask(tool, ": proc_write_memory([p_1_1], 1, 1, 1, [4711])"); /* values are not told */

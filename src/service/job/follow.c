@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "probe/proc.h"
 #include "service/job/tree.h"
@@ -508,6 +509,17 @@ bool job_follow_has(struct job_follow *follow, pid_t pid)
 bool job_follow_knows(const struct job_follow *follow, pid_t pid)
 {
     return job_follow_find(follow, pid) != NULL;
+}
+
+int job_follow_signal(const struct job_follow *follow, int signo)
+{
+    struct proc_stat stat;
+    _cleanup_(closep) int fd = proc_pidfd(follow->root);
+    if (fd < 0)
+        return fd;
+    if (proc_stat_read(follow->root, 0, &stat) < 0 || stat.start_ticks != follow->root_ticks)
+        return -ESRCH;
+    return proc_signal(fd, signo);
 }
 
 /* ---- making ---- */

@@ -5,6 +5,7 @@
  */
 #include <sys/epoll.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -312,6 +313,17 @@ static bool set_job(struct scry_call *call, struct job *job, struct scry_object 
     return false;
 }
 
+static void job_send_signal(struct scry_call *call)
+{
+    struct err err = {0};
+    struct job *job = call_check_range(call, 2, 0, SIGRTMAX) ? job_find(call) : NULL;
+    int code = job ? job_follow_signal(job->follow, (int)call_integer(call, 2)) : 0;
+    if (code < 0)
+        call_fail_errno(call, NULL, err_errno(&err, code, "the command of the job gets no signal"), &err);
+    else if (job)
+        call_ok(call, NULL);
+}
+
 static void job_set(struct scry_call *call)
 {
     struct job *job = job_find(call);
@@ -477,6 +489,10 @@ const struct scry_service job_services[] = {
     {"job_set", SCRY_MANIPULATION, "string job, string key, string value -> void", SCRY_OPTIONAL, job_set,
      "Change a setting of a running job, named by its directory, its id or its token: of tracing (trace, args, "
      "locals, depth, min-time, ...) or of scry run (sample, ...). Any tool may do this."},
+    {"job_send_signal", SCRY_MANIPULATION, "string job, string why, integer sig -> void", SCRY_OPTIONAL,
+     job_send_signal,
+     "Send a signal to the command of a running job, named as for job_set. why: for the record of the job, which has the "
+     "request: \"page\" says that somebody asked for it on a page of scry; others say what they like, or \"\"."},
     {"job_part_set", SCRY_MANIPULATION, "token<n>* node_list, string job, string key, string value -> integer parts",
      SCRY_OPTIONAL | SCRY_LOCAL, job_part_set,
      "job_set on the nodes, for a job or the parts of one that are there; how many there are."},
