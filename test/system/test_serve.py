@@ -142,6 +142,36 @@ class Serve(servetest.ServeCase):
         self.assertAnswer(server.ask(f"api/jobs/{job}/signal", "POST", {"signal": "TERM"}), 204)
         self.assertEqual(process.wait(60), 128 + signal.SIGTERM)
         scrytest.wait_until(lambda: server.ask(f"api/jobs/{job}/signal", "POST", {"signal": "TERM"}).status == 409, 60, "it is over")
+        self.assertEqual(self.why(job), "sleep was killed by SIGTERM, probably because somebody asked for it on a page of scry")
+
+    def why(self, job):
+        done = self.box.run(self.box.scry("report", "--json", job))
+        return json.loads(done.stdout)["last"]["reason"]["text"]
+
+    def test_who_signalled(self):
+        """What a page sends is a record of the job, as for any tool: also a signal that cannot be caught. Without a monitor it is sent all
+        the same."""
+        server = servetest.Server(self.box)
+        server.log_in()
+        process, job = self.start_job("--", "sleep", "1000")
+        scrytest.wait_until(lambda: server.ask(f"api/jobs/{job}/set", "POST", {"stall": 77}).status == 204, 60, "it is followed")
+        self.assertAnswer(server.ask(f"api/jobs/{job}/signal", "POST", {"signal": "KILL"}), 204)
+        self.assertEqual(process.wait(60), 128 + signal.SIGKILL)
+        with open(self.box.path("jobs", job, "spool", "records.jsonl"), encoding="utf-8") as file:
+            asked = [record for record in map(json.loads, file) if record["type"] == "request"][-1]
+        self.assertEqual((asked["who"], asked["uid"], asked["status"]), ("scry", os.getuid(), "OMIS_OK"))
+        self.assertEqual(asked["request"], f':job_send_signal("{self.box.path("jobs", job)}","page",9)')
+        self.assertEqual(self.why(job), "sleep was killed by SIGKILL, probably because somebody asked for it on a page of scry")
+        process, job = self.start_job("--", "sleep", "1000")
+        scrytest.wait_until(lambda: server.ask(f"api/jobs/{job}/set", "POST", {"stall": 77}).status == 204, 60, "it is followed")
+        pid = self.box.monitor_pid()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            self.assertAnswer(server.ask(f"api/jobs/{job}/signal", "POST", {"signal": "TERM"}), 204)
+            self.assertEqual(process.wait(60), 128 + signal.SIGTERM)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        self.assertIn("which came from scry-serve (pid ", self.why(job))
 
     def test_directories_from_elsewhere(self):
         """Jobs that were dropped into a directory are shown, whatever its name is; links that lead out of it are not, and that is said."""

@@ -74,7 +74,7 @@ class Elsewhere(servetest.ServeCase):
         events.wait(lambda seen: seen and seen[-1][0] == "end", "the end of the job")
         asked = [data for event, data, _id in events.seen if event == "request"]
         self.assertEqual({data["who"] for data in asked}, {"laptop"})
-        self.assertTrue([data for data in asked if "proc_send_signal" in data["request"] and data["status"] == "OMIS_OK"], asked)
+        self.assertTrue([data for data in asked if data["request"] == ':job_send_signal("","page",15)' and data["status"] == "OMIS_OK"], asked)
         self.assertTrue([data for event, data, _id in events.seen if event == "setting" and data["key"] == "sample"])
         report = scrytest.wait_until(lambda: [answer for answer in [server.ask(f"api/jobs/{job}/report")] if b"laptop" in answer.body], 60,
                                      "the report says who ended it")

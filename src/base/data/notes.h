@@ -209,6 +209,7 @@
     NOTE(shell_signal, "signal", "exit status {status} is how a shell reports that a command was killed by {signal}", \
          INTEGER(status) STRING(signal)) \
     NOTE(signal_came, "signal_came", "{signal} came from {sender}", STRING(signal) STRING(sender)) \
+    NOTE(task_stopped, "task_stopped", "{why}", STRING(why)) \
     NOTE(processes_lost, "lost", "{records} process records were lost: counts may be too low", \
          INTEGER(records)) \
     NOTE(processes_unlisted, "unseen", \
@@ -355,8 +356,8 @@
          "probably {signal}, which came from {sender} {seconds.1} s before the end: {why}", \
          STRING(signal) STRING(sender) FLOATING(seconds) STRING(why)) \
     NOTE(cause_asked, "cause", \
-         "{program} was killed by {signal}, probably by {who}, {remote?who sent it through a broker|a tool on its node}", \
-         STRING(program) STRING(signal) STRING(who) FLAG(remote)) \
+         "{program} was killed by {signal}, probably {why}", \
+         STRING(program) STRING(signal) STRING(who) FLAG(remote) STRING(why)) \
     NOTE(cause_command, "cause", "{sure?|probably }the command at {place}, which failed with {status}: {command}", \
          STRING(place) INTEGER(status) STRING(command) FLAG(sure)) \
     NOTE(cause_log, "cause", "probably what {file} says: {text}", STRING(file) STRING(text)) \

@@ -15,6 +15,7 @@
 #include "base/system/clock.h"
 #include "base/system/proc_file.h"
 #include "base/system/wait_world.h"
+#include "jobdir/layers/cause.h"
 #include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
 
@@ -66,7 +67,8 @@ void reason_sender(const struct signalfd_siginfo *info, char *ret_sender, size_t
 {
     char program[64];
     if (info->ssi_code > 0) {
-        snprintf(ret_sender, size, "the terminal or the kernel");
+        bool terminal = info->ssi_signo == SIGINT || info->ssi_signo == SIGQUIT;
+        snprintf(ret_sender, size, "%s", terminal ? SENDER_TERMINAL : SENDER_KERNEL);
     } else if (!info->ssi_pid) { /* it has no number here */
         snprintf(ret_sender, size, "a process in another pid namespace, outside this container");
     } else {

@@ -94,6 +94,9 @@ static void test_sender(void **state)
     char sender[128], own[32];
     reason_sender(&info, sender, sizeof sender);
     assert_string_equal(sender, "the terminal or the kernel");
+    info.ssi_signo = SIGINT;
+    reason_sender(&info, sender, sizeof sender);
+    assert_string_equal(sender, "the terminal");
     info.ssi_code = SI_USER; /* its sender has no number in this namespace */
     reason_sender(&info, sender, sizeof sender);
     assert_non_null(strstr(sender, "another pid namespace"));

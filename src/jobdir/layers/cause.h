@@ -14,6 +14,10 @@
 #include "base/data/notes.h"
 #include "jobdir/record/model.h"
 
+/* The sender of a signal that no process sent, in the note signal_came: what only the kernel sends for a terminal, and others. */
+#define SENDER_TERMINAL "the terminal"
+#define SENDER_KERNEL "the terminal or the kernel"
+
 /* What is known of the end. The arrays may be NULL. */
 struct job_end {
     const struct job_model *model;

@@ -234,70 +234,124 @@ static bool say_signal(const struct job_end *end, struct cause *cause, const jso
     return true;
 }
 
-/* Why the sender does that, by its name: ours do it for somebody, who is no guess. */
-static const char *why_sent(const char *sender)
+/* Who could have sent it. The kernel sends these for a terminal; "(pid N)" stands behind the name of any program. */
+static const char *why_sent(const char *signal, const char *sender)
 {
     static const struct {
-        const char *sender, *why;
-    } ours[] = {
-        {"scry-serve (", "somebody asked for it on a page of scry"},
-        {"scry-tasks (", "its task was cancelled, or came to a limit of its own"},
+        const char *signal, *sender, *why;
+    } keys[] = {
+        {"SIGINT", SENDER_TERMINAL, "somebody pressed Ctrl-C"},
+        {"SIGQUIT", SENDER_TERMINAL, "somebody pressed Ctrl-\\"},
+        {"SIGHUP", SENDER_KERNEL, "its terminal was closed"},
     };
-    for (size_t i = 0; sender && i < sizeof ours / sizeof *ours; i++)
-        if (strncmp(sender, ours[i].sender, strlen(ours[i].sender)) == 0)
-            return ours[i].why;
+    for (size_t i = 0; signal && sender && i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(signal, keys[i].signal) == 0 && strcmp(sender, keys[i].sender) == 0)
+            return keys[i].why;
     return "a batch system's limit, or somebody";
+}
+
+/* `why` NULL: that is for the sender to say. */
+static bool say_came(const struct job_end *end, struct cause *cause, const json_t *came, const char *why)
+{
+    const char *name = json_string_value(cause_warning_field(came, "signal"));
+    const char *sender = json_string_value(cause_warning_field(came, "sender"));
+    cause_cut(&cause->where, sender);
+    snprintf(cause->signal, sizeof cause->signal, "%s", name ? name : "a signal");
+    return say_signal(end, cause, came, why ? why : why_sent(name, sender));
 }
 
 bool cause_find_signal(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *came = sure ? NULL : signal_came(end);
-    if (!came)
-        return false;
-    const char *name = json_string_value(cause_warning_field(came, "signal"));
-    const char *sender = json_string_value(cause_warning_field(came, "sender"));
-    cause_cut(&cause->where, sender);
-    snprintf(cause->signal, sizeof cause->signal, "%s", name ? name : "a signal");
-    return say_signal(end, cause, came, why_sent(sender));
+    return came && say_came(end, cause, came, NULL);
 }
 
-/* Which signal the request sends, of those that end what does not handle them; 0: none. */
-static int asked_signal(const char *request)
+static bool say_asked(const struct job_end *end, struct cause *cause, int signo, const json_t *record, const char *who,
+                      bool remote)
+{
+    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    cause_add(cause, record);
+    cause_cut(&cause->where, name ? name : "the command");
+    cause->note = NOTE(cause_asked, .program = cause_text(&cause->where),
+                       .signal = text_signal(signo, cause->signal, sizeof cause->signal), .who = who, .remote = remote,
+                       .why = cause_text(&cause->what));
+    return true;
+}
+
+/* Its runner of tasks has asked it to end, and killed it if it did not. */
+bool cause_find_task(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *stopped = sure ? NULL : cause_warning(end, NOTE_task_stopped), *came = signal_came(end);
+    const char *why = json_string_value(cause_warning_field(stopped, "why"));
+    int killed = cause_signal(end);
+    if (why && (killed == SIGTERM || killed == SIGKILL)) {
+        buf_puts(&cause->what, "because ");
+        cause_cut(&cause->what, why);
+        return say_asked(end, cause, killed, stopped, "scry-tasks", false);
+    }
+    if (!why || !came)
+        return false;
+    cause_cut(&cause->what, why);
+    cause_add(cause, stopped);
+    return say_came(end, cause, came, cause_text(&cause->what));
+}
+
+/* What a request sends: the signal, of those that end what does not handle them (0: none), and whether a page did, which says
+ * so before the signal (job_send_signal). */
+struct asked {
+    int signo;
+    bool page;
+};
+
+static struct asked asked_of(const char *request)
 {
     static const int ending[] = {SIGTERM, SIGKILL, SIGINT, SIGHUP, SIGQUIT, SIGABRT};
-    const char *arguments = request ? strstr(request, "send_signal(") : NULL;
-    const char *close = arguments ? strchr(arguments, ')') : NULL;
-    const char *comma = close ? memrchr(arguments, ',', (size_t)(close - arguments)) : NULL;
+    static const char page[] = "\"page\"";
+    const char *at = request ? strstr(request, "send_signal(") : NULL, *comma = NULL, *word = NULL;
+    struct asked asked = {0};
+    for (bool in = false; at && *at && (in || *at != ')'); at += 1 + (in && *at == '\\' && at[1])) {
+        if (*at == '"' && (in = !in))
+            word = at;
+        if (*at == ',' && !in)
+            comma = at;
+    }
     int signo = comma ? atoi(comma + 1) : 0;
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
-        if (signo == ending[i])
-            return signo;
-    return 0;
+        asked.signo = signo == ending[i] ? signo : asked.signo;
+    asked.page = word && comma && strncmp(word, page, sizeof page - 1) == 0;
+    return asked;
 }
 
 /* Killed by what a tool had asked a monitor to send, or ended after it with a status of its own. */
 bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
 {
+    static const char by_page[] = "somebody asked for it on a page of scry";
     const json_t *request = end->model->request;
     const char *who = json_string_value(json_object_get(request, "who"));
     const char *serial = json_string_value(json_object_get(request, "serial"));
-    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
-    int asked = asked_signal(json_string_value(json_object_get(request, "request"))), killed = cause_signal(end);
+    struct asked asked = asked_of(json_string_value(json_object_get(request, "request")));
+    int killed = cause_signal(end);
     bool remote = serial && *serial;
-    if (sure || !who || !asked || (killed && killed != asked) || !cause_is_near(end, record_seconds(request)))
+    if (sure || !who || !asked.signo || (killed && killed != asked.signo) ||
+        !cause_is_near(end, record_seconds(request)))
         return false;
-    text_signal(asked, cause->signal, sizeof cause->signal);
     if (!killed) {
         cause_cut(&cause->where, who);
+        text_signal(asked.signo, cause->signal, sizeof cause->signal);
         return say_signal(end, cause, request,
-                          remote ? "it was sent through a broker" : "it was sent by a tool on its node");
+                          asked.page ? by_page
+                          : remote   ? "it was sent through a broker"
+                                     : "it was sent by a tool on its node");
     }
-    cause_add(cause, request);
-    cause_cut(&cause->where, name ? name : "the command");
-    cause_cut(&cause->what, who);
-    cause->note = NOTE(cause_asked, .program = cause_text(&cause->where), .signal = cause->signal,
-                       .who = cause_text(&cause->what), .remote = remote);
-    return true;
+    buf_puts(&cause->what, asked.page ? "because " : "by ");
+    cause_cut(&cause->what, asked.page ? by_page : who);
+    if (!asked.page)
+        buf_puts(&cause->what, remote ? ", who sent it through a broker" : ", a tool on its node");
+    else if (remote) {
+        buf_puts(&cause->what, ", with the key ");
+        cause_cut(&cause->what, who);
+    }
+    return say_asked(end, cause, asked.signo, request, who, remote);
 }
 
 bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure)

@@ -429,10 +429,71 @@ static void test_signal(void **state)
            "probably SIGTERM, which came from slurmstepd (pid 7) 2.0 s before the end: a batch system's limit, or "
            "somebody");
     assert_string_equal(told.evidence, "[1]");
-    put_warning(99, NOTE(signal_came, .signal = "SIGTERM", .sender = "scry-serve (pid 8)"));
+    put_warning(99, NOTE(signal_came, .signal = "SIGTERM", .sender = "scry-serve (pid 8)")); /* a name proves nothing */
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_signal, false,
-           "probably SIGTERM, which came from scry-serve (pid 8) 1.0 s before the end: somebody asked for it on a page "
-           "of scry");
+           "probably SIGTERM, which came from scry-serve (pid 8) 1.0 s before the end: a batch system's limit, or "
+           "somebody");
+}
+
+static void test_terminal(void **state)
+{
+    put_warning(97, NOTE(signal_came, .signal = "SIGHUP", .sender = "the terminal or the kernel"));
+    expect(ask_end("[]", 129, 1, NULL), NOTE_cause_signal, false,
+           "probably SIGHUP, which came from the terminal or the kernel 3.0 s before the end: its terminal was closed");
+    put_warning(98, NOTE(signal_came, .signal = "SIGQUIT", .sender = "the terminal"));
+    expect(ask_end("[]", 131, 3, NULL), NOTE_cause_signal, false,
+           "probably SIGQUIT, which came from the terminal 2.0 s before the end: somebody pressed Ctrl-\\");
+    put_warning(99, NOTE(signal_came, .signal = "SIGINT", .sender = "the terminal"));
+    expect(ask_end("[]", 130, 2, NULL), NOTE_cause_signal, false,
+           "probably SIGINT, which came from the terminal 1.0 s before the end: somebody pressed Ctrl-C");
+    put_warning(99, NOTE(signal_came, .signal = "SIGINT", .sender = "the terminal (pid 7)"));
+    expect(ask_end("[]", 130, 2, NULL), NOTE_cause_signal, false,
+           "probably SIGINT, which came from the terminal (pid 7) 1.0 s before the end: a batch system's limit, or "
+           "somebody");
+}
+
+/* By the request that a page made, not by its program's name; a directory may have any. */
+static void test_page(void **state)
+{
+    static const char *const texts[] = {": job_send_signal(\"/a,9)/\\\"b\", \"page\", 9)",
+                                        ":job_send_signal(\"\",\"page\",9)"};
+    for (size_t i = 0; i < 2; i++) {
+        PUT("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "request", "t", 99.5, "who", "scry", "serial", "", "status",
+            "OMIS_OK", "request", texts[i]);
+        expect(ask_end("[]", 137, 9, NULL), NOTE_cause_asked, false,
+               "the command was killed by SIGKILL, probably because somebody asked for it on a page of scry");
+    }
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "request", "t", 99.5, "who", "laptop", "serial", "01", "status",
+        "OMIS_OK", "request", ":job_send_signal(\"\",\"page\",15)");
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_asked, false,
+           "the command was killed by SIGTERM, probably because somebody asked for it on a page of scry, with the key "
+           "laptop");
+    expect(ask_end("[]", 3, 0, NULL), NOTE_cause_signal, false,
+           "probably SIGTERM, which came from laptop 0.5 s before the end: somebody asked for it on a page of scry");
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "request", "t", 99.5, "who", "tool", "serial", "", "status",
+        "OMIS_OK", "request", ": job_send_signal(\"page\", \"no page\", 15)");
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_asked, false,
+           "the command was killed by SIGTERM, probably by tool, a tool on its node");
+}
+
+/* Its mpirun is asked, and kills the ranks; a program that handles the signal has a status of its own. */
+static void test_task(void **state)
+{
+    static const char chain[] = "[{\"pid\": 20, \"name\": \"ocean\", \"end_seconds\": 99.9, \"exit_code\": null, "
+                                "\"signal\": 9}, {\"pid\": 10, \"name\": \"mpirun\", \"end_seconds\": 100, "
+                                "\"exit_code\": 1, \"signal\": null}]";
+    put_warning(100, NOTE(task_stopped, .why = "its task came to its limit of time"));
+    expect(ask_end("[]", 137, 9, NULL), NOTE_cause_asked, false,
+           "the command was killed by SIGKILL, probably because its task came to its limit of time");
+    expect(ask_end(chain, 1, 0, NULL), NOTE_cause_asked, false,
+           "ocean was killed by SIGKILL, probably because its task came to its limit of time");
+    put_warning(99, NOTE(signal_came, .signal = "SIGTERM", .sender = "scry-tasks (pid 8)"));
+    expect(ask_end("[]", 3, 0, NULL), NOTE_cause_signal, false,
+           "probably SIGTERM, which came from scry-tasks (pid 8) 1.0 s before the end: its task came to its limit of "
+           "time");
+    expect(ask_end("[]", 139, 11, NULL), NOTE_cause_signal, false,
+           "probably SIGTERM, which came from scry-tasks (pid 8) 1.0 s before the end: its task came to its limit of "
+           "time");
 }
 
 /* Of scripts in scripts the innermost; a failure after which the script went on is only probable. */
@@ -500,6 +561,9 @@ int main(void)
         ROW(test_killed),
         ROW(test_command),
         ROW(test_signal),
+        ROW(test_terminal),
+        ROW(test_page),
+        ROW(test_task),
         ROW(test_log),
         ROW(test_process),
         ROW(test_disk_of_scry),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What changes a job: settings, by scry set; signals, to the processes that its directory names, or by its monitor if it is elsewhere. */
+/* What changes a job: settings, by scry set; signals, by its monitor, or to the processes that its directory names. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,11 +14,12 @@
 #include "base/system/log.h"
 #include "base/system/proc_file.h"
 #include "jobdir/record/info.h"
+#include "lang/put.h"
 #include "web/serve/jobs.h"
 #include "web/serve/question.h"
 #include "web/serve/routes.h"
 
-enum { PAIRS_MOST = 8, LIMIT_SECONDS = 60 };
+enum { PAIRS_MOST = 8, LIMIT_SECONDS = 60, HERE_SECONDS = 5 };
 
 static bool is_key(const char *key)
 {
@@ -106,77 +107,93 @@ static bool is_of_job(const struct named_job *job, pid_t root, pid_t supervisor)
     return false;
 }
 
-/* scry run passes signals on, as to a batch system's; what would end or stop itself goes to the command. */
-static int signal_job(const struct named_job *job, int signal, struct err *err)
+struct target {
+    pid_t pid;
+    uint64_t ticks;
+};
+
+/* Who is to get it where no monitor sends it. scry run passes signals on, as to a batch system's; what would end or stop itself
+ * goes to the command. */
+static int aim(const struct named_job *job, int signal, struct target *ret_target, struct err *err)
 {
     struct job_info info;
     enum job_state state;
     char boot[64];
     int code = job_info_read_state(job->path, &info, &state, err);
     job_boot_id(boot, sizeof boot);
-    if (code == 0 && state != JOB_RUNNING && state != JOB_UNWATCHED)
+    if (code == 0 && state != JOB_RUNNING && state != JOB_UNWATCHED && !(job->followed && state == JOB_UNREACHABLE))
         code = err_set(err, -ESRCH, "the job is %s, so there is nothing to signal", job_state_name(state));
-    if (code == 0 && (!info.boot_id || strcmp(info.boot_id, boot) != 0))
+    if (code == 0 && !job->followed && (!info.boot_id || strcmp(info.boot_id, boot) != 0))
         code = err_set(err, -EREMOTE, "the job runs on %s, and signals are sent on the same machine only",
                        info.host ? info.host : "another machine");
     bool own = signal == SIGKILL || signal == SIGSTOP || signal == SIGCONT || state == JOB_UNWATCHED;
-    if (code == 0 && !job->own && !is_of_job(job, info.root, own ? 0 : info.supervisor))
+    if (code == 0 && !job->followed && !job->own && !is_of_job(job, info.root, own ? 0 : info.supervisor))
         code = err_set(err, -EPERM,
                        "the job lies in a directory of others, and its processes do not say that they are its");
-    if (code == 0 && (code = own ? send_signal(info.root, info.root_ticks, signal)
-                                 : send_signal(info.supervisor, info.supervisor_ticks, signal)) < 0)
-        err_errno(err, code, "cannot signal the job");
+    if (code == 0)
+        *ret_target =
+            own ? (struct target){info.root, info.root_ticks} : (struct target){info.supervisor, info.supervisor_ticks};
     job_info_done(&info);
     return code;
 }
 
+/* The signal that is asked for, and of which job. 0: the visit has its answer, or gets it. */
+static int signal_asked(struct visit *visit, struct named_job *ret_job)
+{
+    json_t *json = job_of_visit_here(visit, ret_job) ? visit_json(visit) : NULL;
+    if (!json)
+        return 0;
+    int signal = signal_of(json_string_value(json_object_get(json, "signal")));
+    json_decref(json);
+    if (!signal)
+        visit_answer_error(visit, 400, "bad_question", "signal is one of TERM INT HUP QUIT KILL USR1 USR2 STOP CONT");
+    return signal;
+}
+
+/* The monitor has answered. Here a job gets its signal also without one, or from one that does not answer: nobody knows then who
+ * asked for it. */
 static void on_signalled(struct visit *visit, const struct answer *answer)
 {
-    if (answer->blob)
-        visit_answer_nothing(visit);
-    else
-        answer_give(visit, answer);
-}
-
-/* By the job's monitor, as scry set: so it needs a key, and is a record of the job. */
-static void signal_elsewhere(struct visit *visit, const struct named_job *job, int signal)
-{
-    struct job_info info;
+    struct named_job job;
+    struct target target;
     struct err err = {0};
-    enum job_state state;
-    char request[128];
-    int code = job_info_read_state(job->path, &info, &state, &err);
-    if (code == 0 && state != JOB_RUNNING && state != JOB_UNREACHABLE)
-        code = err_set(&err, -ESRCH, "the job is %s, so there is nothing to signal", job_state_name(state));
-    if (code == 0 && info.root <= 0)
-        code = err_set(&err, -ESRCH, "the job has no process yet; try again");
-    snprintf(request, sizeof request, ": proc_attach3([], %d, \"\") proc_send_signal([], %d)", (int)info.root, signal);
-    job_info_done(&info);
-    if (code < 0) {
-        visit_answer_error(visit, 409, "state", "%s", err.text);
-        return;
+    int signal = answer->blob ? 0 : signal_asked(visit, &job), code;
+    if (answer->blob) {
+        visit_answer_nothing(visit);
+    } else if (signal && job.followed) {
+        answer_give(visit, answer);
+    } else if (signal) {
+        if ((code = aim(&job, signal, &target, &err)) == 0 &&
+            (code = send_signal(target.pid, target.ticks, signal)) < 0)
+            err_errno(&err, code, "cannot signal the job");
+        if (code < 0)
+            visit_answer_error(visit, 409, "state", "%s", err.text);
+        else
+            visit_answer_nothing(visit);
     }
-    const char *argv[] = {"omis", "--json", "--connect", job->word, "-c", request, NULL};
-    visit->then = on_signalled;
-    question_ask(visit->server->questions, visit,
-                 &(struct question_spec){.argv = argv, .limit_s = LIMIT_SECONDS, .once = true});
 }
 
+/* By the job's monitor, which makes it a record of the job; behind a broker with a key. */
 void answer_signal(struct visit *visit)
 {
     struct named_job job;
+    struct target target;
     struct err err = {0};
-    json_t *json = job_of_visit_here(visit, &job) ? visit_json(visit) : NULL;
-    if (!json)
+    _cleanup_(buf_done) struct buf request = BUF_INIT;
+    int signal = signal_asked(visit, &job);
+    if (!signal)
         return;
-    int number = signal_of(json_string_value(json_object_get(json, "signal")));
-    json_decref(json);
-    if (!number)
-        visit_answer_error(visit, 400, "bad_question", "signal is one of TERM INT HUP QUIT KILL USR1 USR2 STOP CONT");
-    else if (job.followed)
-        signal_elsewhere(visit, &job, number);
-    else if (signal_job(&job, number, &err) < 0)
+    if (aim(&job, signal, &target, &err) < 0) {
         visit_answer_error(visit, 409, "state", "%s", err.text);
-    else
-        visit_answer_nothing(visit);
+        return;
+    }
+    _cleanup_(freep) char *dir = job.followed ? NULL : realpath(job.path, NULL); /* as the monitor knows it */
+    PUT_CALL(&request, "job_send_signal", dir ? dir : "", "page", signal);
+    const char *here[] = {"omis", "--json", "--no-start", "-c", request.data, NULL};
+    const char *elsewhere[] = {"omis", "--json", "--connect", job.word, "-c", request.data, NULL};
+    visit->then = on_signalled;
+    question_ask(visit->server->questions, visit,
+                 &(struct question_spec){.argv = job.followed ? elsewhere : here,
+                                         .limit_s = job.followed ? LIMIT_SECONDS : HERE_SECONDS,
+                                         .once = true});
 }

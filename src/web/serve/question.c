@@ -278,7 +278,7 @@ static void run_view(struct question *question, json_t *view)
 
 static void next_run(struct questions *all)
 {
-    while (all->running < AT_ONCE && all->queue) {
+    while (all->queue && all->running < (unsigned)AT_ONCE + all->queue->once) {
         struct question *question = all->queue;
         all->queue = question->next_queued;
         all->queued--;
@@ -319,8 +319,9 @@ static struct question *make(struct questions *all, const struct question_spec *
         return question;
     }
     struct question **last = &all->queue;
-    while (*last)
+    while (*last && (!spec->once || (*last)->once)) /* what changes something waits for no reports */
         last = &(*last)->next_queued;
+    question->next_queued = *last;
     *last = question;
     all->queued++;
     return question;
