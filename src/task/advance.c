@@ -16,6 +16,7 @@
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 #include "task/estimate.h"
+#include "task/internal.h"
 #include "task/launch.h"
 #include "task/left.h"
 #include "task/spec.h"
@@ -160,6 +161,20 @@ static json_t *process_json(pid_t pid)
                      "began_ns", (json_int_t)clock_wall_ns(), "ended_ns");
 }
 
+/* What an earlier build with the number has left, which failed or was stopped. The one that begins waits meanwhile. */
+static void forget_build(const struct task *task)
+{
+    char dir[PATH_MAX];
+    struct job_info info = {0};
+    run_dir(task, dir);
+    if (job_info_read(dir, &info, NULL) == 0)
+        task_unlink_job(task, info.id);
+    job_info_done(&info);
+    task_remove_tree(dir);
+    strcat(dir, ".stop");
+    unlink(dir);
+}
+
 /* What cannot be started ends the task: that is no error of ours. */
 static int start_step(struct task *task, enum task_step step, struct starting *starting, struct err *err)
 {
@@ -188,6 +203,8 @@ static int start_step(struct task *task, enum task_step step, struct starting *s
     } else {
         json_object_set_new(task->state, "step", process);
     }
+    if (step == TASK_BUILD)
+        forget_build(task);
     return 0;
 }
 
@@ -338,7 +355,7 @@ static void batch_job(const struct task *task, char ret_job[24])
         snprintf(ret_job, 24, "%.*s", (int)strspn(text, "0123456789"), text);
 }
 
-static void send_signal(const struct task *task, const char *name)
+static void send_signal(const struct task *task, const char *name, const char *stop)
 {
     char dir[PATH_MAX], job[24];
     struct task_launch launch;
@@ -348,7 +365,7 @@ static void send_signal(const struct task *task, const char *name)
     pid_t pid = (pid_t)get_ns(process, "pid");
     bool last = strcmp(name, "KILL") == 0, run = step_of(task) != TASK_BUILD, alive = is_alive(process);
     batch_job(task, job);
-    int code = run ? task_launch_signal(&launch, task, run_number(task), *job ? job : NULL, name, NULL) : 1;
+    int code = run ? task_launch_signal(&launch, task, run_number(task), *job ? job : NULL, name, stop, NULL) : 1;
     if (code == 0 && task_hold(&launch, &held) == 0)
         task_release(&held, true);
     if (run)
@@ -390,12 +407,24 @@ static bool goes_on_filling(const struct task *task)
            space_of(task) > get_ns(process, "stop_bytes") + task_number(task->spec, "limits.disk_bytes") / 8;
 }
 
+/* Why it is to end, for its scry run, which makes that a record of the job (reason_task_stopped). On another machine
+ * far_put_signal says it. On a full disk it is left out. */
+static void say_stop(const struct task *task, const char *stop)
+{
+    char path[PATH_MAX];
+    run_dir(task, path);
+    strcat(path, ".stop");
+    if (!is_far(task))
+        file_replace_soon(path, stop, strlen(stop), 0600);
+}
+
 static int set_stop(struct task *task, void *ctx, struct err *err)
 {
     json_t *process = current(task);
     (void)err;
     if (!process || task_is_over(task->state) || json_object_get(process, "stop"))
         return 1;
+    say_stop(task, ctx);
     set_text(process, "stop", ctx);
     set_ns(process, "stop_bytes", space_of(task));
     set_ns(process, "stop_boot_ns", boot_ns());
@@ -485,11 +514,11 @@ static void look_after(const struct task_store *store, const struct task *task, 
     if (!json_object_get(process, "stop")) {
         const char *stop = why_stop(task, job);
         if (stop && task_change(store, task->id, set_stop, (void *)stop, NULL) == 0)
-            send_signal(task, "TERM");
+            send_signal(task, "TERM", stop);
     } else if (boot_ns() - get_ns(process, "stop_boot_ns") >= GRACE_SECONDS * (uint64_t)NS_PER_SECOND ||
                goes_on_filling(task)) {
         if (task_change(store, task->id, set_killed, NULL, NULL) == 0)
-            send_signal(task, "KILL");
+            send_signal(task, "KILL", json_string_value(json_object_get(process, "stop")));
     }
 }
 

@@ -276,24 +276,23 @@ int task_remove_tree(const char *dir)
     return tree ? code : -errno;
 }
 
-/* The job directories of its runs are linked into the directory of jobs. */
-static void unlink_jobs(const struct task *task)
+void task_unlink_job(const struct task *task, const char *job)
 {
     char jobs[PATH_MAX], path[PATH_MAX + JOB_ID_SIZE + 2], to[PATH_MAX];
+    if (!job || strchr(job, '/') || dirs_jobs_find(jobs, sizeof jobs, NULL) < 0)
+        return;
+    snprintf(path, sizeof path, "%s/%s", jobs, job);
+    ssize_t len = readlink(path, to, sizeof to - 1);
+    if (len > 0 && (to[len] = 0, strstr(to, task->id)))
+        unlink(path);
+}
+
+static void unlink_jobs(const struct task *task)
+{
     json_t *run;
     size_t i;
-    if (dirs_jobs_find(jobs, sizeof jobs, NULL) < 0)
-        return;
     json_array_foreach(json_object_get(task->state, "runs"), i, run)
-    {
-        const char *job = json_string_value(json_object_get(run, "job"));
-        if (!job || strchr(job, '/'))
-            continue;
-        snprintf(path, sizeof path, "%s/%s", jobs, job);
-        ssize_t len = readlink(path, to, sizeof to - 1);
-        if (len > 0 && (to[len] = 0, strstr(to, task->id)))
-            unlink(path);
-    }
+        task_unlink_job(task, json_string_value(json_object_get(run, "job")));
 }
 
 /* In a process that nobody waits for: it may take long. */

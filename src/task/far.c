@@ -147,10 +147,10 @@ enum far_came far_came(const struct task *task, uint64_t run)
     return access(path, F_OK) == 0 ? FAR_SILENT : FAR_NOTHING;
 }
 
-void far_put_signal(struct buf *out, const struct task *task, uint64_t run, const char *signal)
+void far_put_signal(struct buf *out, const struct task *task, uint64_t run, const char *signal, const char *stop)
 {
-    char end[32];
-    snprintf(end, sizeof end, "end %s", signal);
+    char end[64];
+    snprintf(end, sizeof end, "end %s %s", signal, stop ? stop : "");
     near_begin(out, task, run, "far");
     put_call(out, task, run, end);
 }

@@ -22,8 +22,8 @@ void far_put_gather(struct buf *out, const struct task *task, uint64_t run);
 /* What came of a run that was gathered: all; a part; not a word, though it was sent there; nothing, and nothing is there. */
 enum far_came { FAR_WHOLE, FAR_PART, FAR_SILENT, FAR_NOTHING };
 enum far_came far_came(const struct task *task, uint64_t run);
-/* TERM for its scry run; KILL: for the command and all below it. */
-void far_put_signal(struct buf *out, const struct task *task, uint64_t run, const char *signal);
+/* TERM for its scry run; KILL: for the command and all below it. `stop`: why, one word. */
+void far_put_signal(struct buf *out, const struct task *task, uint64_t run, const char *signal, const char *stop);
 
 /* Limits of a shell for each process and file, as task_launch has them for processes of this machine. */
 void far_put_limits(struct buf *out, const struct task *task);

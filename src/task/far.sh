@@ -104,8 +104,9 @@ remove() {
     cd .. && rmdir "$t"
 }
 
-end() { # SIGNAL
-    [ ! -d "$t/runs" ] || : >"$t/runs/$run.stop"
+# Why it is to end stands beside its directory before it gets a signal: scry run makes that a record of the job.
+end() { # SIGNAL WHY
+    [ ! -d "$t/runs" ] || printf %s "${2-}" >"$t/runs/$run.stop"
     if [ "$1" = KILL ]; then
         alive || p=none
         # shellcheck disable=SC2046  # numbers

@@ -18,6 +18,8 @@ int task_write_json(const char *dir, const char *name, const json_t *json, struc
 #define TASK_FILES_LOCK "files.lock"
 /* Its descriptor, or -errno; -EWOULDBLOCK, if it is not to be waited for. */
 int task_lock(const char *dir, const char *lock, bool wait);
+/* The job directories of a task are linked into the directory of jobs: removes the link of that one. */
+void task_unlink_job(const struct task *task, const char *job);
 /* Removes a directory with all that is in it, without following links. 0 or -errno. */
 int task_remove_tree(const char *dir);
 

@@ -445,7 +445,7 @@ int task_launch_make(struct task_launch *ret_launch, const struct task *task, en
 }
 
 int task_launch_signal(struct task_launch *ret_launch, const struct task *task, uint64_t run, const char *batch_job,
-                       const char *signal, struct err *err)
+                       const char *signal, const char *stop, struct err *err)
 {
     const char *by = task_text(task->spec, "launch.by");
     bool last = strcmp(signal, "KILL") == 0;
@@ -460,7 +460,7 @@ int task_launch_signal(struct task_launch *ret_launch, const struct task *task, 
             buf_printf(&script, "scancel --state=PENDING %s; ", batch_job);
         buf_printf(&script, "exec scancel %s %s", last ? "" : "--signal=TERM --batch", batch_job);
     } else if (strcmp(by, "ssh") == 0) {
-        far_put_signal(&script, task, run, signal);
+        far_put_signal(&script, task, run, signal, stop);
     } else {
         return 1;
     }

@@ -41,9 +41,9 @@ int task_launch_make(struct task_launch *ret_launch, const struct task *task, en
 void task_launch_done(struct task_launch *launch);
 
 /* What sends a signal (TERM, KILL) to a run that is not on this machine; 1: it is here. `batch_job`: Slurm's number, or
- * NULL. */
+ * NULL; `stop`: why, as the state of the run has it. */
 int task_launch_signal(struct task_launch *ret_launch, const struct task *task, uint64_t run, const char *batch_job,
-                       const char *signal, struct err *err);
+                       const char *signal, const char *stop, struct err *err);
 
 /* What prints in a word why Slurm has not begun that job. -ENOENT: there is no squeue. */
 int task_launch_ask(struct task_launch *ret_launch, const struct task *task, const char *batch_job, struct err *err);

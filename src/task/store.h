@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tasks of a user, in the state directory: tasks/ID/ with task.json (task/spec.h), files/ (uploads), state.json, and
- * runs/1, runs/2 ..., which are job directories. All of it is the user's alone (0700).
+ * runs/1, runs/2 ..., which are job directories; beside one that was stopped stands why (runs/1.stop). All of it is the user's
+ * alone (0700).
  *
  * Any number of programs use a store at the same time: `scry submit`, servers, the runner. state.json is changed only under
  * the lock of its task (flock) and replaced whole, so no change is lost and readers need no lock. A task appears and goes

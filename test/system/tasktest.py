@@ -48,6 +48,12 @@ class TaskCase(scrytest.TestCase):
     def fits(self, name, shown):
         self.assertEqual(list(schematest.violations(shown, schematest.schema(name))), [])
 
+    def why(self, shown):
+        """The reason that the report of the last run gives."""
+        done = self.box.run(self.box.scry("report", "--json", shown["runs"][-1]["directory"]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["last"]["reason"]["text"]
+
     def kill_runner(self):
         for pid in self.box.processes("scry-tasks"):
             os.kill(pid, signal.SIGKILL)

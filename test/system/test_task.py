@@ -154,6 +154,7 @@ class Tasks(TaskCase):
         shown = self.waits_for(task, "cancelled")
         self.assertEqual(shown["runs"][0]["state"], "cancelled")
         self.assertEqual(shown["runs"][0]["signal"], 9)  # its scry run has seen the end
+        self.assertRegex(self.why(shown), r"^\w+ was killed by SIGKILL, probably because its task was cancelled$")
         for name in ("inner", "away"):
             with open(self.box.path("work", name), encoding="ascii") as file:
                 pid = int(file.read())
@@ -219,6 +220,24 @@ class Tasks(TaskCase):
         self.assertIn("\nrun 1: 1 process was not traced; what is shown", (said := self.task("show", task).stdout))
         self.assertIn("runs it again, best when the machine is less busy\n", said)
 
+    def test_build_again(self):
+        """A build that was cancelled begins anew, and fails for a reason of its own; once more, and it is done."""
+        begun, good = self.box.path("work", "begun"), self.box.path("work", "good")
+        task, = self.submit("--by", "plain", "--build", f"[ -e {good} ] || {{ [ -e {begun} ] && kill -TERM $$; touch {begun}; sleep 1000; }}", "true")
+        scrytest.wait_until(lambda: os.path.exists(begun), LONG)
+        self.assertEqual(self.task("cancel", task).returncode, 0)
+        self.waits_for(task, "cancelled")
+        runs = self.box.path("home", ".local/state/scry/tasks", task, "runs")
+        self.assertIn("its task was cancelled", self.box.run(self.box.scry("report", os.path.join(runs, "build1"))).stdout)
+        self.assertEqual(self.task("rerun", task).returncode, 0)
+        self.assertEqual(self.waits_for(task, "failed")["error"], {"kind": "build", "text": "the build was ended by signal 15 (Terminated)"})
+        self.assertNotIn("its task was cancelled", self.box.run(self.box.scry("report", os.path.join(runs, "build1"))).stdout)
+        self.assertEqual([os.path.basename(os.path.realpath(self.box.path("jobs", name))) for name in os.listdir(self.box.path("jobs"))], ["build1"])
+        with open(good, "w", encoding="ascii"):
+            pass
+        self.assertEqual(self.task("rerun", task).returncode, 0)
+        self.assertEqual(self.waits_for(task, "done", "failed")["error"], None)
+
     def test_limits(self):
         many = self.program("#!/bin/sh\ni=0\nwhile :; do i=$((i+1)); head -c 100000 /dev/zero >f$i; done\n", "many")
         deaf = self.program("#!/bin/sh\ntrap '' TERM\ni=0\nwhile :; do i=$((i+1)); head -c 1000000 /dev/zero >f$i; sleep 0.02; done\n", "deaf")
@@ -238,6 +257,10 @@ class Tasks(TaskCase):
             error = self.show(task)["error"]
             self.assertEqual(error and error["kind"], kind, error)
             self.assertIn(text, error["text"])
+            if text.startswith("stopped"):
+                its = {"space": "took more of the disk than its limit", "memory": "took more memory than its limit",
+                       "time": "came to its limit of time"}[kind]
+                self.assertRegex(self.why(self.show(task)), f" was killed by SIG(TERM|KILL), probably because its task {its}$")
             if program == deaf:  # it is not let fill the disk for the seconds that others have for their end
                 self.assertLess(self.show(task)["runs"][0]["seconds"], 5)
 

@@ -297,6 +297,8 @@ static void add_warnings(struct job *job)
     struct recorder *recorder = &job->recorder;
     warn_memory(job);
     warn_hidden_signal(job);
+    if (!job->recorder.scribe.late)
+        reason_task_stopped(recorder, job->dir);
     warn_lost(job);
     if (recorder->crashes_omitted)
         recorder_note(recorder, NOTE(more_crashes, .processes = recorder->crashes_omitted));

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/dirs.h"
 #include "base/system/proc_file.h"
 #include "base/system/wait_world.h"
 #include "jobdir/layers/cause.h"
@@ -97,6 +99,25 @@ void reason_signal_came(struct recorder *recorder, const struct signalfd_siginfo
         return;
     reason_sender(info, sender, sizeof sender);
     recorder_note(recorder, NOTE(signal_came, .signal = name, .sender = sender));
+}
+
+void reason_task_stopped(struct recorder *recorder, const char *dir)
+{
+    static const struct {
+        const char *stop, *why;
+    } stops[] = {{"cancelled", "its task was cancelled"},
+                 {"time", "its task came to its limit of time"},
+                 {"memory", "its task took more memory than its limit"},
+                 {"space", "its task took more of the disk than its limit"}};
+    const char *task = getenv("SCRY_TASK");
+    char path[PATH_MAX + sizeof ".stop"];
+    _cleanup_(freep) char *text = NULL;
+    snprintf(path, sizeof path, "%s.stop", dir);
+    if (!task || !*task || file_read_plain(path, &text, NULL) < 0)
+        return;
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
+        if (strcmp(text, stops[i].stop) == 0)
+            recorder_note(recorder, NOTE(task_stopped, .why = stops[i].why));
 }
 
 bool reason_of_limits(struct buf *out, const struct reason_limits *limits, int signo)

@@ -32,6 +32,10 @@ void reason_sender(const struct signalfd_siginfo *info, char *ret_sender, size_t
 /* Notes that a signal came by which people and batch systems end jobs, or announce that: the first of each. */
 void reason_signal_came(struct recorder *recorder, const struct signalfd_siginfo *info);
 
+/* The job has ended. Warns if it was a run of a task that was stopped: who stops one says why beside its directory, before it sends
+ * a signal (task/advance.c, task/far.c). */
+void reason_task_stopped(struct recorder *recorder, const char *dir);
+
 struct reason_logged { /* a line of the kernel's log about a process that it killed */
     pid_t pid;
     char name[32];
