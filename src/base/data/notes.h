@@ -204,8 +204,7 @@
          "this node meanwhile, probably this job's among them}", \
          INTEGER(processes) FLAG(own_group)) \
     NOTE(killed, "killed", \
-         "killed by SIGKILL: by a batch system's limit, or by somebody's kill -9; the kernel has counted no kill for " \
-         "lack of memory",) \
+         "killed by SIGKILL; the kernel has counted no kill for lack of memory",) \
     NOTE(shell_signal, "signal", "exit status {status} is how a shell reports that a command was killed by {signal}", \
          INTEGER(status) STRING(signal)) \
     NOTE(signal_came, "signal_came", "{signal} came from {sender}", STRING(signal) STRING(sender)) \

@@ -322,7 +322,8 @@ static struct asked asked_of(const char *request)
     return asked;
 }
 
-/* Killed by what a tool had asked a monitor to send, or ended after it with a status of its own. */
+/* Killed by what a tool had asked a monitor to send, or ended after it with a status of its own; or its launcher was asked, which
+ * ends its ranks as it likes. */
 bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
 {
     static const char by_page[] = "somebody asked for it on a page of scry";
@@ -332,10 +333,10 @@ bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
     struct asked asked = asked_of(json_string_value(json_object_get(request, "request")));
     int killed = cause_signal(end);
     bool remote = serial && *serial;
-    if (sure || !who || !asked.signo || (killed && killed != asked.signo) ||
-        !cause_is_near(end, record_seconds(request)))
+    bool by_it = killed == asked.signo, passed_on = !killed || launcher_of(end, killed);
+    if (sure || !who || !asked.signo || !(by_it || passed_on) || !cause_is_near(end, record_seconds(request)))
         return false;
-    if (!killed) {
+    if (!by_it) {
         cause_cut(&cause->where, who);
         text_signal(asked.signo, cause->signal, sizeof cause->signal);
         return say_signal(end, cause, request,

@@ -385,6 +385,11 @@ static void test_asked_of_mpirun(void **state)
     expect(ask_end(chain, 1, 0, NULL), NOTE_cause_asked, false,
            "ocean was killed by SIGTERM, probably by laptop, who sent it through a broker");
     assert_int_equal(ask_end("[]", 137, 9, NULL).kind, NOTE_cause_killed);
+    static const char other[] = "[{\"pid\": 20, \"name\": \"ocean\", \"end_seconds\": 99.9, \"exit_code\": null, "
+                                "\"signal\": 9}, {\"pid\": 10, \"name\": \"mpirun\", \"end_seconds\": 100, "
+                                "\"exit_code\": 1, \"signal\": null}]"; /* it ends its ranks as it likes */
+    expect(ask_end(other, 1, 0, NULL), NOTE_cause_signal, false,
+           "probably SIGTERM, which came from laptop 0.9 s before the end: it was sent through a broker");
     expect(ask_end("[]", 9, 0, NULL), NOTE_cause_signal, false,
            "probably SIGTERM, which came from laptop 0.9 s before the end: it was sent through a broker");
 }
