@@ -230,8 +230,8 @@ class Host(scrytest.Sandbox):
             self.kill_all()
             raise
 
-    def processes(self, prefix=""):
-        """All processes of the host but the first; by their numbers outside."""
+    def processes(self, prefix="", mark=None):
+        """All processes of the host but the first, whatever is in their environment; by their numbers outside."""
         here = os.readlink(f"/proc/{self.pid}/ns/net")
         for entry in os.listdir("/proc"):
             if entry.isdigit() and int(entry) not in (self.pid, self.first.pid):

@@ -379,10 +379,10 @@ class Sandbox:
             return None
         return None if process_gone(pid) else pid
 
-    def processes(self, prefix=""):
+    def processes(self, prefix="", mark=None):
         """Processes that come from this sandbox, also those that nobody remembers (a monitor whose pid file is gone, a job
-        that outlived its supervisor), by SCRY_RUNTIME_DIR in their environment; of programs named prefix... only."""
-        mark = f"SCRY_RUNTIME_DIR={self.path('run')}".encode()
+        that outlived its supervisor), by SCRY_RUNTIME_DIR or `mark` in their environment; of programs named prefix... only."""
+        mark = (mark or f"SCRY_RUNTIME_DIR={self.path('run')}").encode()
         for entry in os.listdir("/proc"):
             if not entry.isdigit() or int(entry) == os.getpid():
                 continue

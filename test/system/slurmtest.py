@@ -198,7 +198,16 @@ class Slurm:
                 daemon.kill()
                 daemon.wait()
         self.daemons = []
+        scrytest.wait_until(self._no_step, 10, "slurmstepd ends")
         for top in [os.path.join(CGROUPS, name, f"slurm_{node}") for name in CONTROLLERS for node in self.nodes]:
             for folder, _, _ in os.walk(top, topdown=False):
                 with contextlib.suppress(OSError):  # a process of the job ends just now: it is the kernel's business then
                     os.rmdir(folder)
+
+    def _no_step(self):
+        """One whose job ended just now would try for minutes to tell slurmctld."""
+        left = list(self.box.processes("slurmstepd", f"SLURM_CONF={self.path('slurm.conf')}"))
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return not left
