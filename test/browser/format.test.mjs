@@ -78,6 +78,12 @@ test('the log of a job that is over has the lines of all its nodes, by the time 
   assert.deepEqual(lines.map(({ t, from, text }) => [t, from, text]), [[1.5, 'n2: a.log', 'far'], [3, 'a.log', 'own']]);
 });
 
+test('the log has what was not watched as long as it was, and signals by their names', () => {
+  const model = new series.Model('n1');
+  for (const record of [{ type: 'gap', t: 3950, from: 3900.1, to: 3950.4, reason: 'killed' }, { type: 'crash', t: 3960, name: 'ocean', pid: 7, signal: 11 }]) model.take({ node: 'n1', ...record });
+  assert.deepEqual(model.lines.map((line) => line.text), ['not watched for 50.3 s, from 1 h 05 min on: killed', 'process 7 was killed by SIGSEGV']);
+});
+
 test('a log without lines says which files had none that matched, and which could not be read', () => {
   const part = (...files) => ({ logs: { errors: [], lines: [], patterns: [], files: files.map(([file, state, reason]) => ({ t: 0, file, state, reason })) }, scripts: { failed_commands: [], exceptions: [] } });
   const said = (own, far = []) => series.unmatched(series.logOf({ ...part(...own), host: 'n1', node: null, parts: [{ ...part(...far), name: 'n2', started_at: 1 }] }).logs);

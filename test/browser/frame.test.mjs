@@ -181,6 +181,7 @@ test('keys: help, jobs, up; colours by the switch, kept', async () => {
   await page.getByRole('heading', { name: 'long' }).waitFor();
   await page.keyboard.press('?');
   await page.getByRole('dialog').getByText('this window').waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Close');
   assert.deepEqual(await violations(page), []);
   await page.keyboard.press('Escape');
   await page.keyboard.press('u');
@@ -343,11 +344,13 @@ test('jobs of several users have their users; what is too long in a list is cut 
     assert.ok(await box.evaluate((of) => of.scrollWidth <= of.clientWidth), `${width}: nothing is beyond the list's end`);
     assert.ok(await cell.evaluate((of) => of.scrollWidth > of.clientWidth && getComputedStyle(of).textOverflow === 'ellipsis'), `${width}: cut`);
   }
-  jobs = [...own, one(3, 'bob')];
+  jobs = [...own, one(3, 'bob', { state: 'ended', status: 'signaled', signal: 9, wall_seconds: 3700 })];
   await page.reload();
   await page.getByRole('columnheader', { name: 'User' }).waitFor();
   await page.getByRole('searchbox').fill('bob');
   await until(async () => (await page.locator('tbody tr').count()) === 1, 'that of bob');
+  await page.setViewportSize({ width: 360, height: 740 });
+  assert.ok(await page.locator('.table-box').evaluate((of) => of.scrollWidth <= of.clientWidth), 'nor on a phone');
   assert.deepEqual(page.faults, []);
 });
 

@@ -68,7 +68,7 @@ export function Help({ onClose }: { onClose: () => void }) {
         What a page shows, a command of scry says: <code>scry ps</code>, <code>top</code>, <code>report</code>, <code>why</code>. How pages look: <a href="#/design">the design</a>.
       </p>
       <form method="dialog">
-        <button>Close</button>
+        <button autoFocus>Close</button>
       </form>
     </dialog>
   );

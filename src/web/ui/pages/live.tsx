@@ -85,7 +85,7 @@ export function Functions({ of, rows }: { of: string; rows: FunctionRow[] }) {
   const [most, setMost] = useState(FEW);
   const all = rows.reduce((sum, f) => sum + f.self_ns, 0) || 1;
   const columns: Column<FunctionRow>[] = [
-    { key: 'function', title: 'Function', cell: (f) => <span class="mono" title={f.file && `${f.file}:${f.line}`}>{f.name}</span>, value: (f) => f.name },
+    { key: 'function', title: 'Function', fill: true, cell: (f) => <span class="mono" title={`${f.name}${f.file && `, ${f.file}:${f.line}`}`}>{f.name}</span>, value: (f) => f.name },
     { key: 'share', title: 'Self', number: true, value: (f) => f.self_ns, cell: (f) => (
       <>
         <span class="cell-share" style={{ width: `${Math.round((f.self_ns / all) * 64)}px` }} />
@@ -104,7 +104,7 @@ export function Functions({ of, rows }: { of: string; rows: FunctionRow[] }) {
         <span class="soft">{of}</span>
       </header>
       {rows.length ? (
-        <Table label="Functions, most time of their own first" columns={columns} rows={rows.length > FEW + 3 ? rows.slice(0, most) : rows} rowKey={(f) => `${f.name} ${f.file}`} sortParam="functions" sort="-share" />
+        <Table label="Functions, most time of their own first" columns={columns} rows={rows.length > FEW + 3 ? rows.slice(0, most) : rows} rowKey={(f) => `${f.name} ${f.file} ${f.line}`} sortParam="functions" sort="-share" />
       ) : (
         <p class="soft">
           No functions are recorded. The next run can have them: of a program compiled for it by <code>scry run --trace 'fn:*'</code>, of Python by <code>--script calls</code>

@@ -151,7 +151,7 @@ export class Model {
         this.line(t, 'info', `rule ${record.rule}`, `fired, for the ${record.fired}. time`);
         break;
       case 'gap':
-        this.line(t, 'warning', 'scry', `not watched from ${seconds(record.from)} to ${seconds(record.to)}: ${record.reason}`);
+        this.line(t, 'warning', 'scry', `not watched for ${seconds(record.to - record.from)}, from ${seconds(record.from)} on: ${record.reason}`);
         break;
     }
   }

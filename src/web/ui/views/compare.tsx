@@ -117,7 +117,7 @@ function FunctionDiff({ diff: every }: { diff: ReportDiff }) {
       controls={<><Choice label="Measure" value={measure} of={[['self_ns', 'Self time'], ['total_ns', 'Total time'], ['calls', 'Calls']]} onChange={setKey} /><Choice label="Ranks" value={scope as 'sum' | 'ranks'} of={[['sum', 'All ranks'], ['ranks', 'By rank']]} onChange={setScope} />{setup.control}</>}>
       {setup.told(`${leftOut('a')} of the first, ${leftOut('b')} of the second.`)}
       {scope === 'ranks' ? <ByRank diff={diff} measure={measure} /> : (
-        <Table label="Functions of both" rows={diff.functions} rowKey={row => `${row.name} ${row.file}`} sort="-change" onOpen={row => go(['jobs', row.b ? diff.b.id : diff.a.id, 'space'], { q: row.name })} columns={[
+        <Table label="Functions of both" rows={diff.functions} rowKey={row => `${row.name} ${row.file} ${row.a?.line} ${row.b?.line}`} sort="-change" onOpen={row => go(['jobs', row.b ? diff.b.id : diff.a.id, 'space'], { q: row.name })} columns={[
           { key: 'name', title: 'Function', cell: row => <span class="measured-name">{row.name} <small>{base(row.file)}</small></span>, value: row => row.name },
           { key: 'bar', title: 'Compared', wide: true, cell: row => <span class="compare-bars"><i class="a" style={{ width: `${100 * value(row, 'a') / most}%` }} /><i class="b" style={{ width: `${100 * value(row, 'b') / most}%` }} /></span> },
           { key: 'a', title: 'First', number: true, cell: row => row.a ? text(value(row, 'a')) : '–', value: row => value(row, 'a') },
