@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import unittest
@@ -12,6 +13,7 @@ import unittest
 import jobtest
 import mpitest
 import scrytest
+import servetest
 from viewtest import View, key
 
 MANY = """
@@ -419,8 +421,8 @@ class Plain(jobtest.JobCase):
             """And how many bytes were read for them."""
             with View(self.box, job) as view:
                 view.picture()
-                before = self.bytes_read(view)
-                return [view.ask(question, **members) for question, members in questions], self.bytes_read(view) - before
+                before = self.bytes_read(view.process.pid)
+                return [view.ask(question, **members) for question, members in questions], self.bytes_read(view.process.pid) - before
         first, read = answers()
         self.assertGreater(read, size / 2)
         again, read = answers()
@@ -432,9 +434,69 @@ class Plain(jobtest.JobCase):
             part = view.ask("selection", to=(picture["from_ns"] + picture["to_ns"]) // 2)
             self.assertLess(sum(each["calls"] for each in part["functions"]), sum(each["calls"] for each in first[3]["functions"]))
 
+    def test_questions_are_forgotten(self):
+        """Who waits no longer makes no work: neither what waits is read nor the rest of what is being read; each question has one answer."""
+        job = self.run_job("--trace", "fn:*", "--overflow", "wait", "--", compiled(self, "view_long", LONG, "cc"))
+        with View(self.box, job) as view:
+            first = view.picture()["from_ns"]
+
+            def send(*lines):
+                view.process.stdin.write("".join(json.dumps(line) + "\n" for line in lines))
+                view.process.stdin.flush()
+
+            def answers(count):
+                return [json.loads(view.process.stdout.readline()) for _ in range(count)]
+            send(*({"id": 1000 + i, "ask": "selection", "from": first + i} for i in range(40)))
+            seen = answers(1)  # others are being read
+            send(*({"id": 1000 + i, "ask": "forget"} for i in range(40)), {"id": 1, "ask": "forget"}, {"id": 2000, "ask": "picture"})
+            seen += answers(40)
+            said = {one["id"]: one.get("error", {}).get("kind", "ok") for one in seen}
+            self.assertEqual(sorted(said), [*range(1000, 1040), 2000])
+            self.assertEqual(set(said.values()), {"ok", "forgotten"})
+            self.assertGreater(list(said.values()).count("forgotten"), 30)
+            self.assertIn("functions", view.ask("selection", to=first + 10 ** 9))
+
+    def test_who_goes_away_is_forgotten(self):
+        """A browser that moves on leaves no work behind in scry serve."""
+        job = self.run_job("--trace", "fn:*", "--overflow", "wait", "--", compiled(self, "view_long", LONG, "cc"))
+        size = sum(os.path.getsize(path) for path in glob.glob(os.path.join(job, "trace", "*", "*", "stream-*")))
+        server = servetest.Server(self.box, "--jobs", os.path.dirname(job))
+        server.log_in()
+        path = f"api/jobs/{os.path.basename(job)}"
+        picture = scrytest.wait_until(lambda: [said for said in [server.ask(f"{path}/picture").json] if said["complete"]], 60, "a picture")[0]
+        pid, = [pid for pid in self.box.processes() if self.name_of(pid) == "scry-view"]
+        os.kill(pid, signal.SIGSTOP)
+        asked = []
+        for number in range(1, 21):
+            asked.append(server.connect())
+            asked[-1].request("GET", f"/{path}/selection?from={picture['from_ns'] + number}", headers={"host": server.host, "cookie": server.cookie})
+        self.assertEqual(server.ask("api/session").status, 200)
+        before = self.bytes_read(pid)
+        for connection in asked:
+            connection.close()
+        scrytest.wait_until(lambda: self.connections(server.port) == 0, 60, "the server has seen that they are gone")
+        os.kill(pid, signal.SIGCONT)
+        self.assertEqual(server.ask(f"{path}/tiles/1/1").status, 200)
+        self.assertEqual(server.ask(f"{path}/selection?from={picture['to_ns'] - 1}").status, 200)
+        self.assertLess(self.bytes_read(pid) - before, 10 * size)
+
     @staticmethod
-    def bytes_read(view):
-        with open(f"/proc/{view.process.pid}/io", encoding="ascii") as file:
+    def name_of(pid):
+        try:
+            with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+                return file.read().strip()
+        except OSError:
+            return ""
+
+    @staticmethod
+    def connections(port):
+        with open("/proc/net/tcp", encoding="ascii") as file:
+            rows = [line.split() for line in file]
+        return sum(1 for row in rows if row[1].endswith(f":{port:04X}") and row[3] in ("01", "08"))
+
+    @staticmethod
+    def bytes_read(pid):
+        with open(f"/proc/{pid}/io", encoding="ascii") as file:
             return int(file.readline().split()[1])
 
     def test_not_kept(self):

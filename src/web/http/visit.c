@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "web/http/visit.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -19,7 +20,8 @@ enum {
     BODY_SECOND_BYTES = 1 << 10,
     SEND_SECONDS = 30, /* to take a piece of an answer; for all of it one second more for each */
     SEND_SECOND_BYTES = 64 << 10,
-    WINDOW_MS = 5 /* until it is looked again whether the other end takes more */
+    WINDOW_MS = 5, /* until it is looked again whether the other end takes more */
+    LOOK_MS = 250, /* likewise, whether who waits for an answer is still there */
 };
 
 /* ---- the request ---- */
@@ -285,6 +287,8 @@ static void answer(struct visit *visit, const struct reply *reply, uint64_t size
                  head_add(visit, "connection:", visit->close || size == UINT64_MAX ? "close" : NULL, &at, end)) &&
                 lws_finalize_http_header(visit->wsi, &at, end) == 0;
     visit->close = visit->close || size == UINT64_MAX || !made;
+    if (!visit->answered && lws_dll2_owner(&visit->waiting.list))
+        lws_rx_flow_control(visit->wsi, 1);
     visit->answered = true;
     buf_clear(&visit->body);
     buf_append(&visit->body, start, made ? (size_t)(at - start) : 0); /* the request's own is not needed any more */
@@ -390,8 +394,24 @@ void visit_answer_nothing(struct visit *visit)
 
 /* ---- the course of a visit ---- */
 
+/* Who has closed the connection waits no longer. libwebsockets does not read while an answer is made, but would be called by
+ * the kernel again and again for what there is to read: the end, or a next request. */
+static void look_who_waits(lws_sorted_usec_list_t *timer)
+{
+    struct visit *visit = lws_container_of(timer, struct visit, waiting);
+    struct pollfd poll_for = {.fd = lws_get_socket_fd(visit->wsi), .events = POLLRDHUP};
+    if (visit->answered)
+        return;
+    if (poll(&poll_for, 1, 0) > 0)
+        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, LWS_TO_KILL_ASYNC);
+    else
+        lws_sul_schedule(visit->server->context, 0, &visit->waiting, look_who_waits, LOOK_MS * LWS_US_PER_MS);
+}
+
 static void reset(struct visit *visit)
 {
+    if (lws_dll2_owner(&visit->waiting.list))
+        lws_sul_schedule(visit->server->context, 0, &visit->waiting, NULL, LWS_SET_TIMER_USEC_CANCEL);
     if (visit->forget)
         visit->forget(visit);
     if (visit->done)
@@ -410,6 +430,10 @@ static void go(struct visit *visit)
     visit->until_ns = 0;
     if (!visit->refusal.status) {
         visit->route->answer(visit);
+        if (visit->answered || visit->take_body || lws_get_network_wsi(visit->wsi) != visit->wsi)
+            return;
+        lws_rx_flow_control(visit->wsi, 0);
+        lws_sul_schedule(visit->server->context, 0, &visit->waiting, look_who_waits, LOOK_MS * LWS_US_PER_MS);
         return;
     }
     if (visit->refusal.status == 429)

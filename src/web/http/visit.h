@@ -80,6 +80,7 @@ struct visit {
     const char *refusal_kind;
     char refusal_text[256];
     bool body_left, answered, close;
+    lws_sorted_usec_list_t waiting; /* looks whether somebody waits for the answer, until it is there */
     /* the answer */
     struct blob *blob;
     const unsigned char *bytes; /* of the blob, or of this program */

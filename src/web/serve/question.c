@@ -34,6 +34,7 @@ struct question {
     char *environment;
     bool alone; /* it is ended, and not in the table any more */
     struct child *child;
+    int64_t view_id;                  /* of a question to scry-view; 0: none */
     uint64_t made_ns, took_ns, stamp; /* stamp 0: nothing says whether the answer is still good */
     /* the answer */
     int status;
@@ -269,6 +270,7 @@ static void run_view(struct question *question, json_t *view)
     int code = viewer_ask(question->all->server->viewers, question->jobdir, view, on_view, question);
     if (code == 0) {
         question->state = RUNNING;
+        question->view_id = json_integer_value(json_object_get(view, "id"));
         return;
     }
     fail(question, code == -EINVAL ? 400 : 503, code == -EINVAL ? "bad_question" : "busy",
@@ -403,6 +405,8 @@ static void give_up(struct question *question)
         question->alone = true;
         if (question->child)
             child_kill(question->child);
+        else if (question->view_id)
+            viewer_forget(question->all->server->viewers, question->jobdir, question->view_id);
         return;
     }
     while (*at != question)

@@ -269,3 +269,13 @@ int viewer_ask(struct viewers *all, const char *jobdir, json_t *question, viewer
     viewer->ask_count++;
     return 0;
 }
+
+void viewer_forget(struct viewers *all, const char *jobdir, int64_t id)
+{
+    struct viewer *viewer;
+    char line[64];
+    int len = snprintf(line, sizeof line, "{\"id\":%" PRId64 ",\"ask\":\"forget\"}\n", id);
+    HASH_FIND(hh, all->table, jobdir, strlen(jobdir), viewer);
+    if (viewer && !viewer->child->over)
+        child_write(viewer->child, line, (size_t)len); /* if it does not read, it answers */
+}

@@ -18,8 +18,10 @@ struct viewers;
 struct viewers *viewers_new(struct server *server); /* NULL: out of memory */
 void viewers_free(struct viewers *viewers);         /* after the context */
 
-/* The question is an object without an id. fn is called once, never before this returns 0. -EAGAIN: it is asked too much at once;
+/* The question is an object without an id, and gets one. fn is called once, never before this returns 0. -EAGAIN: it is asked too much at once;
  * -EINVAL: the question is too long; -ENOMEM: no more processes, memory or open files. */
 int viewer_ask(struct viewers *viewers, const char *jobdir, json_t *question, viewer_done_fn *fn, void *ctx);
+/* Nobody waits for the answer of the question that got this id: it comes soon, and may be an error. */
+void viewer_forget(struct viewers *viewers, const char *jobdir, int64_t id);
 
 #endif

@@ -145,6 +145,7 @@ static const struct question questions[] = {
     {"tree", NEEDS_FUNCTIONS, "processes limit", answer_tree, .whole = true},
     {"distributions", NEEDS_NOTHING, "", answer_distributions},
     {"source", NEEDS_FUNCTIONS, "file", answer_source},
+    {"forget", NEEDS_NOTHING, "", answer_forget},
 };
 
 const struct question *question_at(size_t index)
@@ -189,6 +190,12 @@ void asked_done(struct asked *asked)
 
 /* ---- answers ---- */
 
+int answer_forget(struct view *view, const struct asked *asked, struct buf *out, struct err *err)
+{
+    (void)view, (void)asked, (void)out;
+    return err_set(err, -ECANCELED, "nobody waits for the answer any more");
+}
+
 static const char *kind_of(int code)
 {
     switch (code) {
@@ -200,6 +207,8 @@ static const char *kind_of(int code)
         return "no_trace";
     case -ENOMEM:
         return "out_of_memory";
+    case -ECANCELED:
+        return "forgotten";
     default:
         return "unreadable";
     }

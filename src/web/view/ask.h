@@ -31,7 +31,7 @@ struct question {
     unsigned needs;
     const char *members; /* that it may have, besides id and ask: "level! index! lanes"; `!`: that it must have */
     view_answer_fn *answer;
-    bool slow; /* it may read much of a trace again: calls view->between */
+    bool slow;  /* it may read much of a trace again: calls view->between */
     bool whole; /* its answer about all of a job that is over stays as it is: it is kept (whole.c) */
 };
 
@@ -53,7 +53,7 @@ void asked_refuse(int64_t id, const struct err *err, struct buf *out);
 int asked_numbers(const char *text, size_t count, bool *ret_set, struct err *err);
 
 view_answer_fn answer_picture, answer_profile, answer_tiles, answer_selection, answer_search, answer_call,
-    answer_volume, answer_distributions, answer_tree, answer_source;
+    answer_volume, answer_distributions, answer_tree, answer_source, answer_forget;
 
 /* ---- whole.c: answers about all of a job that is over, which are kept with its picture ---- */
 

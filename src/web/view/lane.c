@@ -162,7 +162,6 @@ struct again {
     int64_t from, to;
     struct open_calls open;
     bool enough, begun; /* begun: the part */
-    uint64_t events;
 };
 
 static void tell(struct again *again, const struct open_call *call, int64_t end, enum trace_exit how, bool open)
@@ -245,8 +244,8 @@ static int read_from(struct again *again, const struct view_point *point, struct
     int more = 1;
     while (more > 0 && (code = trace_next(cursor, &event)) == 1) {
         more = take_event(again, &event);
-        if (++again->events % VIEW_SLICE == 0 && again->view->between)
-            again->view->between(again->view->between_ctx);
+        if (++again->view->events_again % VIEW_SLICE == 0 && more >= 0 && (code = view_between(again->view)) < 0)
+            break;
     }
     trace_cursor_free(cursor);
     code = code < 0 ? code : more < 0 ? more : 0;

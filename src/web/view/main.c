@@ -36,7 +36,9 @@ struct desk {
     bool saved;                   /* for the next time, or need not be; */
     size_t saved_count;           /* with so many answers about the whole */
     uint64_t keep_bytes;          /* of what is saved of all jobs */
-    bool slow;                    /* a question is being answered that takes long */
+    bool slow;                    /* a question is being answered that takes long: */
+    int64_t slow_id;              /* this one; */
+    bool given_up;                /* and nobody waits for it any more: it has its answer */
     bool nested;                  /* and another one meanwhile */
     bool asked;                   /* a question has come since the job was looked at */
     uint64_t looked_ns, stale_ns; /* when that was; from when on what was read of a running job is too old */
@@ -66,17 +68,46 @@ static void refuse(int64_t id, const struct err *err)
 
 /* ---- in ---- */
 
+static void drop_waiting(struct desk *desk, size_t at)
+{
+    desk->count--;
+    memmove(&desk->list[at], &desk->list[at + 1], (desk->count - at) * sizeof *desk->list);
+}
+
+/* If it waits, or is being answered. */
+static void forget(struct desk *desk, int64_t id)
+{
+    struct err err = {0};
+    bool is = desk->slow && desk->slow_id == id && !desk->given_up;
+    if (is)
+        desk->given_up = true;
+    for (size_t i = 0; i < desk->count && !is; i++)
+        if (desk->list[i].asked.id == id) {
+            is = true;
+            asked_done(&desk->list[i].asked);
+            drop_waiting(desk, i);
+        }
+    answer_forget(NULL, NULL, NULL, &err);
+    if (is)
+        refuse(id, &err);
+}
+
 static void take_line(struct desk *desk, const char *line, size_t size)
 {
     struct waiting *waiting = &desk->list[desk->count];
     struct err err = {0};
-    if (asked_parse(&waiting->asked, &waiting->question, line, size, &err) == 0) {
+    bool good = asked_parse(&waiting->asked, &waiting->question, line, size, &err) == 0;
+    if (good && waiting->question->answer != answer_forget) {
         desk->count++;
         desk->asked = true;
         return;
     }
-    refuse(waiting->asked.id, &err);
+    int64_t id = waiting->asked.id;
     asked_done(&waiting->asked);
+    if (good)
+        forget(desk, id);
+    else
+        refuse(id, &err);
 }
 
 static void take_lines(struct desk *desk)
@@ -128,8 +159,7 @@ static bool take_ready(struct desk *desk, struct waiting *ret_waiting)
         if (!whole && ((waiting->question->needs & ~desk->known) || (desk->slow && waiting->question->slow)))
             continue;
         *ret_waiting = *waiting;
-        desk->count--;
-        memmove(waiting, waiting + 1, (desk->count - i) * sizeof *waiting);
+        drop_waiting(desk, i);
         return true;
     }
     return false;
@@ -140,11 +170,16 @@ static void answer(struct desk *desk)
     struct waiting waiting;
     while (take_ready(desk, &waiting)) {
         struct buf out = BUF_INIT;
-        bool slow = desk->slow;
-        desk->slow |= waiting.question->slow;
+        bool begins = waiting.question->slow && !desk->slow;
+        if (begins) {
+            desk->slow = true;
+            desk->slow_id = waiting.asked.id;
+            desk->given_up = false;
+        }
         asked_answer(&desk->view, waiting.question, &waiting.asked, &out);
-        desk->slow = slow;
-        print(&out);
+        desk->slow &= !begins;
+        if (!begins || !desk->given_up)
+            print(&out);
         buf_done(&out);
         asked_done(&waiting.asked);
     }
@@ -158,14 +193,15 @@ static void between(void *ctx, double share)
     answer(desk);
 }
 
-static void between_reads(void *ctx)
+static bool between_reads(void *ctx)
 {
     struct desk *desk = ctx;
-    if (desk->nested)
-        return;
+    if (desk->nested) /* in a quick question, which ends anyway */
+        return true;
     desk->nested = true;
     between(desk, 0);
     desk->nested = false;
+    return !desk->slow || !desk->given_up;
 }
 
 /* What was read in one go of a running job is read again, when it is asked for, after ten times as long. */

@@ -105,9 +105,7 @@ static int put_values(struct buf *out, struct view *view, const struct view_lane
     int code = values_read(&values, view, lane, call, err);
     values_put_list(out, "arguments", &values.arguments);
     values_put_result(out, &values);
-    if (view->between)
-        view->between(view->between_ctx);
-    return code;
+    return code < 0 ? code : view_between(view);
 }
 
 static int put_found(struct buf *out, struct view *view, const struct found *found, bool with_values, struct err *err)

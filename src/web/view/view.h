@@ -9,7 +9,9 @@
  * `{"id":7,"ok":{...}}` or `{"id":7,"error":{"kind":"...","text":"..."}}`. `id` is any integer. Members are as in the
  * table of questions (ask.c); a number may also stand as a text of its digits, as in a URL. The kinds of errors are
  * `bad_question` (what was asked is wrong), `not_found` (there is no such thing in the job), `no_trace` (the job recorded
- * nothing that could answer), `unreadable` and `out_of_memory`. It ends with standard input, when all is answered.
+ * nothing that could answer), `unreadable`, `out_of_memory` and `forgotten`: `{"id": 7, "ask": "forget"}` means that nobody
+ * waits for the answer to question 7. If it has not been answered, that is its answer, and no work is done for it any
+ * more; there is no other answer to it. It ends with standard input, when all is answered.
  *
  * One thread. Between questions it reads the traces, a slice at a time; a question that needs what is not read yet waits
  * in a list while others are answered. Everything in a job directory may be damaged or made up: readers take any bytes,
@@ -18,6 +20,7 @@
 #ifndef SCRY_WEB_VIEW_VIEW_H
 #define SCRY_WEB_VIEW_VIEW_H
 
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -98,8 +101,10 @@ struct view_trace {
 
 struct view {
     char job[PATH_MAX];
-    void (*between)(void *ctx); /* called now and then while a question is answered that takes long; NULL: not */
+    /* Called now and then while a question is answered that takes long; false: nobody waits for it any more. NULL: not. */
+    bool (*between)(void *ctx);
     void *between_ctx;
+    uint64_t events_again;    /* that were read for questions */
     struct job_report report; /* its functions and messages when they were asked for */
     bool running;
     uint64_t key; /* of its files, as they were (saved_key); 0: it runs */
@@ -129,6 +134,12 @@ struct view {
     bool mpi_named;      /* the places that calls of MPI come from were looked up */
     struct err functions_err;
 };
+
+/* Another moment of a question that takes long: 0, or -ECANCELED: give it up. */
+static inline int view_between(const struct view *view)
+{
+    return view->between && !view->between(view->between_ctx) ? -ECANCELED : 0;
+}
 
 /* ---- load.c ---- */
 
