@@ -16,7 +16,7 @@ TOOL = os.path.join(scrytest.SOURCE, "tools", "run-tests")
 HEAD = """project('scry')
 sh = find_program('sh')
 """
-ONE = "test('{name}', sh, args: ['-c', '''{script}'''], suite: {suite}, protocol: '{protocol}', timeout: 1)\n"
+ONE = "test('{name}', sh, args: ['-c', '''{script}'''], suite: {suite}, protocol: '{protocol}', timeout: {seconds})\n"
 # `seen NAME` is true but for the first time.
 SEEN = "seen() {{ test -e {0}/$1 || {{ : >{0}/$1; false; }}; }}; "
 
@@ -33,7 +33,7 @@ class RunTests(unittest.TestCase):
             file.write(HEAD)
             for name, script, protocol, *suites in tests:
                 file.write(ONE.format(name=name, script=SEEN.format(self.root) + script, protocol=protocol,
-                                      suite=suites))
+                                      suite=suites, seconds=1 if "sleep" in script else 60))
         build = os.path.join(self.root, "build")
         subprocess.run(["meson", "setup", build, self.root], capture_output=True, check=True)
         done = subprocess.run([TOOL, "--build", build, "--", "--no-rebuild"], capture_output=True, text=True,
