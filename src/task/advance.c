@@ -125,6 +125,14 @@ static void run_dir(const struct task *task, char ret_path[PATH_MAX])
              (unsigned long long)run_number(task) + build);
 }
 
+/* Where it stands why it is to end. */
+static void stop_path(const struct task *task, char ret_path[PATH_MAX])
+{
+    char dir[PATH_MAX];
+    run_dir(task, dir);
+    snprintf(ret_path, PATH_MAX, "%.*s.stop", PATH_MAX - 16, dir);
+}
+
 /* ---- starting ---- */
 
 struct starting {
@@ -164,15 +172,15 @@ static json_t *process_json(pid_t pid)
 /* What an earlier build with the number has left, which failed or was stopped. The one that begins waits meanwhile. */
 static void forget_build(const struct task *task)
 {
-    char dir[PATH_MAX];
+    char dir[PATH_MAX], path[PATH_MAX];
     struct job_info info = {0};
     run_dir(task, dir);
     if (job_info_read(dir, &info, NULL) == 0)
         task_unlink_job(task, info.id);
     job_info_done(&info);
     task_remove_tree(dir);
-    strcat(dir, ".stop");
-    unlink(dir);
+    stop_path(task, path);
+    unlink(path);
 }
 
 /* What cannot be started ends the task: that is no error of ours. */
@@ -412,8 +420,7 @@ static bool goes_on_filling(const struct task *task)
 static void say_stop(const struct task *task, const char *stop)
 {
     char path[PATH_MAX];
-    run_dir(task, path);
-    strcat(path, ".stop");
+    stop_path(task, path);
     if (!is_far(task))
         file_replace_soon(path, stop, strlen(stop), 0600);
 }
