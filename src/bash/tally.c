@@ -8,15 +8,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "shm/waits.h"
+
 enum {
     RING = 64 << 10,
     TEXTS = 128 << 10,
     SUMS = 4096,
     ROWS = 4 * SUMS, /* a power of two */
     PROBES = 64,
-    FAILURES = 5,         /* of a line, as records */
-    BURST = 100,          /* lines as records, */
-    REFILL_NS = 10000000, /* and one more in this time */
+    FAILURES = 5, /* of a line, as records */
+    BURST = 100,  /* lines as records, */
     PATH_SIZE = 4096,
 };
 
@@ -219,9 +220,9 @@ void tally_now(const struct tally_place *place, const char *text, uint32_t size,
 {
     if (place->sum)
         atomic_store_explicit(&ring->now, script_sum_number(writer, place->sum), memory_order_relaxed);
-    if (!put_it || allowed_ns > now_ns + (uint64_t)BURST * REFILL_NS)
+    if (!put_it || allowed_ns > now_ns + (uint64_t)BURST * TALLY_REFILL_NS)
         return;
-    allowed_ns = (allowed_ns > now_ns ? allowed_ns : now_ns) + REFILL_NS;
+    allowed_ns = (allowed_ns > now_ns ? allowed_ns : now_ns) + TALLY_REFILL_NS;
     put(SCRIPT_LINE, place, text, size, 0, UINT64_MAX);
 }
 

@@ -15,11 +15,10 @@
 
 #include "base/system/clock.h"
 #include "broker/attempt.h"
+#include "shm/waits.h"
 
 enum {
-    KEEPALIVE_SECONDS = 15,
     READS_AT_ONCE = 64, /* packets, before others in the loop have their turn */
-    GOODBYE_MS = 200,   /* for DISCONNECT, when the socket is full */
 };
 
 static const uint64_t answer_ns = 10ull * NS_PER_SECOND, first_pause_ns = NS_PER_SECOND / 2,
@@ -94,10 +93,10 @@ static void end_connection(struct link *link)
 static void say_goodbye(struct link *link)
 {
     mosquitto_disconnect(link->mosq);
-    uint64_t end = clock_now_ns() + GOODBYE_MS * 1000000ull;
+    uint64_t end = clock_now_ns() + BROKER_GOODBYE_MS * 1000000ull;
     while (mosquitto_socket(link->mosq) >= 0 && mosquitto_want_write(link->mosq) && clock_now_ns() < end) {
         struct pollfd full = {.fd = mosquitto_socket(link->mosq), .events = POLLOUT};
-        poll(&full, 1, GOODBYE_MS / 10);
+        poll(&full, 1, BROKER_GOODBYE_MS / 10);
         if (mosquitto_loop_write(link->mosq, 1) != MOSQ_ERR_SUCCESS)
             return;
     }
@@ -447,7 +446,7 @@ int link_open(struct link **ret_link, struct loop *loop, const struct link_optio
     link->events = options->events;
     link->ctx = options->ctx;
     link->keep_session = options->keep_session;
-    link->keepalive = options->keepalive_seconds ? options->keepalive_seconds : KEEPALIVE_SECONDS;
+    link->keepalive = options->keepalive_seconds ? options->keepalive_seconds : BROKER_KEEPALIVE_SECONDS;
     if (link->keepalive < 5)
         link->keepalive = 5; /* libmosquitto's least */
     link->last = &link->first;

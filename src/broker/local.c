@@ -26,8 +26,6 @@
 
 enum {
     LOCK_FD = SPAWN_KEPT_FD, /* in mosquitto */
-    LOOK_MS = 10,            /* between two looks whether it answers */
-    TERM_MS = 3000,          /* for saving what it keeps; then it is killed */
     PATH_SIZE = PATH_MAX + 32,
 };
 
@@ -303,10 +301,10 @@ static void end_process(int process)
     struct pollfd ended = {.fd = process, .events = POLLIN};
     syscall(SYS_pidfd_send_signal, process, SIGTERM, NULL, 0);
     syscall(SYS_pidfd_send_signal, process, SIGCONT, NULL, 0);
-    if (poll(&ended, 1, TERM_MS) == 1)
+    if (poll(&ended, 1, BROKER_TERM_MS) == 1)
         return;
     syscall(SYS_pidfd_send_signal, process, SIGKILL, NULL, 0);
-    poll(&ended, 1, TERM_MS);
+    poll(&ended, 1, BROKER_TERM_MS);
 }
 
 /* With the lock: what an earlier one has left. A mosquitto of ours that runs without the lock has lost its socket: somebody
@@ -412,7 +410,7 @@ int broker_local_start(const struct broker_listener *listener, struct err *err)
         } else if (code != -EWOULDBLOCK) {
             return err_errno(err, code, "%s", path);
         }
-        poll(NULL, 0, LOOK_MS);
+        poll(NULL, 0, BROKER_LOOK_MS);
     } while (clock_now_ns() < end);
     return err_set(err, -ETIMEDOUT, "the private broker does not answer at %s within %u s", found.socket,
                    wait_policies[WAIT_BROKER].limit_ms / 1000);

@@ -25,9 +25,8 @@
 extern char **environ;
 
 enum {
-    CONNECT_TRIES = 4,        /* again if the monitor ends during the greeting */
-    OLD_MONITOR_WAIT_MS = 20, /* between two checks of a monitor that is ending */
-    OLD_MONITOR_WAITS = 250,  /* checks, altogether 5 s */
+    CONNECT_TRIES = 4,       /* again if the monitor ends during the greeting */
+    OLD_MONITOR_WAITS = 250, /* checks, altogether 5 s */
 };
 
 /* ---- starting ---- */

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "lang/request.h"
+#include "shm/waits.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct session the = {.fd = -1, .epoll_fd = -1, .event_fd = -1, .timer_fd = -1, .last = &the.first};

@@ -38,9 +38,6 @@ enum {
     BUFFERED_REQUESTS_LIMIT = 1 << 20, /* bytes buffered for OMIS_BUFFER_REQUEST; more are sent at once */
     UNSENT_LIMIT = 4 << 20,            /* bytes the kernel did not take yet; above it, requests wait for the monitor */
     HANDLER_READ_LIMIT = 4 << 20,      /* bytes that one omis_handler reads, so that it always returns */
-    RELAY_TIMEOUT_MS = 30000,          /* for WELCOME from elsewhere: later than scry-mirror and scry-link give up */
-    ANSWER_TIMEOUT_MS = 10000,         /* for WELCOME and GOODBYE, which a living monitor sends at once */
-    START_TIMEOUT_MS = 30000,          /* for a monitor being started */
 };
 
 /* A request with a callback that waits for replies. */

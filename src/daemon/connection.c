@@ -15,12 +15,12 @@
 #include "lang/reply.h"
 #include "monitor/engine/execute.h"
 #include "monitor/engine/monitor.h"
+#include "shm/waits.h"
 
 enum {
     QUEUE_LIMIT = 16 << 20,         /* bytes waiting for a tool to read them; */
     CONFINED_QUEUE_LIMIT = 1 << 20, /* for one that is confined: whoever may only look on must not need much memory */
     TURN_FRAMES = 16,               /* frames of a tool before others, and the job's processes, have their turn */
-    TURN_NS = 1000000,              /* or after this time */
 };
 
 /* ---- output ---- */
@@ -242,7 +242,7 @@ static bool handle_frames(struct connection *connection)
     struct frame frame;
     int code;
     unsigned count = 0;
-    uint64_t end_ns = clock_now_ns() + TURN_NS;
+    uint64_t end_ns = clock_now_ns() + CONNECTION_TURN_NS;
     while (!connection->closing && !is_broken(connection) && !session_waits(&connection->session) &&
            !monitor_blocks(connection->server->monitor, &connection->session) &&
            (code = frame_reader_next(reader_of(connection), &frame)) != 0) {

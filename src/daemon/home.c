@@ -20,14 +20,12 @@
 #include "base/system/pause.h"
 #include "daemon/connection.h"
 #include "monitor/recorder/agents.h"
+#include "shm/waits.h"
 #include "wire/local.h"
 
 enum {
     TAKE_TRIES = 10,
-    SETTLE_NS = 50 * 1000 * 1000, /* after the last removal: whoever removes the directory empties it first, and we must
-                                   * not be in the way */
-    SETTLE_MOST = 20,             /* times in a row */
-    AGAIN_NS = NS_PER_SECOND,     /* until the next check after something was missing */
+    SETTLE_MOST = 20, /* times in a row */
 };
 
 /* ---- owning it ---- */
@@ -119,9 +117,9 @@ static void notified(void *ctx, int fd, uint32_t events)
     (void)events;
     while (read(fd, bytes, sizeof bytes) > 0)
         ;
-    look_in(home, SETTLE_NS);
+    look_in(home, HOME_SETTLE_NS);
     if (home->timer && home->settling++ < SETTLE_MOST)
-        loop_set_timer(home->timer, SETTLE_NS, 0);
+        loop_set_timer(home->timer, HOME_SETTLE_NS, 0);
 }
 
 static bool can_be_notified(struct home *home)
@@ -202,7 +200,7 @@ static void look(void *ctx)
     if (code > 0)
         can_be_notified(home);
     if (code || !home->notify)
-        look_in(home, AGAIN_NS);
+        look_in(home, HOME_AGAIN_NS);
 }
 
 void home_watch(struct home *home, struct loop *loop, struct server *server, struct agents *agents)
@@ -212,7 +210,7 @@ void home_watch(struct home *home, struct loop *loop, struct server *server, str
     home->agents = agents;
     if (!can_be_notified(home))
         log_info("no inotify: %s is checked once a second", home->dir);
-    look_in(home, home->notify ? 1 : AGAIN_NS); /* it may have gone before */
+    look_in(home, home->notify ? 1 : HOME_AGAIN_NS); /* it may have gone before */
 }
 
 /* ---- releasing it ---- */

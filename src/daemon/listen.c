@@ -10,8 +10,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 #include "base/system/spawn.h"
-
-enum { START_MS = 20000 };
+#include "shm/waits.h"
 
 /* The first line that it says: that it listens, or why not. -ECANCELED. */
 static int wait_for_line(int fd, struct err *err)
@@ -21,7 +20,7 @@ static int wait_for_line(int fd, struct err *err)
     size_t len = 0;
     while (len + 1 < sizeof text && !memchr(text, '\n', len)) {
         struct pollfd said = {.fd = fd, .events = POLLIN};
-        int count = poll(&said, 1, START_MS);
+        int count = poll(&said, 1, MONITOR_START_MS);
         ssize_t got = count > 0 ? read(fd, text + len, sizeof text - 1 - len) : count;
         if (got < 0 && errno == EINTR)
             continue;

@@ -19,6 +19,7 @@
 #include "keys/hpke.h"
 #include "keys/internal.h"
 #include "keys/nonces.h"
+#include "shm/waits.h"
 
 enum { VERSION = 1, SIGNATURE_BYTES = 64, NONCE_BYTES = 16, KEY_BYTES = HPKE_KEY_BYTES, JOB_BYTES = 256 };
 #define ADDRESS_LABEL "scry address 1" /* signed with its closing zero */

@@ -27,7 +27,6 @@ enum {
     SEALED_TEXT_BYTES = 480 << 10,    /* of a text, at most */
     SEALED_MESSAGE_BYTES = 512 << 10, /* of a message */
     SEALED_ADDRESS_BYTES = 4 << 10,   /* of an address */
-    SEALED_WINDOW_SECONDS = 10 * 60,  /* a message that expires later than so long after now is refused */
     SEALED_NONCES = 16 << 10,         /* that are remembered until they expire; of one key half of them at most */
 };
 

@@ -10,6 +10,7 @@
 
 #include "keys/authority.h"
 #include "keys/sealed.c" /* what is encrypted can be damaged only from inside */
+#include "shm/waits.h"
 
 #define JOB "20261123T063000-node1-4711-ab12"
 static time_t now;

@@ -15,9 +15,10 @@
 #include "base/system/log.h"
 #include "client/session.h"
 #include "link/link.h"
+#include "shm/waits.h"
 #include "wire/local.h"
 
-enum { BYTES = 64 << 10, START_MS = 10000 };
+enum { BYTES = 64 << 10 };
 
 /* ---- starting scry-link serve ---- */
 
@@ -48,7 +49,7 @@ static int start_serve(const char *dir, struct err *err)
     if (code < 0)
         return err_errno(err, code, "cannot start %s", path);
     struct pollfd ready = {.fd = said, .events = POLLIN};
-    while ((code = poll(&ready, 1, START_MS)) < 0 && errno == EINTR)
+    while ((code = poll(&ready, 1, BRIDGE_START_MS)) < 0 && errno == EINTR)
         ;
     if (code <= 0)
         return err_set(err, -ETIMEDOUT, "%s did not start", path);

@@ -9,8 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/system/clock.h"
-
-enum { ADDRESS_SECONDS = 3 /* for one of several addresses */ };
+#include "shm/waits.h"
 
 void dialler_init(struct dialler *dialler, const struct link_way *way)
 {
@@ -60,7 +59,7 @@ static int look_up(struct dialler *dialler, struct err *err)
 static int begin_address(struct dialler *dialler)
 {
     const struct addrinfo *at = dialler->at;
-    uint64_t most = clock_now_ns() + ADDRESS_SECONDS * (uint64_t)NS_PER_SECOND;
+    uint64_t most = clock_now_ns() + LINK_ADDRESS_SECONDS * (uint64_t)NS_PER_SECOND;
     int yes = 1;
     dialler->at_until_ns = at->ai_next && most < dialler->until_ns ? most : dialler->until_ns;
     dialler->fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -8,12 +8,13 @@
 
 #include "base/system/clock.h"
 #include "link/link.h"
+#include "shm/waits.h"
 
 enum { READ_BYTES = 64 << 10, OUT_BYTES = 256 << 10, LOCAL_BYTES = 256 << 10, TURNS = 32, KEEP_BYTES = 64 << 10 };
 
 static const uint64_t QUIET_NS = LINK_QUIET_SECONDS * (uint64_t)NS_PER_SECOND;
 static const uint64_t DEAD_NS = LINK_DEAD_SECONDS * (uint64_t)NS_PER_SECOND;
-static const uint64_t CLOSING_NS = END_CLOSING_SECONDS * (uint64_t)NS_PER_SECOND;
+static const uint64_t CLOSING_NS = LINK_CLOSING_SECONDS * (uint64_t)NS_PER_SECOND;
 
 static void break_off(struct end *end, int code, const char *text)
 {

@@ -14,7 +14,7 @@
 #include "link/hello.h"
 #include "link/transport.h"
 
-enum { END_WAITING_BYTES = 1 << 20, END_CLOSING_SECONDS = 10 };
+enum { END_WAITING_BYTES = 1 << 20 };
 
 /* Called last: the end may be freed in them. */
 struct end_events {

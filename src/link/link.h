@@ -19,11 +19,6 @@
 #include "link/transport.h"
 
 enum {
-    LINK_DIAL_SECONDS = 10,     /* for a connection */
-    LINK_GREETING_SECONDS = 15, /* until the other end has answered on it; ssh may have to ask other machines first */
-    LINK_QUIET_SECONDS = 3,     /* who has said nothing for so long says that it lives */
-    LINK_DEAD_SECONDS = 10,     /* who was not heard for so long does not */
-    LINK_LEASE_SECONDS = 60,    /* a session lives so long without a connection */
     LINK_NAME = 256,
 };
 

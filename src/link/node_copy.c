@@ -8,8 +8,9 @@
 
 #include "base/system/clock.h"
 #include "link/node_script.h"
+#include "shm/waits.h"
 
-enum { COPY_SECONDS = 30, SAID_BYTES = 64 << 10, DONE = 1 };
+enum { SAID_BYTES = 64 << 10, DONE = 1 };
 
 /* ---- talking with a script ---- */
 
@@ -140,6 +141,6 @@ int node_copy(const struct link_way *way, const struct parcel *parcel, struct er
     node_script_copy(&script, parcel->id);
     if (script.failed)
         return err_set(err, -ENOMEM, "out of memory");
-    int code = node_talk(way, script.data, NODE_SCRIPT_COPY, COPY_SECONDS, on_line, &copying, err);
+    int code = node_talk(way, script.data, NODE_SCRIPT_COPY, NODE_COPY_SECONDS, on_line, &copying, err);
     return code == DONE ? 0 : code;
 }

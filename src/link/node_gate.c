@@ -10,8 +10,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
-
-enum { LOOK_MS = 50 };
+#include "shm/waits.h"
 
 /* A place is a byte of the file: locks of an open file description (fcntl(2)) need no process that keeps count. */
 static int take_place(int file)
@@ -38,7 +37,7 @@ int gate_enter(int fd)
         return -errno;
     while ((code = take_place(file)) == -EAGAIN) {
         struct pollfd waits = {.fd = fd, .events = POLLRDHUP};
-        if (poll(&waits, 1, LOOK_MS) > 0)
+        if (poll(&waits, 1, NODE_GATE_MS) > 0)
             return -EPIPE;
     }
     return code < 0 ? code : TAKE_FD(file);

@@ -14,8 +14,9 @@
 #include "link/dialler.h"
 #include "link/node_copy.h"
 #include "link/node_script.h"
+#include "shm/waits.h"
 
-enum { LOOK_SECONDS = 15, DONE = 1, CLOCK_SECONDS = 2 };
+enum { DONE = 1 };
 
 struct look {
     const struct link_way *way;
@@ -94,7 +95,7 @@ static void on_time(struct look *look, char *text)
     double ahead = there - ((double)now.tv_sec + (double)now.tv_nsec / 1e9);
     if (end == text)
         return;
-    if (fabs(ahead) > CLOCK_SECONDS)
+    if (fabs(ahead) > NODE_CLOCK_SECONDS)
         say("warn", "clock",
             "differs by %.0f s from the one here; scry corrects for it, others may not\tset it there, or let chrony do "
             "it",
@@ -168,7 +169,7 @@ static int look_by_ssh(struct look *look, struct err *err)
     node_script_look(&script, code == 0 ? parcel->id : "-", here);
     if (script.failed)
         return err_set(err, -ENOMEM, "out of memory");
-    code = node_talk(look->way, script.data, NODE_SCRIPT_LOOK, LOOK_SECONDS, on_line, look, err);
+    code = node_talk(look->way, script.data, NODE_SCRIPT_LOOK, NODE_LOOK_SECONDS, on_line, look, err);
     if (code == DONE)
         conclude(look);
     return code;

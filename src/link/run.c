@@ -11,13 +11,12 @@
 #include "link/dialler.h"
 #include "link/end.h"
 #include "link/link.h"
+#include "shm/waits.h"
 #include "wire/frame.h"
 
 enum { READ_BYTES = 4096, CROWDED_TRIES = 5 };
 static const uint64_t LEASE_NS = LINK_LEASE_SECONDS * (uint64_t)NS_PER_SECOND;
 static const uint64_t GREETING_NS = LINK_GREETING_SECONDS * (uint64_t)NS_PER_SECOND;
-static const uint64_t CROWDED_NS = 200000000;
-static const uint64_t FIRST_NS = 20000000, LONGEST_NS = 2000000000;
 
 struct runner {
     struct loop *loop;
@@ -77,7 +76,7 @@ static bool mended(struct runner *runner, struct err *why)
     uint16_t random = 0;
     if (why->code == -EBUSY && runner->crowded++ < CROWDED_TRIES) {
         (void)!getrandom(&random, sizeof random, 0); /* those who came together do not come back together */
-        loop_set_timer(runner->timer, (CROWDED_NS << runner->crowded) * (1 + random) >> 16, 0);
+        loop_set_timer(runner->timer, (LINK_CROWDED_NS << runner->crowded) * (1 + random) >> 16, 0);
         return true;
     }
     if (why->code != -ENOPKG || !first || runner->missed)
@@ -108,7 +107,7 @@ static void failed(struct runner *runner, const struct err *why)
         give_up(runner, &err);
     } else {
         loop_set_timer(runner->timer, runner->wait_ns, 0);
-        runner->wait_ns = 2 * runner->wait_ns < LONGEST_NS ? 2 * runner->wait_ns : LONGEST_NS;
+        runner->wait_ns = 2 * runner->wait_ns < LINK_LONGEST_NS ? 2 * runner->wait_ns : LINK_LONGEST_NS;
     }
 }
 
@@ -264,7 +263,7 @@ static void on_lost(void *ctx, const struct err *why)
 {
     struct runner *runner = ctx;
     if (passed(runner) != runner->passed) /* else it would go on like this, as quickly as it can */
-        runner->wait_ns = FIRST_NS;
+        runner->wait_ns = LINK_FIRST_NS;
     failed(runner, why);
 }
 
@@ -281,7 +280,7 @@ static void on_over(void *ctx, const char *why)
 int link_run(const struct link_way *way, int fd)
 {
     static const struct end_events events = {.lost = on_lost, .over = on_over};
-    struct runner runner = {.way = way, .wait_ns = FIRST_NS};
+    struct runner runner = {.way = way, .wait_ns = LINK_FIRST_NS};
     uint8_t session[CHANNEL_SESSION];
     struct err err;
     dialler_init(&runner.dialler, way);

@@ -23,14 +23,12 @@
 #include "link/await.h"
 #include "link/link.h"
 #include "link/serve.h"
+#include "shm/waits.h"
 #include "wire/local.h"
 
 enum {
     LISTENERS = 2 * LINK_LISTEN_MOST,
     GUEST_BYTES = 4 << 10, /* that are read before somebody has said hello */
-    IDLE_SECONDS = 60,
-    LEAVE_SECONDS = 2, /* for one who was refused, to read why */
-    LOOK_SECONDS = 5,  /* whether keys were revoked, or have expired */
     FILES_MOST = 8192,
 };
 
@@ -77,7 +75,7 @@ static void refuse(struct guest *guest, const char *why)
 {
     log_info("link from=%s refused=%s", guest->from, LOG_TEXT(why));
     guest->leaves = true;
-    guest->came_ns = clock_now_ns() - (SERVE_GUEST_SECONDS - LEAVE_SECONDS) * (uint64_t)NS_PER_SECOND;
+    guest->came_ns = clock_now_ns() - (SERVE_GUEST_SECONDS - SERVE_LEAVE_SECONDS) * (uint64_t)NS_PER_SECOND;
     shutdown(guest->transport->fd, SHUT_WR);
     loop_set_events(guest->source, EPOLLIN);
 }
@@ -216,7 +214,7 @@ static void on_tick(void *ctx)
 {
     struct serve *serve = ctx;
     uint64_t now = clock_now_ns();
-    bool keys_too = serve->key && now - serve->looked_ns >= LOOK_SECONDS * (uint64_t)NS_PER_SECOND;
+    bool keys_too = serve->key && now - serve->looked_ns >= SERVE_LOOK_SECONDS * (uint64_t)NS_PER_SECOND;
     for (size_t i = 0; i < listener_count; i++)
         if (listeners[i].deaf) {
             listeners[i].deaf = false;
@@ -379,7 +377,8 @@ static int start(struct serve *serve, const struct link_wishes *wishes, struct e
         return code;
     serve->guests_last = &serve->guests;
     serve->busy_ns = clock_now_ns();
-    serve->idle_ns = wishes->count || wishes->beside || wishes->awaits ? 0 : IDLE_SECONDS * (uint64_t)NS_PER_SECOND;
+    serve->idle_ns =
+        wishes->count || wishes->beside || wishes->awaits ? 0 : SERVE_IDLE_SECONDS * (uint64_t)NS_PER_SECOND;
     serve->timer = loop_add_timer(serve->loop, 1, 0, on_tick, serve);
     if (!serve->timer || !loop_add_signal(serve->loop, SIGTERM, on_stop, serve) ||
         !loop_add_signal(serve->loop, SIGINT, on_stop, serve) ||

@@ -10,10 +10,9 @@
 enum {
     SERVE_SESSIONS = 1024,    /* at once */
     SERVE_KEY_SESSIONS = 128, /* of one key */
-    SERVE_GUESTS = 256, /* connections on which nobody has said hello yet; the oldest is dropped for another one */
-    SERVE_GUEST_SECONDS = 10, /* they have so long for it */
-    SERVE_OVER = 256,         /* sessions that are over are remembered */
-    SERVE_BYTES = 256 << 20,  /* under way from monitors, of all sessions */
+    SERVE_GUESTS = 256,      /* connections on which nobody has said hello yet; the oldest is dropped for another one */
+    SERVE_OVER = 256,        /* sessions that are over are remembered */
+    SERVE_BYTES = 256 << 20, /* under way from monitors, of all sessions */
 };
 
 struct link_session;

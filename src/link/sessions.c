@@ -18,6 +18,7 @@
 #include "link/await.h"
 #include "link/link.h"
 #include "link/serve.h"
+#include "shm/waits.h"
 #include "wire/frame.h"
 #include "wire/local.h"
 

@@ -14,8 +14,9 @@
 
 #include "base/system/spawn.h"
 #include "link/link.h"
+#include "shm/waits.h"
 
-enum { SSH_FAILED = 255, NOT_FOUND = 127, NOT_EXECUTABLE = 126, USAGE = 2, END_MS = 2000, ARGUMENTS = 40 };
+enum { SSH_FAILED = 255, NOT_FOUND = 127, NOT_EXECUTABLE = 126, USAGE = 2, ARGUMENTS = 40 };
 
 /* ---- starting ---- */
 
@@ -165,7 +166,7 @@ static int wait_for(struct transport *transport)
     int status = 0;
     _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, transport->child, 0);
     struct pollfd ended = {.fd = pidfd, .events = POLLIN};
-    if (pidfd < 0 || poll(&ended, 1, END_MS) <= 0)
+    if (pidfd < 0 || poll(&ended, 1, SSH_END_MS) <= 0)
         return -1;
     pid_t pid = waitpid(transport->child, &status, 0);
     transport->child = 0;

@@ -10,6 +10,7 @@
 #include <openssl/err.h>
 
 #include "base/system/clock.h"
+#include "shm/waits.h"
 
 struct transport *transport_new_take(int fd)
 {

@@ -29,8 +29,6 @@ struct transport {
     bool noisy;     /* something may stand before what the other end says: a shell's greeting */
 };
 
-enum { STREAM_LINGER_MS = 2000 };
-
 struct transport *transport_new_take(int fd); /* NULL without memory: the descriptor is closed */
 void transport_free(struct transport *transport);
 DEFINE_FREEP(transport, transport_free)

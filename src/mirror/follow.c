@@ -11,9 +11,7 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-
-enum { LOOK_MS = 100, PATIENCE_SECONDS = 10 };
-#define GONE_NS (UINT64_C(30) * NS_PER_SECOND)
+#include "shm/waits.h"
 
 static double wall_seconds(void)
 {
@@ -462,7 +460,8 @@ static void look(void *ctx)
         write_last_info(follow);
     /* the last that was heard of it; what is missing before will not come, or not soon */
     bool rest = follow->last_state || mirror_held(follow->mirror) != UINT64_MAX;
-    if (follow->gone && follow->is_ready && rest && (follow->all_published || now_ns - follow->gone_ns > GONE_NS))
+    if (follow->gone && follow->is_ready && rest &&
+        (follow->all_published || now_ns - follow->gone_ns > MIRROR_GONE_NS))
         get_ready(follow);
     if (follow->is_dirty && wall_seconds() - follow->written >= 1)
         write_remote(follow);
@@ -538,8 +537,9 @@ int follow_run(struct reader *reader)
         done(&follow);
         return 1;
     } else {
-        loop_add_timer(reader->loop, LOOK_MS * UINT64_C(1000000), LOOK_MS * UINT64_C(1000000), look, &follow);
-        loop_add_timer(reader->loop, (uint64_t)PATIENCE_SECONDS * NS_PER_SECOND, 0, on_patience, &follow);
+        loop_add_timer(reader->loop, MIRROR_FOLLOW_MS * UINT64_C(1000000), MIRROR_FOLLOW_MS * UINT64_C(1000000), look,
+                       &follow);
+        loop_add_timer(reader->loop, (uint64_t)MIRROR_FOLLOW_SECONDS * NS_PER_SECOND, 0, on_patience, &follow);
     }
     int code = loop_run(reader->loop);
     done(&follow);

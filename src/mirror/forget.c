@@ -15,9 +15,10 @@
 #include "base/system/clock.h"
 #include "jobdir/record/mirror.h"
 #include "mirror/states.h"
+#include "shm/waits.h"
 
-/* BACK_SECONDS: an empty message comes back, after the broker has acknowledged all */
-enum { PATIENCE_SECONDS = 10, BACK_SECONDS = 3, TRIES = 3, TOPICS_MOST = 10000 };
+/* FORGET_BACK_SECONDS: an empty message comes back, after the broker has acknowledged all */
+enum { TRIES = 3, TOPICS_MOST = 10000 };
 
 enum how { FORGET, FORGET_UNREACHABLE, FORGET_NOTHING };
 
@@ -218,7 +219,7 @@ static void on_published(void *ctx, int id)
 {
     struct forgetting *forgetting = ctx;
     if (forgetting->sending && ++forgetting->acknowledged == forgetting->count)
-        loop_add_timer(forgetting->reader->loop, (uint64_t)BACK_SECONDS * NS_PER_SECOND, 0, give_up, forgetting);
+        loop_add_timer(forgetting->reader->loop, (uint64_t)FORGET_BACK_SECONDS * NS_PER_SECOND, 0, give_up, forgetting);
     send_some(forgetting);
 }
 
@@ -276,7 +277,7 @@ static int run(struct reader *reader, enum how how)
         (struct states){.reader = reader, .beats_too = true, .all_came = on_all_came, .ctx = &forgetting};
     int code = reader_connect(reader, &events, &forgetting, &err);
     if (code == 0) {
-        loop_add_timer(reader->loop, (uint64_t)PATIENCE_SECONDS * NS_PER_SECOND, 0, give_up, &forgetting);
+        loop_add_timer(reader->loop, (uint64_t)FORGET_SECONDS * NS_PER_SECOND, 0, give_up, &forgetting);
         code = loop_run(reader->loop);
     } else {
         reader_say_err("error", &err);

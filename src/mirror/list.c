@@ -12,8 +12,9 @@
 #include "base/system/clock.h"
 #include "jobdir/record/mirror.h"
 #include "mirror/states.h"
+#include "shm/waits.h"
 
-enum { PATIENCE_SECONDS = 10, LEASE_MOST = 20, LOOK_MS = 100 };
+enum { LEASE_MOST = 20 };
 
 struct listing {
     struct reader *reader;
@@ -180,8 +181,9 @@ int list_run(struct reader *reader)
         reader_say_err("error", &err);
         return 1;
     }
-    loop_add_timer(reader->loop, LOOK_MS * UINT64_C(1000000), LOOK_MS * UINT64_C(1000000), look, &listing);
-    loop_add_timer(reader->loop, (uint64_t)PATIENCE_SECONDS * NS_PER_SECOND, 0, on_patience, &listing);
+    loop_add_timer(reader->loop, MIRROR_LIST_MS * UINT64_C(1000000), MIRROR_LIST_MS * UINT64_C(1000000), look,
+                   &listing);
+    loop_add_timer(reader->loop, (uint64_t)MIRROR_LIST_SECONDS * NS_PER_SECOND, 0, on_patience, &listing);
     int code = loop_run(reader->loop);
     states_done(&listing.states);
     return code < 0 ? 1 : reader->status;

@@ -6,15 +6,13 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "mirror/follow.h"
+#include "shm/waits.h"
 
 enum {
     SILENT_MOST = 2,    /* questions that nobody answers, and the publisher is taken for gone */
     SILENT_BEATING = 5, /* the same while its beats come: who asks too often is answered later */
     FRUITLESS_MOST = 3, /* answers without what was asked for, and it is taken for lost */
 };
-#define ANSWER_NS (UINT64_C(4) * NS_PER_SECOND)
-#define WAIT_MOST_NS (UINT64_C(60) * NS_PER_SECOND)
-#define STALLED_NS (NS_PER_SECOND / 2) /* what comes in another order is there by then */
 
 static void ask(struct follow *follow, uint64_t now_ns)
 {
@@ -91,7 +89,7 @@ void question_end(struct follow *follow, struct span payload)
     follow->target = follow->target ? follow->target : end;
     follow->has_files |= question->files;
     question->wait_ns = next > question->from ? 0 : question->wait_ns ? 2 * question->wait_ns : NS_PER_SECOND;
-    question->wait_ns = question->wait_ns < WAIT_MOST_NS ? question->wait_ns : WAIT_MOST_NS;
+    question->wait_ns = question->wait_ns < QUESTION_MOST_NS ? question->wait_ns : QUESTION_MOST_NS;
     question->next_ns = clock_now_ns() + question->wait_ns;
     question->fruitless = next > question->from || next >= to ? 0 : question->fruitless + 1;
     close_question(follow);
@@ -110,13 +108,13 @@ void question_look(struct follow *follow, uint64_t now_ns)
     struct question *question = &follow->question;
     uint64_t next = mirror_next(follow->mirror), end = mirror_end(follow->mirror);
     end = follow->end > end ? follow->end : end;
-    if (question->open && now_ns - question->moved_ns > ANSWER_NS) {
+    if (question->open && now_ns - question->moved_ns > QUESTION_ANSWER_NS) {
         question->silent++;
         close_question(follow);
         if (question->silent >= (follow->beats ? SILENT_BEATING : SILENT_MOST))
             follow_is_gone(follow, follow->beats);
     }
-    bool stalled = now_ns - follow->seen_ns > (follow->is_ready ? STALLED_NS : STALLED_NS / 4);
+    bool stalled = now_ns - follow->seen_ns > (follow->is_ready ? QUESTION_STALLED_NS : QUESTION_STALLED_NS / 4);
     if (!question->open && now_ns >= question->next_ns && !follow->gone && follow->has_state &&
         (!follow->has_files || !follow->target || (next < end && stalled)))
         ask(follow, now_ns);

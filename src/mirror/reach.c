@@ -6,8 +6,9 @@
 #include "base/data/buf.h"
 #include "base/system/clock.h"
 #include "mirror/reader.h"
+#include "shm/waits.h"
 
-enum { PATIENCE_SECONDS = 4, TRIES = 4 };
+enum { TRIES = 4 };
 
 struct reaching {
     struct reader *reader;
@@ -75,7 +76,7 @@ int reach_run(struct reader *reader)
     int code = reaching.topic.failed ? err_set(&err, -ENOMEM, "out of memory")
                                      : reader_connect(reader, &events, &reaching, &err);
     if (code == 0) {
-        loop_add_timer(reader->loop, (uint64_t)PATIENCE_SECONDS * NS_PER_SECOND, 0, give_up, &reaching);
+        loop_add_timer(reader->loop, (uint64_t)MIRROR_REACH_SECONDS * NS_PER_SECOND, 0, give_up, &reaching);
         code = loop_run(reader->loop);
     } else {
         reader_say_err("error", &err);

@@ -29,13 +29,9 @@
 #include "wire/frame.h"
 
 enum {
-    BROKER_SECONDS = 8,  /* for the connection to the broker, and what it has of the job */
-    ASK_NS = 1000000000, /* until the job has answered, it is asked so often */
-    VALID_SECONDS = 120, /* a message, by the job's clock */
     WAITING_BYTES = 1 << 20,
     READ_BYTES = 64 << 10,
 };
-static const uint64_t QUIET_NS = 5 * (uint64_t)NS_PER_SECOND;
 
 struct relay {
     struct reader *reader;
@@ -162,7 +158,7 @@ static int send_message(struct relay *relay, struct span text)
     uint8_t nonce[16];
     struct err err = {0};
     struct span address = span_of(relay->address.data, relay->address.len);
-    int code = sealed_put(relay->box, address, NULL, job_time(relay) + VALID_SECONDS, text, &sealed, nonce, &err);
+    int code = sealed_put(relay->box, address, NULL, job_time(relay) + RELAY_VALID_SECONDS, text, &sealed, nonce, &err);
     if (code < 0) {
         give_up(relay, "the job %s cannot be asked: %s", relay->job, err.text);
         return code;
@@ -205,7 +201,7 @@ static void pump(struct relay *relay)
         return;
     look_at_silence(relay);
     while (!relay->over && link_is_up(relay->reader->link) &&
-           channel_next(&relay->channel, now, relay->answered ? QUIET_NS : ASK_NS, &text, &when) &&
+           channel_next(&relay->channel, now, relay->answered ? RELAY_QUIET_NS : RELAY_ASK_NS, &text, &when) &&
            send_message(relay, span_of(text.data, text.len)) == 0)
         ;
     uint64_t soon = now + NS_PER_SECOND;
@@ -439,7 +435,7 @@ static int begin(struct relay *relay, struct err *err)
     relay->input = loop_add_fd(reader->loop, STDIN_FILENO, 0, on_input, relay);
     relay->timer = loop_add_timer(reader->loop, UINT64_MAX / 4, 0, on_timer, relay);
     if (!relay->input || !relay->timer ||
-        !loop_add_timer(reader->loop, BROKER_SECONDS * (uint64_t)NS_PER_SECOND, 0, on_patience, relay))
+        !loop_add_timer(reader->loop, RELAY_BROKER_SECONDS * (uint64_t)NS_PER_SECOND, 0, on_patience, relay))
         return err_set(err, -ENOMEM, "out of memory");
     return reader_connect(reader, &events, relay, err);
 }

@@ -13,8 +13,9 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "mirror/reader.h"
+#include "shm/waits.h"
 
-enum { PATIENCE_SECONDS = 10, TRY_MS = 100, TRIES = 3 };
+enum { TRIES = 3 };
 #define END "-----END X509 CRL-----\n"
 
 struct revoking {
@@ -114,8 +115,9 @@ int revoke_run(struct reader *reader)
     if (code == 0)
         code = reader_connect(reader, &events, &revoking, &err);
     if (code == 0) {
-        loop_add_timer(reader->loop, TRY_MS * UINT64_C(1000000), TRY_MS * UINT64_C(1000000), send_list, &revoking);
-        loop_add_timer(reader->loop, (uint64_t)PATIENCE_SECONDS * NS_PER_SECOND, 0, give_up, &revoking);
+        loop_add_timer(reader->loop, REVOKE_TRY_MS * UINT64_C(1000000), REVOKE_TRY_MS * UINT64_C(1000000), send_list,
+                       &revoking);
+        loop_add_timer(reader->loop, (uint64_t)REVOKE_SECONDS * NS_PER_SECOND, 0, give_up, &revoking);
         code = loop_run(reader->loop);
     } else {
         reader_say_err("error", &err);

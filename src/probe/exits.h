@@ -13,9 +13,6 @@
 
 #include "base/data/err.h"
 
-/* Between two readings; a buffer of the usual size (net.core.rmem_max) holds some 550 ends. */
-#define EXITS_REST_NS UINT64_C(40000000)
-
 /* The end of a thread. For the last thread of a process, it has the wait status of the process (signal(7), wait(2)). */
 struct exit_event {
     pid_t pid, tid;

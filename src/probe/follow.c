@@ -32,6 +32,7 @@
 #include "probe/perf_ring.h"
 #include "probe/proc.h"
 #include "probe/task_record.h"
+#include "shm/waits.h"
 
 enum {
     RING_PAGES = 64,         /* a processor: 256 KByte, some 1800 processes between two readings */
@@ -42,12 +43,6 @@ enum {
     RECORD_BYTES = 48,       /* of a FORK or an EXIT */
     READS_MISSED = 8,        /* so many ends without any READ: this kernel writes none */
 };
-/* An EXIT without its READ, or a READ without its EXIT, is held back for the next reading, but not longer. Unless a
- * ring overflowed they come within microseconds. */
-#define READS_WAIT_NS UINT64_C(200000000)
-/* A task may be off the processor between its EXIT and its READ: so long, a READ without EXIT is taken for such a one.
- */
-#define READS_LATE_NS (300 * READS_WAIT_NS)
 
 /* A process with threads that live. */
 struct process {

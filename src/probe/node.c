@@ -15,11 +15,9 @@
 #include "base/system/dirs.h"
 #include "lang/put.h"
 #include "probe/node_internal.h"
+#include "shm/waits.h"
 
 #define SECOND_NS ((uint64_t)NS_PER_SECOND)
-/* At the very beginning a shorter interval is better than no answer. */
-#define FIRST_INTERVAL_NS (SECOND_NS / 10)
-#define SLEEPING_MAX_AGE_NS (15 * SECOND_NS)
 
 enum { GROUPS = 14 };
 
@@ -69,7 +67,7 @@ static void compute_rates(struct printer *printer)
     struct node_sample from = probe->before, to = probe->last;
     if (!from.time_ns) {
         from = probe->last;
-        if (clock_now_ns() - from.time_ns >= FIRST_INTERVAL_NS)
+        if (clock_now_ns() - from.time_ns >= NODE_FIRST_NS)
             node_sample_read(&to, &probe->facts);
     }
     double seconds = (double)(to.time_ns - from.time_ns) / 1e9;
@@ -173,7 +171,7 @@ static void put_queues(struct printer *printer)
         running -= running > 0;
         blocked = node_find_number(stat, "procs_blocked");
     }
-    if (!probe->sleeping_time_ns || clock_now_ns() - probe->sleeping_time_ns > SLEEPING_MAX_AGE_NS) {
+    if (!probe->sleeping_time_ns || clock_now_ns() - probe->sleeping_time_ns > NODE_SLEEPING_NS) {
         probe->sleeping = node_count_sleeping(); /* looks at every process: seldom */
         probe->sleeping_time_ns = clock_now_ns();
     }
@@ -237,11 +235,11 @@ static const struct {
 uint64_t node_probe_wait_ns(const struct node_probe *probe, uint64_t flags)
 {
     uint64_t passed_ns = clock_now_ns() - probe->last.time_ns;
-    if (probe->before.time_ns || passed_ns >= FIRST_INTERVAL_NS)
+    if (probe->before.time_ns || passed_ns >= NODE_FIRST_NS)
         return 0;
     for (int i = 0; i < GROUPS; i++)
         if (groups[i].rates && flags >> i & 1)
-            return FIRST_INTERVAL_NS - passed_ns;
+            return NODE_FIRST_NS - passed_ns;
     return 0;
 }
 

@@ -17,8 +17,7 @@
 
 #include "base/data/cleanup.h"
 #include "probe/node_internal.h"
-
-enum { ACTIVE_SECONDS = 300 };
+#include "shm/waits.h"
 
 static bool terminal_used(const char *terminal)
 {
@@ -27,7 +26,7 @@ static bool terminal_used(const char *terminal)
     if (!terminal[0] || strstr(terminal, "..") || terminal[0] == ':')
         return false;
     snprintf(path, sizeof path, "/dev/%s", terminal);
-    return stat(path, &info) == 0 && S_ISCHR(info.st_mode) && time(NULL) - info.st_atime <= ACTIVE_SECONDS;
+    return stat(path, &info) == 0 && S_ISCHR(info.st_mode) && time(NULL) - info.st_atime <= USERS_ACTIVE_SECONDS;
 }
 
 static void count_user(struct node_users *users, bool remote, bool active)

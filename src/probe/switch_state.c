@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/switch_state.h"
 #include "base/data/grow.h"
+#include "shm/waits.h"
 
 #include <stdlib.h>
-
-/* From there back into the interrupted call and its sleep: a few microseconds on the processor, which others may have
- * in between. */
-enum { RESTART_NS = 500000 };
 
 void switch_state_free(struct switch_state *state)
 {
@@ -95,7 +92,7 @@ static void tell_out(struct switch_state *state, switch_event_fn *fn, void *ctx)
     if (state->restarted_ns) {
         state->ran_ns += state->runs_ns ? out.time_ns - state->runs_ns : 0;
         state->runs_ns = 0;
-        bool may_sleep_on = state->ran_ns < RESTART_NS;
+        bool may_sleep_on = state->ran_ns < SWITCH_RESTART_NS;
         if (may_sleep_on && out.preempted)
             return;
         if (!may_sleep_on)
@@ -154,7 +151,7 @@ void switch_settle(struct switch_state *state, bool stopped, uint64_t now_ns, sw
         state->left = false;
         if (!own)
             tell_out(state, fn, ctx);
-    } else if (state->restarted_ns && state->runs_ns && state->ran_ns + now_ns - state->runs_ns >= RESTART_NS) {
+    } else if (state->restarted_ns && state->runs_ns && state->ran_ns + now_ns - state->runs_ns >= SWITCH_RESTART_NS) {
         tell_in(state, state->restarted_ns, fn, ctx);
     }
 }

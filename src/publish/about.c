@@ -9,6 +9,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 bool about_look(struct about *about)
 {
@@ -74,7 +75,7 @@ void about_put_beat(uint64_t beat, bool connected, int64_t last_seq, struct buf 
 {
     json_t *json =
         json_pack("{s:b, s:f, s:f, s:I}", "connected", (int)connected, "time", (double)clock_wall_ns() / NS_PER_SECOND,
-                  "lease_seconds", (double)LEASE_SECONDS, "last_seq", (json_int_t)last_seq);
+                  "lease_seconds", (double)PUBLISH_LEASE_SECONDS, "last_seq", (json_int_t)last_seq);
     if (beat)
         json_object_set_new(json, "beat", json_integer((json_int_t)beat));
     put_json_take(out, json);

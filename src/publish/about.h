@@ -9,8 +9,6 @@
 #include "base/data/buf.h"
 #include "jobdir/record/info.h"
 
-enum { LEASE_SECONDS = 15, BEAT_SECONDS = 5 };
-
 struct about {
     const char *dir, *owner; /* borrowed */
     struct job_info info;

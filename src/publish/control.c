@@ -20,11 +20,12 @@
 #include "base/system/log.h"
 #include "keys/sealed.h"
 #include "publish/publisher.h"
+#include "shm/waits.h"
 #include "wire/channel.h"
 #include "wire/frame.h"
 #include "wire/local.h"
 
-enum { READ_BYTES = 64 << 10, REFUSED_SECONDS = 10 };
+enum { READ_BYTES = 64 << 10 };
 
 struct control_session {
     struct control *control;
@@ -333,7 +334,7 @@ static void tell_refusals(struct control *control)
     for (enum sealed_refusal i = SEALED_FINE + 1; i < SEALED_REFUSALS; i++)
         all += sealed_box_count(control->box, i);
     if (all == control->said ||
-        (control->said_ns && now - control->said_ns < REFUSED_SECONDS * (uint64_t)NS_PER_SECOND))
+        (control->said_ns && now - control->said_ns < CONTROL_REFUSED_SECONDS * (uint64_t)NS_PER_SECOND))
         return;
     control->said = all;
     control->said_ns = now;

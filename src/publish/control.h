@@ -22,8 +22,6 @@ struct control;
 enum {
     CONTROL_KEY_SESSIONS = 8,      /* of one key, so that it locks out nobody else */
     CONTROL_SESSIONS = 32,         /* at once */
-    CONTROL_LEASE_SECONDS = 60,    /* a session of which nothing came for so long is over */
-    CONTROL_ANSWER_SECONDS = 300,  /* an answer can be opened for so long */
     CONTROL_FRAME_BYTES = 1 << 20, /* of a request; a longer one ends the session */
     CONTROL_WAITING_BYTES =
         1 << 20,       /* of answers that are not there yet; no more are read from the monitor meanwhile */

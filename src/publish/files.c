@@ -19,6 +19,7 @@
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 enum { DEPTH_MOST = 4 };
 static const uint64_t NS_PER_MS = 1000000;

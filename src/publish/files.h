@@ -20,7 +20,6 @@ enum {
     FILES_BYTES_MOST = 16 << 20,  /* of one; a longer one is not published */
     FILES_TOTAL_MOST = 256 << 20, /* of all together, likewise */
     FILES_PART_BYTES = 300 << 10, /* of a file in one message */
-    FILES_REST_MS = 5000,         /* a file that changes all the time is sent again after so long */
 };
 
 struct small_file {

@@ -7,6 +7,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
+#include "shm/waits.h"
 
 static const uint64_t NS_PER_MS = 1000000;
 enum { LATER_STREAM = STREAM_COUNT };

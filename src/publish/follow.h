@@ -19,7 +19,6 @@
 
 enum {
     FOLLOW_BATCH_BYTES = 64 << 10,     /* a batch is sent when it is this large, */
-    FOLLOW_BATCH_MS = 100,             /* or this old, or when nothing else is under way */
     FOLLOW_RECORD_BYTES = 500 << 10,   /* of a longer record only its head is sent, so that it fits into a message */
     FOLLOW_MARK_BYTES = 1 << 20,       /* where each such part of the file begins is known by its number */
     FOLLOW_STREAMS = STREAM_COUNT + 1, /* and one for streams of later versions */

@@ -14,8 +14,9 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "publish/control.h"
+#include "shm/waits.h"
 
-static const uint64_t NS_PER_MS = 1000000, TICK_NS = NS_PER_SECOND, GROWN_REST_NS = 50 * 1000000;
+static const uint64_t NS_PER_MS = 1000000;
 
 static int64_t last_seq(const struct publisher *publisher)
 {
@@ -487,12 +488,12 @@ static int begin(struct publisher *publisher, struct err *err)
     publisher->progress_ns = clock_now_ns();
     publisher->watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (publisher->watch_fd >= 0)
-        publisher->watch = seldom_new(loop, publisher->watch_fd, GROWN_REST_NS, grown, publisher);
+        publisher->watch = seldom_new(loop, publisher->watch_fd, PUBLISHER_GROWN_NS, grown, publisher);
     publisher->due = loop_add_timer(loop, UINT64_MAX / 4, 0, pump_due, publisher);
     publisher->echo = loop_add_timer(loop, UINT64_MAX / 4, 0, on_echo_late, publisher);
-    publisher->tick = loop_add_timer(loop, TICK_NS, TICK_NS, on_tick, publisher);
-    publisher->beats = loop_add_timer(loop, BEAT_SECONDS * (uint64_t)NS_PER_SECOND,
-                                      BEAT_SECONDS * (uint64_t)NS_PER_SECOND, on_beat, publisher);
+    publisher->tick = loop_add_timer(loop, PUBLISHER_TICK_NS, PUBLISHER_TICK_NS, on_tick, publisher);
+    publisher->beats = loop_add_timer(loop, PUBLISH_BEAT_SECONDS * (uint64_t)NS_PER_SECOND,
+                                      PUBLISH_BEAT_SECONDS * (uint64_t)NS_PER_SECOND, on_beat, publisher);
     if (publisher->channel >= 0)
         publisher->channel_source = loop_add_fd(loop, publisher->channel, EPOLLIN, on_channel, publisher);
     if (!publisher->due || !publisher->echo || !publisher->tick || !publisher->beats)

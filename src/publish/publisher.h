@@ -27,14 +27,6 @@
 #include "publish/sent.h"
 
 enum {
-    PUBLISHER_LEFT_SECONDS = 60,     /* it goes on so long after a job, if its scry run has not waited for it */
-    PUBLISHER_STORED_SECONDS = 5,    /* it waits so long for recorders */
-    PUBLISHER_ALONE_SECONDS = 30,    /* `scry publish`: it gives up after so long without progress, */
-    PUBLISHER_NEVER_SECONDS = 10,    /* or without having been connected at all */
-    PUBLISHER_LINGER_MS = 2000,      /* after the end, and after each question: for readers that lack something; */
-    PUBLISHER_ALONE_LINGER_MS = 300, /* scry publish: a person waits */
-    PUBLISHER_HEARD_MS = 2000,       /* its own beat comes back sooner, once the broker has acknowledged it */
-    PUBLISHER_REPORT_SECONDS = 5,    /* for report.txt, which comes behind job.json */
     PUBLISHER_RECORDERS = 64,
 };
 

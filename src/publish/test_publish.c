@@ -20,6 +20,7 @@
 #include "publish/files.h"
 #include "publish/follow.h"
 #include "publish/sent.h"
+#include "shm/waits.h"
 
 static const uint64_t MS = 1000000;
 

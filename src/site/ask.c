@@ -9,6 +9,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
 #include "base/system/clock.h"
+#include "shm/waits.h"
 #include "site/site.h"
 
 /* ---- jobs ---- */

@@ -6,9 +6,9 @@
 
 #include "base/data/grow.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "site/site.h"
 
-static const double SETTLED_SECONDS = 600; /* a younger job may still begin */
 static const double IDLE = 0.05, UNUSED = 0.5, PRESSED = 0.2, WAITING = 0.3, THROTTLED = 0.25, SWAPPED = 0.05;
 static const double MEMORY_UNUSED = 0.25, MEMORY_NEAR = 0.95, ADVISED = 1.25, ALONE = 0.25, OVERTIME = 1.1;
 static const double NODE_LOADED = 1.5, NODE_FREE = 0.05;
@@ -23,7 +23,7 @@ static bool runs(const struct site_job *job)
 
 static bool settled(const struct site_job *job)
 {
-    return job->wall_seconds >= SETTLED_SECONDS;
+    return job->wall_seconds >= SITE_SETTLED_SECONDS;
 }
 
 /* Of a batch system that gave no number it has one at least. */

@@ -17,23 +17,15 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "site/metrics.h"
 #include "site/post.h"
 
 enum {
-    VISITORS = 32,       /* connections at once; more are closed at once */
-    VISIT_SECONDS = 10,  /* for a request, and for taking the answer */
-    KEEP_SECONDS = 20,   /* a connection between requests */
-    AT_ONCE = 8 << 10,   /* bytes of an answer */
-    FRESH_MS = 1000,     /* an answer is good for so long, however many ask */
-    LISTENER = 3,        /* descriptors */
-    REST_SECONDS = 5,    /* at the end */
-    FIRST_WAIT_MS = 250, /* after a batch that was not taken; doubled each time */
-    MOST_WAIT_MS = 30000,
-    LOOK_MS = 500, /* for more to send */
-    TICK_MS = 200,
+    VISITORS = 32,     /* connections at once; more are closed at once */
+    AT_ONCE = 8 << 10, /* bytes of an answer */
+    LISTENER = 3,      /* descriptors */
 };
-static const double RECENT_SECONDS = 86400;
 
 struct serve {
     struct post *post; /* the first: post_callback finds it so; NULL: nothing is sent */
@@ -84,10 +76,10 @@ static void answer(struct serve *serve, bool open_metrics)
 {
     uint64_t now_ns = clock_now_ns();
     struct site site = {0};
-    struct site_filter filter = {.since_seconds = RECENT_SECONDS};
+    struct site_filter filter = {.since_seconds = SITE_RECENT_SECONDS};
     serve->requests++;
     if (serve->answer.ns && serve->answer.open_metrics == open_metrics &&
-        now_ns - serve->answer.ns < FRESH_MS * UINT64_C(1000000))
+        now_ns - serve->answer.ns < SITE_FRESH_MS * UINT64_C(1000000))
         return;
     bool known = ready(serve, NULL) && site_ask(&site, store_db(serve->store), &filter, NULL) == 0;
     struct metrics metrics = {known ? &site : NULL, &serve->health, serve->post ? &serve->otlp.counts : NULL,
@@ -112,7 +104,7 @@ static int send_head(struct lws *wsi, struct visit *visit, bool open_metrics)
     if (lws_add_http_common_headers(wsi, HTTP_STATUS_OK, type, visit->len, &at, end) ||
         lws_finalize_write_http_header(wsi, start, &at, end))
         return -1;
-    lws_set_timeout(wsi, PENDING_TIMEOUT_HTTP_CONTENT, VISIT_SECONDS);
+    lws_set_timeout(wsi, PENDING_TIMEOUT_HTTP_CONTENT, SITE_VISIT_SECONDS);
     lws_callback_on_writable(wsi);
     return 0;
 }
@@ -218,7 +210,7 @@ static int on_recorder(struct lws *wsi, enum lws_callback_reasons reason, void *
     struct serve *serve = lws_context_user(lws_get_context(wsi));
     if (reason == LWS_CALLBACK_RAW_CLOSE_FILE && !serve->ended) {
         serve->ended = true;
-        serve->end_ns = clock_now_ns() + REST_SECONDS * UINT64_C(1000000000);
+        serve->end_ns = clock_now_ns() + SITE_REST_SECONDS * UINT64_C(1000000000);
         serve->otlp.next_ns = 0;
         if (serve->listener) /* the next recorder wants it */
             lws_set_timeout(serve->listener, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_ASYNC);
@@ -254,7 +246,7 @@ static void behind(struct serve *serve)
     serve->otlp.settled = otlp_done(serve->store, serve->target, &serve->otlp.batch, &err) < 0;
     if (serve->otlp.settled) {
         trouble(serve, err.code ? err.text : "out of memory");
-        serve->otlp.next_ns = clock_now_ns() + FIRST_WAIT_MS * UINT64_C(1000000);
+        serve->otlp.next_ns = clock_now_ns() + SITE_FIRST_WAIT_MS * UINT64_C(1000000);
         return;
     }
     serve->otlp.since_ns = serve->otlp.next_ns = serve->otlp.failures = 0;
@@ -309,10 +301,10 @@ static void on_answer(void *ctx, int status, const char *why, struct span answer
         drop(serve, text);
         return;
     }
-    uint64_t wait_ms = (uint64_t)FIRST_WAIT_MS << (serve->otlp.failures < 8 ? serve->otlp.failures : 8);
+    uint64_t wait_ms = (uint64_t)SITE_FIRST_WAIT_MS << (serve->otlp.failures < 8 ? serve->otlp.failures : 8);
     serve->otlp.failures++;
     serve->otlp.waiting = true;
-    serve->otlp.next_ns = now_ns + (wait_ms < MOST_WAIT_MS ? wait_ms : MOST_WAIT_MS) * UINT64_C(1000000);
+    serve->otlp.next_ns = now_ns + (wait_ms < SITE_MOST_WAIT_MS ? wait_ms : SITE_MOST_WAIT_MS) * UINT64_C(1000000);
     trouble(serve, text);
 }
 
@@ -338,7 +330,7 @@ static bool send_next(struct serve *serve, uint64_t now_ns)
         if (!serve->otlp.batch.records) {
             if (serve->otlp.batch.part_count)
                 behind(serve); /* numbers that nobody has */
-            serve->otlp.next_ns = now_ns + LOOK_MS * UINT64_C(1000000);
+            serve->otlp.next_ns = now_ns + SITE_LOOK_MS * UINT64_C(1000000);
             return true;
         }
     } else {
@@ -359,7 +351,7 @@ static void on_timer(lws_sorted_usec_list_t *timer)
         serve->end_ns = 0;
         return;
     }
-    lws_sul_schedule(serve->context, 0, &serve->timer, on_timer, (serve->ended ? 20 : TICK_MS) * LWS_US_PER_MS);
+    lws_sul_schedule(serve->context, 0, &serve->timer, on_timer, (serve->ended ? 20 : SITE_TICK_MS) * LWS_US_PER_MS);
 }
 
 /* ---- all of it ---- */
@@ -376,8 +368,8 @@ static int make(struct serve *serve, bool metrics)
                                              .user = serve,
                                              .gid = (gid_t)-1,
                                              .uid = (uid_t)-1,
-                                             .timeout_secs = VISIT_SECONDS,
-                                             .keepalive_timeout = KEEP_SECONDS,
+                                             .timeout_secs = SITE_VISIT_SECONDS,
+                                             .keepalive_timeout = SITE_KEEP_SECONDS,
                                              .fd_limit_per_thread = 2 * VISITORS,
                                              .max_http_header_pool = VISITORS + 4,
                                              .server_string = "scry"};

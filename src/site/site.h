@@ -20,8 +20,6 @@
 #include "base/data/err.h"
 #include "store/db.h"
 
-enum { SITE_RECENT_MINUTES = 15 /* "now" of a job: its newest minutes */ };
-
 struct site_filter {
     const char *owner, *node; /* NULL: all */
     double since_seconds;     /* jobs that are over: only those that ended so long ago, or later */

@@ -16,12 +16,11 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
+#include "shm/waits.h"
 #include "store/db.h"
 
 enum {
     STATEMENTS = 64,
-    BUSY_MS = 2000, /* a writer has other things to do, too, and tries again later */
-    READ_BUSY_MS = 20000,
     ATTACHED = 8, /* days in all.sql: SQLite attaches 10 files at most */
 };
 
@@ -326,7 +325,7 @@ static int open_day(const struct sqlite *sqlite, const char *day, sqlite3 **ret_
     int code = sqlite3_open_v2(path, ret_handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (code != SQLITE_OK)
         return failed(*ret_handle, code, path, err);
-    sqlite3_busy_timeout(*ret_handle, READ_BUSY_MS);
+    sqlite3_busy_timeout(*ret_handle, SQLITE_READ_BUSY_MS);
     return 0;
 }
 
@@ -422,7 +421,7 @@ static int settle(struct sqlite *sqlite, struct err *err)
     static const char *const reading[] = {"PRAGMA trusted_schema = OFF", "PRAGMA query_only = ON"};
     const char *const *list = sqlite->access == DB_WRITE ? pragmas : reading;
     size_t count = sqlite->access == DB_WRITE ? sizeof pragmas / sizeof *pragmas : sizeof reading / sizeof *reading;
-    sqlite3_busy_timeout(sqlite->main, sqlite->access == DB_WRITE ? BUSY_MS : READ_BUSY_MS);
+    sqlite3_busy_timeout(sqlite->main, sqlite->access == DB_WRITE ? SQLITE_BUSY_MS : SQLITE_READ_BUSY_MS);
     sqlite3_db_config(sqlite->main, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     int code = 0;
     for (size_t i = 0; i < count && code == 0; i++)

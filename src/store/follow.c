@@ -17,9 +17,10 @@
 #include "base/system/loop.h"
 #include "broker/local.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "store/follower.h"
 
-static const uint64_t MS = 1000000, FLUSH_MS = 200, AGAIN_MS = 1000, TICK_MS = 200, KEEP_MS = 3600000;
+static const uint64_t MS = 1000000;
 static const double LEASE_MOST = 3600;
 
 static double wall(void)
@@ -52,7 +53,7 @@ static bool flush(struct follower *follower)
     struct err err = {0};
     if (store_flush(follower->store, &err) < 0) {
         tell_trouble(follower, &err);
-        follower->flush_ns = clock_now_ns() + AGAIN_MS * MS;
+        follower->flush_ns = clock_now_ns() + STORE_AGAIN_MS * MS;
         return false;
     }
     if (*follower->trouble)
@@ -78,7 +79,7 @@ void follower_flush_soon(struct follower *follower)
     if (!store_pending(follower->store) || follower->flush_armed)
         return;
     follower->flush_armed = true;
-    loop_set_timer(follower->flush_timer, (*follower->trouble ? AGAIN_MS : FLUSH_MS) * MS, 0);
+    loop_set_timer(follower->flush_timer, (*follower->trouble ? STORE_AGAIN_MS : STORE_FLUSH_MS) * MS, 0);
 }
 
 /* Of a store_put_...: makes room if there is none. false: put it in once more. */
@@ -240,7 +241,7 @@ static void drop_old(struct follower *follower)
     uint64_t now_ns = clock_now_ns();
     if ((options->keep_seconds <= 0 && options->keep_minutes_seconds <= 0) || now_ns < follower->keep_ns)
         return;
-    follower->keep_ns = now_ns + KEEP_MS * MS;
+    follower->keep_ns = now_ns + STORE_KEEP_MS * MS;
     if (store_keep(follower->store, options->keep_seconds, options->keep_minutes_seconds, wall(), &days, &err) < 0)
         tell_trouble(follower, &err);
 }
@@ -268,7 +269,7 @@ static void on_tick(void *ctx)
     follower_flush_soon(follower);
     say_health(follower, now_ns);
     bool settled = follower->asked_for && follower->granted >= follower->asked_for &&
-                   now_ns - follower->heard_ns > QUIET_MS * MS && !store_pending(follower->store);
+                   now_ns - follower->heard_ns > STORE_QUIET_MS * MS && !store_pending(follower->store);
     if (follower->options->once && settled && all_over)
         loop_stop(follower->loop);
 }
@@ -310,8 +311,9 @@ static int start(struct follower *follower, const struct broker_url *url, struct
 {
     if (loop_new(&follower->loop) < 0)
         return err_set(err, -ENOMEM, "out of memory");
-    follower->flush_timer = loop_add_timer(follower->loop, KEEP_MS * MS, 0, on_flush, follower);
-    if (!follower->flush_timer || !loop_add_timer(follower->loop, TICK_MS * MS, TICK_MS * MS, on_tick, follower) ||
+    follower->flush_timer = loop_add_timer(follower->loop, STORE_KEEP_MS * MS, 0, on_flush, follower);
+    if (!follower->flush_timer ||
+        !loop_add_timer(follower->loop, STORE_TICK_MS * MS, STORE_TICK_MS * MS, on_tick, follower) ||
         !loop_add_signal(follower->loop, SIGTERM, on_signal, follower) ||
         !loop_add_signal(follower->loop, SIGINT, on_signal, follower))
         return err_set(err, -ENOMEM, "out of memory");

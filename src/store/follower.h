@@ -11,7 +11,6 @@
 
 enum {
     ASKS_AT_ONCE = 8,
-    QUIET_MS = 1500, /* after the last message: what the broker remembers has come */
 };
 
 struct followed {

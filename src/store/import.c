@@ -20,9 +20,10 @@
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "store/import.h"
 
-enum { DEPTH = 4, LEASE_SECONDS = 60, AT_ONCE = 4 << 20 };
+enum { DEPTH = 4, AT_ONCE = 4 << 20 };
 
 struct import {
     struct store *store;
@@ -175,7 +176,8 @@ static int put_state(struct import *import, const struct job_info *info, enum jo
     json_t *dir = text_json(import->path);
     json_t *said = json_pack("{s:s, s:s, s:o, s:s, s:O}", "state", state_of(info, state), "node", info->host, "dir",
                              dir, "boot_id", info->boot_id, "info", info->json);
-    json_t *beat = json_pack("{s:b, s:f, s:i}", "connected", runs, "time", import->now, "lease_seconds", LEASE_SECONDS);
+    json_t *beat =
+        json_pack("{s:b, s:f, s:i}", "connected", runs, "time", import->now, "lease_seconds", IMPORT_LEASE_SECONDS);
     int code = said && beat ? store_put_state(import->store, import->job, said, import->now) : -ENOMEM;
     if (code == 0)
         code = store_put_beat(import->store, import->job, beat, import->now);

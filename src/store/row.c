@@ -9,6 +9,7 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
+#include "shm/waits.h"
 
 enum { TEXT_MOST = 4096, INFO_MOST = 512 << 10 };
 

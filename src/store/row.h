@@ -13,7 +13,7 @@
 #include "store/db.h"
 
 /* Of numbers that may be null: NAN, and ROW_NULL. */
-enum { ROW_NULL = -1, ROW_MOST_SECONDS = 1000000000 /* of a job: more is a lie */ };
+enum { ROW_NULL = -1 };
 
 struct job_row {
     char *name, *node, *command, *state, *reason, *dir, *boot_id, *address, *info, *batch_system, *batch_id;

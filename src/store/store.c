@@ -13,6 +13,7 @@
 #include "base/system/dirs.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "store/internal.h"
 
 /* ---- opening ---- */

@@ -22,7 +22,6 @@
 #include "shm/waits.h"
 
 enum { BACKLOG = 128 };
-static const uint64_t AGAIN_NS = UINT64_C(10000000000);
 
 /* ---- the address ---- */
 
@@ -138,10 +137,10 @@ void teller_tick(struct teller *teller, const struct record_health *health, uint
         teller->pid = 0;
         close(teller->pipe);
         teller->pipe = -1;
-        teller->again_ns = now_ns + AGAIN_NS;
+        teller->again_ns = now_ns + TELLER_AGAIN_NS;
     }
     if (teller->pid <= 0 && now_ns >= teller->again_ns) {
-        teller->again_ns = now_ns + AGAIN_NS;
+        teller->again_ns = now_ns + TELLER_AGAIN_NS;
         if (teller_start(teller, NULL) < 0)
             teller->pid = 0;
     }

@@ -15,6 +15,7 @@
 #include "base/system/pause.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "task/estimate.h"
 #include "task/internal.h"
 #include "task/launch.h"
@@ -22,12 +23,8 @@
 #include "task/spec.h"
 
 enum {
-    GRACE_SECONDS = 5, /* between asking and killing */
-    LEAVE_SECONDS = 2, /* what goes on when its command has ended has so long: daemons of launchers need a moment */
-    GATHER_SECONDS = 900,
     SUMMED_FILES = 20000, /* that are looked at when a task ends */
     GATHER_KILLS = 6,     /* so often, each after the grace, before what waits for another host is killed */
-    SHARED_SECONDS = 10,  /* until what another node wrote is seen here */
 };
 
 /* ---- what the state says ---- */
@@ -478,7 +475,7 @@ static const char *why_stop(const struct task *task, const struct job_info *job)
     if (step_of(task) == TASK_GATHER) {
         /* a run whose connection was lost may still be under way */
         uint64_t seconds = task_number(task->spec, "limits.seconds"), gathers = lasted_ns(current(task));
-        uint64_t runs = lasted_ns(last_run(task)) / NS_PER_SECOND, most = GATHER_SECONDS;
+        uint64_t runs = lasted_ns(last_run(task)) / NS_PER_SECOND, most = TASK_GATHER_SECONDS;
         if (seconds && gathers / NS_PER_SECOND >= most && runs >= seconds + most)
             return "time";
         if (is_over_space(task))
@@ -522,7 +519,7 @@ static void look_after(const struct task_store *store, const struct task *task, 
         const char *stop = why_stop(task, job);
         if (stop && task_change(store, task->id, set_stop, (void *)stop, NULL) == 0)
             send_signal(task, "TERM", stop);
-    } else if (boot_ns() - get_ns(process, "stop_boot_ns") >= GRACE_SECONDS * (uint64_t)NS_PER_SECOND ||
+    } else if (boot_ns() - get_ns(process, "stop_boot_ns") >= TASK_GRACE_SECONDS * (uint64_t)NS_PER_SECOND ||
                goes_on_filling(task)) {
         if (task_change(store, task->id, set_killed, NULL, NULL) == 0)
             send_signal(task, "KILL", json_string_value(json_object_get(process, "stop")));
@@ -549,7 +546,7 @@ static bool job_goes_on(const struct task *task, int code, enum job_state state)
         waits.run = run_number(task);
         waits.since_ns = clock_now_ns();
     }
-    return clock_now_ns() - waits.since_ns < SHARED_SECONDS * (uint64_t)NS_PER_SECOND;
+    return clock_now_ns() - waits.since_ns < TASK_SHARED_SECONDS * (uint64_t)NS_PER_SECOND;
 }
 
 /* `ctx`: what goes on, which is asked to end now; NULL: it has a moment. */
@@ -580,9 +577,10 @@ static bool left_goes_on(const struct task_store *store, const struct task *task
     bool asked = json_object_get(task_phase(task->state), "left_behind"), goes_on = task_left_count(left) > 0;
     if (goes_on && !since)
         task_change(store, task->id, set_left, NULL, NULL);
-    else if (goes_on && !asked && waited >= LEAVE_SECONDS && task_change(store, task->id, set_left, left, NULL) == 0)
+    else if (goes_on && !asked && waited >= TASK_LEAVE_SECONDS &&
+             task_change(store, task->id, set_left, left, NULL) == 0)
         json_decref(task_look_left(&kin, SIGTERM));
-    else if (asked && waited >= GRACE_SECONDS)
+    else if (asked && waited >= TASK_GRACE_SECONDS)
         goes_on = false;
     json_decref(left);
     return goes_on;

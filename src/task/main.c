@@ -19,11 +19,10 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "base/system/loop.h"
+#include "shm/waits.h"
 #include "task/advance.h"
 #include "task/internal.h"
 #include "task/spec.h"
-
-static const uint64_t LOOK_NS = 250000000, IDLE_NS = UINT64_C(10) * NS_PER_SECOND;
 
 struct runner {
     struct task_store store;
@@ -173,10 +172,10 @@ static void look(struct runner *runner)
 {
     uint64_t now = clock_now_ns();
     size_t active = step(runner);
-    loop_set_timer(runner->timer, active ? LOOK_NS : 4 * LOOK_NS, 0);
+    loop_set_timer(runner->timer, active ? TASK_LOOK_NS : 4 * TASK_LOOK_NS, 0);
     if (active)
         runner->idle_since_ns = now;
-    if (now - runner->idle_since_ns < IDLE_NS)
+    if (now - runner->idle_since_ns < TASK_IDLE_NS)
         return;
     /* Who queues something looks for the lock afterwards. So once it is free, nothing new is left to nobody: */
     close(runner->lock);
@@ -201,7 +200,7 @@ static void on_change(void *ctx, int fd, uint32_t events)
     (void)events;
     while (read(fd, changes, sizeof changes) > 0)
         continue;
-    loop_set_timer(runner->timer, LOOK_NS / 25, 0); /* our own are among them */
+    loop_set_timer(runner->timer, TASK_LOOK_NS / 25, 0); /* our own are among them */
 }
 
 static void on_child(void *ctx, int fd, uint32_t events)

@@ -8,11 +8,12 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
+#include "shm/waits.h"
 #include "task/advance.h"
 #include "task/launch.h"
 
 /* A controller has many users: it is asked at once, and then less and less often. */
-enum { MOST = 64, FIRST_SECONDS = 1, MOST_SECONDS = 60 };
+enum { MOST = 64 };
 
 static struct question {
     char id[TASK_ID_SIZE];
@@ -27,14 +28,14 @@ static struct question *find(const char *id, uint64_t run, uint64_t now)
     for (struct question *each = questions; each < questions + MOST; each++) {
         if (strcmp(each->id, id) == 0 && each->run == run)
             return each;
-        if (now >= each->due_ns && now - each->due_ns >= 2 * MOST_SECONDS * (uint64_t)NS_PER_SECOND)
+        if (now >= each->due_ns && now - each->due_ns >= 2 * TASK_WHY_MOST_SECONDS * (uint64_t)NS_PER_SECOND)
             room = each;
     }
     if (!room)
         return NULL;
     if (room->answer)
         close(room->answer);
-    *room = (struct question){.run = run, .rest_ns = FIRST_SECONDS * (uint64_t)NS_PER_SECOND};
+    *room = (struct question){.run = run, .rest_ns = TASK_WHY_FIRST_SECONDS * (uint64_t)NS_PER_SECOND};
     memcpy(room->id, id, strnlen(id, sizeof room->id - 1));
     room->due_ns = now + room->rest_ns; /* most begin at once */
     return room;
@@ -72,8 +73,8 @@ bool task_waits_look(const struct task *task, uint64_t run, const char *job, cha
         return false;
     if (!question->answer && now >= question->due_ns) {
         begin(question, task, job);
-        question->rest_ns =
-            question->rest_ns < MOST_SECONDS * (uint64_t)NS_PER_SECOND ? 2 * question->rest_ns : question->rest_ns;
+        question->rest_ns = question->rest_ns < TASK_WHY_MOST_SECONDS * (uint64_t)NS_PER_SECOND ? 2 * question->rest_ns
+                                                                                                : question->rest_ns;
         question->due_ns = now + question->rest_ns;
     }
     if (!question->answer)

@@ -23,9 +23,10 @@
 #include "base/system/clock.h"
 #include "base/system/wait_world.h"
 #include "probe/proc.h"
+#include "shm/waits.h"
 #include "tracer/protocol.h"
 
-enum { READ_SIZE = 65536, SAFE_FD = 10, TURN_NS = 2000000 };
+enum { READ_SIZE = 65536, SAFE_FD = 10 };
 
 struct queued {
     struct tracer_event event;
@@ -355,7 +356,7 @@ int tracer_dispatch(struct tracer *tracer)
     /* What comes while these are handled is left for the next call: threads that hit breakpoints without end may not
      * keep the monitor from its tools. */
     struct queued *last = tracer->events ? tracer->events->prev : NULL;
-    uint64_t end_ns = clock_now_ns() + TURN_NS;
+    uint64_t end_ns = clock_now_ns() + TRACER_TURN_NS;
     for (bool more = last != NULL; more || (tracer->dead && tracer->events);) {
         struct queued *queued = tracer->events;
         more = more && queued != last && clock_now_ns() < end_ns;

@@ -24,10 +24,10 @@
 #include "base/system/clock.h"
 #include "base/system/pause.h"
 #include "base/system/process_names.h"
+#include "shm/waits.h"
 #include "tracer/tracee.h"
 
-enum { TID_BITS = 23, TICK_US = 2000, READ_SIZE = 65536 };
-enum { HOT_NS = 100000, SPIN_NS = 40000, YIELD_NS = 8000, CONTENDED_NS = 20000000 };
+enum { TID_BITS = 23, READ_SIZE = 65536 };
 /* Shorter than the client's patience, so that its answer says what happened. */
 #define PUMP_NS (TRACER_TIMEOUT_NS - TRACER_TIMEOUT_NS / 4)
 
@@ -54,7 +54,7 @@ static void on_signal(int signo, siginfo_t *info, void *context)
 
 static void set_tick(void)
 {
-    suseconds_t us = ticks_wanted || pumping ? TICK_US : waited_for ? (suseconds_t)(PATIENCE_LOOK_NS / 1000) : 0;
+    suseconds_t us = ticks_wanted || pumping ? TRACER_TICK_US : waited_for ? (suseconds_t)(PATIENCE_LOOK_NS / 1000) : 0;
     struct itimerval timer = {.it_value = {.tv_usec = us}, .it_interval = {.tv_usec = us}};
     setitimer(ITIMER_REAL, &timer, NULL);
 }
@@ -258,7 +258,7 @@ int pump_until(pump_fn *done, void *ctx)
         if (tid > 0)
             stop_handle(tid, status);
         else if (tid < 0)
-            usleep(TICK_US); /* no tracee is left: done cannot wait for one long */
+            usleep(TRACER_TICK_US); /* no tracee is left: done cannot wait for one long */
     }
     if (deadline) {
         pumping = false;
@@ -290,18 +290,18 @@ static pid_t next_status(int *ret_status)
         uint64_t before = now;
         sched_yield();
         now = clock_now_ns();
-        if (now - before > YIELD_NS && (tid = waitpid(-1, ret_status, __WALL | WNOHANG)) == 0) {
-            contended_ns = now + CONTENDED_NS;
+        if (now - before > TRACER_YIELD_NS && (tid = waitpid(-1, ret_status, __WALL | WNOHANG)) == 0) {
+            contended_ns = now + TRACER_CONTENDED_NS;
             break;
         }
-        if (tid != 0 || now - begun > SPIN_NS)
+        if (tid != 0 || now - begun > TRACER_SPIN_NS)
             break;
     }
     if (tid == 0)
         tid = wait_unless(&woken, ret_status);
     if (tid > 0) {
         now = clock_now_ns();
-        hot = now - last_ns < HOT_NS && now > contended_ns;
+        hot = now - last_ns < TRACER_HOT_NS && now > contended_ns;
         last_ns = now;
     }
     return tid;

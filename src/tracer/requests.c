@@ -10,6 +10,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/proc_file.h"
+#include "shm/waits.h"
 #include "tracer/tracee.h"
 
 struct request {
@@ -81,8 +82,6 @@ struct stopping {
     uint64_t begun_ns;
 };
 
-enum { PATIENCE_NS = 20000000 };
-
 static pid_t tid_at(const char *bytes, size_t index)
 {
     pid_t tid;
@@ -94,7 +93,7 @@ static bool all_stopped(void *ctx)
 {
     const struct stopping *stopping = ctx;
     /* one that waits inside the kernel (vfork, a disk) cannot execute anything either, and will stop before it does */
-    bool look = clock_now_ns() - stopping->begun_ns > PATIENCE_NS;
+    bool look = clock_now_ns() - stopping->begun_ns > TRACER_STOPPING_NS;
     for (size_t i = 0; i < stopping->count; i++) {
         const struct thread *thread = wanted_thread(tid_at(stopping->bytes, i));
         if (thread && !thread->in_stop && !(look && thread_is_blocked(thread)))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "shm/waits.h"
 #include "wire/channel.h"
 
 #include <endian.h>
@@ -7,10 +8,6 @@
 
 enum { VERSION = 1 };
 
-/* A message that was not acknowledged is sent again after this time, then after twice as long, and so on. */
-static const uint64_t FIRST_NS = 1000000000, LONGEST_NS = 8000000000;
-/* Over a stream an acknowledgement waits so long, unless so much is to be acknowledged. */
-static const uint64_t LATER_NS = 50000000;
 enum { MUCH = CHANNEL_WINDOW / 4 };
 
 static uint32_t get_u32(const char *at)
@@ -144,10 +141,10 @@ static void fill(struct channel *channel)
 
 static uint64_t due_ns(const struct channel *channel, const struct channel_part *part)
 {
-    uint64_t wait = FIRST_NS;
+    uint64_t wait = CHANNEL_FIRST_NS;
     if (channel->stream && part->sent_ns)
         return UINT64_MAX;
-    for (unsigned i = 1; i < part->tries && wait < LONGEST_NS; i++)
+    for (unsigned i = 1; i < part->tries && wait < CHANNEL_LONGEST_NS; i++)
         wait *= 2;
     return part->sent_ns ? part->sent_ns + wait : 0;
 }
@@ -157,7 +154,7 @@ static uint64_t acknowledgement_ns(const struct channel *channel)
 {
     if (!channel->owes)
         return UINT64_MAX;
-    return channel->stream && channel->received - channel->told < MUCH ? channel->owed_ns + LATER_NS : 0;
+    return channel->stream && channel->received - channel->told < MUCH ? channel->owed_ns + CHANNEL_LATER_NS : 0;
 }
 
 static void owe(struct channel *channel, uint64_t now_ns)
@@ -227,7 +224,7 @@ int channel_take(struct channel *channel, const struct channel_header *header, u
         return -EBADMSG;
     channel->heard_ns = now_ns;
     if (!header->number) { /* it asks whether we live, or only acknowledges */
-        channel->owes |= channel->answers && now_ns - channel->spoke_ns >= FIRST_NS;
+        channel->owes |= channel->answers && now_ns - channel->spoke_ns >= CHANNEL_FIRST_NS;
         return 0;
     }
     owe(channel, now_ns);

@@ -89,6 +89,18 @@ class Layers(unittest.TestCase):
         self.refused("src/job/run/test_x.c", SPDX + 'bool x = strstr(note, "not traced");\n', None)
         self.refused("src/job/run/x.c", SPDX + "bool x = *text == '\"' && strstr(note, \"not traced\") && f('(');\n", "looks for")
 
+    def test_limits_of_time(self):
+        told = "src/lang/x.c:2: LOOK_MS is a limit of time: it belongs in src/shm/waits.h"
+        for text in ("enum { LOOK_MS = 20, TRIES = 3 };", "#define LOOK_MS 20 /* between two */",
+                     "enum {\n    LOOK_MS =\n        20, /* between two */\n};"):
+            self.refused("src/lang/x.c", SPDX + text + "\n", told.replace(":2:", ":3:" if "{\n" in text else ":2:"))
+        self.refused("src/lang/x.c", SPDX + "static const uint64_t REST_NS = NS_PER_SECOND / 5;\n", "REST_NS is a limit")
+        for fine in ("static const uint64_t REST_NS = REST_MS * UINT64_C(1000000);", "enum { NS_PER_MS = 1000000 };",
+                     "#define REST_NS (REST_MS * NS_PER_MS)", "/* LOOK_MS = 20 */", "bool is = LOOK_MS == 20;"):
+            self.refused("src/lang/x.c", SPDX + fine + "\n", None)
+        self.refused("src/lang/test_x.c", SPDX + "enum { LOOK_MS = 20 };\n", None)
+        self.refused("src/shm/waits.h", SPDX + "#define LOOK_MS 20\n", None)
+
     def test_licence_line(self):
         self.refused("src/base/data/x.c", "int x;\n", "src/base/data/x.c:1: no line 'SPDX-License-Identifier")
         self.refused("tools/x", "#!/bin/sh\n", "tools/x:1: no line")

@@ -12,12 +12,10 @@
 #include "agent/system/raw.h"
 #include "agent/system/sys.h"
 #include "agent/system/world.h"
+#include "shm/waits.h"
 
 enum {
     HIGH_FD = 700, /* so that a program that expects the lowest free number gets it, whatever its threads do */
-    RETRY_MS = 2,
-    MARK_MS = 10000, /* a stop is waited for once in this time by all processes together: then a mark beside the socket
-                      * says that one has */
 };
 
 /* ---- a monitor that is stopped ---- */
@@ -82,7 +80,7 @@ static void mark_read(const char *socket, struct mark *ret_mark)
         ret_mark->pid = ret_mark->pid * 10 + (*c - '0');
     sys_call2(SYS_clock_gettime, 0 /* CLOCK_REALTIME */, (long)&now);
     int64_t age = (now.sec - info.st_mtim.tv_sec) * 1000 + (now.nsec - info.st_mtim.tv_nsec) / 1000000;
-    ret_mark->fresh = age >= 0 && age < MARK_MS;
+    ret_mark->fresh = age >= 0 && age < AGENT_MARK_MS;
 }
 
 static void mark_put(const struct mark *mark, int32_t pid)
@@ -176,7 +174,7 @@ static int dial(const struct agent_question *question, uint64_t since_ns)
             return again ? -ETIMEDOUT : (int)result;
         }
         short came;
-        agent_poll(-1, 0, RETRY_MS * WAITS_NS_PER_MS, &came);
+        agent_poll(-1, 0, AGENT_RETRY_MS * WAITS_NS_PER_MS, &came);
     }
 }
 

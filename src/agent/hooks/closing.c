@@ -4,12 +4,13 @@
 #include "agent/hooks/agent.h"
 #include "agent/system/imports.h"
 #include "agent/system/world.h"
+#include "shm/waits.h"
 
 #include <link.h>
 #include <stddef.h>
 #include <sys/mman.h>
 
-enum { SPARE = 16, WAIT_MS = 100 };
+enum { SPARE = 16 };
 
 struct closing_object {
     uint64_t name, start, end;
@@ -138,6 +139,6 @@ void closing_wait(void)
     int32_t who = atomic_load(&closer);
     if (!who || who == (int32_t)sys_call0(SYS_gettid))
         return;
-    for (uint64_t end = agent_now_ms() + WAIT_MS; atomic_load(&closer) == who && agent_now_ms() < end;)
+    for (uint64_t end = agent_now_ms() + AGENT_CLOSING_MS; atomic_load(&closer) == who && agent_now_ms() < end;)
         sys_call0(SYS_sched_yield);
 }

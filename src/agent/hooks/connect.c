@@ -18,6 +18,7 @@
 #include "agent/safety/signals.h"
 #include "agent/hooks/mpi.h"
 #include "agent/system/world.h"
+#include "shm/waits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +30,6 @@ _Static_assert(sizeof agent_hot == AREA_PAGE && sizeof agent_filter == 65536, "a
 bool agent_was_connected;
 
 enum {
-    OTHER_MS = 300, /* a thread of a child of fork is not held up longer by the one that connects */
     FDS = 3,
     FD_AREA = 0,
     FD_BELL,
@@ -479,7 +479,7 @@ void fork_happened(void)
 static void wait_for_other(void)
 {
     int32_t tid = (int32_t)sys_call0(SYS_gettid), other = atomic_load(&connecting);
-    uint64_t deadline = agent_now_ms() + OTHER_MS;
+    uint64_t deadline = agent_now_ms() + AGENT_OTHER_MS;
     while (other && other != tid && agent_now_ms() < deadline) {
         sys_call4(SYS_poll, 0, 0, 1, 0);
         other = atomic_load(&connecting);

@@ -11,9 +11,10 @@
 #include "agent/safety/read_internal.h"
 #include "agent/safety/signals.h"
 #include "agent/safety/signals_internal.h"
+#include "shm/waits.h"
 
 enum { COUNT = 6, RED_ZONE = 128, FPX_SIZE = 512, FPX_SOFTWARE = 464 };
-enum { INT3 = 0xcc, INT_N = 0xcd, TRAP_FLAG = 0x100, GUARD_WAIT_US = 200, GUARD_WAITS = 250 };
+enum { INT3 = 0xcc, INT_N = 0xcd, TRAP_FLAG = 0x100, GUARD_WAITS = 250 };
 #define FPX_MAGIC UINT32_C(0x46505853) /* FP_XSTATE_MAGIC1 */
 #define HANDLED (FAULTS | SIGSET_BIT(SIGABRT) | SIGSET_BIT(SIGTRAP))
 /* Those that a fault raises: kept open in the kernel. abort() opens SIGABRT itself. */
@@ -366,7 +367,7 @@ static bool tracer_left(const siginfo_t *info, ucontext_t *context, bool deadly)
             break;
         if (waits <= 0)
             return false;
-        struct timespec pause = {0, GUARD_WAIT_US * 1000};
+        struct timespec pause = {0, AGENT_GUARD_US * 1000};
         sys_call2(__NR_nanosleep, (long)&pause, 0);
     }
     if (byte == 3 && agent_read(&before, at - 1, 1) == 0 && before == INT_N)

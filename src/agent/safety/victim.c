@@ -27,11 +27,11 @@
 #include "agent/system/sigset.h"
 #include "agent/system/process.h"
 #include "agent/system/sys.h"
+#include "shm/waits.h"
 
 enum {
     STACK_SIZE = 16384,
     PIECE = 4096,        /* copied at a time */
-    SLICE_MS = 20,       /* of waiting for an answer */
     ANSWER_SLICES = 100, /* an answer that does not come in so many: never again */
     LOCK_SLICES = 3,
     LOCK_FAILURES = 100,
@@ -91,7 +91,7 @@ static bool lock(uint32_t tid)
             atomic_store(&shared.lock_failures, 0);
             return true;
         }
-        futex_wait(&shared.lock, holder, SLICE_MS);
+        futex_wait(&shared.lock, holder, AGENT_SLICE_MS);
     }
     if (atomic_fetch_add(&shared.lock_failures, 1) > LOCK_FAILURES)
         atomic_store(&shared.given_up, 1);
@@ -127,7 +127,7 @@ static enum victim_outcome ask(pid_t self, uint64_t address, size_t size)
             reap(victim);
             return atomic_load(&shared.answered) ? VICTIM_READ : VICTIM_FAULT;
         }
-        while (futex_wait(&shared.victim, lives, SLICE_MS) == -EINTR)
+        while (futex_wait(&shared.victim, lives, AGENT_SLICE_MS) == -EINTR)
             ;
     }
     /* it hangs where not even SIGKILL reaches it at once: it is not waited for */

@@ -14,10 +14,10 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
+#include "shm/waits.h"
 
 enum {
     FILES_LIMIT = 4096, /* half of them stay, as of the bytes */
-    LEFTOVER_S = 3600,  /* a temporary file that old belongs to nobody */
 };
 
 struct cached {
@@ -51,7 +51,7 @@ static void clean_up(int directory, uint64_t most_bytes)
         if (fstatat(directory, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
             continue;
         if (entry->d_name[0] == '.') {
-            if (now - st.st_mtime > LEFTOVER_S)
+            if (now - st.st_mtime > CACHE_LEFTOVER_S)
                 unlinkat(directory, entry->d_name, 0);
             continue;
         }

@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "shm/waits.h"
 
-enum { TRIES = 100, PAUSE_NS = 10 * 1000 * 1000, FOLDER = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
+enum { TRIES = 100, FOLDER = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
 
 bool memory_dir_is_memory(const char *of)
 {
@@ -179,7 +180,7 @@ int memory_dir_open(struct memory_dir *dir, const char *of, bool known, struct e
     for (unsigned i = 0; i < TRIES && code == -EAGAIN; i++) {
         code = open_once(dir);
         if (code == -EAGAIN)
-            nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = MEMORY_DIR_AGAIN_NS}, NULL);
     }
     if (code == 0 && !known && has_files(dir->fd)) {
         /* a directory that is gone had the same number; if somebody still uses this folder, leave it */

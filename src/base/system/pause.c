@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
-
-enum { LOOK_MS = 3, MOST_S = 100 };
+#include "shm/waits.h"
 
 void pause_at(const char *name)
 {
@@ -34,9 +33,9 @@ void pause_at(const char *name)
     }
     bool first = fd >= 0 && link(own, here) == 0;
     unlink(own);
-    for (uint64_t end_ns = clock_now_ns() + UINT64_C(1000000000) * MOST_S;
+    for (uint64_t end_ns = clock_now_ns() + UINT64_C(1000000000) * PAUSE_MOST_S;
          first && access(path, F_OK) == 0 && clock_now_ns() < end_ns;)
-        poll(NULL, 0, LOOK_MS);
+        poll(NULL, 0, PAUSE_LOOK_MS);
     errno = error;
 }
 

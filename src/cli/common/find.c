@@ -29,7 +29,7 @@
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
-enum { LINE_BYTES = 64 << 10, SHOW_MS = 100 };
+enum { LINE_BYTES = 64 << 10 };
 
 /* ---- the program ---- */
 
@@ -135,7 +135,7 @@ static int listen(const struct found_job *job, struct told *told, struct err *er
     progress_begin(&told->progress, "asking the broker");
     for (bool there = true; there && !told->ready && !told->err.code;) {
         progress_show(&told->progress, told->share);
-        int events = poll(&output, 1, SHOW_MS);
+        int events = poll(&output, 1, FIND_SHOW_MS);
         if (events == 0 || (events < 0 && errno == EINTR))
             continue;
         char *room = in.len < LINE_BYTES ? buf_reserve(&in, 4096) : NULL;

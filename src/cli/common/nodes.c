@@ -19,6 +19,7 @@
 #include "lang/put.h"
 #include "lang/results.h"
 #include "lang/token.h"
+#include "shm/waits.h"
 
 struct names {
     const char *jobdir;

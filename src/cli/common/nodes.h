@@ -14,8 +14,6 @@
 #include "base/data/buf.h"
 #include "base/data/err.h"
 
-enum { NODES_PATIENCE_MS = 8000 }; /* a login takes some seconds on a busy machine */
-
 struct job_node {
     const char *name;
     const char *token;   /* of the monitor that was asked; "u_0": it cannot be asked now */

@@ -8,9 +8,9 @@
 #include "jobdir/record/kinds.h"
 #include "jobdir/record/layers.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 enum { LABEL_COLUMNS = 6, PARENTS_MOST = 64, JSON_EACH = 16 };
-static const double ROUNDED_SECONDS = 100, TOLD_SECONDS = 2; /* how long something has been so is not told before */
 
 static const char *const labels[NOW_LAYERS] = {
     [NOW_PROGRESS] = "done", [NOW_SCRIPT] = "script", [NOW_PYTHON] = "python", [NOW_FUNCTION] = "calls",
@@ -193,7 +193,7 @@ static void put_said(struct buf *out, const struct now_line *line, double second
         put_stack(out, line->record);
     else
         record_text(out, line->record);
-    if (since < TOLD_SECONDS || line->layer == NOW_HEALTH || stack)
+    if (since < NOW_TOLD_SECONDS || line->layer == NOW_HEALTH || stack)
         return;
     bool lasts = line->layer == NOW_SCRIPT || line->layer == NOW_PYTHON;
     buf_puts(out, lasts ? "  for " : "  ");
@@ -244,7 +244,7 @@ void now_progress_text(struct buf *out, const json_t *progress, double seconds)
     if (left < 0)
         return;
     buf_puts(out, share >= 0 ? ", " : "");
-    if (left < ROUNDED_SECONDS) /* it is a guess: no decimals */
+    if (left < NOW_ROUNDED_SECONDS) /* it is a guess: no decimals */
         buf_printf(out, "%.0f s", left);
     else
         text_seconds(out, left);

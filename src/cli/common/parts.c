@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shm/waits.h"
+
 struct looking {
     struct parts *parts;
     struct job_report *report;
@@ -78,10 +80,11 @@ struct parts_now parts_sum(const struct job_report *report)
 
 double parts_silent_seconds(const struct job_report *report, const struct job_report *part)
 {
-    enum { SILENT_S = 10, SAMPLES = 5 };
+    enum { SAMPLES = 5 };
     double silent = job_report_result(report).wall_seconds - part->shift - part->model.last_seconds;
     double most = SAMPLES * part->info.sample_seconds;
-    return is_over(part) || report->info.ended || silent <= (most > SILENT_S ? most : SILENT_S) ? 0 : silent;
+    return is_over(part) || report->info.ended || silent <= (most > PARTS_SILENT_S ? most : PARTS_SILENT_S) ? 0
+                                                                                                            : silent;
 }
 
 void parts_done(struct parts *parts)

@@ -25,8 +25,7 @@
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
 #include "lang/put.h"
-
-#define TRACES_NS (UINT64_C(10) * NS_PER_SECOND)
+#include "shm/waits.h"
 
 static const char *setting(const struct job_look *look, const char *key)
 {
@@ -433,7 +432,7 @@ static int load(struct job_look *look, const char *job, struct err *err)
         code = job_report_load(&look->report, look->path, err);
     if (code < 0)
         return code;
-    struct job_functions_options options = {.start_ns = look->report.info.started_ns, .budget_ns = TRACES_NS};
+    struct job_functions_options options = {.start_ns = look->report.info.started_ns, .budget_ns = DOCTOR_TRACES_NS};
     struct err unread = {0};
     if (job_report_load_functions(&look->report, &options, &unread) < 0)
         log_debug("traces dir=%s text=%s", LOG_TEXT(look->path), LOG_TEXT(unread.text));

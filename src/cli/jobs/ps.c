@@ -25,6 +25,7 @@
 #include "jobdir/record/remove.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 enum {
     PS_ENDED = 10,     /* ended jobs shown without --all */
@@ -273,9 +274,9 @@ static size_t add_jobs(struct table *table, json_t *list, char **paths, size_t c
  * after a moment. */
 static void put_space(struct buf *out, char **paths, size_t count)
 {
-    enum { MUCH_GB = 10, PATIENCE_NS = 300 * 1000 * 1000 };
+    enum { MUCH_GB = 10 };
     const char *wanted = getenv("SCRY_KEEP_SIZE");
-    uint64_t much, bytes, total = 0, deadline_ns = clock_now_ns() + PATIENCE_NS;
+    uint64_t much, bytes, total = 0, deadline_ns = clock_now_ns() + PS_SIZES_NS;
     struct statvfs disk;
     if (!count)
         return;

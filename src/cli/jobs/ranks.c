@@ -25,8 +25,7 @@
 #include "jobdir/text/text.h"
 #include "lang/put.h"
 #include "lang/results.h"
-
-static const uint64_t FRESH_NS = UINT64_C(3) * NS_PER_SECOND; /* an answer comes twice a second */
+#include "shm/waits.h"
 
 /* ---- the list ---- */
 
@@ -386,6 +385,6 @@ void ranks_age(struct rank_list *ranks)
         struct rank_now *rank = &ranks->list[i];
         uint64_t age_ns = rank->told_ns && now_ns > rank->told_ns ? now_ns - rank->told_ns : 0;
         if (rank->told_ns)
-            rank->old_seconds = age_ns < FRESH_NS ? 0 : (double)age_ns / 1e9;
+            rank->old_seconds = age_ns < RANKS_FRESH_NS ? 0 : (double)age_ns / 1e9;
     }
 }

@@ -5,14 +5,13 @@
 #include <string.h>
 
 #include "jobdir/text/text.h"
-
-static const uint64_t SHORT_NS = 10000000; /* shorter times are not shown: they are over before they are read */
+#include "shm/waits.h"
 
 /* ---- for people ---- */
 
 static void put_for(struct buf *out, uint64_t ns)
 {
-    if (ns < SHORT_NS)
+    if (ns < RANKS_SHORT_NS)
         return;
     buf_puts(out, " for ");
     text_seconds(out, (double)ns / 1e9);

@@ -20,11 +20,10 @@
 #include "jobdir/export/replay.h"
 #include "jobdir/report/rules.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 enum {
-    POLL_MS = 100,
     LOOK_EVERY = 1 << 14, /* events between two reports of progress */
-    NAMING_SECONDS = 3,   /* time for a new process's functions to get names */
     VALUES_LEAST = 24,    /* characters of values on the narrowest terminal */
 };
 
@@ -371,7 +370,7 @@ static int follow_more(struct following *following, struct job_traces *traces, c
             return -ENOMEM;
         track->trace = traces->list[following->count];
         uint64_t start_ns = trace_number(track->trace, "start_ns"); /* 0: too new to say */
-        track->due_ns = (start_ns ? start_ns : clock_wall_ns()) + (uint64_t)NAMING_SECONDS * NS_PER_SECOND;
+        track->due_ns = (start_ns ? start_ns : clock_wall_ns()) + (uint64_t)REPLAY_NAMING_SECONDS * NS_PER_SECOND;
         grown[following->count++] = track;
     }
     return 0;
@@ -439,7 +438,7 @@ static int follow(struct job_traces *traces, const struct choice *choice)
         if (ended)
             break;
         if (code >= 0 && !interrupted)
-            poll(NULL, 0, POLL_MS);
+            poll(NULL, 0, REPLAY_POLL_MS);
     }
     uint64_t events = 0;
     bool wrote = false;

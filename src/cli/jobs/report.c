@@ -16,6 +16,7 @@
 #include "job/places/trace_names.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 static int load_functions(struct job_report *report, pid_t process, struct err *err)
 {

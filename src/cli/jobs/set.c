@@ -66,7 +66,7 @@ static void say_limits(char **pairs, size_t count)
 /* Warns about a selection that matches nothing, mostly a typing error. Large programs are searched for some time. */
 static void say_unmatched(const char *path, char **pairs, size_t count, bool others)
 {
-    enum { LOOKS = 100, LOOK_NS = 30 * 1000 * 1000 };
+    enum { LOOKS = 100 };
     bool chosen = false;
     for (size_t i = 0; i < count; i++)
         if (strncmp(pairs[i], "trace=", 6) == 0)
@@ -75,7 +75,7 @@ static void say_unmatched(const char *path, char **pairs, size_t count, bool oth
     for (int look = 0; chosen && info.choosing && look < LOOKS; look++) {
         struct buf text = BUF_INIT;
         if (look)
-            nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = SET_LOOK_NS}, NULL);
         PUT_CALL(&text, "job_trace_info", path);
         Omis_reply reply = client_ask(&text);
         tracing_answer(reply, &info);

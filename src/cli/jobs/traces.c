@@ -22,6 +22,7 @@
 #include "jobdir/mpi/trace.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 static void log_problem(void *ctx, const char *text)
 {

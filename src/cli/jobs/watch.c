@@ -25,9 +25,9 @@
 #include "jobdir/record/parts.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
-enum { LOOK_MS = 500, STREAM_COLUMNS = 8 }; /* network file systems say nothing of changes elsewhere */
-#define REDRAW_NS UINT64_C(100000000)
+enum { STREAM_COLUMNS = 8 };
 
 /* The job's own records, or those of its part on another node. */
 struct source {
@@ -250,7 +250,7 @@ static void show_rest(struct watching *watching)
 {
     enum { PRINT_BYTES = 64 << 10 };
     uint64_t now_ns = clock_now_ns();
-    bool draw = watching->status.on && now_ns - watching->drawn_ns >= REDRAW_NS;
+    bool draw = watching->status.on && now_ns - watching->drawn_ns >= JOBS_REDRAW_NS;
     job_dirs_each(watching->path, add_source, watching);
     struct source *source = next_source(watching);
     if (source || draw)
@@ -286,7 +286,7 @@ static bool wait_for_more(int changes)
 {
     struct pollfd inputs[2] = {{.fd = changes, .events = POLLIN}, {.fd = STDOUT_FILENO}};
     char drained[4096];
-    if (poll(inputs, 2, LOOK_MS) > 0 && inputs[0].revents)
+    if (poll(inputs, 2, JOBS_WATCH_MS) > 0 && inputs[0].revents)
         while (read(changes, drained, sizeof drained) > 0)
             continue;
     return !(inputs[1].revents & (POLLERR | POLLNVAL));

@@ -13,10 +13,9 @@
 #include "client/decode.h"
 #include "jobdir/text/text.h"
 #include "lang/results.h"
+#include "shm/waits.h"
 
 enum { PROCESSES = 256, ROWS_ASKED = 100 }; /* for a process; more than any screen shows */
-/* The time between two attempts to connect: a monitor that does not answer delays a picture by as much. */
-static const uint64_t AGAIN_NS = NS_PER_SECOND / 20, SLOW_NS = UINT64_C(10) * NS_PER_SECOND;
 
 static void clear(struct top_functions *functions)
 {
@@ -37,7 +36,7 @@ void top_functions_connect(struct top_functions *functions)
     functions->connected = client_join();
     functions->asking = false;
     functions->attached_count = 0; /* another monitor knows none of them */
-    functions->again_ns = clock_now_ns() + (client_timed_out() ? SLOW_NS : AGAIN_NS);
+    functions->again_ns = clock_now_ns() + (client_timed_out() ? TOP_SLOW_NS : TOP_AGAIN_NS);
 }
 
 void top_functions_close(struct top_functions *functions)

@@ -10,15 +10,16 @@
 #include "client/client.h"
 #include "jobdir/text/text.h"
 #include "lang/put.h"
+#include "shm/waits.h"
 
-enum { READ_NS = 1000000000, READ_AGAIN = 10 };
+enum { READ_AGAIN = 10 };
 enum { ASKING_HERE = 1, ASKING_OTHERS = 2, ASKING_NODES = 4 };
 
 /* Other nodes write seldom, so it is read seldom. */
 static void add_elsewhere(struct top_ranks *ranks)
 {
     uint64_t now = clock_now_ns();
-    if (ranks->read_ns && now - ranks->read_ns < READ_AGAIN * (uint64_t)READ_NS)
+    if (ranks->read_ns && now - ranks->read_ns < READ_AGAIN * (uint64_t)TOP_RANKS_NS)
         return;
     ranks->read_ns = now;
     ranks_add_elsewhere(&ranks->known, ranks->path);

@@ -30,18 +30,14 @@
 #include "jobdir/report/report.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 enum {
     DEFAULT_ROWS = 24,
     DEFAULT_COLUMNS = 80,
     NARROW_COLUMNS = 60,
     MAX_COLUMNS = 512,
-    REFRESH_MS = 500,
-    ASK_S = 10,  /* for one picture; a monitor on a busy node may need it */
-    YOUNG_S = 2, /* a job this young may have no monitor yet */
-    CONNECT_POLL_MS = 20,
 };
-#define FINAL_NS UINT64_C(2000000000) /* time to read the traces when the job is over */
 
 struct view {
     struct job_report report;
@@ -489,7 +485,7 @@ static bool wait_for_news(struct view *view)
 {
     struct pollfd inputs[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
                                {.fd = top_functions_fd(&view->functions), .events = POLLIN}};
-    uint64_t until = clock_now_ns() + REFRESH_MS * UINT64_C(1000000);
+    uint64_t until = clock_now_ns() + TOP_REFRESH_MS * UINT64_C(1000000);
     for (uint64_t now; (now = clock_now_ns()) < until;) {
         if (poll(inputs, 2, (int)((until - now) / 1000000) + 1) < 0)
             return true; /* the window has another size */
@@ -507,7 +503,7 @@ static bool wait_for_news(struct view *view)
 static void read_functions(struct view *view)
 {
     struct err err;
-    const struct job_functions_options options = {.budget_ns = FINAL_NS};
+    const struct job_functions_options options = {.budget_ns = TOP_FINAL_NS};
     if (job_report_load_functions(&view->report, &options, &err) < 0)
         log_warning("%s", err.text);
     top_functions_final(&view->functions, view->report.functions);
@@ -534,7 +530,7 @@ static void connect_first(struct view *view)
         top_functions_connect(&view->functions);
         now_ns = clock_wall_ns();
     } while (!view->functions.connected && !client_timed_out() && now_ns >= begun_ns &&
-             now_ns - begun_ns < YOUNG_S * UINT64_C(1000000000) && poll(NULL, 0, CONNECT_POLL_MS) == 0);
+             now_ns - begun_ns < TOP_YOUNG_S * UINT64_C(1000000000) && poll(NULL, 0, TOP_CONNECT_MS) == 0);
     if (client_timed_out())
         log_warning("%s", client_error());
 }
@@ -584,8 +580,8 @@ static int run(const char *job, bool once, bool json)
             connect_first(&view);
         if (once && !over && !found.remote) {
             ask(&view);
-            if (!top_functions_wait(&view.functions, &view.ranks.asking, ASK_S * 1000))
-                log_warning("the monitor has not answered within %d s: %s are missing here", ASK_S,
+            if (!top_functions_wait(&view.functions, &view.ranks.asking, TOP_ASK_S * 1000))
+                log_warning("the monitor has not answered within %d s: %s are missing here", TOP_ASK_S,
                             view.ranks.asking ? "ranks and functions" : "functions");
             if (*view.ranks.refused)
                 log_warning("ranks are not known: %s", view.ranks.refused);

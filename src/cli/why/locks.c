@@ -11,8 +11,9 @@
 #include "job/places/where.h"
 #include "jobdir/text/text.h"
 #include "jobdir/mpi/thread_wait.h"
+#include "shm/waits.h"
 
-enum { BETWEEN_MS = 50, SHOWN_THREADS = 16 };
+enum { SHOWN_THREADS = 16 };
 
 /* ---- what its threads are blocked in ---- */
 
@@ -132,7 +133,7 @@ size_t why_locks_find(struct why_lock **ret_locks, const pid_t *pids, size_t cou
         any |= process->candidate;
     }
     if (any)
-        wait_poll(NULL, 0, BETWEEN_MS);
+        wait_poll(NULL, 0, LOCKS_BETWEEN_MS);
     for (size_t i = 0; processes && i < count; i++) {
         if (processes[i].candidate && look_again(&processes[i]))
             find_in(ret_locks, &found, &processes[i]);

@@ -13,10 +13,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "job/health/readers.h"
-
-#define LOOK_EVERY_NS (UINT64_C(10) * NS_PER_SECOND)
-#define SILENT_NS (UINT64_C(10) * NS_PER_SECOND) /* without an answer: that is said */
-enum { WAIT_MS = 100 };
+#include "shm/waits.h"
 
 static const int64_t stages[] = {3600, 600, 0}; /* seconds before */
 enum { STAGES = sizeof stages / sizeof *stages };
@@ -77,7 +74,7 @@ static void take_variable(struct credential *credential, const char *cwd, const 
 
 void credentials_init(struct credentials *credentials, char *(*variable)(const char *name), const char *cwd)
 {
-    *credentials = (struct credentials){.wait_ms = WAIT_MS,
+    *credentials = (struct credentials){.wait_ms = CREDENTIALS_WAIT_MS,
                                         .of = {{.what = "X.509 proxy", .read = read_proxy},
                                                {.what = "bearer token", .read = token_expires},
                                                {.what = "Kerberos ticket"}}};
@@ -228,7 +225,7 @@ static void judge(struct credential *credential, const struct look *look, int64_
 void credentials_look(struct credentials *credentials, const struct look *look, int64_t now)
 {
     bool first = !credentials->looked;
-    bool due = first || look->now_ns >= credentials->looked_ns + LOOK_EVERY_NS;
+    bool due = first || look->now_ns >= credentials->looked_ns + CREDENTIALS_EVERY_NS;
     credentials->looked = true;
     if (due)
         credentials->looked_ns = look->now_ns;
@@ -243,7 +240,7 @@ void credentials_look(struct credentials *credentials, const struct look *look, 
         if (credential->ask && ask_take(credential->ask, is_new ? credentials->wait_ms : 0, &answer)) {
             credential->ask = NULL;
             take(credential, look, &answer);
-        } else if (credential->ask && look->now_ns >= credential->asked_ns + SILENT_NS) {
+        } else if (credential->ask && look->now_ns >= credential->asked_ns + CREDENTIALS_SILENT_NS) {
             say_unreadable(credential, look, "its file system does not answer");
         }
         judge(credential, look, now, unknown);

@@ -7,19 +7,16 @@
 
 #include "base/system/clock.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
-enum { FIRST_WAIT_MS = 20 }; /* for all together */
 #define MB (1024.0 * 1024)
 #define GB (1024.0 * MB)
-#define SILENT_NS (UINT64_C(10) * NS_PER_SECOND)
-#define ELSEWHERE_EVERY_NS (UINT64_C(30) * NS_PER_SECOND)
 
 /* What they warn of. */
 #define LOW_SHARE 0.02 /* free, if it is less than that many bytes, too */
 #define LOW_BYTES (2 * GB)
 #define FULL_BYTES (64 * MB) /* little on any but a small one, see LOW_SHARE */
 #define FINE_SHARE 0.05
-#define SOON_SECONDS 600
 #define FINE_AGAIN 0.6
 #define SOON_SHARE 0.5 /* of more than half free nobody is warned, however fast it is used */
 
@@ -64,11 +61,12 @@ static void judge_room(struct filesystem *one, const struct look *look)
     trend_add(&one->room, look->now_ns, left);
     double seconds = trend_left_seconds(&one->room);
     bool low = share < LOW_SHARE && left < LOW_BYTES;
-    bool soon = seconds >= 0 && seconds < SOON_SECONDS && share < SOON_SHARE;
+    bool soon = seconds >= 0 && seconds < FILESYSTEMS_SOON_SECONDS && share < SOON_SHARE;
     if (alarm_rings(&one->low, look, low, share > FINE_SHARE, total / (left + 1)))
         look->say(look->ctx,
                   NOTE(disk_low, .path = one->path, .uses = one->uses, .free_mb = left / MB, .total_mb = total / MB));
-    if (alarm_rings(&one->filling, look, soon && left > 0, share > FINE_AGAIN, SOON_SECONDS / (seconds + 1)))
+    if (alarm_rings(&one->filling, look, soon && left > 0, share > FINE_AGAIN,
+                    FILESYSTEMS_SOON_SECONDS / (seconds + 1)))
         look->say(look->ctx, NOTE(disk_filling, .path = one->path, .uses = one->uses, .free_mb = left / MB,
                                   .total_mb = total / MB, .left_seconds = seconds));
 }
@@ -79,11 +77,12 @@ static void judge_inodes(struct filesystem *one, const struct look *look)
     trend_add(&one->room_inodes, look->now_ns, left);
     double seconds = trend_left_seconds(&one->room_inodes);
     bool low = share < LOW_SHARE;
-    bool soon = seconds >= 0 && seconds < SOON_SECONDS && share < SOON_SHARE;
+    bool soon = seconds >= 0 && seconds < FILESYSTEMS_SOON_SECONDS && share < SOON_SHARE;
     if (alarm_rings(&one->low_inodes, look, low, share > FINE_SHARE, total / (left + 1)))
         look->say(look->ctx, NOTE(inodes_low, .path = one->path, .uses = one->uses,
                                   .free = (uint64_t)one->now.free_inodes, .total = (uint64_t)one->now.inodes));
-    if (alarm_rings(&one->filling_inodes, look, soon && left > 0, share > FINE_AGAIN, SOON_SECONDS / (seconds + 1)))
+    if (alarm_rings(&one->filling_inodes, look, soon && left > 0, share > FINE_AGAIN,
+                    FILESYSTEMS_SOON_SECONDS / (seconds + 1)))
         look->say(look->ctx,
                   NOTE(inodes_filling, .path = one->path, .uses = one->uses, .free = (uint64_t)one->now.free_inodes,
                        .total = (uint64_t)one->now.inodes, .left_seconds = seconds));
@@ -103,7 +102,7 @@ static void judge_silence(struct filesystem *one, const struct look *look)
 {
     uint64_t silent_ns = one->ask ? look->now_ns - one->asked_ns : 0;
     double seconds = (double)silent_ns / NS_PER_SECOND;
-    if (alarm_rings(&one->silent, look, silent_ns >= SILENT_NS, !one->ask, seconds))
+    if (alarm_rings(&one->silent, look, silent_ns >= FILESYSTEMS_SILENT_NS, !one->ask, seconds))
         look->say(look->ctx, NOTE(disk_silent, .path = one->path, .uses = one->uses, .seconds = seconds));
 }
 
@@ -128,7 +127,7 @@ static bool look_at(struct filesystems *all, size_t at, const struct look *look,
     struct filesystem *one = &all->of[at];
     struct ask_answer answer;
     if (!one->ask) {
-        if (one->known && one->now.elsewhere && look->now_ns < one->asked_ns + ELSEWHERE_EVERY_NS)
+        if (one->known && one->now.elsewhere && look->now_ns < one->asked_ns + FILESYSTEMS_ELSEWHERE_NS)
             return true;
         one->asked_ns = look->now_ns;
         bool aside = !one->known || one->now.elsewhere;
@@ -156,7 +155,7 @@ void filesystems_look(struct filesystems *all, const struct look *look)
 {
     for (size_t i = 0; i < all->count;) {
         bool first = !all->of[i].ask && !all->of[i].known;
-        if (look_at(all, i, look, first ? FIRST_WAIT_MS / FILESYSTEMS : 0))
+        if (look_at(all, i, look, first ? FILESYSTEMS_FIRST_MS / FILESYSTEMS : 0))
             i++;
         else
             remove_one(all, i);

@@ -14,11 +14,7 @@
 #include "job/health/processes.h"
 #include "job/health/record.h"
 #include "job/health/stall.h"
-
-/* --sample may be less. */
-#define LOOK_LEAST_NS (UINT64_C(250) * 1000 * 1000)
-#define GROUP_EVERY_NS (UINT64_C(30) * NS_PER_SECOND)
-#define LAST_LEAST_NS (UINT64_C(500) * 1000 * 1000)
+#include "shm/waits.h"
 
 struct health {
     struct observer *observer;
@@ -84,7 +80,7 @@ static void read_group(struct health *health)
     pid_t root = health->observer->root;
     bool left = cgroup_left("", root, &health->group);
     struct cgroup *group = NULL;
-    if (left || health->look.now_ns >= health->group_found_ns + GROUP_EVERY_NS) {
+    if (left || health->look.now_ns >= health->group_found_ns + HEALTH_GROUP_NS) {
         group = malloc(sizeof *group);
         health->group_found_ns = health->look.now_ns;
     }
@@ -153,7 +149,7 @@ static void tick(void *state)
 {
     struct health *health = state;
     health->look.now_ns = clock_now_ns();
-    if (health->looked && health->look.now_ns < health->window.last.time_ns + LOOK_LEAST_NS)
+    if (health->looked && health->look.now_ns < health->window.last.time_ns + HEALTH_LEAST_NS)
         return;
     if (look_at_all(health))
         put_record(health);
@@ -176,7 +172,7 @@ static void end(void *state)
 {
     struct health *health = state;
     health->look.now_ns = clock_now_ns();
-    bool due = health->look.now_ns >= health->window.from.time_ns + LAST_LEAST_NS;
+    bool due = health->look.now_ns >= health->window.from.time_ns + HEALTH_LAST_NS;
     due |= look_at_all(health);
     if (due || window_rooms_moved(&health->window, &health->group_state,
                                   filesystems_least_share(&health->filesystems))) /* its disk has just become full */

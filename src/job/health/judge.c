@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
+#include "shm/waits.h"
 
 #define MB (1024.0 * 1024)
-#define WINDOW_NS (UINT64_C(10) * NS_PER_SECOND)
 
 /* What is warned of. */
 #define MEMORY_LOW 0.03 /* of the node's is available */
@@ -15,7 +15,6 @@
 #define GROUP_LOW 0.05 /* of the limit is left */
 #define GROUP_FINE 0.1
 #define SOON_SHARE 0.15 /* less than that is left, and it is used up within these seconds */
-#define SOON_SECONDS 120
 #define TASKS_NEAR 0.9
 #define TASKS_FAR 0.8
 #define PRESSURE_HIGH 0.1 /* of the time all tasks wait for memory */
@@ -27,13 +26,12 @@
 #define TAKEN_LOW 0.1
 #define SWAPPING_HIGH (4 * MB) /* a second, in and out */
 #define SWAPPING_LOW (1 * MB)
-#define JUMP_NS (INT64_C(1) * NS_PER_SECOND)
 
 /* ---- memory ---- */
 
 static bool is_soon(double seconds, double share)
 {
-    return seconds >= 0 && seconds < SOON_SECONDS && share < SOON_SHARE;
+    return seconds >= 0 && seconds < JUDGE_SOON_SECONDS && share < SOON_SHARE;
 }
 
 static void judge_memory(struct judge *judge, const struct look *look, const struct node_state *node)
@@ -144,7 +142,7 @@ void judge_look(struct judge *judge, const struct look *look, const struct node_
     judge_killed(judge, look, node, group);
     judge_tasks(judge, look, group);
     judge->lacking = motion->lacking > judge->lacking ? motion->lacking : judge->lacking;
-    if (judge->window_ns && look->now_ns < judge->window_ns + WINDOW_NS)
+    if (judge->window_ns && look->now_ns < judge->window_ns + JUDGE_WINDOW_NS)
         return;
     if (judge->window_ns)
         judge_window(judge, look, node, group, motion);
@@ -184,8 +182,8 @@ void judge_clocks_look(struct judge *judge, const struct look *look, const struc
     judge->suspended_ns = clocks->boottime_ns;
     if (first || look->quiet)
         return;
-    if (slept > JUMP_NS)
+    if (slept > JUDGE_JUMP_NS)
         look->say(look->ctx, NOTE(suspended, .seconds = (double)slept / NS_PER_SECOND));
-    if (llabs(jumped) > JUMP_NS)
+    if (llabs(jumped) > JUDGE_JUMP_NS)
         look->say(look->ctx, NOTE(clock_jumped, .seconds = (double)llabs(jumped) / NS_PER_SECOND, .back = jumped < 0));
 }

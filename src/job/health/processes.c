@@ -13,19 +13,17 @@
 #include "base/data/hash.h"
 #include "base/system/clock.h"
 #include "base/system/proc_file.h"
+#include "shm/waits.h"
 
 enum {
     IDLE_EVERY = 4,    /* looks at one that has not used a clock tick of time: it may have read and written */
     STACK_EVERY = 8,   /* looks at the stack */
     LIMITS_EVERY = 32, /* setrlimit */
     MANY_ZOMBIES = 50,
-    CPU_SOON_SECONDS = 600,
 };
 #define NEAR 0.9 /* of a limit */
 #define FAR 0.7
 #define CPU_SOON 0.1 /* of the limit is left */
-#define USER_EVERY_NS (UINT64_C(10) * NS_PER_SECOND)
-#define ZOMBIES_EVERY_NS (UINT64_C(5) * NS_PER_SECOND)
 
 /* ---- which there are ---- */
 
@@ -257,7 +255,7 @@ static void judge_zombies(struct processes *processes, const struct look *look)
 {
     size_t count = 0;
     const struct process_health *last = NULL;
-    if (look->now_ns < processes->zombies_looked_ns + ZOMBIES_EVERY_NS)
+    if (look->now_ns < processes->zombies_looked_ns + PROCESSES_ZOMBIES_NS)
         return;
     processes->zombies_looked_ns = look->now_ns;
     for (const struct process_health *process = processes->all; process; process = process->hh.next)
@@ -298,7 +296,7 @@ static int64_t count_user_tasks(const struct look *look)
 static void judge_user_tasks(struct processes *processes, const struct look *look)
 {
     char text[128];
-    if (!processes->all || geteuid() == 0 || look->now_ns < processes->user_looked_ns + USER_EVERY_NS)
+    if (!processes->all || geteuid() == 0 || look->now_ns < processes->user_looked_ns + PROCESSES_USER_NS)
         return;
     processes->user_looked_ns = look->now_ns;
     int64_t limit = soft_limit(processes->all->pid, RLIMIT_NPROC);

@@ -4,10 +4,8 @@
 #include <math.h>
 
 #include "base/system/clock.h"
+#include "shm/waits.h"
 
-#define AT_LEAST_EVERY_NS (UINT64_C(10) * NS_PER_SECOND)
-#define AT_MOST_EVERY_NS (UINT64_C(900) * 1000 * 1000)
-#define PEAK_LEAST_NS (UINT64_C(200) * 1000 * 1000) /* processors are counted in hundredths of seconds */
 #define MOVED_SHARE 0.1 /* of the processors, of time, of memory, of a limit, of a file system */
 
 void window_begin(struct health_window *window, const struct node_state *node, const struct cgroup_state *group,
@@ -72,9 +70,9 @@ bool window_add(struct health_window *window, const struct node_state *node, con
 {
     uint64_t passed_ns = node->time_ns - window->from.time_ns;
     double busy = node_cpu_share(&window->last, node, NODE_CPU_BUSY);
-    bool due =
-        passed_ns >= AT_LEAST_EVERY_NS || (passed_ns >= AT_MOST_EVERY_NS && has_moved(window, node, group, rooms));
-    if (node->time_ns - window->last.time_ns >= PEAK_LEAST_NS)
+    bool due = passed_ns >= HEALTH_RECORD_LEAST_NS ||
+               (passed_ns >= HEALTH_RECORD_MOST_NS && has_moved(window, node, group, rooms));
+    if (node->time_ns - window->last.time_ns >= HEALTH_PEAK_NS)
         window->cpu_peak = fmax(window->cpu_peak, busy);
     if (node->memory_available >= 0 && node->memory_available < window->available_least)
         window->available_least = node->memory_available;

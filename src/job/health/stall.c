@@ -2,10 +2,10 @@
 #include "job/health/stall.h"
 
 #include "base/system/clock.h"
+#include "shm/waits.h"
 
 /* Programs that only wait for something wake up now and then: that is no work. */
 #define IDLE_SHARE 0.005
-#define IDLE_NS (UINT64_C(50) * 1000 * 1000)
 
 static const char *what_moved(const struct stall *stall, const struct look *look, const struct process_motion *motion,
                               int64_t output_bytes)
@@ -18,7 +18,7 @@ static const char *what_moved(const struct stall *stall, const struct look *look
         return "wrote output";
     if (motion->bytes != stall->seen.bytes)
         return "read or wrote";
-    if (worked_ns > (double)IDLE_NS && worked_ns > IDLE_SHARE * passed_ns)
+    if (worked_ns > (double)STALL_IDLE_NS && worked_ns > IDLE_SHARE * passed_ns)
         return "computed";
     return NULL;
 }

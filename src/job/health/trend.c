@@ -2,15 +2,12 @@
 #include "job/health/trend.h"
 
 #include "base/system/clock.h"
-
-#define FIRST_EVERY_NS (UINT64_C(200) * 1000 * 1000)
-#define LEAST_SPAN_NS (UINT64_C(2) * NS_PER_SECOND)
-#define MOST_EVERY_NS (UINT64_C(6) * NS_PER_SECOND)
+#include "shm/waits.h"
 
 /* Room for more: half of the points twice as far apart, or without the oldest. */
 static void thin_out(struct trend *trend)
 {
-    if (trend->every_ns >= MOST_EVERY_NS) {
+    if (trend->every_ns >= TREND_MOST_NS) {
         for (size_t i = 1; i < trend->count; i++)
             trend->points[i - 1] = trend->points[i];
         trend->count--;
@@ -26,7 +23,7 @@ void trend_add(struct trend *trend, uint64_t now_ns, double left)
 {
     trend->left = left;
     if (!trend->every_ns)
-        trend->every_ns = FIRST_EVERY_NS;
+        trend->every_ns = TREND_FIRST_NS;
     if (trend->count && now_ns < trend->points[trend->count - 1].time_ns + trend->every_ns)
         return;
     if (trend->count == TREND_POINTS)
@@ -46,7 +43,7 @@ double trend_left_seconds(const struct trend *trend)
         return -1;
     const struct trend_point *first = trend->points, *last = first + trend->count - 1,
                              *middle = first + trend->count / 2;
-    if (last->time_ns - first->time_ns < LEAST_SPAN_NS)
+    if (last->time_ns - first->time_ns < TREND_SPAN_NS)
         return -1;
     if (rate(first, middle) <= 0 || rate(middle, last) <= 0)
         return -1;

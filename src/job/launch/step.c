@@ -15,7 +15,7 @@
 #include "base/system/wait_world.h"
 #include "shm/waits.h"
 
-enum { NAME_MOST = 100, KEPT_SECONDS = 24 * 60 * 60 };
+enum { NAME_MOST = 100 };
 static const char PREFIX[] = "step-";
 
 /* Where the link is. false: nothing is to be shared. */
@@ -49,7 +49,7 @@ static void remove_old(const char *link)
         struct stat st;
         if (strncmp(entry->d_name, PREFIX, sizeof PREFIX - 1) == 0 &&
             fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode) &&
-            now - st.st_mtime > KEPT_SECONDS)
+            now - st.st_mtime > STEP_KEPT_SECONDS)
             unlinkat(dirfd(folder), entry->d_name, 0);
     }
     if (folder)

@@ -16,8 +16,6 @@
 #include "job/launch/worker.h"
 #include "shm/waits.h"
 
-enum { ANSWER_MS = 500, STOPPED_LOOK_MS = 20, WAKE_LOOK_MS = 50 };
-
 /* A question: has this signal reached you, too? The answer is a byte. Or, without a signal: whom to wake with (0:
  * nobody); without an answer. */
 struct question {
@@ -51,7 +49,7 @@ static _Noreturn void serve(int fd, pid_t supervisor)
             kill(supervisor, SIGCONT);
             wake_with = 0;
         }
-        if (poll(&input, 1, wake_with ? WAKE_LOOK_MS : -1) <= 0)
+        if (poll(&input, 1, wake_with ? WITNESS_WAKE_MS : -1) <= 0)
             continue;
         if (read(fd, &question, sizeof question) != sizeof question)
             _exit(0); /* scry run has ended */
@@ -129,10 +127,10 @@ bool witness_had(const struct witness *witness, const struct signalfd_siginfo *i
         ;
     if (!ask(witness, &question))
         return false;
-    if (answered(witness, STOPPED_LOOK_MS, &answer))
+    if (answered(witness, WITNESS_STOPPED_MS, &answer))
         return answer != 0;
     wake(witness);
-    return answered(witness, ANSWER_MS, &answer) && answer != 0;
+    return answered(witness, WITNESS_ANSWER_MS, &answer) && answer != 0;
 }
 
 void witness_wake_with(const struct witness *witness, pid_t pid)

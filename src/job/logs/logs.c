@@ -8,19 +8,12 @@
 #include "base/system/clock.h"
 #include "job/logs/files.h"
 #include "job/logs/patterns.h"
+#include "shm/waits.h"
 
 #define MS_NS UINT64_C(1000000)
-#define NEVER_NS (3600 * (uint64_t)NS_PER_SECOND) /* until scry set wants something */
 
 enum {
-    TURN_CPU_MS = 10,   /* then the other sources have a turn */
-    SPARE_CPU_MS = 200, /* what may be saved up of its share */
-    LEAST_CPU_MS = 5,   /* worth a turn */
-    SOON_MS = 50,       /* looks after something was written; */
-    SELDOM_MS = 1000,   /* then it takes twice as long again and again, until that */
-    REST_MS = 1000,     /* between looks at what is held back, and for files with wild names */
-    SCAN_TIMES = 50,    /* a look for files that takes long is seldom: once in so many times that */
-    END_MS = 400,       /* when the job has ended */
+    SCAN_TIMES = 50, /* a look for files that takes long is seldom: once in so many times that */
 };
 enum { BEHIND_MOST = 64 << 20, BEHIND_KEPT = 16 << 20 }; /* bytes of one file */
 
@@ -130,8 +123,8 @@ static uint64_t cpu_ns(void)
 static void save_up(struct logs *logs, uint64_t now_ns)
 {
     logs->spare_ns += (int64_t)((now_ns - logs->spare_at_ns) * LOGS_SHARE_PERCENT / 100);
-    if (logs->spare_ns > (int64_t)(SPARE_CPU_MS * MS_NS))
-        logs->spare_ns = (int64_t)(SPARE_CPU_MS * MS_NS);
+    if (logs->spare_ns > (int64_t)(LOGS_SPARE_CPU_MS * MS_NS))
+        logs->spare_ns = (int64_t)(LOGS_SPARE_CPU_MS * MS_NS);
     logs->spare_at_ns = now_ns;
 }
 
@@ -141,7 +134,7 @@ static void scan(struct logs *logs, uint64_t now_ns)
         return;
     log_files_scan(&logs->files, false);
     uint64_t end_ns = clock_now_ns(), wait_ns = (end_ns - now_ns) * SCAN_TIMES;
-    logs->scan_ns = end_ns + (wait_ns > REST_MS * MS_NS ? wait_ns : REST_MS * MS_NS);
+    logs->scan_ns = end_ns + (wait_ns > LOGS_REST_MS * MS_NS ? wait_ns : LOGS_REST_MS * MS_NS);
 }
 
 static void say_skipped(struct logs *logs, const struct log_file *file)
@@ -168,7 +161,7 @@ static void say_rest(struct logs *logs, uint64_t now_ns, bool end)
 {
     if (now_ns < logs->rest_ns && !end)
         return;
-    logs->rest_ns = now_ns + REST_MS * MS_NS;
+    logs->rest_ns = now_ns + LOGS_REST_MS * MS_NS;
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         log_match_rest(&file->matcher, now_ns, end);
 }
@@ -207,20 +200,20 @@ static void on_turn(void *ctx)
     scan(logs, start_ns);
     look(logs);
     if (logs->spare_ns > 0) {
-        uint64_t spare_ns = (uint64_t)logs->spare_ns, most_ns = TURN_CPU_MS * MS_NS;
+        uint64_t spare_ns = (uint64_t)logs->spare_ns, most_ns = LOGS_TURN_CPU_MS * MS_NS;
         left = read_files(logs, spare_ns < most_ns ? spare_ns : most_ns, UINT64_MAX, &any);
     }
     say_rest(logs, start_ns, false);
     logs->spare_ns -= (int64_t)(cpu_ns() - cpu_start_ns);
     uint64_t wait_ns = MS_NS;
-    int64_t least_ns = (int64_t)(LEAST_CPU_MS * MS_NS);
+    int64_t least_ns = (int64_t)(LOGS_LEAST_CPU_MS * MS_NS);
     if (left && logs->spare_ns < least_ns) {
         skip(logs, BEHIND_MOST, BEHIND_KEPT, "it came faster than it could be looked at");
         wait_ns = (uint64_t)(least_ns - logs->spare_ns) * 100 / LOGS_SHARE_PERCENT;
     } else if (!left) {
-        logs->idle_ns = any ? SOON_MS * MS_NS : 2 * logs->idle_ns;
-        logs->idle_ns = logs->idle_ns < SELDOM_MS * MS_NS ? logs->idle_ns : SELDOM_MS * MS_NS;
-        wait_ns = logs->files.files || logs->files.name_count ? logs->idle_ns : NEVER_NS;
+        logs->idle_ns = any ? LOGS_SOON_MS * MS_NS : 2 * logs->idle_ns;
+        logs->idle_ns = logs->idle_ns < LOGS_SELDOM_MS * MS_NS ? logs->idle_ns : LOGS_SELDOM_MS * MS_NS;
+        wait_ns = logs->files.files || logs->files.name_count ? logs->idle_ns : LOGS_NEVER_NS;
     }
     loop_set_timer(logs->timer, wait_ns, 0);
 }
@@ -255,8 +248,8 @@ static void *logs_start(struct observer *observer, struct err *err)
     }
     *logs = (struct logs){.observer = observer,
                           .sink = {logs, put, note},
-                          .idle_ns = SOON_MS * MS_NS,
-                          .spare_ns = (int64_t)(SPARE_CPU_MS * MS_NS),
+                          .idle_ns = LOGS_SOON_MS * MS_NS,
+                          .spare_ns = (int64_t)(LOGS_SPARE_CPU_MS * MS_NS),
                           .spare_at_ns = now_ns};
     logs->files.expressions.sink = &logs->sink;
     logs->files.cwd = observer->cwd;
@@ -313,7 +306,7 @@ static void logs_changed(void *state, const char *key, const char *value)
         say_skipped(logs, file);
         log_files_forget(file);
     }
-    logs->idle_ns = SOON_MS * MS_NS;
+    logs->idle_ns = LOGS_SOON_MS * MS_NS;
     loop_set_timer(logs->timer, MS_NS, 0);
 }
 
@@ -331,7 +324,7 @@ static void say_missing(struct logs *logs)
 static void logs_end(void *state)
 {
     struct logs *logs = state;
-    uint64_t until_ns = clock_now_ns() + END_MS * MS_NS;
+    uint64_t until_ns = clock_now_ns() + LOGS_END_MS * MS_NS;
     bool any = false;
     loop_remove(logs->timer);
     logs->scan_ns = 0;

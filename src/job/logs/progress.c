@@ -2,6 +2,7 @@
 #include "job/logs/progress.h"
 
 #include "base/system/clock.h"
+#include "shm/waits.h"
 
 static struct progress_point *point(struct progress *progress, unsigned index)
 {

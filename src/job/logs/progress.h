@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PROGRESS_POINTS = 32, PROGRESS_APART_SECONDS = 4 };
+enum { PROGRESS_POINTS = 32 };
 
 /* Zeroed: nothing is known. */
 struct progress {

@@ -15,12 +15,12 @@
 #include "job/observe/channel.h"
 #include "job/record/sampling.h"
 #include "jobdir/text/notes_json.h"
+#include "shm/waits.h"
 
 enum {
     SOURCES_MOST = 8,
     OUT_MOST = 8 << 20, /* of what scry run has not taken yet; the rest is dropped */
     RATE_MOST = 20000,  /* records of one type in a second: scry run needs some 6 % of a processor for them */
-    NOTED_S = 10,       /* dropped records are noted at once, and then so seldom */
 };
 
 struct channel {
@@ -96,7 +96,7 @@ static void note_dropped(struct channel *channel)
 
 static void note_now_and_then(struct channel *channel, uint64_t now)
 {
-    if (channel->noted_ns && now - channel->noted_ns < (uint64_t)NOTED_S * NS_PER_SECOND)
+    if (channel->noted_ns && now - channel->noted_ns < (uint64_t)OBSERVE_NOTED_S * NS_PER_SECOND)
         return;
     channel->noted_ns = channel->dropped ? now : channel->noted_ns;
     note_dropped(channel);

@@ -25,13 +25,12 @@
 #include "base/system/proc_file.h"
 #include "job/launch/script_env.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 enum {
-    PERIOD_NS = NS_PER_SECOND / 5,
     LIFE_PERIODS = 5,      /* so seldom it is looked whether the process lives */
     RINGS_MOST = 4096,     /* of one job at one time */
     RECORDS_MOST = 100000, /* of one ring at one look */
-    LATE_NS = NS_PER_SECOND / 10,
 };
 
 struct ring {
@@ -174,7 +173,7 @@ static bool lives(const struct ring *ring)
     if (ring->view.head.stack && stat.start_stack && stat.start_stack != ring->view.head.stack)
         return false;
     uint64_t started_ns = stat.start_ticks * (NS_PER_SECOND / (uint64_t)sysconf(_SC_CLK_TCK));
-    return started_ns < ring->view.head.born_ns + LATE_NS;
+    return started_ns < ring->view.head.born_ns + RINGS_LATE_NS;
 }
 
 static void *map_file(const char *path, size_t *ret_size)
@@ -257,7 +256,7 @@ static struct ring *find(struct script_rings *rings, const char *name)
     add_ring(rings, name);
     HASH_FIND_STR(rings->rings, name, ring);
     if (ring && !rings->timer)
-        rings->timer = loop_add_timer(rings->observer->loop, PERIOD_NS, PERIOD_NS, on_timer, rings);
+        rings->timer = loop_add_timer(rings->observer->loop, RINGS_PERIOD_NS, RINGS_PERIOD_NS, on_timer, rings);
     return ring;
 }
 

@@ -26,9 +26,9 @@
 #include "jobdir/text/text.h"
 #include "lang/put.h"
 #include "lang/results.h"
+#include "shm/waits.h"
 
-enum { CHUNK = 512 << 10, WHOLE_MOST = 64 << 20, LEASE_SECONDS = 20, CLOCK_ASKS = 3 /* in a round */ };
-enum { CLOCK_STALE_NS = 1000000 }; /* what clock.json says may be off by so much more than what is known */
+enum { CHUNK = 512 << 10, WHOLE_MOST = 64 << 20, CLOCK_ASKS = 3 /* in a round */ };
 
 struct fetched {
     uint64_t size; /* that is here */
@@ -239,7 +239,7 @@ bool fetch_is_better_clock(const struct part_clock *now, const struct part_clock
     bool set = __builtin_sub_overflow(now->offset_ns, written->offset_ns, &apart) ||
                (uint64_t)(apart < 0 ? -(uint64_t)apart : (uint64_t)apart) > now->bound_ns + written->bound_ns;
     return !written->at_ns || now->bound_ns < written->bound_ns || set ||
-           now->bound_ns + CLOCK_STALE_NS < job_part_clock_bound(written, now->at_ns);
+           now->bound_ns + PARTS_CLOCK_STALE_NS < job_part_clock_bound(written, now->at_ns);
 }
 
 /* A directory that its own node writes. */
@@ -451,8 +451,8 @@ void fetch_say(const struct fetch *fetch, bool over)
     snprintf(via, sizeof via, "node %s", fetch->came ? fetch->host : fetch->name);
     json_t *json = json_pack("{s:o, s:s, s:o, s:f, s:i, s:b, s:b, s:b, s:s}", "via", text_json(via), "owner", "", "dir",
                              text_json(fetch->there), "heard", (double)clock_wall_ns() / NS_PER_SECOND, "lease_seconds",
-                             LEASE_SECONDS, "connected", fetch->answered, "complete", whole, "watched", true, "state",
-                             whole ? "ended" : "running");
+                             PARTS_LEASE_SECONDS, "connected", fetch->answered, "complete", whole, "watched", true,
+                             "state", whole ? "ended" : "running");
     if (!whole && (over || fetch->err.code))
         json_object_set_new(json, "note",
                             text_json(fetch->err.code ? fetch->err.text : "not all of it was brought here"));

@@ -23,16 +23,12 @@
 #include "job/parts/fetch.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/parts.h"
+#include "shm/waits.h"
 
 enum {
-    ROUND_MS = 2000,
-    CAME_ROUND_MS = 500,   /* of nodes that wait at the end for their last files */
-    CAME_EACH_MS = 2,      /* many of them are asked less often */
     ROUND_BYTES = 2 << 20, /* of each node while the job runs: the network is the job's */
     YOUNG_ROUNDS = 1,      /* a part that is seen here needs no fetching; it has so long to come up */
     LAST_ROUNDS = 5,       /* without anything new, after the command's end */
-    LAST_MS = 300,
-    LAST_SECONDS = 3600, /* so long at most: a node may go on for ever */
 };
 
 struct parts {
@@ -207,8 +203,8 @@ static int round_ms(const struct parts *parts)
     size_t rest = 0;
     for (size_t i = 0; i < parts->count; i++)
         rest += parts->list[i].came && !fetch_is_whole(&parts->list[i]);
-    size_t ms = CAME_ROUND_MS + CAME_EACH_MS * rest;
-    return parts->awaited.said && ms < ROUND_MS ? (int)ms : ROUND_MS;
+    size_t ms = PARTS_CAME_ROUND_MS + PARTS_CAME_EACH_MS * rest;
+    return parts->awaited.said && ms < PARTS_ROUND_MS ? (int)ms : PARTS_ROUND_MS;
 }
 
 /* Tokens are of one monitor: another one counts its nodes anew. */
@@ -226,7 +222,7 @@ static bool join(struct parts *parts)
 static void begin_end(struct parts *parts, uint64_t *end_ns)
 {
     if (!*end_ns)
-        *end_ns = clock_now_ns() + (uint64_t)LAST_SECONDS * NS_PER_SECOND;
+        *end_ns = clock_now_ns() + (uint64_t)PARTS_LAST_SECONDS * NS_PER_SECOND;
     for (size_t i = 0; i < parts->count; i++)
         parts->list[i].end_ns = *end_ns;
 }
@@ -253,7 +249,7 @@ static void follow(struct parts *parts)
         if (!rest)
             break;
         idle++;
-        poll(NULL, 0, LAST_MS);
+        poll(NULL, 0, PARTS_LAST_MS);
     }
     for (size_t i = 0; i < parts->count; i++)
         fetch_say(&parts->list[i], true);

@@ -6,8 +6,6 @@
 #include "base/data/err.h"
 #include "jobdir/report/mpi_report.h"
 
-enum { MPI_NAMES_TIMEOUT_MS = 10000 };
-
 /* Sets function, file and line of all sites of the set, also of those that threads are in; "" if not found. 0; 1: some
  * were not found, with err for the first; -ENOMEM. */
 int mpi_names_find(struct mpi_stats_set *set, const char *jobdir, unsigned timeout_ms, struct err *err);

@@ -13,8 +13,6 @@
 #include "base/data/arena.h"
 #include "base/data/err.h"
 
-enum { PLACE_NAMES_TIMEOUT_MS = 10000 };
-
 struct place_names;
 
 struct place_name {

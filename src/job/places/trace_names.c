@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "job/places/place_names.h"
+#include "shm/waits.h"
 
 static const struct place_name *name_of(struct place_names *names, const struct trace_place *place)
 {

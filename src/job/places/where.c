@@ -16,9 +16,10 @@
 #include "base/system/clock.h"
 #include "job/places/aside.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "symbols/index/lines.h"
 
-enum { RING_PAGES = 8, PERIOD_NS = 500000, SAMPLES_MOST = 1024, NS_PER_MS = 1000000 };
+enum { RING_PAGES = 8, SAMPLES_MOST = 1024, NS_PER_MS = 1000000 };
 
 struct samples {
     uint64_t at[SAMPLES_MOST];
@@ -61,7 +62,7 @@ static int sample(struct samples *samples, pid_t tid, struct err *err)
     struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
                                    .size = sizeof attr,
                                    .config = PERF_COUNT_SW_TASK_CLOCK,
-                                   .sample_period = PERIOD_NS,
+                                   .sample_period = WHERE_PERIOD_NS,
                                    .sample_type = PERF_SAMPLE_IP,
                                    .exclude_kernel = 1,
                                    .exclude_hv = 1};

@@ -16,8 +16,6 @@
 #include "base/data/buf.h"
 #include "base/data/err.h"
 
-enum { WHERE_SAMPLE_MS = 60, WHERE_SAMPLE_MOST_MS = 1000, WHERE_TIMEOUT_MS = 10000 };
-
 /* Appends "do_force (stommel.c:210)", or "libm.so.6+0x1234". 0; -ENODATA: it did not run meanwhile, or its place is not
  * known; -EACCES: not permitted (perf_event_paranoid); other -errno. With err. */
 int where_computes(pid_t pid, pid_t tid, struct buf *out, struct err *err);

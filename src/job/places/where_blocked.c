@@ -7,6 +7,7 @@
 #include "job/places/aside.h"
 #include "job/places/where.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "symbols/index/lines.h"
 
 enum { FRAMES_MOST = 32 };

@@ -11,6 +11,7 @@
 #include "base/system/clock.h"
 #include "job/observe/script_rings.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 enum {
     WINDOW_FUNCTIONS = 20, /* in one record */
@@ -21,8 +22,6 @@ enum {
     RING_CALLS = 600 << 10, /* so much a process takes of the runtime directory, at least */
     RING_LINES = 1300 << 10,
 };
-
-#define RAISED_NS NS_PER_SECOND /* so long it may be on its way */
 
 struct state {
     struct observer *observer;
@@ -127,7 +126,7 @@ static void tell_late(struct state *state, struct process *process)
 {
     uint64_t now_ns = clock_now_ns();
     for (unsigned i = process->raised_count; i-- > 0;)
-        if (now_ns > process->raised[i].time_ns + RAISED_NS)
+        if (now_ns > process->raised[i].time_ns + PYTHON_RAISED_NS)
             tell_raised(state, process, &process->raised[i], true);
 }
 

@@ -8,9 +8,8 @@
 
 #include "base/system/clock.h"
 #include "job/python/stack_json.h"
+#include "shm/waits.h"
 
-#define LINE_EVERY_NS (NS_PER_SECOND / 5)
-#define STACK_EVERY_NS (UINT64_C(10) * NS_PER_SECOND)
 enum {
     STILL_LOOKS = 2,  /* so often the same line: it stands */
     FIRST_LOOKS = 2,  /* to find Python in a process; it may be loaded later, so from then on */
@@ -169,7 +168,7 @@ static int look_at(struct outside *outside, struct program *program, uint64_t no
 {
     const struct python_memory memory = python_memory_of(&program->pid);
     struct python_stacks stacks;
-    bool all = program->looks >= FIRST_LOOKS && now_ns - program->stack_ns >= STACK_EVERY_NS;
+    bool all = program->looks >= FIRST_LOOKS && now_ns - program->stack_ns >= PYTHON_STACK_NS;
     program->looks++;
     int r =
         python_read(&stacks, &program->python, &memory, all ? 0 : program->pid, all ? PYTHON_FRAMES : PYTHON_OWN_FRAME);
@@ -208,7 +207,7 @@ static void tick(void *state)
         }
     }
     const uint64_t pause_ns = (clock_now_ns() - begin_ns) * COST;
-    outside->next_ns = begin_ns + (pause_ns > LINE_EVERY_NS ? pause_ns : LINE_EVERY_NS);
+    outside->next_ns = begin_ns + (pause_ns > PYTHON_LINE_NS ? pause_ns : PYTHON_LINE_NS);
 }
 
 static void end(void *state)

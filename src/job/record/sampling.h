@@ -9,8 +9,7 @@
 #include <stdint.h>
 
 #include "base/system/clock.h"
-
-enum { SAMPLING_FIRST_NS = 20000000 };
+#include "shm/waits.h"
 
 /* After `now_ns`, of a job that began at `start_ns` (CLOCK_MONOTONIC), with --sample `period` seconds. */
 static inline uint64_t sampling_next_ns(uint64_t start_ns, uint64_t now_ns, double period)

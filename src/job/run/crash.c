@@ -15,11 +15,11 @@
 #include "job/places/aside.h"
 #include "job/run/reason.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "symbols/index/core.h"
 #include "symbols/index/lines.h"
 
 enum {
-    CHILD_TIMEOUT_MS = 20000,
     FRAMES_KEPT = 64, /* of a crash, with inlined ones */
     CRASHES_EXPLAINED = 5,
 };
@@ -176,7 +176,7 @@ static void explain_core(const struct job *job, json_t *crash, pid_t pid)
     if (!core)
         return;
     struct core_task task = {.path = core, .pid = pid};
-    json_t *found = aside_run(read_core, &task, CHILD_TIMEOUT_MS);
+    json_t *found = aside_run(read_core, &task, CRASH_TIMEOUT_MS);
     if (!json_object_get(found, "other"))
         json_object_set_new(crash, "core", text_json(core));
     json_object_del(found, "other");
@@ -226,7 +226,7 @@ static void explain_one(const struct job *job, json_t *crash, bool *advised)
     pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
     const struct stacks_entry *stack = stacks_find(&job->watch.stacks, pid);
     if (stack) {
-        json_t *found = aside_run(resolve_stack, stack, CHILD_TIMEOUT_MS);
+        json_t *found = aside_run(resolve_stack, stack, CRASH_TIMEOUT_MS);
         json_object_update(crash, found);
         json_decref(found);
     } else if (json_is_true(json_object_get(crash, "core_dumped"))) {

@@ -22,11 +22,10 @@
 #include "jobdir/report/report.h"
 #include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "symbols/index/index.h"
 
-enum { REREAD_BYTES = 8 << 20, MPI_NAMES_MS = 3000 };
-static const uint64_t UNCLOCKED_LEAST_NS = NS_PER_SECOND / 100; /* less missing processor time is not mentioned */
-static const uint64_t TRACES_NS = UINT64_C(2) * NS_PER_SECOND;  /* to read traces for the summary */
+enum { REREAD_BYTES = 8 << 20 };
 
 /* The command's end as its parent knows it: without a monitor, or if the monitor did not see it. */
 static void put_command(struct job *job)
@@ -349,7 +348,7 @@ static void write_report(struct job *job, struct job_report *summary)
 /* Reads the traces, if there are any. */
 static void load_functions(const struct job *job, struct job_report *report)
 {
-    struct job_functions_options options = {.start_ns = job->info.started_ns, .budget_ns = TRACES_NS};
+    struct job_functions_options options = {.start_ns = job->info.started_ns, .budget_ns = FINISH_TRACES_NS};
     struct err err = {0};
     if (has_traces(job) && job_report_load_functions(report, &options, &err) < 0)
         log_debug("cannot read the traces of %s: %s", job->dir, err.text);
@@ -359,7 +358,7 @@ static void load_functions(const struct job *job, struct job_report *report)
 static void load_mpi(const struct job *job, struct job_report *report)
 {
     struct err err = {0};
-    int code = mpi_names_report(&report->mpi, job->dir, MPI_NAMES_MS, &err);
+    int code = mpi_names_report(&report->mpi, job->dir, FINISH_MPI_NAMES_MS, &err);
     if (code < 0 && code != -ENOENT)
         log_debug("cannot read the MPI statistics of %s: %s", job->dir, err.text);
     if (code == 0)

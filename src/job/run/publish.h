@@ -16,11 +16,7 @@
 #include "job/record/recorder.h"
 
 enum {
-    PUBLISH_REFUSED_MS = 60000, /* between two warnings of requests that were refused */
     PUBLISH_STARTS = 3,
-    PUBLISH_MOST_MS = 10000,    /* it is waited for at the end, while it gets on */
-    PUBLISH_SILENCE_MS = 30000, /* without a connection for so long: a warning; */
-    PUBLISH_LOST_MS = 10000,    /* at the end, if there was one: for so long */
 };
 
 struct publish_link {

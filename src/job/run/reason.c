@@ -20,6 +20,7 @@
 #include "jobdir/layers/cause.h"
 #include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 enum {
     PAGE = 4096,
@@ -29,7 +30,6 @@ enum {
     /* The kernel checks the limit by ticks, which overestimate on shared processors: so near to the limit is the limit.
      */
     NEARLY_PERCENT = 85,
-    NEARLY_MS = 500,
 };
 
 /* The inode of the initial PID namespace (PROC_PID_INIT_INO), whose numbers the log has. */
@@ -128,7 +128,7 @@ bool reason_of_limits(struct buf *out, const struct reason_limits *limits, int s
         return false;
     uint64_t limit_ns = seconds * NS_PER_SECOND;
     if (limits->cpu_ns < limit_ns / 100 * NEARLY_PERCENT &&
-        limits->cpu_ns + NEARLY_MS * (NS_PER_SECOND / 1000) < limit_ns)
+        limits->cpu_ns + REASON_NEARLY_MS * (NS_PER_SECOND / 1000) < limit_ns)
         return false;
     bool sure = signo == SIGXCPU || limits->cpu_ns >= limit_ns;
     buf_printf(out, "%sits limit of processor time (ulimit -t %" PRIu64 ")", sure ? "" : "probably ", seconds);

@@ -31,12 +31,7 @@
 #include "job/launch/step.h"
 #include "job/launch/stop.h"
 #include "jobdir/text/text.h"
-
-enum {
-    START_WAIT_MS = 5000, /* for the monitor to follow the held job */
-    ANSWER_MS = 5000,     /* for one answer of a working monitor, at the end */
-};
-static const double WAIT_TOLD_SECONDS = 1.5;
+#include "shm/waits.h"
 
 /* Keeps what scry opens from becoming the job's standard streams, and what scry prints from going into it. */
 static void fill_standard_streams(void)
@@ -258,9 +253,9 @@ static void warn_late(struct job *job)
 {
     const struct watch *watch = &job->watch;
     if (watch->stacks.arming > 0)
-        recorder_note(&job->recorder, NOTE(crash_stack_late, .seconds = START_WAIT_MS / 1000));
+        recorder_note(&job->recorder, NOTE(crash_stack_late, .seconds = SUPERVISE_START_MS / 1000));
     if (watch->rules.arming > 0 && job->options->rule_count)
-        recorder_note(&job->recorder, NOTE(rules_late, .seconds = START_WAIT_MS / 1000));
+        recorder_note(&job->recorder, NOTE(rules_late, .seconds = SUPERVISE_START_MS / 1000));
     else if (watch->rules.lost && job->options->rule_count)
         recorder_note(&job->recorder, NOTE(rules_interrupted));
 }
@@ -278,13 +273,14 @@ static void start_watching(struct job *job)
         watch->tries = 4;
     } else {
         watch_create(watch);
-        bool ready = watch_wait(watch, START_WAIT_MS);
+        bool ready = watch_wait(watch, SUPERVISE_START_MS);
         if ((!ready && watch->phase == WATCH_IDLE) || watch->rules.lost)
             warn_late(job);
         if (ready || (watch->phase != WATCH_CREATING && watch->phase != WATCH_SETTING))
             return;
         if (!watch->hangs[0])
-            snprintf(watch->hangs, sizeof watch->hangs, "the monitor did not answer in %d s", START_WAIT_MS / 1000);
+            snprintf(watch->hangs, sizeof watch->hangs, "the monitor did not answer in %d s",
+                     SUPERVISE_START_MS / 1000);
         recorder_note(&job->recorder, NOTE(monitor_hangs, .reason = watch->hangs));
     }
     /* The agent would wait for it, too, in every process. */
@@ -359,7 +355,7 @@ static void tell_wait(struct job *job)
     if (job->wait_told || !job->preload.library[0] || watch->phase != WATCH_IDLE)
         return;
     if (!job->wait_asked) {
-        job->wait_asked = recorder_seconds(&job->recorder, clock_now_ns()) > WAIT_TOLD_SECONDS;
+        job->wait_asked = recorder_seconds(&job->recorder, clock_now_ns()) > SUPERVISE_TOLD_SECONDS;
         if (job->wait_asked)
             watch_ask_traces(watch, false);
         return;
@@ -582,7 +578,7 @@ int job_run(struct run_options *options)
     watch_end(job);
     reap(job);
     observer_finish(&job->observer);
-    watch_settle(&job->watch, ANSWER_MS);
+    watch_settle(&job->watch, SUPERVISE_ANSWER_MS);
     if (job->watch.raises.omitted)
         recorder_note(&job->recorder, NOTE(events_omitted, .records = job->watch.raises.omitted, .rate = RAISE_RATE));
     _cleanup_(buf_done) struct buf text = BUF_INIT;

@@ -4,16 +4,10 @@
 #include <poll.h>
 
 #include "base/system/clock.h"
+#include "shm/waits.h"
 
 enum {
-    END_WAIT_MS = 2000,   /* for the records of ended processes, while none of them arrive */
-    END_MOST_MS = 10000,  /* the same in all */
-    ANSWER_MS = 5000,     /* then for one answer of a working monitor */
-    END_MONITORS = 3,     /* tried one after the other if they die */
-    LOST_WAIT_MS = 300,   /* for ends of processes after lost records; follow.h says how late they can be */
-    SPREAD_WAIT_MS = 500, /* for the launcher's ssh, which ends when the daemon on the other node has */
-    TRACES_POLL_MS = 5,
-    COMING_POLL_MS = 20,
+    END_MONITORS = 3, /* tried one after the other if they die */
 };
 
 /* The number of ended processes whose records are not all on disk. The job may know of an end before the traces do: no
@@ -35,11 +29,11 @@ static void wait_for_traces(struct job *job)
     do {
         if (unfinished(job)) { /* mostly they are already coming */
             poll(NULL, 0, wait_ms);
-            wait_ms = 2 * wait_ms < TRACES_POLL_MS ? 2 * wait_ms : TRACES_POLL_MS;
+            wait_ms = 2 * wait_ms < END_TRACES_POLL_MS ? 2 * wait_ms : END_TRACES_POLL_MS;
         }
         watch_ask_traces(watch, flush);
         flush = false;
-        answered = watch_wait(watch, ANSWER_MS);
+        answered = watch_wait(watch, END_ANSWER_MS);
         now = clock_now_ns();
         if (unfinished(job) < least) {
             least = unfinished(job);
@@ -76,20 +70,20 @@ void watch_end(struct job *job)
 {
     struct watch *watch = &job->watch;
     if (watch->phase != WATCH_OFF && watch->phase != WATCH_IDLE)
-        watch_wait(watch, ANSWER_MS);
+        watch_wait(watch, END_ANSWER_MS);
     if (job->preload.library[0])
         collect_traces(job);
     uint64_t until = clock_now_ns() + END_WAIT_MS * UINT64_C(1000000);
-    uint64_t lost_until = clock_now_ns() + LOST_WAIT_MS * UINT64_C(1000000);
-    uint64_t spread_until = clock_now_ns() + SPREAD_WAIT_MS * UINT64_C(1000000);
+    uint64_t lost_until = clock_now_ns() + END_LOST_MS * UINT64_C(1000000);
+    uint64_t spread_until = clock_now_ns() + END_SPREAD_MS * UINT64_C(1000000);
     while (watch->phase == WATCH_IDLE) { /* again if many ended at once: the kernel reports one after the other */
         watch_tick(watch);
-        job->seen_to_end = watch_wait(watch, ANSWER_MS);
+        job->seen_to_end = watch_wait(watch, END_ANSWER_MS);
         bool follows = job->spread && HASH_COUNT(job->recorder.model.alive) && clock_now_ns() < spread_until;
         bool hopeless = watch->lost && clock_now_ns() > lost_until; /* the records of their ends may be lost */
         if (!job->seen_to_end || (!watch->coming && !follows) || hopeless || clock_now_ns() > until)
             break;
-        poll(NULL, 0, COMING_POLL_MS);
+        poll(NULL, 0, END_COMING_POLL_MS);
     }
     if (watch->phase == WATCH_IDLE && job->preload.library[0] && job->seen_to_end && !watch->traces.draining)
         wait_for_traces(job); /* for those whose ends were not known before */

@@ -18,6 +18,7 @@
 #include "job/scripts/shell_find.h"
 #include "job/scripts/shell_memory.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 enum {
     SHELLS_MOST = 4096,
@@ -25,10 +26,7 @@ enum {
     OFTEN = 200,           /* records of one shell: then one a second, */
     SELDOM = 2000,         /* then one in ten seconds */
     RECORDS_A_SECOND = 20, /* of lines */
-    LOOK_NS = 100000000,   /* between two looks, while something changes */
     LOOK_SHARE = 500,      /* of a processor: one of so many */
-    SOON_NS = 1000000,     /* after a process was seen: more of them come at once */
-    LOOK_SELDOM_NS = 1000000000,
 };
 
 struct shell {
@@ -259,10 +257,12 @@ static void look(void *ctx)
         if (shell->unreported)
             put_line(scripts, shell, start);
     }
-    uint64_t took = clock_now_ns() - start, longest = LOOK_SELDOM_NS;
+    uint64_t took = clock_now_ns() - start, longest = SCRIPTS_SELDOM_NS;
     double sample_ns = scripts->observer->options->sample_seconds * NS_PER_SECOND;
-    longest = sample_ns < LOOK_NS ? LOOK_NS : sample_ns < LOOK_SELDOM_NS ? (uint64_t)sample_ns : longest;
-    scripts->pause_ns = changed ? LOOK_NS : scripts->pause_ns * 2 < longest ? scripts->pause_ns * 2 : longest;
+    longest = sample_ns < SCRIPTS_LOOK_NS     ? SCRIPTS_LOOK_NS
+              : sample_ns < SCRIPTS_SELDOM_NS ? (uint64_t)sample_ns
+                                              : longest;
+    scripts->pause_ns = changed ? SCRIPTS_LOOK_NS : scripts->pause_ns * 2 < longest ? scripts->pause_ns * 2 : longest;
     if (scripts->pause_ns < took * LOOK_SHARE)
         scripts->pause_ns = took * LOOK_SHARE;
     if (scripts->shells)
@@ -287,7 +287,7 @@ static void *start(struct observer *observer, struct err *err)
     }
     scripts->observer = observer;
     scripts->inside = inside;
-    scripts->pause_ns = LOOK_NS;
+    scripts->pause_ns = SCRIPTS_LOOK_NS;
     return scripts;
 }
 
@@ -314,8 +314,8 @@ static void on_process(void *state, const struct observed_process *process)
     }
     shell_inside_process(scripts->inside, process->pid);
     if (scripts->shells) {
-        scripts->pause_ns = LOOK_NS;
-        loop_set_timer(scripts->timer, SOON_NS, 0);
+        scripts->pause_ns = SCRIPTS_LOOK_NS;
+        loop_set_timer(scripts->timer, SCRIPTS_SOON_NS, 0);
     }
 }
 

@@ -15,17 +15,13 @@
 #include "client/decode.h"
 #include "jobdir/text/text.h"
 #include "lang/results.h"
+#include "shm/waits.h"
 
 enum {
     ROWS = 100,         /* asked of each process */
     KNOWN_MOST = 20000, /* more are not looked at */
     SHARE = 20,         /* the monitor may work on it for one part of so many of the time */
-    EMPTY_S = 2,        /* nothing is traced */
-    QUIET_S = 10,       /* a function that only goes on is told so seldom */
 };
-
-/* Samples are a second apart, but for a little. */
-#define LEAST_NS (NS_PER_SECOND - NS_PER_SECOND / 10)
 
 struct known_function {
     uint64_t calls, self_ns;  /* at the last answer */
@@ -192,7 +188,7 @@ static void add_up(struct function_watch *functions, uint64_t now_ns)
                 list[count++] = each;
                 called |= each->added > 0;
             }
-    bool is_long = now_ns - functions->recorded_ns >= (uint64_t)QUIET_S * NS_PER_SECOND;
+    bool is_long = now_ns - functions->recorded_ns >= (uint64_t)FUNCTIONS_QUIET_S * NS_PER_SECOND;
     if (!count || !(called || is_long))
         return;
     record(functions, list, count, now_ns);
@@ -241,7 +237,7 @@ static void on_reply(Omis_reply reply, void *param)
     functions->asking = false;
     functions_take(functions, reply, now);
     omis_reply_free(reply);
-    uint64_t least = functions->processes ? LEAST_NS : (uint64_t)EMPTY_S * NS_PER_SECOND;
+    uint64_t least = functions->processes ? FUNCTIONS_LEAST_NS : (uint64_t)FUNCTIONS_EMPTY_S * NS_PER_SECOND;
     functions->next_ns = functions->asked_ns + (took * SHARE > least ? took * SHARE : least);
 }
 

@@ -15,7 +15,6 @@
 #include "shm/waits.h"
 
 static const char DENIED[] = "scry_thread_denied_privilege([]) : print([$file])";
-enum { RETRY_FIRST_MS = 100, RETRY_LAST_MS = 30000 };
 /* An answer that took longer leaves a gap. The connection stays: another monitor could not start beside this one. */
 static const struct wait_policy *const run = &wait_policies[WAIT_RUN], *const arming = &wait_policies[WAIT_RUN_ARMING],
                                        *const silence = &wait_policies[WAIT_RUN_SILENCE];
@@ -123,8 +122,8 @@ static void lose(struct watch *watch, const char *why)
     omis_reply_free(watch->reply);
     watch->reply = NULL;
     watch->phase = WATCH_OFF;
-    uint64_t wait_ms = RETRY_FIRST_MS;
-    for (unsigned i = 0; i < watch->tries && wait_ms < RETRY_LAST_MS; i++)
+    uint64_t wait_ms = WATCH_FIRST_MS;
+    for (unsigned i = 0; i < watch->tries && wait_ms < WATCH_LAST_MS; i++)
         wait_ms *= 2;
     watch->retry_ns = clock_now_ns() + wait_ms * 1000000;
     watch->tries++;

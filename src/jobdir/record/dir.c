@@ -19,6 +19,7 @@
 #include "base/system/dirs.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 void jobdir_new_id(char ret_id[JOB_ID_SIZE])
 {
@@ -173,7 +174,6 @@ static void order(struct listed *jobs, size_t count)
 /* It has just been made, and its scry run is about to describe it. */
 static bool is_starting(const char *path, const struct stat *st)
 {
-    enum { STARTING_SECONDS = 2 };
     char file[PATH_MAX];
     double age = difftime(time(NULL), st->st_mtime);
     return age >= 0 && age <= STARTING_SECONDS &&

@@ -19,11 +19,7 @@
 #include "jobdir/record/kept.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/text/text.h"
-
-/* A job of another host is taken for running as long as its spool grows: at least this often. */
-enum { LEASE_SECONDS = 60 };
-/* What a message may take on its way through a broker, beyond the lease of its sender. */
-enum { HEARD_SLACK_SECONDS = 5 };
+#include "shm/waits.h"
 
 static const char *get_string(const json_t *json, const char *key)
 {
@@ -262,7 +258,7 @@ enum job_state job_state(const char *path, const struct job_info *info)
     gethostname(host, sizeof host - 1);
     job_boot_id(boot_id, sizeof boot_id);
     if (strcmp(host, info->host) != 0) {
-        double lease = 5 * info->sample_seconds > LEASE_SECONDS ? 5 * info->sample_seconds : LEASE_SECONDS;
+        double lease = 5 * info->sample_seconds > SPOOL_LEASE_SECONDS ? 5 * info->sample_seconds : SPOOL_LEASE_SECONDS;
         return spool_age(path) <= lease ? JOB_RUNNING : JOB_UNREACHABLE;
     }
     if (strcmp(boot_id, info->boot_id) != 0)

@@ -7,9 +7,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
-
-/* The end of a script that is that of its process is noticed at most so long before that. */
-#define OVER_SECONDS 0.05
+#include "shm/waits.h"
 
 static void drop_place(struct layer_place *place)
 {
@@ -139,7 +137,7 @@ static struct layer_place *find_place(const struct layers *layers, pid_t pid)
 void layers_process_ended(struct layers *layers, pid_t pid, double seconds)
 {
     struct layer_place *place = find_place(layers, pid);
-    if (!place || !place->over || seconds < place->over + OVER_SECONDS)
+    if (!place || !place->over || seconds < place->over + SCRIPT_OVER_SECONDS)
         return;
     json_decref(place->line);
     place->line = NULL;

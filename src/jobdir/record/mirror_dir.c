@@ -20,8 +20,9 @@
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/mirror_internal.h"
 #include "jobdir/record/remove.h"
+#include "shm/waits.h"
 
-enum { NAME_BYTES = 200, UNUSED_SECONDS = 30 * 24 * 3600, LOOK_SECONDS = 3600 };
+enum { NAME_BYTES = 200 };
 
 /* A name of letters, digits, "-", "_" and ".", not at the start; each other byte is % and two digits. If that is too long
  * for a file, the end of it is a hash. */
@@ -107,7 +108,7 @@ static void remove_unused(const char *path)
     char file[PATH_MAX];
     struct stat st;
     bool is_path = (size_t)snprintf(file, sizeof file, "%s/mirror.lock", path) < sizeof file;
-    if (is_path && lstat(file, &st) == 0 && difftime(time(NULL), st.st_mtime) > UNUSED_SECONDS)
+    if (is_path && lstat(file, &st) == 0 && difftime(time(NULL), st.st_mtime) > MIRROR_UNUSED_SECONDS)
         mirror_remove(path, NULL);
 }
 
@@ -136,7 +137,7 @@ void mirrors_remove_unused(void)
     struct stat st;
     if (dirs_cache("mirrors", root, sizeof root, NULL) < 0 ||
         (size_t)snprintf(stamp, sizeof stamp, "%s/.looked", root) >= sizeof stamp ||
-        (lstat(stamp, &st) == 0 && fabs(difftime(time(NULL), st.st_mtime)) < LOOK_SECONDS))
+        (lstat(stamp, &st) == 0 && fabs(difftime(time(NULL), st.st_mtime)) < MIRROR_LOOK_SECONDS))
         return;
     _cleanup_(closep) int fd = open(stamp, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0)

@@ -11,9 +11,7 @@
 #include "jobdir/record/kinds.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/spool.h"
-
-/* CPU times of what lives come in ticks of a hundredth of a second: over less time than this they make no rate. */
-static const double RATE_SECONDS = 0.15;
+#include "shm/waits.h"
 
 static uint64_t get_count(const json_t *json, const char *key)
 {

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static const double FIRST_WIDTH_SECONDS = 0.25;
+#include "shm/waits.h"
 
 static void join_pairs(struct series *series)
 {
@@ -26,7 +26,7 @@ static size_t window_at(struct series *series, double seconds)
 void series_add_from(struct series *series, double from, double seconds, double value)
 {
     if (series->width_seconds == 0) {
-        series->width_seconds = FIRST_WIDTH_SECONDS;
+        series->width_seconds = SERIES_FIRST_SECONDS;
         for (size_t i = 0; i < SERIES_WINDOWS; i++)
             series->max[i] = -1;
     }

@@ -7,10 +7,7 @@
 #include "base/system/clock.h"
 #include "jobdir/record/info.h"
 #include "jobdir/trace/internal.h"
-
-/* What threads record slowly is on the disk after a second at most: before that, all is there that a living process
- * did. */
-#define WRITTEN_AFTER_NS (NS_PER_SECOND + NS_PER_SECOND / 2)
+#include "shm/waits.h"
 
 /* Its monitor writes on, here: what is still open is so until now, as far as that can be known. */
 static uint64_t until_now(const struct trace *trace)

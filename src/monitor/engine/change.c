@@ -12,8 +12,7 @@
 #include "monitor/engine/process.h"
 #include "monitor/engine/registry.h"
 #include "monitor/engine/tool.h"
-
-enum { REFUSAL_NS = NS_PER_SECOND };
+#include "shm/waits.h"
 
 /* ---- which jobs ---- */
 
@@ -79,7 +78,7 @@ void change_report_confined(struct session *session, struct span text, Omis_stat
         return;
     uint64_t now = clock_now_ns();
     if (status == OMIS_NO_PERMISSION) {
-        if (monitor->refused_ns && now - monitor->refused_ns < REFUSAL_NS)
+        if (monitor->refused_ns && now - monitor->refused_ns < CHANGE_REFUSAL_NS)
             return;
         monitor->refused_ns = now;
     }

@@ -16,8 +16,9 @@
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/switching.h"
 #include "probe/proc.h"
+#include "shm/waits.h"
 
-enum { SAMPLE_NS = NS_PER_SECOND, UNATTACHED_LIMIT = 4096 };
+enum { UNATTACHED_LIMIT = 4096 };
 
 struct process *process_find(struct monitor *monitor, pid_t pid)
 {
@@ -218,7 +219,7 @@ static int process_watch(struct process *process, struct err *err)
     process->resident_byte_seconds = 0; /* counted from the attaching on */
     process->resident_sampled_ns = clock_now_ns();
     if (!monitor->sampler)
-        monitor->sampler = loop_add_timer(monitor->loop, SAMPLE_NS, SAMPLE_NS, sample_all, monitor);
+        monitor->sampler = loop_add_timer(monitor->loop, PROCESS_SAMPLE_NS, PROCESS_SAMPLE_NS, sample_all, monitor);
     return 0;
 }
 

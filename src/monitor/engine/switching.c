@@ -15,9 +15,7 @@
 #include "probe/switch_state.h"
 #include "probe/proc.h"
 #include "probe/switches.h"
-
-/* What all rings together get of one step of the loop. */
-enum { TURN_NS = 2000000 };
+#include "shm/waits.h"
 
 struct watched_thread {
     struct switch_watch *watch;
@@ -128,7 +126,7 @@ static void queue(struct watched_thread *watched);
 static void read_turn(void *ctx)
 {
     struct monitor *monitor = ctx;
-    uint64_t end_ns = clock_now_ns() + TURN_NS;
+    uint64_t end_ns = clock_now_ns() + SWITCHING_TURN_NS;
     monitor->switch_turn = NULL;
     monitor_enter(monitor);
     while (monitor->switched && clock_now_ns() < end_ns) {

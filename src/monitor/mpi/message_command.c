@@ -16,10 +16,9 @@
 #include "monitor/mpi/internal.h"
 #include "monitor/mpi/message_internal.h"
 #include "monitor/engine/monitor.h"
+#include "shm/waits.h"
 
 #define FILE_PREFIX "message-"
-
-enum { MORE_NS = 500000000 /* for one that was begun */ };
 
 struct mpi_message_job {
     struct mpi_process *process;
@@ -126,7 +125,7 @@ static void on_time(void *ctx)
     if (job->put && block && !atomic_compare_exchange_strong(&block->command.state, &put, MPIM_COMMAND_FREE)) {
         mpi_message_commands_look(process, block);
         if (process->messages->first == job)
-            loop_set_timer(job->timer, MORE_NS, 0);
+            loop_set_timer(job->timer, MESSAGE_MORE_NS, 0);
         return;
     }
     fail_unheard(job);

@@ -14,11 +14,9 @@
 #include "monitor/mpi/internal.h"
 #include "monitor/mpi/late.h"
 #include "monitor/mpi/messages.h"
+#include "shm/waits.h"
 
 enum {
-    WRITE_EVERY_MS = 10000, /* each process, if there is something new */
-    WRITE_FIRST_MS = 1000,  /* one that has begun: who reads the job directory on another node knows it from there */
-    LOOK_LEAST_MS = 50,     /* between two of them */
     NS_PER_MS = 1000000,
 };
 
@@ -218,7 +216,7 @@ static uint64_t due_ns(const struct mpi_process *process)
     uint32_t state = atomic_load(&process->head->state);
     bool soon = !process->agent->ended && mpi_job(process) &&
                 (state == MPIA_LOADED ? process->agent->rank.hint >= 0 : state != process->written_state);
-    return process->looked_ns + (uint64_t)(soon ? WRITE_FIRST_MS : WRITE_EVERY_MS) * NS_PER_MS;
+    return process->looked_ns + (uint64_t)(soon ? MPI_WRITE_FIRST_MS : MPI_WRITE_EVERY_MS) * NS_PER_MS;
 }
 
 static struct mpi_process *next_due(const struct mpi_registry *registry)
@@ -233,8 +231,8 @@ static struct mpi_process *next_due(const struct mpi_registry *registry)
 static uint64_t turn_ns(const struct mpi_registry *registry)
 {
     const struct mpi_process *first = next_due(registry);
-    uint64_t now_ns = clock_now_ns(), due = first ? due_ns(first) : 0, least_ns = LOOK_LEAST_MS * NS_PER_MS;
-    uint64_t turn = (uint64_t)WRITE_EVERY_MS * NS_PER_MS / (registry->count ? registry->count : 1);
+    uint64_t now_ns = clock_now_ns(), due = first ? due_ns(first) : 0, least_ns = MPI_LOOK_LEAST_MS * NS_PER_MS;
+    uint64_t turn = (uint64_t)MPI_WRITE_EVERY_MS * NS_PER_MS / (registry->count ? registry->count : 1);
     uint64_t left = due > now_ns ? due - now_ns : 0;
     turn = left < turn ? left : turn;
     return turn < least_ns ? least_ns : turn;

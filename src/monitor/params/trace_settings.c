@@ -11,13 +11,13 @@
 #include "monitor/params/mpi_params.h"
 #include "options/options.h"
 #include "shm/mpi_area.h"
+#include "shm/waits.h"
 
 enum {
     DEFAULT_STRING = 64,
     DEFAULT_ARRAY = 8,
     DEFAULT_VALUES = 1024,
     MOST_VALUES = 4000, /* a little below what a record holds */
-    DEFAULT_WAIT_US = 100000,
 };
 
 /* Where the value is: bool, unsigned (numbers and choices), uint64_t (times and sizes), or a malloc'ed text. */
@@ -61,7 +61,7 @@ void trace_settings_done(struct trace_settings *settings)
 
 int trace_settings_init(struct trace_settings *settings)
 {
-    *settings = (struct trace_settings){.on = true, .value_bytes = DEFAULT_VALUES, .wait_us = DEFAULT_WAIT_US};
+    *settings = (struct trace_settings){.on = true, .value_bytes = DEFAULT_VALUES, .wait_us = TRACE_WAIT_US};
     settings->selection = strdup("");
     settings->statics = strdup("");
     int code = settings->selection && settings->statics ? 0 : -ENOMEM;

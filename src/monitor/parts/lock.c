@@ -12,6 +12,7 @@
 #include "monitor/engine/monitor.h"
 #include "monitor/parts/tell.h"
 #include "monitor/parts/told.h"
+#include "shm/waits.h"
 
 struct deferred_list {
     char csr[TOKEN_TEXT_SIZE];

@@ -17,8 +17,6 @@ struct loop_source;
 struct monitor;
 struct session;
 
-#define LOCK_LIMIT_NS UINT64_C(10000000000)
-
 /* Embedded in what its user has. */
 struct lock_claim {
     struct session *session;

@@ -9,6 +9,7 @@
 #include "monitor/engine/event.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/parts/told.h"
+#include "shm/waits.h"
 #include "wire/frame.h"
 
 struct told_hold {

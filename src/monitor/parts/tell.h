@@ -16,8 +16,6 @@ struct hold;
 struct session;
 struct told;
 
-#define TELL_LIMIT_NS UINT64_C(10000000000) /* a thread waits for a list elsewhere no longer than this */
-
 /* For csr->elsewhere. */
 bool tell_event(struct csr *csr, const struct event *event);
 

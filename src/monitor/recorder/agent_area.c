@@ -22,18 +22,17 @@
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/engine/monitor.h"
 #include "probe/proc.h"
+#include "shm/waits.h"
 #include "symbols/index/index.h"
 
 enum {
     SLOTS_FEW = 8192,
     SLOTS_FORK = 2048,       /* beside those of the functions that the parent has */
     BYTES_PER_FUNCTION = 64, /* of a program's file, as a guess */
-    START_NS = 1000 * 1000,  /* what is gone by then needed no more than the least */
     FIRST_BYTES = 8 << 20,   /* of packets, for few processes */
     GROW_BYTES = 16 << 20,   /* at once */
     FORK_BYTES = 256 << 10,  /* for a child of fork, which is often short-lived */
     FORK_BRIEF = 128 << 10,
-    BRIEF_NS = 100 * 1000 * 1000,
     BRIEF_BYTES = 32 << 10,
     FORK_THREADS = 4,
     MANY_AGENTS = 32, /* from here on each begins with AREA_BUFFER_MIN */
@@ -106,7 +105,7 @@ void agent_area_learn(const struct agent *agent)
     uint32_t mark, *place = brief_place(agent, &mark);
     if (!place)
         return;
-    if (agent->writer && !agent->discarded && agent->ended_ns - agent->opened_ns < BRIEF_NS &&
+    if (agent->writer && !agent->discarded && agent->ended_ns - agent->opened_ns < AREA_BRIEF_NS &&
         trace_writer_bytes(agent->writer) < BRIEF_BYTES)
         *place = mark;
     else if (*place == mark)
@@ -143,7 +142,7 @@ void agent_area_started(struct agent *agent)
     struct agents *agents = agent->agents;
     agent->starting = true;
     if (!agents->start_timer)
-        agents->start_timer = loop_add_timer(agents->monitor->loop, START_NS, 0, start_over, agents);
+        agents->start_timer = loop_add_timer(agents->monitor->loop, AREA_START_NS, 0, start_over, agents);
     if (!agents->start_timer)
         release_first(agent);
 }

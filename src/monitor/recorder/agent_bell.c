@@ -20,8 +20,9 @@
 #include "probe/cells.h"
 #include "monitor/engine/monitor.h"
 #include "probe/proc.h"
+#include "shm/waits.h"
 
-enum { SLICE_NS = 100000, RINGER_STACK = 64 << 10, TOLD_AGAIN_NS = 10 * 1000 * 1000 };
+enum { RINGER_STACK = 64 << 10 };
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, bool shared)
 {
@@ -60,7 +61,7 @@ static void *ringer(void *ctx)
  * woken, and it is told until it has heard. */
 static void ringer_end(struct agents *agents)
 {
-    const struct timespec slice = {.tv_nsec = TOLD_AGAIN_NS};
+    const struct timespec slice = {.tv_nsec = BELL_AGAIN_NS};
     atomic_store(&agents->ringer_stop, true);
     while (!atomic_load(&agents->ringer_over)) {
         atomic_fetch_add(&agents->acknowledged, 1);
@@ -141,7 +142,7 @@ static void sched_short_slices(void)
         return;
     attributes.size = sizeof attributes;
     attributes.flags = 0;
-    attributes.runtime = SLICE_NS;
+    attributes.runtime = BELL_SLICE_NS;
     syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 

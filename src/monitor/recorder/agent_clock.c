@@ -8,8 +8,9 @@
 
 #include "base/system/clock.h"
 #include "monitor/recorder/agents_internal.h"
+#include "shm/waits.h"
 
-enum { SPAN_MIN_NS = 20000000, TRIES = 16, COST_ROUNDS = 2000 };
+enum { TRIES = 16, COST_ROUNDS = 2000 };
 
 uint64_t agent_clock_ticks(void)
 {
@@ -52,8 +53,8 @@ void agent_clock_calibrate(struct agents *agents)
 {
     uint64_t ticks, ns;
     agent_clock_sample(CLOCK_MONOTONIC_RAW, &ticks, &ns);
-    if (ns - agents->first_ns < SPAN_MIN_NS) {
-        struct timespec rest = {.tv_nsec = (long)(SPAN_MIN_NS - (ns - agents->first_ns))};
+    if (ns - agents->first_ns < AGENT_CLOCK_LEAST_NS) {
+        struct timespec rest = {.tv_nsec = (long)(AGENT_CLOCK_LEAST_NS - (ns - agents->first_ns))};
         nanosleep(&rest, NULL); /* once in the life of a monitor, when an agent comes within 20 ms of its start */
         agent_clock_sample(CLOCK_MONOTONIC_RAW, &ticks, &ns);
     }

@@ -16,13 +16,13 @@
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/engine/monitor.h"
 #include "shm/command.h"
+#include "shm/waits.h"
 
 enum {
     FIFO_BYTES = 1 << 20, /* what a user may have; thousands of commands between two readings */
     READ_BYTES = 1 << 16,
     READS = 64, /* at once: others have their turn, too */
 };
-static const uint64_t REST_NS = 50000000;
 
 struct command_reader {
     char path[192];
@@ -118,7 +118,7 @@ void agent_commands_listen(struct agents *agents)
         reader->fd = open(reader->path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
     if (reader->fd >= 0) {
         fcntl(reader->fd, F_SETPIPE_SZ, FIFO_BYTES);
-        reader->source = seldom_new(agents->monitor->loop, reader->fd, REST_NS, on_commands, agents);
+        reader->source = seldom_new(agents->monitor->loop, reader->fd, COMMANDS_REST_NS, on_commands, agents);
     }
     if (!reader->source) {
         log_warning("%s: commands of short processes are not known: %s", reader->path, strerror(errno));

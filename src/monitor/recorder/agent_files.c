@@ -27,11 +27,11 @@
 #include "monitor/recorder/agents_internal.h"
 #include "probe/memory_room.h"
 #include "probe/proc.h"
+#include "shm/waits.h"
 
 enum {
     BUFFERS_PART = 16,
     UNUSED_PART = 8,
-    LOOK_MS = 200,
     SIDECAR_LIMIT = 4 * 4096,
 };
 
@@ -42,7 +42,7 @@ static const char *const prefixes[] = {[AREA_FUNCTIONS] = "", [AREA_MPI] = AREA_
 static bool memory_take(struct agents *agents, uint64_t bytes)
 {
     uint64_t now = clock_now_ns();
-    if (now - agents->memory_ns > (uint64_t)LOOK_MS * 1000000 || !agents->memory_ns) {
+    if (now - agents->memory_ns > (uint64_t)AGENT_FILES_LOOK_MS * 1000000 || !agents->memory_ns) {
         struct memory_room room;
         memory_room_read(&room);
         agents->memory_ns = now;

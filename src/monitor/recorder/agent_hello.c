@@ -24,8 +24,7 @@
 #include "probe/cells.h"
 #include "monitor/engine/monitor.h"
 #include "probe/proc.h"
-
-enum { TURN_NS = 20 * 1000 * 1000 };
+#include "shm/waits.h"
 
 static void connection_free(struct agent_connection *connection)
 {
@@ -372,7 +371,7 @@ static bool drop_oldest(struct agents *agents)
 static void accept_agents(void *ctx, int fd, uint32_t events)
 {
     struct agents *agents = ctx;
-    uint64_t until = clock_now_ns() + TURN_NS; /* a thousand may come at once; tools are answered, too */
+    uint64_t until = clock_now_ns() + HELLO_TURN_NS; /* a thousand may come at once; tools are answered, too */
     (void)events;
     while (clock_now_ns() < until) {
         int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

@@ -14,11 +14,11 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "monitor/recorder/agents_internal.h"
+#include "shm/waits.h"
 #include "symbols/client/helper_process.h"
 #include "monitor/engine/monitor.h"
 
 enum { HELPERS = 2, READ_SIZE = 65536 };
-#define HELPER_TIME_NS (UINT64_C(300) * NS_PER_SECOND)
 
 struct helper_job {
     struct agents *agents;

@@ -21,8 +21,7 @@
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/engine/monitor.h"
 #include "probe/proc.h"
-
-enum { START_EXACT_NS = 30 * 1000000 }; /* when a process started is known to a tick of the system */
+#include "shm/waits.h"
 
 /* ---- jobs ---- */
 

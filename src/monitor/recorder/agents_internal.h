@@ -24,9 +24,6 @@
 
 enum {
     COLLECT_BUDGET = 4 << 20, /* bytes of packets written before other work has its turn */
-    COLLECT_MIN_MS = 100,     /* between two rounds while there is something to collect */
-    COLLECT_MAX_MS = 2000,    /* while there is not */
-    PARTIAL_MS = 1000,        /* until a thread's unfinished packet is brought in */
     THREADS_RESERVED = 64,    /* blocks of threads that surely have memory at first */
     AGENT_LIMIT = 16384,      /* traced processes at once */
     CONNECTION_LIMIT = 4096,  /* that have not said hello yet; */

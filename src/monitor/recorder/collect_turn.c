@@ -8,6 +8,7 @@
 #include "base/system/map_guard.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/engine/monitor.h"
+#include "shm/waits.h"
 
 enum { NS_PER_MS = 1000000 };
 
@@ -35,7 +36,7 @@ static uint64_t collect_turn(struct agents *agents)
     agents->collecting++;
     for (struct agent *agent = agents->list, *next; agent; agent = next) {
         next = agent->next;
-        bool partial = agent->ended || now - agent->partial_ns >= (uint64_t)PARTIAL_MS * NS_PER_MS;
+        bool partial = agent->ended || now - agent->partial_ns >= (uint64_t)COLLECT_PARTIAL_MS * NS_PER_MS;
         uint64_t events = agent->events;
         if (agent->applies_soon) {
             agent->applies_soon = false;

@@ -8,8 +8,7 @@
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
 #include "monitor/tracing/tracing.h"
-
-enum { FIRST_MS = 2, MOST_MS = 50 };
+#include "shm/waits.h"
 
 struct loading {
     struct monitor *monitor;
@@ -69,7 +68,7 @@ static void attempt(struct loading *loading, bool tells)
         code = tracer_load(monitor->tracer, process->pid, &loading->load, err);
     if (code == -EAGAIN && passed_ns < LOADING_NS) {
         loading->timer = loop_add_timer(monitor->loop, loading->pause_ns, 0, try_again, loading);
-        if (loading->pause_ns < MOST_MS * UINT64_C(1000000))
+        if (loading->pause_ns < LOADING_AGAIN_MS * UINT64_C(1000000))
             loading->pause_ns *= 2;
         code = loading->timer ? 0 : err_set(err, -ENOMEM, "out of memory");
     }
@@ -110,7 +109,7 @@ struct loading *loading_start(struct process *process, const struct tracer_load 
                                     .fn = fn,
                                     .ctx = ctx,
                                     .began_ns = clock_now_ns(),
-                                    .pause_ns = FIRST_MS * UINT64_C(1000000)};
+                                    .pause_ns = LOADING_FIRST_MS * UINT64_C(1000000)};
         loading->timer = loop_add_timer(monitor->loop, 1, 0, try_again, loading);
     }
     if (!loading || !loading->timer) {

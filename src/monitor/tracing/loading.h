@@ -13,8 +13,6 @@
 struct loading; /* process->loading; NULL: nothing is being loaded */
 struct process;
 
-#define LOADING_NS (UINT64_C(3) * NS_PER_SECOND)
-
 /* The end, whatever it was; code 0: what the function returned, -errno: err says why it was not called. From the loop,
  * never from inside one of these functions. */
 typedef void loading_done_fn(void *ctx, int code, int64_t result, const struct err *err);

@@ -23,10 +23,9 @@
 #include "monitor/tracing/steps.h"
 #include "monitor/tracing/traced.h"
 #include "probe/proc.h"
+#include "shm/waits.h"
 
 enum { NOTED_CALLS = 64 };
-#define TRACER_DEATHS_NS (UINT64_C(60) * NS_PER_SECOND)
-#define TRACER_IDLE_NS (UINT64_C(10) * NS_PER_SECOND) /* unused for so long, the tracer is ended */
 
 /* ---- the tracer process ---- */
 

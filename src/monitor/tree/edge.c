@@ -15,19 +15,17 @@
 #include "base/system/loop.h"
 #include "monitor/engine/node.h"
 #include "monitor/tree/internal.h"
+#include "shm/waits.h"
 
 enum {
-    TURN_FRAMES = 64, /* of an edge before others have their turn */
-    CLOCK_FIRST = 4,  /* and so often at the beginning */
-    LEAST_WAIT_NS = 100 * 1000 * 1000,
+    TURN_FRAMES = 64,         /* of an edge before others have their turn */
+    CLOCK_FIRST = 4,          /* and so often at the beginning */
     WAITS_MOST = 256 << 20,   /* bytes that it does not read: sessions have limits of their own, which are less */
     ANSWERS_MOST = 256 << 10, /* so much waits, and the answer to a PING would come too late to be of use */
 };
 
 #define EDGE_ASK_NS ((uint64_t)EDGE_ASK_S * NS_PER_SECOND)
 #define EDGE_SILENT_NS ((uint64_t)EDGE_SILENT_S * NS_PER_SECOND)
-#define CLOCK_NS ((uint64_t)30 * NS_PER_SECOND)     /* a clock is asked for as often, at least */
-#define GREETING_NS ((uint64_t)120 * NS_PER_SECOND) /* scry-link has its own limits, and may have to copy scry first */
 
 static uint64_t get_u64(const char *bytes)
 {
@@ -340,7 +338,7 @@ static uint64_t look_at(struct edge *edge, uint64_t now_ns)
     char why[TREE_NAME_SIZE + 64];
     uint64_t quiet_ns = now_ns - edge->heard_ns, asked_ns = now_ns - edge->asked_ns;
     if (edge->state == EDGE_GREETS) {
-        if (quiet_ns > GREETING_NS)
+        if (quiet_ns > EDGE_GREETING_NS)
             edge_close(edge, "it does not greet");
         return NS_PER_SECOND;
     }
@@ -351,7 +349,7 @@ static uint64_t look_at(struct edge *edge, uint64_t now_ns)
         via_edge_silent(edge, why);
     }
     bool quiet = quiet_ns >= EDGE_ASK_NS;
-    if (asked_ns >= (quiet ? EDGE_ASK_NS : CLOCK_NS))
+    if (asked_ns >= (quiet ? EDGE_ASK_NS : EDGE_CLOCK_NS))
         ask(edge, now_ns);
     return quiet ? NS_PER_SECOND : EDGE_ASK_NS - quiet_ns;
 }
@@ -368,7 +366,7 @@ static void look_at_all(void *ctx)
             queue_turn(edge);
     }
     if (tree->edges)
-        loop_set_timer(tree->alive, next_ns < LEAST_WAIT_NS ? LEAST_WAIT_NS : next_ns, 0);
+        loop_set_timer(tree->alive, next_ns < EDGE_LOOK_LEAST_NS ? EDGE_LOOK_LEAST_NS : next_ns, 0);
 }
 
 /* ---- making one ---- */

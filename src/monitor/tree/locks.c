@@ -10,6 +10,7 @@
 #include "base/system/log.h"
 #include "monitor/parts/lock.h"
 #include "monitor/tree/conditional.h"
+#include "shm/waits.h"
 
 /* ---- for other monitors' tools ---- */
 

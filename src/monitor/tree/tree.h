@@ -31,9 +31,7 @@ struct tree;
 struct via;
 
 enum {
-    EDGE_ASK_S = 3,     /* silent for so long: it is asked whether it is there, */
-    EDGE_SILENT_S = 10, /* and so long: requests that wait for it are answered with an error */
-    EDGE_FANOUT = 32,   /* more are attached by monitors below */
+    EDGE_FANOUT = 32, /* more are attached by monitors below */
 };
 
 /* ---- for the daemon ---- */

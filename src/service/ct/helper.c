@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shm/waits.h"
 #include "symbols/client/helper_process.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"

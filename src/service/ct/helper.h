@@ -13,7 +13,6 @@ struct process;
 struct thread;
 
 enum { CT_FRAMES = 256 }; /* of a thread, at most */
-#define CT_HELPER_NS (UINT64_C(10) * NS_PER_SECOND)
 
 /* Runs `scry-symbols JOB` with a request, for at most 10 s. 0 or -errno with err. In any case the caller ends the
  * reader, which has the answers (helper_next). */

@@ -13,9 +13,10 @@
 #include "monitor/recorder/agents.h"
 #include "service/ct/ct.h"
 #include "service/ct/helper.h"
+#include "shm/waits.h"
 #include "symbols/client/helper.h"
 
-enum { STACKS_DEPTH = 256, STACKS_SECONDS = 20, STACKS_MORE_SECONDS = 5 /* until the helper is ended */ };
+enum { STACKS_DEPTH = 256 };
 
 /* A ct_get_stacks in progress, in the call's arena. */
 struct question {

@@ -14,6 +14,7 @@
 #include "lang/put.h"
 #include "service/ct/ct.h"
 #include "service/ct/helper.h"
+#include "shm/waits.h"
 #include "symbols/client/helper.h"
 
 /* A ct_read_variable or ct_write_variable in progress over its objects. Everything is in the call's arena. */

@@ -8,12 +8,7 @@
 
 #include "base/system/clock.h"
 #include "probe/proc.h"
-
-/* How long a status may take after the news of an end; it takes longer only for another user's zombie. */
-static const uint64_t ENDING_NS = NS_PER_SECOND;
-/* How long to wait for its event, less than scry run waits at the end. The event comes some instructions later, but a
- * busy node may have no processor for them. If events were dropped, it will hardly come. */
-static const uint64_t EVENT_NS = NS_PER_SECOND * UINT64_C(3) / 2, EVENT_LOST_NS = NS_PER_SECOND / 5;
+#include "shm/waits.h"
 
 static struct job_ended *slot(const struct job_ended_list *list, uint64_t seq)
 {
@@ -48,7 +43,7 @@ static void settle(struct job_ended_list *list, struct job_ended *ended)
 {
     if (ended->pidfd < 0 && !ended->awaits)
         return;
-    uint64_t now = clock_now_ns(), event_ns = list->lost_ns >= ended->end_ns ? EVENT_LOST_NS : EVENT_NS;
+    uint64_t now = clock_now_ns(), event_ns = list->lost_ns >= ended->end_ns ? ENDED_LOST_NS : ENDED_EVENT_NS;
     int status, code = ended->pidfd < 0 ? -EBADF : proc_pidfd_exit_status(ended->pidfd, &status);
     if (code == 0)
         know(list, ended, status, JOB_ENDED_BY_PIDFD);

@@ -13,15 +13,11 @@
 #include "base/system/clock.h"
 #include "probe/proc.h"
 #include "service/job/tree.h"
+#include "shm/waits.h"
 
 /* Events kept until their processes are looked up. With the kernel's buffer, fewer than there are process numbers (at
  * least 32768), so that no number is used twice among them. */
 enum { HEARD_MOST = 8192 };
-/* A process of the agent sets its name first of all: one that is this old, or sleeps, has done so. */
-static const uint64_t NEWBORN_NS = NS_PER_SECOND / 5;
-/* A start time is known to a tick of /proc, and from perf. A number is not used again within such a short time. */
-static const uint64_t SAME_START_NS = NS_PER_SECOND / 25;
-static const uint64_t EVENT_EARLY_NS = NS_PER_SECOND / 50000;
 
 /* perf reports threads one by one. /proc is the second choice, because perf may report later what /proc has counted
  * already. */

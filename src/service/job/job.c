@@ -33,6 +33,7 @@
 #include "service/job/command.h"
 #include "service/job/follow.h"
 #include "service/omis/service.h"
+#include "shm/waits.h"
 
 struct job {
     struct job_object named;

@@ -11,8 +11,7 @@
 #include "monitor/engine/node.h"
 #include "monitor/tree/tree.h"
 #include "service/omis/service.h"
-
-enum { PATIENCE_MOST_MS = 600000 };
+#include "shm/waits.h"
 
 struct reached {
     struct reaching_all *all;
@@ -93,7 +92,7 @@ static void reach_one(struct scry_call *call, struct reached *reached)
 static void job_attach_nodes(struct scry_call *call)
 {
     const struct value *names = &call->args[0];
-    if (!call_check_range(call, 1, 1, PATIENCE_MOST_MS))
+    if (!call_check_range(call, 1, 1, NODES_PATIENCE_MOST_MS))
         return;
     struct reaching_all *all = arena_zalloc(call->arena, 1, sizeof *all);
     struct reached *list = arena_zalloc(call->arena, names->list.count + 1, sizeof *list);

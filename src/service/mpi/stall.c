@@ -15,9 +15,9 @@
 #include "service/mpi/mpi.h"
 #include "service/mpi/stall.h"
 #include "service/omis/service.h"
+#include "shm/waits.h"
 
-enum { LOOKS = 4 /* in the requested time */, LONGEST_S = 1000000 };
-static const double SHORTEST_S = 0.1;
+enum { LOOKS = 4 /* in the requested time */ };
 
 enum { OUT_JOB, OUT_SECONDS, OUT_RANKS, OUT_TEXT, OUT_FINDING, OUTPUTS };
 
@@ -106,8 +106,8 @@ static Omis_status define(struct csr *csr, struct err *err)
     struct stall *stall = arena_zalloc(&csr->arena, 1, sizeof *stall);
     if (!stall)
         return OMIS_NO_MEMORY;
-    if (!(seconds >= SHORTEST_S && seconds <= LONGEST_S)) {
-        err_set(err, -EINVAL, "seconds: expected a number from %g to %d", SHORTEST_S, LONGEST_S);
+    if (!(seconds >= STALL_LEAST_S && seconds <= STALL_MOST_S)) {
+        err_set(err, -EINVAL, "seconds: expected a number from %g to %d", STALL_LEAST_S, STALL_MOST_S);
         return OMIS_PARAMETER_ERROR;
     }
     if (!monitor->mpi) {

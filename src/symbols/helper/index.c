@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "shm/waits.h"
 #include "symbols/client/helper.h"
 #include "symbols/helper/jobs.h"
 #include "symbols/index/index_build.h"
@@ -67,13 +68,12 @@ static bool index_one(const char *file, struct buf *answer, char ret_key[INDEX_K
 /* In a process of its own: whoever asked goes on meanwhile, and ends us. */
 static void settle(char (*keys)[INDEX_KEY_SIZE], int count)
 {
-    enum { LIMIT_SECONDS = 600 };
     if (fork() != 0)
         return;
     setsid();
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         close(fd);
-    alarm(LIMIT_SECONDS);
+    alarm(INDEX_MOST_SECONDS);
     for (int i = 0; i < count; i++)
         if (*keys[i])
             index_settle(keys[i]);

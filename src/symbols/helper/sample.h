@@ -13,9 +13,8 @@
 #include "symbols/index/lines.h"
 
 enum {
-    SAMPLE_STACK = 16384,  /* bytes of the stack, at most */
-    SAMPLE_BATCH = 8,      /* threads at once: what all users may lock in memory is little */
-    SAMPLE_WAIT_MS = 1000, /* for a thread to get a processor */
+    SAMPLE_STACK = 16384, /* bytes of the stack, at most */
+    SAMPLE_BATCH = 8,     /* threads at once: what all users may lock in memory is little */
 };
 
 struct sample {

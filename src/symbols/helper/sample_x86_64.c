@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
+#include "shm/waits.h"
 
-enum { RING_PAGES = 8, PERIOD_NS = 200000, LOOK_MS = 2, SAMPLED = 17 };
+enum { RING_PAGES = 8, SAMPLED = 17 };
 
 /* ax, bx, cx, dx, si, di, bp, sp, ip, r8 ... r15, as <asm/perf_regs.h> numbers them, and their DWARF numbers. */
 #define REGISTERS_MASK UINT64_C(0xff01ff)
@@ -32,7 +33,7 @@ static int ring_open(struct ring *ring, pid_t tid)
     struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
                                    .size = sizeof attr,
                                    .config = PERF_COUNT_SW_TASK_CLOCK,
-                                   .sample_period = PERIOD_NS,
+                                   .sample_period = SAMPLE_PERIOD_NS,
                                    .sample_type = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
                                    .sample_regs_user = REGISTERS_MASK,
                                    .sample_stack_user = SAMPLE_STACK,
@@ -105,7 +106,7 @@ void samples_take(struct sample *samples, size_t count)
     }
     const uint64_t until = clock_now_ns() + SAMPLE_WAIT_MS * UINT64_C(1000000);
     while (waiting && clock_now_ns() < until) {
-        poll(NULL, 0, LOOK_MS);
+        poll(NULL, 0, SAMPLE_LOOK_MS);
         for (size_t i = 0; i < count; i++)
             if (samples[i].code == -EAGAIN && ring_take(&rings[i], &samples[i])) {
                 samples[i].code = 0;

@@ -18,11 +18,12 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/trusted.h"
+#include "shm/waits.h"
 #include "web/http/allowance.h"
 #include "web/http/server.h"
 #include "wire/local.h"
 
-enum { REQUESTS_SAVED = 400, REQUESTS_A_SECOND = 100, WAITING = 256, ADDRESSES_KEPT = 4096, AGAIN_MS = 100 };
+enum { REQUESTS_SAVED = 400, REQUESTS_A_SECOND = 100, WAITING = 256, ADDRESSES_KEPT = 4096 };
 
 struct address {
     UT_hash_handle hh;
@@ -167,7 +168,7 @@ int on_listener(struct lws *wsi, enum lws_callback_reasons reason, void *user, v
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
             /* whoever waits goes on waiting: otherwise the loop would go round and round */
             lws_rx_flow_control(wsi, 0);
-            lws_set_timer_usecs(wsi, AGAIN_MS * LWS_US_PER_MS);
+            lws_set_timer_usecs(wsi, HTTP_AGAIN_MS * LWS_US_PER_MS);
         }
         break;
     }

@@ -8,14 +8,13 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "shm/waits.h"
 #include "web/http/certificate.h"
 #include "web/http/connection.h"
 #include "web/http/server.h"
 #include "web/http/visit.h"
 
 enum {
-    REQUEST_SECONDS = 10, /* for the headers of a request */
-    KEEP_SECONDS = 60,    /* a connection between requests */
     HEADERS_MOST = 8 << 10,
     DESCRIPTORS_MORE = 512,
 };
@@ -149,8 +148,8 @@ static struct lws_vhost *make_vhost(struct server *server, const char *name, boo
                                              .protocols = protocols,
                                              .vhost_name = name,
                                              .headers = headers,
-                                             .timeout_secs = REQUEST_SECONDS,
-                                             .keepalive_timeout = KEEP_SECONDS};
+                                             .timeout_secs = HTTP_REQUEST_SECONDS,
+                                             .keepalive_timeout = HTTP_KEEP_SECONDS};
     if (secure) {
         info.ssl_cert_filepath = options_text(server->options, "tls-cert");
         info.ssl_private_key_filepath = options_text(server->options, "tls-key");

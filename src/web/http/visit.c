@@ -8,6 +8,7 @@
 
 #include "base/system/clock.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "web/http/connection.h"
 #include "web/http/position.h"
 #include "web/http/route.h"
@@ -15,13 +16,8 @@
 enum {
     HEAD_ROOM = 3 << 10, /* bytes of an answer's headers */
     AT_ONCE = 16 << 10,  /* bytes of an answer that are written at once */
-    BODY_SECONDS =
-        20, /* for the body of a request, or a piece of an upload; for all of that one second more for each */
     BODY_SECOND_BYTES = 1 << 10,
-    SEND_SECONDS = 30, /* to take a piece of an answer; for all of it one second more for each */
     SEND_SECOND_BYTES = 64 << 10,
-    WINDOW_MS = 5, /* until it is looked again whether the other end takes more */
-    LOOK_MS = 250, /* likewise, whether who waits for an answer is still there */
 };
 
 /* ---- the request ---- */
@@ -295,7 +291,7 @@ static void answer(struct visit *visit, const struct reply *reply, uint64_t size
     visit->left = visit->method == METHOD_HEAD || plain ? 0 : size;
     if (visit->method == METHOD_HEAD || plain)
         visit->more = NULL;
-    set_end(visit, SEND_SECONDS, size == UINT64_MAX ? 0 : size / SEND_SECOND_BYTES);
+    set_end(visit, HTTP_SEND_SECONDS, size == UINT64_MAX ? 0 : size / SEND_SECOND_BYTES);
     if (size == UINT64_MAX)
         visit->until_ns = 0;
     visit_more(visit);
@@ -405,7 +401,7 @@ static void look_who_waits(lws_sorted_usec_list_t *timer)
     if (poll(&poll_for, 1, 0) > 0)
         lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, LWS_TO_KILL_ASYNC);
     else
-        lws_sul_schedule(visit->server->context, 0, &visit->waiting, look_who_waits, LOOK_MS * LWS_US_PER_MS);
+        lws_sul_schedule(visit->server->context, 0, &visit->waiting, look_who_waits, HTTP_LOOK_MS * LWS_US_PER_MS);
 }
 
 static void reset(struct visit *visit)
@@ -433,7 +429,7 @@ static void go(struct visit *visit)
         if (visit->answered || visit->take_body || lws_get_network_wsi(visit->wsi) != visit->wsi)
             return;
         lws_rx_flow_control(visit->wsi, 0);
-        lws_sul_schedule(visit->server->context, 0, &visit->waiting, look_who_waits, LOOK_MS * LWS_US_PER_MS);
+        lws_sul_schedule(visit->server->context, 0, &visit->waiting, look_who_waits, HTTP_LOOK_MS * LWS_US_PER_MS);
         return;
     }
     if (visit->refusal.status == 429)
@@ -483,12 +479,12 @@ static int begin(struct visit *visit, struct server *server, struct lws *wsi)
     read_body_size(visit);
     visit->body_left = visit->body_size > 0;
     if (visit->body_left && !visit->close && !(visit->route && visit->route->body && !visit->refusal.status)) {
-        set_end(visit, BODY_SECONDS, 0);
+        set_end(visit, HTTP_BODY_SECONDS, 0);
         return 0;
     }
     go(visit);
     if (visit->take_body && !visit->answered)
-        set_end(visit, BODY_SECONDS, visit->body_size / BODY_SECOND_BYTES);
+        set_end(visit, HTTP_BODY_SECONDS, visit->body_size / BODY_SECOND_BYTES);
     return 0;
 }
 
@@ -496,7 +492,7 @@ static int on_body(struct visit *visit, const void *bytes, size_t len)
 {
     if (visit->answered || visit->close)
         return 0;
-    if (!goes_on(visit, BODY_SECONDS))
+    if (!goes_on(visit, HTTP_BODY_SECONDS))
         return -1;
     if (visit->take_body)
         return visit->take_body(visit, bytes, len);
@@ -556,7 +552,7 @@ static int write_some(struct visit *visit)
     if (allowed >= 0 && (uint64_t)allowed < most)
         most = (size_t)allowed;
     if (!most) { /* the other end's window is closed: libwebsockets would call at once, again and again */
-        lws_set_timer_usecs(visit->wsi, WINDOW_MS * LWS_US_PER_MS);
+        lws_set_timer_usecs(visit->wsi, HTTP_WINDOW_MS * LWS_US_PER_MS);
         return visit->until_ns && clock_now_ns() > visit->until_ns ? -1 : 0;
     }
     ssize_t len = next_piece(visit, room + LWS_PRE, most, &last);
@@ -564,7 +560,7 @@ static int write_some(struct visit *visit)
         return len < 0 ? -1 : 0;
     if (lws_write(visit->wsi, room + LWS_PRE, (size_t)len, last ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) < (int)len)
         return -1;
-    if (!goes_on(visit, SEND_SECONDS))
+    if (!goes_on(visit, HTTP_SEND_SECONDS))
         return -1;
     visit->sent += (uint64_t)len;
     if (visit->left != UINT64_MAX)

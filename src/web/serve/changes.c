@@ -9,10 +9,11 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "shm/waits.h"
 #include "task/answer.h"
 #include "web/serve/routes.h"
 
-enum { LOOK_MS = 300, QUIET_LOOKS = 50, AT_ONCE = 64, PATIENCE_SECONDS = 60 };
+enum { QUIET_LOOKS = 50, AT_ONCE = 64 };
 
 struct changes {
     struct task_store store;
@@ -73,7 +74,7 @@ static void on_look(lws_sorted_usec_list_t *timer)
         buf_puts(&changes->text, ": \n\n");
         changes->quiet = 0;
     }
-    lws_sul_schedule(visit->server->context, 0, &changes->timer, on_look, LOOK_MS * LWS_US_PER_MS);
+    lws_sul_schedule(visit->server->context, 0, &changes->timer, on_look, CHANGES_LOOK_MS * LWS_US_PER_MS);
     if (changes->text.len)
         visit_more(visit);
 }
@@ -87,7 +88,7 @@ static ssize_t more(struct visit *visit, unsigned char *room, size_t size)
     if (len) {
         memcpy(room, changes->text.data, len);
         buf_drop(&changes->text, len);
-        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, PATIENCE_SECONDS);
+        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, CHANGES_SECONDS);
     }
     return (ssize_t)len;
 }
@@ -119,6 +120,6 @@ void answer_task_events(struct visit *visit)
     visit->extra = changes;
     visit->done = done;
     lws_http_mark_sse(visit->wsi);
-    lws_sul_schedule(visit->server->context, 0, &changes->timer, on_look, LOOK_MS * LWS_US_PER_MS);
+    lws_sul_schedule(visit->server->context, 0, &changes->timer, on_look, CHANGES_LOOK_MS * LWS_US_PER_MS);
     visit_answer_more(visit, &reply, UINT64_MAX, more);
 }

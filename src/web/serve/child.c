@@ -13,8 +13,9 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/spawn.h"
+#include "shm/waits.h"
 
-enum { READ_BYTES = 64 << 10, ERROR_MOST = 4 << 10, REAP_MS = 5, LOOK_MS = 250 };
+enum { READ_BYTES = 64 << 10, ERROR_MOST = 4 << 10 };
 #define MEMORY_BYTES ((rlim_t)6 << 30) /* of address space */
 
 void child_kill(struct child *child)
@@ -83,7 +84,8 @@ static void look(lws_sorted_usec_list_t *timer)
         child_free(child);
         return;
     }
-    lws_sul_schedule(child->server->context, 0, &child->timer, look, (closed ? REAP_MS : LOOK_MS) * LWS_US_PER_MS);
+    lws_sul_schedule(child->server->context, 0, &child->timer, look,
+                     (closed ? CHILD_REAP_MS : CHILD_LOOK_MS) * LWS_US_PER_MS);
 }
 
 static void take(struct child_pipe *pipe, size_t len)
@@ -202,7 +204,7 @@ struct child *child_start(struct server *server, const struct child_spec *spec)
         bool heard = listen_to(child, &child->out, &out[0]);
         if (!listen_to(child, &child->error, &error[0]) || !heard)
             child_kill(child);
-        lws_sul_schedule(server->context, 0, &child->timer, look, LOOK_MS * LWS_US_PER_MS);
+        lws_sul_schedule(server->context, 0, &child->timer, look, CHILD_LOOK_MS * LWS_US_PER_MS);
     } else {
         free(child);
     }

@@ -15,11 +15,12 @@
 #include "base/system/proc_file.h"
 #include "jobdir/record/info.h"
 #include "lang/put.h"
+#include "shm/waits.h"
 #include "web/serve/jobs.h"
 #include "web/serve/question.h"
 #include "web/serve/routes.h"
 
-enum { PAIRS_MOST = 8, LIMIT_SECONDS = 60, HERE_SECONDS = 5 };
+enum { PAIRS_MOST = 8 };
 
 static bool is_key(const char *key)
 {
@@ -55,7 +56,7 @@ void answer_set(struct visit *visit)
     argv[2] = job.word;
     if (good)
         question_ask(visit->server->questions, visit,
-                     &(struct question_spec){.argv = argv, .limit_s = LIMIT_SECONDS, .once = true});
+                     &(struct question_spec){.argv = argv, .limit_s = CONTROL_LIMIT_SECONDS, .once = true});
     else
         visit_answer_error(visit, 400, "bad_question", "expected an object of 1 to %d settings and their values",
                            PAIRS_MOST);
@@ -194,6 +195,6 @@ void answer_signal(struct visit *visit)
     visit->then = on_signalled;
     question_ask(visit->server->questions, visit,
                  &(struct question_spec){.argv = job.followed ? elsewhere : here,
-                                         .limit_s = job.followed ? LIMIT_SECONDS : HERE_SECONDS,
+                                         .limit_s = job.followed ? CONTROL_LIMIT_SECONDS : CONTROL_HERE_SECONDS,
                                          .once = true});
 }

@@ -11,12 +11,11 @@
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "web/serve/jobs.h"
 #include "web/serve/question.h"
 #include "web/serve/routes.h"
 #include "web/serve/tree.h"
-
-enum { FRESH_MS = 1000, LIMIT_SECONDS = 60 };
 
 static void refuse(struct visit *visit, const char *of)
 {
@@ -74,9 +73,10 @@ static void ask_files(struct visit *visit, const char *dir, const char *form, ui
     char top[FOREIGN_ID_MOST + 1]; /* foreign_is_id was asked: no longer, and no option */
     snprintf(top, sizeof top, "%.*s", SPAN_ARG(visit->parts[0]));
     const char *argv[] = {"--files", form, dir, top, NULL};
-    question_ask(visit->server->questions, visit,
-                 &(struct question_spec){
-                     .argv = argv, .own = true, .once = !fresh_ms, .fresh_ms = fresh_ms, .limit_s = LIMIT_SECONDS});
+    question_ask(
+        visit->server->questions, visit,
+        &(struct question_spec){
+            .argv = argv, .own = true, .once = !fresh_ms, .fresh_ms = fresh_ms, .limit_s = DOWNLOAD_LIMIT_SECONDS});
 }
 
 /* Never an older list: who has heard that a run is over asks once, for the last time. */
@@ -89,7 +89,7 @@ void answer_files(struct visit *visit)
 {
     struct named_job job;
     if (job_of_visit_here(visit, &job))
-        ask_files(visit, job.path, FILES_JSON, FRESH_MS);
+        ask_files(visit, job.path, FILES_JSON, DOWNLOAD_FRESH_MS);
 }
 
 /* ---- one file ---- */
@@ -209,5 +209,5 @@ void answer_archive(struct visit *visit)
     if (!job_of_visit_here(visit, &job))
         return;
     visit->then = on_files;
-    ask_files(visit, job.path, FILES_TREE, FRESH_MS);
+    ask_files(visit, job.path, FILES_TREE, DOWNLOAD_FRESH_MS);
 }

@@ -18,18 +18,12 @@
 #include "jobdir/record/parts.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "web/serve/child.h"
 
 enum {
     JOBS_MOST = 256,
-    SLICE_MS = 8,  /* of reading, before others have their turn */
-    QUICK_MS = 40, /* between two looks at a job that writes, */
-    SLOW_MS = 240, /* and at one that did not for QUIET_MS */
-    QUIET_MS = 2000,
-    LOOK_FILES = 8,  /* that are open at once while a job's state is looked at, at most */
-    STATE_MS = 1000, /* between two looks for new parts, and at the job's state */
-    AGAIN_MS = 5000, /* until a program that keeps the mirror is started again */
-    KEEP_MS = 10000, /* when nobody looks any more: a browser may come back */
+    LOOK_FILES = 8, /* that are open at once while a job's state is looked at, at most */
     LINE_MOST =
         EVENTS_BYTES / 8, /* of a spool that others may have written: what one part of a job can take of the memory */
     START_BYTES = EVENTS_BYTES / 2 /* of a spool, from its end: the records of these are the first */
@@ -187,7 +181,7 @@ static void keep(struct follow *follow)
     uint64_t now_ns = clock_now_ns();
     size_t len = follow->url ? strlen(follow->url) : 0;
     if (!len || follow->keeper || follow->over ||
-        (follow->kept_ns && now_ns - follow->kept_ns < AGAIN_MS * UINT64_C(1000000)) ||
+        (follow->kept_ns && now_ns - follow->kept_ns < FOLLOW_AGAIN_MS * UINT64_C(1000000)) ||
         dirs_libexec("scry-mirror", program, sizeof program, NULL) < 0)
         return;
     _cleanup_(buf_done) struct buf line = BUF_INIT;
@@ -381,8 +375,8 @@ static bool forget_one(struct follows *all)
  * written; to wake up for each of them costs two to three times as much. */
 static lws_usec_t until_tick(const struct follow *follow, uint64_t now_ns)
 {
-    bool quick = now_ns - follow->changed_ns < QUIET_MS * UINT64_C(1000000) && !follow->finished;
-    uint64_t tick_us = (quick ? QUICK_MS : SLOW_MS) * LWS_US_PER_MS;
+    bool quick = now_ns - follow->changed_ns < FOLLOW_QUIET_MS * UINT64_C(1000000) && !follow->finished;
+    uint64_t tick_us = (quick ? FOLLOW_QUICK_MS : FOLLOW_SLOW_MS) * LWS_US_PER_MS;
     return (lws_usec_t)(tick_us - now_ns / 1000 % tick_us);
 }
 
@@ -391,16 +385,16 @@ static void look(lws_sorted_usec_list_t *timer)
     struct follow *follow = lws_container_of(timer, struct follow, timer);
     uint64_t begun_ns = clock_now_ns(), now_ns = begun_ns, end = follow->end;
     struct source *source = NULL;
-    if (!follow->followers && now_ns - follow->left_ns > KEEP_MS * UINT64_C(1000000)) {
+    if (!follow->followers && now_ns - follow->left_ns > FOLLOW_KEEP_MS * UINT64_C(1000000)) {
         forget(follow);
         return;
     }
-    if (now_ns - follow->looked_ns > STATE_MS * UINT64_C(1000000)) {
+    if (now_ns - follow->looked_ns > FOLLOW_STATE_MS * UINT64_C(1000000)) {
         look_state(follow); /* before: what was recorded by then is read */
         follow->looked_ns = now_ns;
         keep(follow);
     }
-    while (now_ns - begun_ns < SLICE_MS * UINT64_C(1000000) && (source = next_source(follow))) {
+    while (now_ns - begun_ns < FOLLOW_SLICE_MS * UINT64_C(1000000) && (source = next_source(follow))) {
         add_event(follow, source);
         now_ns = clock_now_ns();
     }

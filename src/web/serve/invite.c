@@ -16,9 +16,10 @@
 #include "base/system/dirs.h"
 #include "base/system/log.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "wire/local.h"
 
-enum { ANSWER_MOST = 64 << 10, PATIENCE_SECONDS = 30 };
+enum { ANSWER_MOST = 64 << 10 };
 
 static int write_all(int fd, const char *bytes, size_t len)
 {
@@ -32,7 +33,7 @@ static int write_all(int fd, const char *bytes, size_t len)
 static const char *ask(int fd, const char *body, struct buf *answer)
 {
     _cleanup_(buf_done) struct buf request = BUF_INIT;
-    struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
+    struct timeval patience = {.tv_sec = INVITE_SECONDS};
     ssize_t got = 1;
     buf_printf(&request,
                "POST /api/links HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"

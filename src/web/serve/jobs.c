@@ -7,10 +7,11 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
+#include "shm/waits.h"
 #include "web/serve/question.h"
 #include "web/serve/routes.h"
 
-enum { LIVE_MS = 1000, LIST_MS = 1000, VIEW_MS = 200, LIMIT_SECONDS = 120, SITE_WORD = 256 };
+enum { SITE_WORD = 256 };
 
 /* Directories of others may hold links that lead anywhere. */
 bool job_lies_in(const char *dir, const char *path)
@@ -110,8 +111,8 @@ bool job_of_visit_here(struct visit *visit, struct named_job *ret_job)
     question_ask(visit->server->questions, visit,
                  &(struct question_spec){.argv = argv,
                                          .jobdir = depends_on(ret_job),
-                                         .fresh_ms = LIVE_MS,
-                                         .limit_s = LIMIT_SECONDS,
+                                         .fresh_ms = JOBS_LIVE_MS,
+                                         .limit_s = JOBS_LIMIT_SECONDS,
                                          .good_status = 3});
     return false;
 }
@@ -126,8 +127,8 @@ void answer_job(struct visit *visit)
     question_ask(visit->server->questions, visit,
                  &(struct question_spec){.argv = argv,
                                          .jobdir = depends_on(&job),
-                                         .fresh_ms = LIVE_MS,
-                                         .limit_s = LIMIT_SECONDS,
+                                         .fresh_ms = JOBS_LIVE_MS,
+                                         .limit_s = JOBS_LIMIT_SECONDS,
                                          /* of a job that stands still; of processes that had ended meanwhile */
                                          .good_status = strcmp(asks, "snapshot") == 0 ? 1 : 3});
 }
@@ -154,7 +155,7 @@ void answer_view(struct visit *visit)
     }
     if (good)
         question_ask(visit->server->questions, visit,
-                     &(struct question_spec){.view = view, .jobdir = job.path, .fresh_ms = VIEW_MS});
+                     &(struct question_spec){.view = view, .jobdir = job.path, .fresh_ms = JOBS_VIEW_MS});
     else
         visit_answer_error(visit, 400, "bad_question", "expected arguments NAME=VALUE, each once, as UTF-8");
     json_decref(view);
@@ -172,7 +173,7 @@ void answer_compare(struct visit *visit)
         return;
     const char *argv[] = {"report", "--diff", "--json", one.word, two.word, NULL};
     question_ask(visit->server->questions, visit,
-                 &(struct question_spec){.argv = argv, .fresh_ms = LIVE_MS, .limit_s = LIMIT_SECONDS});
+                 &(struct question_spec){.argv = argv, .fresh_ms = JOBS_LIVE_MS, .limit_s = JOBS_LIMIT_SECONDS});
 }
 
 /* The arguments are options of the command; what is wrong with their values it says itself. */
@@ -195,5 +196,5 @@ void answer_site(struct visit *visit)
         argv[count++] = words[i];
     }
     question_ask(visit->server->questions, visit,
-                 &(struct question_spec){.argv = argv, .fresh_ms = LIST_MS, .limit_s = LIMIT_SECONDS});
+                 &(struct question_spec){.argv = argv, .fresh_ms = JOBS_LIST_MS, .limit_s = JOBS_LIMIT_SECONDS});
 }

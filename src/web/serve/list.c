@@ -6,14 +6,12 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "web/serve/jobs.h"
 #include "web/serve/question.h"
 #include "web/serve/routes.h"
 
 enum {
-    LIST_MS = 1000,
-    ELSEWHERE_MS = 5000,
-    LIMIT_SECONDS = 120,
     JOBS_MOST = 10000,
     KEPT_BYTES = 16 << 20, /* of an answer, whose jobs are kept */
     REST_TIMES = 10,       /* so much longer than listing them takes, jobs are looked for in the last list */
@@ -156,7 +154,8 @@ static bool ask(struct visit *visit, size_t source, answer_fn *then)
     const char *argv[] = {"ps", "--json", "--all", NULL, NULL, NULL};
     if (source && !source_at(visit->server->options, source, &dir, &broker))
         return false;
-    struct question_spec spec = {.argv = argv, .fresh_ms = broker ? ELSEWHERE_MS : LIST_MS, .limit_s = LIMIT_SECONDS};
+    struct question_spec spec = {
+        .argv = argv, .fresh_ms = broker ? LIST_ELSEWHERE_MS : LIST_HERE_MS, .limit_s = LIST_LIMIT_SECONDS};
     argv[3] = broker;
     if (dir) {
         snprintf(place, sizeof place, "SCRY_STATE_DIR=%s", dir);

@@ -5,11 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "shm/waits.h"
 #include "web/serve/follow.h"
 #include "web/serve/jobs.h"
 #include "web/serve/routes.h"
-
-enum { QUIET_SECONDS = 15, PATIENCE_SECONDS = 60 };
 
 struct stream {
     struct follower follower;
@@ -32,7 +31,7 @@ static void on_quiet(lws_sorted_usec_list_t *timer)
     struct stream *stream = lws_container_of(timer, struct stream, timer);
     struct visit *visit = stream->visit;
     stream->quiet = true;
-    lws_sul_schedule(visit->server->context, 0, &stream->timer, on_quiet, QUIET_SECONDS * LWS_US_PER_SEC);
+    lws_sul_schedule(visit->server->context, 0, &stream->timer, on_quiet, STREAM_QUIET_SECONDS * LWS_US_PER_SEC);
     visit_more(visit);
 }
 
@@ -106,7 +105,7 @@ static ssize_t more(struct visit *visit, unsigned char *room, size_t size)
         len = put(stream, room, size, comment, sizeof comment - 1);
     if (len) {
         stream->quiet = false;
-        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, PATIENCE_SECONDS);
+        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, STREAM_PATIENCE_SECONDS);
     }
     return (ssize_t)len;
 }

@@ -10,6 +10,7 @@
 
 #include "base/data/cleanup.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "task/answer.h"
 #include "task/command.h"
 #include "task/launch.h"
@@ -19,8 +20,6 @@
 #include "web/serve/question.h"
 #include "web/serve/routes.h"
 #include "web/serve/tree.h"
-
-enum { LIMIT_SECONDS = 60 };
 
 struct refusal {
     int code, status;
@@ -61,7 +60,8 @@ static int find(const struct visit *visit, struct task_store *ret_store, char re
 
 static void ask(struct visit *visit, const char *const *argv)
 {
-    question_ask(visit->server->questions, visit, &(struct question_spec){.argv = argv, .limit_s = LIMIT_SECONDS});
+    question_ask(visit->server->questions, visit,
+                 &(struct question_spec){.argv = argv, .limit_s = TASKS_LIMIT_SECONDS});
 }
 
 void answer_tasks(struct visit *visit)

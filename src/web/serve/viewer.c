@@ -12,14 +12,12 @@
 #include "base/data/hash.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "shm/waits.h"
 #include "web/serve/child.h"
 
 enum {
     VIEWERS_MOST = 6,
     ASKS_MOST = 200,
-    IDLE_SECONDS = 300,
-    PATIENCE_SECONDS = 180, /* for one answer */
-    LOOK_SECONDS = 5,
     ANSWER_MOST = 64 << 20,
 };
 
@@ -177,13 +175,13 @@ static void look(lws_sorted_usec_list_t *timer)
     HASH_ITER(hh, all->table, viewer, next)
     {
         for (struct ask *ask = viewer->asks; ask; ask = ask->next)
-            if (now_ns - ask->since_ns > PATIENCE_SECONDS * (uint64_t)NS_PER_SECOND)
+            if (now_ns - ask->since_ns > VIEWER_PATIENCE_SECONDS * (uint64_t)NS_PER_SECOND)
                 child_kill(viewer->child);
-        if (!viewer->asks && now_ns - viewer->used_ns > IDLE_SECONDS * (uint64_t)NS_PER_SECOND)
+        if (!viewer->asks && now_ns - viewer->used_ns > VIEWER_IDLE_SECONDS * (uint64_t)NS_PER_SECOND)
             child_close_input(viewer->child);
     }
     if (all->table)
-        lws_sul_schedule(all->server->context, 0, &all->timer, look, LOOK_SECONDS * LWS_US_PER_SEC);
+        lws_sul_schedule(all->server->context, 0, &all->timer, look, VIEWER_LOOK_SECONDS * LWS_US_PER_SEC);
 }
 
 /* Room for one more: the one that was not asked for longest ends, rather one that nobody waits for. */
@@ -227,7 +225,7 @@ static struct viewer *viewer_new(struct viewers *all, const char *jobdir)
         return NULL;
     }
     if (!all->table)
-        lws_sul_schedule(all->server->context, 0, &all->timer, look, LOOK_SECONDS * LWS_US_PER_SEC);
+        lws_sul_schedule(all->server->context, 0, &all->timer, look, VIEWER_LOOK_SECONDS * LWS_US_PER_SEC);
     HASH_ADD_KEYPTR(hh, all->table, viewer->jobdir, strlen(viewer->jobdir), viewer);
     return viewer;
 }

@@ -13,11 +13,10 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "jobdir/record/picture_file.h"
+#include "shm/waits.h"
 #include "web/view/ask.h"
 #include "web/view/saved.h"
 #include "web/view/pass.h"
-
-#define LOOK_NS NS_PER_SECOND /* between two looks at a running job, at least */
 
 struct waiting {
     struct asked asked;
@@ -208,7 +207,7 @@ static bool between_reads(void *ctx)
 static void took(struct desk *desk, uint64_t since_ns)
 {
     uint64_t now = clock_now_ns(), most = 10 * (now - since_ns);
-    most = most < LOOK_NS ? LOOK_NS : most;
+    most = most < VIEW_LOOK_NS ? VIEW_LOOK_NS : most;
     desk->stale_ns = now + most > desk->stale_ns ? now + most : desk->stale_ns;
 }
 
@@ -264,7 +263,7 @@ static int open_job(struct desk *desk, const char *path, struct err *err)
 static int look_again(struct desk *desk, struct err *err)
 {
     uint64_t now = clock_now_ns();
-    bool look = desk->view.running && desk->asked && now - desk->looked_ns >= LOOK_NS;
+    bool look = desk->view.running && desk->asked && now - desk->looked_ns >= VIEW_LOOK_NS;
     desk->asked = false;
     if (!look)
         return 0;

@@ -8,6 +8,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/clock.h"
+#include "shm/waits.h"
 #include "web/view/ask.h"
 #include "web/view/values.h"
 
@@ -15,7 +16,6 @@ enum {
     CHUNKS = 64,        /* parts that are searched one after the other: the first calls are found first */
     WITH_VALUES = 1000, /* calls that have their values in one answer */
 };
-#define BUDGET_NS (2 * NS_PER_SECOND)
 
 struct search {
     struct view *view;
@@ -79,7 +79,7 @@ static int find(struct search *search, const bool *lanes, int64_t from, int64_t 
 {
     const struct lane_reader reader = {.call = take_call, .ctx = search};
     const struct pyramid part = {.from = from, .to = to};
-    uint64_t deadline = clock_now_ns() + BUDGET_NS;
+    uint64_t deadline = clock_now_ns() + VIEW_SEARCH_NS;
     int code = 0;
     *ret_next = from;
     for (unsigned i = 0; code == 0 && i < CHUNKS && search->count < search->limit && clock_now_ns() < deadline; i++) {

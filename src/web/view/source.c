@@ -17,6 +17,7 @@
 #include "job/places/mpi_names.h"
 #include "job/places/trace_names.h"
 #include "jobdir/mpi/text.h"
+#include "shm/waits.h"
 #include "web/view/ask.h"
 
 enum {
