@@ -14,6 +14,7 @@
 #include <uthash.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "job/places/aside.h"
 #include "jobdir/text/text.h"
@@ -35,6 +36,7 @@ struct place {
 struct place_names {
     struct place *places;
     struct arena *arena;
+    uint64_t until_ns; /* the child answers what it has by then */
     bool failed;
 };
 
@@ -105,6 +107,12 @@ static int by_module(const struct place *a, const struct place *b)
     return order ? order : strcmp(a->build_id, b->build_id);
 }
 
+static int by_address(const struct place *a, const struct place *b)
+{
+    int order = by_module(a, b);
+    return order ? order : a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
 /* The frame with the call: for an inlined function, the frame around it. */
 static const struct line_frame *calling(const struct line_location *where, const struct place *place)
 {
@@ -137,11 +145,13 @@ static json_t *look_up(const void *ctx)
     struct place *places = names->places, *last = NULL;
     struct lines *lines = NULL;
     json_t *list = json_array(), *problem = json_null();
-    HASH_SORT(places, by_module);
+    HASH_SORT(places, by_address);
     for (struct place *place = places; place; place = place->hh.next) {
         struct err err = {0};
         if (place->name.found)
             continue;
+        if (clock_now_ns() > names->until_ns)
+            break;
         if (!last || by_module(last, place) != 0) {
             struct lines_module module = {.path = place->module};
             lines_close(lines);
@@ -230,6 +240,8 @@ int place_names_find(struct place_names *names, const char *jobdir, unsigned tim
     take(names, json_object_get(kept, "sites"));
     size_t unknown = count_unknown(names);
     if (unknown && !names->failed) {
+        /* An eighth is left for the answer to be written, and for one module whose information takes long. */
+        names->until_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000 / 8 * 7;
         json_t *answer = aside_run(look_up, names, timeout_ms);
         const json_t *sites = json_object_get(answer, "sites");
         const char *problem = json_string_value(json_object_get(answer, "problem"));

@@ -31,7 +31,8 @@ struct thread_signal {
 struct reading {
     struct core *core;
     Elf *elf;
-    Dwfl *dwfl;
+    struct lines lines;
+    struct core_thread *thread; /* whose frames are read */
     int fd;
     uint64_t entry;                /* AT_ENTRY */
     struct thread_signal *signals; /* of NT_PRSTATUS, in the order of the file */
@@ -189,8 +190,8 @@ static void read_notes(struct reading *reading)
 /* ---- stacks ---- */
 static int take_frame(Dwfl_Frame *state, void *arg)
 {
-    struct core_thread *thread = arg;
-    Dwfl *dwfl = dwfl_thread_dwfl(dwfl_frame_thread(state));
+    struct reading *reading = arg;
+    struct core_thread *thread = reading->thread;
     Dwarf_Addr pc;
     bool exact;
     if (!dwfl_frame_pc(state, &pc, &exact))
@@ -202,7 +203,7 @@ static int take_frame(Dwfl_Frame *state, void *arg)
     struct core_frame *frame = &thread->frames[thread->count++];
     frame->pc = pc;
     /* Where a call returns to may belong to the next line, or function; where a signal struck is exact. */
-    return location_find(dwfl, exact ? pc : pc - 1, &frame->where) < 0 ? -1 : DWARF_CB_OK;
+    return location_find(&reading->lines, exact ? pc : pc - 1, &frame->where) < 0 ? -1 : DWARF_CB_OK;
 }
 
 static int take_thread(Dwfl_Thread *state, void *arg)
@@ -228,7 +229,8 @@ static int take_thread(Dwfl_Thread *state, void *arg)
     for (size_t i = 0; i < reading->signal_count; i++)
         if (reading->signals[i].tid == thread->tid)
             thread->signo = reading->signals[i].signo;
-    if (dwfl_thread_getframes(state, take_frame, thread) < 0)
+    reading->thread = thread;
+    if (dwfl_thread_getframes(state, take_frame, reading) < 0)
         thread->incomplete = strdup(dwfl_errmsg(-1));
     struct core_frame *fitting = realloc(thread->frames, (thread->count + 1) * sizeof *fitting);
     if (fitting)
@@ -253,15 +255,15 @@ static int read_stacks(struct reading *reading, const char *path, struct err *er
         .find_elf = dwfl_build_id_find_elf,
         .find_debuginfo = dwfl_standard_find_debuginfo,
     };
-    reading->dwfl = dwfl_begin(&callbacks);
-    if (!reading->dwfl)
+    reading->lines.dwfl = dwfl_begin(&callbacks);
+    if (!reading->lines.dwfl)
         return err_set(err, -ENOMEM, "out of memory for symbols");
-    if (dwfl_core_file_report(reading->dwfl, reading->elf, reading->core->program) < 0 ||
-        dwfl_report_end(reading->dwfl, NULL, NULL) != 0)
+    if (dwfl_core_file_report(reading->lines.dwfl, reading->elf, reading->core->program) < 0 ||
+        dwfl_report_end(reading->lines.dwfl, NULL, NULL) != 0)
         return err_set(err, -EIO, "core file %s: its load modules: %s", path, dwfl_errmsg(-1));
-    if (dwfl_core_file_attach(reading->dwfl, reading->elf) < 0)
+    if (dwfl_core_file_attach(reading->lines.dwfl, reading->elf) < 0)
         return err_set(err, -EIO, "core file %s: its threads: %s", path, dwfl_errmsg(-1));
-    if (dwfl_getthreads(reading->dwfl, take_thread, reading) < 0 && reading->core->count == 0)
+    if (dwfl_getthreads(reading->lines.dwfl, take_thread, reading) < 0 && reading->core->count == 0)
         return err_set(err, -EIO, "core file %s: its threads: %s", path, dwfl_errmsg(-1));
     if (reading->failed)
         return err_set(err, -ENOMEM, "out of memory for the threads of core file %s", path);
@@ -300,8 +302,9 @@ int core_read(struct core **ret_core, const char *path, const char *program, str
     struct reading reading = {.fd = -1};
     symbols_stay_local();
     int r = read_all(&reading, path, program, err);
-    if (reading.dwfl)
-        dwfl_end(reading.dwfl);
+    location_forget(&reading.lines);
+    if (reading.lines.dwfl)
+        dwfl_end(reading.lines.dwfl);
     elf_end(reading.elf);
     if (reading.fd >= 0)
         close(reading.fd);

@@ -5,12 +5,12 @@
 #include <dlfcn.h>
 #include <dwarf.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "symbols/index/cxx_names.h"
-#include "symbols/index/dwarf_units.h"
 #include "symbols/index/lines_internal.h"
 
 enum { FRAMES_MAX = 128 }; /* inlined into each other */
@@ -94,6 +94,7 @@ void lines_close(struct lines *lines)
 {
     if (!lines)
         return;
+    location_forget(lines);
     dwfl_end(lines->dwfl);
     free(lines);
 }
@@ -126,21 +127,17 @@ static char *readable_name(const char *name)
     return strdup(name);
 }
 
-static const char *die_name(Dwarf_Die *die)
+static const char *linkage_name(Dwarf_Die *die)
 {
     Dwarf_Attribute attr;
     const char *name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_linkage_name, &attr));
-    if (!name)
-        name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attr));
-    return name ? name : dwarf_diename(die);
+    return name ? name : dwarf_formstring(dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attr));
 }
 
 /* The compiler's directory and file; without detours like "/build/../src" where the source is still there. */
-static char *full_path(const char *directory, const char *file)
+static char *path_make(const char *directory, const char *file)
 {
     char *path = NULL;
-    if (!file)
-        return NULL;
     if (file[0] == '/' || !directory)
         path = strdup(file);
     else if (asprintf(&path, "%s/%s", directory, file) < 0)
@@ -152,8 +149,26 @@ static char *full_path(const char *directory, const char *file)
     return real;
 }
 
+static char *full_path(struct lines *lines, const char *directory, const char *file)
+{
+    struct line_path *path, key = {.directory = directory, .file = file};
+    const size_t size = offsetof(struct line_path, path);
+    if (!file)
+        return NULL;
+    HASH_FIND(hh, lines->paths, &key, size, path);
+    if (!path) {
+        key.path = path_make(directory, file);
+        path = key.path ? malloc(sizeof *path) : NULL;
+        if (!path)
+            return key.path;
+        *path = key;
+        HASH_ADD(hh, lines->paths, directory, size, path);
+    }
+    return strdup(path->path);
+}
+
 /* Where the inlined function `die` was called: its caller's place. */
-static void set_call_place(struct line_frame *frame, Dwarf_Die *die)
+static void set_call_place(struct lines *lines, struct line_frame *frame, Dwarf_Die *die)
 {
     Dwarf_Attribute attr;
     Dwarf_Word number;
@@ -166,101 +181,115 @@ static void set_call_place(struct line_frame *frame, Dwarf_Die *die)
     if (dwarf_formudata(dwarf_attr(die, DW_AT_call_file, &attr), &number) == 0 && dwarf_diecu(die, &unit, NULL, NULL) &&
         dwarf_getsrcfiles(&unit, &files, NULL) == 0) {
         const char *directory = dwarf_formstring(dwarf_attr(&unit, DW_AT_comp_dir, &attr));
-        frame->file = full_path(directory, dwarf_filesrc(files, number, NULL, NULL));
+        frame->file = full_path(lines, directory, dwarf_filesrc(files, number, NULL, NULL));
     }
 }
 
-static bool is_function(Dwarf_Die *die)
+static void set_line(struct lines *lines, Dwarf_Die *unit, uint64_t addr, struct line_frame *frame)
 {
-    int tag = dwarf_tag(die);
-    return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine || tag == DW_TAG_entry_point;
-}
-
-/* The compilation unit of an address; where there is no .debug_aranges (clang) it is looked for among all. */
-static Dwarf_Die *unit_at(Dwfl_Module *module, uint64_t addr, Dwarf_Addr *ret_bias)
-{
-    Dwarf_Die *unit = dwfl_module_addrdie(module, addr, ret_bias);
-    if (unit)
-        return unit;
-    while ((unit = dwfl_module_nextcu(module, unit, ret_bias)))
-        if (dwarf_haspc(unit, addr - *ret_bias) == 1)
-            return unit;
-    return NULL;
-}
-
-static void set_line(Dwfl_Module *module, uint64_t addr, struct line_frame *frame)
-{
-    Dwfl_Line *line = dwfl_module_getsrc(module, addr);
+    Dwarf_Attribute attr;
+    Dwarf_Line *line = dwarf_getsrc_die(unit, addr);
     int number = 0, column = 0;
-    if (line) {
-        const char *file = dwfl_lineinfo(line, NULL, &number, &column, NULL, NULL);
-        frame->file = full_path(dwfl_line_comp_dir(line), file);
-    } else {
-        Dwarf_Addr bias;
-        Dwarf_Attribute attr;
-        Dwarf_Die *unit = unit_at(module, addr, &bias);
-        Dwarf_Line *found = unit ? dwarf_getsrc_die(unit, addr - bias) : NULL;
-        if (!found)
-            return;
-        dwarf_lineno(found, &number);
-        dwarf_linecol(found, &column);
-        frame->file =
-            full_path(dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attr)), dwarf_linesrc(found, NULL, NULL));
-    }
+    if (!line)
+        return;
+    dwarf_lineno(line, &number);
+    dwarf_linecol(line, &column);
+    frame->file =
+        full_path(lines, dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attr)), dwarf_linesrc(line, NULL, NULL));
     frame->line = (unsigned)number;
     frame->column = (unsigned)column;
 }
 
-/* The functions around the address by DWARF, innermost first, into frames whose first has its place already. */
-static size_t add_functions(Dwfl_Module *module, uint64_t addr, struct line_frame *frames)
+/* The address from the start of the function, or of the part of it that lies apart. */
+static uint64_t offset_in(Dwarf_Die *die, uint64_t addr)
 {
-    Dwarf_Addr bias;
-    Dwarf_Die *unit = unit_at(module, addr, &bias), *scopes = NULL, *around = NULL, content;
-    int count = unit && unit_content(unit, &content) ? dwarf_getscopes(&content, addr - bias, &scopes) : 0, inner = 0;
-    while (inner < count && !is_function(&scopes[inner]))
-        inner++;
-    size_t found = 0;
-    if (inner < count) {
-        /* dwarf_getscopes goes over to the abstract function at an inlined one; this stays with the real nesting. */
-        count = dwarf_getscopes_die(&scopes[inner], &around);
-        for (int i = 0; i < count && found < FRAMES_MAX; i++) {
-            if (!is_function(&around[i]))
-                continue;
-            const char *name = die_name(&around[i]);
-            frames[found].function = name ? readable_name(name) : NULL;
-            frames[found++].inlined = dwarf_tag(&around[i]) == DW_TAG_inlined_subroutine;
-            if (!frames[found - 1].inlined)
-                break;
-            if (found < FRAMES_MAX)
-                set_call_place(&frames[found], &around[i]);
-        }
+    Dwarf_Addr base, low, high;
+    for (ptrdiff_t at = dwarf_ranges(die, 0, &base, &low, &high); at > 0;
+         at = dwarf_ranges(die, at, &base, &low, &high))
+        if (addr >= low && addr < high)
+            return addr - low;
+    return 0;
+}
+
+/* The name of the symbol at the address, NULL: there is none. libdwfl looks through all symbols for each address, so the last
+ * one is kept. */
+static const char *symbol_find(struct lines *lines, Dwfl_Module *module, uint64_t addr)
+{
+    GElf_Off offset = 0;
+    GElf_Sym symbol;
+    if (addr < lines->symbol.start || addr >= lines->symbol.end) {
+        const char *name = dwfl_module_addrinfo(module, addr, &offset, &symbol, NULL, NULL, NULL);
+        free(lines->symbol.name);
+        lines->symbol.name = name ? readable_name(name) : NULL;
+        lines->symbol.start = addr - offset;
+        lines->symbol.end = lines->symbol.name ? addr + 1 : lines->symbol.start;
+        if (lines->symbol.name && symbol.st_size > offset)
+            lines->symbol.end = lines->symbol.start + symbol.st_size;
     }
-    free(scopes);
-    free(around);
+    return lines->symbol.name;
+}
+
+/* addr 0: the function is inlined and has no symbol. */
+static char *function_name(struct lines *lines, Dwfl_Module *module, const struct scope *scope, uint64_t addr)
+{
+    Dwarf_Die die = scope->die;
+    const char *name = linkage_name(&die), *short_name = dwarf_diename(&die);
+    if (name || !short_name)
+        return name ? readable_name(name) : NULL;
+    /* A lambda is "operator()", and its symbol says of what. */
+    if (scope->nested && addr && strncmp(short_name, "operator", 8) == 0) {
+        const char *symbol = symbol_find(lines, module, addr);
+        if (symbol)
+            return strdup(symbol);
+    }
+    return readable_name(short_name);
+}
+
+/* The functions around the address by DWARF, innermost first, into frames whose first has its place already. */
+static size_t add_functions(struct lines *lines, Dwfl_Module *module, Dwarf_Die *unit, uint64_t addr, uint64_t bias,
+                            struct line_frame *frames)
+{
+    const struct scopes *scopes;
+    const struct scope *scope = scope_find(&lines->scopes, unit, addr, &scopes);
+    size_t found = 0;
+    for (; scope && found < FRAMES_MAX; scope = scope_parent(scopes, scope)) {
+        Dwarf_Die die = scope->die;
+        struct line_frame *frame = &frames[found++];
+        frame->inlined = dwarf_tag(&die) == DW_TAG_inlined_subroutine;
+        frame->function = function_name(lines, module, scope, frame->inlined ? 0 : addr + bias);
+        if (!frame->inlined) {
+            frame->offset = offset_in(&die, addr);
+            break;
+        }
+        if (found < FRAMES_MAX)
+            set_call_place(lines, &frames[found], &die);
+    }
     return found;
 }
 
-int location_find(Dwfl *dwfl, uint64_t addr, struct line_location *ret_location)
+int location_find(struct lines *lines, uint64_t addr, struct line_location *ret_location)
 {
     *ret_location = (struct line_location){0};
-    Dwfl_Module *module = dwfl_addrmodule(dwfl, addr);
+    Dwfl_Module *module = dwfl_addrmodule(lines->dwfl, addr);
     if (!module)
         return 0;
     struct line_frame *frames = calloc(FRAMES_MAX + 1, sizeof *frames);
     if (!frames)
         return -ENOMEM;
-    const char *main_file = NULL, *name = dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, &main_file, NULL);
-    set_line(module, addr, &frames[0]);
-    size_t count = add_functions(module, addr, frames);
-    struct line_frame *outer = &frames[count ? count - 1 : 0];
-    GElf_Off offset = 0;
-    GElf_Sym symbol;
-    const char *symbol_name = dwfl_module_addrinfo(module, addr, &offset, &symbol, NULL, NULL, NULL);
-    if (symbol_name) {
-        outer->offset = offset;
-        if (!outer->function)
-            outer->function = readable_name(symbol_name);
+    Dwarf_Addr bias;
+    Dwarf_Die *unit = scope_unit(&lines->scopes, module, addr, &bias);
+    size_t count = 0;
+    if (unit) {
+        set_line(lines, unit, addr - bias, &frames[0]);
+        count = add_functions(lines, module, unit, addr - bias, bias, frames);
     }
+    struct line_frame *outer = &frames[count ? count - 1 : 0];
+    const char *symbol = outer->function ? NULL : symbol_find(lines, module, addr);
+    if (symbol) {
+        outer->function = strdup(symbol);
+        outer->offset = addr - lines->symbol.start;
+    }
+    const char *main_file = NULL, *name = dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, &main_file, NULL);
     char *path = strdup(main_file ? main_file : name ? name : "");
     if (!path) {
         ret_location->frames = frames;
@@ -275,9 +304,22 @@ int location_find(Dwfl *dwfl, uint64_t addr, struct line_location *ret_location)
     return 0;
 }
 
+void location_forget(struct lines *lines)
+{
+    struct line_path *path, *next;
+    HASH_ITER(hh, lines->paths, path, next)
+    {
+        HASH_DEL(lines->paths, path);
+        free(path->path);
+        free(path);
+    }
+    free(lines->symbol.name);
+    scopes_free(&lines->scopes);
+}
+
 int lines_find(struct lines *lines, uint64_t addr, struct line_location *ret_location)
 {
-    return location_find(lines->dwfl, addr, ret_location);
+    return location_find(lines, addr, ret_location);
 }
 
 const char *lines_module(struct lines *lines, uint64_t addr, uint64_t *ret_start)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of a running process and of files, and core files of real crashes: whole, cut and foreign ones. */
 #include <dirent.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -91,6 +93,67 @@ static void test_lines(void **state)
     fclose(said);
     waitpid(pid, NULL, 0);
     assert_int_equal(lines_open_process(&lines, pid, &err), -ESRCH);
+}
+
+static bool is_function(Dwarf_Die *die)
+{
+    int tag = dwarf_tag(die);
+    return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine;
+}
+
+/* The functions around an address as libdw finds them, from the innermost to the one that is not inlined. */
+static int functions_by_libdw(Dwarf_Die *unit, Dwarf_Addr addr, Dwarf_Die *ret_functions, int most)
+{
+    Dwarf_Die *scopes = NULL, *around = NULL;
+    int count = dwarf_getscopes(unit, addr, &scopes), inner = 0, found = 0;
+    while (inner < count && !is_function(&scopes[inner]))
+        inner++;
+    count = inner < count ? dwarf_getscopes_die(&scopes[inner], &around) : 0;
+    for (int i = 0; i < count && found < most; i++) {
+        if (!is_function(&around[i]))
+            continue;
+        ret_functions[found++] = around[i];
+        if (dwarf_tag(&around[i]) == DW_TAG_subprogram)
+            break;
+    }
+    free(scopes);
+    free(around);
+    return found;
+}
+
+/* Inlined functions, parts that lie apart, and what lies between functions: as libdw says, which is asked for each address. */
+static void test_scopes(void **state)
+{
+    enum { MOST = 100, ADDRESSES = 300 };
+    struct lines_module module = {program(), 0};
+    struct lines *lines;
+    int fd = open(program(), O_RDONLY | O_CLOEXEC), inlined = 0, outside = 0;
+    Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
+    Dwarf_CU *cu = NULL;
+    Dwarf_Die unit, functions[MOST];
+    assert_int_equal(lines_open_modules(&lines, &module, 1, NULL), 0);
+    while (dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0) {
+        Dwarf_Addr base, low, high;
+        for (ptrdiff_t at = dwarf_ranges(&unit, 0, &base, &low, &high); at > 0;
+             at = dwarf_ranges(&unit, at, &base, &low, &high))
+            for (Dwarf_Addr addr = low; addr < high; addr += (high - low) / ADDRESSES + 1) {
+                struct line_location where;
+                int count = functions_by_libdw(&unit, addr, functions, MOST);
+                assert_int_equal(lines_find(lines, addr, &where), 0);
+                for (int i = 0; i < count; i++) {
+                    assert_string_equal(where.frames[i].function, dwarf_diename(&functions[i]));
+                    assert_int_equal(where.frames[i].inlined, i < count - 1);
+                    inlined += i > 0;
+                }
+                outside += count == 0;
+                assert_int_equal(where.count, count ? count : 1);
+                line_location_done(&where);
+            }
+    }
+    assert_true(inlined > 0 && outside > 0);
+    lines_close(lines);
+    dwarf_end(dwarf);
+    close(fd);
 }
 
 /* ---- cores ---- */
@@ -267,8 +330,8 @@ static void test_foreign(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines), cmocka_unit_test(test_crash),   cmocka_unit_test(test_deep),
-        cmocka_unit_test(test_cut),   cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_lines), cmocka_unit_test(test_scopes), cmocka_unit_test(test_crash),
+        cmocka_unit_test(test_deep),  cmocka_unit_test(test_cut),    cmocka_unit_test(test_foreign),
     };
     return cmocka_run_group_tests_name("symbols", tests, NULL, NULL);
 }
