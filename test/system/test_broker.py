@@ -144,6 +144,7 @@ class Connection(LinkedCase):
             sender.wait("sent")
             reader.wait_for(200)
 
+    @scrytest.hasten(4)
     def test_broker_that_is_stopped_in_connecting(self):
         with brokertest.Mosquitto(self.box) as broker:
             broker.pause()
@@ -400,7 +401,7 @@ class PrivateBroker(jobtest.JobCase):
         with brokertest.Mosquitto(self.box, users={"ann": "x"}, acl=["pattern readwrite scry/v1/%u/#"]) as broker:
             url = f"mqtt://ann:x@127.0.0.1:{broker.port}"
             self.assertEqual(line(SCRY_BROKER=url + "/ann")["text"], f"SCRY_BROKER: mqtt://ann@127.0.0.1:{broker.port}/ann answers")
-            self.assertRegex(line(SCRY_BROKER=url + "/bob")["text"], "perhaps it does not allow that to ann|may not write or read")
+            self.assertRegex(line(SCRY_BROKER=url + "/bob", SCRY_TEST_HASTE="4")["text"], "perhaps it does not allow that to ann|may not write or read")
         os.makedirs(self.box.path("home", ".config", "scry"))
         with open(self.box.path("home", ".config", "scry", "brokers"), "w", encoding="ascii") as file:
             file.write("good mqtt://host\nbad mqtt://\n")
