@@ -14,15 +14,13 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
+#include "base/system/pause.h"
 #include "broker/attempt.h"
 #include "shm/waits.h"
 
 enum {
     READS_AT_ONCE = 64, /* packets, before others in the loop have their turn */
 };
-
-static const uint64_t answer_ns = 10ull * NS_PER_SECOND, first_pause_ns = NS_PER_SECOND / 2,
-                      longest_pause_ns = 10ull * NS_PER_SECOND, brief_ns = 2ull * NS_PER_SECOND;
 
 /* Published, and not yet acknowledged. It stays here when the connection is lost, and is sent again on the next one. */
 struct outgoing {
@@ -132,7 +130,7 @@ static void judge(struct link *link)
 {
     if (!link->up)
         return;
-    if (link->acknowledged > 1 || !link->sent || clock_now_ns() - link->up_ns > brief_ns) {
+    if (link->acknowledged > 1 || !link->sent || clock_now_ns() - link->up_ns > time_hasten(BROKER_BRIEF_NS)) {
         link->failed = link->thrown = 0;
         return;
     }
@@ -177,17 +175,17 @@ static void leave(struct link *link)
 static void retry_soon(struct link *link)
 {
     unsigned places = link->url.place_count ? (unsigned)link->url.place_count : 1;
-    uint64_t pause = first_pause_ns;
+    uint64_t pause = BROKER_FIRST_NS;
     if (link->failed < places) /* another node is likely to be there */
         pause /= 5;
-    for (unsigned i = places; i < link->failed && pause < longest_pause_ns; i++)
+    for (unsigned i = places; i < link->failed && pause < BROKER_LONGEST_NS; i++)
         pause *= 2;
-    if (pause > longest_pause_ns)
-        pause = longest_pause_ns;
+    if (pause > BROKER_LONGEST_NS)
+        pause = BROKER_LONGEST_NS;
     uint32_t chance = 0;
     if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) < 0)
         chance = (uint32_t)clock_now_ns();
-    loop_set_timer(link->retry, pause / 2 + pause / 2 * (chance % 1024) / 1024, 0);
+    loop_set_timer(link->retry, time_hasten(pause / 2 + pause / 2 * (chance % 1024) / 1024), 0);
 }
 
 /* The connection is of no use any more; says why, if that is not known yet. */
@@ -396,7 +394,7 @@ static void begin(void *ctx)
         const struct broker_place *place = link->url.place_count ? &link->url.places[link->place] : NULL;
         link->attempt = attempt_begin(link->loop, link->mosq, place ? place->host : link->url.path,
                                       place ? place->port : 0, link->url.local, link->keepalive, take_connection, link);
-        link->patience = loop_add_timer(link->loop, answer_ns, 0, on_no_answer, link);
+        link->patience = loop_add_timer(link->loop, time_hasten(BROKER_ANSWER_NS), 0, on_no_answer, link);
         if (link->attempt)
             link->mosq = NULL; /* the attempt's, until it is done */
         if (!link->attempt || !link->patience)

@@ -19,6 +19,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
+#include "base/system/pause.h"
 #include "keys/trust.h"
 #include "link/await.h"
 #include "link/link.h"
@@ -75,7 +76,8 @@ static void refuse(struct guest *guest, const char *why)
 {
     log_info("link from=%s refused=%s", guest->from, LOG_TEXT(why));
     guest->leaves = true;
-    guest->came_ns = clock_now_ns() - (SERVE_GUEST_SECONDS - SERVE_LEAVE_SECONDS) * (uint64_t)NS_PER_SECOND;
+    guest->came_ns =
+        clock_now_ns() - time_hasten((SERVE_GUEST_SECONDS - SERVE_LEAVE_SECONDS) * (uint64_t)NS_PER_SECOND);
     shutdown(guest->transport->fd, SHUT_WR);
     loop_set_events(guest->source, EPOLLIN);
 }
@@ -214,13 +216,13 @@ static void on_tick(void *ctx)
 {
     struct serve *serve = ctx;
     uint64_t now = clock_now_ns();
-    bool keys_too = serve->key && now - serve->looked_ns >= SERVE_LOOK_SECONDS * (uint64_t)NS_PER_SECOND;
+    bool keys_too = serve->key && now - serve->looked_ns >= time_hasten(SERVE_LOOK_SECONDS * (uint64_t)NS_PER_SECOND);
     for (size_t i = 0; i < listener_count; i++)
         if (listeners[i].deaf) {
             listeners[i].deaf = false;
             loop_set_events(listeners[i].source, EPOLLIN);
         }
-    while (serve->guests && now - serve->guests->came_ns > SERVE_GUEST_SECONDS * (uint64_t)NS_PER_SECOND)
+    while (serve->guests && now - serve->guests->came_ns > time_hasten(SERVE_GUEST_SECONDS * (uint64_t)NS_PER_SECOND))
         guest_free(serve->guests);
     if (keys_too) {
         serve->looked_ns = now;

@@ -11,6 +11,7 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/pause.h"
 #include "shm/waits.h"
 
 static double wall_seconds(void)
@@ -461,7 +462,7 @@ static void look(void *ctx)
     /* the last that was heard of it; what is missing before will not come, or not soon */
     bool rest = follow->last_state || mirror_held(follow->mirror) != UINT64_MAX;
     if (follow->gone && follow->is_ready && rest &&
-        (follow->all_published || now_ns - follow->gone_ns > MIRROR_GONE_NS))
+        (follow->all_published || now_ns - follow->gone_ns > time_hasten(MIRROR_GONE_NS)))
         get_ready(follow);
     if (follow->is_dirty && wall_seconds() - follow->written >= 1)
         write_remote(follow);
@@ -539,7 +540,8 @@ int follow_run(struct reader *reader)
     } else {
         loop_add_timer(reader->loop, MIRROR_FOLLOW_MS * UINT64_C(1000000), MIRROR_FOLLOW_MS * UINT64_C(1000000), look,
                        &follow);
-        loop_add_timer(reader->loop, (uint64_t)MIRROR_FOLLOW_SECONDS * NS_PER_SECOND, 0, on_patience, &follow);
+        loop_add_timer(reader->loop, time_hasten((uint64_t)MIRROR_FOLLOW_SECONDS * NS_PER_SECOND), 0, on_patience,
+                       &follow);
     }
     int code = loop_run(reader->loop);
     done(&follow);

@@ -13,6 +13,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/clock.h"
+#include "base/system/pause.h"
 #include "jobdir/record/mirror.h"
 #include "mirror/states.h"
 #include "shm/waits.h"
@@ -219,7 +220,8 @@ static void on_published(void *ctx, int id)
 {
     struct forgetting *forgetting = ctx;
     if (forgetting->sending && ++forgetting->acknowledged == forgetting->count)
-        loop_add_timer(forgetting->reader->loop, (uint64_t)FORGET_BACK_SECONDS * NS_PER_SECOND, 0, give_up, forgetting);
+        loop_add_timer(forgetting->reader->loop, time_hasten((uint64_t)FORGET_BACK_SECONDS * NS_PER_SECOND), 0, give_up,
+                       forgetting);
     send_some(forgetting);
 }
 

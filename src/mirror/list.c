@@ -10,6 +10,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/pause.h"
 #include "jobdir/record/mirror.h"
 #include "mirror/states.h"
 #include "shm/waits.h"
@@ -106,7 +107,7 @@ static void look(void *ctx)
             most = lease;
     }
     most = most < LEASE_MOST ? most : LEASE_MOST;
-    if (waited >= most)
+    if (waited * 1e3 >= (double)time_hasten((uint64_t)(most * 1e3)))
         put_all(listing);
     else
         reader_progress((uint64_t)(waited * 1000), (uint64_t)(most * 1000));
@@ -183,7 +184,7 @@ int list_run(struct reader *reader)
     }
     loop_add_timer(reader->loop, MIRROR_LIST_MS * UINT64_C(1000000), MIRROR_LIST_MS * UINT64_C(1000000), look,
                    &listing);
-    loop_add_timer(reader->loop, (uint64_t)MIRROR_LIST_SECONDS * NS_PER_SECOND, 0, on_patience, &listing);
+    loop_add_timer(reader->loop, time_hasten((uint64_t)MIRROR_LIST_SECONDS * NS_PER_SECOND), 0, on_patience, &listing);
     int code = loop_run(reader->loop);
     states_done(&listing.states);
     return code < 0 ? 1 : reader->status;

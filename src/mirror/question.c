@@ -5,6 +5,7 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/pause.h"
 #include "mirror/follow.h"
 #include "shm/waits.h"
 
@@ -90,7 +91,7 @@ void question_end(struct follow *follow, struct span payload)
     follow->has_files |= question->files;
     question->wait_ns = next > question->from ? 0 : question->wait_ns ? 2 * question->wait_ns : NS_PER_SECOND;
     question->wait_ns = question->wait_ns < QUESTION_MOST_NS ? question->wait_ns : QUESTION_MOST_NS;
-    question->next_ns = clock_now_ns() + question->wait_ns;
+    question->next_ns = clock_now_ns() + time_hasten(question->wait_ns);
     question->fruitless = next > question->from || next >= to ? 0 : question->fruitless + 1;
     close_question(follow);
     if (next > question->from && next < follow->end) /* an answer has a limit: the rest at once */
@@ -108,7 +109,7 @@ void question_look(struct follow *follow, uint64_t now_ns)
     struct question *question = &follow->question;
     uint64_t next = mirror_next(follow->mirror), end = mirror_end(follow->mirror);
     end = follow->end > end ? follow->end : end;
-    if (question->open && now_ns - question->moved_ns > QUESTION_ANSWER_NS) {
+    if (question->open && now_ns - question->moved_ns > time_hasten(QUESTION_ANSWER_NS)) {
         question->silent++;
         close_question(follow);
         if (question->silent >= (follow->beats ? SILENT_BEATING : SILENT_MOST))

@@ -5,6 +5,7 @@
 
 #include "base/data/buf.h"
 #include "base/system/clock.h"
+#include "base/system/pause.h"
 #include "mirror/reader.h"
 #include "shm/waits.h"
 
@@ -76,7 +77,8 @@ int reach_run(struct reader *reader)
     int code = reaching.topic.failed ? err_set(&err, -ENOMEM, "out of memory")
                                      : reader_connect(reader, &events, &reaching, &err);
     if (code == 0) {
-        loop_add_timer(reader->loop, (uint64_t)MIRROR_REACH_SECONDS * NS_PER_SECOND, 0, give_up, &reaching);
+        loop_add_timer(reader->loop, time_hasten((uint64_t)MIRROR_REACH_SECONDS * NS_PER_SECOND), 0, give_up,
+                       &reaching);
         code = loop_run(reader->loop);
     } else {
         reader_say_err("error", &err);

@@ -22,6 +22,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/pause.h"
 #include "keys/sealed.h"
 #include "mirror/states.h"
 #include "shm/waits.h"
@@ -178,7 +179,7 @@ static double silence(const struct relay *relay)
 
 static void look_at_silence(struct relay *relay)
 {
-    if (silence(relay) * 1e3 < wait_policies[WAIT_RELAY].limit_ms)
+    if (silence(relay) * 1e3 < time_hasten(wait_policies[WAIT_RELAY].limit_ms))
         return;
     if (!link_is_up(relay->reader->link))
         give_up(relay, "the job %s is unreachable: the connection to the broker %s was lost: %s", relay->job,
@@ -201,7 +202,8 @@ static void pump(struct relay *relay)
         return;
     look_at_silence(relay);
     while (!relay->over && link_is_up(relay->reader->link) &&
-           channel_next(&relay->channel, now, relay->answered ? RELAY_QUIET_NS : RELAY_ASK_NS, &text, &when) &&
+           channel_next(&relay->channel, now, time_hasten(relay->answered ? RELAY_QUIET_NS : RELAY_ASK_NS), &text,
+                        &when) &&
            send_message(relay, span_of(text.data, text.len)) == 0)
         ;
     uint64_t soon = now + NS_PER_SECOND;
@@ -435,7 +437,8 @@ static int begin(struct relay *relay, struct err *err)
     relay->input = loop_add_fd(reader->loop, STDIN_FILENO, 0, on_input, relay);
     relay->timer = loop_add_timer(reader->loop, UINT64_MAX / 4, 0, on_timer, relay);
     if (!relay->input || !relay->timer ||
-        !loop_add_timer(reader->loop, RELAY_BROKER_SECONDS * (uint64_t)NS_PER_SECOND, 0, on_patience, relay))
+        !loop_add_timer(reader->loop, time_hasten(RELAY_BROKER_SECONDS * (uint64_t)NS_PER_SECOND), 0, on_patience,
+                        relay))
         return err_set(err, -ENOMEM, "out of memory");
     return reader_connect(reader, &events, relay, err);
 }

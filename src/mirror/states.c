@@ -12,7 +12,9 @@
 #include "base/data/hash.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/pause.h"
 #include "jobdir/record/mirror.h"
+#include "shm/waits.h"
 
 enum { JOBS_MOST = 100000 };
 static const char MARKER_JOB[] = "-";
@@ -37,7 +39,7 @@ static void all_came(void *ctx)
 static void wait_for_quiet(struct states *states)
 {
     loop_remove(states->quiet);
-    states->quiet = loop_add_timer(states->reader->loop, NS_PER_SECOND, 0, all_came, states);
+    states->quiet = loop_add_timer(states->reader->loop, time_hasten(MIRROR_STATES_NS), 0, all_came, states);
 }
 
 void states_start(struct states *states, const char *job)

@@ -16,6 +16,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/clock.h"
+#include "base/system/pause.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/text/text.h"
@@ -84,7 +85,7 @@ static void look_at(struct files *files, const char *path, int64_t piece, const 
         return;
     }
     bool same = file->version && file->inode == st->st_ino && file->changed_ns == changed_ns && file->bytes == bytes;
-    if (same || (!all && file->sent_ns && now_ns - file->sent_ns < FILES_REST_MS * NS_PER_MS))
+    if (same || (!all && file->sent_ns && now_ns - file->sent_ns < time_hasten(FILES_REST_MS * NS_PER_MS)))
         return;
     files->total += bytes - file->bytes;
     file->inode = st->st_ino;

@@ -13,6 +13,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "base/system/pause.h"
 #include "publish/control.h"
 #include "shm/waits.h"
 
@@ -164,7 +165,7 @@ static void leave(struct publisher *publisher, bool says)
 bool publisher_is_dropped(const struct publisher *publisher)
 {
     return !publisher->heard && publisher->echo_ns &&
-           clock_now_ns() - publisher->echo_ns >= PUBLISHER_HEARD_MS * NS_PER_MS;
+           clock_now_ns() - publisher->echo_ns >= time_hasten(PUBLISHER_HEARD_MS * NS_PER_MS);
 }
 
 /* Recorders that have begun to store the job and have not all of it. */
@@ -194,8 +195,8 @@ static void go_on(struct publisher *publisher, uint64_t now_ns)
         return;
     }
     bool stored = !is_being_stored(publisher) ||
-                  now_ns - publisher->complete_ns > PUBLISHER_STORED_SECONDS * (uint64_t)NS_PER_SECOND;
-    uint64_t linger_ns = (publisher->alone ? PUBLISHER_ALONE_LINGER_MS : PUBLISHER_LINGER_MS) * NS_PER_MS;
+                  now_ns - publisher->complete_ns > time_hasten(PUBLISHER_STORED_SECONDS * (uint64_t)NS_PER_SECOND);
+    uint64_t linger_ns = time_hasten((publisher->alone ? PUBLISHER_ALONE_LINGER_MS : PUBLISHER_LINGER_MS) * NS_PER_MS);
     uint64_t last_ns = publisher->asked_ns > publisher->complete_ns ? publisher->asked_ns : publisher->complete_ns;
     bool quiet = !publisher->asks.count && now_ns > last_ns && now_ns - last_ns >= linger_ns;
     if (publisher->phase == PUBLISHER_COMPLETE && !quiet)
@@ -321,7 +322,7 @@ static void on_published(void *ctx, int id)
             publisher->files.list[one.at].open_parts--;
         if (one.kind == SENT_BEAT && !publisher->echo_ns) {
             publisher->echo_ns = clock_now_ns();
-            loop_set_timer(publisher->echo, PUBLISHER_HEARD_MS * NS_PER_MS, 0);
+            loop_set_timer(publisher->echo, time_hasten(PUBLISHER_HEARD_MS * NS_PER_MS), 0);
         }
     }
     count_published(publisher);
@@ -392,7 +393,7 @@ static bool is_written(struct publisher *publisher, uint64_t now_ns)
     bool done = publisher->over_told || publisher->about.state == JOB_LOST ||
                 (publisher->channel < 0 && access(path, F_OK) == 0);
     return (done && !publisher->files.parts_come) ||
-           now_ns - publisher->over_ns > PUBLISHER_REPORT_SECONDS * (uint64_t)NS_PER_SECOND;
+           now_ns - publisher->over_ns > time_hasten(PUBLISHER_REPORT_SECONDS * (uint64_t)NS_PER_SECOND);
 }
 
 static void look(struct publisher *publisher)
@@ -427,8 +428,9 @@ static void on_tick(void *ctx)
                  (publisher->was_up ? PUBLISHER_ALONE_SECONDS : PUBLISHER_NEVER_SECONDS) * (uint64_t)NS_PER_SECOND,
              left_ns = PUBLISHER_LEFT_SECONDS * (uint64_t)NS_PER_SECOND;
     bool ends = publisher->phase != PUBLISHER_FOLLOWS;
-    bool late = publisher->alone ? (ends || !publisher->was_up) && now_ns - publisher->progress_ns > alone_ns
-                                 : publisher->over_ns && now_ns - publisher->over_ns > left_ns;
+    bool late = publisher->alone
+                    ? (ends || !publisher->was_up) && now_ns - publisher->progress_ns > time_hasten(alone_ns)
+                    : publisher->over_ns && now_ns - publisher->over_ns > time_hasten(left_ns);
     if (late && publisher->link)
         give_up(publisher);
 }
@@ -491,7 +493,8 @@ static int begin(struct publisher *publisher, struct err *err)
         publisher->watch = seldom_new(loop, publisher->watch_fd, PUBLISHER_GROWN_NS, grown, publisher);
     publisher->due = loop_add_timer(loop, UINT64_MAX / 4, 0, pump_due, publisher);
     publisher->echo = loop_add_timer(loop, UINT64_MAX / 4, 0, on_echo_late, publisher);
-    publisher->tick = loop_add_timer(loop, PUBLISHER_TICK_NS, PUBLISHER_TICK_NS, on_tick, publisher);
+    publisher->tick =
+        loop_add_timer(loop, time_hasten(PUBLISHER_TICK_NS), time_hasten(PUBLISHER_TICK_NS), on_tick, publisher);
     publisher->beats = loop_add_timer(loop, PUBLISH_BEAT_SECONDS * (uint64_t)NS_PER_SECOND,
                                       PUBLISH_BEAT_SECONDS * (uint64_t)NS_PER_SECOND, on_beat, publisher);
     if (publisher->channel >= 0)

@@ -31,16 +31,14 @@
 #define TALLY_REFILL_NS (10 * 1000 * 1000) /* one more line is recorded in this time */
 
 /* base, wire, client: how a monitor is found and spoken to */
-#define CACHE_LEFTOVER_S 3600                  /* a temporary file that old belongs to nobody */
-#define MEMORY_DIR_AGAIN_NS (10 * 1000 * 1000) /* until a directory that others make or remove is tried again */
-#define PAUSE_LOOK_MS 3                        /* test builds: between two looks whether a pause is over */
-#define PAUSE_MOST_S 100                       /* and it is over after so long */
-/* what was not acknowledged is sent again, then after twice as long, and so on, */
-#define CHANNEL_FIRST_NS (1 * WAITS_NS_PER_SECOND)
+#define CACHE_LEFTOVER_S 3600                        /* a temporary file that old belongs to nobody */
+#define MEMORY_DIR_AGAIN_NS (10 * 1000 * 1000)       /* until a directory that others make or remove is tried again */
+#define PAUSE_LOOK_MS 3                              /* test builds: between two looks whether a pause is over */
+#define PAUSE_MOST_S 100                             /* and it is over after so long */
+#define CHANNEL_FIRST_NS (1 * WAITS_NS_PER_SECOND)   /* what was not acknowledged is sent again, doubled each time, */
 #define CHANNEL_LONGEST_NS (8 * WAITS_NS_PER_SECOND) /* at most */
-/* over a stream an acknowledgement waits so long, unless much is to be acknowledged */
-#define CHANNEL_LATER_NS (50 * WAITS_NS_PER_MS)
-#define OLD_MONITOR_WAIT_MS 20  /* between two checks of a monitor that is ending */
+#define CHANNEL_LATER_NS (50 * WAITS_NS_PER_MS)      /* over a stream an acknowledgement waits, unless much is to be */
+#define OLD_MONITOR_WAIT_MS 20                       /* between two checks of a monitor that is ending */
 #define RELAY_TIMEOUT_MS 30000  /* for WELCOME from elsewhere: later than scry-mirror and scry-link give up */
 #define ANSWER_TIMEOUT_MS 10000 /* for WELCOME and GOODBYE, which a living monitor sends at once */
 #define START_TIMEOUT_MS 30000  /* for a monitor being started */
@@ -101,18 +99,16 @@
 #define COLLECT_PARTIAL_MS 1000                    /* until a thread's unfinished packet is brought in */
 #define MESSAGE_MORE_NS (500 * 1000 * 1000)        /* for the rest of a message that was begun */
 #define MPI_WRITE_EVERY_MS 10000 /* what a process did with MPI is written down, if there is something new */
-/* one that has begun: who reads the job directory on another node knows it from there */
-#define MPI_WRITE_FIRST_MS 1000
-#define MPI_LOOK_LEAST_MS 50                     /* between two of them */
+#define MPI_WRITE_FIRST_MS 1000  /* one that has begun: readers on other nodes know it from there */
+#define MPI_LOOK_LEAST_MS 50     /* between two of them */
 #define LOCK_LIMIT_NS (10 * WAITS_NS_PER_SECOND) /* a lock on a node's objects is over */
 #define TELL_LIMIT_NS (10 * WAITS_NS_PER_SECOND) /* a thread waits for a list elsewhere no longer than this */
 #define EDGE_ASK_S 3                             /* a node silent for so long: it is asked whether it is there, */
 #define EDGE_SILENT_S 10                         /* and so long: requests that wait for it are answered with an error */
 #define EDGE_LOOK_LEAST_NS (100 * 1000 * 1000)   /* between two looks at all nodes */
 #define EDGE_CLOCK_NS (30 * WAITS_NS_PER_SECOND) /* a clock is asked for as often, at least */
-/* scry-link has its own limits, and may have to copy scry first */
-#define EDGE_GREETING_NS (120 * WAITS_NS_PER_SECOND)
-#define CONNECTION_TURN_NS (1 * 1000 * 1000) /* of answering a connection, before others have their turn */
+#define EDGE_GREETING_NS (120 * WAITS_NS_PER_SECOND) /* scry-link has own limits, and may have to copy scry */
+#define CONNECTION_TURN_NS (1 * 1000 * 1000)         /* of answering a connection, before others have their turn */
 /* after the last removal: whoever removes the directory empties it first, and we must not be in the way */
 #define HOME_SETTLE_NS (50 * 1000 * 1000)
 #define HOME_AGAIN_NS (1000 * 1000 * 1000) /* until the next check after something was missing */
@@ -211,20 +207,19 @@
 #define PYTHON_STACK_NS (10 * WAITS_NS_PER_SECOND) /* and at all its stacks */
 
 /* job/parts, job/places: parts of a job on other nodes; where programs are */
-#define PARTS_ROUND_MS 2000     /* between two rounds of the nodes */
-#define PARTS_CAME_ROUND_MS 500 /* of nodes that wait at the end for their last files */
-#define PARTS_CAME_EACH_MS 2    /* many of them are asked less often */
-#define PARTS_LAST_MS 300       /* between two rounds after the command's end */
-#define PARTS_LAST_SECONDS 3600 /* so long at most: a node may go on for ever */
-#define PARTS_LEASE_SECONDS 20  /* what is known of a part is true for so long */
-/* what clock.json says may be off by so much more than what is known */
-#define PARTS_CLOCK_STALE_NS (1 * 1000 * 1000)
-#define MPI_NAMES_TIMEOUT_MS 10000   /* to name the places of calls of MPI */
-#define PLACE_NAMES_TIMEOUT_MS 10000 /* to name the places of samples */
-#define WHERE_PERIOD_NS 500000       /* of the processor's clock */
-#define WHERE_SAMPLE_MS 60           /* so long it is looked where a program is, */
-#define WHERE_SAMPLE_MOST_MS 1000    /* at most */
-#define WHERE_TIMEOUT_MS 10000       /* and to name those places */
+#define PARTS_ROUND_MS 2000                    /* between two rounds of the nodes */
+#define PARTS_CAME_ROUND_MS 500                /* of nodes that wait at the end for their last files */
+#define PARTS_CAME_EACH_MS 2                   /* many of them are asked less often */
+#define PARTS_LAST_MS 300                      /* between two rounds after the command's end */
+#define PARTS_LAST_SECONDS 3600                /* so long at most: a node may go on for ever */
+#define PARTS_LEASE_SECONDS 20                 /* what is known of a part is true for so long */
+#define PARTS_CLOCK_STALE_NS (1 * 1000 * 1000) /* clock.json may be off by so much more than is known */
+#define MPI_NAMES_TIMEOUT_MS 10000             /* to name the places of calls of MPI */
+#define PLACE_NAMES_TIMEOUT_MS 10000           /* to name the places of samples */
+#define WHERE_PERIOD_NS 500000                 /* of the processor's clock */
+#define WHERE_SAMPLE_MS 60                     /* so long it is looked where a program is, */
+#define WHERE_SAMPLE_MOST_MS 1000              /* at most */
+#define WHERE_TIMEOUT_MS 10000                 /* and to name those places */
 
 /* job/run: scry run at a job's start and end */
 #define CRASH_TIMEOUT_MS 20000                     /* to read a core */
@@ -285,10 +280,14 @@
 #define SEALED_WINDOW_SECONDS (10 * 60)           /* a message that expires later than so long after now is refused */
 
 /* broker: connections to a broker, and the private one */
-#define BROKER_KEEPALIVE_SECONDS 15 /* a broker asks whether one is there who was silent for so long */
-#define BROKER_GOODBYE_MS 200       /* for DISCONNECT, when the socket is full */
-#define BROKER_LOOK_MS 10           /* between two looks whether it answers */
-#define BROKER_TERM_MS 3000         /* for saving what it keeps; then it is killed */
+#define BROKER_KEEPALIVE_SECONDS 15                  /* a broker asks whether one is there who was silent for so long */
+#define BROKER_GOODBYE_MS 200                        /* for DISCONNECT, when the socket is full */
+#define BROKER_LOOK_MS 10                            /* between two looks whether it answers */
+#define BROKER_TERM_MS 3000                          /* for saving what it keeps; then it is killed */
+#define BROKER_ANSWER_NS (10 * WAITS_NS_PER_SECOND)  /* to connect */
+#define BROKER_FIRST_NS (500 * WAITS_NS_PER_MS)      /* until it is tried again, doubled each time, */
+#define BROKER_LONGEST_NS (10 * WAITS_NS_PER_SECOND) /* at most */
+#define BROKER_BRIEF_NS (2 * WAITS_NS_PER_SECOND)    /* a connection that was no longer was of no use */
 
 /* publish: a job at a broker */
 #define PUBLISH_LEASE_SECONDS 15                    /* what a job said of itself is true for so long */
@@ -310,9 +309,10 @@
 #define PUBLISHER_REPORT_SECONDS 5    /* for report.txt, which comes behind job.json */
 
 /* mirror: whoever follows a job at a broker */
-#define MIRROR_FOLLOW_MS 100                      /* between two looks */
-#define MIRROR_FOLLOW_SECONDS 10                  /* for the connection to the broker */
-#define MIRROR_GONE_NS (30 * WAITS_NS_PER_SECOND) /* what a job that is gone has not sent by then does not come */
+#define MIRROR_STATES_NS (1 * WAITS_NS_PER_SECOND) /* without a message: what a broker remembers has come */
+#define MIRROR_FOLLOW_MS 100                       /* between two looks */
+#define MIRROR_FOLLOW_SECONDS 10                   /* for the connection to the broker */
+#define MIRROR_GONE_NS (30 * WAITS_NS_PER_SECOND)  /* what a job that is gone has not sent by then does not come */
 #define FORGET_SECONDS 10      /* for the connection, and for all that the broker remembers of a job */
 #define FORGET_BACK_SECONDS 3  /* an empty message comes back, after the broker has acknowledged all */
 #define MIRROR_LIST_SECONDS 10 /* for the jobs of a broker */

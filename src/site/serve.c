@@ -16,6 +16,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "base/system/pause.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "site/metrics.h"
@@ -104,7 +105,7 @@ static int send_head(struct lws *wsi, struct visit *visit, bool open_metrics)
     if (lws_add_http_common_headers(wsi, HTTP_STATUS_OK, type, visit->len, &at, end) ||
         lws_finalize_write_http_header(wsi, start, &at, end))
         return -1;
-    lws_set_timeout(wsi, PENDING_TIMEOUT_HTTP_CONTENT, SITE_VISIT_SECONDS);
+    lws_set_timeout(wsi, PENDING_TIMEOUT_HTTP_CONTENT, (int)time_hasten(SITE_VISIT_SECONDS));
     lws_callback_on_writable(wsi);
     return 0;
 }
@@ -210,7 +211,7 @@ static int on_recorder(struct lws *wsi, enum lws_callback_reasons reason, void *
     struct serve *serve = lws_context_user(lws_get_context(wsi));
     if (reason == LWS_CALLBACK_RAW_CLOSE_FILE && !serve->ended) {
         serve->ended = true;
-        serve->end_ns = clock_now_ns() + SITE_REST_SECONDS * UINT64_C(1000000000);
+        serve->end_ns = clock_now_ns() + time_hasten(SITE_REST_SECONDS * UINT64_C(1000000000));
         serve->otlp.next_ns = 0;
         if (serve->listener) /* the next recorder wants it */
             lws_set_timeout(serve->listener, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_ASYNC);
@@ -304,7 +305,8 @@ static void on_answer(void *ctx, int status, const char *why, struct span answer
     uint64_t wait_ms = (uint64_t)SITE_FIRST_WAIT_MS << (serve->otlp.failures < 8 ? serve->otlp.failures : 8);
     serve->otlp.failures++;
     serve->otlp.waiting = true;
-    serve->otlp.next_ns = now_ns + (wait_ms < SITE_MOST_WAIT_MS ? wait_ms : SITE_MOST_WAIT_MS) * UINT64_C(1000000);
+    serve->otlp.next_ns =
+        now_ns + time_hasten((wait_ms < SITE_MOST_WAIT_MS ? wait_ms : SITE_MOST_WAIT_MS) * UINT64_C(1000000));
     trouble(serve, text);
 }
 
@@ -368,8 +370,8 @@ static int make(struct serve *serve, bool metrics)
                                              .user = serve,
                                              .gid = (gid_t)-1,
                                              .uid = (uid_t)-1,
-                                             .timeout_secs = SITE_VISIT_SECONDS,
-                                             .keepalive_timeout = SITE_KEEP_SECONDS,
+                                             .timeout_secs = (unsigned)time_hasten(SITE_VISIT_SECONDS),
+                                             .keepalive_timeout = (int)time_hasten(SITE_KEEP_SECONDS),
                                              .fd_limit_per_thread = 2 * VISITORS,
                                              .max_http_header_pool = VISITORS + 4,
                                              .server_string = "scry"};

@@ -15,6 +15,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "base/system/loop.h"
+#include "base/system/pause.h"
 #include "broker/local.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
@@ -53,7 +54,7 @@ static bool flush(struct follower *follower)
     struct err err = {0};
     if (store_flush(follower->store, &err) < 0) {
         tell_trouble(follower, &err);
-        follower->flush_ns = clock_now_ns() + STORE_AGAIN_MS * MS;
+        follower->flush_ns = clock_now_ns() + time_hasten(STORE_AGAIN_MS * MS);
         return false;
     }
     if (*follower->trouble)
@@ -79,7 +80,7 @@ void follower_flush_soon(struct follower *follower)
     if (!store_pending(follower->store) || follower->flush_armed)
         return;
     follower->flush_armed = true;
-    loop_set_timer(follower->flush_timer, (*follower->trouble ? STORE_AGAIN_MS : STORE_FLUSH_MS) * MS, 0);
+    loop_set_timer(follower->flush_timer, time_hasten((*follower->trouble ? STORE_AGAIN_MS : STORE_FLUSH_MS) * MS), 0);
 }
 
 /* Of a store_put_...: makes room if there is none. false: put it in once more. */
@@ -269,7 +270,7 @@ static void on_tick(void *ctx)
     follower_flush_soon(follower);
     say_health(follower, now_ns);
     bool settled = follower->asked_for && follower->granted >= follower->asked_for &&
-                   now_ns - follower->heard_ns > STORE_QUIET_MS * MS && !store_pending(follower->store);
+                   now_ns - follower->heard_ns > time_hasten(STORE_QUIET_MS * MS) && !store_pending(follower->store);
     if (follower->options->once && settled && all_over)
         loop_stop(follower->loop);
 }

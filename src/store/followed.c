@@ -9,6 +9,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "base/system/pause.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "store/follower.h"
@@ -151,7 +152,7 @@ void followed_answered(struct follower *follower, struct followed *followed, con
 static bool all_came(const struct follower *follower, const struct followed *followed, uint64_t now_ns)
 {
     int64_t behind, to = followed->answered_to;
-    if (now_ns - followed->asked_ns > STORE_GRACE_MS * MS)
+    if (now_ns - followed->asked_ns > time_hasten(STORE_GRACE_MS * MS))
         return true;
     return !followed->asked_files && !store_pending(follower->store) &&
            ranges_missing(&followed->job->ranges, followed->asked_from, to, &behind) >= to;
@@ -170,7 +171,7 @@ static void take_answer(struct follower *follower, struct followed *followed, ui
         followed->files_wanted = false;
     bool useful = to > from || followed->asked_from == followed->asked_to;
     followed->failures = useful ? 0 : followed->failures + 1;
-    followed->next_ask_ns = useful ? 0 : now_ns + STORE_REST_MS * MS * (1u << (followed->failures & 7));
+    followed->next_ask_ns = useful ? 0 : now_ns + time_hasten(STORE_REST_MS * MS) * (1u << (followed->failures & 7));
     end_question(follower, followed);
 }
 
@@ -201,9 +202,10 @@ static void look_at(struct follower *follower, struct followed *followed, uint64
         if (all_came(follower, followed, now_ns))
             take_answer(follower, followed, now_ns);
     } else if (*followed->reader &&
-               now_ns - followed->asked_ns > (followed->doubt ? STORE_DOUBT_MS : STORE_ANSWER_MS) * MS) {
+               now_ns - followed->asked_ns > time_hasten((followed->doubt ? STORE_DOUBT_MS : STORE_ANSWER_MS) * MS)) {
         followed->failures++;
-        followed->next_ask_ns = followed->doubt ? 0 : now_ns + STORE_REST_MS * MS * (1u << (followed->failures & 7));
+        followed->next_ask_ns =
+            followed->doubt ? 0 : now_ns + time_hasten(STORE_REST_MS * MS) * (1u << (followed->failures & 7));
         end_question(follower, followed);
     }
     if (!missing)
@@ -213,7 +215,7 @@ static void look_at(struct follower *follower, struct followed *followed, uint64
         followed->missing_ns = now_ns;
     }
     bool patient = missing && !followed->over && followed->job->row.last_seq >= 0 &&
-                   now_ns - followed->missing_ns < STORE_PATIENCE_MS * MS;
+                   now_ns - followed->missing_ns < time_hasten(STORE_PATIENCE_MS * MS);
     if (*followed->reader || (!missing && !followed->files_wanted) || patient || !answers(followed, now_ns) ||
         now_ns < followed->next_ask_ns || follower->asking >= ASKS_AT_ONCE || !link_is_up(follower->link))
         return;
@@ -228,7 +230,7 @@ static void say_stored(struct follower *follower, struct followed *followed, uin
     bool sent;
     if (!followed->changed || !link_is_up(follower->link) ||
         (row->last_seq == followed->said_seq && (bool)row->complete == followed->said_complete) ||
-        (!row->complete && now_ns - followed->said_ns < STORE_SAY_MS * MS))
+        (!row->complete && now_ns - followed->said_ns < time_hasten(STORE_SAY_MS * MS)))
         return;
     json_t *json = json_pack("{s:I, s:b, s:f}", "last_seq", (json_int_t)row->last_seq, "complete", (int)row->complete,
                              "time", (double)clock_wall_ns() / NS_PER_SECOND);
@@ -258,7 +260,7 @@ static void tell(struct follower *follower, struct followed *followed, const cha
 /* It has ended, or its publisher is gone, and nobody answers any more. */
 static bool is_gone(const struct followed *followed, uint64_t now_ns)
 {
-    if (!followed->lease_until_ns && now_ns - followed->follower->heard_ns < STORE_QUIET_MS * MS)
+    if (!followed->lease_until_ns && now_ns - followed->follower->heard_ns < time_hasten(STORE_QUIET_MS * MS))
         return false; /* its beat may be on its way */
     return !answers(followed, now_ns) || followed->failures >= FAILURES;
 }

@@ -18,6 +18,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
+#include "base/system/pause.h"
 #include "base/system/spawn.h"
 #include "shm/waits.h"
 
@@ -137,10 +138,10 @@ void teller_tick(struct teller *teller, const struct record_health *health, uint
         teller->pid = 0;
         close(teller->pipe);
         teller->pipe = -1;
-        teller->again_ns = now_ns + TELLER_AGAIN_NS;
+        teller->again_ns = now_ns + time_hasten(TELLER_AGAIN_NS);
     }
     if (teller->pid <= 0 && now_ns >= teller->again_ns) {
-        teller->again_ns = now_ns + TELLER_AGAIN_NS;
+        teller->again_ns = now_ns + time_hasten(TELLER_AGAIN_NS);
         if (teller_start(teller, NULL) < 0)
             teller->pid = 0;
     }
@@ -160,7 +161,7 @@ void teller_end(struct teller *teller)
         return;
     int fd = pidfd_open(teller->pid, 0);
     struct pollfd gone = {fd, POLLIN, 0};
-    if (fd < 0 || poll(&gone, 1, (int)wait_policies[WAIT_TOLD].limit_ms) <= 0)
+    if (fd < 0 || poll(&gone, 1, (int)time_hasten(wait_policies[WAIT_TOLD].limit_ms)) <= 0)
         kill(teller->pid, SIGKILL);
     waitpid(teller->pid, NULL, 0);
     if (fd >= 0)

@@ -95,7 +95,8 @@ class Layers(unittest.TestCase):
                      "enum {\n    LOOK_MS =\n        20, /* between two */\n};"):
             self.refused("src/lang/x.c", SPDX + text + "\n", told.replace(":2:", ":3:" if "{\n" in text else ":2:"))
         self.refused("src/lang/x.c", SPDX + "static const uint64_t REST_NS = NS_PER_SECOND / 5;\n", "REST_NS is a limit")
-        for fine in ("static const uint64_t REST_NS = REST_MS * UINT64_C(1000000);", "enum { NS_PER_MS = 1000000 };",
+        self.refused("src/lang/x.c", SPDX + "static const uint64_t rest_ns = 2ull * NS_PER_SECOND;\n", "rest_ns is a limit")
+        for fine in ("const uint64_t now_ns = clock_now_ns();", "static const uint64_t REST_NS = REST_MS * UINT64_C(1000000);", "enum { NS_PER_MS = 1000000 };",
                      "#define REST_NS (REST_MS * NS_PER_MS)", "/* LOOK_MS = 20 */", "bool is = LOOK_MS == 20;"):
             self.refused("src/lang/x.c", SPDX + fine + "\n", None)
         self.refused("src/lang/test_x.c", SPDX + "enum { LOOK_MS = 20 };\n", None)

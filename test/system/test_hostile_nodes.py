@@ -157,6 +157,7 @@ class Floods(HostileTest):
             os.kill(self.tool.pid, 18)
 
 
+    @scrytest.hasten(4)
     def test_events(self):
         """For a list that waits for another node."""
         slow = HostileNode(self.home.box, b"slow", "slow.sock")

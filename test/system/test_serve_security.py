@@ -188,6 +188,7 @@ class Security(servetest.ServeCase):
         self.assertIsNone(process.poll())
         scrytest.wait_until(lambda: self.server.ask(f"api/jobs/{real}/signal", "POST", {"signal": "KILL"}).status == 204, 60, "it begins")
 
+    @scrytest.hasten(4)
     def test_too_much(self):
         """Huge bodies and headers, bodies in chunks, and nonsense are refused, and the server goes on."""
         self.server.log_in()
@@ -216,6 +217,7 @@ class Security(servetest.ServeCase):
         self.assertEqual(self.server.ask("api/session", "POST", deep, Content_Type="application/json").status, 400)
         self.assertEqual(self.server.ask("api/session").status, 200)
 
+    @scrytest.hasten(4)
     def test_slow_and_many(self):
         """Those who send nothing, or a byte at a time, or hold very many connections, keep out nobody else for long."""
         self.server.log_in()
@@ -299,6 +301,7 @@ class Security(servetest.ServeCase):
         subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2",
                         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True, timeout=120)
 
+    @scrytest.hasten(4)
     def test_a_certificate_that_is_renewed(self):
         """Holds for who comes then, without a new start, and without an end of what goes on; until its key is there, the old one holds."""
         self.server.process.kill()

@@ -18,6 +18,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/pause.h"
 #include "base/system/process_names.h"
 #include "base/system/wait_world.h"
 #include "jobdir/text/text.h"
@@ -194,7 +195,7 @@ static void note_refused(struct publish_link *link, bool now)
 {
     uint64_t now_ns = clock_now_ns();
     if (strcmp(link->refused, link->noted) == 0 ||
-        (!now && link->noted_ns && now_ns - link->noted_ns < PUBLISH_REFUSED_MS * WAITS_NS_PER_MS))
+        (!now && link->noted_ns && now_ns - link->noted_ns < time_hasten(PUBLISH_REFUSED_MS * WAITS_NS_PER_MS)))
         return;
     memcpy(link->noted, link->refused, sizeof link->noted);
     link->noted_ns = now_ns;
@@ -206,7 +207,8 @@ void publish_handle(struct publish_link *link)
     if (link->fd >= 0 && !read_status(link))
         restart(link);
     note_refused(link, false);
-    if (link->fd >= 0 && !link->connected && clock_now_ns() - link->lost_ns > PUBLISH_SILENCE_MS * WAITS_NS_PER_MS)
+    if (link->fd >= 0 && !link->connected &&
+        clock_now_ns() - link->lost_ns > time_hasten(PUBLISH_SILENCE_MS * WAITS_NS_PER_MS))
         note(link, link->why[0] ? link->why : "the broker does not answer");
     if (link->fd >= 0 && link->dropped)
         note(link, link->why);
@@ -216,7 +218,7 @@ void publish_warn(struct publish_link *link)
 {
     publish_handle(link);
     note_refused(link, true);
-    bool again = link->was_connected && clock_now_ns() - link->lost_ns < PUBLISH_LOST_MS * WAITS_NS_PER_MS;
+    bool again = link->was_connected && clock_now_ns() - link->lost_ns < time_hasten(PUBLISH_LOST_MS * WAITS_NS_PER_MS);
     if (link->url && !link->connected && link->why[0] && !again)
         note(link, link->why);
 }
@@ -229,8 +231,10 @@ static void wait_until_complete(struct publish_link *link)
     while (link->fd >= 0 && !link->complete && !link->dropped &&
            (link->connected || link->was_connected || !link->why[0])) {
         uint64_t now_ns = wait_now_ns();
-        struct wait_seen seen = {.passed_ns = now_ns - advanced_ns, .state = wait_look(link->pid).state};
-        if (waits_judge(policy, &seen) != WAIT_ON || now_ns - start_ns > PUBLISH_MOST_MS * WAITS_NS_PER_MS)
+        struct wait_seen seen = {.passed_ns = now_ns - advanced_ns,
+                                 .limit_ns = time_hasten(policy->limit_ms * WAITS_NS_PER_MS),
+                                 .state = wait_look(link->pid).state};
+        if (waits_judge(policy, &seen) != WAIT_ON || now_ns - start_ns > time_hasten(PUBLISH_MOST_MS * WAITS_NS_PER_MS))
             return;
         struct pollfd input = {.fd = link->fd, .events = POLLIN};
         wait_poll(&input, 1, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);

@@ -12,6 +12,7 @@
 #include "base/data/sum.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
+#include "base/system/pause.h"
 #include "shm/waits.h"
 #include "web/http/certificate.h"
 #include "web/http/server.h"
@@ -106,11 +107,13 @@ static void look(lws_sorted_usec_list_t *timer)
         server->certificate = stamp;
     }
     server->certificate_seen = stamp;
-    lws_sul_schedule(server->context, 0, timer, look, CERTIFICATE_LOOK_SECONDS * LWS_US_PER_SEC);
+    lws_sul_schedule(server->context, 0, timer, look,
+                     (lws_usec_t)time_hasten(CERTIFICATE_LOOK_SECONDS * LWS_US_PER_SEC));
 }
 
 void certificate_follow(struct server *server)
 {
     server->certificate = server->certificate_seen = stamp_of(server);
-    lws_sul_schedule(server->context, 0, &server->renewal, look, CERTIFICATE_LOOK_SECONDS * LWS_US_PER_SEC);
+    lws_sul_schedule(server->context, 0, &server->renewal, look,
+                     (lws_usec_t)time_hasten(CERTIFICATE_LOOK_SECONDS * LWS_US_PER_SEC));
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/pause.h"
 #include "shm/waits.h"
 #include "web/http/certificate.h"
 #include "web/http/connection.h"
@@ -148,8 +149,8 @@ static struct lws_vhost *make_vhost(struct server *server, const char *name, boo
                                              .protocols = protocols,
                                              .vhost_name = name,
                                              .headers = headers,
-                                             .timeout_secs = HTTP_REQUEST_SECONDS,
-                                             .keepalive_timeout = HTTP_KEEP_SECONDS};
+                                             .timeout_secs = (unsigned)time_hasten(HTTP_REQUEST_SECONDS),
+                                             .keepalive_timeout = (int)time_hasten(HTTP_KEEP_SECONDS)};
     if (secure) {
         info.ssl_cert_filepath = options_text(server->options, "tls-cert");
         info.ssl_private_key_filepath = options_text(server->options, "tls-key");

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/system/clock.h"
+#include "base/system/pause.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "web/http/connection.h"
@@ -245,15 +246,15 @@ static bool head_add(struct visit *visit, const char *name, const char *value, u
  * on all the time. libwebsockets begins its own time anew with each piece. */
 static void set_end(struct visit *visit, int seconds, uint64_t more)
 {
-    visit->until_ns = clock_now_ns() + (uint64_t)seconds * NS_PER_SECOND;
+    visit->until_ns = clock_now_ns() + time_hasten((uint64_t)seconds * NS_PER_SECOND);
     visit->until_ns += (more < INT_MAX ? more : INT_MAX) * NS_PER_SECOND;
-    lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, seconds);
+    lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, (int)time_hasten((uint64_t)seconds));
 }
 
 static bool goes_on(struct visit *visit, int seconds)
 {
     if (visit->until_ns)
-        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, seconds);
+        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, (int)time_hasten((uint64_t)seconds));
     return !visit->until_ns || clock_now_ns() < visit->until_ns;
 }
 
