@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "base/system/clock.h"
+#include "base/system/pause.h"
 #include "link/link.h"
 #include "shm/waits.h"
 
@@ -193,7 +194,8 @@ static uint64_t pump(struct end *end, uint64_t now)
     while (end->transport && !end->broken && !end->said_end) {
         if (end->out.len - end->sent >= OUT_BYTES)
             write_stream(end);
-        if (end->out.len - end->sent >= OUT_BYTES || !channel_next(&end->channel, now, QUIET_NS, &end->message, &when))
+        if (end->out.len - end->sent >= OUT_BYTES ||
+            !channel_next(&end->channel, now, time_hasten(QUIET_NS), &end->message, &when))
             break;
         put_message(end);
     }
@@ -243,7 +245,7 @@ static void want_events(struct end *end)
 
 static void set_timer(struct end *end, uint64_t when, uint64_t now)
 {
-    uint64_t dead = end->channel.heard_ns + DEAD_NS;
+    uint64_t dead = end->channel.heard_ns + time_hasten(DEAD_NS);
     when = dead < when ? dead : when;
     if (end->closing && end->closing_ns + CLOSING_NS < when && !end->said_end)
         when = end->closing_ns + CLOSING_NS + 1;
@@ -312,7 +314,7 @@ static void on_timer(void *ctx)
     if (!end->transport)
         return;
     read_stream(end); /* what came while we did not run has come */
-    if (!end->ended && clock_now_ns() - end->channel.heard_ns >= DEAD_NS)
+    if (!end->ended && clock_now_ns() - end->channel.heard_ns >= time_hasten(DEAD_NS))
         break_off(end, -ETIMEDOUT, "the other end has not answered for 10 s");
     go_on(end);
 }

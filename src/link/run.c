@@ -8,6 +8,7 @@
 
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "base/system/pause.h"
 #include "link/dialler.h"
 #include "link/end.h"
 #include "link/link.h"
@@ -100,7 +101,7 @@ static void failed(struct runner *runner, const struct err *why)
         struct err said = *why;
         if (runner->answered || !mended(runner, &said))
             give_up(runner, &said);
-    } else if (now - runner->lost_ns > LEASE_NS) {
+    } else if (now - runner->lost_ns > time_hasten(LEASE_NS)) {
         struct err err;
         err_set(&err, -ETIMEDOUT, "the connection to %s was lost %d s ago: %s", runner->way->shown, LINK_LEASE_SECONDS,
                 why->text);

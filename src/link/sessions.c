@@ -11,6 +11,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
+#include "base/system/pause.h"
 #include "client/session.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
@@ -356,7 +357,7 @@ void sessions_tick(struct serve *serve, uint64_t now, bool keys_too)
                                : TRUST_FINE;
         if (trust != TRUST_FINE)
             end_now(session, trust == TRUST_REVOKED ? "this key was revoked" : "this key has expired");
-        else if (session->lost_ns && now - session->lost_ns > LINK_LEASE_SECONDS * (uint64_t)NS_PER_SECOND)
+        else if (session->lost_ns && now - session->lost_ns > time_hasten(LINK_LEASE_SECONDS * (uint64_t)NS_PER_SECOND))
             end_now(session, "nobody came back");
     }
 }

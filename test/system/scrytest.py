@@ -241,6 +241,7 @@ class Sandbox:
 
     Popen = Program
     Session = OmisSession
+    haste = None  # of the case that runs, see hasten()
 
     def __init__(self, user=None, where="/tmp", root=None):
         self.root = root or tempfile.mkdtemp(prefix="scry", dir=where)
@@ -282,6 +283,8 @@ class Sandbox:
             SCRY_AGENT_LIB=self.path("lib", "libscry-agent.so"),
             SCRY_TEST_PAUSES=self.path("pauses"),
         )
+        if Sandbox.haste:
+            self.env["SCRY_TEST_HASTE"] = str(int(Sandbox.haste / SCALE))
         if os.getuid() == 0 and not user:
             self.env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
@@ -541,6 +544,15 @@ def _end(process):
                 pass
 
 
+def hasten(times):
+    """Of a case, or all of a class, that waits for limits of the product: those in time_hasten() (src/base/system/pause.h) are so many
+    times shorter in all sandboxes of it. So each is to be far above what a busy machine takes for what must not come to it."""
+    def mark(case):
+        case.haste = times
+        return case
+    return mark
+
+
 class TestCase(unittest.TestCase):
     """A test case with a sandbox of its own, self.box. `user` may be set to Sandbox.ordinary_user(), `where` to another
     folder, of another file system."""
@@ -548,11 +560,13 @@ class TestCase(unittest.TestCase):
     maxDiff = None
     user = None
     where = "/tmp"
+    haste = None
 
     def make_box(self):
         return Sandbox(self.user, self.where)
 
     def setUp(self):
+        Sandbox.haste = getattr(getattr(self, self._testMethodName), "haste", self.haste)
         self.box = self.make_box()
         self.addCleanup(self.box.close)
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/system/log.h"
+#include "base/system/pause.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/execute.h"
@@ -96,7 +97,7 @@ static void grant(struct monitor *monitor)
     lock->waiting = claim->next;
     claim->next = NULL;
     claim->waits = false;
-    lock->timer = loop_add_timer(monitor->loop, LOCK_LIMIT_NS, 0, too_long, monitor);
+    lock->timer = loop_add_timer(monitor->loop, time_hasten(LOCK_LIMIT_NS), 0, too_long, monitor);
     if (!lock->timer) { /* nobody may have it for ever */
         claim->lost(claim);
         turn_soon(monitor);

@@ -5,6 +5,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
+#include "base/system/pause.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/monitor.h"
@@ -57,7 +58,7 @@ static uint32_t keep_hold(struct session *session, struct hold *hold_take)
     static uint32_t last;
     struct told_hold *held = hold_take ? calloc(1, sizeof *held) : NULL;
     if (held)
-        held->timer = loop_add_timer(session->tool->monitor->loop, TELL_LIMIT_NS, 0, too_long, held);
+        held->timer = loop_add_timer(session->tool->monitor->loop, time_hasten(TELL_LIMIT_NS), 0, too_long, held);
     if (!held || !held->timer) { /* nobody waits for ever */
         free(held);
         hold_drop(hold_take);

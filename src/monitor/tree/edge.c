@@ -13,6 +13,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "base/system/loop.h"
+#include "base/system/pause.h"
 #include "monitor/engine/node.h"
 #include "monitor/tree/internal.h"
 #include "shm/waits.h"
@@ -337,27 +338,28 @@ static uint64_t look_at(struct edge *edge, uint64_t now_ns)
 {
     char why[TREE_NAME_SIZE + 64];
     uint64_t quiet_ns = now_ns - edge->heard_ns, asked_ns = now_ns - edge->asked_ns;
+    uint64_t ask_ns = time_hasten(EDGE_ASK_NS);
     if (edge->state == EDGE_GREETS) {
         if (quiet_ns > EDGE_GREETING_NS)
             edge_close(edge, "it does not greet");
         return NS_PER_SECOND;
     }
-    if (quiet_ns >= EDGE_SILENT_NS && !edge->silent) {
+    if (quiet_ns >= time_hasten(EDGE_SILENT_NS) && !edge->silent) {
         edge->silent = true;
         edge_is_silent(edge, why, sizeof why);
         log_info("%s", why);
         via_edge_silent(edge, why);
     }
-    bool quiet = quiet_ns >= EDGE_ASK_NS;
-    if (asked_ns >= (quiet ? EDGE_ASK_NS : EDGE_CLOCK_NS))
+    bool quiet = quiet_ns >= ask_ns;
+    if (asked_ns >= (quiet ? ask_ns : EDGE_CLOCK_NS))
         ask(edge, now_ns);
-    return quiet ? NS_PER_SECOND : EDGE_ASK_NS - quiet_ns;
+    return quiet ? time_hasten(NS_PER_SECOND) : ask_ns - quiet_ns;
 }
 
 static void look_at_all(void *ctx)
 {
     struct tree *tree = ctx;
-    uint64_t now_ns = clock_now_ns(), next_ns = EDGE_ASK_NS;
+    uint64_t now_ns = clock_now_ns(), next_ns = time_hasten(EDGE_ASK_NS);
     for (struct edge *edge = tree->edges, *next; edge; edge = next) {
         next = edge->next; /* edges end from a turn of theirs only */
         uint64_t wait_ns = edge->state == EDGE_GONE ? NS_PER_SECOND : look_at(edge, now_ns);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/system/log.h"
+#include "base/system/pause.h"
 #include "monitor/parts/lock.h"
 #include "monitor/tree/conditional.h"
 #include "shm/waits.h"
@@ -190,7 +191,7 @@ static void here_lost(struct lock_claim *claim)
 static bool begin(struct locking *locking)
 {
     locking->queued = false;
-    locking->timer = loop_add_timer(locking->tool->monitor->loop, LOCK_LIMIT_NS, 0, too_long, locking);
+    locking->timer = loop_add_timer(locking->tool->monitor->loop, time_hasten(LOCK_LIMIT_NS), 0, too_long, locking);
     go_on_soon(locking);
     return locking->timer && locking->turn;
 }
