@@ -66,17 +66,19 @@ def can_read_kernel_log():
 
 
 def wait_until(condition, timeout=tapcases.PATIENCE, message=None):
-    """Polls until condition() is true and returns its value; AssertionError after `timeout` seconds, at least PATIENCE."""
+    """Polls until condition() is true and returns its value; AssertionError after `timeout` seconds, at least PATIENCE. A condition that
+    takes long, for it starts a program, has a rest as long: what it waits for wants the processor, too."""
     timeout = max(timeout, tapcases.PATIENCE)
     end = time.monotonic() + timeout * SCALE
     while True:
+        begun = time.monotonic()
         value = condition()
         if value:
             return value
         if time.monotonic() > end:
             text = message() if callable(message) else message
             raise AssertionError(f"not within {timeout:g} s: {text or getattr(condition, '__name__', condition)}")
-        time.sleep(0.005)
+        time.sleep(min(0.1, max(0.005, time.monotonic() - begun)))
 
 
 def room(seconds):

@@ -194,6 +194,7 @@ esac
             with open(os.path.join(files, "runs/2.out"), encoding="ascii") as file:
                 self.assertEqual(file.read(), self.box.run(["cksum"], stdin=open(os.path.join(files, "files/result"), "rb")).stdout)
 
+    @scrytest.hasten(5)
     def test_ssh_what_does_not_listen(self):
         """Cancelled while the connection is lost, the run is ended there with all that it began."""
         far = sshtest.Node(self, "n2")
@@ -217,6 +218,7 @@ esac
         self.assertEqual(self.waits_for(task, "cancelled", "failed")["runs"][0]["signal"], signal.SIGTERM)
         self.assertEqual(list(far.box.processes("sleep")), [])
 
+    @scrytest.hasten(5)
     def test_ssh_what_it_leaves_behind(self):
         """What goes on there when the run is over is ended, before it comes home, and the task says so."""
         far = sshtest.Node(self, "n2")
