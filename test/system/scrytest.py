@@ -21,6 +21,7 @@ and temporary files of everything started lie in the sandbox, a directory with a
 
 import atexit
 import contextlib
+import functools
 import glob
 import hashlib
 import json
@@ -215,6 +216,29 @@ def readable_by_all(path):
     return True
 
 
+@functools.cache
+def _placed_programs():
+    """What was built, wherever its room keeps it, with the folder that it has in a sandbox: bin/scry, libexec/scry-*,
+    libexec/libscry-credentials.so, lib/libscry-*.so, ext/scry_ext_*.so."""
+    found = []
+    for top in ("src", "ext"):
+        for folder, folders, names in os.walk(os.path.join(BUILD, top)):
+            folders[:] = [name for name in folders if name != "test" and not name.endswith(".p")]
+            for name in names:
+                path = os.path.join(folder, name)
+                if name == "libscry-credentials.so":
+                    found.append((path, "libexec"))
+                elif name == "scry":
+                    found.append((path, "bin"))
+                elif name == "libscry-agent.so" or (name.startswith("libscry-mpi-") and name.endswith(".so")):
+                    found.append((path, "lib"))
+                elif name.startswith("scry_ext_") and name.endswith(".so"):
+                    found.append((path, "ext"))
+                elif name.startswith("scry-") and "." not in name and os.access(path, os.X_OK):
+                    found.append((path, "libexec"))
+    return found
+
+
 open_boxes = []
 
 
@@ -264,7 +288,8 @@ class Sandbox:
                 os.chown(self.path(name), *owner)
         # What an ordinary user could not reach (a build below root's home) is copied instead of linked.
         place = shutil.copy2 if user and not readable_by_all(BUILD) else os.symlink
-        self._place_programs(place)
+        for path, folder in _placed_programs():
+            place(path, self.path(folder, os.path.basename(path)))
         if place is not os.symlink and owner:
             for folder in ("bin", "libexec", "lib", "ext"):
                 for name in os.listdir(self.path(folder)):
@@ -289,25 +314,6 @@ class Sandbox:
             self.env["SCRY_TEST_HASTE"] = str(int(Sandbox.haste / SCALE))
         if os.getuid() == 0 and not user:
             self.env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-
-    def _place_programs(self, place):
-        """Finds what was built, wherever its room keeps it: bin/scry, libexec/scry-*, libexec/libscry-credentials.so,
-        lib/libscry-*.so, ext/scry_ext_*.so."""
-        for top in ("src", "ext"):
-            for folder, folders, names in os.walk(os.path.join(BUILD, top)):
-                folders[:] = [name for name in folders if name != "test" and not name.endswith(".p")]
-                for name in names:
-                    path = os.path.join(folder, name)
-                    if name == "libscry-credentials.so":
-                        place(path, self.path("libexec", name))
-                    elif name == "scry":
-                        place(path, self.path("bin", name))
-                    elif name == "libscry-agent.so" or (name.startswith("libscry-mpi-") and name.endswith(".so")):
-                        place(path, self.path("lib", name))
-                    elif name.startswith("scry_ext_") and name.endswith(".so"):
-                        place(path, self.path("ext", name))
-                    elif name.startswith("scry-") and "." not in name and os.access(path, os.X_OK):
-                        place(path, self.path("libexec", name))
 
     @staticmethod
     def ordinary_user():
@@ -392,12 +398,14 @@ class Sandbox:
             if not entry.isdigit() or int(entry) == os.getpid():
                 continue
             try:
+                name = os.path.basename(os.readlink(f"/proc/{entry}/exe").removesuffix(" (deleted)"))
+                if not name.startswith(prefix):
+                    continue
                 with open(f"/proc/{entry}/environ", "rb") as file:
                     environment = file.read().split(b"\0")
-                name = os.path.basename(os.readlink(f"/proc/{entry}/exe").removesuffix(" (deleted)"))
             except OSError:
                 continue
-            if mark in environment and name.startswith(prefix):
+            if mark in environment:
                 yield int(entry)
 
     _processes = processes
