@@ -288,8 +288,7 @@ class Sandbox:
                 os.chown(self.path(name), *owner)
         # What an ordinary user could not reach (a build below root's home) is copied instead of linked.
         place = shutil.copy2 if user and not readable_by_all(BUILD) else os.symlink
-        for path, folder in _placed_programs():
-            place(path, self.path(folder, os.path.basename(path)))
+        self._place_programs(place)
         if place is not os.symlink and owner:
             for folder in ("bin", "libexec", "lib", "ext"):
                 for name in os.listdir(self.path(folder)):
@@ -314,6 +313,10 @@ class Sandbox:
             self.env["SCRY_TEST_HASTE"] = str(int(Sandbox.haste / SCALE))
         if os.getuid() == 0 and not user:
             self.env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+    def _place_programs(self, place):
+        for path, folder in _placed_programs():
+            place(path, self.path(folder, os.path.basename(path)))
 
     @staticmethod
     def ordinary_user():

@@ -39,6 +39,7 @@ main()
 class Nodes(labtest.LabCase):
     mpi = "openmpi"
     hosts = HOSTS
+    one_lab = True
 
     def setUp(self):
         mpitest.need(self)

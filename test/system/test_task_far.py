@@ -238,6 +238,7 @@ class SharedHome(TaskCase, labtest.LabCase):
     """Two machines of a user with one home, and so one store."""
     hosts = ("n1", "n2")
     options = {"shared": True}
+    one_lab = True
 
     def test_each_has_its_own(self):
         """A task is begun and ended where it was submitted, whoever asks for that, and says where it is; done again, it runs where
@@ -320,6 +321,7 @@ class SlurmOverHosts(TaskCase, labtest.LabCase):
 class OverHosts(TaskCase, labtest.LabCase):
     """Over machines that share no file system, by mpirun of either MPI."""
     hosts = ("n1", "n2", "n3")
+    one_lab = True
     launchers = {"openmpi": ("--mca", "btl_tcp_if_include", "10.77.0.0/16"), "mpich": ()}
 
     def over(self, mpi, *words):
