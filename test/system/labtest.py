@@ -278,22 +278,23 @@ class Host(scrytest.Sandbox):
         with open(f"/proc/{self.pid}/net/tcp", encoding="ascii") as file:
             return any(line.split()[1].endswith(":0016") for line in file.readlines()[1:])
 
-    def kill_all(self):
+    def kill_all(self, but=()):
         """As a power cut: everything on the host ends, only the host itself remains."""
         def none_left():
-            left = [pid for pid in self.processes() if not scrytest.process_gone(pid)]
+            left = [pid for pid in self.processes() if pid not in but and not scrytest.process_gone(pid)]
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             return not left
         scrytest.wait_until(none_left, message=lambda: f"the processes {list(self.processes())} end")
 
+    def kill_case(self):
+        """What a case began in a lab that stays, at once."""
+        self.kill_all(self.kept)
+
     def _renew(self):
         """As it was when the lab was kept."""
-        for pid in set(self.processes()) - self.kept:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        scrytest.wait_until(lambda: all(scrytest.process_gone(pid) for pid in set(self.processes()) - self.kept), message="the host's processes end")
+        self.kill_case()
         own, mounted = f"/proc/{self.pid}/root", {each.split("/")[2] for each in (self.lab.root, *KEPT) if each.startswith("/tmp/")}
         for folder in (*map(self.path, ("run", "jobs", "home", "tmp", "bin", "libexec", "lib", "ext", "work", "pauses")), f"{own}/dev/shm", f"{own}/tmp"):
             for entry in os.scandir(folder):

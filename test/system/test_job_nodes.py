@@ -86,6 +86,7 @@ class Nodes(labtest.LabCase):
         self.assertEqual(report["left_running"], 0)
 
 
+@scrytest.hasten(4)
 class Shared(Nodes):
     options = {"shared": True}
 
@@ -234,6 +235,7 @@ class Pictures(Nodes):
                 view.ask(question, **members)
 
 
+@scrytest.hasten(4)
 class OwnFiles(Nodes):
     """No file system is shared: the parts are brought over the network."""
 
