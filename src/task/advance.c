@@ -519,7 +519,8 @@ static void look_after(const struct task_store *store, const struct task *task, 
         const char *stop = why_stop(task, job);
         if (stop && task_change(store, task->id, set_stop, (void *)stop, NULL) == 0)
             send_signal(task, "TERM", stop);
-    } else if (boot_ns() - get_ns(process, "stop_boot_ns") >= TASK_GRACE_SECONDS * (uint64_t)NS_PER_SECOND ||
+    } else if (boot_ns() - get_ns(process, "stop_boot_ns") >=
+                   time_hasten(TASK_GRACE_SECONDS * (uint64_t)NS_PER_SECOND) ||
                goes_on_filling(task)) {
         if (task_change(store, task->id, set_killed, NULL, NULL) == 0)
             send_signal(task, "KILL", json_string_value(json_object_get(process, "stop")));
@@ -546,7 +547,7 @@ static bool job_goes_on(const struct task *task, int code, enum job_state state)
         waits.run = run_number(task);
         waits.since_ns = clock_now_ns();
     }
-    return clock_now_ns() - waits.since_ns < TASK_SHARED_SECONDS * (uint64_t)NS_PER_SECOND;
+    return clock_now_ns() - waits.since_ns < time_hasten(TASK_SHARED_SECONDS * (uint64_t)NS_PER_SECOND);
 }
 
 /* `ctx`: what goes on, which is asked to end now; NULL: it has a moment. */
@@ -573,14 +574,14 @@ static bool left_goes_on(const struct task_store *store, const struct task *task
         return false;
     struct task_kin kin = {-1, -1, task->id, get_ns(process, "ticks")};
     json_t *left = task_look_left(&kin, 0);
-    uint64_t since = get_ns(process, "left_boot_ns"), waited = (boot_ns() - since) / NS_PER_SECOND;
+    uint64_t since = get_ns(process, "left_boot_ns"), waited = boot_ns() - since;
     bool asked = json_object_get(task_phase(task->state), "left_behind"), goes_on = task_left_count(left) > 0;
     if (goes_on && !since)
         task_change(store, task->id, set_left, NULL, NULL);
-    else if (goes_on && !asked && waited >= TASK_LEAVE_SECONDS &&
+    else if (goes_on && !asked && waited >= time_hasten(TASK_LEAVE_SECONDS * (uint64_t)NS_PER_SECOND) &&
              task_change(store, task->id, set_left, left, NULL) == 0)
         json_decref(task_look_left(&kin, SIGTERM));
-    else if (asked && waited >= TASK_GRACE_SECONDS)
+    else if (asked && waited >= time_hasten(TASK_GRACE_SECONDS * (uint64_t)NS_PER_SECOND))
         goes_on = false;
     json_decref(left);
     return goes_on;

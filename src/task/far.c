@@ -9,6 +9,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
+#include "base/system/pause.h"
 #include "task/estimate.h"
 #include "task/spec.h"
 
@@ -43,7 +44,7 @@ void far_put_limits(struct buf *far, const struct task *task)
 /* What is executed there, up to a call. */
 static void far_begin(struct buf *ret_script, const struct task *task, uint64_t run)
 {
-    buf_printf(ret_script, "%sbegin %s %llu; ", far_sh, task->id, (number)run);
+    buf_printf(ret_script, "%sbegin %s %llu %g; ", far_sh, task->id, (number)run, time_hasten(1000) / 1e3);
 }
 
 /* `sh -c SCRIPT`, for whatever login shell there is: to each of them all is plain between these single quotes. */

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
 #
-# What is done on the machine where a run by ssh is: by any sh, tar, grep and ps. far.c sends all of it, and behind it `begin ID RUN; ` and
+# What is done on the machine where a run by ssh is: by any sh, tar, grep and ps. far.c sends all of it, and behind it `begin ID RUN SECONDS; ` and
 # a call of what is meant. No comment goes there, nor the blanks before a line (embed.sed).
 
-begin() { # ID RUN
+begin() { # ID RUN SECONDS-BETWEEN-LOOKS
     umask 077
-    id=$1 run=$2 t=$HOME/.cache/scry/tasks/$1
+    id=$1 run=$2 pause=$3 t=$HOME/.cache/scry/tasks/$1
 }
 
 # Sets p to the number of its scry run, or of the shell that becomes it, and is false when that is over: the number alone may be somebody
 # else's by now.
 alive() {
     p=$(cat "$t/runs/$run.pid" 2>/dev/null) && [ -n "$p" ] &&
-        tr '\0' ' ' 2>/dev/null <"/proc/$p/cmdline" | grep -Eq "begin $id $run;|$id/runs/$run "
+        tr '\0' ' ' 2>/dev/null <"/proc/$p/cmdline" | grep -Eq "begin $id $run |$id/runs/$run "
 }
 
 # The numbers of those that say by their environment that they are of the task, wherever they went: as says_it_is has it at home
@@ -71,7 +71,7 @@ end_left() {
             names $l >"runs/.$run.left"
             kill -TERM $l
         fi
-        [ -e "runs/$run.stop" ] || sleep 1
+        [ -e "runs/$run.stop" ] || sleep "$pause"
     done
 }
 
@@ -89,7 +89,7 @@ send() { # DIGITS
         printf "%0$1d" 0
         exit 1
     }
-    while alive; do sleep 1; done
+    while alive; do sleep "$pause"; done
     end_left
     : >"runs/$run.whole" &&
         n=$(list | LC_ALL=C tar --no-recursion --null -T - --totals -cf /dev/null 2>&1 |

@@ -19,6 +19,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "base/system/loop.h"
+#include "base/system/pause.h"
 #include "shm/waits.h"
 #include "task/advance.h"
 #include "task/internal.h"
@@ -175,7 +176,7 @@ static void look(struct runner *runner)
     loop_set_timer(runner->timer, active ? TASK_LOOK_NS : 4 * TASK_LOOK_NS, 0);
     if (active)
         runner->idle_since_ns = now;
-    if (now - runner->idle_since_ns < TASK_IDLE_NS)
+    if (now - runner->idle_since_ns < time_hasten(TASK_IDLE_NS))
         return;
     /* Who queues something looks for the lock afterwards. So once it is free, nothing new is left to nobody: */
     close(runner->lock);

@@ -43,6 +43,7 @@ static const char *const kept[] = {
     "SCRY_EXT_PATH",
     "SCRY_AGENT_LIB",
     "SCRY_TEST_PAUSES",
+    "SCRY_TEST_HASTE",
     "SCRY_TASKS_AT_ONCE",
     "SCRY_BROKER",
     "SCRY_KEEP_FOR",

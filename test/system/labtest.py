@@ -26,6 +26,9 @@ the process outside that stands for it. Without, numbers are the same everywhere
 Clocks: `clocks={"n2": 1000}` is a host that was started 1000 s earlier (CLOCK_MONOTONIC and BOOTTIME). No namespace has
 wall clocks: `walls={"n2": -3}` preloads a library that puts back what the host's programs read, 3 s here; set_wall changes it.
 
+A lab is made in a second or two. With `one_lab` the cases of a class have the same one after each other: what a case began is ended, what
+it wrote removed, the network mended.
+
 Everything ends with the test, however it ends: the first process of each host waits for the end of its standard input.
 A lab needs root, and is skipped, with the reason, where the kernel forbids one.
 """
@@ -169,6 +172,7 @@ class Host(scrytest.Sandbox):
         super().__init__(root=lab.path(name))
         self.lab, self.name, self.number, self.address = lab, name, number, f"10.77.0.{number}"
         self.pid = self.first = self.sshd = None
+        self.kept = None  # of a lab that stays: the numbers of what stays with it
         # What a program sees is the same on each host.
         self.env = {key: value.replace(self.root, lab.path("here")) for key, value in self.env.items()}
         self.env.update(USER=lab.user.pw_name, LOGNAME=lab.user.pw_name, SHELL="/bin/sh")
@@ -274,18 +278,49 @@ class Host(scrytest.Sandbox):
         with open(f"/proc/{self.pid}/net/tcp", encoding="ascii") as file:
             return any(line.split()[1].endswith(":0016") for line in file.readlines()[1:])
 
-    def kill_all(self):
+    def kill_all(self, but=()):
         """As a power cut: everything on the host ends, only the host itself remains."""
         def none_left():
-            left = [pid for pid in self.processes() if not scrytest.process_gone(pid)]
+            left = [pid for pid in self.processes() if pid not in but and not scrytest.process_gone(pid)]
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             return not left
         scrytest.wait_until(none_left, message=lambda: f"the processes {list(self.processes())} end")
 
+    def kill_case(self):
+        """What a case began in a lab that stays, at once."""
+        self.kill_all(self.kept)
+
+    def _renew(self):
+        """As it was when the lab was kept."""
+        self.kill_case()
+        own, mounted = f"/proc/{self.pid}/root", {each.split("/")[2] for each in (self.lab.root, *KEPT) if each.startswith("/tmp/")}
+        for folder in (*map(self.path, ("run", "jobs", "home", "tmp", "bin", "libexec", "lib", "ext", "work", "pauses")), f"{own}/dev/shm", f"{own}/tmp"):
+            for entry in os.scandir(folder):
+                if entry.name == ".ssh" or entry.name in mounted:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path)
+                else:
+                    os.unlink(entry.path)
+        self._place_programs(os.symlink)
+        self.started, self.sessions = [], []
+        if self.name in self.lab.walls:
+            self.lab.set_wall(self.name, self.lab.walls[self.name])
+        if self.sshd and self.sshd.poll() is not None:  # the host was killed
+            self.start_sshd()
+            scrytest.wait_until(self.has_sshd, message="sshd listens")
+            self.keep()
+
+    def keep(self):
+        self.kept = set(self.processes())
+
     def _remove(self):
         if self not in scrytest.open_boxes:
+            return
+        if self.kept is not None:
+            self._renew()
             return
         if self.pid and not scrytest.process_gone(self.pid):
             self.kill_all()
@@ -450,6 +485,7 @@ class Lab:
     def abandon(self):
         """Quickly and by force; the hosts' programs go with them."""
         for host in list(self):
+            host.kept = None
             with contextlib.suppress(AssertionError):
                 host.abandon()
         for process in [*self.relays.values(), *([self.switch] if self.switch else [])]:
@@ -461,9 +497,23 @@ class Lab:
         if self in scrytest.open_boxes:
             scrytest.open_boxes.remove(self)
 
+    def keep(self):
+        """From now on the end of a host is that of a case: what runs now goes on, and all else is made as it was."""
+        for host in self:
+            host.keep()
+
+    def renew(self):
+        """For the next case."""
+        for name, host in self.hosts.items():
+            host.close()
+            if name in self.relays:
+                self.delay(name)
+            self.heal(name)
+
     def close(self):
         try:
             for host in list(self):
+                host.kept = None
                 if host in scrytest.open_boxes:
                     host.close()
         finally:
@@ -486,12 +536,25 @@ class Lab:
 
 
 class LabCase(scrytest.TestCase):
-    """A test case with a lab of its own; `options` are those of Lab."""
+    """A test case with a lab of its own, or with that of its class; `options` are those of Lab."""
 
     hosts = ("n1", "n2")
     options = {}
+    one_lab = False
 
     def make_box(self):
-        self.lab = Lab(*self.hosts, **self.options)
-        self.addCleanup(self.lab.close)
+        cls = type(self)
+        if not self.one_lab:
+            self.lab = Lab(*self.hosts, **self.options)
+            self.addCleanup(self.lab.close)
+        elif "lab" not in vars(cls):
+            cls.lab = Lab(*self.hosts, **self.options)
+            cls.addClassCleanup(cls.lab.close)
+            self.make_daemons()
+            self.lab.keep()
+        if self.one_lab:
+            self.addCleanup(self.lab.renew)
         return self.lab.host(self.hosts[0])
+
+    def make_daemons(self):
+        """What else is to stay with the lab of a class."""

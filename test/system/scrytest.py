@@ -21,6 +21,7 @@ and temporary files of everything started lie in the sandbox, a directory with a
 
 import atexit
 import contextlib
+import functools
 import glob
 import hashlib
 import json
@@ -66,17 +67,19 @@ def can_read_kernel_log():
 
 
 def wait_until(condition, timeout=tapcases.PATIENCE, message=None):
-    """Polls until condition() is true and returns its value; AssertionError after `timeout` seconds, at least PATIENCE."""
+    """Polls until condition() is true and returns its value; AssertionError after `timeout` seconds, at least PATIENCE. A condition that
+    takes long, for it starts a program, has a rest as long: what it waits for wants the processor, too."""
     timeout = max(timeout, tapcases.PATIENCE)
     end = time.monotonic() + timeout * SCALE
     while True:
+        begun = time.monotonic()
         value = condition()
         if value:
             return value
         if time.monotonic() > end:
             text = message() if callable(message) else message
             raise AssertionError(f"not within {timeout:g} s: {text or getattr(condition, '__name__', condition)}")
-        time.sleep(0.005)
+        time.sleep(min(0.1, max(0.005, time.monotonic() - begun)))
 
 
 def room(seconds):
@@ -213,6 +216,29 @@ def readable_by_all(path):
     return True
 
 
+@functools.cache
+def _placed_programs():
+    """What was built, wherever its room keeps it, with the folder that it has in a sandbox: bin/scry, libexec/scry-*,
+    libexec/libscry-credentials.so, lib/libscry-*.so, ext/scry_ext_*.so."""
+    found = []
+    for top in ("src", "ext"):
+        for folder, folders, names in os.walk(os.path.join(BUILD, top)):
+            folders[:] = [name for name in folders if name != "test" and not name.endswith(".p")]
+            for name in names:
+                path = os.path.join(folder, name)
+                if name == "libscry-credentials.so":
+                    found.append((path, "libexec"))
+                elif name == "scry":
+                    found.append((path, "bin"))
+                elif name == "libscry-agent.so" or (name.startswith("libscry-mpi-") and name.endswith(".so")):
+                    found.append((path, "lib"))
+                elif name.startswith("scry_ext_") and name.endswith(".so"):
+                    found.append((path, "ext"))
+                elif name.startswith("scry-") and "." not in name and os.access(path, os.X_OK):
+                    found.append((path, "libexec"))
+    return found
+
+
 open_boxes = []
 
 
@@ -289,23 +315,8 @@ class Sandbox:
             self.env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
     def _place_programs(self, place):
-        """Finds what was built, wherever its room keeps it: bin/scry, libexec/scry-*, libexec/libscry-credentials.so,
-        lib/libscry-*.so, ext/scry_ext_*.so."""
-        for top in ("src", "ext"):
-            for folder, folders, names in os.walk(os.path.join(BUILD, top)):
-                folders[:] = [name for name in folders if name != "test" and not name.endswith(".p")]
-                for name in names:
-                    path = os.path.join(folder, name)
-                    if name == "libscry-credentials.so":
-                        place(path, self.path("libexec", name))
-                    elif name == "scry":
-                        place(path, self.path("bin", name))
-                    elif name == "libscry-agent.so" or (name.startswith("libscry-mpi-") and name.endswith(".so")):
-                        place(path, self.path("lib", name))
-                    elif name.startswith("scry_ext_") and name.endswith(".so"):
-                        place(path, self.path("ext", name))
-                    elif name.startswith("scry-") and "." not in name and os.access(path, os.X_OK):
-                        place(path, self.path("libexec", name))
+        for path, folder in _placed_programs():
+            place(path, self.path(folder, os.path.basename(path)))
 
     @staticmethod
     def ordinary_user():
@@ -390,12 +401,14 @@ class Sandbox:
             if not entry.isdigit() or int(entry) == os.getpid():
                 continue
             try:
+                name = os.path.basename(os.readlink(f"/proc/{entry}/exe").removesuffix(" (deleted)"))
+                if not name.startswith(prefix):
+                    continue
                 with open(f"/proc/{entry}/environ", "rb") as file:
                     environment = file.read().split(b"\0")
-                name = os.path.basename(os.readlink(f"/proc/{entry}/exe").removesuffix(" (deleted)"))
             except OSError:
                 continue
-            if mark in environment and name.startswith(prefix):
+            if mark in environment:
                 yield int(entry)
 
     _processes = processes

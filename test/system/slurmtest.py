@@ -7,6 +7,8 @@ ports of the loopback interface, with all their files in the sandbox. They are s
             super().setUp()
             self.slurm = slurmtest.Slurm(self.box)       # a case without Slurm is skipped, and says why
             self.addCleanup(self.slurm.close)
+
+shared(case) is one for all cases of a file, which are those of one test after the other.
 """
 
 import contextlib
@@ -75,18 +77,29 @@ class Slurm:
         self.root = box.path("slurm")
         for name in ("", "munge", "state", "log"):
             os.makedirs(self.path(name), mode=0o755, exist_ok=True)
-        # What a site's installation has: the plugin, and scry in a place that it knows.
-        plugin = plugin or f"scry={box.path('bin', 'scry')} task={box.path('libexec', 'scry-task')}"
-        self._write("plugstack.conf", f"optional {PLUGIN} {plugin}\n")
         self._write("slurm.conf", self._configuration())
         self._write("cgroup.conf", f"CgroupPlugin=cgroup/v1\nCgroupMountpoint={CGROUPS}\nConstrainRAMSpace=yes\n")
-        for each in (box, *self.hosts):
-            each.env["SLURM_CONF"] = self.path("slurm.conf")
+        self.lend(box, plugin)
         try:
             self._start()
         except BaseException:
             self.close()
             raise
+
+    def lend(self, box, plugin=""):
+        """From now on its jobs are those of a sandbox. What a site's installation has: the plugin, and scry in a place that it knows."""
+        self.box = box
+        plugin = plugin or f"scry={box.path('bin', 'scry')} task={box.path('libexec', 'scry-task')}"
+        self._write("plugstack.conf", f"optional {PLUGIN} {plugin}\n")
+        for each in (box, *self.hosts):
+            each.env["SLURM_CONF"] = self.path("slurm.conf")
+
+    def take_back(self):
+        """Nothing is left of any job."""
+        for job in self.run("squeue", "-h", "-o", "%A").stdout.split():
+            self.run("scancel", job)
+        scrytest.wait_until(lambda: self._is_up() and not self.run("squeue", "-h").stdout, message=self.said)
+        scrytest.wait_until(self._no_step, 10, "slurmstepd ends")
 
     def path(self, *parts):
         return os.path.join(self.root, *parts)
@@ -211,3 +224,19 @@ class Slurm:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         return not left
+
+
+_shared = {}
+
+
+def shared(case, plugin="", cgroups=False):
+    """The only one of its kind in a file, with daemons in a sandbox of its own; lent to the case, and ended with the file."""
+    if cgroups not in _shared:
+        home = scrytest.Sandbox()
+        unittest.addModuleCleanup(home.close)
+        _shared[cgroups] = Slurm(home, cgroups=cgroups)
+        unittest.addModuleCleanup(_shared[cgroups].close)
+    slurm = _shared[cgroups]
+    slurm.lend(case.box, plugin)
+    case.addCleanup(slurm.take_back)
+    return slurm

@@ -32,6 +32,7 @@ def sorted_lines(text):
 class Nodes(labtest.LabCase):
     mpi = None
     hosts = HOSTS
+    one_lab = True
 
     def setUp(self):
         mpitest.need(self)
@@ -85,6 +86,7 @@ class Nodes(labtest.LabCase):
         self.assertEqual(report["left_running"], 0)
 
 
+@scrytest.hasten(4)
 class Shared(Nodes):
     options = {"shared": True}
 
@@ -233,6 +235,7 @@ class Pictures(Nodes):
                 view.ask(question, **members)
 
 
+@scrytest.hasten(4)
 class OwnFiles(Nodes):
     """No file system is shared: the parts are brought over the network."""
 
@@ -274,6 +277,7 @@ class OwnFiles(Nodes):
         node, jobs = self.lab.host("n2"), self.lab.here("jobs")
         for command in (["mount", "-t", "tmpfs", "-o", "size=40k", "full", jobs], ["sh", "-c", f"cat /dev/zero >{jobs}/all 2>/dev/null || :"]):
             self.assertEqual(node.run(command).returncode, 0)
+        self.addCleanup(node.run, ["umount", "-l", jobs])
         done = self.run_job(self.over_hosts)
         self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)
         self.assertRegex(done.stderr, r"what ran on node n2 was not watched: nothing of the job was recorded there")
@@ -355,11 +359,17 @@ class Slurm(labtest.LabCase):
     """Tasks of srun make the parts, and what they have recorded comes home without ssh."""
     hosts = ("n1", "n2", "n3")
     options = {"visible": True, "ssh": False}
+    one_lab = True
+    slurm = None
+
+    def make_daemons(self):
+        cls = type(self)
+        cls.slurm = slurmtest.Slurm(self.lab.host(self.hosts[0]), hosts=self.lab)
+        cls.addClassCleanup(cls.slurm.close)
 
     def setUp(self):
         super().setUp()
-        self.slurm = slurmtest.Slurm(self.box, hosts=self.lab)
-        self.addCleanup(self.slurm.close)
+        self.addCleanup(self.slurm.take_back)
         self.job = self.lab.here("work", "job")
 
     def run_job(self, *command):

@@ -106,6 +106,7 @@ class OneView(labtest.LabCase):
 class Mpi(labtest.LabCase):
     """Without scry: what several ranks compute over the network is what one computes."""
     hosts = ("n1", "n2", "n3", "n4")
+    one_lab = True
 
     def check(self, mpi):
         if not mpitest.available(mpi):

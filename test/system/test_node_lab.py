@@ -9,6 +9,7 @@ import scrytest
 
 class Names(labtest.LabCase):
     hosts = ("n1", "n2")
+    one_lab = True
 
     def attach(self, name):
         with self.box.omis() as omis:

@@ -231,12 +231,13 @@ class Failures(NodesTest):
         self.reach(nodes[1])
         scrytest.wait_until(lambda: self.tool.request(": node_attach([n_3])").ok())
         helper.close()
-        time.sleep(4)  # longer than they would stay idle
+        time.sleep(3)  # longer than they would stay idle
         self.assertEqual(self.ask(": node_get_info([], 1)").objects(1), ["n_2", "n_3"])
         self.tool.close()
         for node in nodes:
             scrytest.wait_until(lambda pid=node.pid: scrytest.process_gone(pid), timeout=20)
 
+    @scrytest.hasten(5)
     def test_one_that_is_stopped_behind_another(self):
         """The error names it by the token that the tool knows, and the others' answers come."""
         nodes = self.nodes(4)
@@ -255,6 +256,7 @@ class Failures(NodesTest):
         self.assertIn("n_3 (", failed[0]["result"])
         os.kill(nodes[2].pid, signal.SIGCONT)
 
+    @scrytest.hasten(5)
     def test_a_monitor_that_is_stopped(self):
         nodes = self.nodes(3)
         names = self.reach(*nodes[1:])

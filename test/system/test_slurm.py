@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import resource
 import subprocess
 import unittest
@@ -24,8 +25,7 @@ class SlurmCase(JobCase):
 
     def setUp(self):
         super().setUp()
-        self.slurm = slurmtest.Slurm(self.box, plugin=self.plugin.format(box=self.box.root), cgroups=self.cgroups)
-        self.addCleanup(self.slurm.close)
+        self.slurm = slurmtest.shared(self, self.plugin.format(box=self.box.root), self.cgroups)
 
     def srun(self, *arguments, status=0, **options):
         done = self.slurm.run("srun", *arguments, **options)
@@ -76,17 +76,18 @@ class SlurmCase(JobCase):
 class Step(SlurmCase):
     def test_one_task(self):
         """Streams, status and environment are the command's own; the record has what Slurm says."""
-        shell = "cat; echo error >&2; env | grep -E 'SCRY_(TASK|STEP|BATCH)'; exit 3"
+        shell = "cat; echo error >&2; echo number $SLURM_JOB_ID >&2; env | grep -E 'SCRY_(TASK|STEP|BATCH)'; exit 3"
         done = self.srun("-J", "deep water", "--mem=50", "--scry", "sh", "-c", shell, input="given\n", status=3)
         self.assertEqual(done.stdout, "given\n")
         self.assertRegex(done.stderr, r"(?m)^error$")
         self.assertRegex(done.stderr, r"scry: job \S+ \(deep water\) ended: exit status 3")
+        number, = re.findall(r"(?m)^number (\d+)$", done.stderr)
         job = self.only_job()
         self.assertEqual((job["name"], job["exit_code"]), ("deep water", 3))
-        self.assertEqual(job["batch"], {"system": "slurm", "id": "1", "array": None, "step": "0", "partition": "main",
+        self.assertEqual(job["batch"], {"system": "slurm", "id": number, "array": None, "step": "0", "partition": "main",
                                         "nodes": 1, "cpus": 1, "memory_bytes": 50 << 20, "time_limit_seconds": None})
         report = self.scry("report", job["id"])
-        self.assertRegex(report.stdout, r"batch +slurm job 1, step 0, main, 1 node, 1 processor, 50 MB of memory asked for\n")
+        self.assertRegex(report.stdout, rf"batch +slurm job {number}, step 0, main, 1 node, 1 processor, 50 MB of memory asked for\n")
 
     def test_same_task(self):
         """Limits of the submission, the task's prolog, the number of its tasks: as without scry."""

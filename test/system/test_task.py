@@ -137,6 +137,7 @@ class Tasks(TaskCase):
             task, = self.submit("-n", 1, *words, "--wait", program, *STOMMEL)
             self.assertEqual(self.show(task)["error"], None)
 
+    @scrytest.hasten(5)
     def test_cancel(self):
         """What does not listen is killed, with all it has started, also what went away from it; what waits behind it goes on."""
         program = self.program("#!/bin/sh\ntrap '' TERM\nsleep 1000 &\n(setsid sh -c 'echo $$ >away; exec sleep 1000' &)\necho $! >begun\nmv begun inner\n"
@@ -162,6 +163,7 @@ class Tasks(TaskCase):
         self.assertEqual(self.waits_for(behind, "done")["error"], None)
         self.assertEqual(self.show(gone)["runs"], [])
 
+    @scrytest.hasten(5)
     def test_what_a_run_leaves_behind(self):
         """It is asked to end, then ended, before the next run begins, and the task says so; what ends by itself at once is not worth a
         word. A job that is none of a task's is let alone, as is what all jobs share."""
@@ -414,6 +416,7 @@ class Tasks(TaskCase):
             self.assertEqual(self.show(again.stdout.strip())["task"], shown["task"], shown["command"])
             self.task("cancel", task, again.stdout.strip())
 
+    @scrytest.hasten(5)
     def test_the_runner_ends_and_comes_again(self):
         self.submit("--by", "plain", "--wait", "true")
         scrytest.wait_until(lambda: not list(self.box.processes("scry-tasks")), LONG)
@@ -464,6 +467,7 @@ class Faults(TaskCase):
         with open(path, encoding="ascii") as file:
             return file.read()
 
+    @scrytest.hasten(5)
     def test_while_it_is_built(self):
         """The runner is killed, and the build goes on; another one is cancelled with all that it began."""
         task, = self.submit("--by", "plain", "--build", self.waiting(), "true")
@@ -535,6 +539,7 @@ class Faults(TaskCase):
         self.assertEqual(len(json.loads(self.task("ls", "--json").stdout)["tasks"]), 1)
 
 
+    @scrytest.hasten(5)
     def test_of_a_newer_scry(self):
         """What another version has made is neither read nor touched, and no list conceals it."""
         task, other = (self.submit("--by", "plain", "--wait", "true")[0] for _ in range(2))

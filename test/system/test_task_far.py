@@ -194,6 +194,7 @@ esac
             with open(os.path.join(files, "runs/2.out"), encoding="ascii") as file:
                 self.assertEqual(file.read(), self.box.run(["cksum"], stdin=open(os.path.join(files, "files/result"), "rb")).stdout)
 
+    @scrytest.hasten(5)
     def test_ssh_what_does_not_listen(self):
         """Cancelled while the connection is lost, the run is ended there with all that it began."""
         far = sshtest.Node(self, "n2")
@@ -217,6 +218,7 @@ esac
         self.assertEqual(self.waits_for(task, "cancelled", "failed")["runs"][0]["signal"], signal.SIGTERM)
         self.assertEqual(list(far.box.processes("sleep")), [])
 
+    @scrytest.hasten(5)
     def test_ssh_what_it_leaves_behind(self):
         """What goes on there when the run is over is ended, before it comes home, and the task says so."""
         far = sshtest.Node(self, "n2")
@@ -236,6 +238,7 @@ class SharedHome(TaskCase, labtest.LabCase):
     """Two machines of a user with one home, and so one store."""
     hosts = ("n1", "n2")
     options = {"shared": True}
+    one_lab = True
 
     def test_each_has_its_own(self):
         """A task is begun and ended where it was submitted, whoever asks for that, and says where it is; done again, it runs where
@@ -318,6 +321,7 @@ class SlurmOverHosts(TaskCase, labtest.LabCase):
 class OverHosts(TaskCase, labtest.LabCase):
     """Over machines that share no file system, by mpirun of either MPI."""
     hosts = ("n1", "n2", "n3")
+    one_lab = True
     launchers = {"openmpi": ("--mca", "btl_tcp_if_include", "10.77.0.0/16"), "mpich": ()}
 
     def over(self, mpi, *words):

@@ -11,6 +11,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/dirs.h"
+#include "base/system/pause.h"
 #include "client/client.h"
 #include "client/decode.h"
 #include "jobdir/record/info.h"
@@ -135,7 +136,7 @@ int job_nodes_request(struct buf *ret_request, const char *jobdir, struct err *e
     for (size_t i = 0; i < names.count; i++)
         PUT(ret_request, names.list[i]);
     put_end(ret_request);
-    PUT(ret_request, NODES_PATIENCE_MS);
+    PUT(ret_request, time_hasten(NODES_PATIENCE_MS));
     buf_putc(ret_request, ')');
     names_done(&names);
     return code < 0 || ret_request->failed ? err_set(err, -ENOMEM, "out of memory") : 0;

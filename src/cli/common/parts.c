@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/system/pause.h"
 #include "shm/waits.h"
 
 struct looking {
@@ -83,8 +84,8 @@ double parts_silent_seconds(const struct job_report *report, const struct job_re
     enum { SAMPLES = 5 };
     double silent = job_report_result(report).wall_seconds - part->shift - part->model.last_seconds;
     double most = SAMPLES * part->info.sample_seconds;
-    return is_over(part) || report->info.ended || silent <= (most > PARTS_SILENT_S ? most : PARTS_SILENT_S) ? 0
-                                                                                                            : silent;
+    double least = (double)time_hasten(PARTS_SILENT_S * UINT64_C(1000)) / 1000;
+    return is_over(part) || report->info.ended || silent <= (most > least ? most : least) ? 0 : silent;
 }
 
 void parts_done(struct parts *parts)

@@ -18,6 +18,7 @@
 #include "base/data/grow.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/pause.h"
 #include "client/client.h"
 #include "job/parts/await.h"
 #include "job/parts/fetch.h"
@@ -204,7 +205,7 @@ static int round_ms(const struct parts *parts)
     for (size_t i = 0; i < parts->count; i++)
         rest += parts->list[i].came && !fetch_is_whole(&parts->list[i]);
     size_t ms = PARTS_CAME_ROUND_MS + PARTS_CAME_EACH_MS * rest;
-    return parts->awaited.said && ms < PARTS_ROUND_MS ? (int)ms : PARTS_ROUND_MS;
+    return (int)time_hasten(parts->awaited.said && ms < PARTS_ROUND_MS ? ms : PARTS_ROUND_MS);
 }
 
 /* Tokens are of one monitor: another one counts its nodes anew. */
