@@ -7,7 +7,7 @@ import http from 'node:http';
 import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
-import { after } from 'node:test';
+import { after, afterEach, beforeEach } from 'node:test';
 
 const source = path.resolve(import.meta.dirname, '../..');
 export const build = path.resolve(process.env.SCRY_BUILD ?? path.join(source, 'build/check'));
@@ -25,6 +25,7 @@ after(async () => {
 
 /** How long a test waits for anything: a busy machine is no fault. */
 export const PATIENCE = 60_000;
+const thorough = process.env.SCRY_TEST_THOROUGH === '1', pictures = thorough || process.env.SCRY_TEST_PICTURES === '1';
 const screenshots = path.join(build, 'test/browser/screenshots');
 
 /** A directory of this test's own. */
@@ -34,18 +35,29 @@ export function ownDirectory() {
   return directory;
 }
 
+// Windows of a case are closed behind it: what nobody looks at any more would go on asking the server, and be drawn anew.
+let ofCase;
+beforeEach(() => void (ofCase = []));
+afterEach(async () => {
+  for (const context of ofCase) await context.close();
+  ofCase = undefined;
+});
+
+// The shell without a window is the same engine; the whole browser draws its own window all the time, though nobody sees it.
+const browsers = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];
 let browser;
 /** A window of Chromium. options are Playwright's of a context: viewport, colorScheme … Faults of the page and what it must not
  * load are kept in page.faults, which must be empty in the end. */
 export async function openPage(options = {}) {
   if (!browser) {
     browser = await chromium.launch({
-      executablePath: process.env.SCRY_CHROMIUM ?? '/usr/bin/chromium', timeout: PATIENCE,
+      executablePath: process.env.SCRY_CHROMIUM ?? browsers.find(fs.existsSync), timeout: PATIENCE,
       args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
     });
     atEnd(() => browser.close());
   }
   const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, colorScheme: 'light', reducedMotion: 'reduce', acceptDownloads: true, ...options });
+  ofCase?.push(context);
   context.setDefaultTimeout(PATIENCE);
   const page = await context.newPage();
   page.faults = [];
@@ -57,8 +69,9 @@ export async function openPage(options = {}) {
   return page;
 }
 
-/** Puts a picture of the page into the build directory. */
+/** Puts a picture of the page into the build directory, for people: in a thorough run, or with SCRY_TEST_PICTURES=1. */
 export async function shoot(page, name, options = {}) {
+  if (!pictures) return;
   fs.mkdirSync(screenshots, { recursive: true });
   await page.screenshot({ path: path.join(screenshots, `${name}.png`), fullPage: true, ...options });
 }
@@ -170,12 +183,26 @@ export async function until(condition, what) {
   }
 }
 
-/** The real server in a stage: `link()` prints a link, which lets one browser in, once. */
+/** The real server in a stage: `link()` prints a link, which lets one browser in, once; `open(hash)` opens a window there, of
+ * somebody who has come by a link before: all have one session. */
 export async function serveStage(stage, args = []) {
   const child = stage.start(['serve', ...args]);
   const first = (await child.line(/(http:\S+#token=\S+)/))[1];
+  let storageState;
   return {
     child, first,
+    async open(hash, options) {
+      if (!storageState) {
+        const page = await openPage();
+        await page.goto(await this.link());
+        await page.getByRole('heading', { name: 'Jobs' }).waitFor();
+        storageState = await page.context().storageState();
+        await page.context().close();
+      }
+      const page = await openPage({ ...options, storageState });
+      await page.goto(first.replace(/#.*/, hash));
+      return page;
+    },
     async link(rights) {
       const done = await stage.run(['serve', '--link', ...(rights ? ['--rights', rights] : [])]);
       const found = /(http:\S+#token=\S+)/.exec(done.out);

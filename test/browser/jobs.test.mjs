@@ -49,8 +49,7 @@ test('the list has all jobs; the filter and the order are in the address; text o
 test('a job that failed: the reason, what happened last, and who failed first, as scry report says', async () => {
   const report = JSON.parse((await stage.run(['report', '--json', 'broken'])).out);
   for (const [name, options] of Object.entries({ light: {}, dark: { colorScheme: 'dark' }, phone: { viewport: { width: 360, height: 740 } } })) {
-    const page = await openPage(options);
-    await page.goto(await server.link());
+    const page = await server.open('#/jobs', options);
     await page.getByRole('link', { name: 'broken' }).click();
     await page.getByRole('heading', { name: 'What happened last' }).waitFor();
     const said = await page.locator('.reason').innerText();
@@ -85,8 +84,7 @@ test('a crash in a traced program: the calls that were open', async () => {
   stage.write('crash.c', 'static void deep(int *p) { *p = 1; }\nint main(int argc, char **argv) { deep(argc > 9 ? &argc : (int *)0); return argv == 0; }\n');
   execFileSync('gcc', ['-g', '-O0', '-finstrument-functions', 'crash.c', '-o', 'crash'], { cwd: stage.work });
   await stage.run(['run', '-q', '--name', 'crashed', '--trace', 'fn:*', '--', './crash']);
-  const page = await openPage();
-  await page.goto(await server.link());
+  const page = await server.open('#/jobs');
   await page.getByRole('link', { name: 'crashed' }).click();
   const crash = page.getByRole('region', { name: 'Crash of crash' });
   await crash.getByText('Calls that were open').waitFor();
@@ -94,7 +92,7 @@ test('a crash in a traced program: the calls that were open', async () => {
   assert.match(await page.locator('.blame li').first().innerText(), /killed by SIGSEGV ended at /);
   assert.match((await crash.locator('.frames li').allInnerTexts()).join(), /^deep\(.*crash\.c:1,main\(.*crash\.c:2$/);
   await stage.run(['run', '-q', '--name', 'twice', '--', 'sh', '-c', './crash; ./crash; exit 1']);
-  await page.goto((await server.link()).replace(/#.*/, '#/jobs'));
+  await page.getByRole('link', { name: 'Jobs' }).click();
   await page.getByRole('link', { name: 'twice' }).click();
   await crash.getByText('2 times: crash was killed by SIGSEGV').waitFor();
   assert.equal(await crash.count(), 1);
@@ -105,8 +103,7 @@ test('a crash in a traced program: the calls that were open', async () => {
 test('a job that runs: its progress and its script, as they go on; then how it ended', async () => {
   stage.write('live.sh', '#!/bin/bash\nfor i in 1 2 3 4 5 6 7 8 9; do\n  echo "step $i of 10" >>steps.log\n  until [ -e go-$i ]; do sleep 0.1; done\ndone\necho "step 10 of 10" >>steps.log\n');
   const job = stage.start(['run', '-q', '--name', 'live', '--log', 'steps.log=step (?<n>\\d+) of (?<total>\\d+)', '--', './live.sh']);
-  const page = await openPage();
-  await page.goto(await server.link());
+  const page = await server.open('#/jobs');
   await page.getByRole('link', { name: 'live', exact: true }).click();
   await page.getByText('1 of 10, as steps.log says').waitFor();
   stage.write('go-1', '');
@@ -126,8 +123,7 @@ test('a log that was followed, and of which no line matched, is named', async ()
   stage.write('quiet.log', '');
   await stage.run(['run', '-q', '--name', 'quiet', '--log', 'quiet.log=step', '--', 'true']);
   await stage.run(['run', '-q', '--name', 'half', '--log', 'quiet.log=st.p', '--log', 'quiet.log=begins', '--', 'sh', '-c', 'echo begins >>quiet.log']);
-  const page = await openPage();
-  await page.goto(await server.link());
+  const page = await server.open('#/jobs');
   await page.getByRole('link', { name: 'quiet', exact: true }).click();
   await page.getByText(/No line of .*quiet\.log looked like an error, or matched a pattern of --log/).waitFor();
   assert.equal(await page.getByText('To follow lines of your own').count(), 0);
@@ -154,8 +150,7 @@ test('who may only look gets no buttons that change', async () => {
 
 test('a signal from the page ends the job, and the page says how', async () => {
   const job = stage.start(['run', '-q', '--name', 'signalled', '--', 'sh', '-c', 'while :; do sleep 0.1; done']);
-  const page = await openPage();
-  await page.goto(await server.link());
+  const page = await server.open('#/jobs');
   await page.getByRole('link', { name: 'signalled' }).click();
   await page.getByRole('button', { name: 'Send …' }).click();
   await page.getByRole('button', { name: 'Send SIGTERM' }).click();
@@ -168,8 +163,7 @@ test('a signal from the page ends the job, and the page says how', async () => {
 test('the site: the record, as scry site says', async () => {
   await stage.run(['record', '-q', '--import', 'good', 'broken']);
   const site = JSON.parse((await stage.run(['site', '--json'])).out);
-  const page = await openPage();
-  await page.goto(await server.link());
+  const page = await server.open('#/jobs');
   await page.getByRole('link', { name: 'Site' }).click();
   const nodes = page.getByRole('table', { name: 'Nodes' });
   await nodes.waitFor();

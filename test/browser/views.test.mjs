@@ -28,13 +28,7 @@ before(async () => {
 });
 
 /** A page with a session, at a view of the traced job. */
-async function at(view, options, id = report.id) {
-  const page = await openPage(options);
-  await page.goto(await server.link());
-  await page.getByRole('heading', { name: 'Jobs' }).waitFor();
-  await page.evaluate((hash) => (location.hash = hash), view.startsWith('#') ? view : `#/jobs/${id}/${view}`);
-  return page;
-}
+const at = (view, options, id = report.id) => server.open(view.startsWith('#') ? view : `#/jobs/${id}/${view}`, options);
 
 /** What a table of bars says: name → exact figure. */
 async function figures(page, label) {
@@ -445,8 +439,8 @@ for (const [where, viewport] of [['a desk', { width: 1400, height: 900 }], ['a p
   });
   const job = `#/jobs/${report.id}`;
   for (const hash of [`#/jobs/${failed}`, job, ...['space', 'functions', 'communication', 'matrix', 'distributions', 'tree'].map((view) => `${job}/${view}`), `#/jobs/${counted}/space`, `#/compare?a=${counted}&b=${report.id}`]) {
-    await page.evaluate((to) => (location.hash = to), hash);
-    await page.reload();
+    await page.goto('about:blank'); // another hash alone would load nothing
+    await page.goto(server.first.replace(/#.*/, hash));
     await page.locator('.picture').first().waitFor();
     await page.locator('.waiting').waitFor({ state: 'detached' });
     await page.locator('.titled, .compare-choose').first().waitFor({ state: 'attached' });

@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import test, { before } from 'node:test';
-import { openPage, openStage, serveStage, shoot, until, violations } from './harness.mjs';
+import { openStage, serveStage, shoot, until, violations } from './harness.mjs';
 
 const LONG = 'a_very_long_name_'.repeat(30), MARKUP = '<script>alert(1)</script>', MARK = 'z'.repeat(MARKUP.length), FUNCTIONS = 3000;
 const PROGRAM = `#include <pthread.h>
@@ -49,13 +49,7 @@ before(async () => {
   server = await serveStage(stage);
 });
 
-async function at(id, view, options) {
-  const page = await openPage(options);
-  await page.goto(await server.link());
-  await page.getByRole('heading', { name: 'Jobs' }).waitFor();
-  await page.evaluate((hash) => (location.hash = hash), `#/jobs/${id}/${view}`);
-  return page;
-}
+const at = (id, view) => server.open(`#/jobs/${id}/${view}`);
 const there = (page) => page.locator('section.picture, .empty').first().waitFor();
 
 test('thousands of functions, long names, markup as a name: figures stay in sight, text stays text', async () => {

@@ -12,7 +12,7 @@ import mpitest
 import scrytest
 
 SVG = "{http://www.w3.org/2000/svg}"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
 def neighbours(arrows):
