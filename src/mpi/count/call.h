@@ -27,8 +27,8 @@ void mpi_done(struct mpi_self *self);
 bool mpi_quick(uint32_t call);
 
 /*
- * While calls are reported to the agent (message/tell.h), each goes through another body of its wrapper, which lies out
- * of the way: mpi_enter returns NULL then, and mpi_tells does not. Around the call itself, this body has
+ * While calls are reported to the agent (message/tell.h), each goes by the table (wrap/table.c): mpi_enter returns NULL then,
+ * and mpi_tells does not. There, around the call itself, are
  *
  *     struct mpi_told told; its arguments, as numbers
  *     bool tells = mpi_tell_begins(self, &told);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reporting calls to the agent (agent/hooks/mpi_host.h): another body of each wrapper (wrap.py), out of the way, which
- * a wrapper goes to when mpi_enter says that calls are reported. A process that reports nothing pays nothing for it:
+ * Reporting calls to the agent (agent/hooks/mpi_host.h): a body that all wrappers share (wrap/table.c), which a wrapper
+ * goes on to when mpi_enter says that calls are reported. A process that reports nothing pays nothing for it:
  * the comparison that notices all switches also notices that a listener has come.
  */
 #ifndef SCRY_MPI_MESSAGE_TELL_H
@@ -25,6 +25,12 @@ ALWAYS struct mpi_self *mpi_tells(void)
         return NULL;
     self->telling = false;
     return self;
+}
+
+/* Where mpi_tells or mpi_quick_tells was not NULL: the same once more. */
+ALWAYS struct mpi_self *mpi_telling(void)
+{
+    return mpi_tls.self;
 }
 
 #pragma GCC visibility pop

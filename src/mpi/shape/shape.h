@@ -13,7 +13,8 @@
  * communication shape_recv_after(self, &args, result); mpi_done(self); return result;
  *     }
  *
- * and for those of shape quick: `mpi_quick(CALL_MPI_Wtime); return real();`.
+ * and for those of shape quick: `mpi_quick(CALL_MPI_Wtime); return real();`. Calls that are made seldom have no wrapper of
+ * their own: wrap/table.c does all this for each of them, and for any call that is reported.
  *
  * `real` is what the object that called would have got without us: the program's own PMPI tool, or the library. Shapes
  * see the arguments and change none of them but one: where the program gave MPI_STATUS_IGNORE or MPI_STATUSES_IGNORE,
@@ -50,7 +51,7 @@ struct mpi_found {
 struct mpi_args {
     uint32_t call, volume; /* enum call_id, enum call_volume */
     bool blocking;
-    struct mpi_told *told;    /* NULL: a call that is only counted. Known when a wrapper is compiled */
+    struct mpi_told *told;    /* NULL: a call that is only counted. Always NULL in wrappers of their own */
     uint64_t order, order_in; /* of the post of a send, of a receive, if it is reported */
     const void *buf, *sbuf;
     void *rbuf;
@@ -85,35 +86,10 @@ struct mpi_args {
     struct mpi_found found;
 };
 
-/* All of it 0. In a loop that is not taken for a memset: for so few bytes that is slow. */
-static inline __attribute__((always_inline)) void told_clear(struct mpi_told *told)
-{
-    typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
-    _Static_assert(sizeof *told % (4 * sizeof(pair)) == 0, "four pairs at a time");
-    pair zero = {0, 0}, *at = (pair *)(void *)told;
-    __asm__("" : "+x"(zero));
-    for (unsigned i = 0; i < sizeof *told / sizeof(pair); i += 4)
-        at[i] = at[i + 1] = at[i + 2] = at[i + 3] = zero;
-}
-
-/* An argument or a result as it is reported: integers as they are, of a double its bits. */
-#define TOLD(argument) ((int64_t)(intptr_t)(argument))
-static inline int64_t told_double(double value)
-{
-    int64_t bits;
-    __builtin_memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-/* What the i-th points to, when the call has succeeded. */
-#define TOLD_BACK(told, i, pointer) \
-    do { \
-        if (pointer) \
-            (told)->par[i] = TOLD(*(pointer)); \
-    } while (0)
-
 #ifdef MPI_SHAPES_ELSEWHERE /* tests have their own */
 void mpi_leave(struct mpi_self *self, int result);
 struct mpi_self *mpi_tells(void);
+struct mpi_self *mpi_telling(void);
 #else
 #include "mpi/count/self.h"   /* mpi_leave */
 #include "mpi/message/tell.h" /* mpi_tells */

@@ -107,6 +107,11 @@ struct mpi_self *mpi_tells(void)
     return telling ? &self : NULL;
 }
 
+struct mpi_self *mpi_telling(void)
+{
+    return &self;
+}
+
 bool mpi_tell_begins(struct mpi_self *me, struct mpi_told *told)
 {
     for (unsigned i = 0; i < MPI_TOLD_PARS; i++)

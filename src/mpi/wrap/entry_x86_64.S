@@ -34,6 +34,62 @@ mpi_stub_pool:
         .cfi_endproc
         .size   mpi_stub_pool, . - mpi_stub_pool
 
+/* Entries of calls by the table (wrap.h). */
+        .globl  mpi_table_pool
+        .hidden mpi_table_pool
+        .type   mpi_table_pool, @function
+        .p2align 4
+mpi_table_pool:
+        .cfi_startproc
+        .set    number, 0
+        .rept   MPI_TABLE_ENTRIES
+        .p2align 4
+        endbr64
+        movl    $number, %r10d
+        jmp     mpi_table_entered
+        .set    number, number + 1
+        .endr
+        .cfi_endproc
+        .size   mpi_table_pool, . - mpi_table_pool
+
+/* The number is in r10d. All arguments are integers or addresses. */
+        .globl  mpi_table_entered
+        .hidden mpi_table_entered
+        .type   mpi_table_entered, @function
+        .p2align 4
+mpi_table_entered:
+        .cfi_startproc
+        endbr64
+        pushq   %r9
+        pushq   %r8
+        pushq   %rcx
+        pushq   %rdx
+        pushq   %rsi
+        pushq   %rdi
+        .cfi_adjust_cfa_offset 48
+        movq    %rsp, %rdi
+        movl    %r10d, %esi
+        subq    $8, %rsp
+        .cfi_adjust_cfa_offset 8
+        call    mpi_by_table
+        addq    $8, %rsp
+        .cfi_adjust_cfa_offset -8
+        movq    %rdx, %r11
+        popq    %rdi
+        popq    %rsi
+        popq    %rdx
+        popq    %rcx
+        popq    %r8
+        popq    %r9
+        .cfi_adjust_cfa_offset -48
+        testq   %r11, %r11
+        jnz     1f
+        movq    %rax, %xmm0 /* MPI_Wtime returns it there */
+        ret
+1:      jmp     *%r11
+        .cfi_endproc
+        .size   mpi_table_entered, . - mpi_table_entered
+
 /* MPI_Pcontrol(int level, ...): noted first, then gone to. */
         .macro PCONTROL name kind
         .globl  \name

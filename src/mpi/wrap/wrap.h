@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the generated wrappers (wrap.py), the redirecting of slots (bind.c) and the stubs of Fortran (fortran_x86_64.S)
+ * What the generated wrappers (wrap.py), the redirecting of slots (bind.c) and the stubs of Fortran (entry_x86_64.S)
  * share.
  *
  * Each call has two entries: what slots of MPI_Send are redirected to, and those of PMPI_Send. `real` of an entry is
@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 
+#include "mpi/wrap/stubs.h"
 #include "shm/mpi_calls.h"
 
 #pragma GCC visibility push(hidden)
@@ -26,6 +27,33 @@ extern const struct mpi_entry mpi_entries[CALL_COUNT]; /* generated */
 
 extern void *mpi_real[CALL_COUNT][MPI_KINDS];
 
+/*
+ * ---- calls by the table (table.c) ----
+ *
+ * Calls that programs make all the time have wrappers of their own, compiled from the table. All others share one, which
+ * reads from a table what it has to do; so do all calls while they are reported. Their entries (entry_x86_64.S) differ in
+ * a number only: twice that of the call, and the kind.
+ */
+
+#define WRAP_ENTERED 0x10000 /* with the number: mpi_enter or mpi_quick_tells was called, and the call is reported */
+
+extern const uint8_t mpi_table_pool[MPI_TABLE_ENTRIES * MPI_TABLE_ENTRY_SIZE];
+#define WRAP_BY_TABLE(call, kind) ((void *)(mpi_table_pool + MPI_TABLE_ENTRY_SIZE * (2 * CALL_##call + (kind))))
+
+/* Goes on there from a wrapper, with its arguments. The number is passed in a register that no argument is in. */
+extern const uint8_t mpi_table_entered[];
+#define WRAP_TELL(call, kind, ...) \
+    __builtin_call_with_static_chain(((__typeof__(call) *)mpi_table_entered)(__VA_ARGS__), \
+                                     (void *)(uintptr_t)(WRAP_ENTERED + 2 * CALL_##call + (kind)))
+
+/* Of entry_x86_64.S: what the call returned; or, where nothing is noted, the function to go on to. */
+struct wrap_returns {
+    int64_t result;
+    void *goes_on;
+};
+/* `given`: six arguments, where the call returns to, the other arguments. */
+struct wrap_returns mpi_by_table(const uint64_t *given, uint32_t number);
+
 /* ---- where calls come from ---- */
 
 /* The library of Fortran's wrappers: calls that come from there were made for a caller of a Fortran name, who passed
@@ -35,7 +63,7 @@ struct mpi_fortran {
 };
 extern struct mpi_fortran mpi_fortran;
 
-struct mpi_fortran_caller { /* of a thread; written by fortran_x86_64.S */
+struct mpi_fortran_caller { /* of a thread; written by entry_x86_64.S */
     uint64_t site;
     uint64_t stub; /* number of the stub */
 };
@@ -44,7 +72,7 @@ extern _Thread_local struct mpi_fortran_caller mpi_fortran_caller __attribute__(
 /* Who called Fortran's wrapper that calls `call` from `site`; 0: it does so for its own purposes. */
 uint64_t mpi_fortran_site(uint32_t call, uint64_t site);
 
-/* MPI_Pcontrol is variadic: its entries are in fortran_x86_64.S and jump on. Returns where to. */
+/* MPI_Pcontrol is variadic: its entries are in entry_x86_64.S and jump on. Returns where to. */
 void *mpi_pcontrol(int level, uint64_t site, uint32_t kind);
 int scry_MPI_Pcontrol(const int level, ...);
 int scry_PMPI_Pcontrol(const int level, ...);

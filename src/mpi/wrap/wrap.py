@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""wrap.py TABLE SHAPE_H LIBRARY OUTPUT: the wrappers of all calls that LIBRARY (openmpi, mpich) has.
+"""wrap.py TABLE SHAPE_H LIBRARY TABLES WRAPPERS...: the wrappers of all calls that LIBRARY (openmpi, mpich) has.
 
-What a wrapper does stands in src/mpi/shape/shape.h, which is also where the arguments that shapes want to see are read from:
-the fields of struct mpi_args. A shape that is not there (no HAVE_SHAPE_name) is replaced by `plain`.
+Calls that programs make often have wrappers of their own, spread over the files WRAPPERS. TABLES is for table.c, which does
+the same for the others, and for all calls while they are reported. What a wrapper does stands in src/mpi/shape/shape.h, which
+is also where the arguments that shapes want to see are read from: the fields of struct mpi_args. A shape that is not there (no HAVE_SHAPE_name) is replaced by `plain`.
 """
 
 import os
@@ -24,6 +25,20 @@ HELPERS = re.compile(
 # Collectives that programs call most: all that is done for them stands in the wrapper, which so knows what is needed of
 # its arguments.
 SHORT = ("barrier", "bcast", "reduce", "allreduce")
+
+# Calls that are made once in a while, and take longer than what is done for them.
+SELDOM_CLASSES = ("comm", "env", "group", "info", "io", "tool", "type")
+SELDOM_SHAPES = ("coll_init", "win_new", "win_free", "win_name")
+
+
+def is_variadic(call):
+    return any(param.type == "..." for param in call.params)
+
+
+def is_often(call):
+    """Has a wrapper of its own. (MPI_Wtime, MPI_Comm_rank ... are quick.)"""
+    seldom = call.klass in SELDOM_CLASSES and (call.shape != "quick" or call.klass == "tool")
+    return not (seldom or call.shape in SELDOM_SHAPES or is_variadic(call))
 
 
 def with_shape(call):
@@ -61,10 +76,10 @@ def shape_macros(calls):
     return lines
 
 
-def initialiser(call, fields, told):
+def initialiser(call, fields):
     volume = mpi_calls.identifier("CALL_VOLUME_", call.volume)
     parts = [f".call = CALL_{call.name}", f".volume = {volume}", f".blocking = {'true' if call.blocking else 'false'}"]
-    parts.append(f".told = {told}")
+    parts.append(".told = NULL")
     parts += [f".{param.role} = {param.name}" for param in call.params if param.role in fields]
     return "{" + ", ".join(parts) + "}"
 
@@ -77,84 +92,18 @@ def passed_on(call, fields):
     )
 
 
-def told_result(call):
-    return "told_double(result_)" if call.result == "double" else "TOLD(result_)"
-
-
-def told_back(call):
-    """Arguments that point to one integer or one handle, which the call has handed back."""
-    scalar = re.compile(r"(int|MPI_(Comm|Request|Win|File|Group|Datatype|Op|Message|Errhandler|Info|Aint|Count|Offset)) \*")
-    return [
-        f"        TOLD_BACK(&told_, {i}, {param.name});"
-        for i, param in enumerate(call.params, 1)
-        if not param.array and scalar.fullmatch(param.type) and param.role not in ("requests", "statuses")
-    ]
-
-
-def told_begins(call):
-    lines = ["    struct mpi_told told_;", "    told_clear(&told_);"]
-    lines += [f"    told_.par[{i}] = TOLD({param.name});" for i, param in enumerate(call.params, 1) if param.type != "..."]
-    return lines
-
-
-def told_body(call, fields):
-    """What a wrapper does instead while its calls are told: see shape.h."""
-    params = [declaration(param) for param in call.params]
-    head = ", ".join(["struct mpi_self *self_", f"__typeof__({call.name}) *real_"] + params)
-    lines = [f"static ASIDE_ {call.result} told_{call.name}({head})", "{"] + told_begins(call)
-    back = told_back(call)
-    if call.shape == "quick":
-        plain = ", ".join(param.name for param in call.params)
-        comm = [param.name for param in call.params if param.role == "comm"]
-        handle = f"HANDLE_({comm[0]})" if comm else "0"
-        lines += [
-            f"    bool tells_ = mpi_quick_begins(self_, &told_, {handle});",
-            f"    {call.result} result_ = real_({plain});",
-            "    if (tells_) {",
-            *(line for line in (["        if (result_ == MPI_SUCCESS) {"] + ["    " + line for line in back] + ["        }"]
-                                if back and call.result == "int" else [])),
-            f"        mpi_quick_ends(self_, &told_, {told_result(call)});",
-            "    }",
-            "    return result_;",
-            "}",
-            "",
-        ]
-        return lines
-    result = "result_" if call.result == "int" else "MPI_SUCCESS"
-    return lines + [
-        f"    struct mpi_args args_ = {initialiser(call, fields, '&told_')};",
-        f"    before_{call.shape}(self_, &args_);",
-        "    bool tells_ = mpi_tell_begins(self_, &told_);",
-        f"    {call.result} result_ = real_({passed_on(call, fields)});",
-        f"    mpi_leave(self_, {result});",
-        f"    after_{call.shape}(self_, &args_, {result});",
-        "    if (tells_) {",
-        *(["        if (result_ == MPI_SUCCESS) {"] + ["    " + line for line in back] + ["        }"]
-          if back and call.result == "int" else []),
-        f"        mpi_tell_ends(self_, &told_, {told_result(call)});",
-        "    }",
-        "    mpi_done(self_);",
-        "    return result_;",
-        "}",
-        "",
-    ]
-
-
 def body(call, fields):
     """What both entries of a call do, once `real` and `site` are known."""
     params = [declaration(param) for param in call.params]
     plain = ", ".join(param.name for param in call.params)
-    told = ", ".join(["self_", "real_"] + [param.name for param in call.params])
-    head = ", ".join([f"__typeof__({call.name}) *real_", "uint64_t site_"] + params)
+    tell = ", ".join([f"WRAP_TELL({call.name}, kind_"] + [param.name for param in call.params]) + ")"
+    head = ", ".join([f"__typeof__({call.name}) *real_", "uint64_t site_", "uint32_t kind_"] + params)
     lines = [f"static inline __attribute__((always_inline)) {call.result} do_{call.name}({head})", "{"]
     if call.shape == "quick":
         lines += [
-            f"    if (__builtin_expect(mpi_quick(CALL_{call.name}), 0)) {{",
-            "        struct mpi_self *self_ =",
-            f"            mpi_quick_tells(CALL_{call.name}, site_, (uintptr_t)__builtin_dwarf_cfa());",
-            "        if (self_)",
-            f"            return told_{call.name}({told});",
-            "    }",
+            f"    if (__builtin_expect(mpi_quick(CALL_{call.name}), 0) &&",
+            f"        mpi_quick_tells(CALL_{call.name}, site_, (uintptr_t)__builtin_dwarf_cfa()))",
+            f"        return {tell};",
             f"    return real_({plain});",
             "}",
             "",
@@ -163,11 +112,9 @@ def body(call, fields):
     result = "result_" if call.result == "int" else "MPI_SUCCESS"
     return lines + [
         f"    struct mpi_self *self_ = mpi_enter(CALL_{call.name}, site_);",
-        "    if (__builtin_expect(!self_, 0)) {",
-        "        self_ = mpi_tells();",
-        f"        return self_ ? told_{call.name}({told}) : real_({plain});",
-        "    }",
-        f"    struct mpi_args args_ = {initialiser(call, fields, 'NULL')};",
+        "    if (__builtin_expect(!self_, 0))",
+        f"        return mpi_tells() ? {tell} : real_({plain});",
+        f"    struct mpi_args args_ = {initialiser(call, fields)};",
         f"    before_{call.shape}(self_, &args_);",
         f"    {call.result} result_ = real_({passed_on(call, fields)});",
         f"    mpi_leave(self_, {result});",
@@ -183,9 +130,10 @@ def entry(call, kind):
     name = ("P" if kind else "") + call.name
     params = ", ".join(declaration(param) for param in call.params) or "void"
     plain = ", ".join(param.name for param in call.params)
-    passed = ", ".join(["real_", "site_"] + [param.name for param in call.params])
+    passed = ", ".join(["real_", "site_", str(kind)] + [param.name for param in call.params])
     return [
-        f"static {call.result} scry_{name}({params})",
+        f"__typeof__({call.name}) scry_{name};",
+        f"{call.result} scry_{name}({params})",
         "{",
         f"    __typeof__({call.name}) *real_ = (__typeof__(real_))mpi_real[CALL_{call.name}][{kind}];",
         "    uint64_t site_ = (uint64_t)__builtin_return_address(0);",
@@ -198,69 +146,100 @@ def entry(call, kind):
     ]
 
 
-def variadic(call, fields):
-    """Its entries are written in assembly, and leave the arguments where they are."""
-    first = next(param for param in call.params if param.role == "level")
-    return [
-        f"void *mpi_pcontrol({declaration(first).replace('const ', '')}, uint64_t site_, uint32_t kind_)",
-        "{",
-        f"    struct mpi_self *self_ = mpi_enter(CALL_{call.name}, site_), *telling_ = NULL;",
-        *told_begins(call),
-        "    if (!self_)",
-        "        self_ = telling_ = mpi_tells();",
-        "    if (self_) {",
-        f"        struct mpi_args args_ = {initialiser(call, fields, '&told_')};",
-        f"        before_{call.shape}(self_, &args_);",
-        "        bool tells_ = telling_ && mpi_tell_begins(self_, &told_);",
-        "        mpi_leave(self_, MPI_SUCCESS);",
-        f"        after_{call.shape}(self_, &args_, MPI_SUCCESS);",
-        "        if (tells_)",
-        "            mpi_tell_ends(self_, &told_, MPI_SUCCESS);",
-        "        mpi_done(self_);",
-        "    }",
-        f"    return mpi_real[CALL_{call.name}][kind_];",
-        "}",
-        "",
-    ]
+def wrappers(calls, fields):
+    """Of the calls that have their own."""
+    lines = ["#pragma GCC visibility push(hidden)", ""]
+    for call in calls:
+        lines += body(call, fields) + entry(call, 0) + entry(call, 1)
+    return lines + ["#pragma GCC visibility pop"]
 
 
-def wrappers(calls, fields, library):
-    out = [
-        "/* SPDX-License-Identifier: Apache-2.0 */",
-        f"/* Generated by src/mpi/wrap/wrap.py from src/shm/mpi_calls.table: the wrappers for {library}. */",
-        "#ifndef SHAPE_HEADER /* tests have another */",
-        '#define SHAPE_HEADER "mpi/shape/shape.h"',
-        "#endif",
-        "#include SHAPE_HEADER",
-        '#include "mpi/wrap/wrap.h"',
+def back_size(param):
+    """Of what an argument points to that is one integer or one handle, which the call hands back."""
+    scalar = re.compile(r"(int|MPI_(Comm|Request|Win|File|Group|Datatype|Op|Message|Errhandler|Info|Aint|Count|Offset)) \*")
+    handed = not param.array and scalar.fullmatch(param.type) and param.role not in ("requests", "statuses")
+    return f"sizeof({param.type[:-2]})" if handed else "0"
+
+
+def param_row(param, fields):
+    pointer = param.array or param.type.endswith(("*", "_function"))
+    size = "sizeof(void *)" if pointer else f"sizeof({param.type})"
+    held = f"HELD_({param.role})" if param.role in fields else "0, 0"
+    status = "true" if param.role in ("status", "statuses") and param.role in fields else "false"
+    return f"    {{{held}, {size}, {back_size(param)}, {status}}},"
+
+
+def tables(calls, fields):
+    """What table.c does for each call, and where each is entered."""
+    shapes = sorted({call.shape for call in calls} - {"quick"})
+    lines = [
+        "#define HELD_(role) offsetof(struct mpi_args, role), sizeof(((struct mpi_args *)0)->role)",
         "",
-        '#define ASIDE_ __attribute__((noinline, section(".text.told"))) /* away from the others, but not slow */',
-        "/* as HANDLE_OF of mpi/count/library.h */",
-        "#define HANDLE_(handle) (sizeof(handle) == 4 ? (uint64_t)(uint32_t)(uintptr_t)(handle) : (uint64_t)(uintptr_t)(handle))",
-        "",
+        "const struct wrap_param wrap_params[] = {",
     ]
-    out += shape_macros(calls)
+    firsts, count = {}, 0
     for call in calls:
-        if any(param.type == "..." for param in call.params):
-            out += variadic(call, fields)
-        else:
-            out += told_body(call, fields) + body(call, fields) + entry(call, 0) + entry(call, 1)
-    out += ["const struct mpi_entry mpi_entries[CALL_COUNT] = {"]
+        params = [param for param in call.params if param.type != "..."]
+        firsts[call.name] = count
+        count += len(params)
+        lines += [param_row(param, fields) for param in params]
+    lines += ["};", ""]
+    for shape in shapes:
+        lines += [
+            f"static void table_{shape}_before(struct mpi_self *self, struct mpi_args *args)", "{",
+            f"    before_{shape}(self, args);", "}", "",
+            f"static void table_{shape}_after(struct mpi_self *self, struct mpi_args *args, int result)", "{",
+            f"    after_{shape}(self, args, result);", "}", "",
+        ]
+    lines += ["const struct wrap_shape wrap_shapes[] = {"]
+    lines += [f"    {{table_{shape}_before, table_{shape}_after}}," for shape in shapes] + ["};", ""]
+    lines += ["const struct wrap_call wrap_calls[CALL_COUNT] = {"]
     for call in calls:
-        out.append(
-            f"    [CALL_{call.name}] = {{{{(void *)scry_{call.name}, (void *)scry_P{call.name}}}, "
+        quick = call.shape == "quick"
+        comm = [i for i, param in enumerate(call.params, 1) if param.role == "comm"] if quick else []
+        lines.append(
+            f"    [CALL_{call.name}] = {{{firsts[call.name]}, {0 if quick else shapes.index(call.shape)}, {int(quick)}, "
+            f"{comm[0] if comm else 0}, sizeof({call.result}), {int(call.result == 'int')}, {int(call.result == 'double')}}},"
+        )
+    lines += ["};", "", "#pragma GCC visibility push(hidden)"]
+    lines += [f"__typeof__({call.name}) scry_{call.name}, scry_P{call.name};" for call in calls if is_often(call)]
+    lines += ["#pragma GCC visibility pop", "", "const struct mpi_entry mpi_entries[CALL_COUNT] = {"]
+    for call in calls:
+        own = is_often(call) or is_variadic(call)
+        entries = [f"(void *)scry_{call.name}", f"(void *)scry_P{call.name}"] if own else [
+            f"WRAP_BY_TABLE({call.name}, {kind})" for kind in (0, 1)]
+        lines.append(
+            f"    [CALL_{call.name}] = {{{{{', '.join(entries)}}}, "
             f"{int(bool(HELPERS.fullmatch(call.name)))}, {int(call.shape == 'quick')}}},"
         )
-    return out + ["};"]
+    return lines + ["};"]
+
+
+def head(library):
+    return [
+        "/* SPDX-License-Identifier: Apache-2.0 */",
+        f"/* Generated by src/mpi/wrap/wrap.py from src/shm/mpi_calls.table: the wrappers for {library}. */",
+        '#include "mpi/wrap/table.h"',
+        '#include "mpi/wrap/wrap.h"',
+        "",
+        "#include <stddef.h>",
+        "",
+    ]
 
 
 def main():
-    if len(sys.argv) != 5 or sys.argv[3] not in mpi_calls.LIBRARIES:
+    if len(sys.argv) < 6 or sys.argv[3] not in mpi_calls.LIBRARIES:
         sys.exit(__doc__.splitlines()[0])
-    table, shape, library, output = sys.argv[1:]
+    table, shape, library, tables_output, *outputs = sys.argv[1:]
+    fields = fields_of(shape)
     calls = [with_shape(call) for call in mpi_calls.read_table(table) if library in call.libraries]
-    with open(output, "w", encoding="utf-8") as file:
-        file.write("\n".join(wrappers(calls, fields_of(shape), library)) + "\n")
+    often = [call for call in calls if is_often(call)]
+    texts = {tables_output: tables(calls, fields)}
+    for i, output in enumerate(outputs):
+        texts[output] = wrappers(often[i :: len(outputs)], fields)
+    for output, lines in texts.items():
+        with open(output, "w", encoding="utf-8") as file:
+            file.write("\n".join(head(library) + shape_macros(calls) + lines) + "\n")
 
 
 if __name__ == "__main__":
