@@ -11,37 +11,37 @@ struct point {
 
 static volatile int sink;
 
-APART int two(int a, int b)
+APART static int two(int a, int b)
 {
     sink = a;
     return a + b;
 }
 
-APART int seven(int a, int b, int c, int d, int e, int f, int g)
+APART static int seven(int a, int b, int c, int d, int e, int f, int g)
 {
     sink = a;
     return a + b + c + d + e + f + g;
 }
 
-APART double real(double a)
+APART static double real(double a)
 {
     sink = 1;
     return a * 2;
 }
 
-APART int pointed(int *a)
+APART static int pointed(int *a)
 {
     sink = 1;
     return *a;
 }
 
-APART char *text(char *a)
+APART static char *text(char *a)
 {
     sink = 1;
     return a;
 }
 
-APART struct point *structure(struct point *a)
+APART static struct point *structure(struct point *a)
 {
     sink = 1;
     return a;

@@ -3,7 +3,7 @@
  * Counts what a call costs, without a clock: steps through it (ptrace) and decodes each instruction (Zydis).
  *
  *     cost_counter PID      each call of a program that is marked as cost.h has it
- *     cost_counter -w PID   of a program that waits for requests, what it does from one wait to the next
+ *     cost_counter -w PID   of a program that waits for requests (epoll), what it does from one wait to the next
  *
  * Says `counting` when it is attached, and is through when the process ends. For each call:
  *
@@ -16,7 +16,6 @@
  * (of 64 bytes, written outside of the thread's stack) are those of scry and of what libc does for it; not those of
  * an MPI library. A repeated instruction (rep movs) counts once.
  */
-#define _GNU_SOURCE
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +42,8 @@ enum {
     FUNCTIONS = 1 << 13,
     CALLS = 4096,
     WRITES = 3,
-    STEPS = 1 << 17
+    STEPS = 1 << 17,
+    TICKS = 2 /* of the time stamp counter, by instruction */
 };
 
 enum role { ROLE_SCRY, ROLE_LIBC, ROLE_VDSO, ROLE_OTHER };
@@ -58,7 +58,7 @@ struct function {
 struct insn {
     uint64_t address;
     struct function *function;
-    bool atomic, repeated, syscall, trap;
+    bool atomic, repeated, syscall, trap, clock;
     unsigned writes;
     struct {
         ZydisRegister segment, base, index;
@@ -77,6 +77,7 @@ static struct {
     size_t insn_count;
     struct function functions[FUNCTIONS];
     size_t function_count;
+    uint64_t steps; /* since the clock was last read */
 } tracee;
 
 /* The call that is stepped through. */
@@ -168,6 +169,7 @@ static void insn_decode(struct insn *insn)
     insn->repeated = decoded.attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE);
     insn->syscall = decoded.mnemonic == ZYDIS_MNEMONIC_SYSCALL;
     insn->trap = decoded.mnemonic == ZYDIS_MNEMONIC_INT3;
+    insn->clock = decoded.mnemonic == ZYDIS_MNEMONIC_RDTSC || decoded.mnemonic == ZYDIS_MNEMONIC_RDTSCP;
     insn->atomic = decoded.attributes & ZYDIS_ATTRIB_HAS_LOCK;
     for (unsigned i = 0; i < decoded.operand_count; i++) {
         const ZydisDecodedOperand *operand = &operands[i];
@@ -370,27 +372,68 @@ static void registers_read(struct user_regs_struct *ret)
         fail("registers");
 }
 
-static bool waits_here(const struct insn *insn, const struct user_regs_struct *regs)
+static void registers_write(const struct user_regs_struct *regs)
 {
-    return insn->syscall && (regs->rax == SYS_epoll_wait || regs->rax == SYS_epoll_pwait || regs->rax == SYS_poll ||
-                             regs->rax == SYS_ppoll);
+    if (ptrace(PTRACE_SETREGS, tracee.pid, NULL, regs))
+        fail("registers");
 }
 
-/* Steps on and counts to the next mark, or (waits) for good. */
+static bool waits_here(const struct insn *insn, const struct user_regs_struct *regs)
+{
+    return insn->syscall && regs->rax == SYS_epoll_wait;
+}
+
+/*
+ * The time stamp counter goes on with the instructions: what is done seldom (after so long a time, for the longest call so
+ * far) is done as without being stepped through, and always at the same call.
+ */
+static void clock_set(uint64_t *clock)
+{
+    struct user_regs_struct regs;
+    registers_read(&regs);
+    if (!*clock)
+        *clock = regs.rdx << 32 | regs.rax;
+    *clock += tracee.steps * TICKS;
+    tracee.steps = 0;
+    regs.rdx = *clock >> 32;
+    regs.rax = (uint32_t)*clock;
+    registers_write(&regs);
+}
+
+/* At a mark: whether there is more to step through. */
+static bool mark_passed(struct user_regs_struct *regs)
+{
+    char name[sizeof call.name] = "";
+    regs->rip++;
+    registers_write(regs);
+    if (!regs->rdi) {
+        bool open = call.name[0];
+        if (open)
+            call_print();
+        call.name[0] = '\0';
+        return open;
+    }
+    if (pread(tracee.memory, name, sizeof name - 1, (off_t)regs->rdi) <= 0)
+        fail("the name of what is counted");
+    call_begin(name, regs->rsp);
+    return true;
+}
+
+/* Steps on and counts what is between marks, or (waits) all. */
 static void tracee_step(void)
 {
     struct user_regs_struct regs;
-    uint64_t last = 0;
+    uint64_t last = 0, clock = 0;
     for (int sig = 0;;) {
         registers_read(&regs);
         struct insn *insn = insn_at(regs.rip);
         if (insn->trap) {
-            regs.rip++;
-            if (ptrace(PTRACE_SETREGS, tracee.pid, NULL, &regs))
-                fail("registers");
-            return;
+            if (!mark_passed(&regs))
+                return;
+            continue;
         }
-        call_count(insn, &regs, insn->repeated && last == regs.rip);
+        if (call.name[0])
+            call_count(insn, &regs, insn->repeated && last == regs.rip);
         if (call.scry + call.vdso + call.others > STEPS) {
             call_print();
             errno = ELOOP, fail(call.name);
@@ -400,8 +443,11 @@ static void tracee_step(void)
             call_begin("wait", regs.rsp);
         }
         last = regs.rip;
+        tracee.steps++;
         sig = tracee_go(PTRACE_SINGLESTEP, sig);
         sig = sig == SIGTRAP ? 0 : sig;
+        if (insn->clock)
+            clock_set(&clock);
     }
 }
 
@@ -421,16 +467,10 @@ int main(int argc, char **argv)
         tracee_step();
     }
     for (int sig = 0;;) {
-        char name[64] = "";
         sig = tracee_go(PTRACE_CONT, sig);
         if (sig != SIGTRAP)
             continue;
-        registers_read(&regs);
-        if (pread(tracee.memory, name, sizeof name - 1, (off_t)regs.rdi) <= 0)
-            fail("the name of what is counted");
-        call_begin(name, regs.rsp);
-        tracee_step();
-        call_print();
         sig = 0;
+        tracee_step();
     }
 }

@@ -25,11 +25,9 @@ static void calls(bool count, int n)
     for (int i = 0; i < (count ? COST_TIMES : COST_WARM); i++) {
         MPI_Request request;
         MPI_Irecv(&in, 1, MPI_DOUBLE, 0, 2, MPI_COMM_WORLD, &request);
-        if (count)
-            cost_mark("Isend + Wait");
+        cost_mark(count, "Isend + Wait");
         send_and_wait();
-        if (count)
-            cost_mark(NULL);
+        cost_mark(count, NULL);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
 }

@@ -18,6 +18,7 @@ from servicetest import *
 TABLE = os.path.join(scrytest.SOURCE, "test", "costs", "costs.table")
 COLUMNS = {"instructions": "instructions", "system_calls": "system calls", "atomics": "atomic operations", "lines": "cache lines written"}
 ROOM = 1.03  # of the instructions: compilers of one version differ by less
+TIMES = 8  # of what is done several times, the least counts
 PRINT = os.environ.get("SCRY_COSTS", "")
 KINDS = ("seven", "double", "int *", "char *", "struct *")  # of calls.c, besides "two"
 
@@ -64,6 +65,16 @@ def costs_read(lines):
     return found
 
 
+def sum_of(path, costs):
+    """Of what was done in several parts."""
+    whole = Cost(f"call {path} instructions=0")
+    for cost in costs:
+        whole.numbers = {name: whole.numbers.get(name, 0) + number for name, number in cost.numbers.items()}
+        whole.functions += cost.functions
+        whole.system_calls += cost.system_calls
+    return whole
+
+
 def least(costs):
     """{path: the call with the fewest instructions}, which has the least of the other columns, too: what a call does
     now and then (a packet is full) is left out."""
@@ -77,8 +88,33 @@ def least(costs):
     return found
 
 
+class Counter:
+    """What steps through a process and counts. It writes to a file: nobody reads while it counts."""
+
+    def __init__(self, box, *arguments):
+        self.path = box.path("work", f"counted-{len(box.started)}")
+        with open(self.path, "w", encoding="ascii") as file:
+            self.process = box.start([scrytest.built("test", "costs", "cost_counter"), *map(str, arguments)], stdout=file)
+        self.read = 0
+        wait_until(lambda: self.lines() or self.process.poll() is not None)
+        assert self.process.poll() is None, "nothing can be counted: see above"
+
+    def lines(self):
+        """Those that have come since."""
+        with open(self.path, encoding="ascii") as file:
+            file.seek(self.read)
+            found = file.read()
+        self.read += len(found)
+        return found.splitlines()
+
+    def ended(self):
+        """All of what is counted, the process having ended."""
+        assert self.process.wait() == 0, "the counting has failed: see above"
+        return costs_read(self.lines())
+
+
 class Counted:
-    """A program of test/costs that runs in a job, and what counts its calls."""
+    """A program of test/costs that runs in a job, and whose calls are counted."""
 
     def __init__(self, box, name, *options):
         self.box = box
@@ -93,15 +129,12 @@ class Counted:
 
     def count(self, *commands):
         """The costs of the calls, one dictionary for each command; the program ends."""
-        counter = self.box.start([scrytest.built("test", "costs", "cost_counter"), str(self.pid)])
-        assert counter.stdout.readline() == "counting\n", "see above"
-        found = []
+        counter = Counter(self.box, self.pid)
         for command in commands:
             self.do(command)
-            found.append([])
         self.run.stdin.close()
-        costs = costs_read(counter.communicate()[0].splitlines())
-        assert self.run.wait() == 0 and counter.returncode == 0 and len(costs) % len(commands) == 0
+        costs = counter.ended()
+        assert self.run.wait() == 0 and costs and len(costs) % len(commands) == 0
         each = len(costs) // len(commands)
         return [least(costs[i * each:(i + 1) * each]) for i in range(len(commands))]
 
@@ -177,6 +210,49 @@ class Costs(JobCase):
         wait_until(counter_now)
         costs = counted.count("count 1", "count 0")
         self.compare({f"action, condition {holds}: two": each["two"] for holds, each in zip(("true", "false"), costs)})
+
+    def mpi(self, mpi, how):
+        self.mpi_needed(mpi)
+        counted = Counted(self.box, f"mpi_calls_{mpi}", "--mpi", how)
+        counted.do("warm 0")
+        (costs,) = counted.count("count 0")
+        self.compare({f"{mpi}, {how}: {call}": cost for call, cost in costs.items()})
+
+    def mpi_needed(self, mpi):
+        if not mpitest.available(mpi):
+            self.skipTest(f"needs {mpi}")
+
+    def test_openmpi_stats(self):
+        self.mpi("openmpi", "stats")
+
+    def test_openmpi_trace(self):
+        self.mpi("openmpi", "trace")
+
+    def test_mpich_stats(self):
+        self.mpi("mpich", "stats")
+
+    def test_mpich_trace(self):
+        self.mpi("mpich", "trace")
+
+    def test_monitor(self):
+        """A request's way through the monitor: all that it does from the request's arrival until it sleeps again."""
+        with self.box.omis() as omis:
+            omis.request(': node_attach2("")')
+            for _ in range(20):
+                omis.request(": node_get_info([n_1], 1)")
+            monitor = self.box.monitor_pid()
+            counter = Counter(self.box, "-w", monitor)
+
+            def sleeps():
+                return scrytest.process_state(monitor) == "S"
+            costs = []
+            for _ in range(TIMES):
+                wait_until(sleeps)
+                counter.lines()
+                self.assertTrue(omis.request(": node_get_info([n_1], 1)").ok())
+                wait_until(sleeps)
+                costs.append(sum_of("node_get_info", costs_read(counter.lines())))
+            self.compare({"monitor: node_get_info": least(costs)["node_get_info"]})
 
 
 scrytest.main()
