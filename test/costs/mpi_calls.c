@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls of MPI that a process makes to itself; what each costs is counted. */
+#include <mpi.h>
+
+#include "cost.h"
+
+static double out, in;
+
+static void send_and_wait(void)
+{
+    MPI_Request request;
+    MPI_Isend(&out, 1, MPI_DOUBLE, 0, 2, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+static void calls(bool count, int n)
+{
+    (void)n;
+    int flag, rank;
+    COST("Comm_rank", count, MPI_Comm_rank(MPI_COMM_WORLD, &rank))
+    COST("Iprobe", count, MPI_Iprobe(0, 7, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE))
+    COST("Allreduce", count, MPI_Allreduce(&out, &in, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF))
+    COST("Sendrecv", count,
+         MPI_Sendrecv(&out, 1, MPI_DOUBLE, 0, 1, &in, 1, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE))
+    for (int i = 0; i < (count ? COST_TIMES : COST_WARM); i++) {
+        MPI_Request request;
+        MPI_Irecv(&in, 1, MPI_DOUBLE, 0, 2, MPI_COMM_WORLD, &request);
+        cost_mark(count, "Isend + Wait");
+        send_and_wait();
+        cost_mark(count, NULL);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    cost_serve(calls);
+    MPI_Finalize();
+    return 0;
+}

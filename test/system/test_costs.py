@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What scry's hot paths cost, in counted instructions, system calls, atomic operations and written cache lines, against
+test/costs/costs.table; no clock. test/costs/counter.c steps through the calls and says what counts.
+
+SCRY_COSTS=print prints the table as it is measured, SCRY_COSTS=functions each path's instructions by function as well."""
+
+import collections
+import os
+import subprocess
+import sys
+
+import mpitest
+import scrytest
+from jobtest import JobCase
+from scrytest import wait_until
+from servicetest import *
+
+TABLE = os.path.join(scrytest.SOURCE, "test", "costs", "costs.table")
+COLUMNS = {"instructions": "instructions", "system_calls": "system calls", "atomics": "atomic operations", "lines": "cache lines written"}
+ROOM = 1.03  # of the instructions: compilers of one version differ by less
+TIMES = 8  # of what is done several times, the least counts
+PRINT = os.environ.get("SCRY_COSTS", "")
+KINDS = ("seven", "double", "int *", "char *", "struct *")  # of calls.c, besides "two"
+
+
+def table_read():
+    """{path: {column: number}}"""
+    found = {}
+    with open(TABLE, encoding="ascii") as file:
+        for line in file:
+            if line.strip() and not line.startswith("#"):
+                path, *numbers = line.rsplit(None, len(COLUMNS))
+                found[path] = dict(zip(COLUMNS, map(int, numbers)))
+    return found
+
+
+class Cost:
+    """Of one call: a number for each column, instructions by function, and system calls."""
+
+    def __init__(self, line):
+        self.path, numbers = line.removeprefix("call ").split(" instructions=")
+        self.numbers = {name: int(number) for name, number in (word.split("=") for word in f"instructions={numbers}".split())}
+        self.functions, self.system_calls = collections.Counter(), []
+
+    def add(self, line):
+        words = line.split(None, 2)
+        if words[0] == "system":
+            self.system_calls.append(words[2])
+        else:
+            self.functions[f"{words[2]} ({words[1]})"] += int(words[0])
+
+    def text(self, most=None):
+        """Where the instructions are, the most first."""
+        found = [f"{count:6} {name}" for name, count in self.functions.most_common(most)]
+        return "\n".join(found + [f"       system call {call}" for call in self.system_calls])
+
+
+def costs_read(lines):
+    found = []
+    for line in lines:
+        if line.startswith("call "):
+            found.append(Cost(line))
+        elif line.startswith(" "):
+            found[-1].add(line)
+    return found
+
+
+def sum_of(path, costs):
+    """Of what was done in several parts."""
+    whole = Cost(f"call {path} instructions=0")
+    for cost in costs:
+        whole.numbers = {name: whole.numbers.get(name, 0) + number for name, number in cost.numbers.items()}
+        whole.functions += cost.functions
+        whole.system_calls += cost.system_calls
+    return whole
+
+
+def least(costs):
+    """{path: the call with the fewest instructions}, which has the least of the other columns, too: what a call does
+    now and then (a packet is full) is left out."""
+    found = {}
+    for cost in costs:
+        found.setdefault(cost.path, []).append(cost)
+    for path, calls in found.items():
+        best = min(calls, key=lambda cost: cost.numbers["instructions"])
+        best.numbers.update((column, min(cost.numbers[column] for cost in calls)) for column in COLUMNS)
+        found[path] = best
+    return found
+
+
+class Counter:
+    """What steps through a process and counts. It writes to a file: nobody reads while it counts."""
+
+    def __init__(self, box, *arguments):
+        self.path = box.path("work", f"counted-{len(box.started)}")
+        with open(self.path, "w", encoding="ascii") as file:
+            self.process = box.start([scrytest.built("test", "costs", "cost_counter"), *map(str, arguments)], stdout=file)
+        self.read = 0
+        wait_until(lambda: self.lines() or self.process.poll() is not None)
+        assert self.process.poll() is None, "nothing can be counted: see above"
+
+    def lines(self):
+        """Those that have come since."""
+        with open(self.path, encoding="ascii") as file:
+            file.seek(self.read)
+            found = file.read()
+        self.read += len(found)
+        return found.splitlines()
+
+    def ended(self):
+        """All of what is counted, the process having ended."""
+        assert self.process.wait() == 0, "the counting has failed: see above"
+        return costs_read(self.lines())
+
+
+class Counted:
+    """A program of test/costs that runs in a job, and whose calls are counted."""
+
+    def __init__(self, box, name, *options):
+        self.box = box
+        self.run = box.start(box.scry("run", "-q", "-o", box.path("work", f"job-{len(box.started)}"), "--sample", "60", *options,
+                                      "--", scrytest.built("test", "costs", name)), stdin=subprocess.PIPE, env=mpitest.QUIET)
+        self.pid = int(self.run.stdout.readline())
+
+    def do(self, command):
+        self.run.stdin.write(command + "\n")
+        self.run.stdin.flush()
+        assert self.run.stdout.readline() == "done\n", f"{command}: the program has ended"
+
+    def count(self, *commands):
+        """The costs of the calls, one dictionary for each command; the program ends."""
+        counter = Counter(self.box, self.pid)
+        for command in commands:
+            self.do(command)
+        self.run.stdin.close()
+        costs = counter.ended()
+        assert self.run.wait() == 0 and costs and len(costs) % len(commands) == 0
+        each = len(costs) // len(commands)
+        return [least(costs[i * each:(i + 1) * each]) for i in range(len(commands))]
+
+
+class Costs(JobCase):
+    def setUp(self):
+        if scrytest.sanitizers():
+            self.skipTest("a sanitized build has other instructions")
+        super().setUp()
+        self.table = table_read()
+
+    def compare(self, costs):
+        """`costs`: {path of the table: Cost}."""
+        bad = []
+        for path, cost in costs.items():
+            if PRINT:
+                print(f"# {path:44}" + "".join(f"{cost.numbers[column]:10}" for column in COLUMNS), flush=True)
+            if PRINT == "functions":
+                print("#    " + cost.text().replace("\n", "\n#    "), flush=True)
+            allowed = self.table.get(path)
+            if not allowed:
+                bad.append(f"{path}: is not in costs.table")
+                continue
+            for column, name in COLUMNS.items():
+                number, most = cost.numbers[column], allowed[column]
+                if number > (most * ROOM if column == "instructions" else most):
+                    bad.append(f"{path}: {number} {name}, {most} allowed (costs.table)\n{cost.text(12)}")
+                elif number < most / ROOM:
+                    print(f"# {path}: {number} {name}, {most} allowed: costs.table can be lowered", flush=True)
+        if bad and PRINT != "print":
+            self.fail("\n".join(bad))
+
+    def hooks(self, name, options, level="O2", kinds=("two",)):
+        """Calls of functions with hooks, under options of scry run."""
+        counted = Counted(self.box, f"calls_{level}", *options)
+        counted.do("warm 1")
+        (costs,) = counted.count("count 1")
+        self.compare({f"{name}: {kind}": costs[kind] for kind in kinds})
+
+    def test_off(self):
+        self.hooks("hook, off", ["--trace", "off"])
+
+    def test_not_selected(self):
+        self.hooks("hook, not selected", ["--trace", "fn:main"])
+
+    def test_recorded(self):
+        self.hooks("hook, recorded", ["--trace", "all"])
+
+    def test_counted(self):
+        self.hooks("hook, count only", ["--trace", "all", "--count-only"])
+
+    def test_flight(self):
+        self.hooks("hook, flight recorder", ["--trace", "all", "--overflow", "flight"])
+
+    def test_arguments_plain(self):
+        self.hooks("arguments, -O0", ["--trace", "all", "--args"], "O0", ("two", *KINDS))
+
+    def test_arguments_optimized(self):
+        self.hooks("arguments, -O2", ["--trace", "all", "--args"], "O2", ("two", *KINDS))
+
+    def test_action(self):
+        """A list that runs in the program, where its condition holds and where not."""
+        counted = Counted(self.box, "calls_O2", "--trace", "fn:main")
+        tool = Flagged(self.box)
+        process = tool.ask(f': node_attach2("") proc_attach3([n_1], {counted.pid}, "")')[2][0][2]
+        counter = tool.ask(": pa_counter_create()")[1][0][2]
+        tool.send(WAIT | NO_OK | NO_EN_DIS, f'ct_function_called([{process}], "two", "a == 1") : pa_counter_add([{counter}], 1)')
+        tool.ask(f": csr_enable([{tool.replies.pop()[2][0][0][2]}])")
+
+        def counter_now():
+            counted.do("warm 1")
+            return int(tool.ask(f": pa_counter_read([{counter}])")[1][0][2])
+        wait_until(counter_now)
+        costs = counted.count("count 1", "count 0")
+        self.compare({f"action, condition {holds}: two": each["two"] for holds, each in zip(("true", "false"), costs)})
+
+    def mpi(self, mpi, how):
+        self.mpi_needed(mpi)
+        counted = Counted(self.box, f"mpi_calls_{mpi}", "--mpi", how)
+        counted.do("warm 0")
+        (costs,) = counted.count("count 0")
+        self.compare({f"{mpi}, {how}: {call}": cost for call, cost in costs.items()})
+
+    def mpi_needed(self, mpi):
+        if not mpitest.available(mpi):
+            self.skipTest(f"needs {mpi}")
+
+    def test_openmpi_stats(self):
+        self.mpi("openmpi", "stats")
+
+    def test_openmpi_trace(self):
+        self.mpi("openmpi", "trace")
+
+    def test_mpich_stats(self):
+        self.mpi("mpich", "stats")
+
+    def test_mpich_trace(self):
+        self.mpi("mpich", "trace")
+
+    def test_monitor(self):
+        """A request's way through the monitor: all that it does from the request's arrival until it sleeps again."""
+        with self.box.omis() as omis:
+            omis.request(': node_attach2("")')
+            for _ in range(20):
+                omis.request(": node_get_info([n_1], 1)")
+            monitor = self.box.monitor_pid()
+            counter = Counter(self.box, "-w", monitor)
+
+            def sleeps():
+                return scrytest.process_state(monitor) == "S"
+            costs = []
+            for _ in range(TIMES):
+                wait_until(sleeps)
+                counter.lines()
+                self.assertTrue(omis.request(": node_get_info([n_1], 1)").ok())
+                wait_until(sleeps)
+                costs.append(sum_of("node_get_info", costs_read(counter.lines())))
+            self.compare({"monitor: node_get_info": least(costs)["node_get_info"]})
+
+
+scrytest.main()
