@@ -185,58 +185,12 @@ agent_hooks_begin:
         movl    %eax, \head(%rdi)
         movzwl  MOVES_SIZE(%r11), %eax
         movw    %ax, \head+4(%rdi)
-        cmpb    $1, MOVES_REGISTERS(%r11)
-        jne     17f
-        movq    %rbx, KEPT_RBX(%rsp)
-        movq    %rbp, KEPT_RBP(%rsp)
-        movq    %r12, KEPT_R12(%rsp)
-        movq    %r13, KEPT_R13(%rsp)
-        movq    %r14, KEPT_R14(%rsp)
-        movq    %r15, KEPT_R15(%rsp)
-17:     movq    %rsp, KEPT_RSP(%rsp)
-        movzwl  MOVES_COUNT(%r11), %r9d
-        addq    $MOVES_LIST, %r11
         addq    $(\head+6), %rdi
-        leaq    (%r11,%r9,8), %r9
-11:     movslq  4(%r11), %rcx
-        movzwl  (%r11), %eax
-        addq    $8, %r11
-        cmpl    $MOVE_RSP_4, %eax
-        jne     12f
-        movl    (%rsp,%rcx), %eax
-        movl    %eax, (%rdi)
-        addq    $4, %rdi
-14:     cmpq    %r9, %r11
-        jne     11b
-        jmp     15f
-12:     cmpl    $MOVE_RSP_8, %eax
-        jne     13f
-        movq    (%rsp,%rcx), %rax
-        movq    %rax, (%rdi)
-        addq    $8, %rdi
-        jmp     14b
-13:     movsbq  %al, %r10
-        addq    (%rsp,%r10), %rcx
-        shrl    $8, %eax
-        movl    %eax, %r10d
-        leaq    (%rdi,%r10), %rdi
-        cmpl    $4, %r10d
-        jb      16f
-        ja      18f
-        movl    (%rcx), %eax
-        movl    %eax, -4(%rdi)
-        jmp     14b
-18:     movq    (%rcx), %rax
-        movq    %rax, -8(%rdi)
-        jmp     14b
-16:     cmpl    $2, %r10d
-        jb      19f
-        movzwl  (%rcx), %eax
-        movw    %ax, -2(%rdi)
-        jmp     14b
-19:     movzbl  (%rcx), %eax
-        movb    %al, -1(%rdi)
-        jmp     14b
+        addq    $MOVES_LIST, %r11
+        leaq    15f(%rip), %r9
+        movq    8(%r11), %rcx
+        addq    $MOVE_SIZE, %r11
+        notrack jmp *-MOVE_SIZE(%r11)
 15:
         .endm
 
@@ -545,8 +499,8 @@ __cyg_profile_func_exit:
         cmpl    $MOVES_KIND_SHORT, MOVES_KIND(%r11)
         ja      .Lexit_restore
         jb      1f
-        cmpb    $MOVES_ONE_CONSTANT, MOVES_REGISTERS(%r11)
-        je      3f
+        cmpl    $0, MOVES_CONSTANT(%r11)
+        jne     3f
         movq    %rbp, %rdi
         subq    %rsp, %rdi
         addq    MOVES_RBP_BIAS(%r11), %rdi
@@ -628,6 +582,7 @@ __cyg_profile_func_exit:
         movl    $1, %eax
 .Lexit_slow:
         leaq    agent_exit_slow(%rip), %r11
+        jmp     .Lslow
         .cfi_endproc
         .size   __cyg_profile_func_exit, . - __cyg_profile_func_exit
 agent_hooks_end:
