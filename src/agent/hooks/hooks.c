@@ -52,6 +52,12 @@ SAME(BLOCK_PENDING, area_thread, pending);
 SAME(BLOCK_END, area_thread, end);
 SAME(BLOCK_LAST_TIME, area_thread, last_time);
 SAME(BLOCK_DEPTH, area_thread, depth);
+SAME(COUNT_CALLS, area_count, calls);
+SAME(COUNT_TICKS, area_count, ticks);
+_Static_assert(BLOCK_COUNTS == 2 * AREA_PAGE && COUNT_MASK == AREA_COUNTS - 1 &&
+                   COUNT_SIZE == sizeof(struct area_count) && 1 << COUNT_SHIFT == COUNT_SIZE &&
+                   offsetof(struct area_count, slot) == 0,
+               "area_count");
 SAME(REGS_XMM, capture_frame, xmm);
 SAME(REGS_HAS_XMM, capture_frame, has_xmm);
 SAME(REGS_RESULT, capture_frame, result);

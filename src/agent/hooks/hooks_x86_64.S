@@ -292,8 +292,7 @@ __cyg_profile_func_enter:
 1:      cmpl    $MODE_COUNT, SLOT_MODE(%r11)
         jne     .Lenter_full
 
-        /* Only counted: a frame, the time in it. */
-        movq    %r11, KEPT_MOVES(%rsp)
+        /* Only counted: a frame, the time in it, and its place among what this thread has counted. */
         movq    agent_self@gottpoff(%rip), %r11
         movq    %fs:SELF_BLOCK(%r11), %r8
         testq   %r8, %r8
@@ -331,9 +330,16 @@ __cyg_profile_func_enter:
         movl    %r10d, FRAME_SLOT(%rdx)
         movq    %fs:SELF_PACKET_SEQ(%r11), %rcx
         movq    %rcx, FRAME_PACKET_SEQ(%rdx)
-        movq    KEPT_MOVES(%rsp), %r9
-        lock
-        incq    SLOT_CALLS(%r9)
+        movl    %r10d, %ecx
+        andl    $COUNT_MASK, %ecx
+        shll    $COUNT_SHIFT, %ecx
+        leaq    BLOCK_COUNTS(%r8,%rcx), %rcx
+        incl    %r10d
+        cmpl    %r10d, (%rcx)
+        jne     .Lenter_counts
+.Lenter_counted:
+        incq    COUNT_CALLS(%rcx)
+.Lenter_timed:
         movq    %rdx, %rsi
         rdtsc
         shlq    $32, %rdx
@@ -342,6 +348,25 @@ __cyg_profile_func_enter:
         movl    $FLAG_COUNT, FRAME_FLAGS(%rsi)
         movq    $0, BLOCK_PENDING(%r8)
 2:      ret
+
+        /* The other place, or one that is free, or the slot. No other thread takes any. */
+.Lenter_counts:
+        xorq    $COUNT_SIZE, %rcx
+        cmpl    %r10d, (%rcx)
+        je      .Lenter_counted
+        xorl    %eax, %eax
+        cmpxchgl %r10d, (%rcx)
+        je      .Lenter_counted
+        xorq    $COUNT_SIZE, %rcx
+        xorl    %eax, %eax
+        cmpxchgl %r10d, (%rcx)
+        je      .Lenter_counted
+        decl    %r10d
+        shlq    $SLOT_SHIFT, %r10
+        addq    agent_hot+HOT_SLOTS(%rip), %r10
+        lock
+        incq    SLOT_CALLS(%r10)
+        jmp     .Lenter_timed
         .cfi_endproc
         .size   __cyg_profile_func_enter, . - __cyg_profile_func_enter
 
@@ -532,8 +557,16 @@ __cyg_profile_func_exit:
         shlq    $32, %rdx
         orq     %rax, %rdx
         subq    FRAME_TIME(%rcx), %rdx
-        lock
-        addq    %rdx, SLOT_TICKS(%rdi)
+        movl    FRAME_SLOT(%rcx), %ecx
+        movl    %ecx, %eax
+        andl    $COUNT_MASK, %eax
+        shll    $COUNT_SHIFT, %eax
+        incl    %ecx
+        cmpl    %ecx, BLOCK_COUNTS(%r10,%rax)
+        jne     .Lexit_counts
+.Lexit_counted:
+        addq    %rdx, BLOCK_COUNTS+COUNT_TICKS(%r10,%rax)
+.Lexit_timed:
         movl    %fs:SELF_PLAIN(%r11), %eax
         subl    $1, %eax
         adcl    $0, %eax
@@ -541,6 +574,14 @@ __cyg_profile_func_exit:
         decl    BLOCK_DEPTH(%r10)
         movq    $0, BLOCK_PENDING(%r10)
         ret
+
+.Lexit_counts:
+        xorq    $COUNT_SIZE, %rax
+        cmpl    %ecx, BLOCK_COUNTS(%r10,%rax)
+        je      .Lexit_counted
+        lock
+        addq    %rdx, SLOT_TICKS(%rdi)
+        jmp     .Lexit_timed
 
         /* Another function's frame is on top. If it is an older one, and the function one whose exits are of no use,
          * that is as it should be. */

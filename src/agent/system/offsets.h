@@ -59,8 +59,16 @@
 #define BLOCK_CURSOR 8
 #define BLOCK_PENDING 16
 #define BLOCK_END 24
-#define BLOCK_LAST_TIME 56
-#define BLOCK_DEPTH 72
+#define BLOCK_LAST_TIME 40
+#define BLOCK_DEPTH 48
+#define BLOCK_COUNTS 8192
+
+/* struct area_count */
+#define COUNT_CALLS 8
+#define COUNT_TICKS 16
+#define COUNT_SHIFT 5
+#define COUNT_SIZE 32
+#define COUNT_MASK 127
 
 /* struct area_place */
 #define PLACE_HOOK 8
