@@ -212,3 +212,36 @@ uint32_t area_entry_slot(const struct area_view *view, uint32_t word)
     word &= ~RECORD_PLACE;
     return word < view->place_end ? atomic_load_explicit(&view->places[word].slot, memory_order_relaxed) : UINT32_MAX;
 }
+
+void area_counts_sum(const struct area_view *view, uint32_t threads, struct area_calls *ret_sums)
+{
+    for (uint32_t slot = 0; slot <= view->slot_mask; slot++)
+        ret_sums[slot] = (struct area_calls){atomic_load_explicit(&view->slots[slot].calls, memory_order_relaxed),
+                                             atomic_load_explicit(&view->slots[slot].ticks, memory_order_relaxed)};
+    for (uint32_t i = 0; i < threads && i < view->thread_count; i++) {
+        const struct area_thread *block = area_thread_at(view, i);
+        const struct area_count *counts = area_counts_of(block);
+        bool free = atomic_load_explicit(&block->state, memory_order_acquire) == AREA_THREAD_FREE;
+        for (uint32_t k = 0; !free && k < AREA_COUNTS; k++) {
+            uint32_t slot = atomic_load_explicit(&counts[k].slot, memory_order_relaxed) - 1;
+            if (slot > view->slot_mask)
+                continue;
+            ret_sums[slot].calls += atomic_load_explicit(&counts[k].calls, memory_order_relaxed);
+            ret_sums[slot].ticks += atomic_load_explicit(&counts[k].ticks, memory_order_relaxed);
+        }
+    }
+}
+
+void area_counts_move(const struct area_view *view, struct area_thread *block)
+{
+    struct area_count *counts = area_counts_of(block);
+    for (uint32_t k = 0; k < AREA_COUNTS; k++) {
+        uint32_t slot = atomic_load_explicit(&counts[k].slot, memory_order_relaxed) - 1;
+        if (slot > view->slot_mask)
+            continue;
+        atomic_fetch_add_explicit(&view->slots[slot].calls, counts[k].calls, memory_order_relaxed);
+        atomic_fetch_add_explicit(&view->slots[slot].ticks, counts[k].ticks, memory_order_relaxed);
+        counts[k].calls = counts[k].ticks = 0;
+        atomic_store_explicit(&counts[k].slot, 0, memory_order_relaxed);
+    }
+}

@@ -10,7 +10,8 @@
  *   places               hash of where functions are called from: what entries in the trace name
  *   sites                open-addressed hash of hook return addresses and call sites: what to capture there
  *   programs             capture programs (shm/capture.h) and action lists, bump-allocated by the monitor, never reused
- *   threads              one block a living thread, and beside it the outermost calls that are open on its own stack
+ *   threads              one block a living thread, and beside it the outermost calls that are open on its own stack, and
+ *                        the calls that it has counted
  *   states               one word a packet: who has it
  *   packets              CTF packets (shm/record.h), all of one size: threads take free ones, fill them and give them
  *                        to the monitor, which writes them to disk and frees them
@@ -38,10 +39,11 @@
 #include "shm/code.h"
 
 enum {
-    AREA_VERSION = 9,
+    AREA_VERSION = 10,
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
-    AREA_THREAD_SIZE = 2 * AREA_PAGE,
+    AREA_THREAD_SIZE = 3 * AREA_PAGE,
+    AREA_COUNTS = AREA_PAGE / 32,     /* functions whose calls a thread counts by itself */
     AREA_FRAMES = AREA_PAGE / 64 - 1, /* open calls of a thread in its block */
     AREA_SLOTS = 1 << 17,             /* functions of one process; beyond them calls are counted in functions_omitted */
     AREA_SITES = 1 << 17,
@@ -155,7 +157,8 @@ struct area_slot {             /* one cache line */
     _Atomic uint32_t enter_list, exit_list; /* offset in programs of a struct area_list; 0: none */
     _Atomic uint32_t rate_left;             /* agent: recorded calls left in this second */
     _Atomic uint64_t rate_second;           /* agent */
-    _Atomic uint64_t calls, ticks;          /* AREA_COUNT; else calls whose records were overwritten or not written */
+    _Atomic uint64_t calls, ticks;          /* AREA_COUNT, but for those in struct area_count; else calls whose records
+                                               were overwritten or not written */
     _Atomic uint64_t thinned;               /* calls not recorded because of the rate */
     _Atomic uint32_t born;                  /* one more than area.closes when it was made; 0: not known yet */
     _Atomic uint32_t closed;                /* the closing that made it AREA_CLOSED, or AREA_CLOSED_...; 0: none */
@@ -243,6 +246,7 @@ struct area_raise {
 };
 
 struct area_thread { /* the first page of AREA_THREAD_SIZE, so that threads share no cache line */
+    /* What hooks look at, in one cache line; and none of it 4096 bytes from what they write to a frame. */
     _Atomic uint32_t state;
     uint32_t tid;
     /* The write position, as an offset from the start of the file; [packet head .. cursor) is reserved. pending != 0: a
@@ -250,15 +254,16 @@ struct area_thread { /* the first page of AREA_THREAD_SIZE, so that threads shar
      * itself writes these. */
     _Atomic uint64_t cursor;
     _Atomic uint64_t pending;
-    _Atomic uint64_t end;        /* of its packet; 0: has none */
-    _Atomic uint32_t packet;     /* index; UINT32_MAX: none */
-    uint32_t stack_id;           /* which stack it runs on, see RECORD_STACK */
+    _Atomic uint64_t end;       /* of its packet; 0: has none */
+    _Atomic uint32_t packet;    /* index; UINT32_MAX: none */
+    uint32_t stack_id;          /* which stack it runs on, see RECORD_STACK */
+    _Atomic uint64_t last_time; /* ticks of the last record */
+    _Atomic uint32_t depth;     /* frames on its shadow stack */
+    uint32_t serial;            /* its packets' thread_serial */
+    _Atomic uint64_t frames;    /* address in the process of its shadow stack, struct agent_frame[] */
+
     _Atomic uint64_t discarded;  /* cumulative: records that found no room */
     _Atomic uint64_t lost_exits; /* of these, exits; reported by RECORD_LOST when there is room */
-    _Atomic uint64_t last_time;  /* ticks of the last record */
-    _Atomic uint64_t frames;     /* address in the process of its shadow stack, struct agent_frame[] */
-    _Atomic uint32_t depth;      /* frames on it */
-    uint32_t serial;             /* its packets' thread_serial */
     _Atomic uint64_t events;     /* records written */
     _Atomic uint64_t faults;     /* bad addresses found while values were read */
     char name[AREA_NAME_SIZE];   /* as in /proc/PID/task/TID/comm when it was first seen */
@@ -269,6 +274,17 @@ struct area_thread { /* the first page of AREA_THREAD_SIZE, so that threads shar
     _Atomic uint32_t own_depth;    /* frames on the thread's own stack while it runs on another one */
 };
 _Static_assert(sizeof(struct area_thread) <= AREA_PAGE, "a thread block is a page");
+
+/* Calls of a function that one thread has counted, as of AREA_COUNT: so that no thread waits for another's cache line.
+ * They add to those in the slot. A function has one of two places, if these were not others' first; else its slot
+ * counts. The thread alone writes them; when it has ended, the monitor moves them to the slots (area_counts_move). */
+struct area_count {
+    _Atomic uint32_t slot; /* index + 1; 0: free */
+    uint32_t reserved;
+    _Atomic uint64_t calls, ticks;
+    uint64_t unused;
+};
+_Static_assert(sizeof(struct area_count) * AREA_COUNTS == AREA_PAGE, "a page, and hooks shift by 5");
 
 enum agent_frame_flag {
     FRAME_RECORDED = 1, /* its entry was recorded; alone: the exit can take the short way */
@@ -467,5 +483,19 @@ static inline struct agent_frame *area_frames_of(const struct area_thread *block
 {
     return (struct agent_frame *)(uintptr_t)((const uint8_t *)block + AREA_PAGE) + 1;
 }
+
+/* The third page: AREA_COUNTS of them. */
+static inline struct area_count *area_counts_of(const struct area_thread *block)
+{
+    return (struct area_count *)(uintptr_t)((const uint8_t *)block + 2 * (size_t)AREA_PAGE);
+}
+
+struct area_calls {
+    uint64_t calls, ticks;
+};
+/* For the monitor: what the slots and the first `threads` blocks have counted, by slot. */
+void area_counts_sum(const struct area_view *view, uint32_t threads, struct area_calls *ret_sums);
+/* Adds what an ended thread has counted to the slots, and wipes it. */
+void area_counts_move(const struct area_view *view, struct area_thread *block);
 
 #endif

@@ -9,6 +9,7 @@
 #include "agent/hooks/agent.h"
 #include "agent/hooks/ask.h"
 #include "agent/safety/crash.h"
+#include "agent/safety/moves.h"
 #include "agent/hooks/early.h"
 #include "agent/system/imports.h"
 #include "agent/system/large.h"
@@ -219,7 +220,8 @@ static bool hook_fault(ucontext_t *context, int32_t signal, uint64_t address)
     uint64_t pc = (uint64_t)gregs[REG_RIP];
     if (!agent_hot.area)
         return false;
-    if (pc >= (uint64_t)agent_hooks_begin && pc < (uint64_t)agent_hooks_end) {
+    if ((pc >= (uint64_t)agent_hooks_begin && pc < (uint64_t)agent_hooks_end) ||
+        (pc >= (uint64_t)agent_moves_begin && pc < (uint64_t)agent_moves_end)) {
         gregs[REG_RIP] = *(const greg_t *)gregs[REG_RSP];
         gregs[REG_RSP] += (greg_t)sizeof(greg_t);
     } else if (saved) {

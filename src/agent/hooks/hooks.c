@@ -52,6 +52,12 @@ SAME(BLOCK_PENDING, area_thread, pending);
 SAME(BLOCK_END, area_thread, end);
 SAME(BLOCK_LAST_TIME, area_thread, last_time);
 SAME(BLOCK_DEPTH, area_thread, depth);
+SAME(COUNT_CALLS, area_count, calls);
+SAME(COUNT_TICKS, area_count, ticks);
+_Static_assert(BLOCK_COUNTS == 2 * AREA_PAGE && COUNT_MASK == AREA_COUNTS - 1 &&
+                   COUNT_SIZE == sizeof(struct area_count) && 1 << COUNT_SHIFT == COUNT_SIZE &&
+                   offsetof(struct area_count, slot) == 0,
+               "area_count");
 SAME(REGS_XMM, capture_frame, xmm);
 SAME(REGS_HAS_XMM, capture_frame, has_xmm);
 SAME(REGS_RESULT, capture_frame, result);
@@ -67,12 +73,11 @@ SAME(MOVES_LAYOUT, agent_moves, layout);
 SAME(MOVES_SIZE, agent_moves, size);
 SAME(MOVES_TOTAL, agent_moves, total);
 SAME(MOVES_KIND, agent_moves, kind);
-SAME(MOVES_COUNT, agent_moves, count);
-SAME(MOVES_REGISTERS, agent_moves, registers);
+SAME(MOVES_CONSTANT, agent_moves, constant);
 SAME(MOVES_TEMPLATE, agent_moves, template);
 SAME(MOVES_LIST, agent_moves, moves);
-_Static_assert(sizeof(struct agent_move) == 8 && offsetof(struct agent_move, size) == 1 &&
-                   offsetof(struct agent_move, off) == 4 && offsetof(struct area_site, address) == 0 &&
+_Static_assert(sizeof(struct agent_move) == MOVE_SIZE && offsetof(struct agent_move, code) == 0 &&
+                   offsetof(struct agent_move, number) == 8 && offsetof(struct area_site, address) == 0 &&
                    MOVES_KIND_NONE == MOVES_NONE && MOVES_KIND_SHORT == MOVES_SHORT && MOVES_TABLE == 65536,
                "moves");
 _Static_assert(MODE_COUNT == AREA_COUNT && MODE_VALUES == (AREA_RECORD | AREA_VALUES) && MODE_ACT == AREA_ACT_ENTER &&

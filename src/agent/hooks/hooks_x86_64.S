@@ -185,58 +185,12 @@ agent_hooks_begin:
         movl    %eax, \head(%rdi)
         movzwl  MOVES_SIZE(%r11), %eax
         movw    %ax, \head+4(%rdi)
-        cmpb    $1, MOVES_REGISTERS(%r11)
-        jne     17f
-        movq    %rbx, KEPT_RBX(%rsp)
-        movq    %rbp, KEPT_RBP(%rsp)
-        movq    %r12, KEPT_R12(%rsp)
-        movq    %r13, KEPT_R13(%rsp)
-        movq    %r14, KEPT_R14(%rsp)
-        movq    %r15, KEPT_R15(%rsp)
-17:     movq    %rsp, KEPT_RSP(%rsp)
-        movzwl  MOVES_COUNT(%r11), %r9d
-        addq    $MOVES_LIST, %r11
         addq    $(\head+6), %rdi
-        leaq    (%r11,%r9,8), %r9
-11:     movslq  4(%r11), %rcx
-        movzwl  (%r11), %eax
-        addq    $8, %r11
-        cmpl    $MOVE_RSP_4, %eax
-        jne     12f
-        movl    (%rsp,%rcx), %eax
-        movl    %eax, (%rdi)
-        addq    $4, %rdi
-14:     cmpq    %r9, %r11
-        jne     11b
-        jmp     15f
-12:     cmpl    $MOVE_RSP_8, %eax
-        jne     13f
-        movq    (%rsp,%rcx), %rax
-        movq    %rax, (%rdi)
-        addq    $8, %rdi
-        jmp     14b
-13:     movsbq  %al, %r10
-        addq    (%rsp,%r10), %rcx
-        shrl    $8, %eax
-        movl    %eax, %r10d
-        leaq    (%rdi,%r10), %rdi
-        cmpl    $4, %r10d
-        jb      16f
-        ja      18f
-        movl    (%rcx), %eax
-        movl    %eax, -4(%rdi)
-        jmp     14b
-18:     movq    (%rcx), %rax
-        movq    %rax, -8(%rdi)
-        jmp     14b
-16:     cmpl    $2, %r10d
-        jb      19f
-        movzwl  (%rcx), %eax
-        movw    %ax, -2(%rdi)
-        jmp     14b
-19:     movzbl  (%rcx), %eax
-        movb    %al, -1(%rdi)
-        jmp     14b
+        addq    $MOVES_LIST, %r11
+        leaq    15f(%rip), %r9
+        movq    8(%r11), %rcx
+        addq    $MOVE_SIZE, %r11
+        notrack jmp *-MOVE_SIZE(%r11)
 15:
         .endm
 
@@ -338,8 +292,7 @@ __cyg_profile_func_enter:
 1:      cmpl    $MODE_COUNT, SLOT_MODE(%r11)
         jne     .Lenter_full
 
-        /* Only counted: a frame, the time in it. */
-        movq    %r11, KEPT_MOVES(%rsp)
+        /* Only counted: a frame, the time in it, and its place among what this thread has counted. */
         movq    agent_self@gottpoff(%rip), %r11
         movq    %fs:SELF_BLOCK(%r11), %r8
         testq   %r8, %r8
@@ -377,9 +330,16 @@ __cyg_profile_func_enter:
         movl    %r10d, FRAME_SLOT(%rdx)
         movq    %fs:SELF_PACKET_SEQ(%r11), %rcx
         movq    %rcx, FRAME_PACKET_SEQ(%rdx)
-        movq    KEPT_MOVES(%rsp), %r9
-        lock
-        incq    SLOT_CALLS(%r9)
+        movl    %r10d, %ecx
+        andl    $COUNT_MASK, %ecx
+        shll    $COUNT_SHIFT, %ecx
+        leaq    BLOCK_COUNTS(%r8,%rcx), %rcx
+        incl    %r10d
+        cmpl    %r10d, (%rcx)
+        jne     .Lenter_counts
+.Lenter_counted:
+        incq    COUNT_CALLS(%rcx)
+.Lenter_timed:
         movq    %rdx, %rsi
         rdtsc
         shlq    $32, %rdx
@@ -388,6 +348,25 @@ __cyg_profile_func_enter:
         movl    $FLAG_COUNT, FRAME_FLAGS(%rsi)
         movq    $0, BLOCK_PENDING(%r8)
 2:      ret
+
+        /* The other place, or one that is free, or the slot. No other thread takes any. */
+.Lenter_counts:
+        xorq    $COUNT_SIZE, %rcx
+        cmpl    %r10d, (%rcx)
+        je      .Lenter_counted
+        xorl    %eax, %eax
+        cmpxchgl %r10d, (%rcx)
+        je      .Lenter_counted
+        xorq    $COUNT_SIZE, %rcx
+        xorl    %eax, %eax
+        cmpxchgl %r10d, (%rcx)
+        je      .Lenter_counted
+        decl    %r10d
+        shlq    $SLOT_SHIFT, %r10
+        addq    agent_hot+HOT_SLOTS(%rip), %r10
+        lock
+        incq    SLOT_CALLS(%r10)
+        jmp     .Lenter_timed
         .cfi_endproc
         .size   __cyg_profile_func_enter, . - __cyg_profile_func_enter
 
@@ -545,8 +524,8 @@ __cyg_profile_func_exit:
         cmpl    $MOVES_KIND_SHORT, MOVES_KIND(%r11)
         ja      .Lexit_restore
         jb      1f
-        cmpb    $MOVES_ONE_CONSTANT, MOVES_REGISTERS(%r11)
-        je      3f
+        cmpl    $0, MOVES_CONSTANT(%r11)
+        jne     3f
         movq    %rbp, %rdi
         subq    %rsp, %rdi
         addq    MOVES_RBP_BIAS(%r11), %rdi
@@ -578,8 +557,16 @@ __cyg_profile_func_exit:
         shlq    $32, %rdx
         orq     %rax, %rdx
         subq    FRAME_TIME(%rcx), %rdx
-        lock
-        addq    %rdx, SLOT_TICKS(%rdi)
+        movl    FRAME_SLOT(%rcx), %ecx
+        movl    %ecx, %eax
+        andl    $COUNT_MASK, %eax
+        shll    $COUNT_SHIFT, %eax
+        incl    %ecx
+        cmpl    %ecx, BLOCK_COUNTS(%r10,%rax)
+        jne     .Lexit_counts
+.Lexit_counted:
+        addq    %rdx, BLOCK_COUNTS+COUNT_TICKS(%r10,%rax)
+.Lexit_timed:
         movl    %fs:SELF_PLAIN(%r11), %eax
         subl    $1, %eax
         adcl    $0, %eax
@@ -587,6 +574,14 @@ __cyg_profile_func_exit:
         decl    BLOCK_DEPTH(%r10)
         movq    $0, BLOCK_PENDING(%r10)
         ret
+
+.Lexit_counts:
+        xorq    $COUNT_SIZE, %rax
+        cmpl    %ecx, BLOCK_COUNTS(%r10,%rax)
+        je      .Lexit_counted
+        lock
+        addq    %rdx, SLOT_TICKS(%rdi)
+        jmp     .Lexit_timed
 
         /* Another function's frame is on top. If it is an older one, and the function one whose exits are of no use,
          * that is as it should be. */
@@ -628,6 +623,7 @@ __cyg_profile_func_exit:
         movl    $1, %eax
 .Lexit_slow:
         leaq    agent_exit_slow(%rip), %r11
+        jmp     .Lslow
         .cfi_endproc
         .size   __cyg_profile_func_exit, . - __cyg_profile_func_exit
 agent_hooks_end:

@@ -62,105 +62,420 @@ static const struct area_site *place_of(const struct area_view *view, uint64_t a
     return NULL;
 }
 
-/* Where hooks_x86_64.S keeps a register, from its rsp; 0: it does not. */
-static int32_t kept_at(unsigned reg)
-{
-    switch (reg) {
-    case 3:
-        return KEPT_RBX;
-    case 6:
-        return KEPT_RBP;
-    case 12:
-        return KEPT_R12;
-    case 13:
-        return KEPT_R13;
-    case 14:
-        return KEPT_R14;
-    case 15:
-        return KEPT_R15;
-    default:
-        return 0;
-    }
-}
+/* ---- what a program comes to ---- */
+
+/* Where a number is. */
+enum where { WHERE_NOWHERE, WHERE_NUMBER, WHERE_REGISTER, WHERE_WORD, WHERE_COMPUTED };
+
+struct operand {
+    enum where where;
+    int64_t at; /* the number; which of MOVE_REGISTERS; from the hook's rsp */
+};
+
+enum { RBP = 6, RSP = 7, HOOK_RETURN = 16, KEPT_AT_RBP = 1, WORDS = 9, NONE = -1 };
 
 struct list {
     struct agent_moves *m;
-    uint32_t constants;
-    unsigned constant; /* the temporary that has the last one */
+    const struct area_program *program;
+    uint32_t next;  /* of the program: behind the instruction that is looked at */
+    uint32_t count; /* of m->moves */
+    uint32_t kept;  /* registers that are in their words, as bits */
+    int computed;   /* the temporary that the register that computes holds, or NONE */
+    struct operand temps[CAPTURE_TEMPS];
     int64_t low, high; /* of what lies at rbp */
 };
 
-static bool move_add(struct list *list, int base, int64_t off, unsigned size)
+static const void *moves_code(unsigned code)
+{
+    return (const uint8_t *)agent_moves_code + agent_moves_code[code];
+}
+
+static bool move_add(struct list *list, unsigned code, int64_t number)
+{
+    if (list->count == MOVES_MOST)
+        return false;
+    list->m->moves[list->count++] = (struct agent_move){moves_code(code), number};
+    return true;
+}
+
+/* One of the next of the values. */
+static bool move_out(struct list *list, unsigned code, int64_t number, unsigned size)
+{
+    list->m->size = (uint16_t)(list->m->size + size);
+    return move_add(list, code, number);
+}
+
+/* Of MOVE_SIZES; NONE: there is no such one. */
+static int size_index(unsigned size)
+{
+    return size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : size == 8 ? 3 : NONE;
+}
+
+static bool move_copy(struct list *list, unsigned code, int64_t at, unsigned size)
 {
     while (size) {
         unsigned n = size >= 8 ? 8 : size >= 4 ? 4 : size >= 2 ? 2 : 1;
-        if (list->m->count == MOVES_MOST)
+        if (!move_out(list, code + (unsigned)size_index(n), at, n))
             return false;
-        list->m->moves[list->m->count++] =
-            (struct agent_move){.base = (int8_t)base, .size = (uint8_t)n, .off = (int32_t)off};
-        list->m->size = (uint16_t)(list->m->size + n);
-        off += n;
+        at += n;
         size -= n;
     }
     return true;
 }
 
+static int64_t word_at(uint32_t index)
+{
+    return index < 3 ? -8 - 8 * (int64_t)index : KEPT_R15 - 8 * ((int64_t)index - 2);
+}
+
+static bool insn_reads(const struct capture_insn *insn, unsigned value)
+{
+    switch (insn->op) {
+    case CAPTURE_LEA:
+    case CAPTURE_LOAD:
+    case CAPTURE_PEEK:
+        return (insn->n & 63) == value;
+    case CAPTURE_ALU:
+        return insn->r == value || (insn->off & 63) == (int)value;
+    default:
+        return insn->r == value;
+    }
+}
+
+/* Is the temporary of use after this instruction? More often than not is not wrong. */
+static bool is_read_later(const struct list *list, int temp)
+{
+    for (uint32_t at = list->next; at < list->program->size; at += sizeof(struct capture_insn)) {
+        struct capture_insn insn;
+        __builtin_memcpy(&insn, list->program->code + at, sizeof insn);
+        if (insn_reads(&insn, (unsigned)temp + CAPTURE_TEMP))
+            return true;
+        if (capture_is_long(insn.op))
+            at += sizeof insn;
+    }
+    return false;
+}
+
+static struct operand operand_of(const struct list *list, unsigned value)
+{
+    if (value >= CAPTURE_TEMP && value < CAPTURE_TEMP + CAPTURE_TEMPS)
+        return list->temps[value - CAPTURE_TEMP];
+    int64_t kept = value == 3                   ? 0
+                   : value == RBP               ? KEPT_AT_RBP
+                   : value >= 12 && value <= 15 ? (int64_t)value - 10
+                                                : NONE;
+    if (kept != NONE)
+        return (struct operand){WHERE_REGISTER, kept};
+    return value == HOOK_RETURN ? (struct operand){WHERE_WORD, 0} : (struct operand){WHERE_NOWHERE, 0};
+}
+
+static void temp_set(struct list *list, int temp, struct operand operand)
+{
+    if (list->computed == temp)
+        list->computed = NONE;
+    list->temps[temp] = operand;
+    if (operand.where == WHERE_COMPUTED)
+        list->computed = temp;
+}
+
+static bool word_used(const struct list *list, int64_t at)
+{
+    for (int i = 0; i < CAPTURE_TEMPS; i++)
+        if (list->temps[i].where == WHERE_WORD && list->temps[i].at == at)
+            return true;
+    return false;
+}
+
+/* What is computed goes to a word, too; from here on that is where its temporary is. */
+static bool computed_put(struct list *list)
+{
+    for (uint32_t i = 0; i < WORDS; i++)
+        if (!word_used(list, word_at(i))) {
+            temp_set(list, list->computed, (struct operand){WHERE_WORD, word_at(i)});
+            return move_add(list, MOVE_PUT, word_at(i));
+        }
+    return false;
+}
+
+/* Another number is to be computed. */
+static bool computed_leave(struct list *list)
+{
+    if (list->computed == NONE)
+        return true;
+    if (is_read_later(list, list->computed))
+        return computed_put(list);
+    temp_set(list, list->computed, (struct operand){WHERE_NOWHERE, 0});
+    return true;
+}
+
+/* `to` is computed, and begins as `from`. */
+static bool computed_begin(struct list *list, int to, unsigned from)
+{
+    struct operand operand = operand_of(list, from);
+    if (operand.where == WHERE_NOWHERE)
+        return false;
+    if (operand.where == WHERE_COMPUTED) {
+        if (list->computed != to && !computed_leave(list))
+            return false;
+    } else {
+        unsigned code = operand.where == WHERE_NUMBER     ? MOVE_SET
+                        : operand.where == WHERE_REGISTER ? MOVE_GET_RBX + (unsigned)operand.at
+                                                          : MOVE_GET_RSP_8;
+        if ((list->computed != to && !computed_leave(list)) || !move_add(list, code, operand.at))
+            return false;
+    }
+    temp_set(list, to, (struct operand){WHERE_COMPUTED, 0});
+    return true;
+}
+
+/* A register is in its word, too. */
+static bool register_keep(struct list *list, struct operand *io_operand)
+{
+    if (io_operand->where != WHERE_REGISTER)
+        return true;
+    unsigned index = (unsigned)io_operand->at;
+    *io_operand = (struct operand){WHERE_WORD, KEPT_RBX - 8 * (int64_t)index};
+    if (list->kept >> index & 1)
+        return true;
+    list->kept |= UINT32_C(1) << index;
+    return move_add(list, MOVE_KEEP_RBX + index, 0);
+}
+
+/* MOVE_ADD ...; NONE: it is done by COMPUTE. */
+static int alu_code(unsigned kind)
+{
+    switch (kind) {
+    case CAPTURE_ADD:
+        return MOVE_ADD;
+    case CAPTURE_SUB:
+        return MOVE_SUB;
+    case CAPTURE_MUL:
+        return MOVE_MUL;
+    case CAPTURE_AND:
+        return MOVE_AND;
+    case CAPTURE_OR:
+        return MOVE_OR;
+    case CAPTURE_XOR:
+        return MOVE_XOR;
+    case CAPTURE_SHL:
+        return MOVE_SHL;
+    case CAPTURE_SHR:
+        return MOVE_SHR;
+    case CAPTURE_SAR:
+        return MOVE_SAR;
+    case CAPTURE_EQUAL:
+        return MOVE_EQUAL;
+    case CAPTURE_AT_MOST:
+        return MOVE_AT_MOST;
+    case CAPTURE_LESS:
+        return MOVE_LESS;
+    case CAPTURE_LESS_SIGNED:
+        return MOVE_LESS_SIGNED;
+    case CAPTURE_MUL_HIGH:
+        return MOVE_MUL_HIGH;
+    case CAPTURE_MUL_HIGH_SIGNED:
+        return MOVE_MUL_HIGH_SIGNED;
+    default:
+        return NONE;
+    }
+}
+
+#define ANY INT64_MIN
+
+static bool is_last(const struct list *list, unsigned code, int64_t number)
+{
+    const struct agent_move *last = list->count ? &list->m->moves[list->count - 1] : NULL;
+    return last && last->code == moves_code(code) && (number == ANY || last->number == number);
+}
+
+/* Left and right: extended by zeroes. What was read so, is. */
+static bool compute_extended(struct list *list, int64_t bits)
+{
+    list->count--;
+    if (bits == 32 && (is_last(list, MOVE_GET_RSP_4, ANY) || is_last(list, MOVE_GET_AT_RBP_4, ANY)))
+        return true;
+    return move_add(list, MOVE_AND_NUMBER, (int64_t)(UINT64_MAX >> bits));
+}
+
+static bool compute(struct list *list, int temp, unsigned kind, unsigned with)
+{
+    int code = alu_code(kind);
+    struct operand a = list->temps[temp], b = operand_of(list, with);
+    bool swapped = b.where == WHERE_COMPUTED && (a.where == WHERE_WORD || a.where == WHERE_NUMBER) &&
+                   (kind == CAPTURE_ADD || kind == CAPTURE_MUL || kind == CAPTURE_AND || kind == CAPTURE_OR ||
+                    kind == CAPTURE_XOR || kind == CAPTURE_EQUAL) &&
+                   !is_read_later(list, (int)with - CAPTURE_TEMP);
+    if (swapped) {
+        b = a;
+        temp_set(list, (int)with - CAPTURE_TEMP, (struct operand){WHERE_NOWHERE, 0});
+        temp_set(list, temp, (struct operand){WHERE_COMPUTED, 0});
+    } else if (b.where == WHERE_COMPUTED || (b.where == WHERE_NUMBER && code == NONE)) { /* it has to be in memory */
+        if (!computed_begin(list, (int)with - CAPTURE_TEMP, with) || !computed_put(list))
+            return false;
+        b = operand_of(list, with);
+    }
+    if (b.where == WHERE_NOWHERE || !computed_begin(list, temp, (unsigned)temp + CAPTURE_TEMP))
+        return false;
+    if (b.where == WHERE_REGISTER && code >= MOVE_ADD && code <= MOVE_MUL)
+        return move_add(list, MOVE_ADD_RBX + 6 * (unsigned)(code - MOVE_ADD) + (unsigned)b.at, 0);
+    if (!register_keep(list, &b))
+        return false;
+    if (code == NONE)
+        return kind < CAPTURE_ALUS && move_add(list, MOVE_COMPUTE, (int64_t)kind << 32 | (uint32_t)b.at);
+    if (kind == CAPTURE_SHR && b.where == WHERE_NUMBER && b.at > 0 && b.at < 64 && is_last(list, MOVE_SHL_NUMBER, b.at))
+        return compute_extended(list, b.at);
+    return move_add(list, b.where == WHERE_NUMBER ? (unsigned)code + (MOVE_ADD_NUMBER - MOVE_ADD) : (unsigned)code,
+                    b.at);
+}
+
+/* Does a bit of what is computed depend on no higher ones of what was there? */
+static bool carries_up(enum agent_move_code code)
+{
+    return code == MOVE_INCREASE || (code >= MOVE_ADD && code <= MOVE_XOR) ||
+           (code >= MOVE_ADD_NUMBER && code <= MOVE_XOR_NUMBER) || (code >= MOVE_ADD_RBX && code <= MOVE_MUL_R15);
+}
+
+static bool leaves_computed(enum agent_move_code code)
+{
+    return (code >= MOVE_RSP_1 && code <= MOVE_R15_8) || (code >= MOVE_NUMBER_1 && code <= MOVE_NUMBER_8) ||
+           (code >= MOVE_KEEP_RBX && code <= MOVE_KEEP_R15);
+}
+
+/* Takes out what makes zeroes of bits that nobody looks at. */
+static void moves_tidy(struct list *list)
+{
+    struct agent_move *moves = list->m->moves, *to = moves + list->count;
+    uint64_t seen = 0; /* bits of what is computed that are looked at later */
+    for (struct agent_move *move = to; move-- > moves;) {
+        enum agent_move_code code = MOVE_END;
+        while (code < MOVES_CODES && moves_code(code) != move->code)
+            code++;
+        if (code == MOVE_AND_NUMBER) {
+            if (!(seen & ~(uint64_t)move->number))
+                continue;
+            seen &= (uint64_t)move->number;
+        } else if (code >= MOVE_OUT_1 && code <= MOVE_OUT_8) {
+            seen |= code == MOVE_OUT_8 ? UINT64_MAX : (UINT64_C(1) << (8 << (code - MOVE_OUT_1))) - 1;
+        } else if (carries_up(code)) {
+            seen = seen ? UINT64_MAX >> __builtin_clzll(seen) : 0;
+        } else if (code >= MOVE_GET_RSP_1 && code <= MOVE_SET) {
+            seen = 0;
+        } else if (!leaves_computed(code)) {
+            seen = UINT64_MAX;
+        }
+        *--to = *move;
+    }
+    list->count = (uint32_t)(moves + list->count - to);
+    for (uint32_t i = 0; i < list->count; i++)
+        moves[i] = to[i];
+}
+
+/* n bytes at off of one of the registers that the frame is found by. */
+static bool in_frame(struct list *list, unsigned base, int64_t off, unsigned n)
+{
+    struct operand operand = operand_of(list, base);
+    if (n == 0 || n > CAPTURE_RED_ZONE || off < -FRAME_BYTES || off > FRAME_BYTES)
+        return false;
+    if (base == RSP)
+        return off >= 0 && off + n <= FRAME_BYTES;
+    if (operand.where != WHERE_REGISTER || operand.at != KEPT_AT_RBP)
+        return false;
+    list->low = off < list->low ? off : list->low;
+    list->high = off + n > list->high ? off + n : list->high;
+    return true;
+}
+
+static bool move_value(struct list *list, unsigned value, int64_t from, unsigned n)
+{
+    struct operand operand = operand_of(list, value);
+    int size = size_index(n);
+    if (operand.where == WHERE_NOWHERE || from < 0 || from > 7 || n == 0 || n > 8 - from)
+        return false;
+    if (operand.where == WHERE_NUMBER && size != NONE)
+        return move_out(list, MOVE_NUMBER_1 + (unsigned)size, (int64_t)((uint64_t)operand.at >> 8 * from), n);
+    if (operand.where == WHERE_REGISTER && from == 0 && n >= 4 && size != NONE)
+        return move_out(list, (n == 8 ? MOVE_RBX_8 : MOVE_RBX_4) + (unsigned)operand.at, 0, n);
+    if (operand.where == WHERE_COMPUTED && from == 0 && size != NONE)
+        return move_out(list, MOVE_OUT_1 + (unsigned)size, 0, n);
+    if (operand.where == WHERE_COMPUTED || operand.where == WHERE_NUMBER) {
+        if (!computed_begin(list, (int)value - CAPTURE_TEMP, value) || !computed_put(list))
+            return false;
+        operand = operand_of(list, value);
+    }
+    return register_keep(list, &operand) && move_copy(list, MOVE_RSP_1, operand.at + from, n);
+}
+
 static bool move_insn(struct list *list, const struct capture_insn *insn)
 {
     int64_t off = insn->off;
-    if (insn->n == 0 || insn->n > CAPTURE_RED_ZONE)
+    int temp = insn->r - CAPTURE_TEMP;
+    bool load = insn->op == CAPTURE_LOAD || insn->op == CAPTURE_PEEK;
+    unsigned base = load ? insn->n & 63 : insn->r, at_rsp = base == RSP;
+    if (insn->op == CAPTURE_REG || insn->op == CAPTURE_VALUE)
+        return move_value(list, insn->r, off, insn->n);
+    if (insn->op == CAPTURE_MEM)
+        return in_frame(list, base, off, insn->n) &&
+               move_copy(list, at_rsp ? MOVE_RSP_1 : MOVE_AT_RBP_1, at_rsp ? off + HOOK : off, insn->n);
+    if (temp < 0 || temp >= CAPTURE_TEMPS)
         return false;
-    if (insn->op == CAPTURE_REG) {
-        list->m->registers = 1;
-        int32_t at = kept_at(insn->r);
-        return at && off >= 0 && off < 8 && insn->n <= 8 - off && move_add(list, KEPT_RSP, at + off, insn->n);
+    if (insn->op == CAPTURE_ALU)
+        return compute(list, temp, insn->n, insn->off & 63);
+    if (insn->op == CAPTURE_LEA) {
+        struct operand from = operand_of(list, insn->n & 63);
+        if (from.where == WHERE_NUMBER)
+            from.at = (int64_t)((uint64_t)from.at + (uint64_t)off);
+        if (from.where == WHERE_NUMBER || (!off && (from.where == WHERE_REGISTER || from.where == WHERE_WORD))) {
+            temp_set(list, temp, from);
+            return true;
+        }
+        return computed_begin(list, temp, insn->n & 63) && (!off || move_add(list, MOVE_INCREASE, off));
     }
-    if (insn->op == CAPTURE_VALUE) {
-        int64_t at = (int64_t)offsetof(struct agent_moves, constants[list->constants]) - 8;
-        return list->constants && insn->r == list->constant && off >= 0 && off < 8 && insn->n <= 8 - off &&
-               move_add(list, KEPT_MOVES, at + off, insn->n);
+    int size = size_index(insn->n >> 8);
+    if (!load || size == NONE || !in_frame(list, base, off, insn->n >> 8) ||
+        (list->computed != temp && !computed_leave(list)))
+        return false;
+    temp_set(list, temp, (struct operand){WHERE_COMPUTED, 0});
+    return move_add(list, (at_rsp ? MOVE_GET_RSP_1 : MOVE_GET_AT_RBP_1) + (unsigned)size, at_rsp ? off + HOOK : off);
+}
+
+static bool move_program(struct list *list)
+{
+    const struct area_program *program = list->program;
+    for (uint32_t at = sizeof(struct capture_head); at < program->size; at = list->next) {
+        struct capture_insn insn;
+        __builtin_memcpy(&insn, program->code + at, sizeof insn);
+        list->next = at + (capture_is_long(insn.op) ? 2 : 1) * (uint32_t)sizeof insn;
+        if (list->next > program->size)
+            return false;
+        if (insn.op == CAPTURE_CONST && insn.r >= CAPTURE_TEMP && insn.r < CAPTURE_TEMP + CAPTURE_TEMPS) {
+            struct operand number = {WHERE_NUMBER, 0};
+            __builtin_memcpy(&number.at, program->code + at + sizeof insn, sizeof number.at);
+            temp_set(list, insn.r - CAPTURE_TEMP, number);
+        } else if (!move_insn(list, &insn)) {
+            return false;
+        }
     }
-    if (insn->op != CAPTURE_MEM || off < -FRAME_BYTES || off > FRAME_BYTES)
-        return false;
-    if (insn->r == 7)
-        return off >= 0 && off + insn->n <= FRAME_BYTES && move_add(list, KEPT_RSP, off + HOOK, insn->n);
-    if (insn->r != 6)
-        return false;
-    list->m->registers = 1;
-    list->low = off < list->low ? off : list->low;
-    list->high = off + insn->n > list->high ? off + insn->n : list->high;
-    return move_add(list, KEPT_RBP, off, insn->n);
+    return true;
 }
 
 static enum moves_kind decode(const struct area_view *view, uint32_t offset, struct agent_moves *m)
 {
-    struct list list = {.m = m, .low = INT32_MAX, .high = INT32_MIN};
+    struct list list = {.m = m, .low = INT32_MAX, .high = INT32_MIN, .computed = NONE};
     if (!offset)
         return MOVES_NONE;
     if (agent_program_flags(view, offset, AGENT_PROGRAM_CAPTURE) != (AGENT_PROGRAM_OK | AGENT_PROGRAM_KEPT))
         return MOVES_LONG;
-    const struct area_program *program = (const struct area_program *)(const void *)(view->programs + offset);
-    for (uint32_t at = sizeof(struct capture_head); at < program->size; at += sizeof(struct capture_insn)) {
-        struct capture_insn insn;
-        __builtin_memcpy(&insn, program->code + at, sizeof insn);
-        if (insn.op == CAPTURE_CONST) {
-            at += sizeof insn;
-            if (at >= program->size || list.constants == MOVES_CONSTANTS)
-                return MOVES_LONG;
-            list.constant = insn.r;
-            __builtin_memcpy(&m->constants[list.constants++], program->code + at, sizeof *m->constants);
-        } else if (!move_insn(&list, &insn)) {
-            return MOVES_LONG;
-        }
-    }
-    if (!m->count || m->size < capture_minimum(program->code, program->size))
+    list.program = (const struct area_program *)(const void *)(view->programs + offset);
+    if (!move_program(&list) || !list.count || m->size < capture_minimum(list.program->code, list.program->size))
         return MOVES_LONG;
-    if (m->size == 1 && m->moves[0].base == KEPT_MOVES) {
-        uint8_t byte = ((const uint8_t *)m)[m->moves[0].off];
-        m->registers = MOVES_ONE_CONSTANT;
-        m->template = (uint64_t)byte << 56 | UINT64_C(1) << 40 | (uint64_t)m->layout << 8;
+    if (list.count == 1 && m->size == 1 && m->moves[0].code == moves_code(MOVE_NUMBER_1)) {
+        m->constant = 1;
+        m->template = (uint64_t)m->moves[0].number << 56 | UINT64_C(1) << 40 | (uint64_t)m->layout << 8;
     }
     m->total = (uint16_t)(VALUES_HEAD + m->size);
+    moves_tidy(&list);
+    if (!move_add(&list, MOVE_END, 0))
+        return MOVES_LONG;
     if (list.high < list.low)
         return MOVES_SHORT;
     if (list.high - list.low > FRAME_BYTES)
@@ -176,6 +491,9 @@ void agent_moves_learn(const struct area_view *view, uint64_t address)
     const struct agent_moves *old = atomic_load_explicit(known, memory_order_acquire);
     if (old && old->address != address)
         return; /* taken: this one goes the long way */
+    if (old && old->word == __atomic_load_n((const uint64_t *)(const void *)&old->site->values, __ATOMIC_ACQUIRE) &&
+        old->site_address == atomic_load_explicit(&old->site->address, memory_order_acquire))
+        return; /* known, and long */
     const struct area_site *site = place_of(view, address);
     if (!site)
         return;
@@ -183,8 +501,6 @@ void agent_moves_learn(const struct area_view *view, uint64_t address)
     uint64_t site_address = atomic_load_explicit(&site->address, memory_order_acquire);
     if (site_address != address && (site_address || word))
         return; /* taken by another since */
-    if (old && old->site == site && old->site_address == site_address && old->word == word)
-        return;
     struct agent_moves *m = pool_take();
     if (!m)
         return;

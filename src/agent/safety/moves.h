@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The short way of values: what a capture program that only takes a few numbers out of the registers that hooks keep,
- * and out of the frame, comes to, as a list that hooks_x86_64.S works off while it writes the record. Learnt when a
- * site is met on the long way; holds as long as the site's word in the area is what it was then.
+ * The short way of values: what a capture program that only takes numbers out of the registers that hooks keep, and out
+ * of the frame, or computes with these, comes to, as steps that hooks_x86_64.S goes through while it writes the record.
+ * Learnt when a site is met on the long way; holds as long as the site's word in the area is what it was then.
+ *
+ * A step is the address of its code and a number for it. Its code goes on to the next one. What is computed is in one
+ * register, or in words of the hook's red zone.
  *
  * Entries are written once, published by one store and never freed: a thread or a signal handler that meets one finds
  * it whole. Where there is no room for more, sites go the long way.
@@ -13,13 +16,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "agent/system/offsets.h"
 #include "shm/area.h"
 
 enum {
-    MOVES_MOST = 9,
+    MOVES_MOST = 32, /* steps */
     MOVES_TABLE = 65536,
     MOVES_POOL = 16384,
-    MOVES_CONSTANTS = 4,
 };
 
 enum moves_kind {
@@ -28,12 +31,23 @@ enum moves_kind {
     MOVES_LONG,  /* the interpreter has to do it */
 };
 
-struct agent_move {
-    int8_t base;  /* what `off` is from: the register kept there, see offsets.h */
-    uint8_t size; /* 1, 2, 4, 8 */
-    uint16_t reserved;
-    int32_t off;
+/* MOVE_RSP_1 ...: what steps do. */
+enum agent_move_code {
+#define MOVE_CODE(name) MOVE_##name,
+    MOVE_CODES(MOVE_CODE)
+#undef MOVE_CODE
+        MOVES_CODES
 };
+
+struct agent_move {
+    const void *code;
+    int64_t number;
+};
+
+/* moves_x86_64.S: where the code of each is, from here on; and all of it, but COMPUTE, in which rsp is the hook's. */
+extern const int32_t agent_moves_code[MOVES_CODES] __attribute__((visibility("hidden")));
+extern const char agent_moves_begin[] __attribute__((visibility("hidden")));
+extern const char agent_moves_end[] __attribute__((visibility("hidden")));
 
 struct agent_moves {
     uint64_t address;             /* the site */
@@ -44,12 +58,9 @@ struct agent_moves {
     uint16_t size;  /* of the values */
     uint16_t total; /* of the record of an entry */
     uint32_t kind;
-    uint16_t count;
-    uint8_t registers; /* 1: registers but rsp are needed; MOVES_ONE_CONSTANT: all of it is one constant byte */
-    uint8_t reserved;
-    uint64_t template; /* then: from its second byte on layout, size, that byte */
-    struct agent_move moves[MOVES_MOST];
-    uint64_t constants[MOVES_CONSTANTS];
+    uint32_t constant;                   /* 1: all of it is one constant byte */
+    uint64_t template;                   /* then: from its second byte on layout, size, that byte */
+    struct agent_move moves[MOVES_MOST]; /* MOVE_END is the last */
 };
 
 extern struct agent_moves *_Atomic agent_moves_table[MOVES_TABLE];

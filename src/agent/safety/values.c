@@ -23,18 +23,35 @@ static const void *bytes_at(const struct area_view *view, uint64_t offset, uint6
                : NULL;
 }
 
-/* Only registers that functions keep for their callers, and the frame. */
+/* Only registers that functions keep for their callers, what is computed of them, and the frame. */
 static bool keeps(const struct area_program *program)
 {
-    const unsigned kept = 1 << 3 | 1 << 6 | 1 << 7 | 15 << 12;
+    const uint64_t kept = 1 << 3 | 1 << 6 | 1 << 7 | 31 << 12 | UINT64_C(0xffffffff) << CAPTURE_TEMP;
     for (uint32_t at = sizeof(struct capture_head); at < program->size; at += sizeof(struct capture_insn)) {
         struct capture_insn insn;
+        uint64_t reads;
         __builtin_memcpy(&insn, program->code + at, sizeof insn);
-        if (insn.op == CAPTURE_CONST)
+        switch (insn.op) {
+        case CAPTURE_CONST:
             at += sizeof insn;
-        else if (insn.op == CAPTURE_VALUE && insn.r >= CAPTURE_TEMP)
             continue;
-        else if ((insn.op != CAPTURE_REG && insn.op != CAPTURE_MEM) || insn.r > 16 || !(kept >> insn.r & 1))
+        case CAPTURE_REG:
+        case CAPTURE_MEM:
+        case CAPTURE_VALUE:
+            reads = UINT64_C(1) << (insn.r & 63);
+            break;
+        case CAPTURE_LEA:
+        case CAPTURE_LOAD:
+        case CAPTURE_PEEK:
+            reads = UINT64_C(1) << (insn.n & 63);
+            break;
+        case CAPTURE_ALU:
+            reads = UINT64_C(1) << (insn.off & 63) | UINT64_C(1) << (insn.r & 63);
+            break;
+        default:
+            return false;
+        }
+        if (reads & ~kept)
             return false;
     }
     return true;

@@ -35,7 +35,7 @@ enum agent_program_flag {
     AGENT_PROGRAM_TIME = 4,     /* code: looks at the clock */
     AGENT_PROGRAM_PARAMS = 8,   /* code: looks at parameters; list: one of its programs does */
     AGENT_PROGRAM_RAISES = 16,  /* list */
-    AGENT_PROGRAM_KEPT = 16,    /* capture: looks at no register that a call may change, nor at memory but the frame */
+    AGENT_PROGRAM_KEPT = 16,    /* capture: looks at no register that a call may change */
 };
 /* Another area: forgets all programs. */
 void agent_programs_forget(void);

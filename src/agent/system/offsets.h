@@ -59,8 +59,16 @@
 #define BLOCK_CURSOR 8
 #define BLOCK_PENDING 16
 #define BLOCK_END 24
-#define BLOCK_LAST_TIME 56
-#define BLOCK_DEPTH 72
+#define BLOCK_LAST_TIME 40
+#define BLOCK_DEPTH 48
+#define BLOCK_COUNTS 8192
+
+/* struct area_count */
+#define COUNT_CALLS 8
+#define COUNT_TICKS 16
+#define COUNT_SHIFT 5
+#define COUNT_SIZE 32
+#define COUNT_MASK 127
 
 /* struct area_place */
 #define PLACE_HOOK 8
@@ -83,15 +91,14 @@
 #define MOVES_SIZE 52
 #define MOVES_TOTAL 54
 #define MOVES_KIND 56
-#define MOVES_COUNT 60
-#define MOVES_REGISTERS 62
+#define MOVES_CONSTANT 60
 #define MOVES_TEMPLATE 64
 #define MOVES_LIST 72
 #define MOVES_KIND_NONE 0
 #define MOVES_KIND_SHORT 1
-#define MOVES_ONE_CONSTANT 2
+#define MOVE_SIZE 16
 
-/* where a hook keeps registers for moves, from its rsp: in the red zone */
+/* From the rsp of a hook, in the red zone: where it keeps what is below, and where steps may put numbers. */
 #define KEPT_MOVES (-32) /* struct agent_moves */
 #define KEPT_RBX (-40)
 #define KEPT_RBP (-48)
@@ -99,10 +106,39 @@
 #define KEPT_R13 (-64)
 #define KEPT_R14 (-72)
 #define KEPT_R15 (-80)
-#define KEPT_RSP (-88)
-/* the first two bytes of a struct agent_move */
-#define MOVE_RSP_4 ((KEPT_RSP & 0xff) | 4 << 8)
-#define MOVE_RSP_8 ((KEPT_RSP & 0xff) | 8 << 8)
+#define KEPT_WORDS (-128) /* up to KEPT_R15 */
+
+/*
+ * The steps of struct agent_moves, NUMBER being the step's number. One register computes:
+ *
+ *   RSP_n AT_RBP_n       n bytes at rsp or rbp + NUMBER are the next of the values
+ *   RBX RBP ... _4 _8    so is the register,
+ *   OUT_n                what was computed,
+ *   NUMBER_n             or NUMBER
+ *   GET_..., SET         the register that computes becomes this, zero-extended
+ *   PUT, INCREASE        it goes to rsp + NUMBER; grows by NUMBER
+ *   KEEP_...             a register goes to its place in the red zone
+ *   ADD_RBX ...          itself + - * the register
+ *   ADD ...              (enum capture_alu) it becomes itself OPERATION what is at rsp + NUMBER
+ *   ADD_NUMBER ...       itself OPERATION NUMBER
+ *   COMPUTE              itself, any operation (upper half of NUMBER), what is at rsp + lower half
+ */
+/* clang-format off */
+#define MOVE_SIZES(X, name) X(name##_1) X(name##_2) X(name##_4) X(name##_8)
+#define MOVE_REGISTERS(X, before, after) \
+    X(before##RBX##after) X(before##RBP##after) X(before##R12##after) X(before##R13##after) X(before##R14##after) \
+    X(before##R15##after)
+#define MOVE_ALUS(X, after) \
+    X(ADD##after) X(SUB##after) X(MUL##after) X(AND##after) X(OR##after) X(XOR##after) X(SHL##after) X(SHR##after) \
+    X(SAR##after) X(EQUAL##after) X(AT_MOST##after) X(LESS##after) X(LESS_SIGNED##after) X(MUL_HIGH##after) \
+    X(MUL_HIGH_SIGNED##after)
+#define MOVE_CODES(X) \
+    X(END) MOVE_SIZES(X, RSP) MOVE_SIZES(X, AT_RBP) MOVE_REGISTERS(X, , _4) MOVE_REGISTERS(X, , _8) \
+    MOVE_SIZES(X, OUT) MOVE_SIZES(X, NUMBER) \
+    MOVE_SIZES(X, GET_RSP) MOVE_SIZES(X, GET_AT_RBP) MOVE_REGISTERS(X, GET_, ) X(SET) X(PUT) X(INCREASE) \
+    MOVE_REGISTERS(X, KEEP_, ) MOVE_REGISTERS(X, ADD_, ) MOVE_REGISTERS(X, SUB_, ) MOVE_REGISTERS(X, MUL_, ) \
+    MOVE_ALUS(X, ) MOVE_ALUS(X, _NUMBER) X(COMPUTE)
+/* clang-format on */
 
 /* struct capture_frame */
 #define REGS_XMM 136

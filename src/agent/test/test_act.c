@@ -17,8 +17,6 @@
 #include <cmocka.h>
 
 #include "agent/safety/act.h"
-#include "agent/safety/moves.h"
-#include "agent/system/offsets.h"
 #include "agent/safety/read.h"
 #include "agent/safety/values.h"
 
@@ -520,53 +518,14 @@ static void test_short(void **state)
     assert_int_equal(cells[5], 3);
 }
 
-static const struct agent_moves *learnt(void)
-{
-    agent_moves_learn(&view, 0x401000);
-    return agent_moves_table[UINT64_C(0x401000) * UINT64_C(0x9e3779b97f4a7c15) >> 48];
-}
-
-/* What the hooks do themselves of a program, and what they leave to the interpreter. */
-static void test_moves(void **state)
-{
-    const struct capture_insn few[] = {
-        {CAPTURE_REG, 3, 4, 0}, {CAPTURE_MEM, 7, 8, 16}, {CAPTURE_MEM, 6, 2, -20}, {CAPTURE_MEM, 6, 4, 24}};
-    const struct capture_insn clobbered[] = {{CAPTURE_REG, 3, 4, 0}, {CAPTURE_REG, 0, 8, 0}};
-    const struct capture_insn below[] = {{CAPTURE_MEM, 7, 8, -8}};
-    const struct agent_moves *none = learnt();
-    assert_int_equal(none->kind, MOVES_NONE);
-    atomic_store(&site->layout, 77);
-    atomic_store(&site->values, put_capture(0, 18, 4, few));
-    const struct agent_moves *m = learnt();
-    assert_ptr_not_equal(m, none);
-    assert_ptr_equal(m, learnt());
-    assert_int_equal(m->kind, MOVES_SHORT);
-    assert_int_equal(m->layout, 77);
-    assert_int_equal(m->size, 18);
-    assert_int_equal(m->total, 14 + 18);
-    assert_int_equal(m->count, 4);
-    assert_int_equal(m->moves[0].off, KEPT_RBX);
-    assert_int_equal(m->moves[1].off, 24); /* the hook's return address is between */
-    assert_int_equal(m->moves[2].base, KEPT_RBP);
-    assert_int_equal(m->moves[2].off, -20);
-    /* rbp 28 above rsp: -20 is the first byte of the frame; one less is outside, and so is what is far above */
-    assert_true(28 + m->rbp_bias <= m->rbp_limit);
-    assert_false(27 + m->rbp_bias <= m->rbp_limit);
-    assert_false(4096 + m->rbp_bias <= m->rbp_limit);
-    atomic_store(&site->values, put_capture(0, 12, 2, clobbered));
-    assert_int_equal(learnt()->kind, MOVES_LONG);
-    atomic_store(&site->values, put_capture(0, 8, 1, below));
-    assert_int_equal(learnt()->kind, MOVES_LONG);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_counter),      TEST(test_params),     TEST(test_params_plain), TEST(test_short),
-        TEST(test_moves),        TEST(test_timer),      TEST(test_broken),       TEST(test_raise),
-        TEST(test_nested),       TEST(test_let_go_off), TEST(test_let_go_dead),  TEST(test_let_go_zombie),
-        TEST(test_let_go_other), TEST(test_post),       TEST(test_cost),
+        TEST(test_counter),    TEST(test_params),      TEST(test_params_plain),  TEST(test_short),
+        TEST(test_timer),      TEST(test_broken),      TEST(test_raise),         TEST(test_nested),
+        TEST(test_let_go_off), TEST(test_let_go_dead), TEST(test_let_go_zombie), TEST(test_let_go_other),
+        TEST(test_post),       TEST(test_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,10 +151,9 @@ void agent_counts(const struct agent *agent, struct agent_counts *ret_counts);
 
 /* By slot, of calls of functions that are only counted: those that are open, with the ticks since they began.
  * malloc'ed; NULL: no memory. */
-struct open_calls {
-    uint64_t calls, ticks;
-};
-struct open_calls *agent_open_counted(const struct agent *agent, uint64_t now);
+struct area_calls *agent_open_counted(const struct agent *agent, uint64_t now);
+/* The same of those that have ended, and their number with the open ones. */
+struct area_calls *agent_counted(const struct agent *agent);
 
 /* All functions of a process with their module: for ct_list_functions. fn returns false to stop. -EAGAIN: the index is
  * being built, ask later. */

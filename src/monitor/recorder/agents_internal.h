@@ -151,7 +151,7 @@ struct agent { /* an entry of the registry: from its first hello until a process
     uint64_t partial_ns, synced_ns, opened_ns;
     bool bare_told;                        /* that functions have no values because of -g1 */
     bool counts;                           /* some function is only counted */
-    struct open_calls *open_counted;       /* of those, when it ended */
+    struct area_calls *open_counted;       /* of those, when it ended */
     bool rated;                            /* there was a --rate: calls may be missing */
     bool more;                             /* packets were left for the next turn */
     uint64_t longest_min_ns, least_min_ns; /* shorter calls may be missing, all the time; 0: none */

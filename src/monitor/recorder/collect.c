@@ -537,6 +537,7 @@ static void collect_threads(struct agent *agent, bool partial, const bool *ended
             if (state == AREA_THREAD_LIVE)
                 put_waiting(agent, block);
             end_thread(agent, block);
+            area_counts_move(view, block);
             atomic_store_explicit(&block->state, AREA_THREAD_FREE, memory_order_release);
         }
     }

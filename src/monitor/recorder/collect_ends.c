@@ -29,10 +29,10 @@ static uint32_t frames_of(const struct agent *agent, const struct area_thread *b
     return count;
 }
 
-struct open_calls *agent_open_counted(const struct agent *agent, uint64_t now)
+struct area_calls *agent_open_counted(const struct agent *agent, uint64_t now)
 {
     const struct area_view *view = &agent->view;
-    struct open_calls *open = calloc((size_t)view->slot_mask + 1, sizeof *open);
+    struct area_calls *open = calloc((size_t)view->slot_mask + 1, sizeof *open);
     struct agent_frame frames[AREA_FRAMES];
     uint32_t used = open ? collect_threads_used(view) : 0;
     for (uint32_t i = 0; i < used; i++) {
@@ -44,6 +44,15 @@ struct open_calls *agent_open_counted(const struct agent *agent, uint64_t now)
             }
     }
     return open;
+}
+
+struct area_calls *agent_counted(const struct agent *agent)
+{
+    const struct area_view *view = &agent->view;
+    struct area_calls *sums = calloc((size_t)view->slot_mask + 1, sizeof *sums);
+    if (sums)
+        area_counts_sum(view, collect_threads_used(view), sums);
+    return sums;
 }
 
 static void put_entry(struct buf *out, const struct agent_frame *frame, uint32_t word, uint64_t *time)

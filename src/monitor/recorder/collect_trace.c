@@ -183,16 +183,19 @@ static void write_calls(struct agent *agent)
     const struct area_view *view = &agent->view;
     struct buf lines = BUF_INIT;
     uint64_t counted = 0, all_thinned = 0;
-    _cleanup_(freep) struct open_calls *now =
+    _cleanup_(freep) struct area_calls *now =
         agent->counts && !agent->ended ? agent_open_counted(agent, agent_clock_ticks()) : NULL;
-    const struct open_calls *open = agent->ended ? agent->open_counted : now;
+    const struct area_calls *open = agent->ended ? agent->open_counted : now;
+    _cleanup_(freep) struct area_calls *sums = agent_counted(agent);
+    if (!sums)
+        return;
     for (uint32_t slot = 0; slot <= view->slot_mask; slot++) {
-        uint64_t calls = atomic_load_explicit(&view->slots[slot].calls, memory_order_relaxed);
+        uint64_t calls = sums[slot].calls;
         uint64_t thinned = atomic_load_explicit(&view->slots[slot].thinned, memory_order_relaxed);
         if (!calls && !thinned)
             continue;
         bool counts = atomic_load_explicit(&view->slots[slot].mode, memory_order_relaxed) & AREA_COUNT;
-        uint64_t ticks = atomic_load_explicit(&view->slots[slot].ticks, memory_order_relaxed);
+        uint64_t ticks = sums[slot].ticks;
         uint64_t unkept = counts || ticks ? 0 : calls;
         counted += calls - unkept;
         all_thinned += thinned;

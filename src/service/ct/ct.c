@@ -179,14 +179,15 @@ static void put_row(struct buf *text, struct agent *agent, const struct profile_
 static void put_counted(struct buf *text, struct agent *agent, uint64_t now, uint64_t *inout_room)
 {
     const struct area_view *view = agent_view(agent);
-    _cleanup_(freep) struct open_calls *open = agent_open_counted(agent, now);
-    for (uint32_t i = 0; i <= view->slot_mask && *inout_room; i++) {
+    _cleanup_(freep) struct area_calls *open = agent_open_counted(agent, now);
+    _cleanup_(freep) struct area_calls *sums = agent_counted(agent);
+    for (uint32_t i = 0; sums && i <= view->slot_mask && *inout_room; i++) {
         const struct area_slot *slot = &view->slots[i];
-        uint64_t calls = atomic_load(&slot->calls);
+        uint64_t calls = sums[i].calls;
         if (!calls || atomic_load(&slot->mode) & AREA_RECORD || !atomic_load(&slot->function))
             continue;
         put_place(text, agent, i);
-        PUT(text, calls, whole_ns(agent, atomic_load(&slot->ticks) + (open ? open[i].ticks : 0)));
+        PUT(text, calls, whole_ns(agent, sums[i].ticks + (open ? open[i].ticks : 0)));
         PUT(text, -1, -1, -1);
         --*inout_room;
     }

@@ -302,11 +302,20 @@ void agent_counts(const struct agent *at, struct agent_counts *ret_counts)
     *ret_counts = (struct agent_counts){12, 3, 4096, 1500};
 }
 
-struct open_calls *agent_open_counted(const struct agent *at, uint64_t now)
+struct area_calls *agent_open_counted(const struct agent *at, uint64_t now)
 {
     (void)at;
     (void)now;
     return NULL;
+}
+
+struct area_calls *agent_counted(const struct agent *at)
+{
+    const struct area_view *view = agent_view(at);
+    struct area_calls *sums = calloc((size_t)view->slot_mask + 1, sizeof *sums);
+    for (uint32_t i = 0; sums && i <= view->slot_mask; i++)
+        sums[i] = (struct area_calls){view->slots[i].calls, view->slots[i].ticks};
+    return sums;
 }
 
 int agent_flush(struct agent *at, struct err *err)

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The steps of values (moves.h; what each does is in offsets.h). rsp is the hook's, rbx, rbp and r12 to r15 are as the
+ * hook found them; r11 the next step, rcx the number of this one, rdi where the next value goes, rax what is computed,
+ * r9 where to go at the end; r10 is free; rdx, rsi and r8 stay.
+ */
+#include "agent/system/offsets.h"
+
+        .text
+
+        .macro  NEXT
+        movq    8(%r11), %rcx
+        addq    $MOVE_SIZE, %r11
+        notrack jmp *-MOVE_SIZE(%r11)
+        .endm
+
+        .p2align 4
+        .globl  agent_moves_begin, agent_moves_end
+        .hidden agent_moves_begin, agent_moves_end
+        .type   agent_moves_begin, @function
+agent_moves_begin:
+        .cfi_startproc
+.Lmove_END:
+        notrack jmp *%r9
+
+        .macro COPIES name, base
+.Lmove_\name\()_1:
+        movzbl  (\base,%rcx), %r10d
+        movb    %r10b, (%rdi)
+        incq    %rdi
+        NEXT
+.Lmove_\name\()_2:
+        movzwl  (\base,%rcx), %r10d
+        movw    %r10w, (%rdi)
+        addq    $2, %rdi
+        NEXT
+.Lmove_\name\()_4:
+        movl    (\base,%rcx), %r10d
+        movl    %r10d, (%rdi)
+        addq    $4, %rdi
+        NEXT
+.Lmove_\name\()_8:
+        movq    (\base,%rcx), %r10
+        movq    %r10, (%rdi)
+        addq    $8, %rdi
+        NEXT
+.Lmove_GET_\name\()_1:
+        movzbl  (\base,%rcx), %eax
+        NEXT
+.Lmove_GET_\name\()_2:
+        movzwl  (\base,%rcx), %eax
+        NEXT
+.Lmove_GET_\name\()_4:
+        movl    (\base,%rcx), %eax
+        NEXT
+.Lmove_GET_\name\()_8:
+        movq    (\base,%rcx), %rax
+        NEXT
+        .endm
+        COPIES  RSP, %rsp
+        COPIES  AT_RBP, %rbp
+
+        .macro OF_REGISTER name, kept, whole, low
+.Lmove_\name\()_4:
+        movl    \low, (%rdi)
+        addq    $4, %rdi
+        NEXT
+.Lmove_\name\()_8:
+        movq    \whole, (%rdi)
+        addq    $8, %rdi
+        NEXT
+.Lmove_GET_\name:
+        movq    \whole, %rax
+        NEXT
+.Lmove_KEEP_\name:
+        movq    \whole, \kept\()(%rsp)
+        NEXT
+.Lmove_ADD_\name:
+        addq    \whole, %rax
+        NEXT
+.Lmove_SUB_\name:
+        subq    \whole, %rax
+        NEXT
+.Lmove_MUL_\name:
+        imulq   \whole, %rax
+        NEXT
+        .endm
+        OF_REGISTER RBX, KEPT_RBX, %rbx, %ebx
+        OF_REGISTER RBP, KEPT_RBP, %rbp, %ebp
+        OF_REGISTER R12, KEPT_R12, %r12, %r12d
+        OF_REGISTER R13, KEPT_R13, %r13, %r13d
+        OF_REGISTER R14, KEPT_R14, %r14, %r14d
+        OF_REGISTER R15, KEPT_R15, %r15, %r15d
+
+        .macro OUTS name, byte, half, low, whole
+.Lmove_\name\()_1:
+        movb    \byte, (%rdi)
+        incq    %rdi
+        NEXT
+.Lmove_\name\()_2:
+        movw    \half, (%rdi)
+        addq    $2, %rdi
+        NEXT
+.Lmove_\name\()_4:
+        movl    \low, (%rdi)
+        addq    $4, %rdi
+        NEXT
+.Lmove_\name\()_8:
+        movq    \whole, (%rdi)
+        addq    $8, %rdi
+        NEXT
+        .endm
+        OUTS    OUT, %al, %ax, %eax, %rax
+        OUTS    NUMBER, %cl, %cx, %ecx, %rcx
+
+.Lmove_SET:
+        movq    %rcx, %rax
+        NEXT
+.Lmove_PUT:
+        movq    %rax, (%rsp,%rcx)
+        NEXT
+.Lmove_INCREASE:
+        addq    %rcx, %rax
+        NEXT
+
+        /* Each is entered twice: with a number, and with one in memory. */
+        .macro ALU name
+.Lmove_\name:
+        movq    (%rsp,%rcx), %rcx
+.Lmove_\name\()_NUMBER:
+        .endm
+        .macro PLAIN name, code
+        ALU     \name
+        \code  %rcx, %rax
+        NEXT
+        .endm
+        .macro SHIFT name, code
+        ALU     \name
+        xorl    %r10d, %r10d
+        \code  %cl, %rax
+        cmpq    $64, %rcx
+        cmovaeq %r10, %rax
+        NEXT
+        .endm
+        .macro COMPARE name, code
+        ALU     \name
+        cmpq    %rcx, %rax
+        \code  %al
+        movzbl  %al, %eax
+        NEXT
+        .endm
+        .macro UPPER name, code
+        ALU     \name
+        movq    %rdx, %r10
+        \code  %rcx
+        movq    %rdx, %rax
+        movq    %r10, %rdx
+        NEXT
+        .endm
+        PLAIN   ADD, addq
+        PLAIN   SUB, subq
+        PLAIN   MUL, imulq
+        PLAIN   AND, andq
+        PLAIN   OR, orq
+        PLAIN   XOR, xorq
+        SHIFT   SHL, shlq
+        SHIFT   SHR, shrq
+        ALU     SAR
+        movl    $63, %r10d
+        cmpq    %r10, %rcx
+        cmovaq  %r10, %rcx
+        sarq    %cl, %rax
+        NEXT
+        COMPARE EQUAL, sete
+        COMPARE AT_MOST, setbe
+        COMPARE LESS, setb
+        COMPARE LESS_SIGNED, setl
+        UPPER   MUL_HIGH, mulq
+        UPPER   MUL_HIGH_SIGNED, imulq
+        .cfi_endproc
+agent_moves_end:
+        .size   agent_moves_begin, . - agent_moves_begin
+
+        /* Below the red zone. */
+        .set    COMPUTE_ROOM, 128 + 56
+.Lmove_COMPUTE:
+        .cfi_startproc
+        movslq  %ecx, %r10
+        movq    (%rsp,%r10), %r10
+        shrq    $32, %rcx
+        leaq    -COMPUTE_ROOM(%rsp), %rsp
+        .cfi_adjust_cfa_offset COMPUTE_ROOM
+        movq    %rdx, (%rsp)
+        movq    %rsi, 8(%rsp)
+        movq    %rdi, 16(%rsp)
+        movq    %r8, 24(%rsp)
+        movq    %r9, 32(%rsp)
+        movq    %r11, 40(%rsp)
+        movl    %ecx, %edi
+        movq    %rax, %rsi
+        movq    %r10, %rdx
+        call    capture_compute
+        movq    (%rsp), %rdx
+        movq    8(%rsp), %rsi
+        movq    16(%rsp), %rdi
+        movq    24(%rsp), %r8
+        movq    32(%rsp), %r9
+        movq    40(%rsp), %r11
+        leaq    COMPUTE_ROOM(%rsp), %rsp
+        .cfi_adjust_cfa_offset -COMPUTE_ROOM
+        NEXT
+        .cfi_endproc
+
+        .section .rodata
+        .p2align 2
+        .globl  agent_moves_code
+        .hidden agent_moves_code
+        .type   agent_moves_code, @object
+agent_moves_code:
+#define MOVE_CODE(name) .long .Lmove_##name - agent_moves_code;
+        MOVE_CODES(MOVE_CODE)
+#undef MOVE_CODE
+        .size   agent_moves_code, . - agent_moves_code
+
+        .section .note.GNU-stack, "", @progbits
