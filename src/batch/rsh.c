@@ -263,7 +263,7 @@ static void note_host(const char *host)
         (size_t)snprintf(path, sizeof path, "%s/parts/.hosts", part[PART_DIR]) >= sizeof path)
         return;
     int len = snprintf(line, sizeof line, "%s\n", host);
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return;
     if ((size_t)len < sizeof line)

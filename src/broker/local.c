@@ -21,6 +21,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/spawn.h"
 #include "shm/waits.h"
 
@@ -281,9 +282,9 @@ static int configure(struct broker_local *found, const struct broker_listener *l
 /* 0: it is ours. -EWOULDBLOCK: a broker runs, or is being started. */
 static int take_lock(const char *path, int *ret_fd)
 {
-    _cleanup_(closep) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    _cleanup_(closep) int fd = file_open_own(AT_FDCWD, path, O_RDWR | O_CREAT);
     if (fd < 0)
-        return -errno;
+        return fd;
     int high = fcntl(fd, F_DUPFD_CLOEXEC, LOCK_FD + 1);
     if (high < 0)
         return -errno;

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "broker/url.h"
 
 static char dir[64];

@@ -12,6 +12,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/span.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 
 _Static_assert(sizeof((struct broker_url *)0)->path == sizeof((struct sockaddr_un *)0)->sun_path, "a socket's path");
 

@@ -19,6 +19,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "shm/waits.h"
 #include "wire/local.h"
 
@@ -149,9 +150,9 @@ int client_lock(const char *runtime, const char *name, struct err *err)
 {
     char path[PATH_MAX + 32];
     snprintf(path, sizeof path, "%s/%s", runtime, name);
-    _cleanup_(closep) int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    _cleanup_(closep) int lock = file_open_own(AT_FDCWD, path, O_RDWR | O_CREAT);
     if (lock < 0)
-        return err_errno(err, -errno, "cannot open %s", path);
+        return err_errno(err, lock, "cannot open %s", path);
     while (flock(lock, LOCK_EX) < 0)
         if (errno != EINTR)
             return err_errno(err, -errno, "cannot lock %s", path);

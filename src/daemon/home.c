@@ -15,6 +15,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "base/system/loop.h"
 #include "base/system/pause.h"
@@ -57,9 +58,9 @@ static int lock(const struct home *home, int *ret_fd, struct err *err)
 /* Its lock is for monitors that do not lock the directory. */
 static int take_pid_file(struct home *home, struct err *err)
 {
-    _cleanup_(closep) int fd = open(home->pid_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    _cleanup_(closep) int fd = file_open_own(AT_FDCWD, home->pid_path, O_RDWR | O_CREAT);
     if (fd < 0)
-        return err_errno(err, -errno, "cannot open %s", home->pid_path);
+        return err_errno(err, fd, "cannot open %s", home->pid_path);
     if (flock(fd, LOCK_EX | LOCK_NB) < 0)
         return is_busy(home, err);
     /* a monitor that has just ended may have removed the file that we locked */

@@ -21,6 +21,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "base/system/map_guard.h"
 #include "base/system/loop.h"
@@ -167,7 +168,7 @@ static void redirect_streams(void)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC), log = -1;
     if (dirs_runtime(dir, sizeof dir, &err) == 0) {
         snprintf(path, sizeof path, "%s/monitor.log", dir);
-        log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+        log = file_open_own(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
     }
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO);

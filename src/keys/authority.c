@@ -14,6 +14,7 @@
 #include <openssl/pem.h>
 
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "keys/internal.h"
 
 enum {
@@ -57,38 +58,16 @@ int key_put_text(const struct key *key, bool is_public, struct buf *out)
                     out);
 }
 
-static int write_all(int fd, const char *bytes, size_t len)
-{
-    while (len) {
-        ssize_t wrote = write(fd, bytes, len);
-        if (wrote < 0 && errno != EINTR)
-            return -errno;
-        bytes += wrote > 0 ? wrote : 0;
-        len -= wrote > 0 ? (size_t)wrote : 0;
-    }
-    return 0;
-}
-
 /* A new file, 0600, whole or not at all, and never in the place of another one. */
 static int file_new(const char *path, const char *bytes, size_t len)
 {
-    char temporary[PATH_MAX];
-    if ((size_t)snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= sizeof temporary)
-        return -ENAMETOOLONG;
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    int code = write_all(fd, bytes, len);
-    if (code == 0 && fsync(fd) < 0)
+    _cleanup_(file_fresh_done) struct file_fresh fresh = FILE_FRESH_INIT;
+    int code = file_fresh_open(&fresh, AT_FDCWD, path, 0600);
+    if (code == 0)
+        code = file_write_all(fresh.fd, bytes, len);
+    if (code == 0 && fsync(fresh.fd) < 0)
         code = -errno;
-    if (close(fd) < 0 && code == 0)
-        code = -errno;
-    if (code == 0 && link(temporary, path) < 0)
-        code = -errno;
-    if (code == -EPERM || code == -EOPNOTSUPP) /* a file system without links */
-        code = renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_NOREPLACE) < 0 ? -errno : 0;
-    unlink(temporary);
-    return code;
+    return code < 0 ? code : file_fresh_place(&fresh, true);
 }
 
 int key_write(const struct key *key, const char *path, struct err *err)
@@ -96,7 +75,7 @@ int key_write(const struct key *key, const char *path, struct err *err)
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     int code = key_put_text(key, false, &text);
     if (code == 0 && strcmp(path, "-") == 0)
-        code = write_all(STDOUT_FILENO, text.data, text.len);
+        code = file_write_all(STDOUT_FILENO, text.data, text.len);
     else if (code == 0)
         code = file_new(path, text.data, text.len);
     if (text.data)

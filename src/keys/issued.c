@@ -12,7 +12,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/data/grow.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "keys/authority.h"
 #include "keys/internal.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "keys/authority.h"
 #include "keys/internal.h"
 #include "keys/sealed.h"

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "client/session.h"
 #include "link/link.h"
@@ -26,7 +27,7 @@ int link_open_log(const char *dir)
 {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/link.log", dir);
-    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return file_open_own(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
 }
 
 /* It listens when it has written its first line. */

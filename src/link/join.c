@@ -11,6 +11,7 @@
 #include <sys/file.h>
 
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "client/session.h"
 #include "link/node.h"
@@ -47,9 +48,9 @@ static int lock_join(const char *dir, const struct link_way *way, struct err *er
 {
     char path[PATH_MAX + LINK_NAME + 32];
     snprintf(path, sizeof path, "%s/join-%s-%u.lock", dir, way->host, way->port);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = file_open_own(AT_FDCWD, path, O_RDWR | O_CREAT);
     if (fd < 0)
-        return err_errno(err, -errno, "cannot open %s", path);
+        return err_errno(err, fd, "cannot open %s", path);
     if (flock(fd, LOCK_EX | LOCK_NB) == 0)
         return fd;
     close(fd);

@@ -10,6 +10,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "shm/waits.h"
 
 /* A place is a byte of the file: locks of an open file description (fcntl(2)) need no process that keeps count. */
@@ -32,9 +33,9 @@ int gate_enter(int fd)
     if (code < 0)
         return code;
     snprintf(path, sizeof path, "%s/ssh.places", dir);
-    _cleanup_(closep) int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    _cleanup_(closep) int file = file_open_own(AT_FDCWD, path, O_RDWR | O_CREAT);
     if (file < 0)
-        return -errno;
+        return file;
     while ((code = take_place(file)) == -EAGAIN) {
         struct pollfd waits = {.fd = fd, .events = POLLRDHUP};
         if (poll(&waits, 1, NODE_GATE_MS) > 0)

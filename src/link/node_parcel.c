@@ -11,6 +11,7 @@
 
 #include "base/system/agent_library.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 
 enum { BLOCK = 512 };
 

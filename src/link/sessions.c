@@ -2,6 +2,7 @@
 /* The sessions of scry-link serve: each has a connection to the monitor, which knows it as a tool, or as another monitor. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>

@@ -11,7 +11,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/pause.h"
 #include "jobdir/record/mirror.h"
 #include "shm/waits.h"

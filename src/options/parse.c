@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/data/near.h"
 #include "options/options.h"
 

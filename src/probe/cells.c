@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/system/file.h"
+
 enum { CELLS_RESTING = 1024 }; /* given back, and not used again while there are others */
 
 struct cell_memory {
@@ -42,9 +44,9 @@ fail:;
 int cells_keep(struct cell_memory *memory, const char *path)
 {
     size_t size = CODE_CELLS * sizeof(code_cell), used = (size_t)memory->next * sizeof(code_cell);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = file_open_own(AT_FDCWD, path, O_RDWR | O_CREAT);
     if (fd < 0)
-        return -errno;
+        return fd;
     /* with its room: a full file system is no SIGBUS later */
     int code = -posix_fallocate(fd, 0, (off_t)size);
     if (code == 0 && pwrite(fd, memory->cells, used, 0) != (ssize_t)used)

@@ -12,7 +12,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "lang/put.h"
 #include "probe/node_internal.h"
 #include "shm/waits.h"

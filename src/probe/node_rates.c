@@ -16,7 +16,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "probe/node_internal.h"
 #include "probe/proc.h"
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "probe/node_internal.h"
 
 static bool read_text(char *ret_text, size_t size, const char *format, va_list args)

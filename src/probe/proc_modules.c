@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/data/grow.h"
 #include "probe/proc.h"
 #include "base/system/proc_file.h"

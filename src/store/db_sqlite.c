@@ -16,6 +16,7 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "shm/waits.h"
 #include "store/db.h"
 

@@ -11,7 +11,7 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/pause.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"

@@ -14,6 +14,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/record/info.h"
 #include "task/internal.h"
 #include "task/launch.h"
@@ -46,9 +47,9 @@ int task_lock(const char *dir, const char *lock, bool wait)
 {
     char path[PATH_MAX + TASK_ID_SIZE + 16];
     snprintf(path, sizeof path, "%s/%s", dir, lock);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = file_open_own(AT_FDCWD, path, O_RDWR | O_CREAT);
     if (fd < 0)
-        return -errno;
+        return fd;
     while (flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) < 0)
         if (errno != EINTR) {
             int code = -errno;
@@ -66,9 +67,9 @@ static int set_mark(const struct task_store *store, const struct task *task, boo
     task_host_path(store, elsewhere ? elsewhere : "", task->id, path);
     if (!active)
         return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    int fd = file_open_own(AT_FDCWD, path, O_WRONLY | O_CREAT);
     if (fd < 0)
-        return -errno;
+        return fd;
     close(fd);
     return 0;
 }

@@ -8,7 +8,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/record/info.h"
 #include "task/answer.h"
 #include "task/spec.h"

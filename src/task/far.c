@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/pause.h"
 #include "task/estimate.h"
 #include "task/spec.h"

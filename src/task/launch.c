@@ -10,7 +10,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/text/text.h"
 #include "task/far.h"
 #include "task/spec.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/text/text.h"
 
 json_t *task_left_new(void)

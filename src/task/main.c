@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "base/system/loop.h"
 #include "base/system/pause.h"
@@ -165,7 +166,7 @@ static bool take_lock(struct runner *runner)
 {
     char path[TASK_HOST_PATH_SIZE];
     task_host_path(&runner->store, "", TASK_RUNNER_LOCK, path);
-    runner->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    runner->lock = file_open_own(AT_FDCWD, path, O_RDWR | O_CREAT);
     return runner->lock >= 0 && flock(runner->lock, LOCK_EX | LOCK_NB) == 0;
 }
 

@@ -15,7 +15,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "task/advance.h"
 #include "task/launch.h"
@@ -25,7 +25,7 @@
 
 static void take_stream(const char *path, int number)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = file_open_own(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC);
     if (fd >= 0)
         dup2(fd, number);
 }

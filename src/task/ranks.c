@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which ranks of a run are in what was recorded: a monitor that does not answer in time lets a process go without it. */
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

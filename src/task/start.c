@@ -15,6 +15,7 @@
 #include "base/data/arena.h"
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "task/internal.h"
 
 extern char **environ;
@@ -117,7 +118,7 @@ int task_runner_wake(const struct task_store *store, struct err *err)
 {
     char path[TASK_HOST_PATH_SIZE];
     task_host_path(store, "", TASK_RUNNER_LOCK, path);
-    int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int lock = file_open_own(AT_FDCWD, path, O_RDWR | O_CREAT);
     bool runs = lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0;
     if (lock >= 0)
         close(lock);

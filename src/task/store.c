@@ -14,6 +14,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "task/internal.h"
 #include "task/spec.h"
 
@@ -56,7 +57,7 @@ void task_store_touch(const struct task_store *store, const char *id)
     char path[PATH_MAX + 16], line[TASK_ID_SIZE + 2];
     struct stat st;
     snprintf(path, sizeof path, "%s/.changed", store->dir);
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int fd = file_open_own(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND);
     if (fd < 0)
         return;
     int len = snprintf(line, sizeof line, "%s\n", id ? id : "");

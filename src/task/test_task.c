@@ -17,7 +17,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/text/text.h"
 #include "task/answer.h"
 #include "task/estimate.h"

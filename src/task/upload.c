@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/file.h"
 #include "jobdir/text/text.h"
 #include "task/internal.h"
 #include "task/spec.h"
@@ -51,8 +52,8 @@ static int begin(struct task_upload *upload, const struct task *task, const char
     snprintf(upload->name, sizeof upload->name, "%s", name);
     snprintf(upload->part, sizeof upload->part, ".part-%d", getpid());
     _cleanup_(closep) int dir = open(upload->dir, O_DIRECTORY | O_CLOEXEC);
-    upload->fd = openat(dir, upload->part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    return upload->fd < 0 ? err_errno(err, -errno, "cannot write into %s", upload->dir) : 0;
+    upload->fd = file_open_own(dir, upload->part, O_WRONLY | O_CREAT | O_EXCL);
+    return upload->fd < 0 ? err_errno(err, upload->fd, "cannot write into %s", upload->dir) : 0;
 }
 
 int task_upload_begin(const struct task_store *store, const char *id, const char *name, struct task_upload *ret_upload,

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "task/advance.h"
 #include "task/far.h"
 #include "task/spec.h"

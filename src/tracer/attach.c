@@ -14,7 +14,7 @@
 #include <utlist.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "tracer/tracee.h"
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 
 struct shared *shared;
 struct tracer *tracer;

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/test_rounds.h"
 #include "base/system/wait_world.h"
 #include "tracer/test_insns.h"

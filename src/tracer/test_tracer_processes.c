@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "probe/proc.h"
 #include "tracer/test_insns.h"
 

@@ -19,7 +19,7 @@
 #include <elfutils/libdwfl.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "tracer/tracee.h"
 
 enum { STACK_COPY = 256 * 1024, CHUNK = 4096, REG_RSP = 7, REG_COUNT = 17, CALLS_LIMIT = 64 };

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "fuzz.h"
 
 enum { CUTS = 64, FLIPS = 256 };

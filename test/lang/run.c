@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "lang/request.h"
 #include "lang/signature.h"
 

@@ -82,6 +82,22 @@ class Layers(unittest.TestCase):
         self.refused("ext/pa/x.c", SPDX + "#include <scry/ext.h>\n", None)
         self.refused("include/scry/x.h", SPDX + '#include "base/data/buf.h"\n', "installed headers include each other")
 
+    def test_files_are_written_in_one_place(self):
+        for call in ('open(path, O_WRONLY | O_CREAT, 0600)', "openat(dir, name,\n O_RDWR)", "open(path, flags)", "creat(path, 0600)",
+                     'fopen(path, "w")', 'fopen(path, "re+")', 'fopen(path, mode)', 'freopen(path, "a", file)', "mkstemp(path)",
+                     "mkostemps(path, 2, 0)", "rename(from, to)", "renameat2(a, b, c, d, 0)", "link(from, to)", "symlinkat(a, b, c)",
+                     "truncate(path, 0)", "syscall(SYS_openat, at, path, O_WRONLY)", "syscall(SYS_rename, from, to)",
+                     'sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDWR, 0)', 'json_dump_file(json, path, 0)'):
+            for room in ("src/base/system", "ext/pa"):
+                self.refused(f"{room}/x.c", SPDX + f"int x = {call};\n", f"{room}/x.c:2: calls ")
+        for call in ('open(path, O_RDONLY | O_CLOEXEC)', 'fopen("/proc/x", "re")', 'open("/dev/null", O_RDWR)', "reopen(path, 1)", "x->open(path, how)",
+                     "syscall(SYS_gettid)", "openat(at, name, O_PATH)", "unlink(path)", 'dlopen(path, 1)'):
+            self.refused("src/base/system/x.c", SPDX + f"int x = {call}; /* open(path, O_RDWR) */\n", None)
+        self.refused("src/base/system/test_x.c", SPDX + "int x = creat(path, 0600);\n", None)
+        two = "int x = open(path, O_WRONLY);\n" * 2
+        self.refused("src/tracer/requests.c", SPDX + two, "src/tracer/requests.c:3: calls open")
+        self.refused("src/tracer/requests.c", SPDX, "src/tracer/requests.c:1: opens 0 files, and tools/check-layers allows 1")
+
     def test_sentences(self):
         for call in ('strstr(note, "not traced")', 'strncmp(why,\n "no monitor runs", 15)', 'strcmp(f("a, (b"), " of it")'):
             self.refused("src/job/run/x.c", SPDX + f"bool x = {call};\n", "src/job/run/x.c:2: looks for")

@@ -2,17 +2,14 @@
 #include "base/system/dirs.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pwd.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "base/data/buf.h"
-#include "base/data/cleanup.h"
 
 #ifndef SCRY_LIBEXECDIR
 #define SCRY_LIBEXECDIR "/usr/local/libexec/scry"
@@ -236,137 +233,4 @@ void dirs_extensions(void (*fn)(void *ctx, const char *dir), void *ctx)
     }
     if (access(SCRY_EXTDIR, R_OK | X_OK) == 0)
         fn(ctx, SCRY_EXTDIR);
-}
-
-bool file_is_at(const char *path, int fd)
-{
-    struct stat ours, there;
-    return fd >= 0 && fstat(fd, &ours) == 0 && lstat(path, &there) == 0 && ours.st_dev == there.st_dev &&
-           ours.st_ino == there.st_ino;
-}
-
-void file_unlink_own(const char *path, int fd)
-{
-    if (file_is_at(path, fd))
-        unlink(path);
-}
-
-static int read_all(int fd, size_t most, char **ret_bytes, size_t *ret_len)
-{
-    _cleanup_(buf_done) struct buf bytes = BUF_INIT;
-    for (;;) {
-        char *room = buf_reserve(&bytes, 4096);
-        if (!room)
-            return -ENOMEM;
-        ssize_t got = read(fd, room, 4096);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -errno;
-        if (got == 0)
-            break;
-        bytes.len += (size_t)got;
-        if (bytes.len > most)
-            return -EFBIG;
-    }
-    size_t len = bytes.len;
-    char *block = buf_take(&bytes);
-    if (!block)
-        return -ENOMEM;
-    block[len] = 0;
-    *ret_bytes = block;
-    if (ret_len)
-        *ret_len = len;
-    return 0;
-}
-
-int file_read(const char *path, char **ret_bytes, size_t *ret_len)
-{
-    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? -errno : read_all(fd, SIZE_MAX, ret_bytes, ret_len);
-}
-
-static int open_plain(const char *path)
-{
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    int code = fd < 0 || fstat(fd, &st) < 0 ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
-    if (code == 0)
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    return code;
-}
-
-FILE *file_open_plain(const char *path)
-{
-    int fd = open_plain(path);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
-    if (fd >= 0 && !file)
-        close(fd);
-    if (fd < 0)
-        errno = -fd;
-    return file;
-}
-
-int file_read_plain(const char *path, char **ret_bytes, size_t *ret_len)
-{
-    _cleanup_(closep) int fd = open_plain(path);
-    return fd < 0 ? fd : read_all(fd, FILE_PLAIN_MOST, ret_bytes, ret_len);
-}
-
-/* Names this process among all that may write here: on a shared file system others, of other hosts and containers, have the
- * same number. In digits, as jobdir/record/remove.c knows it. */
-static void own_number(char *ret_text, size_t size)
-{
-    char host[256] = "";
-    struct stat st = {0};
-    uint32_t sum = 2166136261u;
-    gethostname(host, sizeof host - 1);
-    for (const char *at = host; *at; at++)
-        sum = (sum ^ (unsigned char)*at) * 16777619u;
-    if (stat("/proc/self/ns/pid", &st) == 0)
-        sum = (sum ^ (uint32_t)st.st_ino) * 16777619u;
-    snprintf(ret_text, size, "%d%010u", getpid(), sum);
-}
-
-static int replace(const char *path, const void *bytes, size_t len, mode_t mode, bool waits)
-{
-    char temporary[PATH_MAX], number[32];
-    own_number(number, sizeof number);
-    if (snprintf(temporary, sizeof temporary, "%s.%s.tmp", path, number) >= (int)sizeof temporary)
-        return -ENAMETOOLONG;
-    _cleanup_(closep) int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-    if (fd < 0)
-        return -errno;
-    int code = 0;
-    const char *at = bytes;
-    while (len && code == 0) {
-        ssize_t put = write(fd, at, len);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0) {
-            code = -errno;
-        } else {
-            at += put;
-            len -= (size_t)put;
-        }
-    }
-    if (code == 0 && waits && fsync(fd) < 0)
-        code = -errno;
-    if (code == 0 && rename(temporary, path) < 0)
-        code = -errno;
-    if (code < 0)
-        unlink(temporary);
-    return code;
-}
-
-int file_replace(const char *path, const void *bytes, size_t len, mode_t mode)
-{
-    return replace(path, bytes, len, mode, true);
-}
-
-int file_replace_soon(const char *path, const void *bytes, size_t len, mode_t mode)
-{
-    return replace(path, bytes, len, mode, false);
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where scry keeps its files (XDG), and small helpers on files. Paths are written to a caller's buffer of PATH_MAX.
+ * Where scry keeps its files (XDG). Paths are written to a caller's buffer of PATH_MAX.
  */
 #ifndef SCRY_BASE_SYSTEM_DIRS_H
 #define SCRY_BASE_SYSTEM_DIRS_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <sys/types.h>
 
 #include "base/data/err.h"
@@ -45,25 +43,5 @@ int dirs_libexec(const char *name, char *ret_path, size_t size, struct err *err)
 void dirs_extensions(void (*fn)(void *ctx, const char *dir), void *ctx);
 
 int dirs_make(const char *path, mode_t mode); /* mkdir -p; 0 or -errno */
-
-/* Does this open file or directory still lie at the path, and not another one? */
-bool file_is_at(const char *path, int fd);
-/* Removes it, if it is still this one. */
-void file_unlink_own(const char *path, int fd);
-
-/* Reads a whole small file (also in /proc, where sizes are 0) into a malloc'ed, NUL-terminated block. 0 or -errno. */
-int file_read(const char *path, char **ret_bytes, size_t *ret_len);
-
-/* The same of a file that somebody else may have put there: regular (else -EINVAL), of at most FILE_PLAIN_MOST bytes
- * (else -EFBIG). Nothing keeps the reader waiting: no pipe, no device. */
-int file_read_plain(const char *path, char **ret_bytes, size_t *ret_len);
-FILE *file_open_plain(const char *path); /* to read; NULL with errno */
-#define FILE_PLAIN_MOST ((size_t)256 << 20)
-
-/* Writes a file so that readers see the old or the new content, never a part: temporary file, fsync, rename. 0 or
- * -errno. */
-int file_replace(const char *path, const void *bytes, size_t len, mode_t mode);
-/* The same without waiting for the disk: for what can be had again if the machine stops now. */
-int file_replace_soon(const char *path, const void *bytes, size_t len, mode_t mode);
 
 #endif

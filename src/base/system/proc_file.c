@@ -11,7 +11,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 
 enum {
     STAT_TEXT = 1024,   /* 52 numbers of at most 20 digits are 1092, but most are small: 350 bytes are usual */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directories, files and errors. */
+/* Directories and errors. */
 #include <pwd.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,6 +19,7 @@
 
 #include "base/data/buf.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 
 static char dir[64], path[PATH_MAX], got[PATH_MAX];
 static struct err err;
@@ -102,20 +102,6 @@ static void the_runtime_directory_is_made_again(void **state)
     assert_int_equal(rmdir(in_dir("a")), 0);
     assert_int_equal(dirs_runtime_again(got, &err), -ENOENT);
     close(fd);
-}
-
-static void only_what_is_ones_own_is_removed(void **state)
-{
-    int fd = open(in_dir("file"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    assert_int_equal(unlink(path), 0);
-    int other = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    file_unlink_own(path, fd);
-    file_unlink_own(path, -1);
-    assert_int_equal(access(path, F_OK), 0);
-    file_unlink_own(path, other);
-    assert_int_equal(access(path, F_OK), -1);
-    close(fd);
-    close(other);
 }
 
 static void a_runtime_path_too_long_for_sockets_is_not_used(void **state)
@@ -217,47 +203,6 @@ static void extension_directories_are_listed(void **state)
     buf_done(&found);
 }
 
-static void files_are_read_and_replaced(void **state)
-{
-    char *bytes = NULL;
-    size_t len;
-    assert_int_equal(file_replace(in_dir("file"), "a\0b", 3, 0640), 0);
-    assert_int_equal(file_read(path, &bytes, &len), 0);
-    assert_int_equal(len, 3);
-    assert_memory_equal(bytes, "a\0b\0", 4);
-    free(bytes);
-    char *large = malloc(1 << 20);
-    assert_non_null(large);
-    memset(large, 'x', 1 << 20);
-    assert_int_equal(file_replace(path, large, 1 << 20, 0640), 0);
-    free(large);
-    assert_int_equal(file_read(path, &bytes, &len), 0);
-    assert_int_equal(len, 1 << 20);
-    assert_int_equal(bytes[len], 0);
-    free(bytes);
-    assert_int_equal(file_replace(path, "", 0, 0640), 0);
-    assert_int_equal(file_read(path, &bytes, &len), 0);
-    assert_int_equal(len, 0);
-    assert_string_equal(bytes, "");
-    free(bytes);
-    assert_int_equal(file_read("/proc/self/status", &bytes, NULL), 0); /* its size is 0 */
-    assert_non_null(strstr(bytes, "Name:"));
-    free(bytes);
-    assert_int_equal(file_read(in_dir("none"), &bytes, &len), -ENOENT);
-    assert_int_equal(file_read(dir, &bytes, &len), -EISDIR);
-    assert_int_equal(file_replace(in_dir("none/file"), "x", 1, 0600), -ENOENT);
-}
-
-static void a_failed_replacement_keeps_the_old_file(void **state)
-{
-    assert_int_equal(mkdir(in_dir("directory"), 0700), 0);
-    assert_int_equal(file_replace(path, "x", 1, 0600), -EISDIR);
-    DIR *left = opendir(dir);
-    for (const struct dirent *entry; (entry = readdir(left));)
-        assert_null(strstr(entry->d_name, ".tmp")); /* nothing is left behind */
-    closedir(left);
-}
-
 static void errors_are_cut_and_never_overflow(void **state)
 {
     char longer[2 * ERR_TEXT_SIZE];
@@ -283,15 +228,12 @@ int main(void)
         EACH(the_runtime_directory_is_private),
         EACH(a_foreign_runtime_directory_is_refused),
         EACH(the_runtime_directory_is_made_again),
-        EACH(only_what_is_ones_own_is_removed),
         EACH(a_runtime_path_too_long_for_sockets_is_not_used),
         EACH(the_jobs_directory_is_made),
         EACH(homes_that_are_none_are_left_alone),
         EACH(caches_are_in_a_directory_of_their_own),
         EACH(programs_are_found),
         EACH(extension_directories_are_listed),
-        EACH(files_are_read_and_replaced),
-        EACH(a_failed_replacement_keeps_the_old_file),
         EACH(errors_are_cut_and_never_overflow),
     };
     return cmocka_run_group_tests_name("dirs", tests, NULL, NULL);

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/proc_file.h"
 
 /* The number in a file of /proc/sys; `missing` when there is none. */

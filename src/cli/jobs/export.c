@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
 #include "cli/common/progress.h"
@@ -158,32 +159,37 @@ static int export_all(struct exporter *exporter, const struct export_format *for
     return code < 0 ? code : !events;
 }
 
-/* Writes to a temporary file and renames it at the end, so that a failure leaves no partial file. */
+/* Opens the new file that takes the place of the output, or what is no regular file: /dev/stdout, a pipe. */
+static int open_output(const char *path, struct file_fresh *fresh)
+{
+    struct stat st;
+    if (stat(path, &st) < 0 || S_ISREG(st.st_mode)) {
+        int code = file_fresh_open(fresh, AT_FDCWD, path, 0666);
+        return code < 0 ? code : fcntl(fresh->fd, F_DUPFD_CLOEXEC, 0);
+    }
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY); /* nothing is made here or cut off */
+    return fd < 0 ? -errno : fd;
+}
+
+/* A failure leaves no partial file. */
 static int export_file(struct exporter *exporter, const struct export_format *format, const struct job_traces *traces,
                        const struct choice *choice)
 {
-    char temporary[PATH_MAX];
-    struct stat st;
-    /* write directly to what is no regular file: /dev/stdout, a pipe */
-    bool direct = stat(choice->output, &st) == 0 && !S_ISREG(st.st_mode);
-    if ((size_t)snprintf(temporary, sizeof temporary, direct ? "%s" : "%s.part", choice->output) >= sizeof temporary) {
-        log_error("%s: the name is too long", choice->output);
-        return EXIT_ERRORS;
-    }
-    exporter->out = fopen(temporary, "we");
-    if (!exporter->out) {
-        log_error("cannot write %s: %s", temporary, strerror(errno));
-        return EXIT_ERRORS;
-    }
-    int code = export_all(exporter, format, traces, choice);
-    if (fclose(exporter->out) != 0 && code == 0)
+    _cleanup_(file_fresh_done) struct file_fresh fresh = FILE_FRESH_INIT;
+    int fd = open_output(choice->output, &fresh), code = fd < 0 ? fd : 0;
+    exporter->out = fd < 0 ? NULL : fdopen(fd, "w");
+    if (fd >= 0 && !exporter->out) {
         code = -errno;
-    if (code == 0 && !direct && rename(temporary, choice->output) < 0)
+        close(fd);
+    }
+    if (code == 0)
+        code = export_all(exporter, format, traces, choice);
+    if (exporter->out && fclose(exporter->out) != 0 && code == 0)
         code = -errno;
+    if (code == 0 && fresh.fd >= 0)
+        code = file_fresh_place(&fresh, false);
     if (code < 0)
         log_error("cannot write %s: %s", choice->output, strerror(-code));
-    if (code && !direct)
-        unlink(temporary);
     return code ? EXIT_ERRORS : 0;
 }
 

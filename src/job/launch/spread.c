@@ -12,6 +12,7 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "job/launch/program.h"
 #include "job/launch/step.h"

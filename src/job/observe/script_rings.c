@@ -20,6 +20,7 @@
 #include "base/data/hash.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "base/system/map_guard.h"
 #include "base/system/proc_file.h"
@@ -179,9 +180,8 @@ static bool lives(const struct ring *ring)
 static void *map_file(const char *path, size_t *ret_size)
 {
     struct stat status;
-    _cleanup_(closep) int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) || status.st_size <= 0 ||
-        status.st_size > UINT32_MAX)
+    _cleanup_(closep) int fd = file_open_own(AT_FDCWD, path, O_RDWR);
+    if (fd < 0 || fstat(fd, &status) < 0 || status.st_size <= 0 || status.st_size > UINT32_MAX)
         return NULL;
     *ret_size = (size_t)status.st_size;
     void *memory = mmap(NULL, *ret_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -19,6 +19,7 @@
 #include "base/data/hash.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "client/client.h"
 #include "client/decode.h"
 #include "jobdir/record/info.h"
@@ -140,9 +141,9 @@ static int64_t read_piece(struct fetch *fetch, const char *name, uint64_t offset
 
 static int append(const char *path, uint64_t at, const struct buf *bytes)
 {
-    _cleanup_(closep) int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    _cleanup_(closep) int fd = file_open_own(AT_FDCWD, path, O_WRONLY | O_CREAT);
     if (fd < 0)
-        return -errno;
+        return fd;
     ssize_t put = bytes->len ? pwrite(fd, bytes->data, bytes->len, (off_t)at) : 0;
     return put < 0 ? -errno : (size_t)put < bytes->len ? -ENOSPC : 0;
 }

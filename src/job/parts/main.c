@@ -17,7 +17,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/pause.h"
 #include "client/client.h"
 #include "job/parts/await.h"

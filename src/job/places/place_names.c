@@ -15,7 +15,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "job/places/aside.h"
 #include "jobdir/text/text.h"
 #include "symbols/index/elf_identity.h"
@@ -197,26 +197,31 @@ static void take(struct place_names *names, const json_t *sites)
     }
 }
 
-static void sites_path(char *ret_path, size_t size, const char *jobdir)
+/* The folder of what is kept, if nobody else can have put anything there, such as a link to a file of the reader. */
+static int open_own_stats(const char *jobdir)
 {
-    snprintf(ret_path, size, "%s/stats/sites.json", jobdir);
+    _cleanup_(closep) int job = open(jobdir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (job < 0 || file_check_own_directory(job, jobdir, NULL) < 0 ||
+        (mkdirat(job, "stats", 0700) < 0 && errno != EEXIST))
+        return -1;
+    _cleanup_(closep) int stats = openat(job, "stats", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return stats >= 0 && file_check_own_directory(stats, "stats", NULL) == 0 ? TAKE_FD(stats) : -1;
 }
 
-/* Keeps nothing if the job directory is read-only. */
+/* Keeps nothing if the job directory is read-only, another user's, or one that others can write to. */
 static void keep(const char *jobdir, json_t *kept, const json_t *found)
 {
-    char path[PATH_MAX + 32];
+    _cleanup_(file_fresh_done) struct file_fresh fresh = FILE_FRESH_INIT;
+    _cleanup_(closep) int stats = open_own_stats(jobdir);
+    if (stats < 0)
+        return;
     json_t *all = json_is_array(json_object_get(kept, "sites")) ? json_object_get(kept, "sites") : json_array();
     json_array_extend(all, (json_t *)found);
     json_t *whole = json_pack("{s:i, s:O}", "version", 1, "sites", all);
     _cleanup_(freep) char *text = whole ? json_dumps(whole, JSON_INDENT(1)) : NULL;
-    sites_path(path, sizeof path, jobdir);
-    char *slash = strrchr(path, '/');
-    *slash = 0;
-    mkdir(path, 0700);
-    *slash = '/';
-    if (text)
-        file_replace(path, text, strlen(text), 0600);
+    if (text && file_fresh_open(&fresh, stats, "sites.json", 0600) == 0 &&
+        file_write_all(fresh.fd, text, strlen(text)) == 0)
+        file_fresh_place(&fresh, false);
     json_decref(whole);
     if (all != json_object_get(kept, "sites"))
         json_decref(all);
@@ -233,10 +238,12 @@ static size_t count_unknown(const struct place_names *names)
 int place_names_find(struct place_names *names, const char *jobdir, unsigned timeout_ms, struct err *err)
 {
     char path[PATH_MAX + 32];
+    _cleanup_(freep) char *text = NULL;
+    size_t len;
     if (!names->places)
         return names->failed ? -ENOMEM : 0;
-    sites_path(path, sizeof path, jobdir);
-    json_t *kept = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    snprintf(path, sizeof path, "%s/stats/sites.json", jobdir);
+    json_t *kept = file_read_plain(path, &text, &len) == 0 ? json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL) : NULL;
     take(names, json_object_get(kept, "sites"));
     size_t unknown = count_unknown(names);
     if (unknown && !names->failed) {

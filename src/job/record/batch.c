@@ -15,7 +15,7 @@
 #include <strings.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/text/text.h"
 
 enum { VALUE_SIZE = 256 };

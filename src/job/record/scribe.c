@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/pause.h"
 #include "base/system/process_names.h"
 #include "base/system/wait_world.h"

@@ -12,6 +12,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/spawn.h"
 #include "base/system/wait_world.h"
 #include "jobdir/record/parts.h"
@@ -197,8 +198,7 @@ void part_changed(const struct job *job, const char *key, const char *value)
         return;
     snprintf(path, sizeof path, "%s/parts/" PARTS_OPTIONS, job->dir);
     buf_printf(&line, "--%s=%s\n", key, value);
-    _cleanup_(closep) int fd =
-        line.failed ? -1 : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    _cleanup_(closep) int fd = line.failed ? -1 : file_open_own(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND);
     if (fd >= 0)
         (void)!write(fd, line.data, line.len); /* without it such a part has the options of the start */
 }

@@ -14,7 +14,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "base/system/wait_world.h"
 #include "jobdir/layers/cause.h"

@@ -11,7 +11,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 
 /* Expands the specifiers of core_pattern; unknown ones match anything. */
 static void expand(struct buf *out, const char *pattern, pid_t pid, const char *name, int signo)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "job/run/part.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/parts.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/mpi/stats.h"
 #include "jobdir/record/parts.h"
 

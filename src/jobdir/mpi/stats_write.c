@@ -14,6 +14,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/mpi/stats_fields.h"
 #include "jobdir/text/text.h"
 
@@ -232,31 +233,9 @@ static void print_distribution(const struct mpi_stats *stats, const struct mpi_s
 
 /* ---- files ---- */
 
-/* As file_replace, but does not wait until it is on the disk. */
 static int replace(const char *path, const struct buf *text)
 {
-    char temporary[PATH_MAX];
-    if (text->failed)
-        return -ENOMEM;
-    if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, getpid()) >= (int)sizeof temporary)
-        return -ENAMETOOLONG;
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return -errno;
-    int code = 0;
-    for (size_t at = 0; at < text->len && code == 0;) {
-        ssize_t put = write(fd, text->data + at, text->len - at);
-        if (put < 0 && errno != EINTR)
-            code = -errno;
-        at += put > 0 ? (size_t)put : 0;
-    }
-    if (close(fd) < 0 && code == 0) /* network file systems and quotas tell it here */
-        code = -errno;
-    if (code == 0 && rename(temporary, path) < 0)
-        code = -errno;
-    if (code < 0)
-        unlink(temporary);
-    return code;
+    return text->failed ? -ENOMEM : file_replace_soon(path, text->data, text->len, 0600);
 }
 
 static bool has_distribution(const struct mpi_stats *stats, const char *file)

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
@@ -52,7 +54,19 @@ static int is_empty_dir(const char *path)
     return entries == 0;
 }
 
-static int make_wanted(const char *wanted, struct err *err)
+/* Could somebody else put a link into it? Then scry would write where that points to. */
+static int check_is_own(const char *path, const char *wanted, struct err *err)
+{
+    struct err why;
+    _cleanup_(closep) int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0)
+        return err_errno(err, -errno, "cannot use %s as job directory", wanted);
+    int code = file_check_own_directory(dir, wanted, &why);
+    return code < 0 ? err_set(err, code, "%s: name a job directory of your own, or one that is not there yet", why.text)
+                    : 0;
+}
+
+static int make_wanted(const char *wanted, char ret_path[PATH_MAX], struct err *err)
 {
     int code = dirs_make(wanted, 0700);
     if (code < 0)
@@ -62,7 +76,9 @@ static int make_wanted(const char *wanted, struct err *err)
         return err_errno(err, empty, "cannot use %s as job directory", wanted);
     if (!empty)
         return err_set(err, -EEXIST, "the job directory %s is not empty: name another one, or remove it", wanted);
-    return 0;
+    if (!realpath(wanted, ret_path))
+        return err_errno(err, -errno, "%s", wanted);
+    return check_is_own(ret_path, wanted, err);
 }
 
 int jobdir_make(const char *id, const char *wanted, char *ret_path, size_t size, struct err *err)
@@ -70,11 +86,9 @@ int jobdir_make(const char *id, const char *wanted, char *ret_path, size_t size,
     char jobs[PATH_MAX], path[PATH_MAX], sub[PATH_MAX + 8];
     int have_jobs = dirs_jobs(jobs, sizeof jobs, wanted ? NULL : err);
     if (wanted) {
-        int code = make_wanted(wanted, err);
+        int code = make_wanted(wanted, path, err);
         if (code < 0)
             return code;
-        if (!realpath(wanted, path))
-            return err_errno(err, -errno, "%s", wanted);
         if (have_jobs == 0 && (size_t)snprintf(sub, sizeof sub, "%s/%s", jobs, id) < sizeof sub)
             if (symlink(path, sub) < 0)
                 errno = 0; /* then it is only found by its path */

@@ -13,7 +13,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/pause.h"
 #include "base/system/proc_file.h"
 #include "jobdir/record/kept.h"

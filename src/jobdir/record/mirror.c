@@ -14,6 +14,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/record/mirror_internal.h"
 #include "jobdir/record/spool.h"
@@ -359,9 +360,9 @@ static bool is_part_name(const char *name, int64_t *ret_offset)
 static int put_piece(char *path, int64_t offset, struct span bytes)
 {
     *strrchr(path, '+') = 0;
-    _cleanup_(closep) int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    _cleanup_(closep) int fd = file_open_own(AT_FDCWD, path, O_WRONLY | O_CREAT);
     if (fd < 0 || bytes.len > MIRROR_PIECE)
-        return fd < 0 ? -errno : -EINVAL;
+        return fd < 0 ? fd : -EINVAL;
     while (bytes.len) {
         ssize_t put = pwrite(fd, bytes.ptr, bytes.len, (off_t)offset);
         if (put < 0 && errno == EINTR)
@@ -463,8 +464,8 @@ static int open_spool(struct mirror *mirror, struct err *err)
         return err_errno(err, -errno, "cannot make %s", file);
     if ((size_t)snprintf(file, sizeof file, "%s/spool/records.jsonl", mirror->path) >= sizeof file)
         return err_set(err, -ENAMETOOLONG, "%s: too long", mirror->path);
-    mirror->fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int code = mirror->fd < 0 ? -errno : find_end(mirror);
+    mirror->fd = file_open_own(AT_FDCWD, file, O_RDWR | O_CREAT);
+    int code = mirror->fd < 0 ? mirror->fd : find_end(mirror);
     if (code < 0)
         return err_errno(err, code, "cannot use %s", file);
     if (spool_reader_open(&reader, mirror->path, NULL) == 0)

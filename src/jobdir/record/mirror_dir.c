@@ -17,6 +17,7 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/mirror_internal.h"
 #include "jobdir/record/remove.h"
@@ -79,9 +80,9 @@ int mirror_lock(const char *path, int *ret_fd, struct err *err)
     if ((size_t)snprintf(file, sizeof file, "%s/mirror.lock", path) >= sizeof file)
         return err_set(err, -ENAMETOOLONG, "%s: too long", path);
     for (;;) {
-        _cleanup_(closep) int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        _cleanup_(closep) int fd = file_open_own(AT_FDCWD, file, O_RDWR | O_CREAT);
         if (fd < 0)
-            return err_errno(err, -errno, "cannot make %s", file);
+            return err_errno(err, fd, "cannot make %s", file);
         if (flock(fd, LOCK_EX | LOCK_NB) < 0)
             return errno == EWOULDBLOCK ? err_set(err, -EWOULDBLOCK, "another process writes the mirror %s", path)
                                         : err_errno(err, -errno, "cannot lock %s", file);
@@ -139,7 +140,7 @@ void mirrors_remove_unused(void)
         (size_t)snprintf(stamp, sizeof stamp, "%s/.looked", root) >= sizeof stamp ||
         (lstat(stamp, &st) == 0 && fabs(difftime(time(NULL), st.st_mtime)) < MIRROR_LOOK_SECONDS))
         return;
-    _cleanup_(closep) int fd = open(stamp, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    _cleanup_(closep) int fd = file_open_own(AT_FDCWD, stamp, O_WRONLY | O_CREAT);
     if (fd >= 0)
         futimens(fd, NULL);
     look_below(root, 2);

@@ -14,7 +14,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/clock_offset.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/mirror.h"
 

@@ -4,11 +4,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/data/sum.h"
-#include "base/system/cache_file.h"
+#include "base/system/file.h"
 #include "base/system/dirs.h"
 
 int picture_file_path(const char *jobdir, bool make, char *ret_path, size_t size, struct err *err)

@@ -15,7 +15,7 @@
 /* Of the job directory at that path, which has no links in it. make: the directory of such files is made. 0 or -errno
  * with err. */
 int picture_file_path(const char *jobdir, bool make, char *ret_path, size_t size, struct err *err);
-/* Of all together so much stays, as cache_clean (base/system/cache_file.h) has it. */
+/* Of all together so much stays, as cache_clean (base/system/file.h) has it. */
 void picture_files_clean(uint64_t most_bytes);
 /* The job directory is no more. */
 void picture_file_remove(const char *jobdir);

@@ -35,7 +35,8 @@ static const char written[] =
     "|\\.reserve|(report\\.txt|job\\.json|remote\\.json|clock\\.json)" FRESH "|mirror\\.lock|"
     "snapshots/([0-9]+\\.json)?|"
     "trace/(" NODE "/(" PROCESS "/(metadata|\\.(process|counts|functions|places|modules|layouts|switches)|"
-    "\\.(metadata|\\.process|\\.counts)\\.tmp|stream-[0-9]+)?)?)?|"
+    "(metadata|\\.process|\\.counts)" FRESH
+    "|\\.(metadata|\\.process|\\.counts)\\.tmp|stream-[0-9]+)?)?)?|" /* the last: earlier versions */
     "stats/(sites\\.json" FRESH ")?|"
     "stats/" NODE "/(" PROCESS "\\.json" FRESH "|" PROCESS "/([^/]+\\.dist" FRESH ")?)?|"
     "spool/(records\\.jsonl|reserve)?"

@@ -14,6 +14,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/span.h"
+#include "base/system/file.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/text/text.h"
 
@@ -38,7 +39,7 @@ static __attribute__((format(printf, 2, 3))) void stop(struct spool *spool, cons
 
 static void keep_reserve(struct spool *spool)
 {
-    _cleanup_(closep) int fd = openat(spool->dir_fd, RESERVE, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    _cleanup_(closep) int fd = file_open_own(spool->dir_fd, RESERVE, O_WRONLY | O_CREAT | O_TRUNC);
     if (fd < 0)
         return;
     if (posix_fallocate(fd, 0, RESERVE_BYTES) != 0)
@@ -60,9 +61,9 @@ void spool_open(struct spool *spool, const char *path, const char *id, uint64_t 
         return;
     }
     keep_reserve(spool);
-    spool->fd = openat(spool->dir_fd, "spool/records.jsonl", O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+    spool->fd = file_open_own(spool->dir_fd, "spool/records.jsonl", O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
     if (spool->fd < 0) {
-        stop(spool, "%s/spool/records.jsonl cannot be made: %s", path, strerror(errno));
+        stop(spool, "%s/spool/records.jsonl cannot be made: %s", path, strerror(-spool->fd));
         return;
     }
     struct utsname node = {0};

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"

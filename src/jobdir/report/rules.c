@@ -10,7 +10,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/text/text.h"
 

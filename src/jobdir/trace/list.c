@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/trace/internal.h"
 

@@ -2,7 +2,7 @@
 #include "base/data/hash.h"
 #include "jobdir/trace/switches.h"
 #include "base/data/grow.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/data/buf.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/trace/write.h"
 
 enum { GHZ = 1000000000 };

@@ -14,6 +14,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/data/grow.h"
+#include "base/system/file.h"
 #include "jobdir/trace/write_internal.h"
 
 enum { OPEN_FILES = 8 };
@@ -49,22 +50,11 @@ static int write_whole(int fd, struct iovec *parts, int count, uint64_t offset)
 /* Readers see the old or the new file. No fsync: after a crash of the machine the trace is worth what reached it. */
 static int replace_file(const struct trace_writer *writer, const char *name, const struct buf *content)
 {
-    char path[PATH_MAX], temporary[PATH_MAX];
+    char path[PATH_MAX];
     if (content->failed)
         return -ENOMEM;
     snprintf(path, sizeof path, "%s/%s", writer->path, name);
-    snprintf(temporary, sizeof temporary, "%s/.%s.tmp", writer->path, name);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return -errno;
-    struct iovec part = {content->data, content->len};
-    int code = content->len ? write_whole(fd, &part, 1, 0) : 0;
-    close(fd);
-    if (code == 0 && rename(temporary, path) < 0)
-        code = -errno;
-    if (code < 0)
-        unlink(temporary);
-    return code;
+    return file_replace_soon(path, content->data, content->len, 0600);
 }
 
 int trace_writer_counts(struct trace_writer *writer, const struct buf *lines)
@@ -79,9 +69,9 @@ static int append_file(const struct trace_writer *writer, const char *name, stru
     if (lines->len == 0)
         return 0;
     snprintf(path, sizeof path, "%s/%s", writer->path, name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = file_open_own(AT_FDCWD, path, O_WRONLY | O_CREAT);
     if (fd < 0)
-        return -errno;
+        return fd;
     struct iovec part = {lines->data, lines->len};
     int code = fstat(fd, &st) < 0 ? -errno : write_whole(fd, &part, 1, (uint64_t)st.st_size);
     close(fd);
@@ -231,9 +221,9 @@ static int open_stream(struct trace_writer *writer, uint32_t number)
     }
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/stream-%04" PRIu32, writer->path, number);
-    stream->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    stream->fd = file_open_own(AT_FDCWD, path, O_WRONLY | O_CREAT);
     if (stream->fd < 0)
-        return -errno;
+        return stream->fd;
     writer->open_files++;
     return 0;
 }
@@ -311,7 +301,7 @@ int trace_writer_switches(struct trace_writer *writer, const struct buf *entries
     if (writer->switches_failed)
         return -EPIPE;
     snprintf(path, sizeof path, "%s/.switches", writer->path);
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600), code = fd < 0 ? -errno : 0;
+    int fd = file_open_own(AT_FDCWD, path, O_WRONLY | O_CREAT), code = fd < 0 ? fd : 0;
     struct iovec part = {entries->data, entries->len};
     if (code == 0 && entries->len)
         code = entries->failed ? -ENOMEM : write_whole(fd, &part, 1, writer->switches_bytes);

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "monitor/mpi/internal.h"
 #include "probe/proc.h"
 

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/data/cleanup.h"
+#include "base/system/file.h"
 #include "monitor/mpi/internal.h"
 #include "monitor/mpi/message_internal.h"
 #include "monitor/engine/monitor.h"
@@ -33,23 +35,13 @@ struct mpi_message_job {
 
 /* ---- the content ---- */
 
-static int file_write(const char *path, const uint8_t *content, uint64_t bytes)
+static int content_write(const char *path, const uint8_t *content, uint64_t bytes)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int code = fd < 0 ? -errno : 0;
-    for (uint64_t at = 0; code == 0 && at < bytes;) {
-        ssize_t put = write(fd, content + at, bytes - at);
-        if (put < 0)
-            code = -errno;
-        else
-            at += (uint64_t)put;
-    }
-    if (fd >= 0)
-        close(fd);
-    return code;
+    _cleanup_(closep) int fd = file_open_own(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL);
+    return fd < 0 ? fd : file_write_all(fd, content, bytes);
 }
 
-static int file_read(const char *path, uint64_t bytes, uint8_t **ret_content)
+static int content_read(const char *path, uint64_t bytes, uint8_t **ret_content)
 {
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -173,7 +165,7 @@ void mpi_message_commands_look(struct mpi_process *process, struct mpim *block)
         .code = command->result, .done = command->done, .k = command->k, .bytes = command->bytes};
     snprintf(result.text, sizeof result.text, "%.*s", (int)sizeof command->text - 1, command->text);
     if (result.code == 0 && job->command.wants_content) {
-        int code = file_read(job->path, result.bytes, &result.content);
+        int code = content_read(job->path, result.bytes, &result.content);
         if (code < 0) {
             result.code = code;
             snprintf(result.text, sizeof result.text, "it was taken out of the queue, but its content is lost");
@@ -228,7 +220,7 @@ int mpi_message_do(struct mpi_process *process, const struct mpi_message_command
                               process->agent->pid, (unsigned long long)++agents->last_serial);
         code = length >= (int)sizeof job->path
                    ? -ENAMETOOLONG
-                   : file_write(job->path, command->content, command->kind == MPIM_INSERT ? command->bytes : 0);
+                   : content_write(job->path, command->content, command->kind == MPIM_INSERT ? command->bytes : 0);
     }
     if (code == 0 && !(job->timer = loop_add_timer(agents->monitor->loop, patience_ns, 0, on_time, job)))
         code = -ENOMEM;

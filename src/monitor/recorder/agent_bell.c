@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "monitor/recorder/agents_internal.h"
 #include "probe/cells.h"
@@ -99,8 +100,8 @@ int agent_bell_open(struct agents *agents, struct err *err)
     char path[PATH_MAX];
     struct proc_stat self;
     snprintf(path, sizeof path, "%s/doorbell", agents->rings);
-    agents->bell_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int code = agents->bell_fd < 0 ? -errno : 0;
+    agents->bell_fd = file_open_own(AT_FDCWD, path, O_RDWR | O_CREAT);
+    int code = agents->bell_fd < 0 ? agents->bell_fd : 0;
     if (code == 0)
         code = -posix_fallocate(agents->bell_fd, 0, AREA_PAGE);
     if (code == 0) {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "base/system/seldom.h"
 #include "monitor/recorder/agents_internal.h"

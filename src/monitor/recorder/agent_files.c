@@ -21,7 +21,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "base/system/pause.h"
 #include "monitor/recorder/agents_internal.h"
@@ -117,10 +117,10 @@ static int area_file_open(struct agents *agents, struct area_file *file, const c
 {
     struct stat st;
     file->path = strdup(path);
-    file->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    file->fd = file_open_own(AT_FDCWD, path, O_RDWR);
     if (!file->path || file->fd < 0)
-        return -errno;
-    if (fstat(file->fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
+        return file->fd < 0 ? file->fd : -ENOMEM;
+    if (fstat(file->fd, &st) < 0 || st.st_uid != geteuid())
         return -EBADMSG;
     file->memory_taken = (uint64_t)st.st_blocks * 512;
     agents->memory_taken += file->memory_taken;
@@ -193,7 +193,7 @@ static void sidecar_write(const char *area_path, const struct buf *text)
     char path[PATH_MAX + 8], fresh[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s.job", area_path);
     snprintf(fresh, sizeof fresh, "%s.job.new", area_path);
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = file_open_own(AT_FDCWD, fresh, O_WRONLY | O_CREAT | O_TRUNC);
     if (fd < 0)
         return;
     pause_at("sidecar.before-write");

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "monitor/recorder/agent_commands.h"
 #include "monitor/recorder/agents_internal.h"

@@ -18,6 +18,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "monitor/recorder/agents_internal.h"
 #include "probe/proc.h"
@@ -187,8 +188,7 @@ static int make_file(const char *folder, const char *name, char **ret_path)
         *ret_path = NULL;
         return -ENOMEM;
     }
-    int fd = open(*ret_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return fd < 0 ? -errno : fd;
+    return file_open_own(AT_FDCWD, *ret_path, O_RDWR | O_CREAT | O_EXCL);
 }
 
 int agent_rings_make(struct agents *agents, bool on_disk, const char *name, char **ret_path)

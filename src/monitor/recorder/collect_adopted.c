@@ -17,7 +17,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "jobdir/trace/trace.h"
 #include "monitor/recorder/agents_internal.h"
@@ -63,7 +63,7 @@ static void read_streams(struct agent *agent, const char *trace, struct trace_su
     for (struct dirent *entry; (entry = readdir(dir));) {
         if (strncmp(entry->d_name, "stream-", strlen("stream-")) != 0)
             continue;
-        int fd = openat(dirfd(dir), entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        int fd = file_open_own(dirfd(dir), entry->d_name, O_RDWR);
         if (fd < 0)
             continue;
         read_stream(agent, fd, sums);

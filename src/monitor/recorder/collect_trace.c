@@ -12,6 +12,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/file.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/node.h"
@@ -228,7 +229,7 @@ static void keep_reserve(struct trace_job *job, uint64_t size)
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/.reserve", job->dir) >= (int)sizeof path)
         return;
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = file_open_own(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL);
     if (fd < 0)
         return;
     unlink(path);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
+#include "base/system/file.h"
 #include "jobdir/trace/profile.h"
 #include "monitor/recorder/agents.h"
 #include "monitor/engine/call.h"
@@ -472,9 +473,9 @@ static int new_file(const char *dir, char *ret_path, size_t size, struct err *er
         return err_errno(err, -errno, "cannot make %s", ret_path);
     for (int number = 1; number <= SNAPSHOT_FILES; number++) {
         snprintf(ret_path, size, "%s/snapshots/%04d.json", dir, number);
-        int fd = open(ret_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd >= 0 || errno != EEXIST)
-            return fd >= 0 ? fd : err_errno(err, -errno, "cannot create %s", ret_path);
+        int fd = file_open_own(AT_FDCWD, ret_path, O_WRONLY | O_CREAT | O_EXCL);
+        if (fd != -EEXIST)
+            return fd >= 0 ? fd : err_errno(err, fd, "cannot create %s", ret_path);
     }
     return err_set(err, -EMFILE, "%s/snapshots: there are %d snapshots already", dir, SNAPSHOT_FILES);
 }
@@ -486,17 +487,12 @@ static int save(const struct snapshot *snapshot, char *ret_path, size_t size, st
     int fd = new_file(agent_job(snapshot->agent), ret_path, size, err);
     if (fd < 0)
         return fd;
-    int code = 0;
-    for (size_t done = 0; code == 0 && done < snapshot->json.len;) {
-        ssize_t len = write(fd, snapshot->json.data + done, snapshot->json.len - done);
-        if (len < 0 && errno != EINTR)
-            code = err_errno(err, -errno, "cannot write %s", ret_path);
-        done += len > 0 ? (size_t)len : 0;
-    }
+    int code = file_write_all(fd, snapshot->json.data, snapshot->json.len);
     close(fd);
-    if (code < 0)
-        unlink(ret_path);
-    return code;
+    if (code == 0)
+        return 0;
+    unlink(ret_path);
+    return err_errno(err, code, "cannot write %s", ret_path);
 }
 
 static int take(struct snapshot *snapshot, char *ret_path, size_t size, struct err *err)

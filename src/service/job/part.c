@@ -17,6 +17,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/file.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/record/parts.h"
 #include "lang/put.h"
@@ -148,14 +149,13 @@ static void job_part_brought(struct scry_call *call)
     if (!call->object_count || !find_part(call, path, sizeof path))
         return;
     bool fits = (size_t)snprintf(mark, sizeof mark, "%s/" PART_BROUGHT, path) < sizeof mark;
-    _cleanup_(closep) int fd = fits ? open(mark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+    _cleanup_(closep) int fd = fits ? file_open_own(AT_FDCWD, mark, O_WRONLY | O_CREAT) : -ENAMETOOLONG;
     if (fd >= 0) {
         call_ok(call, call->objects[0]);
         return;
     }
-    int code = fits ? -errno : -ENAMETOOLONG;
-    err_errno(&err, code, "cannot make %s/" PART_BROUGHT, path);
-    call_fail_errno(call, call->objects[0], code, &err);
+    err_errno(&err, fd, "cannot make %s/" PART_BROUGHT, path);
+    call_fail_errno(call, call->objects[0], fd, &err);
 }
 
 const struct scry_service job_part_services[] = {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "monitor/engine/call.h"
 #include "monitor/engine/node.h"
 #include "monitor/tracing/runstate.h"

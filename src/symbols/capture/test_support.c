@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 
 static char folder[PATH_MAX];
 

@@ -12,7 +12,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/sum.h"
-#include "base/system/cache_file.h"
+#include "base/system/file.h"
 #include "symbols/index/index_format.h"
 
 #define COMPILED_MAGIC "scrycapt"

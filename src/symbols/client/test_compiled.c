@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "symbols/client/compiled.h"
 #include "symbols/capture/test_support.h"
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/cache_file.h"
+#include "base/system/file.h"
 #include "symbols/index/index_build.h"
 
 static int to_disk(int fd)
@@ -25,7 +25,7 @@ void index_settle(const char *key)
     char path[PATH_MAX];
     if (index_file_path(path, sizeof path, key, false, NULL) < 0)
         return;
-    _cleanup_(closep) int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    _cleanup_(closep) int fd = file_open_own(AT_FDCWD, path, O_RDWR);
     if (fd >= 0)
         to_disk(fd);
 }

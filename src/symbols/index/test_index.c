@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "symbols/index/index.h"
 #include "symbols/index/index_build.h"
 #include "symbols/index/index_format.h"

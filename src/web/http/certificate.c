@@ -10,7 +10,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/sum.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "base/system/pause.h"
 #include "shm/waits.h"

@@ -10,7 +10,7 @@
 
 #include "base/data/arena.h"
 #include "base/data/cleanup.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "base/system/proc_file.h"
 #include "jobdir/record/info.h"

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/system/cache_file.h"
+#include "base/system/file.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "jobdir/record/picture_file.h"

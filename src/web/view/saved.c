@@ -10,8 +10,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/sum.h"
-#include "base/system/cache_file.h"
-#include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "jobdir/record/picture_file.h"
 
 #define SAVED_MAGIC "scrypict"
