@@ -341,15 +341,21 @@ static bool leaves_computed(enum agent_move_code code)
            (code >= MOVE_KEEP_RBX && code <= MOVE_KEEP_R15);
 }
 
+static enum agent_move_code code_of(const struct agent_move *move)
+{
+    enum agent_move_code code = MOVE_END;
+    while (code < MOVES_CODES && moves_code(code) != move->code)
+        code++;
+    return code;
+}
+
 /* Takes out what makes zeroes of bits that nobody looks at. */
 static void moves_tidy(struct list *list)
 {
     struct agent_move *moves = list->m->moves, *to = moves + list->count;
     uint64_t seen = 0; /* bits of what is computed that are looked at later */
     for (struct agent_move *move = to; move-- > moves;) {
-        enum agent_move_code code = MOVE_END;
-        while (code < MOVES_CODES && moves_code(code) != move->code)
-            code++;
+        enum agent_move_code code = code_of(move);
         if (code == MOVE_AND_NUMBER) {
             if (!(seen & ~(uint64_t)move->number))
                 continue;
@@ -368,6 +374,73 @@ static void moves_tidy(struct list *list)
     list->count = (uint32_t)(moves + list->count - to);
     for (uint32_t i = 0; i < list->count; i++)
         moves[i] = to[i];
+}
+
+enum { RUN_MOST = 8, REGISTERS_MANY = 3, REGISTERS = MOVE_RBX_8 - MOVE_RBX_4 };
+
+/* Many registers are kept all at once: they then are memory like other values, which may be a run. */
+static void moves_keep(struct list *list)
+{
+    struct agent_move *moves = list->m->moves;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        enum agent_move_code code = code_of(&moves[i]);
+        found += code >= MOVE_RBX_4 && code <= MOVE_R15_8;
+    }
+    if (found < REGISTERS_MANY || list->count == MOVES_MOST)
+        return;
+    for (uint32_t i = list->count++; i; i--) {
+        enum agent_move_code code = code_of(&moves[i - 1]);
+        unsigned index = (unsigned)code - MOVE_RBX_4;
+        moves[i] = moves[i - 1];
+        if (code >= MOVE_RBX_4 && code <= MOVE_R15_8)
+            moves[i] = (struct agent_move){moves_code(index < REGISTERS ? MOVE_RSP_4 : MOVE_RSP_8),
+                                           KEPT_RBX - 8 * (int64_t)(index % REGISTERS)};
+    }
+    moves[0] = (struct agent_move){moves_code(MOVE_KEEP_ALL), 0};
+}
+
+/* How many from here on are the same, but for their numbers. */
+static uint32_t run_length(const struct list *list, uint32_t from)
+{
+    uint32_t to = from + 1;
+    while (to < list->count && to - from < RUN_MOST && list->m->moves[to].code == list->m->moves[from].code)
+        to++;
+    return to - from;
+}
+
+/* One step for each run of values; the last one is said to be the last. */
+static bool moves_join(struct list *list)
+{
+    struct agent_move *moves = list->m->moves;
+    uint32_t to = 0;
+    enum agent_move_code code = MOVE_END;
+    for (uint32_t from = 0, length; from < list->count; from += length) {
+        code = code_of(&moves[from]);
+        unsigned run = code == MOVE_RSP_4      ? MOVE_RSP_4_RUN_2
+                       : code == MOVE_RSP_8    ? MOVE_RSP_8_RUN_2
+                       : code == MOVE_AT_RBP_4 ? MOVE_AT_RBP_4_RUN_2
+                       : code == MOVE_AT_RBP_8 ? MOVE_AT_RBP_8_RUN_2
+                                               : MOVE_END;
+        length = run == MOVE_END ? 1 : run_length(list, from);
+        if (length > 1)
+            code = run + length - 2;
+        bool last = from + length == list->count && code >= MOVE_RSP_1 && code < MOVE_RSP_1_END;
+        const void *where = moves_code(last ? code + (MOVE_RSP_1_END - MOVE_RSP_1) : code);
+        if (length == 1) {
+            moves[to++] = (struct agent_move){where, moves[from].number};
+            continue;
+        }
+        int32_t numbers[RUN_MOST];
+        for (uint32_t i = 0; i < length; i++)
+            numbers[i] = (int32_t)moves[from + i].number;
+        moves[to].code = where;
+        __builtin_memcpy((uint8_t *)moves + to * sizeof *moves + offsetof(struct agent_move, number), numbers,
+                         length * sizeof *numbers);
+        to += 1 + (length + 1) / 4;
+    }
+    list->count = to;
+    return (code >= MOVE_RSP_1 && code < MOVE_RSP_1_END) || move_add(list, MOVE_END, 0);
 }
 
 /* n bytes at off of one of the registers that the frame is found by. */
@@ -474,7 +547,8 @@ static enum moves_kind decode(const struct area_view *view, uint32_t offset, str
     }
     m->total = (uint16_t)(VALUES_HEAD + m->size);
     moves_tidy(&list);
-    if (!move_add(&list, MOVE_END, 0))
+    moves_keep(&list);
+    if (!moves_join(&list))
         return MOVES_LONG;
     if (list.high < list.low)
         return MOVES_SHORT;

@@ -60,7 +60,7 @@ struct agent_moves {
     uint32_t kind;
     uint32_t constant;                   /* 1: all of it is one constant byte */
     uint64_t template;                   /* then: from its second byte on layout, size, that byte */
-    struct agent_move moves[MOVES_MOST]; /* MOVE_END is the last */
+    struct agent_move moves[MOVES_MOST]; /* the last one is MOVE_END, or ..._END */
 };
 
 extern struct agent_moves *_Atomic agent_moves_table[MOVES_TABLE];
