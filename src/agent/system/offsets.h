@@ -92,6 +92,7 @@
 #define MOVES_TOTAL 54
 #define MOVES_KIND 56
 #define MOVES_CONSTANT 60
+#define MOVES_KEEPS 62
 #define MOVES_TEMPLATE 64
 #define MOVES_LIST 72
 #define MOVES_KIND_NONE 0
@@ -106,7 +107,6 @@
 #define KEPT_R13 (-64)
 #define KEPT_R14 (-72)
 #define KEPT_R15 (-80)
-#define KEPT_WORDS (-128) /* up to KEPT_R15 */
 
 /*
  * The steps of struct agent_moves, NUMBER being the step's number. One register computes:
@@ -119,7 +119,6 @@
  *   ..._END              and that was the last
  *   GET_..., SET         the register that computes becomes this, zero-extended
  *   PUT, INCREASE        it goes to rsp + NUMBER; grows by NUMBER
- *   KEEP_...             a register goes to its place in the red zone; ALL: all of them
  *   ADD_RBX ...          itself + - * the register
  *   ADD ...              (enum capture_alu) it becomes itself OPERATION what is at rsp + NUMBER
  *   ADD_NUMBER ...       itself OPERATION NUMBER
@@ -145,7 +144,7 @@
 #define MOVE_CODES(X) \
     X(END) MOVE_OUTS(X, ) MOVE_OUTS(X, _END) \
     MOVE_SIZES(X, GET_RSP, ) MOVE_SIZES(X, GET_AT_RBP, ) MOVE_REGISTERS(X, GET_, ) X(SET) X(PUT) X(INCREASE) \
-    MOVE_REGISTERS(X, KEEP_, ) X(KEEP_ALL) MOVE_REGISTERS(X, ADD_, ) MOVE_REGISTERS(X, SUB_, ) \
+    MOVE_REGISTERS(X, ADD_, ) MOVE_REGISTERS(X, SUB_, ) \
     MOVE_REGISTERS(X, MUL_, ) MOVE_ALUS(X, ) MOVE_ALUS(X, _NUMBER) X(COMPUTE)
 /* clang-format on */
 
