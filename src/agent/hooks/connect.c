@@ -211,7 +211,7 @@ static struct area_thread *crash_thread(void)
 }
 
 /* A fault in a hook of ours: it is left as if it had returned, and there are no more. In its first part, up to `call`
- * in hooks_x86_64.S, the stack pointer is the hook's and callee-saved registers are its caller's; later they are in the
+ * in .Lslow of hooks_x86_64.S, the stack pointer is the hook's and callee-saved registers are its caller's; later they are in the
  * frame that was saved there. */
 static bool hook_fault(ucontext_t *context, int32_t signal, uint64_t address)
 {

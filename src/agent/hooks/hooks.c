@@ -74,6 +74,7 @@ SAME(MOVES_SIZE, agent_moves, size);
 SAME(MOVES_TOTAL, agent_moves, total);
 SAME(MOVES_KIND, agent_moves, kind);
 SAME(MOVES_CONSTANT, agent_moves, constant);
+SAME(MOVES_KEEPS, agent_moves, keeps);
 SAME(MOVES_TEMPLATE, agent_moves, template);
 SAME(MOVES_LIST, agent_moves, moves);
 _Static_assert(sizeof(struct agent_move) == MOVE_SIZE && offsetof(struct agent_move, code) == 0 &&

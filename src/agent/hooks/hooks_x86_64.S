@@ -186,12 +186,19 @@ agent_hooks_begin:
         movzwl  MOVES_SIZE(%r11), %eax
         movw    %ax, \head+4(%rdi)
         addq    $(\head+6), %rdi
-        addq    $MOVES_LIST, %r11
-        leaq    15f(%rip), %r9
-        movq    8(%r11), %rcx
-        addq    $MOVE_SIZE, %r11
+        cmpw    $0, MOVES_KEEPS(%r11)
+        je      15f
+        movq    %rbx, KEPT_RBX(%rsp)
+        movq    %rbp, KEPT_RBP(%rsp)
+        movq    %r12, KEPT_R12(%rsp)
+        movq    %r13, KEPT_R13(%rsp)
+        movq    %r14, KEPT_R14(%rsp)
+        movq    %r15, KEPT_R15(%rsp)
+15:     movq    MOVES_LIST+8(%r11), %rcx
+        addq    $(MOVES_LIST+MOVE_SIZE), %r11
+        leaq    16f(%rip), %r9
         notrack jmp *-MOVE_SIZE(%r11)
-15:
+16:
         .endm
 
         .p2align 6
@@ -524,7 +531,7 @@ __cyg_profile_func_exit:
         cmpl    $MOVES_KIND_SHORT, MOVES_KIND(%r11)
         ja      .Lexit_restore
         jb      1f
-        cmpl    $0, MOVES_CONSTANT(%r11)
+        cmpw    $0, MOVES_CONSTANT(%r11)
         jne     3f
         movq    %rbp, %rdi
         subq    %rsp, %rdi

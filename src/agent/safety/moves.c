@@ -79,7 +79,6 @@ struct list {
     const struct area_program *program;
     uint32_t next;  /* of the program: behind the instruction that is looked at */
     uint32_t count; /* of m->moves */
-    uint32_t kept;  /* registers that are in their words, as bits */
     int computed;   /* the temporary that the register that computes holds, or NONE */
     struct operand temps[CAPTURE_TEMPS];
     int64_t low, high; /* of what lies at rbp */
@@ -123,6 +122,7 @@ static bool move_copy(struct list *list, unsigned code, int64_t at, unsigned siz
     return true;
 }
 
+/* In the red zone: where the hook has kept rax, r10 and r11, which it needs no more, and below the registers. */
 static int64_t word_at(uint32_t index)
 {
     return index < 3 ? -8 - 8 * (int64_t)index : KEPT_R15 - 8 * ((int64_t)index - 2);
@@ -228,17 +228,18 @@ static bool computed_begin(struct list *list, int to, unsigned from)
     return true;
 }
 
-/* A register is in its word, too. */
-static bool register_keep(struct list *list, struct operand *io_operand)
+static int64_t kept_at(unsigned index)
+{
+    return KEPT_RBX - 8 * (int64_t)index;
+}
+
+/* A register is wanted in memory. */
+static void register_keep(struct list *list, struct operand *io_operand)
 {
     if (io_operand->where != WHERE_REGISTER)
-        return true;
-    unsigned index = (unsigned)io_operand->at;
-    *io_operand = (struct operand){WHERE_WORD, KEPT_RBX - 8 * (int64_t)index};
-    if (list->kept >> index & 1)
-        return true;
-    list->kept |= UINT32_C(1) << index;
-    return move_add(list, MOVE_KEEP_RBX + index, 0);
+        return;
+    *io_operand = (struct operand){WHERE_WORD, kept_at((unsigned)io_operand->at)};
+    list->m->keeps = 1;
 }
 
 /* MOVE_ADD ...; NONE: it is done by COMPUTE. */
@@ -318,8 +319,7 @@ static bool compute(struct list *list, int temp, unsigned kind, unsigned with)
         return false;
     if (b.where == WHERE_REGISTER && code >= MOVE_ADD && code <= MOVE_MUL)
         return move_add(list, MOVE_ADD_RBX + 6 * (unsigned)(code - MOVE_ADD) + (unsigned)b.at, 0);
-    if (!register_keep(list, &b))
-        return false;
+    register_keep(list, &b);
     if (code == NONE)
         return kind < CAPTURE_ALUS && move_add(list, MOVE_COMPUTE, (int64_t)kind << 32 | (uint32_t)b.at);
     if (kind == CAPTURE_SHR && b.where == WHERE_NUMBER && b.at > 0 && b.at < 64 && is_last(list, MOVE_SHL_NUMBER, b.at))
@@ -337,8 +337,15 @@ static bool carries_up(enum agent_move_code code)
 
 static bool leaves_computed(enum agent_move_code code)
 {
-    return (code >= MOVE_RSP_1 && code <= MOVE_R15_8) || (code >= MOVE_NUMBER_1 && code <= MOVE_NUMBER_8) ||
-           (code >= MOVE_KEEP_RBX && code <= MOVE_KEEP_R15);
+    return (code >= MOVE_RSP_1 && code <= MOVE_R15_8) || (code >= MOVE_NUMBER_1 && code <= MOVE_NUMBER_8);
+}
+
+static enum agent_move_code code_of(const struct agent_move *move)
+{
+    enum agent_move_code code = MOVE_END;
+    while (code < MOVES_CODES && moves_code(code) != move->code)
+        code++;
+    return code;
 }
 
 /* Takes out what makes zeroes of bits that nobody looks at. */
@@ -347,9 +354,7 @@ static void moves_tidy(struct list *list)
     struct agent_move *moves = list->m->moves, *to = moves + list->count;
     uint64_t seen = 0; /* bits of what is computed that are looked at later */
     for (struct agent_move *move = to; move-- > moves;) {
-        enum agent_move_code code = MOVE_END;
-        while (code < MOVES_CODES && moves_code(code) != move->code)
-            code++;
+        enum agent_move_code code = code_of(move);
         if (code == MOVE_AND_NUMBER) {
             if (!(seen & ~(uint64_t)move->number))
                 continue;
@@ -368,6 +373,70 @@ static void moves_tidy(struct list *list)
     list->count = (uint32_t)(moves + list->count - to);
     for (uint32_t i = 0; i < list->count; i++)
         moves[i] = to[i];
+}
+
+enum { RUN_MOST = 8, REGISTERS = MOVE_RBX_8 - MOVE_RBX_4, REGISTERS_MANY = 3 };
+
+/* Many registers that are values are kept: they then are memory as others, which may be a run. */
+static void moves_keep(struct list *list)
+{
+    struct agent_move *moves = list->m->moves;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        unsigned index = (unsigned)code_of(&moves[i]) - MOVE_RBX_4;
+        found += index < 2 * REGISTERS;
+    }
+    for (uint32_t i = 0; found >= REGISTERS_MANY && i < list->count; i++) {
+        unsigned index = (unsigned)code_of(&moves[i]) - MOVE_RBX_4;
+        if (index < 2 * REGISTERS)
+            moves[i] = (struct agent_move){moves_code(index < REGISTERS ? MOVE_RSP_4 : MOVE_RSP_8),
+                                           kept_at(index % REGISTERS)};
+    }
+    if (found >= REGISTERS_MANY)
+        list->m->keeps = 1;
+}
+
+/* How many from here on are the same, but for their numbers. */
+static uint32_t run_length(const struct list *list, uint32_t from)
+{
+    uint32_t to = from + 1;
+    while (to < list->count && to - from < RUN_MOST && list->m->moves[to].code == list->m->moves[from].code)
+        to++;
+    return to - from;
+}
+
+/* One step for each run of values; the last one is said to be the last. */
+static bool moves_join(struct list *list)
+{
+    struct agent_move *moves = list->m->moves;
+    uint32_t to = 0;
+    enum agent_move_code code = MOVE_END;
+    for (uint32_t from = 0, length; from < list->count; from += length) {
+        code = code_of(&moves[from]);
+        unsigned run = code == MOVE_RSP_4      ? MOVE_RSP_4_RUN_2
+                       : code == MOVE_RSP_8    ? MOVE_RSP_8_RUN_2
+                       : code == MOVE_AT_RBP_4 ? MOVE_AT_RBP_4_RUN_2
+                       : code == MOVE_AT_RBP_8 ? MOVE_AT_RBP_8_RUN_2
+                                               : MOVE_END;
+        length = run == MOVE_END ? 1 : run_length(list, from);
+        if (length > 1)
+            code = run + length - 2;
+        bool last = from + length == list->count && code >= MOVE_RSP_1 && code < MOVE_RSP_1_END;
+        const void *where = moves_code(last ? code + (MOVE_RSP_1_END - MOVE_RSP_1) : code);
+        if (length == 1) {
+            moves[to++] = (struct agent_move){where, moves[from].number};
+            continue;
+        }
+        int32_t numbers[RUN_MOST];
+        for (uint32_t i = 0; i < length; i++)
+            numbers[i] = (int32_t)moves[from + i].number;
+        moves[to].code = where;
+        __builtin_memcpy((uint8_t *)moves + to * sizeof *moves + offsetof(struct agent_move, number), numbers,
+                         length * sizeof *numbers);
+        to += 1 + (length + 1) / 4;
+    }
+    list->count = to;
+    return (code >= MOVE_RSP_1 && code < MOVE_RSP_1_END) || move_add(list, MOVE_END, 0);
 }
 
 /* n bytes at off of one of the registers that the frame is found by. */
@@ -402,7 +471,8 @@ static bool move_value(struct list *list, unsigned value, int64_t from, unsigned
             return false;
         operand = operand_of(list, value);
     }
-    return register_keep(list, &operand) && move_copy(list, MOVE_RSP_1, operand.at + from, n);
+    register_keep(list, &operand);
+    return move_copy(list, MOVE_RSP_1, operand.at + from, n);
 }
 
 static bool move_insn(struct list *list, const struct capture_insn *insn)
@@ -474,7 +544,8 @@ static enum moves_kind decode(const struct area_view *view, uint32_t offset, str
     }
     m->total = (uint16_t)(VALUES_HEAD + m->size);
     moves_tidy(&list);
-    if (!move_add(&list, MOVE_END, 0))
+    moves_keep(&list);
+    if (!moves_join(&list))
         return MOVES_LONG;
     if (list.high < list.low)
         return MOVES_SHORT;

@@ -44,7 +44,8 @@ struct agent_move {
     int64_t number;
 };
 
-/* moves_x86_64.S: where the code of each is, from here on; and all of it, but COMPUTE, in which rsp is the hook's. */
+/* moves_x86_64.S: where the code of each is, from here on; and all of it, but
+ * COMPUTE, in which rsp is the hook's. */
 extern const int32_t agent_moves_code[MOVES_CODES] __attribute__((visibility("hidden")));
 extern const char agent_moves_begin[] __attribute__((visibility("hidden")));
 extern const char agent_moves_end[] __attribute__((visibility("hidden")));
@@ -58,9 +59,10 @@ struct agent_moves {
     uint16_t size;  /* of the values */
     uint16_t total; /* of the record of an entry */
     uint32_t kind;
-    uint32_t constant;                   /* 1: all of it is one constant byte */
+    uint16_t constant;                   /* 1: all of it is one constant byte */
+    uint16_t keeps;                      /* 1: registers are needed in the red zone (KEPT_RBX ...) */
     uint64_t template;                   /* then: from its second byte on layout, size, that byte */
-    struct agent_move moves[MOVES_MOST]; /* MOVE_END is the last */
+    struct agent_move moves[MOVES_MOST]; /* the last one is MOVE_END, or ..._END */
 };
 
 extern struct agent_moves *_Atomic agent_moves_table[MOVES_TABLE];

@@ -92,6 +92,7 @@
 #define MOVES_TOTAL 54
 #define MOVES_KIND 56
 #define MOVES_CONSTANT 60
+#define MOVES_KEEPS 62
 #define MOVES_TEMPLATE 64
 #define MOVES_LIST 72
 #define MOVES_KIND_NONE 0
@@ -106,7 +107,6 @@
 #define KEPT_R13 (-64)
 #define KEPT_R14 (-72)
 #define KEPT_R15 (-80)
-#define KEPT_WORDS (-128) /* up to KEPT_R15 */
 
 /*
  * The steps of struct agent_moves, NUMBER being the step's number. One register computes:
@@ -115,16 +115,20 @@
  *   RBX RBP ... _4 _8    so is the register,
  *   OUT_n                what was computed,
  *   NUMBER_n             or NUMBER
+ *   RSP_n_RUN_m ...      m such as RSP_n, from NUMBER's lower half, its upper half, and what follows it
+ *   ..._END              and that was the last
  *   GET_..., SET         the register that computes becomes this, zero-extended
  *   PUT, INCREASE        it goes to rsp + NUMBER; grows by NUMBER
- *   KEEP_...             a register goes to its place in the red zone
  *   ADD_RBX ...          itself + - * the register
  *   ADD ...              (enum capture_alu) it becomes itself OPERATION what is at rsp + NUMBER
  *   ADD_NUMBER ...       itself OPERATION NUMBER
  *   COMPUTE              itself, any operation (upper half of NUMBER), what is at rsp + lower half
  */
 /* clang-format off */
-#define MOVE_SIZES(X, name) X(name##_1) X(name##_2) X(name##_4) X(name##_8)
+#define MOVE_SIZES(X, name, after) X(name##_1##after) X(name##_2##after) X(name##_4##after) X(name##_8##after)
+#define MOVE_RUNS(X, name, after) \
+    X(name##_2##after) X(name##_3##after) X(name##_4##after) X(name##_5##after) X(name##_6##after) X(name##_7##after) \
+    X(name##_8##after)
 #define MOVE_REGISTERS(X, before, after) \
     X(before##RBX##after) X(before##RBP##after) X(before##R12##after) X(before##R13##after) X(before##R14##after) \
     X(before##R15##after)
@@ -132,12 +136,16 @@
     X(ADD##after) X(SUB##after) X(MUL##after) X(AND##after) X(OR##after) X(XOR##after) X(SHL##after) X(SHR##after) \
     X(SAR##after) X(EQUAL##after) X(AT_MOST##after) X(LESS##after) X(LESS_SIGNED##after) X(MUL_HIGH##after) \
     X(MUL_HIGH_SIGNED##after)
+#define MOVE_OUTS(X, after) \
+    MOVE_SIZES(X, RSP, after) MOVE_SIZES(X, AT_RBP, after) MOVE_REGISTERS(X, , _4##after) \
+    MOVE_REGISTERS(X, , _8##after) MOVE_SIZES(X, OUT, after) MOVE_SIZES(X, NUMBER, after) \
+    MOVE_RUNS(X, RSP_4_RUN, after) MOVE_RUNS(X, RSP_8_RUN, after) MOVE_RUNS(X, AT_RBP_4_RUN, after) \
+    MOVE_RUNS(X, AT_RBP_8_RUN, after)
 #define MOVE_CODES(X) \
-    X(END) MOVE_SIZES(X, RSP) MOVE_SIZES(X, AT_RBP) MOVE_REGISTERS(X, , _4) MOVE_REGISTERS(X, , _8) \
-    MOVE_SIZES(X, OUT) MOVE_SIZES(X, NUMBER) \
-    MOVE_SIZES(X, GET_RSP) MOVE_SIZES(X, GET_AT_RBP) MOVE_REGISTERS(X, GET_, ) X(SET) X(PUT) X(INCREASE) \
-    MOVE_REGISTERS(X, KEEP_, ) MOVE_REGISTERS(X, ADD_, ) MOVE_REGISTERS(X, SUB_, ) MOVE_REGISTERS(X, MUL_, ) \
-    MOVE_ALUS(X, ) MOVE_ALUS(X, _NUMBER) X(COMPUTE)
+    X(END) MOVE_OUTS(X, ) MOVE_OUTS(X, _END) \
+    MOVE_SIZES(X, GET_RSP, ) MOVE_SIZES(X, GET_AT_RBP, ) MOVE_REGISTERS(X, GET_, ) X(SET) X(PUT) X(INCREASE) \
+    MOVE_REGISTERS(X, ADD_, ) MOVE_REGISTERS(X, SUB_, ) \
+    MOVE_REGISTERS(X, MUL_, ) MOVE_ALUS(X, ) MOVE_ALUS(X, _NUMBER) X(COMPUTE)
 /* clang-format on */
 
 /* struct capture_frame */
