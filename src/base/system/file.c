@@ -99,7 +99,10 @@ FILE *file_open_plain(const char *path)
 
 int file_read_plain(const char *path, char **ret_bytes, size_t *ret_len)
 {
+    struct stat st;
     _cleanup_(closep) int fd = open_plain(path);
+    if (fd >= 0 && fstat(fd, &st) == 0 && (uintmax_t)st.st_size > FILE_PLAIN_MOST)
+        return -EFBIG; /* at once, and not after so many bytes, which may be a hole */
     return fd < 0 ? fd : read_all(fd, FILE_PLAIN_MOST, ret_bytes, ret_len);
 }
 

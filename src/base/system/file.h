@@ -28,7 +28,7 @@ int file_read(const char *path, char **ret_bytes, size_t *ret_len);
 /* The same of a file that somebody else may have put there: regular (else -EINVAL), of at most FILE_PLAIN_MOST bytes
  * (else -EFBIG). Nothing keeps the reader waiting: no pipe, no device. */
 int file_read_plain(const char *path, char **ret_bytes, size_t *ret_len);
-FILE *file_open_plain(const char *path); /* to read; NULL with errno */
+FILE *file_open_plain(const char *path); /* to read, of any size; NULL with errno */
 #define FILE_PLAIN_MOST ((size_t)256 << 20)
 
 /* Opens a file that is changed in place (a log, a lock, a stream), as openat(at, path, flags, 0600) does: regular, and no link

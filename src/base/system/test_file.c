@@ -111,6 +111,24 @@ static void a_failed_replacement_keeps_the_old_file(void **state)
     assert_nothing_temporary();
 }
 
+static void what_others_may_have_put_there_keeps_no_reader(void **state)
+{
+    char *bytes = NULL;
+    size_t len;
+    assert_int_equal(mkfifo(in_dir("pipe"), 0600), 0);
+    assert_int_equal(file_read_plain(path, &bytes, &len), -EINVAL);
+    assert_null(file_open_plain(path));
+    assert_int_equal(file_read_plain("/dev/zero", &bytes, &len), -EINVAL);
+    assert_int_equal(file_read_plain(dir, &bytes, &len), -EINVAL);
+    assert_int_equal(truncate(victim, (off_t)FILE_PLAIN_MOST + 1), 0);
+    assert_int_equal(file_read_plain(victim, &bytes, &len), -EFBIG);
+    assert_int_equal(truncate(victim, 3), 0);
+    assert_int_equal(file_read_plain(victim, &bytes, &len), 0);
+    assert_int_equal(len, 3);
+    assert_string_equal(bytes, "dea");
+    free(bytes);
+}
+
 static void what_is_written_in_place_is_a_file(void **state)
 {
     assert_int_equal(symlink(victim, in_dir("link")), 0);
@@ -202,13 +220,10 @@ static void a_directory_is_ones_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EACH(only_what_is_ones_own_is_removed),
-        EACH(files_are_read_and_replaced),
-        EACH(a_failed_replacement_keeps_the_old_file),
-        EACH(what_is_written_in_place_is_a_file),
-        EACH(a_link_is_replaced_and_not_followed),
-        EACH(a_new_file_takes_its_place_or_goes),
-        EACH(a_directory_is_ones_own),
+        EACH(only_what_is_ones_own_is_removed),        EACH(files_are_read_and_replaced),
+        EACH(a_failed_replacement_keeps_the_old_file), EACH(what_others_may_have_put_there_keeps_no_reader),
+        EACH(what_is_written_in_place_is_a_file),      EACH(a_link_is_replaced_and_not_followed),
+        EACH(a_new_file_takes_its_place_or_goes),      EACH(a_directory_is_ones_own),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }

@@ -16,9 +16,11 @@ enum { UNWATCHED_NAMES = 3 };
 static bool has_name(const char *names, const char *name)
 {
     size_t len = strlen(name);
-    for (const char *at = names; (at = strstr(at, name)); at += len)
-        if ((at == names || at[-1] == ' ') && (!at[len] || at[len] == ','))
+    for (const char *at = names, *end; at; at = end ? end + strlen(", ") : NULL) {
+        end = strstr(at, ", ");
+        if ((end ? (size_t)(end - at) : strlen(at)) == len && memcmp(at, name, len) == 0)
             return true;
+    }
     return false;
 }
 
@@ -50,7 +52,7 @@ static int add_unwatched_for(struct job_functions *all, const char *why, const c
 int report_unwatched_add(struct job_functions *all, const struct trace *trace)
 {
     const char *why = trace_value(trace, "switches_missing"), *exe = trace_value(trace, "exe");
-    const char *name = exe ? text_base(exe) : "?";
+    const char *name = exe && *exe ? text_base(exe) : "?"; /* "": /proc was not mounted, or not ours */
     if (!why && trace_number(trace, "switches_from"))
         return 0;
     why = why ? why : "its trace does not have it";

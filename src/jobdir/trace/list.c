@@ -31,11 +31,12 @@ static int by_start(const void *a, const void *b)
 /* Only the line with the start. */
 static uint64_t start_of(const char *path)
 {
+    enum { PIECES_MOST = 1 << 14 }; /* it has some dozen lines; a damaged one may be endless */
     char name[PATH_MAX], line[4096];
     if ((size_t)snprintf(name, sizeof name, "%s/.process", path) >= sizeof name)
         return UINT64_MAX;
     _cleanup_(fclosep) FILE *file = file_open_plain(name);
-    while (file && fgets(line, sizeof line, file)) {
+    for (size_t i = 0; file && i < PIECES_MOST && fgets(line, sizeof line, file); i++) {
         line[strcspn(line, "\n")] = '\0';
         uint64_t number;
         if (strncmp(line, "start_ns\t", 9) == 0 && trace_number_of(line + 9, &number))

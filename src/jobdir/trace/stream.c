@@ -157,11 +157,25 @@ static uint64_t position(const struct trace_stream *stream)
 
 /* ---- packets ---- */
 
+/* No writer makes packets of more than AREA_PACKET_SIZE; a file may say that the rest of it, terabytes of nothing, is one. */
+enum { PACKET_MOST = 64 << 20 };
+
 static bool head_fits(const struct packet_head *head)
 {
-    return head->magic == PACKET_MAGIC && head->stream_class == 0 && head->content_size % 8 == 0 &&
-           head->packet_size % 8 == 0 && head->content_size >= 8 * (uint64_t)HEAD &&
+    return head->magic == PACKET_MAGIC && head->packet_size / 8 <= PACKET_MOST && head->stream_class == 0 &&
+           head->content_size % 8 == 0 && head->packet_size % 8 == 0 && head->content_size >= 8 * (uint64_t)HEAD &&
            head->packet_size >= head->content_size && head->time_end >= head->time_begin;
+}
+
+/* The first byte from there on that is in no hole: a file may have one of any size. */
+static uint64_t find_data(struct trace_stream *stream, uint64_t from)
+{
+    if (open_file(stream) < 0)
+        return from; /* fill() says so */
+    off_t data = lseek(stream->fd, (off_t)from, SEEK_DATA);
+    uint64_t at = data >= 0 ? (uint64_t)data : errno == ENXIO ? stream->size : from;
+    done_with_file(stream);
+    return at < stream->size ? at : stream->size;
 }
 
 /* Looks for the next packet from an offset on; the size of the file if there is none. */
@@ -174,7 +188,7 @@ static uint64_t find_packet(struct trace_stream *stream, uint64_t from)
             return stream->size;
         const uint8_t *found = memmem(stream->window + stream->at, stream->have - stream->at, &magic, sizeof magic);
         if (!found) {
-            from = stream->offset + stream->have - (sizeof magic - 1);
+            from = find_data(stream, stream->offset + stream->have - (sizeof magic - 1));
             continue;
         }
         from = stream->offset + (uint64_t)(found - stream->window);

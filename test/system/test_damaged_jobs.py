@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Job directories in which files were replaced: by pipes, sockets, links, directories, devices, files of gigabytes without
+content, or that are cut, emptied, changed or grow. Whatever reads them comes to an end soon, and is not ended by a signal."""
+
+import os
+import random
+import shutil
+import socket
+import subprocess
+import threading
+
+import scrytest
+from jobtest import JobCase, target
+
+SECONDS = 5  # for a command, on a machine that does nothing else
+GREAT = 8 << 30
+COMMANDS = (("report",), ("report", "--json"), ("why",), ("replay",), ("rm", "--dry-run", "--force"), ("watch", "--json"), ("export", "-f", "csv", "-o", "-"))
+
+
+def files(top):
+    return sorted(os.path.join(folder, name) for folder, _, names in os.walk(top) for name in names)
+
+
+def put(path, content):
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+def content(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def a_pipe(path, _):
+    os.unlink(path)
+    os.mkfifo(path)
+
+
+def a_socket(path, _):
+    os.unlink(path)
+    at = os.open(os.path.dirname(path), os.O_PATH)  # the path is too long for a socket
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(f"/proc/self/fd/{at}/{os.path.basename(path)}")
+    os.close(at)
+
+
+def a_directory(path, _):
+    os.unlink(path)
+    os.mkdir(path)
+
+
+def a_link(path, chance):
+    os.unlink(path)
+    os.symlink(chance.choice(("/dev/zero", "/dev/tty", os.path.basename(path), "/", "nowhere", "/proc/self/mem")), path)
+
+
+def sparse(path, _):
+    os.truncate(path, GREAT)
+
+
+def sparse_before(path, _):
+    old = content(path)
+    put(path, b"")
+    os.truncate(path, GREAT)
+    with open(path, "ab") as file:
+        file.write(old)
+
+
+def cut(path, chance):
+    os.truncate(path, chance.randrange(os.path.getsize(path) + 1))
+
+
+def flipped(path, chance):
+    old = bytearray(content(path))
+    for _ in range(chance.randint(1, 8)):
+        if old:
+            old[chance.randrange(len(old))] ^= 1 << chance.randrange(8)
+    put(path, old)
+
+
+def without_a_value(path, chance):
+    """A value of a line of text is gone, as when /proc was not mounted."""
+    lines = content(path).split(b"\n")
+    at = chance.randrange(len(lines))
+    lines[at] = lines[at].partition(b"\t")[0] + b"\t"
+    put(path, b"\n".join(lines))
+
+
+def doubled(path, _):
+    put(path, content(path) * 3)
+
+
+def in_one_line(path, _):
+    put(path, b"[" * (4 << 20))
+
+
+MUTATIONS = (a_pipe, a_socket, a_directory, a_link, sparse, sparse_before, cut, flipped, without_a_value, doubled, in_one_line)
+
+
+class Damaged(JobCase):
+    def setUp(self):
+        super().setUp()
+        self.whole, self.job = self.box.path("work", "whole"), self.box.path("work", "job")
+        self.assertEqual(self.scry_run("-q", "-o", self.whole, "--trace", "all", target(), "calls", "1").returncode, 0)
+        self.assertEqual(self.box.run([scrytest.built("test", "system", "targets", "mpi_ranks"), self.whole, 2, 1, 2]).returncode, 0)
+
+    def fresh(self):
+        shutil.rmtree(self.job, ignore_errors=True)
+        shutil.copytree(self.whole, self.job)
+
+    def read_all(self, what):
+        for words in COMMANDS:
+            command = self.box.scry(*words, self.job)
+            try:
+                done = subprocess.run(command, env=self.box.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.PIPE, timeout=scrytest.room(SECONDS), cwd=self.box.path("work"), check=False)
+            except subprocess.TimeoutExpired:
+                self.fail(f"scry {' '.join(words)} does not come to an end: {what}")
+            self.assertIn(done.returncode, (0, 1), f"scry {' '.join(words)}: {what}: {done.stderr[-500:]}")
+
+    def test_each_file(self):
+        """Each file in its turn, in every way that is no matter of chance."""
+        self.fresh()
+        chance = random.Random(1)
+        for mutate in (a_pipe, a_link, sparse, sparse_before):
+            for path in files(self.whole):
+                at = os.path.join(self.job, os.path.relpath(path, self.whole))
+                if not scrytest.rounds(0, 1) and (mutate is not a_pipe and os.path.basename(path)[:6] not in ("stream", "record", ".proce")):
+                    continue
+                mutate(at, chance)
+                self.read_all(f"{mutate.__name__} {os.path.relpath(path, self.whole)}")
+                self.fresh()
+
+    def test_by_chance(self):
+        """Some files at a time."""
+        for seed in range(scrytest.rounds(5, 300)):
+            chance = random.Random(seed)
+            self.fresh()
+            done = []
+            for path in chance.sample(files(self.job), chance.randint(1, 3)):
+                mutate = chance.choice(MUTATIONS)
+                mutate(path, chance)
+                done.append(f"{mutate.__name__} {os.path.relpath(path, self.job)}")
+            self.read_all(f"seed {seed}: {', '.join(done)}")
+
+    def test_without_programs(self):
+        """Traces that have neither the name of their program nor its waits: /proc was not there."""
+        self.fresh()
+        for path in files(self.job):
+            if os.path.basename(path) == ".process":
+                lines = [line for line in content(path).split(b"\n") if not line.startswith((b"exe\t", b"switches_"))]
+                put(path, b"\n".join([b"exe\t", *lines]))
+        first = os.path.join(self.job, "trace")
+        node, = os.listdir(first)
+        for process in os.listdir(os.path.join(first, node)):  # of two, the second is looked for among the names of the first
+            shutil.copytree(os.path.join(first, node, process), os.path.join(first, node, "9" + process))
+        self.read_all("no programs")
+
+    def test_growing(self):
+        """A stream that grows while it is read."""
+        self.fresh()
+        path = next(path for path in files(self.job) if os.path.basename(path).startswith("stream"))
+        more, over = content(path), threading.Event()
+
+        def grow():
+            with open(path, "ab") as file:
+                while not over.is_set() and file.tell() < 16 << 20:
+                    file.write(more * 64)
+
+        thread = threading.Thread(target=grow)
+        thread.start()
+        try:
+            self.read_all("a stream that grows")
+        finally:
+            over.set()
+            thread.join()
+
+
+scrytest.main()
