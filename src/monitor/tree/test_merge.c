@@ -333,7 +333,7 @@ static double merge_many(size_t count)
         answer(&box);
         reply_service(&box.answer);
         for (size_t i = node; i < count; i += 250) {
-            char token[32], number[32];
+            char token[48], number[32];
             snprintf(token, sizeof token, "p_%zu_%zu", node + 1, i);
             snprintf(number, sizeof number, "%zu", i % 500 >= 250 ? i : 0);
             result(&box, token, OMIS_OK, number);

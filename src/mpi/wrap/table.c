@@ -35,6 +35,7 @@ static inline __attribute__((always_inline)) void clear(void *all, size_t size)
     typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
     pair zero = {0, 0}, *at = all;
     __asm__("" : "+x"(zero));
+#pragma GCC unroll 8
     for (size_t i = 0; i < size / sizeof(pair); i += 4)
         at[i] = at[i + 1] = at[i + 2] = at[i + 3] = zero;
 }
@@ -72,12 +73,12 @@ static void take_arguments(struct noted *noted, const uint64_t *given, bool tell
     noted->args.volume = noted->info->volume;
     noted->args.blocking = noted->info->blocking;
     noted->args.told = tells ? &noted->told : NULL;
-    for (unsigned i = 0; i < noted->info->param_count; i++) {
+    for (unsigned i = 0, count = noted->info->param_count; i < count; i++, given++) {
         const struct wrap_param *param = &noted->params[i];
-        noted->passed[i] = given[i < 6 ? i : i + 1];
+        given += i == 6;
+        noted->passed[i] = *given;
         int64_t value = extended(noted->passed[i], param->size);
-        if (tells)
-            noted->told.par[1 + i] = value;
+        noted->told.par[1 + i] = value;
         if (param->held == sizeof(int32_t))
             *(int32_t *)(void *)(noted->cleared + param->at) = (int32_t)value;
         else if (param->held)
@@ -88,9 +89,12 @@ static void take_arguments(struct noted *noted, const uint64_t *given, bool tell
 /* What the call has handed back. */
 static void take_back(struct noted *noted, int64_t result)
 {
-    for (unsigned i = 0; i < noted->info->param_count && noted->call->fails && result == MPI_SUCCESS; i++) {
+    if (!noted->call->fails || result != MPI_SUCCESS)
+        return;
+    for (unsigned backs = noted->call->backs; backs; backs &= backs - 1) {
+        unsigned i = (unsigned)__builtin_ctz(backs);
         const void *back = (const void *)noted->passed[i];
-        if (noted->params[i].back && back)
+        if (back)
             noted->told.par[1 + i] =
                 noted->params[i].back == sizeof(int32_t) ? *(const int32_t *)back : *(const int64_t *)back;
     }
@@ -116,9 +120,9 @@ static int64_t note(struct noted *noted, struct mpi_self *self, bool tells)
     const struct wrap_shape *shape = &wrap_shapes[noted->call->shape];
     shape->before(self, &noted->args);
     tells = tells && mpi_tell_begins(self, &noted->told);
-    for (unsigned i = 0; i < noted->info->param_count; i++)
-        if (noted->params[i].status)
-            noted->passed[i] = *(const uint64_t *)(const void *)(noted->cleared + noted->params[i].at);
+    unsigned status = noted->call->status;
+    if (status)
+        noted->passed[status - 1] = *(const uint64_t *)(const void *)(noted->cleared + noted->params[status - 1].at);
     int64_t result = call_real(noted);
     int code = noted->call->fails ? (int)result : MPI_SUCCESS;
     mpi_leave(self, code);

@@ -17,14 +17,16 @@ struct wrap_param {
     uint8_t held; /* its size there; 0: no shape wants it */
     uint8_t size; /* of the argument */
     uint8_t back; /* of the integer or handle that the argument points to and the call hands back; 0: it does not */
-    bool status;  /* passed on from struct mpi_args: a shape may have put its own there */
 };
 
 struct wrap_call {
     uint16_t first; /* in wrap_params; as many as the call has fixed ones */
+    uint16_t backs; /* bits of those that are handed back */
     uint8_t shape;  /* in wrap_shapes */
     bool quick;
-    uint8_t comm;       /* of a quick one: the number of the parameter that is the communicator, from 1; 0: none */
+    /* numbers of parameters, from 1; 0: none */
+    uint8_t comm;       /* of a quick one: the communicator */
+    uint8_t status;     /* is passed on from struct mpi_args: a shape may have put its own there */
     uint8_t result;     /* its size */
     bool fails, floats; /* the result is an error code; is a double */
 };

@@ -165,8 +165,7 @@ def param_row(param, fields):
     pointer = param.array or param.type.endswith(("*", "_function"))
     size = "sizeof(void *)" if pointer else f"sizeof({param.type})"
     held = f"HELD_({param.role})" if param.role in fields else "0, 0"
-    status = "true" if param.role in ("status", "statuses") and param.role in fields else "false"
-    return f"    {{{held}, {size}, {back_size(param)}, {status}}},"
+    return f"    {{{held}, {size}, {back_size(param)}}},"
 
 
 def tables(calls, fields):
@@ -196,10 +195,11 @@ def tables(calls, fields):
     lines += ["const struct wrap_call wrap_calls[CALL_COUNT] = {"]
     for call in calls:
         quick = call.shape == "quick"
-        comm = [i for i, param in enumerate(call.params, 1) if param.role == "comm"] if quick else []
+        numbers = {param.role: i for i, param in enumerate(call.params, 1) if param.role in fields}
+        backs = sum(1 << i for i, param in enumerate(call.params) if back_size(param) != "0")
         lines.append(
-            f"    [CALL_{call.name}] = {{{firsts[call.name]}, {0 if quick else shapes.index(call.shape)}, {int(quick)}, "
-            f"{comm[0] if comm else 0}, sizeof({call.result}), {int(call.result == 'int')}, {int(call.result == 'double')}}},"
+            f"    [CALL_{call.name}] = {{{firsts[call.name]}, {backs}, {0 if quick else shapes.index(call.shape)}, {int(quick)}, "
+            f"{numbers.get('comm', 0) if quick else 0}, {numbers.get('status', numbers.get('statuses', 0))}, sizeof({call.result}), {int(call.result == 'int')}, {int(call.result == 'double')}}},"
         )
     lines += ["};", "", "#pragma GCC visibility push(hidden)"]
     lines += [f"__typeof__({call.name}) scry_{call.name}, scry_P{call.name};" for call in calls if is_often(call)]
