@@ -37,8 +37,7 @@ class Names(labtest.LabCase):
 
     def test_no_route(self):
         """The network is cut, or the address is nobody's: an answer in time that says so."""
-        self.box.env["SCRY_TEST_HASTE"] = "5"
-        self.addCleanup(self.box.env.pop, "SCRY_TEST_HASTE")
+        self.hasten_home(5)
         self.lab.cut("n2")
         for name in ("n2", "10.77.0.99"):
             with self.subTest(name):
