@@ -7,11 +7,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/system/pause.h"
 #include "base/system/spawn.h"
 #include "link/link.h"
 #include "shm/waits.h"
@@ -38,13 +40,13 @@ static int find_program(const char *name, char *ret_path, size_t size, struct er
                    "there is no program %s here: install OpenSSH's client, or name another one in SCRY_SSH", name);
 }
 
-static size_t put_arguments(const struct link_way *way, const char *command, char *port, const char *argv[ARGUMENTS])
+static size_t put_arguments(const struct link_way *way, const char *command, char port[8], char most[32],
+                            const char *argv[ARGUMENTS])
 {
     static const char *const fixed[] = {
         "ssh", "-T",
         "-a",  "-x",
         "-o",  "BatchMode=yes",
-        "-o",  "ConnectTimeout=10",
         "-o",  "ClearAllForwardings=yes",
         "-o",  "ControlMaster=no",
         "-o",  "ControlPersist=no",
@@ -54,6 +56,8 @@ static size_t put_arguments(const struct link_way *way, const char *command, cha
     };
     size_t count = sizeof fixed / sizeof *fixed;
     memcpy(argv, fixed, sizeof fixed);
+    snprintf(most, 32, "-oConnectTimeout=%u", (unsigned)time_hasten(LINK_DIAL_SECONDS));
+    argv[count++] = most;
     if (way->port) {
         snprintf(port, 8, "%u", way->port);
         argv[count++] = "-p";
@@ -73,11 +77,11 @@ static size_t put_arguments(const struct link_way *way, const char *command, cha
 int link_over_ssh(const struct link_way *way, const char *command, struct transport **ret_transport, struct err *err)
 {
     const char *argv[ARGUMENTS], *program = getenv("SCRY_SSH");
-    char path[4096], port[8];
+    char path[4096], port[8], most[32];
     int ends[2], errors[2], code = find_program(program && *program ? program : "ssh", path, sizeof path, err);
     if (code < 0)
         return code;
-    put_arguments(way, command, port, argv);
+    put_arguments(way, command, port, most, argv);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return err_errno(err, -errno, "cannot start %s", path);
     _cleanup_(closep) int ours = ends[0], theirs = ends[1];

@@ -556,5 +556,10 @@ class LabCase(scrytest.TestCase):
             self.addCleanup(self.lab.renew)
         return self.lab.host(self.hosts[0])
 
+    def hasten_home(self, times):
+        """scrytest.hasten() for what begins on the first host in this case: the lab of a class is one for all its cases."""
+        self.box.env["SCRY_TEST_HASTE"] = str(times)
+        self.addCleanup(self.box.env.pop, "SCRY_TEST_HASTE")
+
     def make_daemons(self):
         """What else is to stay with the lab of a class."""

@@ -86,7 +86,6 @@ class Nodes(labtest.LabCase):
         self.assertEqual(report["left_running"], 0)
 
 
-@scrytest.hasten(4)
 class Shared(Nodes):
     options = {"shared": True}
 
@@ -129,6 +128,7 @@ class Shared(Nodes):
         """Parts that nobody has to bring have their clocks compared all the same."""
         if self.mpi != "openmpi":
             self.skipTest("one launcher is enough")
+        self.hasten_home(4)
         job = self.start_job("sleep", 600)
         clocks = [self.lab.path("shared", "work", "job", "parts", name, "clock.json") for name in HOSTS[1:]]
         scrytest.wait_until(lambda: all(map(os.path.exists, clocks)), 60, lambda: f"{clocks}\n{self.lab.said()}")
@@ -235,7 +235,6 @@ class Pictures(Nodes):
                 view.ask(question, **members)
 
 
-@scrytest.hasten(4)
 class OwnFiles(Nodes):
     """No file system is shared: the parts are brought over the network."""
 
@@ -324,6 +323,7 @@ class OwnFiles(Nodes):
         """What was brought until then is reported, and what is missing is said."""
         if self.mpi != "openmpi":
             self.skipTest("MPICH may hang")
+        self.hasten_home(5)
         job = self.start_job(scrytest.example("stommel"), 40, 40, 10 ** 7, options=["--sample", "0.1"])
         for name in HOSTS[1:]:
             scrytest.wait_until(lambda: os.path.exists(self.spool(name)) and "stommel" in open(self.spool(name), encoding="utf-8").read(),

@@ -152,6 +152,7 @@ class Reach(NodeCase):
         far.lead_to(silent.getsockname()[1])
         return silent
 
+    @scrytest.hasten(5)
     def test_no_answer(self):
         with self.silent(self.node()):
             self.refused("n2", "n2", "does not answer")

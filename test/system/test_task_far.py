@@ -113,6 +113,7 @@ class Elsewhere(TaskCase):
         scrytest.wait_until(lambda: os.path.exists(begun), LONG, lambda: json.dumps(self.show(task)))
         return task
 
+    @scrytest.hasten(5)
     def test_ssh_is_lost(self):
         """The run goes on, is waited for, and comes home with what it wrote; nothing is left there."""
         far = sshtest.Node(self, "n2")
@@ -135,6 +136,7 @@ class Elsewhere(TaskCase):
         self.assertEqual(os.listdir(there), [])
         self.waits_for(behind, "done")
 
+    @scrytest.hasten(5)
     def test_ssh_is_slow(self):
         """What comes home says how far it is: by its bytes, of those that are there."""
         far = sshtest.Node(self, "n2")
@@ -157,6 +159,7 @@ class Elsewhere(TaskCase):
         self.assertEqual(os.path.getsize(os.path.join(files, "files/result")), 20000000)
         self.assertEqual([name for name in os.listdir(os.path.join(files, "runs")) if name.endswith(".bytes")], [])
 
+    @scrytest.hasten(5)
     def test_ssh_is_gathered_again(self):
         """A disk without room for it is left alone; a connection may end, or none be made. All of it stays there, and a rerun brings it."""
         far = sshtest.Node(self, "n2")
@@ -174,12 +177,13 @@ case $*$(cat {how}) in
 *) exec {ssh} "$@" ;;
 esac
 """, "ssh")
-        program = self.program("#!/bin/sh\nhead -c 20000000 /dev/urandom >result; cksum <result\n")
+        program = self.program("#!/bin/sh\nhead -c 9000000 /dev/urandom >result; cksum <result\n")
         there = far.box.path("home", ".cache/scry/tasks")
         ways = ([("room", "and of the disk here no more than")] if full else []) + [("lost", "the connection was lost"), ("silent", "no route to n2")]
         for way, text in ways:
             self.program(way, "how")
-            task, = self.submit("--by", "ssh", "--hosts", "n2", "--repeat", "2", "--file", program, "./program")
+            runs = 2 if way == "lost" else 1
+            task, = self.submit("--by", "ssh", "--hosts", "n2", "--repeat", runs, "--file", program, "./program")
             shown = self.waits_for(task, "done", "failed")
             self.assertEqual((shown["error"]["kind"], text in shown["error"]["text"], len(shown["runs"])), ("gather", True, 1), shown["error"])
             self.assertTrue(os.path.exists(os.path.join(there, task, "files/result")))
@@ -189,9 +193,9 @@ esac
             self.program("", "how")
             self.assertEqual(self.task("rerun", task).returncode, 0)
             shown = self.waits_for(task, "done", "failed")
-            self.assertEqual((shown["error"], [run["state"] for run in shown["runs"]], os.listdir(there)), (None, ["done", "done"], []))
+            self.assertEqual((shown["error"], [run["state"] for run in shown["runs"]], os.listdir(there)), (None, ["done"] * runs, []))
             files = os.path.join(state, "tasks", task)
-            with open(os.path.join(files, "runs/2.out"), encoding="ascii") as file:
+            with open(os.path.join(files, f"runs/{runs}.out"), encoding="ascii") as file:
                 self.assertEqual(file.read(), self.box.run(["cksum"], stdin=open(os.path.join(files, "files/result"), "rb")).stdout)
 
     @scrytest.hasten(5)
@@ -295,6 +299,7 @@ class SharedHome(TaskCase, labtest.LabCase):
         self.assertEqual(self.task("rm", task, box=far).returncode, 0)
 
 
+@scrytest.hasten(4)
 class SlurmOverHosts(TaskCase, labtest.LabCase):
     """By sbatch over machines that share a home, without ssh."""
     hosts = ("n1", "n2", "n3")
