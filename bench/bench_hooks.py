@@ -6,9 +6,9 @@ LTTng-UST, in one run.
 
 Each round runs every variant once, one after the other (interleaved); printed are the medians over the rounds in
 nanoseconds a call (entry and exit), and the ratios with the 95 % interval of their median. Goals: off or another function
-selected at most 1.1 x the empty library; recorded at most 1.15 x the floor and 3 x faster than uftrace; two captured
-arguments at most 1.3 x recorded; a lowered action at most 40 ns more than a call that is off. Peers that are not installed
-are left out, and said to be.
+selected at most 1.1 x the empty library; recorded at most 1.15 x the floor and 3 x faster than uftrace; counted not more
+than recorded; two captured arguments with their result at most 1.3 x recorded; a lowered action at most 40 ns more than
+a call that is off. Peers that are not installed are left out, and said to be.
 """
 
 import ctypes
@@ -185,6 +185,7 @@ def main():
     }
     if shutil.which("uftrace"):
         variants["uftrace"] = (bench.uftrace, "leaf")
+        variants["uftrace: arguments"] = (lambda: bench.uftrace("--auto-args"), "two")
         variants["uftrace: filtered out"] = (lambda: bench.uftrace("-F", "main"), "leaf")
     else:
         print("uftrace is not installed: left out")
@@ -220,9 +221,11 @@ def main():
 
     ratio("another function / empty library", "scry: another function", "empty library", "<= 1.1")
     ratio("recorded / floor", "scry: recorded", "floor", "<= 1.15")
+    ratio("counted / recorded", "scry: counted", "scry: recorded", "<= 1")
     ratio("uftrace / recorded", "uftrace", "scry: recorded", ">= 3")
     ratio("LTTng-UST / recorded", "LTTng-UST, fast", "scry: recorded", "-")
     ratio("two arguments / the same function recorded", "scry: two arguments", "scry: two, recorded", "<= 1.3")
+    ratio("uftrace's automatic arguments / two arguments", "uftrace: arguments", "scry: two arguments", "> 1")
     for event, costs in actions.items():
         low, high = interval(costs)
         print(f"{'a lowered action adds, ' + event:52} {statistics.median(costs):6.2f} [{low:.2f} .. {high:.2f}] ns  goal <= 40")
