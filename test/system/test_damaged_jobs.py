@@ -10,7 +10,7 @@ import subprocess
 import threading
 
 import scrytest
-from jobtest import JobCase, target
+from jobtest import JobCase, target, traces_of
 
 SECONDS = 5  # for a command, on a machine that does nothing else
 GREAT = 8 << 30
@@ -144,17 +144,18 @@ class Damaged(JobCase):
             self.read_all(f"seed {seed}: {', '.join(done)}")
 
     def test_without_programs(self):
-        """Traces that have neither the name of their program nor its waits: /proc was not there."""
+        """Waits of no process are known, and of the second also not its program: /proc was not there. It is looked for among the
+        names of the first."""
         self.fresh()
-        for path in files(self.job):
-            if os.path.basename(path) == ".process":
-                lines = [line for line in content(path).split(b"\n") if not line.startswith((b"exe\t", b"switches_"))]
-                put(path, b"\n".join([b"exe\t", *lines]))
-        first = os.path.join(self.job, "trace")
-        node, = os.listdir(first)
-        for process in os.listdir(os.path.join(first, node)):  # of two, the second is looked for among the names of the first
-            shutil.copytree(os.path.join(first, node, process), os.path.join(first, node, "9" + process))
+        for path in traces_of(self.job):
+            with_name, without = content(os.path.join(path, ".process")), os.path.join(os.path.dirname(path), "9" + os.path.basename(path))
+            lines = [line for line in with_name.split(b"\n") if not line.startswith(b"switches_")]
+            put(os.path.join(path, ".process"), b"\n".join(lines))
+            shutil.copytree(path, without)
+            put(os.path.join(without, ".process"), b"\n".join(b"exe\t" if line.startswith(b"exe\t") else line for line in lines))
         self.read_all("no programs")
+        said = self.report(self.job)["trace"]["unwatched"]
+        self.assertTrue(any(line.startswith("?: ") for line in said), said)
 
     def test_growing(self):
         """A stream that grows while it is read."""
