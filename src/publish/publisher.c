@@ -493,7 +493,8 @@ static int begin(struct publisher *publisher, struct err *err)
         publisher->watch = seldom_new(loop, publisher->watch_fd, PUBLISHER_GROWN_NS, grown, publisher);
     publisher->due = loop_add_timer(loop, UINT64_MAX / 4, 0, pump_due, publisher);
     publisher->echo = loop_add_timer(loop, UINT64_MAX / 4, 0, on_echo_late, publisher);
-    publisher->tick = loop_add_timer(loop, PUBLISHER_TICK_NS, PUBLISHER_TICK_NS, on_tick, publisher);
+    publisher->tick =
+        loop_add_timer(loop, time_hasten(PUBLISHER_TICK_NS), time_hasten(PUBLISHER_TICK_NS), on_tick, publisher);
     publisher->beats = loop_add_timer(loop, PUBLISH_BEAT_SECONDS * (uint64_t)NS_PER_SECOND,
                                       PUBLISH_BEAT_SECONDS * (uint64_t)NS_PER_SECOND, on_beat, publisher);
     if (publisher->channel >= 0)

@@ -46,7 +46,7 @@ class Sqlite:
 
 
 class Postgres:
-    """A server of its own, on a unix socket below the box, as an ordinary user."""
+    """A server of its own, on a unix socket below the box, as an ordinary user, and a database there."""
 
     def __init__(self, box):
         self.box = box
@@ -66,6 +66,12 @@ class Postgres:
         self.programs = programs
         self.url = f"postgresql://scry@/postgres?host={self.place}"
         self.start()
+
+    def database(self, name):
+        """Goes on in a new database."""
+        self._run("psql", "-X", "-c", f"CREATE DATABASE {name}", self.url)
+        self.url = f"postgresql://scry@/{name}?host={self.place}"
+        return self
 
     def start(self):
         with open(os.path.join(self.place, "log"), "ab") as log:

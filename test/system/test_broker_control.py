@@ -38,14 +38,17 @@ class ControlCase(jobtest.JobCase):
             self.scry("keys", "init")
         self.reader = self.broker.client("scry/v1/#")
         self.running = self.start_run("--broker", self.broker.url, "--sample", "0.2", *options, "--", *(command or ["sleep", "600"]), **keywords)
-        def started():
-            return [m for m in self.reader.of("/state") if (json.loads(m.payload)["info"].get("command") or {}).get("pid")]
-        state = self.reader.wait(started)
+        state = self.reader.wait(lambda: self.reader.of("/state"))
         self.state = json.loads(state[-1].payload)
         self.job, self.dir = self.state["job"], self.state["dir"]
-        self.root = self.state["info"]["command"]["pid"]
+        self.root = scrytest.wait_until(self.command, 20, "the job's command")["pid"]
         self.addCleanup(self.end_job)
         return self.job
+
+    def command(self):
+        """What job.json says of it; the broker hears of that within a second."""
+        with open(os.path.join(self.dir, "job.json"), encoding="utf-8") as file:
+            return json.load(file).get("command")
 
     def end_job(self):
         if self.running.poll() is None:
@@ -173,6 +176,7 @@ class Control(ControlCase):
         self.assertIn("there is no key in", done.stderr)
         self.assertEqual(done.returncode, 2)
 
+    @scrytest.hasten(5)
     def test_expired_in_use(self):
         self.start_job()
         key = self.issue("--rights", "control", "--for", "4s", name="short")
@@ -211,6 +215,7 @@ class Control(ControlCase):
         self.assertIn("is over: finished", self.omis(": version()", status=2))
         self.assertIn("has no job 'nothing'", self.omis(": version()", job="nothing", status=2))
 
+    @scrytest.hasten(5)
     def test_unreachable(self):
         self.start_job()
         [publisher] = self.box.processes("scry-publisher")

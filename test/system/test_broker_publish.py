@@ -122,6 +122,7 @@ class Reference(PublishCase):
         for name, order in orders.items():
             self.assertEqual(order, sorted(set(order)), name)
 
+    @scrytest.hasten(4)
     def test_state_and_beat_and_files(self):
         self.run_job("sh", "-c", "exit 3", status=3)
         job = os.path.basename(self.directory())
@@ -311,6 +312,7 @@ class BadTimes(PublishCase):
         self.assertEqual((self.last("state")["state"], self.last("state")["info"]["result"]["exit_code"]), ("failed", 9))
         self.assertAllThere(self.box.path("work", "job"))
 
+    @scrytest.hasten(4)
     def test_scry_run_killed(self):
         """The job goes on unwatched, and this is said; when it has ended, its result is not known."""
         job = self.start_job(WAITS)
@@ -360,6 +362,7 @@ class BadTimes(PublishCase):
         self.assertEqual({record["seq"] for _, record, _ in self.records() if record["seq"] not in spool}, set())
         self.assertIn(max(spool), {record["seq"] for _, record, _ in self.records()})
 
+    @scrytest.hasten(4)
     def test_broker_gone_for_good(self):
         """The job ends as without; what is not published is said, and sent later."""
         job = self.start_job(WAITS, stderr=-1)
@@ -375,6 +378,7 @@ class BadTimes(PublishCase):
         scrytest.wait_until(self.reader.mqtt.is_connected, 20, "the reader is back")
         self.wait_complete(40)  # the one that was left behind
 
+    @scrytest.hasten(4)
     def test_broker_stopped(self):
         """One that does not answer any more (SIGSTOP) keeps nobody waiting, and gets the rest when it goes on."""
         job = self.start_job(f"{WAITS}; i=0; while [ $i -lt 300 ]; do true & i=$((i+1)); done; wait", stderr=-1)
@@ -401,12 +405,13 @@ class BadTimes(PublishCase):
         self.assertRegex(done.stderr, r"warning +the job is not published at mqtt://joe@127.0.0.1:\d+/.*(refused|authori)")
         self.assertLess(time.monotonic() - start, scrytest.room(8))
 
+    @scrytest.hasten(4)
     def test_broker_that_drops_it(self):
         """A site's broker acknowledges what its list of rights forbids, and drops it. That is found out, and said."""
         other = brokertest.Mosquitto(self.box, "strict", users={"joe": "right"}, acl=["user joe", "topic readwrite scry/v1/joe/#"])
         self.addCleanup(other.close)
         url = f"mqtt://joe:right@127.0.0.1:{other.port}"
-        done = self.scry_run("--broker", f"{url}/ann", "--", "sleep", "4")
+        done = self.scry_run("--broker", f"{url}/ann", "--", "sleep", "2.5")
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"warning +the job is not published at .*gives nothing of it back.*scry/v1/ann")
         done = self.scry_run("--broker", f"{url}/ann", "--", "true")

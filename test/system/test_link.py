@@ -119,7 +119,7 @@ class Broken(linktest.LinkCase):
                 self.big(omis, number, 10)
         self.assertEqual(self.said().count("state=begun"), 1)
 
-    @scrytest.hasten(4)
+    @scrytest.hasten(5)
     def test_network_that_goes_silent(self):
         port = self.serve()
         network = self.network(port)
@@ -160,7 +160,7 @@ class Broken(linktest.LinkCase):
 
 
 class Edges(linktest.LinkCase):
-    @scrytest.hasten(4)
+    @scrytest.hasten(5)
     def test_monitors(self):
         """An edge of two monitors goes on over connections that break; while nothing comes, the node is said not to answer."""
         network = self.network(self.serve())
@@ -213,7 +213,7 @@ class Attacks(linktest.LinkCase):
         # who may only look cannot stand for the user
         self.assertIn("state=begun", self.omis(self.url) and self.said())
 
-    @scrytest.hasten(4)
+    @scrytest.hasten(5)
     def test_expired_and_revoked(self):
         short = self.issue("short", "--for", "1s")
         scrytest.wait_until(lambda: "expired" in self.omis(self.url, status=None, env={"SCRY_KEY": short}), 10)
@@ -299,7 +299,7 @@ class Attacks(linktest.LinkCase):
         self.omis(self.url)
         self.assertEqual(self.said().count("state=begun"), begun + 1)
 
-    @scrytest.hasten(4)
+    @scrytest.hasten(5)
     def test_half_handshakes(self):
         """A thousand that begin, and one that works all the while; they are dropped, the oldest first, and in any case after 10 s."""
         with self.box.omis("--connect", self.url) as omis:

@@ -174,7 +174,7 @@ class Import(RecordCase):
         self.assertIn("is no file of the directory's owner", self.box.run(command).stderr)
 
     def test_killed_in_mid_write(self):
-        """100 times, anywhere: what is there is whole, each record once, and the next one goes on."""
+        """Again and again, anywhere: what is there is whole, each record once, and the next one goes on."""
         lines = scrytest.rounds(1500, 6000)
         base = self.job(command=("true",))
         places = recordtest.copies(self.box, base, 4)
@@ -183,7 +183,7 @@ class Import(RecordCase):
                 start = len(self.lines(place))
                 for seq in range(start, start + lines):
                     file.write(json.dumps({"seq": seq, "t": 0.5, "type": "untraced", "text": f"line {seq} " + "x" * 200}) + "\n")
-        rounds, kills = scrytest.rounds(100, 100), 0
+        rounds, kills = scrytest.rounds(50, 100), 0
         for turn in range(rounds):
             run = self.box.start(self.box.scry("record", "--import", *places))
             time.sleep(random.random() * 0.12)  # anywhere: it is not waited for anything
@@ -277,6 +277,7 @@ class Follow(RecordCase):
             for said in ("ls", "/nowhere", "sleep", "out of reach"):
                 self.assertIn(said, report)
 
+    @scrytest.hasten(4)
     def test_comes_late(self):
         """What was published before is asked for."""
         with brokertest.Mosquitto(self.box) as broker:
@@ -289,6 +290,7 @@ class Follow(RecordCase):
             self.assertEqual(recorder.wait(60), 0, self.said(recorder))
             self.check_whole("late", 5100)
 
+    @scrytest.hasten(3)
     def test_nobody_answers(self):
         """The broker remembers beats of publishers that went without a word: they are named, and not waited for."""
         with brokertest.Mosquitto(self.box) as broker:
@@ -324,11 +326,14 @@ class Follow(RecordCase):
             for publisher in publishers:
                 self.check_whole(publisher.job, len(publisher.lines))
 
+    @scrytest.hasten(4)
     def test_many_jobs(self):
         count = scrytest.rounds(40, 100)  # a few of them are asked at a time
         with brokertest.Mosquitto(self.box) as broker:
+            publishers = [recordtest.Publisher(broker, "user0", "job0", 20)]
+            publishers[0].say()  # it is waited for, and so for all others
             recorder = self.recorder(broker, "--owner", "all", "--once")
-            publishers = [recordtest.Publisher(broker, f"user{number % 7}", f"job{number}", 20) for number in range(count)]
+            publishers[:0] = [recordtest.Publisher(broker, f"user{number % 7}", f"job{number}", 20) for number in range(1, count)]
             for publisher in publishers:
                 publisher.add(30, publish=True)
                 publisher.say(complete=True)
@@ -490,9 +495,15 @@ class Keep(RecordCase):
 
 
 class PostgreSQL(RecordCase):
+    @classmethod
+    def setUpClass(cls):
+        box = scrytest.Sandbox()
+        cls.addClassCleanup(box.close)
+        cls.server = recordtest.Postgres(box)
+
     def test_same_as_sqlite(self):
         """The same jobs in both say the same, to psql and sqlite3, and through scry."""
-        server = recordtest.Postgres(self.box)
+        server = self.server.database("same")
         path = self.job()
         places = [path, *recordtest.copies(self.box, path, 2)]
         for _ in range(2):
@@ -535,7 +546,7 @@ class PostgreSQL(RecordCase):
 
     def test_server_restarts(self):
         """What comes while the server is away is stored when it is back."""
-        server = recordtest.Postgres(self.box)
+        server = self.server.database("restarts")
         with brokertest.Mosquitto(self.box) as broker:
             recorder = self.recorder(broker, "--owner", "ada", "--store", server.url)
             publisher = recordtest.Publisher(broker, "ada", "job")
