@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
+import unittest
 
 import scrytest
 
@@ -46,7 +47,7 @@ class Sqlite:
 
 
 class Postgres:
-    """A server of its own, on a unix socket below the box, as an ordinary user, and a database there."""
+    """A server of its own, on a unix socket below the box, as an ordinary user; and a database there, see postgres()."""
 
     def __init__(self, box):
         self.box = box
@@ -63,15 +64,14 @@ class Postgres:
                 os.chmod(path, 0o711)
         self._run(os.path.join(programs, "initdb"), "-D", self.place + "/data", "-U", "scry", "-A", "trust", "-N", "--no-locale",
                   "-E", "UTF8")
-        self.programs = programs
+        self.programs, self.databases = programs, 0
         self.url = f"postgresql://scry@/postgres?host={self.place}"
         self.start()
 
-    def database(self, name):
-        """Goes on in a new database."""
-        self._run("psql", "-X", "-c", f"CREATE DATABASE {name}", self.url)
-        self.url = f"postgresql://scry@/{name}?host={self.place}"
-        return self
+    def next_database(self):
+        self.databases += 1
+        self._run("psql", "-X", "-c", f"CREATE DATABASE d{self.databases}", self.url)
+        self.url = f"postgresql://scry@/d{self.databases}?host={self.place}"
 
     def start(self):
         with open(os.path.join(self.place, "log"), "ab") as log:
@@ -97,6 +97,20 @@ class Postgres:
     def stop(self):
         self.process.send_signal(signal.SIGINT)  # at once: it does not wait for its clients
         self.process.wait(30)
+
+
+_server = None
+
+
+def postgres():
+    """The one server of all cases of a file, which goes on in an empty database: to make a server takes some seconds."""
+    global _server
+    if not _server:
+        box = scrytest.Sandbox()
+        unittest.addModuleCleanup(box.close)
+        _server = Postgres(box)
+    _server.next_database()
+    return _server
 
 
 class Publisher:

@@ -229,10 +229,10 @@ class Mirror(JobCase):
         wait_until(lambda: fake.answer() and False or all(one.poll() is not None for one, _, _ in running), 40, "commands")
         return [self.result(*one) for one in running]
 
-    def start_apart(self, *command):
+    def start_apart(self, *command, env=None):
         """Its output goes to files: nobody has to read it."""
         files = [tempfile.TemporaryFile(mode="w+", dir=self.box.path("tmp")) for _ in range(2)]
-        return self.box.start(self.box.scry(*command), stdout=files[0], stderr=files[1]), *files
+        return self.box.start(self.box.scry(*command), env=env, stdout=files[0], stderr=files[1]), *files
 
     def result(self, process, *files):
         texts = []
@@ -293,7 +293,7 @@ class Mirror(JobCase):
                                        ("gone", (), "may still run; --force"), ("none", (), "has no job 'none'")):
                 self.assertRegex(self.scry("rm", *options, self.url(broker, word), status=1).stderr, rf"\Ascry rm: [^\n]*{why}[^\n]*\n\Z")
             bob = self.url(broker, ended.job).replace("mqtt://", "mqtt://bob:b@")
-            refused = self.start_apart("rm", bob)
+            refused = self.start_apart("rm", bob, env={"SCRY_TEST_HASTE": "4"})
             self.assertIn("would remove", self.scry("rm", "--dry-run", self.url(broker, ended.job)).stdout)
             status, _, err = self.result(*refused)
             self.assertEqual(status, 1)
@@ -326,6 +326,7 @@ class Mirror(JobCase):
                                       f"scry/v1/{encoded(ended.owner)}/keys/revoked"])
             self.assertEqual(len(mirrors()), here - 4)
 
+    @scrytest.hasten(4)
     def test_missing_records(self):
         """What cannot be had is a gap, and the rest is shown."""
         with brokertest.Mosquitto(self.box) as broker:
@@ -342,6 +343,7 @@ class Mirror(JobCase):
             self.assertIn("some records of the job are lost", report["mirror"]["note"])
             self.assertEqual([gap["reason"] for gap in report["gaps"]], ["the publisher had no such records any more"])
 
+    @scrytest.hasten(4)
     def test_hostile(self):
         """Whatever others publish: nothing is written elsewhere, and no terminal gets it as it is."""
         escape = "\x1b[31mred\x07"
@@ -394,6 +396,7 @@ class Mirror(JobCase):
             self.assertIn("give more of the id", self.scry("report", f"{broker.tcp_url}/{quoted}/2026", status=1).stderr)
             self.assertIn("has no job 'none'", self.scry("report", f"{broker.tcp_url}/{quoted}/none", status=1).stderr)
 
+    @scrytest.hasten(4)
     def test_no_broker(self):
         """One line after a while; and what was known before, if there is something."""
         with brokertest.Mosquitto(self.box) as broker:

@@ -495,15 +495,9 @@ class Keep(RecordCase):
 
 
 class PostgreSQL(RecordCase):
-    @classmethod
-    def setUpClass(cls):
-        box = scrytest.Sandbox()
-        cls.addClassCleanup(box.close)
-        cls.server = recordtest.Postgres(box)
-
     def test_same_as_sqlite(self):
         """The same jobs in both say the same, to psql and sqlite3, and through scry."""
-        server = self.server.database("same")
+        server = recordtest.postgres()
         path = self.job()
         places = [path, *recordtest.copies(self.box, path, 2)]
         for _ in range(2):
@@ -546,7 +540,7 @@ class PostgreSQL(RecordCase):
 
     def test_server_restarts(self):
         """What comes while the server is away is stored when it is back."""
-        server = self.server.database("restarts")
+        server = recordtest.postgres()
         with brokertest.Mosquitto(self.box) as broker:
             recorder = self.recorder(broker, "--owner", "ada", "--store", server.url)
             publisher = recordtest.Publisher(broker, "ada", "job")

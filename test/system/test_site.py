@@ -120,7 +120,7 @@ class Site(SiteCase):
         self.assertIn({"state": "unreachable", "jobs": 20}, said["states"])
 
     def test_same_from_postgresql(self):
-        server = recordtest.Postgres(self.box)
+        server = recordtest.postgres()
         self.maker.job("idle", used=0.01)
         self.maker.job("alone", ranks=(900, 5, 5, 5))
         self.maker.job("thrashing", pressure=0.5)
@@ -229,6 +229,7 @@ class Metrics(RecorderCase):
         with open(os.path.join(scrytest.SOURCE, "doc", "reference", "metrics.md"), encoding="utf-8") as file:
             self.assertEqual(set(re.findall(r"\bscry_\w+", page)) - set(re.findall(r"`(scry_\w+)`", file.read())), set())
 
+    @scrytest.hasten(4)
     def test_hostile_clients(self):
         """Clients that are slow, never read, speak nonsense, or are many: others are answered, and jobs recorded."""
         process, url = self.recorder()
@@ -257,6 +258,7 @@ class Metrics(RecorderCase):
             client.close()
         self.assertIsNone(process.poll())
 
+    @scrytest.hasten(4)
     def test_teller_dies(self):
         """The recorder does not care, and starts it again."""
         process, url = self.recorder()
@@ -364,7 +366,7 @@ class OpenTelemetry(RecorderCase):
 
     def test_once(self):
         """A recorder that ends by itself has sent all before, whatever its database."""
-        server = recordtest.Postgres(self.box)
+        server = recordtest.postgres()
         go = self.box.path("work", "go")
         os.mkfifo(go)
         job = self.start_run("-q", "--broker", self.broker.url, "--", "sh", "-c", f"ls /nowhere; read line <{go}")
