@@ -142,7 +142,7 @@ class Floods(HostileTest):
     def test_questions_without_reading(self):
         self.reach_evil()
         self.evil.reads = False
-        self.flood(frame(PING, b"12345678") * 10000, 4000)
+        self.flood(frame(PING, b"12345678") * 10000, 1500)
         self.is_well()
 
     def test_errors(self):
@@ -151,7 +151,7 @@ class Floods(HostileTest):
         via = self.evil.wait(lambda kind, *rest: kind == HELLO)[2]
         os.kill(self.tool.pid, 19)
         try:
-            self.flood(frame(ERROR, reply([(17, b"", b"x" * 100000)]), via), 4000)
+            self.flood(frame(ERROR, reply([(17, b"", b"x" * 100000)]), via), 1500)
             self.is_well()
         finally:
             os.kill(self.tool.pid, 18)

@@ -32,7 +32,7 @@ struct far_run {
     struct told *told;   /* in whose arena the rest is; its object waits */
     struct unfit *unfit; /* of each action */
     size_t action_count;
-    struct far_run *next;
+    struct far_run *next, **link; /* link: where it is linked: there may be thousands */
 };
 
 static struct far_run *runs;
@@ -133,13 +133,25 @@ static void build_reply(const struct far_run *run, struct span bytes, struct rep
 
 /* ---- running ---- */
 
+static void run_link(struct far_run *run, struct far_run **list)
+{
+    run->link = list;
+    run->next = *list;
+    if (run->next)
+        run->next->link = &run->next;
+    *list = run;
+}
+
+static void run_unlink(struct far_run *run)
+{
+    *run->link = run->next;
+    if (run->next)
+        run->next->link = run->link;
+}
+
 static void run_free(struct far_run *run)
 {
-    struct far_run **at = &runs;
-    while (*at && *at != run)
-        at = &(*at)->next;
-    if (*at)
-        *at = run->next;
+    run_unlink(run);
     told_free(run->told);
     free(run);
 }
@@ -188,10 +200,9 @@ static void execute(struct csr *csr, struct told *told_take, const struct reques
                             .told = told_take,
                             .unfit = unfits,
                             .list = {told_take->source, told_take->time_ns},
-                            .action_count = request->action_count,
-                            .next = runs};
+                            .action_count = request->action_count};
     memcpy(run->csr, csr->object.token, sizeof run->csr);
-    runs = run;
+    run_link(run, &runs);
     csr->executing++;
     if (text.len)
         run->request = tree_execute(run->session, &run->list, execute_chain(told_take->chain + 1),
@@ -232,14 +243,20 @@ bool far_event_elsewhere(struct csr *csr, const struct event *event)
     return true;
 }
 
+/* They are taken out first: with each request a session ends, too, for which this looks at all runs again. */
 void far_events_end(struct session *session)
 {
+    struct far_run *ended = NULL;
     for (struct far_run *run = runs, *next; run; run = next) {
         next = run->next;
-        if (run->session != session)
-            continue;
-        tree_forget(run->request);
-        run_free(run);
+        if (run->session == session) {
+            run_unlink(run);
+            run_link(run, &ended);
+        }
+    }
+    while (ended) {
+        tree_forget(ended->request);
+        run_free(ended);
     }
 }
 
