@@ -91,6 +91,7 @@ class Elsewhere(servetest.ServeCase):
             self.assertEqual(answer.status, 422, answer.body)
             self.assertIn("key", answer.json["error"]["text"])
 
+    @scrytest.hasten(4)
     def test_a_broker_that_is_gone(self):
         """The list has a note, jobs of this machine are shown, and what was known of the others is answered."""
         self.start_elsewhere("sleep", "1000", keys=False)
