@@ -462,7 +462,7 @@ class Ends(TracerCase):
             path = os.path.join(trace, name)
             with open(path, "rb") as file:
                 content = file.read()
-            lengths = {0, 1, len(content) - 1} | {dice.randrange(len(content)) for _ in range(12)}
+            lengths = {0, 1, len(content) - 1} | {dice.randrange(len(content)) for _ in range(scrytest.rounds(4, 12))}
             for length in sorted(lengths):
                 with self.subTest(file=name, length=length):
                     with open(path, "wb") as file:
@@ -495,7 +495,7 @@ class Ends(TracerCase):
             path = os.path.join(trace, name)
             with open(path, "rb") as file:
                 content = file.read()
-            for _ in range(8):
+            for _ in range(scrytest.rounds(3, 8)):
                 changed = bytearray(content)
                 for _ in range(dice.choice((1, 3, 30))):
                     changed[dice.randrange(len(changed))] = dice.randrange(256)

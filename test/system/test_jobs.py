@@ -59,14 +59,15 @@ class Following(CheckedCase):
         self.assertIn("true x 50", done.stderr)
 
     def test_many_on_all_processors(self):
-        """None of thousands is missing that start and end on several processors at once."""
-        self.assertEqual(self.scry_run("-q", "sh", "-c", "seq 2000 | xargs -P4 -n1 true").returncode, 0)
+        """None of very many is missing that start and end on several processors at once: of more than a buffer of events holds."""
+        count = scrytest.rounds(1000, 2000)
+        self.assertEqual(self.scry_run("-q", "sh", "-c", f"seq {count} | xargs -P4 -n1 true").returncode, 0)
         report = self.report()
         if not report["processes_listed_singly"]:
             self.skipTest("perf is refused here")
         counts = {command["name"]: command["count"] for command in report["commands"]}
-        self.assertEqual(counts, {"true": 2000, "seq": 1, "xargs": 1, "sh": 1})
-        self.assertEqual(report["process_count"], 2003)
+        self.assertEqual(counts, {"true": count, "seq": 1, "xargs": 1, "sh": 1})
+        self.assertEqual(report["process_count"], count + 3)
 
     def test_threads_memory_and_time(self):
         program = ("import threading, time\nblock = bytearray(80 << 20)\n"
@@ -95,7 +96,7 @@ class Following(CheckedCase):
         self.assertLess(self.report()["peak_rss_bytes"], 3 << 20)
 
     def test_ranks(self):
-        done = self.scry_run("mpirun", "--oversubscribe", "-n", 2, scrytest.example("stommel"), 60, 60, 2000)
+        done = self.scry_run("mpirun", "--oversubscribe", "-n", 2, scrytest.example("stommel"), 60, 60, 500)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("equal", done.stdout)
         names = [process["name"] for process in self.report()["processes"]]
