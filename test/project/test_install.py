@@ -73,12 +73,12 @@ class Install(unittest.TestCase):
         return path
 
     def compile(self, source, output, *options):
-        """With the flags of a sanitized build, where libomis is one."""
+        """As a sanitized build is, where libomis is one."""
         path = os.path.join(self.root, output)
         with open(path + ".c", "w", encoding="utf-8") as file:
             file.write(source)
         flags = ["-std=c17", "-Wall", "-Wextra", "-Werror", *scrytest.sanitizers()]
-        done = subprocess.run(["cc", *flags, "-o", path, path + ".c", *options],
+        done = subprocess.run([*scrytest.compiler(), *flags, "-o", path, path + ".c", *options],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return path

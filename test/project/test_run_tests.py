@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/run-tests counts every case and loses no failure: a program that crashed, broke its plan or ran too long. What
-fails once and passes alone is flaky."""
+fails once and passes alone is flaky. What takes longest is listed, what waits too long is named. One test alone is found by a
+part of its name, and built with what it needs."""
 
+import contextlib
+import importlib.machinery
+import importlib.util
 import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,10 +19,24 @@ import scrytest  # noqa: E402
 
 TOOL = os.path.join(scrytest.SOURCE, "tools", "run-tests")
 
-HEAD = """project('scry')
+WRAPPER = os.path.join(scrytest.SOURCE, "tools", "run-test")
+loader = importlib.machinery.SourceFileLoader("run_tests", TOOL)
+run_tests = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+loader.exec_module(run_tests)
+
+HEAD = """project('scry'LANGUAGE)
 sh = find_program('sh')
 """
 ONE = "test('{name}', sh, args: ['-c', '''{script}'''], suite: {suite}, protocol: '{protocol}', timeout: {seconds})\n"
+CASES = """import sys, unittest
+sys.path.insert(0, '{0}')
+import scrytest
+class Cases(unittest.TestCase):
+    def test_good(self): pass
+    def test_goods(self): pass
+    def test_bad(self): self.fail()
+scrytest.main()
+"""
 # `seen NAME` is true but for the first time.
 SEEN = "seen() {{ test -e {0}/$1 || {{ : >{0}/$1; false; }}; }}; "
 
@@ -27,16 +47,16 @@ class RunTests(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = folder.name
 
-    def run_tests(self, *tests):
+    def run_tests(self, *tests, more=""):
         """Runs tests (name, script, protocol, suites); returns (exit status, lines) of what is said at the end."""
         with open(os.path.join(self.root, "meson.build"), "w", encoding="utf-8") as file:
-            file.write(HEAD)
+            file.write(HEAD.replace("LANGUAGE", ", 'c'" if ".c'" in more else "") + more)
             for name, script, protocol, *suites in tests:
                 file.write(ONE.format(name=name, script=SEEN.format(self.root) + script, protocol=protocol,
-                                      suite=suites, seconds=1 if "sleep" in script else 60))
+                                      suite=suites, seconds=1 if "sleep 20" in script else 60))
         build = os.path.join(self.root, "build")
         subprocess.run(["meson", "setup", build, self.root], capture_output=True, check=True)
-        done = subprocess.run([TOOL, "--build", build, "--", "--no-rebuild"], capture_output=True, text=True,
+        done = subprocess.run([TOOL, "--build", build], capture_output=True, text=True,
                               check=False)
         self.output = done.stdout
         lines = [line for line in done.stdout.rpartition("\n\n")[2].splitlines() if not line.startswith("    ")]
@@ -152,10 +172,85 @@ class RunTests(unittest.TestCase):
         self.assertEqual((status, lines[-1]), (1, "0 passed, 21 failed"))
         self.assertNotIn("again", self.kept("t"))
 
+    def test_the_slowest_are_listed(self):
+        self.run_tests(*((f"t{n}", "sleep 0.5" if n == 7 else "true", "exitcode") for n in range(12)))
+        slowest = re.findall(r"^slowest +\S+ s, +\S+ s of processor: (\S+)$", self.output, re.MULTILINE)
+        self.assertEqual((len(slowest), slowest[0]), (10, "t7"))
+
+    def one(self, *arguments):
+        done = subprocess.run([TOOL, "--build", os.path.join(self.root, "build"), "--one", *arguments], capture_output=True,
+                              text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_one_is_run(self):
+        script = os.path.join(self.root, "test_cases.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(CASES.format(os.path.join(scrytest.SOURCE, "test", "system")))
+        self.run_tests(("parser", "echo 1..2; echo ok 1 - a; echo ok 2 - b '#' SKIP no gdb", "tap"), ("parsed", "exit 3", "exitcode"),
+                       more=f"test('test_cases', find_program('python3'), args: '{script}', protocol: 'tap')\n")
+        status, out, _ = self.one("parser")
+        self.assertEqual((status, out.splitlines()[-1]), (0, "1 passed, 0 failed, 1 skipped"))
+        self.assertIn("ok 1 - a\n", out)
+        self.assertEqual(self.one("parsed")[0], 1)
+        self.assertEqual(self.one("pars"), (2, "", "check: 'pars' means 2 tests: parsed, parser\n"))
+        self.assertRegex(self.one("nothing")[2], "^check: 'nothing' is no test; ")
+        self.assertRegex(self.one("parser", "a")[2], "^check: cases can be chosen of a test_.*not of parser")
+        for words, last in ((["cases"], "2 passed, 1 failed"), (["test/system/test_cases.py", "goo"], "2 passed, 0 failed"),
+                            (["test_cases", "bad"], "0 passed, 1 failed")):
+            self.assertEqual(self.one(*words)[1].splitlines()[-1], last)
+        status, _, errors = self.one("test_cases", "worse")
+        self.assertEqual(status, 1)
+        self.assertIn("no case is named like worse; there are Cases.test_bad, Cases.test_good, Cases.test_goods", errors)
+
+    def test_only_what_is_needed_is_built(self):
+        """A unit program has all it needs; a script may run all that is no test."""
+        with open(os.path.join(self.root, "main.c"), "w", encoding="utf-8") as file:
+            file.write("int main(void) { return 0; }\n")
+        more = ("test('unit', executable('test_unit', 'main.c'))\nexecutable('product', 'main.c')\n"
+                "test('other', executable('test_other', 'main.c'))\n")
+        self.run_tests(("script", "true", "exitcode"), more=more)
+        options = run_tests.argparse.Namespace(build=os.path.join(self.root, "build"))
+        tests = {test["name"]: test for test in run_tests.about(options, "tests")}
+        self.assertEqual(run_tests.targets_of(options, [tests["unit"]]), ["test_unit"])
+        self.assertEqual(run_tests.targets_of(options, [tests["script"]]), ["product"])
+        self.assertEqual(sorted(run_tests.targets_of(options, [tests["script"], tests["unit"]])), ["product", "test_unit"])
+        self.assertEqual(run_tests.targets_of(options, list(tests.values()))[0], "all")
+
     def test_nothing_is_no_success(self):
         self.assertEqual(self.run_tests(("t", "exit 77", "exitcode"))[0], 1)
         done = subprocess.run([TOOL, "--build", "/nonexistent"], capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "0 passed, 1 failed"))
+
+
+class Times(unittest.TestCase):
+    """run-test says what a program took, run-tests what is wrong with it."""
+
+    def computed(self, daemon):
+        """What run-test says of a program whose daemon writes a line when it has done its work."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = f"mkfifo f; (setsid {daemon} >f 2>/dev/null & echo $! >pid); read line <f || true"
+            done = subprocess.run([WRAPPER, "sh", "-c", script], capture_output=True, text=True, check=True, cwd=folder)
+            with contextlib.suppress(ProcessLookupError), open(os.path.join(folder, "pid"), encoding="ascii") as file:
+                os.kill(int(file.read()), signal.SIGKILL)
+        return run_tests.Program({"result": "OK", "stdout": done.stdout}, {}).computed
+
+    def test_daemons_count(self):
+        """Whether they have ended or go on."""
+        burn = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"
+        for then in ("", "print(flush=True); time.sleep(60)"):
+            self.assertGreater(self.computed(f"{sys.executable} -I -c '{burn}{then}'"), 0.29)
+
+    def test_a_sleep_is_named(self):
+        def said(seconds, *times):
+            output = "1..1\nok 1\n# took {} s, {} s of processor, waited {} s\n".format(*times)
+            return run_tests.overdue(run_tests.Program({"result": "OK", "stdout": output}, {"a": ("passed", "")}), seconds)
+
+        self.assertIsNone(said(0, 16, 1, 14))
+        self.assertEqual(said(0, 61, 1, 60), "60 s of 61 s; its meson.build says that it takes 0 s")
+        self.assertIsNone(said(40, 45, 10, 30))
+        self.assertIsNotNone(said(40, 105, 10, 90))
+        self.assertIsNone(said(40, 400, 300, 30))  # a busy machine
+        self.assertEqual(said(100, 20, 5, 10), "took only 20 s; its meson.build says 100 s")
 
 
 scrytest.main()

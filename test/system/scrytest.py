@@ -24,9 +24,11 @@ import contextlib
 import functools
 import glob
 import hashlib
+import itertools
 import json
 import os
 import pwd
+import shlex
 import shutil
 import signal
 import stat
@@ -151,6 +153,13 @@ def sanitizers():
     """The compiler's options of a sanitized build, [] of an ordinary one."""
     chosen = build_options()["b_sanitize"]
     return [] if chosen == "none" else [f"-fsanitize={chosen}"]
+
+
+def compiler():
+    """The words of the compiler that made the build."""
+    with open(os.path.join(BUILD, "compile_commands.json"), encoding="utf-8") as file:
+        words = shlex.split(json.load(file)[0]["command"])
+    return list(itertools.takewhile(lambda word: not word.startswith("-"), words))
 
 
 def built(*parts):

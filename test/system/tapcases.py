@@ -103,6 +103,16 @@ def _cases(suite):
             yield test
 
 
+def _named(suite, words):
+    """The cases that a person asks for, by parts of their names."""
+    if not words:
+        return suite
+    found = [test for test in _cases(suite) if any(word in _name(test) for word in words)]
+    if not found:
+        sys.exit(f"no case is named like {' or '.join(words)}; there are {', '.join(map(_name, _cases(suite)))}")
+    return unittest.TestSuite(found)
+
+
 def _chosen(suite):
     """The cases that are to run again: SCRY_TEST_ONLY has what was printed of each on a line of its own, a subtest's
     name behind that of its case. All, if none of them is known here."""
@@ -112,13 +122,13 @@ def _chosen(suite):
 
 
 def run(module, limits_scale, when_ended):
-    """Runs a module's tests, or those named as arguments, prints TAP, and exits. `limits_scale` stretches the limits of
+    """Runs a module's tests, or those that an argument is a part of whose name, prints TAP, and exits. `limits_scale` stretches the limits of
     the cases; `when_ended` is called if SIGTERM ends the run."""
     global scale
     scale = limits_scale
     loader = unittest.TestLoader()
     names = [name for name in sys.argv[1:] if not name.startswith("-")]
-    suite = _chosen(loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module))
+    suite = _chosen(_named(loader.loadTestsFromModule(module), names))
     result = _Tap()
     signal.signal(signal.SIGTERM, when_ended)
     signal.signal(signal.SIGALRM, _too_long)

@@ -5,8 +5,9 @@ In Markdown an example is a block marked ```sh, in a man page's scdoc source any
 "$ ". A block with such lines is a transcript: they are the commands (a line after one that ends with a backslash goes
 on), the lines below each one what it prints, standard error included, where `...` stands for anything. A block without
 them is a script. Every command has to succeed. The commands of a block are those of one shell, which may wait for what it
-started or end it; blocks of one page run in order in one sandbox, so a page reads as one session; examples/ is there, scry and a compiler are in the PATH, and pkg-config finds
-what `meson install` gives.
+started or end it; blocks of one page run in order in one sandbox, so a page reads as one session; examples/ is there, scry
+and a compiler are in the PATH, and pkg-config finds what `meson install` gives. Several pages run at a time: they wait most
+of the time, and none has a port that another has.
 
 An example that cannot be run here says why, for the reader of the source, in the line before the block:
 
@@ -16,11 +17,14 @@ An example that cannot be run here says why, for the reader of the source, in th
 It is then counted as skipped with that reason.
 """
 
+import concurrent.futures
 import glob
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -29,6 +33,8 @@ import scrytest
 FENCE = re.compile(r"^\s*```(\w*)\s*$")
 SKIP = re.compile(r"^(?:<!--|;) skip: (.*?)(?: -->)?$")
 MARK = "=== next command ==="
+AT_A_TIME = 3  # pages
+CHECK = unittest.TestCase()
 TIMEOUT = 150  # ranks that spin take turns where processors are wanted
 
 
@@ -86,60 +92,99 @@ def matches(shown, printed):
     return re.fullmatch(pattern, printed.strip("\n"), re.S) is not None
 
 
-class Examples(scrytest.TestCase):
-    case_seconds = TIMEOUT
+class Page:
+    """A page, whose examples run in order in its sandbox; {line: future} of them, from when it is begun."""
 
-    """The methods are made below, one for each block."""
+    def __init__(self, path):
+        self.path, self.blocks = path, blocks_of(path)
+        self.name = os.path.relpath(path, scrytest.SOURCE)
+        self.done = {}
 
-    boxes = {}
-    installed = None
+    def begin(self, pool, environment):
+        self.done = {block.line: concurrent.futures.Future() for block in self.blocks if not block.skip}
+        if self.done:
+            pool.submit(self.run, environment)
 
-    def setUp(self):
-        """The sandbox belongs to the page, not to the block."""
+    def run(self, environment):
+        box = None
+        try:
+            box = self.make_sandbox(environment)
+            for block in self.blocks:
+                if not block.skip:
+                    self.run_block(box, block)
+        except Exception as error:  # of the sandbox: no example can be run
+            self.give_up(error)
+        finally:
+            if box:
+                box.close()
+
+    def give_up(self, error):
+        for future in self.done.values():
+            if not future.done():
+                future.set_exception(error)
+
+    @staticmethod
+    def make_sandbox(environment):
+        box = scrytest.Sandbox()
+        os.symlink(os.path.join(scrytest.BUILD, "examples"), box.path("work", "examples"))
+        box.env.update(environment)
+        if scrytest.sanitizers():
+            # What links a sanitized library has to be built like it, and by the same compiler.
+            with open(box.path("bin", "cc"), "w", encoding="ascii") as file:
+                file.write(f'#!/bin/sh\nexec {shlex.join(scrytest.compiler())} {" ".join(scrytest.sanitizers())} "$@"\n')
+            os.chmod(box.path("bin", "cc"), 0o755)
+        return box
+
+    def run_block(self, box, block):
+        future = self.done[block.line]
+        try:
+            box.scry()
+            check_block(box, block)
+            future.set_result(None)
+        except Exception as error:
+            future.set_exception(error)
+
+
+def check_block(box, block):
+    """Runs an example and compares what it prints."""
+    steps = steps_of(block.text)
+    script = "".join(f"{command}\nprintf '{MARK}'\n" for command, _ in steps)
+    done = box.run(["sh", "-ec", script], timeout=TIMEOUT, merged=True)
+    printed = done.stdout.split(MARK)
+    last = steps[min(len(printed), len(steps)) - 1][0]
+    CHECK.assertEqual((done.returncode, len(printed)), (0, len(steps) + 1), f"{last}\n{printed[-1]}")
+    for (command, shown), output in zip(steps, printed):
+        if shown is not None:
+            CHECK.assertTrue(matches(shown, output), f"{command}\nprinted:\n{output}\nnot:\n{shown}")
+
+
+class Examples(unittest.TestCase):
+    """The methods are made below, one for each block: it waits until the page's thread has run it."""
+
+    case_seconds = 2 * TIMEOUT
 
     @classmethod
-    def tearDownClass(cls):
-        for box in cls.boxes.values():
-            box.close()
-        shutil.rmtree(cls.installed or "", ignore_errors=True)
-
-    @classmethod
-    def pkg_config(cls):
-        """Where pkg-config finds an installed scry."""
-        if not cls.installed:
-            cls.installed = tempfile.mkdtemp(prefix="scry", dir="/tmp")
-            subprocess.run(["meson", "install", "-C", scrytest.BUILD, "--no-rebuild", "--quiet", "--destdir", cls.installed],
-                           capture_output=True, check=True)
+    def setUpClass(cls):
+        installed = tempfile.mkdtemp(prefix="scry", dir="/tmp")
+        cls.addClassCleanup(shutil.rmtree, installed, ignore_errors=True)
+        subprocess.run(["meson", "install", "-C", scrytest.BUILD, "--no-rebuild", "--quiet", "--destdir", installed],
+                       capture_output=True, check=True)
         options = scrytest.build_options()
-        return {"PKG_CONFIG_SYSROOT_DIR": cls.installed,
-                "PKG_CONFIG_PATH": f"{cls.installed}{options['prefix']}/{options['libdir']}/pkgconfig"}
-
-    def sandbox(self, page):
-        if page not in self.boxes:
-            box = self.boxes[page] = scrytest.Sandbox()
-            os.symlink(os.path.join(scrytest.BUILD, "examples"), box.path("work", "examples"))
-            box.env.update(self.pkg_config())
-            if scrytest.sanitizers():
-                # What links a sanitized library has to be built like it.
-                with open(box.path("bin", "cc"), "w", encoding="ascii") as file:
-                    file.write(f'#!/bin/sh\nexec /usr/bin/cc {" ".join(scrytest.sanitizers())} "$@"\n')
-                os.chmod(box.path("bin", "cc"), 0o755)
-        return self.boxes[page]
+        cls.environment = {"PKG_CONFIG_SYSROOT_DIR": installed,
+                           "PKG_CONFIG_PATH": f"{installed}{options['prefix']}/{options['libdir']}/pkgconfig"}
+        cls.pool = concurrent.futures.ThreadPoolExecutor(AT_A_TIME)
+        cls.addClassCleanup(cls.pool.shutdown, cancel_futures=True)
+        # Where only some are run, a page is begun with its first.
+        if not os.environ.get("SCRY_TEST_ONLY") and not sys.argv[1:]:
+            for page in PAGES:
+                page.begin(cls.pool, cls.environment)
 
     def run_block(self, page, block):
         if block.skip:
             self.skipTest(block.skip)
-        box = self.sandbox(page)
-        box.scry()
-        steps = steps_of(block.text)
-        script = "".join(f"{command}\nprintf '{MARK}'\n" for command, _ in steps)
-        done = box.run(["sh", "-ec", script], timeout=TIMEOUT, merged=True)
-        printed = done.stdout.split(MARK)
-        last = steps[min(len(printed), len(steps)) - 1][0]
-        self.assertEqual((done.returncode, len(printed)), (0, len(steps) + 1), f"{last}\n{printed[-1]}")
-        for (command, shown), output in zip(steps, printed):
-            if shown is not None:
-                self.assertTrue(matches(shown, output), f"{command}\nprinted:\n{output}\nnot:\n{shown}")
+        if not page.done:
+            page.begin(self.pool, self.environment)
+        page.done[block.line].result()
 
 
 class Reader(unittest.TestCase):
@@ -164,17 +209,17 @@ class Reader(unittest.TestCase):
             self.assertTrue(any(not block.skip for page in pages for block in blocks_of(page)), pattern)
 
 
-def add_pages():
-    pages = glob.glob(os.path.join(scrytest.SOURCE, "doc", "**", "*.md"), recursive=True)
-    pages += glob.glob(os.path.join(scrytest.SOURCE, "doc", "man", "*.scd"))
-    for page in [os.path.join(scrytest.SOURCE, "README.md"), *sorted(pages)]:
-        name = os.path.relpath(page, scrytest.SOURCE)
-        for block in blocks_of(page):
-            def test(self, page=page, block=block):
-                self.run_block(page, block)
-
-            setattr(Examples, f"test {name} {block.line:04}", test)
+def all_pages():
+    found = glob.glob(os.path.join(scrytest.SOURCE, "doc", "**", "*.md"), recursive=True)
+    found += glob.glob(os.path.join(scrytest.SOURCE, "doc", "man", "*.scd"))
+    return [Page(path) for path in [os.path.join(scrytest.SOURCE, "README.md"), *sorted(found)]]
 
 
-add_pages()
+PAGES = all_pages()
+for each in PAGES:
+    for one in each.blocks:
+        def test(self, page=each, block=one):
+            self.run_block(page, block)
+
+        setattr(Examples, f"test {each.name} {one.line:04}", test)
 scrytest.main()

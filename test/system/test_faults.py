@@ -28,6 +28,9 @@ from scrytest import wait_until
 
 # Goes on until there is a file "go": a failed command, a line of a log, and processes.
 JOB = "i=0; until [ -e GO ]; do i=$((i+1)); echo ERROR $i >&2; /bin/sh -c 'exit 4'; sleep 0.1; done; exit 3"
+# Always: a broker that comes back, a silent network, repeats, a full disk, and what dies at each place.
+WHOLE = scrytest.THOROUGH or bool(sys.argv[1:])
+thorough = unittest.skipUnless(WHOLE, "in thorough runs")
 Row = collections.namedtuple("Row", "fault job reader record stored lost doubled note")
 
 
@@ -146,6 +149,7 @@ class Faults(jobtest.JobCase):
 
     # ---- the broker ----
 
+    @thorough
     def test_none(self):
         """none"""
         self.begin(self.mosquitto())
@@ -161,6 +165,7 @@ class Faults(jobtest.JobCase):
         self.more()
         self.finish()
 
+    @thorough
     def test_broker_forgets(self):
         """broker ended; started again without anything that it had"""
         self.begin(self.mosquitto())
@@ -170,6 +175,7 @@ class Faults(jobtest.JobCase):
         self.more()
         self.finish()
 
+    @thorough
     def test_broker_stopped(self):
         """broker hangs (SIGSTOP) for some seconds"""
         self.begin(self.mosquitto())
@@ -179,6 +185,7 @@ class Faults(jobtest.JobCase):
         self.more()
         self.finish()
 
+    @thorough
     def test_broker_disk_full(self):
         """disk of the broker full; killed, and started again on it"""
         place = self.box.path("work", "disk")
@@ -220,6 +227,7 @@ class Faults(jobtest.JobCase):
 
     # ---- the network ----
 
+    @thorough
     def test_job_cut_off(self):
         """network of the job away"""
         job, _ = self.liar()
@@ -240,6 +248,7 @@ class Faults(jobtest.JobCase):
         self.more()
         self.finish()
 
+    @thorough
     def test_readers_cut_off(self):
         """network of reader and recorder away"""
         _, away = self.liar()
@@ -258,6 +267,7 @@ class Faults(jobtest.JobCase):
         self.more(60)
         self.finish()
 
+    @thorough
     def test_drops_figures(self):
         """broker drops all of QoS 0, that is all figures"""
         job, away = self.liar()
@@ -265,6 +275,7 @@ class Faults(jobtest.JobCase):
         self.more(60)
         self.finish()
 
+    @thorough
     def test_hangs_up(self):
         """broker ends each connection after a second"""
         job, away = self.liar()
@@ -285,6 +296,7 @@ class Faults(jobtest.JobCase):
         self.more()
         self.finish()
 
+    @thorough
     def test_run_killed(self):
         """`scry run` killed (SIGKILL): nothing more is recorded"""
         self.begin(self.mosquitto())
@@ -296,7 +308,7 @@ class Faults(jobtest.JobCase):
     def test_recorder_killed(self):
         """recorder killed (SIGKILL) ten times"""
         self.begin(self.mosquitto())
-        for turn in range(10):
+        for turn in range(10 if WHOLE else 4):
             self.recorder.kill()
             self.recorder.wait()
             have = set(self.recorded())
@@ -305,6 +317,7 @@ class Faults(jobtest.JobCase):
             self.more(3, recorder=turn % 3 == 0)
         self.finish()
 
+    @thorough
     def test_reader_killed(self):
         """reader killed (SIGKILL), and another one started"""
         self.begin(self.mosquitto())

@@ -160,7 +160,7 @@ static void put_formed(struct buf *out, const struct place *place, const struct 
 {
     const char *form = place->form, *end = form + place->form_len;
     const char *bar = place->form_len ? memchr(form, '|', place->form_len) : NULL;
-    int number = (int)json_number_value(json);
+    int number = (int)json_integer_value(json);
     if (*form == '?' && bar && place->form_len) {
         bool one = json_is_true(json) || (json_is_number(json) && json_number_value(json) == 1);
         buf_append(out, one ? form + 1 : bar + 1, (size_t)(one ? bar - form - 1 : end - bar - 1));
