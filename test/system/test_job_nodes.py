@@ -49,6 +49,13 @@ class Nodes(labtest.LabCase):
     def run_job(self, *program, options=()):
         return self.box.run(self.box.scry("run", "-o", self.job, *options, "--", *self.launch(*program)), env=mpitest.QUIET)
 
+    def until_unwatched(self, program):
+        """The program, which on n1 does not end before it is known of which node nothing comes: at its end scry run waits for that
+        3 s, and a busy machine may take longer."""
+        return ["sh", "-c", f"""{program}; status=$?
+[ "$OMPI_COMM_WORLD_RANK$PMI_RANK" = 0 ] && for look in $(seq 600); do [ -s {self.job}/parts/.unwatched ] && break; sleep 0.1; done
+exit $status"""]
+
     def start_job(self, *program, options=()):
         return self.box.start(self.box.scry("run", "-q", "-o", self.job, *options, "--", *self.launch(*program)),
                               env=mpitest.QUIET)
@@ -181,7 +188,7 @@ class Shared(Nodes):
         for name in ("n1", "n4"):
             os.unlink(self.lab.host(name).path("bin", "scry"))
         shutil.copy(scrytest.built("src", "cli", "scry"), self.box.path("bin", "scry"))  # a path that no other node has
-        done = self.run_job(self.over_hosts)
+        done = self.run_job(*self.until_unwatched(self.over_hosts))
         self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)
         self.assertRegex(done.stderr, r"what ran on node n4 was not watched: .*scry doctor --node n4 says")
         report = self.report()
@@ -260,7 +267,7 @@ class OwnFiles(Nodes):
         for name in ("n1", "n4"):
             os.unlink(self.lab.host(name).path("bin", "scry"))
         shutil.copy(scrytest.built("src", "cli", "scry"), self.box.path("bin", "scry"))  # a path that no other node has
-        done = self.run_job(self.over_hosts)
+        done = self.run_job(*self.until_unwatched(self.over_hosts))
         self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)
         self.assertRegex(done.stderr, r"what ran on node n4 was not watched: .*scry doctor --node n4 says")
         note, = (note for note in self.report()["warnings"] if note["note"] == "node_unwatched")
@@ -277,7 +284,7 @@ class OwnFiles(Nodes):
         for command in (["mount", "-t", "tmpfs", "-o", "size=40k", "full", jobs], ["sh", "-c", f"cat /dev/zero >{jobs}/all 2>/dev/null || :"]):
             self.assertEqual(node.run(command).returncode, 0)
         self.addCleanup(node.run, ["umount", "-l", jobs])
-        done = self.run_job(self.over_hosts)
+        done = self.run_job(*self.until_unwatched(self.over_hosts))
         self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)
         self.assertRegex(done.stderr, r"what ran on node n2 was not watched: nothing of the job was recorded there")
         self.assertEqual([part["name"] for part in self.report()["parts"]], ["n3", "n4"])
