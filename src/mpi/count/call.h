@@ -27,7 +27,7 @@ void mpi_done(struct mpi_self *self);
 bool mpi_quick(uint32_t call);
 
 /*
- * While calls are reported to the agent (message/tell.h), each goes by the table (wrap/table.c): mpi_enter returns NULL then,
+ * While calls are reported to the agent (message/tell.h), each goes another way (wrap/wrap.py, wrap/table.c): mpi_enter returns NULL then,
  * and mpi_tells does not. There, around the call itself, are
  *
  *     struct mpi_told told; its arguments, as numbers

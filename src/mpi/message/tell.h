@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reporting calls to the agent (agent/hooks/mpi_host.h): a body that all wrappers share (wrap/table.c), which a wrapper
+ * Reporting calls to the agent (agent/hooks/mpi_host.h): a body out of the way (wrap/wrap.py, wrap/table.c), which a wrapper
  * goes on to when mpi_enter says that calls are reported. A process that reports nothing pays nothing for it:
  * the comparison that notices all switches also notices that a listener has come.
  */

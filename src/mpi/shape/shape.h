@@ -14,7 +14,8 @@
  *     }
  *
  * and for those of shape quick: `mpi_quick(CALL_MPI_Wtime); return real();`. Calls that are made seldom have no wrapper of
- * their own: wrap/table.c does all this for each of them, and for any call that is reported.
+ * their own: wrap/table.c does all this for each of them. A call that is reported goes another way: wrap.py has a body for those
+ * that programs make most, and the others go by the table, too.
  *
  * `real` is what the object that called would have got without us: the program's own PMPI tool, or the library. Shapes
  * see the arguments and change none of them but one: where the program gave MPI_STATUS_IGNORE or MPI_STATUSES_IGNORE,
@@ -51,7 +52,7 @@ struct mpi_found {
 struct mpi_args {
     uint32_t call, volume; /* enum call_id, enum call_volume */
     bool blocking;
-    struct mpi_told *told;    /* NULL: a call that is only counted. Always NULL in wrappers of their own */
+    struct mpi_told *told;    /* NULL: a call that is only counted. Known when a wrapper is compiled */
     uint64_t order, order_in; /* of the post of a send, of a receive, if it is reported */
     const void *buf, *sbuf;
     void *rbuf;
@@ -85,6 +86,25 @@ struct mpi_args {
     int *provided;
     struct mpi_found found;
 };
+
+/* All of it 0, a multiple of 64 bytes. In a loop that is not taken for a memset: for so few bytes that is slow. */
+static inline __attribute__((always_inline)) void told_clear(void *all, size_t size)
+{
+    typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
+    pair zero = {0, 0}, *at = all;
+    __asm__("" : "+x"(zero));
+#pragma GCC unroll 8
+    for (size_t i = 0; i < size / sizeof(pair); i += 4)
+        at[i] = at[i + 1] = at[i + 2] = at[i + 3] = zero;
+}
+
+/* An argument as it is reported; and what the i-th points to, when the call has succeeded. */
+#define TOLD(argument) ((int64_t)(intptr_t)(argument))
+#define TOLD_BACK(told, i, pointer) \
+    do { \
+        if (pointer) \
+            (told)->par[i] = TOLD(*(pointer)); \
+    } while (0)
 
 #ifdef MPI_SHAPES_ELSEWHERE /* tests have their own */
 void mpi_leave(struct mpi_self *self, int result);

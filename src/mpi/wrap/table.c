@@ -29,16 +29,6 @@ struct noted { /* a call on its way */
     struct mpi_told told;
 };
 
-/* In a loop that is not taken for a memset: for so few bytes that is slow. */
-static inline __attribute__((always_inline)) void clear(void *all, size_t size)
-{
-    typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
-    pair zero = {0, 0}, *at = all;
-    __asm__("" : "+x"(zero));
-#pragma GCC unroll 8
-    for (size_t i = 0; i < size / sizeof(pair); i += 4)
-        at[i] = at[i + 1] = at[i + 2] = at[i + 3] = zero;
-}
 _Static_assert(sizeof(struct mpi_told) % 64 == 0, "four pairs at a time");
 
 /* Integers are sign-extended; what is no int has its whole register. */
@@ -66,9 +56,9 @@ static int64_t call_real(const struct noted *noted)
 /* The arguments, as shapes see them and as they are reported. */
 static void take_arguments(struct noted *noted, const uint64_t *given, bool tells)
 {
-    clear(noted->cleared, sizeof noted->cleared);
+    told_clear(noted->cleared, sizeof noted->cleared);
     if (tells)
-        clear(&noted->told, sizeof noted->told);
+        told_clear(&noted->told, sizeof noted->told);
     noted->args.call = (uint32_t)(noted->info - call_infos);
     noted->args.volume = noted->info->volume;
     noted->args.blocking = noted->info->blocking;
@@ -173,7 +163,7 @@ void *mpi_pcontrol(int level, uint64_t site, uint32_t kind)
         self = telling = mpi_tells();
     if (self) {
         struct mpi_told told;
-        clear(&told, sizeof told);
+        told_clear(&told, sizeof told);
         told.par[1] = level;
         struct mpi_args args = {.call = CALL_MPI_Pcontrol, .told = &told, .level = level};
         shape->before(self, &args);

@@ -31,7 +31,7 @@ extern void *mpi_real[CALL_COUNT][MPI_KINDS];
  * ---- calls by the table (table.c) ----
  *
  * Calls that programs make all the time have wrappers of their own, compiled from the table. All others share one, which
- * reads from a table what it has to do; so do all calls while they are reported. Their entries (entry_x86_64.S) differ in
+ * reads from a table what it has to do; so do most calls while they are reported. Their entries (entry_x86_64.S) differ in
  * a number only: twice that of the call, and the kind.
  */
 
