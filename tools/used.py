@@ -44,4 +44,4 @@ def slowness():
     """How many times as long as alone a program that computes takes just now: more may want to run than there are
     processors."""
     with open("/proc/loadavg", encoding="ascii") as file:
-        return max(1.0, float(file.read().split()[0]) / os.cpu_count())
+        return max(1.0, float(file.read().split()[0]) / len(os.sched_getaffinity(0)))

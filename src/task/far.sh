@@ -13,7 +13,7 @@ begin() { # ID RUN SECONDS-BETWEEN-LOOKS
 # else's by now.
 alive() {
     p=$(cat "$t/runs/$run.pid" 2>/dev/null) && [ -n "$p" ] &&
-        tr '\0' ' ' 2>/dev/null <"/proc/$p/cmdline" | grep -Eq "begin $id $run |$id/runs/$run "
+        tr '\0' ' ' 2>/dev/null <"/proc/$p/cmdline" | grep -Eq "begin $id $run[ ;]|$id/runs/$run "
 }
 
 # The numbers of those that say by their environment that they are of the task, wherever they went: as says_it_is has it at home

@@ -361,6 +361,7 @@ __cyg_profile_func_enter:
         xorq    $COUNT_SIZE, %rcx
         cmpl    %r10d, (%rcx)
         je      .Lenter_counted
+        xorq    $COUNT_SIZE, %rcx
         xorl    %eax, %eax
         cmpxchgl %r10d, (%rcx)
         je      .Lenter_counted

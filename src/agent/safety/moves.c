@@ -593,5 +593,10 @@ void agent_moves_forget(void)
     uint32_t used = atomic_load_explicit(&pool_used, memory_order_relaxed);
     for (uint32_t i = 0; all && i < used && i < MOVES_POOL; i++)
         atomic_store_explicit(table_at(all[i].address), NULL, memory_order_relaxed);
-    atomic_store_explicit(&pool_used, 0, memory_order_relaxed);
+    /* A hook that was interrupted may still be in the steps of one, which would lead anywhere if another took its place:
+     * they stay as they are, and others are made elsewhere. */
+    if (used) {
+        atomic_store_explicit(&pool, NULL, memory_order_release);
+        atomic_store_explicit(&pool_used, 0, memory_order_relaxed);
+    }
 }

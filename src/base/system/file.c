@@ -81,14 +81,22 @@ static int keep_regular(int fd)
     return code;
 }
 
-static int open_plain(const char *path)
+int file_open_read(const char *path)
 {
-    return keep_regular(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    char again[32];
+    _cleanup_(closep) int place = keep_regular(open(path, O_PATH | O_CLOEXEC)); /* to open a device may do something */
+    if (place < 0)
+        return place;
+    snprintf(again, sizeof again, "/proc/self/fd/%d", place);
+    int fd = open(again, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT) /* there is no /proc */
+        return keep_regular(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    return fd < 0 ? -errno : fd;
 }
 
 FILE *file_open_plain(const char *path)
 {
-    int fd = open_plain(path);
+    int fd = file_open_read(path);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
     if (fd >= 0 && !file)
         close(fd);
@@ -100,7 +108,7 @@ FILE *file_open_plain(const char *path)
 int file_read_plain(const char *path, char **ret_bytes, size_t *ret_len)
 {
     struct stat st;
-    _cleanup_(closep) int fd = open_plain(path);
+    _cleanup_(closep) int fd = file_open_read(path);
     if (fd >= 0 && fstat(fd, &st) == 0 && (uintmax_t)st.st_size > FILE_PLAIN_MOST)
         return -EFBIG; /* at once, and not after so many bytes, which may be a hole */
     return fd < 0 ? fd : read_all(fd, FILE_PLAIN_MOST, ret_bytes, ret_len);
@@ -152,11 +160,11 @@ int file_fresh_open(struct file_fresh *fresh, int at, const char *path, mode_t m
         return -errno;
     do {
         if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
-            random =
-                clock_now_ns() * UINT64_C(2654435761) + (uint64_t)getpid(); /* early at boot: then it is tried again */
+            random = clock_now_ns() * UINT64_C(2654435761) +
+                     (uint64_t)getpid(); /* early at boot there is none yet; a name that is taken is tried again */
         if (snprintf(fresh->name, sizeof fresh->name, "%s", name) >= (int)sizeof fresh->name ||
-            snprintf(fresh->temporary, sizeof fresh->temporary, "%s.%" PRIu64 ".tmp", name, random) >=
-                (int)sizeof fresh->temporary)
+            snprintf(fresh->temporary, sizeof fresh->temporary, "%s%s.%" PRIu64 ".tmp", *name == '.' ? "" : ".", name,
+                     random) >= (int)sizeof fresh->temporary)
             return -ENAMETOOLONG;
         fresh->fd = openat(fresh->dir, fresh->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     } while (fresh->fd < 0 && errno == EEXIST);
@@ -173,9 +181,11 @@ static int place_new(const struct file_fresh *fresh)
         unlinkat(fresh->dir, fresh->temporary, 0);
         return 0;
     }
-    if (errno != EPERM && errno != EOPNOTSUPP)
+    if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS)
         return -errno;
-    return renameat2(fresh->dir, fresh->temporary, fresh->dir, fresh->name, RENAME_NOREPLACE) < 0 ? -errno : 0;
+    if (renameat2(fresh->dir, fresh->temporary, fresh->dir, fresh->name, RENAME_NOREPLACE) == 0)
+        return 0;
+    return errno == EINVAL || errno == ENOSYS ? -EOPNOTSUPP : -errno;
 }
 
 int file_fresh_place(struct file_fresh *fresh, bool only_new)
@@ -328,8 +338,10 @@ int cache_file_write(const char *path, const struct iovec *parts, size_t count, 
     /* Only one of those who write it at the same time finds nothing there. */
     if (r == 0)
         r = file_fresh_place(&fresh, good != NULL);
-    if (r == -EEXIST && good)
-        r = good(path) ? 0 : file_fresh_place(&fresh, false);
+    if (good && r == -EEXIST && good(path))
+        r = 0;
+    else if (good && (r == -EEXIST || r == -EOPNOTSUPP)) /* of a file system that cannot keep what is there, too */
+        r = file_fresh_place(&fresh, false);
     if (r < 0)
         return err_errno(err, r, "cannot write %s", path);
     file_fresh_done(&fresh); /* or it counts */

@@ -28,6 +28,7 @@ int file_read(const char *path, char **ret_bytes, size_t *ret_len);
 /* The same of a file that somebody else may have put there: regular (else -EINVAL), of at most FILE_PLAIN_MOST bytes
  * (else -EFBIG). Nothing keeps the reader waiting: no pipe, no device. */
 int file_read_plain(const char *path, char **ret_bytes, size_t *ret_len);
+int file_open_read(const char *path);    /* its descriptor, or -errno */
 FILE *file_open_plain(const char *path); /* to read, of any size; NULL with errno */
 #define FILE_PLAIN_MOST ((size_t)256 << 20)
 
@@ -44,7 +45,7 @@ int file_replace(const char *path, const void *bytes, size_t len, mode_t mode);
 /* The same without waiting for the disk: for what can be had again if the machine stops now. */
 int file_replace_soon(const char *path, const void *bytes, size_t len, mode_t mode);
 
-/* The same step by step, for what is written piece by piece: NAME.DIGITS.tmp, as jobdir/record/remove.c knows it, open as fd
+/* The same step by step, for what is written piece by piece: .NAME.DIGITS.tmp, as jobdir/record/remove.c knows it, open as fd
  * until it takes its place. */
 struct file_fresh {
     int dir, fd; /* -1: none */

@@ -82,6 +82,8 @@ static int count_part(void *ctx, const char *dir)
 }
 
 /* As launchers named them, which ssh knows. Where one was started otherwise, its part says the node's own name. */
+enum { NAMES_MOST = 1 << 16 };
+
 static int find_names(struct names *names)
 {
     char path[PATH_MAX];
@@ -91,8 +93,8 @@ static int find_names(struct names *names)
     if (!add_name(names, "") || !add_home(names))
         return -ENOMEM;
     if ((size_t)snprintf(path, sizeof path, "%s/parts/" PARTS_HOSTS, names->jobdir) < sizeof path)
-        file_read(path, &text, NULL);
-    for (char *rest = text, *line; (line = strsep(&rest, "\n"));)
+        file_read_plain(path, &text, NULL);
+    for (char *rest = text, *line; names->count < NAMES_MOST && (line = strsep(&rest, "\n"));)
         if (*line && rest && !add_name(names, line)) /* the last one is being written */
             return -ENOMEM;
     int code = job_dirs_each(names->jobdir, count_part, &parts); /* with the job itself, as names has this node */

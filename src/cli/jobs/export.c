@@ -163,6 +163,10 @@ static int export_all(struct exporter *exporter, const struct export_format *for
 static int open_output(const char *path, struct file_fresh *fresh)
 {
     struct stat st;
+    if (strcmp(path, "/dev/stdout") == 0) { /* the descriptor, whatever it leads to */
+        int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+        return out < 0 ? -errno : out;
+    }
     if (stat(path, &st) < 0 || S_ISREG(st.st_mode)) {
         int code = file_fresh_open(fresh, AT_FDCWD, path, 0666);
         return code < 0 ? code : fcntl(fresh->fd, F_DUPFD_CLOEXEC, 0);

@@ -58,12 +58,14 @@ static int is_empty_dir(const char *path)
 static int check_is_own(const char *path, const char *wanted, struct err *err)
 {
     struct err why;
+    struct stat st;
     _cleanup_(closep) int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0)
         return err_errno(err, -errno, "cannot use %s as job directory", wanted);
+    if (fstat(dir, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 022)) /* as it is made under umask 002 */
+        (void)!fchmod(dir, st.st_mode & 07755);
     int code = file_check_own_directory(dir, wanted, &why);
-    return code < 0 ? err_set(err, code, "%s: name a job directory of your own, or one that is not there yet", why.text)
-                    : 0;
+    return code < 0 ? err_set(err, code, "%s: name another job directory", why.text) : 0;
 }
 
 static int make_wanted(const char *wanted, char ret_path[PATH_MAX], struct err *err)
@@ -71,14 +73,18 @@ static int make_wanted(const char *wanted, char ret_path[PATH_MAX], struct err *
     int code = dirs_make(wanted, 0700);
     if (code < 0)
         return err_errno(err, code, "cannot make the job directory %s", wanted);
-    int empty = is_empty_dir(wanted);
+    if (!realpath(wanted, ret_path))
+        return err_errno(err, -errno, "%s", wanted);
+    int empty = is_empty_dir(ret_path);
     if (empty < 0)
         return err_errno(err, empty, "cannot use %s as job directory", wanted);
     if (!empty)
         return err_set(err, -EEXIST, "the job directory %s is not empty: name another one, or remove it", wanted);
-    if (!realpath(wanted, ret_path))
-        return err_errno(err, -errno, "%s", wanted);
-    return check_is_own(ret_path, wanted, err);
+    code = check_is_own(ret_path, wanted, err);
+    /* what others put there before it was closed to them */
+    return code < 0                      ? code
+           : is_empty_dir(ret_path) == 1 ? 0
+                                         : err_set(err, -EEXIST, "the job directory %s is not empty", wanted);
 }
 
 int jobdir_make(const char *id, const char *wanted, char *ret_path, size_t size, struct err *err)

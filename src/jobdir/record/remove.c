@@ -27,18 +27,21 @@ static const char *const parts[PARTS] = {"parts",      ".reserve",    "snapshots
 
 #define NODE "[^./][^/]*"
 #define PROCESS "[0-9]+-[0-9]+"
-#define FRESH "(\\.[0-9]+\\.tmp)?" /* a file that is being replaced: file_replace */
+#define FRESH "\\.[0-9]+\\.tmp" /* behind a dot and the name of a file: what was to take its place (file_fresh_open) */
+#define FORMER "(\\.[0-9]+\\.tmp)?" /* of earlier versions: behind the name */
 
 /* The same name by name, directories with a slash at the end. */
 static const char written[] =
-    "^(parts/(\\.hosts|\\.unwatched" FRESH ")?|(parts/" NODE "/)?("
-    "|\\.reserve|(report\\.txt|job\\.json|remote\\.json|clock\\.json)" FRESH "|mirror\\.lock|"
+    "^(parts/(\\.hosts|\\.unwatched" FORMER "|\\.unwatched" FRESH ")?|(parts/" NODE "/)?("
+    "|\\.reserve|(report\\.txt|job\\.json|remote\\.json|clock\\.json)" FORMER "|mirror\\.lock|"
+    "\\.(report\\.txt|job\\.json|remote\\.json|clock\\.json)" FRESH "|"
     "snapshots/([0-9]+\\.json)?|"
     "trace/(" NODE "/(" PROCESS "/(metadata|\\.(process|counts|functions|places|modules|layouts|switches)|"
-    "(metadata|\\.process|\\.counts)" FRESH
+    "(metadata|\\.process|\\.counts)" FORMER "|(\\.metadata|\\.process|\\.counts)" FRESH
     "|\\.(metadata|\\.process|\\.counts)\\.tmp|stream-[0-9]+)?)?)?|" /* the last: earlier versions */
-    "stats/(sites\\.json" FRESH ")?|"
-    "stats/" NODE "/(" PROCESS "\\.json" FRESH "|" PROCESS "/([^/]+\\.dist" FRESH ")?)?|"
+    "stats/(sites\\.json" FORMER "|\\.sites\\.json" FRESH ")?|"
+    "stats/" NODE "/(" PROCESS "\\.json" FORMER "|\\." PROCESS "\\.json" FRESH "|" PROCESS "/([^/]+\\.dist" FORMER
+    "|\\.[^/]+\\.dist" FRESH ")?)?|"
     "spool/(records\\.jsonl|reserve)?"
     "))$";
 

@@ -267,9 +267,9 @@ int spool_reader_open(struct spool_reader *ret_reader, const char *path, struct 
     *ret_reader = (struct spool_reader){.fd = -1, .line_most = HEADER_MOST};
     if ((size_t)snprintf(file, sizeof file, "%s/spool/records.jsonl", path) >= sizeof file)
         return err_set(err, -ENAMETOOLONG, "%s: too long", path);
-    ret_reader->fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe must not keep the reader waiting */
+    ret_reader->fd = file_open_read(file);
     if (ret_reader->fd < 0)
-        return err_errno(err, -errno, "cannot read %s", file);
+        return err_errno(err, ret_reader->fd, "cannot read %s", file);
     if (!buf_reserve(&ret_reader->bytes, 4096))
         return err_set(err, -ENOMEM, "out of memory");
     int code = read_header(ret_reader, file, err);

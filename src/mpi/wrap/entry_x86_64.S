@@ -60,13 +60,10 @@ mpi_table_pool:
 mpi_table_entered:
         .cfi_startproc
         endbr64
-        pushq   %r9
-        pushq   %r8
-        pushq   %rcx
-        pushq   %rdx
-        pushq   %rsi
-        pushq   %rdi
-        .cfi_adjust_cfa_offset 48
+        .irp    register, r9, r8, rcx, rdx, rsi, rdi
+        pushq   %\register
+        .cfi_adjust_cfa_offset 8
+        .endr
         movq    %rsp, %rdi
         movl    %r10d, %esi
         subq    $8, %rsp
@@ -75,13 +72,10 @@ mpi_table_entered:
         addq    $8, %rsp
         .cfi_adjust_cfa_offset -8
         movq    %rdx, %r11
-        popq    %rdi
-        popq    %rsi
-        popq    %rdx
-        popq    %rcx
-        popq    %r8
-        popq    %r9
-        .cfi_adjust_cfa_offset -48
+        .irp    register, rdi, rsi, rdx, rcx, r8, r9
+        popq    %\register
+        .cfi_adjust_cfa_offset -8
+        .endr
         testq   %r11, %r11
         jnz     1f
         movq    %rax, %xmm0 /* MPI_Wtime returns it there */

@@ -15,6 +15,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "shm"))
 import mpi_calls  # noqa: E402
 
+WRAP_PARAMS = 15  # as in table.h
 # Local calls by which Fortran's wrappers in the libraries convert arguments: how many, how large, of which handle.
 HELPERS = re.compile(
     r"MPI_(\w+_(c2f|f2c)|Comm_(size|rank|remote_size|test_inter|group|get_attr|get_name)|Topo_test|Cartdim_get|"
@@ -220,6 +221,8 @@ def tables(calls, fields):
     firsts, count = {}, 0
     for call in calls:
         params = [param for param in call.params if param.type != "..."]
+        if len(params) > WRAP_PARAMS:
+            sys.exit(f"{call.name} has more parameters than WRAP_PARAMS of table.h")
         firsts[call.name] = count
         count += len(params)
         lines += [param_row(param, fields) for param in params]
