@@ -184,7 +184,7 @@ static void test_init_again(void **state)
 
 static void test_revoked(void **state)
 {
-    _cleanup_(key_freep) struct key *own = NULL, *job_key = NULL, *laptop = NULL;
+    _cleanup_(key_freep) struct key *job_key = NULL, *laptop = NULL;
     _cleanup_(sealed_box_freep) struct sealed_box *job = NULL, *person = NULL;
     _cleanup_(buf_done) struct buf first = BUF_INIT, second = BUF_INIT, address = BUF_INIT, message = BUF_INIT,
                                    room = BUF_INIT;

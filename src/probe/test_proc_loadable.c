@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "base/system/sanitized.h"
 #include "probe/proc.h"
 #include "probe/test_child.h"
 
@@ -68,10 +69,10 @@ static void test_loadable(void **state)
 {
     static const char *const none[] = {NULL}, *const nowhere[] = {"/nowhere/library.so", NULL};
     (void)state;
-#ifdef __SANITIZE_ADDRESS__
-    print_message("SKIP: nothing is loaded into programs with a sanitizer\n");
-    skip();
-#endif
+    if (SANITIZED) {
+        print_message("SKIP: nothing is loaded into programs with a sanitizer\n");
+        skip();
+    }
     check_loadable(NULL, none, NULL);
     check_loadable(NULL, nowhere, "does not see the file /nowhere/library.so");
     check_loadable(restrict_calls, none, "seccomp");

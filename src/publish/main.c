@@ -15,6 +15,7 @@
 #include "base/data/buf.h"
 #include "base/system/log.h"
 #include "base/system/process_names.h"
+#include "base/system/sanitized.h"
 #include "publish/publisher.h"
 
 enum { DATA_BYTES = 160 << 20 };
@@ -39,9 +40,8 @@ static void protect(void)
     if (fd >= 0)
         close(fd);
     setrlimit(RLIMIT_CORE, &(struct rlimit){1, 1}); /* with 0, cores still go to programs that take them (core(5)) */
-#ifndef __SANITIZE_ADDRESS__
-    setrlimit(RLIMIT_DATA, &(struct rlimit){DATA_BYTES, DATA_BYTES});
-#endif
+    if (!SANITIZED)
+        setrlimit(RLIMIT_DATA, &(struct rlimit){DATA_BYTES, DATA_BYTES});
 }
 
 static void say_result(const struct publisher *publisher)

@@ -314,20 +314,20 @@ unsigned code_run(const struct code_program *program, const struct code_event *e
     run.cells = cells;
     for (uint32_t i = 0; i < program->count; i++) {
         const struct code_insn *insn = &program->insns[i];
-        code_cell *cell = &cells[insn->cell];
         int64_t now = (int64_t)event->time_ns, idle = 0;
         struct number a;
         switch (insn->op) {
         case CODE_ADD:
             a = operand(&run, insn->a_kind, insn->a);
             if (a.type <= CODE_UNSIGNED)
-                atomic_fetch_add_explicit(cell, a.bits, memory_order_relaxed);
+                atomic_fetch_add_explicit(&cells[insn->cell], a.bits, memory_order_relaxed);
             break;
         case CODE_TIMER_START:
-            atomic_compare_exchange_strong_explicit(cell, &idle, now, memory_order_relaxed, memory_order_relaxed);
+            atomic_compare_exchange_strong_explicit(&cells[insn->cell], &idle, now, memory_order_relaxed,
+                                                    memory_order_relaxed);
             break;
         case CODE_TIMER_STOP:
-            timer_stop(cell, &cells[insn->other], now);
+            timer_stop(&cells[insn->cell], &cells[insn->other], now);
             break;
         case CODE_UNLESS:
             if (truth(result(&run, insn)) <= 0)
@@ -338,10 +338,10 @@ unsigned code_run(const struct code_program *program, const struct code_event *e
             break;
         case CODE_SET:
             a = operand(&run, insn->a_kind, insn->a);
-            atomic_store_explicit(cell, a.bits, memory_order_release);
+            atomic_store_explicit(&cells[insn->cell], a.bits, memory_order_release);
             break;
         case CODE_POST:
-            atomic_fetch_add_explicit(cell, 1, memory_order_release);
+            atomic_fetch_add_explicit(&cells[insn->cell], 1, memory_order_release);
             outcome |= CODE_POSTED;
             break;
         default:

@@ -112,7 +112,8 @@ enum code_outcome {
     CODE_POSTED = 2, /* a CODE_POST was run */
 };
 
-/* Runs a checked program; returns enum code_outcome bits. Parameters an event does not have read as 0. */
+/* Runs a checked program; returns enum code_outcome bits. Parameters an event does not have read as 0. Cells may be
+ * NULL if nothing of the program uses any. */
 unsigned code_run(const struct code_program *program, const struct code_event *event, code_cell *cells);
 
 #endif

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
+#include "base/system/sanitized.h"
 #include "tracer/test_insns.h"
 
 /* ---- steps ---- */
@@ -417,10 +418,7 @@ static void sort_in_thread(void)
 
 static bool within(uint64_t pc, const void *function, size_t size)
 {
-#ifdef __SANITIZE_ADDRESS__
-    size *= 8;
-#endif
-    return pc - ADDR(function) < size;
+    return pc - ADDR(function) < (SANITIZED ? 8 * size : size);
 }
 
 static void check_order(const struct tracer_frame *frames, size_t count)

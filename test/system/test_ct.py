@@ -312,7 +312,8 @@ class Events(CalledTest):
         number = self.rule(process, f'ct_function_returned([{process}], "add", "n == 8") : print([$statics, $static_list])')
         target.do("add 6 9")
         statics, pairs = self.printed(number, 2)
-        self.assertRegex(statics, r"shared_number = 41, hidden_ratio = 2.5, .*sum = 36")
+        for static in ("shared_number = 41", "hidden_ratio = 2.5", "sum = 36"):  # compilers have them in orders of their own
+            self.assertIn(static, statics.split(", "))
         self.assertEqual(pairs[pairs.index("sum") + 1], "36")
         self.omis.quiet(number, 0)
         target.quit()

@@ -107,6 +107,7 @@ class Whole(CollectCase):
         done = self.scry_run("--max-size", "2M", "--trace", "fn:hot", "--", target(), "storm", 3000000)
         self.assertEqual(done.returncode, 0, done.stderr)
         (trace,) = self.traces()
+        wait_until(lambda: trace_process(trace)["state"] == ["exited"])  # scry run does not wait for long
         process = trace_process(trace)
         self.assertTrue(any(problem.startswith("trace_full\\t") for problem in process["problem"]), process)
         size = sum(os.path.getsize(name) for name in glob.glob(os.path.join(trace, "stream-*")))
@@ -120,6 +121,7 @@ class Whole(CollectCase):
         done = self.scry_run("--overflow", "flight", "--buffer", "1M", "--trace", "fn:hot", "--", target(), "storm", 3000000)
         self.assertEqual(done.returncode, 0, done.stderr)
         (trace,) = self.traces()
+        wait_until(lambda: trace_process(trace)["state"] == ["exited"])
         size = sum(os.path.getsize(name) for name in glob.glob(os.path.join(trace, "stream-*")))
         self.assertGreater(size, 500000)
         self.assertLess(size, 1100000)

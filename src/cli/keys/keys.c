@@ -51,7 +51,6 @@ static void put_line(struct buf *out, const char *label, const char *text)
 static void put_key(struct buf *out, const struct issued *issued)
 {
     const struct key_about *about = &issued->about;
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
     put_line(out, "name", about->name);
     buf_printf(out, "kind     %s%s\n", key_kind_name(about->kind),
                about->is_private ? "" : " (without the private key)");

@@ -13,19 +13,26 @@
 
 enum { NOW = 1700000000 };
 
+/* Adds what was written to it, and frees it. */
+static void put_output(struct buf *out, BIO *output)
+{
+    char *text;
+    size_t len = (size_t)BIO_get_mem_data(output, &text);
+    buf_append(out, text, len);
+    BIO_free(output);
+}
+
 /* Appends a certificate that ends then. */
 static void put_certificate(struct buf *out, EVP_PKEY *key, int64_t end)
 {
     X509 *certificate = X509_new();
     BIO *output = BIO_new(BIO_s_mem());
-    char *text;
     ASN1_TIME_set(X509_getm_notBefore(certificate), (time_t)(end - 100000));
     ASN1_TIME_set(X509_getm_notAfter(certificate), (time_t)end);
     X509_set_pubkey(certificate, key);
     assert_true(X509_sign(certificate, key, EVP_sha256()) > 0);
     assert_int_equal(PEM_write_bio_X509(output, certificate), 1);
-    buf_append(out, text, (size_t)BIO_get_mem_data(output, &text));
-    BIO_free(output);
+    put_output(out, output);
     X509_free(certificate);
 }
 
@@ -34,12 +41,10 @@ static void put_proxy(struct buf *out, int64_t end, int64_t user_end)
 {
     EVP_PKEY *key = EVP_RSA_gen(2048);
     BIO *output = BIO_new(BIO_s_mem());
-    char *text;
     put_certificate(out, key, end);
     PEM_write_bio_PrivateKey(output, key, NULL, NULL, 0, NULL, NULL);
-    buf_append(out, text, (size_t)BIO_get_mem_data(output, &text));
+    put_output(out, output);
     put_certificate(out, key, user_end);
-    BIO_free(output);
     EVP_PKEY_free(key);
 }
 

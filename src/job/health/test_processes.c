@@ -160,10 +160,13 @@ static void test_limits(void **unused)
     processes_add(&processes, pid, getpid(), ""); /* the command, whose name is not known from the start */
     processes_look(&processes, &tree.look);
     char expected[256];
+    const char *of_cpu = tree.said.data ? strstr(tree.said.data, "may compute for ") : NULL;
+    double left = of_cpu ? strtod(of_cpu + strlen("may compute for "), NULL) : 0; /* it has computed already */
+    assert_true(left > 0.5 && left <= 1);
     snprintf(expected, sizeof expected,
              "open_files: pid %d, child, has 20 open files of at most 20 (ulimit -n)\n"
-             "cpu_limit: pid %d, child, may compute for 1 s more: its limit is 1 s (ulimit -t)\n",
-             (int)pid, (int)pid);
+             "cpu_limit: pid %d, child, may compute for %g s more: its limit is 1 s (ulimit -t)\n",
+             (int)pid, (int)pid, left);
     tree_assert_said(&tree, expected);
     processes_look(&processes, &tree.look);
     snprintf(expected, sizeof expected, "stack_limit: the stack of pid %d, child, has 9", (int)pid);

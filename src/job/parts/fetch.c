@@ -47,7 +47,7 @@ bool fetch_is_good_name(const char *name)
     size_t len = strlen(name);
     if (!len || len >= PATH_MAX / 2 || *name == '/' || name[len - 1] == '/')
         return false;
-    for (const char *at = name; at; at = strchr(at, '/'), at += at != NULL)
+    for (const char *at = name; at; at = (at = strchr(at, '/')) ? at + 1 : NULL)
         if (*at == '/' || !*at || strncmp(at, "./", 2) == 0 || strncmp(at, "../", 3) == 0 || strcmp(at, "..") == 0 ||
             strcmp(at, ".") == 0)
             return false;

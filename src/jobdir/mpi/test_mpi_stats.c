@@ -375,12 +375,20 @@ static void test_concurrent(void **state)
 
 /* ---- files ---- */
 
-static void expect_same_rows(const void *one, size_t count, const void *other, size_t other_count, size_t size)
+/* All of each but what is between a last number of 32 bits, which ends at `gap`, and those of 64 behind it: the compiler
+ * puts there what it likes. */
+static void expect_same_rows(const void *one, size_t count, const void *other, size_t other_count, size_t size,
+                             size_t gap)
 {
     assert_int_equal(count, other_count);
-    if (count)
-        assert_memory_equal(one, other, count * size);
+    size_t behind = (gap + 7) & ~(size_t)7;
+    for (size_t at = 0; at < count * size; at += size) {
+        assert_memory_equal((const char *)one + at, (const char *)other + at, gap);
+        assert_memory_equal((const char *)one + at + behind, (const char *)other + at + behind, size - behind);
+    }
 }
+
+#define END_OF(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
 
 static void test_round_trip(void **state)
 {
@@ -418,10 +426,14 @@ static void test_round_trip(void **state)
     assert_string_equal(back->node, stats.node);
     assert_string_equal(back->exe, stats.exe);
     assert_true(back->running);
-    expect_same_rows(back->rows, back->row_count, stats.rows, stats.row_count, sizeof *stats.rows);
-    expect_same_rows(back->spans, back->span_count, stats.spans, stats.span_count, sizeof *stats.spans);
-    expect_same_rows(back->peers, back->peer_count, stats.peers, stats.peer_count, sizeof *stats.peers);
-    expect_same_rows(back->requests, back->request_count, stats.requests, stats.request_count, sizeof *stats.requests);
+    expect_same_rows(back->rows, back->row_count, stats.rows, stats.row_count, sizeof *stats.rows,
+                     END_OF(struct mpi_stats_row, call));
+    expect_same_rows(back->spans, back->span_count, stats.spans, stats.span_count, sizeof *stats.spans,
+                     END_OF(struct mpi_stats_row, call));
+    expect_same_rows(back->peers, back->peer_count, stats.peers, stats.peer_count, sizeof *stats.peers,
+                     END_OF(struct mpi_stats_peer, call));
+    expect_same_rows(back->requests, back->request_count, stats.requests, stats.request_count, sizeof *stats.requests,
+                     END_OF(struct mpi_stats_request, ordinal));
     assert_int_equal(back->site_count, stats.site_count);
     assert_string_equal(back->sites[0].module, stats.sites[0].module);
     assert_int_equal(back->sites[0].total_ns, stats.sites[0].total_ns);
@@ -444,7 +456,8 @@ static void test_round_trip(void **state)
                                             *after = distribution(back, before->name);
         assert_int_equal(after->total, before->total);
         assert_int_equal(after->is_time, before->is_time);
-        expect_same_rows(after->buckets, after->count, before->buckets, before->count, sizeof *before->buckets);
+        expect_same_rows(after->buckets, after->count, before->buckets, before->count, sizeof *before->buckets,
+                         sizeof *before->buckets);
     }
     mpi_stats_set_done(&set);
 }

@@ -334,6 +334,7 @@ static void test_limits(void **state)
         assert_int_equal(rows[i].open, 0);
     }
     free(rows);
+    assert_int_equal(self, 300 * (1201 + 200 * 3)); /* of each thread MAIN, and what ran on its other two stacks */
     assert_true(seen <= calls && seen > calls / 3); /* stacks, too, are limited: their events are dropped */
     assert_int_equal(profile_edges(p, &edges, &count), 0);
     uint64_t by_edges = 0;

@@ -363,8 +363,7 @@ void agent_mpi_adopt(struct agent *agent, uint64_t site, uint32_t layout)
 enum { BLOCK = 3, WORD = sizeof(uint64_t) }; /* instructions of a parameter, bytes of a number */
 
 struct params_program {
-    struct area_program head;
-    struct capture_head capture;
+    struct capture_head head;
     struct capture_insn insns[CODE_PARAMS * BLOCK];
 };
 
@@ -388,16 +387,14 @@ static void add_param(struct params_program *program, uint32_t *inout_at, struct
 
 static int params_put(struct agent *agent, uint32_t call, bool ended, const char *const *names, unsigned count)
 {
-    struct params_program program = {.capture = {.version = CAPTURE_VERSION, .minimum = (uint16_t)(9 * count)}};
+    struct params_program program = {.head = {.version = CAPTURE_VERSION, .minimum = (uint16_t)(9 * count)}};
     uint32_t insns = 0;
     for (unsigned i = 0; i < count; i++)
         add_param(&program, &insns, mpi_param_named(call, ended, span_str(names[i])));
-    program.head.size = (uint32_t)(sizeof program.capture + insns * sizeof program.insns[0]);
     struct area_site *site =
         area_site_find(&agent->view, ended ? mpi_function_exit(call) : mpi_function_entry(call), true);
-    uint32_t at = site && capture_check(program.head.code, program.head.size)
-                      ? agent_program_put(agent, &program, sizeof program.head + program.head.size)
-                      : 0;
+    size_t size = sizeof program.head + insns * sizeof program.insns[0];
+    uint32_t at = site ? agent_capture_put(agent, &program, size) : 0;
     if (!at)
         return -ENOSPC;
     atomic_store_explicit(&site->params, at, memory_order_release);

@@ -28,7 +28,7 @@ static bool file_matches(const char *globs, const char *path)
             if (strcmp(glob, "*") == 0 ? !system : glob_matches(glob, (struct span){path, strlen(path)}))
                 return true;
             for (const char *slash = path; (slash = strchr(slash, '/')) && strcmp(glob, "*") != 0;)
-                if (glob_matches(glob, (struct span){++slash, strlen(slash)}))
+                if (glob_matches(glob, span_str(++slash)))
                     return true;
         }
         at += len + (at[len] == ',');

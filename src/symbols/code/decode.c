@@ -385,7 +385,7 @@ static size_t find_sites(const struct code_sites *sites, uint64_t target, const 
     size_t end = low;
     while (end < sites->count && sites->items[end].target == target)
         end++;
-    *ret_sites = sites->items + low;
+    *ret_sites = sites->count > 0 ? sites->items + low : NULL;
     return end - low;
 }
 

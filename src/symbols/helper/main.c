@@ -7,6 +7,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "base/system/sanitized.h"
 #include "base/system/stack.h"
 #include "symbols/helper/jobs.h"
 #include "symbols/helper/stacks.h"
@@ -20,17 +21,6 @@ void helper_guard(unsigned long long bytes)
     unsigned long long more_s = bytes >> 24;
     alarm(60 + (unsigned)(more_s < 3600 ? more_s : 3600));
 }
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0 /* the sanitizer maps terabytes for itself */
-#endif
 
 /* When memory gets short for the job, this goes first. */
 static void volunteer(void)

@@ -131,7 +131,7 @@ static const struct module *expect(const struct found *found, unsigned long addr
                                    const char *function)
 {
     struct buf image = BUF_INIT;
-    struct index *index;
+    struct index *index = NULL;
     struct index_function at;
     struct err err = {0};
     char key[INDEX_KEY_SIZE];

@@ -64,18 +64,19 @@ SEPARATE void other(void)
 }
 
 /* For thread_call: leaves nothing as it was but what a function has to preserve. */
-SEPARATE void callee(void);
-SEPARATE void callee(void)
+SEPARATE long callee(void);
+SEPARATE long callee(void)
 {
+    long result;
     atomic_fetch_add(&called, 1);
     errno = EILSEQ;
     __asm__ volatile("xor %%eax, %%eax\n dec %%rax\n mov %%rax, %%rcx\n mov %%rax, %%rdx\n mov %%rax, %%rsi\n"
                      "mov %%rax, %%rdi\n mov %%rax, %%r8\n mov %%rax, %%r9\n mov %%rax, %%r10\n mov %%rax, %%r11\n"
                      "pcmpeqd %%xmm0, %%xmm0\n movdqa %%xmm0, %%xmm7\n movdqa %%xmm0, %%xmm15\n"
+                     : "=a"(result)
                      :
-                     :
-                     : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0", "xmm7", "xmm15", "cc",
-                       "memory");
+                     : "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0", "xmm7", "xmm15", "cc", "memory");
+    return result;
 }
 
 /* ---- workers ---- */
