@@ -243,7 +243,8 @@ def tables(calls, fields):
         backs = sum(1 << i for i, param in enumerate(call.params) if back_size(param) != "0")
         lines.append(
             f"    [CALL_{call.name}] = {{{firsts[call.name]}, {backs}, {0 if quick else shapes.index(call.shape)}, {int(quick)}, "
-            f"{numbers.get('comm', 0) if quick else 0}, {numbers.get('status', numbers.get('statuses', 0))}, sizeof({call.result}), {int(call.result == 'int')}, {int(call.result == 'double')}}},"
+            f"{numbers.get('comm', 0) if quick else 0}, {numbers.get('status', numbers.get('statuses', 0))}, "
+            f"sizeof({call.result}), {int(call.result == 'int')}, {int(call.result == 'double')}}},"
         )
     lines += ["};", "", "#pragma GCC visibility push(hidden)"]
     lines += [f"__typeof__({call.name}) scry_{call.name}, scry_P{call.name};" for call in calls if is_often(call)]
