@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "base/data/cleanup.h"
 #include "base/system/file.h"
@@ -148,19 +149,44 @@ static uint64_t bias_of(uint64_t base, const Elf64_Phdr *phdrs, size_t count)
     return base;
 }
 
-/* The mapping that holds the beginning of the file that `map` is a part of. */
+static uint64_t page_start(uint64_t at)
+{
+    return at & ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
+}
+
+/* Whether `map` is a part of the file that is loaded with its beginning at base. */
+static bool belongs_to(const struct scan *scan, const struct proc_map *map, uint64_t base)
+{
+    Elf64_Ehdr ehdr;
+    Elf64_Phdr phdrs[PHDRS_MAX];
+    size_t count = read_headers(scan, base, &ehdr, phdrs);
+    uint64_t bias = bias_of(base, phdrs, count);
+    for (size_t i = 0; i < count; i++) {
+        const Elf64_Phdr *ph = &phdrs[i];
+        uint64_t start = page_start(bias + ph->p_vaddr);
+        if (ph->p_type == PT_LOAD && map->start >= start && map->start < bias + ph->p_vaddr + ph->p_filesz &&
+            map->offset == page_start(ph->p_offset) + (map->start - start))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * The mapping that holds the beginning of the file that `map` is a part of. Linkers that save space on disk (lld, mold) have
+ * code and data begin in the file's first page, too. Then each of these mappings looks like the beginning: it is the first.
+ */
 static const struct proc_map *file_start(const struct scan *scan, const struct proc_map *map)
 {
-    const struct proc_map *m = map;
-    while (m->offset != 0 && m > scan->maps.maps) {
-        m--;
-        if (m->inode != map->inode || m->device_major != map->device_major || m->device_minor != map->device_minor) {
-            if (m->inode == 0)
-                continue; /* bss or a guard between two parts */
-            return NULL;
-        }
+    const struct proc_map *first = NULL;
+    for (const struct proc_map *m = map;; m--) {
+        bool same =
+            m->inode == map->inode && m->device_major == map->device_major && m->device_minor == map->device_minor;
+        if (same && m->offset == 0 && belongs_to(scan, map, m->start))
+            first = m;
+        /* no inode: bss or a guard between two parts */
+        if ((!same && m->inode != 0) || m == scan->maps.maps)
+            return first;
     }
-    return m->offset == 0 && m->inode == map->inode ? m : NULL;
 }
 
 /* Adds the module whose ELF header lies at base, unless it is none or known already. */

@@ -100,10 +100,15 @@ static void test_modules(void **state)
     static const struct {
         const char *variable;
         bool libraries;
-    } ways[] = {
-        {"TARGET_PIE", true}, {"TARGET_STATIC", false}, {"TARGET_STATIC_PIE", false}, {"TARGET_STRIPPED", true}};
+    } ways[] = {{"TARGET_PIE", true},
+                {"TARGET_STATIC", false},
+                {"TARGET_STATIC_PIE", false},
+                {"TARGET_STRIPPED", true},
+                {"TARGET_LLD", true}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         struct target target;
+        if (!getenv(ways[i].variable))
+            continue; /* that linker is not there */
         start_target(&target, ways[i].variable);
         check_main(&target, ways[i].variable, ways[i].libraries);
         stop_target(&target);

@@ -157,14 +157,15 @@ class Processes(ServiceTest):
             module = found.get(name) or found.get(path)
             self.assertTrue(module, f"{name} in {sorted(found)}")
             code = [part for part in parts if part[3] & 1][0]
-            data = [part for part in parts if part[3] & 2][-1]
+            writable = [part for part in parts if part[3] & 2]
+            first, last = writable[0], writable[-1]
             # whole pages or exact bytes: the segment must lie in what is told
             self.assertLessEqual(module[2], code[0])
             self.assertGreaterEqual(module[2] + module[3], code[0] + code[2])
-            self.assertEqual(module[4], data[0])
-            self.assertEqual(module[5], data[1])
-            self.assertEqual(module[6], data[0] + data[1])
-            self.assertEqual(module[7], data[2] - data[1])
+            self.assertEqual(module[4], first[0])
+            self.assertEqual(module[4] + module[5], last[0] + last[1])
+            self.assertEqual(module[6], last[0] + last[1])
+            self.assertEqual(module[7], last[2] - last[1])
 
     def test_light(self):
         """Looking needs no tracing."""
