@@ -119,7 +119,7 @@ static int printed_digits(double number)
 
 static void random_doubles_round_trip_in_the_shortest_form(void **state)
 {
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 20000; i++) {
         double number = double_of(next_random());
         check_double(number);
         if (i % 8 == 0 && isfinite(number) && number != 0 && printed_digits(number) > fewest_digits(number))
@@ -130,7 +130,7 @@ static void random_doubles_round_trip_in_the_shortest_form(void **state)
 static void everyday_doubles_round_trip_in_the_shortest_form(void **state)
 {
     static const double scales[] = {1, 10, 100, 1e3, 1e4, 1e6, 1e9, 1e12, 3, 7};
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 20000; i++) {
         double number = (double)(int64_t)(next_random() >> (11 + next_random() % 50)) / scales[next_random() % 10];
         check_double(number);
         check_double(-number);
@@ -167,7 +167,7 @@ static void doubles_beside_powers_round_trip(void **state)
 static void random_long_doubles_round_trip(void **state)
 {
 #if LDBL_MANT_DIG == 64
-    for (int i = 0; i < 30000; i++) {
+    for (int i = 0; i < 6000; i++) {
         uint64_t significand = next_random() | UINT64_C(1) << 63;
         uint16_t exponent = (uint16_t)next_random();
         long double number = 0;
@@ -213,7 +213,7 @@ static void long_doubles_are_shortest(void **state)
 /* However a number was spelled, its canonical form is read as the same and printed as itself. */
 static void the_canonical_form_is_stable(void **state)
 {
-    for (int i = 0; i < 50000; i++) {
+    for (int i = 0; i < 10000; i++) {
         char text[80], first[64];
         int digits = (int)(next_random() % 24);
         uint64_t random = next_random();

@@ -145,7 +145,7 @@ static void read_disks(struct node_facts *facts)
         if (size <= 0)
             continue;
         sectors += (uint64_t)size;
-        snprintf(facts->disks[facts->disk_count++], sizeof facts->disks[0], "%s", name);
+        snprintf(facts->disks[facts->disk_count++], sizeof facts->disks[0], "%.31s", name);
     }
     closedir(dir);
     qsort(facts->disks, facts->disk_count, sizeof facts->disks[0], compare_names);

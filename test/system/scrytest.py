@@ -28,6 +28,7 @@ import itertools
 import json
 import os
 import pwd
+import re
 import shlex
 import shutil
 import signal
@@ -45,6 +46,8 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 BUILD = os.path.abspath(os.environ.get("SCRY_BUILD") or os.path.join(SOURCE, "build", "check"))
 SCALE = tapcases.SCALE
 # SCRY_TEST_THOROUGH=1 ./check takes long: all cases with each MPI, everything that depends on luck many times.
+INDEX_CACHE = ".cache/scry/symbols"  # of a home
+INDEXES = os.path.join(BUILD, "symbol-indexes")
 THOROUGH = os.environ.get("SCRY_TEST_THOROUGH") == "1"
 # SCRY_TEST_SPREAD=3 spreads what tests of services observe over hosts (spreadtest.py); "thorough": over 3, in a thorough run.
 SPREAD = int(os.environ.get("SCRY_TEST_SPREAD", "0").replace("thorough", "3"))
@@ -225,6 +228,22 @@ def readable_by_all(path):
     return True
 
 
+def share_indexes(source, target):
+    """The symbol indexes of large libraries take longer to make than most tests: one for all sandboxes."""
+    with contextlib.suppress(OSError):
+        large = [entry for entry in os.scandir(source)
+                 if re.fullmatch(r"[0-9a-f]+-.\.\d+", entry.name) and entry.stat().st_size > 30000]
+        if large:
+            os.makedirs(target, mode=0o700, exist_ok=True)
+        for entry in large:
+            path = os.path.join(target, entry.name)
+            if not os.path.exists(path):
+                try:
+                    os.link(entry.path, path)
+                except OSError:  # another file system, or somebody else's
+                    shutil.copy(entry.path, path)
+
+
 @functools.cache
 def _placed_programs():
     """What was built, wherever its room keeps it, with the folder that it has in a sandbox: bin/scry, libexec/scry-*,
@@ -318,6 +337,8 @@ class Sandbox:
             SCRY_AGENT_LIB=self.path("lib", "libscry-agent.so"),
             SCRY_TEST_PAUSES=self.path("pauses"),
         )
+        if not user:
+            share_indexes(INDEXES, self.path("home", INDEX_CACHE))
         if Sandbox.haste:
             self.env["SCRY_TEST_HASTE"] = str(int(Sandbox.haste / SCALE))
         if os.getuid() == 0 and not user:
@@ -460,6 +481,8 @@ class Sandbox:
             _kill(pid, signal.SIGKILL)
         self._end_broker()
         self._remove_areas()
+        if not self.identity:
+            share_indexes(self.path("home", INDEX_CACHE), INDEXES)
         shutil.rmtree(self.root, ignore_errors=True)
         if self in open_boxes:
             open_boxes.remove(self)

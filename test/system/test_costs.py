@@ -172,7 +172,7 @@ class Counted:
 class Costs(JobCase):
     def setUp(self):
         if not os.path.exists(os.path.join(scrytest.BUILD, "test", "costs", "cost_counter")):
-            self.skipTest("costs.table is of gcc 12 -O2 without sanitizers: other builds have other instructions")
+            self.skipTest("costs.table is of gcc 12 in the build of ./check: others have other instructions")
         super().setUp()
         self.table = table_read()
 

@@ -103,9 +103,9 @@ char *babeltrace(void)
 size_t occurrences(const char *text, const char *what)
 {
     size_t count = 0, len = strlen(what);
-    const char *end = text + strlen(text);
-    for (; (text = memmem(text, (size_t)(end - text), what, len)); text += len)
-        count++;
+    /* not strstr: AddressSanitizer has it look at all that is behind, each time */
+    for (; (text = strchr(text, *what)); text++)
+        count += strncmp(text, what, len) == 0;
     return count;
 }
 
