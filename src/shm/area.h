@@ -78,6 +78,7 @@ enum agent_hello_flag {
     AGENT_MPI_NO_ROOM = 32,       /* MPI calls are not counted: that would take too much of `room`; no answer */
     AGENT_CONSTRUCTED = 64,       /* constructors of libraries ran before the agent's, and may have called the hooks, */
     AGENT_COUNTS_MPI = 128,       /* asks for the MPI area instead, for the interposer; `mpi` is filled in */
+    AGENT_NO_DATA = 256,          /* as AGENT_NO_ROOM: the limit of data (RLIMIT_DATA) leaves too little; no answer */
     AGENT_CONSTRUCTED_SHIFT = 16, /* of so many */
 };
 /* The part of a limited address space (RLIMIT_AS), 1/PART, that the area may take. With MPI it is smaller: its

@@ -157,7 +157,7 @@ agent_hooks_begin:
         movabsq $0x9e3779b97f4a7c15, %r11
         imulq   (%rsp), %r11
         shrq    $48, %r11
-        leaq    agent_moves_table(%rip), \other
+        movq    agent_moves_table(%rip), \other
         movq    (\other,%r11,8), %r11
         testq   %r11, %r11
         jz      \else
@@ -595,8 +595,8 @@ __cyg_profile_func_exit:
          * that is as it should be. */
         .p2align 4
 .Lexit_other:
-        movq    $0, BLOCK_PENDING(%r10)
         movq    FRAME_SP(%rax), %rax
+        movq    $0, BLOCK_PENDING(%r10)
         leaq    8(%rsp), %r10
         cmpq    %r10, %rax
         jbe     .Lexit_full

@@ -19,8 +19,8 @@
 #define SELF_WRITER 40
 #define SELF_FRAME_LIMIT 48
 #define SELF_LEAVING 56
-#define SELF_PLAIN 96
-#define SELF_HOLE_ID 220
+#define SELF_PLAIN 88
+#define SELF_HOLE_ID 212
 
 #define FRAME_SIZE 64
 #define FRAME_SHIFT 6
