@@ -485,6 +485,23 @@ class StoppedMonitor(LimitsCase):
         self.assertIn("was stopped", said)
         self.assertNotIn("compile the program", said)
 
+    def test_after_another_died(self):
+        """The next monitor is stopped as it starts: neither the job's processes nor its end wait for it."""
+        script = f"echo up; read line; for i in $(seq 200); do {target('traced')} calls 1; done"
+        job = self.box.start(self.box.scry("run", "-q", "--", "sh", "-c", script), stdin=subprocess.PIPE)
+        self.assertEqual(job.stdout.readline(), "up\n")
+        with self.box.pause("monitor.starts") as pause:
+            os.kill(self.box.monitor_pid(), signal.SIGKILL)
+            second = pause.reached()
+            os.kill(second, signal.SIGSTOP)
+        self.addCleanup(lambda: os.kill(second, signal.SIGCONT))
+        begun = time.monotonic()
+        job.stdin.write("go on\n")
+        job.stdin.close()
+        self.assertEqual(job.stdout.read().count("calls leaf"), 200)
+        self.assertEqual(job.wait(), 0)
+        self.assertLess(time.monotonic() - begun, scrytest.room(6))  # each at a quarter of a second, it were 50
+
     def test_waiting_for_room(self):
         """Each wait has its end, and so have all of them together."""
         monitor = self.monitor()

@@ -371,11 +371,20 @@ static bool drop_oldest(struct agents *agents)
     return oldest != NULL;
 }
 
+/* What processes noted while the monitor did not answer (agent/hooks/ask.c). */
+static void unlink_mark(const struct agents *agents)
+{
+    char path[sizeof agents->socket_path + sizeof ".stopped"];
+    snprintf(path, sizeof path, "%s.stopped", agents->socket_path);
+    unlink(path);
+}
+
 static void accept_agents(void *ctx, int fd, uint32_t events)
 {
     struct agents *agents = ctx;
     uint64_t until = clock_now_ns() + HELLO_TURN_NS; /* a thousand may come at once; tools are answered, too */
     (void)events;
+    unlink_mark(agents);
     while (clock_now_ns() < until) {
         int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (peer < 0 && (errno == EMFILE || errno == ENFILE) && drop_oldest(agents))
@@ -407,14 +416,6 @@ bool agent_hello_waits(const struct agents *agents)
 {
     struct pollfd queue = {.fd = agents->listen_fd, .events = POLLIN};
     return poll(&queue, 1, 0) > 0;
-}
-
-/* What processes noted while a monitor was stopped (agent/hooks/ask.c). */
-static void unlink_mark(const struct agents *agents)
-{
-    char path[sizeof agents->socket_path + sizeof ".stopped"];
-    snprintf(path, sizeof path, "%s.stopped", agents->socket_path);
-    unlink(path);
 }
 
 static void stop_listening(struct agents *agents)
