@@ -287,7 +287,7 @@ class MemoryLimit(LimitsCase):
         if not self.mount_runtime("1g"):
             self.skipTest("mount(2) is not permitted here")
         calls = 3000000
-        command = self.box.scry("run", "--buffer", "1G", "--", target("privileges"), "heavy", 50, calls)
+        command = self.box.scry("run", "--trace", "all", "--buffer", "1G", "--", target("privileges"), "heavy", 50, calls)
         done = self.run_in(group, command)
         self.assertEqual((done.returncode, done.stdout), (0, f"early 0 late {calls}\n"), done.stderr)
         self.assertEqual(group.killed(), 0)

@@ -103,6 +103,7 @@ struct agent_store {
     struct agent_room stacks;  /* struct agent_stack[] */
     struct agent_room scratch; /* two of AGENT_SCRATCH bytes */
     struct agent_room waiting;
+    struct agent_room thin; /* record.c */
     /* Where the current shadow stack was before it grew: the same memory, for hooks that are interrupted. */
     struct agent_kept {
         struct agent_frame *_Atomic frames;

@@ -259,6 +259,11 @@ void hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *regi
     e.slot = hook_slot(e.area, function, &e.mode);
     if (!e.slot || !e.mode || (!self->block && !thread_attach(self)))
         return;
+    if (e.mode & AREA_TALLY) {
+        atomic_fetch_add_explicit(&e.slot->thinned, 1, memory_order_relaxed);
+        if (e.mode == AREA_TALLY)
+            return;
+    }
     if (e.mode == MODE_VALUES && !registers->has_result)
         agent_moves_learn(&agent_hot.view, e.site);
 

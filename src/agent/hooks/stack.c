@@ -422,6 +422,7 @@ void stack_release(struct agent_thread *self)
     room_release(&store->stacks);
     room_release(&store->scratch);
     room_release(&store->waiting);
+    room_release(&store->thin);
     memory_unmap(store, AREA_PAGE);
     self->store = NULL;
     self->stack_count = 0;

@@ -346,6 +346,48 @@ static void thins_what_is_hot(void **state)
     mini_done(&mini);
 }
 
+static void let_thin(struct mini *mini, struct mini_area *area)
+{
+    area->view.area->thin = 1;
+}
+
+/* `calls` in all, of which nearly all are of one function, `hot`: soon it leaves no more records. */
+static void thinned_to_tallies(const char *scenario, const char *argument, const char *hot, uint64_t calls,
+                               uint64_t others)
+{
+    for (unsigned i = 0; i < BUILDS; i++) {
+        struct mini mini;
+        struct mini_totals totals;
+        mini_init(&mini);
+        mini.prepare = let_thin;
+        mini_run(&mini, target(builds[i]), scenario, argument);
+        ended_well(&mini);
+        mini_pair(&mini, &mini.areas[0], &totals);
+        const struct area_view *view = &mini.areas[0].view;
+        uint32_t slot = mini_slot(&mini, &mini.areas[0], hot);
+        struct area_calls *sums = calloc((size_t)view->slot_mask + 1, sizeof *sums);
+        area_counts_sum(view, view->thread_count, sums);
+        print_message("# %s: %lu entries, %lu unwound, %lu tallied\n", builds[i], (unsigned long)totals.entries,
+                      (unsigned long)totals.unwound, (unsigned long)sums[slot].thinned);
+        assert_int_equal(view->slots[slot].mode, AREA_TALLY);
+        assert_int_equal(view->area->tallies, 1);
+        assert_int_equal(totals.entries + sums[slot].thinned, calls);
+        assert_in_range(totals.entries, others + 1, 6000);
+        assert_int_equal(totals.thinned, 1);
+        assert_int_equal(totals.exits + totals.unwound, totals.entries);
+        assert_int_equal(totals.unwound + totals.open + totals.discarded, 0);
+        assert_int_equal(sums[slot].calls + sums[slot].ticks, 0);
+        free(sums);
+        mini_done(&mini);
+    }
+}
+
+static void tallies_what_costs_more_than_it_tells(void **state)
+{
+    thinned_to_tallies("many", "3000000", "leaf", 3000002, 2);
+    thinned_to_tallies("fib", "27", "fib", 635621 + 1, 1); /* 2 * fib(28) - 1, and main */
+}
+
 static void counts_without_records(void **state)
 {
     struct mini mini;
@@ -620,6 +662,7 @@ int main(void)
         cmocka_unit_test(keeps_to_max_depth),
         cmocka_unit_test(leaves_short_calls_out),
         cmocka_unit_test(thins_what_is_hot),
+        cmocka_unit_test(tallies_what_costs_more_than_it_tells),
         cmocka_unit_test(counts_without_records),
         cmocka_unit_test(records_nothing_that_was_not_chosen),
         cmocka_unit_test(waits_for_room),

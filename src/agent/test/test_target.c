@@ -112,6 +112,13 @@ APART void many(int n)
         leaf(i);
 }
 
+/* ---- fib: many calls inside each other ---- */
+
+APART int fib(int n)
+{
+    return n < 2 ? n : fib(n - 1) + fib(n - 2);
+}
+
 /* ---- deep: n frames ---- */
 
 APART int deep(int n)
@@ -425,6 +432,8 @@ static HIDDEN int run(const char *what, const char *argument, int n)
         jump();
     else if (strcmp(what, "many") == 0)
         many(n);
+    else if (strcmp(what, "fib") == 0)
+        fib(n);
     else if (strcmp(what, "deep") == 0)
         deep(n);
     else if (strcmp(what, "swap") == 0)
