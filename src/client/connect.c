@@ -26,8 +26,7 @@
 extern char **environ;
 
 enum {
-    CONNECT_TRIES = 4,       /* again if the monitor ends during the greeting */
-    OLD_MONITOR_WAITS = 250, /* checks, altogether 5 s */
+    CONNECT_TRIES = 4, /* again if the monitor ends during the greeting */
 };
 
 /* ---- starting ---- */
@@ -159,6 +158,17 @@ int client_lock(const char *runtime, const char *name, struct err *err)
     return TAKE_FD(lock);
 }
 
+/* The monitor that owns the directory; 0: not known. */
+static pid_t owner_of(const char *runtime)
+{
+    char path[PATH_MAX + 16], text[32] = "";
+    snprintf(path, sizeof path, "%s/monitor.pid", runtime);
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || pread(fd, text, sizeof text - 1, 0) <= 0)
+        return 0;
+    return (pid_t)strtol(text, NULL, 10);
+}
+
 /* Several tools may find no monitor at the same time: one starts it, the others wait for the lock and then connect. A
  * monitor that is ending lets no other in before it has released everything; nor does one whose socket somebody has
  * removed, which makes it again. */
@@ -167,15 +177,23 @@ int client_monitor_socket(const char *runtime, const char *socket_path, struct e
     _cleanup_(closep) int lock = client_lock(runtime, "starter.lock", err);
     if (lock < 0)
         return lock;
-    for (int looks = 0;; looks++) {
+    struct patience patience = {.pid = -1};
+    for (;;) {
         int fd = local_connect(socket_path, err);
         if (fd != -ENOENT && fd != -ECONNREFUSED)
             return fd;
         int code = run_monitor(err);
         if (code == 0)
             return local_connect(socket_path, err);
-        if (code != -EBUSY || looks == OLD_MONITOR_WAITS)
+        if (code != -EBUSY)
             return code;
+        pid_t owner = owner_of(runtime);
+        if (owner != patience.pid) {
+            patience.pid = owner;
+            patience_again(&patience, clock_now_ns());
+        }
+        if (patience_over(&patience, OLD_MONITOR_MS, err))
+            return -ETIMEDOUT;
         poll(NULL, 0, OLD_MONITOR_WAIT_MS);
     }
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +26,10 @@
 #include "base/system/log.h"
 #include "base/system/map_guard.h"
 #include "base/system/loop.h"
+#include "base/system/pause.h"
 #include "base/system/stack.h"
 #include "base/system/start_memory.h"
+#include "base/system/wait_world.h"
 #include "daemon/connection.h"
 #include "daemon/extensions.h"
 #include "daemon/home.h"
@@ -40,6 +43,7 @@
 #include "options/options.h"
 #include "service/all/register.h"
 #include "service/omis/service.h"
+#include "shm/waits.h"
 #include "wire/local.h"
 
 enum { EXIT_USAGE = 2, LEAST_FILES = 32 };
@@ -127,6 +131,7 @@ static int daemon_start(struct daemon *daemon, struct err *err)
         daemon->monitor->agents = daemon->agents;
         ct_start(daemon->monitor);
     }
+    pause_at("monitor.starts");
     int fd = home_listen(&daemon->home, err);
     if (fd < 0)
         return fd;
@@ -179,6 +184,24 @@ static void redirect_streams(void)
         close(null);
 }
 
+/* Waits for the status that the child tells when it is ready, but not for one that is stopped. */
+static int await_ready(pid_t child, int fd)
+{
+    struct wait_seen seen = {.limit_ns = START_TIMEOUT_MS * WAITS_NS_PER_MS};
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    uint64_t since_ns = clock_now_ns();
+    while (poll(&ready, 1, (int)wait_policies[WAIT_ANSWER].look_ms) <= 0) {
+        seen.passed_ns = clock_now_ns() - since_ns;
+        seen.state = wait_look(child).state;
+        if (waits_judge(&wait_policies[WAIT_ANSWER], &seen) != WAIT_STOPPED)
+            continue;
+        log_error("the monitor (pid %d) was stopped: `kill -CONT %d` lets it go on", (int)child, (int)child);
+        return EXIT_FAILURE;
+    }
+    char byte;
+    return read(fd, &byte, 1) == 1 ? byte : EXIT_FAILURE;
+}
+
 /* The parent waits until the child is ready, so that its own parent can connect, and ends with the status that it gets.
  * In the child, returns the descriptor for that status. */
 static int detach(void)
@@ -194,10 +217,8 @@ static int detach(void)
         exit(EXIT_FAILURE);
     }
     if (child > 0) {
-        char byte;
         close(ready[1]);
-        ssize_t got = read(ready[0], &byte, 1);
-        _exit(got == 1 ? byte : EXIT_FAILURE);
+        _exit(await_ready(child, ready[0]));
     }
     close(ready[0]);
     setsid();

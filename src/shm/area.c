@@ -217,7 +217,8 @@ void area_counts_sum(const struct area_view *view, uint32_t threads, struct area
 {
     for (uint32_t slot = 0; slot <= view->slot_mask; slot++)
         ret_sums[slot] = (struct area_calls){atomic_load_explicit(&view->slots[slot].calls, memory_order_relaxed),
-                                             atomic_load_explicit(&view->slots[slot].ticks, memory_order_relaxed)};
+                                             atomic_load_explicit(&view->slots[slot].ticks, memory_order_relaxed),
+                                             atomic_load_explicit(&view->slots[slot].thinned, memory_order_relaxed)};
     for (uint32_t i = 0; i < threads && i < view->thread_count; i++) {
         const struct area_thread *block = area_thread_at(view, i);
         const struct area_count *counts = area_counts_of(block);
@@ -228,6 +229,7 @@ void area_counts_sum(const struct area_view *view, uint32_t threads, struct area
                 continue;
             ret_sums[slot].calls += atomic_load_explicit(&counts[k].calls, memory_order_relaxed);
             ret_sums[slot].ticks += atomic_load_explicit(&counts[k].ticks, memory_order_relaxed);
+            ret_sums[slot].thinned += atomic_load_explicit(&counts[k].thinned, memory_order_relaxed);
         }
     }
 }
@@ -241,7 +243,8 @@ void area_counts_move(const struct area_view *view, struct area_thread *block)
             continue;
         atomic_fetch_add_explicit(&view->slots[slot].calls, counts[k].calls, memory_order_relaxed);
         atomic_fetch_add_explicit(&view->slots[slot].ticks, counts[k].ticks, memory_order_relaxed);
-        counts[k].calls = counts[k].ticks = 0;
+        atomic_fetch_add_explicit(&view->slots[slot].thinned, counts[k].thinned, memory_order_relaxed);
+        counts[k].calls = counts[k].ticks = counts[k].thinned = 0;
         atomic_store_explicit(&counts[k].slot, 0, memory_order_relaxed);
     }
 }

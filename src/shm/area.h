@@ -78,6 +78,7 @@ enum agent_hello_flag {
     AGENT_MPI_NO_ROOM = 32,       /* MPI calls are not counted: that would take too much of `room`; no answer */
     AGENT_CONSTRUCTED = 64,       /* constructors of libraries ran before the agent's, and may have called the hooks, */
     AGENT_COUNTS_MPI = 128,       /* asks for the MPI area instead, for the interposer; `mpi` is filled in */
+    AGENT_NO_DATA = 256,          /* as AGENT_NO_ROOM: the limit of data (RLIMIT_DATA) leaves too little; no answer */
     AGENT_CONSTRUCTED_SHIFT = 16, /* of so many */
 };
 /* The part of a limited address space (RLIMIT_AS), 1/PART, that the area may take. With MPI it is smaller: its
@@ -149,6 +150,8 @@ enum area_mode {                      /* bits of a slot's mode; 0: off */
                  AREA_RATED = 16,     /* at most area.rate recorded calls a second */
                  AREA_ACT_ENTER = 32, /* run or raise slot.enter_list */
                  AREA_ACT_EXIT = 64,
+                 AREA_TALLY =
+                     128, /* in place of AREA_RECORD: only how often, in `thinned`. The agent's choice, see thin */
 };
 
 struct area_slot {             /* one cache line */
@@ -159,7 +162,7 @@ struct area_slot {             /* one cache line */
     _Atomic uint64_t rate_second;           /* agent */
     _Atomic uint64_t calls, ticks;          /* AREA_COUNT, but for those in struct area_count; else calls whose records
                                                were overwritten or not written */
-    _Atomic uint64_t thinned;               /* calls not recorded because of the rate */
+    _Atomic uint64_t thinned;               /* calls not recorded because of the rate, or of AREA_TALLY */
     _Atomic uint32_t born;                  /* one more than area.closes when it was made; 0: not known yet */
     _Atomic uint32_t closed;                /* the closing that made it AREA_CLOSED, or AREA_CLOSED_...; 0: none */
 };
@@ -281,8 +284,7 @@ _Static_assert(sizeof(struct area_thread) <= AREA_PAGE, "a thread block is a pag
 struct area_count {
     _Atomic uint32_t slot; /* index + 1; 0: free */
     uint32_t reserved;
-    _Atomic uint64_t calls, ticks;
-    uint64_t unused;
+    _Atomic uint64_t calls, ticks, thinned;
 };
 _Static_assert(sizeof(struct area_count) * AREA_COUNTS == AREA_PAGE, "a page, and hooks shift by 5");
 
@@ -363,6 +365,7 @@ struct area {
     _Atomic uint32_t range_count;            /* 0: unknown_mode holds everywhere */
     _Atomic uint64_t ranges[AREA_RANGES][2]; /* from, to (exclusive): addresses of functions */
     _Atomic uint32_t messages;               /* 1: messages of MPI are recorded (RECORD_MESSAGE) */
+    _Atomic uint32_t thin; /* 1: a function whose records cost more than they tell is only tallied from then on */
 
     /* ---- the agent's side ---- */
     _Alignas(64) _Atomic uint32_t agent_state;
@@ -378,6 +381,7 @@ struct area {
     _Atomic uint64_t waits_ran_out; /* AREA_WAIT: no room came within wait_us, or there is no monitor; after a few in a
                                        row nobody waits until packets are freed */
     _Atomic uint64_t waits_dropped; /* records discarded because of these */
+    _Atomic uint32_t tallies;       /* functions that are AREA_TALLY, or were */
     _Atomic uint32_t mpi; /* 1: MPI calls are reported; set before `modules` grows: then they get their slots */
     /* Closed libraries that called the hooks: their number, where the last ones lay (by their numbers, from 1), and the
      * calls of dlclose in progress, in which libraries may be gone that are not reported yet. */
@@ -491,7 +495,7 @@ static inline struct area_count *area_counts_of(const struct area_thread *block)
 }
 
 struct area_calls {
-    uint64_t calls, ticks;
+    uint64_t calls, ticks, thinned;
 };
 /* For the monitor: what the slots and the first `threads` blocks have counted, by slot. */
 void area_counts_sum(const struct area_view *view, uint32_t threads, struct area_calls *ret_sums);

@@ -38,7 +38,8 @@
 #define CHANNEL_FIRST_NS (1 * WAITS_NS_PER_SECOND)   /* what was not acknowledged is sent again, doubled each time, */
 #define CHANNEL_LONGEST_NS (8 * WAITS_NS_PER_SECOND) /* at most */
 #define CHANNEL_LATER_NS (50 * WAITS_NS_PER_MS)      /* over a stream an acknowledgement waits, unless much is to be */
-#define OLD_MONITOR_WAIT_MS 20                       /* between two checks of a monitor that is ending */
+#define OLD_MONITOR_WAIT_MS 20                       /* between two checks of a monitor that is ending, */
+#define OLD_MONITOR_MS 5000                          /* and how long it is waited for */
 #define RELAY_TIMEOUT_MS 30000  /* for WELCOME from elsewhere: later than scry-mirror and scry-link give up */
 #define ANSWER_TIMEOUT_MS 10000 /* for WELCOME and GOODBYE, which a living monitor sends at once */
 #define START_TIMEOUT_MS 30000  /* for a monitor being started */

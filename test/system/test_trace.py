@@ -225,7 +225,7 @@ class Limits(TraceCase):
 
     def test_drop(self):
         """A storm into the smallest buffer: what is dropped is counted, and the program is complete."""
-        done, said = self.traced("storm", 3000000, options=["--buffer", "1M", "--overflow", "drop"])
+        done, said = self.traced("storm", 3000000, options=["--trace", "all", "--buffer", "1M", "--overflow", "drop"])
         self.assertEqual(done.returncode, 0, done.stderr)
         trace = self.report()["trace"]
         # a call that is dropped is an entry and an exit
@@ -239,19 +239,36 @@ class Limits(TraceCase):
 
     def test_all_calls_counted(self):
         """What is overwritten, or beyond a limit, is counted by function, and each table says that it is not whole."""
-        for options in (["--max-size", "1M"], ["--overflow", "flight", "--buffer", "1M"]):
+        for options in (["--trace", "all", "--max-size", "1M"], ["--overflow", "flight", "--buffer", "1M"]):
             with self.subTest(options=options):
                 done, said = self.traced("calls", 80000, options=options)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 report = self.report()
-                self.assertEqual(self.calls(report), said)
+                self.assertEqual({row["name"]: row["calls"] + row["tallied"] for row in report["functions"]
+                                  if row["name"] in said}, said)
                 self.assertGreater(sum(row["unkept"] for row in report["functions"]), 0)
                 for row in report["functions"]:
                     self.assertGreaterEqual(row["total_ns"], row["self_ns"], row)
                 text = self.scry("report", "@last").stdout
                 missing = report["trace"]["overwritten"]
-                self.assertEqual(text.count(f"  not whole: of {2 * sum(said.values())} events {missing} are missing"),
+                events = 2 * (sum(said.values()) - report["trace"]["tallied"])
+                self.assertEqual(text.count(f"  not whole: of {events} events {missing} are missing"),
                                  text.count("\nFunctions") + text.count("\nWho calls") + text.count("\nSlowest"), text)
+
+    def test_hottest_only_counted(self):
+        """Without an option: functions whose records cost more than they tell are counted only, and named."""
+        done, said = self.traced("storm", 3000000)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = self.report()
+        trace, (hot,) = report["trace"], [row for row in report["functions"] if row["name"] == "hot"]
+        self.assertEqual(hot["calls"] + hot["tallied"], said["hot"])
+        self.assertEqual((hot["thinned"], trace["thinned"], trace["tallied"]), (hot["tallied"],) * 3)
+        self.assertLess(trace["events"], 100000)
+        self.assertRegex(done.stderr, rf"; {trace['tallied']} calls of hot were only counted, since records cost more")
+        self.assertIn(f"  (of {said['hot']}: the others only counted)", self.scry("report", "@last").stdout)
+        self.assertIn("thinned", self.scry("replay", "--json", "@last").stdout)
+        done, said = self.traced("storm", 30000, options=["--trace", "all"])
+        self.assertEqual((self.calls(), self.report()["trace"]["tallied"]), (said, 0))
 
     def test_flight(self):
         """The last calls are kept, the first are not."""

@@ -287,7 +287,7 @@ class MemoryLimit(LimitsCase):
         if not self.mount_runtime("1g"):
             self.skipTest("mount(2) is not permitted here")
         calls = 3000000
-        command = self.box.scry("run", "--buffer", "1G", "--", target("privileges"), "heavy", 50, calls)
+        command = self.box.scry("run", "--trace", "all", "--buffer", "1G", "--", target("privileges"), "heavy", 50, calls)
         done = self.run_in(group, command)
         self.assertEqual((done.returncode, done.stdout), (0, f"early 0 late {calls}\n"), done.stderr)
         self.assertEqual(group.killed(), 0)
@@ -484,6 +484,23 @@ class StoppedMonitor(LimitsCase):
         said = self.box.run(self.box.scry("replay", "@last")).stderr
         self.assertIn("was stopped", said)
         self.assertNotIn("compile the program", said)
+
+    def test_after_another_died(self):
+        """The next monitor is stopped as it starts: neither the job's processes nor its end wait for it."""
+        script = f"echo up; read line; for i in $(seq 200); do {target('traced')} calls 1; done"
+        job = self.box.start(self.box.scry("run", "-q", "--", "sh", "-c", script), stdin=subprocess.PIPE)
+        self.assertEqual(job.stdout.readline(), "up\n")
+        with self.box.pause("monitor.starts") as pause:
+            os.kill(self.box.monitor_pid(), signal.SIGKILL)
+            second = pause.reached()
+            os.kill(second, signal.SIGSTOP)
+        self.addCleanup(lambda: os.kill(second, signal.SIGCONT))
+        begun = time.monotonic()
+        job.stdin.write("go on\n")
+        job.stdin.close()
+        self.assertEqual(job.stdout.read().count("calls leaf"), 200)
+        self.assertEqual(job.wait(), 0)
+        self.assertLess(time.monotonic() - begun, scrytest.room(6))  # each at a quarter of a second, it were 50
 
     def test_waiting_for_room(self):
         """Each wait has its end, and so have all of them together."""

@@ -34,10 +34,13 @@
 enum {
     AGENT_INSERTING = 8,
     AGENT_FRAMES = 131072,       /* of a thread's own stack */
-    AGENT_FRAMES_FEW = 4096,     /* where memory is short */
-    AGENT_STACKS = 1024,         /* of a thread */
+    AGENT_FRAMES_PAGES = 4,      /* with which a shadow stack begins */
+    AGENT_FRAMES_KEPT = 16,      /* places that shadow stacks have left while hooks were interrupted */
+    AGENT_STACKS = 1024,         /* of a thread, */
+    AGENT_STACKS_FEW = 64,       /* and as many to begin with */
     AGENT_SCRATCH = 8256,        /* bytes for captured values: a caller's and those of the call */
     AGENT_WAITING = 1 << 20,     /* bytes of values that wait for --min-time */
+    AGENT_ROOM_PART = 16,        /* threads' memory takes 1/PART of a limited address space */
     AGENT_CONTEXTS = 4096,       /* stacks given to makecontext that are remembered */
     AGENT_NO_PACKET = INT32_MAX, /* packet_seq while there is none */
     AGENT_LEVELS = 30,           /* hooks in handlers that interrupted a hook in a handler that ... */
@@ -60,6 +63,7 @@ struct agent_hot {
     _Atomic uint32_t packet_hint, packet_freed;
     _Atomic uint32_t vain, vain_freed; /* waits for room that ran out one after the other; area.freed meanwhile */
     _Atomic uint64_t vain_at;          /* when the last one of these did, ns */
+    _Atomic uint64_t taken;            /* bytes of address space that threads' memory takes */
     /* functions that are being put into the slots, see slot_new */
     _Alignas(64) _Atomic uint64_t inserting[AGENT_INSERTING];
 } __attribute__((aligned(AREA_PAGE)));
@@ -67,8 +71,9 @@ struct agent_hot {
 /* One stack that a thread has run on. The current one's values are in agent_thread. */
 struct agent_stack {
     uint64_t low, size;
-    struct agent_frame *frames; /* NULL: nothing is recorded there */
-    uint32_t limit, depth, plain, waiting;
+    struct agent_frame *frames; /* NULL: nothing is recorded there. As limit, depth: as it was when it was left */
+    uint32_t limit, most;       /* frames that there is room for, and may be at all */
+    uint32_t depth, plain, waiting;
     uint32_t lost; /* exits not reported yet */
     uint32_t id;
     uint64_t used; /* when it was switched to, for reuse */
@@ -86,12 +91,25 @@ struct agent_level {
     bool reserved;
 };
 
-/* Private memory of a thread, lazily touched. */
+/* Memory that grows with what is in it, see stack_room. */
+struct agent_room {
+    uint8_t *at; /* NULL: nothing yet */
+    uint64_t size;
+};
+
+/* Private memory of a thread: a page. A program may have thousands of threads and a limit of its address space. */
 struct agent_store {
     struct agent_level levels[AGENT_LEVELS];
-    struct agent_stack stacks[AGENT_STACKS];
-    uint8_t scratch[2][AGENT_SCRATCH];
-    uint8_t waiting[AGENT_WAITING];
+    struct agent_room stacks;  /* struct agent_stack[] */
+    struct agent_room scratch; /* two of AGENT_SCRATCH bytes */
+    struct agent_room waiting;
+    struct agent_room thin; /* record.c */
+    /* Where the current shadow stack was before it grew: the same memory, for hooks that are interrupted. */
+    struct agent_kept {
+        struct agent_frame *_Atomic frames;
+        uint32_t limit;
+    } kept[AGENT_FRAMES_KEPT];
+    _Atomic uint32_t kept_count;
 };
 
 enum agent_thread_state {
@@ -116,7 +134,6 @@ struct agent_thread {
     /* from here on not seen by hooks_x86_64.S */
     uint64_t size; /* stack_size while tracing is not off in this thread */
     struct agent_store *store;
-    uint64_t store_size;
     uint32_t stack; /* index in store->stacks */
     uint32_t stack_count;
     uint32_t plain;   /* frames of the current stack that leave no record */
@@ -327,9 +344,20 @@ void stack_unwind_entry(struct agent_thread *self, enum guard guard, uint64_t sp
 /* The frame that ends; false: none, and *ret_index frames live on. rbp as the hook found it. */
 bool stack_find_exit(struct agent_thread *self, uint64_t function, uint64_t callsite, uint64_t site, uint64_t sp,
                      uint64_t rbp, uint32_t *ret_index);
-/* Room for a thread's private memory and first shadow stack. */
+/* Makes room for more frames on the current shadow stack. */
+bool stack_grow(struct agent_thread *self, enum guard guard);
+/* Whether `frame` is one of the current stack's, also by an address that it had before the stack grew. */
+bool stack_has_frame(const struct agent_thread *self, const struct agent_frame *frame);
+/* The thread's private memory. */
 bool stack_store(struct agent_thread *self);
 void stack_release(struct agent_thread *self);
+/* Has at least `size` bytes, or does not change. It moves: only for what hooks of handlers leave alone, unless it has all
+ * that it will ever need at once. */
+bool stack_room(struct agent_room *room, uint64_t size);
+static inline struct agent_stack *stack_at(const struct agent_thread *self, uint32_t index)
+{
+    return (struct agent_stack *)(void *)self->store->stacks.at + index;
+}
 /* Recorded calls open on the current stack. */
 static inline uint32_t stack_recorded(const struct agent_thread *self)
 {

@@ -18,7 +18,7 @@ enum {
     HIGH_FD = 700, /* so that a program that expects the lowest free number gets it, whatever its threads do */
 };
 
-/* ---- a monitor that is stopped ---- */
+/* ---- a monitor that does not answer ---- */
 
 static long file_read(const char *path, char *text, uint32_t size, struct stat *info)
 {
@@ -56,63 +56,73 @@ static int32_t peer_of(int fd)
     return sys_call6(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&size, 0) < 0 ? 0 : peer.pid;
 }
 
+/* Somebody waited for it in vain: who comes next does not. The monitor removes it when it lets somebody in. */
 struct mark {
-    char path[sizeof(struct sockaddr_un) + sizeof ".stopped"];
-    int32_t pid; /* of the monitor that did not answer; 0: none */
-    bool fresh;
+    int32_t pid; /* of the monitor; 0: not known, it let nobody in */
+    bool stopped, fresh;
 };
 
-static void mark_read(const char *socket, struct mark *ret_mark)
+static void mark_path(const char *socket, char path[sizeof(struct sockaddr_un) + sizeof ".stopped"])
 {
+    size_t length = raw_length(socket, sizeof(struct sockaddr_un));
+    raw_copy(path, socket, length);
+    raw_copy(path + length, ".stopped", sizeof ".stopped");
+}
+
+static struct mark mark_read(const char *socket)
+{
+    struct mark mark = {.pid = 0};
     struct stat info;
     struct {
         int64_t sec, nsec;
     } now = {0, 0};
-    char text[16];
-    size_t length = raw_length(socket, sizeof(struct sockaddr_un));
-    raw_copy(ret_mark->path, socket, length);
-    raw_copy(ret_mark->path + length, ".stopped", sizeof ".stopped");
-    ret_mark->pid = 0;
-    ret_mark->fresh = false;
-    if (file_read(ret_mark->path, text, sizeof text, &info) <= 0)
-        return;
-    for (const char *c = text; *c >= '0' && *c <= '9' && ret_mark->pid < INT32_MAX / 10 - 9; c++)
-        ret_mark->pid = ret_mark->pid * 10 + (*c - '0');
+    char path[sizeof(struct sockaddr_un) + sizeof ".stopped"], text[16];
+    const char *c = text;
+    mark_path(socket, path);
+    if (file_read(path, text, sizeof text, &info) <= 0)
+        return mark;
+    for (; *c >= '0' && *c <= '9' && mark.pid < INT32_MAX / 10 - 9; c++)
+        mark.pid = mark.pid * 10 + (*c - '0');
+    mark.stopped = *c == 'T';
     sys_call2(SYS_clock_gettime, 0 /* CLOCK_REALTIME */, (long)&now);
     int64_t age = (now.sec - info.st_mtim.tv_sec) * 1000 + (now.nsec - info.st_mtim.tv_nsec) / 1000000;
-    ret_mark->fresh = age >= 0 && age < AGENT_MARK_MS;
+    mark.fresh = age >= 0 && age < AGENT_MARK_MS;
+    return mark;
 }
 
-static void mark_put(const struct mark *mark, int32_t pid)
+static void mark_put(const char *socket, int32_t pid, bool stopped)
 {
-    char text[16];
-    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)mark->path,
+    char path[sizeof(struct sockaddr_un) + sizeof ".stopped"], text[16];
+    mark_path(socket, path);
+    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path,
                         O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd < 0)
         return;
-    sys_call4(SYS_write, fd, (long)text, number_put(text, pid) - text, 0);
+    char *end = number_put(text, pid);
+    *end++ = stopped ? 'T' : '-';
+    sys_call4(SYS_write, fd, (long)text, end - text, 0);
     sys_call2(SYS_close, fd, 0);
 }
 
-/* Whether to wait on; if that is no use since it is stopped, whoever comes next hears of it. fd: of the connection; -1:
- * there is none, since too many wait for one. */
+/* Whether to wait on; if that is no use, whoever comes next hears of it. fd: of the connection; -1: there is none, since
+ * too many wait for one. */
 static enum wait_verdict judge(const struct agent_question *question, int fd, struct wait_seen *seen, bool look)
 {
     const struct wait_policy *policy = &wait_policies[fd >= 0 ? question->wait : WAIT_DIAL];
-    struct mark mark = {.pid = 0};
-    int32_t pid = 0;
+    int32_t pid = fd >= 0 ? peer_of(fd) : 0;
     seen->limit_ns = wait_policies[question->wait].limit_ms * WAITS_NS_PER_MS;
     if (look && seen->passed_ns >= policy->first_look_ms * WAITS_NS_PER_MS) {
-        pid = fd >= 0 ? peer_of(fd) : 0;
-        mark_read(question->socket, &mark);
+        struct mark mark = mark_read(question->socket);
         if (fd < 0)
             pid = mark.pid;
         seen->state = agent_state_of(pid);
-        seen->in_vain = mark.fresh && mark.pid == pid;
+        seen->in_vain = mark.fresh && mark.pid == pid && mark.stopped == waits_is_stopped(seen->state);
     }
     enum wait_verdict verdict = waits_judge(policy, seen);
-    if (verdict == WAIT_STOPPED && !seen->in_vain)
-        mark_put(&mark, pid);
+    if (seen->in_vain)
+        return verdict == WAIT_ON ? WAIT_LATE : verdict;
+    if (verdict != WAIT_ON)
+        mark_put(question->socket, pid, waits_is_stopped(seen->state));
     return verdict;
 }
 

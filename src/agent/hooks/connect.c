@@ -17,6 +17,7 @@
 #include "agent/hooks/mpi_short.h"
 #include "agent/safety/read.h"
 #include "agent/safety/signals.h"
+#include "agent/safety/values.h"
 #include "agent/hooks/mpi.h"
 #include "agent/system/world.h"
 #include "shm/waits.h"
@@ -120,7 +121,9 @@ static bool take_over(const int fds[FDS], uint32_t *trouble, struct mpi_shared *
     uint8_t *area = map_shared(fds[FD_AREA], AREA_PAGE, &area_size, trouble);
     struct doorbell *bell = map_shared(fds[FD_BELL], sizeof *bell, &bell_size, trouble);
     code_cell *cells = map_shared(fds[FD_CELLS], CODE_CELLS * sizeof(code_cell), &cells_size, trouble);
-    if (area && bell && cells && area_take(&view, area, area_size) && bell->magic == DOORBELL_MAGIC &&
+    bool has_memory = agent_programs_forget();
+    *trouble |= has_memory ? 0 : AGENT_NO_DATA;
+    if (has_memory && area && bell && cells && area_take(&view, area, area_size) && bell->magic == DOORBELL_MAGIC &&
         bell->version == AREA_VERSION &&
         sys_call4(SYS_madvise, (long)&agent_hot, sizeof agent_hot, MADV_WIPEONFORK, 0) == 0) {
         /* what the monitor alone writes cannot be changed by the program any more */

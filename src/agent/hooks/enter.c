@@ -14,6 +14,7 @@ struct entry {
     struct area_slot *slot;
     uint32_t mode;
     struct agent_frame *frame;
+    uint64_t time; /* of the entry */
 };
 
 static uint32_t frame_dropped(const struct agent_thread *self, enum guard guard)
@@ -68,14 +69,15 @@ static void entry_keep_values(struct entry *e)
     struct agent_thread *self = e->self;
     const struct area_site *site = area_site_find(&agent_hot.view, e->site, false);
     uint32_t at = (self->values_used + 7) & ~7u;
-    if (!site || AGENT_WAITING - at < sizeof(struct waiting) + 2 * sizeof(struct values))
+    uint32_t end = at + (uint32_t)(sizeof(struct waiting) + 2 * sizeof(struct values));
+    if (!site || end > AGENT_WAITING || !stack_room(&self->store->waiting, end))
         return;
-    struct waiting *waiting = (struct waiting *)(void *)(self->store->waiting + at);
+    struct waiting *waiting = (struct waiting *)(void *)(self->store->waiting.at + at);
     struct values *caller = (struct values *)(void *)(waiting + 1);
     struct reading reading = reading_begin(self);
     *waiting = (struct waiting){.total = sizeof *waiting};
     /* a signal handler in between keeps off what is being written */
-    self->values_used = at + (uint32_t)(sizeof *waiting + 2 * sizeof(struct values));
+    self->values_used = end;
     agent_signal_fence();
     if ((e->mode & AREA_CALLER) && !e->kept && hook_values_of_caller(site, e->callsite, e->registers, caller))
         waiting->caller = (uint32_t)values_size(caller);
@@ -95,7 +97,7 @@ static bool waiting_flush_one(struct agent_thread *self, enum guard guard, struc
     struct record_entry entry = {.function = entry_word(frame)};
     frame_begin(self, guard, frame, false);
     if (frame->values_at) {
-        const struct waiting *waiting = (const void *)(self->store->waiting + frame->values_at - 1);
+        const struct waiting *waiting = (const void *)(self->store->waiting.at + frame->values_at - 1);
         entry.caller = waiting + 1;
         entry.caller_size = waiting->caller;
         entry.values = (const uint8_t *)entry.caller + waiting->caller;
@@ -207,6 +209,7 @@ static void entry_record(struct entry *e, bool wanted)
         self->plain--;
     agent_signal_fence();
     frame->flags = flags;
+    e->time = frame->time;
 }
 
 static void entry_act(struct entry *e)
@@ -220,7 +223,7 @@ static void entry_act(struct entry *e)
         .callsite = e->callsite,
         .sp = e->sp,
         .time = agent_ticks(),
-        .entry_time = e->frame ? e->frame->time : 0,
+        .entry_time = e->time,
         .slot = slot_index(e->slot),
         .depth = atomic_load_explicit(&e->self->block->depth, memory_order_relaxed),
         .values = (e->mode & AREA_VALUES) != 0,
@@ -256,6 +259,11 @@ void hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *regi
     e.slot = hook_slot(e.area, function, &e.mode);
     if (!e.slot || !e.mode || (!self->block && !thread_attach(self)))
         return;
+    if (e.mode & AREA_TALLY) {
+        atomic_fetch_add_explicit(&e.slot->thinned, 1, memory_order_relaxed);
+        if (e.mode == AREA_TALLY)
+            return;
+    }
     if (e.mode == MODE_VALUES && !registers->has_result)
         agent_moves_learn(&agent_hot.view, e.site);
 
@@ -270,7 +278,8 @@ void hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *regi
         return;
     }
     stack_unwind_entry(self, e.guard, e.sp, e.site, callsite);
-    if (atomic_load_explicit(&self->block->depth, memory_order_relaxed) >= self->frame_limit) {
+    if (atomic_load_explicit(&self->block->depth, memory_order_relaxed) >= self->frame_limit &&
+        !stack_grow(self, e.guard)) {
         atomic_fetch_add_explicit(&e.area->too_deep, 1, memory_order_relaxed);
     } else {
         bool wanted = entry_wanted(&e);

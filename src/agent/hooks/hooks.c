@@ -38,6 +38,7 @@ _Static_assert(FRAME_SIZE == sizeof(struct agent_frame), "agent_frame");
 SAME(SLOT_MODE, area_slot, mode);
 SAME(SLOT_CALLS, area_slot, calls);
 SAME(SLOT_TICKS, area_slot, ticks);
+SAME(SLOT_THINNED, area_slot, thinned);
 _Static_assert(1 << SLOT_SHIFT == sizeof(struct area_slot), "area_slot");
 SAME(PLACE_HOOK, area_place, hook);
 SAME(PLACE_SLOT, area_place, slot);
@@ -54,6 +55,7 @@ SAME(BLOCK_LAST_TIME, area_thread, last_time);
 SAME(BLOCK_DEPTH, area_thread, depth);
 SAME(COUNT_CALLS, area_count, calls);
 SAME(COUNT_TICKS, area_count, ticks);
+SAME(COUNT_THINNED, area_count, thinned);
 _Static_assert(BLOCK_COUNTS == 2 * AREA_PAGE && COUNT_MASK == AREA_COUNTS - 1 &&
                    COUNT_SIZE == sizeof(struct area_count) && 1 << COUNT_SHIFT == COUNT_SIZE &&
                    offsetof(struct area_count, slot) == 0,
@@ -81,9 +83,10 @@ _Static_assert(sizeof(struct agent_move) == MOVE_SIZE && offsetof(struct agent_m
                    offsetof(struct agent_move, number) == 8 && offsetof(struct area_site, address) == 0 &&
                    MOVES_KIND_NONE == MOVES_NONE && MOVES_KIND_SHORT == MOVES_SHORT && MOVES_TABLE == 65536,
                "moves");
-_Static_assert(MODE_COUNT == AREA_COUNT && MODE_VALUES == (AREA_RECORD | AREA_VALUES) && MODE_ACT == AREA_ACT_ENTER &&
-                   MODE_EXITS == (AREA_COUNT | AREA_RECORD | AREA_ACT_EXIT) && FLAG_COUNT == FRAME_COUNT &&
-                   ID_ENTRY_VALUES == RECORD_ENTRY_VALUES && ID_EXIT_VALUES == RECORD_EXIT_VALUES,
+_Static_assert(MODE_COUNT == AREA_COUNT && MODE_TALLY == AREA_TALLY && MODE_VALUES == (AREA_RECORD | AREA_VALUES) &&
+                   MODE_ACT == AREA_ACT_ENTER && MODE_EXITS == (AREA_COUNT | AREA_RECORD | AREA_ACT_EXIT) &&
+                   FLAG_COUNT == FRAME_COUNT && ID_ENTRY_VALUES == RECORD_ENTRY_VALUES &&
+                   ID_EXIT_VALUES == RECORD_EXIT_VALUES,
                "constants");
 _Static_assert(REGS_SIZE == sizeof(struct capture_frame), "capture_frame");
 _Static_assert(MODE_RECORD == AREA_RECORD && FLAG_RECORDED == FRAME_RECORDED && FILTER_ENTER == AREA_ENTER &&

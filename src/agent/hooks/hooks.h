@@ -37,9 +37,9 @@ _Static_assert(2 * sizeof(struct values) <= AGENT_SCRATCH, "scratch holds the va
 /* One of the thread's buffers; NULL where signal handlers have both. */
 static inline struct values *scratch_get(struct agent_thread *self)
 {
-    if (self->scratch_used >= 2)
+    if (self->scratch_used >= 2 || !stack_room(&self->store->scratch, 2 * AGENT_SCRATCH))
         return NULL;
-    return (struct values *)(void *)self->store->scratch[self->scratch_used++];
+    return (struct values *)(void *)(self->store->scratch.at + AGENT_SCRATCH * self->scratch_used++);
 }
 
 static inline void scratch_put(struct agent_thread *self)

@@ -157,7 +157,7 @@ agent_hooks_begin:
         movabsq $0x9e3779b97f4a7c15, %r11
         imulq   (%rsp), %r11
         shrq    $48, %r11
-        leaq    agent_moves_table(%rip), \other
+        movq    agent_moves_table(%rip), \other
         movq    (\other,%r11,8), %r11
         testq   %r11, %r11
         jz      \else
@@ -291,6 +291,8 @@ __cyg_profile_func_enter:
 
         .p2align 4
 .Lenter_other:
+        cmpl    $MODE_TALLY, SLOT_MODE(%r11)
+        je      .Lenter_tally
         cmpl    $MODE_ACT, SLOT_MODE(%r11)
         jne     1f
         movl    %r10d, %eax
@@ -375,6 +377,43 @@ __cyg_profile_func_enter:
         lock
         incq    SLOT_CALLS(%r10)
         jmp     .Lenter_timed
+
+        /* How often, and nothing else: neither a frame nor a time. As above for its place. */
+        .p2align 4
+.Lenter_tally:
+        movq    agent_self@gottpoff(%rip), %r11
+        movq    %fs:SELF_BLOCK(%r11), %rax
+        testq   %rax, %rax
+        jz      .Lenter_full
+        cmpq    $0, %fs:SELF_STACK_SIZE(%r11)
+        je      .Lenter_full
+        movl    %r10d, %ecx
+        andl    $COUNT_MASK, %ecx
+        shll    $COUNT_SHIFT, %ecx
+        leaq    BLOCK_COUNTS(%rax,%rcx), %rcx
+        incl    %r10d
+        cmpl    %r10d, (%rcx)
+        jne     3f
+.Ltallied:
+        incq    COUNT_THINNED(%rcx)
+        ret
+3:      xorq    $COUNT_SIZE, %rcx
+        cmpl    %r10d, (%rcx)
+        je      .Ltallied
+        xorq    $COUNT_SIZE, %rcx
+        xorl    %eax, %eax
+        cmpxchgl %r10d, (%rcx)
+        je      .Ltallied
+        xorq    $COUNT_SIZE, %rcx
+        xorl    %eax, %eax
+        cmpxchgl %r10d, (%rcx)
+        je      .Ltallied
+        decl    %r10d
+        shlq    $SLOT_SHIFT, %r10
+        addq    agent_hot+HOT_SLOTS(%rip), %r10
+        lock
+        incq    SLOT_THINNED(%r10)
+        ret
         .cfi_endproc
         .size   __cyg_profile_func_enter, . - __cyg_profile_func_enter
 
@@ -495,7 +534,7 @@ __cyg_profile_func_exit:
         cmpq    %rsi, (%rsp)
         je      .Lexit_tail
         cmpq    %rdi, FRAME_SP(%rax)
-        jne     .Lexit_restore
+        jne     .Lexit_recursive
 .Lexit_matches:
         cmpl    $FLAG_RECORDED, FRAME_FLAGS(%rax)
         jne     .Lexit_count
@@ -591,12 +630,14 @@ __cyg_profile_func_exit:
         addq    %rdx, SLOT_TICKS(%rdi)
         jmp     .Lexit_timed
 
-        /* Another function's frame is on top. If it is an older one, and the function one whose exits are of no use,
-         * that is as it should be. */
+        /* Another function's frame is on top, or another call's of it. If it is an older one, and the function one whose
+         * exits are of no use, that is as it should be. */
         .p2align 4
+.Lexit_recursive:
+        movq    FRAME_FUNCTION(%rax), %rdi
 .Lexit_other:
-        movq    $0, BLOCK_PENDING(%r10)
         movq    FRAME_SP(%rax), %rax
+        movq    $0, BLOCK_PENDING(%r10)
         leaq    8(%rsp), %r10
         cmpq    %r10, %rax
         jbe     .Lexit_full

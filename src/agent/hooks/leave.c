@@ -49,7 +49,7 @@ static uint64_t exit_put(struct exit_call *x)
     return record_put(self, x->guard, RECORD_EXIT_OF, x->time, &head, sizeof head, NULL, 0);
 }
 
-static void exit_record(struct exit_call *x, struct agent_frame *frame)
+static void exit_record(struct exit_call *x, struct agent_frame *frame, uint32_t index)
 {
     struct agent_thread *self = x->self;
     if (frame->flags & FRAME_WAITING) {
@@ -64,7 +64,7 @@ static void exit_record(struct exit_call *x, struct agent_frame *frame)
     if (frame->flags & FRAME_RECORDED) {
         uint64_t time = exit_put(x);
         if (!time)
-            ending_begin(self, x->guard, (uint32_t)(frame - self->frames), 1);
+            ending_begin(self, x->guard, index, 1);
         frame->flags = 0; /* should a signal's handler leave us here for good, it is not reported twice */
         if (!time)
             ending_lost(self, x->guard);
@@ -168,7 +168,7 @@ void hook_leave(uint64_t function, uint64_t callsite, struct capture_frame *regi
     x.mode = atomic_load_explicit(&agent_hot.slots[frame->slot].mode, memory_order_relaxed);
     if (x.mode == MODE_VALUES && !x.tail && !registers->has_result)
         agent_moves_learn(&agent_hot.view, x.site);
-    exit_record(&x, frame);
+    exit_record(&x, frame, index);
     exit_pop(&x, frame, index);
     thread_unguard(self, x.guard);
     if ((x.mode & AREA_ACT_EXIT) && atomic_load_explicit(&agent_hot.area->on, memory_order_relaxed))

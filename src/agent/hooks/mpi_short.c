@@ -23,7 +23,7 @@ struct way {
 
 /* Written once, published by one store, never changed while the area lasts. */
 static _Atomic(struct way *) entries[CALL_COUNT] AGENT_LARGE, exits[CALL_COUNT] AGENT_LARGE;
-static struct way ways[WAYS] AGENT_LARGE;
+static void *_Atomic ways; /* struct way[WAYS] */
 static _Atomic uint32_t ways_used;
 
 static uint64_t site_word(const struct area_site *site)
@@ -67,12 +67,13 @@ static void learn(_Atomic(struct way *) *place, struct area_slot *slot, uint64_t
     way.word = site_word(way.site);
     if (!decode(&way))
         return;
-    uint32_t index = atomic_load(&ways_used);
+    struct way *all = large_get(&ways, WAYS * sizeof way);
+    uint32_t index = all ? atomic_load(&ways_used) : WAYS;
     while (index < WAYS && !atomic_compare_exchange_weak(&ways_used, &index, index + 1))
         ;
     if (index < WAYS) {
-        ways[index] = way;
-        atomic_store_explicit(place, &ways[index], memory_order_release);
+        all[index] = way;
+        atomic_store_explicit(place, &all[index], memory_order_release);
     }
 }
 

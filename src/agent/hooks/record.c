@@ -6,6 +6,7 @@
 #include "agent/hooks/agent.h"
 #include "agent/hooks/reserve.h"
 #include "agent/system/world.h"
+#include "shm/mpi_told.h"
 #include "shm/waits.h"
 
 enum {
@@ -254,6 +255,130 @@ void record_retire(struct agent_thread *self)
         agent_ring();
 }
 
+/* ---- functions that are recorded at more than it is worth ---- */
+
+enum {
+    THIN_FUNCTIONS = 64, /* that a packet is looked at for */
+    THIN_DEPTH = 64,
+    THIN_LEAST = 16,                              /* calls, to judge by */
+    THIN_RATE = 100000,                           /* calls a second of one function of one thread, */
+    THIN_RATE_ALL = 500000,                       /* and of all together: then those that have a hundredth of them */
+    THIN_OWN_NS = 500,                            /* of a call: ten times of what its records cost */
+    THIN_RECORDS = RECORD_HEAD + 4 + RECORD_HEAD, /* bytes of a call's */
+};
+
+struct thin {
+    uint32_t count, depth; /* of functions, of stack */
+    struct thin_function {
+        uint32_t slot, calls;
+        uint64_t own_ticks;
+    } functions[THIN_FUNCTIONS];
+    uint8_t stack[THIN_DEPTH]; /* indexes of functions; THIN_FUNCTIONS: another one */
+    uint32_t told[THIN_FUNCTIONS], told_count;
+};
+
+static uint8_t thin_find(struct thin *thin, uint32_t slot)
+{
+    for (uint32_t i = 0; i < thin->count; i++)
+        if (thin->functions[i].slot == slot)
+            return (uint8_t)i;
+    if (thin->count == THIN_FUNCTIONS)
+        return THIN_FUNCTIONS;
+    thin->functions[thin->count] = (struct thin_function){.slot = slot};
+    return (uint8_t)thin->count++;
+}
+
+/* Calls and own times in the packet. What is open when it begins is not known; what lies deeper than THIN_DEPTH is the
+ * last of those. */
+static void thin_look(struct thin *thin, const struct packet_head *head, uint64_t size)
+{
+    const uint8_t *at = (const uint8_t *)(head + 1);
+    uint32_t last = (uint32_t)head->time_begin, deeper = 0;
+    const uint32_t mask = (UINT32_C(1) << RECORD_TIME_BITS) - 1;
+    thin->count = thin->depth = thin->told_count = 0;
+    for (uint32_t id, bytes, word; (bytes = record_size(at, size, &id)) != 0; at += bytes, size -= bytes) {
+        __builtin_memcpy(&word, at, sizeof word);
+        bool extended = (word & 31) == RECORD_EXTENDED;
+        uint32_t time = word >> (32 - RECORD_TIME_BITS), passed = (time - last) & mask;
+        uint8_t top = thin->depth ? thin->stack[thin->depth - 1] : THIN_FUNCTIONS;
+        if (top < THIN_FUNCTIONS)
+            thin->functions[top].own_ticks += extended ? mask : passed;
+        last = time;
+        if (id == RECORD_ENTRY || id == RECORD_ENTRY_VALUES) {
+            uint32_t place;
+            __builtin_memcpy(&place, at + (extended ? RECORD_EXTENDED_HEAD : RECORD_HEAD), sizeof place);
+            uint8_t index = thin_find(thin, area_entry_slot(&agent_hot.view, place));
+            if (index < THIN_FUNCTIONS)
+                thin->functions[index].calls++;
+            if (thin->depth < THIN_DEPTH)
+                thin->stack[thin->depth++] = index;
+            else
+                deeper++;
+        } else if (id == RECORD_EXIT || id == RECORD_EXIT_OF || id == RECORD_EXIT_VALUES) {
+            if (deeper)
+                deeper--;
+            else if (thin->depth)
+                thin->depth--;
+        } else if (id == RECORD_UNWOUND || id == RECORD_STACK || id == RECORD_LOST) {
+            thin->depth = deeper = 0;
+        }
+    }
+}
+
+/* false: another thread has done it, or its calls are of use for something else. */
+static bool thin_one(struct area_slot *slot)
+{
+    uint32_t mode = atomic_load(&slot->mode);
+    if (!(mode & AREA_RECORD) || mode & (AREA_COUNT | AREA_RATED) ||
+        mpi_function_is(atomic_load_explicit(&slot->function, memory_order_relaxed)))
+        return false;
+    uint32_t acts = mode & (AREA_ACT_ENTER | AREA_ACT_EXIT) ? mode & ~(uint32_t)(AREA_RECORD | AREA_CALLER) : 0;
+    return atomic_compare_exchange_strong(&slot->mode, &mode, acts | AREA_TALLY);
+}
+
+/* The thread's packet is full. Which functions fill it, is it soon, and does each call tell so little that its number
+ * tells as much? Those leave no records any more, so that what is left to record costs the program little. */
+static void thin_judge(struct agent_thread *self, uint64_t now)
+{
+    uint32_t index = atomic_load_explicit(&self->block->packet, memory_order_relaxed);
+    uint64_t second = atomic_load_explicit(&agent_hot.area->ticks_per_second, memory_order_relaxed);
+    if (index >= agent_hot.view.packet_count || !second || self->levels)
+        return;
+    const struct packet_head *head = packet_at(index);
+    uint64_t start = agent_hot.view.packets_at + (uint64_t)index * agent_hot.view.packet_size + sizeof *head;
+    uint64_t cursor = atomic_load_explicit(&self->block->cursor, memory_order_relaxed);
+    uint64_t ticks = now > head->time_begin ? now - head->time_begin : 1;
+    if (cursor <= start || cursor - start > agent_hot.view.packet_size - sizeof *head ||
+        (cursor - start) / THIN_RECORDS * second < ticks * THIN_RATE ||
+        !stack_room(&self->store->thin, sizeof(struct thin)))
+        return;
+    struct thin *thin = (struct thin *)(void *)self->store->thin.at;
+    thin_look(thin, head, cursor - start);
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < thin->count; i++)
+        all += thin->functions[i].calls;
+    uint64_t least = all * second > ticks * THIN_RATE_ALL ? all / 100 : ticks * THIN_RATE / second;
+    for (uint32_t i = 0; i < thin->count; i++) {
+        const struct thin_function *function = &thin->functions[i];
+        if (function->calls >= THIN_LEAST && function->calls >= least && function->slot <= agent_hot.view.slot_mask &&
+            function->own_ticks < function->calls * (THIN_OWN_NS * (second / 1000000) / 1000) &&
+            thin_one(&agent_hot.slots[function->slot])) {
+            atomic_fetch_add_explicit(&agent_hot.area->tallies, 1, memory_order_relaxed);
+            thin->told[thin->told_count++] = function->slot;
+        }
+    }
+}
+
+/* In the next packet it is said where that begins. */
+static void thin_tell(struct agent_thread *self, uint64_t now)
+{
+    struct thin *thin = (struct thin *)(void *)self->store->thin.at;
+    for (uint32_t i = 0; thin && i < thin->told_count; i++)
+        record_try(self, GUARD_OUTER, RECORD_THINNED, now, &thin->told[i], sizeof thin->told[i], NULL, 0);
+    if (thin)
+        thin->told_count = 0;
+}
+
 /* Calls that ended while there was no room: the first thing in the next packet. */
 static bool lost_put(struct agent_thread *self, uint64_t now)
 {
@@ -277,6 +402,8 @@ static bool lost_put(struct agent_thread *self, uint64_t now)
 static bool packet_next(struct agent_thread *self, uint64_t now)
 {
     struct area_thread *block = self->block;
+    if (atomic_load_explicit(&agent_hot.area->thin, memory_order_relaxed))
+        thin_judge(self, now);
     record_retire(self);
     /* only from here on do handlers that come write nothing: what they have written in the packet before is not later
      */
@@ -309,7 +436,11 @@ static bool packet_next(struct agent_thread *self, uint64_t now)
     atomic_store_explicit(&block->packet, index, memory_order_release);
     agent_signal_fence();
     atomic_store_explicit(&block->end, start + agent_hot.view.packet_size, memory_order_release);
-    return lost_put(self, now);
+    if (!lost_put(self, now))
+        return false;
+    if (atomic_load_explicit(&agent_hot.area->thin, memory_order_relaxed))
+        thin_tell(self, now);
+    return true;
 }
 
 /* ---- records ---- */

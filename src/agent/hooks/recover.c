@@ -24,12 +24,6 @@ struct hole {
     uint32_t *ending;
 };
 
-static bool frame_lives(const struct agent_thread *self, const struct agent_frame *frame)
-{
-    uint32_t depth = atomic_load_explicit(&self->block->depth, memory_order_relaxed);
-    return frame >= self->frames && frame < self->frames + depth;
-}
-
 /* ---- records ---- */
 
 /* As long as it was, it has the long form of time: what follows may count from it. */
@@ -71,7 +65,7 @@ static void hole_keep(struct agent_thread *self, const struct hole *hole)
 /* What it was, and whether the shadow stack already says that it was written; where it can be reported again, it is. */
 static void hole_mend(struct agent_thread *self, const struct hole *hole)
 {
-    bool recorded = hole->frame && frame_lives(self, hole->frame) && (hole->frame->flags & FRAME_RECORDED);
+    bool recorded = hole->frame && stack_has_frame(self, hole->frame) && (hole->frame->flags & FRAME_RECORDED);
     switch (hole->id) {
     case RECORD_ENTRY:
     case RECORD_ENTRY_VALUES:
@@ -177,7 +171,7 @@ static void ending_mend(struct agent_thread *self, enum guard guard, uint32_t *e
     if (!*ending)
         return;
     struct agent_frame *frame = &self->frames[to];
-    if (frame_lives(self, frame) && (frame->flags & FRAME_ENDED)) {
+    if (stack_has_frame(self, frame) && (frame->flags & FRAME_ENDED)) {
         *ending = 0;
         agent_signal_fence();
         frame->flags &= ~(uint32_t)FRAME_ENDED;

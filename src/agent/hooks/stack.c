@@ -4,6 +4,7 @@
  * a caller's frame lies above its callee's, so whatever lies below the stack pointer of a hook is dead.
  */
 #include "agent/hooks/agent.h"
+#include "agent/hooks/connect.h"
 #include "agent/system/large.h"
 #include "agent/system/proc_text.h"
 
@@ -216,67 +217,213 @@ void agent_stack_jump(uint64_t mangled)
 
 /* ---- memory ---- */
 
-static void *map_private(uint64_t size)
+/* Threads' memory is to leave the program what it would have without us, but for a sixteenth. */
+static bool room_allows(uint64_t size)
 {
+    uint64_t left = agent_address_room(), taken = atomic_load_explicit(&agent_hot.taken, memory_order_relaxed);
+    return left == UINT64_MAX || taken + size <= (left + taken) / AGENT_ROOM_PART;
+}
+
+static void memory_unmap(void *at, uint64_t size)
+{
+    sys_call2(SYS_munmap, (long)at, (long)size);
+    atomic_fetch_sub_explicit(&agent_hot.taken, size, memory_order_relaxed);
+}
+
+static void *memory_map(uint64_t size, int sharing)
+{
+    if (!room_allows(size))
+        return NULL;
     long at =
-        sys_call6(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        sys_call6(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at < 0 && at > -4096)
         return NULL;
+    atomic_fetch_add_explicit(&agent_hot.taken, size, memory_order_relaxed);
     /* with huge pages, each thread would cost 2 MB when it touches the first byte */
     sys_call4(SYS_madvise, at, (long)size, MADV_NOHUGEPAGE, 0);
     /* a child of fork starts again (thread_forget); it must not cost the parent a copy of each page it writes */
     if (sys_call4(SYS_madvise, at, (long)size, MADV_DONTFORK, 0) < 0) {
-        sys_call2(SYS_munmap, at, (long)size);
+        memory_unmap((void *)at, size);
         return NULL;
     }
     return (void *)at;
 }
 
-/* The first page becomes that beside the block, which outlives the process (shm/area.h); a second mapping of it. */
-static bool share_first(struct agent_frame *frames, const struct area_thread *block)
+bool stack_room(struct agent_room *room, uint64_t size)
 {
-    long page = (long)(area_frames_of(block) - 1);
-    return sys_call6(SYS_mremap, page, 0, AREA_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (long)frames, 0) == (long)frames;
+    uint8_t *before = room->at;
+    uint64_t had = room->size;
+    if (had >= size)
+        return true;
+    size = ((size > 2 * had ? size : 2 * had) + AREA_PAGE - 1) & -(uint64_t)AREA_PAGE;
+    uint8_t *at = memory_map(size, MAP_PRIVATE);
+    if (!at)
+        return false;
+    if (had)
+        raw_copy(at, before, had);
+    agent_signal_fence();
+    room->at = at; /* not moved by the kernel: a handler that comes with the end of the call might never come back */
+    agent_signal_fence();
+    room->size = size;
+    agent_signal_fence();
+    if (had)
+        memory_unmap(before, had);
+    return true;
 }
 
-/* A shadow stack: a frame before the first that is never left. block: it is that of a thread's own stack. */
-static struct agent_frame *frames_map(uint32_t *io_limit, const struct area_thread *block)
+static void room_release(struct agent_room *room)
 {
-    struct agent_frame *frames = map_private((uint64_t)(*io_limit + 1) * sizeof *frames);
-    if (!frames && *io_limit > AGENT_FRAMES_FEW) {
-        *io_limit = AGENT_FRAMES_FEW;
-        frames = map_private((uint64_t)(*io_limit + 1) * sizeof *frames);
-    }
-    if (frames && block && !share_first(frames, block)) { /* it may be gone now: without, then */
-        sys_call2(SYS_munmap, (long)frames, (long)((uint64_t)(*io_limit + 1) * sizeof *frames));
-        frames = map_private((uint64_t)(*io_limit + 1) * sizeof *frames);
-    }
-    if (!frames)
-        return NULL;
-    frames[0].sp = UINT64_MAX;
-    return frames + 1;
+    if (room->at)
+        memory_unmap(room->at, room->size);
+}
+
+/* ---- shadow stacks: a frame before the first that is never left ---- */
+
+static uint64_t frames_pages(uint32_t limit)
+{
+    return (((uint64_t)limit + 1) * sizeof(struct agent_frame) + AREA_PAGE - 1) / AREA_PAGE;
 }
 
 static void frames_unmap(struct agent_frame *frames, uint32_t limit)
 {
     if (frames)
-        sys_call2(SYS_munmap, (long)(frames - 1), (long)((uint64_t)(limit + 1) * sizeof *frames));
+        memory_unmap(frames - 1, frames_pages(limit) * AREA_PAGE);
+}
+
+/* Shared memory, for that can be mapped again, at another place (stack_grow). block: it is that of a thread's own stack:
+ * the first page becomes that beside the block, which outlives the process (shm/area.h), mapped again, too. */
+static struct agent_frame *frames_map(uint32_t *ret_limit, const struct area_thread *block)
+{
+    uint64_t size = (uint64_t)AGENT_FRAMES_PAGES * AREA_PAGE;
+    struct agent_frame *frames = memory_map(size, MAP_SHARED);
+    long page = block ? (long)(area_frames_of(block) - 1) : 0;
+    if (frames && block &&
+        sys_call6(SYS_mremap, page, 0, AREA_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (long)frames, 0) != (long)frames) {
+        memory_unmap(frames, size); /* the first page may be gone now: without, then */
+        frames = memory_map(size, MAP_SHARED);
+    }
+    if (!frames)
+        return NULL;
+    frames[0].sp = UINT64_MAX;
+    *ret_limit = (uint32_t)(size / sizeof *frames) - 1;
+    return frames + 1;
+}
+
+/* `from` at another place as well. Each piece of it is what one growth has added. */
+static bool frames_map_again(const uint8_t *from, uint64_t pages, uint8_t *to)
+{
+    uint64_t at = 0, end = 1;
+    for (; at < pages; at = end, end = at < AGENT_FRAMES_PAGES ? AGENT_FRAMES_PAGES : 2 * at) {
+        uint64_t offset = at * AREA_PAGE, size = ((end < pages ? end : pages) - at) * AREA_PAGE;
+        long wanted = (long)(to + offset);
+        if (sys_call6(SYS_mremap, (long)(from + offset), 0, (long)size, MREMAP_MAYMOVE | MREMAP_FIXED, wanted, 0) !=
+            wanted)
+            return false;
+    }
+    return true;
+}
+
+bool stack_has_frame(const struct agent_thread *self, const struct agent_frame *frame)
+{
+    uint32_t depth = atomic_load_explicit(&self->block->depth, memory_order_relaxed);
+    if (frame >= self->frames && frame < self->frames + depth)
+        return true;
+    uint32_t count = atomic_load_explicit(&self->store->kept_count, memory_order_relaxed);
+    for (uint32_t i = 0; i < count && i < AGENT_FRAMES_KEPT; i++) {
+        const struct agent_frame *kept = atomic_load_explicit(&self->store->kept[i].frames, memory_order_relaxed);
+        uint32_t limit = self->store->kept[i].limit;
+        if (kept && frame >= kept && frame < kept + (depth < limit ? depth : limit))
+            return true;
+    }
+    return false;
+}
+
+/* No hook is interrupted: none has an address of before the stack grew. */
+static void kept_release(struct agent_thread *self)
+{
+    struct agent_store *store = self->store;
+    uint32_t count = atomic_load_explicit(&store->kept_count, memory_order_relaxed);
+    for (uint32_t i = 0; i < count && i < AGENT_FRAMES_KEPT; i++) {
+        struct agent_frame *frames = atomic_exchange_explicit(&store->kept[i].frames, NULL, memory_order_relaxed);
+        if (frames != self->frames)
+            frames_unmap(frames, store->kept[i].limit);
+    }
+    atomic_compare_exchange_strong(&store->kept_count, &count, 0);
+}
+
+/*
+ * Twice as large, at another place. What was there is mapped at both, for a signal's handler may have come while a hook
+ * was at work: that goes on with the addresses it has. What is interrupted here itself, by a handler that lets the stack
+ * grow, finds another address in `frames`, and has nothing left to do; if it is left for good, some address space is lost.
+ */
+bool stack_grow(struct agent_thread *self, enum guard guard)
+{
+    struct agent_store *store = self->store;
+    struct agent_stack *stack = stack_at(self, self->stack);
+    if (guard == GUARD_OUTER)
+        kept_release(self); /* from here on no address is kept but by us */
+    agent_signal_fence();
+    uint32_t limit = *(volatile uint32_t *)&self->frame_limit;
+    struct agent_frame *from =
+        *(struct agent_frame *volatile *)&self->frames; /* has room for `limit`, or more by now */
+    if (limit >= stack->most)
+        return false;
+    uint64_t pages = 2 * frames_pages(limit), most = frames_pages(stack->most);
+    pages = pages < most ? pages : most;
+    uint8_t *at = memory_map(pages * AREA_PAGE, MAP_SHARED);
+    if (!at || !frames_map_again((const uint8_t *)(from - 1), frames_pages(limit), at)) {
+        if (at)
+            memory_unmap(at, pages * AREA_PAGE);
+        stack->most = limit; /* not to be tried again at each call */
+        return false;
+    }
+    uint32_t place = atomic_fetch_add_explicit(&store->kept_count, 1, memory_order_relaxed);
+    struct agent_frame *to = (struct agent_frame *)(void *)at + 1, *expected = from;
+    if (place >= AGENT_FRAMES_KEPT) {
+        memory_unmap(at, pages * AREA_PAGE);
+        return false;
+    }
+    store->kept[place].limit = limit;
+    atomic_store_explicit(&store->kept[place].frames, from, memory_order_relaxed);
+    agent_signal_fence();
+    if (!__atomic_compare_exchange_n(&self->frames, &expected, to, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        atomic_store_explicit(&store->kept[place].frames, NULL, memory_order_relaxed);
+        memory_unmap(at, pages * AREA_PAGE);
+        return self->frame_limit > limit;
+    }
+    agent_signal_fence();
+    uint64_t fit = pages * AREA_PAGE / sizeof *to - 1;
+    self->frame_limit = fit < stack->most ? (uint32_t)fit : stack->most;
+    atomic_store_explicit(&self->block->frames, (uint64_t)self->frames, memory_order_relaxed);
+    if (guard == GUARD_OUTER)
+        kept_release(self);
+    return true;
 }
 
 bool stack_store(struct agent_thread *self)
 {
-    self->store_size = (sizeof *self->store + AREA_PAGE - 1) & ~(uint64_t)(AREA_PAGE - 1);
-    self->store = map_private(self->store_size);
+    _Static_assert(sizeof *self->store <= AREA_PAGE, "a page");
+    self->store = memory_map(AREA_PAGE, MAP_PRIVATE);
     return self->store != NULL;
 }
 
 void stack_release(struct agent_thread *self)
 {
-    if (!self->store)
+    struct agent_store *store = self->store;
+    if (!store)
         return;
+    kept_release(self);
+    if (self->frame_limit)
+        frames_unmap(self->frames, self->frame_limit);
     for (uint32_t i = 0; i < self->stack_count; i++)
-        frames_unmap(self->store->stacks[i].frames, self->store->stacks[i].limit);
-    sys_call2(SYS_munmap, (long)self->store, (long)self->store_size);
+        if (i != self->stack)
+            frames_unmap(stack_at(self, i)->frames, stack_at(self, i)->limit);
+    self->frame_limit = 0;
+    room_release(&store->stacks);
+    room_release(&store->scratch);
+    room_release(&store->waiting);
+    room_release(&store->thin);
+    memory_unmap(store, AREA_PAGE);
     self->store = NULL;
     self->stack_count = 0;
 }
@@ -287,12 +434,15 @@ struct bounds {
     uint64_t low, high;
 };
 
-static struct bounds contexts[AGENT_CONTEXTS] AGENT_LARGE;
+static void *_Atomic contexts_memory; /* struct bounds[AGENT_CONTEXTS] */
 static _Atomic uint32_t context_count;
 
 void stack_context(uint64_t low, uint64_t size)
 {
+    struct bounds *contexts = large_get(&contexts_memory, AGENT_CONTEXTS * sizeof *contexts);
     uint32_t count = atomic_load(&context_count), known = count < AGENT_CONTEXTS ? count : AGENT_CONTEXTS;
+    if (!contexts)
+        return;
     for (uint32_t i = 0; i < known; i++)
         if (contexts[i].low == low && contexts[i].high == low + size)
             return;
@@ -305,6 +455,7 @@ void stack_context(uint64_t low, uint64_t size)
 static bool context_find(uint64_t sp, struct bounds *ret_bounds)
 {
     uint32_t count = atomic_load(&context_count), known = count < AGENT_CONTEXTS ? count : AGENT_CONTEXTS;
+    const struct bounds *contexts = atomic_load(&contexts_memory);
     /* the youngest first: older ones may have been freed */
     for (uint32_t i = 0; i < known; i++) {
         struct bounds context = contexts[(count - 1 - i) % AGENT_CONTEXTS];
@@ -316,11 +467,13 @@ static bool context_find(uint64_t sp, struct bounds *ret_bounds)
     return false;
 }
 
-/* The mapping that holds an address; `buffer` to read in. */
-static bool mapping_find(uint64_t address, char *buffer, size_t size, struct bounds *ret_bounds)
+/* The mapping that holds an address. */
+static bool mapping_find(struct agent_thread *self, uint64_t address, struct bounds *ret_bounds)
 {
+    struct agent_room *text = &self->store->scratch;
     struct bounds found;
-    if (proc_text_mapping(address, buffer, size, &found.low, &found.high) < 0)
+    if (!stack_room(text, 2 * AGENT_SCRATCH) ||
+        proc_text_mapping(address, (char *)text->at + AGENT_SCRATCH, AGENT_SCRATCH, &found.low, &found.high) < 0)
         return false;
     *ret_bounds = found;
     return true;
@@ -354,8 +507,7 @@ void stack_own(struct agent_thread *self)
         bounds_of_main(&own);
     } else {
         uint64_t pointer = thread_pointer();
-        char *buffer = (char *)self->store->scratch[1];
-        if (mapping_find(pointer, buffer, AGENT_SCRATCH, &own))
+        if (mapping_find(self, pointer, &own))
             own.high = pointer;
     }
     self->own_low = own.low;
@@ -378,7 +530,7 @@ static bool bounds_find(struct agent_thread *self, uint64_t sp, struct bounds *r
         ret->high++;
         return true;
     }
-    if (!mapping_find(sp, (char *)self->store->scratch[1], AGENT_SCRATCH, ret))
+    if (!mapping_find(self, sp, ret))
         return false;
     /* the main stack, grown beyond the limit that it had */
     if (self->own_high && self->own_high > ret->low && self->own_high <= ret->high) {
@@ -396,9 +548,14 @@ static void stack_leave(struct agent_thread *self, enum guard guard)
         return;
     if (self->waiting)
         hooks_flush_waiting(self, guard);
-    struct agent_stack *stack = &self->store->stacks[self->stack];
+    struct agent_stack *stack = stack_at(self, self->stack);
     self->switching = SWITCH_LEAVES; /* from here on, handlers change nothing */
     agent_signal_fence();
+    kept_release(self);
+    if (self->frame_limit) { /* it has some: that may have become larger */
+        stack->frames = self->frames;
+        stack->limit = self->frame_limit;
+    }
     stack->depth = atomic_load_explicit(&self->block->depth, memory_order_relaxed);
     if (self->stack == 0)
         atomic_store_explicit(&self->block->own_depth, stack->depth, memory_order_relaxed);
@@ -408,7 +565,7 @@ static void stack_leave(struct agent_thread *self, enum guard guard)
 
 static void stack_enter(struct agent_thread *self, uint32_t index)
 {
-    struct agent_stack *stack = &self->store->stacks[index];
+    struct agent_stack *stack = stack_at(self, index);
     struct area_thread *block = self->block;
     atomic_store_explicit(&block->depth, 0, memory_order_relaxed);
     agent_signal_fence();
@@ -429,55 +586,53 @@ static void stack_enter(struct agent_thread *self, uint32_t index)
 }
 
 /* A place for a stack not seen before: a new one, that of memory used otherwise now, or the one unused for longest. */
-static struct agent_stack *stack_place(struct agent_thread *self, const struct bounds *bounds)
+static uint32_t stack_place(struct agent_thread *self, const struct bounds *bounds)
 {
-    struct agent_stack *stacks = self->store->stacks, *place = NULL;
+    struct agent_stack *stacks = stack_at(self, 0);
+    uint32_t place = 0;
     for (uint32_t i = 1; i < self->stack_count; i++)
         if (i != self->stack && stacks[i].low < bounds->high && stacks[i].low + stacks[i].size > bounds->low) {
             stacks[i].size = 0;
-            place = &stacks[i];
+            place = i;
         }
     bool own = bounds->high == self->own_high && bounds->low == self->own_low;
-    if (own)
-        return &stacks[0];
-    if (place)
-        return place;
-    if (self->stack_count < AGENT_STACKS)
-        return &stacks[self->stack_count++];
-    place = &stacks[1];
+    if (own || place)
+        return own ? 0 : place;
+    if (self->stack_count < AGENT_STACKS && stack_room(&self->store->stacks, (self->stack_count + 1) * sizeof *stacks))
+        return self->stack_count++;
+    stacks = stack_at(self, 0);
+    place = 1;
     for (uint32_t i = 1; i < self->stack_count; i++)
-        if (i != self->stack && stacks[i].used < place->used)
-            place = &stacks[i];
+        if (i != self->stack && stacks[i].used < stacks[place].used)
+            place = i;
     return place;
 }
 
 static bool stack_make(struct agent_thread *self, uint64_t sp, uint32_t *ret_index)
 {
     struct bounds bounds;
+    if (!stack_room(&self->store->stacks, AGENT_STACKS_FEW * sizeof(struct agent_stack)))
+        return false;
     if (!self->stack_count)
         self->stack_count = 1; /* 0 is the thread's own */
     if (!bounds_find(self, sp, &bounds))
         return false;
-    struct agent_stack *stack = stack_place(self, &bounds);
-    uint32_t limit = AGENT_FRAMES;
+    uint32_t index = stack_place(self, &bounds);
+    struct agent_stack *stack = stack_at(self, index);
     uint64_t size = bounds.high - bounds.low;
-    if (stack != &self->store->stacks[0])
-        limit = size / 64 < 256 ? 256 : size / 64 > AGENT_FRAMES ? AGENT_FRAMES : (uint32_t)(size / 64);
-    if (stack->frames && stack->limit < limit) {
-        frames_unmap(stack->frames, stack->limit);
-        stack->frames = NULL;
-    }
     if (!stack->frames) {
-        stack->frames = frames_map(&limit, stack == self->store->stacks ? self->block : NULL);
+        stack->frames = frames_map(&stack->limit, index ? NULL : self->block);
         if (!stack->frames)
             return false;
-        stack->limit = limit;
     }
+    stack->most = AGENT_FRAMES;
+    if (index && size / 64 < AGENT_FRAMES)
+        stack->most = size / 64 > stack->limit ? (uint32_t)(size / 64) : stack->limit;
     stack->low = bounds.low;
     stack->size = size;
     stack->depth = stack->plain = stack->lost = 0;
-    stack->id = stack == &self->store->stacks[0] ? 0 : ++self->last_stack_id;
-    *ret_index = (uint32_t)(stack - self->store->stacks);
+    stack->id = index ? ++self->last_stack_id : 0;
+    *ret_index = index;
     return true;
 }
 
@@ -508,7 +663,7 @@ bool stack_switch(struct agent_thread *self, enum guard guard, uint64_t sp, bool
     if (self->tid != (int32_t)sys_call0(SYS_gettid))
         return false; /* a raw clone that shares this thread's state: it is nobody */
     for (uint32_t i = 0; i < self->stack_count; i++)
-        if (sp - self->store->stacks[i].low < self->store->stacks[i].size) {
+        if (sp - stack_at(self, i)->low < stack_at(self, i)->size) {
             index = i;
             break;
         }
@@ -529,7 +684,7 @@ void stack_unwind_all(struct agent_thread *self, enum guard guard)
 {
     stack_unwind(self, guard, 0);
     for (uint32_t i = 0; i < self->stack_count; i++) {
-        if (i == self->stack || !self->store->stacks[i].size || !self->store->stacks[i].depth)
+        if (i == self->stack || !stack_at(self, i)->size || !stack_at(self, i)->depth)
             continue;
         stack_leave(self, guard);
         stack_go_to(self, guard, i, false);

@@ -6,7 +6,7 @@
 #include "agent/safety/signals.h"
 
 #include <pthread.h>
-#include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 
 _Thread_local struct agent_thread agent_self __attribute__((tls_model("initial-exec")));
@@ -137,8 +137,8 @@ void thread_end(struct agent_thread *self)
     record_retire(self);
     self->block = NULL;
     agent_signal_fence();
-    self->frames = no_frames + 1;
     stack_release(self);
+    self->frames = no_frames + 1;
     atomic_store(&block->state, AREA_THREAD_ENDED);
 }
 
@@ -167,6 +167,7 @@ static void end_of_thread(void *round)
 
 /* ---- pthread_create ---- */
 
+/* A page of its own: with free(), the new thread would get an arena, of 64 MB of address space. */
 struct start {
     void *(*run)(void *);
     void *arg;
@@ -209,7 +210,7 @@ static void stack_given(const struct start *start)
 static void *thread_start(void *arg)
 {
     struct start start = *(struct start *)arg;
-    free(arg);
+    sys_call2(SYS_munmap, (long)arg, sizeof start);
     agent_signals_thread(start.inherited);
     stack_given(&start);
     return start.run(start.arg);
@@ -228,14 +229,17 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread, con
             return 11; /* EAGAIN */
         atomic_store(&next, create);
     }
-    struct start *start = agent_hot.area ? malloc(sizeof *start) : NULL;
-    if (!start)
+    long at = agent_hot.area ? sys_call6(SYS_mmap, 0, sizeof(struct start), PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                             : 0;
+    if (at <= 0)
         return create(thread, attr, run, arg);
+    struct start *start = (struct start *)at;
     *start = (struct start){.run = run, .arg = arg, .inherited = agent_signals_inherit()};
     stack_asked_for(attr, start);
     int result = create(thread, attr, thread_start, start);
     if (result)
-        free(start);
+        sys_call2(SYS_munmap, at, sizeof *start);
     return result;
 }
 

@@ -16,7 +16,8 @@ enum {
     FRAME_BYTES = CAPTURE_DIRECT - CAPTURE_RED_ZONE,
 };
 
-struct agent_moves *_Atomic agent_moves_table[MOVES_TABLE] AGENT_LARGE;
+static void *_Atomic table_memory;
+struct agent_moves *_Atomic *agent_moves_table;
 static _Atomic(struct agent_moves *) pool; /* MOVES_POOL, made when the first is learnt */
 static _Atomic uint32_t pool_used;
 
@@ -587,8 +588,11 @@ void agent_moves_learn(const struct area_view *view, uint64_t address)
     atomic_store_explicit(known, m, memory_order_release);
 }
 
-void agent_moves_forget(void)
+bool agent_moves_forget(void)
 {
+    agent_moves_table = large_get(&table_memory, MOVES_TABLE * sizeof *agent_moves_table);
+    if (!agent_moves_table)
+        return false;
     const struct agent_moves *all = atomic_load_explicit(&pool, memory_order_acquire);
     uint32_t used = atomic_load_explicit(&pool_used, memory_order_relaxed);
     for (uint32_t i = 0; all && i < used && i < MOVES_POOL; i++)
@@ -599,4 +603,5 @@ void agent_moves_forget(void)
         atomic_store_explicit(&pool, NULL, memory_order_release);
         atomic_store_explicit(&pool_used, 0, memory_order_relaxed);
     }
+    return true;
 }

@@ -14,6 +14,7 @@
 #define SCRY_AGENT_SAFETY_MOVES_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/system/offsets.h"
@@ -65,11 +66,11 @@ struct agent_moves {
     struct agent_move moves[MOVES_MOST]; /* the last one is MOVE_END, or ..._END */
 };
 
-extern struct agent_moves *_Atomic agent_moves_table[MOVES_TABLE];
+extern struct agent_moves *_Atomic *agent_moves_table; /* [MOVES_TABLE] */
 
 /* The site was met on the long way. */
 void agent_moves_learn(const struct area_view *view, uint64_t address);
-/* Another area. */
-void agent_moves_forget(void);
+/* Another area, or the first one. false: there is no memory. */
+bool agent_moves_forget(void);
 
 #endif

@@ -13,7 +13,8 @@
  */
 enum { PLACES = 65536, WAYS = 4, KNOWN = 32, KIND_SHIFT = 6, OFFSET_SHIFT = 8, GENERATION_SHIFT = 40 };
 
-static _Atomic uint64_t known[PLACES + WAYS] AGENT_LARGE;
+static void *_Atomic known_memory;
+static _Atomic uint64_t *known;                               /* [PLACES + WAYS] */
 static uint64_t generation = UINT64_C(1) << GENERATION_SHIFT; /* of the area */
 
 static const void *bytes_at(const struct area_view *view, uint64_t offset, uint64_t size)
@@ -125,10 +126,11 @@ unsigned agent_program_flags(const struct area_view *view, uint32_t offset, enum
     return flags;
 }
 
-void agent_programs_forget(void)
+bool agent_programs_forget(void)
 {
     generation += UINT64_C(1) << GENERATION_SHIFT;
-    agent_moves_forget();
+    known = large_get(&known_memory, (PLACES + WAYS) * sizeof *known);
+    return known && agent_moves_forget();
 }
 
 size_t agent_values_capture(const struct area_view *view, uint32_t offset, const struct capture_frame *frame, void *out,

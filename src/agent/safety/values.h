@@ -37,8 +37,8 @@ enum agent_program_flag {
     AGENT_PROGRAM_RAISES = 16,  /* list */
     AGENT_PROGRAM_KEPT = 16,    /* capture: looks at no register that a call may change */
 };
-/* Another area: forgets all programs. */
-void agent_programs_forget(void);
+/* Another area, or the first one: forgets all programs. false: there is no memory for any. */
+bool agent_programs_forget(void);
 unsigned agent_program_flags(const struct area_view *view, uint32_t offset, enum agent_program_kind kind);
 
 #endif

@@ -19,8 +19,8 @@
 #define SELF_WRITER 40
 #define SELF_FRAME_LIMIT 48
 #define SELF_LEAVING 56
-#define SELF_PLAIN 96
-#define SELF_HOLE_ID 220
+#define SELF_PLAIN 88
+#define SELF_HOLE_ID 212
 
 #define FRAME_SIZE 64
 #define FRAME_SHIFT 6
@@ -36,6 +36,7 @@
 #define SLOT_MODE 8
 #define SLOT_CALLS 32
 #define SLOT_TICKS 40
+#define SLOT_THINNED 48
 #define SLOT_SHIFT 6
 
 #define MODE_COUNT 1
@@ -43,6 +44,7 @@
 #define MODE_VALUES 6 /* recorded with values */
 #define MODE_ACT 32   /* an action list at entries */
 #define MODE_EXITS 67 /* what an exit is of use for */
+#define MODE_TALLY 128
 #define FLAG_RECORDED 1
 #define FLAG_COUNT 4
 #define FILTER_ENTER 1
@@ -66,6 +68,7 @@
 /* struct area_count */
 #define COUNT_CALLS 8
 #define COUNT_TICKS 16
+#define COUNT_THINNED 24
 #define COUNT_SHIFT 5
 #define COUNT_SIZE 32
 #define COUNT_MASK 127

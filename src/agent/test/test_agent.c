@@ -228,6 +228,76 @@ static void follows_a_thousand_threads(void **state)
     thread_calls("together", 1100, 64 << 20);
 }
 
+static long number_after(const struct mini *mini, const char *before)
+{
+    const char *at = strstr(mini->output, before);
+    if (!at)
+        fail_msg("%s", mini->output);
+    return strtol(at + strlen(before), NULL, 10);
+}
+
+/* What they cost of the address space is theirs to lose: 2000 of them no more than 64 MB. */
+static void costs_threads_little_room(void **state)
+{
+    enum { THREADS = 2000, MOST_KB = 32 };
+    struct mini mini;
+    mini_init(&mini);
+    mini.threads = THREADS + 100;
+    mini.buffer_bytes = 128 << 20;
+    mini_run(&mini, target(builds[0]), "crowd", "2000");
+    ended_well(&mini);
+    assert_in_range(number_after(&mini, "each "), 1, MOST_KB);
+    struct mini_totals totals;
+    mini_pair(&mini, &mini.areas[0], &totals);
+    assert_int_equal(mini.areas[0].view.area->threads_omitted, 0);
+    assert_int_equal(totals.entries, THREADS * 4 + 1);
+    mini_done(&mini);
+}
+
+/* One sixteenth of what the limit leaves (32 MB), and no more; what is too deep for that is counted. */
+static void keeps_to_its_share_of_the_room(void **state)
+{
+    enum { DEEP = 100000, SHARE_KB = 2 << 10 };
+    struct mini mini;
+    mini_init(&mini);
+    mini.buffer_bytes = 16 << 20;
+    mini_run(&mini, target(builds[0]), "limited", "100000");
+    ended_well(&mini);
+    assert_in_range(number_after(&mini, "took "), 512, SHARE_KB);
+    struct mini_totals totals;
+    mini_pair(&mini, &mini.areas[0], &totals);
+    assert_int_equal(totals.entries, totals.exits);
+    assert_in_range(totals.entries, DEEP / 16, DEEP);
+    assert_int_equal(totals.entries + mini.areas[0].view.area->too_deep, DEEP + 3);
+    mini_done(&mini);
+}
+
+/* `ulimit -d kb` of a program that is to run as it would without us. */
+static void limited_data(const char *kb, struct mini *mini)
+{
+    char script[1200];
+    const char *program = target(builds[0]);
+    snprintf(script, sizeof script, "ulimit -d %s; exec %s nest", kb, program);
+    mini_init(mini);
+    mini_run(mini, "/bin/sh", "-c", script);
+    mini->program = program;
+    ended_well(mini);
+}
+
+static void leaves_data_to_the_program(void **state)
+{
+    struct mini mini;
+    limited_data("500", &mini); /* it needs 300 itself */
+    assert_int_equal(mini.hellos, 2);
+    assert_false(mini.areas[0].hello.flags & AGENT_NO_DATA);
+    assert_true(mini.areas[1].hello.flags & AGENT_NO_DATA);
+    mini_done(&mini);
+    limited_data("4000", &mini);
+    assert_int_equal(mini.hellos, 1);
+    tree_is(&mini, 0, 1, "main(nest('begin'twice(leaf()leaf())down(down(down(down(leaf()))))))");
+    mini_done(&mini);
+}
+
 /* ---- limits ---- */
 
 static void keeps_to_max_depth(void **state)
@@ -274,6 +344,48 @@ static void thins_what_is_hot(void **state)
     assert_true(totals.thinned >= 1 && totals.thinned < 10);
     assert_int_equal(totals.exits, totals.entries);
     mini_done(&mini);
+}
+
+static void let_thin(struct mini *mini, struct mini_area *area)
+{
+    area->view.area->thin = 1;
+}
+
+/* `calls` in all, of which nearly all are of one function, `hot`: soon it leaves no more records. */
+static void thinned_to_tallies(const char *scenario, const char *argument, const char *hot, uint64_t calls,
+                               uint64_t others)
+{
+    for (unsigned i = 0; i < BUILDS; i++) {
+        struct mini mini;
+        struct mini_totals totals;
+        mini_init(&mini);
+        mini.prepare = let_thin;
+        mini_run(&mini, target(builds[i]), scenario, argument);
+        ended_well(&mini);
+        mini_pair(&mini, &mini.areas[0], &totals);
+        const struct area_view *view = &mini.areas[0].view;
+        uint32_t slot = mini_slot(&mini, &mini.areas[0], hot);
+        struct area_calls *sums = calloc((size_t)view->slot_mask + 1, sizeof *sums);
+        area_counts_sum(view, view->thread_count, sums);
+        print_message("# %s: %lu entries, %lu unwound, %lu tallied\n", builds[i], (unsigned long)totals.entries,
+                      (unsigned long)totals.unwound, (unsigned long)sums[slot].thinned);
+        assert_int_equal(view->slots[slot].mode, AREA_TALLY);
+        assert_int_equal(view->area->tallies, 1);
+        assert_int_equal(totals.entries + sums[slot].thinned, calls);
+        assert_in_range(totals.entries, others + 1, 6000);
+        assert_int_equal(totals.thinned, 1);
+        assert_int_equal(totals.exits + totals.unwound, totals.entries);
+        assert_int_equal(totals.unwound + totals.open + totals.discarded, 0);
+        assert_int_equal(sums[slot].calls + sums[slot].ticks, 0);
+        free(sums);
+        mini_done(&mini);
+    }
+}
+
+static void tallies_what_costs_more_than_it_tells(void **state)
+{
+    thinned_to_tallies("many", "3000000", "leaf", 3000002, 2);
+    thinned_to_tallies("fib", "27", "fib", 635621 + 1, 1); /* 2 * fib(28) - 1, and main */
 }
 
 static void counts_without_records(void **state)
@@ -544,9 +656,13 @@ int main(void)
         cmocka_unit_test(follows_forks),
         cmocka_unit_test(leaves_vfork_alone),
         cmocka_unit_test(follows_a_thousand_threads),
+        cmocka_unit_test(costs_threads_little_room),
+        cmocka_unit_test(keeps_to_its_share_of_the_room),
+        cmocka_unit_test(leaves_data_to_the_program),
         cmocka_unit_test(keeps_to_max_depth),
         cmocka_unit_test(leaves_short_calls_out),
         cmocka_unit_test(thins_what_is_hot),
+        cmocka_unit_test(tallies_what_costs_more_than_it_tells),
         cmocka_unit_test(counts_without_records),
         cmocka_unit_test(records_nothing_that_was_not_chosen),
         cmocka_unit_test(waits_for_room),

@@ -149,10 +149,30 @@ static void test_one_that_is_stopped(void **state)
     assert_true(took_ms >= 200);
     file = fopen(mark, "w"); /* of another one */
     assert_non_null(file);
-    fputs("1", file);
+    fputs("1T", file);
     fclose(file);
     assert_int_equal(ask(WAIT_HELLO, NEVER, &took_ms), -ETIMEDOUT);
     assert_true(took_ms >= 200);
+}
+
+/* Whatever it does instead of answering: all processes together wait for it once. */
+static void test_one_that_was_late(void **state)
+{
+    uint64_t took_ms;
+    for (const char *letter = "SRD?"; *letter; letter++) {
+        char seen = *letter == '?' ? (char)0 : *letter;
+        check(WAIT_HELLO, seen, NEVER, -ETIMEDOUT, seen == 'R' || seen == 'D' ? 4000 : 1000);
+        assert_int_equal(ask(WAIT_HELLO, NEVER, &took_ms), -ETIMEDOUT);
+        assert_true(took_ms <= 5);
+        assert_int_equal(ask(WAIT_HELLO_FORK, NEVER, &took_ms), -ETIMEDOUT);
+        assert_true(took_ms <= 5);
+        assert_int_equal(ask(WAIT_HELLO, 4, &took_ms), 0); /* it does answer */
+        unlink(mark);                                      /* and removes this */
+        assert_int_equal(ask(WAIT_HELLO, 900, &took_ms), 0);
+    }
+    check(WAIT_HELLO, 'S', NEVER, -ETIMEDOUT, 1000);
+    mark_is_older(11);
+    assert_int_equal(ask(WAIT_HELLO, 900, &took_ms), 0);
 }
 
 /* Nobody is let in: more wait than the monitor has room for. */
@@ -173,10 +193,14 @@ static void test_crowd(void **state)
         assert_int_equal(agent_ask(&question), -ETIMEDOUT);
         took_ms = (world.now_ns - since_ns) / 1000000;
         assert_true(took_ms >= 1000 && took_ms < 1000 + LONGER_MS);
+        since_ns = world.now_ns;
+        assert_int_equal(agent_ask(&question), -ETIMEDOUT);
+        assert_true(world.now_ns - since_ns <= 10 * 1000000);
+        unlink(mark);
     }
     FILE *file = fopen(mark, "w"); /* but for the one that others have waited for */
     assert_non_null(file);
-    fprintf(file, "%d", (int)getpid());
+    fprintf(file, "%dT", (int)getpid());
     fclose(file);
     uint64_t since_ns = world.now_ns;
     assert_int_equal(agent_ask(&question), -ETIMEDOUT);
@@ -207,6 +231,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_one_that_sleeps, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_that_is_busy, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_that_is_stopped, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_one_that_was_late, setup, teardown),
         cmocka_unit_test_setup_teardown(test_crowd, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nobody, setup, teardown),
     };

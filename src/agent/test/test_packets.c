@@ -22,6 +22,11 @@ char agent_monitor_state(void)
     return no_monitor ? 'X' : world.state;
 }
 
+bool stack_room(struct agent_room *room, uint64_t size)
+{
+    return false;
+}
+
 void agent_ring(void)
 {
     rings++;

@@ -140,6 +140,7 @@ static void target_steps(const char *target, bool mpi, const char *mode, const c
     assert_true(!mpi || (seen.values && !seen.messages == !strstr(mode, "messages")));
     /* what comes after a call that was left, or not, is all there */
     assert_int_equal(after.count, rounds);
+    assert_int_equal(mini.areas[0].view.area->too_deep, 0);
     /* and so is what a handler has called, but for what is said to be discarded */
     if (!totals.discarded)
         assert_int_equal(within.count, withins);
@@ -191,6 +192,15 @@ static void handlers_in_handlers(void **state)
             steps(modes[i], parts[k]);
 }
 
+/* The shadow stack grows, in the call and in the handlers. */
+static void where_the_stack_grows(void **state)
+{
+    steps("calls,edge", "1");
+    steps("calls,edge,jump", "1");
+    steps("calls,edge,silent,jump", "1");
+    steps("calls,edge,nested,inner,jump", "307:100:100");
+}
+
 /* STRIDE:FROM:TO:ROOM: so many bytes are left in the packet before the call */
 static void at_the_end_of_a_packet(void **state)
 {
@@ -232,9 +242,10 @@ static void mpi_calls_at_the_end_of_a_packet(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(handlers_that_return),        cmocka_unit_test(handlers_that_never_return),
-        cmocka_unit_test(handlers_that_go_in_silence), cmocka_unit_test(handlers_in_handlers),
-        cmocka_unit_test(at_the_end_of_a_packet),      cmocka_unit_test(handlers_one_after_the_other),
+        cmocka_unit_test(handlers_that_return),         cmocka_unit_test(handlers_that_never_return),
+        cmocka_unit_test(handlers_that_go_in_silence),  cmocka_unit_test(handlers_in_handlers),
+        cmocka_unit_test(where_the_stack_grows),        cmocka_unit_test(at_the_end_of_a_packet),
+        cmocka_unit_test(handlers_one_after_the_other),
     };
     const struct CMUnitTest mpi_tests[] = {
         cmocka_unit_test(mpi_calls_with_handlers),

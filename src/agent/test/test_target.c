@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -109,6 +110,13 @@ APART void many(int n)
 {
     for (int i = 0; i < n; i++)
         leaf(i);
+}
+
+/* ---- fib: many calls inside each other ---- */
+
+APART int fib(int n)
+{
+    return n < 2 ? n : fib(n - 1) + fib(n - 2);
 }
 
 /* ---- deep: n frames ---- */
@@ -286,6 +294,80 @@ static HIDDEN void threads_together(int n)
     free(ids);
 }
 
+/* ---- crowd, limited: what threads cost of a limited address space ---- */
+
+static HIDDEN long address_space_kb(void)
+{
+    long pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    if (!statm || fscanf(statm, "%ld", &pages) != 1)
+        _exit(1);
+    fclose(statm);
+    return pages * 4;
+}
+
+static HIDDEN void address_space_limit(long kb)
+{
+    rlim_t bytes = (rlim_t)(address_space_kb() + kb) * 1024;
+    setrlimit(RLIMIT_AS, &(struct rlimit){bytes, RLIM_INFINITY});
+}
+
+static pthread_barrier_t crowd_is_there, crowd_may_go;
+
+static void *crowd_member(void *arg)
+{
+    twice(1);
+    pthread_barrier_wait(&crowd_is_there);
+    pthread_barrier_wait(&crowd_may_go);
+    return arg;
+}
+
+/* All live at once. Says how many could not be made, and what one costs. */
+static HIDDEN void crowd(int n)
+{
+    enum { STACK_KB = 64, GUARD_KB = 4 };
+    pthread_t *ids = calloc((size_t)n, sizeof *ids);
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_KB * 1024);
+    pthread_barrier_init(&crowd_is_there, NULL, (unsigned)n + 1);
+    pthread_barrier_init(&crowd_may_go, NULL, (unsigned)n + 1);
+    long before = address_space_kb();
+    address_space_limit((long)n * (STACK_KB + GUARD_KB) + (1L << 20));
+    int made = 0;
+    while (made < n && pthread_create(&ids[made], &attr, crowd_member, NULL) == 0)
+        made++;
+    if (made < n) {
+        printf("only %d threads\n", made);
+        exit(1);
+    }
+    pthread_barrier_wait(&crowd_is_there);
+    printf("each %ld KB\n", (address_space_kb() - before) / n - STACK_KB - GUARD_KB);
+    pthread_barrier_wait(&crowd_may_go);
+    for (int i = 0; i < n; i++)
+        pthread_join(ids[i], NULL);
+    free(ids);
+}
+
+static void *limited_thread(void *arg)
+{
+    long before = address_space_kb();
+    address_space_limit(32 << 10);
+    deep(*(int *)arg);
+    printf("took %ld KB\n", address_space_kb() - before);
+    return NULL;
+}
+
+static HIDDEN void limited(int n)
+{
+    pthread_t id;
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 64 << 20);
+    pthread_create(&id, &attr, limited_thread, &n);
+    pthread_join(id, NULL);
+}
+
 /* ---- load: a library that comes and goes ---- */
 
 APART void load(const char *path)
@@ -350,6 +432,8 @@ static HIDDEN int run(const char *what, const char *argument, int n)
         jump();
     else if (strcmp(what, "many") == 0)
         many(n);
+    else if (strcmp(what, "fib") == 0)
+        fib(n);
     else if (strcmp(what, "deep") == 0)
         deep(n);
     else if (strcmp(what, "swap") == 0)
@@ -374,6 +458,10 @@ static HIDDEN int run(const char *what, const char *argument, int n)
         threads(n);
     else if (strcmp(what, "together") == 0)
         threads_together(n);
+    else if (strcmp(what, "crowd") == 0)
+        crowd(n);
+    else if (strcmp(what, "limited") == 0)
+        limited(n);
     else if (strcmp(what, "load") == 0)
         load(argument);
     else if (strcmp(what, "slow") == 0)

@@ -13,6 +13,7 @@
  *
  * int3 sets the trap flag; from there on each instruction raises SIGTRAP.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@
 #define APART __attribute__((noinline))
 #define STEP() __asm__ volatile("int3" ::: "memory")
 
-enum { TRAP_FLAG = 0x100, LEVELS = 2, STACK = 1 << 17 };
+enum { TRAP_FLAG = 0x100, LEVELS = 2, STACK = 1 << 17, EDGE = 255 /* frames: four pages */ };
 
 static struct {
     int calls;          /* the handlers call functions */
@@ -44,6 +45,7 @@ static struct {
     int inner;          /* but only the other handler */
     int full;           /* the packet is full in the midst */
     int messages, says; /* what MPI's calls bring: messages; values at their ends */
+    int edge;           /* the shadow stack, which is a new thread's, is as full as it may be before it grows */
     int again;          /* the handler returns, and comes once more soon after: only then it may leave */
 } mode;
 
@@ -222,9 +224,42 @@ static HIDDEN void fill(uint64_t bytes)
 
 static long rounds, from = 1, to = 1000000, room, every = 1, first;
 
+static volatile long edge_steps;
+static volatile int edge_over;
+
+APART void descend(int n)
+{
+    if (n)
+        descend(n - 1);
+    else
+        edge_over = through(0, edge_steps, outer);
+    sink = n;
+}
+
+static HIDDEN void *edge_thread(void *arg)
+{
+    edge_over = 0;
+    if (__builtin_setjmp(silent_back) == 0 && sigsetjmp(back[0], 0) == 0)
+        descend(EDGE - 1);
+    after(1);
+    return arg;
+}
+
+static HIDDEN int edge_once(long steps)
+{
+    pthread_t thread;
+    edge_steps = steps;
+    rounds++;
+    pthread_create(&thread, NULL, edge_thread, NULL);
+    pthread_join(thread, NULL);
+    return edge_over;
+}
+
 static HIDDEN int once(long steps)
 {
     int over = 0;
+    if (mode.edge)
+        return edge_once(steps);
     if (mode.full)
         fill((uint64_t)room);
     rounds++;
@@ -268,6 +303,7 @@ static HIDDEN void mode_set(char *words)
         mode.silent |= strcmp(word, "silent") == 0;
         mode.inner |= strcmp(word, "inner") == 0;
         mode.full |= strcmp(word, "full") == 0;
+        mode.edge |= strcmp(word, "edge") == 0;
         mode.again |= strcmp(word, "again") == 0;
         mode.messages |= strcmp(word, "messages") == 0;
         mode.says |= strcmp(word, "says") == 0;

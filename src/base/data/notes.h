@@ -51,6 +51,9 @@
     NOTE(untraced_files, "trace", \
          "pid {pid}, {program}, is not traced: its limit of open files (ulimit -n) leaves no room for three more", \
          INTEGER(pid) STRING(program)) \
+    NOTE(untraced_data, "trace", \
+         "pid {pid}, {program}, is not traced: its limit of data (ulimit -d) leaves no room for a megabyte more", \
+         INTEGER(pid) STRING(program)) \
     NOTE(untraced_limit, "trace", \
          "pid {pid}, {program}, is not traced: its limit of address space (ulimit -v) leaves no more than {kilobytes} KB", \
          INTEGER(pid) STRING(program) INTEGER(kilobytes)) \

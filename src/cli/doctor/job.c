@@ -386,7 +386,7 @@ static void check_limits(struct job_look *look)
                     "%" PRIu64 " records were discarded, %" PRIu64 " overwritten: the buffer was full",
                     functions->discarded, functions->overwritten);
         finding_remedy(&finding, "record less (--min-time, --trace), or use a larger --buffer, or --overflow wait");
-    } else if (functions->thinned || functions->min_time_ns || functions->max_depth) {
+    } else if (functions->thinned > functions->tallied || functions->min_time_ns || functions->max_depth) {
         finding_set(&finding, FINDING_OK, "calls were left out as requested (--rate, --min-time, --max-depth)");
     } else if (!told) {
         finding_set(&finding, FINDING_OK, "none was reached, nothing was lost");

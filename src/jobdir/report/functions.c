@@ -312,6 +312,7 @@ static int add_counts(struct job_functions *all, const struct trace *trace)
     all->too_deep += trace_number(trace, "too_deep");
     all->overwritten += trace_number(trace, "overwritten");
     all->thinned += trace_number(trace, "thinned");
+    all->tallied += trace_number(trace, "tallied");
     all->min_time_ns = job_most(all->min_time_ns, trace_number(trace, "min_time"));
     all->limited |= trace_value(trace, "limited") != NULL;
     all->min_time_partly |= trace_value(trace, "min_time_least") != NULL;
@@ -401,6 +402,8 @@ static void add_count(void *ctx, const struct trace_count *count)
     function->unkept += unkept;
     function->counted += count->calls;
     function->thinned += count->thinned;
+    if (trace_number(reading->trace, "tallied"))
+        function->tallied += count->thinned;
     function->open += count->open;
     function->total_ns += trace_ticks_ns(reading->trace, count->ticks);
     function->total_spent.unknown_ns += trace_ticks_ns(reading->trace, count->ticks);

@@ -75,7 +75,9 @@ bool report_time_unknown(const struct job_function *function)
 /* What the number of calls does not say. */
 void report_put_remarks(struct buf *out, const struct job_function *function)
 {
-    if (function->thinned)
+    if (function->tallied)
+        buf_printf(out, "  (of %" PRIu64 ": the others only counted)", function->calls + function->thinned);
+    else if (function->thinned)
         buf_printf(out, "  (of %" PRIu64 ": --rate)", function->calls + function->thinned);
     if (function->counted && !report_only_counted(function))
         buf_printf(out, "  (%" PRIu64 " only counted)", function->counted);
@@ -214,7 +216,11 @@ static const struct field count_fields[] = {
     {"counted", FIELD_COUNT, FIELD_AT(struct job_function, counted),
      .about = "calls that were only counted: their time is in total_ns only"},
     {"thinned", FIELD_COUNT, FIELD_AT(struct job_function, thinned),
-     .about = "further calls, that were left out to keep the rate (--rate)"},
+     .about = "further calls, that were left out to keep the rate (--rate), or tallied"},
+    {"tallied", FIELD_COUNT, FIELD_AT(struct job_function, tallied),
+     .about =
+         "of thinned, those that were only counted, since records cost more than they tell: from then on the function "
+         "has no times, they are its callers'"},
     {"end_missing", FIELD_COUNT, FIELD_AT(struct job_function, lost),
      .about = "calls that ended, but the record of that is missing: they count for no time"},
     {"unkept", FIELD_COUNT, FIELD_AT(struct job_function, unkept),

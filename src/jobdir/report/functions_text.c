@@ -24,6 +24,37 @@ static bool has_mpi(const struct job_functions *functions)
     return false;
 }
 
+enum { TALLIED_NAMED = 3 };
+
+/* Functions whose calls were only counted from some time on, since nobody asked for them by --trace. */
+static void put_tallied(struct buf *out, const struct job_functions *functions)
+{
+    const struct job_function *most[TALLIED_NAMED] = {NULL};
+    size_t count = 0;
+    if (!functions->tallied)
+        return;
+    for (const struct job_function *each = functions->functions; each; each = each->hh.next) {
+        const struct job_function *next = each->tallied ? each : NULL;
+        count += next != NULL;
+        for (size_t i = 0; next && i < TALLIED_NAMED; i++)
+            if (!most[i] || most[i]->tallied < next->tallied) {
+                const struct job_function *less = most[i];
+                most[i] = next;
+                next = less;
+            }
+    }
+    buf_printf(out, "; %" PRIu64 " calls", functions->tallied);
+    for (size_t i = 0; i < TALLIED_NAMED && most[i]; i++) {
+        buf_puts(out, i == 0 ? " of " : i + 1 == count ? " and " : ", ");
+        text_show(out, most[i]->name);
+    }
+    if (count > TALLIED_NAMED)
+        buf_printf(out, " and %zu more", count - TALLIED_NAMED);
+    buf_puts(out, " were only counted, since records cost more than they tell: their time is in that of their callers");
+    if (!functions->limited)
+        buf_puts(out, " (`--trace all` records them)");
+}
+
 static void put_cost(struct buf *out, const struct job_functions *functions)
 {
     uint64_t counted = 0;
@@ -71,8 +102,10 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
                    functions->functions_omitted, functions->functions_omitted == 1 ? " is" : "s are");
     if (functions->too_deep)
         buf_printf(out, "; %" PRIu64 " calls were too deep and are missing", functions->too_deep);
-    if (functions->thinned)
-        buf_printf(out, "; %" PRIu64 " calls were left out to keep the rate (--rate)", functions->thinned);
+    if (functions->thinned > functions->tallied)
+        buf_printf(out, "; %" PRIu64 " calls were left out to keep the rate (--rate)",
+                   functions->thinned - functions->tallied);
+    put_tallied(out, functions);
     bool only_counted = !functions->events && counted; /* those are not left out */
     if (functions->min_time_ns && !only_counted) {
         buf_puts(out, "; calls shorter than ");
@@ -245,7 +278,9 @@ static const struct field trace_fields[] = {
     {"processes", FIELD_COUNT, FIELD_AT(struct job_functions, processes), .about = "that have a trace"},
     {"complete", FIELD_BOOL, .json = complete_json, .about = "false: only a part was read"},
     {"thinned", FIELD_COUNT, FIELD_AT(struct job_functions, thinned),
-     .about = "calls that were left out to keep the rate (--rate)"},
+     .about = "calls that were left out to keep the rate (--rate), or tallied"},
+    {"tallied", FIELD_COUNT, FIELD_AT(struct job_functions, tallied),
+     .about = "of thinned, those that were only counted, since records cost more than they tell (without --trace)"},
     {"min_time_ns", FIELD_NS, FIELD_AT(struct job_functions, min_time_ns),
      .about = "shorter calls were left out (--min-time); 0: none"},
     {"max_depth", FIELD_COUNT, FIELD_AT(struct job_functions, max_depth),

@@ -183,6 +183,8 @@ static void no_room(struct agents *agents, pid_t pid, struct trace_job *job, con
     if (hello->flags & AGENT_NO_FILES) {
         snprintf(why, sizeof why, "its limit of open files (ulimit -n) leaves no room for three more");
         note = NOTE(untraced_files, .pid = (uint64_t)pid, .program = hello->exe);
+    } else if (hello->flags & AGENT_NO_DATA) {
+        note = NOTE(untraced_data, .pid = (uint64_t)pid, .program = hello->exe);
     } else if (hello->room != UINT64_MAX) {
         snprintf(why, sizeof why, "its limit of address space (ulimit -v) leaves no more than %llu KB",
                  (unsigned long long)hello->room / 1024);
@@ -308,9 +310,10 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
         return;
     }
     bool small = !hello->mpi && room_wanted(hello) < AREA_SMALLEST;
-    if (small || hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES))
+    bool gave_up = hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES | AGENT_NO_DATA);
+    if (small || gave_up)
         no_room(agents, peer->pid, job, hello);
-    if (hello->flags & (AGENT_NO_ROOM | AGENT_NO_FILES)) /* no answer is waited for */
+    if (gave_up) /* no answer is waited for */
         return;
     if (small)
         send_welcome(agents, fd, NULL, -ENOMEM, "there is not enough address space");
@@ -368,11 +371,20 @@ static bool drop_oldest(struct agents *agents)
     return oldest != NULL;
 }
 
+/* What processes noted while the monitor did not answer (agent/hooks/ask.c). */
+static void unlink_mark(const struct agents *agents)
+{
+    char path[sizeof agents->socket_path + sizeof ".stopped"];
+    snprintf(path, sizeof path, "%s.stopped", agents->socket_path);
+    unlink(path);
+}
+
 static void accept_agents(void *ctx, int fd, uint32_t events)
 {
     struct agents *agents = ctx;
     uint64_t until = clock_now_ns() + HELLO_TURN_NS; /* a thousand may come at once; tools are answered, too */
     (void)events;
+    unlink_mark(agents);
     while (clock_now_ns() < until) {
         int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (peer < 0 && (errno == EMFILE || errno == ENFILE) && drop_oldest(agents))
@@ -404,14 +416,6 @@ bool agent_hello_waits(const struct agents *agents)
 {
     struct pollfd queue = {.fd = agents->listen_fd, .events = POLLIN};
     return poll(&queue, 1, 0) > 0;
-}
-
-/* What processes noted while a monitor was stopped (agent/hooks/ask.c). */
-static void unlink_mark(const struct agents *agents)
-{
-    char path[sizeof agents->socket_path + sizeof ".stopped"];
-    snprintf(path, sizeof path, "%s.stopped", agents->socket_path);
-    unlink(path);
 }
 
 static void stop_listening(struct agents *agents)

@@ -74,6 +74,16 @@ static void hold(struct agent *agent)
 
 /* ---- switches ---- */
 
+/* Nobody said which calls are to be recorded, or there is hardly room for any more: then only as many as cost the program
+ * little. */
+static bool thins(const struct agent *agent, const struct trace_settings *settings)
+{
+    return agent->limited || (agent->job && agent->job->limited) ||
+           (!settings->enabled && !(settings->selection && *settings->selection) && !settings->args &&
+            !settings->locals && !(settings->statics && *settings->statics) && !settings->min_ns &&
+            !settings->max_depth && !settings->rate && settings->policy == AREA_DROP);
+}
+
 static void set_switches(struct agent *agent)
 {
     const struct trace_settings *settings = agent->job ? &agent->job->settings : NULL;
@@ -86,6 +96,7 @@ static void set_switches(struct agent *agent)
     atomic_store(&area->reader, settings->reader);
     atomic_store(&area->max_depth, settings->max_depth);
     atomic_store(&area->rate, settings->rate);
+    atomic_store(&area->thin, thins(agent, settings));
     atomic_store(&area->wait_us, settings->wait_us);
     atomic_store(&area->ticks_per_second, agents->ticks_per_second);
     atomic_store(&area->min_ticks,
@@ -142,6 +153,8 @@ static uint32_t own_mode(const struct agent *agent, const struct area_slot *slot
         in_range |= function >= atomic_load(&area->ranges[i][0]) && function < atomic_load(&area->ranges[i][1]);
     if (in_range)
         mode |= atomic_load(&area->unknown_mode);
+    if (mode & AREA_TALLY) /* the agent's choice, as long as it has one */
+        mode &= ~(uint32_t)(atomic_load(&area->thin) ? AREA_RECORD : AREA_TALLY);
     return mode & ~(uint32_t)(AREA_ACT_ENTER | AREA_ACT_EXIT);
 }
 

@@ -82,7 +82,16 @@ static uint64_t job_bytes(const struct trace_job *job)
     return job->bytes_before + job->written;
 }
 
-/* From here on the last records are kept in memory, as far as the buffer goes, and written when somebody asks. */
+/* From here on the last records are kept in memory, as far as the buffer goes, and written when somebody asks. They are
+ * not to cost as if each were kept. */
+static void keep_last(struct agent *agent)
+{
+    if (agent->ended || !agent->view.area)
+        return;
+    atomic_store(&agent->view.area->policy, AREA_FLIGHT);
+    atomic_store(&agent->view.area->thin, 1);
+}
+
 void collect_limit(struct agents *agents, struct trace_job *job, struct note why)
 {
     if (job->limited)
@@ -95,8 +104,7 @@ void collect_limit(struct agents *agents, struct trace_job *job, struct note why
             continue;
         if (agent->writer)
             trace_writer_problem(agent->writer, &why);
-        if (!agent->ended && agent->view.area)
-            atomic_store(&agent->view.area->policy, AREA_FLIGHT);
+        keep_last(agent);
     }
 }
 
@@ -108,8 +116,7 @@ static void write_failed(struct agent *agent, int code)
     trace_writer_problem(agent->writer, &why);
     agent_set_problem(agent, why);
     agent->limited = true;
-    if (!agent->ended)
-        atomic_store(&agent->view.area->policy, AREA_FLIGHT);
+    keep_last(agent);
     if (agent->job && (code == -ENOSPC || code == -EDQUOT))
         collect_limit(agent->agents, agent->job, NOTE(trace_disk_full));
 }

@@ -75,9 +75,9 @@ static void read_streams(struct agent *agent, const char *trace, struct trace_su
 /* Its .process: what is known now. Counts that the area goes on with are told in the next trace, for the whole. */
 static void put_line(struct buf *out, const struct agent *agent, const char *line, const struct trace_sums *sums)
 {
-    static const char *const goes_on[] = {"overwritten",   "flight_overwritten", "functions_omitted", "threads_omitted",
-                                          "waits_ran_out", "waits_dropped",      "too_deep",          "counted",
-                                          "thinned"};
+    static const char *const goes_on[] = {
+        "overwritten",   "flight_overwritten", "functions_omitted", "threads_omitted", "waits_ran_out",
+        "waits_dropped", "too_deep",           "counted",           "thinned",         "tallied"};
     const struct area *area = agent->view.area;
     size_t key = strcspn(line, "\t");
     if (strcmp(line, "state\trunning") == 0) {

@@ -192,7 +192,7 @@ static void write_calls(struct agent *agent)
         return;
     for (uint32_t slot = 0; slot <= view->slot_mask; slot++) {
         uint64_t calls = sums[slot].calls;
-        uint64_t thinned = atomic_load_explicit(&view->slots[slot].thinned, memory_order_relaxed);
+        uint64_t thinned = sums[slot].thinned;
         if (!calls && !thinned)
             continue;
         bool counts = atomic_load_explicit(&view->slots[slot].mode, memory_order_relaxed) & AREA_COUNT;
@@ -207,6 +207,8 @@ static void write_calls(struct agent *agent)
     if (lines.len && trace_writer_counts(agent->writer, &lines) == 0) {
         trace_writer_set(agent->writer, "counted", "%" PRIu64, counted);
         trace_writer_set(agent->writer, "thinned", "%" PRIu64, all_thinned);
+        if (!agent->rated) /* nobody asked for that */
+            trace_writer_set(agent->writer, "tallied", "%" PRIu64, all_thinned);
     }
     buf_done(&lines);
 }
@@ -296,7 +298,8 @@ void collect_finish(struct agent *agent, bool all)
     agent->synced_ns = now;
     write_counts(agent);
     agent_switches_write(agent, all);
-    if (agent->counts || agent->rated || agent->skipped || atomic_load(&agent->view.area->flight_overwritten))
+    if (agent->counts || agent->rated || agent->skipped || atomic_load(&agent->view.area->flight_overwritten) ||
+        atomic_load(&agent->view.area->tallies))
         write_calls(agent);
     write_crash(agent);
     if (agent->job)

@@ -18,7 +18,8 @@ static bool needs_names(const struct agent *agent)
 {
     const struct area *area = agent->view.area;
     return agent->unnamed || agent->counts || agent->rated || agent->skipped ||
-           (area && (atomic_load(&area->crash.valid) || atomic_load(&area->flight_overwritten)));
+           (area &&
+            (atomic_load(&area->crash.valid) || atomic_load(&area->flight_overwritten) || atomic_load(&area->tallies)));
 }
 
 static bool collect_done(struct agent *agent)

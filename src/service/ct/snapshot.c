@@ -165,14 +165,18 @@ static void put_calls(struct snapshot *snapshot, const struct area_thread *block
 {
     struct buf *json = &snapshot->json;
     uint32_t depth = atomic_load(&block->depth), first = depth > SNAPSHOT_CALLS ? depth - SNAPSHOT_CALLS : 0;
-    uint64_t at = atomic_load(&block->frames);
     size_t size = (depth - first) * sizeof(struct agent_frame);
     struct agent_frame *frames = depth ? malloc(size) : NULL;
     member_uint(json, "open_calls", depth);
     member(json, "calls");
     buf_putc(json, '[');
-    uint64_t from = at + first * sizeof *frames;
-    if (frames && proc_memory_read(snapshot->process->pid, from, frames, size, NULL) == 0)
+    uint64_t at = 0;
+    bool known = false;
+    while (frames && !known && at != atomic_load(&block->frames)) { /* a stack that grows goes elsewhere */
+        at = atomic_load(&block->frames);
+        known = proc_memory_read(snapshot->process->pid, at + first * sizeof *frames, frames, size, NULL) == 0;
+    }
+    if (known)
         for (uint32_t i = depth - first; i-- > 0;) {
             element(json);
             buf_putc(json, '{');
