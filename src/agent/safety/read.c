@@ -20,14 +20,16 @@
 enum {
     LOWEST = 4096,
     PAGE = 4096,
+    PAGE_SHIFT = 12,
     MAIN_STACK_MOST = 120 << 20, /* the kernel leaves at least 128 MB for it */
     STACK_SEARCH = 1 << 20,      /* how far up a thread's stack is followed to its end */
     STACK_AHEAD = 64 << 10,      /* how much of it is looked at below what is needed */
     HANDLER_ROOM = 4096,         /* what the handler needs beside the kernel's frame */
     FRAME_ROOM = 4096,           /* the kernel's frame, where it does not say */
-    LOOK_AGAIN = 1024,           /* events after which our handlers are looked for */
+    LOOK_AGAIN = 1024,           /* events after which our handlers and the mask are looked at */
     SYSFS = 0x62656572,          /* SYSFS_MAGIC */
     TRACED_AGAIN = 16384,        /* events after which a debugger is perhaps gone */
+    PAGES = 65536,               /* places for those that were read: 256 MB of the program's memory */
 };
 #define LOOK_TICKS (UINT64_C(1) << 31) /* about a second */
 #define USER_TOP UINT64_C(0x7ffffffff000)
@@ -52,10 +54,12 @@ static struct {
     struct device_table tables[2];
     _Atomic(struct device_table *) devices;
     _Atomic uint32_t devices_lock;
+    _Atomic uint32_t pages[PAGES]; /* in the place of a page's lower bits: the rest of it, and 1: it has been read */
 } reader AGENT_LARGE;
 
 enum altstack { ALTSTACK_UNKNOWN, ALTSTACK_FITS /* or none */, ALTSTACK_SMALL };
-enum look { LOOK_EACH, LOOK_EVENT, LOOK_DIRECT, LOOK_SYSCALL };
+/* Of an event: nothing is known yet; pages known; all pages, for the mask was looked at; none. */
+enum look { LOOK_EACH, LOOK_EVENT, LOOK_DIRECT, LOOK_OPEN, LOOK_SYSCALL };
 
 static _Thread_local struct {
     uint64_t stack_low, stack_high; /* its own stack, as far as it was looked at */
@@ -267,17 +271,64 @@ void agent_read_altstack(void)
     self.altstack = ALTSTACK_UNKNOWN;
 }
 
-static bool direct_possible(uint64_t sp)
+/* Whether a fault would reach our handler, as the kernel says. */
+static enum look look_at_mask(void)
 {
     uint64_t mask = UINT64_MAX;
-    if (++self.events % LOOK_AGAIN == 0)
+    sigset_mask(SIG_BLOCK, NULL, &mask);
+    agent_signals_doubt(mask);
+    return mask & SIGNALS_READING ? LOOK_SYSCALL : LOOK_OPEN;
+}
+
+static enum look look_at_thread(uint64_t sp)
+{
+    bool again = self.events++ % LOOK_AGAIN == 0; /* at its first event, too */
+    if (again)
         agent_signals_check();
     if (self.events % TRACED_AGAIN == 0 && atomic_load_explicit(&reader.traced, memory_order_relaxed))
         agent_read_rescan();
     if (!agent_signals_repair() || atomic_load_explicit(&reader.traced, memory_order_relaxed) || !stack_own(sp) ||
         !stack_room(sp) || !altstack_fits())
-        return false;
-    return sigset_mask(SIG_BLOCK, NULL, &mask) == 0 && !(mask & (SIGSET_BIT(SIGSEGV) | SIGSET_BIT(SIGBUS)));
+        return LOOK_SYSCALL;
+    return again || !agent_signals_known() ? look_at_mask() : LOOK_DIRECT;
+}
+
+/* ---- pages that have been read ---- */
+
+static _Atomic uint32_t *page_place(uint64_t page)
+{
+    return &reader.pages[page % PAGES];
+}
+
+static uint32_t page_mark(uint64_t page)
+{
+    return (uint32_t)(page / PAGES) << 1 | 1;
+}
+
+static bool pages_known(uint64_t address, size_t size)
+{
+    uint64_t page = address >> PAGE_SHIFT, last = (address + size - 1) >> PAGE_SHIFT;
+    while (page <= last && atomic_load_explicit(page_place(page), memory_order_relaxed) == page_mark(page))
+        page++;
+    return page > last;
+}
+
+static void pages_note(uint64_t address, size_t size, bool there)
+{
+    uint64_t page = address >> PAGE_SHIFT, last = (address + size - 1) >> PAGE_SHIFT;
+    last = last - page < PAGES ? last : page + PAGES - 1;
+    for (; page <= last; page++)
+        atomic_store_explicit(page_place(page), there ? page_mark(page) : 0, memory_order_relaxed);
+}
+
+static int read_direct(void *dst, uint64_t address, size_t size, enum look look)
+{
+    int result = agent_copy(dst, address, size);
+    if (result != 0)
+        look_for_debugger();
+    if (result != 0 || look == LOOK_OPEN)
+        pages_note(address, size, result == 0);
+    return result;
 }
 
 static int read_doubtful(void *dst, uint64_t address, size_t size, uint64_t sp)
@@ -287,18 +338,13 @@ static int read_doubtful(void *dst, uint64_t address, size_t size, uint64_t sp)
     if (device_at(address, size))
         way = AREA_READ_SYSCALL;
     if (way == AREA_READ_DIRECT) {
-        uint32_t look = self.look;
-        if (look <= LOOK_EVENT) {
-            look = direct_possible(sp) ? LOOK_DIRECT : LOOK_SYSCALL;
-            if (self.look == LOOK_EVENT)
-                self.look = look;
-        }
-        if (look == LOOK_DIRECT) {
-            int result = agent_copy(dst, address, size);
-            if (result != 0)
-                look_for_debugger();
-            return result;
-        }
+        enum look look = self.look <= LOOK_EVENT ? look_at_thread(sp) : (enum look)self.look;
+        if (look == LOOK_DIRECT && !pages_known(address, size))
+            look = look_at_mask();
+        if (self.look != LOOK_EACH)
+            self.look = look;
+        if (look != LOOK_SYSCALL)
+            return read_direct(dst, address, size, look);
     } else if (way == AREA_READ_VICTIM) {
         if (victim_is_last()) {
             int result = read_syscall(dst, address, size);

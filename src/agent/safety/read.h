@@ -3,9 +3,9 @@
  * Reads memory that may not be there, inside the traced program: a bad address is reported, and never harms. Three
  * ways; area.reader (enum area_reader) can change at any time:
  *
- *   direct   a copy whose fault our SIGSEGV/SIGBUS handler repairs (agent/safety/signals.h). Only where that is certain
- * to work: our handlers in place, both signals open in the kernel's mask of this thread, room for a signal's frame on a
- * stack known to be the thread's own, no debugger. Else the next way is taken. syscall  process_vm_readv on ourselves:
+ *   direct   a copy whose fault our SIGSEGV/SIGBUS handler repairs. Only where that is certain to work: our handlers in
+ * place, both signals open in the kernel's mask of this thread (agent/safety/signals.h says how that is known), room for
+ * a signal's frame on a stack known to be the thread's own, no debugger. Else the next way is taken. syscall  process_vm_readv on ourselves:
  * 1 us, always possible but in some sandboxes. Never touches device mappings. victim   another process in the same
  * memory does the copy and may die of it: 30 us, a new one for each read. In a program with threads `syscall` is used
  * instead, unless that is refused.
