@@ -4,6 +4,7 @@
 
 #include "agent/system/offsets.h"
 #include "agent/system/sys.h"
+#include "agent/safety/read.h"
 #include "agent/safety/values.h"
 #include "shm/capture.h"
 #include "shm/record.h"
@@ -14,6 +15,7 @@ enum {
     VALUES_HEAD = RECORD_HEAD + 4 + 4 + 2, /* function, layout, size */
     HOOK = 8,                              /* the hook's own return address lies below the frame */
     FRAME_BYTES = CAPTURE_DIRECT - CAPTURE_RED_ZONE,
+    PAGE = 4096,
 };
 
 struct agent_moves *_Atomic agent_moves_table[MOVES_TABLE] AGENT_LARGE;
@@ -82,6 +84,7 @@ struct list {
     int computed;   /* the temporary that the register that computes holds, or NONE */
     struct operand temps[CAPTURE_TEMPS];
     int64_t low, high; /* of what lies at rbp */
+    bool varies;
 };
 
 static const void *moves_code(unsigned code)
@@ -208,22 +211,23 @@ static bool computed_leave(struct list *list)
     return true;
 }
 
+/* What `from` is gets into the register that computes, for `to`; NONE: for the next step alone. */
+static bool computed_get(struct list *list, int to, unsigned from)
+{
+    struct operand operand = operand_of(list, from);
+    if (operand.where == WHERE_NOWHERE || (list->computed != to && !computed_leave(list)))
+        return false;
+    unsigned code = operand.where == WHERE_NUMBER     ? MOVE_SET
+                    : operand.where == WHERE_REGISTER ? MOVE_GET_RBX + (unsigned)operand.at
+                                                      : MOVE_GET_RSP_8;
+    return operand.where == WHERE_COMPUTED || move_add(list, code, operand.at);
+}
+
 /* `to` is computed, and begins as `from`. */
 static bool computed_begin(struct list *list, int to, unsigned from)
 {
-    struct operand operand = operand_of(list, from);
-    if (operand.where == WHERE_NOWHERE)
+    if (!computed_get(list, to, from))
         return false;
-    if (operand.where == WHERE_COMPUTED) {
-        if (list->computed != to && !computed_leave(list))
-            return false;
-    } else {
-        unsigned code = operand.where == WHERE_NUMBER     ? MOVE_SET
-                        : operand.where == WHERE_REGISTER ? MOVE_GET_RBX + (unsigned)operand.at
-                                                          : MOVE_GET_RSP_8;
-        if ((list->computed != to && !computed_leave(list)) || !move_add(list, code, operand.at))
-            return false;
-    }
     temp_set(list, to, (struct operand){WHERE_COMPUTED, 0});
     return true;
 }
@@ -405,7 +409,7 @@ static uint32_t run_length(const struct list *list, uint32_t from)
     return to - from;
 }
 
-/* One step for each run of values; the last one is said to be the last. */
+/* One step for each run of values; the last one is said to be the last, which leaves out where it has come to. */
 static bool moves_join(struct list *list)
 {
     struct agent_move *moves = list->m->moves;
@@ -421,7 +425,7 @@ static bool moves_join(struct list *list)
         length = run == MOVE_END ? 1 : run_length(list, from);
         if (length > 1)
             code = run + length - 2;
-        bool last = from + length == list->count && code >= MOVE_RSP_1 && code < MOVE_RSP_1_END;
+        bool last = !list->varies && from + length == list->count && code >= MOVE_RSP_1 && code < MOVE_RSP_1_END;
         const void *where = moves_code(last ? code + (MOVE_RSP_1_END - MOVE_RSP_1) : code);
         if (length == 1) {
             moves[to++] = (struct agent_move){where, moves[from].number};
@@ -436,7 +440,7 @@ static bool moves_join(struct list *list)
         to += 1 + (length + 1) / 4;
     }
     list->count = to;
-    return (code >= MOVE_RSP_1 && code < MOVE_RSP_1_END) || move_add(list, MOVE_END, 0);
+    return (!list->varies && code >= MOVE_RSP_1 && code < MOVE_RSP_1_END) || move_add(list, MOVE_END, 0);
 }
 
 /* n bytes at off of one of the registers that the frame is found by. */
@@ -508,6 +512,34 @@ static bool move_insn(struct list *list, const struct capture_insn *insn)
     return move_add(list, (at_rsp ? MOVE_GET_RSP_1 : MOVE_GET_AT_RBP_1) + (unsigned)size, at_rsp ? off + HOOK : off);
 }
 
+static struct capture_insn insn_next(struct list *list)
+{
+    struct capture_insn insn = {.op = CAPTURE_OPS};
+    if (list->next + sizeof insn <= list->program->size) {
+        __builtin_memcpy(&insn, list->program->code + list->next, sizeof insn);
+        list->next += (uint32_t)sizeof insn;
+    }
+    return insn;
+}
+
+/* Where a pointer leads to, as long as nothing is done with it but that it is taken. */
+static bool move_pointer(struct list *list, const struct capture_insn *insn)
+{
+    unsigned code = MOVE_STRING, most = insn->n, head = 3;
+    if (insn->op == CAPTURE_FOLLOW) {
+        const struct capture_insn bytes = insn_next(list), end = insn_next(list);
+        if (insn->n != 2 || bytes.op != CAPTURE_READ || bytes.r != insn->r || bytes.off || end.op != CAPTURE_END)
+            return false;
+        code = MOVE_FOLLOW;
+        most = bytes.n;
+        head = 1;
+    }
+    if (most == 0 || head + most + list->m->size > MOVES_POINTED || !computed_get(list, NONE, insn->r))
+        return false;
+    list->varies = true;
+    return move_out(list, code, most, head + most);
+}
+
 static bool move_program(struct list *list)
 {
     const struct area_program *program = list->program;
@@ -521,6 +553,9 @@ static bool move_program(struct list *list)
             struct operand number = {WHERE_NUMBER, 0};
             __builtin_memcpy(&number.at, program->code + at + sizeof insn, sizeof number.at);
             temp_set(list, insn.r - CAPTURE_TEMP, number);
+        } else if (insn.op == CAPTURE_FOLLOW || insn.op == CAPTURE_STRING) {
+            if (!move_pointer(list, &insn))
+                return false;
         } else if (!move_insn(list, &insn)) {
             return false;
         }
@@ -536,8 +571,11 @@ static enum moves_kind decode(const struct area_view *view, uint32_t offset, str
     if (agent_program_flags(view, offset, AGENT_PROGRAM_CAPTURE) != (AGENT_PROGRAM_OK | AGENT_PROGRAM_KEPT))
         return MOVES_LONG;
     list.program = (const struct area_program *)(const void *)(view->programs + offset);
-    if (!move_program(&list) || !list.count || m->size < capture_minimum(list.program->code, list.program->size))
+    size_t minimum = capture_minimum(list.program->code, list.program->size);
+    if (!move_program(&list) || !list.count || m->size < minimum ||
+        (list.varies && (minimum < 8 || m->size > MOVES_POINTED)))
         return MOVES_LONG;
+    enum moves_kind kind = list.varies ? MOVES_VARYING : MOVES_SHORT;
     if (list.count == 1 && m->size == 1 && m->moves[0].code == moves_code(MOVE_NUMBER_1)) {
         m->constant = 1;
         m->template = (uint64_t)m->moves[0].number << 56 | UINT64_C(1) << 40 | (uint64_t)m->layout << 8;
@@ -548,12 +586,57 @@ static enum moves_kind decode(const struct area_view *view, uint32_t offset, str
     if (!moves_join(&list))
         return MOVES_LONG;
     if (list.high < list.low)
-        return MOVES_SHORT;
+        return kind;
     if (list.high - list.low > FRAME_BYTES)
         return MOVES_LONG;
     m->rbp_bias = (uint64_t)(list.low - HOOK);
     m->rbp_limit = (uint64_t)(FRAME_BYTES - (list.high - list.low));
-    return MOVES_SHORT;
+    return kind;
+}
+
+/* ---- where pointers lead to: as the interpreter does it ---- */
+
+/* Nothing follows. */
+static uint8_t *status_put(uint8_t *to, uint64_t address)
+{
+    *to = address ? CAPTURE_INVALID : CAPTURE_NULL;
+    return to + 1;
+}
+
+uint8_t *agent_moves_follow(uint8_t *to, uint64_t address, uint64_t size)
+{
+    if (address < CAPTURE_LOWEST_ADDR || agent_read(to + 1, address, size) != 0)
+        return status_put(to, address);
+    *to = CAPTURE_OK;
+    return to + 1 + size;
+}
+
+uint8_t *agent_moves_string(uint8_t *to, uint64_t address, uint64_t most)
+{
+    uint8_t *text = to + 3;
+    uint64_t got = 0, chunk = PAGE - address % PAGE;
+    enum capture_status status = CAPTURE_PART;
+    if (address < CAPTURE_LOWEST_ADDR)
+        return status_put(to, address);
+    chunk = chunk < most ? chunk : most;
+    for (; got < most && status == CAPTURE_PART; chunk = most - got) {
+        uint64_t end = got + chunk;
+        if (agent_read(text + got, address + got, chunk) != 0)
+            break;
+        while (got < end && text[got])
+            got++;
+        if (got < end)
+            status = CAPTURE_OK;
+    }
+    if (!got && status == CAPTURE_PART)
+        return status_put(to, address);
+    uint8_t next;
+    if (status == CAPTURE_PART && got == most && agent_read(&next, address + got, 1) == 0 && next == 0)
+        status = CAPTURE_OK;
+    *to = (uint8_t)status;
+    const uint16_t shown = (uint16_t)got;
+    __builtin_memcpy(to + 1, &shown, sizeof shown);
+    return text + got;
 }
 
 void agent_moves_learn(const struct area_view *view, uint64_t address)

@@ -370,6 +370,8 @@ int agent_read(void *dst, uint64_t address, size_t size)
             return 0;
     }
     self.faults++;
+    if (agent_read_failed)
+        agent_read_failed(self.faults);
     return -1;
 }
 

@@ -40,8 +40,9 @@ int agent_read(void *dst, uint64_t address, size_t size);
 unsigned agent_read_begin(void);
 void agent_read_end(unsigned before);
 
-/* The number of bad addresses in this thread so far. */
+/* The number of bad addresses in this thread so far; and who is told of each (hooks/, not in tests of this part alone). */
 uint64_t agent_read_faults(void);
+extern void agent_read_failed(uint64_t faults) __attribute__((weak));
 
 /* The program mapped something: [address, address + size) of file descriptor fd. Notes device mappings. */
 void agent_read_mapped(uint64_t address, size_t size, int fd);

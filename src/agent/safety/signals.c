@@ -37,6 +37,7 @@ static _Atomic int32_t process; /* others with our memory (vfork) have dispositi
  * program. */
 static _Atomic uint64_t open_set, aside_set;
 static _Atomic uint32_t doubted;
+_Atomic uint32_t agent_signals_careful = 1;
 static _Thread_local uint32_t waiting __attribute__((tls_model("initial-exec"))); /* waits, inside each other */
 _Static_assert(SIGNALS_READING == (SIGSET_BIT(SIGSEGV) | SIGSET_BIT(SIGBUS)), "SIGNALS_READING");
 
@@ -109,9 +110,15 @@ static void unlock(uint64_t before)
     sigset_mask(SIG_SETMASK, &before, NULL);
 }
 
+static void repair_set(bool can)
+{
+    atomic_store(&repair, can);
+    atomic_store(&agent_signals_careful, !can || atomic_load(&doubted));
+}
+
 static void look_repair(void)
 {
-    atomic_store(&repair, atomic_load(&dispositions[0].ours) && atomic_load(&dispositions[1].ours));
+    repair_set(atomic_load(&dispositions[0].ours) && atomic_load(&dispositions[1].ours));
 }
 
 /* Our handler in the kernel, or not any more. Under the lock. */
@@ -154,8 +161,10 @@ static uint64_t believed_blocked(void)
 
 void agent_signals_doubt(uint64_t mask)
 {
-    if (mask & SIGNALS_READING)
+    if (mask & SIGNALS_READING) {
         atomic_store_explicit(&doubted, 1, memory_order_relaxed);
+        atomic_store_explicit(&agent_signals_careful, 1, memory_order_relaxed);
+    }
     atomic_signal_fence(memory_order_seq_cst);
 }
 
@@ -512,7 +521,7 @@ void agent_signals_check(void)
         all = all && atomic_load(&dispositions[i].ours) && sigset_action(numbers[i], NULL, &now) == 0 &&
               now.handler == (uintptr_t)agent_signal_entry;
     }
-    atomic_store(&repair, all);
+    repair_set(all);
 }
 
 bool agent_signals_repair(void)

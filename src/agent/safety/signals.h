@@ -63,6 +63,9 @@ void agent_signals_exec_failed(unsigned before);
 /* A mask that is going to act in the kernel, in one thread or another. */
 void agent_signals_doubt(uint64_t mask);
 
+/* 1: pointers lead to reads that take time, for direct ones are not possible, or not without a look at the mask. */
+extern _Atomic uint32_t agent_signals_careful __attribute__((visibility("hidden")));
+
 /* ---- for read.c ---- */
 
 /* Does a thread that was found with SIGSEGV and SIGBUS open have them open still? */

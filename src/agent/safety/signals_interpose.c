@@ -18,6 +18,7 @@
 #include <sys/signalfd.h>
 
 #include "agent/safety/read.h"
+#include "agent/safety/signals.h"
 #include "agent/safety/signals_internal.h"
 
 #define EXPORT __attribute__((visibility("default")))
