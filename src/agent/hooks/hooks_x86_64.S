@@ -465,10 +465,10 @@ __cyg_profile_func_enter:
         movl    $(ID_EXIT_VALUES + 1), %fs:SELF_HOLE_ID(%r11)
         .endif
         .if \values == 3
-        movq    %rax, %rsi
+        movq    %rax, %rdx
         movq    %r10, %r8
         GATHER  %rdi, .Lexit_gone
-        movq    %rsi, %r11
+        movq    %rdx, %r11
         movq    %r8, %r10
         .else
         movq    %rax, %r11
@@ -648,13 +648,13 @@ __cyg_profile_func_exit:
         movq    agent_hot+HOT_AREA(%rip), %rdi
         testq   %rdi, %rdi
         jz      .Lexit_restore
-        MOVES_CAN %rdi, %rsi, .Lexit_restore
+        MOVES_CAN %rdi, %rcx, .Lexit_restore
         movq    %r11, KEPT_MOVES(%rsp)
         movq    agent_self@gottpoff(%rip), %r11
         EXIT_RECORD 3
         ret
 .Lexit_gone:
-        movq    %rsi, %r11
+        movq    %rdx, %r11
         movq    %r8, %r10
         jmp     .Lexit_again3
 
