@@ -605,38 +605,55 @@ static uint8_t *status_put(uint8_t *to, uint64_t address)
 
 uint8_t *agent_moves_follow(uint8_t *to, uint64_t address, uint64_t size)
 {
-    if (address < CAPTURE_LOWEST_ADDR || agent_read(to + 1, address, size) != 0)
+    if (address < CAPTURE_LOWEST_ADDR || agent_read_again(to + 1, address, size) != 0)
         return status_put(to, address);
     *to = CAPTURE_OK;
     return to + 1 + size;
 }
 
+/* Up to its end, or `size`. */
+static uint64_t text_length(const uint8_t *text, uint64_t size)
+{
+    const uint64_t ones = UINT64_MAX / 255, highs = ones << 7;
+    uint64_t length = 0, word;
+    for (; length + sizeof word <= size; length += sizeof word) {
+        __builtin_memcpy(&word, text + length, sizeof word);
+        word = (word - ones) & ~word & highs; /* the lowest bit is that of the first zero */
+        if (word)
+            return length + (unsigned)__builtin_ctzll(word) / 8;
+    }
+    while (length < size && text[length])
+        length++;
+    return length;
+}
+
+/* `got` bytes are there, and none of them is its end: the rest, on another page, and what follows all that is wanted. */
+static __attribute__((noinline)) enum capture_status string_go_on(uint8_t *text, uint64_t address, uint64_t most,
+                                                                  uint64_t *io_got)
+{
+    uint64_t got = *io_got, left = most - got;
+    uint8_t next;
+    if (left && agent_read_again(text + got, address + got, left) != 0)
+        return CAPTURE_PART;
+    *io_got = got + text_length(text + got, left);
+    if (*io_got < most)
+        return CAPTURE_OK;
+    return agent_read_again(&next, address + most, 1) == 0 && next == 0 ? CAPTURE_OK : CAPTURE_PART;
+}
+
 uint8_t *agent_moves_string(uint8_t *to, uint64_t address, uint64_t most)
 {
-    uint8_t *text = to + 3;
-    uint64_t got = 0, chunk = PAGE - address % PAGE;
-    enum capture_status status = CAPTURE_PART;
-    if (address < CAPTURE_LOWEST_ADDR)
+    uint64_t got = PAGE - address % PAGE, first = got < most ? got : most;
+    enum capture_status status = CAPTURE_OK;
+    if (address < CAPTURE_LOWEST_ADDR || agent_read_again(to + 3, address, first) != 0)
         return status_put(to, address);
-    chunk = chunk < most ? chunk : most;
-    for (; got < most && status == CAPTURE_PART; chunk = most - got) {
-        uint64_t end = got + chunk;
-        if (agent_read(text + got, address + got, chunk) != 0)
-            break;
-        while (got < end && text[got])
-            got++;
-        if (got < end)
-            status = CAPTURE_OK;
-    }
-    if (!got && status == CAPTURE_PART)
-        return status_put(to, address);
-    uint8_t next;
-    if (status == CAPTURE_PART && got == most && agent_read(&next, address + got, 1) == 0 && next == 0)
-        status = CAPTURE_OK;
+    got = text_length(to + 3, first);
+    if (got == first)
+        status = string_go_on(to + 3, address, most, &got);
     *to = (uint8_t)status;
     const uint16_t shown = (uint16_t)got;
     __builtin_memcpy(to + 1, &shown, sizeof shown);
-    return text + got;
+    return to + 3 + got;
 }
 
 void agent_moves_learn(const struct area_view *view, uint64_t address)

@@ -35,6 +35,9 @@ void agent_read_done(void);
 /* 0, or -1: nothing usable was copied. A capture_read_fn. */
 int agent_read(void *dst, uint64_t address, size_t size);
 
+/* The same where area.reader is AREA_READ_DIRECT, in a hook: as quick as may be where all is as it was. */
+int agent_read_again(void *dst, uint64_t address, size_t size);
+
 /* Put these around all reads of one event: facts about this thread (open signals, room on the stack) are found once,
  * not for each read. Nests (signal handlers): pass begin's result to end. */
 unsigned agent_read_begin(void);

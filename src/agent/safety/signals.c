@@ -38,7 +38,7 @@ static _Atomic int32_t process; /* others with our memory (vfork) have dispositi
 static _Atomic uint64_t open_set, aside_set;
 static _Atomic uint32_t doubted;
 _Atomic uint32_t agent_signals_careful = 1;
-static _Thread_local uint32_t waiting __attribute__((tls_model("initial-exec"))); /* waits, inside each other */
+_Thread_local uint32_t agent_signals_waiting;
 _Static_assert(SIGNALS_READING == (SIGSET_BIT(SIGSEGV) | SIGSET_BIT(SIGBUS)), "SIGNALS_READING");
 
 _Thread_local uint64_t agent_signals_blocked __attribute__((tls_model("initial-exec")));
@@ -170,7 +170,7 @@ void agent_signals_doubt(uint64_t mask)
 
 bool agent_signals_known(void)
 {
-    return !atomic_load_explicit(&doubted, memory_order_relaxed) && !waiting;
+    return !atomic_load_explicit(&doubted, memory_order_relaxed) && !agent_signals_waiting;
 }
 
 /* ---- what the program sets ---- */
@@ -254,7 +254,7 @@ struct signals_wait signals_wait_begin(uint64_t mask)
 {
     struct signals_wait wait = {.believed = believed_blocked()};
     wait.unknown = (mask | wait.believed) & SIGNALS_READING;
-    waiting += wait.unknown;
+    agent_signals_waiting += wait.unknown;
     atomic_signal_fence(memory_order_seq_cst);
     if (wait.believed) {
         sigset_mask(SIG_BLOCK, &wait.believed, NULL);
@@ -271,7 +271,7 @@ void signals_wait_end(struct signals_wait wait)
         sigset_mask(SIG_UNBLOCK, &wait.believed, NULL);
     }
     atomic_signal_fence(memory_order_seq_cst);
-    waiting -= wait.unknown;
+    agent_signals_waiting -= wait.unknown;
 }
 
 void signals_step_aside(uint64_t set)

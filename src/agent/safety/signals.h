@@ -68,6 +68,9 @@ extern _Atomic uint32_t agent_signals_careful __attribute__((visibility("hidden"
 
 /* ---- for read.c ---- */
 
+/* How many calls that wait with a mask of their own this thread is in, inside each other. */
+extern _Thread_local uint32_t agent_signals_waiting __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
 /* Does a thread that was found with SIGSEGV and SIGBUS open have them open still? */
 bool agent_signals_known(void);
 
