@@ -81,7 +81,7 @@ SAME(MOVES_TEMPLATE, agent_moves, template);
 SAME(MOVES_LIST, agent_moves, moves);
 _Static_assert(sizeof(struct agent_move) == MOVE_SIZE && offsetof(struct agent_move, code) == 0 &&
                    offsetof(struct agent_move, number) == 8 && offsetof(struct area_site, address) == 0 &&
-                   MOVES_KIND_NONE == MOVES_NONE && MOVES_KIND_SHORT == MOVES_SHORT &&
+                   MOVES_KIND_NONE == MOVES_NONE && MOVES_KIND_SHORT == MOVES_SHORT && MOVES_KIND_NEAR == MOVES_NEAR &&
                    MOVES_KIND_VARYING == MOVES_VARYING && AREA_READ_DIRECT == 0 && MOVES_TABLE == 65536,
                "moves");
 _Static_assert(MODE_COUNT == AREA_COUNT && MODE_VALUES == (AREA_RECORD | AREA_VALUES) && MODE_ACT == AREA_ACT_ENTER &&

@@ -191,9 +191,8 @@ agent_hooks_begin:
         jne     \else
         .endm
 
-        /* Writes layout, size and values of a record (KEPT_MOVES(%rsp): its agent_moves) at `head` of rdi. Leaves rdx, rsi, r8. */
+        /* Writes layout, size and values of a record (r11: its agent_moves) at `head` of rdi. Leaves rdx, rsi, r8. */
         .macro MOVES head
-        movq    KEPT_MOVES(%rsp), %r11
         movl    MOVES_LAYOUT(%r11), %eax
         movl    %eax, \head(%rdi)
         movzwl  MOVES_SIZE(%r11), %eax
@@ -257,14 +256,15 @@ agent_hooks_begin:
         jb      17b
         .endm
 
-        /* r11 struct agent_moves: is all of the frame in reach, and are pointers followed directly? */
-        .macro MOVES_CAN area, other, else
+        /* Are pointers followed directly? */
+        .macro MOVES_CAN area, else
         cmpl    $0, AREA_READER(\area)
         jne     \else
         cmpl    $0, agent_signals_careful(%rip)
         jne     \else
-        MOVES_NEAR \other, \else
         .endm
+
+        /* r11 struct agent_moves: is all of the frame in reach? */
         .macro MOVES_NEAR other, else
         movq    %rbp, \other
         subq    %rsp, \other
@@ -337,9 +337,9 @@ __cyg_profile_func_enter:
         jne     .Lenter_full
         cmpl    $MOVES_KIND_SHORT, MOVES_KIND(%r11)
         jb      .Lenter_nothing
-        ja      .Lenter_varying
+        ja      .Lenter_frame
         movq    %r11, KEPT_MOVES(%rsp)
-        MOVES_NEAR %rcx, .Lenter_plain1
+.Lenter_short:
         ENTER_RECORD 1
 .Lenter_nothing:
         MOVES_CHECK %rax, .Lenter_full
@@ -361,11 +361,14 @@ __cyg_profile_func_enter:
         jmp     .Lenter_slow
 
         .p2align 4
-.Lenter_varying:
+.Lenter_frame:
         cmpl    $MOVES_KIND_VARYING, MOVES_KIND(%r11)
-        jne     .Lenter_full
+        ja      .Lenter_full
         movq    %r11, KEPT_MOVES(%rsp)
-        MOVES_CAN %rax, %rcx, .Lenter_plain1
+        MOVES_NEAR %rcx, .Lenter_plain1
+        cmpl    $MOVES_KIND_NEAR, MOVES_KIND(%r11)
+        je      .Lenter_short
+        MOVES_CAN %rax, .Lenter_plain1
         ENTER_RECORD 3
 
         .p2align 4
@@ -534,6 +537,9 @@ __cyg_profile_func_enter:
         movq    FRAME_TIME(%r11), %rax
         movq    %rax, 8(%rdi)
         movq    %r11, %rsi
+        .if \values == 1
+        movq    %r8, %r11
+        .endif
         movq    %r10, %r8
         .if \values == 3
         GATHERED 16
@@ -624,12 +630,11 @@ __cyg_profile_func_exit:
         je      .Lexit_record
         MOVES_FIND %rdi, .Lexit_restore
         cmpl    $MOVES_KIND_SHORT, MOVES_KIND(%r11)
-        ja      .Lexit_varying
+        ja      .Lexit_frame
         jb      1f
         cmpw    $0, MOVES_CONSTANT(%r11)
         jne     3f
-        MOVES_NEAR %rdi, .Lexit_restore
-        movq    %r11, KEPT_MOVES(%rsp)
+4:      movq    %r11, KEPT_MOVES(%rsp)
         movq    agent_self@gottpoff(%rip), %r11
         EXIT_RECORD 1
         ret
@@ -642,13 +647,16 @@ __cyg_profile_func_exit:
         jmp     .Lexit_record
 
         .p2align 4
-.Lexit_varying:
+.Lexit_frame:
         cmpl    $MOVES_KIND_VARYING, MOVES_KIND(%r11)
-        jne     .Lexit_restore
+        ja      .Lexit_restore
+        MOVES_NEAR %rdi, .Lexit_restore
+        cmpl    $MOVES_KIND_NEAR, MOVES_KIND(%r11)
+        je      4b
         movq    agent_hot+HOT_AREA(%rip), %rdi
         testq   %rdi, %rdi
         jz      .Lexit_restore
-        MOVES_CAN %rdi, %rcx, .Lexit_restore
+        MOVES_CAN %rdi, .Lexit_restore
         movq    %r11, KEPT_MOVES(%rsp)
         movq    agent_self@gottpoff(%rip), %r11
         EXIT_RECORD 3

@@ -575,7 +575,6 @@ static enum moves_kind decode(const struct area_view *view, uint32_t offset, str
     if (!move_program(&list) || !list.count || m->size < minimum ||
         (list.varies && (minimum < 8 || m->size > MOVES_POINTED)))
         return MOVES_LONG;
-    enum moves_kind kind = list.varies ? MOVES_VARYING : MOVES_SHORT;
     if (list.count == 1 && m->size == 1 && m->moves[0].code == moves_code(MOVE_NUMBER_1)) {
         m->constant = 1;
         m->template = (uint64_t)m->moves[0].number << 56 | UINT64_C(1) << 40 | (uint64_t)m->layout << 8;
@@ -586,12 +585,12 @@ static enum moves_kind decode(const struct area_view *view, uint32_t offset, str
     if (!moves_join(&list))
         return MOVES_LONG;
     if (list.high < list.low)
-        return kind;
+        return list.varies ? MOVES_VARYING : MOVES_SHORT;
     if (list.high - list.low > FRAME_BYTES)
         return MOVES_LONG;
     m->rbp_bias = (uint64_t)(list.low - HOOK);
     m->rbp_limit = (uint64_t)(FRAME_BYTES - (list.high - list.low));
-    return kind;
+    return list.varies ? MOVES_VARYING : MOVES_NEAR;
 }
 
 /* ---- where pointers lead to: as the interpreter does it ---- */

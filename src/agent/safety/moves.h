@@ -30,8 +30,9 @@ enum {
 enum moves_kind {
     MOVES_NONE,    /* there are no values here: as a plain record */
     MOVES_SHORT,   /* the list is all of it */
+    MOVES_NEAR,    /* the same, where what it reads at rbp is in the frame */
+    MOVES_VARYING, /* as NEAR, with pointers; 8 bytes at least */
     MOVES_LONG,    /* the interpreter has to do it */
-    MOVES_VARYING, /* as SHORT, with pointers; 8 bytes at least */
 };
 
 /* MOVE_RSP_1 ...: what steps do. */
@@ -57,7 +58,7 @@ struct agent_moves {
     uint64_t address;             /* the site */
     const struct area_site *site; /* its place in the area, or the free one where it would be */
     uint64_t site_address, word;  /* what that held */
-    uint64_t rbp_bias, rbp_limit; /* all is in the frame if rbp - rsp + bias <= limit, unsigned */
+    uint64_t rbp_bias, rbp_limit; /* it is if rbp - rsp + bias <= limit, unsigned */
     uint32_t layout;
     uint16_t size;  /* of the values; of varying ones at most */
     uint16_t total; /* of the record of an entry; likewise */

@@ -99,6 +99,7 @@
 #define MOVES_LIST 72
 #define MOVES_KIND_NONE 0
 #define MOVES_KIND_SHORT 1
+#define MOVES_KIND_NEAR 2
 #define MOVES_KIND_VARYING 3
 #define MOVE_SIZE 16
 
