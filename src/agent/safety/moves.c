@@ -325,7 +325,8 @@ static bool compute(struct list *list, int temp, unsigned kind, unsigned with)
         return move_add(list, MOVE_ADD_RBX + 6 * (unsigned)(code - MOVE_ADD) + (unsigned)b.at, 0);
     register_keep(list, &b);
     if (code == NONE)
-        return kind < CAPTURE_ALUS && move_add(list, MOVE_COMPUTE, (int64_t)kind << 32 | (uint32_t)b.at);
+        return kind < CAPTURE_ALUS && move_add(list, kind < CAPTURE_FLOATS ? MOVE_COMPUTE : MOVE_COMPUTE_FLOAT,
+                                               (int64_t)kind << 32 | (uint32_t)b.at);
     if (kind == CAPTURE_SHR && b.where == WHERE_NUMBER && b.at > 0 && b.at < 64 && is_last(list, MOVE_SHL_NUMBER, b.at))
         return compute_extended(list, b.at);
     return move_add(list, b.where == WHERE_NUMBER ? (unsigned)code + (MOVE_ADD_NUMBER - MOVE_ADD) : (unsigned)code,

@@ -237,16 +237,20 @@ agent_moves_end:
         .cfi_adjust_cfa_offset -CALL_ROOM
         .endm
 
-.Lmove_COMPUTE:
+        .macro COMPUTE name, function
+.Lmove_\name:
         movslq  %ecx, %r10
         movq    (%rsp,%r10), %r10
         CALL_BEGIN
         shrq    $32, %rcx
         movl    %ecx, %edi
         movq    %r10, %rdx
-        CALL_END capture_compute
+        CALL_END \function
         NEXT
         .cfi_endproc
+        .endm
+        COMPUTE COMPUTE, capture_compute
+        COMPUTE COMPUTE_FLOAT, capture_compute_float
 .Lmove_FOLLOW:
         CALL_BEGIN
         movq    %rcx, %rdx

@@ -128,6 +128,7 @@
  *   ADD ...              (enum capture_alu) it becomes itself OPERATION what is at rsp + NUMBER
  *   ADD_NUMBER ...       itself OPERATION NUMBER
  *   COMPUTE              itself, any operation (upper half of NUMBER), what is at rsp + lower half
+ *   COMPUTE_FLOAT        the same of floating point numbers
  *   FOLLOW, STRING       a status, and NUMBER bytes at the address that was computed, or the string there, of NUMBER
  *                        bytes at most, are the next of the values; what was computed is lost
  */
@@ -152,7 +153,7 @@
     X(END) MOVE_OUTS(X, ) MOVE_OUTS(X, _END) \
     MOVE_SIZES(X, GET_RSP, ) MOVE_SIZES(X, GET_AT_RBP, ) MOVE_REGISTERS(X, GET_, ) X(SET) X(PUT) X(INCREASE) \
     MOVE_REGISTERS(X, ADD_, ) MOVE_REGISTERS(X, SUB_, ) \
-    MOVE_REGISTERS(X, MUL_, ) MOVE_ALUS(X, ) MOVE_ALUS(X, _NUMBER) X(COMPUTE) \
+    MOVE_REGISTERS(X, MUL_, ) MOVE_ALUS(X, ) MOVE_ALUS(X, _NUMBER) X(COMPUTE) X(COMPUTE_FLOAT) \
     X(FOLLOW) X(STRING)
 /* clang-format on */
 
