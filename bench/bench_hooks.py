@@ -7,7 +7,7 @@ LTTng-UST, in one run.
 Each round runs every variant once, one after the other (interleaved); printed are the medians over the rounds in
 nanoseconds a call (entry and exit), and the ratios with the 95 % interval of their median. Goals: off or another function
 selected at most 1.1 x the empty library; recorded at most 1.15 x the floor and 3 x faster than uftrace; counted not more
-than recorded; two captured arguments with their result at most 1.3 x recorded; a lowered action at most 40 ns more than
+than recorded; captured arguments with their result at most GOALS x recorded; a lowered action at most 40 ns more than
 a call that is off. Peers that are not installed are left out, and said to be.
 """
 
@@ -25,6 +25,9 @@ import time
 from benchlib import BUILD, interval, stop_monitor
 
 CALLS = "25000"
+# The target's functions with arguments: what they are, and the goal.
+GOALS = {"two": ("two int", 1.3), "seven": ("seven int", 2), "real": ("double", 2), "single": ("float", 2),
+         "pointed": ("int *", 2), "pointed_double": ("double *", 2), "text": ("char *", 3), "structure": ("struct *", 3)}
 
 
 class Bench:
@@ -171,21 +174,21 @@ def main():
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     folder = tempfile.mkdtemp(prefix="scry-bench-")
     bench = Bench(folder)
-    # name: how to run it, and which of the target's two functions is looked at
+    traced = [word for function in ("leaf", *GOALS) for word in ("--trace", f"fn:{function}")]
+    # name: how to run it, and which of the target's functions are looked at
     variants = {
         "no library": (lambda: bench.run([]), "leaf"),
         "empty library": (lambda: bench.run([], {"LD_PRELOAD": bench.empty}), "leaf"),
         "floor": (lambda: bench.run([], {"LD_PRELOAD": bench.floor}), "leaf"),
         "scry: another function": (lambda: bench.scry_run("--trace", "fn:main"), "leaf"),
-        "scry: recorded": (lambda: bench.scry_run("--trace", "fn:leaf", "--trace", "fn:two"), "leaf"),
-        "scry: two arguments": (lambda: bench.scry_run("--trace", "fn:two", "--args"), "two"),
-        "scry: two, recorded": (lambda: bench.scry_run("--trace", "fn:two"), "two"),
-        "scry: counted": (lambda: bench.scry_run("--trace", "fn:leaf", "--trace", "fn:two", "--count-only"), "leaf"),
+        "scry: recorded": (lambda: bench.scry_run(*traced), "leaf", *GOALS),
+        "scry: arguments": (lambda: bench.scry_run(*traced, "--args"), *GOALS),
+        "scry: counted": (lambda: bench.scry_run(*traced, "--count-only"), "leaf"),
         "scry: flight recorder": (lambda: bench.scry_run("--trace", "fn:leaf", "--overflow", "flight"), "leaf"),
     }
     if shutil.which("uftrace"):
         variants["uftrace"] = (bench.uftrace, "leaf")
-        variants["uftrace: arguments"] = (lambda: bench.uftrace("--auto-args"), "two")
+        variants["uftrace: arguments"] = (lambda: bench.uftrace("--auto-args"), *GOALS)
         variants["uftrace: filtered out"] = (lambda: bench.uftrace("-F", "main"), "leaf")
     else:
         print("uftrace is not installed: left out")
@@ -196,12 +199,14 @@ def main():
         variants["LTTng-UST, fast"] = (lambda: bench.run([], {"LD_PRELOAD": lttng}), "leaf")
     else:
         print("LTTng-UST is not installed: left out")
-    times = {name: [] for name in variants}
+    times = {(name, function): [] for name, (_, *functions) in variants.items() for function in functions}
     actions = {'"leaf", ""': [], '"two", "a >= 0"': []}
     try:
         for _ in range(rounds):
-            for name, (run, function) in variants.items():
-                times[name].append(run()[function])
+            for name, (run, *functions) in variants.items():
+                found = run()
+                for function in functions:
+                    times[name, function].append(found[function])
             for event, costs in actions.items():
                 costs.append(action_cost(bench, event))
     finally:
@@ -209,11 +214,12 @@ def main():
         stop_monitor(bench.runtime)
         shutil.rmtree(bench.runtime, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
-    for name, values in times.items():
+    for (name, function), values in times.items():
         low, high = interval(values)
-        print(f"{name:34} {statistics.median(values):8.2f} [{low:.2f} .. {high:.2f}] ns a call, least {min(values):.2f}")
+        print(f"{name + ', ' + function:34} {statistics.median(values):8.2f} [{low:.2f} .. {high:.2f}] ns a call, least {min(values):.2f}")
 
-    def ratio(what, a, b, goal):
+    def ratio(what, a, b, goal, function="leaf"):
+        a, b = (a, function), (b, function)
         if a in times and b in times:
             ratios = [x / y for x, y in zip(times[a], times[b])]
             low, high = interval(ratios)
@@ -224,8 +230,9 @@ def main():
     ratio("counted / recorded", "scry: counted", "scry: recorded", "<= 1")
     ratio("uftrace / recorded", "uftrace", "scry: recorded", ">= 3")
     ratio("LTTng-UST / recorded", "LTTng-UST, fast", "scry: recorded", "-")
-    ratio("two arguments / the same function recorded", "scry: two arguments", "scry: two, recorded", "<= 1.3")
-    ratio("uftrace's automatic arguments / two arguments", "uftrace: arguments", "scry: two arguments", "> 1")
+    for function, (what, goal) in GOALS.items():
+        ratio(f"{what}, captured / recorded", "scry: arguments", "scry: recorded", f"<= {goal}", function)
+        ratio(f"{what}, uftrace's automatic arguments / captured", "uftrace: arguments", "scry: arguments", "> 1", function)
     for event, costs in actions.items():
         low, high = interval(costs)
         print(f"{'a lowered action adds, ' + event:52} {statistics.median(costs):6.2f} [{low:.2f} .. {high:.2f}] ns  goal <= 40")

@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/safety/moves.h"
 #include "agent/system/offsets.h"
 #include "agent/system/raw.h"
 #include "agent/system/sys.h"
@@ -163,12 +164,13 @@ struct agent_thread {
     const struct capture_frame *registers;    /* of the innermost long hook */
     struct agent_frame *entering;             /* whose entry the long way is recording */
     uint64_t hole_at, hole_size, hole_before; /* its record, if hole_id has HOLE_LONG; at 0: none */
-    uint32_t ending;      /* recorded calls that are being removed from the stack, and not reported yet */
-    uint32_t ending_to;   /* the depth after `ending`; until then that frame is FRAME_ENDED */
-    uint32_t base_plain;  /* `plain` without frames of handlers, while there are levels */
-    uint32_t retiring;    /* 1 + index of the packet that is being given away */
-    uint32_t told_stack;  /* the stack that the packet names last */
-    uint32_t values_read; /* how often: some are measured */
+    uint32_t ending;                /* recorded calls that are being removed from the stack, and not reported yet */
+    uint32_t ending_to;             /* the depth after `ending`; until then that frame is FRAME_ENDED */
+    uint32_t base_plain;            /* `plain` without frames of handlers, while there are levels */
+    uint32_t retiring;              /* 1 + index of the packet that is being given away */
+    uint32_t told_stack;            /* the stack that the packet names last */
+    uint32_t values_read;           /* how often: some are measured */
+    uint8_t pointed[MOVES_POINTED]; /* varying values, until there is a record for them */
 };
 
 enum agent_switch { SWITCH_NOT, SWITCH_LEAVES, SWITCH_ENTERS };

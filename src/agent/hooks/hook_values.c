@@ -62,6 +62,12 @@ bool hook_values_of_caller(const struct area_site *site, uint64_t callsite, stru
     return true;
 }
 
+void agent_read_failed(uint64_t faults)
+{
+    if (agent_self.block)
+        atomic_store_explicit(&agent_self.block->faults, faults, memory_order_relaxed);
+}
+
 /* One reading in MEASURE_EACH is measured, but not the first, when caches are cold. */
 enum { MEASURE_EACH = 16 };
 
@@ -75,7 +81,6 @@ void reading_end(struct agent_thread *self, struct reading reading)
 {
     struct area_thread *block = self->block;
     agent_read_end(reading.how);
-    atomic_store_explicit(&block->faults, agent_read_faults(), memory_order_relaxed);
     if (reading.since) {
         uint64_t ticks = atomic_load_explicit(&block->values_ticks, memory_order_relaxed);
         ticks += MEASURE_EACH * (__builtin_ia32_rdtsc() - reading.since);

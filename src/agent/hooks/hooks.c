@@ -26,6 +26,7 @@ SAME(SELF_FRAME_LIMIT, agent_thread, frame_limit);
 SAME(SELF_LEAVING, agent_thread, leaving);
 SAME(SELF_PLAIN, agent_thread, plain);
 SAME(SELF_HOLE_ID, agent_thread, hole_id);
+SAME(SELF_POINTED, agent_thread, pointed);
 SAME(FRAME_FUNCTION, agent_frame, function);
 SAME(FRAME_CALLSITE, agent_frame, callsite);
 SAME(FRAME_SITE, agent_frame, site);
@@ -48,6 +49,7 @@ _Static_assert(1 << PLACE_SHIFT == sizeof(struct area_place) && offsetof(struct 
 SAME(AREA_ON, area, on);
 SAME(AREA_MAX_DEPTH, area, max_depth);
 SAME(AREA_MIN_TICKS, area, min_ticks);
+SAME(AREA_READER, area, reader);
 SAME(BLOCK_CURSOR, area_thread, cursor);
 SAME(BLOCK_PENDING, area_thread, pending);
 SAME(BLOCK_END, area_thread, end);
@@ -81,7 +83,8 @@ SAME(MOVES_TEMPLATE, agent_moves, template);
 SAME(MOVES_LIST, agent_moves, moves);
 _Static_assert(sizeof(struct agent_move) == MOVE_SIZE && offsetof(struct agent_move, code) == 0 &&
                    offsetof(struct agent_move, number) == 8 && offsetof(struct area_site, address) == 0 &&
-                   MOVES_KIND_NONE == MOVES_NONE && MOVES_KIND_SHORT == MOVES_SHORT && MOVES_TABLE == 65536,
+                   MOVES_KIND_NONE == MOVES_NONE && MOVES_KIND_SHORT == MOVES_SHORT && MOVES_KIND_NEAR == MOVES_NEAR &&
+                   MOVES_KIND_VARYING == MOVES_VARYING && AREA_READ_DIRECT == 0 && MOVES_TABLE == 65536,
                "moves");
 _Static_assert(MODE_COUNT == AREA_COUNT && MODE_TALLY == AREA_TALLY && MODE_VALUES == (AREA_RECORD | AREA_VALUES) &&
                    MODE_ACT == AREA_ACT_ENTER && MODE_EXITS == (AREA_COUNT | AREA_RECORD | AREA_ACT_EXIT) &&

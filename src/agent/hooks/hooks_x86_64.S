@@ -34,8 +34,8 @@ agent_hooks_begin:
         .endm
 
         /*
-         * A record at an entry: plain, or with values (KEPT_MOVES(%rsp): struct agent_moves). rax area, r10 slot index. Uses
-         * the registers that a call may change.
+         * A record at an entry: 0 plain, 1 with values (KEPT_MOVES(%rsp): struct agent_moves), 3 with varying ones. rax area,
+         * r10 slot index. Uses the registers that a call may change.
          */
         .macro ENTER_RECORD values
         movq    agent_self@gottpoff(%rip), %r11
@@ -104,9 +104,18 @@ agent_hooks_begin:
 
         /* The record. rcx cursor, rsi frame, rdi area, r10 the record */
         movq    %rdx, %rsi
+        .if \values == 3
+        movq    %r10, %rdx
+        GATHER  %rdi, .Lenter_undo\values
+        movq    %rdx, %r10
+        .else
         movq    %r9, %rdi
+        .endif
         movq    BLOCK_PENDING(%r8), %rcx
-        .if \values
+        .if \values == 3
+        movq    KEPT_SIZE(%rsp), %r9
+        leaq    14(%rcx,%r9), %r9
+        .elseif \values
         movq    KEPT_MOVES(%rsp), %r9
         movzwl  MOVES_TOTAL(%r9), %r9d
         addq    %rcx, %r9
@@ -141,7 +150,11 @@ agent_hooks_begin:
         addq    %rcx, %rdi
         orq     $ID_ENTRY_VALUES, %r10
         movq    %r10, (%rdi)
+        .if \values == 3
+        GATHERED 8
+        .else
         MOVES   8
+        .endif
         .else
         movq    %r10, (%rdi,%rcx)
         .endif
@@ -178,14 +191,18 @@ agent_hooks_begin:
         jne     \else
         .endm
 
-        /* Writes layout, size and values of a record (KEPT_MOVES(%rsp): its agent_moves) at `head` of rdi. Leaves rdx, rsi, r8. */
+        /* Writes layout, size and values of a record (r11: its agent_moves) at `head` of rdi. Leaves rdx, rsi, r8. */
         .macro MOVES head
-        movq    KEPT_MOVES(%rsp), %r11
         movl    MOVES_LAYOUT(%r11), %eax
         movl    %eax, \head(%rdi)
         movzwl  MOVES_SIZE(%r11), %eax
         movw    %ax, \head+4(%rdi)
         addq    $(\head+6), %rdi
+        STEPS
+        .endm
+
+        /* r11 struct agent_moves, rdi where its values go */
+        .macro STEPS
         cmpw    $0, MOVES_KEEPS(%r11)
         je      15f
         movq    %rbx, KEPT_RBX(%rsp)
@@ -199,6 +216,61 @@ agent_hooks_begin:
         leaq    16f(%rip), %r9
         notrack jmp *-MOVE_SIZE(%r11)
 16:
+        .endm
+
+        /* Before the record is reserved: its varying values are put into SELF_POINTED, their size into KEPT_SIZE(%rsp). Then
+         * `area` is the area anew. Leaves rdx, rsi, r8. */
+        .macro GATHER area, else
+        movq    KEPT_MOVES(%rsp), %r11
+        movq    %fs:0, %rdi
+        addq    agent_self@gottpoff(%rip), %rdi
+        addq    $SELF_POINTED, %rdi
+        STEPS
+        subq    $SELF_POINTED, %rdi
+        subq    agent_self@gottpoff(%rip), %rdi
+        subq    %fs:0, %rdi
+        movq    %rdi, KEPT_SIZE(%rsp)
+        movq    agent_hot+HOT_AREA(%rip), \area
+        testq   \area, \area
+        jz      \else
+        .endm
+
+        /* As MOVES, of what was gathered: 8 bytes at least. */
+        .macro GATHERED head
+        movq    KEPT_MOVES(%rsp), %r11
+        movl    MOVES_LAYOUT(%r11), %eax
+        movl    %eax, \head(%rdi)
+        movq    KEPT_SIZE(%rsp), %rcx
+        movw    %cx, \head+4(%rdi)
+        addq    $(\head+6), %rdi
+        movq    %fs:0, %r11
+        addq    agent_self@gottpoff(%rip), %r11
+        subq    $8, %rcx
+        movq    SELF_POINTED(%r11,%rcx), %rax
+        movq    %rax, (%rdi,%rcx)
+        xorl    %r9d, %r9d
+17:     movq    SELF_POINTED(%r11,%r9), %rax
+        movq    %rax, (%rdi,%r9)
+        addq    $8, %r9
+        cmpq    %rcx, %r9
+        jb      17b
+        .endm
+
+        /* Are pointers followed directly? */
+        .macro MOVES_CAN area, else
+        cmpl    $0, AREA_READER(\area)
+        jne     \else
+        cmpl    $0, agent_signals_careful(%rip)
+        jne     \else
+        .endm
+
+        /* r11 struct agent_moves: is all of the frame in reach? */
+        .macro MOVES_NEAR other, else
+        movq    %rbp, \other
+        subq    %rsp, \other
+        addq    MOVES_RBP_BIAS(%r11), \other
+        cmpq    MOVES_RBP_LIMIT(%r11), \other
+        ja      \else
         .endm
 
         .p2align 6
@@ -259,19 +331,15 @@ __cyg_profile_func_enter:
         movq    agent_hot+HOT_AREA(%rip), %rax
         testq   %rax, %rax
         jz      .Lenter_full
-        cmpl    $MOVES_KIND_SHORT, MOVES_KIND(%r11)
-        jb      .Lenter_nothing
-        ja      .Lenter_full
         cmpl    $0, AREA_MAX_DEPTH(%rax)
         jne     .Lenter_full
         cmpq    $0, AREA_MIN_TICKS(%rax)
         jne     .Lenter_full
+        cmpl    $MOVES_KIND_SHORT, MOVES_KIND(%r11)
+        jb      .Lenter_nothing
+        ja      .Lenter_frame
         movq    %r11, KEPT_MOVES(%rsp)
-        movq    %rbp, %rcx
-        subq    %rsp, %rcx
-        addq    MOVES_RBP_BIAS(%r11), %rcx
-        cmpq    MOVES_RBP_LIMIT(%r11), %rcx
-        ja      .Lenter_plain1
+.Lenter_short:
         ENTER_RECORD 1
 .Lenter_nothing:
         MOVES_CHECK %rax, .Lenter_full
@@ -280,14 +348,28 @@ __cyg_profile_func_enter:
         jz      .Lenter_full
         jmp     .Lenter_record
 .Lenter_undo1:
+.Lenter_undo3:
         movq    FRAME_FUNCTION(%rsi), %rdi
         movq    FRAME_CALLSITE(%rsi), %rsi
         decl    BLOCK_DEPTH(%r8)
 .Lenter_back1:
+.Lenter_back3:
         movq    $0, BLOCK_PENDING(%r8)
 .Lenter_plain1:
+.Lenter_plain3:
         movl    $2, %eax
         jmp     .Lenter_slow
+
+        .p2align 4
+.Lenter_frame:
+        cmpl    $MOVES_KIND_VARYING, MOVES_KIND(%r11)
+        ja      .Lenter_full
+        movq    %r11, KEPT_MOVES(%rsp)
+        MOVES_NEAR %rcx, .Lenter_plain1
+        cmpl    $MOVES_KIND_NEAR, MOVES_KIND(%r11)
+        je      .Lenter_short
+        MOVES_CAN %rax, .Lenter_plain1
+        ENTER_RECORD 3
 
         .p2align 4
 .Lenter_other:
@@ -418,16 +500,27 @@ __cyg_profile_func_enter:
         .size   __cyg_profile_func_enter, . - __cyg_profile_func_enter
 
         /* A record at an exit: 0 plain, 1 with values, 2 with one byte that is always the same (r8: struct agent_moves),
-         * as of a result that the compiler removed. rax frame, r10 block, r11 self. */
+         * as of a result that the compiler removed, 3 with varying values. rax frame, r10 block, r11 self. */
         .macro EXIT_RECORD values
         movq    %rax, %fs:SELF_LEAVING(%r11)
         .if \values
         movl    $(ID_EXIT_VALUES + 1), %fs:SELF_HOLE_ID(%r11)
         .endif
+        .if \values == 3
+        movq    %rax, %rdx
+        movq    %r10, %r8
+        GATHER  %rdi, .Lexit_gone
+        movq    %rdx, %r11
+        movq    %r8, %r10
+        .else
         movq    %rax, %r11
         movq    agent_hot+HOT_AREA(%rip), %rdi
+        .endif
         movq    BLOCK_PENDING(%r10), %rcx
-        .if \values == 2
+        .if \values == 3
+        movq    KEPT_SIZE(%rsp), %r9
+        leaq    22(%rcx,%r9), %r9
+        .elseif \values == 2
         leaq    23(%rcx), %r9
         .elseif \values
         movq    KEPT_MOVES(%rsp), %r9
@@ -446,7 +539,7 @@ __cyg_profile_func_enter:
         shrq    $TIME_BITS, %rax
         jnz     .Lexit_again\values
         .if \values
-        .if \values == 1
+        .if \values != 2
         movq    KEPT_MOVES(%rsp), %r8
         .endif
         movq    MOVES_SITE(%r8), %rax
@@ -483,8 +576,15 @@ __cyg_profile_func_enter:
         movq    FRAME_TIME(%r11), %rax
         movq    %rax, 8(%rdi)
         movq    %r11, %rsi
+        .if \values == 1
+        movq    %r8, %r11
+        .endif
         movq    %r10, %r8
+        .if \values == 3
+        GATHERED 16
+        .else
         MOVES   16
+        .endif
         movl    $0, FRAME_FLAGS(%rsi)
         decl    BLOCK_DEPTH(%r8)
         movq    %rdx, BLOCK_LAST_TIME(%r8)
@@ -569,16 +669,11 @@ __cyg_profile_func_exit:
         je      .Lexit_record
         MOVES_FIND %rdi, .Lexit_restore
         cmpl    $MOVES_KIND_SHORT, MOVES_KIND(%r11)
-        ja      .Lexit_restore
+        ja      .Lexit_frame
         jb      1f
         cmpw    $0, MOVES_CONSTANT(%r11)
         jne     3f
-        movq    %rbp, %rdi
-        subq    %rsp, %rdi
-        addq    MOVES_RBP_BIAS(%r11), %rdi
-        cmpq    MOVES_RBP_LIMIT(%r11), %rdi
-        ja      .Lexit_restore
-        movq    %r11, KEPT_MOVES(%rsp)
+4:      movq    %r11, KEPT_MOVES(%rsp)
         movq    agent_self@gottpoff(%rip), %r11
         EXIT_RECORD 1
         ret
@@ -589,6 +684,26 @@ __cyg_profile_func_exit:
 1:      MOVES_CHECK %rdi, .Lexit_restore
         movq    agent_self@gottpoff(%rip), %r11
         jmp     .Lexit_record
+
+        .p2align 4
+.Lexit_frame:
+        cmpl    $MOVES_KIND_VARYING, MOVES_KIND(%r11)
+        ja      .Lexit_restore
+        MOVES_NEAR %rdi, .Lexit_restore
+        cmpl    $MOVES_KIND_NEAR, MOVES_KIND(%r11)
+        je      4b
+        movq    agent_hot+HOT_AREA(%rip), %rdi
+        testq   %rdi, %rdi
+        jz      .Lexit_restore
+        MOVES_CAN %rdi, .Lexit_restore
+        movq    %r11, KEPT_MOVES(%rsp)
+        movq    agent_self@gottpoff(%rip), %r11
+        EXIT_RECORD 3
+        ret
+.Lexit_gone:
+        movq    %rdx, %r11
+        movq    %r8, %r10
+        jmp     .Lexit_again3
 
         .p2align 4
 .Lexit_count:
@@ -660,6 +775,7 @@ __cyg_profile_func_exit:
         jmp     .Lexit_slow
 .Lexit_again1:
 .Lexit_again2:
+.Lexit_again3:
         movq    FRAME_FUNCTION(%r11), %rdi
         movq    $0, BLOCK_PENDING(%r10)
         movl    $2, %eax

@@ -270,6 +270,8 @@ void modules_init(uint64_t changes)
 
 void *modules_makecontext(const ucontext_t *context)
 {
+    if (context)
+        agent_signals_doubt(context->uc_sigmask.__val[0]);
     if (agent_was_connected && agent_hot.area && context)
         stack_context((uint64_t)context->uc_stack.ss_sp, context->uc_stack.ss_size);
     return (void *)NEXT(makecontext);

@@ -4,6 +4,7 @@
 
 #include "agent/system/offsets.h"
 #include "agent/system/sys.h"
+#include "agent/safety/read.h"
 #include "agent/safety/values.h"
 #include "shm/capture.h"
 #include "shm/record.h"
@@ -14,6 +15,7 @@ enum {
     VALUES_HEAD = RECORD_HEAD + 4 + 4 + 2, /* function, layout, size */
     HOOK = 8,                              /* the hook's own return address lies below the frame */
     FRAME_BYTES = CAPTURE_DIRECT - CAPTURE_RED_ZONE,
+    PAGE = 4096,
 };
 
 static void *_Atomic table_memory;
@@ -83,6 +85,7 @@ struct list {
     int computed;   /* the temporary that the register that computes holds, or NONE */
     struct operand temps[CAPTURE_TEMPS];
     int64_t low, high; /* of what lies at rbp */
+    bool varies;
 };
 
 static const void *moves_code(unsigned code)
@@ -209,22 +212,23 @@ static bool computed_leave(struct list *list)
     return true;
 }
 
+/* What `from` is gets into the register that computes, for `to`; NONE: for the next step alone. */
+static bool computed_get(struct list *list, int to, unsigned from)
+{
+    struct operand operand = operand_of(list, from);
+    if (operand.where == WHERE_NOWHERE || (list->computed != to && !computed_leave(list)))
+        return false;
+    unsigned code = operand.where == WHERE_NUMBER     ? MOVE_SET
+                    : operand.where == WHERE_REGISTER ? MOVE_GET_RBX + (unsigned)operand.at
+                                                      : MOVE_GET_RSP_8;
+    return operand.where == WHERE_COMPUTED || move_add(list, code, operand.at);
+}
+
 /* `to` is computed, and begins as `from`. */
 static bool computed_begin(struct list *list, int to, unsigned from)
 {
-    struct operand operand = operand_of(list, from);
-    if (operand.where == WHERE_NOWHERE)
+    if (!computed_get(list, to, from))
         return false;
-    if (operand.where == WHERE_COMPUTED) {
-        if (list->computed != to && !computed_leave(list))
-            return false;
-    } else {
-        unsigned code = operand.where == WHERE_NUMBER     ? MOVE_SET
-                        : operand.where == WHERE_REGISTER ? MOVE_GET_RBX + (unsigned)operand.at
-                                                          : MOVE_GET_RSP_8;
-        if ((list->computed != to && !computed_leave(list)) || !move_add(list, code, operand.at))
-            return false;
-    }
     temp_set(list, to, (struct operand){WHERE_COMPUTED, 0});
     return true;
 }
@@ -322,7 +326,8 @@ static bool compute(struct list *list, int temp, unsigned kind, unsigned with)
         return move_add(list, MOVE_ADD_RBX + 6 * (unsigned)(code - MOVE_ADD) + (unsigned)b.at, 0);
     register_keep(list, &b);
     if (code == NONE)
-        return kind < CAPTURE_ALUS && move_add(list, MOVE_COMPUTE, (int64_t)kind << 32 | (uint32_t)b.at);
+        return kind < CAPTURE_ALUS && move_add(list, kind < CAPTURE_FLOATS ? MOVE_COMPUTE : MOVE_COMPUTE_FLOAT,
+                                               (int64_t)kind << 32 | (uint32_t)b.at);
     if (kind == CAPTURE_SHR && b.where == WHERE_NUMBER && b.at > 0 && b.at < 64 && is_last(list, MOVE_SHL_NUMBER, b.at))
         return compute_extended(list, b.at);
     return move_add(list, b.where == WHERE_NUMBER ? (unsigned)code + (MOVE_ADD_NUMBER - MOVE_ADD) : (unsigned)code,
@@ -406,7 +411,7 @@ static uint32_t run_length(const struct list *list, uint32_t from)
     return to - from;
 }
 
-/* One step for each run of values; the last one is said to be the last. */
+/* One step for each run of values; the last one is said to be the last, which leaves out where it has come to. */
 static bool moves_join(struct list *list)
 {
     struct agent_move *moves = list->m->moves;
@@ -422,7 +427,7 @@ static bool moves_join(struct list *list)
         length = run == MOVE_END ? 1 : run_length(list, from);
         if (length > 1)
             code = run + length - 2;
-        bool last = from + length == list->count && code >= MOVE_RSP_1 && code < MOVE_RSP_1_END;
+        bool last = !list->varies && from + length == list->count && code >= MOVE_RSP_1 && code < MOVE_RSP_1_END;
         const void *where = moves_code(last ? code + (MOVE_RSP_1_END - MOVE_RSP_1) : code);
         if (length == 1) {
             moves[to++] = (struct agent_move){where, moves[from].number};
@@ -437,7 +442,7 @@ static bool moves_join(struct list *list)
         to += 1 + (length + 1) / 4;
     }
     list->count = to;
-    return (code >= MOVE_RSP_1 && code < MOVE_RSP_1_END) || move_add(list, MOVE_END, 0);
+    return (!list->varies && code >= MOVE_RSP_1 && code < MOVE_RSP_1_END) || move_add(list, MOVE_END, 0);
 }
 
 /* n bytes at off of one of the registers that the frame is found by. */
@@ -509,6 +514,34 @@ static bool move_insn(struct list *list, const struct capture_insn *insn)
     return move_add(list, (at_rsp ? MOVE_GET_RSP_1 : MOVE_GET_AT_RBP_1) + (unsigned)size, at_rsp ? off + HOOK : off);
 }
 
+static struct capture_insn insn_next(struct list *list)
+{
+    struct capture_insn insn = {.op = CAPTURE_OPS};
+    if (list->next + sizeof insn <= list->program->size) {
+        __builtin_memcpy(&insn, list->program->code + list->next, sizeof insn);
+        list->next += (uint32_t)sizeof insn;
+    }
+    return insn;
+}
+
+/* Where a pointer leads to, as long as nothing is done with it but that it is taken. */
+static bool move_pointer(struct list *list, const struct capture_insn *insn)
+{
+    unsigned code = MOVE_STRING, most = insn->n, head = 3;
+    if (insn->op == CAPTURE_FOLLOW) {
+        const struct capture_insn bytes = insn_next(list), end = insn_next(list);
+        if (insn->n != 2 || bytes.op != CAPTURE_READ || bytes.r != insn->r || bytes.off || end.op != CAPTURE_END)
+            return false;
+        code = MOVE_FOLLOW;
+        most = bytes.n;
+        head = 1;
+    }
+    if (most == 0 || head + most + list->m->size > MOVES_POINTED || !computed_get(list, NONE, insn->r))
+        return false;
+    list->varies = true;
+    return move_out(list, code, most, head + most);
+}
+
 static bool move_program(struct list *list)
 {
     const struct area_program *program = list->program;
@@ -522,6 +555,9 @@ static bool move_program(struct list *list)
             struct operand number = {WHERE_NUMBER, 0};
             __builtin_memcpy(&number.at, program->code + at + sizeof insn, sizeof number.at);
             temp_set(list, insn.r - CAPTURE_TEMP, number);
+        } else if (insn.op == CAPTURE_FOLLOW || insn.op == CAPTURE_STRING) {
+            if (!move_pointer(list, &insn))
+                return false;
         } else if (!move_insn(list, &insn)) {
             return false;
         }
@@ -537,7 +573,9 @@ static enum moves_kind decode(const struct area_view *view, uint32_t offset, str
     if (agent_program_flags(view, offset, AGENT_PROGRAM_CAPTURE) != (AGENT_PROGRAM_OK | AGENT_PROGRAM_KEPT))
         return MOVES_LONG;
     list.program = (const struct area_program *)(const void *)(view->programs + offset);
-    if (!move_program(&list) || !list.count || m->size < capture_minimum(list.program->code, list.program->size))
+    size_t minimum = capture_minimum(list.program->code, list.program->size);
+    if (!move_program(&list) || !list.count || m->size < minimum ||
+        (list.varies && (minimum < 8 || m->size > MOVES_POINTED)))
         return MOVES_LONG;
     if (list.count == 1 && m->size == 1 && m->moves[0].code == moves_code(MOVE_NUMBER_1)) {
         m->constant = 1;
@@ -549,12 +587,74 @@ static enum moves_kind decode(const struct area_view *view, uint32_t offset, str
     if (!moves_join(&list))
         return MOVES_LONG;
     if (list.high < list.low)
-        return MOVES_SHORT;
+        return list.varies ? MOVES_VARYING : MOVES_SHORT;
     if (list.high - list.low > FRAME_BYTES)
         return MOVES_LONG;
     m->rbp_bias = (uint64_t)(list.low - HOOK);
     m->rbp_limit = (uint64_t)(FRAME_BYTES - (list.high - list.low));
-    return MOVES_SHORT;
+    return list.varies ? MOVES_VARYING : MOVES_NEAR;
+}
+
+/* ---- where pointers lead to: as the interpreter does it ---- */
+
+/* Nothing follows. */
+static uint8_t *status_put(uint8_t *to, uint64_t address)
+{
+    *to = address ? CAPTURE_INVALID : CAPTURE_NULL;
+    return to + 1;
+}
+
+uint8_t *agent_moves_follow(uint8_t *to, uint64_t address, uint64_t size)
+{
+    if (address < CAPTURE_LOWEST_ADDR || agent_read_again(to + 1, address, size) != 0)
+        return status_put(to, address);
+    *to = CAPTURE_OK;
+    return to + 1 + size;
+}
+
+/* Up to its end, or `size`. */
+static uint64_t text_length(const uint8_t *text, uint64_t size)
+{
+    const uint64_t ones = UINT64_MAX / 255, highs = ones << 7;
+    uint64_t length = 0, word;
+    for (; length + sizeof word <= size; length += sizeof word) {
+        __builtin_memcpy(&word, text + length, sizeof word);
+        word = (word - ones) & ~word & highs; /* the lowest bit is that of the first zero */
+        if (word)
+            return length + (unsigned)__builtin_ctzll(word) / 8;
+    }
+    while (length < size && text[length])
+        length++;
+    return length;
+}
+
+/* `got` bytes are there, and none of them is its end: the rest, on another page, and what follows all that is wanted. */
+static __attribute__((noinline)) enum capture_status string_go_on(uint8_t *text, uint64_t address, uint64_t most,
+                                                                  uint64_t *io_got)
+{
+    uint64_t got = *io_got, left = most - got;
+    uint8_t next;
+    if (left && agent_read_again(text + got, address + got, left) != 0)
+        return CAPTURE_PART;
+    *io_got = got + text_length(text + got, left);
+    if (*io_got < most)
+        return CAPTURE_OK;
+    return agent_read_again(&next, address + most, 1) == 0 && next == 0 ? CAPTURE_OK : CAPTURE_PART;
+}
+
+uint8_t *agent_moves_string(uint8_t *to, uint64_t address, uint64_t most)
+{
+    uint64_t got = PAGE - address % PAGE, first = got < most ? got : most;
+    enum capture_status status = CAPTURE_OK;
+    if (address < CAPTURE_LOWEST_ADDR || agent_read_again(to + 3, address, first) != 0)
+        return status_put(to, address);
+    got = text_length(to + 3, first);
+    if (got == first)
+        status = string_go_on(to + 3, address, most, &got);
+    *to = (uint8_t)status;
+    const uint16_t shown = (uint16_t)got;
+    __builtin_memcpy(to + 1, &shown, sizeof shown);
+    return to + 3 + got;
 }
 
 void agent_moves_learn(const struct area_view *view, uint64_t address)

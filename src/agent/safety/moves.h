@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The short way of values: what a capture program that only takes numbers out of the registers that hooks keep, and out
- * of the frame, or computes with these, comes to, as steps that hooks_x86_64.S goes through while it writes the record.
+ * of the frame, computes with these, or takes bytes and strings where these lead to, comes to, as steps that hooks_x86_64.S goes through while it writes the record.
  * Learnt when a site is met on the long way; holds as long as the site's word in the area is what it was then.
  *
  * A step is the address of its code and a number for it. Its code goes on to the next one. What is computed is in one
- * register, or in words of the hook's red zone.
+ * register, or in words of the hook's red zone. How many bytes there are where pointers lead to is known only when the
+ * steps are over, so there they write into memory of the thread, and the record is reserved after them.
  *
  * Entries are written once, published by one store and never freed: a thread or a signal handler that meets one finds
  * it whole. Where there is no room for more, sites go the long way.
@@ -24,12 +25,15 @@ enum {
     MOVES_MOST = 32, /* steps */
     MOVES_TABLE = 65536,
     MOVES_POOL = 16384,
+    MOVES_POINTED = 256, /* bytes of varying values */
 };
 
 enum moves_kind {
-    MOVES_NONE,  /* there are no values here: as a plain record */
-    MOVES_SHORT, /* the list is all of it */
-    MOVES_LONG,  /* the interpreter has to do it */
+    MOVES_NONE,    /* there are no values here: as a plain record */
+    MOVES_SHORT,   /* the list is all of it */
+    MOVES_NEAR,    /* the same, where what it reads at rbp is in the frame */
+    MOVES_VARYING, /* as NEAR, with pointers; 8 bytes at least */
+    MOVES_LONG,    /* the interpreter has to do it */
 };
 
 /* MOVE_RSP_1 ...: what steps do. */
@@ -55,10 +59,10 @@ struct agent_moves {
     uint64_t address;             /* the site */
     const struct area_site *site; /* its place in the area, or the free one where it would be */
     uint64_t site_address, word;  /* what that held */
-    uint64_t rbp_bias, rbp_limit; /* all is in the frame if rbp - rsp + bias <= limit, unsigned */
+    uint64_t rbp_bias, rbp_limit; /* it is if rbp - rsp + bias <= limit, unsigned */
     uint32_t layout;
-    uint16_t size;  /* of the values */
-    uint16_t total; /* of the record of an entry */
+    uint16_t size;  /* of the values; of varying ones at most */
+    uint16_t total; /* of the record of an entry; likewise */
     uint32_t kind;
     uint16_t constant;                   /* 1: all of it is one constant byte */
     uint16_t keeps;                      /* 1: registers are needed in the red zone (KEPT_RBX ...) */
@@ -67,6 +71,10 @@ struct agent_moves {
 };
 
 extern struct agent_moves *_Atomic *agent_moves_table; /* [MOVES_TABLE] */
+
+/* For FOLLOW and STRING: where the next of the values goes. */
+uint8_t *agent_moves_follow(uint8_t *to, uint64_t address, uint64_t size) __attribute__((visibility("hidden")));
+uint8_t *agent_moves_string(uint8_t *to, uint64_t address, uint64_t most) __attribute__((visibility("hidden")));
 
 /* The site was met on the long way. */
 void agent_moves_learn(const struct area_view *view, uint64_t address);

@@ -211,33 +211,58 @@ agent_moves_begin:
 agent_moves_end:
         .size   agent_moves_begin, . - agent_moves_begin
 
-        /* Below the red zone. */
-        .set    COMPUTE_ROOM, 128 + 56
-.Lmove_COMPUTE:
+        /* A step that is a function, below the red zone. */
+        .set    CALL_ROOM, 128 + 56
+        .macro CALL_BEGIN
         .cfi_startproc
-        movslq  %ecx, %r10
-        movq    (%rsp,%r10), %r10
-        shrq    $32, %rcx
-        leaq    -COMPUTE_ROOM(%rsp), %rsp
-        .cfi_adjust_cfa_offset COMPUTE_ROOM
+        leaq    -CALL_ROOM(%rsp), %rsp
+        .cfi_adjust_cfa_offset CALL_ROOM
         movq    %rdx, (%rsp)
         movq    %rsi, 8(%rsp)
         movq    %rdi, 16(%rsp)
         movq    %r8, 24(%rsp)
         movq    %r9, 32(%rsp)
         movq    %r11, 40(%rsp)
-        movl    %ecx, %edi
         movq    %rax, %rsi
-        movq    %r10, %rdx
-        call    capture_compute
+        .endm
+        .macro CALL_END function
+        call    \function
         movq    (%rsp), %rdx
         movq    8(%rsp), %rsi
         movq    16(%rsp), %rdi
         movq    24(%rsp), %r8
         movq    32(%rsp), %r9
         movq    40(%rsp), %r11
-        leaq    COMPUTE_ROOM(%rsp), %rsp
-        .cfi_adjust_cfa_offset -COMPUTE_ROOM
+        leaq    CALL_ROOM(%rsp), %rsp
+        .cfi_adjust_cfa_offset -CALL_ROOM
+        .endm
+
+        .macro COMPUTE name, function
+.Lmove_\name:
+        movslq  %ecx, %r10
+        movq    (%rsp,%r10), %r10
+        CALL_BEGIN
+        shrq    $32, %rcx
+        movl    %ecx, %edi
+        movq    %r10, %rdx
+        CALL_END \function
+        NEXT
+        .cfi_endproc
+        .endm
+        COMPUTE COMPUTE, capture_compute
+        COMPUTE COMPUTE_FLOAT, capture_compute_float
+.Lmove_FOLLOW:
+        CALL_BEGIN
+        movq    %rcx, %rdx
+        CALL_END agent_moves_follow
+        movq    %rax, %rdi
+        NEXT
+        .cfi_endproc
+.Lmove_STRING:
+        CALL_BEGIN
+        movq    %rcx, %rdx
+        CALL_END agent_moves_string
+        movq    %rax, %rdi
         NEXT
         .cfi_endproc
 

@@ -20,14 +20,16 @@
 enum {
     LOWEST = 4096,
     PAGE = 4096,
+    PAGE_SHIFT = 12,
     MAIN_STACK_MOST = 120 << 20, /* the kernel leaves at least 128 MB for it */
     STACK_SEARCH = 1 << 20,      /* how far up a thread's stack is followed to its end */
     STACK_AHEAD = 64 << 10,      /* how much of it is looked at below what is needed */
     HANDLER_ROOM = 4096,         /* what the handler needs beside the kernel's frame */
     FRAME_ROOM = 4096,           /* the kernel's frame, where it does not say */
-    LOOK_AGAIN = 1024,           /* events after which our handlers are looked for */
+    LOOK_AGAIN = 1024,           /* events after which our handlers and the mask are looked at */
     SYSFS = 0x62656572,          /* SYSFS_MAGIC */
     TRACED_AGAIN = 16384,        /* events after which a debugger is perhaps gone */
+    PAGES = 65536,               /* places for those that were read: 256 MB of the program's memory */
 };
 #define LOOK_TICKS (UINT64_C(1) << 31) /* about a second */
 #define USER_TOP UINT64_C(0x7ffffffff000)
@@ -40,6 +42,7 @@ struct read_process {
 
 struct device_table {
     _Atomic uint32_t count; /* beyond DEVICES_MAX: too many, all may be one */
+    _Atomic uint64_t low;   /* below it there is none: most often there is but one, above the stack */
     uint64_t ranges[DEVICES_MAX][2];
 };
 
@@ -52,16 +55,20 @@ static struct {
     struct device_table tables[2];
     _Atomic(struct device_table *) devices;
     _Atomic uint32_t devices_lock;
+    _Atomic uint32_t pages[PAGES]; /* in the place of a page's lower bits: the rest of it, and 1: it has been read */
 } reader AGENT_LARGE;
 
 enum altstack { ALTSTACK_UNKNOWN, ALTSTACK_FITS /* or none */, ALTSTACK_SMALL };
-enum look { LOOK_EACH, LOOK_EVENT, LOOK_DIRECT, LOOK_SYSCALL };
+/* Of an event: nothing is known yet; pages known; all pages, for the mask was looked at; none. */
+enum look { LOOK_EACH, LOOK_EVENT, LOOK_DIRECT, LOOK_OPEN, LOOK_SYSCALL };
 
 static _Thread_local struct {
     uint64_t stack_low, stack_high; /* its own stack, as far as it was looked at */
+    uint64_t near_low, near_size;   /* of it, what has room for a fault when sp is there */
     uint64_t foreign;               /* stack pointer >> 16, plus 1, that is on no stack of its own */
     uint64_t faults;
     uint32_t look;     /* enum look */
+    uint32_t left;     /* reads until it is looked at anew */
     uint32_t events;   /* that wanted to read directly */
     uint32_t altstack; /* enum altstack */
 } self __attribute__((tls_model("initial-exec")));
@@ -138,6 +145,13 @@ static bool device_at(uint64_t address, size_t size)
     return false;
 }
 
+/* Whether there is none at this page, or above it. */
+static inline bool device_none(uint64_t address)
+{
+    const struct device_table *table = atomic_load_explicit(&reader.devices, memory_order_acquire);
+    return table && (address | (PAGE - 1)) < atomic_load_explicit(&table->low, memory_order_relaxed);
+}
+
 static bool devices_lock(void)
 {
     for (int i = 0; i < 1000; i++) {
@@ -166,6 +180,7 @@ void agent_read_mapped(uint64_t address, size_t size, int fd)
         return;
     struct device_table *table = atomic_load(&reader.devices);
     if (!devices_lock()) {
+        atomic_store(&table->low, 0);
         atomic_store(&table->count, DEVICES_MAX + 1);
         return;
     }
@@ -179,8 +194,11 @@ void agent_read_mapped(uint64_t address, size_t size, int fd)
     if (count < DEVICES_MAX) {
         table->ranges[count][0] = address;
         table->ranges[count][1] = end;
+        if (address < atomic_load(&table->low))
+            atomic_store(&table->low, address);
         atomic_store_explicit(&table->count, count + 1, memory_order_release);
     } else if (full && count == DEVICES_MAX) {
+        atomic_store(&table->low, 0);
         atomic_store(&table->count, DEVICES_MAX + 1);
     }
     atomic_store(&reader.devices_lock, 0);
@@ -194,10 +212,13 @@ static void devices_store(const struct outside *outside)
         return;
     struct device_table *old = atomic_load(&reader.devices);
     struct device_table *table = old == &reader.tables[0] ? &reader.tables[1] : &reader.tables[0];
+    uint64_t low = outside->device_count > DEVICES_MAX ? 0 : UINT64_MAX;
     for (unsigned i = 0; i < outside->device_count && i < DEVICES_MAX; i++) {
         table->ranges[i][0] = outside->devices[i][0];
         table->ranges[i][1] = outside->devices[i][1];
+        low = low < outside->devices[i][0] ? low : outside->devices[i][0];
     }
+    atomic_store(&table->low, low);
     atomic_store(&table->count, outside->device_count);
     atomic_store_explicit(&reader.devices, table, memory_order_release);
     atomic_store(&reader.devices_lock, 0);
@@ -265,19 +286,71 @@ static bool altstack_fits(void)
 void agent_read_altstack(void)
 {
     self.altstack = ALTSTACK_UNKNOWN;
+    self.near_size = 0;
 }
 
-static bool direct_possible(uint64_t sp)
+/* Whether a fault would reach our handler, as the kernel says. */
+static enum look look_at_mask(void)
 {
     uint64_t mask = UINT64_MAX;
-    if (++self.events % LOOK_AGAIN == 0)
+    sigset_mask(SIG_BLOCK, NULL, &mask);
+    agent_signals_doubt(mask);
+    return mask & SIGNALS_READING ? LOOK_SYSCALL : LOOK_OPEN;
+}
+
+static enum look look_at_thread(uint64_t sp)
+{
+    bool again = self.left == 0; /* at its first event, too */
+    self.left = (again ? LOOK_AGAIN : self.left) - 1;
+    if (again)
         agent_signals_check();
-    if (self.events % TRACED_AGAIN == 0 && atomic_load_explicit(&reader.traced, memory_order_relaxed))
+    if (++self.events % TRACED_AGAIN == 0 && atomic_load_explicit(&reader.traced, memory_order_relaxed))
         agent_read_rescan();
     if (!agent_signals_repair() || atomic_load_explicit(&reader.traced, memory_order_relaxed) || !stack_own(sp) ||
         !stack_room(sp) || !altstack_fits())
-        return false;
-    return sigset_mask(SIG_BLOCK, NULL, &mask) == 0 && !(mask & (SIGSET_BIT(SIGSEGV) | SIGSET_BIT(SIGBUS)));
+        return LOOK_SYSCALL;
+    self.near_low = self.stack_low + reader.room;
+    self.near_size = self.stack_high - self.near_low;
+    return again || !agent_signals_known() ? look_at_mask() : LOOK_DIRECT;
+}
+
+/* ---- pages that have been read ---- */
+
+static _Atomic uint32_t *page_place(uint64_t page)
+{
+    return &reader.pages[page % PAGES];
+}
+
+/* Of an address that a program can have, it fits. */
+static uint64_t page_mark(uint64_t page)
+{
+    return page / PAGES << 1 | 1;
+}
+
+static bool pages_known(uint64_t address, size_t size)
+{
+    uint64_t page = address >> PAGE_SHIFT, last = (address + size - 1) >> PAGE_SHIFT;
+    while (page <= last && atomic_load_explicit(page_place(page), memory_order_relaxed) == page_mark(page))
+        page++;
+    return page > last;
+}
+
+static void pages_note(uint64_t address, size_t size, bool there)
+{
+    uint64_t page = address >> PAGE_SHIFT, last = (address + size - 1) >> PAGE_SHIFT;
+    last = last - page < PAGES ? last : page + PAGES - 1;
+    for (; page <= last; page++)
+        atomic_store_explicit(page_place(page), there ? (uint32_t)page_mark(page) : 0, memory_order_relaxed);
+}
+
+static int read_direct(void *dst, uint64_t address, size_t size, enum look look)
+{
+    int result = agent_copy(dst, address, size);
+    if (result != 0)
+        look_for_debugger();
+    if (result != 0 || look == LOOK_OPEN)
+        pages_note(address, size, result == 0);
+    return result;
 }
 
 static int read_doubtful(void *dst, uint64_t address, size_t size, uint64_t sp)
@@ -287,18 +360,13 @@ static int read_doubtful(void *dst, uint64_t address, size_t size, uint64_t sp)
     if (device_at(address, size))
         way = AREA_READ_SYSCALL;
     if (way == AREA_READ_DIRECT) {
-        uint32_t look = self.look;
-        if (look <= LOOK_EVENT) {
-            look = direct_possible(sp) ? LOOK_DIRECT : LOOK_SYSCALL;
-            if (self.look == LOOK_EVENT)
-                self.look = look;
-        }
-        if (look == LOOK_DIRECT) {
-            int result = agent_copy(dst, address, size);
-            if (result != 0)
-                look_for_debugger();
-            return result;
-        }
+        enum look look = self.look <= LOOK_EVENT ? look_at_thread(sp) : (enum look)self.look;
+        if (look == LOOK_DIRECT && !pages_known(address, size))
+            look = look_at_mask();
+        if (self.look != LOOK_EACH)
+            self.look = look;
+        if (look != LOOK_SYSCALL)
+            return read_direct(dst, address, size, look);
     } else if (way == AREA_READ_VICTIM) {
         if (victim_is_last()) {
             int result = read_syscall(dst, address, size);
@@ -324,7 +392,23 @@ int agent_read(void *dst, uint64_t address, size_t size)
             return 0;
     }
     self.faults++;
+    if (agent_read_failed)
+        agent_read_failed(self.faults);
     return -1;
+}
+
+int agent_read_again(void *dst, uint64_t address, size_t size)
+{
+    uint64_t sp = (uint64_t)(uintptr_t)__builtin_frame_address(0), page = address >> PAGE_SHIFT;
+    if (sp - self.near_low < self.near_size && self.left && !agent_signals_waiting &&
+        !atomic_load_explicit(&agent_signals_careful, memory_order_relaxed) &&
+        !atomic_load_explicit(&reader.traced, memory_order_relaxed) && (address + size - 1) >> PAGE_SHIFT == page &&
+        atomic_load_explicit(page_place(page), memory_order_relaxed) == page_mark(page) && device_none(address)) {
+        self.left--;
+        if (agent_copy(dst, address, size) == 0)
+            return 0;
+    }
+    return agent_read(dst, address, size);
 }
 
 unsigned agent_read_begin(void)

@@ -3,9 +3,9 @@
  * Reads memory that may not be there, inside the traced program: a bad address is reported, and never harms. Three
  * ways; area.reader (enum area_reader) can change at any time:
  *
- *   direct   a copy whose fault our SIGSEGV/SIGBUS handler repairs (agent/safety/signals.h). Only where that is certain
- * to work: our handlers in place, both signals open in the kernel's mask of this thread, room for a signal's frame on a
- * stack known to be the thread's own, no debugger. Else the next way is taken. syscall  process_vm_readv on ourselves:
+ *   direct   a copy whose fault our SIGSEGV/SIGBUS handler repairs. Only where that is certain to work: our handlers in
+ * place, both signals open in the kernel's mask of this thread (agent/safety/signals.h says how that is known), room for
+ * a signal's frame on a stack known to be the thread's own, no debugger. Else the next way is taken. syscall  process_vm_readv on ourselves:
  * 1 us, always possible but in some sandboxes. Never touches device mappings. victim   another process in the same
  * memory does the copy and may die of it: 30 us, a new one for each read. In a program with threads `syscall` is used
  * instead, unless that is refused.
@@ -35,13 +35,17 @@ void agent_read_done(void);
 /* 0, or -1: nothing usable was copied. A capture_read_fn. */
 int agent_read(void *dst, uint64_t address, size_t size);
 
+/* The same where area.reader is AREA_READ_DIRECT, in a hook: as quick as may be where all is as it was. */
+int agent_read_again(void *dst, uint64_t address, size_t size);
+
 /* Put these around all reads of one event: facts about this thread (open signals, room on the stack) are found once,
  * not for each read. Nests (signal handlers): pass begin's result to end. */
 unsigned agent_read_begin(void);
 void agent_read_end(unsigned before);
 
-/* The number of bad addresses in this thread so far. */
+/* The number of bad addresses in this thread so far; and who is told of each (hooks/, not in tests of this part alone). */
 uint64_t agent_read_faults(void);
+extern void agent_read_failed(uint64_t faults) __attribute__((weak));
 
 /* The program mapped something: [address, address + size) of file descriptor fd. Notes device mappings. */
 void agent_read_mapped(uint64_t address, size_t size, int fd);

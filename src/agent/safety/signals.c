@@ -36,6 +36,10 @@ static _Atomic int32_t process; /* others with our memory (vfork) have dispositi
 /* Signals that masks keep open in the kernel: of FAULTS those whose handler is ours and that are not read by the
  * program. */
 static _Atomic uint64_t open_set, aside_set;
+static _Atomic uint32_t doubted;
+_Atomic uint32_t agent_signals_careful = 1;
+_Thread_local uint32_t agent_signals_waiting;
+_Static_assert(SIGNALS_READING == (SIGSET_BIT(SIGSEGV) | SIGSET_BIT(SIGBUS)), "SIGNALS_READING");
 
 _Thread_local uint64_t agent_signals_blocked __attribute__((tls_model("initial-exec")));
 /* The child of vfork that has changed its mask: it is all in the kernel, and the word is its parent's alone. */
@@ -106,9 +110,15 @@ static void unlock(uint64_t before)
     sigset_mask(SIG_SETMASK, &before, NULL);
 }
 
+static void repair_set(bool can)
+{
+    atomic_store(&repair, can);
+    atomic_store(&agent_signals_careful, !can || atomic_load(&doubted));
+}
+
 static void look_repair(void)
 {
-    atomic_store(&repair, atomic_load(&dispositions[0].ours) && atomic_load(&dispositions[1].ours));
+    repair_set(atomic_load(&dispositions[0].ours) && atomic_load(&dispositions[1].ours));
 }
 
 /* Our handler in the kernel, or not any more. Under the lock. */
@@ -147,6 +157,20 @@ static uint64_t believed_blocked(void)
 {
     uint64_t believed = agent_signals_blocked;
     return believed && apart && !in_process() && apart == (int32_t)sys_call0(__NR_getpid) ? 0 : believed;
+}
+
+void agent_signals_doubt(uint64_t mask)
+{
+    if (mask & SIGNALS_READING) {
+        atomic_store_explicit(&doubted, 1, memory_order_relaxed);
+        atomic_store_explicit(&agent_signals_careful, 1, memory_order_relaxed);
+    }
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+bool agent_signals_known(void)
+{
+    return !atomic_load_explicit(&doubted, memory_order_relaxed) && !agent_signals_waiting;
 }
 
 /* ---- what the program sets ---- */
@@ -201,6 +225,7 @@ int signals_mask(int how, const uint64_t *set, uint64_t *ret_old)
     if (set && (how < SIG_BLOCK || how > SIG_SETMASK))
         return -EINVAL;
     if (pass) {
+        agent_signals_doubt(how == SIG_SETMASK ? 0 : believed);
         if (believed)
             sigset_mask(SIG_BLOCK, &believed, NULL);
         apart = (int32_t)sys_call0(__NR_getpid);
@@ -218,30 +243,35 @@ int signals_mask(int how, const uint64_t *set, uint64_t *ret_old)
         if (how != SIG_UNBLOCK)
             given &= ~open;
     }
-    atomic_signal_fence(memory_order_seq_cst);
+    agent_signals_doubt(set && how != SIG_UNBLOCK ? given : 0);
     long error = sigset_mask(how, set ? &given : NULL, &kernel);
     if (error == 0 && ret_old)
         *ret_old = kernel | believed;
     return (int)error;
 }
 
-uint64_t signals_real_begin(void)
+struct signals_wait signals_wait_begin(uint64_t mask)
 {
-    uint64_t believed = believed_blocked();
-    if (believed) {
-        sigset_mask(SIG_BLOCK, &believed, NULL);
+    struct signals_wait wait = {.believed = believed_blocked()};
+    wait.unknown = (mask | wait.believed) & SIGNALS_READING;
+    agent_signals_waiting += wait.unknown;
+    atomic_signal_fence(memory_order_seq_cst);
+    if (wait.believed) {
+        sigset_mask(SIG_BLOCK, &wait.believed, NULL);
         agent_signals_blocked = 0;
     }
-    return believed;
+    return wait;
 }
 
-void signals_real_end(uint64_t before)
+void signals_wait_end(struct signals_wait wait)
 {
-    if (before) {
-        agent_signals_blocked |= before;
+    if (wait.believed) {
+        agent_signals_blocked |= wait.believed;
         atomic_signal_fence(memory_order_seq_cst);
-        sigset_mask(SIG_UNBLOCK, &before, NULL);
+        sigset_mask(SIG_UNBLOCK, &wait.believed, NULL);
     }
+    atomic_signal_fence(memory_order_seq_cst);
+    agent_signals_waiting -= wait.unknown;
 }
 
 void signals_step_aside(uint64_t set)
@@ -249,6 +279,7 @@ void signals_step_aside(uint64_t set)
     uint64_t believed = agent_signals_blocked & set;
     if (!(set & FAULTS) || !atomic_load(&started) || !in_process())
         return;
+    agent_signals_doubt(set);
     atomic_fetch_or(&aside_set, set & FAULTS);
     atomic_fetch_and(&open_set, ~set);
     sigset_mask(SIG_BLOCK, &believed, NULL);
@@ -267,6 +298,7 @@ static void send_again(int signal, const siginfo_t *info)
 {
     uint64_t bit = SIGSET_BIT(signal);
     long self = sys_call0(__NR_getpid), thread = sys_call0(__NR_gettid);
+    agent_signals_doubt(bit);
     sigset_mask(SIG_BLOCK, &bit, NULL); /* until then */
     /* to the process, where it was sent to the process: another thread may be waiting for it */
     if (info->si_code == SI_USER || info->si_code == SI_QUEUE) {
@@ -336,6 +368,7 @@ static bool chain(int signal, const struct kernel_action *program, struct signal
     /* it sees its own mask, and may change it for the time after; what it believes blocked is then really blocked until
      * it is changed next, which only makes reads slower */
     frame->context.mask |= believed_blocked();
+    agent_signals_doubt(mask | frame->context.mask);
     if (!(program->flags & SA_ONSTACK) && within(at, &frame->context.stack) && !within(sp, &frame->context.stack)) {
         at = move_frame(frame, sp);
         if (!at)
@@ -488,7 +521,7 @@ void agent_signals_check(void)
         all = all && atomic_load(&dispositions[i].ours) && sigset_action(numbers[i], NULL, &now) == 0 &&
               now.handler == (uintptr_t)agent_signal_entry;
     }
-    atomic_store(&repair, all);
+    repair_set(all);
 }
 
 bool agent_signals_repair(void)
@@ -510,6 +543,7 @@ void agent_signals_thread(unsigned inherited)
 unsigned agent_signals_exec(void)
 {
     uint64_t believed = believed_blocked();
+    agent_signals_doubt(believed);
     if (believed)
         sigset_mask(SIG_BLOCK, &believed, NULL);
     return (unsigned)believed;

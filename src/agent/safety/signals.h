@@ -14,9 +14,24 @@
  * end of the sigjmp_buf); setcontext and swapcontext restore the kernel's mask only.
  *
  * Exceptions: signals read by signalfd stay blocked as they are; handlers' sa_mask and the masks of
- * sigsuspend, ppoll ... act as they are (a direct read looks at the kernel's mask first, so it is safe wherever signals
- * are blocked behind our back); thread sanitizer: no handlers at all; address sanitizer: its handlers are called as
- * any program's own.
+ * sigsuspend, ppoll ... act as they are; thread sanitizer: no handlers at all; address sanitizer: its handlers are
+ * called as any program's own.
+ *
+ * A fault whose signal is blocked in the kernel kills, whatever handler there is. So a direct read has to know that
+ * SIGSEGV and SIGBUS are open, and a system call for each event would cost more than all the rest of it. It is enough to
+ * look once in each thread, as long as nothing can close them since:
+ *
+ *   - What blocks signals goes through these interposed functions, and they keep both open.
+ *   - Where they cannot, they doubt, before it takes effect: the sa_mask of a handler; our way into the program's handler
+ *     of one of our signals; a context or sigjmp_buf with such a mask; signalfd; a child of vfork; exec and posix_spawn
+ *     with a signal that is believed blocked. A thread that is found with one blocked (it inherited that) is doubt, too.
+ *   - From a doubt on, every thread of the process looks at each event, for good. Which is slower, and always right.
+ *   - During a call that waits with a mask of its own (sigsuspend, ppoll ...) the thread looks at each event.
+ *
+ * What is not seen is a system call that the program makes by itself (Go does; its masks keep these two open) or a mask
+ * that a handler writes into the context it returns to. So a thread looks anew at each 1024th event, and whenever a page
+ * is read that nobody has read yet (read.c): what was never readable does no harm even then. What is left: blocked in
+ * such a way, by a program that then passes a pointer into memory that it has given back.
  */
 #ifndef SCRY_AGENT_SAFETY_SIGNALS_H
 #define SCRY_AGENT_SAFETY_SIGNALS_H
@@ -42,7 +57,22 @@ void agent_signals_thread(unsigned inherited);
 unsigned agent_signals_exec(void);
 void agent_signals_exec_failed(unsigned before);
 
+/* SIGSEGV and SIGBUS. */
+#define SIGNALS_READING (UINT64_C(1) << 10 | UINT64_C(1) << 6)
+
+/* A mask that is going to act in the kernel, in one thread or another. */
+void agent_signals_doubt(uint64_t mask);
+
+/* 1: pointers lead to reads that take time, for direct ones are not possible, or not without a look at the mask. */
+extern _Atomic uint32_t agent_signals_careful __attribute__((visibility("hidden")));
+
 /* ---- for read.c ---- */
+
+/* How many calls that wait with a mask of their own this thread is in, inside each other. */
+extern _Thread_local uint32_t agent_signals_waiting __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Does a thread that was found with SIGSEGV and SIGBUS open have them open still? */
+bool agent_signals_known(void);
 
 /* Are our handlers for SIGSEGV and SIGBUS still the kernel's, as far as is known? */
 bool agent_signals_repair(void);

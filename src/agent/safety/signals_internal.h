@@ -25,9 +25,13 @@ bool signals_masking(void);
 /* As rt_sigprocmask; set and ret_old may be NULL. 0 or -errno. */
 int signals_mask(int how, const uint64_t *set, uint64_t *ret_old);
 
-/* Blocks really what is believed blocked, around calls that wait with a mask of their own. */
-uint64_t signals_real_begin(void);
-void signals_real_end(uint64_t before);
+/* Around calls that wait, with this mask or (0) their thread's: blocks really what is believed blocked. */
+struct signals_wait {
+    uint64_t believed;
+    bool unknown; /* until the end */
+};
+struct signals_wait signals_wait_begin(uint64_t mask);
+void signals_wait_end(struct signals_wait wait);
 
 /* The program reads these itself: from now on blocked means blocked. */
 void signals_step_aside(uint64_t set);

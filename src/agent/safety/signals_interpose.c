@@ -18,6 +18,7 @@
 #include <sys/signalfd.h>
 
 #include "agent/safety/read.h"
+#include "agent/safety/signals.h"
 #include "agent/safety/signals_internal.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -60,8 +61,11 @@ SLOT(sigaction);
 EXPORT int sigaction(int signal, const struct sigaction *restrict action, struct sigaction *restrict old)
 {
     struct kernel_action set, was;
-    if (!signals_mine(signal))
+    if (!signals_mine(signal)) {
+        if (action && action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN)
+            agent_signals_doubt(word_of(&action->sa_mask));
         return NEXT(sigaction)(signal, action, old);
+    }
     if (action)
         set = (struct kernel_action){
             .handler = (uintptr_t)action->sa_handler,
@@ -80,10 +84,9 @@ EXPORT int sigaction(int signal, const struct sigaction *restrict action, struct
 }
 
 int __sigaction(int signal, const struct sigaction *action, struct sigaction *old);
-SLOT(__sigaction);
 EXPORT int __sigaction(int signal, const struct sigaction *action, struct sigaction *old)
 {
-    return signals_mine(signal) ? sigaction(signal, action, old) : NEXT(__sigaction)(signal, action, old);
+    return sigaction(signal, action, old);
 }
 
 static sighandler_t set_handler(int signal, sighandler_t handler, int flags, uint64_t mask)
@@ -172,6 +175,12 @@ EXPORT int sigignore(int number)
 
 /* ---- masks ---- */
 
+/* Nothing is kept open: what is blocked is. */
+static void mask_passes(int how, uint64_t set)
+{
+    agent_signals_doubt(how == SIG_UNBLOCK ? 0 : set);
+}
+
 /* As glibc: its own two signals (cancellation, setxid) cannot be blocked. */
 static int mask_of_thread(int how, const sigset_t *set, sigset_t *old)
 {
@@ -185,13 +194,19 @@ static int mask_of_thread(int how, const sigset_t *set, sigset_t *old)
 SLOT(pthread_sigmask);
 EXPORT int pthread_sigmask(int how, const sigset_t *restrict set, sigset_t *restrict old)
 {
-    return signals_masking() ? mask_of_thread(how, set, old) : NEXT(pthread_sigmask)(how, set, old);
+    if (signals_masking())
+        return mask_of_thread(how, set, old);
+    mask_passes(how, set ? word_of(set) : 0);
+    return NEXT(pthread_sigmask)(how, set, old);
 }
 
 SLOT(sigprocmask);
 EXPORT int sigprocmask(int how, const sigset_t *restrict set, sigset_t *restrict old)
 {
-    return signals_masking() ? result_of(-mask_of_thread(how, set, old)) : NEXT(sigprocmask)(how, set, old);
+    if (signals_masking())
+        return result_of(-mask_of_thread(how, set, old));
+    mask_passes(how, set ? word_of(set) : 0);
+    return NEXT(sigprocmask)(how, set, old);
 }
 
 static int mask_one(int how, int number)
@@ -203,7 +218,10 @@ static int mask_one(int how, int number)
 SLOT(sighold);
 EXPORT int sighold(int number)
 {
-    return signals_masking() && signals_mine(number) ? mask_one(SIG_BLOCK, number) : NEXT(sighold)(number);
+    if (signals_masking() && signals_mine(number))
+        return mask_one(SIG_BLOCK, number);
+    mask_passes(SIG_BLOCK, number > 0 && number < 65 ? SIGSET_BIT(number) : 0);
+    return NEXT(sighold)(number);
 }
 
 SLOT(sigrelse);
@@ -216,8 +234,10 @@ SLOT(sigblock);
 EXPORT int sigblock(int mask)
 {
     uint64_t set = (uint32_t)mask, old = 0;
-    if (!signals_masking())
+    if (!signals_masking()) {
+        mask_passes(SIG_BLOCK, set);
         return NEXT(sigblock)(mask);
+    }
     signals_mask(SIG_BLOCK, &set, &old);
     return (int)old;
 }
@@ -226,8 +246,10 @@ SLOT(sigsetmask);
 EXPORT int sigsetmask(int mask)
 {
     uint64_t set = (uint32_t)mask, old = 0;
-    if (!signals_masking())
+    if (!signals_masking()) {
+        mask_passes(SIG_SETMASK, set);
         return NEXT(sigsetmask)(mask);
+    }
     signals_mask(SIG_SETMASK, &set, &old);
     return (int)old;
 }
@@ -235,16 +257,16 @@ EXPORT int sigsetmask(int mask)
 
 /* ---- waiting with a mask ---- */
 
-#define WAITING(type, name, ...) \
-    uint64_t believed = signals_real_begin(); \
-    type result = NEXT(name)(__VA_ARGS__); \
-    signals_real_end(believed); \
+#define WAITING(mask, name, ...) \
+    struct signals_wait wait = signals_wait_begin(mask); \
+    int result = NEXT(name)(__VA_ARGS__); \
+    signals_wait_end(wait); \
     return result
 
 SLOT(sigsuspend);
 EXPORT int sigsuspend(const sigset_t *mask)
 {
-    WAITING(int, sigsuspend, mask);
+    WAITING(word_of(mask), sigsuspend, mask);
 }
 
 SLOT(ppoll);
@@ -252,7 +274,7 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit,
 {
     if (!mask)
         return NEXT(ppoll)(fds, count, limit, mask);
-    WAITING(int, ppoll, fds, count, limit, mask);
+    WAITING(word_of(mask), ppoll, fds, count, limit, mask);
 }
 
 SLOT(pselect);
@@ -261,7 +283,7 @@ EXPORT int pselect(int count, fd_set *restrict reading, fd_set *restrict writing
 {
     if (!mask)
         return NEXT(pselect)(count, reading, writing, special, limit, mask);
-    WAITING(int, pselect, count, reading, writing, special, limit, mask);
+    WAITING(word_of(mask), pselect, count, reading, writing, special, limit, mask);
 }
 
 SLOT(epoll_pwait);
@@ -269,7 +291,7 @@ EXPORT int epoll_pwait(int fd, struct epoll_event *events, int count, int limit,
 {
     if (!mask)
         return NEXT(epoll_pwait)(fd, events, count, limit, mask);
-    WAITING(int, epoll_pwait, fd, events, count, limit, mask);
+    WAITING(word_of(mask), epoll_pwait, fd, events, count, limit, mask);
 }
 
 SLOT(epoll_pwait2);
@@ -278,25 +300,25 @@ EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int count, const str
 {
     if (!mask)
         return NEXT(epoll_pwait2)(fd, events, count, limit, mask);
-    WAITING(int, epoll_pwait2, fd, events, count, limit, mask);
+    WAITING(word_of(mask), epoll_pwait2, fd, events, count, limit, mask);
 }
 
 SLOT(sigwait);
 EXPORT int sigwait(const sigset_t *restrict set, int *restrict number)
 {
-    WAITING(int, sigwait, set, number);
+    WAITING(0, sigwait, set, number);
 }
 
 SLOT(sigwaitinfo);
 EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info)
 {
-    WAITING(int, sigwaitinfo, set, info);
+    WAITING(0, sigwaitinfo, set, info);
 }
 
 SLOT(sigtimedwait);
 EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict limit)
 {
-    WAITING(int, sigtimedwait, set, info, limit);
+    WAITING(0, sigtimedwait, set, info, limit);
 }
 
 SLOT(signalfd);
@@ -333,6 +355,7 @@ static void jump(const struct __jmp_buf_tag *to)
 {
     if (agent_stack_jump)
         agent_stack_jump((uint64_t)to->__jmpbuf[6]);
+    agent_signals_doubt(to->__mask_was_saved ? word_of(&to->__saved_mask) : 0);
     uint64_t saved = to->__saved_mask.__val[15];
     if (to->__mask_was_saved && signals_masking())
         agent_signals_blocked = (saved & ~UINT64_C(0xffffffff)) == SIGNALS_TAG ? saved & UINT32_MAX : 0;

@@ -36,9 +36,14 @@ static bool keeps(const struct area_program *program)
         case CAPTURE_CONST:
             at += sizeof insn;
             continue;
+        case CAPTURE_END:
+            continue;
         case CAPTURE_REG:
         case CAPTURE_MEM:
         case CAPTURE_VALUE:
+        case CAPTURE_READ:
+        case CAPTURE_FOLLOW:
+        case CAPTURE_STRING:
             reads = UINT64_C(1) << (insn.r & 63);
             break;
         case CAPTURE_LEA:

@@ -21,6 +21,7 @@
 #define SELF_LEAVING 56
 #define SELF_PLAIN 88
 #define SELF_HOLE_ID 212
+#define SELF_POINTED 288
 
 #define FRAME_SIZE 64
 #define FRAME_SHIFT 6
@@ -57,6 +58,7 @@
 #define AREA_ON 132
 #define AREA_MAX_DEPTH 148
 #define AREA_MIN_TICKS 160
+#define AREA_READER 144
 
 #define BLOCK_CURSOR 8
 #define BLOCK_PENDING 16
@@ -100,9 +102,12 @@
 #define MOVES_LIST 72
 #define MOVES_KIND_NONE 0
 #define MOVES_KIND_SHORT 1
+#define MOVES_KIND_NEAR 2
+#define MOVES_KIND_VARYING 3
 #define MOVE_SIZE 16
 
 /* From the rsp of a hook, in the red zone: where it keeps what is below, and where steps may put numbers. */
+#define KEPT_SIZE (-8)   /* of values whose steps are over */
 #define KEPT_MOVES (-32) /* struct agent_moves */
 #define KEPT_RBX (-40)
 #define KEPT_RBP (-48)
@@ -126,6 +131,9 @@
  *   ADD ...              (enum capture_alu) it becomes itself OPERATION what is at rsp + NUMBER
  *   ADD_NUMBER ...       itself OPERATION NUMBER
  *   COMPUTE              itself, any operation (upper half of NUMBER), what is at rsp + lower half
+ *   COMPUTE_FLOAT        the same of floating point numbers
+ *   FOLLOW, STRING       a status, and NUMBER bytes at the address that was computed, or the string there, of NUMBER
+ *                        bytes at most, are the next of the values; what was computed is lost
  */
 /* clang-format off */
 #define MOVE_SIZES(X, name, after) X(name##_1##after) X(name##_2##after) X(name##_4##after) X(name##_8##after)
@@ -148,7 +156,8 @@
     X(END) MOVE_OUTS(X, ) MOVE_OUTS(X, _END) \
     MOVE_SIZES(X, GET_RSP, ) MOVE_SIZES(X, GET_AT_RBP, ) MOVE_REGISTERS(X, GET_, ) X(SET) X(PUT) X(INCREASE) \
     MOVE_REGISTERS(X, ADD_, ) MOVE_REGISTERS(X, SUB_, ) \
-    MOVE_REGISTERS(X, MUL_, ) MOVE_ALUS(X, ) MOVE_ALUS(X, _NUMBER) X(COMPUTE)
+    MOVE_REGISTERS(X, MUL_, ) MOVE_ALUS(X, ) MOVE_ALUS(X, _NUMBER) X(COMPUTE) X(COMPUTE_FLOAT) \
+    X(FOLLOW) X(STRING)
 /* clang-format on */
 
 /* struct capture_frame */

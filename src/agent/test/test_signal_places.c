@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs that get signals where they are blocked, ignored or nested, on other stacks, in threads and children. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/select.h>
 #include <sys/signalfd.h>
 #include <sys/time.h>
 #include <sys/syscall.h>
@@ -57,6 +61,214 @@ static int blocked_really(void)
     probe();
     mask("by system call");
     return 7;
+}
+
+/* When reads have been direct for a while. What was never readable is looked at with care even then. */
+static int blocked_really_later(void)
+{
+    uint64_t all = UINT64_MAX;
+    char byte;
+    probe();
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, 8);
+    if (reader && reader(&byte, (uintptr_t)hole, 1) != -1)
+        say("a bad address was read\n");
+    probe();
+    mask("by system call");
+    return 7;
+}
+
+/* A handler that all is blocked in, or just what faults raise; and in the handlers that come inside of it. */
+static void probing(int signal)
+{
+    probe_gone(); /* first: other pages would be looked at with care */
+    say_number("handler of", signal);
+    mask("in it");
+    probe();
+    if (signal == SIGUSR1)
+        raise(SIGUSR2);
+    probe();
+}
+
+static int blocked_in_handlers(void)
+{
+    struct sigaction action = {.sa_handler = probing}, other = {.sa_handler = probing};
+    probe();
+    sigaction(SIGUSR2, &other, NULL);
+    sigaddset(&action.sa_mask, SIGBUS);
+    sigaddset(&action.sa_mask, SIGSEGV);
+    sigaction(SIGUSR1, &action, NULL);
+    probe();
+    raise(SIGUSR1);
+    probe();
+    mask("after");
+    return 0;
+}
+
+/* In handlers of signals that the agent has handlers of, too: SIGTRAP's is entered through ours. */
+static int blocked_in_ours(void)
+{
+    struct sigaction action = {.sa_handler = probing};
+    probe();
+    sigaddset(&action.sa_mask, SIGSEGV);
+    sigaction(SIGTRAP, &action, NULL);
+    probe();
+    raise(SIGTRAP);
+    probe();
+    return 0;
+}
+
+/* What is believed blocked is really blocked when such a handler returns. */
+static int blocked_after_ours(void)
+{
+    sigset_t segv;
+    sigemptyset(&segv);
+    sigaddset(&segv, SIGSEGV);
+    set(SIGTRAP, note, 0);
+    pthread_sigmask(SIG_BLOCK, &segv, NULL);
+    probe();
+    raise(SIGTRAP);
+    probe();
+    mask("after");
+    return 0;
+}
+
+/* A handler that comes during a call that waits with a mask of its own. */
+static int blocked_in_waits(void)
+{
+    struct timespec none = {0, 0};
+    struct epoll_event event;
+    sigset_t usr1, others;
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    sigfillset(&others);
+    sigdelset(&others, SIGUSR1);
+    sigdelset(&others, SIGUSR2);
+    signal(SIGUSR1, probing);
+    signal(SIGUSR2, probing);
+    pthread_sigmask(SIG_BLOCK, &usr1, NULL);
+    for (int way = 0; way < 4; way++) {
+        probe();
+        raise(SIGUSR1);
+        say_number("waits", way);
+        if (way == 0)
+            sigsuspend(&others);
+        else if (way == 1)
+            ppoll(NULL, 0, &none, &others);
+        else if (way == 2)
+            pselect(0, NULL, NULL, NULL, &none, &others);
+        else
+            epoll_pwait(epoll_create1(EPOLL_CLOEXEC), &event, 1, 0, &others);
+        probe();
+        mask("after");
+    }
+    return 0;
+}
+
+static pthread_t begun;
+
+static void *probes_blocked(void *unused)
+{
+    for (int i = 0; i < 3; i++)
+        probe();
+    mask("in the thread");
+    return unused;
+}
+
+static int blocked_thread(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all;
+    probe();
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setsigmask_np(&attributes, &all);
+    pthread_create(&thread, &attributes, probes_blocked, NULL);
+    pthread_join(thread, NULL);
+    probe();
+    return 0;
+}
+
+static void begin_thread(int signal)
+{
+    pthread_create(&begun, NULL, probes_blocked, NULL);
+}
+
+/* The mask of the handler that it is begun in. */
+static int blocked_thread_inherits(void)
+{
+    struct sigaction action = {.sa_handler = begin_thread};
+    probe();
+    sigfillset(&action.sa_mask);
+    sigaction(SIGUSR1, &action, NULL);
+    raise(SIGUSR1);
+    pthread_join(begun, NULL);
+    probe();
+    return 0;
+}
+
+static int blocked_context(void)
+{
+    static ucontext_t back, there;
+    static char stack[65536];
+    probe();
+    getcontext(&there);
+    there.uc_stack.ss_sp = stack;
+    there.uc_stack.ss_size = sizeof stack;
+    there.uc_link = &back;
+    sigaddset(&there.uc_sigmask, SIGSEGV);
+    makecontext(&there, probe, 0);
+    swapcontext(&back, &there);
+    probe();
+    mask("back");
+    return 0;
+}
+
+static sigjmp_buf blocked_there;
+
+static void jump_to_blocked(int signal)
+{
+    if (sigsetjmp(blocked_there, 1) == 0)
+        siglongjmp(again, 1);
+    say("in the handler again\n");
+    probe();
+}
+
+/* Out of a handler in which it is blocked, and back into it. */
+static int blocked_jump(void)
+{
+    struct sigaction action = {.sa_handler = jump_to_blocked};
+    probe();
+    sigaddset(&action.sa_mask, SIGSEGV);
+    sigaction(SIGUSR1, &action, NULL);
+    if (sigsetjmp(again, 1) == 0)
+        raise(SIGUSR1);
+    mask("out of it");
+    probe();
+    return 0;
+}
+
+/* What exec leaves to the next program, which has the agent as this one has. */
+static int blocked_exec(void)
+{
+    uint64_t all = UINT64_MAX;
+    Dl_info library;
+    void *symbol;
+    memcpy(&symbol, &reader, sizeof symbol);
+    if (reader && dladdr(symbol, &library))
+        setenv("LD_PRELOAD", library.dli_fname, 1);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, 8);
+    probe();
+    execl("/proc/self/exe", "self", "=", "blocked before", (char *)NULL);
+    return 1;
+}
+
+static int blocked_before(void)
+{
+    mask("from before");
+    probe();
+    fault(nowhere);
+    return 0;
 }
 
 static int blocked_wait(void)
@@ -278,6 +490,7 @@ static void blocked_child(const char *name, int how, const sigset_t *set)
     if (child == 0) {
         if (set)
             sigprocmask(how, set, &seen[0]);
+        probe_gone();
         sigprocmask(SIG_BLOCK, NULL, &seen[1]);
         _exit(4);
     }
@@ -388,21 +601,22 @@ static atomic_int ticks;
 
 static void tick(int signal)
 {
+    struct itimerval never = {0};
     probe();
-    atomic_fetch_add(&ticks, 1);
+    if (atomic_fetch_add(&ticks, 1) >= 300) /* here: the handler may take longer than from one to the next */
+        setitimer(ITIMER_REAL, &never, NULL);
 }
 
 /* Handlers that come at any point of a read, with everything really blocked. */
 static int masked_handlers(void)
 {
     struct sigaction action = {.sa_handler = tick, .sa_flags = SA_RESTART};
-    struct itimerval often = {{0, 200}, {0, 200}}, never = {0};
+    struct itimerval often = {{0, 200}, {0, 200}};
     sigfillset(&action.sa_mask);
     sigaction(SIGALRM, &action, NULL);
     setitimer(ITIMER_REAL, &often, NULL);
     while (atomic_load(&ticks) < 300)
         probe();
-    setitimer(ITIMER_REAL, &never, NULL);
     return 6;
 }
 
@@ -436,6 +650,17 @@ const struct program signal_places[] = {
     {"blocked, pending", blocked_pending, 0},
     {"blocked, fault", blocked_fault, SIGSEGV},
     {"blocked by system call", blocked_really, 0},
+    {"blocked by system call later", blocked_really_later, 0},
+    {"blocked in a handler", blocked_in_handlers, 0},
+    {"blocked in a handler after ours", blocked_in_ours, 0},
+    {"blocked after a handler", blocked_after_ours, 0},
+    {"blocked in waits", blocked_in_waits, 0},
+    {"blocked thread", blocked_thread, 0},
+    {"blocked thread, inherits", blocked_thread_inherits, 0},
+    {"blocked context", blocked_context, 0},
+    {"blocked jump", blocked_jump, 0},
+    {"blocked over exec", blocked_exec, SIGSEGV},
+    {"blocked before", blocked_before, SIGSEGV},
     {"blocked, waited for", blocked_wait, 0},
     {"blocked, suspended", blocked_suspend, 0},
     {"ignored", ignored, 0},

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/ucontext.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -27,6 +28,22 @@ void say_number(const char *text, long number)
     say(line);
 }
 
+bool probe_gone(void)
+{
+    char bytes[16], *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(page, 7, sizeof bytes);
+    if (!reader)
+        return true;
+    bool read = reader(bytes, (uintptr_t)page, sizeof bytes) == 0 && bytes[15] == 7;
+    mprotect(page, 4096, PROT_NONE);
+    if (reader(bytes, (uintptr_t)page, sizeof bytes) != -1)
+        say("an address that is gone was read\n");
+    mprotect(page, 4096, PROT_READ);
+    reader(bytes, (uintptr_t)page, sizeof bytes); /* so is what is known of it when it is gone for good */
+    munmap(page, 4096);
+    return read;
+}
+
 /* Good and bad addresses are distinguished, wherever this is called. */
 void probe(void)
 {
@@ -43,6 +60,8 @@ void probe(void)
     if (reader(bytes, (uintptr_t)good, sizeof good) != 0 || strcmp(bytes, good) != 0 ||
         reader(bytes, (uintptr_t)more, sizeof more) != 0 || strcmp(bytes, more) != 0)
         say("a good address was not read\n");
+    if (!probe_gone())
+        say("a new address was not read\n");
     if (errno != 77)
         say("errno was changed\n");
     errno = before;

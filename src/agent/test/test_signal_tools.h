@@ -30,6 +30,8 @@ void say(const char *text);
 void say_number(const char *text, long number);
 /* Good and bad addresses are distinguished, wherever this is called. */
 void probe(void);
+/* So is memory that is given back after it was read, most often where the last one was. Was it read? */
+bool probe_gone(void);
 void set(int signal, void (*handler)(int, siginfo_t *, void *), int flags);
 void mask(const char *text);
 void alt_stack(size_t size);

@@ -42,25 +42,57 @@ static uint64_t number_in(const char *text, const char *before)
     return strtoull(at + strlen(before), NULL, 10);
 }
 
+/* Puts a program into the area; returns where. */
+static uint64_t program_put(const struct area_view *view, unsigned minimum, const struct capture_insn *insns,
+                            size_t count)
+{
+    const struct capture_head head = {.version = CAPTURE_VERSION, .minimum = (uint16_t)minimum};
+    const struct area_program program = {.size = (uint32_t)(sizeof head + count * sizeof *insns)};
+    uint64_t at = (view->area->programs_used + 7) & ~UINT64_C(7);
+    memcpy(view->programs + at, &program, sizeof program);
+    memcpy(view->programs + at + sizeof program, &head, sizeof head);
+    memcpy(view->programs + at + sizeof program + sizeof head, insns, count * sizeof *insns);
+    view->area->programs_used = at + sizeof program + program.size;
+    return at;
+}
+
+enum { LAYOUT = 5 };
+
+/* ---- values with a pointer ---- */
+
+enum { POINTED = 13 }; /* bytes: the pointer, a status, what is there */
+
+/* The target says where they are. */
+static void values_prepare(struct mini *mini, struct mini_area *area)
+{
+    const struct capture_insn insns[] = {
+        {CAPTURE_REG, 3, 8, 0}, {CAPTURE_FOLLOW, 3, 2, 0}, {CAPTURE_READ, 3, 4, 0}, {CAPTURE_END, 0, 0, 0}};
+    program_put(&area->view, 9, insns, sizeof insns / sizeof *insns);
+}
+
+static void values_look(void *ctx, const struct mini_event *event)
+{
+    static const uint8_t there[] = {CAPTURE_OK, 77, 0, 0, 0};
+    uint64_t *seen = ctx;
+    if (event->id != RECORD_ENTRY_VALUES && event->id != RECORD_EXIT_VALUES)
+        return;
+    assert_int_equal(event->layout, LAYOUT);
+    assert_int_equal(event->size, POINTED);
+    assert_memory_equal(event->bytes + 8, there, sizeof there);
+    ++*seen;
+}
+
 /* ---- calls of MPI ---- */
 
-enum { LAYOUT = 5, VALUES = 12 }; /* bytes: two fields */
+enum { VALUES = 12 }; /* bytes: two fields */
 
 /* As the monitor does it: the call has its slot, and a program at both its sites. */
 static void mpi_prepare(struct mini *mini, struct mini_area *area)
 {
     const struct area_view *view = &area->view;
-    struct {
-        struct capture_head capture;
-        struct capture_insn insns[2];
-    } code = {.capture = {.version = CAPTURE_VERSION, .minimum = VALUES},
-              .insns = {{CAPTURE_MEM, MPI_TOLD_REGISTER, 4, offsetof(struct mpi_told, peer)},
-                        {CAPTURE_MEM, MPI_TOLD_REGISTER, 8, offsetof(struct mpi_told, bytes)}}};
-    const struct area_program program = {.size = sizeof code};
-    uint64_t at = (view->area->programs_used + 7) & ~UINT64_C(7);
-    memcpy(view->programs + at, &program, sizeof program);
-    memcpy(view->programs + at + sizeof program, &code, sizeof code);
-    view->area->programs_used = at + sizeof program + sizeof code;
+    const struct capture_insn insns[] = {{CAPTURE_MEM, MPI_TOLD_REGISTER, 4, offsetof(struct mpi_told, peer)},
+                                         {CAPTURE_MEM, MPI_TOLD_REGISTER, 8, offsetof(struct mpi_told, bytes)}};
+    uint64_t at = program_put(view, VALUES, insns, sizeof insns / sizeof *insns);
     const uint64_t sites[] = {mpi_function_entry(CALL_MPI_Sendrecv), mpi_function_exit(CALL_MPI_Sendrecv)};
     for (size_t i = 0; i < 2; i++) {
         struct area_site *site = area_site_find(view, sites[i], true);
@@ -114,6 +146,9 @@ static void target_steps(const char *target, bool mpi, const char *mode, const c
         mini.environment[1] = dir;
         assert_int_equal(symlink(getenv("TEST_MPI_LIBRARY"), link), 0);
     }
+    bool values = strstr(mode, "values") != NULL;
+    if (values)
+        mini.prepare = values_prepare;
     mini_run(&mini, target, mode, which);
     unlink(link);
     if (!WIFEXITED(mini.status) || WEXITSTATUS(mini.status))
@@ -127,6 +162,9 @@ static void target_steps(const char *target, bool mpi, const char *mode, const c
         within.slot = mini_slot(&mini, &mini.areas[0], "within");
         mini_each(&mini, &mini.areas[0], count_after, &within);
     }
+    uint64_t valued = 0;
+    if (values)
+        mini_each(&mini, &mini.areas[0], values_look, &valued);
     struct mpi_seen seen = {0, 0};
     if (mpi)
         mini_each(&mini, &mini.areas[0], mpi_look, &seen);
@@ -134,7 +172,9 @@ static void target_steps(const char *target, bool mpi, const char *mode, const c
     print_message("# %s %s: %" PRIu64 " rounds, %" PRIu64 " entries, %" PRIu64 " unwound, %" PRIu64
                   " discarded, %" PRIu64 " messages\n",
                   mode, which, rounds, totals.entries, totals.unwound, totals.discarded, seen.messages);
-    assert_true(rounds > 0);
+    assert_true(rounds > 0 && !values == !valued);
+    assert_true(!totals.unwound || strstr(mode, "jump") ||
+                strstr(mode, "nested")); /* handlers that return end no calls */
     assert_int_equal(totals.open, 0);
     assert_int_equal(totals.entries, totals.exits + totals.unwound + totals.lost);
     assert_true(!mpi || (seen.values && !seen.messages == !strstr(mode, "messages")));
@@ -163,6 +203,16 @@ static void handlers_that_return(void **state)
 {
     steps("quiet", "1");
     steps("calls", "1");
+}
+
+static void values_with_handlers(void **state)
+{
+    steps("values,calls", "1");
+    steps("values,jump", "1");
+    steps("values,calls,jump,stack", "1");
+    steps("values,calls,silent,jump", "1");
+    steps("values,calls,nested,inner,jump", "307:240:240");
+    steps("values,calls,jump,full", "1:100:400:40");
 }
 
 static void handlers_that_never_return(void **state)
@@ -242,10 +292,10 @@ static void mpi_calls_at_the_end_of_a_packet(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(handlers_that_return),         cmocka_unit_test(handlers_that_never_return),
-        cmocka_unit_test(handlers_that_go_in_silence),  cmocka_unit_test(handlers_in_handlers),
-        cmocka_unit_test(where_the_stack_grows),        cmocka_unit_test(at_the_end_of_a_packet),
-        cmocka_unit_test(handlers_one_after_the_other),
+        cmocka_unit_test(handlers_that_return),       cmocka_unit_test(values_with_handlers),
+        cmocka_unit_test(handlers_that_never_return), cmocka_unit_test(handlers_that_go_in_silence),
+        cmocka_unit_test(handlers_in_handlers),       cmocka_unit_test(at_the_end_of_a_packet),
+        cmocka_unit_test(where_the_stack_grows),      cmocka_unit_test(handlers_one_after_the_other),
     };
     const struct CMUnitTest mpi_tests[] = {
         cmocka_unit_test(mpi_calls_with_handlers),

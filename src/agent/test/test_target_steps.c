@@ -9,6 +9,8 @@
  * call's instructions only these; ROOM: bytes left in the packet before the call (full). TEST_EVERY=EVERY:FIRST in the
  * environment: of these only each so-manieth, from the FIRST one on.
  *
+ * values: the call is of a function whose entry and exit have values, a pointer and what it leads to.
+ *
  * With TEST_MPI the calls that are gone through are MPI's, as the interposer tells of them; those of handlers are not.
  *
  * int3 sets the trap flag; from there on each instruction raises SIGTRAP.
@@ -19,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/ucontext.h>
 
 #include <scry/agent.h>
@@ -34,7 +37,7 @@
 #define APART __attribute__((noinline))
 #define STEP() __asm__ volatile("int3" ::: "memory")
 
-enum { TRAP_FLAG = 0x100, LEVELS = 2, STACK = 1 << 17, EDGE = 255 /* frames: four pages */ };
+enum { TRAP_FLAG = 0x100, LEVELS = 2, STACK = 1 << 17, VALUES_PROGRAM = 48, EDGE = 255 /* frames: four pages */ };
 
 static struct {
     int calls;          /* the handlers call functions */
@@ -46,6 +49,7 @@ static struct {
     int full;           /* the packet is full in the midst */
     int messages, says; /* what MPI's calls bring: messages; values at their ends */
     int edge;           /* the shadow stack, which is a new thread's, is as full as it may be before it grows */
+    int values;         /* of the call */
     int again;          /* the handler returns, and comes once more soon after: only then it may leave */
 } mode;
 
@@ -104,7 +108,21 @@ static HIDDEN int outer(int n)
     return n;
 }
 #else
-#define outer twice
+/* A function with its two sites; rbx leads to `pointee`. */
+int valued(int n);
+extern const char valued_entry[], valued_exit[];
+static int pointee __asm__("pointee") __attribute__((used)) = 77;
+__asm__(".text\n.type valued, @function\n"
+        "valued:\n    pushq %rbx\n    leaq pointee(%rip), %rbx\n"
+        "    leaq valued(%rip), %rdi\n    movq 8(%rsp), %rsi\n    call __cyg_profile_func_enter@plt\nvalued_entry:\n"
+        "    leaq valued(%rip), %rdi\n    movq 8(%rsp), %rsi\n    call __cyg_profile_func_exit@plt\nvalued_exit:\n"
+        "    popq %rbx\n    movl $1, %eax\n    ret\n"
+        ".size valued, . - valued\n");
+
+static HIDDEN int outer(int n)
+{
+    return mode.values ? valued(n) : twice(n);
+}
 #endif
 
 /* ---- one instruction at a time ---- */
@@ -189,17 +207,48 @@ static HIDDEN void handler(int number, siginfo_t *info, void *raw)
 
 static struct area_thread *block;
 
+#ifndef TEST_MPI
+/* As the monitor does it, which has left the program in the area as the last one. */
+static HIDDEN void values_begin(const struct area *area)
+{
+    struct area_slot *slots = (struct area_slot *)((uintptr_t)area + area->slots_at);
+    struct area_site *sites = (struct area_site *)((uintptr_t)area + area->sites_at);
+    const char *const both[] = {valued_entry, valued_exit};
+    valued(0); /* now it has a slot */
+    mprotect(sites, (size_t)(area->programs_at - area->sites_at),
+             PROT_READ | PROT_WRITE); /* the agent leaves them alone */
+    for (int i = 0; i < 2; i++) {
+        struct area_site *site = &sites[area_hash((uintptr_t)both[i]) & (area->site_count - 1)];
+        while (site->address)
+            site++;
+        site->values = (uint32_t)(area->programs_used - VALUES_PROGRAM);
+        site->layout = 5;
+        site->address = (uintptr_t)both[i];
+    }
+    for (uint32_t i = 0; i < area->slot_count; i++)
+        if (slots[i].function == (uintptr_t)valued)
+            slots[i].mode |= AREA_VALUES;
+    valued(0);
+    valued(0); /* now the short way is known */
+}
+#endif
+
 static HIDDEN void area_look(void)
 {
     char line[4096];
+    const struct area *area = NULL;
     FILE *maps = fopen("/proc/self/maps", "r");
     while (fgets(line, sizeof line, maps))
         if (strstr(line, "memfd:area") && strstr(line, " 00000000 ")) { /* its beginning, not what is mapped again */
-            const struct area *area = (const struct area *)strtoul(line, NULL, 16);
+            area = (const struct area *)strtoul(line, NULL, 16);
             block = (struct area_thread *)((uintptr_t)area + area->threads_at);
             break;
         }
     fclose(maps);
+#ifndef TEST_MPI
+    if (mode.values)
+        values_begin(area);
+#endif
 }
 
 /* Leaves so many bytes in the packet. */
@@ -304,6 +353,7 @@ static HIDDEN void mode_set(char *words)
         mode.inner |= strcmp(word, "inner") == 0;
         mode.full |= strcmp(word, "full") == 0;
         mode.edge |= strcmp(word, "edge") == 0;
+        mode.values |= strcmp(word, "values") == 0;
         mode.again |= strcmp(word, "again") == 0;
         mode.messages |= strcmp(word, "messages") == 0;
         mode.says |= strcmp(word, "says") == 0;
