@@ -39,7 +39,8 @@ void reader_fail(struct reader *reader, const struct err *err)
 
 int reader_connect(struct reader *reader, const struct link_events *events, void *ctx, struct err *err)
 {
-    const struct link_options options = {.url = &reader->url, .client = reader->client, .events = events, .ctx = ctx};
+    const struct link_options options = {
+        .url = &reader->url, .client = reader->client, .what = "reader", .events = events, .ctx = ctx};
     return link_open(&reader->link, reader->loop, &options, err);
 }
 

@@ -404,8 +404,11 @@ static void look(struct publisher *publisher)
         publisher->state_wanted = true;
     if (publisher->phase == PUBLISHER_FOLLOWS)
         files_look(&publisher->files, now_ns, false);
-    if (publisher->phase == PUBLISHER_FOLLOWS && is_written(publisher, now_ns))
+    if (publisher->phase == PUBLISHER_FOLLOWS && is_written(publisher, now_ns)) {
         publisher->phase = PUBLISHER_ENDS;
+        if (publisher->link) /* a broker that was long away may be there, and nobody waits much longer */
+            link_hurry(publisher->link);
+    }
     if (publisher->phase == PUBLISHER_ENDS)
         files_look(&publisher->files, now_ns, true);
     want_pump(publisher);
@@ -474,6 +477,7 @@ static int open_link(struct publisher *publisher, struct err *err)
         return err_set(err, -ENOMEM, "out of memory");
     struct link_options options = {.url = &publisher->url,
                                    .client = client.data,
+                                   .what = "publisher of this job",
                                    .will_topic = topic.data,
                                    .will = span_of(will.data, will.len),
                                    .events = &events,

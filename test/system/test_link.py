@@ -145,6 +145,18 @@ class Broken(linktest.LinkCase):
             self.assertIn("was lost 60 s ago: ", omis.stderr())
         scrytest.wait_until(lambda: "nobody came back" in self.said(), 20)
 
+    @scrytest.hasten(8)
+    def test_connections_that_are_of_no_use(self):
+        """Each breaks soon, and nothing passes: that does not go on for ever."""
+        network = self.network(self.serve())
+        with self.box.omis("--connect", f"tls://127.0.0.1:{network.port}") as omis:
+            self.big(omis, 1, 10)
+            def ended():
+                network.cut()
+                return omis.process.poll() is not None
+            scrytest.wait_until(ended, 40, "the session ends")
+            self.assertIn("was lost 60 s ago: ", omis.stderr())
+
     def test_server_that_was_started_again(self):
         port = self.serve()
         network = self.network(port)
