@@ -45,7 +45,7 @@ static bool is_connected(const struct state *job)
 
 static void put_remote(const struct listing *listing, const struct state *job, json_t *remote)
 {
-    state_put_remote(remote, listing->reader, job->state, job->beat);
+    state_put_remote(remote, listing->reader, job->state, job->beat, !job->beats);
     json_object_set_new(remote, "connected", json_boolean(is_connected(job)));
     if (is_connected(job) && !is_over(job))
         json_object_set_new(remote, "heard", json_real((double)clock_wall_ns() / NS_PER_SECOND));

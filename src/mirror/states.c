@@ -195,7 +195,8 @@ static void copy(json_t *to, const char *key, const json_t *from, bool is_right)
         json_object_set(to, key, json_object_get(from, key));
 }
 
-void state_put_remote(json_t *remote, const struct reader *reader, const json_t *state, const json_t *beat)
+void state_put_remote(json_t *remote, const struct reader *reader, const json_t *state, const json_t *beat,
+                      bool retained)
 {
     const json_t *address = json_object_get(state, "address");
     json_object_set_new(remote, "via", json_string(reader->via));
@@ -206,6 +207,12 @@ void state_put_remote(json_t *remote, const struct reader *reader, const json_t 
     copy(remote, "address", state, json_is_string(address) || json_is_null(address));
     copy(remote, "lease_seconds", beat, json_is_number(json_object_get(beat, "lease_seconds")));
     copy(remote, "connected", beat, json_is_boolean(json_object_get(beat, "connected")));
+    if (!json_is_number(json_object_get(beat, "age")))
+        return;
+    double now = (double)clock_wall_ns() / NS_PER_SECOND, sent = json_number_value(json_object_get(beat, "time")),
+           lease = json_number_value(json_object_get(beat, "lease_seconds"));
+    copy(remote, "age", beat, true);
+    json_object_set_new(remote, "age_heard", json_real(retained && now - sent > 0 && now - sent < lease ? sent : now));
 }
 
 int state_put_info(struct mirror *mirror, const char *path, const json_t *state, const char *job)

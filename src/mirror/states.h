@@ -48,8 +48,10 @@ const struct state *states_find(const struct states *states, const char *word, s
 bool states_node_restarted(const struct states *states, const struct state *job);
 /* What job.json is to say; NULL: the state is not that of this job. Borrowed. */
 const json_t *state_info(const json_t *state, const char *job);
-/* The members of remote.json that are in a state and a beat; each may be NULL. */
-void state_put_remote(json_t *remote, const struct reader *reader, const json_t *state, const json_t *beat);
+/* The members of remote.json that are in a state and a beat; each may be NULL. retained: the beat is from the broker's
+ * memory. */
+void state_put_remote(json_t *remote, const struct reader *reader, const json_t *state, const json_t *beat,
+                      bool retained);
 /* Writes job.json of a mirror, if it changed. */
 struct mirror;
 int state_put_info(struct mirror *mirror, const char *path, const json_t *state, const char *job);

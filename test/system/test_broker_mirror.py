@@ -267,6 +267,52 @@ class Mirror(JobCase):
                 self.assertEqual(json.loads(done.stdout)["status"], state)
                 self.assertIn("nobody publishes the job now", done.stderr)
 
+    def test_clock_that_is_set(self):
+        """The clock of the node is set by an hour while a job runs: for how long it runs is said by another clock."""
+        def seconds(*words):
+            job, = json.loads(self.scry(*words).stdout)["jobs"]
+            return job["wall_seconds"]
+
+        with brokertest.Mosquitto(self.box) as broker:
+            for ahead in (3600, -3600):
+                fake = FakePublisher(broker, f"20260101T00000{ahead > 0:d}-h-1-aaaaaa", name=f"set{ahead}", started=time.time() - 28)
+                fake.put(type="sample", stream="node")
+                fake.say_state()
+                fake.beat(ahead=ahead, age=28.5)
+                listing = self.box.start(self.box.scry("ps", "--json", broker.tcp_url))
+                wait_until(lambda: fake.beat(2, ahead=ahead, age=28.5) or listing.poll() is not None, 20, "listing")
+                job, = [job for job in json.loads(listing.stdout.read())["jobs"] if job["id"] == fake.job]
+                self.assertEqual(job["state"], "running")
+                self.assertTrue(28 <= job["wall_seconds"] < 60, job)
+                recorder = self.box.start(self.box.scry("record", "--broker", broker.url, "--store", self.box.path("work", fake.job)))
+                def recorded():
+                    fake.beat(3, ahead=ahead, age=28.5)
+                    listed = json.loads(self.scry("ps", "--all", "--json", "--record", self.box.path("work", fake.job)).stdout)["jobs"]
+                    return [job["wall_seconds"] for job in listed if job["id"] == fake.job and job["wall_seconds"] > 27]
+                wait_until(lambda: os.path.exists(self.box.path("work", fake.job, "all.sql")) and recorded(), 20, "the record has it")
+                self.assertTrue(28 <= recorded()[0] < 60, recorded())
+                recorder.terminate()
+                recorder.wait(20)
+                fake.client.publish(fake.root + "/state", b"", retain=True)
+        # a job here: its clock was an hour behind when it began
+        os.mkfifo(self.box.path("work", "go"))
+        run = self.start_run("-q", "--", "sh", "-c", f"read line <{self.box.path('work', 'go')}")
+        def described():
+            for path in glob.glob(self.box.path("jobs", "2*", "job.json")):
+                with open(path, encoding="utf-8") as file:
+                    info = json.load(file)
+                if "began_monotonic_ns" in info:  # it runs
+                    return path, info
+            return None
+        path, info = wait_until(described, 20, "the job runs")
+        info["started_ns"] -= 3600 * 10 ** 9
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(info, file)
+        self.assertLess(seconds("ps", "--json"), 60)
+        self.assertLess(json.loads(self.scry("report", "--json", "@last").stdout)["wall_seconds"], 60)
+        self.go()
+        run.wait(20)
+
     def test_forget(self):
         """scry rm makes the broker forget a job that is over, and no other; the mirror goes with it."""
         def retained():
