@@ -58,7 +58,7 @@ static void start_live(struct follow *follow)
     if (!follow->mirror || !follow->job[0] || !link_is_up(follow->reader->link) || follow->is_live)
         return;
     follow->is_live = true;
-    follow->subscription = reader_subscribe(follow->reader, follow->job, "+");
+    follow->subscription = reader_subscribe(follow->reader, follow->job, "+", 1);
 }
 
 /* Takes the mirror, or waits for the process that has it. */

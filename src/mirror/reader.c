@@ -49,12 +49,12 @@ void reader_question(struct reader *reader, char ret_id[64])
     snprintf(ret_id, 64, "%s%u", reader->client, reader->questions++);
 }
 
-int reader_subscribe(struct reader *reader, const char *job, const char *name)
+int reader_subscribe(struct reader *reader, const char *job, const char *name, int qos)
 {
     int id = 0;
     _cleanup_(buf_done) struct buf pattern = BUF_INIT;
     topic_put(&pattern, reader->owner, job, name, NULL);
-    int code = pattern.failed ? -ENOMEM : link_subscribe(reader->link, pattern.data, 1, &id);
+    int code = pattern.failed ? -ENOMEM : link_subscribe(reader->link, pattern.data, qos, &id);
     return code < 0 ? code : id;
 }
 

@@ -364,7 +364,7 @@ static void on_connected(void *ctx, bool session_present)
     _cleanup_(buf_done) struct buf revoked = BUF_INIT;
     (void)session_present;
     if (relay->found) {
-        reader_subscribe(relay->reader, relay->job, "state");
+        reader_subscribe(relay->reader, relay->job, "state", 1);
         subscribe(relay);
         pump(relay);
         return;

@@ -267,6 +267,61 @@ class Mirror(JobCase):
                 self.assertEqual(json.loads(done.stdout)["status"], state)
                 self.assertIn("nobody publishes the job now", done.stderr)
 
+    def retain_many(self, broker, count, running=0):
+        """So many jobs, of which the oldest run on a node that was started again."""
+        client = broker.client()
+        for number in range(count):
+            job = f"20260101T{number // 3600:02}{number // 60 % 60:02}{number % 60:02}-h-{number}-aaaaaa"
+            root = f"scry/v1/{encoded(self.user)}/{job}"
+            info = {"format": "scry-job", "version": 1, "id": job, "name": "many", "host": "h", "user": self.user, "cwd": "/",
+                    "argv": ["x"], "started_ns": (1767225600 + number) * 10 ** 9, "boot_id": "b", "sample_seconds": 1,
+                    "supervisor": None, "command": None}
+            if number >= running:
+                info["result"] = {"exit_code": 0, "started": True, "wall_seconds": 1.0}
+            state = {"version": 1, "job": job, "owner": self.user, "node": "h", "state": "running" if number < running else "finished",
+                     "info": info, "dir": "/d", "boot_id": f"b{number < running}", "last_seq": 0, "address": None,
+                     "complete": number >= running}
+            client.mqtt.publish(root + "/state", json.dumps(state), 1, True)
+            sent = client.mqtt.publish(root + "/beat", '{"connected": false, "last_seq": 0}', 1, True)
+            if number % 400 == 399:
+                sent.wait_for_publish(60)
+        sent.wait_for_publish(60)
+
+    def test_very_many(self):
+        """All jobs are listed, also by a broker that drops what it has no room for: mosquitto has room for 1000 messages. The
+        first lines come before the last ones, and nobody goes on when the command was ended."""
+        count = scrytest.rounds(3000, 20000)
+        with brokertest.Mosquitto(self.box, acl=["topic readwrite #"]) as broker:
+            self.retain_many(broker, count, running=200)
+            few = self.scry("ps", broker.tcp_url)
+            self.assertIn(f"{count - 10} more that ended", few.stdout)
+            self.assertEqual(few.stderr, "")
+            mirrors = glob.glob(self.box.path("home", ".cache", "scry", "mirrors", "*", "*", "2*"))
+            self.assertLess(len(mirrors), 300)  # those that are shown
+            listing = self.box.start(self.box.scry("ps", "--all", broker.tcp_url), stderr=subprocess.PIPE)
+            first = os.read(listing.stdout.fileno(), 1 << 16).decode()
+            self.assertLess(first.count("\n"), count)
+            listing.stdout.flush()
+            rest = listing.stdout.read()
+            self.assertEqual(listing.stderr.read(), "")
+            self.assertEqual((first + rest).count("\n"), count + 1)
+            self.assertEqual((first + rest).count(" lost "), 200)
+            listing = self.box.start(self.box.scry("ps", "--all", broker.tcp_url))
+            pids = wait_until(lambda: self.box.processes("scry-mirror"), 20, "it is asked")
+            listing.terminate()
+            wait_until(lambda: all(map(scrytest.process_gone, pids)), 5, "nobody asks any more")
+
+    def test_list_that_is_not_complete(self):
+        """What the broker does not send is said to be missing."""
+        with brokertest.Mosquitto(self.box) as broker:
+            self.retain_many(broker, 20)
+            client = broker.client()
+            for number in range(3):
+                client.publish(f"scry/v1/{encoded(self.user)}/20260201T00000{number}-h-1-bbbbbb/beat", '{"connected": false}', retain=True)
+            done = self.scry("ps", "--all", broker.tcp_url)
+            self.assertEqual(done.stdout.count("\n"), 21)
+            self.assertIn("the list is not complete: the broker has not sent the state of 3 more jobs", done.stderr)
+
     def test_clock_that_is_set(self):
         """The clock of the node is set by an hour while a job runs: for how long it runs is said by another clock."""
         def seconds(*words):
