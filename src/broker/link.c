@@ -49,6 +49,7 @@ struct link {
     struct loop_source *io, *retry, *tick, *patience, *tell;
     bool writing; /* epoll waits until the socket takes more */
     bool up, broken, session_present;
+    bool in_vain;                /* the last attempt was */
     unsigned failed;             /* attempts since it was up, and of use */
     unsigned brief;              /* attempts in a row of which no connection lasted */
     unsigned ended;              /* connections in a row that the broker took, and ended soon */
@@ -381,6 +382,7 @@ static int set_up(struct link *link, struct mosquitto *mosq)
 static void give_up_files(struct link *link)
 {
     const char *files[] = {link->url.ca, link->url.cert, link->url.key};
+    link->in_vain = true;
     char why[sizeof link->why];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (*files[i] && access(files[i], R_OK) < 0) {
@@ -396,6 +398,7 @@ static void begin(void *ctx)
     struct link *link = ctx;
     enter(link);
     link->why[0] = 0;
+    link->in_vain = false;
     link->mosq = mosquitto_new(link->client, !link->keep_session, link);
     int rc = link->mosq ? set_up(link, link->mosq) : MOSQ_ERR_NOMEM;
     if (rc == MOSQ_ERR_INVAL && *link->url.ca)
@@ -424,6 +427,7 @@ static void take_connection(void *ctx)
     link->attempt = NULL;
     if (!link->mosq) {
         link->broken = true;
+        link->in_vain = link->url.tls && (strcasestr(link->why, "verif") || strcasestr(link->why, "host name"));
     } else {
         mosquitto_user_data_set(link->mosq, link);
         mosquitto_connect_with_flags_callback_set(link->mosq, on_connect);
@@ -496,6 +500,11 @@ void link_leave(int status)
         return;
     fflush(NULL);
     _exit(status);
+}
+
+bool link_is_in_vain(const struct link *link)
+{
+    return link->in_vain;
 }
 
 void link_hurry(struct link *link)

@@ -58,6 +58,9 @@ void link_close(struct link *link, bool says);
 /* The last thing that a program does: ends it at once if a thread still tries to connect, for exit() would free what
  * OpenSSL has from under it. Else it returns. */
 void link_leave(int status);
+/* In `lost`: it was refused for a reason that does not go away by itself: who the broker is, or a file of ours. It is tried again
+ * all the same. */
+bool link_is_in_vain(const struct link *link);
 /* If it waits before it tries again: it does so now. For who will not be there much longer. */
 void link_hurry(struct link *link);
 bool link_is_up(const struct link *link);

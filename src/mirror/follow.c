@@ -404,7 +404,8 @@ static void on_connected(void *ctx, bool session_present)
 static void on_lost(void *ctx, const char *why)
 {
     struct follow *follow = ctx;
-    snprintf(follow->reader->last_loss, sizeof follow->reader->last_loss, "%s", why);
+    if (reader_lost(follow->reader, why))
+        return;
     follow->is_live = false;
     follow->looking_around = false;
     states_stop(&follow->states);

@@ -205,7 +205,8 @@ static void on_lost(void *ctx, const char *why)
 {
     struct forgetting *forgetting = ctx;
     struct reader *reader = forgetting->reader;
-    snprintf(reader->last_loss, sizeof reader->last_loss, "%s", why);
+    if (reader_lost(reader, why))
+        return;
     states_stop(&forgetting->states);
     forgetting->lost += forgetting->sending;
     forgetting->sending = forgetting->waiting = false;

@@ -12,6 +12,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/pause.h"
+#include "jobdir/record/info.h"
 #include "jobdir/record/mirror.h"
 #include "mirror/states.h"
 #include "shm/waits.h"
@@ -24,8 +25,8 @@ struct listing {
     struct states states;
     bool all_came, newest; /* newest: of those that are over only so many */
     uint64_t came_ns;
-    const struct state **list; /* when all came, the newest first */
-    size_t count, done, over;
+    const struct state **list;         /* when all came, the newest first */
+    size_t count, done, over, strange; /* strange: what says that it is a job, and cannot be read */
     struct loop_source *turn;
 };
 
@@ -103,6 +104,11 @@ static void put_end(struct listing *listing)
                  listing->states.lacking);
         reader_say("note", text);
     }
+    if (listing->strange) {
+        snprintf(text, sizeof text, "%zu jobs there cannot be read: they are of another version of scry, or no jobs",
+                 listing->strange);
+        reader_say("note", text);
+    }
     if (listing->newest && listing->over > LIST_NEWEST) {
         snprintf(text, sizeof text, "%zu", listing->over - LIST_NEWEST);
         reader_say("more", text);
@@ -139,8 +145,11 @@ static void put_all(struct listing *listing)
         return;
     listing->list = calloc(HASH_COUNT(listing->states.jobs) + 1, sizeof *listing->list);
     for (const struct state *job = listing->states.jobs; job && listing->list; job = job->hh.next)
-        if (job->state && state_info(job->state, job->job))
+        if (job->state &&
+            json_integer_value(json_object_get(state_info(job->state, job->job), "version")) == JOB_VERSION)
             listing->list[listing->count++] = job;
+        else
+            listing->strange += job->state != NULL;
     listing->turn = loop_add_timer(listing->reader->loop, 1, 0, put_some, listing);
     if (!listing->list || !listing->turn) {
         reader_fail(listing->reader, &(struct err){-ENOMEM, "out of memory"});
@@ -187,7 +196,8 @@ static void on_connected(void *ctx, bool session_present)
 static void on_lost(void *ctx, const char *why)
 {
     struct listing *listing = ctx;
-    snprintf(listing->reader->last_loss, sizeof listing->reader->last_loss, "%s", why);
+    if (reader_lost(listing->reader, why))
+        return;
     states_stop(&listing->states);
 }
 

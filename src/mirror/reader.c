@@ -37,6 +37,17 @@ void reader_fail(struct reader *reader, const struct err *err)
     loop_stop(reader->loop);
 }
 
+bool reader_lost(struct reader *reader, const char *why)
+{
+    struct err err = {0};
+    snprintf(reader->last_loss, sizeof reader->last_loss, "%s", why);
+    if (!link_is_in_vain(reader->link))
+        return false;
+    err_set(&err, -EACCES, "the broker %s: %s", reader->via, why);
+    reader_fail(reader, &err);
+    return true;
+}
+
 int reader_connect(struct reader *reader, const struct link_events *events, void *ctx, struct err *err)
 {
     const struct link_options options = {

@@ -379,6 +379,8 @@ static void on_lost(void *ctx, const char *why)
 {
     struct relay *relay = ctx;
     snprintf(relay->reader->last_loss, sizeof relay->reader->last_loss, "%s", why);
+    if (link_is_in_vain(relay->reader->link))
+        give_up(relay, "the broker %s: %s", relay->reader->via, why);
     states_stop(&relay->states);
 }
 

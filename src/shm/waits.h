@@ -137,6 +137,7 @@
 /* what threads record slowly is on the disk by then: before that, all is there that a living process did */
 #define WRITTEN_AFTER_NS (1500 * 1000 * 1000)
 #define STARTING_SECONDS 2     /* so young a job directory is one whose scry run is about to describe it */
+#define SPOOL_ROOM_NS (1 * WAITS_NS_PER_SECOND) /* between two looks whether a full disk has room again */
 #define SPOOL_LEASE_SECONDS 60 /* a job of another host runs as long as its spool grows: at least this often */
 /* what a message may take on its way through a broker, beyond the lease of its sender */
 #define HEARD_SLACK_SECONDS 5

@@ -322,6 +322,20 @@ class Mirror(JobCase):
             self.assertEqual(done.stdout.count("\n"), 21)
             self.assertIn("the list is not complete: the broker has not sent the state of 3 more jobs", done.stderr)
 
+    def test_forged_states(self):
+        """What only says that it is a job is no line of a list."""
+        with brokertest.Mosquitto(self.box) as broker:
+            self.retain_many(broker, 2)
+            client = broker.client()
+            for number, info in enumerate(({"format": "scry-job"}, {"format": "scry-job", "version": 99}, {"version": 1}, {}, [])):
+                job = f"20260201T00000{number}-h-1-bbbbbb"
+                if info:
+                    info["id"] = job
+                client.publish(f"scry/v1/{encoded(self.user)}/{job}/state", json.dumps({"job": job, "info": info}), retain=True)
+            done = self.scry("ps", "--all", broker.tcp_url)
+            self.assertEqual(done.stdout.count("\n"), 3, done.stdout)
+            self.assertIn("5 jobs there cannot be read: they are of another version of scry, or no jobs", done.stderr)
+
     def test_clock_that_is_set(self):
         """The clock of the node is set by an hour while a job runs: for how long it runs is said by another clock."""
         def seconds(*words):
