@@ -161,10 +161,11 @@ struct mosquitto *attempt_take(struct attempt *attempt, char *ret_why, int size)
         mosq = attempt->mosq;
         attempt->mosq = NULL;
     } else {
-        const char *why = attempt->rc == MOSQ_ERR_EAI     ? "its name cannot be looked up"
-                          : *attempt->log                 ? attempt->log
-                          : attempt->rc == MOSQ_ERR_ERRNO ? strerror(attempt->error)
-                                                          : mosquitto_strerror(attempt->rc);
+        const char *why = attempt->rc == MOSQ_ERR_EAI                       ? "its name cannot be looked up"
+                          : *attempt->log                                   ? attempt->log
+                          : attempt->rc == MOSQ_ERR_ERRNO && attempt->error ? strerror(attempt->error)
+                          : attempt->rc == MOSQ_ERR_ERRNO                   ? "the connection was lost"
+                                                                            : mosquitto_strerror(attempt->rc);
         snprintf(ret_why, (size_t)size, "%s%s%s", attempt->port ? attempt->host : "", attempt->port ? ": " : "", why);
     }
     attempt_abandon(attempt);

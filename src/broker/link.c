@@ -20,6 +20,7 @@
 
 enum {
     READS_AT_ONCE = 64, /* packets, before others in the loop have their turn */
+    ENDED_OFTEN = 4,    /* connections, before it is said that they are ended again and again */
 };
 
 /* Published, and not yet acknowledged. It stays here when the connection is lost, and is sent again on the next one. */
@@ -36,6 +37,7 @@ struct link {
     struct loop *loop;
     struct broker_url url;
     char *client, *will_topic, *will;
+    const char *what;
     size_t will_len;
     bool keep_session;
     int keepalive;
@@ -47,7 +49,10 @@ struct link {
     struct loop_source *io, *retry, *tick, *patience, *tell;
     bool writing; /* epoll waits until the socket takes more */
     bool up, broken, session_present;
+    bool in_vain;                /* the last attempt was */
     unsigned failed;             /* attempts since it was up, and of use */
+    unsigned brief;              /* attempts in a row of which no connection lasted */
+    unsigned ended;              /* connections in a row that the broker took, and ended soon */
     unsigned thrown;             /* connections in a row that the broker ended at what it was sent */
     unsigned sent, acknowledged; /* of this connection */
     char sent_first[256];        /* the topic */
@@ -63,6 +68,8 @@ struct link {
     unsigned calling; /* callbacks in progress: link_close inside of one takes effect at its end */
     bool closed, says;
 };
+
+static const char lost_text[] = "the connection was lost";
 
 static void retry_soon(struct link *link);
 static void take_connection(void *ctx);
@@ -128,8 +135,16 @@ static void enter(struct link *link)
  * acknowledged it, and says no more. To come back at once, with the same, would be of no use. */
 static void judge(struct link *link)
 {
+    bool lasted = link->up && clock_now_ns() - link->up_ns > time_hasten(BROKER_STEADY_NS);
+    link->brief = lasted ? 0 : link->brief + 1;
+    link->ended = lasted || !link->up ? 0 : link->ended + 1;
     if (!link->up)
         return;
+    if (link->ended > ENDED_OFTEN && strcmp(link->why, lost_text) == 0)
+        snprintf(link->why, sizeof link->why,
+                 "the broker ends each connection after a moment: perhaps another %s is connected there by this one's "
+                 "name, %s",
+                 link->what, link->client);
     if (link->acknowledged > 1 || !link->sent || clock_now_ns() - link->up_ns > time_hasten(BROKER_BRIEF_NS)) {
         link->failed = link->thrown = 0;
         return;
@@ -175,17 +190,15 @@ static void leave(struct link *link)
 static void retry_soon(struct link *link)
 {
     unsigned places = link->url.place_count ? (unsigned)link->url.place_count : 1;
-    uint64_t pause = BROKER_FIRST_NS;
-    if (link->failed < places) /* another node is likely to be there */
-        pause /= 5;
-    for (unsigned i = places; i < link->failed && pause < BROKER_LONGEST_NS; i++)
-        pause *= 2;
-    if (pause > BROKER_LONGEST_NS)
-        pause = BROKER_LONGEST_NS;
+    uint64_t pause = BROKER_FIRST_NS / 5; /* another node is likely to be there */
+    if (link->failed >= places || link->brief >= AGAIN_MANY)
+        pause = waits_again_ns(link->brief >= AGAIN_MANY ? link->brief : link->failed - places + 1, BROKER_FIRST_NS,
+                               BROKER_LONGEST_NS);
+    uint64_t most = pause < AGAIN_SELDOM_NS ? pause : pause + pause / 2; /* the half of it is left to chance */
     uint32_t chance = 0;
     if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) < 0)
         chance = (uint32_t)clock_now_ns();
-    loop_set_timer(link->retry, time_hasten(pause / 2 + pause / 2 * (chance % 1024) / 1024), 0);
+    loop_set_timer(link->retry, time_hasten(most - pause / 2 * (chance % 1024) / 1024), 0);
 }
 
 /* The connection is of no use any more; says why, if that is not known yet. */
@@ -199,10 +212,10 @@ static void give_up(struct link *link, const char *why)
 static const char *explain(int rc)
 {
     switch (rc) {
-    case MOSQ_ERR_ERRNO:
-        return strerror(errno);
+    case MOSQ_ERR_ERRNO: /* TLS has its own errors, and sets none when the other end is gone */
+        return errno ? strerror(errno) : lost_text;
     case MOSQ_ERR_CONN_LOST:
-        return "the connection was lost";
+        return lost_text;
     case MOSQ_ERR_KEEPALIVE:
         return "the broker does not answer any more";
     case MOSQ_ERR_PROTOCOL:
@@ -369,6 +382,7 @@ static int set_up(struct link *link, struct mosquitto *mosq)
 static void give_up_files(struct link *link)
 {
     const char *files[] = {link->url.ca, link->url.cert, link->url.key};
+    link->in_vain = true;
     char why[sizeof link->why];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (*files[i] && access(files[i], R_OK) < 0) {
@@ -384,6 +398,7 @@ static void begin(void *ctx)
     struct link *link = ctx;
     enter(link);
     link->why[0] = 0;
+    link->in_vain = false;
     link->mosq = mosquitto_new(link->client, !link->keep_session, link);
     int rc = link->mosq ? set_up(link, link->mosq) : MOSQ_ERR_NOMEM;
     if (rc == MOSQ_ERR_INVAL && *link->url.ca)
@@ -412,6 +427,7 @@ static void take_connection(void *ctx)
     link->attempt = NULL;
     if (!link->mosq) {
         link->broken = true;
+        link->in_vain = link->url.tls && (strcasestr(link->why, "verif") || strcasestr(link->why, "host name"));
     } else {
         mosquitto_user_data_set(link->mosq, link);
         mosquitto_connect_with_flags_callback_set(link->mosq, on_connect);
@@ -448,6 +464,7 @@ int link_open(struct link **ret_link, struct loop *loop, const struct link_optio
     if (link->keepalive < 5)
         link->keepalive = 5; /* libmosquitto's least */
     link->last = &link->first;
+    link->what = options->what;
     link->client = strdup(options->client);
     link->retry = loop_add_timer(loop, 0, 0, begin, link);
     bool memory = link->client && link->retry;
@@ -483,6 +500,17 @@ void link_leave(int status)
         return;
     fflush(NULL);
     _exit(status);
+}
+
+bool link_is_in_vain(const struct link *link)
+{
+    return link->in_vain;
+}
+
+void link_hurry(struct link *link)
+{
+    if (!link->up && !link->attempt && !link->mosq && !link->closed)
+        loop_set_timer(link->retry, 1, 0);
 }
 
 bool link_is_up(const struct link *link)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection to a broker (MQTT 3.1.1, libmosquitto) in an event loop. It connects again by itself, sooner at first and at
- * most every 10 s, with some chance in it so that a thousand jobs do not come at once. Of several hosts it tries the next
- * after each failure. Nothing blocks: a thread looks up names and connects.
+ * A connection to a broker (MQTT 3.1.1, libmosquitto) in an event loop. It connects again by itself, sooner at first, then
+ * every 10 s, and once a minute or less often after ten tries in a row of which no connection lasted, with some chance in
+ * it so that a thousand jobs do not come at once. Of several hosts it tries the next after each failure. Nothing blocks: a thread looks up names and connects.
  *
  * What is published is in flight until the broker has acknowledged it (QoS 1), or the system has taken it (QoS 0). If the
  * connection is lost meanwhile, the link sends it again on the next one, in the same order and before `connected` is
@@ -41,6 +41,7 @@ struct link_events {
 struct link_options {
     const struct broker_url *url; /* copied */
     const char *client;           /* unique at this broker: a second one with the same name ends the first */
+    const char *what;             /* who that is ("recorder"): lives as long as the connection */
     bool keep_session;            /* the broker keeps subscriptions, and QoS 1 messages, while we are away */
     uint16_t keepalive_seconds;   /* 0: 15 */
     const char *will_topic;       /* NULL: none. Retained, QoS 1 */
@@ -57,6 +58,11 @@ void link_close(struct link *link, bool says);
 /* The last thing that a program does: ends it at once if a thread still tries to connect, for exit() would free what
  * OpenSSL has from under it. Else it returns. */
 void link_leave(int status);
+/* In `lost`: it was refused for a reason that does not go away by itself: who the broker is, or a file of ours. It is tried again
+ * all the same. */
+bool link_is_in_vain(const struct link *link);
+/* If it waits before it tries again: it does so now. For who will not be there much longer. */
+void link_hurry(struct link *link);
 bool link_is_up(const struct link *link);
 unsigned link_in_flight(const struct link *link);
 

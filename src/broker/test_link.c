@@ -15,7 +15,9 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
+#include "base/system/pause.h"
 #include "broker/link.h"
+#include "shm/waits.h"
 
 static char dir[64], config[80], sock[80];
 static pid_t broker;
@@ -123,7 +125,7 @@ static int teardown(void **state)
 static void open_link(struct seen *seen, const char *client, const char *will)
 {
     struct err err;
-    struct link_options options = {.url = &url, .client = client, .events = &events, .ctx = seen};
+    struct link_options options = {.url = &url, .client = client, .what = "client", .events = &events, .ctx = seen};
     if (will) {
         options.will_topic = "test/will";
         options.will = span_str(will);
@@ -263,6 +265,37 @@ static void a_broker_that_is_not_there(void **state)
     link_close(seen.link, false);
 }
 
+/* Two of one name have each other thrown out: soon they come back once a minute at most (here it is shorter), and say why. */
+static void two_of_one_name(void **state)
+{
+    enum { HASTE = 50, MORE = 8 };
+    if (time_hasten(HASTE) != HASTE) {
+        print_message("SKIP: SCRY_TEST_HASTE is set\n");
+        skip();
+    }
+    setenv("SCRY_TEST_HASTE", "50", 1);
+    bool hastened = time_hasten(HASTE) == 1;
+    struct seen seen[2] = {{0}, {0}};
+    for (int i = 0; i < 2 && hastened; i++)
+        open_link(&seen[i], "same", NULL);
+    if (hastened)
+        WAIT_FOR(seen[0].connected >= AGAIN_MANY && seen[1].connected >= AGAIN_MANY);
+    int before = seen[0].connected + seen[1].connected;
+    uint64_t start_ns = clock_now_ns();
+    if (hastened)
+        WAIT_FOR(seen[0].connected + seen[1].connected >= before + MORE);
+    uint64_t took_ns = clock_now_ns() - start_ns;
+    for (int i = 0; i < 2; i++)
+        link_close(seen[i].link, true);
+    unsetenv("SCRY_TEST_HASTE");
+    if (!hastened) {
+        print_message("SKIP: needs -Dpauses=true\n");
+        skip();
+    }
+    assert_true(took_ns > (MORE / 2 - 1) * AGAIN_SELDOM_NS / HASTE);
+    assert_non_null(strstr(seen[0].why, "perhaps another client is connected there by this one's name, same"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +303,7 @@ int main(void)
         cmocka_unit_test(the_will_is_for_those_who_say_nothing),
         cmocka_unit_test(the_rest_follows_an_outage),
         cmocka_unit_test(a_broker_that_is_not_there),
+        cmocka_unit_test(two_of_one_name),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -160,7 +160,9 @@ static void hello(struct connection *connection, const struct frame *frame)
         return;
     }
     struct err err;
-    if (connection->confined.job && confine_tool(connection->session.tool, &connection->confined, &err) < 0) {
+    if (connection->edge) /* its tools come by the key that the edge came by */
+        confinement_copy_name(&connection->confined, edge_who(connection->edge));
+    if (connection->confined.who && confine_tool(connection->session.tool, &connection->confined, &err) < 0) {
         tool_leave(&connection->session);
         say_goodbye(connection, err.text);
         return;
@@ -193,7 +195,7 @@ static void become_edge(struct connection *connection, const struct frame *frame
     }
     connection->stream = NULL;
     connection->broken = true;
-    tree_take(connection->server->monitor->tree, stream, frame);
+    tree_take(connection->server->monitor->tree, stream, frame, &connection->confined);
 }
 
 void connection_handle_frame(struct connection *connection, const struct frame *frame)

@@ -38,8 +38,9 @@ struct sealed_box {
 
 const char *sealed_refusal_name(enum sealed_refusal refusal)
 {
-    static const char *const names[] = {"fine",    "damaged",   "foreign",  "forged", "expired",
-                                        "revoked", "other job", "repeated", "rights", "full"};
+    static const char *const names[] = {
+        "fine",    "damaged",   "foreign",  "forged", "expired (or of another hour: clocks differ)",
+        "revoked", "other job", "repeated", "rights", "full"};
     return refusal < SEALED_REFUSALS ? names[refusal] : "unknown";
 }
 

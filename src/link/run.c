@@ -31,7 +31,8 @@ struct runner {
     unsigned crowded; /* tries at which too many others came */
     bool missed;      /* there was no scry */
     bool answered;    /* the other end has had the session: it is resumed, and never made again */
-    uint64_t lost_ns; /* 0: it is connected */
+    uint64_t lost_ns; /* since when no connection was of use; 0: this one may be */
+    uint64_t up_ns;   /* since when it is connected */
     uint64_t wait_ns; /* before the next try */
     uint32_t passed;  /* messages, when the connection began */
     int status;
@@ -129,7 +130,7 @@ static void greeted(struct runner *runner, size_t took)
     if (!runner->answered && runner->way->first)
         runner->way->first->begun(runner->way->first->ctx);
     runner->answered = true;
-    runner->lost_ns = 0;
+    runner->up_ns = clock_now_ns();
     runner->passed = passed(runner);
     loop_set_timer(runner->timer, UINT64_MAX / 4, 0);
     if (end_attach_take(&runner->end, transport, span_of(in.data + took, in.len - took)) < 0) {
@@ -263,8 +264,11 @@ static void on_timer(void *ctx)
 static void on_lost(void *ctx, const struct err *why)
 {
     struct runner *runner = ctx;
-    if (passed(runner) != runner->passed) /* else it would go on like this, as quickly as it can */
+    bool lasted = clock_now_ns() - runner->up_ns > time_hasten(LINK_DEAD_SECONDS * (uint64_t)NS_PER_SECOND);
+    if (lasted || passed(runner) != runner->passed) { /* else it would go on like this for ever */
         runner->wait_ns = LINK_FIRST_NS;
+        runner->lost_ns = 0;
+    }
     failed(runner, why);
 }
 

@@ -188,15 +188,18 @@ static int find_job(const struct key_about *who, const char *wanted, char dir[PA
                          who->name);
 }
 
-/* The first thing that the monitor hears, before anything of the other end (publish/control.c does the same). */
+/* The first thing that the monitor hears, before anything of the other end (publish/control.c does the same): what the key may
+ * do, or, if that is everything, only whose it is. */
 static int confine(struct link_session *session, const char *wanted, struct err *err)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     char dir[PATH_MAX];
     const struct key_about *who = &session->who;
-    int code = find_job(who, wanted, dir, err);
+    int code = is_confined(who) ? find_job(who, wanted, dir, err) : 0;
     if (code < 0)
         return code;
+    if (!is_confined(who))
+        dir[0] = '\0';
     const char *const texts[] = {dir, who->name, who->serial};
     buf_put_u32(&text, who->rights);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -238,7 +241,7 @@ static int set_up(struct link_session *session, const struct hello *hello, struc
     int code = end_init(&session->end, serve->loop, hello->session, &events, session);
     if (code < 0)
         return err_set(err, code, "out of memory at the other end");
-    if (!session->is_local && is_confined(&session->who))
+    if (!session->is_local && !serve->awaits)
         code = confine(session, hello->text, err);
     if (code < 0)
         return code;

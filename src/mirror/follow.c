@@ -58,7 +58,7 @@ static void start_live(struct follow *follow)
     if (!follow->mirror || !follow->job[0] || !link_is_up(follow->reader->link) || follow->is_live)
         return;
     follow->is_live = true;
-    follow->subscription = reader_subscribe(follow->reader, follow->job, "+");
+    follow->subscription = reader_subscribe(follow->reader, follow->job, "+", 1);
 }
 
 /* Takes the mirror, or waits for the process that has it. */
@@ -241,7 +241,7 @@ static void take_state(struct follow *follow, const json_t *state)
                       (name && strcmp(name, "lost") == 0);
     follow->all_published = json_is_true(json_object_get(state, "complete"));
     follow->end = end_of(state) > follow->end ? end_of(state) : follow->end;
-    state_put_remote(follow->remote, follow->reader, state, NULL);
+    state_put_remote(follow->remote, follow->reader, state, NULL, false);
     follow->is_dirty = true;
     json_decref(follow->last_state);
     follow->last_state = NULL;
@@ -259,7 +259,7 @@ static void take_beat(struct follow *follow, const json_t *beat, bool retained)
         return;
     }
     follow->end = end_of(beat) > follow->end ? end_of(beat) : follow->end;
-    state_put_remote(follow->remote, follow->reader, NULL, beat);
+    state_put_remote(follow->remote, follow->reader, NULL, beat, retained);
     follow->is_dirty = true;
     if (json_is_false(is_connected)) {
         follow_is_gone(follow, false);
@@ -404,7 +404,8 @@ static void on_connected(void *ctx, bool session_present)
 static void on_lost(void *ctx, const char *why)
 {
     struct follow *follow = ctx;
-    snprintf(follow->reader->last_loss, sizeof follow->reader->last_loss, "%s", why);
+    if (reader_lost(follow->reader, why))
+        return;
     follow->is_live = false;
     follow->looking_around = false;
     states_stop(&follow->states);

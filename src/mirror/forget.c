@@ -102,7 +102,7 @@ static bool is_over(const struct state *job)
     return json_is_object(json_object_get(json_object_get(job->state, "info"), "result"));
 }
 
-static int check(const struct forgetting *forgetting, const struct state *job, struct err *err)
+static int check(struct forgetting *forgetting, const struct state *job, struct err *err)
 {
     if (!is_over(job) && is_published(job))
         return err_set(err, -EBUSY, "job %s still runs: the broker forgets it only when it is over", job->job);
@@ -205,7 +205,8 @@ static void on_lost(void *ctx, const char *why)
 {
     struct forgetting *forgetting = ctx;
     struct reader *reader = forgetting->reader;
-    snprintf(reader->last_loss, sizeof reader->last_loss, "%s", why);
+    if (reader_lost(reader, why))
+        return;
     states_stop(&forgetting->states);
     forgetting->lost += forgetting->sending;
     forgetting->sending = forgetting->waiting = false;

@@ -6,22 +6,28 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/pause.h"
+#include "jobdir/record/info.h"
 #include "jobdir/record/mirror.h"
 #include "mirror/states.h"
 #include "shm/waits.h"
 
 enum { LEASE_MOST = 20 };
+static const uint64_t TURN_NS = 20 * 1000 * 1000; /* of writing, before it is looked whether somebody still waits */
 
 struct listing {
     struct reader *reader;
     struct states states;
-    bool all_came;
+    bool all_came, newest; /* newest: of those that are over only so many */
     uint64_t came_ns;
+    const struct state **list;         /* when all came, the newest first */
+    size_t count, done, over, strange; /* strange: what says that it is a job, and cannot be read */
+    struct loop_source *turn;
 };
 
 static double number_of(const json_t *json, const char *key)
@@ -43,9 +49,9 @@ static bool is_connected(const struct state *job)
            (job->beats || (age < lease + 1 && age > -lease - 1));
 }
 
-static void put_remote(const struct listing *listing, const struct state *job, json_t *remote)
+static void put_remote(struct listing *listing, const struct state *job, json_t *remote)
 {
-    state_put_remote(remote, listing->reader, job->state, job->beat);
+    state_put_remote(remote, listing->reader, job->state, job->beat, !job->beats);
     json_object_set_new(remote, "connected", json_boolean(is_connected(job)));
     if (is_connected(job) && !is_over(job))
         json_object_set_new(remote, "heard", json_real((double)clock_wall_ns() / NS_PER_SECOND));
@@ -57,7 +63,7 @@ static void put_remote(const struct listing *listing, const struct state *job, j
 }
 
 /* 0, or why its mirror cannot be written. One that another process follows is as new as this. */
-static int put_job(const struct listing *listing, const struct state *job, struct err *err)
+static int put_job(struct listing *listing, const struct state *job, struct err *err)
 {
     char path[PATH_MAX];
     struct mirror *mirror = NULL;
@@ -81,16 +87,75 @@ static int put_job(const struct listing *listing, const struct state *job, struc
     return code == -EWOULDBLOCK ? 0 : code;
 }
 
-static void put_all(struct listing *listing)
+static int by_start(const void *a, const void *b)
 {
+    return strcmp((*(const struct state *const *)b)->job,
+                  (*(const struct state *const *)a)->job); /* ids begin with it */
+}
+
+static void put_end(struct listing *listing)
+{
+    char text[200];
+    if (listing->states.unsure) {
+        snprintf(text, sizeof text,
+                 listing->states.lacking
+                     ? "the list is not complete: the broker has not sent the state of %zu more jobs"
+                     : "the list may not be complete: the broker does not say that it has sent all",
+                 listing->states.lacking);
+        reader_say("note", text);
+    }
+    if (listing->strange) {
+        snprintf(text, sizeof text, "%zu jobs there cannot be read: they are of another version of scry, or no jobs",
+                 listing->strange);
+        reader_say("note", text);
+    }
+    if (listing->newest && listing->over > LIST_NEWEST) {
+        snprintf(text, sizeof text, "%zu", listing->over - LIST_NEWEST);
+        reader_say("more", text);
+    }
+    reader_say("ready", "");
+    loop_stop(listing->reader->loop);
+}
+
+static void put_some(void *ctx)
+{
+    struct listing *listing = ctx;
     struct err err = {0};
-    for (const struct state *job = listing->states.jobs; job; job = job->hh.next)
-        if (job->state && state_info(job->state, job->job) && put_job(listing, job, &err) < 0) {
+    for (uint64_t end_ns = clock_now_ns() + TURN_NS; listing->done < listing->count; listing->done++) {
+        const struct state *job = listing->list[listing->done];
+        bool over = is_over(job);
+        if (clock_now_ns() > end_ns) {
+            reader_progress(listing->done, listing->count);
+            loop_set_timer(listing->turn, 1, 0);
+            return;
+        }
+        if (over && listing->over++ >= LIST_NEWEST && listing->newest)
+            continue;
+        if (put_job(listing, job, &err) < 0) {
             reader_fail(listing->reader, &err);
             return;
         }
-    reader_say("ready", "");
-    loop_stop(listing->reader->loop);
+    }
+    put_end(listing);
+}
+
+static void put_all(struct listing *listing)
+{
+    if (listing->list)
+        return;
+    listing->list = calloc(HASH_COUNT(listing->states.jobs) + 1, sizeof *listing->list);
+    for (const struct state *job = listing->states.jobs; job && listing->list; job = job->hh.next)
+        if (job->state &&
+            json_integer_value(json_object_get(state_info(job->state, job->job), "version")) == JOB_VERSION)
+            listing->list[listing->count++] = job;
+        else
+            listing->strange += job->state != NULL;
+    listing->turn = loop_add_timer(listing->reader->loop, 1, 0, put_some, listing);
+    if (!listing->list || !listing->turn) {
+        reader_fail(listing->reader, &(struct err){-ENOMEM, "out of memory"});
+        return;
+    }
+    qsort(listing->list, listing->count, sizeof *listing->list, by_start);
 }
 
 /* Those that say that they run must have said so now, or have been given the time to. */
@@ -98,7 +163,7 @@ static void look(void *ctx)
 {
     struct listing *listing = ctx;
     double waited = (double)(clock_now_ns() - listing->came_ns) / NS_PER_SECOND, most = 0;
-    if (!listing->all_came)
+    if (!listing->all_came || listing->list)
         return;
     for (const struct state *job = listing->states.jobs; job; job = job->hh.next) {
         double lease = number_of(job->beat, "lease_seconds");
@@ -131,7 +196,8 @@ static void on_connected(void *ctx, bool session_present)
 static void on_lost(void *ctx, const char *why)
 {
     struct listing *listing = ctx;
-    snprintf(listing->reader->last_loss, sizeof listing->reader->last_loss, "%s", why);
+    if (reader_lost(listing->reader, why))
+        return;
     states_stop(&listing->states);
 }
 
@@ -168,14 +234,14 @@ static void on_patience(void *ctx)
     reader_fail(reader, &err);
 }
 
-int list_run(struct reader *reader)
+static int list_some(struct reader *reader, bool newest)
 {
     static const struct link_events events = {.connected = on_connected,
                                               .lost = on_lost,
                                               .published = reader_published,
                                               .subscribed = on_subscribed,
                                               .message = on_message};
-    struct listing listing = {.reader = reader};
+    struct listing listing = {.reader = reader, .newest = newest};
     struct err err = {0};
     listing.states = (struct states){.reader = reader, .beats_too = true, .all_came = on_all_came, .ctx = &listing};
     if (reader_connect(reader, &events, &listing, &err) < 0) {
@@ -186,6 +252,17 @@ int list_run(struct reader *reader)
                    &listing);
     loop_add_timer(reader->loop, time_hasten((uint64_t)MIRROR_LIST_SECONDS * NS_PER_SECOND), 0, on_patience, &listing);
     int code = loop_run(reader->loop);
+    free(listing.list);
     states_done(&listing.states);
     return code < 0 ? 1 : reader->status;
+}
+
+int list_run(struct reader *reader)
+{
+    return list_some(reader, false);
+}
+
+int list_newest_run(struct reader *reader)
+{
+    return list_some(reader, true);
 }

@@ -4,7 +4,7 @@
  * standard input: an URL may hold a password, and everybody sees the arguments of a process.
  *
  *     follow   the job of the URL: into a mirror, until standard input closes
- *     list     all jobs of the URL's owner
+ *     list     all jobs of the URL's owner; list-newest: of those that are over only LIST_NEWEST
  *     relay    a tool's requests to the job of the URL; standard input is a socket of libomis
  *     reach    is the broker there, and does it take what the owner writes?
  *     revoke   tells the owner's jobs which keys are revoked
@@ -35,6 +35,7 @@ static const struct {
 } commands[] = {
     {"follow", follow_run, true, false},
     {"list", list_run, false, false},
+    {"list-newest", list_newest_run, false, false},
     {"relay", relay_run, true, true},
     {"revoke", revoke_run, false, false},
     {"reach", reach_run, false, false},

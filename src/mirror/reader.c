@@ -37,9 +37,21 @@ void reader_fail(struct reader *reader, const struct err *err)
     loop_stop(reader->loop);
 }
 
+bool reader_lost(struct reader *reader, const char *why)
+{
+    struct err err = {0};
+    snprintf(reader->last_loss, sizeof reader->last_loss, "%s", why);
+    if (!link_is_in_vain(reader->link))
+        return false;
+    err_set(&err, -EACCES, "the broker %s: %s", reader->via, why);
+    reader_fail(reader, &err);
+    return true;
+}
+
 int reader_connect(struct reader *reader, const struct link_events *events, void *ctx, struct err *err)
 {
-    const struct link_options options = {.url = &reader->url, .client = reader->client, .events = events, .ctx = ctx};
+    const struct link_options options = {
+        .url = &reader->url, .client = reader->client, .what = "reader", .events = events, .ctx = ctx};
     return link_open(&reader->link, reader->loop, &options, err);
 }
 
@@ -48,12 +60,12 @@ void reader_question(struct reader *reader, char ret_id[64])
     snprintf(ret_id, 64, "%s%u", reader->client, reader->questions++);
 }
 
-int reader_subscribe(struct reader *reader, const char *job, const char *name)
+int reader_subscribe(struct reader *reader, const char *job, const char *name, int qos)
 {
     int id = 0;
     _cleanup_(buf_done) struct buf pattern = BUF_INIT;
     topic_put(&pattern, reader->owner, job, name, NULL);
-    int code = pattern.failed ? -ENOMEM : link_subscribe(reader->link, pattern.data, 1, &id);
+    int code = pattern.failed ? -ENOMEM : link_subscribe(reader->link, pattern.data, qos, &id);
     return code < 0 ? code : id;
 }
 

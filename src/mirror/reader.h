@@ -5,7 +5,8 @@
  *
  *     ready PATH      the mirror has all that can be had now; it goes on until standard input closes. Of a job that was
  *                     forgotten: where its mirror is, if there is one
- *     job PATH        one of a listing
+ *     job PATH        one of a listing, the newest first
+ *     more COUNT      so many jobs that are over were left out of it
  *     note TEXT       for the person
  *     progress SHARE  0 to 1
  *     error TEXT      the last line: it could not be done
@@ -48,15 +49,18 @@ int reader_connect(struct reader *reader, const struct link_events *events, void
 /* A name for a question: letters and digits. */
 void reader_question(struct reader *reader, char ret_id[64]);
 /* Subscribes to a topic of a job (NULL: of all jobs). Returns the subscription's number; < 0: -errno. */
-int reader_subscribe(struct reader *reader, const char *job, const char *name);
+int reader_subscribe(struct reader *reader, const char *job, const char *name, int qos);
 void reader_publish_json(struct reader *reader, const char *topic, json_t *json_take);
 
+/* What each `lost` does first: keeps why. true: to try again would be in vain, which it has said, and all is over. */
+bool reader_lost(struct reader *reader, const char *why);
 /* Of the events, for those who do not care: what is lost is asked again. */
 void reader_published(void *ctx, int id);
 
 /* The commands: the exit status. */
 int follow_run(struct reader *reader);
 int list_run(struct reader *reader);
+int list_newest_run(struct reader *reader);
 int relay_run(struct reader *reader);
 /* Says to libomis, which waits for frames, why it could not begin. The exit status. */
 int relay_refuse(const struct err *err);

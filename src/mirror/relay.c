@@ -272,7 +272,9 @@ static const char *text_of(const json_t *json, const char *key)
 static void take_clock(struct relay *relay, const struct state *job)
 {
     double time_there = json_number_value(json_object_get(job->beat, "time"));
-    if (!relay->answered && time_there > 0 && time_there < 1e11)
+    /* The job's own answers tell it better, but none comes if that clock was set: all that is asked has expired then. */
+    bool silent = clock_now_ns() - relay->channel.heard_ns > 2 * time_hasten(RELAY_QUIET_NS);
+    if ((!relay->answered || silent) && time_there > 0 && time_there < 1e11)
         relay->clock = (int64_t)time_there - (int64_t)time(NULL);
 }
 
@@ -362,7 +364,7 @@ static void on_connected(void *ctx, bool session_present)
     _cleanup_(buf_done) struct buf revoked = BUF_INIT;
     (void)session_present;
     if (relay->found) {
-        reader_subscribe(relay->reader, relay->job, "state");
+        reader_subscribe(relay->reader, relay->job, "state", 1);
         subscribe(relay);
         pump(relay);
         return;
@@ -377,6 +379,8 @@ static void on_lost(void *ctx, const char *why)
 {
     struct relay *relay = ctx;
     snprintf(relay->reader->last_loss, sizeof relay->reader->last_loss, "%s", why);
+    if (link_is_in_vain(relay->reader->link))
+        give_up(relay, "the broker %s: %s", relay->reader->via, why);
     states_stop(&relay->states);
 }
 

@@ -79,7 +79,8 @@ static void on_lost(void *ctx, const char *why)
 {
     struct revoking *revoking = ctx;
     struct reader *reader = revoking->reader;
-    snprintf(reader->last_loss, sizeof reader->last_loss, "%s", why);
+    if (reader_lost(reader, why))
+        return;
     revoking->lost += revoking->sent;
     revoking->sent = false;
     if (revoking->lost == TRIES)

@@ -16,7 +16,11 @@
 #include "jobdir/record/mirror.h"
 #include "shm/waits.h"
 
-enum { JOBS_MOST = 100000 };
+enum {
+    JOBS_MOST = 100000,
+    ASKED_AT_ONCE = 500, /* states: less than the shortest queue of a broker */
+    SILENT_MOST = 2,
+};
 static const char MARKER_JOB[] = "-";
 
 static const char *text_of(const json_t *json, const char *key)
@@ -27,31 +31,73 @@ static const char *text_of(const json_t *json, const char *key)
 
 /* ---- collecting ---- */
 
-static void all_came(void *ctx)
+static void wait_for_quiet(struct states *states);
+
+static void publish_marker(struct states *states)
 {
-    struct states *states = ctx;
-    if (!states->running)
+    _cleanup_(buf_done) struct buf topic = BUF_INIT;
+    topic_put_again(&topic, states->reader->owner, MARKER_JOB, states->marker, "end");
+    reader_publish_json(states->reader, topic.data, json_object());
+    wait_for_quiet(states);
+}
+
+/* Asks for those that are missing, as long as that is of use. false: there are none, or it is not. */
+static bool ask_for_lacking(struct states *states)
+{
+    size_t lacking = 0, asked = 0;
+    for (const struct state *job = states->jobs; states->beats_too && job; job = job->hh.next)
+        if (!job->state) {
+            lacking++;
+            if (asked < ASKED_AT_ONCE)
+                asked += reader_subscribe(states->reader, job->job, "state", 1) >= 0;
+        }
+    bool more = lacking && (!states->lacking || lacking < states->lacking);
+    states->lacking = lacking;
+    if (more)
+        publish_marker(states);
+    return more;
+}
+
+static void settle(struct states *states, bool marked)
+{
+    if (!states->running || ask_for_lacking(states))
         return;
+    if (!marked && ++states->silent < SILENT_MOST) { /* it may only be slow */
+        publish_marker(states);
+        return;
+    }
+    size_t beatless = 0;
+    for (const struct state *job = states->jobs; states->beats_too && job; job = job->hh.next)
+        beatless += !job->beat;
+    states->unsure |= states->lacking || (!marked && beatless) || HASH_COUNT(states->jobs) >= JOBS_MOST;
     states_stop(states);
     states->all_came(states->ctx);
+}
+
+static void on_quiet(void *ctx)
+{
+    settle(ctx, false);
 }
 
 static void wait_for_quiet(struct states *states)
 {
     loop_remove(states->quiet);
-    states->quiet = loop_add_timer(states->reader->loop, time_hasten(MIRROR_STATES_NS), 0, all_came, states);
+    states->quiet = loop_add_timer(states->reader->loop, time_hasten(MIRROR_STATES_NS), 0, on_quiet, states);
 }
 
 void states_start(struct states *states, const char *job)
 {
     struct reader *reader = states->reader;
     states->running = true;
+    states->silent = 0;
+    states->lacking = 0;
+    HASH_FREE_ALL(states->nodes);
     reader_question(reader, states->marker);
     _cleanup_(buf_done) struct buf pattern = BUF_INIT;
     int id = 0;
     if (states->beats_too)
-        reader_subscribe(reader, job, "beat");
-    reader_subscribe(reader, job, "state");
+        reader_subscribe(reader, job, "beat", 0);
+    reader_subscribe(reader, job, "state", 1);
     topic_put_again(&pattern, reader->owner, MARKER_JOB, states->marker, "+");
     link_subscribe(reader->link, pattern.data, 1, &id);
     states->subscription = id;
@@ -66,12 +112,8 @@ void states_stop(struct states *states)
 
 void states_subscribed(struct states *states, int id)
 {
-    if (!states->running || id != states->subscription)
-        return;
-    _cleanup_(buf_done) struct buf topic = BUF_INIT;
-    topic_put_again(&topic, states->reader->owner, MARKER_JOB, states->marker, "end");
-    reader_publish_json(states->reader, topic.data, json_object());
-    wait_for_quiet(states);
+    if (states->running && id == states->subscription)
+        publish_marker(states);
 }
 
 static struct state *job_of(struct states *states, const char *id)
@@ -99,7 +141,7 @@ static void keep(json_t **slot, json_t *json)
 bool states_message(struct states *states, const struct topic *topic, struct span payload, bool retained)
 {
     if (topic->kind == TOPIC_AGAIN && strcmp(topic->rest, states->marker) == 0) {
-        all_came(states);
+        settle(states, true);
         return true;
     }
     if (topic->kind != TOPIC_STATE && topic->kind != TOPIC_BEAT)
@@ -121,6 +163,7 @@ bool states_message(struct states *states, const struct topic *topic, struct spa
 void states_done(struct states *states)
 {
     states_stop(states);
+    HASH_FREE_ALL(states->nodes);
     HASH_FREE_ALL(states->jobs, free(each->job), json_decref(each->state), json_decref(each->beat));
 }
 
@@ -169,16 +212,43 @@ const struct state *states_find(const struct states *states, const char *word, s
     return NULL;
 }
 
-bool states_node_restarted(const struct states *states, const struct state *job)
+static bool same_boot(const struct state *a, const struct state *b)
 {
-    const char *node = text_of(job->state, "node"), *boot = text_of(job->state, "boot_id");
-    for (const struct state *each = states->jobs; each && *node && *boot; each = each->hh.next) {
-        const char *its = text_of(each->state, "boot_id");
-        if (strcmp(text_of(each->state, "node"), node) == 0 && *its && strcmp(its, boot) != 0 &&
-            state_started_ns(each->state) > state_started_ns(job->state))
-            return true;
+    return strcmp(text_of(a->state, "boot_id"), text_of(b->state, "boot_id")) == 0;
+}
+
+static void add_to_node(struct states *states, const struct state *job)
+{
+    const char *name = text_of(job->state, "node");
+    size_t len = strlen(name);
+    struct node *node;
+    if (!len || !*text_of(job->state, "boot_id"))
+        return;
+    HASH_FIND(hh, states->nodes, name, len, node);
+    if (!node && (node = calloc(1, sizeof *node + len + 1))) {
+        memcpy(node->name, name, len);
+        HASH_ADD_KEYPTR(hh, states->nodes, node->name, len, node);
     }
-    return false;
+    if (!node)
+        return;
+    if (!node->newest || newer(node->newest, job) == job) {
+        if (node->newest && !same_boot(node->newest, job))
+            node->other = node->newest;
+        node->newest = job;
+    } else if (!same_boot(node->newest, job)) {
+        node->other = newer(node->other, job);
+    }
+}
+
+bool states_node_restarted(struct states *states, const struct state *job)
+{
+    const char *name = text_of(job->state, "node");
+    struct node *node;
+    for (const struct state *each = states->nodes ? NULL : states->jobs; each; each = each->hh.next)
+        add_to_node(states, each);
+    HASH_FIND(hh, states->nodes, name, strlen(name), node);
+    const struct state *later = node && same_boot(node->newest, job) ? node->other : node ? node->newest : NULL;
+    return later && *text_of(job->state, "boot_id") && state_started_ns(later->state) > state_started_ns(job->state);
 }
 
 /* ---- what a mirror gets of it ---- */
@@ -195,7 +265,8 @@ static void copy(json_t *to, const char *key, const json_t *from, bool is_right)
         json_object_set(to, key, json_object_get(from, key));
 }
 
-void state_put_remote(json_t *remote, const struct reader *reader, const json_t *state, const json_t *beat)
+void state_put_remote(json_t *remote, const struct reader *reader, const json_t *state, const json_t *beat,
+                      bool retained)
 {
     const json_t *address = json_object_get(state, "address");
     json_object_set_new(remote, "via", json_string(reader->via));
@@ -206,6 +277,12 @@ void state_put_remote(json_t *remote, const struct reader *reader, const json_t 
     copy(remote, "address", state, json_is_string(address) || json_is_null(address));
     copy(remote, "lease_seconds", beat, json_is_number(json_object_get(beat, "lease_seconds")));
     copy(remote, "connected", beat, json_is_boolean(json_object_get(beat, "connected")));
+    if (!json_is_number(json_object_get(beat, "age")))
+        return;
+    double now = (double)clock_wall_ns() / NS_PER_SECOND, sent = json_number_value(json_object_get(beat, "time")),
+           lease = json_number_value(json_object_get(beat, "lease_seconds"));
+    copy(remote, "age", beat, true);
+    json_object_set_new(remote, "age_heard", json_real(retained && now - sent > 0 && now - sent < lease ? sent : now));
 }
 
 int state_put_info(struct mirror *mirror, const char *path, const json_t *state, const char *job)

@@ -2,7 +2,9 @@
 /*
  * The jobs of an owner, by the retained messages of their publishers. A broker sends those when somebody subscribes; that
  * all of them came is known when a message of our own, published afterwards, came back (states_marker). Where nobody may
- * publish, it is taken as known after a second of silence.
+ * publish, some seconds of silence must do. A broker may also drop what it has no room for, without a word: mosquitto keeps
+ * 1000 messages for a reader, unless it is told otherwise. Beats are short, and no queue holds them back (QoS 0): so they tell
+ * of which jobs a state must come, and those that did not are asked for one by one.
  */
 #ifndef SCRY_MIRROR_STATES_H
 #define SCRY_MIRROR_STATES_H
@@ -22,6 +24,13 @@ struct state {
     UT_hash_handle hh;
 };
 
+/* Of the jobs of a node: the newest, and the newest of those that began before, or after, another start of the node. */
+struct node {
+    UT_hash_handle hh;
+    const struct state *newest, *other;
+    char name[];
+};
+
 struct states {
     struct reader *reader;
     struct state *jobs; /* hash by id */
@@ -29,6 +38,10 @@ struct states {
     int subscription; /* the last one */
     bool running, beats_too;
     struct loop_source *quiet;
+    unsigned silent;    /* times that nothing came, not even the marker */
+    size_t lacking;     /* jobs with a beat and without a state, when that was last looked at */
+    bool unsure;        /* in the end: there may be more, or the state of some is not known */
+    struct node *nodes; /* hash by name */
     void (*all_came)(void *ctx);
     void *ctx;
 };
@@ -44,12 +57,14 @@ void states_done(struct states *states);
 /* The job that is meant: an id, a name (of several the newest), a unique prefix of an id, @last. NULL with err. */
 const struct state *states_find(const struct states *states, const char *word, struct err *err);
 
-/* Whether its node was started again since: another job of this owner there says so. */
-bool states_node_restarted(const struct states *states, const struct state *job);
+/* Whether its node was started again since: another job of this owner there says so. When all came. */
+bool states_node_restarted(struct states *states, const struct state *job);
 /* What job.json is to say; NULL: the state is not that of this job. Borrowed. */
 const json_t *state_info(const json_t *state, const char *job);
-/* The members of remote.json that are in a state and a beat; each may be NULL. */
-void state_put_remote(json_t *remote, const struct reader *reader, const json_t *state, const json_t *beat);
+/* The members of remote.json that are in a state and a beat; each may be NULL. retained: the beat is from the broker's
+ * memory. */
+void state_put_remote(json_t *remote, const struct reader *reader, const json_t *state, const json_t *beat,
+                      bool retained);
 /* Writes job.json of a mirror, if it changed. */
 struct mirror;
 int state_put_info(struct mirror *mirror, const char *path, const json_t *state, const char *job);

@@ -71,12 +71,14 @@ void about_put_state(const struct about *about, int64_t last_seq, const char *ad
                             about->state != JOB_UNWATCHED, "complete", (int)complete));
 }
 
-void about_put_beat(uint64_t beat, bool connected, int64_t last_seq, struct buf *out)
+void about_put_beat(const struct about *about, uint64_t beat, bool connected, int64_t last_seq, struct buf *out)
 {
     json_t *json =
         json_pack("{s:b, s:f, s:f, s:I}", "connected", (int)connected, "time", (double)clock_wall_ns() / NS_PER_SECOND,
                   "lease_seconds", (double)PUBLISH_LEASE_SECONDS, "last_seq", (json_int_t)last_seq);
     if (beat)
         json_object_set_new(json, "beat", json_integer((json_int_t)beat));
+    if (beat && (about->state == JOB_RUNNING || about->state == JOB_UNWATCHED))
+        json_object_set_new(json, "age", json_real(job_age_seconds(about->dir, &about->info, 0)));
     put_json_take(out, json);
 }

@@ -25,6 +25,6 @@ bool about_is_over(const struct about *about);
 /* last_seq -1: there are no records. address: for sealed requests; NULL: it takes none. */
 void about_put_state(const struct about *about, int64_t last_seq, const char *address, bool complete, struct buf *out);
 /* beat 0: the last will. */
-void about_put_beat(uint64_t beat, bool connected, int64_t last_seq, struct buf *out);
+void about_put_beat(const struct about *about, uint64_t beat, bool connected, int64_t last_seq, struct buf *out);
 
 #endif

@@ -88,7 +88,8 @@ void channel_tell(struct publisher *publisher)
             publisher->why, sizeof publisher->why,
             "the broker takes it, and gives nothing of it back: may this user write and read below scry/v1/%.100s?",
             publisher->owner);
-    json_t *json = json_pack("{s:s, s:b, s:b, s:I, s:b, s:s, s:s}", "type", "status", "connected", (int)up, "dropped",
+    json_t *json = json_pack("{s:s, s:b, s:b, s:b, s:I, s:b, s:s, s:s}", "type", "status", "in_vain",
+                             publisher->link && link_is_in_vain(publisher->link), "connected", (int)up, "dropped",
                              (int)dropped, "published", (json_int_t)publisher->published, "complete",
                              publisher->phase >= PUBLISHER_COMPLETE && publisher->heard, "why",
                              up && !dropped ? "" : publisher->why, "refused", refused);

@@ -74,7 +74,8 @@ static int send_beat(struct publisher *publisher)
 {
     bool echoed = publisher->subscribed == publisher_handler_count;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    about_put_beat(publisher->beat + 1, publisher->phase < PUBLISHER_LEAVES, last_seq(publisher), &text);
+    about_put_beat(&publisher->about, publisher->beat + 1, publisher->phase < PUBLISHER_LEAVES, last_seq(publisher),
+                   &text);
     int code = send_one(publisher, "beat", NULL, span_of(text.data, text.len), true,
                         (struct sent_one){.kind = echoed ? SENT_BEAT : SENT_OTHER});
     publisher->beat += code == 0;
@@ -404,8 +405,11 @@ static void look(struct publisher *publisher)
         publisher->state_wanted = true;
     if (publisher->phase == PUBLISHER_FOLLOWS)
         files_look(&publisher->files, now_ns, false);
-    if (publisher->phase == PUBLISHER_FOLLOWS && is_written(publisher, now_ns))
+    if (publisher->phase == PUBLISHER_FOLLOWS && is_written(publisher, now_ns)) {
         publisher->phase = PUBLISHER_ENDS;
+        if (publisher->link) /* a broker that was long away may be there, and nobody waits much longer */
+            link_hurry(publisher->link);
+    }
     if (publisher->phase == PUBLISHER_ENDS)
         files_look(&publisher->files, now_ns, true);
     want_pump(publisher);
@@ -466,7 +470,7 @@ static int open_link(struct publisher *publisher, struct err *err)
 {
     static const struct link_events events = {on_connected, on_lost, on_published, on_subscribed, on_message};
     _cleanup_(buf_done) struct buf will = BUF_INIT, topic = BUF_INIT, client = BUF_INIT;
-    about_put_beat(0, false, last_seq(publisher), &will);
+    about_put_beat(&publisher->about, 0, false, last_seq(publisher), &will);
     topic_put(&topic, publisher->owner, publisher->job, "beat", NULL);
     buf_puts(&client, publisher->alone ? "scry-again-" : "scry-job-");
     topic_put_level(&client, publisher->job);
@@ -474,6 +478,7 @@ static int open_link(struct publisher *publisher, struct err *err)
         return err_set(err, -ENOMEM, "out of memory");
     struct link_options options = {.url = &publisher->url,
                                    .client = client.data,
+                                   .what = "publisher of this job",
                                    .will_topic = topic.data,
                                    .will = span_of(will.data, will.len),
                                    .events = &events,

@@ -138,6 +138,7 @@
 /* what threads record slowly is on the disk by then: before that, all is there that a living process did */
 #define WRITTEN_AFTER_NS (1500 * 1000 * 1000)
 #define STARTING_SECONDS 2     /* so young a job directory is one whose scry run is about to describe it */
+#define SPOOL_ROOM_NS (1 * WAITS_NS_PER_SECOND) /* between two looks whether a full disk has room again */
 #define SPOOL_LEASE_SECONDS 60 /* a job of another host runs as long as its spool grows: at least this often */
 /* what a message may take on its way through a broker, beyond the lease of its sender */
 #define HEARD_SLACK_SECONDS 5
@@ -280,6 +281,10 @@
 #define SERVE_GUEST_SECONDS 10                    /* those who are not known have so long to say who they are */
 #define SEALED_WINDOW_SECONDS (10 * 60)           /* a message that expires later than so long after now is refused */
 
+/* whoever tries again what another machine refuses: after so many tries in a row it comes once a minute, or less often */
+#define AGAIN_MANY 10
+#define AGAIN_SELDOM_NS (60 * WAITS_NS_PER_SECOND)
+
 /* broker: connections to a broker, and the private one */
 #define BROKER_KEEPALIVE_SECONDS 15                  /* a broker asks whether one is there who was silent for so long */
 #define BROKER_GOODBYE_MS 200                        /* for DISCONNECT, when the socket is full */
@@ -289,6 +294,8 @@
 #define BROKER_FIRST_NS (500 * WAITS_NS_PER_MS)      /* until it is tried again, doubled each time, */
 #define BROKER_LONGEST_NS (10 * WAITS_NS_PER_SECOND) /* at most */
 #define BROKER_BRIEF_NS (2 * WAITS_NS_PER_SECOND)    /* a connection that was no longer was of no use */
+/* and one that was longer is the last of its row: longer than two that have each other thrown out wait for their turn */
+#define BROKER_STEADY_NS (2 * AGAIN_SELDOM_NS)
 
 /* publish: a job at a broker */
 #define PUBLISH_LEASE_SECONDS 15                    /* what a job said of itself is true for so long */
@@ -330,17 +337,20 @@
 #define REVOKE_TRY_MS 100                            /* until it is tried again */
 
 /* store and site: databases, and what a site serves */
-#define SQLITE_BUSY_MS 2000             /* a writer has other things to do, too, and tries again later */
-#define SQLITE_READ_BUSY_MS 20000       /* whoever reads has nothing else to do */
-#define STORE_FLUSH_MS UINT64_C(200)    /* what has come is written after so long, */
-#define STORE_AGAIN_MS UINT64_C(1000)   /* and so long after an error */
-#define STORE_TICK_MS UINT64_C(200)     /* between two looks at what is missing */
-#define STORE_KEEP_MS UINT64_C(3600000) /* between two looks for what is old enough to go */
-#define STORE_PATIENCE_MS 2000          /* what is missing may be on its way */
-#define STORE_ANSWER_MS 10000           /* for an answer of the publisher */
-#define STORE_DOUBT_MS 500              /* the publisher has connected since: what was asked before may be lost */
-#define STORE_SAY_MS 2000               /* between two words to the publisher on what is stored */
-#define STORE_REST_MS 2000              /* after a question that nobody answered, doubled each time */
+#define SQLITE_BUSY_MS 2000                 /* a writer has other things to do, too, and tries again later */
+#define SQLITE_READ_BUSY_MS 20000           /* whoever reads has nothing else to do */
+#define STORE_FLUSH_MS UINT64_C(200)        /* what has come is written after so long, */
+#define STORE_AGAIN_MS UINT64_C(1000)       /* and so long after an error, doubled each time, */
+#define STORE_AGAIN_MOST_MS UINT64_C(10000) /* at most */
+#define STORE_OWNER_MS UINT64_C(2000)       /* for another recorder to end */
+#define STORE_OWNER_LOOK_MS 50              /* between two looks whether it has */
+#define STORE_TICK_MS UINT64_C(200)         /* between two looks at what is missing */
+#define STORE_KEEP_MS UINT64_C(3600000)     /* between two looks for what is old enough to go */
+#define STORE_PATIENCE_MS 2000              /* what is missing may be on its way */
+#define STORE_ANSWER_MS 10000               /* for an answer of the publisher */
+#define STORE_DOUBT_MS 500                  /* the publisher has connected since: what was asked before may be lost */
+#define STORE_SAY_MS 2000                   /* between two words to the publisher on what is stored */
+#define STORE_REST_MS 2000                  /* after a question that nobody answered, doubled each time */
 /* some brokers change the order: what was answered may come behind the end of the answer */
 #define STORE_GRACE_MS 400
 #define STORE_QUIET_MS 1500                        /* after the last message: what the broker remembers has come */
@@ -525,6 +535,17 @@ struct wait_seen {
     char state;         /* the kernel's letter in /proc/PID/stat; 0: not known */
     bool in_vain;       /* somebody has waited for it, as it is now, already */
 };
+
+/* For how long to wait after so many tries in a row that were of no use: the first pause, doubled each time. */
+static inline uint64_t waits_again_ns(unsigned in_a_row, uint64_t first_ns, uint64_t longest_ns)
+{
+    uint64_t pause_ns = first_ns;
+    if (in_a_row >= AGAIN_MANY)
+        return longest_ns > AGAIN_SELDOM_NS ? longest_ns : AGAIN_SELDOM_NS;
+    for (unsigned i = 1; i < in_a_row && pause_ns < longest_ns; i++)
+        pause_ns *= 2;
+    return pause_ns < longest_ns ? pause_ns : longest_ns;
+}
 
 static inline bool waits_is_stopped(char state)
 {

@@ -240,6 +240,12 @@ static void trouble(struct serve *serve, const char *text)
     }
 }
 
+static uint64_t wait_again(unsigned failures)
+{
+    return time_hasten(
+        waits_again_ns(failures, SITE_FIRST_WAIT_MS * WAITS_NS_PER_MS, SITE_MOST_WAIT_MS * WAITS_NS_PER_MS));
+}
+
 /* Taken, or dropped: the next one is looked for. */
 static void behind(struct serve *serve)
 {
@@ -247,7 +253,7 @@ static void behind(struct serve *serve)
     serve->otlp.settled = otlp_done(serve->store, serve->target, &serve->otlp.batch, &err) < 0;
     if (serve->otlp.settled) {
         trouble(serve, err.code ? err.text : "out of memory");
-        serve->otlp.next_ns = clock_now_ns() + SITE_FIRST_WAIT_MS * UINT64_C(1000000);
+        serve->otlp.next_ns = clock_now_ns() + wait_again(++serve->otlp.failures);
         return;
     }
     serve->otlp.since_ns = serve->otlp.next_ns = serve->otlp.failures = 0;
@@ -302,11 +308,8 @@ static void on_answer(void *ctx, int status, const char *why, struct span answer
         drop(serve, text);
         return;
     }
-    uint64_t wait_ms = (uint64_t)SITE_FIRST_WAIT_MS << (serve->otlp.failures < 8 ? serve->otlp.failures : 8);
-    serve->otlp.failures++;
     serve->otlp.waiting = true;
-    serve->otlp.next_ns =
-        now_ns + time_hasten((wait_ms < SITE_MOST_WAIT_MS ? wait_ms : SITE_MOST_WAIT_MS) * UINT64_C(1000000));
+    serve->otlp.next_ns = now_ns + wait_again(++serve->otlp.failures);
     trouble(serve, text);
 }
 
@@ -326,7 +329,7 @@ static bool send_next(struct serve *serve, uint64_t now_ns)
             code = otlp_next(serve->store, serve->target, &serve->otlp.batch, &err);
         if (code < 0) {
             trouble(serve, err.code ? err.text : "out of memory");
-            serve->otlp.next_ns = now_ns + 1000 * UINT64_C(1000000);
+            serve->otlp.next_ns = now_ns + wait_again(++serve->otlp.failures);
             return false;
         }
         if (!serve->otlp.batch.records) {

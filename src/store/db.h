@@ -86,12 +86,16 @@ struct db_backend {
                     struct err *err);
     /* Removes a job's records of the day; job -1: the day. Outside a transaction. */
     int (*day_drop)(struct db *db, const char *day, int64_t job, struct err *err);
+    /* This process is the record's recorder from now on, until it closes; one that has lost its server meanwhile is again, or
+     * `begin` says what this does: -EBUSY, with err on who it is. */
+    int (*own)(struct db *db, struct err *err);
     void (*close)(struct db *db);
 };
 
 struct db {
     const struct db_backend *backend;
-    char name[256]; /* for people, without a password */
+    char name[256];    /* for people, without a password */
+    const char *place; /* the same by whatever name it was opened; no two records have one */
 };
 
 enum db_access {
@@ -116,6 +120,6 @@ int db_query_integer(struct db *db, const char *sql, const struct db_value *para
 /* The tables, see doc/reference/record.md. Makes them, or brings older ones up to this version, a version a transaction.
  * -EPROTO: a newer scry made them, which err names. */
 int schema_ready(struct db *db, enum db_access access, struct err *err);
-enum { SCHEMA_VERSION = 2 };
+enum { SCHEMA_VERSION = 3 };
 
 #endif

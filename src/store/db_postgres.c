@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <libpq-fe.h>
 
@@ -13,8 +15,11 @@
 struct postgres {
     struct db db;
     PGconn *connection;
+    bool owns, owned; /* it is to be the recorder's; it is, on this connection */
     char day[DB_DAY_SIZE];
 };
+
+enum { OTHER_SIZE = 64 };
 
 enum {
     TYPE_BYTEA = 17,
@@ -173,13 +178,46 @@ static void quiet(void *ctx, const PGresult *result)
 {
 }
 
+static int keep_text(void *ctx, const struct db_value *values, int count)
+{
+    snprintf(ctx, OTHER_SIZE, "%.*s", SPAN_ARG(values[0].text));
+    return 0;
+}
+
+/* A lock that goes with its connection, one for each schema. */
+#define OWNER_KEY "1396920915, hashtext(current_schema())" /* "SCRS" */
+static int own(struct db *db, struct err *err)
+{
+    struct postgres *postgres = (struct postgres *)db;
+    char other[OTHER_SIZE] = "";
+    int64_t got = 0;
+    int code = db_query_integer(db, "SELECT pg_try_advisory_lock(" OWNER_KEY ")::int", NULL, 0, &got, err);
+    if (code < 0)
+        return code;
+    postgres->owns = true;
+    postgres->owned = got;
+    if (got)
+        return 0;
+    db_query(db,
+             "SELECT application_name FROM pg_stat_activity JOIN pg_locks USING (pid)"
+             " WHERE locktype = 'advisory' AND classid = 1396920915 AND granted"
+             " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+             " AND objid::bigint = hashtext(current_schema())::bigint & 4294967295",
+             NULL, 0, keep_text, other, NULL);
+    return err_set(err, -EBUSY, "another recorder%s%s%s writes the record %s", *other ? " (" : "", other,
+                   *other ? ")" : "", db->name);
+}
+
 static int reconnect(struct postgres *postgres, struct err *err)
 {
-    if (PQstatus(postgres->connection) == CONNECTION_OK)
-        return 0;
-    *postgres->day = '\0';
-    PQreset(postgres->connection);
-    return PQstatus(postgres->connection) == CONNECTION_OK ? 0 : failed(postgres, NULL, err);
+    if (PQstatus(postgres->connection) != CONNECTION_OK) {
+        postgres->owned = false;
+        *postgres->day = '\0';
+        PQreset(postgres->connection);
+    }
+    if (PQstatus(postgres->connection) != CONNECTION_OK)
+        return failed(postgres, NULL, err);
+    return postgres->owns && !postgres->owned ? own(&postgres->db, err) : 0;
 }
 
 static int begin(struct db *db, bool write, struct err *err)
@@ -372,6 +410,7 @@ static const struct db_backend backend = {
     .days = days,
     .day_read = day_read,
     .day_drop = day_drop,
+    .own = own,
     .close = close_postgres,
 };
 
@@ -389,10 +428,14 @@ int db_open_postgres(struct db **ret_db, const char *url, enum db_access access,
 {
     struct postgres *postgres = calloc(1, sizeof *postgres);
     const char *keys[] = {"dbname", "application_name", "connect_timeout", "client_encoding", NULL};
-    const char *values[] = {url, "scry record", "10", "UTF8", NULL};
+    char self[64], host[40] = ""; /* the server keeps 63 bytes */
+    const char *values[] = {url, self, "10", "UTF8", NULL};
     if (!postgres)
         return err_set(err, -ENOMEM, "out of memory");
+    gethostname(host, sizeof host - 1);
+    snprintf(self, sizeof self, "process %d on %s", (int)getpid(), host);
     postgres->db.backend = &backend;
+    postgres->db.place = postgres->db.name;
     show_url(url, postgres->db.name, sizeof postgres->db.name);
     postgres->connection = PQconnectdbParams(keys, values, 1);
     int code = PQstatus(postgres->connection) == CONNECTION_OK ? 0 : failed(postgres, NULL, err);

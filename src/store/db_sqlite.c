@@ -5,11 +5,15 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <sqlite3.h>
 
@@ -17,6 +21,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"
+#include "base/system/log.h"
 #include "shm/waits.h"
 #include "store/db.h"
 
@@ -28,6 +33,7 @@ enum {
 struct sqlite {
     struct db db;
     char dir[PATH_MAX];
+    int lock; /* of the recorder; -1 */
     sqlite3 *main;
     enum db_access access;
     struct statement {
@@ -382,11 +388,41 @@ static int day_drop(struct db *db, const char *day, int64_t job, struct err *err
     return 0;
 }
 
+/* ---- the recorder ---- */
+
+/* A lock that goes with its process. The file says whose it is. */
+static int own(struct db *db, struct err *err)
+{
+    struct sqlite *sqlite = (struct sqlite *)db;
+    char path[PATH_MAX], host[128] = "", line[160];
+    if (snprintf(path, sizeof path, "%s/recorder.lock", sqlite->dir) >= PATH_MAX)
+        return err_set(err, -ENAMETOOLONG, "the path of the record is too long");
+    _cleanup_(closep) int fd = file_open_own(AT_FDCWD, path, O_RDWR | O_CREAT);
+    if (fd < 0)
+        return err_errno(err, fd, "cannot make %s", path);
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK)
+            return err_errno(err, -errno, "cannot lock %s", path);
+        ssize_t len = pread(fd, line, sizeof line - 1, 0);
+        line[len > 0 ? len : 0] = '\0';
+        return err_set(err, -EBUSY, "another recorder%s%.*s%s writes the record %s", len > 0 ? " (" : "",
+                       (int)strcspn(line, "\n"), line, len > 0 ? ")" : "", db->name);
+    }
+    gethostname(host, sizeof host - 1);
+    int len = snprintf(line, sizeof line, "process %d on %s\n", (int)getpid(), host);
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, line, (size_t)len, 0) != len)
+        log_debug("%s does not say whose it is", path); /* a full disk: it is locked all the same */
+    sqlite->lock = TAKE_FD(fd);
+    return 0;
+}
+
 /* ---- opening ---- */
 
 static void close_sqlite(struct db *db)
 {
     struct sqlite *sqlite = (struct sqlite *)db;
+    if (sqlite->lock >= 0)
+        close(sqlite->lock);
     forget_statements(sqlite);
     sqlite3_close(sqlite->main);
     free(sqlite);
@@ -412,6 +448,7 @@ static const struct db_backend backend = {
     .days = days,
     .day_read = day_read,
     .day_drop = day_drop,
+    .own = own,
     .close = close_sqlite,
 };
 
@@ -438,7 +475,9 @@ int db_open_sqlite(struct db **ret_db, const char *directory, enum db_access acc
     if (!sqlite)
         return err_set(err, -ENOMEM, "out of memory");
     sqlite->db.backend = &backend;
+    sqlite->db.place = sqlite->dir;
     sqlite->access = access;
+    sqlite->lock = -1;
     int code = access == DB_WRITE ? dirs_make(directory, 0700) : 0;
     if (code < 0)
         err_errno(err, code, "cannot make the directory of the record, %s", directory);

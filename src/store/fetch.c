@@ -74,6 +74,10 @@ static json_t *remote_of(const struct fetch *fetch)
                   fetch->found->owner, "dir", row->dir ? row->dir : "", "heard", row->heard, "lease_seconds",
                   row->lease_seconds, "connected", (int)row->connected, "complete", (int)row->complete, "address",
                   row->address, "clock", row->clock, "state", row->state ? row->state : "running", "caught_up", 1);
+    if (remote && row->age > 0) {
+        json_object_set_new(remote, "age", json_real(row->age));
+        json_object_set_new(remote, "age_heard", json_real(row->heard));
+    }
     if (remote && row->last_seq < row->known_seq)
         json_object_set_new(remote, "note",
                             json_sprintf("the record has it up to record %lld of %lld", (long long)row->last_seq,

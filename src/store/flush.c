@@ -12,6 +12,7 @@
 #include "base/system/log.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "store/internal.h"
 
 /* Within a transaction that may write. */
@@ -96,6 +97,9 @@ static void apply_beat(struct op *op)
         row->lease_seconds = json_number_value(lease);
     if (op->t > 0 && json_is_number(time) && json_number_value(time) > 0 && json_number_value(time) < 1e11)
         row->clock = json_number_value(time) - op->t;
+    double age = json_number_value(json_object_get(op->json, "age"));
+    if (op->t > 0 && age > 0 && age < ROW_MOST_SECONDS)
+        row->age = age;
     if (row->connected) /* the last will says nothing new of the job */
         hear(row, op->t);
 }

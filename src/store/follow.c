@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,15 @@ static void on_changed(void *ctx, struct stored_job *job)
         followed_changed(follower, job->user);
 }
 
+static void fail(struct follower *follower, const struct err *err)
+{
+    _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    text_show(&shown, err->text);
+    log_error("%s", shown.data ? shown.data : "out of memory");
+    follower->status = 1;
+    loop_stop(follower->loop);
+}
+
 static void tell_trouble(struct follower *follower, const struct err *err)
 {
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
@@ -52,15 +62,23 @@ static void tell_trouble(struct follower *follower, const struct err *err)
 static bool flush(struct follower *follower)
 {
     struct err err = {0};
-    if (store_flush(follower->store, &err) < 0) {
+    int code = store_flush(follower->store, &err);
+    if (code == -EBUSY) { /* it has taken over while the database was away */
+        fail(follower, &err);
+        return false;
+    }
+    if (code < 0) {
         tell_trouble(follower, &err);
-        follower->flush_ns = clock_now_ns() + time_hasten(STORE_AGAIN_MS * MS);
+        follower->vain++;
+        /* a server may have many clients; a disk has one */
+        unsigned in_a_row = code == -ENOTCONN || follower->vain < AGAIN_MANY ? follower->vain : AGAIN_MANY - 1;
+        follower->again_ns = time_hasten(waits_again_ns(in_a_row, STORE_AGAIN_MS * MS, STORE_AGAIN_MOST_MS * MS));
         return false;
     }
     if (*follower->trouble)
         log_warning("the record %s is written again", store_name(follower->store));
     *follower->trouble = '\0';
-    follower->flush_ns = 0;
+    follower->vain = 0;
     follower->flushed = wall();
     store_changed(follower->store, on_changed, follower);
     return true;
@@ -80,7 +98,8 @@ void follower_flush_soon(struct follower *follower)
     if (!store_pending(follower->store) || follower->flush_armed)
         return;
     follower->flush_armed = true;
-    loop_set_timer(follower->flush_timer, time_hasten((*follower->trouble ? STORE_AGAIN_MS : STORE_FLUSH_MS) * MS), 0);
+    loop_set_timer(follower->flush_timer, *follower->trouble ? follower->again_ns : time_hasten(STORE_FLUSH_MS * MS),
+                   0);
 }
 
 /* Of a store_put_...: makes room if there is none. false: put it in once more. */
@@ -287,10 +306,20 @@ static void name_self(struct follower *follower)
     unsigned hash;
     _cleanup_(buf_done) struct buf all = BUF_INIT;
     gethostname(host, sizeof host - 1);
-    buf_printf(&all, "%s\n%s\n%s\n%u", store_name(follower->store),
+    buf_printf(&all, "%s\n%s\n%s\n%u", store_db(follower->store)->place,
                follower->options->all ? "" : follower->options->owner, host, (unsigned)getuid());
     HASH_JEN(all.data, all.len, hash);
     snprintf(follower->id, sizeof follower->id, "record%08x", hash);
+}
+
+/* One that was told to end just now may need a moment. */
+static int own_record(struct follower *follower, struct err *err)
+{
+    uint64_t end_ns = clock_now_ns() + time_hasten(STORE_OWNER_MS * MS);
+    int code;
+    while ((code = store_own(follower->store, err)) == -EBUSY && clock_now_ns() < end_ns)
+        poll(NULL, 0, STORE_OWNER_LOOK_MS);
+    return code;
 }
 
 static int connect_to(struct follower *follower, const struct broker_url *url, struct err *err)
@@ -304,7 +333,7 @@ static int connect_to(struct follower *follower, const struct broker_url *url, s
     broker_url_show(&place, follower->where, sizeof follower->where);
     snprintf(client, sizeof client, "scry-%s", follower->id);
     struct link_options options = {
-        .url = url, .client = client, .keep_session = true, .events = &events, .ctx = follower};
+        .url = url, .client = client, .what = "recorder", .keep_session = true, .events = &events, .ctx = follower};
     return link_open(&follower->link, follower->loop, &options, err);
 }
 
@@ -333,6 +362,9 @@ int follow_run(struct store *store, const struct follow_options *said, struct er
         options.owner = url.owner;
         options.all = strcmp(url.owner, "all") == 0;
     }
+    code = own_record(&follower, err);
+    if (code < 0)
+        return code;
     name_self(&follower);
     follower.started = wall();
     code = teller_open(&follower.teller, &options.tell, err);

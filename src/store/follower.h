@@ -51,7 +51,9 @@ struct follower {
     bool flush_armed, refused;
     unsigned asked_for, granted; /* subscriptions of this connection */
     unsigned asking, questions;
-    uint64_t heard_ns, flush_ns, keep_ns, dropped;
+    uint64_t heard_ns, keep_ns, dropped;
+    uint64_t again_ns;    /* until what was not written is written again */
+    unsigned vain;        /* flushes in a row that failed */
     uint64_t parts_bytes; /* of files of all jobs that are not whole */
     struct teller teller;
     uint64_t messages;

@@ -41,6 +41,7 @@ static const struct column {
     COLUMN(NULLABLE_REAL, started),
     COLUMN(NULLABLE_REAL, ended),
     COLUMN(REAL, last_t),
+    COLUMN(REAL, age),
     COLUMN(REAL, heard),
     COLUMN(REAL, lease_seconds),
     COLUMN(REAL, clock),

@@ -66,6 +66,9 @@ static const char *const steps[SCHEMA_VERSION] = {
     "CREATE TABLE exported ("
     " target TEXT NOT NULL, job BIGINT NOT NULL, seq BIGINT NOT NULL,"
     " PRIMARY KEY (target, job));",
+
+    /* By the job's own clock: the wall clocks of node and recorder may be set. */
+    "ALTER TABLE jobs ADD COLUMN age @REAL@ NOT NULL DEFAULT 0;",
 };
 
 /* Made anew by every version that finds another one. */
@@ -80,7 +83,7 @@ static const char views[] =
     "  ELSE 'unreachable' END AS state,"
     " @TIME(started)@ AS started_at, @TIME(ended)@ AS ended_at, started, ended, exit_code, signal, reason,"
     " complete, records, lost, known_seq - last_seq AS behind,"
-    " coalesce(wall_seconds, last_t) AS wall_seconds, cpu_seconds,"
+    " coalesce(wall_seconds, @MOST(last_t, age)@) AS wall_seconds, cpu_seconds,"
     " CASE WHEN coalesce(wall_seconds, last_t) > 0.001 THEN cpu_seconds / coalesce(wall_seconds, last_t) END AS cpus_used,"
     " coalesce(cpus_asked, cpus_limit) AS cpus_asked, node_cpus,"
     " rss_bytes, peak_rss_bytes, peak_tree_rss_bytes,"

@@ -70,6 +70,11 @@ void store_close(struct store *store)
     free(store);
 }
 
+int store_own(struct store *store, struct err *err)
+{
+    return store->db->backend->own(store->db, err);
+}
+
 const char *store_name(const struct store *store)
 {
     return store->db->name;

@@ -51,6 +51,8 @@ int store_place(const char *said, char *ret_where, size_t size, struct err *err)
 
 int store_open(struct store **ret_store, const char *where, enum db_access access, struct err *err);
 void store_close(struct store *store); /* NULL is fine; does not flush */
+/* Makes this process the record's one recorder until it closes the store. -EBUSY: there is another; err says which. */
+int store_own(struct store *store, struct err *err);
 const char *store_name(const struct store *store);
 struct db *store_db(struct store *store);
 

@@ -138,10 +138,13 @@ void teller_tick(struct teller *teller, const struct record_health *health, uint
         teller->pid = 0;
         close(teller->pipe);
         teller->pipe = -1;
-        teller->again_ns = now_ns + time_hasten(TELLER_AGAIN_NS);
+        bool lasted = now_ns - teller->begun_ns > time_hasten(2 * AGAIN_SELDOM_NS);
+        teller->deaths = lasted ? 1 : teller->deaths + 1;
+        teller->again_ns = now_ns + time_hasten(waits_again_ns(teller->deaths, TELLER_AGAIN_NS, TELLER_AGAIN_NS));
     }
     if (teller->pid <= 0 && now_ns >= teller->again_ns) {
         teller->again_ns = now_ns + time_hasten(TELLER_AGAIN_NS);
+        teller->begun_ns = now_ns;
         if (teller_start(teller, NULL) < 0)
             teller->pid = 0;
     }

@@ -21,7 +21,8 @@ struct teller {
     struct teller_options options;
     int listener, pipe; /* -1: none */
     pid_t pid;
-    uint64_t again_ns;
+    uint64_t again_ns, begun_ns;
+    unsigned deaths;   /* in a row, of a program that did not last */
     char address[128]; /* where metrics are, for people; "": nowhere */
 };
 

@@ -38,7 +38,7 @@ enum frame_type {
     FRAME_CONFINE =
         8, /* tool -> monitor, before HELLO: u32 rights, then three texts, each ended by a zero byte: the directory of the
             * job, who it is, the serial of the key (monitor/engine/confine.h). No answer. The tool will be confined to
-            * these; a second one takes more away, none gives back */
+            * these; a second one takes more away, none gives back. No directory, with all rights: only who it is */
     /* ---- between monitors (monitor/tree) ---- */
     FRAME_PEER = 9, /* instead of HELLO, and the answer to it: u32 EDGE_VERSION, 16 bytes instance, then two texts, each
                       * ended by a zero byte: the version of scry, the name of the host */

@@ -267,6 +267,121 @@ class Mirror(JobCase):
                 self.assertEqual(json.loads(done.stdout)["status"], state)
                 self.assertIn("nobody publishes the job now", done.stderr)
 
+    def retain_many(self, broker, count, running=0):
+        """So many jobs, of which the oldest run on a node that was started again."""
+        client = broker.client()
+        for number in range(count):
+            job = f"20260101T{number // 3600:02}{number // 60 % 60:02}{number % 60:02}-h-{number}-aaaaaa"
+            root = f"scry/v1/{encoded(self.user)}/{job}"
+            info = {"format": "scry-job", "version": 1, "id": job, "name": "many", "host": "h", "user": self.user, "cwd": "/",
+                    "argv": ["x"], "started_ns": (1767225600 + number) * 10 ** 9, "boot_id": "b", "sample_seconds": 1,
+                    "supervisor": None, "command": None}
+            if number >= running:
+                info["result"] = {"exit_code": 0, "started": True, "wall_seconds": 1.0}
+            state = {"version": 1, "job": job, "owner": self.user, "node": "h", "state": "running" if number < running else "finished",
+                     "info": info, "dir": "/d", "boot_id": f"b{number < running}", "last_seq": 0, "address": None,
+                     "complete": number >= running}
+            client.mqtt.publish(root + "/state", json.dumps(state), 1, True)
+            sent = client.mqtt.publish(root + "/beat", '{"connected": false, "last_seq": 0}', 1, True)
+            if number % 400 == 399:
+                sent.wait_for_publish(60)
+        sent.wait_for_publish(60)
+
+    def test_very_many(self):
+        """All jobs are listed, also by a broker that drops what it has no room for: mosquitto has room for 1000 messages. The
+        first lines come before the last ones, and nobody goes on when the command was ended."""
+        count = scrytest.rounds(3000, 20000)
+        with brokertest.Mosquitto(self.box, acl=["topic readwrite #"]) as broker:
+            self.retain_many(broker, count, running=200)
+            few = self.scry("ps", broker.tcp_url)
+            self.assertIn(f"{count - 10} more that ended", few.stdout)
+            self.assertEqual(few.stderr, "")
+            mirrors = glob.glob(self.box.path("home", ".cache", "scry", "mirrors", "*", "*", "2*"))
+            self.assertLess(len(mirrors), 300)  # those that are shown
+            listing = self.box.start(self.box.scry("ps", "--all", broker.tcp_url), stderr=subprocess.PIPE)
+            first = os.read(listing.stdout.fileno(), 1 << 16).decode()
+            self.assertLess(first.count("\n"), count)
+            listing.stdout.flush()
+            rest = listing.stdout.read()
+            self.assertEqual(listing.stderr.read(), "")
+            self.assertEqual((first + rest).count("\n"), count + 1)
+            self.assertEqual((first + rest).count(" lost "), 200)
+            listing = self.box.start(self.box.scry("ps", "--all", broker.tcp_url))
+            pids = wait_until(lambda: self.box.processes("scry-mirror"), 20, "it is asked")
+            listing.terminate()
+            wait_until(lambda: all(map(scrytest.process_gone, pids)), 5, "nobody asks any more")
+
+    def test_list_that_is_not_complete(self):
+        """What the broker does not send is said to be missing."""
+        with brokertest.Mosquitto(self.box) as broker:
+            self.retain_many(broker, 20)
+            client = broker.client()
+            for number in range(3):
+                client.publish(f"scry/v1/{encoded(self.user)}/20260201T00000{number}-h-1-bbbbbb/beat", '{"connected": false}', retain=True)
+            done = self.scry("ps", "--all", broker.tcp_url)
+            self.assertEqual(done.stdout.count("\n"), 21)
+            self.assertIn("the list is not complete: the broker has not sent the state of 3 more jobs", done.stderr)
+
+    def test_forged_states(self):
+        """What only says that it is a job is no line of a list."""
+        with brokertest.Mosquitto(self.box) as broker:
+            self.retain_many(broker, 2)
+            client = broker.client()
+            for number, info in enumerate(({"format": "scry-job"}, {"format": "scry-job", "version": 99}, {"version": 1}, {}, [])):
+                job = f"20260201T00000{number}-h-1-bbbbbb"
+                if info:
+                    info["id"] = job
+                client.publish(f"scry/v1/{encoded(self.user)}/{job}/state", json.dumps({"job": job, "info": info}), retain=True)
+            done = self.scry("ps", "--all", broker.tcp_url)
+            self.assertEqual(done.stdout.count("\n"), 3, done.stdout)
+            self.assertIn("5 jobs there cannot be read: they are of another version of scry, or no jobs", done.stderr)
+
+    def test_clock_that_is_set(self):
+        """The clock of the node is set by an hour while a job runs: for how long it runs is said by another clock."""
+        def seconds(*words):
+            job, = json.loads(self.scry(*words).stdout)["jobs"]
+            return job["wall_seconds"]
+
+        with brokertest.Mosquitto(self.box) as broker:
+            for ahead in (3600, -3600):
+                fake = FakePublisher(broker, f"20260101T00000{ahead > 0:d}-h-1-aaaaaa", name=f"set{ahead}", started=time.time() - 28)
+                fake.put(type="sample", stream="node")
+                fake.say_state()
+                fake.beat(ahead=ahead, age=28.5)
+                listing = self.box.start(self.box.scry("ps", "--json", broker.tcp_url))
+                wait_until(lambda: fake.beat(2, ahead=ahead, age=28.5) or listing.poll() is not None, 20, "listing")
+                job, = [job for job in json.loads(listing.stdout.read())["jobs"] if job["id"] == fake.job]
+                self.assertEqual(job["state"], "running")
+                self.assertTrue(28 <= job["wall_seconds"] < 60, job)
+                recorder = self.box.start(self.box.scry("record", "--broker", broker.url, "--store", self.box.path("work", fake.job)))
+                def recorded():
+                    fake.beat(3, ahead=ahead, age=28.5)
+                    listed = json.loads(self.scry("ps", "--all", "--json", "--record", self.box.path("work", fake.job)).stdout)["jobs"]
+                    return [job["wall_seconds"] for job in listed if job["id"] == fake.job and job["wall_seconds"] > 27]
+                wait_until(lambda: os.path.exists(self.box.path("work", fake.job, "all.sql")) and recorded(), 20, "the record has it")
+                self.assertTrue(28 <= recorded()[0] < 60, recorded())
+                recorder.terminate()
+                recorder.wait(20)
+                fake.client.publish(fake.root + "/state", b"", retain=True)
+        # a job here: its clock was an hour behind when it began
+        os.mkfifo(self.box.path("work", "go"))
+        run = self.start_run("-q", "--", "sh", "-c", f"read line <{self.box.path('work', 'go')}")
+        def described():
+            for path in glob.glob(self.box.path("jobs", "2*", "job.json")):
+                with open(path, encoding="utf-8") as file:
+                    info = json.load(file)
+                if "began_monotonic_ns" in info:  # it runs
+                    return path, info
+            return None
+        path, info = wait_until(described, 20, "the job runs")
+        info["started_ns"] -= 3600 * 10 ** 9
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(info, file)
+        self.assertLess(seconds("ps", "--json"), 60)
+        self.assertLess(json.loads(self.scry("report", "--json", "@last").stdout)["wall_seconds"], 60)
+        self.go()
+        run.wait(20)
+
     def test_forget(self):
         """scry rm makes the broker forget a job that is over, and no other; the mirror goes with it."""
         def retained():

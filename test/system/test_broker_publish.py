@@ -7,6 +7,7 @@ import collections
 import json
 import os
 import re
+import re
 import signal
 import time
 
@@ -395,6 +396,30 @@ class BadTimes(PublishCase):
         self.broker.resume()
         self.wait_complete(40)
         self.assertAllThere(self.box.path("work", "job"))
+
+    def test_broker_that_is_another(self):
+        """Its certificate is of another authority, or of another name: that is said at once, by whoever publishes and reads."""
+        tls, other, elsewhere = (brokertest.Certificates(self.box, name) for name in ("tls", "other", "elsewhere"))
+        elsewhere.issue("server", "subjectAltName=DNS:elsewhere.example")
+        os.mkfifo(self.box.path("work", "go"))
+        with brokertest.Mosquitto(self.box, "first", tls=tls) as one, brokertest.Mosquitto(self.box, "second", tls=elsewhere) as two:
+            for number, url in enumerate((one.tcp_url.replace(tls.place, other.place), two.tcp_url)):
+                begun = time.monotonic()
+                for words in (("ps", url), ("watch", f"{url.partition('?')[0]}/me/job?{url.partition('?')[2]}")):
+                    done = self.box.run(self.box.scry(*words))
+                    self.assertEqual(done.returncode, 1)
+                    self.assertRegex(done.stderr, "verif|certificate")
+                self.assertLess(time.monotonic() - begun, scrytest.room(8))
+                run = self.start_run("-q", "--name", f"run{number}", "--broker", url, "--", "sh", "-c",
+                                     f"read line <{self.box.path('work', 'go')}")
+                begun = time.monotonic()
+                scrytest.wait_until(lambda: re.search("is not published at .*(verif|certificate)", self.box.run(
+                    self.box.scry("report", f"run{number}")).stdout), 20, "the warning comes while the job runs")
+                self.assertIsNone(run.poll())
+                self.assertLess(time.monotonic() - begun, scrytest.room(20))  # not after half a minute
+                with open(self.box.path("work", "go"), "w", encoding="ascii") as file:
+                    file.write("go\n")
+                run.wait(40)
 
     def test_broker_refuses(self):
         other = brokertest.Mosquitto(self.box, "strict", users={"joe": "right"})

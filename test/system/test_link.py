@@ -2,6 +2,8 @@
 """Monitors of other machines (scry-link): by TLS and by ssh, over networks that break, and against everybody else."""
 
 import contextlib
+import glob
+import json
 import os
 import signal
 import socket
@@ -145,6 +147,18 @@ class Broken(linktest.LinkCase):
             self.assertIn("was lost 60 s ago: ", omis.stderr())
         scrytest.wait_until(lambda: "nobody came back" in self.said(), 20)
 
+    @scrytest.hasten(8)
+    def test_connections_that_are_of_no_use(self):
+        """Each breaks soon, and nothing passes: that does not go on for ever."""
+        network = self.network(self.serve())
+        with self.box.omis("--connect", f"tls://127.0.0.1:{network.port}") as omis:
+            self.big(omis, 1, 10)
+            def ended():
+                network.cut()
+                return omis.process.poll() is not None
+            scrytest.wait_until(ended, 40, "the session ends")
+            self.assertIn("was lost 60 s ago: ", omis.stderr())
+
     def test_server_that_was_started_again(self):
         port = self.serve()
         network = self.network(port)
@@ -157,6 +171,41 @@ class Broken(linktest.LinkCase):
             reply = omis.reply(number, timeout=20)
             self.assertFalse(reply.ok())
             self.assertIn("the session is over", repr(reply))
+
+
+class Recorded(linktest.LinkCase):
+    """What changes a job is recorded with the key, also of one that may do everything."""
+
+    def requests(self, dir):
+        with open(os.path.join(dir, "spool", "records.jsonl"), encoding="utf-8") as file:
+            return [record for record in map(json.loads, file) if record["type"] == "request"]
+
+    def test_full_key(self):
+        url = f"tls://127.0.0.1:{self.serve()}"
+        self.box.start(self.box.scry("run", "--name", "mine", "--", "sleep", "600"), env={**self.far, "SCRY_LOG": "warning"},
+                       stderr=subprocess.DEVNULL)
+        dir, = scrytest.wait_until(lambda: glob.glob(self.box.path("jobs", "2*")), 20)
+        scrytest.wait_until(lambda: os.path.exists(os.path.join(dir, "job.json")), 20)
+        key = self.issue("office", "--rights", "observe,control,memory", "--job", "*")
+        listed = json.loads(self.box.run(self.box.scry("keys", "list", "--json")).stdout)["keys"]
+        serials = {each["name"]: each["serial"] for each in listed}
+        self.box.env["SCRY_KEY"] = key
+        with self.box.omis("--connect", url) as omis:
+            self.assertTrue(omis.request(f': job_set("{dir}", "sample", "0.5")').ok())
+        record, = scrytest.wait_until(lambda: self.requests(dir), 20)
+        self.assertEqual((record["who"], record["serial"], record.get("pid", 0)), ("office", serials["office"], 0))
+        # a tool of another monitor, which is attached by the same key
+        with self.box.omis() as omis:
+            reply = omis.request(f': node_attach2("{url}")', timeout=20)
+            self.assertTrue(reply.ok(), reply)
+            with open(os.path.join(dir, "job.json"), encoding="utf-8") as file:
+                pid = json.load(file)["command"]["pid"]
+            reply = omis.request(f': proc_attach3([n_2], {pid}, "")', timeout=20)
+            self.assertTrue(reply.ok(), reply)
+            self.assertTrue(omis.request(f": proc_send_signal([{reply.result(1)}], 0)", timeout=20).ok())
+        del self.box.env["SCRY_KEY"]
+        scrytest.wait_until(lambda: len(self.requests(dir)) > 1, 20, "the other one is recorded, too")
+        self.assertEqual({(record["who"], record["serial"]) for record in self.requests(dir)}, {("office", serials["office"])})
 
 
 class Edges(linktest.LinkCase):

@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 import random
+import re
 import select
 import shutil
 import signal
@@ -442,6 +443,47 @@ class Follow(RecordCase):
             self.scry("record", "--remove", "eve/same")
             self.assertEqual([row["owner"] for row in self.record.query("SELECT owner FROM jobs")], ["ada"])
             self.check_whole("same", 3)
+
+
+class Owner(RecordCase):
+    """A record has one recorder."""
+
+    def check_second(self, *place):
+        with brokertest.Mosquitto(self.box) as broker:
+            first = self.recorder(broker, *place)
+            scrytest.wait_until(lambda: "following" in self.said(first), 20)
+            second = self.recorder(broker, *place)
+            self.assertEqual(second.wait(30), 1)
+            self.assertRegex(self.said(second), rf"another recorder \(process {first.pid} on \S+\) writes the record")
+            self.assertEqual(self.said(first), "")  # it was left in peace
+            self.assertEqual(self.scry("record", *place, "--import", self.job()).returncode, 0)
+            first.kill()
+            third = self.recorder(broker, *place)
+            def connections():
+                with open(broker.log, encoding="utf-8") as file:
+                    return file.read().count("as scry-record")
+            scrytest.wait_until(lambda: connections() == 2, 20, lambda: f"{connections()} connections: {self.said(third)}")
+
+    @scrytest.hasten(4)
+    def test_second_recorder(self):
+        self.check_second()
+
+    @scrytest.hasten(4)
+    def test_second_recorder_of_a_server(self):
+        self.check_second("--store", recordtest.postgres().url)
+
+    def test_records_of_one_name(self):
+        """Two directories of one relative name are two records: their recorders have two names at the broker."""
+        with brokertest.Mosquitto(self.box) as broker:
+            for place in ("one", "two"):
+                os.mkdir(self.box.path("work", place))
+                recorder = self.box.start(self.box.scry("record", "--broker", broker.url, "--store", "record"),
+                                          cwd=self.box.path("work", place))
+                scrytest.wait_until(lambda: "following" in self.said(recorder), 20)
+            def names():
+                with open(broker.log, encoding="utf-8") as file:
+                    return set(re.findall(r"as (scry-record\w+)", file.read()))
+            scrytest.wait_until(lambda: len(names()) == 2, 10, names)
 
 
 class Keep(RecordCase):

@@ -320,6 +320,38 @@ class FullDisk(FaultCase):
         self.assertTrue(os.path.exists(os.path.join(directory, "report.txt")))
 
     @unittest.skipUnless(os.getuid() == 0, "only root can mount a small disk")
+    @scrytest.hasten(5)
+    def test_disk_full_for_a_while(self):
+        """It goes on when there is room again: what was lost is a gap, of time and of numbers."""
+        disk = self.box.path("work", "disk")
+        os.mkdir(disk)
+        done = self.box.run(["mount", "-t", "tmpfs", "-o", "size=1m", "scry-test", disk])
+        if done.returncode:
+            self.skipTest(f"no file system can be mounted here: {done.stderr.strip()}")
+        self.addCleanup(self.box.run, ["umount", "-l", disk])
+        directory = os.path.join(disk, "job")
+        spool = f"{directory}/spool/records.jsonl"
+        script = (f"while ! grep -q sample {spool}; do sleep 0.01; done; dd if=/dev/zero of={disk}/fill bs=4096 2>/dev/null; "
+                  f"before=0; while now=$(wc -c <{spool}); sleep 0.5; [ $now != $before ]; do before=$now; done; "
+                  f"rm {disk}/fill; while ! grep -q gap {spool}; do sleep 0.05; done; sleep 0.2; exit 4")
+        done = self.box.run(self.box.scry("run", "--sample", "0.01", "-o", directory, "sh", "-c", script), timeout=100)
+        self.assertEqual(done.returncode, 4)
+        self.assertRegex(done.stderr, r"(disk|free)")
+        self.assertRegex(done.stderr, r"[1-9]\d* records were lost")
+        with open(spool, encoding="utf-8") as file:
+            records = [json.loads(line) for line in file]
+        at, = [number for number, record in enumerate(records) if record["type"] == "gap"]
+        gap, numbers = records[at], [record["seq"] for record in records]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertEqual(numbers[at], numbers[at - 1] + 1)
+        self.assertGreater(numbers[at + 1], numbers[at] + 1)
+        self.assertRegex(gap["reason"], "disk|free")
+        self.assertLess(gap["from"], gap["to"])
+        self.assertEqual((records[at + 1]["t"], records[-1]["seq"] > numbers[at + 1]), (gap["to"], True))
+        problem, = self.report(directory)["problems"]
+        self.assertEqual(problem, f"{numbers[at + 1] - numbers[at] - 1} records are missing in the spool")
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can mount a small disk")
     def test_disk_full_from_the_start(self):
         disk = self.box.path("jobs")
         done = self.box.run(["mount", "-t", "tmpfs", "-o", "size=64k", "scry-test", disk])

@@ -2,6 +2,7 @@
 """scry serve and those who should not get anything from it."""
 
 import concurrent.futures
+import contextlib
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import time
 
 import scrytest
 import servetest
@@ -213,6 +215,9 @@ class Security(servetest.ServeCase):
         self.assertIn(b"\r\nconnection: close\r\n", answers["method"])  # nobody waits for a body without a length
         for name in ("negative", "huge header", "huge path", "nonsense"):
             self.assertNotIn(b" 200 ", first[name], name)
+        for header in (b"Cookie: a\0b", b"Accept-Encoding: gz\0ip", b"Authorization: Bearer \0x"):
+            answer = self.server.raw(b"GET /api/session HTTP/1.1\r\nHost: " + host + b"\r\n" + header + b"\r\n\r\n")
+            self.assertIn(b" 400 ", answer.partition(b"\r\n")[0], header)
         deep = b"[" * 100000
         self.assertEqual(self.server.ask("api/session", "POST", deep, Content_Type="application/json").status, 400)
         self.assertEqual(self.server.ask("api/session").status, 200)
@@ -376,6 +381,60 @@ class Security(servetest.ServeCase):
         context.maximum_version = ssl.TLSVersion.TLSv1_1
         with self.assertRaises(OSError), socket.create_connection(("127.0.0.1", server.port), 60) as sock:
             context.wrap_socket(sock, server_hostname="localhost")
+
+    @staticmethod
+    def cpu_seconds(server):
+        with open(f"/proc/{server.process.pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def test_frames_without_a_request(self):
+        """Frames of HTTP/2 that are no request cost the server little: soon it closes the connection. Others are answered."""
+        self.server.process.kill()
+        self.server.process.wait()
+        cert, key = self.box.path("work", "cert.pem"), self.box.path("work", "key.pem")
+        self.make_certificate(cert, key)
+        server = servetest.Server(self.box, "--tls-cert", cert, "--tls-key", key)
+        context = ssl.create_default_context(cafile=cert)
+        context.set_alpn_protocols(["h2"])
+        def frame(kind, flags=0, stream=0, payload=b""):
+            return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+        # :method POST, :scheme https, :path /, :authority localhost (RFC 7541)
+        headers = bytes([0x83, 0x87, 0x84, 0x41, 9]) + b"localhost"
+        begun = frame(1, 4, 1, headers)
+        floods = {"PING": (b"", frame(6, payload=b"12345678")), "SETTINGS": (b"", frame(4)),
+                  "CONTINUATION": (frame(1, 0, 1, headers), frame(9, 0, 1)), "DATA": (begun, frame(0, 0, 1)),
+                  "WINDOW_UPDATE": (begun, frame(8, payload=b"\0\0\0\1")), "PRIORITY": (begun, frame(2, 0, 3, b"\0\0\0\0\1")),
+                  "RST_STREAM": (begun, frame(3, 0, 1, b"\0\0\0\x08"))}
+        for name, (first, each) in floods.items():
+            with self.subTest(name), socket.create_connection(("127.0.0.1", server.port), 60) as plain:
+                before = self.cpu_seconds(server)
+                sock = context.wrap_socket(plain, server_hostname="localhost")
+                sock.settimeout(1)
+                sent, closed = 0, False
+                with contextlib.suppress(OSError):
+                    sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4) + first)
+                end = time.monotonic() + 8
+                while not closed and time.monotonic() < end:
+                    try:
+                        sock.sendall(each * 500)
+                        sent += 500
+                        sock.setblocking(False)
+                        with contextlib.suppress(ssl.SSLWantReadError):
+                            while sock.recv(1 << 16):
+                                pass
+                            closed = True
+                        sock.settimeout(1)
+                    except TimeoutError:
+                        sock.settimeout(1)
+                    except OSError:
+                        closed = True
+                spent = self.cpu_seconds(server) - before
+                self.assertTrue(closed, f"{sent} frames {name} were taken, for {spent:.1f} s of a processor")
+                self.assertLess(spent, 1.5, f"{sent} frames {name}")
+                done = subprocess.run(["curl", "-s", "--http2", "--cacert", cert, "-o", os.devnull, "-w", "%{http_code}",
+                                       f"https://localhost:{server.port}/"], stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+                self.assertEqual(done.stdout, "200")
 
 
 scrytest.main()

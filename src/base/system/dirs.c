@@ -53,6 +53,39 @@ static int check_private(const char *path, struct err *err)
     return 0;
 }
 
+/* Below a directory that only the user can write to, for somebody else may have taken the name in /tmp. A home may be that of many
+ * hosts. Once it was needed it stays in use, so that all find the same monitor. */
+static int find_own_runtime(char path[PATH_MAX], bool make)
+{
+    char state[PATH_MAX], host[65] = "";
+    struct stat st;
+    gethostname(host, sizeof host - 1);
+    int len = dirs_state(state, sizeof state, NULL) == 0 ? snprintf(path, PATH_MAX, "%s/run-%s", state, host) : -1;
+    if (len < 0 || len > RUNTIME_PATH_LIMIT)
+        return -ENAMETOOLONG;
+    if (make)
+        return dirs_make(path, 0700);
+    return lstat(path, &st) < 0 ? -errno : 0;
+}
+
+static int find_temporary_runtime(char path[PATH_MAX], struct err *err)
+{
+    if (find_own_runtime(path, false) == 0)
+        return 0;
+    snprintf(path, PATH_MAX, "/tmp/scry-%u", geteuid());
+    int code = mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+    struct stat st;
+    if (code < 0)
+        err_errno(err, code, "cannot make the runtime directory %s", path);
+    bool foreign = code < 0 || (lstat(path, &st) == 0 && (!S_ISDIR(st.st_mode) || st.st_uid != geteuid()));
+    char own[PATH_MAX];
+    if (foreign && find_own_runtime(own, true) == 0) {
+        snprintf(path, PATH_MAX, "%s", own);
+        return 0;
+    }
+    return code; /* what is wrong with it is said */
+}
+
 int dirs_runtime(char *ret_path, size_t size, struct err *err)
 {
     char path[PATH_MAX];
@@ -70,9 +103,9 @@ int dirs_runtime(char *ret_path, size_t size, struct err *err)
         int len = xdg && *xdg ? snprintf(path, sizeof path, "%s/scry", xdg) : -1;
         if (len < 0 || len > RUNTIME_PATH_LIMIT || (mkdir(path, 0700) < 0 && errno != EEXIST) ||
             access(path, W_OK) < 0) {
-            snprintf(path, sizeof path, "/tmp/scry-%u", geteuid());
-            if (mkdir(path, 0700) < 0 && errno != EEXIST)
-                return err_errno(err, -errno, "cannot make the runtime directory %s", path);
+            int code = find_temporary_runtime(path, err);
+            if (code < 0)
+                return code;
         }
     }
     int code = check_private(path, err);

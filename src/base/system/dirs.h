@@ -12,7 +12,7 @@
 
 /* The runtime directory (sockets, areas), created with mode 0700: $SCRY_RUNTIME_DIR, else $XDG_RUNTIME_DIR/scry. If
  * that is unset or unwritable, or a socket's path in it would exceed 107 bytes: /tmp/scry-UID, whose owner and mode are
- * checked. 0 or -errno with err. */
+ * checked, or, where somebody else has taken that, run-HOST in dirs_state. 0 or -errno with err. */
 int dirs_runtime(char *ret_path, size_t size, struct err *err);
 /* Makes it again at a path from dirs_runtime, if nothing is there; what is there must be as private. Does not make the
  * folder around it. 0 or -errno with err. */

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/data/buf.h"
@@ -82,6 +83,45 @@ static void a_foreign_runtime_directory_is_refused(void **state)
     assert_int_equal(chown(path, 12345, 12345), 0);
     assert_int_equal(dirs_runtime(got, sizeof got, &err), -EPERM);
     assert_non_null(strstr(err.text, "belongs to user 12345"));
+}
+
+/* Somebody else was first with the name in /tmp: another one is taken, below a directory of the user's own, and stays it. */
+static void the_name_in_tmp_is_taken(void **state)
+{
+    enum { SOMEBODY = 852516352 }; /* a user whom no machine has */
+    char taken[64];
+    if (geteuid() != 0) {
+        print_message("SKIP: only root can be another user\n");
+        skip();
+    }
+    snprintf(taken, sizeof taken, "/tmp/scry-%u", (unsigned)SOMEBODY);
+    assert_int_equal(mkdir(taken, 0700), 0);
+    assert_int_equal(chown(taken, 12345, 12345), 0);
+    assert_int_equal(chmod(dir, 0711), 0);
+    assert_int_equal(mkdir(in_dir("home"), 0700), 0);
+    assert_int_equal(chown(path, SOMEBODY, SOMEBODY), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char first[PATH_MAX];
+        int status = setresuid(SOMEBODY, SOMEBODY, SOMEBODY) == 0 && setenv("XDG_STATE_HOME", path, 1) == 0 ? 0 : 1;
+        struct stat st;
+        status |= dirs_runtime(first, sizeof first, &err) != 0 || strncmp(first, path, strlen(path)) != 0 ? 2 : 0;
+        status |= lstat(first, &st) < 0 || st.st_uid != SOMEBODY || (st.st_mode & 0777) != 0700 ? 4 : 0;
+        status |= dirs_runtime(got, sizeof got, &err) != 0 || strcmp(got, first) != 0 ? 8 : 0;
+        _exit(status);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(rmdir(taken), 0);
+    assert_int_equal(status, 0);
+    pid = fork(); /* the name in /tmp is free again: the monitor of before is found all the same */
+    if (pid == 0) {
+        bool same = setresuid(SOMEBODY, SOMEBODY, SOMEBODY) == 0 && setenv("XDG_STATE_HOME", path, 1) == 0 &&
+                    dirs_runtime(got, sizeof got, &err) == 0 && strncmp(got, path, strlen(path)) == 0;
+        _exit(!same);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
 }
 
 static void the_runtime_directory_is_made_again(void **state)
@@ -227,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EACH(the_runtime_directory_is_private),
         EACH(a_foreign_runtime_directory_is_refused),
+        EACH(the_name_in_tmp_is_taken),
         EACH(the_runtime_directory_is_made_again),
         EACH(a_runtime_path_too_long_for_sockets_is_not_used),
         EACH(the_jobs_directory_is_made),

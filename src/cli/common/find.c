@@ -99,8 +99,9 @@ void find_close(struct found_job *job)
 struct told {
     struct progress progress;
     double share;
-    char **paths; /* of `job`; malloc'ed */
-    size_t count, room;
+    find_list_fn *job; /* of a listing */
+    void *ctx;
+    size_t more;
     char *ready; /* NULL: not yet */
     struct err err;
 };
@@ -117,8 +118,11 @@ static void take_line(struct told *told, char *line)
         err_set(&told->err, -EHOSTUNREACH, "%s", text);
     } else if (strcmp(line, "progress") == 0) {
         told->share = strtod(text, NULL);
-    } else if (strcmp(line, "job") == 0 && GROW(told->paths, told->count, told->room)) {
-        told->paths[told->count++] = strdup(text);
+    } else if (strcmp(line, "job") == 0 && told->job) {
+        progress_end(&told->progress);
+        told->job(told->ctx, text);
+    } else if (strcmp(line, "more") == 0) {
+        told->more = strtoul(text, NULL, 10);
     } else if (strcmp(line, "note") == 0) {
         _cleanup_(buf_done) struct buf shown = BUF_INIT;
         text_show(&shown, text);
@@ -156,7 +160,6 @@ static int listen(const struct found_job *job, struct told *told, struct err *er
 
 static void told_done(struct told *told)
 {
-    jobdir_list_free(told->paths, told->count);
     free(told->ready);
 }
 
@@ -293,29 +296,17 @@ int find_forget(struct found_job *ret_job, const char *url, bool unreachable_too
     return code;
 }
 
-static int by_start(const void *a, const void *b)
-{
-    return strcmp(text_base(*(char *const *)a), text_base(*(char *const *)b)); /* ids are in the order of time */
-}
-
-int find_list(const char *url, char ***ret_paths, size_t *ret_count, struct err *err)
+int find_list(const char *url, bool newest, find_list_fn *fn, void *ctx, size_t *ret_more, struct err *err)
 {
     struct found_job lister = {.input = -1, .output = -1};
-    struct told told = {0};
-    int code = spawn(&lister, "list", url, err);
+    struct told told = {.job = fn, .ctx = ctx};
+    int code = spawn(&lister, newest ? "list-newest" : "list", url, err);
     if (code == 0)
         code = listen(&lister, &told, err);
     find_close(&lister);
-    if (code == 0) {
-        if (told.count)
-            qsort(told.paths, told.count, sizeof *told.paths, by_start);
-        *ret_paths = told.paths ? told.paths : calloc(1, sizeof *told.paths);
-        *ret_count = told.count;
-        told.paths = NULL;
-        told.count = 0;
-    }
+    *ret_more = told.more;
     told_done(&told);
-    return code < 0 ? code : *ret_paths ? 0 : err_set(err, -ENOMEM, "out of memory");
+    return code;
 }
 
 int find_reach(const char *url, struct err *err)

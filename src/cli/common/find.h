@@ -42,8 +42,10 @@ void find_close(struct found_job *job);
  * but it forgets nothing. find_close in any case. */
 int find_forget(struct found_job *ret_job, const char *url, bool unreachable_too, bool dry, struct err *err);
 
-/* The mirrors of all jobs of the URL's owner, oldest first, as jobdir_list; what is known of them is new. */
-int find_list(const char *url, char ***ret_paths, size_t *ret_count, struct err *err);
+/* Calls fn with the mirror of each job of the URL's owner, the newest first, as they come; what is known of them is new.
+ * newest: of those that are over only LIST_NEWEST (jobdir/record/mirror.h), and *ret_more others are left out. */
+typedef void find_list_fn(void *ctx, const char *path);
+int find_list(const char *url, bool newest, find_list_fn *fn, void *ctx, size_t *ret_more, struct err *err);
 
 /* Is the broker there, and may its owner write and read? Some seconds at most. 0 or -errno with err, which says why not. */
 int find_reach(const char *url, struct err *err);

@@ -18,13 +18,19 @@ struct table_row *table_add(struct table *table)
     return row;
 }
 
-void table_done(struct table *table)
+static void free_rows(struct table *table)
 {
     for (size_t i = 0; i < table->count; i++) {
         for (size_t column = 0; column < TABLE_COLUMNS; column++)
             buf_done(&table->rows[i].cells[column]);
         buf_done(&table->rows[i].below);
     }
+    table->count = 0;
+}
+
+void table_done(struct table *table)
+{
+    free_rows(table);
     free(table->rows);
 }
 
@@ -54,7 +60,7 @@ static void measure(const struct table *table, size_t last, size_t ret_widths[TA
 {
     size_t total = 0;
     for (size_t column = 0; column < last; column++) {
-        size_t widest = 0;
+        size_t widest = table->widths[column];
         for (size_t i = 0; i < table->count; i++) {
             size_t width = width_of(cell_of(&table->rows[i], column));
             widest = width > widest ? width : widest;
@@ -93,15 +99,19 @@ static void put_row(struct buf *out, const struct table *table, size_t last, con
     text_wrap(out, start, table->width);
 }
 
-void table_put(struct buf *out, const struct table *table)
+void table_put(struct buf *out, struct table *table)
 {
-    size_t widths[TABLE_COLUMNS], last = last_of(table);
+    size_t widths[TABLE_COLUMNS] = {0}, last = last_of(table);
     measure(table, last, widths);
-    put_row(out, table, last, widths, NULL);
+    if (!table->put)
+        put_row(out, table, last, widths, NULL);
+    table->put = true;
+    memcpy(table->widths, widths, sizeof widths);
     for (size_t i = 0; i < table->count; i++) {
         put_row(out, table, last, widths, &table->rows[i]);
         size_t start = out->len;
         buf_puts(out, table->rows[i].below.data ? table->rows[i].below.data : "");
         text_wrap(out, start, table->width);
     }
+    free_rows(table);
 }

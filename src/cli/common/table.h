@@ -31,11 +31,15 @@ struct table {
     size_t width;                       /* of the terminal, in characters */
     struct table_row *rows;
     size_t count, room;
+    size_t widths[TABLE_COLUMNS]; /* of the pieces that were put */
+    bool put;
 };
 
 /* The next row, empty. NULL: out of memory. What was returned before is not valid any more. */
 struct table_row *table_add(struct table *table);
-void table_put(struct buf *out, const struct table *table);
+/* The rows that there are, which are gone then: long tables are put in pieces, the titles with the first, and columns may get
+ * wider from one to the next. */
+void table_put(struct buf *out, struct table *table);
 void table_done(struct table *table);
 
 #endif

@@ -17,6 +17,7 @@
 #include "base/system/trusted.h"
 #include "cli/common/cli.h"
 #include "client/client.h"
+#include "jobdir/text/text.h"
 
 enum {
     LEAST_PERCENT = 5,         /* recording stops when less of the disk is left */
@@ -78,8 +79,15 @@ void doctor_runtime(struct finding *finding)
         return;
     }
     check_space(finding, path);
-    if (finding->state == FINDING_OK)
+    if (finding->state == FINDING_OK && strncmp(text_base(path), "run-", 4) == 0 && !getenv("SCRY_RUNTIME_DIR")) {
+        finding_set(finding, FINDING_WARN, "%s is used: /tmp/scry-%u is somebody else's, or was when it was needed",
+                    path, geteuid());
+        finding_remedy(finding,
+                       "where sessions have an XDG_RUNTIME_DIR nobody can take it; else remove %s when no job runs",
+                       path);
+    } else if (finding->state == FINDING_OK) {
         check_buffers(finding, path);
+    }
 }
 
 void doctor_jobs(struct finding *finding)

@@ -22,14 +22,15 @@
 #include "cli/jobs/ps_json.h"
 #include "cli/jobs/ranks.h"
 #include "jobdir/record/dir.h"
+#include "jobdir/record/mirror.h"
 #include "jobdir/record/remove.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
 enum {
-    PS_ENDED = 10,     /* ended jobs shown without --all */
-    PS_PROCESSES = 10, /* processes of a job shown without --all */
+    PS_ENDED = LIST_NEWEST, /* ended jobs shown without --all */
+    PS_PROCESSES = 10,      /* processes of a job shown without --all */
 };
 
 static bool is_over(const struct job_report *report)
@@ -245,29 +246,60 @@ static void look_at_ranks(struct rank_list *ranks, bool *asked, const struct job
         log_warning("job %s: %s", report->info.id, missing.data);
 }
 
-/* Newest first. Returns how many are over. */
-static size_t add_jobs(struct table *table, json_t *list, char **paths, size_t count, bool all, bool remote)
+struct listing {
+    struct table table;
+    json_t *list;
+    struct rank_list ranks;
+    bool all, json, remote, asked;
+    size_t over;
+    uint64_t shown_ns;
+};
+
+static void listing_done(struct listing *listing)
 {
-    struct rank_list ranks = {0};
+    table_done(&listing->table);
+    ranks_done(&listing->ranks);
+    json_decref(listing->list);
+}
+
+/* What there is by now. A long list comes in pieces, so that one sees that it comes. */
+static void show(struct listing *listing)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    table_put(&out, &listing->table);
+    fputs(out.data ? out.data : "", stdout);
+    fflush(stdout);
+    listing->shown_ns = clock_now_ns();
+}
+
+/* They come the newest first. */
+static void add_path(void *ctx, const char *path)
+{
+    struct listing *listing = ctx;
+    struct job_report report = {0};
     struct err err = {0};
-    bool asked = false;
-    size_t over = 0;
-    for (size_t i = count; i-- > 0;) {
-        struct job_report report = {0};
-        if (load(&report, paths[i], &err) < 0) {
-            add_unreadable(table, list, paths[i], &err);
-        } else if (!is_over(&report) || over++ < PS_ENDED || all) {
-            if (!remote) /* their monitors are elsewhere */
-                look_at_ranks(&ranks, &asked, &report);
-            add_job(table, &report, &ranks, all);
-            size_t rank_count = 0;
-            const struct rank_now *its = is_over(&report) ? NULL : ranks_of(&ranks, report.path, &rank_count);
-            json_array_append_new(list, ps_job_json(&report, its, rank_count));
-        }
-        job_report_done(&report);
+    if (load(&report, path, &err) < 0) {
+        add_unreadable(&listing->table, listing->list, path, &err);
+    } else if (!is_over(&report) || listing->over++ < PS_ENDED || listing->all) {
+        if (!listing->remote) /* their monitors are elsewhere */
+            look_at_ranks(&listing->ranks, &listing->asked, &report);
+        size_t rank_count = 0;
+        const struct rank_now *its = is_over(&report) ? NULL : ranks_of(&listing->ranks, report.path, &rank_count);
+        if (listing->json)
+            json_array_append_new(listing->list, ps_job_json(&report, its, rank_count));
+        else
+            add_job(&listing->table, &report, &listing->ranks, listing->all);
     }
-    ranks_done(&ranks);
-    return over;
+    job_report_done(&report);
+    if (!listing->json && listing->table.count && clock_now_ns() > listing->shown_ns + PS_SIZES_NS)
+        show(listing);
+}
+
+/* The jobs of a broker; of those that are over, *ret_more are left out. */
+static int list_remote(struct listing *listing, const char *broker, size_t *ret_more, struct err *err)
+{
+    listing->shown_ns = clock_now_ns();
+    return find_list(broker, !listing->all, add_path, listing, ret_more, err);
 }
 
 /* Says so if all jobs together take much: more than SCRY_KEEP_SIZE, by default 10 GB or a tenth of the disk. Gives up
@@ -299,13 +331,21 @@ int cmd_ps(const struct options *options)
 {
     bool all = options_on(options, "all"), json = options_on(options, "json");
     struct err err = {0};
-    char **paths;
-    size_t count, over;
+    char **paths = NULL;
+    size_t count = 0, more = 0;
     const char *broker = options->word_count ? options->words[0] : NULL;
     if (broker && !broker_url_is(broker))
         return cli_usage_error(
             options, "'%s' is no broker: mqtt://HOST, unix:PATH, local, or @NAME of the file brokers", broker);
-    if ((broker ? find_list(broker, &paths, &count, &err) : jobdir_list(&paths, &count, &err)) < 0) {
+    _cleanup_(listing_done) struct listing listing = {
+        .table = {.columns = columns, .width = text_columns(STDOUT_FILENO)},
+        .list = json_array(),
+        .all = all,
+        .json = json,
+        .remote = broker != NULL,
+        .shown_ns = UINT64_MAX / 2, /* here all is there at once */
+    };
+    if ((broker ? list_remote(&listing, broker, &more, &err) : jobdir_list(&paths, &count, &err)) < 0) {
         cli_log_error(&err);
         return EXIT_ERRORS;
     }
@@ -316,22 +356,22 @@ int cmd_ps(const struct options *options)
         status = EXIT_ERRORS; /* the jobs of this machine are listed all the same */
     }
     _cleanup_(buf_done) struct buf out = BUF_INIT;
-    json_t *list = json_array();
-    _cleanup_(table_done) struct table table = {.columns = columns, .width = text_columns(STDOUT_FILENO)};
-    over = add_jobs(&table, list, paths, count, all, broker != NULL);
-    table_put(&out, &table);
-    if (!json && !all && over > PS_ENDED)
-        buf_printf(&out, "%zu more that ended: scry ps --all\n", over - PS_ENDED);
+    for (size_t i = count; i-- > 0;)
+        add_path(&listing, paths[i]);
+    if (!json)
+        show(&listing);
+    more += listing.over > PS_ENDED ? listing.over - PS_ENDED : 0;
+    if (!json && !all && more)
+        buf_printf(&out, "%zu more that ended: scry ps --all\n", more);
     if (!json && !broker)
         put_space(&out, paths, here);
     jobdir_list_free(paths, count);
     if (json) {
-        json_t *whole = json_pack("{s:o}", "jobs", list);
+        json_t *whole = json_pack("{s:O}", "jobs", listing.list);
         json_dumpf(whole, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
         putchar('\n');
         json_decref(whole);
     } else {
-        json_decref(list);
         fputs(out.data ? out.data : "", stdout);
     }
     return status;

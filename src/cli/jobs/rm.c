@@ -9,6 +9,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
+#include "base/data/grow.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "broker/url.h"
@@ -214,20 +215,34 @@ static int remove_old(const struct options *options, struct sums *sums)
     return 0;
 }
 
+struct path_list {
+    char **paths;
+    size_t count, room;
+};
+
+static void add_path(void *ctx, const char *path)
+{
+    struct path_list *list = ctx;
+    char *copy = GROW(list->paths, list->count, list->room) ? strdup(path) : NULL;
+    if (copy)
+        list->paths[list->count++] = copy;
+}
+
 /* The same for the jobs at a broker, by age alone: how much they take is not known here. */
 static void remove_old_remote(const struct options *options, const char *word, struct sums *sums)
 {
-    char **paths;
-    size_t count;
+    struct path_list list = {0};
     struct broker_url url;
     struct err err = {0};
-    if (broker_url_parse(word, &url, &err) < 0 || find_list(word, &paths, &count, &err) < 0) {
+    size_t more;
+    if (broker_url_parse(word, &url, &err) < 0 || find_list(word, false, add_path, &list, &more, &err) < 0) {
         fail(sums, &err);
+        jobdir_list_free(list.paths, list.count);
         return;
     }
-    struct old_job *jobs = calloc(count + 1, sizeof *jobs);
+    struct old_job *jobs = calloc(list.count + 1, sizeof *jobs);
     uint64_t all;
-    size_t over = jobs ? look_at_all(jobs, paths, count, &all) : 0;
+    size_t over = jobs ? look_at_all(jobs, list.paths, list.count, &all) : 0;
     for (size_t i = 0; i < over; i++) {
         if (is_old(options, &jobs[i])) {
             _cleanup_(buf_done) struct buf one = BUF_INIT;
@@ -246,7 +261,7 @@ static void remove_old_remote(const struct options *options, const char *word, s
     }
     explicit_bzero(&url, sizeof url);
     free(jobs);
-    jobdir_list_free(paths, count);
+    jobdir_list_free(list.paths, list.count);
 }
 
 static bool names_broker(const char *word)

@@ -240,9 +240,13 @@ static void print(struct watching *watching)
 static void draw_status(struct watching *watching)
 {
     struct winsize size = {0};
-    double now = (double)job_now_ns(watching->path) / NS_PER_SECOND;
-    if (watching->status.on && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
-        watch_status_draw(&watching->status, &watching->out, size.ws_row, size.ws_col, now - watching->started_seconds);
+    struct job_info info;
+    if (watching->status.on && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
+        job_info_read(watching->path, &info, NULL) == 0) {
+        double seconds = job_age_seconds(watching->path, &info, watching->status.model.last_seconds);
+        watch_status_draw(&watching->status, &watching->out, size.ws_row, size.ws_col, seconds);
+        job_info_done(&info);
+    }
 }
 
 /* All that is there now. */

@@ -525,12 +525,11 @@ static void ask(struct view *view)
 /* A job that has just started may still be starting its monitor. */
 static void connect_first(struct view *view)
 {
-    uint64_t begun_ns = view->report.info.started_ns, now_ns;
-    do {
+    do
         top_functions_connect(&view->functions);
-        now_ns = clock_wall_ns();
-    } while (!view->functions.connected && !client_timed_out() && now_ns >= begun_ns &&
-             now_ns - begun_ns < TOP_YOUNG_S * UINT64_C(1000000000) && poll(NULL, 0, TOP_CONNECT_MS) == 0);
+    while (!view->functions.connected && !client_timed_out() &&
+           job_age_seconds(view->report.path, &view->report.info, 0) < TOP_YOUNG_S &&
+           poll(NULL, 0, TOP_CONNECT_MS) == 0);
     if (client_timed_out())
         log_warning("%s", client_error());
 }

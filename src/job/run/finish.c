@@ -272,7 +272,7 @@ static void warn_recording(struct job *job)
         recorder_note(&job->recorder,
                       NOTE(recording_stopped,
                            .reason = killed                 ? "the process that wrote it was killed"
-                                     : scribe->told.stopped ? scribe->told.reason
+                                     : *scribe->told.reason ? scribe->told.reason
                                                             : "the disk with the job directory did not answer for long",
                            .records = scribe_lost(scribe), .traces = has_traces(job)));
 }

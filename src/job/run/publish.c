@@ -148,6 +148,8 @@ static void take_status(struct publish_link *link, const json_t *line)
         snprintf(link->refused, sizeof link->refused, "%s", refused);
     if (why && *why)
         snprintf(link->why, sizeof link->why, "%s", why);
+    if (json_is_true(json_object_get(line, "in_vain")))
+        note(link, link->why);
 }
 
 /* Reads what it has told. false: it is gone. */

@@ -503,7 +503,7 @@ static int start(struct job *job, struct err *err)
     job->info.root = job->launch.pid;
     job->info.root_ticks = job_process_ticks(job->launch.pid);
     job->info.started_ns = clock_wall_ns();
-    job->recorder.start_ns = clock_now_ns();
+    job->recorder.start_ns = job->info.began_ns = clock_now_ns();
     observer_started(&job->observer);
     job->recorder.started = true;
     write_info(job);

@@ -84,6 +84,7 @@ static void take_fields(json_t *json, struct job_info *info)
     json_t *batch = json_object_get(json, "batch");
     info->batch = json_is_object(batch) ? batch : NULL;
     info->started_ns = get_count(json, "started_ns");
+    info->began_ns = get_count(json, "began_monotonic_ns");
     info->sample_seconds = json_number_value(json_object_get(json, "sample_seconds"));
     info->supervisor = (pid_t)get_count(json_object_get(json, "supervisor"), "pid");
     info->supervisor_ticks = get_count(json_object_get(json, "supervisor"), "start_ticks");
@@ -170,6 +171,8 @@ char *job_info_text(const struct job_info *info)
                              (json_int_t)info->started_ns, "boot_id", info->boot_id, "sample_seconds",
                              info->sample_seconds, "supervisor", process_json(info->supervisor, info->supervisor_ticks),
                              "command", process_json(info->root, info->root_ticks), "batch", info->batch);
+    if (json && info->began_ns)
+        json_object_set_new(json, "began_monotonic_ns", json_integer((json_int_t)info->began_ns));
     if (json && info->task && *info->task)
         json_object_set_new(json, "task", text_json(info->task));
     if (json && info->ended) {
@@ -242,6 +245,38 @@ uint64_t job_now_ns(const char *path)
     if (ahead < 0)
         return -ahead < (double)now_ns ? now_ns - (uint64_t)-ahead : now_ns;
     return ahead < (double)(INT64_MAX - (int64_t)now_ns) ? now_ns + (uint64_t)ahead : now_ns;
+}
+
+/* By this machine, since its last start. */
+static bool began_here(const struct job_info *info)
+{
+    char host[256] = "", boot_id[64];
+    gethostname(host, sizeof host - 1);
+    job_boot_id(boot_id, sizeof boot_id);
+    return info->began_ns && strcmp(host, info->host) == 0 && *boot_id && strcmp(boot_id, info->boot_id) == 0;
+}
+
+/* What was so some time ago; that is told by a clock that may have been set meanwhile, so it is not believed to be more than
+ * after what the job would be called unreachable. */
+static double seconds_since(double then, double most)
+{
+    double passed = (double)clock_wall_ns() / NS_PER_SECOND - then;
+    return passed < 0 ? 0 : passed > most ? most : passed;
+}
+
+double job_age_seconds(const char *path, const struct job_info *info, double least)
+{
+    json_t *remote = path ? mirror_read_remote(path) : NULL;
+    const json_t *said = json_object_get(remote, "age"), *at = json_object_get(remote, "age_heard");
+    double lease = json_number_value(json_object_get(remote, "lease_seconds")), seconds = least;
+    if (json_is_number(said) && json_is_number(at))
+        seconds = json_number_value(said) + seconds_since(json_number_value(at), lease + HEARD_SLACK_SECONDS);
+    else if (!remote && began_here(info))
+        seconds = ((double)clock_now_ns() - (double)info->began_ns) / NS_PER_SECOND;
+    else if (info->started_ns) /* an older scry, or another host: it is all that there is */
+        seconds = ((double)job_now_ns(path) - (double)info->started_ns) / NS_PER_SECOND;
+    json_decref(remote);
+    return seconds > least ? seconds : least;
 }
 
 enum job_state job_state(const char *path, const struct job_info *info)

@@ -41,6 +41,7 @@ struct job_info {
     json_t *warnings_omitted; /* how many are not among these (record/kept.h); borrowed, or NULL */
     json_t *crashes;          /* array, as in the records; a borrowed reference, or NULL */
     uint64_t started_ns;      /* wall clock */
+    uint64_t began_ns;        /* the same by the monotonic clock of its node; 0: not known */
     double sample_seconds;
     pid_t supervisor, root;                /* 0: not yet */
     uint64_t supervisor_ticks, root_ticks; /* start times since boot: with the pid, a process for ever */
@@ -82,6 +83,9 @@ void job_boot_id(char *ret_id, size_t size);
 
 /* The wall clock of the job's node, nanoseconds: for a mirror it may be hours off this one's. path may be NULL. */
 uint64_t job_now_ns(const char *path);
+/* For how long a job that runs does so, in seconds, by clocks that nobody sets: the monotonic one of its node, and for a
+ * mirror what the job said of itself. `least`: of its last record. path may be NULL. */
+double job_age_seconds(const char *path, const struct job_info *info, double least);
 
 /* When a living process started, in ticks since boot; 0: there is none. */
 uint64_t job_process_ticks(pid_t pid);

@@ -52,6 +52,8 @@ uint64_t mirror_lacks_to(const struct mirror *mirror);
  * (jobdir/record/parts.h) grows, and comes in pieces: MIRROR_PART_SPOOL with the number of the piece's first byte behind
  * it, a multiple of MIRROR_PIECE. */
 #define MIRROR_PART_SPOOL "spool/records.jsonl+"
+enum { LIST_NEWEST = 10 }; /* of jobs that are over so many are listed, unless all are asked for */
+
 enum { MIRROR_PIECE = 32 << 10, MIRROR_PIECES = 8192 };
 int mirror_file(struct mirror *mirror, const char *name, struct span bytes);
 int mirror_remote(struct mirror *mirror, const json_t *remote);

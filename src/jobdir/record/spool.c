@@ -14,9 +14,12 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/span.h"
+#include "base/system/clock.h"
 #include "base/system/file.h"
+#include "base/system/pause.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 /* Kept free for job.json and report.txt, so that the end of a job on a full disk can still be written down. */
 enum { RESERVE_BYTES = 192 << 10, FLUSH_BYTES = 256 << 10, FREE_PERCENT = 5, HEADER_MOST = 1 << 20 };
@@ -35,6 +38,60 @@ static __attribute__((format(printf, 2, 3))) void stop(struct spool *spool, cons
     spool->lost += spool->pending_records;
     spool->pending_records = 0;
     buf_done(&spool->pending);
+}
+
+/* What a line begins with; false: it is none of ours. */
+static bool line_begins(const char *line, size_t len, uint64_t *ret_seq, double *ret_seconds)
+{
+    const char *end = memchr(line, '\n', len);
+    json_t *record = json_loadb(line, end ? (size_t)(end - line) : len, 0, NULL);
+    bool good = json_is_integer(json_object_get(record, "seq")) && json_is_number(json_object_get(record, "t"));
+    *ret_seq = (uint64_t)json_integer_value(json_object_get(record, "seq"));
+    *ret_seconds = json_number_value(json_object_get(record, "t"));
+    json_decref(record);
+    return good;
+}
+
+static __attribute__((format(printf, 2, 3))) void pause_recording(struct spool *spool, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(spool->reason, sizeof spool->reason, format, args);
+    va_end(args);
+    if (!line_begins(spool->pending.data, spool->pending.len, &spool->gap_seq, &spool->gap_from))
+        spool->gap_seq = 0;
+    spool->stopped = true;
+    spool->look_ns = clock_now_ns() + time_hasten(SPOOL_ROOM_NS);
+    spool->lost += spool->pending_records;
+    spool->pending_records = 0;
+    buf_clear(&spool->pending);
+}
+
+static bool is_nearly_full(const struct spool *spool, unsigned percent)
+{
+    struct statvfs fs;
+    return fstatvfs(spool->fd, &fs) == 0 && fs.f_blocks && fs.f_bavail < fs.f_blocks / 100 * percent;
+}
+
+/* If there is room again. The lines are the first that will be written. */
+static void try_again(struct spool *spool, const char *lines, size_t len)
+{
+    uint64_t seq;
+    double seconds = 0;
+    if (!spool->look_ns || clock_now_ns() < spool->look_ns)
+        return;
+    spool->look_ns = clock_now_ns() + time_hasten(SPOOL_ROOM_NS);
+    if (is_nearly_full(spool, FREE_PERCENT + 1) || !line_begins(lines, len, &seq, &seconds))
+        return;
+    spool->stopped = false;
+    if (!spool->gap_seq)
+        return;
+    json_t *gap = record_json(RECORD(gap, .from = spool->gap_from, .to = seconds, .reason = spool->reason));
+    json_object_set_new(gap, "t", json_real(seconds));
+    if (spool_line_take(gap, spool->gap_seq, &spool->pending)) {
+        spool->pending_records++;
+        spool->lost--; /* its number was that of a lost one */
+    }
 }
 
 static void keep_reserve(struct spool *spool)
@@ -99,7 +156,11 @@ bool spool_line_of(struct span text, uint64_t seq, double seconds, struct buf *o
 
 void spool_put_lines(struct spool *spool, const char *lines, size_t len, uint64_t records)
 {
+    if (spool->stopped)
+        try_again(spool, lines, len);
     if (spool->stopped) {
+        if (!spool->gap_seq && spool->look_ns && !line_begins(lines, len, &spool->gap_seq, &spool->gap_from))
+            spool->gap_seq = 0;
         spool->lost += records;
         return;
     }
@@ -123,7 +184,6 @@ void spool_put_take(struct spool *spool, json_t *record)
 
 static bool has_room(struct spool *spool)
 {
-    struct statvfs fs;
     if (spool->size_bytes + spool->pending.len > spool->max_bytes) {
         struct buf limit = BUF_INIT;
         text_size(&limit, spool->max_bytes);
@@ -131,8 +191,8 @@ static bool has_room(struct spool *spool)
         buf_done(&limit);
         return false;
     }
-    if (fstatvfs(spool->fd, &fs) == 0 && fs.f_blocks && fs.f_bavail < fs.f_blocks / 100 * FREE_PERCENT) {
-        stop(spool, "less than %d %% of the disk with the job directory is free", FREE_PERCENT);
+    if (is_nearly_full(spool, FREE_PERCENT)) {
+        pause_recording(spool, "less than %d %% of the disk with the job directory is free", FREE_PERCENT);
         return false;
     }
     return true;
@@ -154,7 +214,7 @@ void spool_flush(struct spool *spool)
             int cut = ftruncate(spool->fd, (off_t)spool->size_bytes);
             (void)cut;
             if (code == ENOSPC || code == EDQUOT)
-                stop(spool, "the disk with the job directory is full (%s)", strerror(code));
+                pause_recording(spool, "the disk with the job directory is full (%s)", strerror(code));
             else
                 stop(spool, "the job directory cannot be written: %s", strerror(code));
             return;

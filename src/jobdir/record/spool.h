@@ -6,7 +6,8 @@
  * follows from "type". It is the source of truth: whatever is shown can be made from it again (jobdir/record/model.h).
  *
  * Writing never fails towards the caller. When the disk is full, a limit is reached or a write fails, the file is cut
- * back to its last whole record and recording stops; later records are counted as lost.
+ * back to its last whole record and recording stops; later records are counted as lost. When a full disk has room again, it
+ * goes on with a record `gap`, which has the first number that was lost.
  */
 #ifndef SCRY_JOBDIR_RECORD_SPOOL_H
 #define SCRY_JOBDIR_RECORD_SPOOL_H
@@ -39,7 +40,10 @@ struct spool {
     uint64_t next_seq;
     uint64_t written, lost;
     bool stopped;
-    char reason[256]; /* why recording stopped */
+    char reason[256]; /* why recording stopped; it stays when it goes on */
+    uint64_t look_ns; /* stopped for want of room: when it is looked again; 0: for good */
+    uint64_t gap_seq; /* of the first record that was lost then */
+    double gap_from;  /* and its time */
 };
 
 /* Opens (creates) the spool of the job directory at `path`. On failure the spool is stopped with the reason set and

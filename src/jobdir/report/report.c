@@ -225,11 +225,8 @@ struct job_result job_report_result(const struct job_report *report)
         .threads_at_once = model->peak_threads,
         .lost_records = model->missing_records,
     };
-    if (report->state == JOB_RUNNING && report->info.started_ns) {
-        uint64_t now_ns = job_now_ns(report->path);
-        if (now_ns > report->info.started_ns)
-            result.wall_seconds = (double)(now_ns - report->info.started_ns) / 1e9;
-    }
+    if (report->state == JOB_RUNNING)
+        result.wall_seconds = job_age_seconds(report->path, &report->info, model->last_seconds);
     result_from_spool(report, &result);
     return result;
 }

@@ -28,8 +28,11 @@ const char *right_name(enum right right)
 int confine(struct confinement *confinement, unsigned rights, const char *job, const char *who, const char *serial,
             struct err *err)
 {
-    if (!(rights & ALL_RIGHTS) || *job != '/')
+    bool named = !*job && (rights & ALL_RIGHTS) == ALL_RIGHTS;
+    if (!(rights & ALL_RIGHTS) || (*job != '/' && !named))
         return err_set(err, -EINVAL, "a confinement is to a right and to a job's directory");
+    if (named && confinement->who) /* it gives nothing back */
+        return 0;
     if (confinement->job && strcmp(confinement->job, job) != 0)
         return err_set(err, -EPERM, "this connection is confined to another job already");
     if (confinement->job) {
@@ -37,15 +40,21 @@ int confine(struct confinement *confinement, unsigned rights, const char *job, c
         return 0;
     }
     struct confinement made = {.rights = (rights & ALL_RIGHTS) | RIGHT_OBSERVE,
-                               .job = strdup(job),
+                               .job = named ? NULL : strdup(job),
                                .who = strdup(who),
                                .serial = strdup(serial)};
-    if (!made.job || !made.who || !made.serial) {
+    if ((!made.job && !named) || !made.who || !made.serial) {
         confinement_done(&made);
         return err_set(err, -ENOMEM, "out of memory");
     }
+    confinement_done(confinement);
     *confinement = made;
     return 0;
+}
+
+int confinement_copy_name(struct confinement *confinement, const struct confinement *other)
+{
+    return other->who && !confinement->who ? confine(confinement, ALL_RIGHTS, "", other->who, other->serial, NULL) : 0;
 }
 
 void confinement_done(struct confinement *confinement)
@@ -60,7 +69,10 @@ void confinement_done(struct confinement *confinement)
 int confine_tool(struct tool *tool, struct confinement *confinement_take, struct err *err)
 {
     const struct confinement *own = &tool->confined;
+    if (!confinement_take->job && (own->who || tool->sessions > 1))
+        return 0;
     if (tool->sessions <= 1 && !own->job) {
+        confinement_done(&tool->confined);
         tool->confined = *confinement_take;
         *confinement_take = (struct confinement){0};
         return 0;

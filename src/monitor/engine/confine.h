@@ -52,16 +52,18 @@ enum {
 
 struct confinement {
     unsigned rights;
-    char *job;    /* its directory */
+    char *job;    /* its directory; NULL: it is not confined, and who it is is known all the same */
     char *who;    /* whose key it is, for people */
     char *serial; /* of the key */
 };
 
-/* Takes copies. A zeroed confinement is filled, another one is lowered: the same job, and the rights that both have.
- * -EPERM: another job; -EINVAL: no right, or no directory; -ENOMEM. */
+/* Takes copies. A zeroed confinement is filled, another one is lowered: the same job, and the rights that both have. No job,
+ * with all rights, only says who it is. -EPERM: another job; -EINVAL: no right, or no directory; -ENOMEM. */
 int confine(struct confinement *confinement, unsigned rights, const char *job, const char *who, const char *serial,
             struct err *err);
 void confinement_done(struct confinement *confinement);
+/* Of another connection. -ENOMEM. */
+int confinement_copy_name(struct confinement *confinement, const struct confinement *other);
 /* Gives them to a tool that has none yet (moves them), or compares: a tool has one confinement for all its
  * connections. -EPERM. */
 int confine_tool(struct tool *tool, struct confinement *confinement_take, struct err *err);

@@ -426,7 +426,14 @@ static void only_lowers(void **state)
     assert_int_equal(confine(&confinement, 8, JOB, "", "", &err), -EINVAL);
     assert_int_equal(confine(&confinement, 1, "abc", "", "", &err), -EINVAL);
     assert_null(confinement.job);
+    /* whose key it is is known of one that may do everything, too; and it can be confined later */
+    assert_int_equal(confine(&confinement, 3, "", "laptop", "01", &err), -EINVAL);
+    assert_int_equal(confine(&confinement, 7, "", "root", "02", &err), 0);
+    assert_null(confinement.job);
+    assert_string_equal(confinement.serial, "02");
     assert_int_equal(confine(&confinement, 2, JOB, "laptop", "01", &err), 0);
+    assert_int_equal(confine(&confinement, 7, "", "root", "02", &err), 0);
+    assert_string_equal(confinement.job, JOB);
     assert_int_equal(confinement.rights, CONTROL);
     assert_int_equal(confine(&confinement, 7, JOB, "root", "02", &err), 0);
     assert_int_equal(confinement.rights, CONTROL);

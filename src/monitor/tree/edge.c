@@ -139,6 +139,7 @@ static void edge_end(struct edge *edge)
     loop_remove(edge->turn);
     stream_free(edge->stream);
     free(edge->asked);
+    confinement_done(&edge->who);
     free(edge);
 }
 
@@ -397,13 +398,19 @@ static struct edge *add_edge(struct tree *tree, struct stream *stream_take, bool
     return edge;
 }
 
-void tree_take(struct tree *tree, struct stream *stream_take, const struct frame *peer)
+void tree_take(struct tree *tree, struct stream *stream_take, const struct frame *peer, const struct confinement *who)
 {
     struct edge *edge = add_edge(tree, stream_take, false);
     if (!edge)
         return;
+    confinement_copy_name(&edge->who, who);
     greet(edge, peer);
     queue_turn(edge); /* what came behind it */
+}
+
+const struct confinement *edge_who(const struct edge *edge)
+{
+    return &edge->who;
 }
 
 struct edge *edge_connect(struct tree *tree, int fd_take, const char *name)

@@ -36,9 +36,10 @@ struct edge {
     struct known_node *known; /* hash by theirs */
     struct via *vias;         /* of our tools, hash by number */
     uint16_t last_via;
-    unsigned wrong_ids; /* of tools, that it asked for */
-    char why[256];      /* it goes */
-    char *asked;        /* the name for which it was made; NULL */
+    unsigned wrong_ids;     /* of tools, that it asked for */
+    char why[256];          /* it goes */
+    char *asked;            /* the name for which it was made; NULL */
+    struct confinement who; /* whose key it came by; a name alone, or nobody's */
     struct edge *next;
 };
 

@@ -55,8 +55,10 @@ struct tree_server {
 int tree_new(struct monitor *monitor, const struct tree_server *server);
 void tree_free(struct tree *tree); /* closes all edges; NULL is fine */
 
-/* A connection said PEER: from here on it is an edge (the stream is taken in any case), or is refused with GOODBYE. */
-void tree_take(struct tree *tree, struct stream *stream_take, const struct frame *peer);
+/* A connection said PEER: from here on it is an edge (the stream is taken in any case), or is refused with GOODBYE. Whose key
+ * it came by is copied. */
+void tree_take(struct tree *tree, struct stream *stream_take, const struct frame *peer, const struct confinement *who);
+const struct confinement *edge_who(const struct edge *edge);
 
 /* Sends something in a session of the peer's. */
 void edge_send(struct edge *edge, uint16_t via, uint8_t type, uint8_t flags, uint32_t id, struct span payload);

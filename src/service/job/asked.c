@@ -92,11 +92,11 @@ void asked_tell(struct asked *asked, struct monitor *monitor, const struct chang
         return;
     }
     asked_flush(asked, monitor, dir);
-    if (!of->job)
+    if (!of->who)
         name_tool(change, name, sizeof name);
-    struct value outputs[OUTPUTS] = {[WHO] = value_string(span_str(of->job ? of->who : name)),
-                                     [SERIAL] = value_string(span_str(of->job ? of->serial : "")),
-                                     [PID] = value_int(of->job ? 0 : change->pid),
+    struct value outputs[OUTPUTS] = {[WHO] = value_string(span_str(of->who ? of->who : name)),
+                                     [SERIAL] = value_string(span_str(of->who ? of->serial : "")),
+                                     [PID] = value_int(of->who ? 0 : change->pid),
                                      [UID] = value_int(geteuid()), /* others cannot connect */
                                      [TEXT] = value_string(cut(change->text, refused ? REFUSED_SHOWN : TEXT_SHOWN)),
                                      [STATUS] = value_string(span_str(omis_status_name(change->status & ~OMIS_FATAL))),

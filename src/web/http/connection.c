@@ -3,15 +3,18 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <utlist.h>
 
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
@@ -23,7 +26,18 @@
 #include "web/http/server.h"
 #include "wire/local.h"
 
-enum { REQUESTS_SAVED = 400, REQUESTS_A_SECOND = 100, WAITING = 256, ADDRESSES_KEPT = 4096 };
+enum {
+    REQUESTS_SAVED = 400,
+    REQUESTS_A_SECOND = 100,
+    WAITING = 256,
+    ADDRESSES_KEPT = 4096,
+    /* bytes that a connection may send */
+    BYTES_FIRST = 64 << 10, /* of TLS, and the first headers */
+    BYTES_A_SECOND = 1 << 10,
+    BYTES_OF_REQUEST = 2 << 10,
+    BYTES_OF_KNOWN = 16 << 10, /* of a request with a session */
+    BYTES_OF_SENT = 16,        /* one for so many that it got: it says how much more it takes */
+};
 
 struct address {
     UT_hash_handle hh;
@@ -87,12 +101,53 @@ bool connection_take(struct connection *connection)
 
 /* ---- connections ---- */
 
+void connection_allow_request(struct connection *connection, bool by_session)
+{
+    connection->allowed += by_session ? BYTES_OF_KNOWN : BYTES_OF_REQUEST;
+}
+
+void connection_allow_body(struct connection *connection, size_t len)
+{
+    connection->allowed += 2 * len; /* pieces may be small, and TLS adds to each */
+}
+
+/* Has it sent more than there is a reason for? What is not read yet has cost nothing. */
+static bool sends_too_much(const struct connection *connection)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    int fd = lws_get_socket_fd(connection->wsi), unread = 0;
+    if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0 || ioctl(fd, FIONREAD, &unread) < 0)
+        return false;
+    uint64_t allowed = BYTES_FIRST + connection->allowed + info.tcpi_bytes_acked / BYTES_OF_SENT +
+                       (clock_now_ns() - connection->begun_ns) / NS_PER_SECOND * BYTES_A_SECOND;
+    return info.tcpi_bytes_received > allowed + (uint64_t)unread;
+}
+
+static void look_at_all(lws_sorted_usec_list_t *timer)
+{
+    struct server *server = lws_container_of(timer, struct server, look);
+    struct connection *each, *next;
+    DL_FOREACH_SAFE(server->all, each, next)
+    if (sends_too_much(each)) /* now: what comes would put off another time limit */
+        lws_set_timeout(each->wsi, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_SYNC);
+    if (server->all)
+        lws_sul_schedule(server->context, 0, timer, look_at_all, HTTP_LOOK_MS * LWS_US_PER_MS);
+}
+
 void connection_began(struct server *server, struct lws *wsi)
 {
-    if (!server->incoming)
+    struct connection *connection = server->incoming;
+    if (!connection)
         return;
-    lws_set_opaque_user_data(wsi, server->incoming);
+    lws_set_opaque_user_data(wsi, connection);
     server->incoming = NULL;
+    connection->wsi = wsi;
+    if (!connection->address)
+        return;
+    if (!server->all)
+        lws_sul_schedule(server->context, 0, &server->look, look_at_all, HTTP_LOOK_MS * LWS_US_PER_MS);
+    DL_APPEND(server->all, connection);
 }
 
 static void drop(struct server *server, struct connection *connection)
@@ -100,6 +155,8 @@ static void drop(struct server *server, struct connection *connection)
     server->connections--;
     if (connection->address)
         connection->address->connections--;
+    if (connection->wsi && connection->address)
+        DL_DELETE(server->all, connection);
     free(connection);
 }
 
@@ -139,7 +196,7 @@ static void let_in(struct server *server, int fd, size_t at)
         close(fd);
         return;
     }
-    *connection = (struct connection){way, address};
+    *connection = (struct connection){way, address, .begun_ns = clock_now_ns()};
     server->connections++;
     if (address)
         address->connections++;

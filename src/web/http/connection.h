@@ -18,6 +18,10 @@
 struct connection {
     enum way way;
     struct address *address; /* NULL: it came by a unix socket */
+    struct lws *wsi;
+    struct connection *prev, *next;
+    uint64_t allowed;  /* bytes that it may send, beside those that answers and time allow */
+    uint64_t begun_ns; /* CLOCK_MONOTONIC */
 };
 
 enum { CONNECTIONS_MOST = 1200, CONNECTIONS_OF_ADDRESS = 800, CONNECTIONS_OF_SOCKETS = 64 };
@@ -44,6 +48,12 @@ int on_listener(struct lws *wsi, enum lws_callback_reasons reason, void *user, v
 void connection_began(struct server *server, struct lws *wsi);
 void connection_ended(struct server *server, struct lws *wsi);
 struct connection *connection_of(struct lws *wsi);
+
+/* What it sends must be requests and their bodies: frames of HTTP/2 that are neither, which libwebsockets answers by itself,
+ * would keep the server busy at next to no cost. So all bytes are counted at the socket, and those that nothing explains end
+ * the connection: a request (by_session: of somebody who is known), or a piece of a body, explains some. */
+void connection_allow_request(struct connection *connection, bool by_session);
+void connection_allow_body(struct connection *connection, size_t len);
 
 /* Takes one of the requests that an address may make without a session. false: there is none. */
 bool connection_take(struct connection *connection);

@@ -44,6 +44,8 @@ struct server {
     struct listener listeners[LISTENERS_MOST];
     size_t listener_count;
     struct connection *incoming; /* while it is given to libwebsockets */
+    struct connection *all;      /* that came by an address */
+    lws_sorted_usec_list_t look; /* at these */
     struct address *addresses;
     unsigned connections, connections_most; /* most: also by the limit of open files, of which others need some */
     SSL_CTX *tls;                           /* of `secure` */

@@ -112,6 +112,23 @@ static void read_headers(struct visit *visit)
         visit->behind = strdup(*last ? last : behind);
 }
 
+/* A zero byte would end a value here, and not for a proxy. (libwebsockets tells nothing of headers that it does not know.) */
+static void check_values(struct visit *visit)
+{
+    char text[POSITION_TEXT];
+    for (int token = 0; token < WSI_TOKEN_COUNT; token++) {
+        int len = lws_hdr_total_length(visit->wsi, (enum lws_token_indexes)token);
+        if (len <= 0 || (size_t)len >= sizeof text)
+            continue;
+        if (lws_hdr_copy(visit->wsi, text, sizeof text, (enum lws_token_indexes)token) < 0 ||
+            memchr(text, '\0', (size_t)len)) {
+            refuse(visit, 400, "header", "a header has a zero byte");
+            visit->close = true;
+            return;
+        }
+    }
+}
+
 /* Pages of other sites cannot ask: neither under their name, which may lead here (DNS rebinding), nor under ours. */
 static void check_origin(struct visit *visit)
 {
@@ -169,6 +186,8 @@ static void check_session(struct visit *visit, struct connection *connection)
     }
     if (session ? !session_take(session) : connection && !connection_take(connection))
         refuse(visit, 429, "too_many", "too many requests at once; try again in a second");
+    else if (connection)
+        connection_allow_request(connection, session != NULL);
 }
 
 static void check_route(struct visit *visit)
@@ -472,6 +491,7 @@ static int begin(struct visit *visit, struct server *server, struct lws *wsi)
     visit->server = server;
     visit->wsi = wsi;
     read_path(visit);
+    check_values(visit);
     check_session(visit, connection_of(wsi));
     check_origin(visit);
     read_arguments(visit);
@@ -491,6 +511,9 @@ static int begin(struct visit *visit, struct server *server, struct lws *wsi)
 
 static int on_body(struct visit *visit, const void *bytes, size_t len)
 {
+    struct connection *connection = connection_of(visit->wsi);
+    if (connection)
+        connection_allow_body(connection, len);
     if (visit->answered || visit->close)
         return 0;
     if (!goes_on(visit, HTTP_BODY_SECONDS))

@@ -56,6 +56,7 @@ struct follow {
     struct follower *followers;
     lws_sorted_usec_list_t timer;
     uint64_t looked_ns, changed_ns, left_ns, kept_ns;
+    unsigned keepers;    /* that were started in a row and did not last */
     bool over, finished; /* finished: all was read, and the last event is there */
     bool starved;        /* for want of open files or memory not all was found: what is missing comes later */
 };
@@ -170,23 +171,27 @@ static void on_keeper_said(struct child *child)
 static void on_keeper_ended(struct child *child)
 {
     struct follow *follow = child->spec.ctx;
-    if (follow)
-        follow->keeper = NULL;
+    if (!follow)
+        return;
+    follow->keeper = NULL;
+    if (clock_now_ns() - follow->kept_ns > 2 * AGAIN_SELDOM_NS)
+        follow->keepers = 0;
 }
 
 /* The URL may hold a password, so it is no argument. */
 static void keep(struct follow *follow)
 {
     char program[PATH_MAX], *argv[] = {program, (char *)"follow", NULL};
-    uint64_t now_ns = clock_now_ns();
+    uint64_t now_ns = clock_now_ns(), again_ns = FOLLOW_AGAIN_MS * WAITS_NS_PER_MS;
     size_t len = follow->url ? strlen(follow->url) : 0;
     if (!len || follow->keeper || follow->over ||
-        (follow->kept_ns && now_ns - follow->kept_ns < FOLLOW_AGAIN_MS * UINT64_C(1000000)) ||
+        (follow->kept_ns && now_ns - follow->kept_ns < waits_again_ns(follow->keepers, again_ns, again_ns)) ||
         dirs_libexec("scry-mirror", program, sizeof program, NULL) < 0)
         return;
     _cleanup_(buf_done) struct buf line = BUF_INIT;
     buf_printf(&line, "%s\n", follow->url);
     follow->kept_ns = now_ns;
+    follow->keepers++;
     follow->keeper = child_start(follow->all->server, &(struct child_spec){.argv = argv,
                                                                            .input = true,
                                                                            .output_most = SIZE_MAX,

@@ -110,6 +110,7 @@ int main(int argc, char **argv)
     snprintf(name, sizeof name, "linked%d", (int)getpid());
     struct link_options options = {.url = &url,
                                    .client = reads && argc > 5 ? argv[5] : name,
+                                   .what = "client",
                                    .keep_session = reads && argc > 5,
                                    .keepalive_seconds = 5,
                                    .events = &events};
