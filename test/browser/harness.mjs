@@ -52,7 +52,9 @@ export async function openPage(options = {}) {
   if (!browser) {
     browser = await chromium.launch({
       executablePath: process.env.SCRY_CHROMIUM ?? browsers.find(fs.existsSync), timeout: PATIENCE,
-      args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+      // all in few processes: each costs more to start than most pages here cost to draw
+      args: ['--renderer-process-limit=1', '--in-process-gpu', '--disable-gpu-compositing',
+        '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
     });
     atEnd(() => browser.close());
   }

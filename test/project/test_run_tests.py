@@ -41,153 +41,94 @@ scrytest.main()
 SEEN = "seen() {{ test -e {0}/$1 || {{ : >{0}/$1; false; }}; }}; "
 
 
-class RunTests(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = folder.name
+class Run(unittest.TestCase):
+    """What is said of one run of `tests`, (name, script, protocol, suites): each start of meson takes half a second, so the cases
+    of a class share one."""
 
-    def run_tests(self, *tests, more=""):
-        """Runs tests (name, script, protocol, suites); returns (exit status, lines) of what is said at the end."""
-        with open(os.path.join(self.root, "meson.build"), "w", encoding="utf-8") as file:
-            file.write(HEAD.replace("LANGUAGE", ", 'c'" if ".c'" in more else "") + more)
-            for name, script, protocol, *suites in tests:
-                file.write(ONE.format(name=name, script=SEEN.format(self.root) + script, protocol=protocol,
+    tests = ()
+    options = ()
+    more = ""  # of the meson.build
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.root, cls.build = folder.name, os.path.join(folder.name, "build")
+        with open(os.path.join(cls.root, "main.c"), "w", encoding="utf-8") as file:
+            file.write("int main(void) { return 0; }\n")
+        with open(os.path.join(cls.root, "test_cases.py"), "w", encoding="utf-8") as file:
+            file.write(CASES.format(os.path.join(scrytest.SOURCE, "test", "system")))
+        with open(os.path.join(cls.root, "meson.build"), "w", encoding="utf-8") as file:
+            file.write(HEAD.replace("LANGUAGE", ", 'c'" if ".c'" in cls.more else "") + cls.more)
+            for name, script, protocol, *suites in cls.tests:
+                file.write(ONE.format(name=name, script=SEEN.format(cls.root) + script, protocol=protocol,
                                       suite=suites, seconds=1 if "sleep 20" in script else 60))
-        build = os.path.join(self.root, "build")
-        subprocess.run(["meson", "setup", build, self.root], capture_output=True, check=True)
-        done = subprocess.run([TOOL, "--build", build], capture_output=True, text=True,
-                              check=False)
-        self.output = done.stdout
-        lines = [line for line in done.stdout.rpartition("\n\n")[2].splitlines() if not line.startswith("    ")]
-        return done.returncode, lines
+        subprocess.run(["meson", "setup", cls.build, cls.root], capture_output=True, check=True)
+        done = subprocess.run([sys.executable, TOOL, "--build", cls.build, *cls.options], capture_output=True, text=True, check=False)
+        cls.status, cls.output = done.returncode, done.stdout
+        cls.lines = [line for line in done.stdout.rpartition("\n\n")[2].splitlines() if not line.startswith("    ")]
 
     def kept(self, program):
-        with open(os.path.join(self.root, "build", "first-failures", f"{program}.txt"), encoding="utf-8") as file:
+        with open(os.path.join(self.build, "first-failures", f"{program}.txt"), encoding="utf-8") as file:
             return file.read()
 
-    def test_all_passed(self):
-        self.assertEqual(self.run_tests(("one", "true", "exitcode"), ("two", "echo 1..2; echo ok 1; echo ok 2", "tap")),
-                         (0, ["3 passed, 0 failed"]))
+    def said(self, kind):
+        """The lines of a kind, without it and what is in parentheses."""
+        return sorted(line.removeprefix(kind).partition(" (")[0].strip() for line in self.lines if line.startswith(f"{kind} "))
 
-    def test_suites_do_not_matter(self):
-        tap = "echo 1..2; echo ok 1 - a; echo not ok 2 - b"
-        status, lines = self.run_tests(("t", tap, "tap"), ("u", "true", "exitcode", "z"), ("v", tap, "tap", "x", "y"))
-        self.assertEqual(status, 1)
-        self.assertEqual(sorted(lines), ["3 passed, 2 failed", "FAILED   t: b", "FAILED   v: b"])
+
+class Outcomes(Run):
+    """Of all kinds; what failed is run once more."""
+
+    tests = (
+        ("one", "true", "exitcode"),
+        ("two", "echo 1..2; echo ok 1; echo ok 2", "tap", "z"),
+        ("t", "echo 1..2; echo ok 1 - a; echo not ok 2 - b; echo \"# 1 is not 2\"; echo why >&2", "tap"),
+        ("v", "printf \"1..2\\nok 1 - a\\n# \\033[31m \\001 \\377\\n\"; printf \"\\033 \\377\" >&2; echo not ok 2 - b", "tap", "x", "y"),
+        ("node", "printf \"TAP version 13\\n    not ok 1 - part\\n    1..1\\nnot ok 1 - a\\n  ---\\n  error: |-\\n    one\\n\\n"
+                 "    ...two\\n  ...\\nok 2 - b\\n  ---\\n  ms: 1\\n  ...\\n1..2\\n\"", "tap"),
+        ("parser", "echo 1..2; echo ok 1 - a; echo \"ok 2 - b # SKIP no gdb\"", "tap"),
+        ("skips", "exit 77", "exitcode"),
+        ("crash", "echo 1..1; echo ok 1; kill -9 $$", "tap"),
+        ("plan", "echo 1..3; echo ok 1", "tap"),
+        ("hangs", "exec sleep 20", "exitcode"),
+        ("parsed", "exit 3", "exitcode"),
+        ("left", "sleep 3 & echo 1..1; echo why >&2; echo ok 1 - a", "tap"),
+        ("slow", "sleep 1", "exitcode"),
+    )
+    more = ("test('unit', executable('test_unit', 'main.c'))\nexecutable('product', 'main.c')\n"
+            "test('other', executable('test_other', 'main.c'))\n"
+            "test('test_cases', find_program('python3'), args: meson.project_source_root() / 'test_cases.py', protocol: 'tap')\n")
+    options = ("--times", "2")
+
+    def test_all_are_counted(self):
+        """Also the cases before a crash, and those of programs in one, several and no suites."""
+        self.assertEqual((self.status, self.lines[-1]), (1, "15 passed, 8 failed, 2 skipped"))
+        self.assertEqual(self.said("FAILED"), ["crash: error", "hangs: timeout", "node: a", "parsed: fail", "plan: error", "t: b",
+                                               "test_cases: Cases.test_bad", "v: b"])
+        self.assertEqual(self.said("flaky"), [])
 
     def test_failures_are_explained(self):
-        self.run_tests(("t", "echo 1..2; echo ok 1; echo not ok 2 - b; echo \"# 1 is not 2\"; echo why >&2", "tap"))
         self.assertIn("FAILED   t: b\n    # 1 is not 2\n    whole output: ", self.output)
         self.assertIn("why", self.kept("t"))
 
     def test_failures_of_node_are_explained(self):
-        tap = ("printf \"TAP version 13\\n    not ok 1 - part\\n    1..1\\nnot ok 1 - a\\n  ---\\n  error: |-\\n    one\\n\\n"
-               "    ...two\\n  ...\\nok 2 - b\\n  ---\\n  ms: 1\\n  ...\\n1..2\\n\"")
-        status, lines = self.run_tests(("t", tap, "tap"))
-        self.assertEqual((status, lines), (1, ["FAILED   t: a", "1 passed, 1 failed"]))
         self.assertIn("    #   error: |-\n    #     one\n", self.output)
 
     def test_skips_have_their_reason(self):
-        status, lines = self.run_tests(("t", "echo 1..2; echo ok 1; echo \"ok 2 - b # SKIP no gdb\"", "tap"),
-                                       ("u", "exit 77", "exitcode"))
-        self.assertEqual(status, 0)
-        self.assertEqual(sorted(lines[:-1]), ["skipped  t: b: no gdb", "skipped  u: no reason given"])
-        self.assertEqual(lines[-1], "1 passed, 0 failed, 2 skipped")
-
-    def test_failures_without_a_failed_case(self):
-        status, lines = self.run_tests(("crash", "echo 1..1; echo ok 1; kill -9 $$", "tap"),
-                                       ("plan", "echo 1..3; echo ok 1", "tap"),
-                                       ("hangs", "exec sleep 20", "exitcode"),
-                                       ("status", "exit 3", "exitcode"))
-        self.assertEqual(status, 1)
-        self.assertEqual(sorted(line.split(":")[0] for line in lines[:-1]),
-                         ["FAILED   " + name for name in ("crash", "hangs", "plan", "status")])
-        self.assertIn("FAILED   hangs: timeout", lines)
-        self.assertEqual(lines[-1], "2 passed, 4 failed")
-
-    def test_what_comes_behind_a_crash_was_not_run(self):
-        status, lines = self.run_tests(
-            ("always", "echo 1..3; echo ok 1 - a; if seen b; then echo ok 2 - b; else echo not ok 2 - b; fi; "
-             "kill -9 $$", "tap"),
-            ("then", "echo 1..2; if seen crash; then echo not ok 1 - a; echo ok 2 - b; else kill -9 $$; fi", "tap"),
-            ("skips", "seen fail && exit 77; exit 1", "exitcode"))
-        self.assertEqual(status, 1)
-        self.assertEqual(sorted(line.partition(" (")[0] for line in lines[:-1]),
-                         ["2 flaky", "FAILED   always: error", "FAILED   skips: fail", "FAILED   then: error",
-                          "flaky    always: b", "flaky    then: a"])
-
-    def test_a_run_that_is_ended_is_a_failure(self):
-        status, lines = self.run_tests(("one", "kill $(ps -o ppid= -p $PPID)", "exitcode"),
-                                       ("two", "true", "exitcode"))
-        self.assertEqual((status, lines), (1, ["FAILED   the tests did not run, or not to their end",
-                                               "0 passed, 1 failed"]))
-
-    def test_output_of_all_kinds(self):
-        tap = "printf \"1..1\\n# \\033[31m \\001 \\377\\n\"; printf \"\\033 \\377\" >&2; echo not ok 1 - a"
-        status, lines = self.run_tests(("t", tap, "tap"))
-        self.assertEqual((status, lines), (1, ["FAILED   t: a", "0 passed, 1 failed"]))
-
-    def test_flaky_cases_are_no_failures(self):
-        status, lines = self.run_tests(
-            ("case", "echo 1..2; echo ok 1 - a; "
-             "if seen case; then echo ok 2 - b; else echo not ok 2 - b; echo \"# late\"; fi", "tap"),
-            ("crash", "echo 1..1; echo ok 1 - c; seen crash", "tap"),
-            ("hang", "echo 1..1; echo ok 1 - h; seen hang || exec sleep 20", "tap"),
-            ("twice", "seen first && seen second", "exitcode"),
-            ("good", "true", "exitcode"))
-        self.assertEqual(status, 0)
-        self.assertEqual(sorted(line.partition(" (")[0] for line in lines),
-                         ["4 flaky", "8 passed, 0 failed", "flaky    case: b", "flaky    crash: the program",
-                          "flaky    hang: the program", "flaky    twice: the program"])
-        self.assertIn("# late", self.kept("case"))
-
-    def test_one_that_fails_only_when_run_again_is_flaky(self):
-        both = ("echo 1..2; if seen both; then echo ok 1 - a; echo not ok 2 - b; "
-                "else echo not ok 1 - a; echo ok 2 - b; fi")
-        status, lines = self.run_tests(("both", both, "tap"))
-        self.assertEqual((status, lines[-1]), (0, "2 passed, 0 failed"))
-        self.assertEqual([line.partition(" (")[0] for line in lines[:-1]],
-                         ["flaky    both: a", "flaky    both: b", "2 flaky"])
-
-    def test_nobody_waits_for_what_a_test_left_behind(self):
-        status, lines = self.run_tests(("t", "sleep 3 & echo 1..1; echo why >&2; echo ok 1 - a", "tap"))
-        self.assertEqual((status, lines), (0, ["1 passed, 0 failed"]))
-
-    def test_a_part_passes_with_its_case(self):
-        tap = "echo 1..1; if seen part; then echo ok 1 - a.b; else echo \"not ok 1 - a.b (n=2)\"; fi"
-        status, lines = self.run_tests(("t", tap, "tap"))
-        self.assertEqual((status, lines[-1]), (0, "1 passed, 0 failed"))
-        self.assertTrue(lines[0].startswith("flaky    t: a.b (n=2) (failed 1 of"), lines)
-
-    def test_six_flaky_cases_are_a_failure(self):
-        status, lines = self.run_tests(*((f"f{n}", f"seen f{n}", "exitcode") for n in range(6)))
-        self.assertEqual(status, 1)
-        self.assertEqual(sum(line.startswith("flaky ") for line in lines), 6)
-        self.assertEqual(lines[-2:], ["FAILED   6 flaky cases, more than 5 in one run", "6 passed, 1 failed"])
-
-    def test_of_many_failures_none_is_run_again(self):
-        tap = "echo 1..21; for n in $(seq 21); do echo not ok $n - c$n; done; seen one || exit 1; echo again"
-        status, lines = self.run_tests(("t", tap, "tap"))
-        self.assertEqual((status, lines[-1]), (1, "0 passed, 21 failed"))
-        self.assertNotIn("again", self.kept("t"))
+        self.assertEqual(self.said("skipped"), ["parser: b: no gdb", "skips: no reason given"])
 
     def test_the_slowest_are_listed(self):
-        self.run_tests(*((f"t{n}", "sleep 0.5" if n == 7 else "true", "exitcode") for n in range(12)))
-        slowest = re.findall(r"^slowest +\S+ s, +\S+ s of processor: (\S+)$", self.output, re.MULTILINE)
-        self.assertEqual((len(slowest), slowest[0]), (10, "t7"))
+        slowest = re.findall(r"^slowest +(\S+) s, +\S+ s of processor: (\S+)$", self.output, re.MULTILINE)
+        times = [float(time) for time, _ in slowest]
+        self.assertEqual((len(times), times), (10, sorted(times, reverse=True)))
+        self.assertGreaterEqual(dict(map(reversed, slowest))["slow"], "1.0")
 
     def one(self, *arguments):
-        done = subprocess.run([TOOL, "--build", os.path.join(self.root, "build"), "--one", *arguments], capture_output=True,
-                              text=True, check=False)
+        done = subprocess.run([sys.executable, TOOL, "--build", self.build, "--one", *arguments], capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
 
     def test_one_is_run(self):
-        script = os.path.join(self.root, "test_cases.py")
-        with open(script, "w", encoding="utf-8") as file:
-            file.write(CASES.format(os.path.join(scrytest.SOURCE, "test", "system")))
-        self.run_tests(("parser", "echo 1..2; echo ok 1 - a; echo ok 2 - b '#' SKIP no gdb", "tap"), ("parsed", "exit 3", "exitcode"),
-                       more=f"test('test_cases', find_program('python3'), args: '{script}', protocol: 'tap')\n")
         status, out, _ = self.one("parser")
         self.assertEqual((status, out.splitlines()[-1]), (0, "1 passed, 0 failed, 1 skipped"))
         self.assertIn("ok 1 - a\n", out)
@@ -204,21 +145,82 @@ class RunTests(unittest.TestCase):
 
     def test_only_what_is_needed_is_built(self):
         """A unit program has all it needs; a script may run all that is no test."""
-        with open(os.path.join(self.root, "main.c"), "w", encoding="utf-8") as file:
-            file.write("int main(void) { return 0; }\n")
-        more = ("test('unit', executable('test_unit', 'main.c'))\nexecutable('product', 'main.c')\n"
-                "test('other', executable('test_other', 'main.c'))\n")
-        self.run_tests(("script", "true", "exitcode"), more=more)
-        options = run_tests.argparse.Namespace(build=os.path.join(self.root, "build"))
+        options = run_tests.argparse.Namespace(build=self.build)
         tests = {test["name"]: test for test in run_tests.about(options, "tests")}
         self.assertEqual(run_tests.targets_of(options, [tests["unit"]]), ["test_unit"])
-        self.assertEqual(run_tests.targets_of(options, [tests["script"]]), ["product"])
-        self.assertEqual(sorted(run_tests.targets_of(options, [tests["script"], tests["unit"]])), ["product", "test_unit"])
+        self.assertEqual(run_tests.targets_of(options, [tests["one"]]), ["product"])
+        self.assertEqual(sorted(run_tests.targets_of(options, [tests["one"], tests["unit"]])), ["product", "test_unit"])
         self.assertEqual(run_tests.targets_of(options, list(tests.values()))[0], "all")
 
+
+class Flaky(Run):
+    """As many as may be: the run is a success."""
+
+    tests = (
+        ("case", "echo 1..2; echo ok 1 - a; "
+         "if seen case; then echo ok 2 - b; else echo not ok 2 - b; echo \"# late\"; fi", "tap"),
+        ("crash", "echo 1..1; echo ok 1 - c; seen crash", "tap"),
+        ("hang", "echo 1..1; echo ok 1 - h; seen hang || exec sleep 20", "tap"),
+        ("part", "echo 1..1; if seen part; then echo ok 1 - a.b; else echo \"not ok 1 - a.b (n=2)\"; fi", "tap"),
+        ("twice", "seen first && seen second", "exitcode"),
+        ("good", "true", "exitcode"),
+    )
+
+    def test_flaky_cases_are_no_failures(self):
+        """A part passes with its case."""
+        self.assertEqual((self.status, self.lines[-2:]), (0, ["5 flaky", "9 passed, 0 failed"]))
+        self.assertEqual(self.said("flaky"), ["case: b", "crash: the program", "hang: the program", "part: a.b", "twice: the program"])
+        self.assertIn("# late", self.kept("case"))
+        for program, times in ("part: a.b (n=2)", 1), ("twice: the program", 2):
+            self.assertIn(f"flaky    {program} (failed {times} of up to 3 times; ", self.output)
+
+
+class TooFlaky(Run):
+    """One more, of programs that do not fail the same way again."""
+
+    tests = (
+        ("always", "echo 1..3; echo ok 1 - a; if seen b; then echo ok 2 - b; else echo not ok 2 - b; fi; kill -9 $$", "tap"),
+        ("then", "echo 1..2; if seen crash; then echo not ok 1 - a; echo ok 2 - b; else kill -9 $$; fi", "tap"),
+        ("skips", "seen fail && exit 77; exit 1", "exitcode"),
+        ("both", "echo 1..2; if seen both; then echo ok 1 - a; echo not ok 2 - b; else echo not ok 1 - a; echo ok 2 - b; fi", "tap"),
+        ("fifth", "seen fifth", "exitcode"),
+        ("sixth", "seen sixth", "exitcode"),
+    )
+    options = ("--times", "2")
+
+    def test_six_flaky_cases_are_a_failure(self):
+        self.assertEqual((self.status, self.lines[-2:]), (1, ["FAILED   6 flaky cases, more than 5 in one run", "6 passed, 4 failed"]))
+
+    def test_what_comes_behind_a_crash_was_not_run(self):
+        self.assertEqual(self.said("FAILED"), ["6 flaky cases, more than 5 in one run", "always: error", "skips: fail", "then: error"])
+        self.assertEqual([line for line in self.said("flaky") if "th: " not in line], ["always: b", "then: a"])
+
+    def test_one_that_fails_only_when_run_again_is_flaky(self):
+        self.assertEqual([line for line in self.said("flaky") if "th: " in line],
+                         ["both: a", "both: b", "fifth: the program", "sixth: the program"])
+
+
+class Ended(Run):
+    tests = (("one", "kill $(ps -o ppid= -p $PPID)", "exitcode"), ("two", "true", "exitcode"))
+
+    def test_a_run_that_is_ended_is_a_failure(self):
+        self.assertEqual((self.status, self.lines), (1, ["FAILED   the tests did not run, or not to their end", "0 passed, 1 failed"]))
+
+
+class Broken(Run):
+    tests = (("t", "echo 1..21; for n in $(seq 21); do echo not ok $n - c$n; done; seen one || exit 1; echo again", "tap"),)
+
+    def test_of_many_failures_none_is_run_again(self):
+        self.assertEqual((self.status, self.lines[-1]), (1, "0 passed, 21 failed"))
+        self.assertNotIn("again", self.kept("t"))
+
+
+class Nothing(Run):
+    tests = (("t", "exit 77", "exitcode"),)
+
     def test_nothing_is_no_success(self):
-        self.assertEqual(self.run_tests(("t", "exit 77", "exitcode"))[0], 1)
-        done = subprocess.run([TOOL, "--build", "/nonexistent"], capture_output=True, text=True, check=False)
+        self.assertEqual((self.status, self.lines[-1]), (1, "0 passed, 0 failed, 1 skipped"))
+        done = subprocess.run([sys.executable, TOOL, "--build", "/nonexistent"], capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "0 passed, 1 failed"))
 
 

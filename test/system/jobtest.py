@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+import subprocess
 import textwrap
 
 import scrytest
@@ -51,6 +52,19 @@ def trace_process(path):
             key, _, value = line.rstrip("\n").partition("\t")
             values[key].append(value)
     return values
+
+
+def count_lines(box, traces, *patterns):
+    """How many lines of babeltrace2 fit each pattern of grep -E, and what it warns of; of millions of lines, so it prints as little
+    as may be, and Python reads none."""
+    with open(box.path("tmp", "lines"), "w+b") as lines:
+        done = subprocess.run(["babeltrace2", "--no-delta", "--clock-cycles", "--names", "none", *traces], check=False,
+                              stdout=lines, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise AssertionError(done.stderr[-2000:])
+        counts = [int(subprocess.run(["grep", "-cE", pattern, lines.name], check=False, stdout=subprocess.PIPE,
+                                     env={**os.environ, "LC_ALL": "C"}).stdout) for pattern in patterns]
+    return counts, done.stderr
 
 
 def flush(box, *jobs):

@@ -50,10 +50,17 @@ def compile_program(mpi, source, *options, name=None):
     compiler = MPIS[mpi]["fortran" if fortran else "c"] if mpi else "cc"
     if not shutil.which(compiler):
         return None
+    rest = [] if not mpi or scrytest.THOROUGH or "-shared" in options else ["-Wl,--no-as-needed", compiled_rest()]
     program = f"{name or os.path.splitext(source)[0]}.{mpi or 'plain'}" + (".so" if "-shared" in options else "")
     flags = ["-g", "-O0" if fortran else "-O1", "-fno-optimize-sibling-calls", *options]
     source = os.path.join(TARGETS, source)
-    return scrytest.compiled(program, [compiler, *flags, source, "-lpthread", "-ldl"], source)
+    return scrytest.compiled(program, [compiler, *flags, source, *rest, "-lpthread", "-ldl"], source)
+
+
+def compiled_rest():
+    """The library with which ranks that wait leave the processor to others; not in a thorough run, nor in examples/."""
+    source = os.path.join(TARGETS, "rest.c")
+    return scrytest.compiled("rest.so", ["cc", "-O1", "-fPIC", "-shared", "-D_GNU_SOURCE", source, "-ldl"], source)
 
 
 def over_hosts(mpi, source, *hosts):

@@ -97,6 +97,22 @@ class Limits(servetest.ServeCase):
             peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
         self.assertLess(peak, 60_000, "KB")
 
+    def test_who_leaves_a_stream_costs_nothing(self):
+        """The server sees that nobody reads any more, long before it has something to say."""
+        server = servetest.Server(self.box)
+        server.log_in()
+        for used in (False, True):
+            connection = server.connect()
+            for path in [*["session"] * used, "tasks/events"]:
+                connection.request("GET", f"/api/{path}", headers={"host": server.host, "cookie": server.cookie})
+                response = connection.getresponse()
+                (response.readline if path == "tasks/events" else response.read)()
+            before, begun = self.processor_seconds(server), time.monotonic()
+            response.close()
+            connection.close()
+            scrytest.wait_until(lambda: time.monotonic() - begun > 2, message="the server had time to see it")
+            self.assertLess(self.processor_seconds(server) - before, 0.6)
+
     @staticmethod
     def connections(server):
         with open("/proc/net/tcp", encoding="ascii") as file:

@@ -115,7 +115,7 @@ class Snapshot(SnapshotCase, scrytest.TestCase):
         self.valued(["-O0"], ["-O2"], ["-O2", "-fno-omit-frame-pointer"])
         self.lines(r"^valued (\d+, ){2}\d+  .*> wait_for .* > pause$")
         known = set()
-        for _ in range(3):
+        for _ in range(scrytest.rounds(1, 5)):
             answer = self.tree("--values")
             for value in (value for node in answer["nodes"] for value in node["values"]):
                 if value["name"] not in (*right, "number", "which", "steady") or value["value"].startswith("<"):

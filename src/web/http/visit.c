@@ -277,6 +277,30 @@ static bool goes_on(struct visit *visit, int seconds)
     return !visit->until_ns || clock_now_ns() < visit->until_ns;
 }
 
+/* Who has closed the connection waits no longer. libwebsockets does not read while an answer is made, nor while one without an end
+ * is sent, but would be called by the kernel again and again for what there is to read: the end, or a next request. It is told not
+ * to listen, but while it sends: then it would do nothing at all. */
+static void look_who_waits(lws_sorted_usec_list_t *timer)
+{
+    struct visit *visit = lws_container_of(timer, struct visit, waiting);
+    struct pollfd poll_for = {.fd = lws_get_socket_fd(visit->wsi), .events = POLLRDHUP};
+    if (visit->answered && visit->left != UINT64_MAX)
+        return;
+    if (poll(&poll_for, 1, 0) > 0)
+        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, LWS_TO_KILL_ASYNC);
+    else
+        lws_sul_schedule(visit->server->context, 0, &visit->waiting, look_who_waits, HTTP_LOOK_MS * LWS_US_PER_MS);
+}
+
+static void watch_who_waits(struct visit *visit)
+{
+    if (lws_get_network_wsi(visit->wsi) != visit->wsi)
+        return;
+    if (!visit->answered)
+        lws_rx_flow_control(visit->wsi, 0);
+    lws_sul_schedule(visit->server->context, 0, &visit->waiting, look_who_waits, HTTP_LOOK_MS * LWS_US_PER_MS);
+}
+
 /* The headers are written when there is room for them, as all of the answer. */
 static void answer(struct visit *visit, const struct reply *reply, uint64_t size)
 {
@@ -311,6 +335,8 @@ static void answer(struct visit *visit, const struct reply *reply, uint64_t size
     visit->left = visit->method == METHOD_HEAD || plain ? 0 : size;
     if (visit->method == METHOD_HEAD || plain)
         visit->more = NULL;
+    if (visit->left == UINT64_MAX)
+        watch_who_waits(visit);
     set_end(visit, HTTP_SEND_SECONDS, size == UINT64_MAX ? 0 : size / SEND_SECOND_BYTES);
     if (size == UINT64_MAX)
         visit->until_ns = 0;
@@ -410,20 +436,6 @@ void visit_answer_nothing(struct visit *visit)
 
 /* ---- the course of a visit ---- */
 
-/* Who has closed the connection waits no longer. libwebsockets does not read while an answer is made, but would be called by
- * the kernel again and again for what there is to read: the end, or a next request. */
-static void look_who_waits(lws_sorted_usec_list_t *timer)
-{
-    struct visit *visit = lws_container_of(timer, struct visit, waiting);
-    struct pollfd poll_for = {.fd = lws_get_socket_fd(visit->wsi), .events = POLLRDHUP};
-    if (visit->answered)
-        return;
-    if (poll(&poll_for, 1, 0) > 0)
-        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, LWS_TO_KILL_ASYNC);
-    else
-        lws_sul_schedule(visit->server->context, 0, &visit->waiting, look_who_waits, HTTP_LOOK_MS * LWS_US_PER_MS);
-}
-
 static void reset(struct visit *visit)
 {
     if (lws_dll2_owner(&visit->waiting.list))
@@ -446,10 +458,8 @@ static void go(struct visit *visit)
     visit->until_ns = 0;
     if (!visit->refusal.status) {
         visit->route->answer(visit);
-        if (visit->answered || visit->take_body || lws_get_network_wsi(visit->wsi) != visit->wsi)
-            return;
-        lws_rx_flow_control(visit->wsi, 0);
-        lws_sul_schedule(visit->server->context, 0, &visit->waiting, look_who_waits, HTTP_LOOK_MS * LWS_US_PER_MS);
+        if (!visit->answered && !visit->take_body)
+            watch_who_waits(visit);
         return;
     }
     if (visit->refusal.status == 429)
