@@ -98,6 +98,7 @@ def last_words(done):
 
 class MpiCase(JobCase):
     mpi = None
+    caches = True
 
     def setUp(self):
         need(self)

@@ -253,7 +253,7 @@ class Copy(NodeCase):
 
     def test_many_at_once(self):
         far = self.bare()
-        wires = [self.wire("n2", {"SCRY_COPY": "yes"}) for _ in range(6)]
+        wires = [self.wire("n2", {"SCRY_COPY": "yes"}) for _ in range(scrytest.rounds(3, 6))]
         for wire in wires:
             wire.hello()
         for wire in wires:
