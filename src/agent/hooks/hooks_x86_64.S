@@ -499,6 +499,15 @@ __cyg_profile_func_enter:
         .cfi_endproc
         .size   __cyg_profile_func_enter, . - __cyg_profile_func_enter
 
+        /* All of it is written: as thread_unguard, what is reserved is taken back before what it was. */
+        .macro DONE block
+        movq    agent_self@gottpoff(%rip), %r11
+        movq    BLOCK_CURSOR(\block), %rax
+        movq    %rax, BLOCK_PENDING(\block)
+        movl    $0, %fs:SELF_HOLE_ID(%r11)
+        movq    $0, BLOCK_PENDING(\block)
+        .endm
+
         /* A record at an exit: 0 plain, 1 with values, 2 with one byte that is always the same (r8: struct agent_moves),
          * as of a result that the compiler removed, 3 with varying values. rax frame, r10 block, r11 self. */
         .macro EXIT_RECORD values
@@ -566,9 +575,7 @@ __cyg_profile_func_enter:
         movl    $0, FRAME_FLAGS(%r11)
         decl    BLOCK_DEPTH(%r10)
         movq    %rdx, BLOCK_LAST_TIME(%r10)
-        movq    agent_self@gottpoff(%rip), %r11
-        movl    $0, %fs:SELF_HOLE_ID(%r11)
-        movq    $0, BLOCK_PENDING(%r10)
+        DONE    %r10
         .else
         movl    %eax, (%rdi)
         movl    FRAME_SLOT(%r11), %eax
@@ -588,9 +595,7 @@ __cyg_profile_func_enter:
         movl    $0, FRAME_FLAGS(%rsi)
         decl    BLOCK_DEPTH(%r8)
         movq    %rdx, BLOCK_LAST_TIME(%r8)
-        movq    agent_self@gottpoff(%rip), %r11
-        movl    $0, %fs:SELF_HOLE_ID(%r11)
-        movq    $0, BLOCK_PENDING(%r8)
+        DONE    %r8
         .endif
         .else
         orl     $ID_EXIT, %eax
