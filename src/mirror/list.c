@@ -18,7 +18,6 @@
 #include "shm/waits.h"
 
 enum { LEASE_MOST = 20 };
-static const uint64_t TURN_NS = 20 * 1000 * 1000; /* of writing, before it is looked whether somebody still waits */
 
 struct listing {
     struct reader *reader;
@@ -121,7 +120,7 @@ static void put_some(void *ctx)
 {
     struct listing *listing = ctx;
     struct err err = {0};
-    for (uint64_t end_ns = clock_now_ns() + TURN_NS; listing->done < listing->count; listing->done++) {
+    for (uint64_t end_ns = clock_now_ns() + LISTING_TURN_NS; listing->done < listing->count; listing->done++) {
         const struct state *job = listing->list[listing->done];
         bool over = is_over(job);
         if (clock_now_ns() > end_ns) {

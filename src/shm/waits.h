@@ -22,12 +22,13 @@
 #define WAITS_FOREVER UINT32_MAX
 
 /* agent: inside the user's process; it holds up nobody for long */
-#define AGENT_RETRY_MS 2     /* until the monitor's socket is tried again */
-#define AGENT_MARK_MS 10000  /* by all processes together, one stop is waited for in this time: a mark says so */
-#define AGENT_CLOSING_MS 100 /* for another thread that closes */
-#define AGENT_OTHER_MS 300   /* a thread of a child of fork is not held up longer by the one that connects */
-#define AGENT_GUARD_US 200   /* between two looks whether another has left a guarded place */
-#define AGENT_SLICE_MS 20    /* of waiting for an answer */
+#define AGENT_RETRY_MS 2      /* until the monitor's socket is tried again */
+#define AGENT_MARK_MS 10000   /* by all processes together, one stop is waited for in this time: a mark says so */
+#define AGENT_THIN_OWN_NS 500 /* of a call: ten times of what its records cost */
+#define AGENT_CLOSING_MS 100  /* for another thread that closes */
+#define AGENT_OTHER_MS 300    /* a thread of a child of fork is not held up longer by the one that connects */
+#define AGENT_GUARD_US 200    /* between two looks whether another has left a guarded place */
+#define AGENT_SLICE_MS 20     /* of waiting for an answer */
 #define TALLY_REFILL_NS (10 * 1000 * 1000) /* one more line is recorded in this time */
 
 /* base, wire, client: how a monitor is found and spoken to */
@@ -137,7 +138,7 @@
 /* jobdir: what a job directory says of the time */
 /* what threads record slowly is on the disk by then: before that, all is there that a living process did */
 #define WRITTEN_AFTER_NS (1500 * 1000 * 1000)
-#define STARTING_SECONDS 2     /* so young a job directory is one whose scry run is about to describe it */
+#define STARTING_SECONDS 2 /* so young a job directory is one whose scry run is about to describe it */
 #define SPOOL_ROOM_NS (1 * WAITS_NS_PER_SECOND) /* between two looks whether a full disk has room again */
 #define SPOOL_LEASE_SECONDS 60 /* a job of another host runs as long as its spool grows: at least this often */
 /* what a message may take on its way through a broker, beyond the lease of its sender */
@@ -321,10 +322,11 @@
 #define MIRROR_FOLLOW_MS 100                       /* between two looks */
 #define MIRROR_FOLLOW_SECONDS 10                   /* for the connection to the broker */
 #define MIRROR_GONE_NS (30 * WAITS_NS_PER_SECOND)  /* what a job that is gone has not sent by then does not come */
-#define FORGET_SECONDS 10      /* for the connection, and for all that the broker remembers of a job */
-#define FORGET_BACK_SECONDS 3  /* an empty message comes back, after the broker has acknowledged all */
-#define MIRROR_LIST_SECONDS 10 /* for the jobs of a broker */
-#define MIRROR_LIST_MS 100     /* between two looks whether all have come */
+#define FORGET_SECONDS 10                  /* for the connection, and for all that the broker remembers of a job */
+#define FORGET_BACK_SECONDS 3              /* an empty message comes back, after the broker has acknowledged all */
+#define MIRROR_LIST_SECONDS 10             /* for the jobs of a broker */
+#define MIRROR_LIST_MS 100                 /* between two looks whether all have come */
+#define LISTING_TURN_NS (20 * 1000 * 1000) /* of writing, before it is looked whether somebody still waits */
 #define QUESTION_ANSWER_NS (4 * WAITS_NS_PER_SECOND) /* for an answer to what was missed, while nothing of it comes */
 #define QUESTION_MOST_NS (60 * WAITS_NS_PER_SECOND)  /* until it is asked again, at most */
 #define QUESTION_STALLED_NS (500 * 1000 * 1000)      /* what comes in another order is there by then */

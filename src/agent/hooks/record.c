@@ -263,7 +263,6 @@ enum {
     THIN_LEAST = 16,                              /* calls, to judge by */
     THIN_RATE = 100000,                           /* calls a second of one function of one thread, */
     THIN_RATE_ALL = 500000,                       /* and of all together: then those that have a hundredth of them */
-    THIN_OWN_NS = 500,                            /* of a call: ten times of what its records cost */
     THIN_RECORDS = RECORD_HEAD + 4 + RECORD_HEAD, /* bytes of a call's */
 };
 
@@ -361,7 +360,7 @@ static void thin_judge(struct agent_thread *self, uint64_t now)
     for (uint32_t i = 0; i < thin->count; i++) {
         const struct thin_function *function = &thin->functions[i];
         if (function->calls >= THIN_LEAST && function->calls >= least && function->slot <= agent_hot.view.slot_mask &&
-            function->own_ticks < function->calls * (THIN_OWN_NS * (second / 1000000) / 1000) &&
+            function->own_ticks < function->calls * (AGENT_THIN_OWN_NS * (second / 1000000) / 1000) &&
             thin_one(&agent_hot.slots[function->slot])) {
             atomic_fetch_add_explicit(&agent_hot.area->tallies, 1, memory_order_relaxed);
             thin->told[thin->told_count++] = function->slot;

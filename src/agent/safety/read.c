@@ -55,7 +55,8 @@ static struct {
     struct device_table tables[2];
     _Atomic(struct device_table *) devices;
     _Atomic uint32_t devices_lock;
-    _Atomic uint32_t pages[PAGES]; /* in the place of a page's lower bits: the rest of it, and 1: it has been read */
+    /* _Atomic uint32_t[PAGES]: in the place of a page's lower bits the rest of it, and 1: it has been read */
+    void *_Atomic pages;
 } reader AGENT_LARGE;
 
 enum altstack { ALTSTACK_UNKNOWN, ALTSTACK_FITS /* or none */, ALTSTACK_SMALL };
@@ -316,9 +317,11 @@ static enum look look_at_thread(uint64_t sp)
 
 /* ---- pages that have been read ---- */
 
-static _Atomic uint32_t *page_place(uint64_t page)
+/* Of a page that was noted; NULL: none was yet. */
+static inline _Atomic uint32_t *page_place(uint64_t page)
 {
-    return &reader.pages[page % PAGES];
+    _Atomic uint32_t *pages = atomic_load_explicit(&reader.pages, memory_order_acquire);
+    return pages ? &pages[page % PAGES] : NULL;
 }
 
 /* Of an address that a program can have, it fits. */
@@ -327,10 +330,16 @@ static uint64_t page_mark(uint64_t page)
     return page / PAGES << 1 | 1;
 }
 
+static inline bool page_known(uint64_t page)
+{
+    const _Atomic uint32_t *place = page_place(page);
+    return place && atomic_load_explicit(place, memory_order_relaxed) == page_mark(page);
+}
+
 static bool pages_known(uint64_t address, size_t size)
 {
     uint64_t page = address >> PAGE_SHIFT, last = (address + size - 1) >> PAGE_SHIFT;
-    while (page <= last && atomic_load_explicit(page_place(page), memory_order_relaxed) == page_mark(page))
+    while (page <= last && page_known(page))
         page++;
     return page > last;
 }
@@ -339,6 +348,8 @@ static void pages_note(uint64_t address, size_t size, bool there)
 {
     uint64_t page = address >> PAGE_SHIFT, last = (address + size - 1) >> PAGE_SHIFT;
     last = last - page < PAGES ? last : page + PAGES - 1;
+    if (!large_get(&reader.pages, PAGES * sizeof(uint32_t)))
+        return;
     for (; page <= last; page++)
         atomic_store_explicit(page_place(page), there ? (uint32_t)page_mark(page) : 0, memory_order_relaxed);
 }
@@ -403,7 +414,7 @@ int agent_read_again(void *dst, uint64_t address, size_t size)
     if (sp - self.near_low < self.near_size && self.left && !agent_signals_waiting &&
         !atomic_load_explicit(&agent_signals_careful, memory_order_relaxed) &&
         !atomic_load_explicit(&reader.traced, memory_order_relaxed) && (address + size - 1) >> PAGE_SHIFT == page &&
-        atomic_load_explicit(page_place(page), memory_order_relaxed) == page_mark(page) && device_none(address)) {
+        page_known(page) && device_none(address)) {
         self.left--;
         if (agent_copy(dst, address, size) == 0)
             return 0;
