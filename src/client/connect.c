@@ -192,8 +192,13 @@ int client_monitor_socket(const char *runtime, const char *socket_path, struct e
             patience.pid = owner;
             patience_again(&patience, clock_now_ns());
         }
-        if (patience_over(&patience, OLD_MONITOR_MS, err))
+        struct err late;
+        if (patience_over(&patience, OLD_MONITOR_MS, &late)) {
+            if (!owner)
+                return code;
+            *err = late;
             return -ETIMEDOUT;
+        }
         poll(NULL, 0, OLD_MONITOR_WAIT_MS);
     }
 }

@@ -22,13 +22,14 @@
 #define WAITS_FOREVER UINT32_MAX
 
 /* agent: inside the user's process; it holds up nobody for long */
-#define AGENT_RETRY_MS 2      /* until the monitor's socket is tried again */
-#define AGENT_MARK_MS 10000   /* by all processes together, one stop is waited for in this time: a mark says so */
-#define AGENT_THIN_OWN_NS 500 /* of a call: ten times of what its records cost */
-#define AGENT_CLOSING_MS 100  /* for another thread that closes */
-#define AGENT_OTHER_MS 300    /* a thread of a child of fork is not held up longer by the one that connects */
-#define AGENT_GUARD_US 200    /* between two looks whether another has left a guarded place */
-#define AGENT_SLICE_MS 20     /* of waiting for an answer */
+#define AGENT_RETRY_MS 2     /* until the monitor's socket is tried again */
+#define AGENT_MARK_MS 10000  /* by all processes together, one stop is waited for in this time: a mark says so */
+#define AGENT_CLOSING_MS 100 /* for another thread that closes */
+#define AGENT_OTHER_MS 300   /* a thread of a child of fork is not held up longer by the one that connects */
+#define AGENT_GUARD_US 200   /* between two looks whether another has left a guarded place */
+#define AGENT_SLICE_MS 20    /* of waiting for an answer */
+#define THIN_OWN_NS 500      /* a call that takes less itself tells little: its records cost a tenth of that */
+#define THIN_AFTER_MS 50     /* for so long, or for some packets, all calls of a process are recorded all the same */
 #define TALLY_REFILL_NS (10 * 1000 * 1000) /* one more line is recorded in this time */
 
 /* base, wire, client: how a monitor is found and spoken to */

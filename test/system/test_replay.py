@@ -132,7 +132,8 @@ class Replay(TraceCase):
         with open(os.path.join(self.trace_directory(), ".process"), encoding="utf-8") as file:
             counts = dict(line.rstrip("\n").split("\t")[:2] for line in file)
         self.assertEqual(gaps[0]["missing"], int(counts["overwritten"]))
-        self.assertEqual(int(counts["events"]) + gaps[0]["missing"], 2 * sum(said.values()))
+        tallied = int(counts["tallied"])  # from the limit on
+        self.assertEqual(int(counts["events"]) + gaps[0]["missing"] + 2 * tallied, 2 * sum(said.values()))
         self.assertEqual({(each["function"], each["depth"]) for each in calls}, {("work", 0), ("leaf", 1)})
         self.assertLessEqual(sum(each["how"] == "lost" for each in calls), 2)
         self.assertRegex(self.replay("--from", str(gaps[0]["start_seconds"] - 1e-3)), r"\d+ records are missing here")

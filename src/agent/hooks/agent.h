@@ -64,6 +64,7 @@ struct agent_hot {
     _Atomic uint32_t packet_hint, packet_freed;
     _Atomic uint32_t vain, vain_freed; /* waits for room that ran out one after the other; area.freed meanwhile */
     _Atomic uint64_t vain_at;          /* when the last one of these did, ns */
+    _Atomic uint64_t first_packet;     /* when the first one that became full was begun, ticks; 0: none yet */
     _Atomic uint64_t taken;            /* bytes of address space that threads' memory takes */
     /* functions that are being put into the slots, see slot_new */
     _Alignas(64) _Atomic uint64_t inserting[AGENT_INSERTING];

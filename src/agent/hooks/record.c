@@ -263,6 +263,7 @@ enum {
     THIN_LEAST = 16,                              /* calls, to judge by */
     THIN_RATE = 100000,                           /* calls a second of one function of one thread, */
     THIN_RATE_ALL = 500000,                       /* and of all together: then those that have a hundredth of them */
+    THIN_PACKETS = 16,                            /* so many are recorded in any case, see THIN_AFTER_MS */
     THIN_RECORDS = RECORD_HEAD + 4 + RECORD_HEAD, /* bytes of a call's */
 };
 
@@ -347,6 +348,12 @@ static void thin_judge(struct agent_thread *self, uint64_t now)
     uint64_t start = agent_hot.view.packets_at + (uint64_t)index * agent_hot.view.packet_size + sizeof *head;
     uint64_t cursor = atomic_load_explicit(&self->block->cursor, memory_order_relaxed);
     uint64_t ticks = now > head->time_begin ? now - head->time_begin : 1;
+    uint64_t first = 0;
+    if (atomic_compare_exchange_strong(&agent_hot.first_packet, &first, head->time_begin))
+        first = head->time_begin;
+    if (atomic_load_explicit(&agent_hot.area->full_packets, memory_order_relaxed) < THIN_PACKETS &&
+        now - first < second / 1000 * THIN_AFTER_MS)
+        return;
     if (cursor <= start || cursor - start > agent_hot.view.packet_size - sizeof *head ||
         (cursor - start) / THIN_RECORDS * second < ticks * THIN_RATE ||
         !stack_room(&self->store->thin, sizeof(struct thin)))
@@ -360,7 +367,7 @@ static void thin_judge(struct agent_thread *self, uint64_t now)
     for (uint32_t i = 0; i < thin->count; i++) {
         const struct thin_function *function = &thin->functions[i];
         if (function->calls >= THIN_LEAST && function->calls >= least && function->slot <= agent_hot.view.slot_mask &&
-            function->own_ticks < function->calls * (AGENT_THIN_OWN_NS * (second / 1000000) / 1000) &&
+            function->own_ticks < function->calls * (THIN_OWN_NS * (second / 1000000) / 1000) &&
             thin_one(&agent_hot.slots[function->slot])) {
             atomic_fetch_add_explicit(&agent_hot.area->tallies, 1, memory_order_relaxed);
             thin->told[thin->told_count++] = function->slot;
