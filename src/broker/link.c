@@ -427,7 +427,8 @@ static void take_connection(void *ctx)
     link->attempt = NULL;
     if (!link->mosq) {
         link->broken = true;
-        link->in_vain = link->url.tls && (strcasestr(link->why, "verif") || strcasestr(link->why, "host name"));
+        link->in_vain =
+            link->url.tls && strcasestr(link->why, "verif"); /* the only word that libmosquitto has for it */
     } else {
         mosquitto_user_data_set(link->mosq, link);
         mosquitto_connect_with_flags_callback_set(link->mosq, on_connect);
