@@ -428,7 +428,7 @@ static void take_connection(void *ctx)
     if (!link->mosq) {
         link->broken = true;
         link->in_vain =
-            link->url.tls && strcasestr(link->why, "verif"); /* OpenSSL's and libmosquitto's word: no code says it */
+            link->url.tls && strcasestr(link->why, "verif"); /* the only word that libmosquitto has for it */
     } else {
         mosquitto_user_data_set(link->mosq, link);
         mosquitto_connect_with_flags_callback_set(link->mosq, on_connect);

@@ -17,7 +17,10 @@
 #include "mirror/states.h"
 #include "shm/waits.h"
 
-enum { LEASE_MOST = 20 };
+enum {
+    LEASE_MOST = 20,
+    PUT_AT_ONCE = 100, /* jobs, before it is looked whether somebody still waits */
+};
 
 struct listing {
     struct reader *reader;
@@ -120,16 +123,17 @@ static void put_some(void *ctx)
 {
     struct listing *listing = ctx;
     struct err err = {0};
-    for (uint64_t end_ns = clock_now_ns() + LISTING_TURN_NS; listing->done < listing->count; listing->done++) {
+    for (unsigned put = 0; listing->done < listing->count; listing->done++) {
         const struct state *job = listing->list[listing->done];
         bool over = is_over(job);
-        if (clock_now_ns() > end_ns) {
+        if (put == PUT_AT_ONCE) {
             reader_progress(listing->done, listing->count);
             loop_set_timer(listing->turn, 1, 0);
             return;
         }
         if (over && listing->over++ >= LIST_NEWEST && listing->newest)
             continue;
+        put++;
         if (put_job(listing, job, &err) < 0) {
             reader_fail(listing->reader, &err);
             return;

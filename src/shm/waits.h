@@ -323,11 +323,10 @@
 #define MIRROR_FOLLOW_MS 100                       /* between two looks */
 #define MIRROR_FOLLOW_SECONDS 10                   /* for the connection to the broker */
 #define MIRROR_GONE_NS (30 * WAITS_NS_PER_SECOND)  /* what a job that is gone has not sent by then does not come */
-#define FORGET_SECONDS 10                  /* for the connection, and for all that the broker remembers of a job */
-#define FORGET_BACK_SECONDS 3              /* an empty message comes back, after the broker has acknowledged all */
-#define MIRROR_LIST_SECONDS 10             /* for the jobs of a broker */
-#define MIRROR_LIST_MS 100                 /* between two looks whether all have come */
-#define LISTING_TURN_NS (20 * 1000 * 1000) /* of writing, before it is looked whether somebody still waits */
+#define FORGET_SECONDS 10      /* for the connection, and for all that the broker remembers of a job */
+#define FORGET_BACK_SECONDS 3  /* an empty message comes back, after the broker has acknowledged all */
+#define MIRROR_LIST_SECONDS 10 /* for the jobs of a broker */
+#define MIRROR_LIST_MS 100     /* between two looks whether all have come */
 #define QUESTION_ANSWER_NS (4 * WAITS_NS_PER_SECOND) /* for an answer to what was missed, while nothing of it comes */
 #define QUESTION_MOST_NS (60 * WAITS_NS_PER_SECOND)  /* until it is asked again, at most */
 #define QUESTION_STALLED_NS (500 * 1000 * 1000)      /* what comes in another order is there by then */

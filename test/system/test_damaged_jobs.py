@@ -2,12 +2,16 @@
 """Job directories in which files were replaced: by pipes, sockets, links, directories, devices, files of gigabytes without
 content, or that are cut, emptied, changed or grow. Whatever reads them comes to an end soon, and is not ended by a signal."""
 
+import contextlib
+import json
 import os
+import pty
 import random
 import shutil
 import socket
 import subprocess
 import threading
+import unicodedata
 
 import scrytest
 from jobtest import JobCase, target, traces_of
@@ -175,6 +179,64 @@ class Damaged(JobCase):
         finally:
             over.set()
             thread.join()
+
+
+class Controls(JobCase):
+    """Whatever programs, functions, files, logs and ranks are called: no character reaches a terminal that it may obey, or that
+    makes a line look like another one."""
+
+    CONTROLS = "".join(chr(code) for code in range(1, 0x110000) if unicodedata.category(chr(code)) in ("Cc", "Cf", "Zl", "Zp"))
+    KEPT = {"type", "stream", "kind", "format", "id", "job", "host", "boot_id", "note", "state", "scry", "started", "level"}
+
+    def change(self, value, name=""):
+        if isinstance(value, dict):
+            return {key: self.change(each, key) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self.change(each, name) for each in value]
+        return f"a{self.CONTROLS}b{value}" if isinstance(value, str) and name not in self.KEPT else value
+
+    def check(self, text, what):
+        bad = sorted({hex(ord(each)) for each in text if each in self.CONTROLS and each != "\n"})
+        self.assertEqual(bad, [], (what, next(line for line in text.split("\n") if any(each in self.CONTROLS for each in line))[:300] if bad else ""))
+
+    def test_reading_commands(self):
+        name = "n\x1b[31m\u202e\u200b\u2028\x9b\u061c\ufeff"
+        program = self.box.path("work", f"p{name}")
+        shutil.copy2("/bin/ls", program)
+        log = self.box.path("work", f"l{name}.log")
+        self.scry_run("-q", "--name", name, "--log", log, "--log-patterns", "all", "--", "sh", "-c",
+                      'printf "error: %s\\n" "$2" >>"$0"; "$1" /nowhere "$2"; exit 3', log, program, self.CONTROLS)
+        path, = [entry.path for entry in os.scandir(self.box.path("jobs")) if entry.is_dir()]
+        for changed in (False, True):
+            if changed:
+                for file in ("job.json", "spool/records.jsonl"):
+                    text = content(os.path.join(path, file)).decode()
+                    lines = text.strip().split("\n") if file.endswith("l") else [text]
+                    put(os.path.join(path, file), "".join(json.dumps(self.change(json.loads(line))) + "\n" for line in lines).encode())
+            for words in (("report", path), ("report", "--all", path), ("ps",), ("ps", "--all"), ("watch", path), ("why", path),
+                          ("doctor", "--job", path), ("rm", "--dry-run", path), ("record", "--import", path), ("site",)):
+                done = self.box.run(self.box.scry(*words))
+                self.check(done.stdout + done.stderr, (changed, words))
+                self.assertTrue(done.stdout + done.stderr, words)
+
+    def test_exports_at_a_terminal(self):
+        """Programs read an export as it is; a person at a terminal gets its names escaped."""
+        program = self.box.path("work", "p\x1b[31m\u202e;q")
+        shutil.copy2(target(), program)
+        self.scry_run("-q", "--trace", "all", "--", program, "calls", "1")
+        for style in ("folded", "folded-cpu", "folded-waiting", "csv", "chrome", "speedscope"):
+            main, side = pty.openpty()
+            process = self.box.start(self.box.scry("export", "-f", style, "-o", "-", "@last"), stdout=side, stderr=side)
+            os.close(side)
+            text = b""
+            with contextlib.suppress(OSError):
+                while piece := os.read(main, 1 << 16):
+                    text += piece
+            os.close(main)
+            process.wait(30)
+            self.check(text.decode(errors="replace").replace("\r\n", "\n"), style)
+        plain = self.scry("export", "-f", "folded-cpu", "-o", "-", "@last").stdout
+        self.check(plain, "folded-cpu")
 
 
 scrytest.main()

@@ -8,6 +8,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
+#include "base/data/utf8.h"
 #include "lang/reply.h"
 
 bool omis_reply_has_error(Omis_reply reply)
@@ -26,34 +27,14 @@ static const char *style(bool color, const char *code)
     return color ? code : "";
 }
 
-/* The length of the UTF-8 sequence at `text`, 0 when there is none (RFC 3629). */
-static size_t utf8_length(const char *text, size_t len)
-{
-    const unsigned char *at = (const unsigned char *)text;
-    size_t size = at[0] < 0x80                    ? 1
-                  : at[0] >= 0xc2 && at[0] < 0xe0 ? 2
-                  : (at[0] & 0xf0) == 0xe0        ? 3
-                  : at[0] >= 0xf0 && at[0] < 0xf5 ? 4
-                                                  : 0;
-    if (size == 0 || size > len)
-        return 0;
-    for (size_t i = 1; i < size; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
-    bool outside = (at[0] == 0xed && at[1] >= 0xa0) || (at[0] == 0xf4 && at[1] >= 0x90);
-    return overlong || outside ? 0 : size;
-}
-
 void omis_print_safely(FILE *out, const char *text, size_t len)
 {
     while (len) {
-        unsigned char c = (unsigned char)*text;
         size_t size = utf8_length(text, len);
-        /* C0, DEL, and C1 (0xc2 0x80..0x9f), which some terminals obey, too */
-        if (size == 0 || c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)text[1] < 0xa0)) {
-            fprintf(out, "\\x%02x", c);
-            size = 1;
+        if (size == 0 || utf8_starts_control(text, size)) {
+            size = size ? size : 1;
+            for (size_t i = 0; i < size; i++)
+                fprintf(out, "\\x%02x", (unsigned char)text[i]);
         } else {
             fwrite(text, 1, size, out);
         }

@@ -5,6 +5,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
 
 enum { FLUSH = 1 << 16 };
 
@@ -25,6 +28,19 @@ const struct export_format *export_format_find(const char *name)
     return NULL;
 }
 
+/* Programs read the text as it is; a terminal is a person's, and obeys some of it. */
+static void escape_for_terminal(struct buf *text)
+{
+    _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    for (char *rest = text->data, *line; rest && (line = strsep(&rest, "\n"));) {
+        text_show(&shown, line);
+        if (rest)
+            buf_putc(&shown, '\n');
+    }
+    buf_clear(text);
+    buf_append(text, shown.data, shown.len);
+}
+
 void export_flush(struct exporter *exporter, bool all)
 {
     struct buf *text = &exporter->text;
@@ -34,6 +50,8 @@ void export_flush(struct exporter *exporter, bool all)
     }
     if (text->len < (all ? 1 : FLUSH))
         return;
+    if (isatty(fileno(exporter->out)))
+        escape_for_terminal(text);
     if (!exporter->failed && fwrite(text->data, 1, text->len, exporter->out) != text->len) {
         exporter->failed = true;
         exporter->error = errno;

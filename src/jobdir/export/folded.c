@@ -13,6 +13,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
 #include "jobdir/export/export.h"
+#include "jobdir/text/text.h"
 
 enum { PATHS = 4 << 20, DEEPEST = 500, NONE = 0 };
 
@@ -160,8 +161,11 @@ static int trace_begin(struct exporter *exporter)
 /* Blanks and semicolons have a meaning there. */
 static void put_name(struct buf *out, const char *name)
 {
-    for (; *name; name++)
-        buf_putc(out, *name == ';' ? ':' : *name == '\n' || *name == '\r' ? ' ' : *name);
+    size_t start = out->len;
+    text_show(out, name);
+    for (size_t i = start; i < out->len; i++)
+        if (out->data[i] == ';')
+            out->data[i] = ':';
 }
 
 static void put_path(struct exporter *exporter, uint32_t at)

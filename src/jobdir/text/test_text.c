@@ -40,6 +40,8 @@ static void test_controls(void **state)
                   "exe",
                   "gpj.\\xe2\\x80\\xae"
                   "exe"},
+                 {"\xe2\x80\xa8\xef\xbb\xbf\xc2\xad\xd8\x9c\xf3\xa0\x80\xa0|\xf0\x9f\x99\x82",
+                  "\\xe2\\x80\\xa8\\xef\\xbb\\xbf\\xc2\\xad\\xd8\\x9c\\xf3\\xa0\\x80\\xa0|\xf0\x9f\x99\x82"},
                  {"\xe2\x81\xa6\xe2\x82\xac", "\\xe2\\x81\\xa6\xe2\x82\xac"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct buf out = BUF_INIT;

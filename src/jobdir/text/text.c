@@ -10,35 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* The length of the valid UTF-8 sequence at `at`, or 0. Overlong forms, surrogates and what lies beyond U+10FFFF are
- * invalid (RFC 3629). */
-static size_t utf8_length(const unsigned char *at, size_t left)
-{
-    size_t len = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
-    if (len == 0 || len > left)
-        return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
-        (at[0] == 0xf4 && at[1] > 0x8f))
-        return 0;
-    return len;
-}
-
-/* What a terminal may obey instead of showing it: the C0 and C1 controls, and those of writing from right to left, with
- * which a line can be made to read as another one. */
-static bool is_control(const unsigned char *at, size_t len)
-{
-    if (len == 1)
-        return at[0] < 0x20 || at[0] == 0x7f;
-    if (len == 2)
-        return at[0] == 0xc2 && at[1] < 0xa0;
-    if (len != 3 || at[0] != 0xe2)
-        return false;
-    return (at[1] == 0x80 && (at[2] == 0x8e || at[2] == 0x8f || (at[2] >= 0xaa && at[2] <= 0xae))) ||
-           (at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9);
-}
+#include "base/data/utf8.h"
 
 static void append_text(struct buf *out, const char *text, size_t limit, bool escape_controls)
 {
@@ -50,7 +22,7 @@ static void append_text(struct buf *out, const char *text, size_t limit, bool es
             return;
         }
         size_t len = utf8_length(at, left);
-        if (len == 0 || (escape_controls && is_control(at, len))) {
+        if (len == 0 || (escape_controls && utf8_starts_control(at, len))) {
             buf_printf(out, "\\x%02x", at[0]);
             len = len ? len : 1;
             for (size_t i = 1; i < len; i++)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/data/utf8.h"
 #include "symbols/layout/internal.h"
 
 uint64_t layout_unsigned(const uint8_t *bytes, size_t size)
@@ -23,25 +24,7 @@ int64_t layout_signed(const uint8_t *bytes, size_t size)
     return (int64_t)value;
 }
 
-/* Escapes are C's; bytes that are not UTF-8 are shown in octal, as gdb does. */
-static size_t utf8_length(const uint8_t *p, size_t left)
-{
-    size_t n = *p < 0x80                 ? 1
-               : *p >= 0xc2 && *p < 0xe0 ? 2
-               : *p >= 0xe0 && *p < 0xf0 ? 3
-               : *p >= 0xf0 && *p < 0xf5 ? 4
-                                         : 0;
-    if (n == 0 || n > left)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) ||
-        (*p == 0xf4 && p[1] > 0x8f) || (*p == 0xc2 && p[1] < 0xa0))
-        return 0;
-    return n;
-}
-
+/* Escapes are C's; bytes that are not UTF-8, or would not be seen, are shown in octal, as gdb does. */
 static bool put_escape(struct buf *out, uint32_t c, char quote)
 {
     static const char from[] = "\a\b\t\n\v\f\r\033", to[] = "abtnvfre";
@@ -63,9 +46,11 @@ void layout_put_text(struct buf *out, const void *bytes, size_t size, bool cut)
     buf_putc(out, '"');
     for (size_t i = 0; i < size;) {
         size_t n = utf8_length(p + i, size - i);
+        for (size_t k = 0; n > 1 && utf8_starts_control(p + i, n) && k < n; k++)
+            buf_printf(out, "\\%03o", p[i + k]);
         if (n == 0 && !(cut && size - i < 4 && p[i] >= 0xc2)) /* half a character at the cut is left out */
             buf_printf(out, "\\%03o", p[i]);
-        else if (n > 1)
+        else if (n > 1 && !utf8_starts_control(p + i, n))
             buf_append(out, p + i, n);
         else if (n == 1 && !put_escape(out, p[i], '"'))
             buf_putc(out, (char)p[i]);
@@ -95,7 +80,7 @@ void layout_put_char(struct buf *out, uint32_t c, unsigned size)
         ;
     else if (size == 1 && c >= 0x80)
         buf_printf(out, "\\%03o", c & 0xff);
-    else if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000) || (c >= 0x80 && c < 0xa0))
+    else if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000) || utf8_is_control(c))
         buf_printf(out, "\\x%x", c);
     else
         buf_append(out, text, put_utf8(text, c));
