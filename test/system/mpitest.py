@@ -98,7 +98,6 @@ def last_words(done):
 
 class MpiCase(JobCase):
     mpi = None
-    caches = True
 
     def setUp(self):
         need(self)

@@ -598,25 +598,14 @@ def hasten(times):
     return mark
 
 
-@functools.cache
-def shared_cache():
-    """A cache of what is known of programs and libraries, for all sandboxes of this test: making it anew for each takes up to half
-    of what they compute."""
-    path = tempfile.mkdtemp(prefix="scry", dir="/tmp")
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
-
-
 class TestCase(unittest.TestCase):
     """A test case with a sandbox of its own, self.box. `user` may be set to Sandbox.ordinary_user(), `where` to another
-    folder, of another file system. `caches`: its sandboxes share one cache of symbols; where these are the subject, and where it is
-    looked for what is left behind, each has its own."""
+    folder, of another file system."""
 
     maxDiff = None
     user = None
     where = "/tmp"
     haste = None
-    caches = False
 
     def make_box(self):
         return Sandbox(self.user, self.where)
@@ -624,8 +613,6 @@ class TestCase(unittest.TestCase):
     def setUp(self):
         Sandbox.haste = getattr(getattr(self, self._testMethodName), "haste", self.haste)
         self.box = self.make_box()
-        if self.caches and not THOROUGH:
-            self.box.env["SCRY_CACHE_DIR"] = shared_cache()
         self.addCleanup(self.box.close)
 
 

@@ -21,8 +21,6 @@ CALL = " (entry|exit)(_of|_values)?: "
 
 
 class ExactCase(scrytest.TestCase):
-    caches = True
-
     def setUp(self):
         super().setUp()
         self.job = self.box.path("work", "job")

@@ -112,7 +112,6 @@ class LittleDisk(LimitsCase):
     """The job directories are on a disk of a few MB. What is written of the trace can be read, with names, and what is
     not is counted: recorded and missing are what the program made."""
     FUNCTIONS = 300
-    caches = True
 
     def setUp(self):
         super().setUp()

@@ -5,8 +5,6 @@ from jobtest import JobCase, calls_said, target
 
 
 class TraceCase(JobCase):
-    caches = True
-
     def traced(self, *arguments, options=(), **keywords):
         """Runs the traced program; what it did, and what scry counted of that."""
         done = self.scry_run(*options, "--", target(), *arguments, **keywords)

@@ -292,10 +292,10 @@ static void mpi_calls_at_the_end_of_a_packet(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(handlers_that_return),       cmocka_unit_test(values_with_handlers),
-        cmocka_unit_test(handlers_that_never_return), cmocka_unit_test(handlers_that_go_in_silence),
-        cmocka_unit_test(handlers_in_handlers),       cmocka_unit_test(at_the_end_of_a_packet),
-        cmocka_unit_test(where_the_stack_grows),      cmocka_unit_test(handlers_one_after_the_other),
+        cmocka_unit_test(handlers_that_return),         cmocka_unit_test(handlers_that_never_return),
+        cmocka_unit_test(handlers_that_go_in_silence),  cmocka_unit_test(handlers_in_handlers),
+        cmocka_unit_test(where_the_stack_grows),        cmocka_unit_test(at_the_end_of_a_packet),
+        cmocka_unit_test(handlers_one_after_the_other), cmocka_unit_test(values_with_handlers),
     };
     const struct CMUnitTest mpi_tests[] = {
         cmocka_unit_test(mpi_calls_with_handlers),
