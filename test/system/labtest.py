@@ -182,7 +182,7 @@ class Host(scrytest.Sandbox):
         if lab.visible:  # one pause() holds whoever comes first on any host
             self.env["SCRY_TEST_PAUSES"] = lab.path(next(iter(lab.hosts), name), "pauses")
         for each in SHARED if lab.shared else ():
-            os.rmdir(self.path(each))
+            shutil.rmtree(self.path(each))
             os.symlink(lab.path("shared", each), self.path(each))
         os.mkdir(self.path("etc"))
 

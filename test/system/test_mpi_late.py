@@ -25,7 +25,7 @@ class Late(EachMpiTest):
         self.process = self.box.start([*mpitest.MPIS[self.mpi]["run"], "-n", str(count), program, *arguments],
                                       env={**mpitest.QUIET, **self.variables})
         wait_until(ready, 60)
-        pids = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and self.executes(pid, program)]
+        pids = [pid for pid in self.box.processes() if self.executes(pid, program)]
         self.assertEqual(len(pids), count)
         return {pid: self.attach(pid) for pid in sorted(pids)}
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """scry snapshot, scry why and scry set of a job on several nodes: each says of all nodes what it says of one."""
 
+import glob
 import json
 import os
 import re
@@ -178,6 +179,8 @@ class Apart(Nodes):
             shown.append(self.box.run(self.box.scry("ps")).stdout)
             return re.search(r"(?m)^ +1 +n2 .* [A-Z] +\d+% .*computing", shown[-1])
         scrytest.wait_until(used, message=lambda: shown[-1])
+        # what is shown of a node that is silent is what it brought last
+        scrytest.wait_until(lambda: glob.glob(self.box.path("work", "job", "parts", "n3", "stats", "n3", "*.json")), 60)
         self.lab.cut("n3")
         self.check_not_held_up()
         done = self.box.run(self.box.scry("ps"))

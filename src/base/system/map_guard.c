@@ -14,7 +14,7 @@ static _Atomic uint64_t faults;
 static void on_fault(int signo, siginfo_t *info, void *context)
 {
     int code = errno;
-    void *page = (char *)info->si_addr - (uintptr_t)info->si_addr % PAGE;
+    void *page = (void *)((uintptr_t)info->si_addr & ~(uintptr_t)(PAGE - 1)); /* of a raise() it is any number */
     if (info->si_code != BUS_ADRERR ||
         mmap(page, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
         signal(signo, SIG_DFL); /* it comes again when we return */
