@@ -427,8 +427,11 @@ static void take_connection(void *ctx)
     link->attempt = NULL;
     if (!link->mosq) {
         link->broken = true;
-        link->in_vain =
-            link->url.tls && strcasestr(link->why, "verif"); /* the only word that libmosquitto has for it */
+        /* "verif" is the only word that libmosquitto has for it; before it stands the host's name */
+        size_t place_count = link->url.place_count ? (size_t)link->url.place_count : 1;
+        size_t host = link->url.place_count ? strlen(link->url.places[link->place].host) : 0;
+        link->in_vain = link->url.tls && link->failed + 1 >= place_count && strlen(link->why) > host &&
+                        strcasestr(link->why + host, "verif");
     } else {
         mosquitto_user_data_set(link->mosq, link);
         mosquitto_connect_with_flags_callback_set(link->mosq, on_connect);
@@ -510,6 +513,7 @@ bool link_is_in_vain(const struct link *link)
 
 void link_hurry(struct link *link)
 {
+    link->brief = link->failed = 0; /* a series of quick attempts begins anew */
     if (!link->up && !link->attempt && !link->mosq && !link->closed)
         loop_set_timer(link->retry, 1, 0);
 }

@@ -232,6 +232,12 @@ static void on_patience(void *ctx)
     struct err err = {0};
     if (listing->all_came)
         return;
+    if (listing->states.jobs) { /* a slow way to the broker: what came by now is better than nothing */
+        listing->states.unsure = true;
+        states_stop(&listing->states);
+        on_all_came(listing);
+        return;
+    }
     err_set(&err, -ETIMEDOUT, "the broker %s does not answer%s%s", reader->via, reader->last_loss[0] ? ": " : "",
             reader->last_loss);
     reader_fail(reader, &err);

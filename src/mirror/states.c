@@ -46,7 +46,7 @@ static bool ask_for_lacking(struct states *states)
 {
     size_t lacking = 0, asked = 0;
     for (const struct state *job = states->jobs; states->beats_too && job; job = job->hh.next)
-        if (!job->state) {
+        if (!job->state && job->beat) {
             lacking++;
             if (asked < ASKED_AT_ONCE)
                 asked += reader_subscribe(states->reader, job->job, "state", 1) >= 0;

@@ -186,11 +186,22 @@ static int keep_text(void *ctx, const struct db_value *values, int count)
 
 /* A lock that goes with its connection, one for each schema. */
 #define OWNER_KEY "1396920915, hashtext(current_schema())" /* "SCRS" */
+#define OWNER \
+    " FROM pg_stat_activity JOIN pg_locks USING (pid)" \
+    " WHERE locktype = 'advisory' AND classid = 1396920915 AND granted" \
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())" \
+    " AND objid::bigint = hashtext(current_schema())::bigint & 4294967295"
 static int own(struct db *db, struct err *err)
 {
     struct postgres *postgres = (struct postgres *)db;
     char other[OTHER_SIZE] = "";
     int64_t got = 0;
+    bool again = postgres->owns;
+    /* a recorder whose machine is gone keeps nobody from the record for longer than half a minute */
+    db_query(db,
+             "SELECT set_config('tcp_keepalives_idle', '15', false), set_config('tcp_keepalives_interval', '5', false),"
+             " set_config('tcp_keepalives_count', '3', false)",
+             NULL, 0, NULL, NULL, NULL);
     int code = db_query_integer(db, "SELECT pg_try_advisory_lock(" OWNER_KEY ")::int", NULL, 0, &got, err);
     if (code < 0)
         return code;
@@ -198,12 +209,11 @@ static int own(struct db *db, struct err *err)
     postgres->owned = got;
     if (got)
         return 0;
-    db_query(db,
-             "SELECT application_name FROM pg_stat_activity JOIN pg_locks USING (pid)"
-             " WHERE locktype = 'advisory' AND classid = 1396920915 AND granted"
-             " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-             " AND objid::bigint = hashtext(current_schema())::bigint & 4294967295",
-             NULL, 0, keep_text, other, NULL);
+    if (again) /* our own connection, of which the server does not know yet that it is lost */
+        db_query(db,
+                 "SELECT pg_terminate_backend(pid)" OWNER " AND application_name = current_setting('application_name')",
+                 NULL, 0, NULL, NULL, NULL);
+    db_query(db, "SELECT application_name" OWNER, NULL, 0, keep_text, other, NULL);
     return err_set(err, -EBUSY, "another recorder%s%s%s writes the record %s", *other ? " (" : "", other,
                    *other ? ")" : "", db->name);
 }

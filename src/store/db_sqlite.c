@@ -475,7 +475,8 @@ int db_open_sqlite(struct db **ret_db, const char *directory, enum db_access acc
     if (!sqlite)
         return err_set(err, -ENOMEM, "out of memory");
     sqlite->db.backend = &backend;
-    sqlite->db.place = sqlite->dir;
+    sqlite->db.place =
+        *directory == '/' ? sqlite->db.name : sqlite->dir; /* as it always was: a broker knows us by it */
     sqlite->access = access;
     sqlite->lock = -1;
     int code = access == DB_WRITE ? dirs_make(directory, 0700) : 0;

@@ -58,12 +58,14 @@ static void tell_trouble(struct follower *follower, const struct err *err)
     log_error("%s; nothing is lost yet, and it is tried again", shown.data ? shown.data : "out of memory");
 }
 
+enum { OWNER_TRIES = 3 }; /* until another one has the record: it may be a connection of our own, just ended */
+
 /* What is not written stays pending. false: it could not be. */
 static bool flush(struct follower *follower)
 {
     struct err err = {0};
     int code = store_flush(follower->store, &err);
-    if (code == -EBUSY) { /* it has taken over while the database was away */
+    if (code == -EBUSY && follower->vain >= OWNER_TRIES) { /* it has taken over while the database was away */
         fail(follower, &err);
         return false;
     }

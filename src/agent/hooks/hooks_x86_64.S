@@ -45,6 +45,8 @@ agent_hooks_begin:
         cmpq    $0, BLOCK_PENDING(%r8)
         jne     .Lenter_plain\values
         movq    BLOCK_CURSOR(%r8), %r9
+        cmpq    $1, %r9                 /* 0, before the first packet, would mean that no hook is at work */
+        adcq    $0, %r9
         movq    %r9, BLOCK_PENDING(%r8)
         movq    %rsp, %fs:SELF_WRITER(%r11)
 
@@ -625,6 +627,8 @@ __cyg_profile_func_exit:
         cmpq    $0, BLOCK_PENDING(%r10)
         jne     .Lexit_full
         movq    BLOCK_CURSOR(%r10), %rax
+        cmpq    $1, %rax
+        adcq    $0, %rax
         movq    %rax, BLOCK_PENDING(%r10)
         movq    %rsp, %fs:SELF_WRITER(%r11)
 

@@ -299,7 +299,8 @@ static struct agent_frame *frames_map(uint32_t *ret_limit, const struct area_thr
     long page = block ? (long)(area_frames_of(block) - 1) : 0;
     if (frames && block &&
         sys_call6(SYS_mremap, page, 0, AREA_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (long)frames, 0) != (long)frames) {
-        memory_unmap(frames, size); /* the first page may be gone now: without, then */
+        /* the first page may be gone now, and somebody else there: without, then */
+        memory_unmap((uint8_t *)frames + AREA_PAGE, size - AREA_PAGE);
         frames = memory_map(size, MAP_SHARED);
     }
     if (!frames)
@@ -309,16 +310,22 @@ static struct agent_frame *frames_map(uint32_t *ret_limit, const struct area_thr
     return frames + 1;
 }
 
-/* `from` at another place as well. Each piece of it is what one growth has added. */
-static bool frames_map_again(const uint8_t *from, uint64_t pages, uint8_t *to)
+/* `from` at another place as well, which has `room` pages. Each piece of it is what one growth has added. false: it could
+ * not be; the place is given back, but for the piece that failed: that may be gone, and somebody else there. */
+static bool frames_map_again(const uint8_t *from, uint64_t pages, uint8_t *to, uint64_t room)
 {
     uint64_t at = 0, end = 1;
     for (; at < pages; at = end, end = at < AGENT_FRAMES_PAGES ? AGENT_FRAMES_PAGES : 2 * at) {
         uint64_t offset = at * AREA_PAGE, size = ((end < pages ? end : pages) - at) * AREA_PAGE;
         long wanted = (long)(to + offset);
         if (sys_call6(SYS_mremap, (long)(from + offset), 0, (long)size, MREMAP_MAYMOVE | MREMAP_FIXED, wanted, 0) !=
-            wanted)
+            wanted) {
+            if (offset)
+                memory_unmap(to, offset);
+            if (offset + size < room * AREA_PAGE)
+                memory_unmap(to + offset + size, room * AREA_PAGE - offset - size);
             return false;
+        }
     }
     return true;
 }
@@ -371,9 +378,7 @@ bool stack_grow(struct agent_thread *self, enum guard guard)
     uint64_t pages = 2 * frames_pages(limit), most = frames_pages(stack->most);
     pages = pages < most ? pages : most;
     uint8_t *at = memory_map(pages * AREA_PAGE, MAP_SHARED);
-    if (!at || !frames_map_again((const uint8_t *)(from - 1), frames_pages(limit), at)) {
-        if (at)
-            memory_unmap(at, pages * AREA_PAGE);
+    if (!at || !frames_map_again((const uint8_t *)(from - 1), frames_pages(limit), at, pages)) {
         stack->most = limit; /* not to be tried again at each call */
         return false;
     }

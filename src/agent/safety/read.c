@@ -419,7 +419,10 @@ int agent_read_again(void *dst, uint64_t address, size_t size)
         if (agent_copy(dst, address, size) == 0)
             return 0;
     }
-    return agent_read(dst, address, size);
+    unsigned before = agent_read_begin(); /* what another event knew, that was left, is not for this one */
+    int result = agent_read(dst, address, size);
+    agent_read_end(before);
+    return result;
 }
 
 unsigned agent_read_begin(void)

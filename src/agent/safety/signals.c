@@ -114,6 +114,8 @@ static void repair_set(bool can)
 {
     atomic_store(&repair, can);
     atomic_store(&agent_signals_careful, !can || atomic_load(&doubted));
+    if (atomic_load(&doubted)) /* a doubt that came in between is not lost */
+        atomic_store(&agent_signals_careful, 1);
 }
 
 static void look_repair(void)

@@ -32,6 +32,7 @@ static __attribute__((format(printf, 2, 3))) void stop(struct spool *spool, cons
     vsnprintf(spool->reason, sizeof spool->reason, format, args);
     va_end(args);
     spool->stopped = true;
+    spool->look_ns = 0; /* for good */
     if (spool->fd >= 0)
         close(spool->fd);
     spool->fd = -1;
@@ -84,6 +85,7 @@ static void try_again(struct spool *spool, const char *lines, size_t len)
     if (is_nearly_full(spool, FREE_PERCENT + 1) || !line_begins(lines, len, &seq, &seconds))
         return;
     spool->stopped = false;
+    spool->look_ns = 0;
     if (!spool->gap_seq)
         return;
     json_t *gap = record_json(RECORD(gap, .from = spool->gap_from, .to = seconds, .reason = spool->reason));
@@ -92,6 +94,7 @@ static void try_again(struct spool *spool, const char *lines, size_t len)
         spool->pending_records++;
         spool->lost--; /* its number was that of a lost one */
     }
+    spool->gap_seq = 0;
 }
 
 static void keep_reserve(struct spool *spool)

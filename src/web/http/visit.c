@@ -284,6 +284,8 @@ static void look_who_waits(lws_sorted_usec_list_t *timer)
 {
     struct visit *visit = lws_container_of(timer, struct visit, waiting);
     struct pollfd poll_for = {.fd = lws_get_socket_fd(visit->wsi), .events = POLLRDHUP};
+    if (visit->answered) /* by events, behind which nobody has to send anything */
+        poll_for.events |= POLLIN;
     if (visit->answered && visit->left != UINT64_MAX)
         return;
     if (poll(&poll_for, 1, 0) > 0)
