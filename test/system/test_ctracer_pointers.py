@@ -160,6 +160,16 @@ class Valgrind(TracerCase):
     def test_optimised(self):
         self.check(self.compile("unset.c", "-O1", "-w"))
 
+    def test_deep(self):
+        """Valgrind maps no memory again, which is how shadow stacks grow elsewhere."""
+        source = self.box.path("work", "deep.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("#include <stdio.h>\nstatic int down(int n)\n{\n    return n ? 1 + down(n - 1) : 0;\n}\n"
+                       "int main(void)\n{\n    printf(\"%d\\n\", down(2000));\n}\n")
+        done = self.memcheck(self.compile(source, "-O0"), scry=self.box.scry("run", "-q", "--trace", "all", "--"))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "2000\n", ""))
+        self.assertEqual(self.calls()["down"], 2001)
+
 
 @unittest.skipUnless(shutil.which("gdb"), "needs gdb")
 class Gdb(TracerCase):

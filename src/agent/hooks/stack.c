@@ -294,7 +294,9 @@ static void frames_unmap(struct agent_frame *frames, uint32_t limit)
  * the first page becomes that beside the block, which outlives the process (shm/area.h), mapped again, too. */
 static struct agent_frame *frames_map(uint32_t *ret_limit, const struct area_thread *block)
 {
-    uint64_t size = (uint64_t)AGENT_FRAMES_PAGES * AREA_PAGE;
+    /* Valgrind maps nothing again: there it does not grow */
+    uint64_t size =
+        agent_hot.valgrind ? AGENT_FRAMES * sizeof(struct agent_frame) : (uint64_t)AGENT_FRAMES_PAGES * AREA_PAGE;
     struct agent_frame *frames = memory_map(size, MAP_SHARED);
     long page = block ? (long)(area_frames_of(block) - 1) : 0;
     if (frames && block &&
