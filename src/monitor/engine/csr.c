@@ -393,11 +393,18 @@ static void remove_target(struct csr *csr, struct process *process, bool disarm,
     target_free(target);
 }
 
+/* Some events are of no object. */
+static bool concerns_threads(const struct csr *csr)
+{
+    const char *class_name = csr->event_service->object_class;
+    return class_name && strcmp(class_name, "t") == 0;
+}
+
 /* Whether each of its threads in the process was detached before, and that was reported of each. */
 static bool is_reported(const struct csr *csr, const struct process *process)
 {
     bool any = false;
-    if (strcmp(csr->event_service->object_class, "t") != 0)
+    if (!concerns_threads(csr))
         return false;
     for (const struct thread *thread = process->threads; thread; thread = thread->hh.next) {
         if (!csr_covers_thread(csr, thread))
@@ -423,9 +430,8 @@ void csr_thread_detached(struct tool *tool, const struct thread *thread)
     for (struct scry_object *object = tool->owned; object; object = object->next_owned) {
         struct csr *csr = (struct csr *)object;
         struct csr_target *target = object_is(object, "c") && csr->enabled ? csr_target(csr, thread->process) : NULL;
-        if (!target || target->pending || target->status >= OMIS_FIRST_ERROR ||
-            strcmp(csr->event_service->object_class, "t") != 0 || !csr_covers_thread(csr, thread) || !csr->session ||
-            csr->flags & OMIS_DONT_RETURN_EN_DIS)
+        if (!target || target->pending || target->status >= OMIS_FIRST_ERROR || !concerns_threads(csr) ||
+            !csr_covers_thread(csr, thread) || !csr->session || csr->flags & OMIS_DONT_RETURN_EN_DIS)
             continue;
         struct reply_builder reply = {0};
         reply_begin(&reply);
