@@ -275,6 +275,25 @@ agent_hooks_begin:
         ja      \else
         .endm
 
+        /* A thread's count of function r10 - 1 is not at its place, rcx: at the other one, or one that is free: `found`. Else r10 is
+         * the slot. No other thread takes any. */
+        .macro COUNT_ELSEWHERE found
+        xorq    $COUNT_SIZE, %rcx
+        cmpl    %r10d, (%rcx)
+        je      \found
+        xorq    $COUNT_SIZE, %rcx
+        xorl    %eax, %eax
+        cmpxchgl %r10d, (%rcx)
+        je      \found
+        xorq    $COUNT_SIZE, %rcx
+        xorl    %eax, %eax
+        cmpxchgl %r10d, (%rcx)
+        je      \found
+        decl    %r10d
+        shlq    $SLOT_SHIFT, %r10
+        addq    agent_hot+HOT_SLOTS(%rip), %r10
+        .endm
+
         .p2align 6
         .globl  __cyg_profile_func_enter
         .type   __cyg_profile_func_enter, @function
@@ -442,22 +461,8 @@ __cyg_profile_func_enter:
         movq    $0, BLOCK_PENDING(%r8)
 2:      ret
 
-        /* The other place, or one that is free, or the slot. No other thread takes any. */
 .Lenter_counts:
-        xorq    $COUNT_SIZE, %rcx
-        cmpl    %r10d, (%rcx)
-        je      .Lenter_counted
-        xorq    $COUNT_SIZE, %rcx
-        xorl    %eax, %eax
-        cmpxchgl %r10d, (%rcx)
-        je      .Lenter_counted
-        xorq    $COUNT_SIZE, %rcx
-        xorl    %eax, %eax
-        cmpxchgl %r10d, (%rcx)
-        je      .Lenter_counted
-        decl    %r10d
-        shlq    $SLOT_SHIFT, %r10
-        addq    agent_hot+HOT_SLOTS(%rip), %r10
+        COUNT_ELSEWHERE .Lenter_counted
         lock
         incq    SLOT_CALLS(%r10)
         jmp     .Lenter_timed
@@ -481,20 +486,7 @@ __cyg_profile_func_enter:
 .Ltallied:
         incq    COUNT_THINNED(%rcx)
         ret
-3:      xorq    $COUNT_SIZE, %rcx
-        cmpl    %r10d, (%rcx)
-        je      .Ltallied
-        xorq    $COUNT_SIZE, %rcx
-        xorl    %eax, %eax
-        cmpxchgl %r10d, (%rcx)
-        je      .Ltallied
-        xorq    $COUNT_SIZE, %rcx
-        xorl    %eax, %eax
-        cmpxchgl %r10d, (%rcx)
-        je      .Ltallied
-        decl    %r10d
-        shlq    $SLOT_SHIFT, %r10
-        addq    agent_hot+HOT_SLOTS(%rip), %r10
+3:      COUNT_ELSEWHERE .Ltallied
         lock
         incq    SLOT_THINNED(%r10)
         ret
