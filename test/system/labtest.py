@@ -48,6 +48,7 @@ import unittest
 import uuid
 
 import scrytest
+import sshtest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = ("ip", "unshare", "nsenter", "sshd", "ssh", "ssh-keygen", "setsid")
@@ -269,7 +270,7 @@ class Host(scrytest.Sandbox):
         with open(self.path("etc", "sshd_config"), "w", encoding="utf-8") as file:
             file.write(f"HostKey {self.lab.here('home', '.ssh', 'id_ed25519')}\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\n"
                        f"StrictModes no\nPidFile none\nUseDNS no\nMaxStartups 100\nSetEnv {words}\n"
-                       f"Subsystem sftp internal-sftp\n")
+                       f"Subsystem sftp internal-sftp\n{sshtest.KEX}")
         self.sshd = subprocess.Popen(self.enter([SSHD, "-D", "-f", self.path("etc", "sshd_config"), "-E",
                                                  self.path("etc", "sshd.log")], {}, root=True),
                                      stdin=subprocess.DEVNULL, env=self.env, start_new_session=True)
