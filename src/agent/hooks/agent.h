@@ -41,7 +41,6 @@ enum {
     AGENT_STACKS_FEW = 64,       /* and as many to begin with */
     AGENT_SCRATCH = 8256,        /* bytes for captured values: a caller's and those of the call */
     AGENT_WAITING = 1 << 20,     /* bytes of values that wait for --min-time */
-    AGENT_ROOM_PART = 16,        /* threads' memory takes 1/PART of a limited address space */
     AGENT_CONTEXTS = 4096,       /* stacks given to makecontext that are remembered */
     AGENT_NO_PACKET = INT32_MAX, /* packet_seq while there is none */
     AGENT_LEVELS = 30,           /* hooks in handlers that interrupted a hook in a handler that ... */

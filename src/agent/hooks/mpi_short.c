@@ -67,7 +67,7 @@ static void learn(_Atomic(struct way *) *place, struct area_slot *slot, uint64_t
     way.word = site_word(way.site);
     if (!decode(&way))
         return;
-    struct way *all = large_get(&ways, WAYS * sizeof way);
+    struct way *all = large_get(&ways, WAYS * sizeof way, LARGE_PART);
     uint32_t index = all ? atomic_load(&ways_used) : WAYS;
     while (index < WAYS && !atomic_compare_exchange_weak(&ways_used, &index, index + 1))
         ;

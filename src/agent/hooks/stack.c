@@ -221,7 +221,8 @@ void agent_stack_jump(uint64_t mangled)
 static bool room_allows(uint64_t size)
 {
     uint64_t left = agent_address_room(), taken = atomic_load_explicit(&agent_hot.taken, memory_order_relaxed);
-    return left == UINT64_MAX || taken + size <= (left + taken) / AGENT_ROOM_PART;
+    return (left == UINT64_MAX || taken + size <= (left + taken) / LARGE_PART) &&
+           large_allowed(taken + size, LARGE_PART);
 }
 
 static void memory_unmap(void *at, uint64_t size)
@@ -446,7 +447,7 @@ static _Atomic uint32_t context_count;
 
 void stack_context(uint64_t low, uint64_t size)
 {
-    struct bounds *contexts = large_get(&contexts_memory, AGENT_CONTEXTS * sizeof *contexts);
+    struct bounds *contexts = large_get(&contexts_memory, AGENT_CONTEXTS * sizeof *contexts, LARGE_PART);
     uint32_t count = atomic_load(&context_count), known = count < AGENT_CONTEXTS ? count : AGENT_CONTEXTS;
     if (!contexts)
         return;

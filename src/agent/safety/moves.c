@@ -20,7 +20,7 @@ enum {
 
 static void *_Atomic table_memory;
 struct agent_moves *_Atomic *agent_moves_table;
-static _Atomic(struct agent_moves *) pool; /* MOVES_POOL, made when the first is learnt */
+static void *_Atomic pool; /* struct agent_moves[MOVES_POOL], made when the first is learnt */
 static _Atomic uint32_t pool_used;
 
 static struct agent_moves *_Atomic *table_at(uint64_t address)
@@ -31,23 +31,12 @@ static struct agent_moves *_Atomic *table_at(uint64_t address)
 /* The next free one; NULL: there is none. */
 static struct agent_moves *pool_take(void)
 {
-    struct agent_moves *all = atomic_load_explicit(&pool, memory_order_acquire), *none = NULL;
     if (atomic_load_explicit(&pool_used, memory_order_relaxed) >= MOVES_POOL)
         return NULL;
+    struct agent_moves *all = large_get(&pool, MOVES_POOL * sizeof *all, LARGE_PART);
     if (!all) {
-        long size = MOVES_POOL * (long)sizeof *all;
-        long at =
-            sys_call6(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (at < 0 && at > -4096) {
-            atomic_store(&pool_used, MOVES_POOL);
-            return NULL;
-        }
-        sys_call4(SYS_madvise, at, size, MADV_NOHUGEPAGE, 0);
-        all = (struct agent_moves *)at;
-        if (!atomic_compare_exchange_strong(&pool, &none, all)) {
-            sys_call2(SYS_munmap, at, size);
-            all = none;
-        }
+        atomic_store(&pool_used, MOVES_POOL);
+        return NULL;
     }
     uint32_t index = atomic_fetch_add_explicit(&pool_used, 1, memory_order_relaxed);
     return index < MOVES_POOL ? &all[index] : NULL;
@@ -690,7 +679,7 @@ void agent_moves_learn(const struct area_view *view, uint64_t address)
 
 bool agent_moves_forget(void)
 {
-    agent_moves_table = large_get(&table_memory, MOVES_TABLE * sizeof *agent_moves_table);
+    agent_moves_table = large_get(&table_memory, MOVES_TABLE * sizeof *agent_moves_table, LARGE_CORE_PART);
     if (!agent_moves_table)
         return false;
     const struct agent_moves *all = atomic_load_explicit(&pool, memory_order_acquire);

@@ -348,7 +348,7 @@ static void pages_note(uint64_t address, size_t size, bool there)
 {
     uint64_t page = address >> PAGE_SHIFT, last = (address + size - 1) >> PAGE_SHIFT;
     last = last - page < PAGES ? last : page + PAGES - 1;
-    if (!large_get(&reader.pages, PAGES * sizeof(uint32_t)))
+    if (!large_get(&reader.pages, PAGES * sizeof(uint32_t), LARGE_PART))
         return;
     for (; page <= last; page++)
         atomic_store_explicit(page_place(page), there ? (uint32_t)page_mark(page) : 0, memory_order_relaxed);

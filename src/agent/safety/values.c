@@ -134,7 +134,7 @@ unsigned agent_program_flags(const struct area_view *view, uint32_t offset, enum
 bool agent_programs_forget(void)
 {
     generation += UINT64_C(1) << GENERATION_SHIFT;
-    known = large_get(&known_memory, (PLACES + WAYS) * sizeof *known);
+    known = large_get(&known_memory, (PLACES + WAYS) * sizeof *known, LARGE_CORE_PART);
     return known && agent_moves_forget();
 }
 
