@@ -51,8 +51,9 @@ void scribe_push(struct scribe *scribe);
 void scribe_limit(struct scribe *scribe, uint64_t max_bytes);
 /* Ends the records: the reserve for the files at the end is theirs now. */
 void scribe_close_spool(struct scribe *scribe);
-/* Replaces a file of the directory as a whole, mode 0600. */
-void scribe_replace(struct scribe *scribe, const char *name, const char *bytes, size_t len);
+/* Replaces a file of the directory as a whole, mode 0600. It is on disk when the process has done so (`now`), or a second later
+ * if the process lives so long: the disk takes longer than all else that a short job needs. */
+void scribe_replace(struct scribe *scribe, const char *name, const char *bytes, size_t len, bool now);
 /* Waits until everything is written, or cannot be: see `told`. false: the disk does not answer, or the process was
  * killed. */
 bool scribe_wait(struct scribe *scribe);

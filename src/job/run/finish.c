@@ -342,7 +342,8 @@ static void write_report(struct job *job, struct job_report *summary)
     read.functions = NULL; /* lent */
     job_report_done(&read);
     if (!text.failed && text.data)
-        scribe_replace(&job->recorder.scribe, "report.txt", text.data, text.len);
+        scribe_replace(&job->recorder.scribe, "report.txt", text.data, text.len,
+                       false); /* scry report prints it anew */
 }
 
 /* Reads the traces, if there are any. */
@@ -414,7 +415,7 @@ void finish_put_info(struct job *job)
 {
     _cleanup_(freep) char *text = job_info_text(&job->info);
     if (text)
-        scribe_replace(&job->recorder.scribe, "job.json", text, strlen(text));
+        scribe_replace(&job->recorder.scribe, "job.json", text, strlen(text), job->info.ended);
 }
 
 void finish_done(struct job *job)

@@ -105,7 +105,8 @@ static int open_directory(struct job *job, struct err *err)
     if (job->dir[0] && (code = scribe_start(&job->recorder.scribe, job->dir, job->id, job->options->max_bytes)) < 0)
         return err_errno(err, code, "watching takes one more process%s", code == -EAGAIN ? " (ulimit -u)" : "");
     if (job->dir[0]) {
-        write_info(job);
+        finish_put_info(job); /* others may see the job from now on; its command waits for write_info */
+        scribe_push(&job->recorder.scribe);
         return 0;
     }
     struct scribe_told *told = &job->recorder.scribe.told;
