@@ -81,6 +81,11 @@ static void changed(void *data, const char *key, const char *value)
     observe_put(((struct state *)data)->observer, RECORD(progress, .source = key)); /* a type that is not flooded */
 }
 
+static void ending(void *data)
+{
+    say(((struct state *)data)->observer, "ending", NULL);
+}
+
 static void end(void *data)
 {
     struct state *state = data;
@@ -91,7 +96,7 @@ static void end(void *data)
     free(state);
 }
 
-static const struct observe_source source = {"test", start, process, process_ended, tick, changed, end};
+static const struct observe_source source = {"test", start, process, process_ended, tick, changed, ending, end};
 static const struct observe_source *const sources[] = {&source, NULL};
 
 /* ---- what scry run has of it ---- */
@@ -160,6 +165,8 @@ static void test_whole_life(void **state)
 {
     struct fixture *fixture = *state;
     observer_start(&fixture->link);
+    assert_int_equal(json_array_size(fixture->seen), 0); /* what it has found waits */
+    observer_await(&fixture->link);
     assert_int_equal(count(fixture, "reason", "/there"), 1); /* it has started before the command does */
     observer_tell_take(&fixture->link, record_json(RECORD(process, .pid = 7, .ppid = 6, .name = "seven")));
     wait_until(fixture, "reason", "seven");
@@ -169,6 +176,8 @@ static void test_whole_life(void **state)
     wait_until(fixture, "reason", "short");
     observer_tell_take(&fixture->link, record_json(RECORD(setting, .key = "sample", .value = "0.5", .taken = true)));
     wait_until(fixture, "reason", "0.5");
+    observer_ending(&fixture->link);
+    wait_until(fixture, "file", "ending");
     observer_finish(&fixture->link);
     assert_int_equal(count(fixture, "file", "over"), 1);
     assert_int_equal(count(fixture, "file", "ended"), 2);

@@ -427,8 +427,6 @@ static void start_observer(struct job *job)
     if (!job->dir[0])
         return;
     observer_start(&job->observer);
-    job->recorder.recorded = on_recorded;
-    job->recorder.ctx = job;
 }
 
 static void start_publisher(struct job *job)
@@ -490,6 +488,7 @@ static int start(struct job *job, struct err *err)
                                 .options = job->options,
                                 .changed = on_changed,
                                 .ctx = job};
+    start_observer(job); /* it starts while the monitor is asked */
     start_watching(job);
     code = check_refused(job, err);
     if (code < 0) {
@@ -498,7 +497,11 @@ static int start(struct job *job, struct err *err)
         watch_close(&job->watch);
         return code;
     }
-    start_observer(job);
+    observer_await(&job->observer);
+    if (job->dir[0]) {
+        job->recorder.recorded = on_recorded;
+        job->recorder.ctx = job;
+    }
     start_publisher(job);
     announce(job);
     job->info.root = job->launch.pid;
@@ -575,6 +578,7 @@ int job_run(struct run_options *options)
     }
     release(job);
     supervise(job);
+    observer_ending(&job->observer);
     part_wait(job);
     watch_end(job);
     reap(job);
