@@ -30,17 +30,11 @@ static int64_t needed(const char *root, const struct cgroup_place *place, int64_
     return used > files ? used - files : 0;
 }
 
-static int64_t read_oom_kills(const char *root, const struct cgroup_place *place)
+int64_t cgroup_oom_kills(const char *root, const struct cgroup_place *place)
 {
     char text[1024];
     const char *file = place->version == 1 ? "memory.oom_control" : "memory.events";
     return look_read(root, text, sizeof text, "%s/%s", place->folder, file) < 0 ? -1 : look_find(text, "oom_kill");
-}
-
-int64_t cgroup_oom_kills(const char *root, pid_t pid)
-{
-    struct cgroup_place place;
-    return cgroup_find_memory(root, pid, &place) ? read_oom_kills(root, &place) : -1;
 }
 
 static void read_memory(const char *root, const struct cgroup_place *place, struct cgroup_state *state)
@@ -56,7 +50,7 @@ static void read_memory(const char *root, const struct cgroup_place *place, stru
         if ((double)state->memory > NEARLY * (double)place->limit)
             state->memory_needed = needed(root, place, state->memory);
     }
-    state->oom_kills = read_oom_kills(root, place);
+    state->oom_kills = cgroup_oom_kills(root, place);
 }
 
 static void read_tasks(const char *root, const struct cgroup_place *place, struct cgroup_state *state)

@@ -154,13 +154,19 @@ void observer_ending(struct observer_link *link)
     observer_tell_take(link, json_pack("{s:s}", "type", CHANNEL_ENDING));
 }
 
-void observer_finish(struct observer_link *link)
+void observer_over(struct observer_link *link)
 {
     if (link->fd < 0)
         return;
     kill(link->pid, SIGCONT); /* the group may have been stopped, and only scry run continued */
     push(link);
     shutdown(link->fd, SHUT_WR);
+}
+
+void observer_finish(struct observer_link *link)
+{
+    if (link->fd < 0)
+        return;
     if (!wait_for(link, true)) {
         recorder_note(link->recorder, NOTE(observer_late));
         kill(link->pid, SIGKILL); /* it holds nothing of the job's */

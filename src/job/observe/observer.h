@@ -40,7 +40,9 @@ void observer_started(struct observer_link *link);
 void observer_tell_take(struct observer_link *link, json_t *record);
 /* The command has ended, its processes are not all known to have. */
 void observer_ending(struct observer_link *link);
-/* They are: waits until it has looked a last time, but not for one that hangs. */
+/* They are: it looks a last time. */
+void observer_over(struct observer_link *link);
+/* After observer_over: waits until it has looked a last time, but not for one that hangs. */
 void observer_finish(struct observer_link *link);
 /* Has it end without a word. Any link, also twice. */
 void observer_end(struct observer_link *link);

@@ -178,6 +178,7 @@ static void test_whole_life(void **state)
     wait_until(fixture, "reason", "0.5");
     observer_ending(&fixture->link);
     wait_until(fixture, "file", "ending");
+    observer_over(&fixture->link);
     observer_finish(&fixture->link);
     assert_int_equal(count(fixture, "file", "over"), 1);
     assert_int_equal(count(fixture, "file", "ended"), 2);
@@ -189,6 +190,7 @@ static void test_refused(void **state)
     struct fixture *fixture = *state;
     fixture->options.name = "refuses";
     observer_start(&fixture->link);
+    observer_over(&fixture->link);
     observer_finish(&fixture->link);
     assert_int_equal(count(fixture, "text", "not watched: test: there is none"), 1);
     assert_int_equal(json_array_size(fixture->seen), 1);
@@ -210,6 +212,7 @@ static void test_killed(void **state)
     }
     assert_int_equal(count(fixture, "note", "observer_lost"), 2);
     observer_handle(&fixture->link); /* nothing is left to do */
+    observer_over(&fixture->link);
     observer_finish(&fixture->link);
 }
 
@@ -219,6 +222,7 @@ static void test_hangs(void **state)
     struct fixture *fixture = *state;
     fixture->options.name = "hangs";
     observer_start(&fixture->link);
+    observer_over(&fixture->link);
     observer_finish(&fixture->link);
     assert_int_equal(count(fixture, "note", "observer_late"), 1);
     assert_int_equal(count(fixture, "file", "over"), 0);
@@ -234,6 +238,7 @@ static void test_too_much(void **state)
         poll(NULL, 0, 1);
     observer_tell_take(&fixture->link, record_json(RECORD(setting, .key = "sample", .value = "0.5", .taken = true)));
     wait_until(fixture, "source", "sample"); /* behind all that was kept */
+    observer_over(&fixture->link);
     observer_finish(&fixture->link);
     size_t index, dropped = 0;
     json_t *record;

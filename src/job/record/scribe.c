@@ -188,6 +188,7 @@ static void drop(struct scribe *scribe)
 static void put(struct scribe *scribe, struct message message, const char *name, const char *bytes, size_t len)
 {
     size_t name_len = name ? strlen(name) + 1 : 0;
+    scribe->settled = false;
     message.len = (uint32_t)(name_len + len);
     scribe->batch = 0;
     if (scribe->fd < 0)
@@ -211,6 +212,7 @@ static bool has_room(struct scribe *scribe)
 static void put_record(struct scribe *scribe, const char *line, size_t len)
 {
     struct message message = {.kind = MESSAGE_RECORDS};
+    scribe->settled = false;
     size_t at = scribe->batch ? scribe->batch - 1 : scribe->out.len;
     if (scribe->batch)
         memcpy(&message, scribe->out.data + at, sizeof message);
@@ -311,8 +313,10 @@ bool scribe_wait(struct scribe *scribe)
         struct pollfd both = {.fd = scribe->fd, .events = scribe->out.len ? POLLIN | POLLOUT : POLLIN};
         wait_poll(&both, 1, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);
         if (both.revents & (POLLIN | POLLHUP)) {
-            if (recv(scribe->fd, &scribe->told, sizeof scribe->told, MSG_DONTWAIT) == sizeof scribe->told)
+            if (recv(scribe->fd, &scribe->told, sizeof scribe->told, MSG_DONTWAIT) == sizeof scribe->told) {
+                scribe->settled = true;
                 return true;
+            }
             drop(scribe);
             return false;
         }
@@ -347,11 +351,17 @@ static void leave_rest(struct scribe *scribe)
 
 void scribe_end(struct scribe *scribe)
 {
-    bool left = scribe->fd >= 0 && !scribe_wait(scribe);
+    bool left = scribe->fd >= 0 && !scribe->settled && !scribe_wait(scribe);
     if (left && scribe->fd >= 0 && scribe->out.len)
         leave_rest(scribe);
     drop(scribe);
-    while (scribe->pid > 0 && !left && waitpid(scribe->pid, NULL, 0) < 0 && errno == EINTR)
+    if (left)
+        scribe->pid = 0;
+}
+
+void scribe_reap(struct scribe *scribe)
+{
+    while (scribe->pid > 0 && waitpid(scribe->pid, NULL, 0) < 0 && errno == EINTR)
         ;
     scribe->pid = 0;
 }

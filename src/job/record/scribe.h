@@ -35,7 +35,8 @@ struct scribe {
     size_t batch;   /* in it, one more than where the last message begins, if that is of records; 0: it is not, or is
                        being sent */
     uint64_t next_seq, lost;
-    bool late; /* it did not answer in time: do not wait for it again */
+    bool settled; /* nothing was put since the last scribe_wait that was answered */
+    bool late;    /* it did not answer in time: do not wait for it again */
     struct scribe_told told;
 };
 
@@ -59,7 +60,9 @@ void scribe_replace(struct scribe *scribe, const char *name, const char *bytes, 
 bool scribe_wait(struct scribe *scribe);
 /* The number of records lost, here and in the process. */
 uint64_t scribe_lost(const struct scribe *scribe);
-/* Ends the process when it has written everything; does not wait for a late one. Any scribe, also twice. */
+/* Has the process end when it has written everything, and waits for that, but not for a late one. Any scribe, also twice. */
 void scribe_end(struct scribe *scribe);
+/* After it: waits until it has ended. */
+void scribe_reap(struct scribe *scribe);
 
 #endif

@@ -582,6 +582,9 @@ int job_run(struct run_options *options)
     part_wait(job);
     watch_end(job);
     reap(job);
+    observer_over(&job->observer);
+    job->oom_after = job->oom_before;
+    oom_count_again("", &job->oom_after);
     observer_finish(&job->observer);
     watch_settle(&job->watch, SUPERVISE_ANSWER_MS);
     if (job->watch.raises.omitted)
