@@ -20,6 +20,7 @@
 #define SECOND_NS ((uint64_t)NS_PER_SECOND)
 
 enum { GROUPS = 14 };
+_Static_assert(NODE_AT_HAND == 1 << GROUPS && NODE_INFO_BITS == GROUPS + 1, "it is the bit behind those of members");
 
 struct node_probe {
     struct node_facts facts;
@@ -31,6 +32,7 @@ struct node_probe {
 
 struct printer {
     struct node_probe *probe;
+    bool at_hand; /* NODE_AT_HAND */
     struct buf *out;
     double rates[NODE_COUNTERS]; /* per second; negative: unknown */
 };
@@ -112,11 +114,20 @@ static void put_system(struct printer *printer)
         facts->boot_time);
 }
 
+static const struct node_bench *bench_of(const struct printer *printer)
+{
+    static const struct node_bench unknown = {.integer = -1, .floating = -1, .memory = -1};
+    struct node_bench *bench = &printer->probe->bench;
+    if (printer->at_hand && !bench->done)
+        return &unknown;
+    node_bench_run(bench);
+    return bench;
+}
+
 static void put_processors(struct printer *printer)
 {
     const struct node_facts *facts = &printer->probe->facts;
-    const struct node_bench *bench = &printer->probe->bench;
-    node_bench_run(&printer->probe->bench);
+    const struct node_bench *bench = bench_of(printer);
     PUT(printer->out, facts->system.machine, facts->cpus, facts->max_processes, facts->cpu_mhz, known(bench->integer),
         known(bench->floating));
 }
@@ -124,8 +135,7 @@ static void put_processors(struct printer *printer)
 static void put_memory(struct printer *printer)
 {
     const struct node_facts *facts = &printer->probe->facts;
-    node_bench_run(&printer->probe->bench);
-    PUT(printer->out, facts->pages, facts->page_size, known(printer->probe->bench.memory));
+    PUT(printer->out, facts->pages, facts->page_size, known(bench_of(printer)->memory));
 }
 
 static void put_disks(struct printer *printer)
@@ -171,16 +181,18 @@ static void put_queues(struct printer *printer)
         running -= running > 0;
         blocked = node_find_number(stat, "procs_blocked");
     }
-    if (!probe->sleeping_time_ns || clock_now_ns() - probe->sleeping_time_ns > NODE_SLEEPING_NS) {
+    bool old = !probe->sleeping_time_ns || clock_now_ns() - probe->sleeping_time_ns > NODE_SLEEPING_NS;
+    if (old && !printer->at_hand) {
         probe->sleeping = node_count_sleeping(); /* looks at every process: seldom */
         probe->sleeping_time_ns = clock_now_ns();
     }
+    int64_t sleeping = old && printer->at_hand ? -1 : probe->sleeping;
     char text[NODE_FILE];
     double load[3] = {-1, -1, -1};
     if (node_read_text(text, sizeof text, "/proc/loadavg"))
         sscanf(text, "%lf %lf %lf", &load[0], &load[1], &load[2]);
     /* In page wait: Linux counts those under waiting for the disk. Swapped: it swaps pages, never whole processes. */
-    PUT(printer->out, running, blocked, -1, probe->sleeping, 0, load[0], load[1], load[2]);
+    PUT(printer->out, running, blocked, -1, sleeping, 0, load[0], load[1], load[2]);
 }
 
 static void put_free_memory(struct printer *printer)
@@ -235,7 +247,7 @@ static const struct {
 uint64_t node_probe_wait_ns(const struct node_probe *probe, uint64_t flags)
 {
     uint64_t passed_ns = clock_now_ns() - probe->last.time_ns;
-    if (probe->before.time_ns || passed_ns >= NODE_FIRST_NS)
+    if (probe->before.time_ns || passed_ns >= NODE_FIRST_NS || flags & NODE_AT_HAND)
         return 0;
     for (int i = 0; i < GROUPS; i++)
         if (groups[i].rates && flags >> i & 1)
@@ -245,10 +257,10 @@ uint64_t node_probe_wait_ns(const struct node_probe *probe, uint64_t flags)
 
 int node_probe_print(struct node_probe *probe, uint64_t flags, struct buf *out, struct err *err)
 {
-    if (flags >> GROUPS)
+    if (flags >> NODE_INFO_BITS)
         return err_set(err, -EINVAL, "flags 0x%llx of node_get_info: only the bits 0 to %d have a meaning",
-                       (unsigned long long)flags, GROUPS - 1);
-    struct printer printer = {.probe = probe, .out = out};
+                       (unsigned long long)flags, NODE_INFO_BITS - 1);
+    struct printer printer = {.probe = probe, .at_hand = flags & NODE_AT_HAND, .out = out};
     bool have_rates = false;
     for (int i = 0; i < GROUPS; i++) {
         if (!(flags >> i & 1))

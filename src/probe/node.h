@@ -20,9 +20,13 @@ void node_probe_free(struct node_probe *probe);
 /* How long it is until rates among these members are known; 0: now, or there are none. */
 uint64_t node_probe_wait_ns(const struct node_probe *probe, uint64_t flags);
 
-/* Appends the members selected by `flags` (bits 0-13) in the language's syntax, comma-separated, as node_get_info
- * returns them. The first request for bit 2 or 3 takes some 20 ms of processor time more, for the benchmarks. -EINVAL
- * for other bits. */
+/* A flag, not of the specification: only what a few reads of files tell. Unless they are known from before, benchmarks (the first
+ * request for bit 2 or 3 takes some 20 ms of processor time), sleeping processes (a look at every process) and rates
+ * within the first 0.1 s are -1. */
+enum { NODE_AT_HAND = 1 << 14, NODE_INFO_BITS = 15 };
+
+/* Appends the members selected by `flags` (bits 0-13, NODE_AT_HAND) in the language's syntax, comma-separated, as
+ * node_get_info returns them. -EINVAL for other bits. */
 int node_probe_print(struct node_probe *probe, uint64_t flags, struct buf *out, struct err *err);
 
 #endif

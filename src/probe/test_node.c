@@ -103,9 +103,32 @@ static void test_groups(void **state)
     free(answer.text);
     struct buf out = BUF_INIT;
     struct err err = {0};
-    assert_int_equal(node_probe_print(probe, 1 << 14, &out, &err), -EINVAL);
-    assert_non_null(strstr(err.text, "0x4000"));
+    assert_int_equal(node_probe_print(probe, 1 << 15, &out, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "0x8000"));
     buf_done(&out);
+}
+
+/* A new probe knows nothing that takes long, and does not find it out. */
+static void test_at_hand(void **state)
+{
+    struct node_probe *probe;
+    (void)state;
+    assert_int_equal(node_probe_new(&probe), 0);
+    assert_int_equal(node_probe_wait_ns(probe, 0x1f00 | NODE_AT_HAND), 0);
+    struct answer answer = ask(probe, 1 << 2 | 1 << 3 | 1 << 8 | NODE_AT_HAND);
+    assert_int_equal(answer.count, 6 + 3 + 8);
+    assert_true(whole(&answer, 1) > 0); /* processors */
+    assert_true(real(&answer, 4) == -1 && real(&answer, 5) == -1 && real(&answer, 8) == -1);
+    assert_int_equal(whole(&answer, 9 + 3), -1);
+    free(answer.text);
+    answer = ask(probe, 1 << 8);
+    long long sleeping = whole(&answer, 3);
+    assert_true(sleeping > 0);
+    free(answer.text);
+    answer = ask(probe, 1 << 8 | NODE_AT_HAND);
+    assert_int_equal(whole(&answer, 3), sleeping);
+    free(answer.text);
+    node_probe_free(probe);
 }
 
 static void test_system(void **state)
@@ -246,9 +269,9 @@ static int unmake(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_groups), cmocka_unit_test(test_system), cmocka_unit_test(test_hardware),
-        cmocka_unit_test(test_disks),  cmocka_unit_test(test_links),  cmocka_unit_test(test_load),
-        cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_groups),  cmocka_unit_test(test_system), cmocka_unit_test(test_hardware),
+        cmocka_unit_test(test_at_hand), cmocka_unit_test(test_disks),  cmocka_unit_test(test_links),
+        cmocka_unit_test(test_load),    cmocka_unit_test(test_rates),
     };
     return cmocka_run_group_tests_name("node", tests, make, unmake);
 }

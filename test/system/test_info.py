@@ -270,7 +270,7 @@ class Node(ServiceTest):
     def test_everything(self):
         values = parse(self.ask(f": node_get_info([], {2 ** 14 - 1})").result())
         self.assertGreater(len(values), 50)
-        self.refused(f": node_get_info([], {2 ** 14})", PARAMETER_ERROR, "flags")
+        self.refused(f": node_get_info([], {2 ** 15})", PARAMETER_ERROR, "flags")
 
 
 class Monitor(ServiceTest):

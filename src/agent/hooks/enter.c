@@ -261,7 +261,7 @@ void hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *regi
         return;
     if (e.mode & AREA_TALLY) {
         atomic_fetch_add_explicit(&e.slot->thinned, 1, memory_order_relaxed);
-        if (e.mode == AREA_TALLY)
+        if (e.mode == AREA_TALLY && self->size) /* else its stack is found: from then on it goes the short way */
             return;
     }
     if (e.mode == MODE_VALUES && !registers->has_result)

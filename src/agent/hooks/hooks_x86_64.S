@@ -16,6 +16,8 @@
  */
 #include "agent/system/offsets.h"
 
+        .set    EXIT_NEAR, 128 /* bytes of arguments that may still be on the stack */
+
         .text
 
         .globl  agent_hooks_begin, agent_hooks_end
@@ -747,10 +749,23 @@ __cyg_profile_func_exit:
         jmp     .Lexit_timed
 
         /* Another function's frame is on top, or another call's of it. If it is an older one, and the function one whose
-         * exits are of no use, that is as it should be. */
+         * exits are of no use, that is as it should be. It is not another call's if the frame pointer lies above where it was
+         * entered: then the exit's sp (rdi) differs because of alloca; nor may it be if that is hardly lower. */
         .p2align 4
 .Lexit_recursive:
-        movq    FRAME_FUNCTION(%rax), %rdi
+        cmpq    %rsi, FRAME_CALLSITE(%rax)
+        jne     1f
+        negq    %rdi
+        addq    FRAME_SP(%rax), %rdi
+        cmpq    $EXIT_NEAR, %rdi
+        jbe     .Lexit_restore
+        movq    %rbp, %rdi
+        subq    %fs:SELF_STACK_LOW(%r11), %rdi
+        cmpq    %fs:SELF_STACK_SIZE(%r11), %rdi
+        jae     1f
+        cmpq    FRAME_SP(%rax), %rbp
+        jae     .Lexit_restore
+1:      movq    FRAME_FUNCTION(%rax), %rdi
 .Lexit_other:
         movq    FRAME_SP(%rax), %rax
         movq    $0, BLOCK_PENDING(%r10)

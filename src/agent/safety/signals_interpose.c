@@ -277,6 +277,38 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit,
     WAITING(word_of(mask), ppoll, fds, count, limit, mask);
 }
 
+/* ppoll, where a program is compiled with checks of sizes. */
+int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *limit, const sigset_t *mask, size_t size);
+SLOT(__ppoll_chk);
+EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *limit, const sigset_t *mask,
+                       size_t size)
+{
+    if (!mask)
+        return NEXT(__ppoll_chk)(fds, count, limit, mask, size);
+    WAITING(word_of(mask), __ppoll_chk, fds, count, limit, mask, size);
+}
+
+/* Those of System V and of BSD: <signal.h> calls either of them sigpause. */
+int __xpg_sigpause(int number);
+SLOT(__xpg_sigpause);
+EXPORT int __xpg_sigpause(int number)
+{
+    WAITING(0, __xpg_sigpause, number);
+}
+
+int __sigpause(int what, int is_number);
+SLOT(__sigpause);
+EXPORT int __sigpause(int what, int is_number)
+{
+    WAITING(is_number ? 0 : (uint32_t)what, __sigpause, what, is_number);
+}
+
+int bsd_sigpause(int mask) __asm__("sigpause");
+EXPORT int bsd_sigpause(int mask)
+{
+    return __sigpause(mask, 0);
+}
+
 SLOT(pselect);
 EXPORT int pselect(int count, fd_set *restrict reading, fd_set *restrict writing, fd_set *restrict special,
                    const struct timespec *restrict limit, const sigset_t *restrict mask)

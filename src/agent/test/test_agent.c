@@ -377,6 +377,7 @@ static void thinned_to_tallies(const char *scenario, const char *argument, const
         assert_int_equal(totals.exits + totals.unwound, totals.entries);
         assert_int_equal(totals.unwound + totals.open + totals.discarded, 0);
         assert_int_equal(sums[slot].calls + sums[slot].ticks, 0);
+        assert_in_range(view->slots[slot].thinned, 0, 1); /* the rest in the short way */
         free(sums);
         mini_done(&mini);
     }
@@ -386,6 +387,8 @@ static void tallies_what_costs_more_than_it_tells(void **state)
 {
     thinned_to_tallies("many", "3000000", "leaf", 3000002, 2);
     thinned_to_tallies("fib", "27", "fib", 635621 + 1, 1); /* 2 * fib(28) - 1, and main */
+    thinned_to_tallies("held", "3000000", "held", 3000002, 1);
+    thinned_to_tallies("alone", "3000000", "leaf", 6000002, 2);
 }
 
 static void counts_without_records(void **state)

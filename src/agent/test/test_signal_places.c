@@ -132,37 +132,51 @@ static int blocked_after_ours(void)
     return 0;
 }
 
-/* A handler that comes during a call that waits with a mask of its own. */
-static int blocked_in_waits(void)
+/* <signal.h> does not tell of all of them. */
+int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *limit, const sigset_t *mask, size_t size);
+int __xpg_sigpause(int number);
+int bsd_sigpause(int mask) __asm__("sigpause");
+
+/* A handler that comes during a call that waits with a mask of its own, `others`; `also` is blocked before. */
+static void wait_begin(sigset_t *ret_others, int also)
 {
-    struct timespec none = {0, 0};
-    struct epoll_event event;
-    sigset_t usr1, others;
-    sigemptyset(&usr1);
-    sigaddset(&usr1, SIGUSR1);
-    sigfillset(&others);
-    sigdelset(&others, SIGUSR1);
-    sigdelset(&others, SIGUSR2);
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR1);
+    if (also)
+        sigaddset(&blocked, also);
+    sigfillset(ret_others);
+    sigdelset(ret_others, SIGUSR1);
+    sigdelset(ret_others, SIGUSR2);
     signal(SIGUSR1, probing);
     signal(SIGUSR2, probing);
-    pthread_sigmask(SIG_BLOCK, &usr1, NULL);
-    for (int way = 0; way < 4; way++) {
-        probe();
-        raise(SIGUSR1);
-        say_number("waits", way);
-        if (way == 0)
-            sigsuspend(&others);
-        else if (way == 1)
-            ppoll(NULL, 0, &none, &others);
-        else if (way == 2)
-            pselect(0, NULL, NULL, NULL, &none, &others);
-        else
-            epoll_pwait(epoll_create1(EPOLL_CLOEXEC), &event, 1, 0, &others);
-        probe();
-        mask("after");
-    }
-    return 0;
+    pthread_sigmask(SIG_BLOCK, &blocked, NULL);
+    probe();
+    raise(SIGUSR1);
 }
+
+#define BLOCKED_IN(name, also, call) \
+    static int blocked_in_##name(void) \
+    { \
+        const struct timespec none = {0, 0}; \
+        struct epoll_event event; \
+        sigset_t others; \
+        wait_begin(&others, also); \
+        (void)none; \
+        (void)event; \
+        call; \
+        probe(); \
+        mask("after"); \
+        return 0; \
+    }
+
+BLOCKED_IN(sigsuspend, 0, sigsuspend(&others))
+BLOCKED_IN(ppoll, 0, ppoll(NULL, 0, &none, &others))
+BLOCKED_IN(ppoll_chk, 0, __ppoll_chk(NULL, 0, &none, &others, 0))
+BLOCKED_IN(pselect, 0, pselect(0, NULL, NULL, NULL, &none, &others))
+BLOCKED_IN(epoll_pwait, 0, epoll_pwait(epoll_create1(EPOLL_CLOEXEC), &event, 1, 0, &others))
+BLOCKED_IN(bsd_sigpause, 0, bsd_sigpause((int)~(1u << (SIGUSR1 - 1) | 1u << (SIGUSR2 - 1))))
+BLOCKED_IN(sigpause, SIGSEGV, __xpg_sigpause(SIGUSR1))
 
 static pthread_t begun;
 
@@ -654,7 +668,13 @@ const struct program signal_places[] = {
     {"blocked in a handler", blocked_in_handlers, 0},
     {"blocked in a handler after ours", blocked_in_ours, 0},
     {"blocked after a handler", blocked_after_ours, 0},
-    {"blocked in waits", blocked_in_waits, 0},
+    {"blocked in sigsuspend", blocked_in_sigsuspend, 0},
+    {"blocked in ppoll", blocked_in_ppoll, 0},
+    {"blocked in ppoll_chk", blocked_in_ppoll_chk, 0},
+    {"blocked in pselect", blocked_in_pselect, 0},
+    {"blocked in epoll_pwait", blocked_in_epoll_pwait, 0},
+    {"blocked in sigpause of BSD", blocked_in_bsd_sigpause, 0},
+    {"blocked in sigpause", blocked_in_sigpause, 0},
     {"blocked thread", blocked_thread, 0},
     {"blocked thread, inherits", blocked_thread_inherits, 0},
     {"blocked context", blocked_context, 0},

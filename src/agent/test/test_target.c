@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -117,6 +118,41 @@ APART void many(int n)
 APART int fib(int n)
 {
     return n < 2 ? n : fib(n - 1) + fib(n - 2);
+}
+
+/* ---- held: a call that stays open while n others of the function come and go ---- */
+
+APART int held(int n)
+{
+    size_t size = n ? 64 : 16;
+    char *bytes = alloca(size);
+    memset(bytes, n, size);
+    sink = bytes[0];
+    for (int i = 0; i < n; i++)
+        held(0);
+    return sink;
+}
+
+/* ---- alone: n calls, then as many in a thread that calls nothing else, and lives as long as the program ---- */
+
+static sem_t alone_done;
+
+static HIDDEN void *alone(void *count)
+{
+    for (int i = 0; i < *(int *)count; i++)
+        leaf(i);
+    sem_post(&alone_done);
+    for (;;)
+        pause();
+}
+
+static HIDDEN void thread_alone(int n)
+{
+    pthread_t id;
+    many(n);
+    sem_init(&alone_done, 0, 0);
+    if (pthread_create(&id, NULL, alone, &n) == 0)
+        sem_wait(&alone_done);
 }
 
 /* ---- deep: n frames ---- */
@@ -434,6 +470,10 @@ static HIDDEN int run(const char *what, const char *argument, int n)
         many(n);
     else if (strcmp(what, "fib") == 0)
         fib(n);
+    else if (strcmp(what, "held") == 0)
+        held(n);
+    else if (strcmp(what, "alone") == 0)
+        thread_alone(n);
     else if (strcmp(what, "deep") == 0)
         deep(n);
     else if (strcmp(what, "swap") == 0)

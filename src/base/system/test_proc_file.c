@@ -41,6 +41,7 @@ static void test_line(void **state)
         assert_int_equal(stat.arg_start, 70);
         assert_int_equal(stat.arg_end, 90);
         assert_int_equal(stat.exit_code, 256);
+        assert_false(stat.never_executed);
     }
 }
 

@@ -30,6 +30,13 @@ static int64_t needed(const char *root, const struct cgroup_place *place, int64_
     return used > files ? used - files : 0;
 }
 
+int64_t cgroup_oom_kills(const char *root, const struct cgroup_place *place)
+{
+    char text[1024];
+    const char *file = place->version == 1 ? "memory.oom_control" : "memory.events";
+    return look_read(root, text, sizeof text, "%s/%s", place->folder, file) < 0 ? -1 : look_find(text, "oom_kill");
+}
+
 static void read_memory(const char *root, const struct cgroup_place *place, struct cgroup_state *state)
 {
     bool first = place->version == 1;
@@ -43,9 +50,7 @@ static void read_memory(const char *root, const struct cgroup_place *place, stru
         if ((double)state->memory > NEARLY * (double)place->limit)
             state->memory_needed = needed(root, place, state->memory);
     }
-    char text[1024];
-    if (look_read(root, text, sizeof text, "%s/%s", place->folder, first ? "memory.oom_control" : "memory.events") == 0)
-        state->oom_kills = look_find(text, "oom_kill");
+    state->oom_kills = cgroup_oom_kills(root, place);
 }
 
 static void read_tasks(const char *root, const struct cgroup_place *place, struct cgroup_state *state)

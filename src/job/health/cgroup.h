@@ -47,6 +47,11 @@ void cgroup_find(const char *root, pid_t pid, struct cgroup *ret_group);
 bool cgroup_left(const char *root, pid_t pid, const struct cgroup *group);
 void cgroup_read(const char *root, const struct cgroup *group, struct cgroup_state *ret_state);
 
+/* The place of memory alone, without its limits (then they are not set). false: not known. */
+bool cgroup_find_memory(const char *root, pid_t pid, struct cgroup_place *ret_place);
+/* Processes that the kernel has killed for memory there; -1: not known. */
+int64_t cgroup_oom_kills(const char *root, const struct cgroup_place *memory);
+
 /* As the record of the health has it; `throttled` is a share. NULL: nothing is known, or out of memory. */
 json_t *cgroup_json(const struct cgroup *group, const struct cgroup_state *state, double throttled);
 

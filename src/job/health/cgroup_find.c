@@ -225,19 +225,50 @@ static void find_cpus(const char *root, struct cgroup_place *place)
     }
 }
 
+/* /proc/PID/cgroup and the mounts. */
+struct tables {
+    char *groups, *mounts;
+};
+
+static void tables_done(struct tables *tables)
+{
+    free(tables->groups);
+    free(tables->mounts);
+}
+
+static bool tables_read(const char *root, pid_t pid, struct tables *tables)
+{
+    *tables = (struct tables){malloc(TABLE), malloc(TABLE)};
+    return tables->groups && tables->mounts &&
+           look_read(root, tables->groups, TABLE, "/proc/%d/cgroup", (int)pid) == 0 &&
+           look_read(root, tables->mounts, TABLE, "/proc/self/mountinfo") == 0;
+}
+
+static bool find_controller(const char *root, const struct tables *tables, enum cgroup_controller which,
+                            struct cgroup_place *place, char *ret_path)
+{
+    return find_place(root, tables->groups, tables->mounts, controllers[which], 1, place, ret_path) ||
+           find_place(root, tables->groups, tables->mounts, controllers[which], 2, place, ret_path);
+}
+
+bool cgroup_find_memory(const char *root, pid_t pid, struct cgroup_place *ret_place)
+{
+    _cleanup_(tables_done) struct tables tables;
+    char path[PATH_MAX];
+    return tables_read(root, pid, &tables) && find_controller(root, &tables, CGROUP_MEMORY, ret_place, path);
+}
+
 void cgroup_find(const char *root, pid_t pid, struct cgroup *ret_group)
 {
-    _cleanup_(freep) char *groups = malloc(TABLE), *mounts = malloc(TABLE);
+    _cleanup_(tables_done) struct tables tables;
     memset(ret_group, 0, sizeof *ret_group);
-    if (!groups || !mounts || look_read(root, groups, TABLE, "/proc/%d/cgroup", (int)pid) < 0 ||
-        look_read(root, mounts, TABLE, "/proc/self/mountinfo") < 0)
+    if (!tables_read(root, pid, &tables))
         return;
-    snprintf(ret_group->said, sizeof ret_group->said, "%s", groups);
+    snprintf(ret_group->said, sizeof ret_group->said, "%s", tables.groups);
     for (enum cgroup_controller i = 0; i < CGROUP_CONTROLLERS; i++) {
         struct cgroup_place *place = &ret_group->at[i];
         char path[PATH_MAX];
-        if (!find_place(root, groups, mounts, controllers[i], 1, place, path) &&
-            !find_place(root, groups, mounts, controllers[i], 2, place, path))
+        if (!find_controller(root, &tables, i, place, path))
             continue;
         if (i == CGROUP_MEMORY)
             snprintf(ret_group->name, sizeof ret_group->name, "%s", path);

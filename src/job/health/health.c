@@ -28,7 +28,8 @@ struct health {
     struct processes processes;
     struct credentials credentials;
     struct stall stall;
-    bool looked; /* at more than what is counted */
+    bool looked;         /* at more than what is counted */
+    uint64_t hanging_ns; /* when it was looked at what may hang; 0: never */
 };
 
 static void say(void *ctx, struct note note)
@@ -124,14 +125,21 @@ static void put_record(struct health *health)
     window_begin(&health->window, &last, &health->group_state, filesystems_least_share(&health->filesystems));
 }
 
+static void look_at_hanging(struct health *health)
+{
+    if (!health->looked)
+        begin(health);
+    filesystems_look(&health->filesystems, &health->look);
+    credentials_look(&health->credentials, &health->look, (int64_t)time(NULL));
+    health->hanging_ns = health->look.now_ns;
+}
+
 /* Whether a record is due. */
-static bool look_at_all(struct health *health)
+static bool look_at_all(struct health *health, bool hanging)
 {
     const struct look *look = &health->look;
     struct node_state node;
     struct judge_clocks clocks;
-    if (!health->looked)
-        begin(health);
     node_state_read("", look->now_ns, &node);
     processes_look(&health->processes, look);
     read_group(health);
@@ -140,8 +148,8 @@ static bool look_at_all(struct health *health)
     judge_clocks_look(&health->judge, look, &clocks);
     stall_look(&health->stall, look, &health->processes.motion, output_bytes(health),
                health->observer->options->still_seconds);
-    filesystems_look(&health->filesystems, look);
-    credentials_look(&health->credentials, look, (int64_t)time(NULL));
+    if (hanging)
+        look_at_hanging(health);
     return window_add(&health->window, &node, &health->group_state, filesystems_least_share(&health->filesystems));
 }
 
@@ -151,7 +159,7 @@ static void tick(void *state)
     health->look.now_ns = clock_now_ns();
     if (health->looked && health->look.now_ns < health->window.last.time_ns + HEALTH_LEAST_NS)
         return;
-    if (look_at_all(health))
+    if (look_at_all(health, true))
         put_record(health);
     health->look.quiet = false;
 }
@@ -168,12 +176,20 @@ static void process_ended(void *state, const struct observed_process *process)
     processes_ended(&health->processes, &health->look, process->pid, process->ppid, process->name);
 }
 
+static void ending(void *state)
+{
+    struct health *health = state;
+    health->look.now_ns = clock_now_ns();
+    look_at_hanging(health);
+}
+
 static void end(void *state)
 {
     struct health *health = state;
     health->look.now_ns = clock_now_ns();
+    bool again = !health->hanging_ns || health->look.now_ns >= health->hanging_ns + HEALTH_LEAST_NS;
     bool due = health->look.now_ns >= health->window.from.time_ns + HEALTH_LAST_NS;
-    due |= look_at_all(health);
+    due |= look_at_all(health, again);
     if (due || window_rooms_moved(&health->window, &health->group_state,
                                   filesystems_least_share(&health->filesystems))) /* its disk has just become full */
         put_record(health);
@@ -183,5 +199,10 @@ static void end(void *state)
     free(health);
 }
 
-const struct observe_source health_source = {
-    .name = "health", .start = start, .process = process, .process_ended = process_ended, .tick = tick, .end = end};
+const struct observe_source health_source = {.name = "health",
+                                             .start = start,
+                                             .process = process,
+                                             .process_ended = process_ended,
+                                             .tick = tick,
+                                             .ending = ending,
+                                             .end = end};

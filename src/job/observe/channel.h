@@ -14,6 +14,8 @@
 #define CHANNEL_READY "ready"
 /* The command is about to be executed: "ns" is the time from which "t" counts (CLOCK_MONOTONIC). */
 #define CHANNEL_STARTED "started"
+/* The command has ended; more about its processes follows. */
+#define CHANNEL_ENDING "ending"
 
 /* Appends the record as a line; adopts it (NULL: false). false: out of memory. */
 bool channel_put_take(struct buf *out, json_t *record);

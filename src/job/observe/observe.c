@@ -159,6 +159,12 @@ static void call_tick(const struct observe_source *source, void *state, const vo
         source->tick(state);
 }
 
+static void call_ending(const struct observe_source *source, void *state, const void *nothing)
+{
+    if (source->ending)
+        source->ending(state);
+}
+
 struct change {
     const char *key, *value;
 };
@@ -235,6 +241,8 @@ static void on_record(void *ctx, json_t *record, struct span line)
     } else if (channel_is(record, CHANNEL_STARTED)) {
         observer->start_ns = (uint64_t)json_integer_value(json_object_get(record, "ns"));
         plan_tick(channel);
+    } else if (channel_is(record, CHANNEL_ENDING)) {
+        each(channel, call_ending, NULL);
     }
 }
 

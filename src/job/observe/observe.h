@@ -47,7 +47,9 @@ struct observe_source {
     void (*process_ended)(void *state, const struct observed_process *process);
     void (*tick)(void *state);                                        /* every --sample seconds, at first more often */
     void (*changed)(void *state, const char *key, const char *value); /* scry set; observer->options has it already */
-    /* The command has ended: looks a last time, within a second if at all possible. Frees the state. */
+    void (*ending)(
+        void *state); /* the command has ended: looks at what may take a moment, while scry run asks the monitor */
+    /* The command's processes are known, too: looks a last time, within a second if at all possible. Frees the state. */
     void (*end)(void *state);
 };
 

@@ -123,7 +123,11 @@ void observer_start(struct observer_link *link)
     int code = start(link);
     if (code < 0)
         recorder_note(link->recorder, NOTE(source_off, .source = "observer", .reason = strerror(-code)));
-    else if (!wait_for(link, false))
+}
+
+void observer_await(struct observer_link *link)
+{
+    if (link->fd >= 0 && !wait_for(link, false))
         recorder_note(link->recorder, NOTE(observer_late));
 }
 
@@ -145,13 +149,24 @@ void observer_started(struct observer_link *link)
                        json_pack("{s:s, s:I}", "type", CHANNEL_STARTED, "ns", (json_int_t)link->recorder->start_ns));
 }
 
-void observer_finish(struct observer_link *link)
+void observer_ending(struct observer_link *link)
+{
+    observer_tell_take(link, json_pack("{s:s}", "type", CHANNEL_ENDING));
+}
+
+void observer_over(struct observer_link *link)
 {
     if (link->fd < 0)
         return;
     kill(link->pid, SIGCONT); /* the group may have been stopped, and only scry run continued */
     push(link);
     shutdown(link->fd, SHUT_WR);
+}
+
+void observer_finish(struct observer_link *link)
+{
+    if (link->fd < 0)
+        return;
     if (!wait_for(link, true)) {
         recorder_note(link->recorder, NOTE(observer_late));
         kill(link->pid, SIGKILL); /* it holds nothing of the job's */
@@ -165,7 +180,10 @@ void observer_finish(struct observer_link *link)
 
 void observer_end(struct observer_link *link)
 {
-    if (link->pid > 0 && link->fd >= 0)
+    if (link->pid > 0 && link->fd >= 0) {
         kill(link->pid, SIGKILL);
+        if (wait_for(link, true)) /* it is nobody else's child */
+            waitpid(link->pid, NULL, 0);
+    }
     drop(link);
 }

@@ -2,7 +2,7 @@
 /*
  * The observer as scry run sees it: a process that is started, told of processes and settings, read from, and ended. If
  * it dies, it is started again a few times; what it found until then is kept. No function here blocks but
- * observer_finish. Not thread-safe.
+ * observer_await, observer_finish and observer_end. Not thread-safe.
  */
 #ifndef SCRY_JOB_OBSERVE_OBSERVER_H
 #define SCRY_JOB_OBSERVE_OBSERVER_H
@@ -30,15 +30,21 @@ struct observer_link {
 /* Starts it, with what `link` has in recorder, sources and given (options, root, dir, cwd). Without it, a note says so.
  */
 void observer_start(struct observer_link *link);
+/* Waits until its sources have started, but not for one that hangs, and records what they found. */
+void observer_await(struct observer_link *link);
 /* Call it when `fd` is readable, and now and then: records what has come, and sends what is left. */
 void observer_handle(struct observer_link *link);
 /* The command is about to be executed: recorder->start_ns is set. */
 void observer_started(struct observer_link *link);
 /* Adopts a record that concerns it, of a process or a setting; it never blocks. */
 void observer_tell_take(struct observer_link *link, json_t *record);
-/* The command has ended: waits until it has looked a last time, but not for one that hangs. */
+/* The command has ended, its processes are not all known to have. */
+void observer_ending(struct observer_link *link);
+/* They are: it looks a last time. */
+void observer_over(struct observer_link *link);
+/* After observer_over: waits until it has looked a last time, but not for one that hangs. */
 void observer_finish(struct observer_link *link);
-/* Any link, also twice. */
+/* Has it end without a word. Any link, also twice. */
 void observer_end(struct observer_link *link);
 
 #endif

@@ -81,6 +81,11 @@ static void changed(void *data, const char *key, const char *value)
     observe_put(((struct state *)data)->observer, RECORD(progress, .source = key)); /* a type that is not flooded */
 }
 
+static void ending(void *data)
+{
+    say(((struct state *)data)->observer, "ending", NULL);
+}
+
 static void end(void *data)
 {
     struct state *state = data;
@@ -91,7 +96,7 @@ static void end(void *data)
     free(state);
 }
 
-static const struct observe_source source = {"test", start, process, process_ended, tick, changed, end};
+static const struct observe_source source = {"test", start, process, process_ended, tick, changed, ending, end};
 static const struct observe_source *const sources[] = {&source, NULL};
 
 /* ---- what scry run has of it ---- */
@@ -160,6 +165,8 @@ static void test_whole_life(void **state)
 {
     struct fixture *fixture = *state;
     observer_start(&fixture->link);
+    assert_int_equal(json_array_size(fixture->seen), 0); /* what it has found waits */
+    observer_await(&fixture->link);
     assert_int_equal(count(fixture, "reason", "/there"), 1); /* it has started before the command does */
     observer_tell_take(&fixture->link, record_json(RECORD(process, .pid = 7, .ppid = 6, .name = "seven")));
     wait_until(fixture, "reason", "seven");
@@ -169,6 +176,9 @@ static void test_whole_life(void **state)
     wait_until(fixture, "reason", "short");
     observer_tell_take(&fixture->link, record_json(RECORD(setting, .key = "sample", .value = "0.5", .taken = true)));
     wait_until(fixture, "reason", "0.5");
+    observer_ending(&fixture->link);
+    wait_until(fixture, "file", "ending");
+    observer_over(&fixture->link);
     observer_finish(&fixture->link);
     assert_int_equal(count(fixture, "file", "over"), 1);
     assert_int_equal(count(fixture, "file", "ended"), 2);
@@ -180,6 +190,7 @@ static void test_refused(void **state)
     struct fixture *fixture = *state;
     fixture->options.name = "refuses";
     observer_start(&fixture->link);
+    observer_over(&fixture->link);
     observer_finish(&fixture->link);
     assert_int_equal(count(fixture, "text", "not watched: test: there is none"), 1);
     assert_int_equal(json_array_size(fixture->seen), 1);
@@ -201,6 +212,7 @@ static void test_killed(void **state)
     }
     assert_int_equal(count(fixture, "note", "observer_lost"), 2);
     observer_handle(&fixture->link); /* nothing is left to do */
+    observer_over(&fixture->link);
     observer_finish(&fixture->link);
 }
 
@@ -210,6 +222,7 @@ static void test_hangs(void **state)
     struct fixture *fixture = *state;
     fixture->options.name = "hangs";
     observer_start(&fixture->link);
+    observer_over(&fixture->link);
     observer_finish(&fixture->link);
     assert_int_equal(count(fixture, "note", "observer_late"), 1);
     assert_int_equal(count(fixture, "file", "over"), 0);
@@ -225,6 +238,7 @@ static void test_too_much(void **state)
         poll(NULL, 0, 1);
     observer_tell_take(&fixture->link, record_json(RECORD(setting, .key = "sample", .value = "0.5", .taken = true)));
     wait_until(fixture, "source", "sample"); /* behind all that was kept */
+    observer_over(&fixture->link);
     observer_finish(&fixture->link);
     size_t index, dropped = 0;
     json_t *record;

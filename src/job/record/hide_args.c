@@ -30,9 +30,9 @@ struct rules {
 };
 
 struct hide_args {
-    struct rules rules;
-    size_t usual; /* their number */
-    bool failed;  /* then everything is hidden */
+    struct rules usual, own;
+    bool usual_wanted; /* and not compiled yet: few words need them */
+    bool failed;       /* then everything is hidden */
 };
 
 static void rules_done(struct rules *rules)
@@ -65,12 +65,18 @@ static bool may_be_usual(const char *word)
     return false;
 }
 
-/* Where the secret in a word begins; the word's length if there is none. *ret_next: the next word is a secret. */
-static size_t secret_at(const struct hide_args *hide, const char *word, bool *ret_next)
+static void compile_usual(struct hide_args *hide)
 {
-    const struct rules *rules = &hide->rules;
-    size_t len = strlen(word), at = len;
-    for (size_t i = may_be_usual(word) ? 0 : hide->usual; i < rules->count; i++) {
+    for (size_t i = 0; i < USUAL && hide->usual_wanted && !hide->failed; i++)
+        hide->failed = !add(&hide->usual, usual[i], REG_ICASE);
+    hide->usual_wanted = false;
+}
+
+/* Where a secret by these rules begins; `at` if there is none before that. *ret_next: the next word is a secret. */
+static size_t secret_by(const struct rules *rules, const char *word, size_t at, bool *ret_next)
+{
+    size_t len = strlen(word);
+    for (size_t i = 0; i < rules->count; i++) {
         regmatch_t found[GROUPS];
         size_t last = rules->list[i].re_nsub;
         int code = regexec(&rules->list[i], word, GROUPS, found, 0);
@@ -86,34 +92,46 @@ static size_t secret_at(const struct hide_args *hide, const char *word, bool *re
     return at;
 }
 
+/* Where the secret in a word begins; the word's length if there is none. */
+static size_t secret_at(struct hide_args *hide, const char *word, bool *ret_next)
+{
+    size_t at = strlen(word);
+    if (may_be_usual(word)) {
+        compile_usual(hide);
+        at = hide->failed ? 0 : secret_by(&hide->usual, word, at, ret_next);
+    }
+    return secret_by(&hide->own, word, at, ret_next);
+}
+
 struct hide_args *hide_args_new(const char *regex)
 {
     struct hide_args *hide = calloc(1, sizeof *hide);
     if (!hide)
         return NULL;
-    for (size_t i = 0; i < USUAL && !is_off(regex) && !hide->failed; i++)
-        hide->failed = !add(&hide->rules, usual[i], REG_ICASE);
-    hide->usual = hide->rules.count;
-    if (regex && !is_off(regex) && !hide->failed)
-        hide->failed = !add(&hide->rules, regex, 0);
+    hide->usual_wanted = !is_off(regex);
+    if (regex && !is_off(regex))
+        hide->failed = !add(&hide->own, regex, 0);
     return hide;
 }
 
 void hide_args_free(struct hide_args *hide)
 {
-    if (hide)
-        rules_done(&hide->rules);
+    if (hide) {
+        rules_done(&hide->usual);
+        rules_done(&hide->own);
+    }
     free(hide);
 }
 
-json_t *hide_args_json(char *const *command, const struct hide_args *hide)
+json_t *hide_args_json(char *const *command, struct hide_args *hide)
 {
     json_t *list = json_array();
     size_t bytes = 0;
-    bool hidden = false, all = !hide || hide->failed;
+    bool hidden = false;
     for (char *const *word = command; *word && bytes < TEXT_LIMIT; word++) {
         bytes += strlen(*word) + 1;
         bool next = false;
+        bool all = !hide || hide->failed;
         size_t at = hidden || all ? 0 : word == command ? strlen(*word) : secret_at(hide, *word, &next);
         hidden = next;
         _cleanup_(buf_done) struct buf shown = BUF_INIT;

@@ -18,6 +18,6 @@ void hide_args_free(struct hide_args *hide);
  * Hides what follows the usual names of secrets (scry-run(1)) and what `regex` matches: from the start of its last
  * group, or of the match if it has no group, to the end of the word; if the group is empty, the next word. `regex`
  * NULL: only the usual ones; "" or "off": nothing. */
-json_t *hide_args_json(char *const *command, const struct hide_args *hide);
+json_t *hide_args_json(char *const *command, struct hide_args *hide);
 
 #endif

@@ -2,6 +2,7 @@
 #include "job/record/scribe.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "base/system/file.h"
 #include "base/system/pause.h"
 #include "base/system/process_names.h"
@@ -22,13 +24,13 @@
 #include "jobdir/record/spool.h"
 #include "shm/waits.h"
 
-enum { OUT_MOST = 32 << 20, BATCH_MOST = 128 << 10 };
+enum { OUT_MOST = 32 << 20, BATCH_MOST = 128 << 10, SYNC_AFTER_MS = 1000 };
 
 enum message_kind {
     MESSAGE_RECORDS, /* number of records, lines */
     MESSAGE_LIMIT,   /* number of bytes */
     MESSAGE_CLOSE,   /* the spool */
-    MESSAGE_FILE,    /* name with its NUL, content */
+    MESSAGE_FILE,    /* whether it is to be on disk at once; name with its NUL, content */
     MESSAGE_ASK,     /* the answer is a struct scribe_told */
 };
 
@@ -45,6 +47,8 @@ struct writer {
     const char *dir;
     struct spool spool;
     int replaced;
+    char unsynced[PATH_MAX]; /* a file that may not be on disk yet; "": none */
+    uint64_t sync_ns;        /* when it is to be */
 };
 
 static bool read_all(int fd, void *into, size_t len)
@@ -60,13 +64,39 @@ static bool read_all(int fd, void *into, size_t len)
     return true;
 }
 
-static int replace(const struct writer *writer, const char *payload, size_t len)
+static int replace(struct writer *writer, const char *payload, size_t len, bool now)
 {
     char path[PATH_MAX];
     size_t name_len = strnlen(payload, len) + 1;
     if (name_len > len || snprintf(path, sizeof path, "%s/%s", writer->dir, payload) >= (int)sizeof path)
         return -ENAMETOOLONG;
-    return file_replace(path, payload + name_len, len - name_len, 0600);
+    writer->unsynced[0] = 0;
+    if (now)
+        return file_replace(path, payload + name_len, len - name_len, 0600);
+    int code = file_replace_soon(path, payload + name_len, len - name_len, 0600);
+    if (code == 0)
+        memcpy(writer->unsynced, path, sizeof path);
+    writer->sync_ns = clock_now_ns() + SYNC_AFTER_MS * UINT64_C(1000000);
+    return code;
+}
+
+/* Waits for a message. A job that has lasted for a second is still known after the machine has stopped; shorter ones do not
+ * wait for the disk. */
+static void wait_and_sync(struct writer *writer)
+{
+    struct pollfd input = {.fd = writer->fd, .events = POLLIN};
+    while (writer->unsynced[0]) {
+        uint64_t now = clock_now_ns();
+        if (now < writer->sync_ns) {
+            if (poll(&input, 1, (int)((writer->sync_ns - now) / 1000000) + 1) > 0)
+                return;
+            continue;
+        }
+        _cleanup_(closep) int fd = file_open_own(AT_FDCWD, writer->unsynced, O_RDONLY);
+        writer->unsynced[0] = 0;
+        if (fd >= 0)
+            fsync(fd); /* a disk that fails says so to the records, and to the file's last version */
+    }
 }
 
 static void answer(const struct writer *writer)
@@ -92,7 +122,7 @@ static bool take(struct writer *writer, const struct message *message, const cha
         spool_close(&writer->spool);
         return true;
     case MESSAGE_FILE:
-        writer->replaced = replace(writer, payload, message->len);
+        writer->replaced = replace(writer, payload, message->len, message->number);
         return true;
     case MESSAGE_ASK:
         spool_flush(&writer->spool);
@@ -107,7 +137,10 @@ static _Noreturn void serve(int fd, const char *dir, const char *id, uint64_t ma
     struct writer writer = {.fd = fd, .dir = dir};
     struct message message;
     spool_open(&writer.spool, dir, id, max_bytes);
-    while (read_all(fd, &message, sizeof message)) {
+    for (;;) {
+        wait_and_sync(&writer);
+        if (!read_all(fd, &message, sizeof message))
+            break;
         _cleanup_(freep) char *payload = malloc((size_t)message.len + 1);
         if (!payload || !read_all(fd, payload, message.len))
             break;
@@ -155,6 +188,7 @@ static void drop(struct scribe *scribe)
 static void put(struct scribe *scribe, struct message message, const char *name, const char *bytes, size_t len)
 {
     size_t name_len = name ? strlen(name) + 1 : 0;
+    scribe->settled = false;
     message.len = (uint32_t)(name_len + len);
     scribe->batch = 0;
     if (scribe->fd < 0)
@@ -178,6 +212,7 @@ static bool has_room(struct scribe *scribe)
 static void put_record(struct scribe *scribe, const char *line, size_t len)
 {
     struct message message = {.kind = MESSAGE_RECORDS};
+    scribe->settled = false;
     size_t at = scribe->batch ? scribe->batch - 1 : scribe->out.len;
     if (scribe->batch)
         memcpy(&message, scribe->out.data + at, sizeof message);
@@ -256,9 +291,9 @@ void scribe_close_spool(struct scribe *scribe)
     put(scribe, (struct message){.kind = MESSAGE_CLOSE}, NULL, NULL, 0);
 }
 
-void scribe_replace(struct scribe *scribe, const char *name, const char *bytes, size_t len)
+void scribe_replace(struct scribe *scribe, const char *name, const char *bytes, size_t len, bool now)
 {
-    put(scribe, (struct message){.kind = MESSAGE_FILE}, name, bytes, len);
+    put(scribe, (struct message){.kind = MESSAGE_FILE, .number = now}, name, bytes, len);
 }
 
 bool scribe_wait(struct scribe *scribe)
@@ -278,8 +313,10 @@ bool scribe_wait(struct scribe *scribe)
         struct pollfd both = {.fd = scribe->fd, .events = scribe->out.len ? POLLIN | POLLOUT : POLLIN};
         wait_poll(&both, 1, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);
         if (both.revents & (POLLIN | POLLHUP)) {
-            if (recv(scribe->fd, &scribe->told, sizeof scribe->told, MSG_DONTWAIT) == sizeof scribe->told)
+            if (recv(scribe->fd, &scribe->told, sizeof scribe->told, MSG_DONTWAIT) == sizeof scribe->told) {
+                scribe->settled = true;
                 return true;
+            }
             drop(scribe);
             return false;
         }
@@ -314,11 +351,17 @@ static void leave_rest(struct scribe *scribe)
 
 void scribe_end(struct scribe *scribe)
 {
-    bool left = scribe->fd >= 0 && !scribe_wait(scribe);
+    bool left = scribe->fd >= 0 && !scribe->settled && !scribe_wait(scribe);
     if (left && scribe->fd >= 0 && scribe->out.len)
         leave_rest(scribe);
     drop(scribe);
-    while (scribe->pid > 0 && !left && waitpid(scribe->pid, NULL, 0) < 0 && errno == EINTR)
+    if (left)
+        scribe->pid = 0;
+}
+
+void scribe_reap(struct scribe *scribe)
+{
+    while (scribe->pid > 0 && waitpid(scribe->pid, NULL, 0) < 0 && errno == EINTR)
         ;
     scribe->pid = 0;
 }

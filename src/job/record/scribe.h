@@ -35,7 +35,8 @@ struct scribe {
     size_t batch;   /* in it, one more than where the last message begins, if that is of records; 0: it is not, or is
                        being sent */
     uint64_t next_seq, lost;
-    bool late; /* it did not answer in time: do not wait for it again */
+    bool settled; /* nothing was put since the last scribe_wait that was answered */
+    bool late;    /* it did not answer in time: do not wait for it again */
     struct scribe_told told;
 };
 
@@ -51,14 +52,17 @@ void scribe_push(struct scribe *scribe);
 void scribe_limit(struct scribe *scribe, uint64_t max_bytes);
 /* Ends the records: the reserve for the files at the end is theirs now. */
 void scribe_close_spool(struct scribe *scribe);
-/* Replaces a file of the directory as a whole, mode 0600. */
-void scribe_replace(struct scribe *scribe, const char *name, const char *bytes, size_t len);
+/* Replaces a file of the directory as a whole, mode 0600. It is on disk when the process has done so (`now`), or a second later
+ * if the process lives so long: the disk takes longer than all else that a short job needs. */
+void scribe_replace(struct scribe *scribe, const char *name, const char *bytes, size_t len, bool now);
 /* Waits until everything is written, or cannot be: see `told`. false: the disk does not answer, or the process was
  * killed. */
 bool scribe_wait(struct scribe *scribe);
 /* The number of records lost, here and in the process. */
 uint64_t scribe_lost(const struct scribe *scribe);
-/* Ends the process when it has written everything; does not wait for a late one. Any scribe, also twice. */
+/* Has the process end when it has written everything, and waits for that, but not for a late one. Any scribe, also twice. */
 void scribe_end(struct scribe *scribe);
+/* After it: waits until it has ended. */
+void scribe_reap(struct scribe *scribe);
 
 #endif

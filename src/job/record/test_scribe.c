@@ -72,6 +72,7 @@ static void keeps_the_order(void **state)
     assert_int_equal(reader.unread, 0);
     spool_reader_close(&reader);
     scribe_end(&scribe);
+    scribe_reap(&scribe);
 }
 
 /* What is no object with members is no record. */
@@ -83,6 +84,7 @@ static void counts_what_is_none(void **state)
     scribe_put_take(&scribe, NULL);
     assert_int_equal(scribe_lost(&scribe), 2);
     scribe_end(&scribe);
+    scribe_reap(&scribe);
     scribe_put_take(&scribe, json_pack("{s:i}", "i", 1));
     assert_int_equal(scribe_lost(&scribe), 3);
 }

@@ -133,10 +133,9 @@ static uint64_t kills_warned(const struct job *job)
 
 static void warn_memory(struct job *job)
 {
-    struct oom_counts now, *before = &job->oom_before;
-    oom_count("", getpid(), &now);
-    uint64_t group = now.group > before->group && before->group >= 0 ? (uint64_t)(now.group - before->group) : 0;
-    uint64_t node = now.node > before->node && before->node >= 0 ? (uint64_t)(now.node - before->node) : 0;
+    const struct oom_counts *now = &job->oom_after, *before = &job->oom_before;
+    uint64_t group = now->group > before->group && before->group >= 0 ? (uint64_t)(now->group - before->group) : 0;
+    uint64_t node = now->node > before->node && before->node >= 0 ? (uint64_t)(now->node - before->node) : 0;
     bool killed = job->info.result.signal == SIGKILL || job->info.result.exit_code == 128 + SIGKILL;
     if ((group || (node && killed)) && kills_warned(job) >= (group ? group : node))
         return;
@@ -342,7 +341,8 @@ static void write_report(struct job *job, struct job_report *summary)
     read.functions = NULL; /* lent */
     job_report_done(&read);
     if (!text.failed && text.data)
-        scribe_replace(&job->recorder.scribe, "report.txt", text.data, text.len);
+        scribe_replace(&job->recorder.scribe, "report.txt", text.data, text.len,
+                       false); /* scry report prints it anew */
 }
 
 /* Reads the traces, if there are any. */
@@ -414,19 +414,20 @@ void finish_put_info(struct job *job)
 {
     _cleanup_(freep) char *text = job_info_text(&job->info);
     if (text)
-        scribe_replace(&job->recorder.scribe, "job.json", text, strlen(text));
+        scribe_replace(&job->recorder.scribe, "job.json", text, strlen(text), job->info.ended);
 }
 
 void finish_done(struct job *job)
 {
     scribe_end(&job->recorder.scribe);
+    signals_done(&job->signals); /* two processes end at the same time */
     job_model_done(&job->recorder.model);
     json_decref(job->info.argv);
     json_decref(job->info.batch);
     hide_args_free(job->recorder.hide);
     untraced_free(job->recorder.untraced);
     spread_done(&job->preload.spread);
-    signals_done(&job->signals);
+    scribe_reap(&job->recorder.scribe);
 }
 
 void finish_failed(struct job *job)

@@ -35,11 +35,11 @@ struct job {
     struct watch watch;
     struct observer_link observer;
     struct publish_link publish;
-    struct oom_counts oom_before;
-    uint64_t sample_ns;   /* when the next sample is due */
-    uint64_t fork_rss;    /* scry run's peak at the fork: the kernel counts it for the child */
-    uint64_t cpu_ns;      /* of all processes that were waited for */
-    uint64_t largest_rss; /* of the same processes */
+    struct oom_counts oom_before, oom_after; /* the command */
+    uint64_t sample_ns;                      /* when the next sample is due */
+    uint64_t fork_rss;                       /* scry run's peak at the fork: the kernel counts it for the child */
+    uint64_t cpu_ns;                         /* of all processes that were waited for */
+    uint64_t largest_rss;                    /* of the same processes */
     uint64_t end_ns;
     bool joined;   /* a part: its monitor goes to the job's, which has it brought there */
     bool spread;   /* it has parts on other nodes, seen here */

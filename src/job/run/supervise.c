@@ -105,7 +105,8 @@ static int open_directory(struct job *job, struct err *err)
     if (job->dir[0] && (code = scribe_start(&job->recorder.scribe, job->dir, job->id, job->options->max_bytes)) < 0)
         return err_errno(err, code, "watching takes one more process%s", code == -EAGAIN ? " (ulimit -u)" : "");
     if (job->dir[0]) {
-        write_info(job);
+        finish_put_info(job); /* others may see the job from now on; its command waits for write_info */
+        scribe_push(&job->recorder.scribe);
         return 0;
     }
     struct scribe_told *told = &job->recorder.scribe.told;
@@ -426,8 +427,6 @@ static void start_observer(struct job *job)
     if (!job->dir[0])
         return;
     observer_start(&job->observer);
-    job->recorder.recorded = on_recorded;
-    job->recorder.ctx = job;
 }
 
 static void start_publisher(struct job *job)
@@ -489,6 +488,7 @@ static int start(struct job *job, struct err *err)
                                 .options = job->options,
                                 .changed = on_changed,
                                 .ctx = job};
+    start_observer(job); /* it starts while the monitor is asked */
     start_watching(job);
     code = check_refused(job, err);
     if (code < 0) {
@@ -497,7 +497,11 @@ static int start(struct job *job, struct err *err)
         watch_close(&job->watch);
         return code;
     }
-    start_observer(job);
+    observer_await(&job->observer);
+    if (job->dir[0]) {
+        job->recorder.recorded = on_recorded;
+        job->recorder.ctx = job;
+    }
     start_publisher(job);
     announce(job);
     job->info.root = job->launch.pid;
@@ -574,9 +578,13 @@ int job_run(struct run_options *options)
     }
     release(job);
     supervise(job);
+    observer_ending(&job->observer);
     part_wait(job);
     watch_end(job);
     reap(job);
+    observer_over(&job->observer);
+    job->oom_after = job->oom_before;
+    oom_count_again("", &job->oom_after);
     observer_finish(&job->observer);
     watch_settle(&job->watch, SUPERVISE_ANSWER_MS);
     if (job->watch.raises.omitted)

@@ -11,8 +11,8 @@
 #include "job/record/recorder.h"
 
 /* Flags of node_get_info (specification 8.1.1). Bits 8 to 12: load, memory, paging, disks, network. Bits 0 to 3: what
- * the node is. */
-enum { ANSWER_NODE_SAMPLE = 0x1f00, ANSWER_NODE_STATIC = 0x1f0f };
+ * the node is. Bit 14: no benchmarks, no look at every process, no waiting for rates: nothing of that is kept. */
+enum { ANSWER_NODE_SAMPLE = 0x5f00, ANSWER_NODE_STATIC = 0x5f0f };
 
 struct answer_context {
     struct recorder *recorder;

@@ -478,6 +478,14 @@ static size_t scan_tree(struct job_follow *follow)
     return found;
 }
 
+/* A command that is held has started nothing: there is nothing to find, in a machine's thousands of processes. */
+static bool has_started_nothing(const struct proc_stat *root)
+{
+    char children[64];
+    return root->never_executed && root->threads == 1 &&
+           proc_file_read(root->pid, root->pid, "children", children, sizeof children, NULL) == 0 && !children[0];
+}
+
 void job_follow_sample(struct job_follow *follow)
 {
     uint64_t now = clock_now_ns();
@@ -552,7 +560,7 @@ int job_follow_new(struct job_follow **ret_follow, pid_t root, const char *dir, 
     process->settled = true;
     apply_stat(follow, process, &stat);
     process->rss = process->peak_rss = 0; /* held before its exec, it has the size of the process that forked it */
-    if (scan_tree(follow) || stat.threads > 1) {
+    if (!has_started_nothing(&stat) && (scan_tree(follow) || stat.threads > 1)) {
         follow->polled = true;
         snprintf(follow->reason, sizeof follow->reason, "the job was running already");
     }

@@ -121,8 +121,6 @@ static void node_detach(struct scry_call *call)
     }
 }
 
-enum { NODE_INFO_BITS = 14 };
-
 static int print_info(struct scry_call *call, size_t index, struct buf *text, struct err *err)
 {
     return node_probe_print(call->monitor->node->probe, call_unsigned(call, 1), text, err);
@@ -183,6 +181,8 @@ const struct scry_service node_services[] = {
      "Detach from nodes and all processes on them."},
     {"node_get_info", SCRY_INFORMATION, "token<n>* node_list, integer flags -> " NODE_INFO_RESULT,
      SCRY_PARTIAL | SCRY_PARTLY, node_get_info,
-     "Static (bits 0-6 of flags) and dynamic (bits 7-13) information on nodes; -1 is what Linux does not count."},
+     "Static (bits 0-6 of flags) and dynamic (bits 7-13) information on nodes; -1 is what Linux does not count. With "
+     "bit "
+     "14, also what takes more than a few reads of files: benchmarks, sleeping processes, rates of a new monitor."},
     SERVICE_END,
 };
