@@ -55,6 +55,25 @@ int reader_connect(struct reader *reader, const struct link_events *events, void
     return link_open(&reader->link, reader->loop, &options, err);
 }
 
+void reader_read_key(struct reader *reader)
+{
+    struct err err = {0};
+    int code = signed_key_new(&reader->key, &err);
+    if (code < 0 && code != -ENOENT) {
+        char text[ERR_TEXT_SIZE + 64];
+        snprintf(text, sizeof text, "nobody can tell what the jobs have signed: %s", err.text);
+        reader_say("note", text);
+    }
+}
+
+enum signed_by reader_check(const struct reader *reader, const struct topic *topic, struct span payload,
+                            struct span *ret_text)
+{
+    const char *kind = topic_signed(topic);
+    *ret_text = payload;
+    return kind ? signed_check(reader->key, topic->owner, topic->job, kind, payload, ret_text) : SIGNED_UNKNOWN;
+}
+
 void reader_question(struct reader *reader, char ret_id[64])
 {
     snprintf(ret_id, 64, "%s%u", reader->client, reader->questions++);

@@ -138,6 +138,48 @@ static void keep(json_t **slot, json_t *json)
     *slot = json;
 }
 
+int state_progress(const json_t *state)
+{
+    if (json_is_true(json_object_get(state, "complete")))
+        return 2;
+    return json_is_object(json_object_get(json_object_get(state, "info"), "result"));
+}
+
+bool state_may_follow(const json_t *before, enum signed_by before_by, const json_t *state, enum signed_by by)
+{
+    return !before || before_by != SIGNED_JOB || (by == SIGNED_JOB && state_progress(state) >= state_progress(before));
+}
+
+void state_put_signed(json_t *remote, enum signed_by by)
+{
+    if (by == SIGNED_UNKNOWN)
+        json_object_del(remote, "signed");
+    else
+        json_object_set_new(remote, "signed", json_boolean(by == SIGNED_JOB));
+}
+
+/* A state, or a beat. Of a job that signs, only what it has signed. */
+static void take(struct states *states, struct state *job, bool is_state, json_t *json_take, enum signed_by by,
+                 bool retained)
+{
+    bool forged = is_state ? !state_may_follow(job->state, job->state_by, json_take, by)
+                           : by != SIGNED_JOB && job->state_by == SIGNED_JOB;
+    if (forged) {
+        states->forged += by != SIGNED_JOB;
+        json_decref(json_take);
+        return;
+    }
+    if (is_state && by == SIGNED_JOB && job->beat && job->beat_by != SIGNED_JOB) {
+        keep(&job->beat, NULL);
+        job->beats = false;
+        states->forged++;
+    }
+    if (!is_state)
+        job->beats = !retained && json_is_true(json_object_get(json_take, "connected"));
+    keep(is_state ? &job->state : &job->beat, json_take);
+    *(is_state ? &job->state_by : &job->beat_by) = by;
+}
+
 bool states_message(struct states *states, const struct topic *topic, struct span payload, bool retained)
 {
     if (topic->kind == TOPIC_AGAIN && strcmp(topic->rest, states->marker) == 0) {
@@ -149,14 +191,13 @@ bool states_message(struct states *states, const struct topic *topic, struct spa
     if (states->running)
         wait_for_quiet(states);
     struct state *job = job_of(states, topic->job);
+    enum signed_by by = reader_check(states->reader, topic, payload, &payload);
     json_t *json = json_loadb(payload.ptr, payload.len, 0, NULL);
     if (!job || !json_is_object(json)) {
         json_decref(json); /* an empty message: the broker is to forget the job */
         return true;
     }
-    if (topic->kind == TOPIC_BEAT)
-        job->beats = !retained && json_is_true(json_object_get(json, "connected"));
-    keep(topic->kind == TOPIC_STATE ? &job->state : &job->beat, json);
+    take(states, job, topic->kind == TOPIC_STATE, json, by, retained);
     return true;
 }
 

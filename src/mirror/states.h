@@ -21,6 +21,7 @@ struct state {
     char *job;            /* the id, by the topic */
     json_t *state, *beat; /* the last of each; NULL: none */
     bool beats;           /* a beat came just now, and not from the broker's memory */
+    enum signed_by state_by, beat_by;
     UT_hash_handle hh;
 };
 
@@ -40,6 +41,7 @@ struct states {
     struct loop_source *quiet;
     unsigned silent;    /* times that nothing came, not even the marker */
     size_t lacking;     /* jobs with a beat and without a state, when that was last looked at */
+    size_t forged;      /* messages in place of those that their jobs have signed */
     bool unsure;        /* in the end: there may be more, or the state of some is not known */
     struct node *nodes; /* hash by name */
     void (*all_came)(void *ctx);
@@ -59,6 +61,12 @@ const struct state *states_find(const struct states *states, const char *word, s
 
 /* Whether its node was started again since: another job of this owner there says so. When all came. */
 bool states_node_restarted(struct states *states, const struct state *job);
+/* How far the job is in it, which only grows: 0: it runs; 1: it is over; 2: all of it is published. */
+int state_progress(const json_t *state);
+/* Whether a state may take the place of another: what the job has signed is there until it has signed a later one. */
+bool state_may_follow(const json_t *before, enum signed_by before_by, const json_t *state, enum signed_by by);
+/* What a mirror is to say of it: `signed`. */
+void state_put_signed(json_t *remote, enum signed_by by);
 /* What job.json is to say; NULL: the state is not that of this job. Borrowed. */
 const json_t *state_info(const json_t *state, const char *job);
 /* The members of remote.json that are in a state and a beat; each may be NULL. retained: the beat is from the broker's
