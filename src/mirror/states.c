@@ -33,26 +33,38 @@ static const char *text_of(const json_t *json, const char *key)
 
 static void wait_for_quiet(struct states *states);
 
+/* Markers have numbers: one that comes twice, or late, says nothing of what was asked for since. */
 static void publish_marker(struct states *states)
 {
     _cleanup_(buf_done) struct buf topic = BUF_INIT;
     topic_put_again(&topic, states->reader->owner, MARKER_JOB, states->marker, "end");
-    reader_publish_json(states->reader, topic.data, json_object());
+    reader_publish_json(states->reader, topic.data, json_pack("{s:i}", "round", (int)++states->round));
     wait_for_quiet(states);
+}
+
+static bool is_marker_of_now(const struct states *states, struct span payload)
+{
+    json_t *json = json_loadb(payload.ptr, payload.len, 0, NULL), *round = json_object_get(json, "round");
+    bool is_now = json_is_integer(round) && json_integer_value(round) == (json_int_t)states->round;
+    json_decref(json);
+    return is_now;
 }
 
 /* Asks for those that are missing, as long as that is of use. false: there are none, or it is not. */
 static bool ask_for_lacking(struct states *states)
 {
-    size_t lacking = 0, asked = 0;
-    for (const struct state *job = states->jobs; states->beats_too && job; job = job->hh.next)
-        if (!job->state && job->beat) {
-            lacking++;
-            if (asked < ASKED_AT_ONCE)
-                asked += reader_subscribe(states->reader, job->job, "state", 1) >= 0;
-        }
-    bool more = lacking && (!states->lacking || lacking < states->lacking);
+    size_t lacking = 0, beatless = 0, asked = 0;
+    for (const struct state *job = states->jobs; states->beats_too && job; job = job->hh.next) {
+        lacking += !job->state && job->beat;
+        beatless += job->state && !job->beat;
+        if (!job->state != !job->beat && asked < ASKED_AT_ONCE)
+            asked += reader_subscribe(states->reader, job->job, job->state ? "beat" : "state", 1) >= 0;
+    }
+    size_t all = lacking + beatless;
+    bool more = all && (!states->asked_for || all < states->asked_for);
+    states->unsure |= beatless > 0; /* publishers begin with a beat: some were dropped, perhaps also of other jobs */
     states->lacking = lacking;
+    states->asked_for = all;
     if (more)
         publish_marker(states);
     return more;
@@ -66,10 +78,7 @@ static void settle(struct states *states, bool marked)
         publish_marker(states);
         return;
     }
-    size_t beatless = 0;
-    for (const struct state *job = states->jobs; states->beats_too && job; job = job->hh.next)
-        beatless += !job->beat;
-    states->unsure |= states->lacking || (!marked && beatless) || HASH_COUNT(states->jobs) >= JOBS_MOST;
+    states->unsure |= states->lacking || HASH_COUNT(states->jobs) >= JOBS_MOST;
     states_stop(states);
     states->all_came(states->ctx);
 }
@@ -90,7 +99,7 @@ void states_start(struct states *states, const char *job)
     struct reader *reader = states->reader;
     states->running = true;
     states->silent = 0;
-    states->lacking = 0;
+    states->lacking = states->asked_for = 0;
     HASH_FREE_ALL(states->nodes);
     reader_question(reader, states->marker);
     _cleanup_(buf_done) struct buf pattern = BUF_INIT;
@@ -183,7 +192,8 @@ static void take(struct states *states, struct state *job, bool is_state, json_t
 bool states_message(struct states *states, const struct topic *topic, struct span payload, bool retained)
 {
     if (topic->kind == TOPIC_AGAIN && strcmp(topic->rest, states->marker) == 0) {
-        settle(states, true);
+        if (is_marker_of_now(states, payload))
+            settle(states, true);
         return true;
     }
     if (topic->kind != TOPIC_STATE && topic->kind != TOPIC_BEAT)

@@ -3,8 +3,9 @@
  * The jobs of an owner, by the retained messages of their publishers. A broker sends those when somebody subscribes; that
  * all of them came is known when a message of our own, published afterwards, came back (states_marker). Where nobody may
  * publish, some seconds of silence must do. A broker may also drop what it has no room for, without a word: mosquitto keeps
- * 1000 messages for a reader, unless it is told otherwise. Beats are short, and no queue holds them back (QoS 0): so they tell
- * of which jobs a state must come, and those that did not are asked for one by one.
+ * 1000 messages for a reader, unless it is told otherwise. Beats are short, and few queues hold them back (QoS 0; mosquitto
+ * drops them, too, since 2.0.16, when its reader is slow): so they tell of which jobs a state must come. States, and
+ * beats, that did not are asked for one by one. Where beats were dropped, others may have been of which nobody knows.
  */
 #ifndef SCRY_MIRROR_STATES_H
 #define SCRY_MIRROR_STATES_H
@@ -40,7 +41,9 @@ struct states {
     bool running, beats_too;
     struct loop_source *quiet;
     unsigned silent;    /* times that nothing came, not even the marker */
+    unsigned round;     /* the number of the last marker */
     size_t lacking;     /* jobs with a beat and without a state, when that was last looked at */
+    size_t asked_for;   /* the same, and those with a state and without a beat */
     size_t forged;      /* messages in place of those that their jobs have signed */
     bool unsure;        /* in the end: there may be more, or the state of some is not known */
     struct node *nodes; /* hash by name */

@@ -325,6 +325,17 @@ class Mirror(MirrorCase):
             self.assertEqual(done.stdout.count("\n"), 21)
             self.assertIn("the list is not complete: the broker has not sent the state of 3 more jobs", done.stderr)
 
+    def test_list_through_bad_networks(self):
+        """What is told with QoS 0 may never come: then beats are asked for one by one, and the list says that there may be more."""
+        with brokertest.Mosquitto(self.box) as broker, brokertest.LyingBroker(broker) as lossy:
+            lossy.drop_qos0 = True
+            fake = FakePublisher(broker, "20260101T000001-h-1-aaaaaa")
+            fake.say_state()
+            fake.beat()
+            done = self.scry("ps", "--json", lossy.url)
+            self.assertEqual([job["state"] for job in json.loads(done.stdout)["jobs"]], ["running"])
+            self.assertIn("the list may not be complete", done.stderr)
+
     def test_forged_states(self):
         """What only says that it is a job is no line of a list."""
         with brokertest.Mosquitto(self.box) as broker:
