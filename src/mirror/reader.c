@@ -40,12 +40,17 @@ void reader_fail(struct reader *reader, const struct err *err)
 bool reader_lost(struct reader *reader, const char *why)
 {
     struct err err = {0};
+    bool is_new = strcmp(reader->last_loss, why) != 0;
     snprintf(reader->last_loss, sizeof reader->last_loss, "%s", why);
     if (!link_is_in_vain(reader->link))
         return false;
-    err_set(&err, -EACCES, "the broker %s: %s", reader->via, why);
-    reader_fail(reader, &err);
-    return true;
+    bool was_right = link_has_been_up(reader->link);
+    err_set(&err, -EACCES, "the broker %s: %s%s", reader->via, why, was_right ? "; it is tried again" : "");
+    if (!was_right)
+        reader_fail(reader, &err);
+    else if (is_new)
+        reader_say_err("note", &err);
+    return !was_right;
 }
 
 int reader_connect(struct reader *reader, const struct link_events *events, void *ctx, struct err *err)

@@ -59,7 +59,8 @@ void reader_question(struct reader *reader, char ret_id[64]);
 int reader_subscribe(struct reader *reader, const char *job, const char *name, int qos);
 void reader_publish_json(struct reader *reader, const char *topic, json_t *json_take);
 
-/* What each `lost` does first: keeps why. true: to try again would be in vain, which it has said, and all is over. */
+/* What each `lost` does first: keeps why. true: to try again would be in vain, which it has said, and all is over. Where the
+ * connection was up before, it is said, and tried again all the same. */
 bool reader_lost(struct reader *reader, const char *why);
 /* Of the events, for those who do not care: what is lost is asked again. */
 void reader_published(void *ctx, int id);
