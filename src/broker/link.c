@@ -50,6 +50,7 @@ struct link {
     bool writing; /* epoll waits until the socket takes more */
     bool up, broken, session_present;
     bool in_vain;                /* the last attempt was */
+    bool been_up;                /* once, at least */
     unsigned failed;             /* attempts since it was up, and of use */
     unsigned brief;              /* attempts in a row of which no connection lasted */
     unsigned ended;              /* connections in a row that the broker took, and ended soon */
@@ -293,7 +294,7 @@ static void on_connect(struct mosquitto *mosq, void *ctx, int rc, int flags)
             check(link, send_out(link, message));
     if (link->broken)
         return;
-    link->up = true;
+    link->up = link->been_up = true;
     link->session_present = flags & 1;
     if (!link->closed)
         link->events->connected(link->ctx, link->session_present);
@@ -509,6 +510,11 @@ void link_leave(int status)
 bool link_is_in_vain(const struct link *link)
 {
     return link->in_vain;
+}
+
+bool link_has_been_up(const struct link *link)
+{
+    return link->been_up;
 }
 
 void link_hurry(struct link *link)

@@ -61,6 +61,8 @@ void link_leave(int status);
 /* In `lost`: it was refused for a reason that does not go away by itself: who the broker is, or a file of ours. It is tried again
  * all the same. */
 bool link_is_in_vain(const struct link *link);
+/* Whether it was ever up: then what is in vain now may be somebody's work on the broker. */
+bool link_has_been_up(const struct link *link);
 /* If it waits before it tries again: it does so now. For who will not be there much longer. */
 void link_hurry(struct link *link);
 bool link_is_up(const struct link *link);

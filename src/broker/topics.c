@@ -57,6 +57,27 @@ void topic_put_revoked(struct buf *out, const char *owner)
     topic_put(out, owner, "keys", "revoked", NULL);
 }
 
+const char *topic_signed(const struct topic *topic)
+{
+    switch (topic->kind) {
+    case TOPIC_STREAM:
+        return "records";
+    case TOPIC_STATE:
+        return "state";
+    case TOPIC_BEAT:
+        return "beat";
+    case TOPIC_FILE:
+        return "file";
+    case TOPIC_AGAIN: /* an answer has the same messages, and its end */
+        return strcmp(topic->name, "records") == 0 ? "records"
+               : strcmp(topic->name, "file") == 0  ? "file"
+               : strcmp(topic->name, "end") == 0   ? "end"
+                                                   : NULL;
+    default:
+        return NULL;
+    }
+}
+
 static int digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;

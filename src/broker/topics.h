@@ -48,6 +48,8 @@ void topic_put(struct buf *out, const char *owner, const char *job, const char *
 void topic_put_again(struct buf *out, const char *owner, const char *job, const char *reader, const char *name);
 /* false: it is none of ours, or badly encoded, or decodes to a level with a zero byte or longer than a level may be. */
 bool topic_parse(const char *text, struct topic *ret_topic);
+/* What kind of message a job signs there (keys/signed.h); NULL: none, or it is sealed, or no job's. */
+const char *topic_signed(const struct topic *topic);
 /* scry/v1/OWNER/keys/revoked, retained: the keys that their owner has revoked. */
 void topic_put_revoked(struct buf *out, const char *owner);
 

@@ -33,6 +33,13 @@ bool cert_about(X509 *cert, struct key_about *ret_about);
 X509 *cert_new(const struct key_about *about, EVP_PKEY *public_key, X509 *issuer, EVP_PKEY *issuer_key);
 EVP_PKEY *ed25519_new(void);
 
+/* Ed25519. */
+enum { KEY_SIGNATURE_BYTES = 64 };
+bool key_sign(const struct key *key, struct span text, uint8_t ret_signature[KEY_SIGNATURE_BYTES]);
+bool cert_verify(X509 *cert, struct span text, const char *signature);
+/* Appends the bytes of a text in base64. false: it is none, or there is no memory. */
+bool key_base64_decode(struct span text, struct buf *out);
+
 /* Whose certificate it is: of this authority, signed by it, valid, and not in the list. */
 enum trust cert_check(X509 *authority, X509_CRL *revoked, X509 *cert, time_t now, struct key_about *ret_about);
 

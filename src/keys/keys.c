@@ -103,6 +103,40 @@ int key_new_take(X509 *cert, X509 *authority, EVP_PKEY *private_key, struct key 
     return 0;
 }
 
+/* ---- signatures ---- */
+
+bool key_sign(const struct key *key, struct span text, uint8_t ret_signature[KEY_SIGNATURE_BYTES])
+{
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    size_t len = KEY_SIGNATURE_BYTES;
+    bool fine = context && EVP_DigestSignInit(context, NULL, NULL, NULL, key->private_key) == 1 &&
+                EVP_DigestSign(context, ret_signature, &len, (const unsigned char *)text.ptr, text.len) == 1 &&
+                len == KEY_SIGNATURE_BYTES;
+    EVP_MD_CTX_free(context);
+    return fine;
+}
+
+bool cert_verify(X509 *cert, struct span text, const char *signature)
+{
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    bool fine = context && EVP_DigestVerifyInit(context, NULL, NULL, NULL, X509_get0_pubkey(cert)) == 1 &&
+                EVP_DigestVerify(context, (const unsigned char *)signature, KEY_SIGNATURE_BYTES,
+                                 (const unsigned char *)text.ptr, text.len) == 1;
+    EVP_MD_CTX_free(context);
+    ERR_clear_error();
+    return fine;
+}
+
+bool key_base64_decode(struct span text, struct buf *out)
+{
+    size_t most = text.len / 4 * 3;
+    unsigned char *to = text.len && text.len % 4 == 0 ? (unsigned char *)buf_reserve(out, most) : NULL;
+    if (!to || EVP_DecodeBlock(to, (const unsigned char *)text.ptr, (int)text.len) != (int)most)
+        return false;
+    out->len += most - (text.ptr[text.len - 1] == '=') - (text.ptr[text.len - 2] == '=');
+    return true;
+}
+
 /* ---- PEM ---- */
 
 enum { CERTS = 2 };

@@ -21,7 +21,7 @@
 #include "keys/nonces.h"
 #include "shm/waits.h"
 
-enum { VERSION = 1, SIGNATURE_BYTES = 64, NONCE_BYTES = 16, KEY_BYTES = HPKE_KEY_BYTES, JOB_BYTES = 256 };
+enum { VERSION = 1, NONCE_BYTES = 16, KEY_BYTES = HPKE_KEY_BYTES, JOB_BYTES = 256 };
 #define ADDRESS_LABEL "scry address 1" /* signed with its closing zero */
 #define MESSAGE_LABEL "scry message 1"
 
@@ -92,28 +92,6 @@ static void put_number(struct buf *out, size_t bytes, uint64_t number)
 
 /* ---- signatures ---- */
 
-static bool sign(const struct key *key, struct span text, uint8_t ret_signature[SIGNATURE_BYTES])
-{
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    size_t len = SIGNATURE_BYTES;
-    bool fine = context && EVP_DigestSignInit(context, NULL, NULL, NULL, key->private_key) == 1 &&
-                EVP_DigestSign(context, ret_signature, &len, (const unsigned char *)text.ptr, text.len) == 1 &&
-                len == SIGNATURE_BYTES;
-    EVP_MD_CTX_free(context);
-    return fine;
-}
-
-static bool verify(X509 *cert, struct span text, const char *signature)
-{
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool fine = context && EVP_DigestVerifyInit(context, NULL, NULL, NULL, X509_get0_pubkey(cert)) == 1 &&
-                EVP_DigestVerify(context, (const unsigned char *)signature, SIGNATURE_BYTES,
-                                 (const unsigned char *)text.ptr, text.len) == 1;
-    EVP_MD_CTX_free(context);
-    ERR_clear_error();
-    return fine;
-}
-
 /* What a message's signature is over. Both public keys are in it: it is for this receiver, in this encryption. */
 static void put_signed(struct buf *out, const char *receiver, const char *encapsulated, struct span rest)
 {
@@ -133,18 +111,6 @@ struct address {
     uint8_t public_key[KEY_BYTES];
 };
 
-static bool decode(struct span text, struct buf *out)
-{
-    size_t most = text.len / 4 * 3;
-    if (!text.len || text.len > SEALED_ADDRESS_BYTES || text.len % 4)
-        return false;
-    unsigned char *to = (unsigned char *)buf_reserve(out, most);
-    if (!to || EVP_DecodeBlock(to, (const unsigned char *)text.ptr, (int)text.len) != (int)most)
-        return false;
-    out->len = most - (text.ptr[text.len - 1] == '=') - (text.ptr[text.len - 2] == '=');
-    return true;
-}
-
 /* Whose certificate it is: of our authority, signed by it, valid, and not revoked. */
 static enum sealed_refusal check_cert(const struct sealed_box *box, X509 *cert, struct key_about *ret_about, time_t now)
 {
@@ -160,12 +126,12 @@ static enum sealed_refusal read_address(const struct sealed_box *box, struct spa
                                         struct address *ret_address)
 {
     struct span der, rest;
-    if (!decode(text, bytes))
+    if (!text.len || text.len > SEALED_ADDRESS_BYTES || !key_base64_decode(text, bytes))
         return SEALED_DAMAGED;
     rest = span_of(bytes->data, bytes->len);
     const char *version = take(&rest, 1), *public_key = take(&rest, KEY_BYTES);
     if (!version || *version != VERSION || !public_key || !take_text(&rest, 2, &ret_address->job) ||
-        !take_text(&rest, 2, &der) || rest.len != SIGNATURE_BYTES)
+        !take_text(&rest, 2, &der) || rest.len != KEY_SIGNATURE_BYTES)
         return SEALED_DAMAGED;
     const unsigned char *at = (const unsigned char *)der.ptr;
     ret_address->cert = d2i_X509(NULL, &at, (long)der.len);
@@ -178,8 +144,8 @@ static enum sealed_refusal read_address(const struct sealed_box *box, struct spa
         return refusal;
     _cleanup_(buf_done) struct buf all = BUF_INIT;
     buf_append(&all, ADDRESS_LABEL, sizeof ADDRESS_LABEL);
-    buf_append(&all, bytes->data, bytes->len - SIGNATURE_BYTES);
-    if (all.failed || !verify(ret_address->cert, span_of(all.data, all.len), rest.ptr))
+    buf_append(&all, bytes->data, bytes->len - KEY_SIGNATURE_BYTES);
+    if (all.failed || !cert_verify(ret_address->cert, span_of(all.data, all.len), rest.ptr))
         return SEALED_FORGED;
     return refusal;
 }
@@ -199,7 +165,7 @@ static int make_address(struct sealed_box *box)
 {
     _cleanup_(buf_done) struct buf bytes = BUF_INIT;
     unsigned char *der = NULL;
-    uint8_t signature[SIGNATURE_BYTES];
+    uint8_t signature[KEY_SIGNATURE_BYTES];
     int len = i2d_X509(box->key->cert, &der);
     buf_append(&bytes, ADDRESS_LABEL, sizeof ADDRESS_LABEL);
     buf_putc(&bytes, VERSION);
@@ -209,7 +175,7 @@ static int make_address(struct sealed_box *box)
     put_number(&bytes, 2, len > 0 ? (uint64_t)len : 0);
     buf_append(&bytes, der, len > 0 ? (size_t)len : 0);
     OPENSSL_free(der);
-    if (len <= 0 || bytes.failed || !sign(box->key, span_of(bytes.data, bytes.len), signature))
+    if (len <= 0 || bytes.failed || !key_sign(box->key, span_of(bytes.data, bytes.len), signature))
         return -ENOMEM;
     buf_append(&bytes, signature, sizeof signature);
     buf_drop(&bytes, sizeof ADDRESS_LABEL);
@@ -342,7 +308,7 @@ int sealed_put(struct sealed_box *box, struct span address, const uint8_t *answe
     static const uint8_t none[NONCE_BYTES];
     struct address to = {.cert = NULL};
     struct buf bytes = BUF_INIT, plain = BUF_INIT, all = BUF_INIT;
-    uint8_t nonce[NONCE_BYTES], signature[SIGNATURE_BYTES], encapsulated[KEY_BYTES];
+    uint8_t nonce[NONCE_BYTES], signature[KEY_SIGNATURE_BYTES], encapsulated[KEY_BYTES];
     size_t len = KEY_BYTES;
     if (text.len > SEALED_TEXT_BYTES)
         return err_set(err, -EMSGSIZE, "a message of %zu bytes is too long: at most %d", text.len, SEALED_TEXT_BYTES);
@@ -361,7 +327,7 @@ int sealed_put(struct sealed_box *box, struct span address, const uint8_t *answe
         buf_append(&plain, text.ptr, text.len);
         put_signed(&all, (const char *)to.public_key, (const char *)encapsulated, span_of(plain.data, plain.len));
         buf_done(&bytes);
-        if (!plain.failed && !all.failed && sign(box->key, span_of(all.data, all.len), signature)) {
+        if (!plain.failed && !all.failed && key_sign(box->key, span_of(all.data, all.len), signature)) {
             buf_append(&bytes, signature, sizeof signature);
             buf_append(&bytes, plain.data, plain.len);
         }
@@ -417,7 +383,7 @@ static bool decrypt(const struct sealed_box *box, struct span sealed, struct buf
 
 static bool parse(struct span plain, const char *encapsulated, struct message *ret_message)
 {
-    *ret_message = (struct message){.encapsulated = encapsulated, .signature = take(&plain, SIGNATURE_BYTES)};
+    *ret_message = (struct message){.encapsulated = encapsulated, .signature = take(&plain, KEY_SIGNATURE_BYTES)};
     ret_message->whole = plain;
     ret_message->nonce = take(&plain, NONCE_BYTES);
     ret_message->answers = take(&plain, NONCE_BYTES);
@@ -436,7 +402,7 @@ static enum sealed_refusal check(struct sealed_box *box, const struct message *m
     if (refusal == SEALED_DAMAGED || refusal == SEALED_FOREIGN || refusal == SEALED_FORGED)
         return refusal;
     put_signed(&all, (const char *)box->public_key, message->encapsulated, message->whole);
-    if (all.failed || !verify(from->cert, span_of(all.data, all.len), message->signature))
+    if (all.failed || !cert_verify(from->cert, span_of(all.data, all.len), message->signature))
         return SEALED_FORGED;
     if (refusal != SEALED_FINE)
         return refusal;

@@ -12,6 +12,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/pause.h"
+#include "jobdir/record/info.h"
 #include "shm/waits.h"
 
 static double wall_seconds(void)
@@ -86,10 +87,58 @@ static void take_mirror(struct follow *follow)
     json_decref(follow->remote);
     follow->remote = remote ? remote : json_object();
     follow->has_gaps = json_is_true(json_object_get(follow->remote, "gaps"));
+    follow->is_signed = json_is_true(json_object_get(follow->remote, "signed"));
     follow->seen_next = mirror_next(follow->mirror);
     set_remote(follow, "caught_up", json_boolean(follow->is_ready));
     write_remote(follow);
     start_live(follow);
+}
+
+/* What is here was not signed, and the job is one that signs: all of it is had anew. */
+static void begin_anew(struct follow *follow)
+{
+    struct err err = {0};
+    if (follow->is_ready) { /* somebody has seen it */
+        err_set(&err, -EBADMSG,
+                "what was shown of %s until now was not signed, and the job signs all that it says: look at it again",
+                follow->job);
+        reader_fail(follow->reader, &err);
+        return;
+    }
+    mirror_close(follow->mirror);
+    follow->mirror = NULL;
+    mirror_remove(follow->path, NULL); /* another process may have it now: then take_mirror waits */
+    parts_done(&follow->parts);
+    follow->parts = (struct parts){0};
+    json_decref(follow->last_state);
+    follow->last_state = NULL;
+    follow->has_state = follow->is_over = follow->all_published = follow->has_files = follow->is_live = false;
+    follow->end = follow->target = 0;
+    question_forget(follow);
+    take_mirror(follow);
+}
+
+/* Whether what came may be taken: from the first message on that the job has signed, only such. */
+static bool is_believed(struct follow *follow, enum signed_by by)
+{
+    if (follow->is_signed && by != SIGNED_JOB) {
+        follow->refused += by == SIGNED_NOT;
+        if (by == SIGNED_NOT)
+            return false;
+        follow->is_signed = false; /* this time without the key */
+    } else if (!follow->is_signed && by == SIGNED_JOB) {
+        if (mirror_end(follow->mirror) || follow->has_state)
+            begin_anew(follow);
+        if (!follow->mirror)
+            return false;
+        follow->is_signed = true;
+    }
+    json_t *said = json_object_get(follow->remote, "signed");
+    if (by == SIGNED_UNKNOWN ? said != NULL : !said || json_is_true(said) != follow->is_signed) {
+        state_put_signed(follow->remote, by);
+        follow->is_dirty = true;
+    }
+    return true;
 }
 
 static void found(struct follow *follow, const char *job)
@@ -236,6 +285,9 @@ static void take_state(struct follow *follow, const json_t *state)
         return;
     }
     const char *name = json_string_value(json_object_get(state, "state"));
+    if (follow->is_signed && follow->has_state && state_progress(state) < follow->progress) /* shown again */
+        return;
+    follow->progress = state_progress(state);
     follow->has_state = true;
     follow->is_over = json_is_object(json_object_get(state_info(state, follow->job), "result")) ||
                       (name && strcmp(name, "lost") == 0);
@@ -249,6 +301,17 @@ static void take_state(struct follow *follow, const json_t *state)
         follow->last_state = json_incref((json_t *)state);
     else
         write_info(follow, state);
+}
+
+/* The broker has a state that is not the job's, in place of what is known from before. */
+static void take_known_state(struct follow *follow)
+{
+    struct job_info info;
+    if (job_info_read(follow->path, &info, NULL) == 0) {
+        follow->has_state = true;
+        follow->is_over = info.ended;
+    }
+    job_info_done(&info);
 }
 
 static void take_beat(struct follow *follow, const json_t *beat, bool retained)
@@ -348,6 +411,9 @@ static void on_message(void *ctx, const char *name, struct span payload, bool re
         return;
     if (!follow->mirror || strcmp(topic.job, follow->job) != 0)
         return;
+    enum signed_by by = reader_check(follow->reader, &topic, payload, &payload);
+    if (topic_signed(&topic) && !is_believed(follow, by))
+        return;
     if (topic.kind == TOPIC_STATE || topic.kind == TOPIC_BEAT) {
         take_json(follow, topic.kind, payload, retained);
     } else if (topic.kind == TOPIC_AGAIN) {
@@ -377,8 +443,10 @@ static void on_all_came(void *ctx)
     const struct state *job = states_find(&follow->states, follow->reader->url.job, &err);
     if (job) {
         found(follow, job->job);
-        if (follow->mirror)
+        if (follow->mirror && is_believed(follow, job->state_by))
             take_state(follow, job->state);
+        else if (follow->mirror)
+            take_known_state(follow);
     } else if (!follow->looked_at_all) { /* it is no id */
         follow->looked_at_all = true;
         states_start(&follow->states, NULL);
@@ -531,6 +599,7 @@ int follow_run(struct reader *reader)
                                               .message = on_message};
     struct follow follow = {.reader = reader, .remote = json_object()};
     struct err err = {0};
+    reader_read_key(reader);
     follow.states = (struct states){.reader = reader, .all_came = on_all_came, .ctx = &follow};
     if (is_complete(&follow)) {
         reader_say("ready", follow.path);

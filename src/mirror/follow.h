@@ -46,10 +46,12 @@ struct follow {
     json_t *last_state; /* of the job that is over, until its records are here: nobody is to stop reading too early */
     int subscription;
     bool is_live, is_ready, is_dirty;
+    bool is_signed;                         /* the job signs what it says: nothing else is taken */
     bool was_granted;                       /* a subscription, by this broker */
     uint64_t refused_ns;                    /* the last one; 0: none was */
     bool looking_around;                    /* whether the node was started again, by the states of other jobs */
     bool has_state, is_over, all_published; /* what the state says */
+    int progress;                           /* of the state: state_progress */
     bool has_files;                         /* they were asked for, and came */
     bool has_gaps;                          /* some records cannot be had any more */
     bool gone, mute;    /* nobody publishes the job now, as far as is known; or somebody who does not answer */

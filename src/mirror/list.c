@@ -29,6 +29,7 @@ struct listing {
     uint64_t came_ns;
     const struct state **list;         /* when all came, the newest first */
     size_t count, done, over, strange; /* strange: what says that it is a job, and cannot be read */
+    size_t unsigned_jobs;              /* of those that are told */
     struct loop_source *turn;
 };
 
@@ -54,6 +55,8 @@ static bool is_connected(const struct state *job)
 static void put_remote(struct listing *listing, const struct state *job, json_t *remote)
 {
     state_put_remote(remote, listing->reader, job->state, job->beat, !job->beats);
+    state_put_signed(remote, job->state_by);
+    listing->unsigned_jobs += job->state_by == SIGNED_NOT;
     json_object_set_new(remote, "connected", json_boolean(is_connected(job)));
     if (is_connected(job) && !is_over(job))
         json_object_set_new(remote, "heard", json_real((double)clock_wall_ns() / NS_PER_SECOND));
@@ -109,6 +112,11 @@ static void put_end(struct listing *listing)
     if (listing->strange) {
         snprintf(text, sizeof text, "%zu jobs there cannot be read: they are of another version of scry, or no jobs",
                  listing->strange);
+        reader_say("note", text);
+    }
+    if (listing->unsigned_jobs) {
+        snprintf(text, sizeof text, "%zu of them unsigned: whoever can write to the broker may have said so",
+                 listing->unsigned_jobs);
         reader_say("note", text);
     }
     if (listing->newest && listing->over > LIST_NEWEST) {
@@ -252,6 +260,7 @@ static int list_some(struct reader *reader, bool newest)
                                               .message = on_message};
     struct listing listing = {.reader = reader, .newest = newest};
     struct err err = {0};
+    reader_read_key(reader);
     listing.states = (struct states){.reader = reader, .beats_too = true, .all_came = on_all_came, .ctx = &listing};
     if (reader_connect(reader, &events, &listing, &err) < 0) {
         reader_say_err("error", &err);

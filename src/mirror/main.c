@@ -116,6 +116,7 @@ int main(int argc, char **argv)
     if (reader.link)
         link_close(reader.link, true);
     loop_free(reader.loop);
+    signed_key_free(reader.key);
     if (reader.owner != reader.url.owner)
         free((char *)reader.owner);
     link_leave(status);

@@ -40,12 +40,17 @@ void reader_fail(struct reader *reader, const struct err *err)
 bool reader_lost(struct reader *reader, const char *why)
 {
     struct err err = {0};
+    bool is_new = strcmp(reader->last_loss, why) != 0;
     snprintf(reader->last_loss, sizeof reader->last_loss, "%s", why);
     if (!link_is_in_vain(reader->link))
         return false;
-    err_set(&err, -EACCES, "the broker %s: %s", reader->via, why);
-    reader_fail(reader, &err);
-    return true;
+    bool was_right = link_has_been_up(reader->link);
+    err_set(&err, -EACCES, "the broker %s: %s%s", reader->via, why, was_right ? "; it is tried again" : "");
+    if (!was_right)
+        reader_fail(reader, &err);
+    else if (is_new)
+        reader_say_err("note", &err);
+    return !was_right;
 }
 
 int reader_connect(struct reader *reader, const struct link_events *events, void *ctx, struct err *err)
@@ -53,6 +58,25 @@ int reader_connect(struct reader *reader, const struct link_events *events, void
     const struct link_options options = {
         .url = &reader->url, .client = reader->client, .what = "reader", .events = events, .ctx = ctx};
     return link_open(&reader->link, reader->loop, &options, err);
+}
+
+void reader_read_key(struct reader *reader)
+{
+    struct err err = {0};
+    int code = signed_key_new(&reader->key, &err);
+    if (code < 0 && code != -ENOENT) {
+        char text[ERR_TEXT_SIZE + 64];
+        snprintf(text, sizeof text, "nobody can tell what the jobs have signed: %s", err.text);
+        reader_say("note", text);
+    }
+}
+
+enum signed_by reader_check(const struct reader *reader, const struct topic *topic, struct span payload,
+                            struct span *ret_text)
+{
+    const char *kind = topic_signed(topic);
+    *ret_text = payload;
+    return kind ? signed_check(reader->key, topic->owner, topic->job, kind, payload, ret_text) : SIGNED_UNKNOWN;
 }
 
 void reader_question(struct reader *reader, char ret_id[64])

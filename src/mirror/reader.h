@@ -25,17 +25,19 @@
 #include "broker/link.h"
 #include "broker/topics.h"
 #include "broker/url.h"
+#include "keys/signed.h"
 
 struct reader {
     struct loop *loop;
     struct link *link; /* NULL: not yet */
     struct broker_url url;
-    const char *owner;   /* whose jobs */
-    char via[PATH_MAX];  /* the broker, without password, owner and job */
-    char client[32];     /* our name there */
-    unsigned questions;  /* that were asked: each has a name of its own */
-    char last_loss[256]; /* why the last attempt to connect failed; "": none has */
-    int status;          /* to exit with */
+    const char *owner;              /* whose jobs */
+    char via[PATH_MAX];             /* the broker, without password, owner and job */
+    char client[32];                /* our name there */
+    struct signed_readers_key *key; /* to see what a job has signed; NULL: nobody can tell */
+    unsigned questions;             /* that were asked: each has a name of its own */
+    char last_loss[256];            /* why the last attempt to connect failed; "": none has */
+    int status;                     /* to exit with */
 };
 
 void reader_say(const char *word, const char *text);
@@ -46,13 +48,19 @@ void reader_fail(struct reader *reader, const struct err *err);
 
 /* Begins to connect; `ctx` is that of the events. 0 or -errno. */
 int reader_connect(struct reader *reader, const struct link_events *events, void *ctx, struct err *err);
+/* For those who follow jobs: the person's key, if there is one. */
+void reader_read_key(struct reader *reader);
+/* Who has said it; see signed_check. Of other topics: SIGNED_UNKNOWN. */
+enum signed_by reader_check(const struct reader *reader, const struct topic *topic, struct span payload,
+                            struct span *ret_text);
 /* A name for a question: letters and digits. */
 void reader_question(struct reader *reader, char ret_id[64]);
 /* Subscribes to a topic of a job (NULL: of all jobs). Returns the subscription's number; < 0: -errno. */
 int reader_subscribe(struct reader *reader, const char *job, const char *name, int qos);
 void reader_publish_json(struct reader *reader, const char *topic, json_t *json_take);
 
-/* What each `lost` does first: keeps why. true: to try again would be in vain, which it has said, and all is over. */
+/* What each `lost` does first: keeps why. true: to try again would be in vain, which it has said, and all is over. Where the
+ * connection was up before, it is said, and tried again all the same. */
 bool reader_lost(struct reader *reader, const char *why);
 /* Of the events, for those who do not care: what is lost is asked again. */
 void reader_published(void *ctx, int id);

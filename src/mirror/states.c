@@ -33,26 +33,38 @@ static const char *text_of(const json_t *json, const char *key)
 
 static void wait_for_quiet(struct states *states);
 
+/* Markers have numbers: one that comes twice, or late, says nothing of what was asked for since. */
 static void publish_marker(struct states *states)
 {
     _cleanup_(buf_done) struct buf topic = BUF_INIT;
     topic_put_again(&topic, states->reader->owner, MARKER_JOB, states->marker, "end");
-    reader_publish_json(states->reader, topic.data, json_object());
+    reader_publish_json(states->reader, topic.data, json_pack("{s:i}", "round", (int)++states->round));
     wait_for_quiet(states);
+}
+
+static bool is_marker_of_now(const struct states *states, struct span payload)
+{
+    json_t *json = json_loadb(payload.ptr, payload.len, 0, NULL), *round = json_object_get(json, "round");
+    bool is_now = json_is_integer(round) && json_integer_value(round) == (json_int_t)states->round;
+    json_decref(json);
+    return is_now;
 }
 
 /* Asks for those that are missing, as long as that is of use. false: there are none, or it is not. */
 static bool ask_for_lacking(struct states *states)
 {
-    size_t lacking = 0, asked = 0;
-    for (const struct state *job = states->jobs; states->beats_too && job; job = job->hh.next)
-        if (!job->state && job->beat) {
-            lacking++;
-            if (asked < ASKED_AT_ONCE)
-                asked += reader_subscribe(states->reader, job->job, "state", 1) >= 0;
-        }
-    bool more = lacking && (!states->lacking || lacking < states->lacking);
+    size_t lacking = 0, beatless = 0, asked = 0;
+    for (const struct state *job = states->jobs; states->beats_too && job; job = job->hh.next) {
+        lacking += !job->state && job->beat;
+        beatless += job->state && !job->beat;
+        if (!job->state != !job->beat && asked < ASKED_AT_ONCE)
+            asked += reader_subscribe(states->reader, job->job, job->state ? "beat" : "state", 1) >= 0;
+    }
+    size_t all = lacking + beatless;
+    bool more = all && (!states->asked_for || all < states->asked_for);
+    states->unsure |= beatless > 0; /* publishers begin with a beat: some were dropped, perhaps also of other jobs */
     states->lacking = lacking;
+    states->asked_for = all;
     if (more)
         publish_marker(states);
     return more;
@@ -66,10 +78,7 @@ static void settle(struct states *states, bool marked)
         publish_marker(states);
         return;
     }
-    size_t beatless = 0;
-    for (const struct state *job = states->jobs; states->beats_too && job; job = job->hh.next)
-        beatless += !job->beat;
-    states->unsure |= states->lacking || (!marked && beatless) || HASH_COUNT(states->jobs) >= JOBS_MOST;
+    states->unsure |= states->lacking || HASH_COUNT(states->jobs) >= JOBS_MOST;
     states_stop(states);
     states->all_came(states->ctx);
 }
@@ -90,7 +99,7 @@ void states_start(struct states *states, const char *job)
     struct reader *reader = states->reader;
     states->running = true;
     states->silent = 0;
-    states->lacking = 0;
+    states->lacking = states->asked_for = 0;
     HASH_FREE_ALL(states->nodes);
     reader_question(reader, states->marker);
     _cleanup_(buf_done) struct buf pattern = BUF_INIT;
@@ -138,10 +147,53 @@ static void keep(json_t **slot, json_t *json)
     *slot = json;
 }
 
+int state_progress(const json_t *state)
+{
+    if (json_is_true(json_object_get(state, "complete")))
+        return 2;
+    return json_is_object(json_object_get(json_object_get(state, "info"), "result"));
+}
+
+bool state_may_follow(const json_t *before, enum signed_by before_by, const json_t *state, enum signed_by by)
+{
+    return !before || before_by != SIGNED_JOB || (by == SIGNED_JOB && state_progress(state) >= state_progress(before));
+}
+
+void state_put_signed(json_t *remote, enum signed_by by)
+{
+    if (by == SIGNED_UNKNOWN)
+        json_object_del(remote, "signed");
+    else
+        json_object_set_new(remote, "signed", json_boolean(by == SIGNED_JOB));
+}
+
+/* A state, or a beat. Of a job that signs, only what it has signed. */
+static void take(struct states *states, struct state *job, bool is_state, json_t *json_take, enum signed_by by,
+                 bool retained)
+{
+    bool forged = is_state ? !state_may_follow(job->state, job->state_by, json_take, by)
+                           : by != SIGNED_JOB && job->state_by == SIGNED_JOB;
+    if (forged) {
+        states->forged += by != SIGNED_JOB;
+        json_decref(json_take);
+        return;
+    }
+    if (is_state && by == SIGNED_JOB && job->beat && job->beat_by != SIGNED_JOB) {
+        keep(&job->beat, NULL);
+        job->beats = false;
+        states->forged++;
+    }
+    if (!is_state)
+        job->beats = !retained && json_is_true(json_object_get(json_take, "connected"));
+    keep(is_state ? &job->state : &job->beat, json_take);
+    *(is_state ? &job->state_by : &job->beat_by) = by;
+}
+
 bool states_message(struct states *states, const struct topic *topic, struct span payload, bool retained)
 {
     if (topic->kind == TOPIC_AGAIN && strcmp(topic->rest, states->marker) == 0) {
-        settle(states, true);
+        if (is_marker_of_now(states, payload))
+            settle(states, true);
         return true;
     }
     if (topic->kind != TOPIC_STATE && topic->kind != TOPIC_BEAT)
@@ -149,14 +201,13 @@ bool states_message(struct states *states, const struct topic *topic, struct spa
     if (states->running)
         wait_for_quiet(states);
     struct state *job = job_of(states, topic->job);
+    enum signed_by by = reader_check(states->reader, topic, payload, &payload);
     json_t *json = json_loadb(payload.ptr, payload.len, 0, NULL);
     if (!job || !json_is_object(json)) {
         json_decref(json); /* an empty message: the broker is to forget the job */
         return true;
     }
-    if (topic->kind == TOPIC_BEAT)
-        job->beats = !retained && json_is_true(json_object_get(json, "connected"));
-    keep(topic->kind == TOPIC_STATE ? &job->state : &job->beat, json);
+    take(states, job, topic->kind == TOPIC_STATE, json, by, retained);
     return true;
 }
 

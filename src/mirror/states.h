@@ -3,8 +3,9 @@
  * The jobs of an owner, by the retained messages of their publishers. A broker sends those when somebody subscribes; that
  * all of them came is known when a message of our own, published afterwards, came back (states_marker). Where nobody may
  * publish, some seconds of silence must do. A broker may also drop what it has no room for, without a word: mosquitto keeps
- * 1000 messages for a reader, unless it is told otherwise. Beats are short, and no queue holds them back (QoS 0): so they tell
- * of which jobs a state must come, and those that did not are asked for one by one.
+ * 1000 messages for a reader, unless it is told otherwise. Beats are short, and few queues hold them back (QoS 0; mosquitto
+ * drops them, too, since 2.0.16, when its reader is slow): so they tell of which jobs a state must come. States, and
+ * beats, that did not are asked for one by one. Where beats were dropped, others may have been of which nobody knows.
  */
 #ifndef SCRY_MIRROR_STATES_H
 #define SCRY_MIRROR_STATES_H
@@ -21,6 +22,7 @@ struct state {
     char *job;            /* the id, by the topic */
     json_t *state, *beat; /* the last of each; NULL: none */
     bool beats;           /* a beat came just now, and not from the broker's memory */
+    enum signed_by state_by, beat_by;
     UT_hash_handle hh;
 };
 
@@ -39,7 +41,10 @@ struct states {
     bool running, beats_too;
     struct loop_source *quiet;
     unsigned silent;    /* times that nothing came, not even the marker */
+    unsigned round;     /* the number of the last marker */
     size_t lacking;     /* jobs with a beat and without a state, when that was last looked at */
+    size_t asked_for;   /* the same, and those with a state and without a beat */
+    size_t forged;      /* messages in place of those that their jobs have signed */
     bool unsure;        /* in the end: there may be more, or the state of some is not known */
     struct node *nodes; /* hash by name */
     void (*all_came)(void *ctx);
@@ -59,6 +64,12 @@ const struct state *states_find(const struct states *states, const char *word, s
 
 /* Whether its node was started again since: another job of this owner there says so. When all came. */
 bool states_node_restarted(struct states *states, const struct state *job);
+/* How far the job is in it, which only grows: 0: it runs; 1: it is over; 2: all of it is published. */
+int state_progress(const json_t *state);
+/* Whether a state may take the place of another: what the job has signed is there until it has signed a later one. */
+bool state_may_follow(const json_t *before, enum signed_by before_by, const json_t *state, enum signed_by by);
+/* What a mirror is to say of it: `signed`. */
+void state_put_signed(json_t *remote, enum signed_by by);
 /* What job.json is to say; NULL: the state is not that of this job. Borrowed. */
 const json_t *state_info(const json_t *state, const char *job);
 /* The members of remote.json that are in a state and a beat; each may be NULL. retained: the beat is from the broker's

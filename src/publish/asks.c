@@ -81,6 +81,7 @@ static void read_records(struct asks *asks, const struct follow *follow)
             follow_line(follow->head, &asks->reader, record, &asks->message, name, &figures);
             asks->bytes += asks->message.len - before;
             asks->next = seq + 1;
+            asks->last = seq;
         } else if (seq >= to && json_is_integer(number)) {
             asks->next = to;
         }

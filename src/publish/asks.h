@@ -37,6 +37,7 @@ struct asks {
     bool begun;
     struct spool_reader reader;
     uint64_t next; /* the number behind the last record that was answered */
+    uint64_t last; /* of the last record in `message` */
     size_t bytes, file;
     struct file_load load;
     struct buf message;

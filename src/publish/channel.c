@@ -63,7 +63,7 @@ int channel_begin(struct publisher *publisher, struct err *err)
     take_text(url, sizeof url, settings, "url");
     take_text(publisher->dir, sizeof publisher->dir, settings, "dir");
     take_text(publisher->job, sizeof publisher->job, settings, "job");
-    take_text(publisher->key, sizeof publisher->key, settings, "key");
+    take_text(publisher->key_option, sizeof publisher->key_option, settings, "key");
     take_text(publisher->owner, sizeof publisher->owner, settings, "owner");
     publisher->alone = json_is_true(json_object_get(settings, "alone"));
     json_int_t from = json_integer_value(json_object_get(settings, "from"));

@@ -44,7 +44,6 @@ struct control_session {
 
 struct control {
     struct publisher *publisher;
-    struct key *key;
     struct sealed_box *box;
     struct buf address;
     struct control_session *sessions;
@@ -478,18 +477,16 @@ static void on_timer(void *ctx)
 
 /* ---- the whole ---- */
 
-void control_start(struct publisher *publisher, const char *key, struct control **ret_control)
+void control_start(struct publisher *publisher, struct control **ret_control)
 {
     struct err err = {0};
-    struct control *control = calloc(1, sizeof *control);
+    struct control *control = publisher->key ? calloc(1, sizeof *control) : NULL;
     *ret_control = NULL;
     if (!control)
         return;
     control->publisher = publisher;
-    int code = key_for_job(publisher->job, *key ? key : NULL, &control->key, &err);
     const char *name = publisher->about.info.name ? publisher->about.info.name : "";
-    if (code == 0)
-        code = sealed_box_new(&control->box, control->key, publisher->job, name, &err);
+    int code = sealed_box_new(&control->box, publisher->key, publisher->job, name, &err);
     if (code == 0 && (code = sealed_address(control->box, &control->address)) == 0) {
         buf_putc(&control->address, 0);
         control->timer = loop_add_timer(publisher->loop, UINT64_MAX / 4, 0, on_timer, control);
@@ -516,7 +513,6 @@ void control_stop(struct control *control, const char *why)
         control->publisher->address = NULL;
     loop_remove(control->timer);
     sealed_box_free(control->box);
-    key_free(control->key);
     buf_done(&control->address);
     free(control);
 }

@@ -28,9 +28,9 @@ enum {
     CONTROL_OVER = 64, /* sessions that were over last: they are not begun again by what comes late */
 };
 
-/* Reads the job's key, and sets the publisher's address. `key`: as of --key or SCRY_KEY, "": none was given. Without a key
- * the job takes no requests: `*ret_control` is NULL, and publisher->why_no_control says why. */
-void control_start(struct publisher *publisher, const char *key, struct control **ret_control);
+/* Sets the publisher's address. Without a key of the job, and where no address can be made, which is in the log, the job
+ * takes no requests: *ret_control is NULL. */
+void control_start(struct publisher *publisher, struct control **ret_control);
 /* Ends all sessions, and says so to the other ends as far as there is room. NULL is fine. */
 void control_stop(struct control *control, const char *why);
 

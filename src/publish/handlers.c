@@ -29,6 +29,15 @@ static void on_own_beat(struct publisher *publisher, const struct topic *topic, 
     publisher->heard = true;
 }
 
+/* Whoever may write there can put another state in its place, and readers that come later would have only that. */
+static void on_own_state(struct publisher *publisher, const struct topic *topic, struct span payload)
+{
+    (void)topic;
+    const struct buf *sent = &publisher->state_sent;
+    if (!publisher->alone && payload.len && !span_eq(payload, span_of(sent->data, sent->len)))
+        publisher->overwritten = true;
+}
+
 static void on_stored(struct publisher *publisher, const struct topic *topic, struct span payload)
 {
     json_t *json = payload.len <= PAYLOAD_MOST ? json_loadb(payload.ptr, payload.len, 0, NULL) : NULL;
@@ -61,6 +70,7 @@ static void on_revoked(struct publisher *publisher, const struct topic *topic, s
 const struct topic_handler publisher_handlers[] = {
     {TOPIC_ASK, "ask", NULL, on_ask},
     {TOPIC_BEAT, "beat", NULL, on_own_beat},
+    {TOPIC_STATE, "state", NULL, on_own_state},
     {TOPIC_STORED, "stored", "+", on_stored},
     {TOPIC_REVOKED, NULL, NULL, on_revoked}, /* before requests of those in the list can come */
     {TOPIC_REQUEST, "request", NULL, on_request},

@@ -14,6 +14,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "base/system/pause.h"
+#include "keys/signed.h"
 #include "publish/control.h"
 #include "shm/waits.h"
 
@@ -26,19 +27,41 @@ static int64_t last_seq(const struct publisher *publisher)
 
 /* ---- sending ---- */
 
+/* In place of the payload, `room` with the job's signature behind it, if it has a key. */
+static struct span sign(const struct publisher *publisher, const char *name, uint64_t last_seq, struct span payload,
+                        struct buf *room)
+{
+    struct topic topic;
+    const char *kind = publisher->key && topic_parse(name, &topic) ? topic_signed(&topic) : NULL;
+    if (!kind)
+        return payload;
+    buf_append(room, payload.ptr, payload.len);
+    int code = room->failed ? -ENOMEM : signed_put(publisher->key, kind, publisher->job, last_seq, room);
+    if (code == 0)
+        return span_of(room->data, room->len);
+    log_warning("a message of %s is not signed: %s", publisher->job, strerror(-code));
+    return payload;
+}
+
 /* Everything that is published goes through here, so that it is known what is under way. 0, or as link_publish. */
 static int send_one(struct publisher *publisher, const char *name, const char *rest, struct span payload, bool retain,
                     struct sent_one one)
 {
-    _cleanup_(buf_done) struct buf topic = BUF_INIT;
+    _cleanup_(buf_done) struct buf topic = BUF_INIT, room = BUF_INIT;
     if (!sent_has_room(&publisher->sent))
         return -EAGAIN;
     if (strcmp(name, "again") == 0)
         topic_put_again(&topic, publisher->owner, publisher->job, rest, publisher->asks.name);
     else
         topic_put(&topic, publisher->owner, publisher->job, name, rest);
-    int code =
-        topic.failed ? -ENOMEM : link_publish(publisher->link, topic.data, payload, one.qos0 ? 0 : 1, retain, &one.id);
+    if (topic.failed)
+        return -ENOMEM;
+    payload = sign(publisher, topic.data, one.end ? one.end - 1 : publisher->asks.last, payload, &room);
+    int code = link_publish(publisher->link, topic.data, payload, one.qos0 ? 0 : 1, retain, &one.id);
+    if (code == 0 && retain && strcmp(name, "state") == 0) {
+        buf_clear(&publisher->state_sent);
+        buf_append(&publisher->state_sent, payload.ptr, payload.len);
+    }
     if (code == 0)
         sent_add(&publisher->sent, one);
     return code;
@@ -346,9 +369,10 @@ static void on_message(void *ctx, const char *text, struct span payload, bool re
 {
     struct publisher *publisher = ctx;
     struct topic topic;
-    (void)retained;
     if (!topic_parse(text, &topic) || strcmp(topic.owner, publisher->owner) != 0 ||
         (topic.kind != TOPIC_REVOKED && strcmp(topic.job, publisher->job) != 0))
+        return;
+    if (retained && topic.kind == TOPIC_STATE) /* from before: its own comes now */
         return;
     for (size_t i = 0; i < publisher_handler_count; i++)
         if (publisher_handlers[i].kind == topic.kind)
@@ -425,6 +449,9 @@ static void give_up(struct publisher *publisher)
 static void on_tick(void *ctx)
 {
     struct publisher *publisher = ctx;
+    if (publisher->overwritten) /* once a tick, whoever goes on with it */
+        publisher->state_wanted = true;
+    publisher->overwritten = false;
     look(publisher);
     channel_tell(publisher);
     uint64_t now_ns = clock_now_ns();
@@ -469,9 +496,12 @@ static void on_channel(void *ctx, int fd, uint32_t events)
 static int open_link(struct publisher *publisher, struct err *err)
 {
     static const struct link_events events = {on_connected, on_lost, on_published, on_subscribed, on_message};
-    _cleanup_(buf_done) struct buf will = BUF_INIT, topic = BUF_INIT, client = BUF_INIT;
+    _cleanup_(buf_done) struct buf will = BUF_INIT, topic = BUF_INIT, client = BUF_INIT, room = BUF_INIT;
     about_put_beat(&publisher->about, 0, false, last_seq(publisher), &will);
     topic_put(&topic, publisher->owner, publisher->job, "beat", NULL);
+    struct span said = span_of(will.data, will.len);
+    if (!will.failed && !topic.failed)
+        said = sign(publisher, topic.data, 0, said, &room);
     buf_puts(&client, publisher->alone ? "scry-again-" : "scry-job-");
     topic_put_level(&client, publisher->job);
     if (will.failed || topic.failed || client.failed)
@@ -480,10 +510,20 @@ static int open_link(struct publisher *publisher, struct err *err)
                                    .client = client.data,
                                    .what = "publisher of this job",
                                    .will_topic = topic.data,
-                                   .will = span_of(will.data, will.len),
+                                   .will = said,
                                    .events = &events,
                                    .ctx = publisher};
     return link_open(&publisher->link, publisher->loop, &options, err);
+}
+
+/* Without a key, nothing that is sent is signed, and the job takes no requests. */
+static void read_key(struct publisher *publisher)
+{
+    const char *option = publisher->key_option[0] ? publisher->key_option : NULL;
+    struct err err = {0};
+    if (key_for_job(publisher->job, option, &publisher->key, &err) < 0 && err.text[0] && !publisher->alone)
+        log_warning("%s takes no requests through the broker, and signs nothing: %s", publisher->job, err.text);
+    explicit_bzero(publisher->key_option, sizeof publisher->key_option);
 }
 
 static int begin(struct publisher *publisher, struct err *err)
@@ -507,9 +547,9 @@ static int begin(struct publisher *publisher, struct err *err)
     if (!publisher->due || !publisher->echo || !publisher->tick || !publisher->beats)
         return err_set(err, -ENOMEM, "out of memory");
     look(publisher);
+    read_key(publisher);
     if (!publisher->alone)
-        control_start(publisher, publisher->key, &publisher->control);
-    explicit_bzero(publisher->key, sizeof publisher->key);
+        control_start(publisher, &publisher->control);
     return open_link(publisher, err);
 }
 
@@ -540,6 +580,8 @@ int publisher_run(struct publisher *publisher)
     publisher->file_count = publisher->files.count;
     files_done(&publisher->files);
     about_done(&publisher->about);
+    buf_done(&publisher->state_sent);
+    key_free(publisher->key);
     loop_free(publisher->loop);
     return publisher->status;
 }

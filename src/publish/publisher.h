@@ -67,13 +67,16 @@ struct publisher {
     struct sent sent;
     struct asks asks;
     enum publisher_phase phase;
-    struct control *control; /* publish/control.h; NULL: the job takes no requests */
-    char key[16 << 10];      /* as of --key; "": none was given */
-    const char *address;     /* for sealed requests; NULL: none */
+    struct control *control;   /* publish/control.h; NULL: the job takes no requests */
+    char key_option[16 << 10]; /* as of --key; "": none was given */
+    struct key *key;           /* of the job: what is sent is signed with it; NULL: it has none */
+    const char *address;       /* for sealed requests; NULL: none */
     bool state_wanted, beat_wanted, over_told, was_up;
-    bool heard;        /* its own beat came back from the broker */
-    size_t subscribed; /* topics, on this connection */
-    uint64_t echo_ns;  /* since when the broker has a beat that it should have sent back; 0: not yet */
+    struct buf state_sent; /* the last one */
+    bool overwritten;      /* the broker has another state of the job */
+    bool heard;            /* its own beat came back from the broker */
+    size_t subscribed;     /* topics, on this connection */
+    uint64_t echo_ns;      /* since when the broker has a beat that it should have sent back; 0: not yet */
     uint64_t beat, over_ns, complete_ns, asked_ns, progress_ns, lost_ns;
     uint64_t published; /* behind the last record that the broker has, of all streams */
     char why[256];      /* why there is no connection */

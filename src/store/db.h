@@ -120,6 +120,6 @@ int db_query_integer(struct db *db, const char *sql, const struct db_value *para
 /* The tables, see doc/reference/record.md. Makes them, or brings older ones up to this version, a version a transaction.
  * -EPROTO: a newer scry made them, which err names. */
 int schema_ready(struct db *db, enum db_access access, struct err *err);
-enum { SCHEMA_VERSION = 3 };
+enum { SCHEMA_VERSION = 4 };
 
 #endif

@@ -74,6 +74,8 @@ static json_t *remote_of(const struct fetch *fetch)
                   fetch->found->owner, "dir", row->dir ? row->dir : "", "heard", row->heard, "lease_seconds",
                   row->lease_seconds, "connected", (int)row->connected, "complete", (int)row->complete, "address",
                   row->address, "clock", row->clock, "state", row->state ? row->state : "running", "caught_up", 1);
+    if (remote && row->is_signed != ROW_NULL)
+        json_object_set_new(remote, "signed", json_boolean(row->is_signed == ROW_SIGNED));
     if (remote && row->age > 0) {
         json_object_set_new(remote, "age", json_real(row->age));
         json_object_set_new(remote, "age_heard", json_real(row->heard));

@@ -85,6 +85,20 @@ static void apply_state(struct op *op)
     row_set_text(&row->address, json_string_value(address));
     know(row, json_object_get(op->json, "last_seq"));
     hear(row, op->t);
+    if (op->seq && json_is_true(json_object_get(op->json, "complete"))) { /* signed: whatever others said before */
+        row->known_seq = -1;
+        know(row, json_object_get(op->json, "last_seq"));
+        ranges_cut(&op->job->ranges, row->known_seq + 1);
+    }
+}
+
+static void apply_signed(struct job_row *row, bool is_signed)
+{
+    bool is_first = !row->records && row->is_signed != ROW_SIGNED_LATE;
+    if (is_signed)
+        row->is_signed = row->is_signed == ROW_SIGNED || is_first ? ROW_SIGNED : ROW_SIGNED_LATE;
+    else if (row->is_signed == ROW_NULL)
+        row->is_signed = ROW_UNSIGNED;
 }
 
 static void apply_beat(struct op *op)
@@ -184,6 +198,9 @@ static int apply(struct store *store, struct op *op, struct err *err)
         return code == -E2BIG ? 0 : code;
     case OP_REFUSED:
         job->row.refused++;
+        return 0;
+    case OP_SIGNED:
+        apply_signed(&job->row, op->seq);
         return 0;
     case OP_COMPLETE: {
         int64_t behind;

@@ -156,11 +156,15 @@ static void take_json(struct follower *follower, struct followed *followed, cons
     double now = retained ? -wall() : wall(); /* what was kept may have been said long ago */
     json_t *json = json_loadb(payload.ptr, payload.len, 0, NULL);
     if (topic->kind == TOPIC_STATE && json_is_object(json)) {
-        followed->over = json_is_true(json_object_get(json, "complete"));
+        bool complete = json_is_true(json_object_get(json, "complete")), is_signed = followed->by == SIGNED_JOB;
+        followed->over = complete || (is_signed && followed->over); /* an earlier one may be shown again */
         followed->seen_state = true;
         if (!retained)
             followed_spoke(followed);
-        PUT(follower, followed, store_put_state(follower->store, followed->job, json, now));
+        if (!is_signed)
+            PUT(follower, followed, store_put_state(follower->store, followed->job, json, now));
+        else if (complete || !followed->over)
+            PUT(follower, followed, store_put_signed_state(follower->store, followed->job, json, now));
     } else if (topic->kind == TOPIC_BEAT && json_is_object(json)) {
         followed->connected = json_is_true(json_object_get(json, "connected"));
         followed->lease_until_ns = clock_now_ns() + lease_of(json);
@@ -169,6 +173,22 @@ static void take_json(struct follower *follower, struct followed *followed, cons
         followed_answered(follower, followed, json);
     }
     json_decref(json);
+}
+
+/* Whether what came may be taken: of a job that signs, only what it has signed. */
+static bool is_believed(struct follower *follower, struct followed *followed, enum signed_by by)
+{
+    if (followed->is_signed && by == SIGNED_NOT) {
+        PUT(follower, followed, store_put_refused(follower->store, followed->job));
+        return false;
+    }
+    if (by != followed->by && by != SIGNED_UNKNOWN)
+        PUT(follower, followed, store_put_signed(follower->store, followed->job, by == SIGNED_JOB));
+    followed->by = by;
+    if (by == SIGNED_JOB && !followed->is_signed)
+        followed->over = false; /* so said somebody else */
+    followed->is_signed |= by == SIGNED_JOB;
+    return true;
 }
 
 static void on_message(void *ctx, const char *name, struct span payload, bool retained)
@@ -182,6 +202,11 @@ static void on_message(void *ctx, const char *name, struct span payload, bool re
         return;
     struct followed *followed = followed_find(follower, topic.owner, topic.job);
     if (!followed)
+        return;
+    const char *kind = topic_signed(&topic);
+    enum signed_by by =
+        kind ? signed_check(follower->key, topic.owner, topic.job, kind, payload, &payload) : SIGNED_UNKNOWN;
+    if (kind && !is_believed(follower, followed, by))
         return;
     bool again = topic.kind == TOPIC_AGAIN, ours = again && followed_asked(followed, topic.rest);
     if (topic.kind == TOPIC_STREAM)
@@ -352,6 +377,14 @@ static int start(struct follower *follower, const struct broker_url *url, struct
     return connect_to(follower, url, err);
 }
 
+static void read_key(struct follower *follower)
+{
+    struct err err = {0};
+    int code = signed_key_new(&follower->key, &err);
+    if (code < 0 && code != -ENOENT)
+        log_warning("nobody can tell what the jobs have signed: %s", err.text);
+}
+
 int follow_run(struct store *store, const struct follow_options *said, struct err *err)
 {
     struct broker_url url;
@@ -368,6 +401,7 @@ int follow_run(struct store *store, const struct follow_options *said, struct er
     if (code < 0)
         return code;
     name_self(&follower);
+    read_key(&follower);
     follower.started = wall();
     code = teller_open(&follower.teller, &options.tell, err);
     if (code == 0 && options.tell.otlp)
@@ -392,6 +426,7 @@ int follow_run(struct store *store, const struct follow_options *said, struct er
     teller_end(&follower.teller);
     followed_done(&follower);
     link_close(follower.link, true);
+    signed_key_free(follower.key);
     loop_free(follower.loop);
     return code < 0 ? err->code ? code : err_errno(err, code, "cannot follow %s", options.broker) : follower.status;
 }

@@ -35,6 +35,7 @@ struct followed *followed_find(struct follower *follower, const char *owner, con
     followed->parts.shared_bytes = &follower->parts_bytes;
     followed->files_wanted = !job->row.complete;
     followed->told = job->row.complete;
+    followed->is_signed = job->row.is_signed == ROW_SIGNED || job->row.is_signed == ROW_SIGNED_LATE;
     job->user = follower->list = followed;
     return followed;
 }

@@ -7,6 +7,7 @@
 #include "broker/link.h"
 #include "broker/parts.h"
 #include "broker/topics.h"
+#include "keys/signed.h"
 #include "store/follow.h"
 
 enum {
@@ -19,6 +20,8 @@ struct followed {
     struct followed *next; /* of all */
     struct parts parts;
     bool seen_state, over, connected, completing;
+    bool is_signed;          /* the job signs what it says: nothing else is taken */
+    enum signed_by by;       /* of the last message */
     uint64_t lease_until_ns; /* connected: until then, if no other beat comes; 0: no beat came */
     bool dropped;      /* something was, since it was last asked for: an answer does not say that the rest is lost */
     bool files_wanted; /* all files are to be asked for */
@@ -45,6 +48,7 @@ struct follower {
     const struct follow_options *options;
     struct loop *loop;
     struct link *link;
+    struct signed_readers_key *key; /* to see what a job has signed; NULL: nobody can tell */
     struct loop_source *flush_timer;
     struct followed *list;
     char id[32], where[512], lost[256], trouble[ERR_TEXT_SIZE];

@@ -5,7 +5,7 @@
 
 #include "store/store.h"
 
-enum op_kind { OP_RECORD, OP_STATE, OP_BEAT, OP_FILE, OP_LOST, OP_REFUSED, OP_COMPLETE };
+enum op_kind { OP_RECORD, OP_STATE, OP_BEAT, OP_FILE, OP_LOST, OP_REFUSED, OP_COMPLETE, OP_SIGNED };
 
 /* What was put in and is not in the database yet. */
 struct op {
@@ -16,7 +16,7 @@ struct op {
     char *text, *path; /* owned */
     const char *stream;
     enum record_type type;
-    int64_t seq, behind; /* of OP_FILE: the version */
+    int64_t seq, behind; /* of OP_FILE: the version; of OP_SIGNED: whether it was; of OP_STATE: likewise */
     double t;            /* of a record; else our wall clock */
     size_t len, bytes;
 };

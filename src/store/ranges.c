@@ -112,6 +112,18 @@ int ranges_fill(struct ranges *ranges, int64_t first, int64_t behind, int64_t *r
     return 0;
 }
 
+void ranges_cut(struct ranges *ranges, int64_t behind)
+{
+    while (ranges->count && ranges->list[ranges->count - 1].behind > behind) {
+        struct range *last = &ranges->list[ranges->count - 1];
+        touch(ranges, last->first);
+        if (last->first < behind)
+            last->behind = behind;
+        else
+            ranges->count--;
+    }
+}
+
 static int take(void *ctx, const struct db_value *values, int count)
 {
     struct ranges *ranges = ctx;

@@ -30,6 +30,9 @@ int ranges_fill(struct ranges *ranges, int64_t first, int64_t behind, int64_t *r
 /* The first one from `from` on that is missing, and the one behind the last of these, at most `end`. */
 int64_t ranges_missing(const struct ranges *ranges, int64_t from, int64_t end, int64_t *ret_behind);
 
+/* Forgets all from this number on. */
+void ranges_cut(struct ranges *ranges, int64_t behind);
+
 /* From, and to the table. Errors of the database. */
 int ranges_load(struct ranges *ranges, struct db *db, int64_t job, struct err *err);
 int ranges_save(struct ranges *ranges, struct db *db, int64_t job, struct err *err);

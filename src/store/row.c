@@ -81,6 +81,7 @@ static const struct column {
     COLUMN(WHOLE, commands_failed),
     COLUMN(WHOLE, stalls),
     COLUMN(WHOLE, oom_kills),
+    COLUMN(NULLABLE, is_signed),
 #undef COLUMN
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };

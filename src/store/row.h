@@ -24,7 +24,10 @@ struct job_row {
     int64_t peak_rss_bytes, peak_tree_rss_bytes, processes, processes_at_once, threads_at_once, failed_processes;
     int64_t node_cpus, node_memory_bytes, memory_asked_bytes, memory_limit_bytes, memory_peak_bytes, warnings;
     int64_t log_errors, crashes, commands_failed, stalls, oom_kills;
+    int64_t is_signed; /* enum row_signed; ROW_NULL: nobody could tell */
 };
+
+enum row_signed { ROW_UNSIGNED, ROW_SIGNED, ROW_SIGNED_LATE /* and what came before was not */ };
 
 /* What was added to a minute since it was last saved; -1: nothing of that. */
 struct minute {

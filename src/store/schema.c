@@ -69,6 +69,8 @@ static const char *const steps[SCHEMA_VERSION] = {
 
     /* By the job's own clock: the wall clocks of node and recorder may be set. */
     "ALTER TABLE jobs ADD COLUMN age @REAL@ NOT NULL DEFAULT 0;",
+
+    "ALTER TABLE jobs ADD COLUMN is_signed SMALLINT;",
 };
 
 /* Made anew by every version that finds another one. */
@@ -92,7 +94,7 @@ static const char views[] =
     " batch_system, batch_id, time_asked_seconds, processes, processes_at_once, threads_at_once, failed_processes,"
     " warnings, last_warning, log_errors, crashes, commands_failed, stalls, last_stall, oom_kills,"
     " CASE WHEN progress_total > 0.000001 THEN progress_done / progress_total END AS progress, progress_left_seconds,"
-    " heard, @TIME(heard)@ AS heard_at, last_t, stalled_t, stalled_text"
+    " heard, @TIME(heard)@ AS heard_at, last_t, stalled_t, stalled_text, is_signed"
     " FROM jobs;"
     "CREATE VIEW node_list AS SELECT"
     " node, count(*) AS jobs, sum(CASE WHEN state = 'running' THEN 1 ELSE 0 END) AS running,"

@@ -172,7 +172,7 @@ static int add_op(struct store *store, struct op *op, size_t bytes)
 static int refuse(struct store *store, struct stored_job *job, json_t *record)
 {
     json_decref(record);
-    add_op(store, &(struct op){OP_REFUSED, job}, 0);
+    store_put_refused(store, job);
     return -EBADMSG;
 }
 
@@ -245,10 +245,30 @@ int store_put_record_take(struct store *store, struct stored_job *job, const cha
     return put_record_take(store, job, stream, record, (struct span){0});
 }
 
-int store_put_state(struct store *store, struct stored_job *job, const json_t *state, double now)
+static int put_state(struct store *store, struct stored_job *job, const json_t *state, double now, bool is_signed)
 {
     json_t *copy = json_deep_copy(state);
-    return copy ? add_op(store, &(struct op){OP_STATE, job, .json = copy, .t = now}, 2048) : -ENOMEM;
+    return copy ? add_op(store, &(struct op){OP_STATE, job, .json = copy, .t = now, .seq = is_signed}, 2048) : -ENOMEM;
+}
+
+int store_put_state(struct store *store, struct stored_job *job, const json_t *state, double now)
+{
+    return put_state(store, job, state, now, false);
+}
+
+int store_put_signed_state(struct store *store, struct stored_job *job, const json_t *state, double now)
+{
+    return put_state(store, job, state, now, true);
+}
+
+int store_put_signed(struct store *store, struct stored_job *job, bool is_signed)
+{
+    return add_op(store, &(struct op){OP_SIGNED, job, .seq = is_signed}, 0);
+}
+
+int store_put_refused(struct store *store, struct stored_job *job)
+{
+    return add_op(store, &(struct op){OP_REFUSED, job}, 0);
 }
 
 int store_put_beat(struct store *store, struct stored_job *job, const json_t *beat, double now)

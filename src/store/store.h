@@ -71,6 +71,13 @@ int store_put_record_take(struct store *store, struct stored_job *job, const cha
  * for messages that the broker has kept. */
 int store_put_state(struct store *store, struct stored_job *job, const json_t *state, double now);
 int store_put_beat(struct store *store, struct stored_job *job, const json_t *beat, double now);
+/* The same of a state that the job has signed. If it says that all is published, there are no records behind its last_seq:
+ * such that were stored, before the job was known to sign, are forgotten. */
+int store_put_signed_state(struct store *store, struct stored_job *job, const json_t *state, double now);
+/* What follows was signed by the job, or was not. */
+int store_put_signed(struct store *store, struct stored_job *job, bool is_signed);
+/* A message that was not taken. */
+int store_put_refused(struct store *store, struct stored_job *job);
 int store_put_file(struct store *store, struct stored_job *job, const char *path, int64_t version, struct span bytes);
 /* What is missing in between can never be had. */
 int store_put_lost(struct store *store, struct stored_job *job, int64_t first, int64_t behind);

@@ -167,6 +167,51 @@ static void test_heard(void **state)
     store_close(store);
 }
 
+/* The signed last state of a job says how many records there are, whatever others have said; also with all ranges full. */
+static void test_signed_end(void **state)
+{
+    for (int many = 0; many < 2; many++) {
+        struct store *store = open_store();
+        struct stored_job *job = store_job(store, "ann", many ? "holes" : "far");
+        char line[100];
+        int64_t behind;
+        for (int i = 0; i < (many ? RANGES_MOST + 10 : 1); i++) {
+            snprintf(line, sizeof line, "{\"seq\":%d,\"t\":0,\"type\":\"x\"}", many ? 100 + 2 * i : 2000000);
+            assert_int_equal(put(store, job, line), 0);
+        }
+        store_put_signed(store, job, false);
+        json_t *said = json_pack("{s:s, s:i, s:b}", "state", "finished", "last_seq", 149, "complete", 1);
+        store_put_state(store, job, said, 1000);
+        assert_int_equal(store_flush(store, NULL), 0);
+        assert_int_equal(job->row.is_signed, ROW_UNSIGNED);
+        assert_true(job->row.known_seq > 2000);
+        store_put_signed(store, job, true);
+        store_put_signed_state(store, job, said, 1000);
+        for (int i = 0; i < 150; i++) {
+            snprintf(line, sizeof line, "{\"seq\":%d,\"t\":0,\"type\":\"x\"}", i);
+            assert_int_equal(put(store, job, line), 0);
+        }
+        store_put_complete(store, job);
+        assert_int_equal(store_flush(store, NULL), 0);
+        assert_int_equal(job->row.known_seq, 149);
+        assert_int_equal(job->row.last_seq, 149);
+        assert_int_equal(job->row.complete, 1);
+        assert_int_equal(job->row.is_signed, ROW_SIGNED_LATE);
+        assert_int_equal(ranges_missing(&job->ranges, 0, 150, &behind), 150);
+        assert_int_equal(job->ranges.list[job->ranges.count - 1].behind, 150);
+        json_decref(said);
+        store_close(store);
+    }
+    struct store *store = open_store();
+    struct stored_job *job = store_job(store, "ann", "signed");
+    store_put_signed(store, job, true);
+    assert_int_equal(put(store, job, "{\"seq\":0,\"t\":0,\"type\":\"x\"}"), 0);
+    store_put_signed(store, job, true);
+    assert_int_equal(store_flush(store, NULL), 0);
+    assert_int_equal(job->row.is_signed, ROW_SIGNED);
+    store_close(store);
+}
+
 static int tidy(void **state)
 {
     char command[64];
@@ -183,7 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranges),  cmocka_unit_test(test_once),  cmocka_unit_test(test_two_writers),
-        cmocka_unit_test(test_foreign), cmocka_unit_test(test_heard),
+        cmocka_unit_test(test_foreign), cmocka_unit_test(test_heard), cmocka_unit_test(test_signed_end),
     };
     return cmocka_run_group_tests_name("store", tests, make, tidy);
 }

@@ -2,11 +2,12 @@
 /*
  * Messages for a job, whose keys are in fuzz_sealed.h. The first byte says what follows: M a message; P its encapsulated
  * key and what was encrypted, so that it gets behind the encryption; A the address of another end. What was taken is not
- * taken again.
+ * taken again. S and R: an object, or records, that the job may have signed (keys/signed.h); it did not.
  */
 #include "fuzz.h"
 #include "fuzz_sealed.h" /* made once: the keys of this job and of its authority, which are used nowhere else */
 #include "keys/sealed.c"
+#include "keys/signed.c"
 
 static struct sealed_box *box_of_job(void)
 {
@@ -23,6 +24,24 @@ static struct sealed_box *box_of_job(void)
     }
     nonces_done(&box.nonces);
     return &box;
+}
+
+static void check_signed(const struct sealed_box *box, struct span input, const char *kind)
+{
+    static struct signed_readers_key reader;
+    struct span text;
+    if (!reader.key) {
+        reader.key = (struct key *)box->key;
+        key_about(reader.key, &reader.about);
+        fuzz_expect(truster_new(&reader.truster, reader.key, NULL) == 0);
+    }
+    enum signed_by by = signed_check(&reader, reader.about.owner, "job-1", kind, input, &text);
+    fuzz_expect(text.ptr == input.ptr && text.len <= input.len);
+    struct buf again = BUF_INIT;
+    buf_append(&again, text.ptr, text.len);
+    if (by == SIGNED_JOB && signed_put(box->key, kind, "job-1", 0, &again) == 0 && strcmp(kind, "records") == 0)
+        fuzz_expect(signed_check(&reader, "", "job-1", kind, span_of(again.data, again.len), &text) == SIGNED_JOB);
+    buf_done(&again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -49,6 +68,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         int code = sealed_put(box, input, NULL, FUZZ_NOW, span_str("x"), &room, nonce, &err);
         fuzz_expect(code == 0 ? room.len > KEY_BYTES : err.text[0] && !room.len);
     }
+    if (size > 1 && (data[0] == 'S' || data[0] == 'R'))
+        check_signed(box, input, data[0] == 'S' ? "state" : "records");
     buf_done(&room);
     return 0;
 }

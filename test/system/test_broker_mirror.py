@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -14,6 +15,7 @@ import urllib.parse
 
 import brokertest
 import mpitest
+import recordtest
 import scrytest
 from jobtest import JobCase
 from scrytest import wait_until
@@ -71,7 +73,7 @@ class FakePublisher:
         return bool(asked)
 
 
-class Mirror(JobCase):
+class MirrorCase(JobCase):
     def setUp(self):
         super().setUp()
         self.user = pwd.getpwuid(os.geteuid()).pw_name if not self.box.identity else self.box.run(["id", "-un"]).stdout.strip()
@@ -119,6 +121,28 @@ class Mirror(JobCase):
         self.assertEqual(numbers[0], numbers[1], who)
         self.assertEqual(lines, own, who)
 
+    def watch_fake(self, fake, *commands):
+        """Runs commands while the fake answers. Their results."""
+        running = [self.start_apart(*command) for command in commands]
+        wait_until(lambda: fake.answer() and False or all(one.poll() is not None for one, _, _ in running), 40, "commands")
+        return [self.result(*one) for one in running]
+
+    def start_apart(self, *command, env=None):
+        """Its output goes to files: nobody has to read it."""
+        files = [tempfile.TemporaryFile(mode="w+", dir=self.box.path("tmp")) for _ in range(2)]
+        return self.box.start(self.box.scry(*command), env=env, stdout=files[0], stderr=files[1]), *files
+
+    def result(self, process, *files):
+        texts = []
+        status = process.wait()
+        for file in files:
+            file.seek(0)
+            texts.append(file.read())
+            file.close()
+        return status, *texts
+
+
+class Mirror(MirrorCase):
     # ---- real jobs ----
 
     # As a launcher's daemon on another node does it, where the job directory is seen.
@@ -191,6 +215,43 @@ class Mirror(JobCase):
             for reader, place in zip(readers, ("twice", "lossy", "cut")):
                 self.expect_lines(reader, place)
 
+    @scrytest.hasten(4)
+    def test_certificate_that_changes(self):
+        """A broker that has another certificate for a while, when it was reached before: that is said, and it is tried again. Who
+        comes meanwhile ends."""
+        tls, other = brokertest.Certificates(self.box), brokertest.Certificates(self.box, "other-tls")
+        with brokertest.Mosquitto(self.box, tls=tls) as broker:
+            run, _ = self.start_job(broker, "GO; exit 0")
+            url = f"{broker.tcp_url.split('?')[0]}/{self.user}/@last?ca={urllib.parse.quote(tls.path('ca.pem'), safe='')}"
+            errors = self.box.path("tmp", "errors")
+            with open(errors, "w", encoding="utf-8") as file:
+                reader = self.box.start(self.box.scry("watch", "--json", url), stderr=file)
+            self.assertIn('"seq":0', reader.stdout.readline())
+            def exchange(certificates):
+                broker.stop()
+                for name in ("server.pem", "server.key"):
+                    shutil.copy(certificates.path(name), tls.path(name))
+                broker.start()
+            own = brokertest.Certificates(self.box, "copy")
+            for name in ("server.pem", "server.key"):
+                shutil.copy(tls.path(name), own.path(name))
+            exchange(other)
+            def said():
+                with open(errors, encoding="utf-8") as file:
+                    return file.read()
+            wait_until(lambda: "verif" in said(), 30, "it is said")
+            self.assertRegex(self.scry("report", url, status=1).stderr, "verif")
+            exchange(own)
+            with open(os.path.join(self.own_directory(), "spool", "records.jsonl"), encoding="utf-8") as spool:
+                last, lines = sum(1 for _ in spool), [0]
+            while lines[-1] < last:  # what it missed, and what came since
+                lines.append(json.loads(reader.stdout.readline())["seq"])
+            self.go()
+            run.wait()
+            lines += [json.loads(line)["seq"] for line in reader.stdout.read().splitlines()]
+            self.assertEqual(lines[1:], list(range(1, len(self.records(self.own_directory())))))
+            self.assertEqual(said().count("verif"), 1)
+
     def test_broker_restarts(self):
         with brokertest.Mosquitto(self.box) as broker:
             run, _ = self.start_job(broker, "GO; exit 0")
@@ -222,26 +283,6 @@ class Mirror(JobCase):
             self.go()
 
     # ---- made-up jobs ----
-
-    def watch_fake(self, fake, *commands):
-        """Runs commands while the fake answers. Their results."""
-        running = [self.start_apart(*command) for command in commands]
-        wait_until(lambda: fake.answer() and False or all(one.poll() is not None for one, _, _ in running), 40, "commands")
-        return [self.result(*one) for one in running]
-
-    def start_apart(self, *command, env=None):
-        """Its output goes to files: nobody has to read it."""
-        files = [tempfile.TemporaryFile(mode="w+", dir=self.box.path("tmp")) for _ in range(2)]
-        return self.box.start(self.box.scry(*command), env=env, stdout=files[0], stderr=files[1]), *files
-
-    def result(self, process, *files):
-        texts = []
-        status = process.wait()
-        for file in files:
-            file.seek(0)
-            texts.append(file.read())
-            file.close()
-        return status, *texts
 
     def test_states(self):
         """Running by a clock that is hours off; unreachable; lost, when the node was started again; never dead without that."""
@@ -321,6 +362,17 @@ class Mirror(JobCase):
             done = self.scry("ps", "--all", broker.tcp_url)
             self.assertEqual(done.stdout.count("\n"), 21)
             self.assertIn("the list is not complete: the broker has not sent the state of 3 more jobs", done.stderr)
+
+    def test_list_through_bad_networks(self):
+        """What is told with QoS 0 may never come: then beats are asked for one by one, and the list says that there may be more."""
+        with brokertest.Mosquitto(self.box) as broker, brokertest.LyingBroker(broker) as lossy:
+            lossy.drop_qos0 = True
+            fake = FakePublisher(broker, "20260101T000001-h-1-aaaaaa")
+            fake.say_state()
+            fake.beat()
+            done = self.scry("ps", "--json", lossy.url)
+            self.assertEqual([job["state"] for job in json.loads(done.stdout)["jobs"]], ["running"])
+            self.assertIn("the list may not be complete", done.stderr)
 
     def test_forged_states(self):
         """What only says that it is a job is no line of a list."""
@@ -554,6 +606,106 @@ class Mpi(mpitest.MpiCase):
             job.wait()
             done = self.box.run(self.box.scry("report", "--json", url))
             self.assertEqual(len(json.loads(done.stdout)["mpi"]["ranks"]), 2)
+
+
+class Signed(MirrorCase):
+    """What a job signs, and what strangers who may write at the broker say in its name."""
+
+    FAR = 2000000
+
+    def setUp(self):
+        super().setUp()
+        self.scry("keys", "init")
+        self.without_key = {"XDG_CONFIG_HOME": self.box.path("tmp", "no-keys"), "SCRY_CACHE_DIR": self.box.path("tmp", "other-cache")}
+
+    def forge(self, broker, state, retain=True):
+        """A record far behind the last, holes, a beat, a file, and a state that says that all is over."""
+        root = f"scry/v1/{encoded(self.user)}/{encoded(state['job'])}"
+        client = broker.client()
+        for seq in (self.FAR, *range(1001, 1201, 2)):
+            client.publish(root + "/warning", json.dumps({"job": state["job"], "type": "warning", "kind": "x", "text": "forged", "seq": seq, "t": 1}) + "\n")
+        client.publish(root + "/beat", json.dumps({"connected": True, "beat": 1, "time": time.time(), "lease_seconds": 15, "last_seq": self.FAR}), retain=retain)
+        client.publish(root + "/file", json.dumps({"path": "stats/forged", "bytes": 1, "part": 0, "parts": 1, "version": 1, "text": "x"}))
+        info = {**state["info"], "name": "forged", "result": {"exit_code": 0}}
+        client.publish(root + "/state", json.dumps({**state, "state": "finished", "info": info, "last_seq": self.FAR, "complete": True}), retain=retain)
+
+    def recorder(self, broker):
+        record = recordtest.Sqlite(self.box, self.box.path("work", "record"))
+        running = self.box.start(self.box.scry("record", "--broker", broker.url, "--store", record.place), stderr=subprocess.STDOUT)
+        wait_until(lambda: os.path.exists(os.path.join(record.place, "all.sql")) and record.query("SELECT 1 FROM jobs WHERE is_signed = 1"), 20)
+        return record, running
+
+    @scrytest.hasten(4)
+    def test_what_strangers_say(self):
+        """Who has the key takes only what the job has signed, while it runs and at its end, and its true state comes back;
+        who has none has what the strangers said."""
+        with brokertest.Mosquitto(self.box) as broker:
+            run, watcher = self.start_job(broker, "echo ERROR one >&2; GO; exit 3")
+            state = json.loads(watcher.of("/state")[-1].payload)
+            readers = [self.box.start(self.box.scry("watch", "--json", self.url(broker)), **more)
+                       for more in ({}, {"env": self.without_key})]
+            for reader in readers:
+                self.assertIn('"seq":0', reader.stdout.readline())
+            record, recorder = self.recorder(broker)
+            before = len(watcher.of("/state"))
+            self.forge(broker, state)
+            wait_until(lambda: len(watcher.of("/state")) > before + 1, 20, "the job says its state again")
+            self.assertNotIn(b"forged", watcher.of("/state")[-1].payload)
+            late = broker.client(f"scry/v1/{encoded(self.user)}/{encoded(state['job'])}/state")
+            late.wait(lambda: late.messages)
+            self.assertNotIn(b"forged", late.messages[0].payload)
+            job, = json.loads(self.scry("ps", "--json", broker.tcp_url).stdout)["jobs"]
+            self.assertEqual((job["state"], job["name"], job["signed"]), ("running", "", True))
+            self.go()
+            self.assertEqual(run.wait(), 3)
+            self.expect_lines(readers[0])
+            readers[1].terminate()
+            self.expect_same(self.url(broker, state["job"]))
+            forged = glob.glob(self.box.path("**", "stats", "forged"), recursive=True)
+            self.assertEqual([path for path in forged if not path.startswith(self.without_key["SCRY_CACHE_DIR"])], [])
+            report = json.loads(self.scry("report", "--json", self.url(broker, state["job"])).stdout)
+            self.assertIs(report["mirror"]["signed"], True)
+            numbers = "SELECT complete, known_seq, last_seq, is_signed, lost FROM jobs"
+            last = len(self.records(self.own_directory())) - 1
+            wait_until(lambda: record.query(numbers)[0]["complete"], 20, lambda: f"the record has all of it: {record.query(numbers)}")
+            self.assertEqual(record.query(numbers), [{"complete": 1, "known_seq": last, "last_seq": last, "is_signed": 1, "lost": 0}])
+            self.assertGreater(record.query("SELECT refused FROM jobs")[0]["refused"], 100)
+            recorder.terminate()
+            recorder.wait(20)
+
+    def test_afterwards(self):
+        """When nobody publishes the job any more: what is known of it stays, and who comes late is told that it is unsigned."""
+        with brokertest.Mosquitto(self.box) as broker:
+            run, watcher = self.start_job(broker, "GO; exit 3")
+            reader = self.box.start(self.box.scry("watch", "--json", self.url(broker)))
+            self.assertIn('"seq":0', reader.stdout.readline())
+            self.go()
+            run.wait()
+            reader.stdout.read()
+            wait_until(lambda: not list(self.box.processes("scry-publisher")), 20, "the publisher has left")
+            state = json.loads(watcher.of("/state")[-1].payload)
+            self.forge(broker, state)
+            job, = json.loads(self.scry("report", "--json", self.url(broker, state["job"])).stdout)["exit_code"],
+            self.assertEqual(job, 3)
+            late = {"SCRY_CACHE_DIR": self.box.path("tmp", "late")}
+            listed = self.box.run(self.box.scry("ps", broker.tcp_url), env=late)
+            self.assertIn(", unsigned", listed.stdout)
+            self.assertIn("1 of them unsigned", listed.stderr)
+            nobody = self.box.run(self.box.scry("ps", broker.tcp_url), env=self.without_key)
+            self.assertNotIn("unsigned", nobody.stdout + nobody.stderr)
+
+    def test_old_jobs(self):
+        """A job that signs nothing is read as it was, and shown as unsigned."""
+        with brokertest.Mosquitto(self.box) as broker:
+            fake = FakePublisher(broker, "20260101T000001-h-1-aaaaaa")
+            fake.put(type="warning", stream="warning", kind="x", text="one", fields={})
+            fake.say_state()
+            fake.beat()
+            (status, out, err), = self.watch_fake(fake, ("report", "--json", self.url(broker, fake.job)))
+            self.assertEqual(status, 0, err)
+            self.assertIs(json.loads(out)["mirror"]["signed"], False)
+            (status, out, err), = self.watch_fake(fake, ("report", self.url(broker, fake.job)))
+            self.assertRegex(out, r"from .*; unsigned")
 
 
 if __name__ == "__main__":

@@ -144,34 +144,73 @@ int file_write_all(int fd, const void *bytes, size_t len)
 
 /* ---- a new file in the place of an old one ---- */
 
-int file_fresh_open(struct file_fresh *fresh, int at, const char *path, mode_t mode)
+static int name_temporary(struct file_fresh *fresh)
+{
+    uint64_t random;
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
+        random = clock_now_ns() * UINT64_C(2654435761) +
+                 (uint64_t)getpid(); /* early at boot there is none yet; a name that is taken is tried again */
+    bool fits = snprintf(fresh->temporary, sizeof fresh->temporary, "%s%s.%" PRIu64 ".tmp",
+                         *fresh->name == '.' ? "" : ".", fresh->name, random) < (int)sizeof fresh->temporary;
+    return fits ? 0 : -ENAMETOOLONG;
+}
+
+/* By /proc it will get its name: only root may name a descriptor. */
+static bool open_nameless(struct file_fresh *fresh, mode_t mode)
+{
+    char again[32];
+    fresh->fd = openat(fresh->dir, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, mode);
+    snprintf(again, sizeof again, "/proc/self/fd/%d", fresh->fd);
+    if (fresh->fd >= 0 && access(again, F_OK) < 0)
+        close(TAKE_FD(fresh->fd));
+    fresh->nameless = fresh->fd >= 0;
+    return fresh->nameless;
+}
+
+static int give_name(struct file_fresh *fresh)
+{
+    char again[32];
+    snprintf(again, sizeof again, "/proc/self/fd/%d", fresh->fd);
+    while (linkat(AT_FDCWD, again, fresh->dir, fresh->temporary, AT_SYMLINK_FOLLOW) < 0) {
+        int code = errno == EEXIST ? name_temporary(fresh) : -errno;
+        if (code < 0)
+            return code;
+    }
+    fresh->nameless = false;
+    return 0;
+}
+
+static int fresh_open(struct file_fresh *fresh, int at, const char *path, mode_t mode, bool may_be_nameless)
 {
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    uint64_t random;
     *fresh = FILE_FRESH_INIT;
     if (snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".") >=
         (int)sizeof folder)
         return -ENAMETOOLONG;
     if (!*name)
         return -EISDIR;
+    if (snprintf(fresh->name, sizeof fresh->name, "%s", name) >= (int)sizeof fresh->name || name_temporary(fresh) < 0) {
+        fresh->temporary[0] = 0;
+        return -ENAMETOOLONG;
+    }
     fresh->dir = openat(at, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fresh->dir < 0)
         return -errno;
-    do {
-        if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
-            random = clock_now_ns() * UINT64_C(2654435761) +
-                     (uint64_t)getpid(); /* early at boot there is none yet; a name that is taken is tried again */
-        if (snprintf(fresh->name, sizeof fresh->name, "%s", name) >= (int)sizeof fresh->name ||
-            snprintf(fresh->temporary, sizeof fresh->temporary, "%s%s.%" PRIu64 ".tmp", *name == '.' ? "" : ".", name,
-                     random) >= (int)sizeof fresh->temporary)
-            return -ENAMETOOLONG;
+    if (may_be_nameless && open_nameless(fresh, mode))
+        return 0;
+    do
         fresh->fd = openat(fresh->dir, fresh->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-    } while (fresh->fd < 0 && errno == EEXIST);
+    while (fresh->fd < 0 && errno == EEXIST && name_temporary(fresh) == 0);
     int code = fresh->fd < 0 ? -errno : 0;
     if (code < 0)
         fresh->temporary[0] = 0;
     return code;
+}
+
+int file_fresh_open(struct file_fresh *fresh, int at, const char *path, mode_t mode)
+{
+    return fresh_open(fresh, at, path, mode, true);
 }
 
 /* link() is what refuses to replace on every file system that has it, also over NFS. */
@@ -190,9 +229,12 @@ static int place_new(const struct file_fresh *fresh)
 
 int file_fresh_place(struct file_fresh *fresh, bool only_new)
 {
-    if (fresh->fd >= 0 && close(TAKE_FD(fresh->fd)) < 0) /* network file systems and quotas tell it here */
-        return -errno;
-    int code = only_new ? place_new(fresh) : 0;
+    int code = fresh->nameless ? give_name(fresh) : 0;
+    if (code == 0 && fresh->fd >= 0 && close(TAKE_FD(fresh->fd)) < 0) /* network file systems and quotas tell it here */
+        code = -errno;
+    if (code < 0)
+        return code;
+    code = only_new ? place_new(fresh) : 0;
     if (!only_new && renameat(fresh->dir, fresh->temporary, fresh->dir, fresh->name) < 0)
         code = -errno;
     if (code == 0)
@@ -205,7 +247,7 @@ void file_fresh_done(struct file_fresh *fresh)
     int error = errno;
     if (fresh->fd >= 0)
         close(fresh->fd);
-    if (fresh->dir >= 0 && fresh->temporary[0])
+    if (fresh->dir >= 0 && fresh->temporary[0] && !fresh->nameless)
         unlinkat(fresh->dir, fresh->temporary, 0);
     if (fresh->dir >= 0)
         close(fresh->dir);
@@ -216,7 +258,7 @@ void file_fresh_done(struct file_fresh *fresh)
 static int replace(const char *path, const void *bytes, size_t len, mode_t mode, bool waits)
 {
     _cleanup_(file_fresh_done) struct file_fresh fresh = FILE_FRESH_INIT;
-    int code = file_fresh_open(&fresh, AT_FDCWD, path, mode);
+    int code = fresh_open(&fresh, AT_FDCWD, path, mode, false); /* it is there for a moment only */
     if (code == 0)
         code = file_write_all(fresh.fd, bytes, len);
     if (code == 0 && waits && fsync(fresh.fd) < 0)

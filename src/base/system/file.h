@@ -45,10 +45,12 @@ int file_replace(const char *path, const void *bytes, size_t len, mode_t mode);
 /* The same without waiting for the disk: for what can be had again if the machine stops now. */
 int file_replace_soon(const char *path, const void *bytes, size_t len, mode_t mode);
 
-/* The same step by step, for what is written piece by piece: .NAME.DIGITS.tmp, as jobdir/record/remove.c knows it, open as fd
- * until it takes its place. */
+/* The same step by step, for what is written piece by piece, open as fd until it takes its place. So long it has no name, and
+ * whoever is killed leaves nothing behind; where a file system cannot do that (NFS), .NAME.DIGITS.tmp, as jobdir/record/remove.c
+ * knows it. */
 struct file_fresh {
     int dir, fd; /* -1: none */
+    bool nameless;
     char name[NAME_MAX + 1], temporary[NAME_MAX + 1];
 };
 #define FILE_FRESH_INIT ((struct file_fresh){.dir = -1, .fd = -1})

@@ -10,10 +10,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/system/file.h"
@@ -217,6 +219,27 @@ static void a_directory_is_ones_own(void **state)
 
 #define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
+/* Where the file system can make files without a name. */
+static void a_killed_writer_leaves_nothing(void **state)
+{
+    int able = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), status;
+    if (able < 0) {
+        print_message("SKIP: no files without a name in %s\n", dir);
+        skip();
+    }
+    close(able);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct file_fresh fresh;
+        if (file_fresh_open(&fresh, AT_FDCWD, in_dir("half"), 0640) == 0 && file_write_all(fresh.fd, "half", 4) == 0)
+            raise(SIGKILL);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    assert_nothing_temporary();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +247,7 @@ int main(void)
         EACH(a_failed_replacement_keeps_the_old_file), EACH(what_others_may_have_put_there_keeps_no_reader),
         EACH(what_is_written_in_place_is_a_file),      EACH(a_link_is_replaced_and_not_followed),
         EACH(a_new_file_takes_its_place_or_goes),      EACH(a_directory_is_ones_own),
+        EACH(a_killed_writer_leaves_nothing),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }

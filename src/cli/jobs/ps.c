@@ -174,11 +174,14 @@ static void add_job(struct table *table, const struct job_report *report, const 
 {
     struct job_result result = job_report_total(report);
     struct table_row *row = table_add(table);
+    bool known;
     if (!row)
         return;
     struct buf *cells = row->cells;
     text_show(&cells[COLUMN_ID], report->info.id);
     put_outcome(&cells[COLUMN_STATE], report, &result);
+    if (!ps_is_signed(report, &known) && known)
+        buf_puts(&cells[COLUMN_STATE], ", unsigned");
     if (is_over(report) || result.wall_seconds > 0)
         text_seconds(&cells[COLUMN_ELAPSED], result.wall_seconds);
     if (ps_is_measured(report, &result)) {

@@ -3,6 +3,7 @@
 #include "cli/jobs/ps_json.h"
 
 #include "cli/common/now.h"
+#include "jobdir/record/mirror.h"
 #include "jobdir/text/text.h"
 
 static json_t *state_json(const void *row, const void *all)
@@ -78,6 +79,21 @@ static json_t *progress_json(const void *row, const void *all)
     return over ? json_null() : now_progress_json(&job->report->model, job->result.wall_seconds);
 }
 
+bool ps_is_signed(const struct job_report *report, bool *ret_known)
+{
+    json_t *remote = mirror_read_remote(report->path), *said = json_object_get(remote, "signed");
+    bool is_signed = json_is_true(said);
+    *ret_known = json_is_boolean(said);
+    json_decref(remote);
+    return is_signed;
+}
+
+static json_t *signed_json(const void *row, const void *all)
+{
+    bool known, is_signed = ps_is_signed(((const struct row *)row)->report, &known);
+    return known ? json_boolean(is_signed) : json_null();
+}
+
 static const struct field result_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct row, report), FIELD_POINTER, .of = info_fields},
     {"status", FIELD_TEXT, FIELD_AT(struct row, status), FIELD_OPTIONAL, .about = "as in report.schema.json"},
@@ -88,6 +104,8 @@ static const struct field result_fields[] = {
     {"peak_tree_rss_bytes", FIELD_BYTES, FIELD_AT(struct row, result.peak_tree_rss_bytes), FIELD_OPTIONAL},
     {"progress", FIELD_OBJECT, .flags = FIELD_OR_NULL | FIELD_OPTIONAL, .json = progress_json,
      .of = now_progress_fields, .about = "how far the job says it is; null: it does not, or is over"},
+    {"signed", FIELD_BOOL, .flags = FIELD_OR_NULL | FIELD_OPTIONAL, .json = signed_json,
+     .about = "of a job at a broker: as mirror.signed in report.schema.json"},
     {"processes", FIELD_LIST, .flags = FIELD_OPTIONAL, .json = processes_json, .of = process_fields,
      .about = "that live"},
     {"ranks", FIELD_LIST, .flags = FIELD_OPTIONAL, .json = its_ranks_json, .of = ranks_fields,

@@ -11,6 +11,8 @@
 #include "jobdir/report/report.h"
 
 /* Whether anything is known of what it used: of a job elsewhere, lists have only that it runs. */
+/* Of a job that is elsewhere: whether it has signed what is known of it. *ret_known: somebody could tell. */
+bool ps_is_signed(const struct job_report *report, bool *ret_known);
 bool ps_is_measured(const struct job_report *report, const struct job_result *result);
 
 /* One of .jobs, with its ranks (none if it is over). */

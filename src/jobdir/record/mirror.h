@@ -7,6 +7,7 @@
  *     {"via": URL without password or "record", "owner": USER, "dir": of the job on its node, "heard": wall clock,
  *      "lease_seconds": N, "connected": bool, "complete": bool, "address": see keys/sealed.h or null, "clock": the job's
  *      wall clock minus ours, "state", "watched": as published, "caught_up", "gaps": bool,
+ *      "signed": bool: all of it was signed by the job (keys/signed.h); absent: nobody could tell,
  *      "note": what is missing, for people, or absent}
  *
  * Mirrors are in $XDG_CACHE_HOME/scry/mirrors/BROKER/OWNER/JOB ($SCRY_CACHE_DIR instead of $XDG_CACHE_HOME), where

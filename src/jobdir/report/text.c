@@ -217,6 +217,8 @@ static void put_from(struct buf *out, const char *path)
             text_seconds(out, ago > 0 ? ago : 0);
             buf_puts(out, " ago");
         }
+        if (json_is_false(json_object_get(remote, "signed")))
+            buf_puts(out, "; unsigned");
         if (note) {
             buf_puts(out, "; ");
             text_show(out, note);
@@ -307,6 +309,8 @@ static const struct field mirror_fields[] = {
     {"complete", FIELD_BOOL, .about = "it has all but the traces"},
     {"heard_seconds", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "since 1970: when the job was heard last"},
     {"note", FIELD_TEXT, .flags = FIELD_OR_NULL, .about = "what it lacks, for people"},
+    {"signed", FIELD_BOOL, .flags = FIELD_OR_NULL,
+     .about = "the job has signed all of it; null: there is no key of its user here to tell by"},
     {0}};
 
 static json_t *mirror_json(const void *row, const void *all)
@@ -314,9 +318,10 @@ static json_t *mirror_json(const void *row, const void *all)
     const struct head *head = row;
     json_t *remote = head->path ? mirror_read_remote(head->path) : NULL;
     json_t *via = json_object_get(remote, "via");
-    json_t *json = remote ? json_pack("{s:O?, s:b, s:O?, s:O?}", "via", via, "complete",
+    json_t *json = remote ? json_pack("{s:O?, s:b, s:O?, s:O?, s:O?}", "via", via, "complete",
                                       json_is_true(json_object_get(remote, "complete")), "heard_seconds",
-                                      json_object_get(remote, "heard"), "note", json_object_get(remote, "note"))
+                                      json_object_get(remote, "heard"), "note", json_object_get(remote, "note"),
+                                      "signed", json_object_get(remote, "signed"))
                           : NULL;
     for (size_t i = 0; json && mirror_fields[i].name; i++)
         if (!json_object_get(json, mirror_fields[i].name))

@@ -4,7 +4,6 @@
  * next packet.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/file.h"
 #include "jobdir/trace/internal.h"
 
 enum { HEAD = sizeof(struct packet_head) };
@@ -62,8 +62,9 @@ static int open_file(struct trace_stream *stream)
         return 0;
     if ((size_t)snprintf(path, sizeof path, "%s/%s", stream->trace->path, stream->name) >= sizeof path)
         return -ENAMETOOLONG;
-    stream->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    return stream->fd < 0 ? -errno : 0;
+    int fd = file_open_read(path);
+    stream->fd = fd < 0 ? -1 : fd;
+    return fd < 0 ? fd : 0;
 }
 
 static void done_with_file(struct trace_stream *stream)
@@ -83,8 +84,6 @@ void trace_stream_look(struct trace_stream *stream, size_t window, bool keep_ope
     int code = open_file(stream);
     if (code == 0 && fstat(stream->fd, &st) < 0)
         code = -errno;
-    if (code == 0 && !S_ISREG(st.st_mode))
-        code = -EINVAL;
     if (code == 0 && stream->room < window) {
         uint8_t *grown = realloc(stream->window, window);
         code = grown ? 0 : -ENOMEM;

@@ -2,7 +2,6 @@
 /* Reads the text files of a trace, .process, .functions, .places, .layouts and .modules, again and again while it
  * grows. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/file.h"
 #include "base/data/grow.h"
 #include "jobdir/text/text.h"
 #include "jobdir/trace/internal.h"
@@ -30,13 +30,11 @@ static int read_text(struct trace *trace, const char *name, uint64_t from, bool 
     *ret_len = 0;
     if ((size_t)snprintf(path, sizeof path, "%s/%s", trace->path, name) >= sizeof path)
         return -ENAMETOOLONG;
-    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    _cleanup_(closep) int fd = file_open_read(path);
     if (fd < 0)
-        return -errno;
+        return fd;
     if (fstat(fd, &st) < 0)
         return -errno;
-    if (!S_ISREG(st.st_mode))
-        return -EINVAL;
     if ((uint64_t)st.st_size <= from)
         return 0;
     if ((uint64_t)st.st_size - from > TRACE_META_LIMIT)

@@ -124,13 +124,29 @@ static bool sends_too_much(const struct connection *connection)
     return info.tcpi_bytes_received > allowed + (uint64_t)unread;
 }
 
+/* Says why, where HTTP has a word for it (RFC 9113, 6.8). What was asked before may have been done: all streams count as
+ * begun. libwebsockets is past any frame of its own here, or in the midst of one, and then this is not written. */
+static void say_goaway(struct lws *wsi)
+{
+    static const unsigned char frame[] = {0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0xb};
+    SSL *tls = lws_get_ssl(wsi);
+    const unsigned char *protocol = NULL;
+    unsigned len = 0;
+    if (tls)
+        SSL_get0_alpn_selected(tls, &protocol, &len);
+    if (len == 2 && memcmp(protocol, "h2", 2) == 0 && SSL_write(tls, frame, sizeof frame) <= 0)
+        ERR_clear_error();
+}
+
 static void look_at_all(lws_sorted_usec_list_t *timer)
 {
     struct server *server = lws_container_of(timer, struct server, look);
     struct connection *each, *next;
     DL_FOREACH_SAFE(server->all, each, next)
-    if (sends_too_much(each)) /* now: what comes would put off another time limit */
+    if (sends_too_much(each)) { /* now: what comes would put off another time limit */
+        say_goaway(each->wsi);
         lws_set_timeout(each->wsi, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_SYNC);
+    }
     if (server->all)
         lws_sul_schedule(server->context, 0, timer, look_at_all, HTTP_LOOK_MS * LWS_US_PER_MS);
 }
