@@ -339,9 +339,11 @@
     NOTE(cause_disk_full, "cause", \
          "{sure?|probably }the disk of {path} was full{inodes?: no more files fit on it|}", \
          STRING(path) FLAG(inodes) FLAG(sure)) \
-    NOTE(cause_said, "cause", "{sure?|probably }{what}: '{text}'", STRING(what) STRING(text) FLAG(sure)) \
+    NOTE(cause_said, "cause", "{sure?|probably }{what}: '{text}'{when}", STRING(what) STRING(text) STRING(when) FLAG(sure)) \
     NOTE(cause_crash, "cause", "{sure?|probably }{program} crashed by {signal}{place}", \
          STRING(program) STRING(signal) STRING(place) FLAG(sure)) \
+    NOTE(cause_gave_up, "cause", "{sure?|probably }{program} gave up{place}: {text}", \
+         STRING(program) STRING(text) STRING(place) FLAG(sure)) \
     NOTE(cause_limit, "cause", "{program} was killed by {signal}, {sure?|probably }because of a limit: {reason}", \
          STRING(program) STRING(signal) STRING(reason) FLAG(sure)) \
     NOTE(cause_exception, "cause", \
@@ -360,9 +362,9 @@
     NOTE(cause_asked, "cause", \
          "{program} was killed by {signal}, probably {why}", \
          STRING(program) STRING(signal) STRING(who) FLAG(remote) STRING(why)) \
-    NOTE(cause_command, "cause", "{sure?|probably }the command at {place}, which failed with {status}: {command}", \
-         STRING(place) INTEGER(status) STRING(command) FLAG(sure)) \
-    NOTE(cause_log, "cause", "probably what {file} says: {text}", STRING(file) STRING(text)) \
+    NOTE(cause_command, "cause", "{sure?|probably }the command at {place}, which failed with {status}: {command}{said}", \
+         STRING(place) INTEGER(status) STRING(command) STRING(said) FLAG(sure)) \
+    NOTE(cause_log, "cause", "probably what {file} says: {text}{when}", STRING(file) STRING(text) STRING(when)) \
     NOTE(cause_process, "cause", "probably {program} (pid {pid}), which ended {how}", \
          STRING(program) INTEGER(pid) STRING(how)) \
     /* about writing */ \

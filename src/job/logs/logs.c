@@ -223,14 +223,15 @@ static void on_turn(void *ctx)
 /* All that is wanted. Files that are there are followed from their end on. */
 static bool add_names(struct logs *logs, uint64_t rows)
 {
-    uint64_t built_in = rows ? rows : UINT64_MAX >> (64 - log_pattern_count);
+    uint64_t built_in = rows ? rows : LOG_PATTERNS_ALL;
     bool good = true;
     for (size_t i = 0; i < logs->rule_count; i++) {
         const struct log_rule *rule = &logs->rules[i];
         good &= log_files_add(&logs->files, rule->file, rule->expression ? UINT64_C(1) << i : 0,
                               rule->expression ? 0 : built_in, true);
     }
-    good = good && (!rows || log_files_add(&logs->files, "stderr", 0, rows, false));
+    good = good && (!rows || (log_files_add(&logs->files, "stderr", 0, rows, false) &&
+                              log_files_add(&logs->files, "stdout", 0, rows, false)));
     log_files_scan(&logs->files, true);
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         if (file->tail.fd < 0 && !file->seen)

@@ -7,7 +7,7 @@
 #include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
 
-enum { TEXT_COLUMNS = 160 };
+enum { TEXT_COLUMNS = 200 };
 static const double NEAR_SECONDS = 30; /* before the end: what may still have to do with it */
 
 /* ---- what rules share ---- */
@@ -151,4 +151,5 @@ void cause_done(struct cause *cause)
     json_decref(cause->evidence);
     buf_done(&cause->where);
     buf_done(&cause->what);
+    buf_done(&cause->said);
 }

@@ -32,9 +32,9 @@ struct job_end {
 struct cause {
     struct note note; /* NOTE_NONE: nothing that was recorded says why */
     bool sure;
-    json_t *evidence;       /* records by their seq, where they have one */
-    struct buf where, what; /* of the note */
-    char signal[32];
+    json_t *evidence;             /* records by their seq, where they have one */
+    struct buf where, what, said; /* of the note */
+    char signal[32], when[32];
 };
 
 /* A pure function of `end`. Pass *ret_cause to cause_done. */

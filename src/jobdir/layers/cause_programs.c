@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/data/cleanup.h"
 #include "jobdir/text/text.h"
 
 enum { SHELL_SIGNAL = 128, TIMEOUT_STATUS = 124 };
@@ -80,13 +81,20 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
         bool own = at >= 0 && ended_its_parent(end, at, signo);
         if (sure ? !own : !cause_is_near(end, record_seconds(crash)))
             continue;
-        if (signo == SIGABRT && cause_explains_abort(end, record_seconds(crash)))
-            continue; /* that is why */
         if (was_survived(end, pid, cause_before_end(end, pid, record_seconds(crash))) != survived)
             continue;
+        if (signo == SIGABRT && cause_explains_abort(end, record_seconds(crash)))
+            continue; /* that is why */
         cause_cut(&cause->where, name ? name : "?");
         put_crash_place(&cause->what, crash);
         cause_add(cause, crash);
+        if (signo == SIGABRT)
+            cause_put_said(&cause->said, end, record_seconds(crash));
+        if (cause->said.len) { /* that is why */
+            cause->note = NOTE(cause_gave_up, .program = cause_text(&cause->where), .text = cause_text(&cause->said),
+                               .place = cause_text(&cause->what), .sure = sure);
+            return true;
+        }
         cause->note = NOTE(cause_crash, .program = cause_text(&cause->where),
                            .signal = text_signal(signo, cause->signal, sizeof cause->signal),
                            .place = cause_text(&cause->what), .sure = sure);
@@ -358,7 +366,7 @@ bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
 bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure)
 {
     int signo = cause_signal(end);
-    if (sure || !signo || !was_ended(end))
+    if (sure || !signo || !was_ended(end) || cause_outlived(end))
         return false;
     const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
     cause_cut(&cause->where, name ? name : "the command");
@@ -414,6 +422,7 @@ static bool was_interrupted(const struct job_end *end, const struct command_fail
 bool cause_find_command(const struct job_end *end, struct cause *cause, bool sure)
 {
     struct command_failed_record row, best = {0};
+    _cleanup_(buf_done) struct buf said = BUF_INIT;
     const json_t *record, *found = NULL;
     if (sure && cause_says_why(end))
         return false;
@@ -433,8 +442,13 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
     put_place(&cause->where, &best.at);
     cause_cut(&cause->what, best.at.command ? best.at.command : "its command is not known");
     cause_add(cause, found);
+    cause_put_said(&said, end, record_seconds(found));
+    if (said.len) {
+        buf_puts(&cause->said, ", which said: ");
+        buf_append(&cause->said, said.data, said.len);
+    }
     cause->note = NOTE(cause_command, .place = cause_text(&cause->where), .status = (uint64_t)best.status,
-                       .command = cause_text(&cause->what), .sure = sure);
+                       .command = cause_text(&cause->what), .said = cause_text(&cause->said), .sure = sure);
     return true;
 }
 
