@@ -328,6 +328,7 @@
          STRING(pattern) STRING(file)) \
     NOTE(log_pattern_off, "log", "'{pattern}' took too long for {lines} lines and is not looked for any more", \
          STRING(pattern) INTEGER(lines)) \
+    NOTE(hidden_failure, "hidden", "the exit status is 0, but {what}", STRING(what)) \
     /* why a job failed, from reports (jobdir/layers/cause.h) */ \
     NOTE(cause_memory, "cause", \
          "{sure?|probably }out of memory: the kernel killed {processes} process{processes?|es}", \
@@ -344,6 +345,10 @@
          STRING(program) STRING(signal) STRING(place) FLAG(sure)) \
     NOTE(cause_gave_up, "cause", "{sure?|probably }{program} gave up{place}: {text}", \
          STRING(program) STRING(text) STRING(place) FLAG(sure)) \
+    NOTE(cause_rank, "cause", "{sure?|probably }rank {rank} of {ranks}{node} {how}{said}", \
+         INTEGER(rank) INTEGER(ranks) STRING(node) STRING(how) STRING(said) FLAG(sure)) \
+    NOTE(cause_node_lost, "cause", "node {node} was lost at {seconds.1} s: nothing was heard from it any more{ranks}", \
+         STRING(node) FLOATING(seconds) STRING(ranks)) \
     NOTE(cause_limit, "cause", "{program} was killed by {signal}, {sure?|probably }because of a limit: {reason}", \
          STRING(program) STRING(signal) STRING(reason) FLAG(sure)) \
     NOTE(cause_exception, "cause", \

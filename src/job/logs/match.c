@@ -6,15 +6,14 @@
 #include <string.h>
 
 #include "base/data/grow.h"
-#include "base/system/clock.h"
 #include "job/logs/patterns.h"
 #include "job/logs/words.h"
+#include "shm/waits.h"
 
 enum {
     TEXT_ROOM = LINE_MOST + 8,
     HEAD_MOST = 1024, /* of a line that announces a message */
     LABEL_MOST = 40,  /* "[node7:4711] " */
-    HEAD_SECONDS = 2, /* so long a message is awaited */
 };
 
 static size_t found_count(const struct log_expressions *expressions)
@@ -285,32 +284,39 @@ static bool take_message(struct log_matcher *matcher, const struct line *line)
     return true;
 }
 
-/* Without what colours it (ECMA-48: ESC [ ... a letter), which goes to `room`. */
-static void take_colours(struct line *line, char *room)
+size_t log_take_colours(char *bytes, size_t len)
 {
     size_t used = 0;
-    if (!memchr(line->bytes, '\033', line->len))
-        return;
-    for (size_t i = 0; i < line->len; i++) {
-        if (line->bytes[i] != '\033') {
-            room[used++] = line->bytes[i];
-        } else if (i + 1 < line->len && line->bytes[i + 1] == '[') {
-            for (i += 2; i < line->len && (line->bytes[i] < '@' || line->bytes[i] > '~');)
+    for (size_t i = 0; i < len; i++) {
+        if (bytes[i] != '\033') {
+            bytes[used++] = bytes[i];
+        } else if (i + 1 < len && bytes[i + 1] == '[') {
+            for (i += 2; i < len && (bytes[i] < '@' || bytes[i] > '~');)
                 i++;
         }
     }
-    line->bytes = room;
-    line->len = used;
+    return used;
+}
+
+bool log_is_own(const char *bytes, size_t len)
+{
+    static const char *const begins[] = {"scry: ", "scry run: "};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (len > strlen(begins[i]) && memcmp(bytes, begins[i], strlen(begins[i])) == 0)
+            return true;
+    return false;
 }
 
 static void match_rows(struct log_matcher *matcher, struct line line)
 {
-    static const char own[] = "scry: ", log[] = "scry run: ";
     struct log_expressions *expressions = matcher->expressions;
-    if ((line.len >= sizeof own && memcmp(line.bytes, own, sizeof own - 1) == 0) ||
-        (line.len >= sizeof log && memcmp(line.bytes, log, sizeof log - 1) == 0))
-        return; /* what scry run itself writes to standard error */
-    take_colours(&line, expressions->plain);
+    if (log_is_own(line.bytes, line.len))
+        return;
+    if (memchr(line.bytes, '\033', line.len)) {
+        memcpy(expressions->plain, line.bytes, line.len);
+        line.bytes = expressions->plain;
+        line.len = log_take_colours(expressions->plain, line.len);
+    }
     if (take_message(matcher, &line))
         return;
     size_t row = find_row(matcher, &line);
@@ -365,7 +371,7 @@ void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *b
 void log_match_rest(struct log_matcher *matcher, uint64_t now_ns, bool end)
 {
     const struct log_sink *sink = matcher->expressions->sink;
-    if (matcher->head.lines && (end || now_ns > matcher->head.now_ns + HEAD_SECONDS * NS_PER_SECOND))
+    if (matcher->head.lines && (end || now_ns > matcher->head.now_ns + 2 * LOGS_REST_MS * WAITS_NS_PER_MS))
         end_head(matcher, NULL);
     for (size_t i = 0; i < matcher->found_room && i < found_count(matcher->expressions); i++) {
         struct log_found *found = &matcher->found[i];

@@ -77,6 +77,11 @@ struct log_matcher {
     int64_t line; /* so many have ended; -1: unknown */
 };
 
+/* Without what colours it (ECMA-48: ESC [ ... a letter), in place; the new length. */
+size_t log_take_colours(char *bytes, size_t len);
+/* Whether scry run itself wrote it to standard error. */
+bool log_is_own(const char *bytes, size_t len);
+
 /* Lines, as lines_take hands them over. */
 void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len, bool cut);
 void log_matcher_done(struct log_matcher *matcher);

@@ -88,7 +88,8 @@ static bool say_error(const struct job_end *end, struct cause *cause, const json
 /* What is printed when a program has ended already, or gives up, whatever the reason is. */
 static bool is_consequence(const json_t *log)
 {
-    static const char *const patterns[] = {"mpi_abort", "gave_up", "killed", "abort", "traceback"};
+    static const char *const patterns[] = {"mpi_abort", "gave_up",  "killed",    "abort",
+                                           "traceback", "segfault", "bus_error", "illegal_instruction"};
     const char *pattern = json_string_value(json_object_get(log, "pattern"));
     for (size_t i = 0; pattern && i < sizeof patterns / sizeof *patterns; i++)
         if (strcmp(pattern, patterns[i]) == 0)
@@ -243,6 +244,8 @@ bool cause_find_error(const struct job_end *end, struct cause *cause, bool sure)
     enum said said;
     const char *text;
     record = find_said(end, &said);
+    if (said == SAID_CONSEQUENCE && end->rank && end->rank->status != JOB_STATUS_UNKNOWN)
+        return false; /* it is known what of */
     bool seen = record && is_no_space(error_of(record, &text)) && cause_full_disk(end);
     return record && (seen || !sure) && say_error(end, cause, record, sure);
 }
