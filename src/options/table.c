@@ -94,7 +94,7 @@ const struct option_row option_rows[] = {
     /* SCRY_LOG is the default of --log-level */
     {"log", 0, "FILE=REGEX", OPTION_LIST, RUN, OPTION_MANY | OPTION_IN_FILE | OPTION_SETTING, "record matching lines of a file; FILE=REGEX:LEVEL",
      .expected = "FILE=REGEX or FILE=REGEX:LEVEL"},
-    {"log-patterns", 0, "LIST", OPTION_LIST, RUN, ENV | OPTION_LISTS | OPTION_SETTING, "look for these errors in stderr: all, off, list", "all",
+    {"log-patterns", 0, "LIST", OPTION_LIST, RUN, ENV | OPTION_LISTS | OPTION_SETTING, "look for these errors in stdout, stderr: all, off, list", "all",
      "all off list", .expected = "all, off, list, or names of patterns with commas"},
     {"key", 0, "FILE", OPTION_TEXT, RUN, ENV, "the job's key, of scry keys issue --kind job"},
     {"part-of", 0, "ID:DIR", OPTION_LIST, RUN, 0, "record what this node does for a job that another node began"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs write to files: `scry run --log`, and the built-in patterns for standard error."""
+"""What programs write to files: `scry run --log`, and the built-in patterns for standard error and standard output."""
 
 import json
 import os
@@ -51,17 +51,17 @@ class Logs(JobCase):
         self.assertEqual([line["line"] for line in lines], [None, 1, 2])
         self.assertEqual((self.records("progress")[-1]["done"], self.records("progress")[-1]["total"]), (3, 3))
         self.assertEqual([(file["file"], file["state"]) for file in self.records("log_file")],
-                         [("out.log", "watched"), ("stderr", "watched"), ("out.log", "rotated")])
+                         [("out.log", "watched"), ("stderr", "watched"), ("stdout", "watched"), ("out.log", "rotated")])
         schema = schematest.schema("records")
         for record in self.records("log", "log_file", "progress"):
             self.assertEqual(list(schematest.violations(record, schema)), [], record)
 
     def test_built_in_patterns(self):
-        """Of standard error; of a file without an expression; not of standard output, and none that is left out."""
+        """Of both streams; of a file without an expression; none that is left out."""
         script = "echo Bus error; echo Bus error >&2; echo 'x: Permission denied' >&2; echo Killed >>own.log"
         self.run_job(script, "--log", "own.log", "--log-patterns", "!permission_denied")
         self.assertEqual([(line["file"], line["pattern"], line["level"]) for line in self.records("log")],
-                         [("own.log", "killed", "error"), ("stderr", "bus_error", "error")])
+                         [("own.log", "killed", "error"), ("stderr", "bus_error", "error"), ("stdout", "bus_error", "error")])
         self.run_job(script, "--log-patterns", "off")
         self.assertEqual(self.records("log", "log_file"), [])
 
@@ -114,9 +114,9 @@ class Logs(JobCase):
         self.assertEqual([file["file"] for file in self.records("log_file") if file["state"] == "unwatched"], ["pipe", "stdout"])
 
     def test_unasked_pipe(self):
-        """Only a record says that standard error is not watched."""
+        """Only records say that the streams are not watched."""
         self.run_job("echo Bus error >&2", streams="")
-        self.assertEqual([file["state"] for file in self.records("log_file")], ["unwatched"])
+        self.assertEqual([(file["file"], file["state"]) for file in self.records("log_file")], [("stderr", "unwatched"), ("stdout", "unwatched")])
         self.assertEqual(self.notes(), [])
 
     def test_much_at_once(self):

@@ -328,6 +328,7 @@
          STRING(pattern) STRING(file)) \
     NOTE(log_pattern_off, "log", "'{pattern}' took too long for {lines} lines and is not looked for any more", \
          STRING(pattern) INTEGER(lines)) \
+    NOTE(hidden_failure, "hidden", "the exit status is 0, but {what}", STRING(what)) \
     /* why a job failed, from reports (jobdir/layers/cause.h) */ \
     NOTE(cause_memory, "cause", \
          "{sure?|probably }out of memory: the kernel killed {processes} process{processes?|es}", \
@@ -339,9 +340,15 @@
     NOTE(cause_disk_full, "cause", \
          "{sure?|probably }the disk of {path} was full{inodes?: no more files fit on it|}", \
          STRING(path) FLAG(inodes) FLAG(sure)) \
-    NOTE(cause_said, "cause", "{sure?|probably }{what}: '{text}'", STRING(what) STRING(text) FLAG(sure)) \
+    NOTE(cause_said, "cause", "{sure?|probably }{what}: '{text}'{when}", STRING(what) STRING(text) STRING(when) FLAG(sure)) \
     NOTE(cause_crash, "cause", "{sure?|probably }{program} crashed by {signal}{place}", \
          STRING(program) STRING(signal) STRING(place) FLAG(sure)) \
+    NOTE(cause_gave_up, "cause", "{sure?|probably }{program} gave up{place}: {text}", \
+         STRING(program) STRING(text) STRING(place) FLAG(sure)) \
+    NOTE(cause_rank, "cause", "{sure?|probably }rank {rank} of {ranks}{node} {how}{said}", \
+         INTEGER(rank) INTEGER(ranks) STRING(node) STRING(how) STRING(said) FLAG(sure)) \
+    NOTE(cause_node_lost, "cause", "node {node} was lost at {seconds.1} s: nothing was heard from it any more{ranks}", \
+         STRING(node) FLOATING(seconds) STRING(ranks)) \
     NOTE(cause_limit, "cause", "{program} was killed by {signal}, {sure?|probably }because of a limit: {reason}", \
          STRING(program) STRING(signal) STRING(reason) FLAG(sure)) \
     NOTE(cause_exception, "cause", \
@@ -360,9 +367,9 @@
     NOTE(cause_asked, "cause", \
          "{program} was killed by {signal}, probably {why}", \
          STRING(program) STRING(signal) STRING(who) FLAG(remote) STRING(why)) \
-    NOTE(cause_command, "cause", "{sure?|probably }the command at {place}, which failed with {status}: {command}", \
-         STRING(place) INTEGER(status) STRING(command) FLAG(sure)) \
-    NOTE(cause_log, "cause", "probably what {file} says: {text}", STRING(file) STRING(text)) \
+    NOTE(cause_command, "cause", "{sure?|probably }the command at {place}, which failed with {status}: {command}{said}", \
+         STRING(place) INTEGER(status) STRING(command) STRING(said) FLAG(sure)) \
+    NOTE(cause_log, "cause", "probably what {file} says: {text}{when}", STRING(file) STRING(text) STRING(when)) \
     NOTE(cause_process, "cause", "probably {program} (pid {pid}), which ended {how}", \
          STRING(program) INTEGER(pid) STRING(how)) \
     /* about writing */ \

@@ -191,6 +191,11 @@ static void add_job(struct table *table, const struct job_report *report, const 
     if (!is_over(report))
         now_progress_text(&cells[COLUMN_PROGRESS], now_progress(&report->model), result.wall_seconds);
     command_line(report, &cells[COLUMN_COMMAND]);
+    const char *reason = ps_reason(report);
+    if (reason) {
+        buf_puts(&cells[COLUMN_COMMAND], is_over(report) && !result.exit_code && !result.signal ? "  ! " : "  -> ");
+        text_show(&cells[COLUMN_COMMAND], reason);
+    }
     if (!is_over(report)) {
         size_t count;
         const struct rank_now *list = ranks_of(ranks, report->path, &count);

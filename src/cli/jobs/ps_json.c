@@ -4,6 +4,7 @@
 
 #include "cli/common/now.h"
 #include "jobdir/record/mirror.h"
+#include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
 
 static json_t *state_json(const void *row, const void *all)
@@ -20,7 +21,7 @@ static const struct field process_fields[] = {{"", FIELD_PART, .of = job_process
 
 /* Also for a job that cannot be read. */
 struct row {
-    const char *id, *path, *state, *reason;
+    const char *id, *path, *state, *reason, *cause;
     const struct job_report *report;
     struct job_result result;
     const char *status;
@@ -98,6 +99,8 @@ static const struct field result_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct row, report), FIELD_POINTER, .of = info_fields},
     {"status", FIELD_TEXT, FIELD_AT(struct row, status), FIELD_OPTIONAL, .about = "as in report.schema.json"},
     {"exit_code", FIELD_INTEGER, .flags = FIELD_OR_NULL | FIELD_OPTIONAL, .json = exit_code_json},
+    {"cause", FIELD_TEXT, FIELD_AT(struct row, cause), FIELD_ZERO_IS_NULL | FIELD_OPTIONAL,
+     .about = "why it failed, or what its exit status of 0 hides; null: not known, or it did not"},
     {"signal", FIELD_INTEGER, FIELD_AT(struct row, result.signal), FIELD_ZERO_IS_NULL | FIELD_OPTIONAL},
     {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct row, result.wall_seconds), FIELD_OPTIONAL},
     {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct row, result.cpu_seconds), FIELD_OPTIONAL},
@@ -117,6 +120,19 @@ bool ps_is_measured(const struct job_report *report, const struct job_result *re
     return report->state == JOB_ENDED || report->state == JOB_LOST || result->processes;
 }
 
+const char *ps_reason(const struct job_report *report)
+{
+    const char *cause = json_string_value(json_object_get(report->info.cause, "text"));
+    size_t index;
+    json_t *warning;
+    json_array_foreach(report->info.warnings, index, warning)
+    {
+        if (!cause && note_json_kind(warning) == NOTE_hidden_failure)
+            return json_string_value(json_object_get(warning, "text"));
+    }
+    return cause;
+}
+
 json_t *ps_job_json(const struct job_report *report, const struct rank_now *ranks, size_t rank_count)
 {
     const struct row row = {.id = report->info.id,
@@ -125,6 +141,7 @@ json_t *ps_job_json(const struct job_report *report, const struct rank_now *rank
                             .report = report,
                             .result = job_report_total(report),
                             .status = job_report_status(report),
+                            .cause = ps_reason(report),
                             .ranks = ranks,
                             .rank_count = rank_count};
     json_t *json = fields_json(place_fields, &row, NULL);

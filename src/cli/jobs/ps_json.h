@@ -18,6 +18,8 @@ bool ps_is_measured(const struct job_report *report, const struct job_result *re
 /* One of .jobs, with its ranks (none if it is over). */
 json_t *ps_job_json(const struct job_report *report, const struct rank_now *ranks, size_t rank_count);
 /* A job whose directory cannot be read. */
+/* Why it failed, or what its exit status of 0 hides, as far as is known; NULL: nothing. */
+const char *ps_reason(const struct job_report *report);
 json_t *ps_unreadable_json(const char *path, const char *reason);
 json_t *ps_schema(void);
 

@@ -3,6 +3,7 @@
 
 #include "cli/why/processes.h"
 #include "cli/why/stall.h"
+#include "jobdir/layers/last.h"
 #include "jobdir/report/why_json.h"
 
 static json_t *mpi_json(const void *row, const void *all)
@@ -30,6 +31,9 @@ static json_t *processes_json(const void *row, const void *all)
 static const struct field fields[] = {
     {"id", FIELD_TEXT, FIELD_AT(struct why_row, id)},
     {"state", FIELD_TEXT, FIELD_AT(struct why_row, state), .about = "of the job"},
+    {"cause", FIELD_OBJECT, FIELD_AT(struct why_row, cause), FIELD_OR_NULL, .of = last_reason_fields,
+     .about =
+         "of a job that failed the most probable reason, a [note](notes.md); null: it did not, or nothing says why"},
     {"mpi", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = mpi_json, .of = mpi_why_fields},
     {"deadlocks", FIELD_LIST, .json = locks_json, .of = why_lock_fields,
      .about = "of a running job, of processes that are no ranks: threads that wait for each other in a circle"},

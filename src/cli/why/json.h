@@ -15,6 +15,7 @@ struct why_row {
     const struct mpi_why *mpi;     /* NULL: no ranks are known */
     const struct mpi_stats_set *set;
     const json_t *stall; /* its record, or NULL */
+    json_t *cause;       /* or NULL */
     const struct why_lock *locks;
     size_t lock_count;
     const pid_t *processes; /* that are no ranks */

@@ -54,6 +54,7 @@ struct why {
     uint64_t settled_ns;
     uint64_t asked_ns; /* wall clock */
     struct err note;   /* why something is old or incomplete */
+    json_t *cause;     /* why it failed: a note; NULL: it did not, or that is not known */
 };
 
 /* ---- what the ranks are in ---- */
@@ -322,6 +323,18 @@ static int look_at_mpi(struct why *why, struct err *err)
     return 0;
 }
 
+/* As its job.json has it, or of one that was lost, from its records. */
+static void find_cause(struct why *why)
+{
+    if (why->report.info.cause) {
+        why->cause = json_incref(why->report.info.cause);
+    } else if (!runs(why)) {
+        json_t *last = job_report_last(&why->report), *reason = json_object_get(last, "reason");
+        why->cause = json_is_object(reason) ? json_incref(reason) : NULL;
+        json_decref(last);
+    }
+}
+
 /* ---- output ---- */
 
 static bool is_rank(const struct why *why, pid_t pid)
@@ -394,7 +407,11 @@ static void put_text(struct buf *out, const struct why *why)
     if (left)
         buf_printf(out, ": its command has, and %zu rank%s of it still run%s\n", left, left == 1 ? "" : "s",
                    left == 1 ? "s" : "");
-    else
+    else if (why->cause) {
+        buf_puts(out, ": ");
+        text_show(out, json_string_value(json_object_get(why->cause, "text")));
+        buf_putc(out, '\n');
+    } else
         buf_puts(out, runs(why) ? "\n" : ": nothing is left to go on\n");
     mpi_ends_text(out, &why->set, "");
     if (!runs(why))
@@ -433,6 +450,7 @@ static json_t *as_json(const struct why *why)
                                       .mpi = why->has_mpi ? &why->mpi : NULL,
                                       .set = &why->set,
                                       .stall = why->report.model.stall,
+                                      .cause = why->cause,
                                       .locks = why->locks,
                                       .lock_count = why->lock_count,
                                       .processes = list,
@@ -481,6 +499,7 @@ static int why(const char *job, struct why *why, bool json)
     } else {
         note_uncounted(why);
         find_locks(why);
+        find_cause(why);
         status = show(why, json);
     }
     why_locks_free(why->locks, why->lock_count);
@@ -489,6 +508,7 @@ static int why(const char *job, struct why *why, bool json)
     why_nodes_done(&why->nodes);
     mpi_stats_set_done(&why->set);
     arena_done(&why->arena);
+    json_decref(why->cause);
     job_report_done(&why->report);
     find_close(&found);
     return status;

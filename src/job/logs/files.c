@@ -60,7 +60,7 @@ static void on_state(void *ctx, enum tail_state state, bool first, uint64_t byte
 static void free_file(struct log_file *file)
 {
     tail_done(&file->tail);
-    free(file->matcher.found);
+    log_matcher_done(&file->matcher);
     free(file->path);
     free(file->name);
     free(file);

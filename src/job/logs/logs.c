@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/logs/logs.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "base/system/clock.h"
 #include "job/logs/files.h"
 #include "job/logs/patterns.h"
+#include "jobdir/text/text.h"
 #include "shm/waits.h"
 
 #define MS_NS UINT64_C(1000000)
@@ -15,6 +17,7 @@
 enum {
     SCAN_TIMES = 50, /* a look for files that takes long is seldom: once in so many times that */
 };
+enum { LAST_BYTES = 4 << 10, LAST_LINES = 3, LAST_COLUMNS = 200 };
 enum { BEHIND_MOST = 64 << 20, BEHIND_KEPT = 16 << 20 }; /* bytes of one file */
 
 struct logs {
@@ -223,14 +226,15 @@ static void on_turn(void *ctx)
 /* All that is wanted. Files that are there are followed from their end on. */
 static bool add_names(struct logs *logs, uint64_t rows)
 {
-    uint64_t built_in = rows ? rows : UINT64_MAX >> (64 - log_pattern_count);
+    uint64_t built_in = rows ? rows : LOG_PATTERNS_ALL;
     bool good = true;
     for (size_t i = 0; i < logs->rule_count; i++) {
         const struct log_rule *rule = &logs->rules[i];
         good &= log_files_add(&logs->files, rule->file, rule->expression ? UINT64_C(1) << i : 0,
                               rule->expression ? 0 : built_in, true);
     }
-    good = good && (!rows || log_files_add(&logs->files, "stderr", 0, rows, false));
+    good = good && (!rows || (log_files_add(&logs->files, "stderr", 0, rows, false) &&
+                              log_files_add(&logs->files, "stdout", 0, rows, false)));
     log_files_scan(&logs->files, true);
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         if (file->tail.fd < 0 && !file->seen)
@@ -321,6 +325,53 @@ static void say_missing(struct logs *logs)
             note(logs, NOTE(log_missing, .file = logs->files.names[i].shown, .directory = logs->files.cwd));
 }
 
+/* The last lines of a stream, whatever they say; NULL: there are none. A new reference. */
+static json_t *last_lines(const struct log_file *file)
+{
+    char bytes[LAST_BYTES];
+    json_t *lines = json_array();
+    size_t len = tail_last(&file->tail, bytes, sizeof bytes), end = len;
+    while (end && json_array_size(lines) < LAST_LINES) {
+        size_t start = end;
+        while (start && !strchr("\n\r", bytes[start - 1])) /* NULs, too */
+            start--;
+        if (!start && len == sizeof bytes)
+            break; /* it is cut */
+        size_t line = log_take_colours(bytes + start, end - start);
+        bool blank = true;
+        for (size_t i = start; i < start + line; i++)
+            blank &= isspace((unsigned char)bytes[i]) != 0;
+        if (!blank && !log_is_own(bytes + start, line)) {
+            bytes[start + text_fit(bytes + start, line, LAST_COLUMNS)] = 0;
+            json_array_insert_new(lines, 0, text_json(bytes + start));
+        }
+        end = start ? start - 1 : 0;
+    }
+    if (json_array_size(lines))
+        return lines;
+    json_decref(lines);
+    return NULL;
+}
+
+/* What is known where no pattern matches: of standard error, or else of standard output. */
+static void put_last(struct logs *logs)
+{
+    const struct log_file *said = NULL;
+    json_t *lines = NULL;
+    for (const struct log_file *file = logs->files.files; file; file = file->hh.next) {
+        bool stream = file->tail.stream && file->matcher.rows && file->tail.fd >= 0;
+        json_t *its = stream && (!said || strcmp(file->name, "stderr") == 0) ? last_lines(file) : NULL;
+        if (!its)
+            continue;
+        json_decref(lines);
+        lines = its;
+        said = file;
+    }
+    if (lines)
+        observe_put(logs->observer, RECORD(log_last, .file = said->name, .lines = lines));
+    json_decref(lines);
+}
+
 static void logs_end(void *state)
 {
     struct logs *logs = state;
@@ -341,6 +392,7 @@ static void logs_end(void *state)
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         say_skipped(logs, file);
     say_missing(logs);
+    put_last(logs);
     free_logs(logs);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What programs write: a source of the observer (job/observe/observe.h). It follows the files that --log names and, if
- * it is a file, standard error, and records lines that match, and progress. It takes at most LOGS_SHARE of a processor;
- * what cannot be looked at in that time is passed over, counted and said.
+ * What programs write: a source of the observer (job/observe/observe.h). It follows the files that --log names, and
+ * standard error and standard output where these are files, and records lines that match, and progress. It takes at most
+ * LOGS_SHARE of a processor; what cannot be looked at in that time is passed over, counted and said.
  */
 #ifndef SCRY_JOB_LOGS_LOGS_H
 #define SCRY_JOB_LOGS_LOGS_H

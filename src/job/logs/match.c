@@ -8,8 +8,13 @@
 #include "base/data/grow.h"
 #include "job/logs/patterns.h"
 #include "job/logs/words.h"
+#include "shm/waits.h"
 
-enum { TEXT_ROOM = LINE_MOST + 8 };
+enum {
+    TEXT_ROOM = LINE_MOST + 8,
+    HEAD_MOST = 1024, /* of a line that announces a message */
+    LABEL_MOST = 40,  /* "[node7:4711] " */
+};
 
 static size_t found_count(const struct log_expressions *expressions)
 {
@@ -20,6 +25,14 @@ static size_t found_count(const struct log_expressions *expressions)
 static struct log_expression *expression_at(const struct log_expressions *expressions, size_t index)
 {
     return index < log_pattern_count ? &expressions->built_in[index] : &expressions->given[index - log_pattern_count];
+}
+
+void log_matcher_done(struct log_matcher *matcher)
+{
+    free(matcher->found);
+    free(matcher->head.text);
+    matcher->found = NULL;
+    matcher->head = (struct log_head){0};
 }
 
 void log_match_forget_given(struct log_matcher *matcher)
@@ -35,9 +48,14 @@ void log_expressions_done(struct log_expressions *expressions)
         log_regex_free(expressions->given[i].regex);
     for (size_t i = 0; expressions->built_in && i < log_pattern_count; i++)
         log_regex_free(expressions->built_in[i].regex);
+    for (size_t i = 0; expressions->heads && i < 2 * log_pattern_count; i++)
+        log_regex_free(expressions->heads[i].regex);
+    log_regex_free(expressions->harmless.regex);
     free(expressions->given);
     free(expressions->built_in);
+    free(expressions->heads);
     free(expressions->text);
+    free(expressions->plain);
     words_free(expressions->words);
     *expressions = (struct log_expressions){0};
 }
@@ -47,25 +65,32 @@ static bool prepare(struct log_expressions *expressions, bool built_in)
 {
     if (!expressions->text)
         expressions->text = malloc(TEXT_ROOM);
+    if (!expressions->plain)
+        expressions->plain = malloc(LINE_MOST);
     if (!expressions->built_in)
         expressions->built_in = calloc(log_pattern_count, sizeof *expressions->built_in);
+    if (!expressions->heads)
+        expressions->heads = calloc(2 * log_pattern_count, sizeof *expressions->heads);
     if (built_in && !expressions->words) {
         const char *words[WORDS_ROWS];
         for (size_t i = 0; i < log_pattern_count; i++)
             words[i] = log_patterns[i].words;
         expressions->words = words_new(words, log_pattern_count);
     }
-    return expressions->text && expressions->built_in && (expressions->words || !built_in);
+    return expressions->text && expressions->plain && expressions->built_in && expressions->heads &&
+           (expressions->words || !built_in);
 }
 
-static void compile_row(struct log_expression *expression, size_t row)
+static struct log_expression *compiled(struct log_expression *expression, const struct log_pattern *row,
+                                       const char *text)
 {
     if (expression->name)
-        return; /* also if it failed: no memory */
-    expression->name = log_patterns[row].name;
-    expression->severity = log_patterns[row].severity;
-    if (log_regex_new(&expression->regex, log_patterns[row].expression, NULL) < 0)
+        return expression; /* also if it failed: no memory */
+    expression->name = row ? row->name : "harmless";
+    expression->severity = row ? row->severity : LOG_SEVERITY_DEBUG;
+    if (log_regex_new(&expression->regex, text, NULL) < 0)
         expression->regex = NULL;
+    return expression;
 }
 
 /* A line that is looked at. */
@@ -149,22 +174,164 @@ static void match_given(struct log_matcher *matcher, const struct line *line)
     }
 }
 
-/* The first row that matches is what the line is about. */
-static void match_rows(struct log_matcher *matcher, uint64_t rows, const struct line *line)
+/* ---- the built-in patterns ---- */
+
+static bool matches_row(struct log_matcher *matcher, size_t row, const struct line *line)
 {
-    static const char own[] = "scry: ", log[] = "scry run: ";
-    if ((line->len >= sizeof own && memcmp(line->bytes, own, sizeof own - 1) == 0) ||
-        (line->len >= sizeof log && memcmp(line->bytes, log, sizeof log - 1) == 0))
-        return; /* what scry run itself writes to standard error */
-    for (uint64_t rest = rows & matcher->rows; rest; rest &= rest - 1) {
-        size_t row = (size_t)__builtin_ctzll(rest);
-        struct log_expression *expression = &matcher->expressions->built_in[row];
-        compile_row(expression, row);
-        if (does_match(matcher, expression, line)) {
-            record(matcher, row, line);
-            return;
+    return does_match(matcher,
+                      compiled(&matcher->expressions->built_in[row], &log_patterns[row], log_patterns[row].expression),
+                      line);
+}
+
+/* What the line is about: of the rows that match, the first of the most severe ones. log_pattern_count: none. */
+static size_t find_row(struct log_matcher *matcher, const struct line *line)
+{
+    uint64_t rows = words_rows(matcher->expressions->words, line->bytes, line->len) & matcher->rows;
+    size_t best = log_pattern_count;
+    for (; rows; rows &= rows - 1) {
+        size_t row = (size_t)__builtin_ctzll(rows);
+        bool better = best == log_pattern_count || log_patterns[row].severity < log_patterns[best].severity;
+        if (better && matches_row(matcher, row, line))
+            best = row;
+    }
+    return best;
+}
+
+/* What a launcher has put before the lines of a rank: "[2] ", "[node7:4711] ", "[1,0]<stderr>:", "2: ". */
+static size_t label_len(const struct line *line)
+{
+    size_t most = line->len < LABEL_MOST ? line->len : LABEL_MOST, at = 0;
+    const char *bytes = line->bytes, *end = most && *bytes == '[' ? memchr(bytes, ']', most) : NULL;
+    if (end) {
+        at = (size_t)(end - bytes) + 1;
+        static const char stream[] = "<stderr>";
+        if (line->len - at >= sizeof stream - 1 && memcmp(bytes + at, stream, sizeof stream - 1) == 0)
+            at += sizeof stream - 1;
+        at += at < line->len && bytes[at] == ':';
+    } else {
+        while (at < most && bytes[at] >= '0' && bytes[at] <= '9')
+            at++;
+        if (!at || at == line->len || bytes[at++] != ':')
+            return 0;
+    }
+    return at + (at < line->len && bytes[at] == ' ');
+}
+
+/* It announces a message: then it is no record before that comes. */
+static bool begin_head(struct log_matcher *matcher, size_t row, const struct line *line)
+{
+    const struct log_pattern *pattern = &log_patterns[row];
+    struct log_head *head = &matcher->head;
+    if (!pattern->head || head->lines || line->len > HEAD_MOST || line->cut ||
+        !does_match(matcher, compiled(&matcher->expressions->heads[2 * row], pattern, pattern->head), line))
+        return false;
+    if (!head->text && !(head->text = malloc(2 * HEAD_MOST + 1)))
+        return false;
+    memcpy(head->text, line->bytes, line->len);
+    head->len = line->len;
+    head->label_len = label_len(line);
+    head->row = row;
+    head->number = line->number;
+    head->now_ns = line->now_ns;
+    head->lines = pattern->lines;
+    return true;
+}
+
+/* With its message, or without. */
+static void end_head(struct log_matcher *matcher, const struct line *message)
+{
+    struct log_head *head = &matcher->head;
+    struct line line = {head->text, head->len, false, head->number, head->now_ns};
+    size_t row = head->row;
+    head->lines = 0;
+    if (message) {
+        size_t len = message->len < HEAD_MOST ? message->len : HEAD_MOST, used = head->len, skip = 0;
+        if (log_patterns[row].only_message) {
+            used = head->label_len;
+            line.number = message->number;
+        } else {
+            while (used && head->text[used - 1] == ' ')
+                used--;
+            if (used)
+                head->text[used++] = ' ';
+        }
+        while (skip < len && (message->bytes[skip] == ' ' || message->bytes[skip] == '\t'))
+            skip++;
+        memcpy(head->text + used, message->bytes + skip, len - skip);
+        line.len = used + len - skip;
+        line.cut = message->cut || len < message->len;
+        line.now_ns = message->now_ns;
+        size_t found = find_row(matcher, &line);
+        row = found < log_pattern_count && log_patterns[found].severity <= log_patterns[row].severity ? found : row;
+    }
+    record(matcher, row, &line);
+}
+
+/* Whether the line belongs to a message that is awaited. */
+static bool take_message(struct log_matcher *matcher, const struct line *line)
+{
+    struct log_head *head = &matcher->head;
+    const struct log_pattern *pattern = &log_patterns[head->row];
+    if (!head->lines || line->len < head->label_len || memcmp(line->bytes, head->text, head->label_len) != 0)
+        return false;
+    struct line rest = *line;
+    rest.bytes += head->label_len;
+    rest.len -= head->label_len;
+    if (does_match(matcher, compiled(&matcher->expressions->heads[2 * head->row + 1], pattern, pattern->then), &rest))
+        end_head(matcher, &rest);
+    else if (--head->lines == 0)
+        end_head(matcher, NULL);
+    return true;
+}
+
+size_t log_take_colours(char *bytes, size_t len)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (bytes[i] != '\033') {
+            bytes[used++] = bytes[i];
+        } else if (i + 1 < len && bytes[i + 1] == '[') {
+            for (i += 2; i < len && (bytes[i] < '@' || bytes[i] > '~');)
+                i++;
         }
     }
+    return used;
+}
+
+bool log_is_own(const char *bytes, size_t len)
+{
+    static const char *const begins[] = {"scry: ", "scry run: "};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (len > strlen(begins[i]) && memcmp(bytes, begins[i], strlen(begins[i])) == 0)
+            return true;
+    return false;
+}
+
+static void match_rows(struct log_matcher *matcher, struct line line)
+{
+    struct log_expressions *expressions = matcher->expressions;
+    if (log_is_own(line.bytes, line.len))
+        return;
+    if (memchr(line.bytes, '\033', line.len)) {
+        memcpy(expressions->plain, line.bytes, line.len);
+        line.bytes = expressions->plain;
+        line.len = log_take_colours(expressions->plain, line.len);
+    }
+    if (take_message(matcher, &line))
+        return;
+    size_t row = find_row(matcher, &line);
+    if (row == log_pattern_count || does_match(matcher, compiled(&expressions->harmless, NULL, log_harmless), &line) ||
+        begin_head(matcher, row, &line))
+        return;
+    record(matcher, row, &line);
+}
+
+/* The next byte of a line that may match: in a word of a pattern, or what may part one. */
+static size_t find_next(const struct words *words, const char *bytes, size_t len, size_t from)
+{
+    size_t word = words_find(words, bytes, len, from);
+    const char *escape = memchr(bytes + from, '\033', word - from);
+    return escape ? (size_t)(escape - bytes) : word;
 }
 
 void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len, bool cut)
@@ -176,7 +343,7 @@ void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *b
         return;
     size_t counted = 0, at = 0;
     while (at < len) {
-        if (!matcher->given && (at = words_find(expressions->words, bytes, len, at)) == len)
+        if (!matcher->given && !matcher->head.lines && (at = find_next(expressions->words, bytes, len, at)) == len)
             break;
         struct line_place place = line_at(bytes, len, at);
         struct line line = {place.start, place.len, cut, -1, now_ns};
@@ -194,7 +361,7 @@ void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *b
         }
         match_given(matcher, &line);
         if (matcher->rows)
-            match_rows(matcher, words_rows(expressions->words, line.bytes, line.len), &line);
+            match_rows(matcher, line);
         at = place.next;
     }
     if (matcher->line >= 0)
@@ -204,6 +371,8 @@ void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *b
 void log_match_rest(struct log_matcher *matcher, uint64_t now_ns, bool end)
 {
     const struct log_sink *sink = matcher->expressions->sink;
+    if (matcher->head.lines && (end || now_ns > matcher->head.now_ns + 2 * LOGS_REST_MS * WAITS_NS_PER_MS))
+        end_head(matcher, NULL);
     for (size_t i = 0; i < matcher->found_room && i < found_count(matcher->expressions); i++) {
         struct log_found *found = &matcher->found[i];
         const struct log_expression *expression = expression_at(matcher->expressions, i);

@@ -41,8 +41,11 @@ struct log_expressions {
     struct log_expression *given; /* of --log, in order; those without an expression are not used */
     size_t given_count;
     struct log_expression *built_in; /* one of each row */
-    struct words *words;             /* NULL: none needed yet */
-    char *text;                      /* of a record */
+    struct log_expression *heads;    /* two of each row: its head, and what is awaited then */
+    struct log_expression harmless;
+    struct words *words; /* NULL: none needed yet */
+    char *text;          /* of a record */
+    char *plain;         /* a line without its colours */
     const struct log_sink *sink;
 };
 void log_expressions_done(struct log_expressions *expressions);
@@ -52,6 +55,17 @@ struct log_found {
     struct progress progress;
 };
 
+/* A line that announces a message, until that comes. */
+struct log_head {
+    unsigned lines; /* that are still looked at; 0: nothing is awaited */
+    size_t row;
+    char *text; /* with its label, which is so long; kept for the next one */
+    size_t len, label_len;
+    bool cut;
+    int64_t number;
+    uint64_t now_ns;
+};
+
 struct log_matcher {
     const char *file; /* in records; borrowed */
     struct log_expressions *expressions;
@@ -59,11 +73,18 @@ struct log_matcher {
     uint64_t rows;           /* of built-in patterns */
     struct log_found *found; /* of the rows, then of the given ones; NULL: nothing yet */
     size_t found_room;
+    struct log_head head;
     int64_t line; /* so many have ended; -1: unknown */
 };
 
+/* Without what colours it (ECMA-48: ESC [ ... a letter), in place; the new length. */
+size_t log_take_colours(char *bytes, size_t len);
+/* Whether scry run itself wrote it to standard error. */
+bool log_is_own(const char *bytes, size_t len);
+
 /* Lines, as lines_take hands them over. */
 void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len, bool cut);
+void log_matcher_done(struct log_matcher *matcher);
 /* The given expressions will be others. */
 void log_match_forget_given(struct log_matcher *matcher);
 /* What was held back: call it every second or so, and at the end. */

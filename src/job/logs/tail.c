@@ -148,7 +148,7 @@ static void open_file(struct tail *tail, bool at_end, enum tail_state state)
     uint64_t size = (uint64_t)status.st_size, known = 0;
     if (!at_end && !tail->stream && tail->calls.known)
         known = tail->calls.known(tail->calls.ctx, &tail->identity, size);
-    tail->offset = at_end ? size : known <= size ? known : 0;
+    tail->start = tail->offset = at_end ? size : known <= size ? known : 0;
     lines_reset(&tail->lines, false);
     say(tail, state, tail->offset == 0, 0, "");
 }
@@ -164,7 +164,7 @@ static void look_whether_cut(struct tail *tail, const struct stat *status)
 {
     if (!S_ISREG(status->st_mode) || (uint64_t)status->st_size >= tail->offset)
         return;
-    tail->offset = 0;
+    tail->start = tail->offset = 0;
     lines_reset(&tail->lines, false);
     say(tail, TAIL_TRUNCATED, true, 0, "");
 }
@@ -246,6 +246,15 @@ void tail_skip(struct tail *tail, uint64_t keep, const char *reason)
     tail->offset += backlog - keep;
     lines_reset(&tail->lines, true);
     say(tail, TAIL_SKIPPED, false, backlog - keep, reason);
+}
+
+size_t tail_last(const struct tail *tail, char *bytes, size_t room)
+{
+    uint64_t size = size_now(tail), from = size > room ? size - room : 0;
+    from = from > tail->start ? from : tail->start;
+    ssize_t got =
+        size > from ? pread(tail->fd, bytes, room < size - from ? room : (size_t)(size - from), (off_t)from) : 0;
+    return got > 0 ? (size_t)got : 0;
 }
 
 void tail_end(struct tail *tail)

@@ -56,6 +56,7 @@ struct tail {
     bool unlinked;              /* when it was opened */
     int refused;                /* why it was last not opened: an errno, or a number of its own; 0: it was not tried */
     unsigned quiet;             /* looks without anything new since the name has another file, or none */
+    uint64_t start;             /* of what was written since it was opened */
     uint64_t offset, hand_over; /* read up to here only: another name has the rest */
     struct lines lines;
 };
@@ -70,6 +71,8 @@ bool tail_read(struct tail *tail);
 uint64_t tail_backlog(const struct tail *tail); /* bytes that are not read yet */
 /* Passes over what is not read yet but for the last bytes. */
 void tail_skip(struct tail *tail, uint64_t keep, const char *reason);
+/* The last bytes that were written since it was opened; how many. The first line of them may be cut. */
+size_t tail_last(const struct tail *tail, char *bytes, size_t room);
 /* The job has ended: a last line may have no end. */
 void tail_end(struct tail *tail);
 

@@ -333,12 +333,16 @@ static void write_report(struct job *job, struct job_report *summary)
     struct job_report read = {0};
     if (job->recorder.scribe.told.size_bytes <= REREAD_BYTES && job_report_load(&read, job->dir, NULL) == 0) {
         read.functions = report->functions;
+        read.mpi = report->mpi;
+        if (read.mpi)
+            job_report_find_ends(&read, &read.mpi->set);
         report = &read;
         summary->failed = json_incref(read.failed);
         summary->last = job_report_last(&read); /* it knows when processes ended */
     }
     job_report_text(&text, report, (struct report_style){.columns = 80});
     read.functions = NULL; /* lent */
+    read.mpi = NULL;
     job_report_done(&read);
     if (!text.failed && text.data)
         scribe_replace(&job->recorder.scribe, "report.txt", text.data, text.len,
@@ -400,6 +404,12 @@ void finish(struct job *job, int exit_code, struct buf *text)
         load_functions(job, &report); /* counts programs as the statistics do */
         write_report(job, &report);
     }
+    report.last = report.last ? report.last : job_report_last(&report);
+    json_t *cause = json_object_get(report.last, "reason");
+    if (json_is_object(cause)) { /* lists of jobs show it */
+        job->info.cause = cause;
+        finish_put_info(job);
+    }
     job_report_summary(text, &report, report_style_for(STDERR_FILENO));
     job_functions_free(report.functions);
     mpi_report_free(report.mpi);
@@ -407,7 +417,7 @@ void finish(struct job *job, int exit_code, struct buf *text)
     json_decref(report.failed);
     json_decref(report.last);
     json_decref(omitted);
-    job->info.warnings_omitted = NULL;
+    job->info.warnings_omitted = job->info.cause = NULL;
 }
 
 void finish_put_info(struct job *job)

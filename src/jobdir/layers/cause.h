@@ -18,12 +18,24 @@
 #define SENDER_TERMINAL "the terminal"
 #define SENDER_KERNEL "the terminal or the kernel"
 
+/* Of an MPI program, the first rank that failed. */
+struct job_rank {
+    int rank, ranks; /* its number; how many there are */
+    pid_t pid;
+    const char *node; /* NULL: the job's own, or that need not be said */
+    const char *how;  /* "exited with status 3 without MPI_Finalize" */
+    int status;       /* as from wait(2); JOB_STATUS_UNKNOWN */
+    bool aborted;     /* it called MPI_Abort */
+    double seconds;   /* when it ended */
+};
+
 /* What is known of the end. The arrays may be NULL. */
 struct job_end {
     const struct job_model *model;
     const json_t *warnings, *crashes;
-    const char *dir;     /* the job directory; NULL: not known */
-    const json_t *chain; /* .failed.chain: the process that failed first, then its parents up to the command */
+    const char *dir;             /* the job directory; NULL: not known */
+    const struct job_rank *rank; /* NULL: none is known */
+    const json_t *chain;         /* .failed.chain: the process that failed first, then its parents up to the command */
     int exit_code, signal;
     const char *reason; /* of the signal; "" or NULL: not known */
     double seconds;     /* when it ended, or until when it was watched */
@@ -32,9 +44,9 @@ struct job_end {
 struct cause {
     struct note note; /* NOTE_NONE: nothing that was recorded says why */
     bool sure;
-    json_t *evidence;       /* records by their seq, where they have one */
-    struct buf where, what; /* of the note */
-    char signal[32];
+    json_t *evidence;             /* records by their seq, where they have one */
+    struct buf where, what, said; /* of the note */
+    char signal[32], when[32];
 };
 
 /* A pure function of `end`. Pass *ret_cause to cause_done. */

@@ -7,10 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
+#include "base/data/cleanup.h"
+#include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 
 enum { SHELL_SIGNAL = 128, TIMEOUT_STATUS = 124 };
+static const double RANK_SECONDS = 30;   /* that its launcher may take to end the others, and itself */
 static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
 
 /* ---- programs ---- */
@@ -80,13 +84,20 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
         bool own = at >= 0 && ended_its_parent(end, at, signo);
         if (sure ? !own : !cause_is_near(end, record_seconds(crash)))
             continue;
-        if (signo == SIGABRT && cause_explains_abort(end, record_seconds(crash)))
-            continue; /* that is why */
         if (was_survived(end, pid, cause_before_end(end, pid, record_seconds(crash))) != survived)
             continue;
+        if (signo == SIGABRT && cause_explains_abort(end, record_seconds(crash)))
+            continue; /* that is why */
         cause_cut(&cause->where, name ? name : "?");
         put_crash_place(&cause->what, crash);
         cause_add(cause, crash);
+        if (signo == SIGABRT)
+            cause_put_said(&cause->said, end, record_seconds(crash));
+        if (cause->said.len) { /* that is why */
+            cause->note = NOTE(cause_gave_up, .program = cause_text(&cause->where), .text = cause_text(&cause->said),
+                               .place = cause_text(&cause->what), .sure = sure);
+            return true;
+        }
         cause->note = NOTE(cause_crash, .program = cause_text(&cause->where),
                            .signal = text_signal(signo, cause->signal, sizeof cause->signal),
                            .place = cause_text(&cause->what), .sure = sure);
@@ -355,13 +366,93 @@ bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
     return say_asked(end, cause, asked.signo, request, who, remote);
 }
 
+/* ---- ranks ---- */
+
+/* Somebody or something asked the job to end: what the ranks do then is no failure of theirs. */
+static bool was_asked(const struct job_end *end)
+{
+    const json_t *request = end->model->request;
+    bool asked = asked_of(json_string_value(json_object_get(request, "request"))).signo &&
+                 cause_is_near(end, record_seconds(request));
+    return asked || signal_came(end) || cause_warning(end, NOTE_task_stopped) || was_timed_out(end);
+}
+
+/* What it said: an exception of its own, its crash's place, or a log. */
+static void put_rank_said(struct buf *out, struct cause *cause, const struct job_end *end)
+{
+    const json_t *record, *crash = NULL;
+    struct python_exception_record row;
+    size_t index;
+    json_t *each;
+    for (size_t i = 0; (record = cause_last(&end->model->layers.uncaught, i)) != NULL; i++) {
+        record_read(record, RECORD_python_exception, &row);
+        if (row.pid != end->rank->pid || !is_error(row.name))
+            continue;
+        buf_puts(out, ": ");
+        cause_cut(out, row.name);
+        if (row.message && *row.message) {
+            buf_puts(out, ": ");
+            cause_cut(out, row.message);
+        }
+        cause_add(cause, record);
+        return;
+    }
+    json_array_foreach(end->crashes, index, each)
+    {
+        if (json_integer_value(json_object_get(each, "pid")) == end->rank->pid)
+            crash = each;
+    }
+    if (crash) {
+        put_crash_place(out, crash);
+        cause_add(cause, crash);
+    }
+    _cleanup_(buf_done) struct buf said = BUF_INIT;
+    cause_put_said(&said, end, end->rank->seconds);
+    if (said.len)
+        buf_printf(out, ": %s", said.data);
+}
+
+/* The first rank that failed by itself: its launcher then ends the others, and has a status of its own. */
+bool cause_find_rank(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const struct job_rank *rank = end->rank;
+    const json_t *start = json_object_get(json_array_get(end->chain, 0), "start_seconds");
+    if (!sure || !rank || rank->status == JOB_STATUS_UNKNOWN || was_asked(end))
+        return false;
+    bool by_itself = rank->aborted || WIFEXITED(rank->status) || job_signal_is_fault(WTERMSIG(rank->status));
+    if (!by_itself || rank->seconds < cause_chain_end(end, 0) - RANK_SECONDS ||
+        json_number_value(start) > rank->seconds) /* the job went on */
+        return false;
+    if (rank->node) {
+        buf_puts(&cause->where, " on node ");
+        cause_cut(&cause->where, rank->node);
+    }
+    put_rank_said(&cause->said, cause, end);
+    cause->note =
+        NOTE(cause_rank, .rank = (uint64_t)rank->rank, .ranks = (uint64_t)rank->ranks,
+             .node = cause_text(&cause->where), .how = rank->how, .said = cause_text(&cause->said), .sure = true);
+    return true;
+}
+
 bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure)
 {
     int signo = cause_signal(end);
-    if (sure || !signo || !was_ended(end))
+    bool killed = end->rank && end->rank->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(end->rank->status);
+    if (sure || !(killed || (signo && was_ended(end))) || cause_outlived(end))
         return false;
     const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
-    cause_cut(&cause->where, name ? name : "the command");
+    const struct job_rank *rank = end->rank;
+    if (rank && rank->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(rank->status) && WTERMSIG(rank->status) == SIGKILL) {
+        signo = SIGKILL;
+        buf_printf(&cause->where, "rank %d of %d", rank->rank, rank->ranks);
+        if (rank->node) {
+            buf_puts(&cause->where, " on node ");
+            cause_cut(&cause->where, rank->node);
+        }
+    } else {
+        rank = NULL;
+        cause_cut(&cause->where, name ? name : "the command");
+    }
     cause_add(cause, end->model->end);
     if (was_timed_out(end)) {
         cause->note = NOTE(cause_limit, .program = cause_text(&cause->where),
@@ -369,7 +460,7 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
                            .reason = "the time that timeout(1) was given");
         return true;
     }
-    const json_t *launcher = launcher_of(end, signo);
+    const json_t *launcher = rank ? NULL : launcher_of(end, signo);
     if (launcher) {
         cause_cut(&cause->what, json_string_value(json_object_get(launcher, "name")));
         cause->note = NOTE(cause_launcher, .program = cause_text(&cause->where),
@@ -414,6 +505,7 @@ static bool was_interrupted(const struct job_end *end, const struct command_fail
 bool cause_find_command(const struct job_end *end, struct cause *cause, bool sure)
 {
     struct command_failed_record row, best = {0};
+    _cleanup_(buf_done) struct buf said = BUF_INIT;
     const json_t *record, *found = NULL;
     if (sure && cause_says_why(end))
         return false;
@@ -433,8 +525,13 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
     put_place(&cause->where, &best.at);
     cause_cut(&cause->what, best.at.command ? best.at.command : "its command is not known");
     cause_add(cause, found);
+    cause_put_said(&said, end, record_seconds(found));
+    if (said.len) {
+        buf_puts(&cause->said, ", which said: ");
+        buf_append(&cause->said, said.data, said.len);
+    }
     cause->note = NOTE(cause_command, .place = cause_text(&cause->where), .status = (uint64_t)best.status,
-                       .command = cause_text(&cause->what), .sure = sure);
+                       .command = cause_text(&cause->what), .said = cause_text(&cause->said), .sure = sure);
     return true;
 }
 

@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "jobdir/text/text.h"
 
-static const double FAILURE_SECONDS = 5; /* before it */
+static const double FAILURE_SECONDS = 5, NEAR_SECONDS = 60; /* before it */
+static const double SEEN_SECONDS = 0.05;                    /* times of what was only seen are that coarse */
 
 /* Errors that have a cause outside the program: the C library's text, or a built-in pattern of logs. 0, NULL: none.
  * `once`: it comes again only where the same is tried again. */
@@ -55,6 +57,15 @@ static bool is_no_space(int error)
     return error >= 0 && errors[error].error == ENOSPC;
 }
 
+/* How long before the failure, if that is worth to be told. */
+static const char *put_when(struct cause *cause, const struct job_end *end, const json_t *record)
+{
+    double before = cause_chain_end(end, 0) - record_seconds(record);
+    if (before > FAILURE_SECONDS)
+        snprintf(cause->when, sizeof cause->when, ", %.0f s before it failed", before);
+    return cause->when;
+}
+
 static bool say_error(const struct job_end *end, struct cause *cause, const json_t *record, bool sure)
 {
     const char *text;
@@ -69,14 +80,16 @@ static bool say_error(const struct job_end *end, struct cause *cause, const json
         return true;
     }
     cause_cut(&cause->what, text);
-    cause->note = NOTE(cause_said, .what = errors[error].what, .text = cause_text(&cause->what), .sure = sure);
+    cause->note = NOTE(cause_said, .what = errors[error].what, .text = cause_text(&cause->what),
+                       .when = put_when(cause, end, record), .sure = sure);
     return true;
 }
 
 /* What is printed when a program has ended already, or gives up, whatever the reason is. */
 static bool is_consequence(const json_t *log)
 {
-    static const char *const patterns[] = {"mpi_abort", "killed", "abort", "traceback"};
+    static const char *const patterns[] = {"mpi_abort", "gave_up",  "killed",    "abort",
+                                           "traceback", "segfault", "bus_error", "illegal_instruction"};
     const char *pattern = json_string_value(json_object_get(log, "pattern"));
     for (size_t i = 0; pattern && i < sizeof patterns / sizeof *patterns; i++)
         if (strcmp(pattern, patterns[i]) == 0)
@@ -90,32 +103,129 @@ static bool is_just_before(double failed, double seconds)
     return seconds >= failed - FAILURE_SECONDS && seconds <= failed + CAUSE_AT_ONCE_SECONDS;
 }
 
-/* The same of the first process that failed. */
-static bool is_at_failure(const struct job_end *end, double seconds)
+/* "sort: ...", as programs begin what they say of errors. */
+static bool begins_with(const char *text, const char *name)
 {
-    return is_just_before(cause_chain_end(end, 0), seconds);
+    size_t len = name ? strlen(name) : 0;
+    return text && len && strncmp(text, name, len) == 0 && text[len] == ':';
 }
 
-/* Whether the job has survived it: it went on, and another error came when it failed. Of an error that is only the
- * consequence of another one: whether that is there. */
-static bool is_outdone(const struct job_end *end, size_t at)
+/* With the name of the process of the chain, or of the script that it executes. */
+static bool begins_with_name(const struct job_end *end, size_t at, const char *text)
 {
-    const struct layer_list *list = &end->model->layers.errors;
-    const json_t *record = cause_last(list, at), *other;
-    const char *text;
-    int error = error_of(record, &text);
-    bool consequence = is_consequence(record);
-    if (error < 0 || !errors[error].once)
-        return false;
-    for (size_t i = 0; (other = cause_last(list, i)) != NULL; i++) {
-        double after = record_seconds(other) - record_seconds(record);
-        bool later = i < at && error_of(other, &text) < 0;
-        if (is_consequence(other) || !is_at_failure(end, record_seconds(other)))
-            continue;
-        if ((later && after > CAUSE_AT_ONCE_SECONDS) || (consequence && i > at && after >= -FAILURE_SECONDS))
-            return true;
+    const json_t *failed = json_array_get(end->chain, at), *argument;
+    size_t index;
+    if (begins_with(text, json_string_value(json_object_get(failed, "name"))))
+        return true;
+    json_array_foreach(json_object_get(failed, "argv"), index, argument)
+    {
+        const char *word = json_string_value(argument);
+        if (index && word && *word != '-')
+            return begins_with(text, text_base(word)) || begins_with(text, word);
     }
     return false;
+}
+
+/* With the name of a process that has failed, and is none of those that made the command fail: the job has survived that. */
+static bool is_of_another(const struct job_end *end, const char *text)
+{
+    const struct job_model *model = end->model;
+    for (size_t at = 0; at < json_array_size(end->chain); at++)
+        if (begins_with_name(end, at, text))
+            return false;
+    for (size_t i = model->ended_count; i-- > 0;)
+        if (model->ended[i].status && cause_chain_at(end, model->ended[i].pid) < 0 &&
+            model->ended[i].end < cause_chain_end(end, 0) && begins_with(text, model->ended[i].name))
+            return true;
+    return false;
+}
+
+/* What failed first began only after it. */
+static bool is_older(const struct job_end *end, double seconds)
+{
+    const json_t *start = json_object_get(json_array_get(end->chain, 0), "start_seconds");
+    return json_array_size(end->chain) > 1 && json_is_number(start) &&
+           seconds < json_number_value(start) - SEEN_SECONDS;
+}
+
+/* How much a line has to do with the failure. */
+enum said { SAID_NOTHING, SAID_CONSEQUENCE, SAID_HINT, SAID_OF_ANOTHER, SAID_ERROR, SAID_BY_ITSELF };
+
+static enum said said_of(const struct job_end *end, const json_t *record)
+{
+    enum line_level level = line_level_of(json_string_value(json_object_get(record, "level")));
+    const char *text = json_string_value(json_object_get(record, "text"));
+    const char *pattern = json_string_value(json_object_get(record, "pattern"));
+    double seconds = record_seconds(record);
+    if (seconds < cause_chain_end(end, 0) - NEAR_SECONDS || seconds > end->seconds + CAUSE_AT_ONCE_SECONDS)
+        return SAID_NOTHING;
+    if (level == LINE_ERROR && is_consequence(record))
+        return SAID_CONSEQUENCE;
+    if (begins_with_name(end, 0, text) && is_just_before(cause_chain_end(end, 0), seconds))
+        return SAID_BY_ITSELF;
+    if (level == LINE_ERROR)
+        return is_older(end, seconds) || is_of_another(end, text) ? SAID_OF_ANOTHER : SAID_ERROR;
+    bool number = !pattern || strcmp(pattern, "nan") == 0; /* many programs go on with these */
+    return level == LINE_WARNING && !number && seconds >= cause_chain_end(end, 0) - FAILURE_SECONDS &&
+                   !is_older(end, seconds) && !is_of_another(end, text)
+               ? SAID_HINT
+               : SAID_NOTHING;
+}
+
+/* All lines in their order: errors that other lines have pushed out of the list of all, then that. A new reference. */
+static json_t *all_lines(const struct layers *layers)
+{
+    const json_t *first = json_array_get(layers->logs.records, 0);
+    json_t *lines = json_array(), *record;
+    size_t index;
+    json_array_foreach(layers->errors.records, index, record)
+    {
+        if (record_seconds(record) < record_seconds(first))
+            json_array_append(lines, record);
+    }
+    json_array_extend(lines, layers->logs.records);
+    return lines;
+}
+
+/* What programs said of the failure. Errors come in bursts: a program goes on after one, tells what follows of it, or others fail
+ * because of it. So it is the first line of the last burst; of it one that names a cause outside the program, if it has one. */
+static const json_t *find_said(const struct job_end *end, enum said *ret_said)
+{
+    json_t *lines = all_lines(&end->model->layers), *record;
+    const json_t *first = NULL, *outside = NULL;
+    enum said most = SAID_NOTHING;
+    const char *text;
+    double burst = 0;
+    size_t index;
+    json_array_foreach(lines, index, record)
+    {
+        enum said said = said_of(end, record);
+        double seconds = record_seconds(record);
+        burst = said > most || (said == most && seconds > burst) ? seconds : burst;
+        most = said > most ? said : most;
+    }
+    for (index = json_array_size(lines); most && index-- > 0;) {
+        record = json_array_get(lines, index);
+        double seconds = record_seconds(record);
+        if (said_of(end, record) != most || seconds < burst - CAUSE_AT_ONCE_SECONDS)
+            continue;
+        int error = error_of(record, &text);
+        burst = burst < seconds ? burst : seconds;
+        first = record;
+        if (error >= 0 && (errors[error].error || !errors[error].once))
+            outside = record;
+    }
+    json_decref(lines); /* the layers have them, too */
+    *ret_said = most;
+    return outside ? outside : first;
+}
+
+void cause_put_said(struct buf *out, const struct job_end *end, double seconds)
+{
+    enum said said;
+    const json_t *record = find_said(end, &said);
+    if (record && said >= SAID_ERROR && is_just_before(seconds, record_seconds(record)))
+        cause_cut(out, json_string_value(json_object_get(record, "text")));
 }
 
 /* An error that nobody caught is why its process ended. What a log says may have been dealt with: it is only sure where
@@ -131,14 +241,13 @@ bool cause_find_error(const struct job_end *end, struct cause *cause, bool sure)
         if ((own || !sure) && cause_is_near(end, record_seconds(record)) && say_error(end, cause, record, sure))
             return true;
     }
-    for (size_t i = 0; (record = cause_last(&layers->errors, i)) != NULL; i++) {
-        const char *text;
-        bool seen = is_no_space(error_of(record, &text)) && cause_full_disk(end);
-        if ((seen || !sure) && !is_outdone(end, i) && cause_is_near(end, record_seconds(record)) &&
-            say_error(end, cause, record, sure))
-            return true;
-    }
-    return false;
+    enum said said;
+    const char *text;
+    record = find_said(end, &said);
+    if (said == SAID_CONSEQUENCE && end->rank && end->rank->status != JOB_STATUS_UNKNOWN)
+        return false; /* it is known what of */
+    bool seen = record && is_no_space(error_of(record, &text)) && cause_full_disk(end);
+    return record && (seen || !sure) && say_error(end, cause, record, sure);
 }
 
 /* What programs say where a credential is refused: they have no common words for it. */
@@ -181,81 +290,49 @@ bool cause_find_credential(const struct job_end *end, struct cause *cause, bool 
     return true;
 }
 
-/* "sort: ...", as programs begin what they say of errors. */
-static bool begins_with(const char *text, const char *name)
+/* Whether an error of the system was said just before, and by the process that failed first, if that is asked for. */
+static bool says_why(const struct job_end *end, double seconds, bool itself)
 {
-    size_t len = name ? strlen(name) : 0;
-    return text && len && strncmp(text, name, len) == 0 && text[len] == ':';
-}
-
-/* With the name of the process that failed first, or of the script that it executes. */
-static bool begins_with_name(const struct job_end *end, const char *text)
-{
-    const json_t *failed = json_array_get(end->chain, 0), *argument;
-    size_t index;
-    if (begins_with(text, json_string_value(json_object_get(failed, "name"))))
-        return true;
-    json_array_foreach(json_object_get(failed, "argv"), index, argument)
-    {
-        const char *word = json_string_value(argument);
-        if (index && word && *word != '-')
-            return begins_with(text, text_base(word)) || begins_with(text, word);
-    }
-    return false;
+    enum said said;
+    const char *text;
+    const json_t *record = find_said(end, &said);
+    int error = record ? error_of(record, &text) : -1;
+    return error >= 0 && errors[error].error && said >= (itself ? SAID_BY_ITSELF : SAID_ERROR) &&
+           is_just_before(seconds, record_seconds(record));
 }
 
 bool cause_explains_abort(const struct job_end *end, double seconds)
 {
-    const json_t *record;
-    for (size_t i = 0; (record = cause_last(&end->model->layers.errors, i)) != NULL; i++) {
-        const char *text;
-        int error = error_of(record, &text);
-        if (error >= 0 && errors[error].error && is_just_before(seconds, record_seconds(record)) && !is_outdone(end, i))
-            return true;
-    }
-    return false;
+    return says_why(end, seconds, false);
 }
 
 bool cause_says_why(const struct job_end *end)
 {
-    const json_t *record;
-    if (cause_signal(end) == SIGABRT && cause_explains_abort(end, cause_chain_end(end, 0)))
-        return true;
-    for (size_t i = 0; (record = cause_last(&end->model->layers.errors, i)) != NULL; i++) {
-        const char *text;
-        int error = error_of(record, &text);
-        if (error >= 0 && errors[error].error && is_at_failure(end, record_seconds(record)) &&
-            begins_with_name(end, text))
-            return true;
-    }
-    return false;
+    return says_why(end, cause_chain_end(end, 0), cause_signal(end) != SIGABRT);
 }
 
-/* When the first process failed: an error, or what that process says itself. */
-static bool find_log_in(const struct job_end *end, struct cause *cause, const struct layer_list *list, bool any)
+/* Whether what the parent said is why it ended, not that a process was killed which it had started: it lived on. */
+bool cause_outlived(const struct job_end *end)
 {
-    const json_t *record;
-    for (size_t i = 0; (record = cause_last(list, i)) != NULL; i++) {
-        const char *file = json_string_value(json_object_get(record, "file"));
-        const char *text = json_string_value(json_object_get(record, "text"));
-        bool error = line_level_of(json_string_value(json_object_get(record, "level"))) == LINE_ERROR;
-        if (!is_at_failure(end, record_seconds(record)) || (!any && is_consequence(record)) ||
-            (!error && !begins_with_name(end, text)))
-            continue;
-        cause_cut(&cause->where, file ? file : "?");
-        cause_cut(&cause->what, text);
-        cause_add(cause, record);
-        cause->note = NOTE(cause_log, .file = cause_text(&cause->where), .text = cause_text(&cause->what));
-        return true;
-    }
-    return false;
+    enum said said;
+    const json_t *parent = json_array_get(end->chain, 1), *code = json_object_get(parent, "exit_code");
+    int signo = cause_signal(end);
+    const json_t *record = find_said(end, &said);
+    return signo && json_is_integer(code) && json_integer_value(code) != 128 + signo && said >= SAID_ERROR &&
+           record_seconds(record) >= cause_chain_end(end, 0) - CAUSE_AT_ONCE_SECONDS;
 }
 
 bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
 {
-    const struct layers *layers = &end->model->layers;
-    for (int any = 0; any <= 1 && !sure; any++)
-        if (find_log_in(end, cause, &layers->logs, any) || find_log_in(end, cause, &layers->errors, any))
-            return true;
-    return false;
+    enum said said;
+    const json_t *record = sure ? NULL : find_said(end, &said);
+    if (!record)
+        return false;
+    const char *file = json_string_value(json_object_get(record, "file"));
+    cause_cut(&cause->where, file ? file : "?");
+    cause_cut(&cause->what, json_string_value(json_object_get(record, "text")));
+    cause_add(cause, record);
+    cause->note = NOTE(cause_log, .file = cause_text(&cause->where), .text = cause_text(&cause->what),
+                       .when = put_when(cause, end, record));
+    return true;
 }

@@ -446,6 +446,16 @@ json_t *last_reason_json(const struct job_end *end)
     return json ? json : json_null();
 }
 
+/* Where no line matched near the end, what standard error ended with is all that is known of what was said. */
+static json_t *said_last_json(const struct job_end *end)
+{
+    const struct layers *layers = &end->model->layers;
+    const json_t *error = json_array_get(layers->errors.records, json_array_size(layers->errors.records) - 1);
+    const json_t *lines = json_object_get(layers->last_lines, "lines");
+    bool known = error && record_seconds(error) >= end->seconds - WINDOW_SECONDS;
+    return lines && !known ? json_deep_copy(lines) : json_array();
+}
+
 json_t *last_json(const struct job_end *end)
 {
     _cleanup_(events_done) struct events events = {.end = end};
@@ -462,10 +472,11 @@ json_t *last_json(const struct job_end *end)
         qsort(events.list, events.count, sizeof *events.list, by_time);
     for (size_t i = 0; i < events.count; i++)
         json_array_append_new(list, event_json(&events.list[i], end->seconds));
-    return json_pack("{s:o, s:o}", "reason", last_reason_json(end), "events", list);
+    return json_pack("{s:o, s:o, s:o}", "reason", last_reason_json(end), "said_last", said_last_json(end), "events",
+                     list);
 }
 
-static const struct field reason_fields[] = {
+const struct field last_reason_fields[] = {
     {"", FIELD_PART, .of = notes_fields},
     {"sure", FIELD_BOOL, .about = "false: it is probable"},
     {"evidence", FIELD_LIST, .of = fields_integers, .about = "seq of the records from which it follows"},
@@ -482,8 +493,11 @@ static const struct field event_fields[] = {
     {0}};
 
 const struct field last_fields[] = {
-    {"reason", FIELD_OBJECT, .flags = FIELD_OR_NULL, .of = reason_fields,
+    {"reason", FIELD_OBJECT, .flags = FIELD_OR_NULL, .of = last_reason_fields,
      .about = "the most probable one, a [note](notes.md); null: nothing that was recorded says why"},
+    {"said_last", FIELD_LIST, .of = fields_texts,
+     .about =
+         "the last lines of standard error, or else of standard output, where no line matched a pattern of errors"},
     {"events", FIELD_LIST, .of = event_fields, .about = "in the order of their times"},
     {0}};
 
@@ -570,8 +584,14 @@ void last_text(struct buf *out, const json_t *last, bool whole, const char *colo
         text_label_in(out, "reason", colour);
         text_show(out, text);
         buf_putc(out, '\n');
-    } else if (!whole && !says_something(list)) {
+    } else if (!whole && !says_something(list) && !json_array_size(json_object_get(last, "said_last"))) {
         return;
+    }
+    json_array_foreach(json_object_get(last, "said_last"), index, event)
+    {
+        text_label(out, index ? "" : "said last");
+        text_show(out, json_string_value(event));
+        buf_putc(out, '\n');
     }
     json_array_foreach(list, index, event)
     {

@@ -19,6 +19,8 @@ struct told {
     char text[300], evidence[100];
 };
 
+static const struct job_rank *first_rank; /* of the next question */
+
 static struct told ask_end(const char *chain_text, int exit_code, int signal, const char *reason)
 {
     json_t *chain = chain_of(chain_text);
@@ -26,6 +28,7 @@ static struct told ask_end(const char *chain_text, int exit_code, int signal, co
                                 .warnings = model.warnings.records,
                                 .crashes = model.crashes,
                                 .dir = "jobs/ID",
+                                .rank = first_rank,
                                 .chain = chain,
                                 .exit_code = exit_code,
                                 .signal = signal,
@@ -112,7 +115,7 @@ static void test_disk_of_scry(void **state)
     expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: 'dd: No space left on device'");
 }
 
-/* A script went on without a program that was not found, and failed later. A full disk stays full. */
+/* A script went on without a program that was not found, or on a disk with too little space, and failed later. */
 static void test_survived(void **state)
 {
     put_matched(97, "command_not_found", "error", "bash: line 1: tool: command not found");
@@ -122,14 +125,15 @@ static void test_survived(void **state)
     put_matched(99.9, "exception", "error", "ValueError: 99");
     expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: ValueError: 99");
     put_matched(90, "no_space", "error", "cp: No space left on device");
-    expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: 'cp: No space left on device'");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: ValueError: 99");
 }
 
 /* An exception makes mpi4py abort; where nothing else is said, this is. */
 static void test_consequence(void **state)
 {
     put_matched(85, "mpi_abort", "error", "MPI_ABORT was invoked on rank 0");
-    expect(ask(TWO), NOTE_cause_said, false, "probably an MPI program gave up: 'MPI_ABORT was invoked on rank 0'");
+    expect(ask(TWO), NOTE_cause_said, false,
+           "probably an MPI program gave up: 'MPI_ABORT was invoked on rank 0', 15 s before it failed");
     put_matched(99.5, "exception", "error", "ValueError: 99");
     put_matched(99.9, "mpi_abort", "error", "MPI_ABORT was invoked on rank 1");
     put_matched(99.95, "killed", "error", "worker: Killed");
@@ -201,7 +205,8 @@ static void test_abort(void **state)
 {
     put_abort(99.9);
     put_matched(99.8, "cxx_exception", "error", "terminate called after throwing an instance of 'std::bad_alloc'");
-    expect(ask(ABORTED), NOTE_cause_crash, true, "grid crashed by SIGABRT");
+    expect(ask(ABORTED), NOTE_cause_gave_up, true,
+           "grid gave up: terminate called after throwing an instance of 'std::bad_alloc'");
     put_matched(99.8, "out_of_memory", "error", "  what():  std::bad_alloc");
     put_matched(99.95, "abort", "error", "job.sh: line 3: 20 Aborted");
     put_failure(99.95, 10, 3, 134);
@@ -218,7 +223,7 @@ static void test_abort_later(void **state)
     expect(ask(ABORTED), NOTE_cause_said, false,
            "probably there was not enough memory: 'grid: Cannot allocate memory'");
     put_matched(99.9, "assertion", "error", "grid: grid.c:7: main: Assertion `cells' failed.");
-    expect(ask(ABORTED), NOTE_cause_crash, true, "grid crashed by SIGABRT");
+    expect(ask(ABORTED), NOTE_cause_gave_up, true, "grid gave up: grid: grid.c:7: main: Assertion `cells' failed.");
 }
 
 /* The script went on: what made it fail comes first. */
@@ -529,6 +534,102 @@ static void test_log(void **state)
            "probably what stderr says: worker: cannot read x: No such file or directory");
 }
 
+#define MPIRUN "[{\"pid\": 10, \"name\": \"mpirun\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 9}]"
+
+/* Whatever its launcher's status is, and whoever it has killed then. What the rank said stands behind it. */
+static void test_rank(void **state)
+{
+    struct job_rank rank = {.rank = 1,
+                            .ranks = 3,
+                            .pid = 21,
+                            .how = "exited with status 3 without MPI_Finalize",
+                            .status = 3 << 8,
+                            .seconds = 99};
+    first_rank = &rank;
+    put_matched(99.2, "mpi_abort", "error", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES");
+    expect(ask(MPIRUN), NOTE_cause_rank, true, "rank 1 of 3 exited with status 3 without MPI_Finalize");
+    put_matched(98.9, "error", "error", "ERROR: the mesh is empty");
+    rank.node = "n2";
+    expect(ask(MPIRUN), NOTE_cause_rank, true,
+           "rank 1 of 3 on node n2 exited with status 3 without MPI_Finalize: ERROR: the mesh is empty");
+    put_exception_of(98.9, 21, 21, "ValueError", "no mesh");
+    expect(ask(MPIRUN), NOTE_cause_rank, true,
+           "rank 1 of 3 on node n2 exited with status 3 without MPI_Finalize: ValueError: no mesh");
+    expect(ask("[{\"pid\": 20, \"name\": \"plot\", \"start_seconds\": 99.5, \"end_seconds\": 99.9, \"exit_code\": 1},"
+               " {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 1}]"),
+           NOTE_cause_exception, false,
+           "probably an exception of Python that nothing caught, at steer.py:12: ValueError: no mesh"); /* it went on */
+    first_rank = NULL;
+}
+
+/* Its launcher has passed a signal on, and it ends in its own way. */
+static void test_rank_asked(void **state)
+{
+    struct job_rank rank = {.rank = 1,
+                            .ranks = 3,
+                            .pid = 21,
+                            .how = "exited with status 3 without MPI_Finalize",
+                            .status = 3 << 8,
+                            .seconds = 99};
+    first_rank = &rank;
+    put_warning(98, NOTE(signal_came, .signal = "SIGTERM", .sender = "slurmstepd (pid 7)"));
+    assert_int_equal(ask(MPIRUN).kind, NOTE_cause_signal);
+    first_rank = NULL;
+}
+
+/* By somebody, or for lack of memory: not by its launcher, which has killed the others. */
+static void test_rank_killed(void **state)
+{
+    struct job_rank rank = {
+        .rank = 1, .ranks = 3, .pid = 21, .how = "was killed by SIGKILL", .status = 9, .seconds = 99};
+    first_rank = &rank;
+    put_matched(99.2, "mpi_abort", "error", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES");
+    expect(ask(MPIRUN), NOTE_cause_killed, false,
+           "rank 1 of 3 was killed by SIGKILL, probably from outside: by a batch system's limit, or by somebody");
+    put_warning(100, NOTE(out_of_memory, .processes = 1, .own_group = 0));
+    assert_int_equal(ask(MPIRUN).kind, NOTE_cause_memory);
+    first_rank = NULL;
+}
+
+/* A program has ended what it had started, lived on, and then said why. */
+static void test_outlived(void **state)
+{
+    static const char chain[] = "[{\"pid\": 20, \"name\": \"solver\", \"end_seconds\": 99, \"exit_code\": null, "
+                                "\"signal\": 9}, {\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, "
+                                "\"exit_code\": 1, \"signal\": null}]";
+    expect(ask_end(chain, 1, 0, NULL), NOTE_cause_killed, false,
+           "solver was killed by SIGKILL, probably from outside: by a batch system's limit, or by somebody");
+    put_matched(99.9, "exception", "error", "subprocess.TimeoutExpired: Command 'solver' timed out after 2 seconds");
+    expect(ask_end(chain, 1, 0, NULL), NOTE_cause_log, false,
+           "probably what stderr says: subprocess.TimeoutExpired: Command 'solver' timed out after 2 seconds");
+}
+
+/* An error of a process after which the job went on is none of the one that failed later; nor is one from before that began. */
+static void test_of_another(void **state)
+{
+    static const char chain[] = "[{\"pid\": 20, \"name\": \"model\", \"start_seconds\": 99.5, \"end_seconds\": 99.9, "
+                                "\"exit_code\": 1}, {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, "
+                                "\"end_seconds\": 100, \"exit_code\": 1}]";
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:i, s:s, s:s}", "type", "process_end", "t", 99.4, "pid", 15, "ppid", 10,
+        "name", "cp", "start", 99.3, "status", 1 << 8, "source", "event", "why", "");
+    put_matched(99.6, "no_space", "error", "cp: error writing 'x': No space left on device");
+    assert_int_equal(ask(chain).kind, NOTE_cause_said);
+    put_matched(99.8, "error", "error", "ERROR: the mesh is empty");
+    expect(ask(chain), NOTE_cause_log, false, "probably what stderr says: ERROR: the mesh is empty");
+}
+
+/* It says how old it is; of those that come together the first one counts. */
+static void test_age(void **state)
+{
+    put_matched(30, "error", "error", "ERROR: long ago");
+    assert_int_equal(ask(TWO).kind, NOTE_cause_process);
+    put_matched(93.9, "error", "error", "ERROR: the mesh is empty");
+    put_matched(93.9, "error", "error", "ERROR: the grid has no cells");
+    put_matched(99.9, "gave_up", "error", "Execution halted");
+    expect(ask(TWO), NOTE_cause_log, false,
+           "probably what stderr says: ERROR: the mesh is empty, 6 s before it failed");
+}
+
 static void test_process(void **state)
 {
     PUT("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 40.0, "pid", 10, "file", "/home/u/job.sh", "line",
@@ -580,6 +681,12 @@ int main(void)
         ROW(test_abort_later),
         ROW(test_disk_of_exception),
         ROW(test_log_of_script),
+        ROW(test_rank),
+        ROW(test_rank_asked),
+        ROW(test_rank_killed),
+        ROW(test_outlived),
+        ROW(test_of_another),
+        ROW(test_age),
     };
     return cmocka_run_group_tests_name("layers cause", tests, NULL, NULL);
 }

@@ -319,6 +319,13 @@ static const struct field log_file_fields[] = {
     {0}};
 #undef ROW
 
+#define ROW log_last_record
+static const struct field log_last_fields[] = {
+    {"file", FIELD_TEXT, AT(file)},
+    {"lines", FIELD_LIST, AT(lines), .of = fields_texts, .about = "whatever they say; long ones are cut"},
+    {0}};
+#undef ROW
+
 #define ROW progress_record
 static const struct field progress_fields[] = {
     {"source", FIELD_TEXT, AT(source), .about = "where it was read"},
@@ -533,6 +540,9 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
                            "{file} {level}: {lines} more line{lines?|s} matched {pattern}"},
     [RECORD_log_file] = {"log_file", STREAM_LOG, log_file_fields, "What became of a log.",
                          "{file} {state}[, {bytes}][: {reason}]"},
+    [RECORD_log_last] = {"log_last", STREAM_LOG, log_last_fields,
+                         "What standard error, or standard output, ended with when the job did.",
+                         "{file} ended with: {lines}"},
     [RECORD_progress] = {"progress", STREAM_LOG, progress_fields, "How far the job is, as a log says.",
                          "{source}: {done} of {total}[, {left_seconds.0} s left]"},
     [RECORD_gap] = {"gap", STREAM_JOB, gap_fields, "Nothing was observed in between.",

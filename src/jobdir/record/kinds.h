@@ -201,6 +201,11 @@ struct log_file_record {
     json_t *expressions;      /* NULL: none */
 };
 
+struct log_last_record { /* of what the job wrote, when it ended */
+    const char *file;
+    json_t *lines;
+};
+
 struct progress_record {
     const char *source; /* the log, or the script */
     double done, total;
@@ -287,7 +292,7 @@ struct end_record {
     KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(request) KIND(process) \
     KIND(process_end) KIND(withdrawn) KIND(sample) KIND(health) KIND(gap) KIND(warning) KIND(crash) \
     KIND(script_line) KIND(command_failed) KIND(script_end) KIND(python_stack) KIND(python_exception) \
-    KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(progress) KIND(stall) \
+    KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(stall) \
     KIND(rule) KIND(rules) KIND(end)
 /* clang-format on */
 

@@ -38,6 +38,7 @@ void layers_done(struct layers *layers)
         json_decref(lists[i]->records);
     json_decref(layers->health);
     json_decref(layers->last_functions);
+    json_decref(layers->last_lines);
     free(layers->curves);
     layers_init(layers);
 }
@@ -525,6 +526,9 @@ void layers_apply(struct layers *layers, enum record_type type, const json_t *re
         return;
     case RECORD_log_file:
         apply_last(&layers->log_files, get_text(record, "file"), record);
+        return;
+    case RECORD_log_last:
+        replace(&layers->last_lines, record);
         return;
     case RECORD_progress:
         apply_last(&layers->progress, get_text(record, "source"), record);

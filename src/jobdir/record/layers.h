@@ -131,16 +131,16 @@ struct layers {
     struct layer_script *scripts;                 /* hash by file */
     struct layer_function *python, *functions;    /* hash by key */
     struct layer_window *windows; /* hash by key: parts of `python` that the sum of the whole process will replace */
-    uint64_t python_calls, function_calls;     /* of all */
-    struct layer_pattern *patterns;            /* hash by pattern */
-    uint64_t levels[LINE_LEVELS];              /* lines that matched */
-    struct layer_last *log_files, *progress;   /* hash by name, the longest unchanged first */
-    struct layer_filesystem *filesystems;      /* hash by path */
-    struct series *curves;                     /* LAYER_CURVES of them; NULL: there was no health record */
-    json_t *health, *last_functions;           /* the last records; NULL: none */
-    uint64_t oom_kills;                        /* of the control group, since the first health record */
-    int64_t oom_kills_before;                  /* -1: unknown */
-    uint64_t omitted_lines, omitted_functions; /* beyond the limits */
+    uint64_t python_calls, function_calls;        /* of all */
+    struct layer_pattern *patterns;               /* hash by pattern */
+    uint64_t levels[LINE_LEVELS];                 /* lines that matched */
+    struct layer_last *log_files, *progress;      /* hash by name, the longest unchanged first */
+    struct layer_filesystem *filesystems;         /* hash by path */
+    struct series *curves;                        /* LAYER_CURVES of them; NULL: there was no health record */
+    json_t *health, *last_functions, *last_lines; /* the last records; NULL: none */
+    uint64_t oom_kills;                           /* of the control group, since the first health record */
+    int64_t oom_kills_before;                     /* -1: unknown */
+    uint64_t omitted_lines, omitted_functions;    /* beyond the limits */
 };
 
 void layers_init(struct layers *layers);

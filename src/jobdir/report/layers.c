@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sections of a report: what happened last, scripts, logs, health. jobdir/layers makes them. */
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 
 #include "base/data/cleanup.h"
 #include "jobdir/layers/last.h"
 #include "jobdir/layers/sections.h"
+#include "jobdir/mpi/ends.h"
 #include "jobdir/report/failed.h"
 #include "jobdir/report/internal.h"
+#include "jobdir/report/mpi_report.h"
 #include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
 
@@ -135,6 +139,67 @@ static void look_elsewhere(const struct job_report *report, const struct job_end
     json_decref(chain);
 }
 
+/* ---- ranks ---- */
+
+static bool ended_by_itself(const struct mpi_stats *stats)
+{
+    int status = stats->end.status;
+    return stats->aborted || WIFEXITED(status) || job_signal_is_fault(WTERMSIG(status));
+}
+
+/* Without MPI_Finalize, or with another status than 0 behind it; not ended by its launcher. */
+static bool rank_failed(const struct mpi_stats *stats)
+{
+    if (!stats->end.known || stats->end.status == JOB_STATUS_UNKNOWN || stats->rank < 0)
+        return false;
+    return mpi_ended_badly(stats) ? stats->aborted || ended_by_itself(stats) || WTERMSIG(stats->end.status) == SIGKILL
+                                  : stats->state == MPIA_ENDED && stats->end.status != 0;
+}
+
+/* Launchers kill the others within milliseconds: who ended by itself then was the first. */
+static bool failed_before(const struct mpi_stats *stats, const struct mpi_stats *other)
+{
+    static const double together_seconds = 0.05;
+    if (stats->aborted != other->aborted)
+        return stats->aborted;
+    if (ended_by_itself(stats) != ended_by_itself(other) &&
+        fabs(stats->end.seconds - other->end.seconds) < together_seconds)
+        return ended_by_itself(stats);
+    return stats->end.seconds < other->end.seconds;
+}
+
+/* The first rank that failed; NULL: none is known. Pass *ret_how to buf_done. */
+static const struct job_rank *find_rank(const struct job_report *report, struct job_rank *ret_rank, struct buf *ret_how)
+{
+    const struct mpi_stats *found = NULL;
+    for (size_t i = 0; report->mpi && i < report->mpi->set.count; i++) {
+        const struct mpi_stats *stats = &report->mpi->set.ranks[i];
+        if (rank_failed(stats) && (!found || failed_before(stats, found)))
+            found = stats;
+    }
+    if (!found)
+        return NULL;
+    if (mpi_ended_badly(found)) {
+        mpi_end_predicate(ret_how, found);
+    } else {
+        char room[32];
+        if (WIFSIGNALED(found->end.status))
+            buf_printf(ret_how, "was killed by %s", text_signal(WTERMSIG(found->end.status), room, sizeof room));
+        else
+            buf_printf(ret_how, "exited with status %d", WEXITSTATUS(found->end.status));
+        buf_puts(ret_how, " after MPI_Finalize");
+    }
+    *ret_rank = (struct job_rank){.rank = found->rank,
+                                  .ranks = found->world_size,
+                                  .pid = found->pid,
+                                  .node = report->part_count ? found->node : NULL,
+                                  .how = ret_how->data ? ret_how->data : "failed",
+                                  .status = found->end.status,
+                                  .aborted = found->aborted,
+                                  .seconds = found->end.seconds};
+    return ret_rank;
+}
+
 json_t *job_report_last(const struct job_report *report)
 {
     struct job_result result = job_report_result(report);
@@ -145,7 +210,10 @@ json_t *job_report_last(const struct job_report *report)
     json_t *failed =
         report->failed ? json_incref(report->failed) : report_failed_json(&report->model, report->info.supervisor);
     json_t *crashes = numbered_crashes(report);
+    struct job_rank rank;
+    _cleanup_(buf_done) struct buf how = BUF_INIT;
     const struct job_end end = {.model = &report->model,
+                                .rank = find_rank(report, &rank, &how),
                                 .dir = report->path,
                                 .warnings = job_report_warnings(report),
                                 .crashes = crashes,

@@ -6,6 +6,8 @@
  *     kill        rank 1 is killed, the others wait for it
  *     wait        all wait for a file named "go" to appear, then as finalize
  *     abort       rank 1 calls MPI_Abort with 3
+ *     leave       rank 1 says why, and ends with 0 without MPI_Finalize, the others wait for it
+ *     error       rank 1 sends to a rank that there is not
  *     exit        all end without MPI_Finalize, with status 0
  *     sealed      all are killed if they read a link or open a file from then on, send as many again,
  *                 write "sent" to a file of their own, and end without MPI_Finalize
@@ -66,6 +68,16 @@ int main(int argc, char **argv)
         fflush(stdout);
         while (access("go", F_OK) != 0)
             usleep(10000);
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else if (strcmp(way, "leave") == 0) {
+        if (rank == 1) {
+            fprintf(stderr, "ERROR: the mesh is empty\n");
+            exit(0);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else if (strcmp(way, "error") == 0) {
+        if (rank == 1)
+            MPI_Send(&out, 1, MPI_DOUBLE, 99, 1, MPI_COMM_WORLD);
         MPI_Barrier(MPI_COMM_WORLD);
     } else if (strcmp(way, "abort") == 0) {
         if (rank == 1)
