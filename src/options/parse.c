@@ -118,10 +118,13 @@ static int add(struct options *options, const struct option_row *row, const char
 
 /* ---- the command line ---- */
 
-/* "--" is the end of the options, and most likely the value before it was forgotten. `--trace=--` can be had. */
-static bool is_value(const char *word)
+/* "--" is the end of the options, and most likely the value before it was forgotten, as it was before another option.
+ * `--trace=--` can be had. */
+static bool is_value(enum command command, const char *word)
 {
-    return word && strcmp(word, "--") != 0;
+    if (!word || strncmp(word, "--", 2) != 0)
+        return word;
+    return word[2] && !option_find(command, word + 2, strcspn(word + 2, "="));
 }
 
 static int needs_value(const struct option_row *row, const char *from, struct err *err)
@@ -140,7 +143,7 @@ static int parse_long(struct options *options, char **argv, int *at, struct err 
     char from[NEAR_WORD_SIZE];
     snprintf(from, sizeof from, "--%s", row->name);
     if (row->argument && !equals && !(row->flags & OPTION_OPTIONAL)) {
-        if (!is_value(argv[*at + 1]))
+        if (!is_value(options->command, argv[*at + 1]))
             return needs_value(row, from, err);
         value = argv[++*at];
     }
@@ -156,7 +159,7 @@ static int parse_letters(struct options *options, char **argv, int *at, struct e
         if (!row)
             return err_set(err, -EINVAL, "unknown option %s", from);
         const char *value = !row->argument ? "" : letter[1] ? letter + 1 : argv[++*at];
-        if (!is_value(value))
+        if (!is_value(options->command, value))
             return needs_value(row, from, err);
         int code = add(options, row, value, FROM_COMMAND_LINE, from, err);
         if (code < 0 || row->argument)

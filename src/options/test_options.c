@@ -120,6 +120,8 @@ static void test_errors(void **state)
     check_bad("report -x a", "unknown option -x");
     check_bad("report --rank", "--rank needs a value: --rank N");
     check_bad("run --trace -- true", "--trace needs a value: --trace SEL");
+    check_bad("run --statics --depth 3 true", "--statics needs a value: --statics FILES");
+    check_bad("run -o --depth=3 true", "-o needs a value: -o DIR");
     check_bad("run -o -- true", "-o needs a value: -o DIR");
     check_bad("report --rank -1 a", "--rank: expected the number of a rank, not '-1'");
     check_bad("report --process 0 a", "--process: expected the number of a process, not '0'");

@@ -111,7 +111,7 @@ void memory_room_read(struct memory_room *ret_room)
     char text[TEXT_SIZE];
     *ret_room = (struct memory_room){UINT64_MAX, UINT64_MAX};
     if (read_text("/proc/self/cgroup", text))
-        memory_room_of(text, "/sys/fs/cgroup", ret_room);
+        memory_room_of(text, MEMORY_ROOM_ROOT, ret_room);
     if (read_text("/proc/meminfo", text)) {
         uint64_t total = 1024 * number_of(text, "MemTotal"), available = 1024 * number_of(text, "MemAvailable");
         if (total)

@@ -16,6 +16,7 @@ struct memory_room {
 
 void memory_room_read(struct memory_room *ret_room);
 /* The same from other files: `groups` is the content of /proc/PID/cgroup, `root` where control groups are mounted. */
+#define MEMORY_ROOM_ROOT "/sys/fs/cgroup"
 void memory_room_of(const char *groups, const char *root, struct memory_room *ret_room);
 
 #endif

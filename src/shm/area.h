@@ -39,12 +39,13 @@
 #include "shm/code.h"
 
 enum {
-    AREA_VERSION = 10,
+    AREA_VERSION = 11,
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
     AREA_THREAD_SIZE = 3 * AREA_PAGE,
     AREA_COUNTS = AREA_PAGE / 32,     /* functions whose calls a thread counts by itself */
     AREA_FRAMES = AREA_PAGE / 64 - 1, /* open calls of a thread in its block */
+    AREA_DEEPEST = 131072,            /* calls inside each other that are followed */
     AREA_SLOTS = 1 << 17,             /* functions of one process; beyond them calls are counted in functions_omitted */
     AREA_SITES = 1 << 17,
     AREA_PLACE_PROBES = 16, /* a place is one of so many rows from its own on: hooks look at all of them */
@@ -318,9 +319,10 @@ _Static_assert(sizeof(struct agent_frame) * (AREA_FRAMES + 1) == AREA_PAGE, "fra
 
 enum area_packet_state { /* low 8 bits of a packet's word; above them the order in which packets were filled */
                          AREA_PACKET_FREE,
-                         AREA_PACKET_TAKEN, /* a thread writes it */
-                         AREA_PACKET_FULL,  /* may be written out; in flight mode also reused, oldest first */
-                         AREA_PACKET_READ,  /* the monitor writes it out */
+                         AREA_PACKET_TAKEN,  /* a thread writes it */
+                         AREA_PACKET_FULL,   /* may be written out; in flight mode also reused, oldest first */
+                         AREA_PACKET_READ,   /* the monitor writes it out */
+                         AREA_PACKET_UNMADE, /* it has no memory: writing to it could be a fault */
 };
 
 enum area_policy { AREA_DROP, AREA_WAIT, AREA_FLIGHT };
@@ -365,7 +367,8 @@ struct area {
     _Atomic uint32_t range_count;            /* 0: unknown_mode holds everywhere */
     _Atomic uint64_t ranges[AREA_RANGES][2]; /* from, to (exclusive): addresses of functions */
     _Atomic uint32_t messages;               /* 1: messages of MPI are recorded (RECORD_MESSAGE) */
-    _Atomic uint32_t thin; /* 1: a function whose records cost more than they tell is only tallied from then on */
+    _Atomic uint32_t thin;     /* 1: a function whose records cost more than they tell is only tallied from then on */
+    _Atomic uint32_t promised; /* the program itself may have memory for packets below this index, if none is free */
 
     /* ---- the agent's side ---- */
     _Alignas(64) _Atomic uint32_t agent_state;

@@ -227,7 +227,8 @@ static int add_node(struct site *site, const struct site_job *job)
     node->away += job->kind == SITE_AWAY;
     node->wrong += job->kind == SITE_WRONG;
     node->crashes += job->crashes;
-    node->oom_kills += job->oom_kills;
+    if (job->memory_asked_bytes <= 0) /* else it was killed at its own limit, as it should be: the node has enough */
+        node->oom_kills += job->oom_kills;
     if (job->node_cpus > node->cpus)
         node->cpus = job->node_cpus;
     if (job->node_memory_bytes > node->memory_bytes)

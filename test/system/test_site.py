@@ -67,6 +67,7 @@ class Site(SiteCase):
         make("stalled", extra=stalled)
         make("short", rss=int(7.9 * GB))
         make("killed", oom_kills=2, node="n4")
+        make("unlimited", oom_kills=2, node="n6", memory_asked=None)
         make("wide", rss=1 * GB, memory_asked=32 * GB)
         make("throttled", throttled=0.5)
         make("alone", ranks=(900, 5, 5, 5))
@@ -81,9 +82,9 @@ class Site(SiteCase):
         jobs, nodes = self.found(said)
         self.assertEqual(jobs, {
             "idle": {"idle"}, "unused": {"unused"}, "thrashing": {"thrashing"}, "swapping": {"thrashing"}, "stalled": {"stalled"},
-            "short": {"memory_short"}, "killed": {"memory_short"}, "wide": {"memory_unused"}, "throttled": {"throttled"},
+            "short": {"memory_short"}, "killed": {"memory_short"}, "unlimited": {"memory_short"}, "wide": {"memory_unused"}, "throttled": {"throttled"},
             "alone": {"one_rank"}, "late": {"overtime"}})
-        self.assertEqual(nodes, {"n2": {"memory"}, "n3": {"disk"}, "n4": {"memory"}, "n5": {"memory", "overloaded"}})
+        self.assertEqual(nodes, {"n2": {"memory"}, "n3": {"disk"}, "n6": {"memory"}, "n5": {"memory", "overloaded"}})
         texts = {problem["job"]["id"]: problem for problem in said["problems"] if problem["job"]}
         self.assertIn("0.01 of 4 reserved processors", texts["idle"]["text"])
         self.assertAlmostEqual(texts["idle"]["value"], 0.01, 3)

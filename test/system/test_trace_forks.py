@@ -3,6 +3,8 @@
 
 import os
 import re
+import signal
+import subprocess
 
 import scrytest
 from jobtest import JobCase, areas_left
@@ -54,6 +56,23 @@ class Forks(ForksCase):
         traces = [name for _, names, _ in os.walk(self.box.path("jobs")) for name in names
                   if re.fullmatch(r"\d+-\d+", name)]
         self.assertEqual(len(traces), 1)
+
+
+class Hurry(ForksCase):
+    def test_more_than_the_monitor_gave(self):
+        """A child is quicker than the monitor, which is stopped here: it has memory for its records by itself."""
+        run = self.start_run("--trace", "fn:child_work", "--", forks(), 1, "much", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.assertEqual(run.stdout.readline().strip(), "called")
+        monitor = self.box.monitor_pid()
+        os.kill(monitor, signal.SIGSTOP)
+        self.addCleanup(os.kill, monitor, signal.SIGCONT)
+        run.stdin.close()
+        self.assertRegex(run.stdout.readline(), r"^\d+$")
+        os.kill(monitor, signal.SIGCONT)
+        self.assertEqual(run.wait(scrytest.room(30)), 0)
+        self.assertEqual(self.calls(), {"child_work": 1 + 100000})
+        trace = self.report()["trace"]
+        self.assertEqual((trace["discarded"], trace["complete"]), (0, True))
 
 
 class Limits(ForksCase):

@@ -34,7 +34,6 @@
 
 enum {
     AGENT_INSERTING = 8,
-    AGENT_FRAMES = 131072,       /* of a thread's own stack */
     AGENT_FRAMES_PAGES = 4,      /* with which a shadow stack begins */
     AGENT_FRAMES_KEPT = 16,      /* places that shadow stacks have left while hooks were interrupted */
     AGENT_STACKS = 1024,         /* of a thread, */
@@ -61,6 +60,7 @@ struct agent_hot {
     bool valgrind; /* see valgrind.h */
     _Atomic uint32_t thread_serial;
     _Atomic uint32_t packet_hint, packet_freed;
+    _Atomic bool packets_refused;      /* there was no memory for one: the monitor alone has it */
     _Atomic uint32_t vain, vain_freed; /* waits for room that ran out one after the other; area.freed meanwhile */
     _Atomic uint64_t vain_at;          /* when the last one of these did, ns */
     _Atomic uint64_t first_packet;     /* when the first one that became full was begun, ticks; 0: none yet */

@@ -2,6 +2,8 @@
 /*
  * Packets: taking them, writing records into them, giving them to the monitor. See shm/record.h and agent.h.
  */
+#include <sys/mman.h>
+
 #include "agent/safety/act.h"
 #include "agent/hooks/agent.h"
 #include "agent/hooks/reserve.h"
@@ -15,6 +17,9 @@ enum {
     RING_MOST = 16,
     RECORD_LAST_CALL = RECORD_EXIT_VALUES, /* ids up to here are entries and exits */
 };
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 static struct packet_head *packet_at(uint32_t index)
 {
@@ -41,6 +46,29 @@ static uint32_t packet_free(void)
             atomic_store_explicit(&agent_hot.packet_hint, index + 1, memory_order_relaxed);
             return index;
         }
+    }
+    return UINT32_MAX;
+}
+
+/* The monitor hands packets out as it comes to it, and a program may fill those that it has within a millisecond. So
+ * where none is free, we have memory for another one, of those that the monitor has promised. Unlike a write, this
+ * system call (since Linux 5.14) fails where there is no memory. */
+static uint32_t packet_make(void)
+{
+    const struct area_view *view = &agent_hot.view;
+    uint32_t end = atomic_load_explicit(&agent_hot.area->promised, memory_order_relaxed);
+    if (atomic_load_explicit(&agent_hot.packets_refused, memory_order_relaxed))
+        return UINT32_MAX;
+    for (uint32_t i = 0; i < end && i < view->packet_count; i++) {
+        uint64_t state = atomic_load_explicit(&view->states[i], memory_order_relaxed);
+        if ((state & 0xff) != AREA_PACKET_UNMADE ||
+            !atomic_compare_exchange_strong(&view->states[i], &state, AREA_PACKET_TAKEN))
+            continue;
+        if (sys_call4(SYS_madvise, (long)packet_at(i), (long)view->packet_size, MADV_POPULATE_WRITE, 0) == 0)
+            return i;
+        atomic_store(&view->states[i], AREA_PACKET_UNMADE);
+        atomic_store_explicit(&agent_hot.packets_refused, true, memory_order_relaxed);
+        break;
     }
     return UINT32_MAX;
 }
@@ -190,6 +218,8 @@ static uint32_t packet_take(struct agent_thread *self)
         return UINT32_MAX;
     }
     uint32_t index = packet_free();
+    if (index == UINT32_MAX)
+        index = packet_make();
     if (index == UINT32_MAX && policy == AREA_FLIGHT)
         index = packet_oldest();
     if (index == UINT32_MAX && policy == AREA_WAIT && !in_vain)

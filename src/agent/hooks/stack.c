@@ -297,7 +297,7 @@ static struct agent_frame *frames_map(uint32_t *ret_limit, const struct area_thr
 {
     /* Valgrind maps nothing again: there it does not grow */
     uint64_t size =
-        agent_hot.valgrind ? AGENT_FRAMES * sizeof(struct agent_frame) : (uint64_t)AGENT_FRAMES_PAGES * AREA_PAGE;
+        agent_hot.valgrind ? AREA_DEEPEST * sizeof(struct agent_frame) : (uint64_t)AGENT_FRAMES_PAGES * AREA_PAGE;
     struct agent_frame *frames = memory_map(size, MAP_SHARED);
     long page = block ? (long)(area_frames_of(block) - 1) : 0;
     if (frames && block &&
@@ -633,8 +633,8 @@ static bool stack_make(struct agent_thread *self, uint64_t sp, uint32_t *ret_ind
         if (!stack->frames)
             return false;
     }
-    stack->most = AGENT_FRAMES;
-    if (index && size / 64 < AGENT_FRAMES)
+    stack->most = AREA_DEEPEST;
+    if (index && size / 64 < AREA_DEEPEST)
         stack->most = size / 64 > stack->limit ? (uint32_t)(size / 64) : stack->limit;
     stack->low = bounds.low;
     stack->size = size;

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <unistd.h>
 
 #include "agent/hooks/record.c"
 #include "agent/test/test_world.h"
@@ -172,16 +173,52 @@ static void test_discarded_reported(void **state)
     assert_int_equal(head->events_discarded, 3);
 }
 
+/* Where none is free, another one of those that are promised gets its memory here; of the rest nothing is touched. */
+static void test_made(void **state)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint8_t *memory = mmap(NULL, PACKETS * page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    agent_hot.view.base = memory;
+    agent_hot.view.packet_size = (uint32_t)page;
+    for (uint32_t policy = AREA_DROP; policy <= AREA_FLIGHT; policy++) {
+        setup(NULL);
+        area.policy = policy;
+        states[0] = AREA_PACKET_FREE;
+        states[2] = states[3] = AREA_PACKET_UNMADE;
+        area.promised = 3;
+        assert_int_equal(takes(0), 0);
+        assert_int_equal(takes(2), 0);
+        unsigned char had[PACKETS];
+        assert_int_equal(mincore(memory, PACKETS * page, had), 0);
+        assert_int_equal(had[2] & 1, 1);
+        assert_int_equal(had[3] & 1, 0);
+        assert_int_equal(states[2] & 0xff, AREA_PACKET_TAKEN);
+        area.policy = AREA_DROP;
+        assert_int_equal(takes(UINT32_MAX), 0);
+        assert_int_equal(states[3] & 0xff, AREA_PACKET_UNMADE);
+    }
+    munmap(memory, PACKETS * page);
+    /* there is no memory: it is the monitor's to have, and nobody asks again */
+    setup(NULL);
+    area.policy = AREA_DROP;
+    area.promised = PACKETS;
+    states[2] = states[3] = AREA_PACKET_UNMADE;
+    assert_int_equal(takes(UINT32_MAX), 0);
+    assert_int_equal(states[2] & 0xff, AREA_PACKET_UNMADE);
+    assert_true(agent_hot.packets_refused);
+    assert_int_equal(takes(UINT32_MAX), 0);
+    agent_hot.packets_refused = false;
+    agent_hot.view.packet_size = PACKET_SIZE;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_freed, setup),
-        cmocka_unit_test_setup(test_one_that_sleeps, setup),
-        cmocka_unit_test_setup(test_starved, setup),
-        cmocka_unit_test_setup(test_in_vain, setup),
-        cmocka_unit_test_setup(test_none, setup),
-        cmocka_unit_test_setup(test_discarded, setup),
-        cmocka_unit_test_setup(test_discarded_reported, setup),
+        cmocka_unit_test_setup(test_freed, setup),     cmocka_unit_test_setup(test_one_that_sleeps, setup),
+        cmocka_unit_test_setup(test_starved, setup),   cmocka_unit_test_setup(test_in_vain, setup),
+        cmocka_unit_test_setup(test_none, setup),      cmocka_unit_test_setup(test_made, setup),
+        cmocka_unit_test_setup(test_discarded, setup), cmocka_unit_test_setup(test_discarded_reported, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,7 +157,8 @@ static void put_node(struct buf *out, const struct view *view, struct buf *line,
         return;
     const char *host = json_string_value(json_object_get(node, "host"));
     double all = json_number_value(json_object_get(node, "memory_bytes"));
-    double unused = json_number_value(json_object_get(now, "memory_free_bytes"));
+    const json_t *available = json_object_get(now, "memory_available_bytes");
+    double unused = json_number_value(available ? available : json_object_get(now, "memory_free_bytes")); /* older */
     buf_puts(line, "node  ");
     text_show(line, host ? host : "?");
     buf_printf(line, "  load %.2f on %lld processors  memory ", json_number_value(json_object_get(now, "load")),

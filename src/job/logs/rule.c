@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 const char *const log_severity_names[LOG_SEVERITIES] = {"error", "warning", "info", "debug"};
 
@@ -20,13 +21,15 @@ static const char *find_equals(const char *text)
     return NULL;
 }
 
-/* Cuts a level off the end of the expression. */
+/* Cuts a level off the end of the expression. Who looks for ERROR alone, as many programs write it, means that level. */
 static enum log_severity take_severity(char *expression)
 {
     char *colon = strrchr(expression, ':');
-    for (int i = 0; colon && i < LOG_SEVERITIES; i++)
-        if (strcmp(colon + 1, log_severity_names[i]) == 0) {
+    for (int i = 0; i < LOG_SEVERITIES; i++)
+        if (colon && strcmp(colon + 1, log_severity_names[i]) == 0) {
             *colon = 0;
+            return (enum log_severity)i;
+        } else if (!colon && strcasecmp(expression, log_severity_names[i]) == 0) {
             return (enum log_severity)i;
         }
     return LOG_SEVERITY_INFO;

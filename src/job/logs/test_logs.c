@@ -37,6 +37,10 @@ static void test_rules(void **state)
     assert_rule("n\\=3/*.log=x:debugs", "n\\=3/*.log", "x:debugs", LOG_SEVERITY_INFO);
     assert_rule("f=x:info:info", "f", "x:info", LOG_SEVERITY_INFO);
     assert_rule("stdout", "stdout", NULL, LOG_SEVERITY_INFO);
+    assert_rule("f=ERROR", "f", "ERROR", LOG_SEVERITY_ERROR);
+    assert_rule("f=Warning", "f", "Warning", LOG_SEVERITY_WARNING);
+    assert_rule("f=ERROR:debug", "f", "ERROR", LOG_SEVERITY_DEBUG);
+    assert_rule("f=ERRORS", "f", "ERRORS", LOG_SEVERITY_INFO);
     static const char *const wrong[] = {"", "=x", "f=", "f=:error"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct log_rule rule;

@@ -8,6 +8,8 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/file.h"
+#include "base/system/proc_file.h"
 #include "client/client.h"
 #include "client/decode.h"
 #include "job/watch/untraced.h"
@@ -104,6 +106,15 @@ static int64_t bytes_of(int64_t pages, uint64_t page_bytes)
     return pages >= 0 ? pages * (int64_t)page_bytes : -1;
 }
 
+/* Of this node, which is the monitor's. What the services say is free does not have caches in it. -1: unknown. */
+static int64_t memory_available(void)
+{
+    _cleanup_(freep) char *text = NULL;
+    size_t len;
+    uint64_t kilobytes = file_read("/proc/meminfo", &text, &len) == 0 ? proc_field(text, "MemAvailable") : 0;
+    return kilobytes ? (int64_t)kilobytes * 1024 : -1;
+}
+
 static void put_node(struct answer_context *context, const struct node_answer *node)
 {
     context->page_bytes = node->mem_pagesize > 0 ? (uint64_t)node->mem_pagesize : 0;
@@ -130,6 +141,7 @@ static bool take_node(struct omis_reader *reader, struct answer_context *context
                                          .run_queue = node.cpu_rql,
                                          .disk_wait = node.cpu_dwj,
                                          .memory_free_bytes = bytes_of(node.mem_freepages, context->page_bytes),
+                                         .memory_available_bytes = memory_available(),
                                          .swap_free_bytes = bytes_of(node.mem_freeswap, context->page_bytes),
                                          .pages_in = node.vm_pagein,
                                          .pages_out = node.vm_pageout,

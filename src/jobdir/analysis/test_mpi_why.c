@@ -109,6 +109,38 @@ static void test_mismatch(void **state)
     done(&scene);
 }
 
+/* The others have gone on, each with what it got from the root that it named. */
+static void test_left_behind(void **state)
+{
+    struct scene scene = scene_of(4);
+    for (size_t i = 0; i < 4; i++)
+        gathers(&scene, i, i == 2 ? CALL_MPI_Bcast : CALL_MPI_Allreduce, i == 2 ? 9 : 10, i == 2 ? 1 : MPIA_RANK_NONE);
+    for (size_t i = 0; i < 4; i++) {
+        scene.set.ranks[i].peers[0] =
+            (struct mpi_stats_peer){.comm = WORLD, .call = CALL_MPI_Bcast, .got_count = i == 2 ? 0 : 1};
+        scene.set.ranks[i].peer_count = 1;
+    }
+    look(&scene);
+    assert_int_equal(scene.why.finding_count, 0); /* it may be on its way */
+    now_of(&scene, 2)->age_ns = 6 * UINT64_C(1000000000);
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_MISMATCH);
+    assert_list(finding->ranks, finding->rank_count, "2");
+    assert_list(finding->victims, finding->victim_count, "0 1 3");
+    assert_non_null(strstr(finding->text,
+                           "collective 9 on MPI_COMM_WORLD: rank 2 waits in MPI_Bcast with rank 1 as its "
+                           "root, and all others have left it"));
+    scene.set.ranks[2].threads[0].attends = MPI_STARVED;
+    look(&scene);
+    assert_int_equal(scene.why.finding_count, 0); /* it has not looked */
+    scene.set.ranks[2].threads[0].attends = MPI_ATTENDS;
+    scene.set.ranks[3].requests[0] = (struct mpi_stats_request){.call = CALL_MPI_Ibcast, .comm = WORLD, .ordinal = 9};
+    scene.set.ranks[3].request_count = 1;
+    look(&scene);
+    assert_int_equal(scene.why.finding_count, 0); /* rank 3 has not left it */
+    done(&scene);
+}
+
 static void test_dead_peer(void **state)
 {
     struct scene scene = scene_of(4);
@@ -415,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_straggler),
         cmocka_unit_test(test_chain),
         cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_left_behind),
         cmocka_unit_test(test_dead_peer),
         cmocka_unit_test(test_one_name_for_two),
         cmocka_unit_test(test_unmatched),

@@ -3,6 +3,7 @@
 #include "jobdir/analysis/why.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "jobdir/analysis/why_internal.h"
@@ -214,6 +215,73 @@ static void find_mismatch(struct why_work *work, const struct why_group *group, 
     why_add_finding(work, &finding);
 }
 
+/* Whether a rank is in this collective, in a call or by a request. */
+static bool is_in(const struct mpi_stats *stats, uint32_t comm, uint32_t ordinal)
+{
+    for (size_t i = 0; i < stats->thread_count; i++) {
+        const struct mpi_stats_now *now = &stats->threads[i].now;
+        if (!stats->threads[i].ended && now->call != CALL_NONE && now->comm == comm && now->ordinal == ordinal)
+            return true;
+    }
+    for (size_t i = 0; i < stats->request_count; i++)
+        if (stats->requests[i].comm == comm && stats->requests[i].ordinal == ordinal)
+            return true;
+    return false;
+}
+
+/* Ranks that wait in a collective that all others have left, long enough for what these sent to have come: the others
+ * did something else in it, mostly with another root. Where ranks were left in several, the first one explains all. */
+static void find_left_behind(struct why_work *work, const struct why_group *group, struct told *told, uint32_t *left)
+{
+    size_t count = in_collective(work, group, told), parts = 0;
+    const struct told *first = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (!first || told[i].thread->thread->now.ordinal < first->thread->thread->now.ordinal)
+            first = &told[i];
+    if (!first || group->key.kind != MPIA_COMM_INTRA || first->thread->condition_count)
+        return;
+    const struct mpi_stats_now *now = &first->thread->thread->now;
+    const struct mpi_stats *stats = &work->set->ranks[first->index];
+    if (group->count != stats->comms[now->comm].size)
+        return; /* of some nothing is known */
+    for (size_t i = 0; i < count; i++) {
+        const struct mpi_stats_thread *thread = told[i].thread->thread;
+        if (thread->now.ordinal != now->ordinal)
+            continue;
+        if (!same_call(group, now, &thread->now) || mpi_why_is_starved(told[i].thread) || !why_has_waited(work, thread))
+            return;
+        left[parts++] = told[i].index;
+    }
+    size_t next = 0; /* of those, which are in the order of members */
+    for (uint32_t i = 0; i < group->count; i++) {
+        uint32_t member = group->members[i], comm = why_group_in(work, member, group);
+        const struct mpi_stats *other = &work->set->ranks[member];
+        bool waits = next < parts && left[next] == member;
+        next += waits;
+        if (!waits && (other->omitted || other->uncounted || comm == MPI_WHY_NONE ||
+                       other->comms[comm].collectives < now->ordinal || is_in(other, comm, now->ordinal)))
+            return;
+    }
+    if (parts == group->count)
+        return; /* it goes on as slowly as it does */
+    for (size_t i = 0; i < count; i++)
+        if (told[i].thread->thread->now.ordinal == now->ordinal) {
+            told[i].thread->stuck = true;
+            told[i].thread->state = work->why->ranks[told[i].index].state = MPI_WHY_WAITS;
+        }
+    char root[40] = "";
+    if (now->peer >= 0)
+        snprintf(root, sizeof root, " with rank %d as its root", now->peer);
+    const char *text = arena_printf(
+        work->arena,
+        "the ranks disagree about collective %u on %s: rank %d waits in %s%s, and all %s have left it: they may have "
+        "named another root, or another size",
+        now->ordinal, comm_name(work, first->index, now->comm), stats->rank, call_infos[now->call].name, root,
+        parts > 1 ? "but those who do the same" : "others");
+    const struct mpi_why_finding finding = {.kind = MPI_WHY_MISMATCH, .ranks = left, .rank_count = parts, .text = text};
+    why_add_finding(work, &finding);
+}
+
 static void find_mismatches(struct why_work *work)
 {
     for (struct why_group *group = work->groups; group && !work->failed; group = group->next) {
@@ -221,10 +289,13 @@ static void find_mismatches(struct why_work *work)
             continue;
         struct told *told = arena_alloc(work->arena, group->count * sizeof *told);
         uint32_t *disagree = arena_alloc(work->arena, group->count * sizeof *disagree);
+        size_t before = work->why->finding_count;
         if (told && disagree)
             find_mismatch(work, group, told, disagree);
         else
             work->failed = true;
+        if (!work->failed && work->why->finding_count == before)
+            find_left_behind(work, group, told, disagree);
     }
 }
 

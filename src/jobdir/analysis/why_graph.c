@@ -181,15 +181,20 @@ static void need_message(struct why_work *work, struct list *list, uint32_t inde
         condition->unmatched += under_way(work, condition->for_ranks[i], index, group);
 }
 
+bool why_has_waited(const struct why_work *work, const struct mpi_stats_thread *thread)
+{
+    bool looked = thread->attends == MPI_ATTENDS || thread->polls;
+    uint64_t age_ns = thread->polls ? thread->polls_ns : thread->now.age_ns;
+    return age_ns >= (looked ? LOOKED_FACTOR : SLOW_FACTOR) * work->settled_ns;
+}
+
 /* A message may lie there that the receive takes as soon as its thread looks, or is on its way. */
 static bool may_have_come(const struct why_work *work, const struct mpi_stats_thread *thread,
                           const struct mpi_why_condition *condition)
 {
     if (condition->reason != MPI_WHY_FOR_SEND || !condition->unmatched)
         return false;
-    bool looked = thread->attends == MPI_ATTENDS || thread->polls;
-    uint64_t age_ns = thread->polls ? thread->polls_ns : thread->now.age_ns;
-    return condition->tag == MPIA_TAG_ANY || age_ns < (looked ? LOOKED_FACTOR : SLOW_FACTOR) * work->settled_ns;
+    return condition->tag == MPIA_TAG_ANY || !why_has_waited(work, thread);
 }
 
 /* The conditions are void where a receive may have its message, and the call ends by that; or may, as far as it is

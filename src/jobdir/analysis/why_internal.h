@@ -63,6 +63,8 @@ uint32_t *why_epochs(struct why_work *work, uint32_t index, uint32_t window, uin
 void why_actors(struct why_work *work, struct mpi_why_rank *rank, struct mpi_why_thread *threads);
 /* Waits for the end of another one. */
 bool why_joins(const struct mpi_stats *stats, int32_t tid);
+/* Waits so long that what was sent to it has surely come. */
+bool why_has_waited(const struct why_work *work, const struct mpi_stats_thread *thread);
 /* Given the ranks that may: may a thread that is in MPI act, or any of the rank's threads? */
 bool why_may_act(const struct why_work *work, const struct mpi_why_thread *thread, const bool *live);
 bool why_rank_may_act(const struct why_work *work, const struct mpi_why_rank *rank, const bool *live);

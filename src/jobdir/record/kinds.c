@@ -134,7 +134,10 @@ static const struct field system_fields[] = {
     {"load", FIELD_NUMBER, AT(load)},
     {"run_queue", FIELD_COUNT, AT(run_queue), UNKNOWN},
     {"disk_wait", FIELD_COUNT, AT(disk_wait), UNKNOWN, .about = "tasks that wait for a disk"},
-    {"memory_free_bytes", FIELD_BYTES, AT(memory_free_bytes), UNKNOWN},
+    {"memory_free_bytes", FIELD_BYTES, AT(memory_free_bytes), UNKNOWN,
+     .about = "that nobody uses, not even as a cache"},
+    {"memory_available_bytes", FIELD_BYTES, AT(memory_available_bytes), UNKNOWN,
+     .about = "that programs can have, caches with it (MemAvailable)"},
     {"swap_free_bytes", FIELD_BYTES, AT(swap_free_bytes), UNKNOWN},
     {"pages_in", FIELD_COUNT, AT(pages_in), UNKNOWN, .about = "this and the next, a second"},
     {"pages_out", FIELD_COUNT, AT(pages_out), UNKNOWN},
@@ -509,7 +512,7 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
     [RECORD_sample] =
         {"sample", STREAM_NODE, sample_fields, "Figures, at intervals.",
          "{tree.processes} process{tree.processes?|es}, {tree.threads} thread{tree.threads?|s}, {tree.rss}, "
-         "{tree.cpu_ns} of CPU time[; load {system.load}][, {system.memory_free_bytes} free]"},
+         "{tree.cpu_ns} of CPU time[; load {system.load}][, {system.memory_available_bytes} of memory available]"},
     [RECORD_health] =
         {"health", STREAM_NODE, health_fields, "The node's health, and the limits of the job, at intervals.",
          "[processors {load.cpu:percent} busy][, waiting for memory {pressure.memory:percent}][, for disks "

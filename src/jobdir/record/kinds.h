@@ -116,10 +116,10 @@ struct sample_record {
     } tree;
     const struct system_fields {
         double load;
-        int64_t run_queue, disk_wait, memory_free_bytes, swap_free_bytes, pages_in, pages_out, disk_reads, disk_writes,
-            packets; /* -1: unknown */
-    } * system;      /* the node; NULL: unknown */
-    json_t *alive;   /* [[pid, state, rss, peak_rss, cpu_ns, threads], ...] */
+        int64_t run_queue, disk_wait, memory_free_bytes, memory_available_bytes, swap_free_bytes, pages_in, pages_out,
+            disk_reads, disk_writes, packets; /* -1: unknown */
+    } * system;                               /* the node; NULL: unknown */
+    json_t *alive;                            /* [[pid, state, rss, peak_rss, cpu_ns, threads], ...] */
 };
 
 struct gap_record {

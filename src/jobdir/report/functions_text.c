@@ -11,6 +11,7 @@
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/text/text.h"
+#include "shm/area.h"
 
 enum { SUMMARY_FUNCTIONS = 4, SUMMARY_PROBLEMS = 3 };
 
@@ -101,7 +102,8 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
                    "; %" PRIu64 " call%s missing: the table of functions, with those of closed libraries, had no room",
                    functions->functions_omitted, functions->functions_omitted == 1 ? " is" : "s are");
     if (functions->too_deep)
-        buf_printf(out, "; %" PRIu64 " calls were too deep and are missing", functions->too_deep);
+        buf_printf(out, "; %" PRIu64 " call%s missing: more than %d are inside each other, or there was no memory",
+                   functions->too_deep, functions->too_deep == 1 ? " is" : "s are", AREA_DEEPEST);
     if (functions->thinned > functions->tallied)
         buf_printf(out, "; %" PRIu64 " calls were left out to keep the rate (--rate)",
                    functions->thinned - functions->tallied);
@@ -242,7 +244,10 @@ void report_trace_text(struct buf *out, const struct job_report *report, struct 
 
 static json_t *complete_json(const void *row, const void *all)
 {
-    return json_boolean(!((const struct job_functions *)row)->incomplete);
+    const struct job_functions *functions = row;
+    return json_boolean(!functions->incomplete && !functions->unfinished && !functions->discarded &&
+                        !functions->overwritten && !functions->functions_omitted && !functions->threads_omitted &&
+                        !functions->too_deep);
 }
 
 static json_t *problem_texts(const void *row, const void *all)
@@ -274,9 +279,11 @@ static const struct field trace_fields[] = {
     {"functions_omitted", FIELD_COUNT, FIELD_AT(struct job_functions, functions_omitted),
      .about = "calls of functions that there was no place for"},
     {"too_deep", FIELD_COUNT, FIELD_AT(struct job_functions, too_deep),
-     .about = "calls that were deeper than can be followed"},
+     .about = "calls that were deeper than can be followed (131072), or for which there was no memory"},
     {"processes", FIELD_COUNT, FIELD_AT(struct job_functions, processes), .about = "that have a trace"},
-    {"complete", FIELD_BOOL, .json = complete_json, .about = "false: only a part was read"},
+    {"complete", FIELD_BOOL, .json = complete_json,
+     .about = "false: something is missing of what was to be recorded: one of discarded, overwritten, threads_omitted, "
+              "functions_omitted and too_deep is not 0, a trace has no end, or only a part was read"},
     {"thinned", FIELD_COUNT, FIELD_AT(struct job_functions, thinned),
      .about = "calls that were left out to keep the rate (--rate), or tallied"},
     {"tallied", FIELD_COUNT, FIELD_AT(struct job_functions, tallied),

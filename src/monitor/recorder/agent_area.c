@@ -31,6 +31,7 @@ enum {
     BYTES_PER_FUNCTION = 64, /* of a program's file, as a guess */
     FIRST_BYTES = 8 << 20,   /* of packets, for few processes */
     GROW_BYTES = 16 << 20,   /* at once */
+    PROMISED_FEW = 4 << 20,  /* of packets that a program may have by itself, where there are many */
     FORK_BYTES = 256 << 10,  /* for a child of fork, which is often short-lived */
     FORK_BRIEF = 128 << 10,
     BRIEF_BYTES = 32 << 10,
@@ -54,15 +55,39 @@ static uint64_t packet_at(const struct area_view *view, uint32_t index)
 static int release_some(struct agent *agent, uint32_t count)
 {
     const struct area_view *view = &agent->view;
-    if (count > view->packet_count - agent->released)
-        count = view->packet_count - agent->released;
+    uint32_t from = agent->made, promised = agent->released - from;
+    if (count > view->packet_count - from)
+        count = view->packet_count - from;
+    if (promised && count > promised) /* at first those that count as had */
+        count = promised;
     int code = 0;
-    while (count && (code = reserve(agent, packet_at(view, agent->released), (uint64_t)count * view->packet_size)) < 0)
-        count /= 2;
-    for (uint32_t i = 0; i < count; i++)
-        atomic_store_explicit(&view->states[agent->released + i], AREA_PACKET_FREE, memory_order_release);
-    agent->released += count;
+    for (; count; count /= 2) {
+        uint64_t at = packet_at(view, from), size = (uint64_t)count * view->packet_size;
+        code = promised ? area_file_have(&agent->files[AREA_FUNCTIONS], at, size) : reserve(agent, at, size);
+        if (code == 0)
+            break;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t unmade = AREA_PACKET_UNMADE; /* else the program was faster */
+        atomic_compare_exchange_strong(&view->states[from + i], &unmade, AREA_PACKET_FREE);
+    }
+    agent->made += count;
+    if (agent->released < agent->made)
+        agent->released = agent->made;
     return count ? 0 : code;
+}
+
+/* Lets the program have packets by itself, as many as are surely harmless. */
+static void promise_packets(struct agent *agent)
+{
+    const struct area_view *view = &agent->view;
+    uint32_t most = (agent->agents->count < MANY_AGENTS ? GROW_BYTES : PROMISED_FEW) / view->packet_size;
+    uint32_t more = view->packet_count - agent->released;
+    more = more < most ? more : most;
+    while (more && !area_file_promise(agent, &agent->files[AREA_FUNCTIONS], (uint64_t)more * view->packet_size))
+        more /= 2;
+    agent->released += more;
+    atomic_store(&view->area->promised, agent->released);
 }
 
 /* The same, and says if there is no memory. */
@@ -73,7 +98,7 @@ static void release_packets(struct agent *agent, uint32_t count)
         return;
     agent->grow_failed = true;
     bool in_memory = agent->files[AREA_FUNCTIONS].in_memory;
-    uint64_t kilobytes = (uint64_t)agent->released * agent->view.packet_size / 1024;
+    uint64_t kilobytes = (uint64_t)agent->made * agent->view.packet_size / 1024;
     if (code == -ENOMEM)
         agent_set_problem(agent, NOTE(buffer_memory, .pid = (uint64_t)agent->pid, .kilobytes = kilobytes));
     else
@@ -119,8 +144,8 @@ static void release_first(struct agent *agent)
     uint64_t most = agent->forked ? FORK_BYTES : agent->agents->count < MANY_AGENTS ? FIRST_BYTES : AREA_BUFFER_MIN;
     uint32_t step = AREA_BUFFER_MIN / agent->view.packet_size, wanted = (uint32_t)(most / agent->view.packet_size);
     wanted = wanted < agent->view.packet_count ? wanted : agent->view.packet_count;
-    while (agent->released < wanted && poll(&exits, 1, 0) == 0)
-        if (release_some(agent, wanted - agent->released < step ? wanted - agent->released : step) < 0)
+    while (agent->made < wanted && poll(&exits, 1, 0) == 0)
+        if (release_some(agent, wanted - agent->made < step ? wanted - agent->made : step) < 0)
             return; /* worth a word only if more is really needed */
 }
 
@@ -164,20 +189,24 @@ void agent_area_grow(struct agent *agent)
         if (reserve(agent, at, (uint64_t)more * AREA_THREAD_SIZE) == 0)
             agent->threads_reserved += more;
     }
-    if (agent->released >= view->packet_count)
+    if (agent->made >= view->packet_count)
         return;
-    if (agent->job && agent->job->limited)
-        return;                                            /* more could not be written */
+    if (agent->job && agent->job->limited) { /* more could not be written */
+        atomic_store(&view->area->promised, 0);
+        return;
+    }
     if (atomic_load(&view->area->policy) == AREA_FLIGHT) { /* it keeps the last of everything it has */
-        release_packets(agent, view->packet_count - agent->released);
+        while (agent->made < view->packet_count && !agent->grow_failed)
+            release_packets(agent, view->packet_count - agent->made);
         return;
     }
     uint32_t unused = 0;
-    for (uint32_t i = 0; i < agent->released; i++)
+    for (uint32_t i = 0; i < agent->made; i++)
         unused += (atomic_load_explicit(&view->states[i], memory_order_relaxed) & 0xff) == AREA_PACKET_FREE;
-    if (2 * unused < agent->released) {
+    if (2 * unused < agent->made) {
         uint32_t most = GROW_BYTES / view->packet_size;
-        release_packets(agent, agent->released < most ? agent->released : most);
+        release_packets(agent, agent->made < most ? agent->made : most);
+        promise_packets(agent);
     }
 }
 
@@ -243,12 +272,15 @@ static int fill_area(struct agent *agent, struct area *plan, bool small)
     if (code < 0)
         return code;
     for (uint32_t i = 0; i < agent->view.packet_count; i++)
-        atomic_store_explicit(&agent->view.states[i], AREA_PACKET_READ, memory_order_relaxed);
+        atomic_store_explicit(&agent->view.states[i], AREA_PACKET_UNMADE, memory_order_relaxed);
     uint32_t first = small ? FORK_BYTES : agent->agents->count < MANY_AGENTS ? FIRST_BYTES : AREA_BUFFER_MIN;
     if (is_brief(agent))
         first = small ? FORK_BRIEF : AREA_BUFFER_MIN;
     release_packets(agent, first / plan->packet_size);
-    return agent->released ? 0 : -ENOSPC;
+    if (!agent->made)
+        return -ENOSPC;
+    promise_packets(agent);
+    return 0;
 }
 
 struct making {
@@ -266,7 +298,7 @@ static int make(struct agent *agent, void *ctx)
     struct area plan;
     int code = -ENOSPC;
     if (making->again) {
-        agent->released = 0;
+        agent->released = agent->made = 0;
         agent->grow_failed = false;
         agent->problem.note.kind = NOTE_NONE;
     }
@@ -297,7 +329,7 @@ int agent_area_make(struct agent *agent, const struct agent *parent, struct err 
     int code = area_file_make(agent, AREA_FUNCTIONS, make, &making);
     if (code < 0) { /* it may ask again */
         agent_area_unmap(agent);
-        agent->released = 0;
+        agent->released = agent->made = 0;
     }
     if (code == -ENOMEM)
         return err_set(err, code, "the limit of memory leaves no room for the trace buffer of pid %d", agent->pid);
@@ -318,18 +350,21 @@ void agent_area_unmap(struct agent *agent)
 
 int agent_area_adopt(struct agent *agent, uint64_t size)
 {
-    int fd = agent->files[AREA_FUNCTIONS].fd, code = map_area(agent, size);
+    int code = map_area(agent, size);
     if (code < 0)
         return code;
-    /* what the other monitor kept for itself cannot be told from what it was just reading: the tail stays unused */
-    while (agent->released < agent->view.packet_count) {
-        uint64_t word = atomic_load(&agent->view.states[agent->released]);
-        uint64_t at = packet_at(&agent->view, agent->released);
-        if ((word & 0xff) == AREA_PACKET_READ && lseek(fd, (off_t)at, SEEK_DATA) != (off_t)at)
-            break;
-        if ((word & 0xff) == AREA_PACKET_READ) /* it was at it when it ended: read again, or never used */
-            atomic_store(&agent->view.states[agent->released], (word & ~UINT64_C(0xff)) | AREA_PACKET_FULL);
-        agent->released++;
+    const struct area_view *view = &agent->view;
+    uint32_t promised = atomic_load(&view->area->promised);
+    agent->released = promised < view->packet_count ? promised : view->packet_count;
+    agent->made = view->packet_count;
+    for (uint32_t i = 0; i < view->packet_count; i++) {
+        uint64_t word = atomic_load(&view->states[i]), state = word & 0xff;
+        if (state == AREA_PACKET_READ) /* it was at it when it ended */
+            atomic_store(&view->states[i], (word & ~UINT64_C(0xff)) | AREA_PACKET_FULL);
+        if (state == AREA_PACKET_UNMADE && agent->made > i)
+            agent->made = i;
+        if (state != AREA_PACKET_UNMADE && agent->released <= i)
+            agent->released = i + 1;
     }
     agent->threads_reserved = THREADS_RESERVED;
     agent_demands_adopt(agent);

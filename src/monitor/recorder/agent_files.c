@@ -32,6 +32,7 @@
 enum {
     BUFFERS_PART = 16,
     UNUSED_PART = 8,
+    PROMISED_PART = 8,
     SIDECAR_LIMIT = 4 * 4096,
 };
 
@@ -39,7 +40,7 @@ static const char *const prefixes[] = {[AREA_FUNCTIONS] = "", [AREA_MPI] = AREA_
 
 /* ---- memory ---- */
 
-static bool memory_take(struct agents *agents, uint64_t bytes)
+static void memory_look(struct agents *agents)
 {
     uint64_t now = clock_now_ns();
     if (now - agents->memory_ns > (uint64_t)AGENT_FILES_LOOK_MS * 1000000 || !agents->memory_ns) {
@@ -49,6 +50,11 @@ static bool memory_take(struct agents *agents, uint64_t bytes)
         agents->memory_limit = room.limit;
         agents->memory_left = room.left;
     }
+}
+
+static bool memory_take(struct agents *agents, uint64_t bytes)
+{
+    memory_look(agents);
     if (agents->memory_left != UINT64_MAX) {
         uint64_t limit = agents->memory_limit, kept = limit / UNUSED_PART;
         if (agents->memory_taken + bytes > limit / BUFFERS_PART || bytes > agents->memory_left ||
@@ -60,17 +66,48 @@ static bool memory_take(struct agents *agents, uint64_t bytes)
     return true;
 }
 
+int area_file_have(struct area_file *file, uint64_t from, uint64_t size)
+{
+    int code = fallocate(file->fd, 0, (off_t)from, (off_t)size) < 0 ? -errno : 0;
+    return code == -EOPNOTSUPP ? 0 : code; /* such a file system has no holes to fall into */
+}
+
+/* A small part of what is left: else a few processes would have all of it, and use little. */
+bool area_file_promise(const struct agent *agent, struct area_file *file, uint64_t bytes)
+{
+    struct agents *agents = agent->agents;
+    char path[40];
+    _cleanup_(freep) char *groups = NULL, *own = NULL;
+    size_t len;
+    snprintf(path, sizeof path, "/proc/%d/cgroup", agent->pid);
+    bool room_there = file->in_memory ? memory_dir_has_room(&agents->memory, bytes)
+                                      : !agents->spill && memory_dir_is_memory(agents->rings);
+    if (!room_there || file_read(path, &groups, &len) < 0 || file_read("/proc/self/cgroup", &own, &len) < 0)
+        return false;
+    struct memory_room room = {UINT64_MAX, UINT64_MAX};
+    if (strcmp(groups, own) != 0)
+        memory_room_of(groups, MEMORY_ROOM_ROOT, &room);
+    if (room.left != UINT64_MAX && (room.left < room.limit / UNUSED_PART || bytes > room.left / BUFFERS_PART))
+        return false;
+    memory_look(agents);
+    uint64_t all = agents->memory_limit / BUFFERS_PART;
+    if (agents->memory_left != UINT64_MAX &&
+        (all < agents->memory_taken || bytes > (all - agents->memory_taken) / PROMISED_PART))
+        return false;
+    if (!memory_take(agents, bytes))
+        return false;
+    file->memory_taken += bytes;
+    return true;
+}
+
 int area_file_reserve(struct agents *agents, struct area_file *file, uint64_t from, uint64_t size)
 {
     uint64_t start = from & ~(uint64_t)(AREA_PAGE - 1);
     uint64_t bytes = from + size - start;
     if (!memory_take(agents, bytes))
         return -ENOMEM;
-    int code = 0;
-    if (file->in_memory && !memory_dir_has_room(&agents->memory, bytes))
-        code = -ENOSPC;
-    else if (fallocate(file->fd, 0, (off_t)start, (off_t)bytes) < 0)
-        code = errno == EOPNOTSUPP ? 0 : -errno; /* such a file system has no holes to fall into */
+    bool room = !file->in_memory || memory_dir_has_room(&agents->memory, bytes);
+    int code = room ? area_file_have(file, start, bytes) : -ENOSPC;
     if (code == 0)
         file->memory_taken += bytes;
     else

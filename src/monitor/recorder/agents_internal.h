@@ -135,7 +135,8 @@ struct agent { /* an entry of the registry: from its first hello until a process
     uint64_t ended_ns, ended_ticks; /* when that was seen; ticks 0: it was over before this monitor began */
 
     struct area_view view;     /* view.area NULL: its functions are not traced */
-    uint32_t released;         /* packets that are the program's to use */
+    uint32_t released;         /* packets that are the program's to use, */
+    uint32_t made;             /* and of these, those that have memory; it may have some for the others itself */
     uint32_t threads_reserved; /* blocks that have memory */
     bool grow_failed;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A server's way: forks COUNT children one after the other, each of which calls a function and ends; with "idle" they
- * call nothing. Prints how long a child took, in microseconds.
+ * call nothing; with "much" a child says that it has called the function, and calls it 99 999 times more at the end of
+ * its input. Prints how long a child took, in microseconds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,17 +27,27 @@ QUIET static double now(void)
     return (double)time.tv_sec * 1e6 + (double)time.tv_nsec / 1e3;
 }
 
+QUIET static int call_much(void)
+{
+    char byte;
+    if (write(STDOUT_FILENO, "called\n", 7) != 7 || read(STDIN_FILENO, &byte, 1) != 0)
+        return 1;
+    for (int i = 1; i < 100000; i++)
+        child_work(i);
+    return 0;
+}
+
 QUIET int main(int argc, char **argv)
 {
     int count = argc > 1 ? atoi(argv[1]) : 1;
-    int idle = argc > 2 && strcmp(argv[2], "idle") == 0;
+    int idle = argc > 2 && strcmp(argv[2], "idle") == 0, much = argc > 2 && strcmp(argv[2], "much") == 0;
     double begin = now();
     child_work(0);
     for (int i = 0; i < count; i++) {
         pid_t pid = fork();
         int status = 0;
         if (pid == 0)
-            _exit(idle ? 0 : child_work(i) != i + 1);
+            _exit(idle ? 0 : child_work(i) != i + 1 || (much && call_much()));
         if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
             return 1;
     }

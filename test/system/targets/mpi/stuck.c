@@ -8,6 +8,7 @@
  *     split      as deadlock, but on a made communicator where the ranks have other numbers
  *     ended      rank 0 receives from rank 1, which is done
  *     roots      MPI_Bcast of much, with different roots
+ *     left       MPI_Reduce, in which rank 2 names rank 1 as the root, the others rank 0; who is not left in it goes on
  *     read       all write to a pipe file nobody reads: rank 1 computes (reads a fifo), the others wait for it
  *     ibarrier   0 and 2 wait for the end of MPI_Ibarrier, 1 sleeps
  *     alone      rank 0 receives from anybody on a communicator that only it is in; the others wait in a barrier
@@ -343,6 +344,11 @@ int main(int argc, char **argv)
             MPI_Recv(numbers, 1, MPI_DOUBLE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else if (strcmp(way, "roots") == 0) {
         MPI_Bcast(numbers, 300000, MPI_DOUBLE, rank == 1 ? 1 : 0, MPI_COMM_WORLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else if (strcmp(way, "left") == 0) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        double sum, one = 1;
+        MPI_Reduce(&one, &sum, 1, MPI_DOUBLE, MPI_SUM, rank == 2 ? 1 : 0, MPI_COMM_WORLD);
         MPI_Barrier(MPI_COMM_WORLD);
     } else if (strcmp(way, "read") == 0) {
         char byte;
