@@ -34,6 +34,9 @@ bool client_join(void);
 /* The same for the monitor of a job behind a broker, through it (client/relay.c). The URL may hold a password. */
 bool client_join_job(const char *url);
 
+/* Begins omis_finalize, which then has to wait less. Nothing else may be asked any more. */
+void client_leave(void);
+
 /* Why the last omis_init of this process failed, for people; "" if it did not. Valid until the next omis_init. */
 const char *client_error(void);
 

@@ -251,14 +251,21 @@ void omis_handler(void)
 
 /* ---- omis_finalize ---- */
 
+static void ask_to_leave(void)
+{
+    uint32_t stop = htole32(the.stop_at_finalize);
+    if (!the.leaving)
+        frame_append(&the.out, FRAME_FINALIZE, 0, 0, span_of((const char *)&stop, sizeof stop), span_of("", 0));
+    the.leaving = true;
+}
+
 static Omis_status finalize_locked(void)
 {
     if (!the.open)
         return OMIS_INTERNAL_ERROR;
     Omis_status status = OMIS_INTERNAL_ERROR; /* the connection was lost, or the monitor does not answer */
     if (the.fd >= 0) {
-        uint32_t stop = htole32(the.stop_at_finalize);
-        frame_append(&the.out, FRAME_FINALIZE, 0, 0, span_of((const char *)&stop, sizeof stop), span_of("", 0));
+        ask_to_leave();
         if (the.out.failed) {
             status = OMIS_NO_MEMORY; /* closing releases everything, too */
         } else {
@@ -291,6 +298,18 @@ void omis_set_timeout(unsigned milliseconds)
 }
 
 /* ---- client.h ---- */
+
+void client_leave(void)
+{
+    if (is_foreign())
+        return;
+    pthread_mutex_lock(&lock);
+    if (the.open && the.fd >= 0) {
+        ask_to_leave();
+        session_send(&the);
+    }
+    pthread_mutex_unlock(&lock);
+}
 
 void client_set_patience(unsigned limit_ms)
 {

@@ -81,6 +81,7 @@ struct session {
     struct patience patience;
     char lost_why[ERR_TEXT_SIZE];
     struct frame_reader reader;
+    bool leaving; /* FINALIZE was put into out */
     bool goodbye; /* the monitor's answer to FINALIZE has come */
 
     struct buf out; /* frames to send */

@@ -168,6 +168,8 @@
 /* a ring is made so long after its process started at most, by a clock of ticks */
 #define RINGS_LATE_NS (100 * 1000 * 1000)
 
+#define SCRIBE_SYNC_NS WAITS_NS_PER_SECOND /* so long after a job's start job.json is brought to disk */
+
 /* job/health: what may go wrong; the spans over which it is judged */
 #define CREDENTIALS_EVERY_NS (10 * WAITS_NS_PER_SECOND)     /* between two looks at tickets and tokens */
 #define CREDENTIALS_SILENT_NS (10 * WAITS_NS_PER_SECOND)    /* one whose file system does not answer: that is said */

@@ -334,5 +334,26 @@ class Costs(JobCase):
                          {"scry", "job-signals", "job-writer", "job-observer", "scry-monitor", "true"})
         self.compare({path: cost for path, cost in found.items() if not path.endswith("job-observer")})
 
+    def test_synced(self):
+        """job.json is brought to disk while a job lasts, and at its end."""
+        if not shutil.which("strace"):
+            self.skipTest("strace is not installed")
+        prefix = self.box.path("work", "synced")
+        run = self.box.start(["strace", "-D", "-ff", "-y", "-e", "trace=fsync", "-o", prefix, *self.box.scry("run", "-q", "cat")],
+                             stdin=subprocess.PIPE)
+
+        def synced():
+            found = []
+            for path in glob.glob(f"{prefix}.*"):
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    found += re.findall(r"^fsync\(.*job\.json.*= 0$", file.read(), re.M)
+            return found
+        wait_until(lambda: len(synced()) == 1)
+        run.stdin.close()
+        self.assertEqual(run.wait(), 0)
+        self.box.stop_monitor()
+        wait_until(lambda: not list(self.box.processes("strace")))
+        self.assertEqual(len(synced()), 2)
+
 
 scrytest.main()

@@ -215,14 +215,13 @@ static struct area_thread *crash_thread(void)
 
 /* A fault in a hook of ours: it is left as if it had returned, and there are no more. In its first part, up to `call`
  * in .Lslow of hooks_x86_64.S, the stack pointer is the hook's and callee-saved registers are its caller's; later they are in the
- * frame that was saved there. */
+ * frame that was saved there. Without an area, a handler has forked in the middle of the hook, and this is the child: what the hook
+ * knew is not there, and the next one finds that out. */
 static bool hook_fault(ucontext_t *context, int32_t signal, uint64_t address)
 {
     greg_t *gregs = context->uc_mcontext.gregs;
     const struct capture_frame *saved = agent_self.registers;
     uint64_t pc = (uint64_t)gregs[REG_RIP];
-    if (!agent_hot.area)
-        return false;
     if ((pc >= (uint64_t)agent_hooks_begin && pc < (uint64_t)agent_hooks_end) ||
         (pc >= (uint64_t)agent_moves_begin && pc < (uint64_t)agent_moves_end)) {
         gregs[REG_RIP] = *(const greg_t *)gregs[REG_RSP];

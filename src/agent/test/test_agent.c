@@ -192,6 +192,19 @@ static void follows_forks(void **state)
     follows_fork("clone");
 }
 
+/* A child that begins in the middle of a hook: nothing that the hook knows is there. */
+static void survives_forks_in_signals(void **state)
+{
+    for (unsigned i = 0; i < BUILDS; i++) {
+        struct mini mini;
+        mini_init(&mini);
+        mini_run(&mini, target(builds[i]), "fork-storm", "40");
+        ended_well(&mini);
+        assert_string_equal(mini.output, "done 40 0\n");
+        mini_done(&mini);
+    }
+}
+
 static void leaves_vfork_alone(void **state)
 {
     struct mini mini;
@@ -657,6 +670,7 @@ int main(void)
         cmocka_unit_test(survives_signals_on_their_stack),
         cmocka_unit_test(survives_jumps_out_of_signals),
         cmocka_unit_test(follows_forks),
+        cmocka_unit_test(survives_forks_in_signals),
         cmocka_unit_test(leaves_vfork_alone),
         cmocka_unit_test(follows_a_thousand_threads),
         cmocka_unit_test(costs_threads_little_room),

@@ -3,6 +3,7 @@
 #include <alloca.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -281,6 +282,43 @@ APART void vforks(void)
     in_parent();
 }
 
+/* ---- fork-storm: handlers that fork at any moment, and children that go on there ---- */
+
+static volatile sig_atomic_t child_failures;
+
+static HIDDEN void fork_soon(void)
+{
+    const struct itimerval once = {{0, 0}, {0, 1000}};
+    setitimer(ITIMER_REAL, &once, NULL);
+}
+
+static HIDDEN void forking_handler(int number)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        storms = INT_MAX; /* it leaves the loop, and ends */
+        return;
+    }
+    waitpid(pid, &status, 0);
+    child_failures += status != 0;
+    storms++;
+    fork_soon();
+}
+
+static HIDDEN int fork_storm(int n)
+{
+    struct sigaction action = {.sa_handler = forking_handler};
+    sigaction(SIGALRM, &action, NULL);
+    fork_soon();
+    while (storms < n)
+        twice(1);
+    signal(SIGALRM, SIG_IGN);
+    if (storms == INT_MAX)
+        _exit(0);
+    return child_failures;
+}
+
 /* ---- threads: n of them, `sink` calls each ---- */
 
 static pthread_key_t late_key;
@@ -492,6 +530,8 @@ static HIDDEN int run(const char *what, const char *argument, int n)
         forks(0);
     else if (strcmp(what, "clone") == 0)
         forks(1);
+    else if (strcmp(what, "fork-storm") == 0)
+        return fork_storm(n);
     else if (strcmp(what, "vfork") == 0)
         vforks();
     else if (strcmp(what, "threads") == 0)

@@ -81,6 +81,7 @@ static void restart(struct observer_link *link)
 {
     int status = 0;
     waitpid(link->pid, &status, 0);
+    link->pid = 0;
     drop(link);
     bool again = link->starts < OBSERVER_STARTS;
     recorder_note(link->recorder, NOTE(observer_lost, .again = again, .signal = (uint64_t)WTERMSIG(status)));
@@ -170,12 +171,16 @@ void observer_finish(struct observer_link *link)
     if (!wait_for(link, true)) {
         recorder_note(link->recorder, NOTE(observer_late));
         kill(link->pid, SIGKILL); /* it holds nothing of the job's */
-    } else {
-        while (waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
-            continue;
+        link->pid = 0;
     }
-    link->pid = 0;
     drop(link);
+}
+
+void observer_reap(struct observer_link *link)
+{
+    while (link->pid > 0 && waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    link->pid = 0;
 }
 
 void observer_end(struct observer_link *link)
@@ -185,5 +190,6 @@ void observer_end(struct observer_link *link)
         if (wait_for(link, true)) /* it is nobody else's child */
             waitpid(link->pid, NULL, 0);
     }
+    link->pid = 0;
     drop(link);
 }

@@ -44,6 +44,8 @@ void observer_ending(struct observer_link *link);
 void observer_over(struct observer_link *link);
 /* After observer_over: waits until it has looked a last time, but not for one that hangs. */
 void observer_finish(struct observer_link *link);
+/* After observer_finish: waits until the process has ended. */
+void observer_reap(struct observer_link *link);
 /* Has it end without a word. Any link, also twice. */
 void observer_end(struct observer_link *link);
 

@@ -24,7 +24,7 @@
 #include "jobdir/record/spool.h"
 #include "shm/waits.h"
 
-enum { OUT_MOST = 32 << 20, BATCH_MOST = 128 << 10, SYNC_AFTER_MS = 1000 };
+enum { OUT_MOST = 32 << 20, BATCH_MOST = 128 << 10 };
 
 enum message_kind {
     MESSAGE_RECORDS, /* number of records, lines */
@@ -76,7 +76,7 @@ static int replace(struct writer *writer, const char *payload, size_t len, bool 
     int code = file_replace_soon(path, payload + name_len, len - name_len, 0600);
     if (code == 0)
         memcpy(writer->unsynced, path, sizeof path);
-    writer->sync_ns = clock_now_ns() + SYNC_AFTER_MS * UINT64_C(1000000);
+    writer->sync_ns = clock_now_ns() + SCRIBE_SYNC_NS;
     return code;
 }
 

@@ -410,6 +410,7 @@ void finish(struct job *job, int exit_code, struct buf *text)
         job->info.cause = cause;
         finish_put_info(job);
     }
+    watch_gone(&job->watch);
     job_report_summary(text, &report, report_style_for(STDERR_FILENO));
     job_functions_free(report.functions);
     mpi_report_free(report.mpi);
@@ -438,6 +439,7 @@ void finish_done(struct job *job)
     untraced_free(job->recorder.untraced);
     spread_done(&job->preload.spread);
     scribe_reap(&job->recorder.scribe);
+    observer_reap(&job->observer);
 }
 
 void finish_failed(struct job *job)

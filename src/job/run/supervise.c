@@ -495,6 +495,7 @@ static int start(struct job *job, struct err *err)
         observer_end(&job->observer);
         launch_abandon(&job->launch);
         watch_close(&job->watch);
+        watch_gone(&job->watch);
         return code;
     }
     observer_await(&job->observer);

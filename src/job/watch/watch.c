@@ -376,13 +376,22 @@ void watch_settle(struct watch *watch, int timeout_ms)
 
 void watch_close(struct watch *watch)
 {
-    /* do not wait for a monitor that does not answer: the end of this process tells it enough */
-    if (watch->phase == WATCH_IDLE)
-        omis_finalize();
+    if (watch->phase == WATCH_IDLE) {
+        watch->leaving = true;
+        client_leave();
+    }
     omis_reply_free(watch->reply);
     watch->reply = NULL;
     watch->phase = WATCH_OFF;
     stacks_done(&watch->stacks);
     raise_done(&watch->raises);
     functions_done(&watch->functions);
+}
+
+void watch_gone(struct watch *watch)
+{
+    /* do not wait for a monitor that does not answer: the end of this process tells it enough */
+    if (watch->leaving)
+        omis_finalize();
+    watch->leaving = false;
 }

@@ -56,6 +56,7 @@ struct watch {
     uint64_t answered_ns; /* of the last answer: a gap starts there */
     uint64_t retry_ns;    /* when to connect again */
     unsigned tries;       /* failed in sequence */
+    bool leaving;         /* watch_close came, and not watch_gone */
     uint64_t page_bytes;
     uint64_t coming; /* processes, or their ends, not reported yet */
     uint64_t lost;   /* process records, from this monitor; earlier ones: lost_before */
@@ -84,6 +85,9 @@ int watch_fd(const struct watch *watch); /* -1: none */
 bool watch_wait(struct watch *watch, int timeout_ms);
 /* Waits until the rules that wait for recorded events have run. From then on none is raised. */
 void watch_settle(struct watch *watch, int timeout_ms);
+/* Takes leave of the monitor. */
 void watch_close(struct watch *watch);
+/* After it: waits until the monitor knows. */
+void watch_gone(struct watch *watch);
 
 #endif
