@@ -701,6 +701,24 @@ class Signed(MirrorCase):
             nobody = self.box.run(self.box.scry("ps", broker.tcp_url), env=self.without_key)
             self.assertNotIn("unsigned", nobody.stdout + nobody.stderr)
 
+    def test_without_a_key(self):
+        """Who has no key gets the same of a job that signs, to the byte; nobody says whether it is signed."""
+        with brokertest.Mosquitto(self.box) as broker:
+            run, _ = self.start_job(broker, "echo ERROR one >&2; GO; exit 3")
+            reader = self.box.start(self.box.scry("watch", "--json", self.url(broker)), env=self.without_key)
+            self.assertIn('"seq":0', reader.stdout.readline())
+            self.go()
+            self.assertEqual(run.wait(), 3)
+            self.expect_lines(reader)
+            mirror, = glob.glob(os.path.join(self.without_key["SCRY_CACHE_DIR"], "scry", "mirrors", "*", "*", "2*"))
+            spools = []
+            for directory in (self.own_directory(), mirror):
+                with open(os.path.join(directory, "spool", "records.jsonl"), "rb") as file:
+                    spools.append(file.read())
+            self.assertEqual(*spools)
+            with open(os.path.join(mirror, "remote.json"), encoding="utf-8") as file:
+                self.assertNotIn("signed", json.load(file))
+
     def test_old_jobs(self):
         """A job that signs nothing is read as it was, and shown as unsigned."""
         with brokertest.Mosquitto(self.box) as broker:
