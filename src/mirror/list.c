@@ -119,6 +119,11 @@ static void put_end(struct listing *listing)
                  listing->unsigned_jobs);
         reader_say("note", text);
     }
+    if (listing->states.forged) {
+        snprintf(text, sizeof text, "%zu messages in the names of jobs were not signed by these jobs, and are left out",
+                 listing->states.forged);
+        reader_say("note", text);
+    }
     if (listing->newest && listing->over > LIST_NEWEST) {
         snprintf(text, sizeof text, "%zu", listing->over - LIST_NEWEST);
         reader_say("more", text);

@@ -673,6 +673,7 @@ class Signed(MirrorCase):
             recorder.terminate()
             recorder.wait(20)
 
+    @scrytest.hasten(4)
     def test_afterwards(self):
         """When nobody publishes the job any more: what is known of it stays, and who comes late is told that it is unsigned."""
         with brokertest.Mosquitto(self.box) as broker:
@@ -685,14 +686,38 @@ class Signed(MirrorCase):
             wait_until(lambda: not list(self.box.processes("scry-publisher")), 20, "the publisher has left")
             state = json.loads(watcher.of("/state")[-1].payload)
             self.forge(broker, state)
-            job, = json.loads(self.scry("report", "--json", self.url(broker, state["job"])).stdout)["exit_code"],
-            self.assertEqual(job, 3)
+            remote, = glob.glob(self.box.path("home", ".cache", "scry", "mirrors", "*", "*", state["job"], "remote.json"))
+            for is_whole in (True, False):  # the second time nobody is left who could be asked
+                with open(remote, encoding="utf-8") as file:
+                    said = json.load(file)
+                with open(remote, "w", encoding="utf-8") as file:
+                    json.dump({**said, "complete": is_whole}, file)
+                report = json.loads(self.scry("report", "--json", self.url(broker, state["job"])).stdout)
+                self.assertEqual((report["exit_code"], report["mirror"]["signed"]), (3, True))
             late = {"SCRY_CACHE_DIR": self.box.path("tmp", "late")}
             listed = self.box.run(self.box.scry("ps", broker.tcp_url), env=late)
             self.assertIn(", unsigned", listed.stdout)
             self.assertIn("1 of them unsigned", listed.stderr)
             nobody = self.box.run(self.box.scry("ps", broker.tcp_url), env=self.without_key)
             self.assertNotIn("unsigned", nobody.stdout + nobody.stderr)
+
+    def test_without_a_key(self):
+        """Who has no key gets the same of a job that signs, to the byte; nobody says whether it is signed."""
+        with brokertest.Mosquitto(self.box) as broker:
+            run, _ = self.start_job(broker, "echo ERROR one >&2; GO; exit 3")
+            reader = self.box.start(self.box.scry("watch", "--json", self.url(broker)), env=self.without_key)
+            self.assertIn('"seq":0', reader.stdout.readline())
+            self.go()
+            self.assertEqual(run.wait(), 3)
+            self.expect_lines(reader)
+            mirror, = glob.glob(os.path.join(self.without_key["SCRY_CACHE_DIR"], "scry", "mirrors", "*", "*", "2*"))
+            spools = []
+            for directory in (self.own_directory(), mirror):
+                with open(os.path.join(directory, "spool", "records.jsonl"), "rb") as file:
+                    spools.append(file.read())
+            self.assertEqual(*spools)
+            with open(os.path.join(mirror, "remote.json"), encoding="utf-8") as file:
+                self.assertNotIn("signed", json.load(file))
 
     def test_old_jobs(self):
         """A job that signs nothing is read as it was, and shown as unsigned."""

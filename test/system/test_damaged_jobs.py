@@ -3,6 +3,7 @@
 content, or that are cut, emptied, changed or grow. Whatever reads them comes to an end soon, and is not ended by a signal."""
 
 import contextlib
+import http.client
 import json
 import os
 import pty
@@ -11,14 +12,21 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 import unicodedata
 
 import scrytest
+import servetest
 from jobtest import JobCase, target, traces_of
 
 SECONDS = 5  # for a command, on a machine that does nothing else
 GREAT = 8 << 30
-COMMANDS = (("report",), ("report", "--json"), ("why",), ("replay",), ("rm", "--dry-run", "--force"), ("watch", "--json"), ("export", "-f", "csv", "-o", "-"))
+COMMANDS = (("report", "JOB"), ("report", "--json", "JOB"), ("why", "JOB"), ("replay", "JOB"), ("rm", "--dry-run", "--force", "JOB"), ("watch", "--json", "JOB"),
+            ("export", "-f", "csv", "-o", "-", "JOB"), ("top", "--once", "JOB"), ("ps", "--all", "--json"), ("snapshot", "JOB"),
+            ("report", "--diff", "--json", "JOB", "WHOLE"))
+# of scry serve, below api/jobs/ID
+ROUTES = ("", "/report", "/why", "/snapshot", "/files", "/picture", "/tiles/0/0?lanes=0-3", "/selection?from=0&to=1000000000&lanes=0-3",
+          "/search?function=*&from=0&to=1000000000&limit=3", "/profile", "/volume", "/tree", "/distributions")
 
 
 def files(top):
@@ -104,23 +112,43 @@ MUTATIONS = (a_pipe, a_socket, a_directory, a_link, sparse, sparse_before, cut, 
 class Damaged(JobCase):
     def setUp(self):
         super().setUp()
-        self.whole, self.job = self.box.path("work", "whole"), self.box.path("work", "job")
+        self.whole = self.box.path("work", "whole")
         self.assertEqual(self.scry_run("-q", "-o", self.whole, "--trace", "all", target(), "calls", "1").returncode, 0)
         self.assertEqual(self.box.run([scrytest.built("test", "system", "targets", "mpi_ranks"), self.whole, 2, 1, 2]).returncode, 0)
+        with open(os.path.join(self.whole, "job.json"), encoding="utf-8") as file:
+            self.info = json.load(file)
+        self.job, self.copies = None, 0
+        self.server = servetest.Server(self.box)
+        self.server.log_in()
 
     def fresh(self):
-        shutil.rmtree(self.job, ignore_errors=True)
+        """A copy, where ps and serve find it; another job each time, for serve asks only once about one that is over."""
+        if self.job:
+            shutil.rmtree(self.job)
+        self.copies += 1
+        self.job_id = f"{self.info['id']}-{self.copies}"
+        self.job = self.box.path("jobs", self.job_id)
         shutil.copytree(self.whole, self.job)
+        put(os.path.join(self.job, "job.json"), json.dumps({**self.info, "id": self.job_id}, indent=1).encode())
 
     def read_all(self, what):
         for words in COMMANDS:
-            command = self.box.scry(*words, self.job)
+            command = self.box.scry(*({"JOB": self.job, "WHOLE": self.whole}.get(word, word) for word in words))
             try:
                 done = subprocess.run(command, env=self.box.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                       stderr=subprocess.PIPE, timeout=scrytest.room(SECONDS), cwd=self.box.path("work"), check=False)
             except subprocess.TimeoutExpired:
                 self.fail(f"scry {' '.join(words)} does not come to an end: {what}")
             self.assertIn(done.returncode, (0, 1), f"scry {' '.join(words)}: {what}: {done.stderr[-500:]}")
+        for route in ("api/jobs", *(f"api/jobs/{self.job_id}{route}" for route in ROUTES)):
+            begun = time.monotonic()
+            try:
+                status = self.server.ask(route).status
+            except (OSError, http.client.HTTPException) as error:
+                self.fail(f"{route}: {what}: {error!r}")
+            self.assertIn(status, (200, 400, 404, 409, 413, 422, 500, 502, 503, 504), f"{route}: {what}")
+            self.assertLess(time.monotonic() - begun, scrytest.room(2 * SECONDS), f"{route}: {what}")
+        self.assertIsNone(self.server.process.poll(), what)
 
     def test_each_file(self):
         """Each file in its turn, in every way that is no matter of chance."""

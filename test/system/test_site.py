@@ -154,7 +154,7 @@ class Site(SiteCase):
         self.maker.take(self.record)
         self.record.query("DROP VIEW job_list; DROP VIEW node_list; DROP VIEW minute_list; DROP TABLE ranks; DROP TABLE exported;"
                           "DROP INDEX jobs_node; ALTER TABLE jobs DROP COLUMN stalled_t; ALTER TABLE jobs DROP COLUMN stalled_text;"
-                          "ALTER TABLE jobs DROP COLUMN age;"
+                          "ALTER TABLE jobs DROP COLUMN age; ALTER TABLE jobs DROP COLUMN is_signed;"
                           "ALTER TABLE minutes DROP COLUMN node_swap_used_bytes; ALTER TABLE minutes DROP COLUMN throttled;"
                           "UPDATE meta SET version = 1, scry = '0.1'", self.database)
         self.assertIn("brings it up to date", self.scry("site", status=1).stderr)

@@ -167,7 +167,8 @@ static void read_on(struct trace_switches *switches, uint64_t time)
         /* of threads that are not asked about no list grows */
         if (thread && tid && thread->count > 16)
             spend(thread, switches->time);
-        if (!thread || (off.end > off.begin && !add_off(thread, &off)))
+        /* nothing is written of no time: these are no entries, but a hole in the file, which may be as large as a disk */
+        if (!thread || !length || (off.end > off.begin && !add_off(thread, &off)))
             end_at(switches, off.begin);
     }
 }

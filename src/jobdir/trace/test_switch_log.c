@@ -141,6 +141,18 @@ static void test_cut(void **state)
     trace_switches_free(switches);
 }
 
+/* Behind what was written is a hole of the size of a disk: nobody reads it to its end. */
+static void test_hole(void **state)
+{
+    out(THREAD, 100, false);
+    in(THREAD, 200);
+    struct trace_switches *switches = read_until(1000, 0);
+    assert_int_equal(truncate(path, (off_t)1 << 40), 0);
+    check(switches, THREAD, 0, 150, 50, 0, 0);
+    check(switches, THREAD, 150, 900, 50, 0, 700);
+    trace_switches_free(switches);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +160,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_large, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lost, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cut, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_hole, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
