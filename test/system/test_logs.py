@@ -113,6 +113,20 @@ class Logs(JobCase):
         self.assertEqual(sorted(self.notes()), ["log_missing", "log_missing", "log_unwatched", "log_unwatched"])
         self.assertEqual([file["file"] for file in self.records("log_file") if file["state"] == "unwatched"], ["pipe", "stdout"])
 
+    def test_said_last(self):
+        """Where no pattern matches, what standard error ended with stands there, and nobody says that it is why."""
+        script = "for i in 1 2 3; do echo line $i >&2; done; printf '\\n\\033[1mno mesh here\\033[0m\\n\\n' >&2; exit 3"
+        self.write("job.err", "of before\n")
+        done = self.box.run(["sh", "-c", 'exec "$0" "$@" >job.out 2>>job.err', *self.box.scry("run", "--", "sh", "-c", script)], cwd=self.work)
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual([(record["file"], record["lines"]) for record in self.records("log_last")],
+                         [("stderr", ["line 2", "line 3", "no mesh here"])])
+        with open(os.path.join(self.work, "job.err"), encoding="utf-8") as file:
+            self.assertIn("  said last  line 2\n             line 3\n             no mesh here\n", file.read())
+        self.assertEqual(self.report()["last"]["said_last"], ["line 2", "line 3", "no mesh here"])
+        self.run_job("echo 'ERROR: no mesh' >&2; exit 3")
+        self.assertEqual(self.report()["last"]["said_last"], [])
+
     def test_unasked_pipe(self):
         """Only records say that the streams are not watched."""
         self.run_job("echo Bus error >&2", streams="")

@@ -27,6 +27,8 @@ bool cause_outlived(const struct job_end *end);
 /* What a program said that ended then; nothing if it said nothing. */
 void cause_put_said(struct buf *out, const struct job_end *end, double seconds);
 
+/* Of the C library, those of C++ and of the compiler, or of Python: where programs end, but not why. */
+bool cause_is_library(const json_t *frame);
 void cause_add(struct cause *cause, const json_t *record); /* as evidence; NULL is fine */
 /* The first line of a text, which may be NULL, cut to what a line has room for. */
 void cause_cut(struct buf *out, const char *text);

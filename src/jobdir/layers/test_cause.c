@@ -287,6 +287,21 @@ static void test_crash(void **state)
            "probably python3 crashed by SIGSEGV, a NULL pointer, in step at physics.c:20");
 }
 
+/* Where a program aborted is not in the library that does it. */
+static void test_crash_in_library(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:b, s:[{s:i, s:s, s:s, s:s, s:i}, {s:i, s:s, s:s}, {s:i, s:s, s:s}]}", "type",
+        "crash", "t", 99.9, "pid", 20, "name", "grid", "signal", 6, "core_dumped", 0, "frames", "pc", 1, "function",
+        "raise", "module", "/lib/x86_64-linux-gnu/libc.so.6", "file", "raise.c", "line", 51, "pc", 2, "function",
+        "std::terminate()", "module", "/lib/x86_64-linux-gnu/libstdc++.so.6", "pc", 3, "function", "solve", "module",
+        "/home/u/grid");
+    put_matched(99.8, "cxx_exception", "error",
+                "terminate called after throwing an instance of 'std::runtime_error' what(): no mesh");
+    expect(
+        ask(ABORTED), NOTE_cause_gave_up, true,
+        "grid gave up, in solve: terminate called after throwing an instance of 'std::runtime_error' what(): no mesh");
+}
+
 static void test_limit(void **state)
 {
     expect(ask_end(ONE, 152, 24, "its limit of processor time (ulimit -t 5)"), NOTE_cause_limit, true,
@@ -655,6 +670,7 @@ int main(void)
         ROW(test_memory_short),
         ROW(test_standstill),
         ROW(test_crash),
+        ROW(test_crash_in_library),
         ROW(test_limit),
         ROW(test_exception),
         ROW(test_exception_elsewhere),
