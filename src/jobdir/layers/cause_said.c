@@ -88,12 +88,9 @@ static bool say_error(const struct job_end *end, struct cause *cause, const json
 /* What is printed when a program has ended already, or gives up, whatever the reason is. */
 static bool is_consequence(const json_t *log)
 {
-    static const char *const patterns[] = {"mpi_abort",          "gave_up", "killed", "abort", "segfault", "bus_error",
-                                           "illegal_instruction"};
+    static const char *const patterns[] = {"mpi_abort", "gave_up",  "killed",    "abort",
+                                           "traceback", "segfault", "bus_error", "illegal_instruction"};
     const char *pattern = json_string_value(json_object_get(log, "pattern"));
-    const char *text = json_string_value(json_object_get(log, "text"));
-    if (pattern && text && strcmp(pattern, "traceback") == 0)
-        return strstr(text, "Traceback (most recent call last)") != NULL; /* its message did not come */
     for (size_t i = 0; pattern && i < sizeof patterns / sizeof *patterns; i++)
         if (strcmp(pattern, patterns[i]) == 0)
             return true;
