@@ -128,7 +128,7 @@ const struct log_pattern log_patterns[] = {
     {"scheduler_error", ERROR, "slurmstepd: error|srun: error", "\\b(?:slurmstepd|srun): error: ",
      "the batch system reports an error"},
     {"exception", ERROR, "error: |exception: |notfound: |exception in rule|unhandled exception|exited with exception|exitedexception: |caused by: |error)|exception)|lua: |psiexception",
-     "^(?:\\w+\\.)*\\w+(?:Error|Exception|NotFound)(?:: | in rule )" NO_NUMBER "|\\b[Uu]nhandled exception\\b|"
+     "^(?:\\w+\\.)*\\w*(?:Error|Exception|NotFound)(?:: | in rule )" NO_NUMBER "|\\b[Uu]nhandled exception\\b|"
      "^Caused by: |^PSIEXCEPTION: |:\\d+:in [`'].*\\(\\w+(?:Error|Exception)\\)$|^\\S*lua[\\d.]*: \\S", "which exception it was, below its traceback"},
     {"error", ERROR,
      "error|<fatal>|fatal:|<critical>|<severe>|<f>|<e>|e0|e1|e2|e3|f0|f1|f2|f3|[e::|[abort]|e r r o r|fehler|erreur|errore:|erro:|"
@@ -138,7 +138,7 @@ const struct log_pattern log_patterns[] = {
      "(?:^|[\\s\\[(*!<>|:#-])(?:ERROR|FATAL|CRITICAL|SEVERE)(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?"
      "(?:\\s*[:!\\]>|](?!=)|\\s+[-~] *\\S| +(?:PET)?\\[?(?:[a-z./\\d\"'][\\w.]|[A-Z][A-Za-z]*[a-z])| +PET\\d|(?: \\*\\*\\*))" NO_NUMBER "|"
      /* as a label */
-     LABEL "(?i:(?:fatal|internal|runtime|run-time|unhandled|input|system|usage|library|abaqus|\\w*sh) )?(?:[Ee]rror|[Ff]atal|[Cc]ritical)"
+     LABEL "(?i:(?:fatal|internal|runtime|run-time|unhandled|input|system|usage|command line|library|abaqus|\\w*sh) )?(?:[Ee]rror|[Ff]atal|[Cc]ritical)"
      "(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?\\s?[:!](?!:) *" NO_NUMBER "(?:\\S|$)|^\\W*E(?:rror|RROR)\\W*$|^\\W*Error (?:[a-z]+ ){1,4}[a-z]+: " NO_NUMBER "\\S|\\b[Aa]n error (?:has )?occurred (?:in|at|while|when)\\b|"
      "\\bCalled CmiAbort\\b|^\\W*<[FSE]> <\\w+>|" LABEL "(?:CMake )?Error (?:in|at|on|using|while|executing|opening|reading|writing|detected|occurred|allocating|creating|loading|"
      "parsing|from|termination request) ?\\S|" LABEL "Error [A-Z][A-Z0-9_]+: |\\[(?:error|critical|fatal|crit)\\]\\s*\\S|"
@@ -146,7 +146,7 @@ const struct log_pattern log_patterns[] = {
      "\\berror termination in\\b|-- run terminated|\\*\\*\\* No rule to make target|\\bnot enough slots available|: No module named |"
      "\\bcan't open file '|\\bSHAKE\\) cannot be accomplished|"
      /* as programs for programs write it */
-     "^(?:\\[[^\\]]*\\]:? ?)*\\[?[EF]\\d{3,4} \\d\\d:\\d\\d:\\d\\d\\.|: [EF] \\w+/\\S+:\\d+\\]|^\\[E::\\w+\\]|\\[ABORT\\]|\\bE R R O R\\b|"
+     "^(?:\\[[^\\]]*\\]:? ?)*\\[?[EF]\\d{3,4} \\d\\d:\\d\\d:\\d\\d\\.|: [EF] \\w+/\\S+:\\d+\\]|^\\[E(?:::\\w+)?\\] \\S|\\[ABORT\\]|\\bE R R O R\\b|"
      "\"(?:level|severity|levelname|log\\.level)\"\\s*:\\s*\"(?i:error|fatal|critical|panic)\".*\"(?:msg|message|event|error)\"|"
      "\"(?:msg|message|event)\".*\"(?:level|severity|levelname)\"\\s*:\\s*\"(?i:error|fatal|critical|panic)\"|"
      "\\blevel=(?:error|fatal|crit|critical|panic)\\b.*\\b(?:msg|err|error|message)=|"

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 
 #include "base/data/cleanup.h"
@@ -15,6 +16,7 @@
 #include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
 
+enum { SAID_COLUMNS = 160 };
 static const double NEAR_SECONDS = 30,
                     AT_ONCE_SECONDS = 1; /* before the end; before the last of those that failed alike */
 
@@ -229,9 +231,82 @@ json_t *job_report_last(const struct job_report *report)
     return last;
 }
 
+/* ---- exit status 0 ---- */
+
+/* The last error of a log. */
+static const char *last_error(const struct layers *layers)
+{
+    size_t count = json_array_size(layers->errors.records);
+    return json_string_value(json_object_get(json_array_get(layers->errors.records, count - 1), "text"));
+}
+
+/* Of a process that failed, the line that begins with its name: what fails and says nothing may be a test, or end by SIGPIPE because
+ * nobody wants more. */
+static const char *said_by(const struct layers *layers, const char *name)
+{
+    size_t index, len = strlen(name);
+    json_t *record;
+    json_array_foreach(layers->logs.records, index, record)
+    {
+        const char *text = json_string_value(json_object_get(record, "text"));
+        enum line_level level = line_level_of(json_string_value(json_object_get(record, "level")));
+        if (text && level <= LINE_WARNING && strncmp(text, name, len) == 0 && text[len] == ':')
+            return text;
+    }
+    return NULL;
+}
+
+static bool find_hidden_process(const struct job_model *model, struct buf *out)
+{
+    char room[32];
+    for (size_t i = model->ended_count; i-- > 0;) {
+        const struct job_process *process = &model->ended[i];
+        if (process->status == JOB_STATUS_UNKNOWN || !process->status)
+            continue;
+        bool crashed = WIFSIGNALED(process->status) && job_signal_is_fault(WTERMSIG(process->status));
+        const char *said = WIFEXITED(process->status) ? said_by(&model->layers, process->name) : NULL;
+        if (!crashed && !said)
+            continue;
+        buf_printf(out, "%s (pid %d) ", process->name, (int)process->pid);
+        if (crashed)
+            buf_printf(out, "crashed by %s", text_signal(WTERMSIG(process->status), room, sizeof room));
+        else
+            buf_printf(out, "failed with %d: %.*s", WEXITSTATUS(process->status),
+                       (int)text_fit(said, strlen(said), SAID_COLUMNS), said);
+        return true;
+    }
+    return false;
+}
+
+json_t *job_report_hidden(const struct job_report *report)
+{
+    struct job_result result = job_report_result(report);
+    _cleanup_(buf_done) struct buf what = BUF_INIT, how = BUF_INIT;
+    struct job_rank rank;
+    const struct layers *layers = &report->model.layers;
+    if (result.exit_code || result.signal || report->one_rank)
+        return NULL;
+    if (find_rank(report, &rank, &how)) {
+        buf_printf(&what, "rank %d of %d %s", rank.rank, rank.ranks, rank.how);
+    } else if (layers->oom_kills) {
+        buf_printf(&what, "the kernel killed %llu process%s for lack of memory", (unsigned long long)layers->oom_kills,
+                   layers->oom_kills == 1 ? "" : "es");
+    } else if (!find_hidden_process(&report->model, &what) && last_error(layers)) {
+        const char *said = last_error(layers);
+        buf_printf(&what, "an error was said: %.*s", (int)text_fit(said, strlen(said), SAID_COLUMNS), said);
+    }
+    struct note note = NOTE(hidden_failure, .what = what.data);
+    return what.len && !what.failed ? note_json(&note) : NULL;
+}
+
 void report_last_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
 {
     json_t *last = job_report_last(report);
+    if (note_json_kind(report->info.cause) == NOTE_hidden_failure) {
+        text_label_in(out, "but", style.colour ? TEXT_RED : NULL);
+        text_show(out, json_string_value(json_object_get(report->info.cause, "text")));
+        buf_putc(out, '\n');
+    }
     last_text(out, last, whole, style.colour ? TEXT_RED : NULL);
     json_decref(last);
 }
