@@ -29,12 +29,19 @@ struct job_rank {
     double seconds;   /* when it ended */
 };
 
+/* Another node of which nothing came any more: all that ran there is gone, or cannot be reached. */
+struct job_lost {
+    const char *node, *ranks; /* ", with rank 2", or "" */
+    double seconds;           /* when something was heard last */
+};
+
 /* What is known of the end. The arrays may be NULL. */
 struct job_end {
     const struct job_model *model;
     const json_t *warnings, *crashes;
     const char *dir;             /* the job directory; NULL: not known */
     const struct job_rank *rank; /* NULL: none is known */
+    const struct job_lost *lost; /* NULL: none was */
     const json_t *chain;         /* .failed.chain: the process that failed first, then its parents up to the command */
     int exit_code, signal;
     const char *reason; /* of the signal; "" or NULL: not known */

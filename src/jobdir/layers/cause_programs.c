@@ -383,7 +383,17 @@ bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
     return say_asked(end, cause, asked.signo, request, who, remote);
 }
 
-/* ---- ranks ---- */
+/* ---- nodes and ranks ---- */
+
+/* What its launcher, or ssh, then ends with says nothing of it. */
+bool cause_find_lost(const struct job_end *end, struct cause *cause, bool sure)
+{
+    if (!sure || !end->lost)
+        return false;
+    cause->note =
+        NOTE(cause_node_lost, .node = end->lost->node, .seconds = end->lost->seconds, .ranks = end->lost->ranks);
+    return true;
+}
 
 /* Somebody or something asked the job to end: what the ranks do then is no failure of theirs. */
 static bool was_asked(const struct job_end *end)

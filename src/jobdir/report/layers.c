@@ -202,6 +202,71 @@ static const struct job_rank *find_rank(const struct job_report *report, struct 
     return ret_rank;
 }
 
+/* ---- nodes that were lost ---- */
+
+/* Whether it is the ssh that led there, and the connection broke: else it has the status of what it ran. */
+static bool is_broken_ssh(const struct job_process *process, const char *node)
+{
+    enum { SSH_BROKE = 255 };
+    size_t index;
+    json_t *argument;
+    if (strcmp(process->name, "ssh") != 0 || process->status == JOB_STATUS_UNKNOWN || !WIFEXITED(process->status) ||
+        WEXITSTATUS(process->status) != SSH_BROKE)
+        return false;
+    json_array_foreach(process->argv, index, argument)
+    {
+        const char *word = json_string_value(argument), *at = word ? strchr(word, '@') : NULL;
+        if (word && strcmp(at ? at + 1 : word, node) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool report_node_broke(const struct job_model *model, const char *node)
+{
+    for (size_t i = 0; i < model->ended_count; i++)
+        if (is_broken_ssh(&model->ended[i], node))
+            return true;
+    return false;
+}
+
+/* Those of it, and those that nothing is known of, as their statistics went with it. */
+static void put_lost_ranks(struct buf *out, const struct job_report *report, const char *node)
+{
+    const struct mpi_stats_set *set = report->mpi ? &report->mpi->set : NULL;
+    int size = set && set->count ? set->ranks[0].world_size : 0, shown = 0;
+    enum { RANKS_SHOWN = 8 };
+    for (int rank = 0; rank < size && report->mpi->worlds <= 1; rank++) {
+        const struct mpi_stats *found = NULL;
+        for (size_t i = 0; i < set->count; i++)
+            found = set->ranks[i].rank == rank ? &set->ranks[i] : found;
+        if (found && strcmp(found->node, node) != 0)
+            continue;
+        if (shown++ < RANKS_SHOWN)
+            buf_printf(out, "%s %d", shown == 1 ? ", with rank" : ",", rank);
+    }
+    if (shown > RANKS_SHOWN)
+        buf_printf(out, " and %d more", shown - RANKS_SHOWN);
+}
+
+/* NULL: none is known to be. Pass *ret_ranks to buf_done. */
+static const struct job_lost *find_lost(const struct job_report *report, struct job_lost *ret_lost,
+                                        struct buf *ret_ranks)
+{
+    for (size_t i = 0; i < report->part_count; i++) {
+        const struct job_report *part = &report->parts[i];
+        const char *node = text_base(part->path);
+        if (part->info.ended || !report_node_broke(&report->model, node))
+            continue;
+        put_lost_ranks(ret_ranks, report, node);
+        *ret_lost = (struct job_lost){.node = node,
+                                      .ranks = ret_ranks->data ? ret_ranks->data : "",
+                                      .seconds = part->model.last_seconds + part->shift};
+        return ret_lost;
+    }
+    return NULL;
+}
+
 json_t *job_report_last(const struct job_report *report)
 {
     struct job_result result = job_report_result(report);
@@ -213,9 +278,11 @@ json_t *job_report_last(const struct job_report *report)
         report->failed ? json_incref(report->failed) : report_failed_json(&report->model, report->info.supervisor);
     json_t *crashes = numbered_crashes(report);
     struct job_rank rank;
-    _cleanup_(buf_done) struct buf how = BUF_INIT;
+    struct job_lost lost;
+    _cleanup_(buf_done) struct buf how = BUF_INIT, ranks = BUF_INIT;
     const struct job_end end = {.model = &report->model,
                                 .rank = find_rank(report, &rank, &how),
+                                .lost = find_lost(report, &lost, &ranks),
                                 .dir = report->path,
                                 .warnings = job_report_warnings(report),
                                 .crashes = crashes,
