@@ -89,6 +89,17 @@ class Shared(Nodes):
         self.assertEqual(report["last"]["reason"]["note"], "cause_crash")
 
     @mpitest.both
+    def test_rank_elsewhere(self):
+        """The first rank that failed is named with its node, also where its launcher says nothing of it."""
+        script = os.path.join(self.box.path("work"), "rank.sh")
+        with open(script, "w", encoding="ascii") as file:
+            file.write(f'[ "$OMPI_COMM_WORLD_RANK$PMI_RANK" = 2 ] && exec {self.over_hosts} crash\nexec {self.over_hosts} wait\n')
+        self.run_job("sh", self.lab.here("work", "rank.sh"))
+        report = self.report()
+        self.assertRegex(report["last"]["reason"]["text"], r"^rank 2 of 4 on node n3 was killed by SIGSEGV")
+        self.assertEqual((report["failed_elsewhere"]["node"], report["failed_elsewhere"]["chain"][0]["signal"]), ("n3", 11))
+
+    @mpitest.both
     def test_lost_node(self):
         """All that runs on a node is gone at once: the reason names the node and its ranks, not the launcher's ssh."""
         job = self.start_job(self.over_hosts, "wait")

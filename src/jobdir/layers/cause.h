@@ -22,11 +22,13 @@
 struct job_rank {
     int rank, ranks; /* its number; how many there are */
     pid_t pid;
-    const char *node; /* NULL: the job's own, or that need not be said */
-    const char *how;  /* "exited with status 3 without MPI_Finalize" */
-    int status;       /* as from wait(2); JOB_STATUS_UNKNOWN */
-    bool aborted;     /* it called MPI_Abort */
-    double seconds;   /* when it ended */
+    const char *node;              /* NULL: the job's own, or that need not be said */
+    const char *how;               /* "exited with status 3 without MPI_Finalize" */
+    int status;                    /* as from wait(2); JOB_STATUS_UNKNOWN */
+    bool aborted;                  /* it called MPI_Abort */
+    double seconds;                /* when it ended */
+    const struct job_model *model; /* of its node; */
+    const json_t *crashes;         /* there. NULL: none, or not known */
 };
 
 /* Another node of which nothing came any more: all that ran there is gone, or cannot be reached. */

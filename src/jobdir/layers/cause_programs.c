@@ -411,7 +411,7 @@ static void put_rank_said(struct buf *out, struct cause *cause, const struct job
     struct python_exception_record row;
     size_t index;
     json_t *each;
-    for (size_t i = 0; (record = cause_last(&end->model->layers.uncaught, i)) != NULL; i++) {
+    for (size_t i = 0; (record = cause_last(&end->rank->model->layers.uncaught, i)) != NULL; i++) {
         record_read(record, RECORD_python_exception, &row);
         if (row.pid != end->rank->pid || !is_error(row.name))
             continue;
@@ -424,7 +424,7 @@ static void put_rank_said(struct buf *out, struct cause *cause, const struct job
         cause_add(cause, record);
         return;
     }
-    json_array_foreach(end->crashes, index, each)
+    json_array_foreach(end->rank->crashes, index, each)
     {
         if (json_integer_value(json_object_get(each, "pid")) == end->rank->pid)
             crash = each;

@@ -559,7 +559,8 @@ static void test_rank(void **state)
                             .pid = 21,
                             .how = "exited with status 3 without MPI_Finalize",
                             .status = 3 << 8,
-                            .seconds = 99};
+                            .seconds = 99,
+                            .model = &model};
     first_rank = &rank;
     put_matched(99.2, "mpi_abort", "error", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES");
     expect(ask(MPIRUN), NOTE_cause_rank, true, "rank 1 of 3 exited with status 3 without MPI_Finalize");
@@ -585,7 +586,8 @@ static void test_rank_asked(void **state)
                             .pid = 21,
                             .how = "exited with status 3 without MPI_Finalize",
                             .status = 3 << 8,
-                            .seconds = 99};
+                            .seconds = 99,
+                            .model = &model};
     first_rank = &rank;
     put_warning(98, NOTE(signal_came, .signal = "SIGTERM", .sender = "slurmstepd (pid 7)"));
     assert_int_equal(ask(MPIRUN).kind, NOTE_cause_signal);
@@ -596,7 +598,7 @@ static void test_rank_asked(void **state)
 static void test_rank_killed(void **state)
 {
     struct job_rank rank = {
-        .rank = 1, .ranks = 3, .pid = 21, .how = "was killed by SIGKILL", .status = 9, .seconds = 99};
+        .rank = 1, .ranks = 3, .pid = 21, .how = "was killed by SIGKILL", .status = 9, .seconds = 99, .model = &model};
     first_rank = &rank;
     put_matched(99.2, "mpi_abort", "error", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES");
     expect(ask(MPIRUN), NOTE_cause_killed, false,

@@ -45,6 +45,72 @@ static json_t *numbered_crashes(const struct job_report *report)
     return crashes;
 }
 
+/* ---- ranks ---- */
+
+static bool ended_by_itself(const struct mpi_stats *stats)
+{
+    int status = stats->end.status;
+    return stats->aborted || WIFEXITED(status) || job_signal_is_fault(WTERMSIG(status));
+}
+
+/* Without MPI_Finalize, or with another status than 0 behind it; not ended by its launcher. */
+static bool rank_failed(const struct mpi_stats *stats)
+{
+    if (!stats->end.known || stats->end.status == JOB_STATUS_UNKNOWN || stats->rank < 0)
+        return false;
+    return mpi_ended_badly(stats) ? stats->aborted || ended_by_itself(stats) || WTERMSIG(stats->end.status) == SIGKILL
+                                  : stats->state == MPIA_ENDED && stats->end.status != 0;
+}
+
+/* Launchers kill the others within milliseconds: who ended by itself then was the first. */
+static bool failed_before(const struct mpi_stats *stats, const struct mpi_stats *other)
+{
+    static const double together_seconds = 0.05;
+    if (stats->aborted != other->aborted)
+        return stats->aborted;
+    if (ended_by_itself(stats) != ended_by_itself(other) &&
+        fabs(stats->end.seconds - other->end.seconds) < together_seconds)
+        return ended_by_itself(stats);
+    return stats->end.seconds < other->end.seconds;
+}
+
+/* The first rank that failed; NULL: none is known. Pass *ret_how to buf_done. */
+static const struct job_rank *find_rank(const struct job_report *report, struct job_rank *ret_rank, struct buf *ret_how)
+{
+    const struct job_report *its = report;
+    const struct mpi_stats *found = NULL;
+    for (size_t i = 0; report->mpi && i < report->mpi->set.count; i++) {
+        const struct mpi_stats *stats = &report->mpi->set.ranks[i];
+        if (rank_failed(stats) && (!found || failed_before(stats, found)))
+            found = stats;
+    }
+    if (!found)
+        return NULL;
+    if (mpi_ended_badly(found)) {
+        mpi_end_predicate(ret_how, found);
+    } else {
+        char room[32];
+        if (WIFSIGNALED(found->end.status))
+            buf_printf(ret_how, "was killed by %s", text_signal(WTERMSIG(found->end.status), room, sizeof room));
+        else
+            buf_printf(ret_how, "exited with status %d", WEXITSTATUS(found->end.status));
+        buf_puts(ret_how, " after MPI_Finalize");
+    }
+    for (size_t i = 0; i < report->part_count; i++)
+        its = found->dir && strcmp(found->dir, report->parts[i].path) == 0 ? &report->parts[i] : its;
+    *ret_rank = (struct job_rank){.rank = found->rank,
+                                  .ranks = found->world_size,
+                                  .pid = found->pid,
+                                  .node = report->part_count ? found->node : NULL,
+                                  .how = ret_how->data ? ret_how->data : "failed",
+                                  .status = found->end.status,
+                                  .aborted = found->aborted,
+                                  .seconds = found->end.seconds,
+                                  .model = &its->model,
+                                  .crashes = report_longer(its->info.crashes, its->model.crashes)};
+    return ret_rank;
+}
+
 /* ---- over several nodes ---- */
 
 static double seconds_of(const json_t *chain)
@@ -103,14 +169,31 @@ static void shift_chain(json_t *chain, double seconds)
     }
 }
 
+/* Where the first rank that failed was; NULL: on the job's own node. */
+static const struct job_report *part_of_rank(const struct job_report *report, const struct job_rank *rank,
+                                             json_t **ret_chain)
+{
+    for (size_t i = 0; i < report->part_count; i++) {
+        if (rank->model != &report->parts[i].model)
+            continue;
+        int status = WIFSIGNALED(rank->status) ? 128 + WTERMSIG(rank->status) : WEXITSTATUS(rank->status);
+        *ret_chain = report_failed_with_json(rank->model, status);
+        return *ret_chain ? &report->parts[i] : NULL;
+    }
+    return NULL;
+}
+
 /* Why the command failed, if that happened on another node: it becomes the reason, and .elsewhere. */
 static void look_elsewhere(const struct job_report *report, const struct job_end *end, json_t *last)
 {
     json_t *chain = NULL, *said = json_object_get(last, "reason");
-    if (!report->part_count || !end->exit_code || end->signal || json_is_true(json_object_get(said, "sure")) ||
-        note_json_kind(said) == NOTE_cause_signal || note_json_kind(said) == NOTE_cause_asked)
+    bool rank = note_json_kind(said) == NOTE_cause_rank;
+    if (!report->part_count || !end->exit_code || end->signal ||
+        (json_is_true(json_object_get(said, "sure")) && !rank) || note_json_kind(said) == NOTE_cause_signal ||
+        note_json_kind(said) == NOTE_cause_asked)
         return;
-    const struct job_report *part = find_elsewhere(report, end, &chain);
+    const struct job_report *part =
+        rank ? part_of_rank(report, end->rank, &chain) : find_elsewhere(report, end, &chain);
     if (part) {
         const char *name = json_string_value(json_array_get(report->info.argv, 0));
         const char *node = part->info.host && *part->info.host ? part->info.host : text_base(part->path);
@@ -129,7 +212,7 @@ static void look_elsewhere(const struct job_report *report, const struct job_end
                                       .seconds = end->seconds - part->shift};
         json_t *reason = last_reason_json(&there);
         const char *text = json_string_value(json_object_get(reason, "text"));
-        if (text) {
+        if (text && !rank) {
             json_object_set_new(reason, "text", json_sprintf("on node %s: %s", node, text));
             json_object_set(last, "reason", reason);
         }
@@ -139,67 +222,6 @@ static void look_elsewhere(const struct job_report *report, const struct job_end
         json_decref(crashes);
     }
     json_decref(chain);
-}
-
-/* ---- ranks ---- */
-
-static bool ended_by_itself(const struct mpi_stats *stats)
-{
-    int status = stats->end.status;
-    return stats->aborted || WIFEXITED(status) || job_signal_is_fault(WTERMSIG(status));
-}
-
-/* Without MPI_Finalize, or with another status than 0 behind it; not ended by its launcher. */
-static bool rank_failed(const struct mpi_stats *stats)
-{
-    if (!stats->end.known || stats->end.status == JOB_STATUS_UNKNOWN || stats->rank < 0)
-        return false;
-    return mpi_ended_badly(stats) ? stats->aborted || ended_by_itself(stats) || WTERMSIG(stats->end.status) == SIGKILL
-                                  : stats->state == MPIA_ENDED && stats->end.status != 0;
-}
-
-/* Launchers kill the others within milliseconds: who ended by itself then was the first. */
-static bool failed_before(const struct mpi_stats *stats, const struct mpi_stats *other)
-{
-    static const double together_seconds = 0.05;
-    if (stats->aborted != other->aborted)
-        return stats->aborted;
-    if (ended_by_itself(stats) != ended_by_itself(other) &&
-        fabs(stats->end.seconds - other->end.seconds) < together_seconds)
-        return ended_by_itself(stats);
-    return stats->end.seconds < other->end.seconds;
-}
-
-/* The first rank that failed; NULL: none is known. Pass *ret_how to buf_done. */
-static const struct job_rank *find_rank(const struct job_report *report, struct job_rank *ret_rank, struct buf *ret_how)
-{
-    const struct mpi_stats *found = NULL;
-    for (size_t i = 0; report->mpi && i < report->mpi->set.count; i++) {
-        const struct mpi_stats *stats = &report->mpi->set.ranks[i];
-        if (rank_failed(stats) && (!found || failed_before(stats, found)))
-            found = stats;
-    }
-    if (!found)
-        return NULL;
-    if (mpi_ended_badly(found)) {
-        mpi_end_predicate(ret_how, found);
-    } else {
-        char room[32];
-        if (WIFSIGNALED(found->end.status))
-            buf_printf(ret_how, "was killed by %s", text_signal(WTERMSIG(found->end.status), room, sizeof room));
-        else
-            buf_printf(ret_how, "exited with status %d", WEXITSTATUS(found->end.status));
-        buf_puts(ret_how, " after MPI_Finalize");
-    }
-    *ret_rank = (struct job_rank){.rank = found->rank,
-                                  .ranks = found->world_size,
-                                  .pid = found->pid,
-                                  .node = report->part_count ? found->node : NULL,
-                                  .how = ret_how->data ? ret_how->data : "failed",
-                                  .status = found->end.status,
-                                  .aborted = found->aborted,
-                                  .seconds = found->end.seconds};
-    return ret_rank;
 }
 
 /* ---- nodes that were lost ---- */
