@@ -554,6 +554,14 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
     put_place(&cause->where, &best.at);
     cause_cut(&cause->what, best.at.command ? best.at.command : "its command is not known");
     cause_add(cause, found);
+    int script = cause_chain_at(end, best.at.pid);
+    const char *stage = json_string_value(
+        json_object_get(json_array_get(end->chain, script > 0 ? (size_t)script - 1 : SIZE_MAX), "name"));
+    if (stage && best.at.command && strstr(best.at.command, " | ")) {
+        buf_puts(&cause->said, ", where ");
+        cause_cut(&cause->said, stage);
+        buf_puts(&cause->said, best.status == SHELL_SIGNAL + SIGPIPE ? " had nobody to read on (SIGPIPE)" : " failed");
+    }
     cause_put_said(&said, end, record_seconds(found));
     if (said.len) {
         buf_puts(&cause->said, ", which said: ");

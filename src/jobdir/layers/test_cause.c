@@ -538,6 +538,15 @@ static void test_command(void **state)
     expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: 'worker: out: No space left on device'");
 }
 
+/* Any command of a pipeline may be it. */
+static void test_pipeline(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:s, s:i, s:s, s:i}", "type", "command_failed", "t", 99.95, "pid", 10, "language", "bash",
+        "file", "/home/u/job.sh", "line", 4, "command", "worker x | sort | wc -l", "status", 1);
+    expect(ask(TWO), NOTE_cause_command, true,
+           "the command at job.sh:4, which failed with 1: worker x | sort | wc -l, where worker failed");
+}
+
 static void test_log(void **state)
 {
     put_log(90, "error", "earlier");
@@ -689,6 +698,7 @@ int main(void)
         ROW(test_page),
         ROW(test_task),
         ROW(test_log),
+        ROW(test_pipeline),
         ROW(test_process),
         ROW(test_disk_of_scry),
         ROW(test_survived),
