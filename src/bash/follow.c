@@ -114,6 +114,8 @@ static void begin_frame(const struct shell_command *command, const char *stack, 
     frame->leaves = frame->returns || is_call_of(frame->text, frame->size, "exit");
     frame->counted = tally_place(shell_caller("BASH_SOURCE", 0), function, leaf->value.leaf->line, frame->text,
                                  frame->size, &frame->place);
+    if (frame->pipeline) /* where it is counted is its last command's place; any of them may fail */
+        frame->size = (uint32_t)shell_pipeline_text(command, frame->text, sizeof frame->text);
     frame->begin_ns = now_ns();
     if (!frame->counted || frame->pipeline)
         return;

@@ -128,3 +128,32 @@ size_t shell_command_text(const struct shell_command *command, char *out, size_t
     }
     return used;
 }
+
+static bool is_pipeline(const struct shell_command *command)
+{
+    return command && command->type == SHELL_CONNECTION && command->value.connection &&
+           command->value.connection->connector == '|';
+}
+
+static size_t pipeline_text(const struct shell_command *command, char *out, size_t size, int depth)
+{
+    static const char between[] = " | ", other[] = "..."; /* no simple command */
+    if (!is_pipeline(command)) {
+        size_t len = command ? shell_command_text(command, out, size) : 0;
+        if (len || size < sizeof other)
+            return len;
+        memcpy(out, other, sizeof other - 1);
+        return sizeof other - 1;
+    }
+    size_t used = depth < DEPTH_MOST ? pipeline_text(command->value.connection->first, out, size, depth + 1) : 0;
+    if (depth == DEPTH_MOST || size - used < sizeof between)
+        return used;
+    memcpy(out + used, between, sizeof between - 1);
+    used += sizeof between - 1;
+    return used + pipeline_text(command->value.connection->second, out + used, size - used, depth + 1);
+}
+
+size_t shell_pipeline_text(const struct shell_command *command, char *out, size_t size)
+{
+    return pipeline_text(command, out, size, 0);
+}

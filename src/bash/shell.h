@@ -67,6 +67,8 @@ const char *shell_caller(const char *array, long index);
 /* The words of a simple command as they are written, of a pipeline those of its last command. Returns the length; at
  * most `size`, *ret_cut: there is more. */
 size_t shell_command_text(const struct shell_command *command, char *out, size_t size);
+/* The same of all commands of a pipeline, with " | " between them; "...": one that is no simple command. */
+size_t shell_pipeline_text(const struct shell_command *command, char *out, size_t size);
 /* The simple command, or the like, of which that is: of a pipeline its last one. NULL: it is none. */
 const struct shell_command *shell_command_leaf(const struct shell_command *command);
 

@@ -88,6 +88,32 @@ class Shared(Nodes):
         self.assertEqual(there["chain"][-1]["pid"], 0)
         self.assertEqual(report["last"]["reason"]["note"], "cause_crash")
 
+    @mpitest.both
+    def test_rank_elsewhere(self):
+        """The first rank that failed is named with its node, also where its launcher says nothing of it."""
+        script = os.path.join(self.box.path("work"), "rank.sh")
+        with open(script, "w", encoding="ascii") as file:
+            file.write(f'[ "$OMPI_COMM_WORLD_RANK$PMI_RANK" = 2 ] && exec {self.over_hosts} crash\nexec {self.over_hosts} wait\n')
+        self.run_job("sh", self.lab.here("work", "rank.sh"))
+        report = self.report()
+        self.assertRegex(report["last"]["reason"]["text"], r"^rank 2 of 4 on node n3 was killed by SIGSEGV")
+        self.assertEqual((report["failed_elsewhere"]["node"], report["failed_elsewhere"]["chain"][0]["signal"]), ("n3", 11))
+
+    @mpitest.both
+    def test_lost_node(self):
+        """All that runs on a node is gone at once: the reason names the node and its ranks, not the launcher's ssh."""
+        job = self.start_job(self.over_hosts, "wait")
+        for _ in HOSTS:
+            self.assertRegex(job.stdout.readline(), "rank . got 9")
+        spool = self.box.path("work", "job", "parts", "n3", "spool", "records.jsonl")
+        scrytest.wait_until(lambda: os.path.exists(spool) and os.path.getsize(spool), 60, "n3 is known")
+        self.lab.host("n3").kill_all()
+        self.assertNotEqual(job.wait(120), 0)
+        reason = self.report()["last"]["reason"]
+        self.assertEqual(reason["note"], "cause_node_lost", reason)
+        self.assertRegex(reason["text"], r"^node n3 was lost at [\d.]+ s: nothing was heard from it any more, with rank 2$")
+        self.assertNotIn("it still runs", self.box.run(self.box.scry("report", self.job)).stdout)
+
     @mpitest.only("mpich")
     def test_exec_makes_a_part(self):
         """Where the launcher's daemons are not started by scry-rsh: the programs have the environment of the job."""

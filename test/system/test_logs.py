@@ -113,10 +113,39 @@ class Logs(JobCase):
         self.assertEqual(sorted(self.notes()), ["log_missing", "log_missing", "log_unwatched", "log_unwatched"])
         self.assertEqual([file["file"] for file in self.records("log_file") if file["state"] == "unwatched"], ["pipe", "stdout"])
 
+    def test_said_last(self):
+        """Where no pattern matches, what standard error ended with stands there, and nobody says that it is why."""
+        script = "for i in 1 2 3; do echo line $i >&2; done; printf '\\n\\033[1mno mesh here\\033[0m\\n\\n' >&2; exit 3"
+        self.write("job.err", "of before\n")
+        done = self.box.run(["sh", "-c", 'exec "$0" "$@" >job.out 2>>job.err', *self.box.scry("run", "--", "sh", "-c", script)], cwd=self.work)
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual([(record["file"], record["lines"]) for record in self.records("log_last")],
+                         [("stderr", ["line 2", "line 3", "no mesh here"])])
+        with open(os.path.join(self.work, "job.err"), encoding="utf-8") as file:
+            self.assertIn("  said last  line 2\n             line 3\n             no mesh here\n", file.read())
+        self.assertEqual(self.report()["last"]["said_last"], ["line 2", "line 3", "no mesh here"])
+        self.run_job("echo 'ERROR: no mesh' >&2; exit 3")
+        self.assertEqual(self.report()["last"]["said_last"], [])
+
+    def test_exit_status_0(self):
+        """What it hides stands in the summary and beside the command in lists; what nobody wants to read is none of it."""
+        def run(script):
+            self.box.run(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry("run", "--", "bash", "-c", script)], cwd=self.work)
+            with open(os.path.join(self.work, "job.err"), encoding="utf-8") as file:
+                found = re.search(r"(?m)^  but +(.*)$", file.read())
+            job = json.loads(self.scry("ps", "--json").stdout)["jobs"][0]
+            self.assertEqual((job["exit_code"], job["cause"]), (0, found and found[1]))
+            return found and found[1]
+        self.assertIsNone(run("seq 100000 | head -n 1; grep no /dev/null; true"))
+        self.assertEqual(run("echo 'ERROR: the mesh is empty'; true"), "the exit status is 0, but an error was said: ERROR: the mesh is empty")
+        self.assertRegex(run("gzip -dc missing.gz | sort | wc -l; true"), r"^the exit status is 0, but gzip \(pid \d+\) failed with 1: gzip: missing.gz: No such")
+        self.assertRegex(run("(sh -c 'kill -SEGV $$'); true"), r"^the exit status is 0, but sh \(pid \d+\) crashed by SIGSEGV$")
+        self.assertIn("  ! the exit status is 0, but sh", self.scry("ps").stdout)
+
     def test_unasked_pipe(self):
-        """Only records say that the streams are not watched."""
+        """Only a record says that standard error is not watched."""
         self.run_job("echo Bus error >&2", streams="")
-        self.assertEqual([(file["file"], file["state"]) for file in self.records("log_file")], [("stderr", "unwatched"), ("stdout", "unwatched")])
+        self.assertEqual([(file["file"], file["state"]) for file in self.records("log_file")], [("stderr", "unwatched")])
         self.assertEqual(self.notes(), [])
 
     def test_much_at_once(self):

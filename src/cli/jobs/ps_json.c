@@ -122,15 +122,7 @@ bool ps_is_measured(const struct job_report *report, const struct job_result *re
 
 const char *ps_reason(const struct job_report *report)
 {
-    const char *cause = json_string_value(json_object_get(report->info.cause, "text"));
-    size_t index;
-    json_t *warning;
-    json_array_foreach(report->info.warnings, index, warning)
-    {
-        if (!cause && note_json_kind(warning) == NOTE_hidden_failure)
-            return json_string_value(json_object_get(warning, "text"));
-    }
-    return cause;
+    return json_string_value(json_object_get(report->info.cause, "text"));
 }
 
 json_t *ps_job_json(const struct job_report *report, const struct rank_now *ranks, size_t rank_count)

@@ -45,6 +45,8 @@ static void on_state(void *ctx, enum tail_state state, bool first, uint64_t byte
     file->skipped_unsaid += bytes;
     if (file->files->silent && (state == TAIL_WATCHED || state == TAIL_WAITED_FOR || state == TAIL_UNWATCHED))
         return;
+    if (state == TAIL_UNWATCHED && !file->asked && strcmp(file->name, "stdout") == 0)
+        return; /* mostly it is for a person or another program */
     if (state == TAIL_UNWATCHED && file->asked)
         sink->note(sink->ctx, NOTE(log_unwatched, .file = file->name, .reason = reason));
     struct fold *states = file->wild ? &file->files->states : &file->states;

@@ -17,7 +17,7 @@
 enum {
     SCAN_TIMES = 50, /* a look for files that takes long is seldom: once in so many times that */
 };
-enum { LAST_BYTES = 4 << 10, LAST_LINES = 3, LAST_COLUMNS = 200 };
+enum { LAST_LINES = 3, LAST_COLUMNS = 200 };
 enum { BEHIND_MOST = 64 << 20, BEHIND_KEPT = 16 << 20 }; /* bytes of one file */
 
 struct logs {
@@ -328,14 +328,16 @@ static void say_missing(struct logs *logs)
 /* The last lines of a stream, whatever they say; NULL: there are none. A new reference. */
 static json_t *last_lines(const struct log_file *file)
 {
-    char bytes[LAST_BYTES];
+    char bytes[TAIL_LAST_BYTES + 1];
     json_t *lines = json_array();
-    size_t len = tail_last(&file->tail, bytes, sizeof bytes), end = len;
+    size_t len = file->tail.last_len, end = len;
+    if (len)
+        memcpy(bytes, file->tail.last, len);
     while (end && json_array_size(lines) < LAST_LINES) {
         size_t start = end;
         while (start && !strchr("\n\r", bytes[start - 1])) /* NULs, too */
             start--;
-        if (!start && len == sizeof bytes)
+        if (!start && len == TAIL_LAST_BYTES)
             break; /* it is cut */
         size_t line = log_take_colours(bytes + start, end - start);
         bool blank = true;
@@ -359,7 +361,7 @@ static void put_last(struct logs *logs)
     const struct log_file *said = NULL;
     json_t *lines = NULL;
     for (const struct log_file *file = logs->files.files; file; file = file->hh.next) {
-        bool stream = file->tail.stream && file->matcher.rows && file->tail.fd >= 0;
+        bool stream = file->tail.stream && file->matcher.rows;
         json_t *its = stream && (!said || strcmp(file->name, "stderr") == 0) ? last_lines(file) : NULL;
         if (!its)
             continue;

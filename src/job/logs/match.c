@@ -246,7 +246,7 @@ static void end_head(struct log_matcher *matcher, const struct line *message)
     head->lines = 0;
     if (message) {
         size_t len = message->len < HEAD_MOST ? message->len : HEAD_MOST, used = head->len, skip = 0;
-        if (log_patterns[row].only_message) {
+        if (log_patterns[row].message) {
             used = head->label_len;
             line.number = message->number;
         } else {
@@ -261,9 +261,13 @@ static void end_head(struct log_matcher *matcher, const struct line *message)
         line.len = used + len - skip;
         line.cut = message->cut || len < message->len;
         line.now_ns = message->now_ns;
-        size_t found = find_row(matcher, &line);
+        size_t found = find_row(matcher, &line), other = 0;
+        while (log_patterns[row].message && strcmp(log_patterns[other].name, log_patterns[row].message) != 0)
+            other++;
+        row = log_patterns[row].message ? other : row;
         row = found < log_pattern_count && log_patterns[found].severity <= log_patterns[row].severity ? found : row;
     }
+    compiled(&matcher->expressions->built_in[row], &log_patterns[row], log_patterns[row].expression);
     record(matcher, row, &line);
 }
 

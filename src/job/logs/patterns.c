@@ -76,10 +76,10 @@ const struct log_pattern log_patterns[] = {
      "noticed that process rank \\d+|\\bPrimary job +terminated normally, but", "an MPI program gave up"},
     {"gave_up", ERROR,
      "error termination|execution halted|collect2: |*** [|build stopped|rsync error: |exited with |exiting prematurely|"
-     "not been completed|job execution failed|childfailederror|terminated with an error|could not be accomplished|errors occurred|fatal error:|srun: error: ",
+     "not been completed|not end normally|ended abnormally|terminated abnormally|abnormal termination|job execution failed|childfailederror|terminated with an error|could not be accomplished|errors occurred|fatal error:|srun: error: ",
      "\\bError termination\\b(?! request)|^Execution halted|^collect2: error: ld|\\bmake(?:\\[\\d+\\])?: \\*\\*\\* \\[.*Error \\d+|"
      "^ninja: build stopped|^rsync error: |\\bexited with (?:an error|error\\(s\\)|exit code [1-9])|Exiting prematurely|"
-     "\\bTHE ANALYSIS HAS NOT BEEN COMPLETED|\\ba job execution failed|\\bChildFailedError\\b|^-- Configuring incomplete|^Charm\\+\\+ fatal error|"
+     "\\bTHE ANALYSIS HAS NOT BEEN COMPLETED|\\ba job execution failed|\\bdid not end normally|\\b(?:ended|terminated) abnormally|\\b[Aa]bnormal termination|\\bChildFailedError\\b|^-- Configuring incomplete|^Charm\\+\\+ fatal error|"
      "\\bsrun: error: .*: tasks? [\\d,-]+: (?:Exited with|Killed|Terminated|Aborted|Segmentation)",
      "what follows an error that was said before"},
     {"stack_smashing", ERROR, "stack smashing|buffer overflow detected",
@@ -106,7 +106,7 @@ const struct log_pattern log_patterns[] = {
      "an assertion failed"},
     {"abort", ERROR, "aborted|sigabrt|abgebrochen", "^(?:Aborted|Abgebrochen)\\b|: \\d+ Aborted\\b|\\bAborted \\(core dumped\\)|\\bSIGABRT\\b", "aborted"},
     {"traceback", ERROR, "traceback (most recent", "Traceback \\(most recent call last\\)", "an exception of Python",
-     "Traceback", "^(?!\\.\\.\\.)[^\\s|+]", 1000, true},
+     "Traceback", "^(?!\\.\\.\\.)[^\\s|+]", 1000, "exception"},
     {"java_exception", ERROR, "exception in thread", "\\bException in thread \"", "an exception of Java"},
     {"panic", ERROR, "panicked at|<panic: ", "\\bpanicked at\\b|^panic: ", "a Rust or Go program gave up",
      "panicked at \\S+:\\d+:\\d+:\\s*$", "\\S", 2},
@@ -127,25 +127,26 @@ const struct log_pattern log_patterns[] = {
     {"killed", ERROR, "<killed>|sigkill|killed by signal|<get\xc3\xb6tet>", "(?:^|[\\d:)] +)(?:Killed|Get\xc3\xb6tet)\\b|\\bSIGKILL\\b|\\b[Kk]illed by signal", "killed"},
     {"scheduler_error", ERROR, "slurmstepd: error|srun: error", "\\b(?:slurmstepd|srun): error: ",
      "the batch system reports an error"},
-    {"exception", ERROR, "error: |exception: |notfound: |exception in rule",
-     "^(?:\\w+\\.)*\\w+(?:Error|Exception|NotFound)(?:: | in rule )" NO_NUMBER, "which exception it was, below its traceback"},
+    {"exception", ERROR, "error: |exception: |notfound: |exception in rule|unhandled exception|exited with exception|exitedexception: |caused by: |error)|exception)|lua: |psiexception",
+     "^(?:\\w+\\.)*\\w*(?:Error|Exception|NotFound)(?:: | in rule )" NO_NUMBER "|\\b[Uu]nhandled exception\\b|"
+     "^Caused by: |^PSIEXCEPTION: |:\\d+:in [`'].*\\(\\w+(?:Error|Exception)\\)$|^\\S*lua[\\d.]*: \\S", "which exception it was, below its traceback"},
     {"error", ERROR,
      "error|<fatal>|fatal:|<critical>|<severe>|<f>|<e>|e0|e1|e2|e3|f0|f1|f2|f3|[e::|[abort]|e r r o r|fehler|erreur|errore:|erro:|"
-     "\xd0\xbe\xd1\x88\xd0\xb8\xd0\xb1\xd0\xba\xd0\xb0|\xe9\x94\x99\xe8\xaf\xaf|\xe3\x82\xa8\xe3\x83\xa9\xe3\x83\xbc|"
-     "no rule to make|enough slots|no module named|run terminated|can't open file|cannot be accomplished",
+     "\xd0\xbe\xd1\x88\xd0\xb8|\xe9\x94\x99\xe8|\xe3\x82\xa8\xe3\x83|"
+     "no rule to make|enough slots|no module named|run terminated|cmiabort|can't open file|cannot be accomplished",
      /* in capitals: as a label, or before a text that is not in capitals as titles of columns are */
      "(?:^|[\\s\\[(*!<>|:#-])(?:ERROR|FATAL|CRITICAL|SEVERE)(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?"
-     "(?:\\s*[:!\\]>|](?!=)|\\s+[-~] *\\S| +(?:PET)?\\[?[a-z./\\d\"'][\\w.]| +PET\\d|(?: \\*\\*\\*))" NO_NUMBER "|"
+     "(?:\\s*[:!\\]>|](?!=)|\\s+[-~] *\\S| +(?:PET)?\\[?(?:[a-z./\\d\"'][\\w.]|[A-Z][A-Za-z]*[a-z])| +PET\\d|(?: \\*\\*\\*))" NO_NUMBER "|"
      /* as a label */
-     LABEL "(?i:(?:fatal|internal|runtime|run-time|unhandled|input|system|usage|library|abaqus|\\w*sh) )?(?:[Ee]rror|[Ff]atal|[Cc]ritical)"
-     "(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?\\s?[:!](?!:) *" NO_NUMBER "(?:\\S|$)|"
-     LABEL "(?:CMake )?Error (?:in|at|on|using|while|executing|opening|reading|writing|detected|occurred|allocating|creating|loading|"
+     LABEL "(?i:(?:fatal|internal|runtime|run-time|unhandled|input|system|usage|command line|library|abaqus|\\w*sh) )?(?:[Ee]rror|[Ff]atal|[Cc]ritical)"
+     "(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?\\s?[:!](?!:) *" NO_NUMBER "(?:\\S|$)|^\\W*E(?:rror|RROR)\\W*$|^\\W*Error (?:[a-z]+ ){1,4}[a-z]+: " NO_NUMBER "\\S|\\b[Aa]n error (?:has )?occurred (?:in|at|while|when)\\b|"
+     "\\bCalled CmiAbort\\b|^\\W*<[FSE]> <\\w+>|" LABEL "(?:CMake )?Error (?:in|at|on|using|while|executing|opening|reading|writing|detected|occurred|allocating|creating|loading|"
      "parsing|from|termination request) ?\\S|" LABEL "Error [A-Z][A-Z0-9_]+: |\\[(?:error|critical|fatal|crit)\\]\\s*\\S|"
      "\\b(?i:(?:fatal|internal|unrecoverable|unhandled) error)\\b(?!s)|\\bFATAL CALLED FROM FILE|\\bthe following errors?: |"
      "\\berror termination in\\b|-- run terminated|\\*\\*\\* No rule to make target|\\bnot enough slots available|: No module named |"
      "\\bcan't open file '|\\bSHAKE\\) cannot be accomplished|"
      /* as programs for programs write it */
-     "^(?:\\[[^\\]]*\\]:? ?)*\\[?[EF]\\d{3,4} \\d\\d:\\d\\d:\\d\\d\\.|: [EF] \\w+/\\S+:\\d+\\]|^\\[E::\\w+\\]|\\[ABORT\\]|\\bE R R O R\\b|"
+     "^(?:\\[[^\\]]*\\]:? ?)*\\[?[EF]\\d{3,4} \\d\\d:\\d\\d:\\d\\d\\.|: [EF] \\w+/\\S+:\\d+\\]|^\\[E(?:::\\w+)?\\] \\S|\\[ABORT\\]|\\bE R R O R\\b|"
      "\"(?:level|severity|levelname|log\\.level)\"\\s*:\\s*\"(?i:error|fatal|critical|panic)\".*\"(?:msg|message|event|error)\"|"
      "\"(?:msg|message|event)\".*\"(?:level|severity|levelname)\"\\s*:\\s*\"(?i:error|fatal|critical|panic)\"|"
      "\\blevel=(?:error|fatal|crit|critical|panic)\\b.*\\b(?:msg|err|error|message)=|"
@@ -154,10 +155,14 @@ const struct log_pattern log_patterns[] = {
      "(?:^|: )(?:\xd0\x9e|\xd0\xbe)\xd1\x88\xd0\xb8\xd0\xb1\xd0\xba\xd0\xb0 ?: |\xe9\x94\x99\xe8\xaf\xaf ?(?::|\xef\xbc\x9a)|"
      "\xe3\x82\xa8\xe3\x83\xa9\xe3\x83\xbc ?(?::|\xef\xbc\x9a)",
      "an error, in the words of a program",
-     "[:*] *$|FOAM FATAL|FATAL CALLED FROM|E R R O R|\\[ABORT\\]|\\*\\*\\* ERROR \\*\\*\\*|^Error using ", "[[:alpha:]]{2}.*[[:alpha:]]{2}", 6},
+     "[:*!] *$|^\\W*(?i:error)\\W*$|Called CmiAbort|FOAM FATAL|FATAL CALLED FROM|E R R O R|\\[ABORT\\]|\\*\\*\\* ERROR \\*\\*\\*|^Error using ", "[[:alpha:]]{2}.*[[:alpha:]]{2}", 6},
     {"not_converged", WARNING, "converge|diverged",
      "(?i)\\b(?:failed to converge|convergence failure|(?:did|has|does|run|scf) not converged?|solution diverged)\\b",
      "a solver found no solution"},
+    {"failure", WARNING, "cannot|can't|could not|couldn't|unable to|failed to|failed.|failed:|: failed|undefined",
+     "^(?!.*\\b(?i:using|skipp|falling back|instead|optional|continu|retry|will be))"
+     "(?=.*(?i:\\b(?:cannot|can't|could not|couldn't|unable to|failed to)\\b|\\bfailed[.:](?!\\s*\\d+\\s*$)|: failed\\b|\\bundefined!)).*",
+     "something failed, in the words of a program"},
     {"permission_denied", WARNING, "permission denied|operation not permitted|keine berechtigung|permission non accord",
      "(?i)\\bpermission denied\\b|\\boperation not permitted\\b|\\bKeine Berechtigung\\b|\\bPermission non accord",
      "something is not allowed"},

@@ -21,8 +21,9 @@ struct log_pattern {
     /* A line that also matches `head` only announces a message: the first of the next lines that matches `then` has it.
      * NULL: none does. Of a rank's lines, only those with the same label in front ("[2] ") are looked at. */
     const char *head, *then;
-    unsigned lines;    /* so many are looked at */
-    bool only_message; /* the head says nothing besides */
+    unsigned lines; /* so many are looked at */
+    const char *
+        message; /* the head says nothing besides: the row that the message is of, if no other matches. NULL: it does */
 };
 /* Lines that match a pattern, and are harmless all the same: levels in settings, tables of errors, counts of 0. */
 extern const char log_harmless[];

@@ -42,8 +42,28 @@ void tail_init(struct tail *tail, const char *path, struct tail_calls calls)
     *tail = (struct tail){.path = path, .calls = calls, .fd = -1, .hand_over = UINT64_MAX};
 }
 
+static uint64_t size_now(const struct tail *tail)
+{
+    struct stat status;
+    if (tail->fd < 0 || fstat(tail->fd, &status) < 0)
+        return 0;
+    return (uint64_t)status.st_size < tail->hand_over ? (uint64_t)status.st_size : tail->hand_over;
+}
+
+/* The end of what was written into a stream since it was opened. It stays when the process is gone, and its name with it. */
+static void keep_last(struct tail *tail)
+{
+    uint64_t size = size_now(tail), from = size > TAIL_LAST_BYTES ? size - TAIL_LAST_BYTES : 0;
+    from = from > tail->start ? from : tail->start;
+    if (!tail->stream || size <= from || !(tail->last = tail->last ? tail->last : malloc(TAIL_LAST_BYTES)))
+        return;
+    ssize_t got = pread(tail->fd, tail->last, (size_t)(size - from), (off_t)from);
+    tail->last_len = got > 0 ? (size_t)got : tail->last_len;
+}
+
 static void close_file(struct tail *tail)
 {
+    keep_last(tail);
     if (tail->fd >= 0 && tail->calls.left)
         tail->calls.left(tail->calls.ctx, &tail->identity, tail->offset);
     if (tail->fd >= 0)
@@ -56,6 +76,7 @@ static void close_file(struct tail *tail)
 void tail_done(struct tail *tail)
 {
     close_file(tail);
+    free(tail->last);
     lines_done(&tail->lines);
 }
 
@@ -204,14 +225,6 @@ void tail_look(struct tail *tail, bool at_end)
 
 /* ---- reading ---- */
 
-static uint64_t size_now(const struct tail *tail)
-{
-    struct stat status;
-    if (tail->fd < 0 || fstat(tail->fd, &status) < 0)
-        return 0;
-    return (uint64_t)status.st_size < tail->hand_over ? (uint64_t)status.st_size : tail->hand_over;
-}
-
 uint64_t tail_backlog(const struct tail *tail)
 {
     uint64_t size = size_now(tail);
@@ -248,16 +261,8 @@ void tail_skip(struct tail *tail, uint64_t keep, const char *reason)
     say(tail, TAIL_SKIPPED, false, backlog - keep, reason);
 }
 
-size_t tail_last(const struct tail *tail, char *bytes, size_t room)
-{
-    uint64_t size = size_now(tail), from = size > room ? size - room : 0;
-    from = from > tail->start ? from : tail->start;
-    ssize_t got =
-        size > from ? pread(tail->fd, bytes, room < size - from ? room : (size_t)(size - from), (off_t)from) : 0;
-    return got > 0 ? (size_t)got : 0;
-}
-
 void tail_end(struct tail *tail)
 {
+    keep_last(tail);
     lines_end(&tail->lines, tail->calls.lines, tail->calls.ctx);
 }

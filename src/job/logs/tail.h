@@ -15,7 +15,7 @@
 #include "job/logs/lines.h"
 
 /* Whoever has a file open that was renamed or removed still writes to it for a moment. */
-enum { TAIL_QUIET_LOOKS = 2 };
+enum { TAIL_QUIET_LOOKS = 2, TAIL_LAST_BYTES = 4 << 10 };
 
 enum tail_state {
     TAIL_WATCHED,
@@ -59,6 +59,8 @@ struct tail {
     uint64_t start;             /* of what was written since it was opened */
     uint64_t offset, hand_over; /* read up to here only: another name has the rest */
     struct lines lines;
+    char *last; /* of a stream: its last bytes when it was closed, or ended. The first line of them may be cut */
+    size_t last_len;
 };
 
 void tail_init(struct tail *tail, const char *path, struct tail_calls calls);
@@ -71,8 +73,6 @@ bool tail_read(struct tail *tail);
 uint64_t tail_backlog(const struct tail *tail); /* bytes that are not read yet */
 /* Passes over what is not read yet but for the last bytes. */
 void tail_skip(struct tail *tail, uint64_t keep, const char *reason);
-/* The last bytes that were written since it was opened; how many. The first line of them may be cut. */
-size_t tail_last(const struct tail *tail, char *bytes, size_t room);
 /* The job has ended: a last line may have no end. */
 void tail_end(struct tail *tail);
 

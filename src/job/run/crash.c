@@ -101,6 +101,8 @@ static json_t *read_core(const void *ctx)
     json_t *found = json_pack("{s:o}", "frames", list);
     if (core->faulted)
         put_fault(found, core->fault_addr, core->sp);
+    if (core->code)
+        json_object_set_new(found, "code", json_integer(core->code));
     return found;
 }
 
@@ -206,7 +208,9 @@ static void explain_fault(const struct job *job, json_t *crash)
     int signo = (int)json_integer_value(json_object_get(crash, "signal"));
     const json_t *address = json_object_get(crash, "address");
     uint64_t sp = (uint64_t)json_integer_value(json_object_get(crash, "sp"));
+    const char *reason = reason_of_arithmetic(signo, (int)json_integer_value(json_object_get(crash, "code")));
     json_object_del(crash, "sp");
+    json_object_del(crash, "code");
     if (!address && signo == SIGSEGV &&
         reason_find_logged(&logged, (pid_t)json_integer_value(json_object_get(crash, "pid")), name,
                            job->recorder.start_ns) &&
@@ -215,7 +219,8 @@ static void explain_fault(const struct job *job, json_t *crash)
         address = json_object_get(crash, "address");
         sp = logged.sp;
     }
-    const char *reason = address ? reason_of_fault(signo, (uint64_t)json_integer_value(address), sp) : NULL;
+    if (address)
+        reason = reason_of_fault(signo, (uint64_t)json_integer_value(address), sp);
     if (reason)
         json_object_set_new(crash, "reason", json_string(reason));
 }

@@ -325,8 +325,8 @@ static void put_end(struct job *job)
 }
 
 /* Writes what `scry report` prints, with every process. Reading a long spool would take too long: then with what is
- * known here. */
-static void write_report(struct job *job, struct job_report *summary)
+ * known here. *ret_cause: why it failed, or what its exit status of 0 hides; NULL: not known. */
+static void write_report(struct job *job, struct job_report *summary, json_t **ret_cause)
 {
     const struct job_report *report = summary;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
@@ -338,11 +338,15 @@ static void write_report(struct job *job, struct job_report *summary)
             job_report_find_ends(&read, &read.mpi->set);
         report = &read;
         summary->failed = json_incref(read.failed);
-        summary->last = job_report_last(&read); /* it knows when processes ended */
     }
+    summary->last = job_report_last(report); /* what was read knows when processes ended */
+    json_t *reason = json_object_get(summary->last, "reason");
+    *ret_cause = json_is_object(reason) ? json_incref(reason) : job_report_hidden(report);
+    read.info.cause = summary->info.cause = *ret_cause;
     job_report_text(&text, report, (struct report_style){.columns = 80});
     read.functions = NULL; /* lent */
     read.mpi = NULL;
+    read.info.cause = NULL;
     job_report_done(&read);
     if (!text.failed && text.data)
         scribe_replace(&job->recorder.scribe, "report.txt", text.data, text.len,
@@ -388,6 +392,7 @@ void finish(struct job *job, int exit_code, struct buf *text)
     job->info.warnings_omitted = omitted;
     job->info.crashes = recorder->model.crashes;
     struct job_report report = {.path = job->dir, .info = job->info, .state = JOB_ENDED, .model = recorder->model};
+    json_t *cause = NULL;
     scribe_close_spool(&recorder->scribe);
     finish_put_info(job);
     if (scribe_wait(&recorder->scribe)) {
@@ -402,11 +407,9 @@ void finish(struct job *job, int exit_code, struct buf *text)
         part_load(&report);
         load_mpi(job, &report);
         load_functions(job, &report); /* counts programs as the statistics do */
-        write_report(job, &report);
+        write_report(job, &report, &cause);
     }
-    report.last = report.last ? report.last : job_report_last(&report);
-    json_t *cause = json_object_get(report.last, "reason");
-    if (json_is_object(cause)) { /* lists of jobs show it */
+    if (cause) { /* lists of jobs show it */
         job->info.cause = cause;
         finish_put_info(job);
     }
@@ -417,6 +420,7 @@ void finish(struct job *job, int exit_code, struct buf *text)
     job_report_parts_done(&report);
     json_decref(report.failed);
     json_decref(report.last);
+    json_decref(cause);
     json_decref(omitted);
     job->info.warnings_omitted = job->info.cause = NULL;
 }

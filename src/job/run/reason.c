@@ -45,6 +45,20 @@ const char *reason_of_fault(int signo, uint64_t address, uint64_t sp)
     return sp && address >= sp - BELOW && address / PAGE <= sp / PAGE ? "stack overflow" : NULL;
 }
 
+const char *reason_of_arithmetic(int signo, int code)
+{
+    static const char *const texts[] = {
+        [FPE_INTDIV] = "an integer was divided by zero",
+        [FPE_INTOVF] = "an integer became too large",
+        [FPE_FLTDIV] = "a number was divided by zero",
+        [FPE_FLTOVF] = "a number became too large",
+        [FPE_FLTUND] = "a number became too small",
+        [FPE_FLTRES] = "a result is not exact",
+        [FPE_FLTINV] = "an invalid operation, as with a number that is none (NaN)",
+    };
+    return signo == SIGFPE && code > 0 && code < (int)(sizeof texts / sizeof *texts) ? texts[code] : NULL;
+}
+
 /* ---- limits ---- */
 
 static uint64_t limit_of(const char *text)

@@ -15,6 +15,8 @@
 #include "base/data/buf.h"
 #include "job/record/recorder.h"
 
+/* Of a SIGFPE by its si_code; NULL: nothing is known. */
+const char *reason_of_arithmetic(int signo, int code);
 /* "a NULL pointer", "stack overflow", or NULL: not known. `sp`: the thread's stack pointer; 0: not known. */
 const char *reason_of_fault(int signo, uint64_t address, uint64_t sp);
 

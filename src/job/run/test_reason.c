@@ -33,6 +33,10 @@ static void test_faults(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *reason = reason_of_fault(cases[i].signo, cases[i].address, cases[i].sp);
+        assert_string_equal(reason_of_arithmetic(SIGFPE, FPE_INTDIV), "an integer was divided by zero");
+        assert_null(reason_of_arithmetic(SIGFPE, 0));
+        assert_null(reason_of_arithmetic(SIGFPE, 1000));
+        assert_null(reason_of_arithmetic(SIGSEGV, SEGV_MAPERR));
         assert_string_equal(reason ? reason : "", cases[i].reason ? cases[i].reason : "");
     }
 }

@@ -22,11 +22,19 @@
 struct job_rank {
     int rank, ranks; /* its number; how many there are */
     pid_t pid;
-    const char *node; /* NULL: the job's own, or that need not be said */
-    const char *how;  /* "exited with status 3 without MPI_Finalize" */
-    int status;       /* as from wait(2); JOB_STATUS_UNKNOWN */
-    bool aborted;     /* it called MPI_Abort */
-    double seconds;   /* when it ended */
+    const char *node;              /* NULL: the job's own, or that need not be said */
+    const char *how;               /* "exited with status 3 without MPI_Finalize" */
+    int status;                    /* as from wait(2); JOB_STATUS_UNKNOWN */
+    bool aborted;                  /* it called MPI_Abort */
+    double seconds;                /* when it ended */
+    const struct job_model *model; /* of its node; */
+    const json_t *crashes;         /* there. NULL: none, or not known */
+};
+
+/* Another node of which nothing came any more: all that ran there is gone, or cannot be reached. */
+struct job_lost {
+    const char *node, *ranks; /* ", with rank 2", or "" */
+    double seconds;           /* when something was heard last */
 };
 
 /* What is known of the end. The arrays may be NULL. */
@@ -35,6 +43,7 @@ struct job_end {
     const json_t *warnings, *crashes;
     const char *dir;             /* the job directory; NULL: not known */
     const struct job_rank *rank; /* NULL: none is known */
+    const struct job_lost *lost; /* NULL: none was */
     const json_t *chain;         /* .failed.chain: the process that failed first, then its parents up to the command */
     int exit_code, signal;
     const char *reason; /* of the signal; "" or NULL: not known */

@@ -16,7 +16,7 @@ typedef bool cause_rule(const struct job_end *end, struct cause *cause, bool sur
 cause_rule cause_find_memory, cause_find_error, cause_find_credential, cause_find_crash, cause_find_limit,
     cause_find_exception, cause_find_full_disk, cause_find_mpi_stall, cause_find_memory_short, cause_find_standstill,
     cause_find_asked, cause_find_signal, cause_find_killed, cause_find_command, cause_find_log, cause_find_process,
-    cause_find_survived_crash, cause_find_task, cause_find_rank;
+    cause_find_survived_crash, cause_find_task, cause_find_rank, cause_find_lost;
 
 /* Whether the process that failed first said itself why: with an error of the system, as of a full disk. */
 bool cause_says_why(const struct job_end *end);
@@ -27,6 +27,8 @@ bool cause_outlived(const struct job_end *end);
 /* What a program said that ended then; nothing if it said nothing. */
 void cause_put_said(struct buf *out, const struct job_end *end, double seconds);
 
+/* Of the C library, those of C++ and of the compiler, or of Python: where programs end, but not why. */
+bool cause_is_library(const json_t *frame);
 void cause_add(struct cause *cause, const json_t *record); /* as evidence; NULL is fine */
 /* The first line of a text, which may be NULL, cut to what a line has room for. */
 void cause_cut(struct buf *out, const char *text);

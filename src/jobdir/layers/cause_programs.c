@@ -19,19 +19,36 @@ static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that
 
 /* ---- programs ---- */
 
-/* Of the frame in which it crashed; functions of the C library have no line. */
+bool cause_is_library(const json_t *frame)
+{
+    static const char *const names[] = {"libc.so",     "libc-2",   "libstdc++.so", "libc++.so", "libc++abi.so",
+                                        "libgcc_s.so", "ld-linux", "libpthread",   "libpython", "python3"};
+    const char *module = json_string_value(json_object_get(frame, "module"));
+    for (size_t i = 0; module && i < sizeof names / sizeof *names; i++)
+        if (strncmp(text_base(module), names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Of the frame in which it crashed, or which called a library that did; functions without debug information have no line. */
 static void put_crash_place(struct buf *out, const json_t *crash)
 {
-    const json_t *frames = json_object_get(crash, "frames"), *frame, *best = NULL;
+    const json_t *frames = json_object_get(crash, "frames"), *frame, *best = NULL, *any = NULL;
     size_t index;
     json_array_foreach(frames, index, frame)
     {
         const json_t *line = json_object_get(frame, "line");
-        if (json_is_string(json_object_get(frame, "function")) && (!best || json_is_integer(line)))
+        if (!json_is_string(json_object_get(frame, "function")))
+            continue;
+        any = any ? any : frame;
+        if (cause_is_library(frame))
+            continue;
+        if (!best || json_is_integer(line))
             best = frame;
-        if (best && json_is_integer(line))
+        if (json_is_integer(line))
             break;
     }
+    best = best ? best : any;
     const char *function = json_string_value(json_object_get(best, "function"));
     const char *file = json_string_value(json_object_get(best, "file"));
     const char *reason = json_string_value(json_object_get(crash, "reason"));
@@ -191,8 +208,8 @@ bool cause_find_standstill(const struct job_end *end, struct cause *cause, bool 
     return true;
 }
 
-/* It ends what it started, and then with a status of its own. */
-static bool was_timed_out(const struct job_end *end)
+/* It ends what it started, and then with a status of its own. The name of that; NULL: it was not. */
+static const char *timed_out(const struct job_end *end)
 {
     size_t index;
     json_t *process;
@@ -201,9 +218,9 @@ static bool was_timed_out(const struct job_end *end)
         const char *name = json_string_value(json_object_get(process, "name"));
         if (index && name && strcmp(name, "timeout") == 0 &&
             json_integer_value(json_object_get(process, "exit_code")) == TIMEOUT_STATUS)
-            return true;
+            return json_string_value(json_object_get(json_array_get(end->chain, index - 1), "name"));
     }
-    return false;
+    return NULL;
 }
 
 /* The launcher of MPI that has ended what it had started, for a reason of its own; NULL. What a signal has ended it passes on
@@ -366,7 +383,17 @@ bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
     return say_asked(end, cause, asked.signo, request, who, remote);
 }
 
-/* ---- ranks ---- */
+/* ---- nodes and ranks ---- */
+
+/* What its launcher, or ssh, then ends with says nothing of it. */
+bool cause_find_lost(const struct job_end *end, struct cause *cause, bool sure)
+{
+    if (!sure || !end->lost)
+        return false;
+    cause->note =
+        NOTE(cause_node_lost, .node = end->lost->node, .seconds = end->lost->seconds, .ranks = end->lost->ranks);
+    return true;
+}
 
 /* Somebody or something asked the job to end: what the ranks do then is no failure of theirs. */
 static bool was_asked(const struct job_end *end)
@@ -374,7 +401,7 @@ static bool was_asked(const struct job_end *end)
     const json_t *request = end->model->request;
     bool asked = asked_of(json_string_value(json_object_get(request, "request"))).signo &&
                  cause_is_near(end, record_seconds(request));
-    return asked || signal_came(end) || cause_warning(end, NOTE_task_stopped) || was_timed_out(end);
+    return asked || signal_came(end) || cause_warning(end, NOTE_task_stopped) || timed_out(end);
 }
 
 /* What it said: an exception of its own, its crash's place, or a log. */
@@ -384,7 +411,7 @@ static void put_rank_said(struct buf *out, struct cause *cause, const struct job
     struct python_exception_record row;
     size_t index;
     json_t *each;
-    for (size_t i = 0; (record = cause_last(&end->model->layers.uncaught, i)) != NULL; i++) {
+    for (size_t i = 0; (record = cause_last(&end->rank->model->layers.uncaught, i)) != NULL; i++) {
         record_read(record, RECORD_python_exception, &row);
         if (row.pid != end->rank->pid || !is_error(row.name))
             continue;
@@ -397,7 +424,7 @@ static void put_rank_said(struct buf *out, struct cause *cause, const struct job
         cause_add(cause, record);
         return;
     }
-    json_array_foreach(end->crashes, index, each)
+    json_array_foreach(end->rank->crashes, index, each)
     {
         if (json_integer_value(json_object_get(each, "pid")) == end->rank->pid)
             crash = each;
@@ -454,7 +481,9 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
         cause_cut(&cause->where, name ? name : "the command");
     }
     cause_add(cause, end->model->end);
-    if (was_timed_out(end)) {
+    if (timed_out(end)) { /* what that started is ended, too */
+        buf_clear(&cause->where);
+        cause_cut(&cause->where, timed_out(end));
         cause->note = NOTE(cause_limit, .program = cause_text(&cause->where),
                            .signal = text_signal(signo, cause->signal, sizeof cause->signal),
                            .reason = "the time that timeout(1) was given");
@@ -525,6 +554,14 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
     put_place(&cause->where, &best.at);
     cause_cut(&cause->what, best.at.command ? best.at.command : "its command is not known");
     cause_add(cause, found);
+    int script = cause_chain_at(end, best.at.pid);
+    const char *stage = json_string_value(
+        json_object_get(json_array_get(end->chain, script > 0 ? (size_t)script - 1 : SIZE_MAX), "name"));
+    if (stage && best.at.command && strstr(best.at.command, " | ")) {
+        buf_puts(&cause->said, ", where ");
+        cause_cut(&cause->said, stage);
+        buf_puts(&cause->said, best.status == SHELL_SIGNAL + SIGPIPE ? " had nobody to read on (SIGPIPE)" : " failed");
+    }
     cause_put_said(&said, end, record_seconds(found));
     if (said.len) {
         buf_puts(&cause->said, ", which said: ");

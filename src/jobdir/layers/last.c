@@ -8,6 +8,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
+#include "jobdir/layers/cause_internal.h"
 #include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
 
@@ -125,12 +126,16 @@ static void put_stack(struct event *event, const json_t *frames)
 {
     size_t index;
     json_t *frame;
-    bool python = false;
+    bool python = false, own = false, any = false;
     if (!event || !json_array_size(frames))
         return;
+    json_array_foreach(frames, index, frame) any |= !cause_is_library(frame);
     event->stack = json_array();
     json_array_foreach(frames, index, frame)
     {
+        own |= !any || !cause_is_library(frame);
+        if (!own)
+            continue;
         const char *function = json_string_value(json_object_get(frame, "function"));
         size_t shown = json_array_size(event->stack);
         if (shown == 2 * (size_t)STACK_FRAMES || (shown >= STACK_FRAMES && python))

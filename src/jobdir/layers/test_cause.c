@@ -287,6 +287,21 @@ static void test_crash(void **state)
            "probably python3 crashed by SIGSEGV, a NULL pointer, in step at physics.c:20");
 }
 
+/* Where a program aborted is not in the library that does it. */
+static void test_crash_in_library(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:b, s:[{s:i, s:s, s:s, s:s, s:i}, {s:i, s:s, s:s}, {s:i, s:s, s:s}]}", "type",
+        "crash", "t", 99.9, "pid", 20, "name", "grid", "signal", 6, "core_dumped", 0, "frames", "pc", 1, "function",
+        "raise", "module", "/lib/x86_64-linux-gnu/libc.so.6", "file", "raise.c", "line", 51, "pc", 2, "function",
+        "std::terminate()", "module", "/lib/x86_64-linux-gnu/libstdc++.so.6", "pc", 3, "function", "solve", "module",
+        "/home/u/grid");
+    put_matched(99.8, "cxx_exception", "error",
+                "terminate called after throwing an instance of 'std::runtime_error' what(): no mesh");
+    expect(
+        ask(ABORTED), NOTE_cause_gave_up, true,
+        "grid gave up, in solve: terminate called after throwing an instance of 'std::runtime_error' what(): no mesh");
+}
+
 static void test_limit(void **state)
 {
     expect(ask_end(ONE, 152, 24, "its limit of processor time (ulimit -t 5)"), NOTE_cause_limit, true,
@@ -523,6 +538,15 @@ static void test_command(void **state)
     expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: 'worker: out: No space left on device'");
 }
 
+/* Any command of a pipeline may be it. */
+static void test_pipeline(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:s, s:i, s:s, s:i}", "type", "command_failed", "t", 99.95, "pid", 10, "language", "bash",
+        "file", "/home/u/job.sh", "line", 4, "command", "worker x | sort | wc -l", "status", 1);
+    expect(ask(TWO), NOTE_cause_command, true,
+           "the command at job.sh:4, which failed with 1: worker x | sort | wc -l, where worker failed");
+}
+
 static void test_log(void **state)
 {
     put_log(90, "error", "earlier");
@@ -544,7 +568,8 @@ static void test_rank(void **state)
                             .pid = 21,
                             .how = "exited with status 3 without MPI_Finalize",
                             .status = 3 << 8,
-                            .seconds = 99};
+                            .seconds = 99,
+                            .model = &model};
     first_rank = &rank;
     put_matched(99.2, "mpi_abort", "error", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES");
     expect(ask(MPIRUN), NOTE_cause_rank, true, "rank 1 of 3 exited with status 3 without MPI_Finalize");
@@ -570,7 +595,8 @@ static void test_rank_asked(void **state)
                             .pid = 21,
                             .how = "exited with status 3 without MPI_Finalize",
                             .status = 3 << 8,
-                            .seconds = 99};
+                            .seconds = 99,
+                            .model = &model};
     first_rank = &rank;
     put_warning(98, NOTE(signal_came, .signal = "SIGTERM", .sender = "slurmstepd (pid 7)"));
     assert_int_equal(ask(MPIRUN).kind, NOTE_cause_signal);
@@ -581,7 +607,7 @@ static void test_rank_asked(void **state)
 static void test_rank_killed(void **state)
 {
     struct job_rank rank = {
-        .rank = 1, .ranks = 3, .pid = 21, .how = "was killed by SIGKILL", .status = 9, .seconds = 99};
+        .rank = 1, .ranks = 3, .pid = 21, .how = "was killed by SIGKILL", .status = 9, .seconds = 99, .model = &model};
     first_rank = &rank;
     put_matched(99.2, "mpi_abort", "error", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES");
     expect(ask(MPIRUN), NOTE_cause_killed, false,
@@ -655,6 +681,7 @@ int main(void)
         ROW(test_memory_short),
         ROW(test_standstill),
         ROW(test_crash),
+        ROW(test_crash_in_library),
         ROW(test_limit),
         ROW(test_exception),
         ROW(test_exception_elsewhere),
@@ -671,6 +698,7 @@ int main(void)
         ROW(test_page),
         ROW(test_task),
         ROW(test_log),
+        ROW(test_pipeline),
         ROW(test_process),
         ROW(test_disk_of_scry),
         ROW(test_survived),

@@ -450,6 +450,7 @@ void job_model_apply(struct job_model *model, const json_t *record)
     case RECORD_log:
     case RECORD_log_folded:
     case RECORD_log_file:
+    case RECORD_log_last:
     case RECORD_progress:
         layers_apply(&model->layers, type, record);
         return;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 
 #include "base/data/cleanup.h"
@@ -15,6 +16,7 @@
 #include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
 
+enum { SAID_COLUMNS = 160 };
 static const double NEAR_SECONDS = 30,
                     AT_ONCE_SECONDS = 1; /* before the end; before the last of those that failed alike */
 
@@ -41,6 +43,72 @@ static json_t *numbered_crashes(const struct job_report *report)
         }
     }
     return crashes;
+}
+
+/* ---- ranks ---- */
+
+static bool ended_by_itself(const struct mpi_stats *stats)
+{
+    int status = stats->end.status;
+    return stats->aborted || WIFEXITED(status) || job_signal_is_fault(WTERMSIG(status));
+}
+
+/* Without MPI_Finalize, or with another status than 0 behind it; not ended by its launcher. */
+static bool rank_failed(const struct mpi_stats *stats)
+{
+    if (!stats->end.known || stats->end.status == JOB_STATUS_UNKNOWN || stats->rank < 0)
+        return false;
+    return mpi_ended_badly(stats) ? stats->aborted || ended_by_itself(stats) || WTERMSIG(stats->end.status) == SIGKILL
+                                  : stats->state == MPIA_ENDED && stats->end.status != 0;
+}
+
+/* Launchers kill the others within milliseconds: who ended by itself then was the first. */
+static bool failed_before(const struct mpi_stats *stats, const struct mpi_stats *other)
+{
+    static const double together_seconds = 0.05;
+    if (stats->aborted != other->aborted)
+        return stats->aborted;
+    if (ended_by_itself(stats) != ended_by_itself(other) &&
+        fabs(stats->end.seconds - other->end.seconds) < together_seconds)
+        return ended_by_itself(stats);
+    return stats->end.seconds < other->end.seconds;
+}
+
+/* The first rank that failed; NULL: none is known. Pass *ret_how to buf_done. */
+static const struct job_rank *find_rank(const struct job_report *report, struct job_rank *ret_rank, struct buf *ret_how)
+{
+    const struct job_report *its = report;
+    const struct mpi_stats *found = NULL;
+    for (size_t i = 0; report->mpi && i < report->mpi->set.count; i++) {
+        const struct mpi_stats *stats = &report->mpi->set.ranks[i];
+        if (rank_failed(stats) && (!found || failed_before(stats, found)))
+            found = stats;
+    }
+    if (!found)
+        return NULL;
+    if (mpi_ended_badly(found)) {
+        mpi_end_predicate(ret_how, found);
+    } else {
+        char room[32];
+        if (WIFSIGNALED(found->end.status))
+            buf_printf(ret_how, "was killed by %s", text_signal(WTERMSIG(found->end.status), room, sizeof room));
+        else
+            buf_printf(ret_how, "exited with status %d", WEXITSTATUS(found->end.status));
+        buf_puts(ret_how, " after MPI_Finalize");
+    }
+    for (size_t i = 0; i < report->part_count; i++)
+        its = found->dir && strcmp(found->dir, report->parts[i].path) == 0 ? &report->parts[i] : its;
+    *ret_rank = (struct job_rank){.rank = found->rank,
+                                  .ranks = found->world_size,
+                                  .pid = found->pid,
+                                  .node = report->part_count ? found->node : NULL,
+                                  .how = ret_how->data ? ret_how->data : "failed",
+                                  .status = found->end.status,
+                                  .aborted = found->aborted,
+                                  .seconds = found->end.seconds,
+                                  .model = &its->model,
+                                  .crashes = report_longer(its->info.crashes, its->model.crashes)};
+    return ret_rank;
 }
 
 /* ---- over several nodes ---- */
@@ -101,14 +169,31 @@ static void shift_chain(json_t *chain, double seconds)
     }
 }
 
+/* Where the first rank that failed was; NULL: on the job's own node. */
+static const struct job_report *part_of_rank(const struct job_report *report, const struct job_rank *rank,
+                                             json_t **ret_chain)
+{
+    for (size_t i = 0; i < report->part_count; i++) {
+        if (rank->model != &report->parts[i].model)
+            continue;
+        int status = WIFSIGNALED(rank->status) ? 128 + WTERMSIG(rank->status) : WEXITSTATUS(rank->status);
+        *ret_chain = report_failed_with_json(rank->model, status);
+        return *ret_chain ? &report->parts[i] : NULL;
+    }
+    return NULL;
+}
+
 /* Why the command failed, if that happened on another node: it becomes the reason, and .elsewhere. */
 static void look_elsewhere(const struct job_report *report, const struct job_end *end, json_t *last)
 {
     json_t *chain = NULL, *said = json_object_get(last, "reason");
-    if (!report->part_count || !end->exit_code || end->signal || json_is_true(json_object_get(said, "sure")) ||
-        note_json_kind(said) == NOTE_cause_signal || note_json_kind(said) == NOTE_cause_asked)
+    bool rank = note_json_kind(said) == NOTE_cause_rank;
+    if (!report->part_count || !end->exit_code || end->signal ||
+        (json_is_true(json_object_get(said, "sure")) && !rank) || note_json_kind(said) == NOTE_cause_signal ||
+        note_json_kind(said) == NOTE_cause_asked)
         return;
-    const struct job_report *part = find_elsewhere(report, end, &chain);
+    const struct job_report *part =
+        rank ? part_of_rank(report, end->rank, &chain) : find_elsewhere(report, end, &chain);
     if (part) {
         const char *name = json_string_value(json_array_get(report->info.argv, 0));
         const char *node = part->info.host && *part->info.host ? part->info.host : text_base(part->path);
@@ -127,7 +212,7 @@ static void look_elsewhere(const struct job_report *report, const struct job_end
                                       .seconds = end->seconds - part->shift};
         json_t *reason = last_reason_json(&there);
         const char *text = json_string_value(json_object_get(reason, "text"));
-        if (text) {
+        if (text && !rank) {
             json_object_set_new(reason, "text", json_sprintf("on node %s: %s", node, text));
             json_object_set(last, "reason", reason);
         }
@@ -139,65 +224,69 @@ static void look_elsewhere(const struct job_report *report, const struct job_end
     json_decref(chain);
 }
 
-/* ---- ranks ---- */
+/* ---- nodes that were lost ---- */
 
-static bool ended_by_itself(const struct mpi_stats *stats)
+/* Whether it is the ssh that led there, and the connection broke: else it has the status of what it ran. */
+static bool is_broken_ssh(const struct job_process *process, const char *node)
 {
-    int status = stats->end.status;
-    return stats->aborted || WIFEXITED(status) || job_signal_is_fault(WTERMSIG(status));
-}
-
-/* Without MPI_Finalize, or with another status than 0 behind it; not ended by its launcher. */
-static bool rank_failed(const struct mpi_stats *stats)
-{
-    if (!stats->end.known || stats->end.status == JOB_STATUS_UNKNOWN || stats->rank < 0)
+    enum { SSH_BROKE = 255 };
+    size_t index;
+    json_t *argument;
+    if (strcmp(process->name, "ssh") != 0 || process->status == JOB_STATUS_UNKNOWN || !WIFEXITED(process->status) ||
+        WEXITSTATUS(process->status) != SSH_BROKE)
         return false;
-    return mpi_ended_badly(stats) ? stats->aborted || ended_by_itself(stats) || WTERMSIG(stats->end.status) == SIGKILL
-                                  : stats->state == MPIA_ENDED && stats->end.status != 0;
+    json_array_foreach(process->argv, index, argument)
+    {
+        const char *word = json_string_value(argument), *at = word ? strchr(word, '@') : NULL;
+        if (word && strcmp(at ? at + 1 : word, node) == 0)
+            return true;
+    }
+    return false;
 }
 
-/* Launchers kill the others within milliseconds: who ended by itself then was the first. */
-static bool failed_before(const struct mpi_stats *stats, const struct mpi_stats *other)
+bool report_node_broke(const struct job_model *model, const char *node)
 {
-    static const double together_seconds = 0.05;
-    if (stats->aborted != other->aborted)
-        return stats->aborted;
-    if (ended_by_itself(stats) != ended_by_itself(other) &&
-        fabs(stats->end.seconds - other->end.seconds) < together_seconds)
-        return ended_by_itself(stats);
-    return stats->end.seconds < other->end.seconds;
+    for (size_t i = 0; i < model->ended_count; i++)
+        if (is_broken_ssh(&model->ended[i], node))
+            return true;
+    return false;
 }
 
-/* The first rank that failed; NULL: none is known. Pass *ret_how to buf_done. */
-static const struct job_rank *find_rank(const struct job_report *report, struct job_rank *ret_rank, struct buf *ret_how)
+/* Those of it, and those that nothing is known of, as their statistics went with it. */
+static void put_lost_ranks(struct buf *out, const struct job_report *report, const char *node)
 {
-    const struct mpi_stats *found = NULL;
-    for (size_t i = 0; report->mpi && i < report->mpi->set.count; i++) {
-        const struct mpi_stats *stats = &report->mpi->set.ranks[i];
-        if (rank_failed(stats) && (!found || failed_before(stats, found)))
-            found = stats;
+    const struct mpi_stats_set *set = report->mpi ? &report->mpi->set : NULL;
+    int size = set && set->count ? set->ranks[0].world_size : 0, shown = 0;
+    enum { RANKS_SHOWN = 8 };
+    for (int rank = 0; rank < size && report->mpi->worlds <= 1; rank++) {
+        const struct mpi_stats *found = NULL;
+        for (size_t i = 0; i < set->count; i++)
+            found = set->ranks[i].rank == rank ? &set->ranks[i] : found;
+        if (found && strcmp(found->node, node) != 0)
+            continue;
+        if (shown++ < RANKS_SHOWN)
+            buf_printf(out, "%s %d", shown == 1 ? ", with rank" : ",", rank);
     }
-    if (!found)
-        return NULL;
-    if (mpi_ended_badly(found)) {
-        mpi_end_predicate(ret_how, found);
-    } else {
-        char room[32];
-        if (WIFSIGNALED(found->end.status))
-            buf_printf(ret_how, "was killed by %s", text_signal(WTERMSIG(found->end.status), room, sizeof room));
-        else
-            buf_printf(ret_how, "exited with status %d", WEXITSTATUS(found->end.status));
-        buf_puts(ret_how, " after MPI_Finalize");
+    if (shown > RANKS_SHOWN)
+        buf_printf(out, " and %d more", shown - RANKS_SHOWN);
+}
+
+/* NULL: none is known to be. Pass *ret_ranks to buf_done. */
+static const struct job_lost *find_lost(const struct job_report *report, struct job_lost *ret_lost,
+                                        struct buf *ret_ranks)
+{
+    for (size_t i = 0; i < report->part_count; i++) {
+        const struct job_report *part = &report->parts[i];
+        const char *node = text_base(part->path);
+        if (part->info.ended || !report_node_broke(&report->model, node))
+            continue;
+        put_lost_ranks(ret_ranks, report, node);
+        *ret_lost = (struct job_lost){.node = node,
+                                      .ranks = ret_ranks->data ? ret_ranks->data : "",
+                                      .seconds = part->model.last_seconds + part->shift};
+        return ret_lost;
     }
-    *ret_rank = (struct job_rank){.rank = found->rank,
-                                  .ranks = found->world_size,
-                                  .pid = found->pid,
-                                  .node = report->part_count ? found->node : NULL,
-                                  .how = ret_how->data ? ret_how->data : "failed",
-                                  .status = found->end.status,
-                                  .aborted = found->aborted,
-                                  .seconds = found->end.seconds};
-    return ret_rank;
+    return NULL;
 }
 
 json_t *job_report_last(const struct job_report *report)
@@ -211,9 +300,11 @@ json_t *job_report_last(const struct job_report *report)
         report->failed ? json_incref(report->failed) : report_failed_json(&report->model, report->info.supervisor);
     json_t *crashes = numbered_crashes(report);
     struct job_rank rank;
-    _cleanup_(buf_done) struct buf how = BUF_INIT;
+    struct job_lost lost;
+    _cleanup_(buf_done) struct buf how = BUF_INIT, ranks = BUF_INIT;
     const struct job_end end = {.model = &report->model,
                                 .rank = find_rank(report, &rank, &how),
+                                .lost = find_lost(report, &lost, &ranks),
                                 .dir = report->path,
                                 .warnings = job_report_warnings(report),
                                 .crashes = crashes,
@@ -229,9 +320,82 @@ json_t *job_report_last(const struct job_report *report)
     return last;
 }
 
+/* ---- exit status 0 ---- */
+
+/* The last error of a log. */
+static const char *last_error(const struct layers *layers)
+{
+    size_t count = json_array_size(layers->errors.records);
+    return json_string_value(json_object_get(json_array_get(layers->errors.records, count - 1), "text"));
+}
+
+/* Of a process that failed, the line that begins with its name: what fails and says nothing may be a test, or end by SIGPIPE because
+ * nobody wants more. */
+static const char *said_by(const struct layers *layers, const char *name)
+{
+    size_t index, len = strlen(name);
+    json_t *record;
+    json_array_foreach(layers->logs.records, index, record)
+    {
+        const char *text = json_string_value(json_object_get(record, "text"));
+        enum line_level level = line_level_of(json_string_value(json_object_get(record, "level")));
+        if (text && level <= LINE_WARNING && strncmp(text, name, len) == 0 && text[len] == ':')
+            return text;
+    }
+    return NULL;
+}
+
+static bool find_hidden_process(const struct job_model *model, struct buf *out)
+{
+    char room[32];
+    for (size_t i = model->ended_count; i-- > 0;) {
+        const struct job_process *process = &model->ended[i];
+        if (process->status == JOB_STATUS_UNKNOWN || !process->status)
+            continue;
+        bool crashed = WIFSIGNALED(process->status) && job_signal_is_fault(WTERMSIG(process->status));
+        const char *said = WIFEXITED(process->status) ? said_by(&model->layers, process->name) : NULL;
+        if (!crashed && !said)
+            continue;
+        buf_printf(out, "%s (pid %d) ", process->name, (int)process->pid);
+        if (crashed)
+            buf_printf(out, "crashed by %s", text_signal(WTERMSIG(process->status), room, sizeof room));
+        else
+            buf_printf(out, "failed with %d: %.*s", WEXITSTATUS(process->status),
+                       (int)text_fit(said, strlen(said), SAID_COLUMNS), said);
+        return true;
+    }
+    return false;
+}
+
+json_t *job_report_hidden(const struct job_report *report)
+{
+    struct job_result result = job_report_result(report);
+    _cleanup_(buf_done) struct buf what = BUF_INIT, how = BUF_INIT;
+    struct job_rank rank;
+    const struct layers *layers = &report->model.layers;
+    if (result.exit_code || result.signal || report->one_rank)
+        return NULL;
+    if (find_rank(report, &rank, &how)) {
+        buf_printf(&what, "rank %d of %d %s", rank.rank, rank.ranks, rank.how);
+    } else if (layers->oom_kills) {
+        buf_printf(&what, "the kernel killed %llu process%s for lack of memory", (unsigned long long)layers->oom_kills,
+                   layers->oom_kills == 1 ? "" : "es");
+    } else if (!find_hidden_process(&report->model, &what) && last_error(layers)) {
+        const char *said = last_error(layers);
+        buf_printf(&what, "an error was said: %.*s", (int)text_fit(said, strlen(said), SAID_COLUMNS), said);
+    }
+    struct note note = NOTE(hidden_failure, .what = what.data);
+    return what.len && !what.failed ? note_json(&note) : NULL;
+}
+
 void report_last_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
 {
     json_t *last = job_report_last(report);
+    if (note_json_kind(report->info.cause) == NOTE_hidden_failure) {
+        text_label_in(out, "but", style.colour ? TEXT_RED : NULL);
+        text_show(out, json_string_value(json_object_get(report->info.cause, "text")));
+        buf_putc(out, '\n');
+    }
     last_text(out, last, whole, style.colour ? TEXT_RED : NULL);
     json_decref(last);
 }

@@ -96,6 +96,8 @@ static int load_part(void *ctx, const char *dir)
     part->model.keep_limit = REPORT_PROCESSES;
     if (job_model_read(&part->model, part->path, part->problems, &err) < 0)
         json_array_append_new(part->problems, json_string(err.text));
+    if (!part->info.ended && report_node_broke(&report->model, text_base(part->path)))
+        part->state = JOB_LOST;
     part->snapshots = snapshots_json(part->path, part->info.started_ns);
     part->failed = report_failed_json(&part->model, part->info.supervisor);
     return 0;
@@ -130,6 +132,9 @@ int job_report_find_ends(const struct job_report *report, struct mpi_stats_set *
                                   .started_ns = part->info.started_ns,
                                   .shift = part->shift};
         code = mpi_ends_find(set, &of);
+        for (size_t k = 0; k < set->count && part->state == JOB_LOST; k++) /* nobody will say any more how they ended */
+            if (set->ranks[k].dir && strcmp(set->ranks[k].dir, part->path) == 0)
+                set->ranks[k].running = false;
     }
     return code;
 }

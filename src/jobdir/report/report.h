@@ -80,6 +80,9 @@ struct job_result job_report_result(const struct job_report *report);
 /* What happened last in all layers (jobdir/layers/last.h); a new reference. NULL: it did not fail, or its records have
  * no layers, as those of older versions. */
 json_t *job_report_last(const struct job_report *report);
+/* What the exit status 0 of its command hides, as a note (hidden_failure): a rank that failed, a process that crashed, was killed
+ * for lack of memory, or failed and said why, an error in a log. A new reference; NULL: nothing that is known. */
+json_t *job_report_hidden(const struct job_report *report);
 
 struct report_style {
     bool ascii;     /* no characters beyond ASCII */

@@ -92,6 +92,7 @@ static void read_siginfo(struct reading *reading, const void *bytes, size_t size
     memcpy(&info, bytes, sizeof info);
     reading->has_siginfo = true;
     reading->core->signo = info.si_signo;
+    reading->core->code = info.si_code > 0 ? info.si_code : 0;
     switch (info.si_signo) {
     case SIGSEGV:
     case SIGBUS:

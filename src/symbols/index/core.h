@@ -32,7 +32,7 @@ struct core_thread {
 
 struct core {
     pid_t pid;
-    int signo;                   /* that ended the process */
+    int signo, code;             /* that ended the process, and its si_code; 0: it was sent, or that is not known */
     uint64_t sp;                 /* of the thread that crashed */
     bool faulted;                /* by an address of its own: SIGSEGV and SIGBUS of a page */
     uint64_t fault_addr;         /* si_addr of SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP; else 0 */
