@@ -65,6 +65,8 @@ struct mpi_why_condition {
     uint32_t call, comm;       /* of the operation; index in the rank's comms, MPI_WHY_NONE */
     uint64_t unmatched;        /* receives: messages that these ranks sent to it on this communicator, not received
                                   yet */
+    uint64_t elsewhere; /* receives from one rank: the same on another communicator, if there are none on this one, */
+    uint32_t elsewhere_comm; /* which is this one of its comms */
 };
 
 struct mpi_why_thread {
