@@ -152,7 +152,10 @@ static const struct field cell_fields[] = {
     {"messages", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, sent_count),
      .about = "of the user, as the sender counted"},
     {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_matrix_cell, sent_bytes)},
-    {"received_messages", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, got_count), .about = "as the receiver counted"},
+    {"received_messages", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, got_count),
+     .about = "as the receiver counted; a receive that failed, as one whose buffer was too short (MPI_ERR_TRUNCATE), "
+              "is none: "
+              "it is among the errors"},
     {"received_bytes", FIELD_BYTES, FIELD_AT(struct mpi_matrix_cell, got_bytes)},
     {"one_sided", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, put_count), .about = "operations of `from` on `to`"},
     {"one_sided_bytes", FIELD_BYTES, FIELD_AT(struct mpi_matrix_cell, put_bytes)},
