@@ -227,6 +227,8 @@ static const struct field rank_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct mpi_why_rank, stats), FIELD_POINTER, .of = stats_fields},
     {"state", FIELD_CHOICE, .json = state_json, .choices = STATES},
     {"stuck", FIELD_BOOL, FIELD_AT(struct mpi_why_rank, stuck)},
+    {"asleep", FIELD_BOOL, FIELD_AT(struct mpi_why_rank, asleep),
+     .about = "all of its threads wait for each other, or for what only one of them could give, as a semaphore"},
     {"waits_in_the_end_for", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = root_json,
      .about = "the rank that goes on, and for which it waits over any number of others"},
     {"where", FIELD_TEXT, FIELD_AT(struct mpi_why_rank, where), FIELD_ZERO_IS_NULL,

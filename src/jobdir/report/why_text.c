@@ -51,6 +51,8 @@ void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct 
             buf_puts(out, ": ");
             buf_puts(out, rank->where);
         }
+        if (rank->asleep)
+            buf_puts(out, "; none of its threads can go on, if no signal's handler wakes one");
         return;
     }
     if (thread->state == MPI_WHY_POLLS)
