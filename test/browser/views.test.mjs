@@ -96,6 +96,11 @@ test('functions of all processes compared: sums and imbalance', async () => {
   const imbalance = (Math.max(...times) * 4) / times.reduce((a, b) => a + b);
   const row = page.getByRole('row').filter({ hasText: 'do_jacobi' });
   assert.ok(Math.abs(Number(await row.locator('td.col-imbalance').innerText()) - imbalance) < 0.006);
+  // a function of a microsecond may be as uneven as it likes: first comes what costs most
+  const beyond = (one) => Math.max(...one.ranks.map((rank) => rank.self_ns)) - one.ranks.reduce((all, rank) => all + rank.self_ns, 0) / 4;
+  const costly = report.functions.filter((one) => one.ranks.length === 4).sort((a, b) => beyond(b) - beyond(a))[0].name;
+  await page.getByRole('columnheader', { name: 'Imbalance' }).getByRole('button').click();
+  await until(async () => (await page.locator('tbody tr .measured-name').first().innerText()).startsWith(costly), 'the most costly first');
   assert.deepEqual(await violations(page), []);
   await shoot(page, 'functions-compared-dark');
   await row.click();

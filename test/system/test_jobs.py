@@ -109,6 +109,13 @@ class Following(CheckedCase):
         self.assertEqual(node["host"], os.uname().nodename)
         self.assertEqual(node["cpus"], os.sysconf("SC_NPROCESSORS_ONLN"))
         self.assertEqual(node["memory_bytes"], os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        system = self.records("sample")[0]["system"]  # caches can be had, and are not free
+        with open("/proc/meminfo", encoding="ascii") as file:
+            text = file.read()
+        cached, shared = (1024 * int(re.search(rf"^{name}: +(\d+) kB", text, re.M).group(1)) for name in ("Cached", "Shmem"))
+        if cached - shared > 512 << 20:
+            self.assertGreater(system["memory_available_bytes"], system["memory_free_bytes"])
+        self.assertLess(system["memory_available_bytes"], node["memory_bytes"])
 
     def test_names_that_are_no_text(self):
         """Bytes that are no UTF-8 and control characters in arguments and names harm nobody."""

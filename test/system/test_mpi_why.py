@@ -167,6 +167,10 @@ class Why(mpitest.MpiCase):
         # before rank 0 has come, 1 and 2 disagree
         self.stuck("roots", self.only("mismatch", text="its root is rank 0 for rank 0, rank 1 for rank 1"))
 
+    def test_computes_in_a_library(self):
+        """The program's own line comes first."""
+        self.stuck("clock", self.only("straggler", [1], [0, 2]), r"computes: in look_at_clock \(stuck\.c:\d+\), in \S*clock_gettime ")
+
     def test_left_behind(self):
         """The others have left the collective already, for what they wanted of each other came."""
         answer, status, text = self.stuck("left", self.only("mismatch", [0], [1, 2], "rank 0 waits in MPI_Reduce with rank 0 as its root"))

@@ -46,8 +46,10 @@ class Forks(ForksCase):
         self.check("--args")
 
     def test_not_chosen(self):
-        self.scry_run("--trace", "fn:none", "--", forks(), CHILDREN)
+        done = self.scry_run("-q", "--trace", "fn:none", "--", forks(), CHILDREN)
+        self.assertRegex(done.stderr, r"^scry: no function of \S+ is meant by the selection 'fn:none'[^\n]*\n$")
         self.assertEqual(self.calls(), {})
+        self.assertEqual(self.scry_run("-q", "--trace", "fn:child_work", "--", forks(), 1).stderr, "")
 
     def test_children_that_call_nothing(self):
         """They need no area, and have no trace."""

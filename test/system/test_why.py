@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 
 import schematest
 import scrytest
@@ -39,6 +40,36 @@ class Why(scrytest.TestCase):
         self.assertIn("(cat): reads from standard input, a pipe that can be written by process", text)
         os.kill(job.pid, signal.SIGTERM)
         job.wait(60 * scrytest.SCALE)
+
+    def files(self, way, call):
+        """Each of two processes waits for the lock that the other one holds, one of them by flock; a third one only waits."""
+        program = self.box.path("work", "locks.py")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write("import fcntl, os, sys\n"
+                       "locks = {'a': fcntl.flock, 'b': getattr(fcntl, sys.argv[1])}\n"
+                       "lock = lambda file, how: locks[file.name](file, how)\n"
+                       "(read, write), (read2, write2) = os.pipe(), os.pipe()\n"
+                       "child = os.fork() == 0\n"
+                       "own, other = [open(name, 'w') for name in ('ab' if child else 'ba')]\n"
+                       "lock(own, fcntl.LOCK_EX)\n"
+                       "os.write(write if child else write2, b'.')\n"
+                       "os.read(read2 if child else read, 1)\n"
+                       "if child and os.fork() == 0:\n"
+                       "    own = open('b', 'w')\n"
+                       "    lock(own, fcntl.LOCK_EX)\n"
+                       "lock(other, fcntl.LOCK_EX)\n")
+        answer, text = self.deadlock(lambda answer: answer["deadlocks"], sys.executable, program, way)
+        (lock,) = answer["deadlocks"]
+        one, other = (thread["pid"] for thread in lock["threads"])
+        self.assertIn("deadlock: 2 processes wait for each other's locks of files", text)
+        for waits, holds, by in ((one, other, "flock"), (other, one, call)):
+            self.assertRegex(text, rf"\n  process {waits} \([^)]*\): waits for [^\n]*\({by}\)[^\n]*, which is held by process {holds} ")
+
+    def test_flock(self):
+        self.files("flock", "flock")
+
+    def test_fcntl(self):
+        self.files("lockf", "fcntl")
 
     def deadlock(self, until, *command):
         """Asks until there is one: the answer, and the text. Exit status 3."""

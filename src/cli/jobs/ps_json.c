@@ -4,7 +4,6 @@
 
 #include "cli/common/now.h"
 #include "jobdir/record/mirror.h"
-#include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
 
 static json_t *state_json(const void *row, const void *all)

@@ -98,15 +98,21 @@ static void own_texts(struct rank_now *rank, struct arena *arena)
         *texts[i] = copy(arena, *texts[i]);
 }
 
-/* The share in the time between two answers. */
+/* Of a rank that only does one of the two, the other may become a little less: ticks are converted at a rate that is measured
+ * ever better. */
+double ranks_recent(const struct rank_now *now, const struct rank_now *was)
+{
+    if (now->compute_ns + now->communicate_ns <= was->compute_ns + was->communicate_ns)
+        return -1; /* the counts started again, or no time went by */
+    uint64_t computed = now->compute_ns > was->compute_ns ? now->compute_ns - was->compute_ns : 0;
+    uint64_t communicated = now->communicate_ns > was->communicate_ns ? now->communicate_ns - was->communicate_ns : 0;
+    return (double)communicated / (double)(computed + communicated);
+}
+
 static void set_recent(struct rank_now *now, const struct rank_now *was)
 {
-    if (!was || now->compute_ns < was->compute_ns || now->communicate_ns < was->communicate_ns)
-        return; /* the counts started again */
-    uint64_t computed = now->compute_ns - was->compute_ns;
-    uint64_t communicated = now->communicate_ns - was->communicate_ns;
-    if (computed + communicated)
-        now->recent = (double)communicated / (double)(computed + communicated);
+    if (was)
+        now->recent = ranks_recent(now, was);
 }
 
 static void find_recent(struct rank_list *ranks, const struct rank_list *before)

@@ -45,6 +45,8 @@ struct rank_list {
     uint64_t asks_until_ns; /* of ranks_ask_elsewhere for all jobs together; 0: none was asked yet */
 };
 
+/* The share of MPI in the time between two answers; < 0: not known. */
+double ranks_recent(const struct rank_now *now, const struct rank_now *was);
 /* Replaces the ranks of this node by the rows of an answer of mpi_get_activity. */
 void ranks_take(struct rank_list *ranks, const struct omis_value *rows);
 /* Asks this node's monitor, if one runs, for the ranks of all jobs, and waits for the answer. */

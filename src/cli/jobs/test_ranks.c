@@ -52,9 +52,26 @@ static void test_patience_is_for_all_jobs(void **state)
     ranks_done(&ranks);
 }
 
+static double recent(uint64_t computed, uint64_t communicated, uint64_t then_computed, uint64_t then_communicated)
+{
+    const struct rank_now was = {.compute_ns = computed, .communicate_ns = communicated};
+    const struct rank_now now = {.compute_ns = then_computed, .communicate_ns = then_communicated};
+    return ranks_recent(&now, &was);
+}
+
+static void test_recent(void **state)
+{
+    (void)state;
+    assert_true(recent(1000, 1000, 2000, 4000) == 0.75);
+    assert_true(recent(1000, 1000, 999, 4000) == 1); /* it waits all the time */
+    assert_true(recent(1000, 1000, 4000, 998) == 0);
+    assert_true(recent(1000, 1000, 500, 700) < 0); /* counted anew */
+    assert_true(recent(1000, 1000, 1000, 1000) < 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused_by_all),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_recent), cmocka_unit_test(test_refused_by_all),
                                        cmocka_unit_test(test_patience_is_for_all_jobs)};
     return cmocka_run_group_tests_name("ranks", tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/proc_file.h"
 #include "base/system/wait_world.h"
 #include "job/places/blocked.h"
 #include "job/places/where.h"
@@ -85,7 +86,7 @@ static void add(struct why_lock **locks, size_t *count, const struct process *pr
         const struct thread_seen *seen = &process->threads[circle[i]];
         if (seen->tid == process->pid)
             memcpy(lock.name, seen->name, sizeof lock.name);
-        lock.threads[i] = (struct why_lock_thread){.tid = seen->tid, .text = BUF_INIT};
+        lock.threads[i] = (struct why_lock_thread){.pid = process->pid, .tid = seen->tid, .text = BUF_INIT};
         memcpy(lock.threads[i].name, seen->name, sizeof seen->name);
     }
     why_lock_threads_tell(lock.threads, length, process->pid);
@@ -118,6 +119,82 @@ static bool look_again(struct process *process)
     return good;
 }
 
+/* ---- processes that wait for each other's locks of files ---- */
+
+/* For whom a process of one thread waits, which can do nothing else meanwhile; 0: for nobody. */
+static pid_t waits_for(const struct file_lock *locks, size_t count, pid_t pid)
+{
+    struct proc_stat stat;
+    for (size_t i = 0; i < count; i++)
+        if (locks[i].waits == pid && proc_stat_of(pid, 0, &stat) == 0 && stat.threads == 1 && stat.state != 'R')
+            return locks[i].holds;
+    return 0;
+}
+
+/* The circle that begins with this process, if it is the lowest in it: 0 if there is none. */
+static size_t file_circle(const struct file_lock *locks, size_t count, pid_t pid, pid_t *ret_circle, size_t room)
+{
+    size_t length = 0;
+    pid_t at = pid;
+    do {
+        ret_circle[length++] = at;
+        at = waits_for(locks, count, at);
+    } while (at > pid && length < room);
+    return at == pid ? length : 0;
+}
+
+static bool is_one_of(const pid_t *pids, size_t count, pid_t pid)
+{
+    for (size_t i = 0; i < count; i++)
+        if (pids[i] == pid)
+            return true;
+    return false;
+}
+
+static void add_files(struct why_lock **locks, size_t *count, const pid_t *circle, size_t length)
+{
+    struct why_lock *larger = realloc(*locks, (*count + 1) * sizeof *larger);
+    struct why_lock lock = {
+        .files = true, .pid = circle[0], .threads = calloc(length, sizeof *lock.threads), .count = length};
+    *locks = larger ? larger : *locks;
+    if (!larger || !lock.threads) {
+        free(lock.threads);
+        return;
+    }
+    proc_comm(circle[0], 0, lock.name, sizeof lock.name);
+    for (size_t i = 0; i < length; i++) {
+        lock.threads[i] = (struct why_lock_thread){.pid = circle[i], .tid = circle[i], .text = BUF_INIT};
+        proc_comm(circle[i], 0, lock.threads[i].name, sizeof lock.threads[i].name);
+        why_lock_threads_tell(&lock.threads[i], 1, circle[i]);
+    }
+    larger[(*count)++] = lock;
+}
+
+/* They are looked for twice: a lock may be given back in this moment. */
+static void find_files(struct why_lock **ret_locks, size_t *found, const pid_t *pids, size_t count)
+{
+    _cleanup_(freep) struct file_lock *before = NULL, *now = NULL;
+    size_t before_count = file_locks_read(&before), now_count = 0;
+    _cleanup_(freep) pid_t *circle = calloc(before_count + 1, sizeof *circle);
+    _cleanup_(freep) pid_t *again = calloc(before_count + 1, sizeof *again);
+    for (size_t i = 0; circle && again && i < before_count; i++) {
+        pid_t first = before[i].waits;
+        size_t length =
+            is_one_of(pids, count, first) ? file_circle(before, before_count, first, circle, before_count) : 0;
+        if (!length)
+            continue;
+        if (!now) {
+            wait_poll(NULL, 0, LOCKS_BETWEEN_MS);
+            now_count = file_locks_read(&now);
+        }
+        if (file_circle(now, now_count, first, again, before_count) == length &&
+            memcmp(circle, again, length * sizeof *circle) == 0)
+            add_files(ret_locks, found, circle, length);
+    }
+}
+
+/* ---- all ---- */
+
 size_t why_locks_find(struct why_lock **ret_locks, const pid_t *pids, size_t count)
 {
     _cleanup_(freep) struct process *processes = calloc(count + 1, sizeof *processes);
@@ -139,6 +216,7 @@ size_t why_locks_find(struct why_lock **ret_locks, const pid_t *pids, size_t cou
             find_in(ret_locks, &found, &processes[i]);
         free(processes[i].threads);
     }
+    find_files(ret_locks, &found, pids, count);
     return found;
 }
 
@@ -155,6 +233,10 @@ void why_locks_free(struct why_lock *locks, size_t count)
 
 static void put_head(struct buf *out, const struct why_lock *lock)
 {
+    if (lock->files) {
+        buf_printf(out, "deadlock: %zu processes wait for each other's locks of files", lock->count);
+        return;
+    }
     if (lock->count == 1)
         buf_printf(out, "deadlock: thread %d of process %d (", lock->threads[0].tid, lock->pid);
     else
@@ -171,12 +253,12 @@ void why_locks_text(struct buf *out, const struct why_lock *locks, size_t count)
         put_head(out, lock);
         buf_putc(out, '\n');
         for (size_t k = 0; k < lock->count && k < SHOWN_THREADS; k++) {
-            buf_printf(out, "  thread %d (", lock->threads[k].tid);
+            buf_printf(out, "  %s %d (", lock->files ? "process" : "thread", lock->threads[k].tid);
             text_show(out, lock->threads[k].name);
             buf_printf(out, "): %s\n", lock->threads[k].text.data ? lock->threads[k].text.data : "?");
         }
         if (lock->count > SHOWN_THREADS)
-            buf_printf(out, "  ... and %zu more threads (--json lists them)\n", lock->count - SHOWN_THREADS);
+            buf_printf(out, "  ... and %zu more (--json lists them)\n", lock->count - SHOWN_THREADS);
     }
 }
 
@@ -213,7 +295,8 @@ static json_t *module_json(const void *row, const void *all)
     return place_json(row, "module");
 }
 
-static const struct field thread_fields[] = {{"tid", FIELD_INTEGER, FIELD_AT(struct why_lock_thread, tid)},
+static const struct field thread_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct why_lock_thread, pid)},
+                                             {"tid", FIELD_INTEGER, FIELD_AT(struct why_lock_thread, tid)},
                                              {"name", FIELD_TEXT, FIELD_AT(struct why_lock_thread, name)},
                                              {"text", FIELD_TEXT, .json = thread_text_json},
                                              {"function", FIELD_TEXT, .flags = FIELD_OR_NULL, .json = function_json,
@@ -238,7 +321,8 @@ static json_t *threads_json(const void *row, const void *all)
     return fields_list(thread_fields, lock->threads, lock->count, sizeof *lock->threads, NULL);
 }
 
-const struct field why_lock_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct why_lock, pid)},
+const struct field why_lock_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct why_lock, pid),
+                                         .about = "of the first; of several processes, they wait for locks of files"},
                                         {"name", FIELD_TEXT, FIELD_AT(struct why_lock, name)},
                                         {"text", FIELD_TEXT, .json = head_json},
                                         {"threads", FIELD_LIST, .json = threads_json, .of = thread_fields,

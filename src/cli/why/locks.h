@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads of one process that wait for each other in a circle, with and without MPI. */
+/* Threads of one process that wait for each other in a circle, with and without MPI; and processes that do so by locks of
+ * files (flock, fcntl). */
 #ifndef SCRY_CLI_WHY_LOCKS_H
 #define SCRY_CLI_WHY_LOCKS_H
 
@@ -14,14 +15,15 @@
 #include "jobdir/text/fields.h"
 
 struct why_lock_thread {
-    pid_t tid;
+    pid_t pid, tid;
     char name[32];
     struct buf text; /* what it is blocked in, and from where: "waits for a mutex that ..., at take_both (hang.c:42)" */
     json_t *place;   /* job/places/where.h; NULL: not known */
 };
 
-struct why_lock { /* a circle, in its order */
-    pid_t pid;
+struct why_lock {  /* a circle, in its order */
+    bool files;    /* of processes, by locks of files; else of threads of one process */
+    pid_t pid;     /* of the first */
     char name[32]; /* of the process */
     struct why_lock_thread *threads;
     size_t count;

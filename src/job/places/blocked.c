@@ -16,6 +16,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
+#include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "job/places/python_places.h"
 #include "jobdir/text/text.h"
@@ -120,6 +121,57 @@ static void add_waited(struct blocked *thread, pid_t pid)
             return;
     if (thread->waits_count < BLOCKED_WAITED)
         thread->waits_for[thread->waits_count++] = pid;
+}
+
+/* ---- locks of files ---- */
+
+/* "7: FLOCK  ADVISORY  WRITE 3517 fd:00:2531452 0 EOF": who holds it; "7: -> FLOCK  ADVISORY ...": who waits for that. */
+size_t file_locks_parse(char *text, struct file_lock **ret_locks)
+{
+    struct file_lock *locks = NULL;
+    size_t count = 0, room = 0;
+    long long held_id = -1;
+    int holds = 0;
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        long long id;
+        int at = 0, pid;
+        char kind[16];
+        if (sscanf(line, "%lld: %n", &id, &at) != 1 || !at)
+            continue;
+        bool waits = strncmp(line + at, "->", 2) == 0;
+        if (sscanf(line + at + (waits ? 2 : 0), "%15s %*s %*s %d", kind, &pid) != 2)
+            continue;
+        if (!waits) {
+            held_id = id;
+            holds = pid;
+        } else if (id == held_id && holds > 0 && pid > 0 && GROW(locks, count, room)) {
+            locks[count++] = (struct file_lock){pid, holds, strcmp(kind, "FLOCK") == 0};
+        }
+    }
+    *ret_locks = locks;
+    return count;
+}
+
+size_t file_locks_read(struct file_lock **ret_locks)
+{
+    _cleanup_(freep) char *text = NULL;
+    size_t len;
+    *ret_locks = NULL;
+    return file_read("/proc/locks", &text, &len) == 0 ? file_locks_parse(text, ret_locks) : 0;
+}
+
+static void put_holder(struct buf *out, struct blocked *thread, pid_t pid, bool flock)
+{
+    _cleanup_(freep) struct file_lock *locks = NULL;
+    size_t count = file_locks_read(&locks), found = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (locks[i].waits != pid || locks[i].flock != flock)
+            continue;
+        buf_puts(out, found++ ? " and " : ", which is held by ");
+        put_process(out, locks[i].holds);
+        add_waited(thread, locks[i].holds);
+    }
 }
 
 /* ---- descriptors ---- */
@@ -383,6 +435,8 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
         thread->fd = (int)args[0];
         buf_printf(out, "%s ", call->text);
         put_fd(out, thread, pid, thread->fd, reads);
+        if (call->number == SYS_flock || call->about == ABOUT_LOCK)
+            put_holder(out, thread, pid, call->number == SYS_flock);
         break;
     case ABOUT_PATH:
         buf_printf(out, "%s ", call->text);

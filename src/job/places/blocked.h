@@ -30,6 +30,16 @@ struct blocked {
     int64_t python_line;                 /* -1: unknown */
 };
 
+/* Locks of files for which somebody waits (/proc/locks): who waits for whom, processes of the reader's namespace. Of locks
+ * of open descriptions (F_OFD_SETLKW) the kernel does not say who holds them. The caller frees them. */
+struct file_lock {
+    pid_t waits, holds;
+    bool flock; /* else fcntl */
+};
+size_t file_locks_read(struct file_lock **ret_locks);
+/* The same from the text of that file. */
+size_t file_locks_parse(char *text, struct file_lock **ret_locks);
+
 /* The caller passes the list to blocked_free. 0, -ESRCH: it has ended; -EACCES, -ENOMEM. */
 int blocked_read(pid_t pid, struct blocked **ret_threads, size_t *ret_count, struct err *err);
 void blocked_free(struct blocked *threads, size_t count);

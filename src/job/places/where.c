@@ -18,13 +18,14 @@
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "symbols/index/lines.h"
+#include "symbols/index/sample.h"
 
 enum { RING_PAGES = 8, SAMPLES_MOST = 1024, NS_PER_MS = 1000000 };
 
 struct samples {
     uint64_t at[SAMPLES_MOST];
     size_t count;
-    pid_t pid;
+    pid_t pid, tid;
 };
 
 struct sample_record {
@@ -117,6 +118,11 @@ bool where_put(struct buf *out, const json_t *place)
         text_show(out, text_base(module));
         buf_putc(out, ')');
     }
+    const json_t *inside = json_object_get(place, "inside");
+    if (inside) {
+        buf_puts(out, ", in ");
+        where_put(out, inside);
+    }
     return true;
 }
 
@@ -124,6 +130,40 @@ bool where_put(struct buf *out, const json_t *place)
 static bool is_ours(const char *module)
 {
     return strncmp(text_base(module), "libscry-", 8) == 0;
+}
+
+/* A library of the system, which the program has called. */
+static bool is_system(const char *module)
+{
+    static const char *const folders[] = {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "[vdso"};
+    bool system = is_ours(module);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        system |= strncmp(module, folders[i], strlen(folders[i])) == 0;
+    return system;
+}
+
+/* Who in the program itself called what the thread is in now; NULL: nobody is found, or it is elsewhere already. */
+static json_t *caller_of(struct lines *lines, pid_t tid)
+{
+    enum { FRAMES_MOST = 64 };
+    uint64_t frames[FRAMES_MOST];
+    struct sample *sample = calloc(1, sizeof *sample);
+    json_t *place = NULL;
+    if (!sample)
+        return NULL;
+    sample->tid = tid;
+    samples_take(sample, 1);
+    if (sample->code == 0) {
+        const struct lines_thread thread = {.sp = sample->registers[7],
+                                            .pc = sample->registers[16],
+                                            .registers = sample->registers,
+                                            .stack = sample->stack,
+                                            .stack_size = sample->stack_size};
+        size_t count = lines_unwind(lines, &thread, frames, NULL, FRAMES_MOST, NULL);
+        place = where_caller(lines, frames, 0, count, is_system);
+    }
+    free(sample);
+    return place;
 }
 
 /* In the child: the function with the most samples, and the first of its lines that was seen. */
@@ -163,7 +203,11 @@ static json_t *name_samples(const void *ctx)
         json_object_set_new(json, "function", text_json(places[best].function));
     if (places[best].file)
         json_object_set_new(json, "file", text_json(places[best].file));
-    return json;
+    json_t *caller = is_system(places[best].module) ? caller_of(lines, samples->tid) : NULL;
+    if (!caller)
+        return json;
+    json_object_set_new(caller, "inside", json);
+    return caller;
 }
 
 int where_computes(pid_t pid, pid_t tid, struct buf *out, struct err *err)
@@ -172,6 +216,7 @@ int where_computes(pid_t pid, pid_t tid, struct buf *out, struct err *err)
     if (!samples)
         return err_set(err, -ENOMEM, "out of memory");
     samples->pid = pid;
+    samples->tid = tid;
     int code = sample(samples, tid, err);
     json_t *place = NULL;
     if (code == 0 && samples->count) {

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include <jansson.h>
@@ -16,7 +17,8 @@
 #include "base/data/buf.h"
 #include "base/data/err.h"
 
-/* Appends "do_force (stommel.c:210)", or "libm.so.6+0x1234". 0; -ENODATA: it did not run meanwhile, or its place is not
+/* Appends "do_force (stommel.c:210)", or "do_force (stommel.c:210), in pow (libm.so.6)" where it is in a library of the
+ * system that the program has called. 0; -ENODATA: it did not run meanwhile, or its place is not
  * known; -EACCES: not permitted (perf_event_paranoid); other -errno. With err. */
 int where_computes(pid_t pid, pid_t tid, struct buf *out, struct err *err);
 
@@ -27,6 +29,12 @@ int where_computes(pid_t pid, pid_t tid, struct buf *out, struct err *err);
  * nothing is known of any.
  */
 json_t *where_blocked(pid_t pid, const pid_t *tids, size_t count);
+
+/* Of a stack's addresses, innermost first, as lines_callers has them: the first, from the one of that number on, in a module
+ * that is not left out, and in no header of the system. NULL: there is none. */
+struct lines;
+json_t *where_caller(struct lines *lines, const uint64_t *frames, size_t from, size_t count,
+                     bool (*left_out)(const char *module));
 
 /* Appends a place, "take_both (hang.c:42)". false: there is none. */
 bool where_put(struct buf *out, const json_t *place);

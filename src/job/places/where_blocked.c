@@ -57,6 +57,21 @@ static json_t *place_of(const struct line_location *where)
     return NULL;
 }
 
+json_t *where_caller(struct lines *lines, const uint64_t *frames, size_t from, size_t count,
+                     bool (*left_out)(const char *module))
+{
+    for (size_t i = from; i < count; i++) {
+        struct line_location where;
+        if (lines_find(lines, frames[i] - (i > 0), &where) < 0)
+            break;
+        json_t *place = where.module && !left_out(where.module) ? place_of(&where) : NULL;
+        line_location_done(&where);
+        if (place)
+            return place;
+    }
+    return NULL;
+}
+
 static json_t *look(struct lines *lines, pid_t pid, pid_t tid)
 {
     char path[64], text[256] = "";
@@ -72,16 +87,8 @@ static json_t *look(struct lines *lines, pid_t pid, pid_t tid)
     if (sscanf(text, "%*s 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%llx 0x%llx", &sp, &pc) != 2)
         return json_null();
     size_t count = lines_callers(lines, sp, pc, frames, FRAMES_MOST);
-    for (size_t i = 1; i < count; i++) {
-        struct line_location where;
-        if (lines_find(lines, frames[i] - 1, &where) < 0)
-            break;
-        json_t *place = where.module && !is_on_the_way(where.module) ? place_of(&where) : NULL;
-        line_location_done(&where);
-        if (place)
-            return place;
-    }
-    return json_null();
+    json_t *place = where_caller(lines, frames, 1, count, is_on_the_way);
+    return place ? place : json_null();
 }
 
 static json_t *look_at_all(const void *ctx)

@@ -373,6 +373,25 @@ static void load_mpi(const struct job *job, struct job_report *report)
         job_report_find_ends(report, &report->mpi->set);
 }
 
+/* For a quiet job: it was to record calls, and has recorded none, and that is not known from anything else. */
+static void put_nothing_recorded(struct buf *out, const struct job *job, const struct job_functions *functions)
+{
+    size_t index;
+    const json_t *note;
+    if (!functions || functions->events || functions->functions)
+        return;
+    json_array_foreach(functions->problems, index, note)
+    {
+        enum note_kind kind = note_json_kind(note);
+        const char *said = json_string_value(json_object_get(note, "text"));
+        if ((kind != NOTE_nothing_selected && kind != NOTE_nothing_recorded) || !said)
+            continue;
+        part_put_who(out, job);
+        text_show(out, said);
+        buf_putc(out, '\n');
+    }
+}
+
 void finish(struct job *job, int exit_code, struct buf *text)
 {
     struct recorder *recorder = &job->recorder;
@@ -414,7 +433,10 @@ void finish(struct job *job, int exit_code, struct buf *text)
         finish_put_info(job);
     }
     watch_gone(&job->watch);
-    job_report_summary(text, &report, report_style_for(STDERR_FILENO));
+    if (job->options->quiet)
+        put_nothing_recorded(text, job, report.functions);
+    else
+        job_report_summary(text, &report, report_style_for(STDERR_FILENO));
     job_functions_free(report.functions);
     mpi_report_free(report.mpi);
     job_report_parts_done(&report);

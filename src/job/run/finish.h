@@ -6,7 +6,7 @@
 #include "base/data/buf.h"
 #include "job/run/job.h"
 
-/* Appends the summary to `text`. */
+/* Appends to `text` the summary; of a quiet job only that no calls were recorded, where they were to be. */
 void finish(struct job *job, int exit_code, struct buf *text);
 /* The job was not started: removes its directory. */
 void finish_failed(struct job *job);

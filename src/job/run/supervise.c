@@ -596,7 +596,7 @@ int job_run(struct run_options *options)
     finish(job, exit_code, &text);
     if (job->exec_code < 0)
         launch_explain(options->command[0], job->exec_code);
-    say(job, &text);
+    put(&text);
     finish_publishing(job);
     part_wait_brought(job);
     if (options->quiet && job->dir[0]) /* else it was printed at the start that nothing is recorded */

@@ -195,6 +195,40 @@ static void test_unmatched(void **state)
     done(&scene);
 }
 
+/* What was sent lies on another communicator, or is being sent there. */
+static void test_other_communicator(void **state)
+{
+    for (int sends_now = 0; sends_now < 2; sends_now++) {
+        struct scene scene = scene_of(2);
+        for (size_t i = 0; i < 2; i++) {
+            struct mpi_stats_comm *comms = (struct mpi_stats_comm *)scene.set.ranks[i].comms;
+            comms[1] = comms[0];
+            comms[1].parent = comms[0].number;
+            comms[1].number = comms[1].ordinal = 1;
+            comms[1].name = "ocean";
+            scene.set.ranks[i].comm_count = 2;
+        }
+        receives(&scene, 0, 1, 5);
+        if (sends_now) {
+            sends(&scene, 1, 0, 5);
+            now_of(&scene, 1)->comm = 1;
+        } else {
+            gathers(&scene, 1, CALL_MPI_Barrier, 1, MPIA_RANK_NONE);
+            scene.set.ranks[1].peers[0] =
+                (struct mpi_stats_peer){.comm = 1, .peer = 0, .call = CALL_NONE, .sent_count = 1};
+            scene.set.ranks[1].peer_count = 1;
+        }
+        look(&scene);
+        only(&scene, MPI_WHY_DEADLOCK);
+        struct buf text = BUF_INIT;
+        mpi_why_call_text(&text, &scene.why, &scene.why.ranks[0], &scene.why.ranks[0].threads[0]);
+        assert_non_null(strstr(text.data, "; rank 1 has sent to it on"));
+        assert_non_null(strstr(text.data, "and that has not been received: another communicator?"));
+        buf_done(&text);
+        done(&scene);
+    }
+}
+
 /* Another tag than what was sent: the message that lies there is told. */
 static void test_other_tag(void **state)
 {
@@ -448,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_chain),
         cmocka_unit_test(test_mismatch),
         cmocka_unit_test(test_left_behind),
+        cmocka_unit_test(test_other_communicator),
         cmocka_unit_test(test_dead_peer),
         cmocka_unit_test(test_one_name_for_two),
         cmocka_unit_test(test_unmatched),

@@ -69,6 +69,9 @@ static void test_blocked_outside(void **state)
     static const struct thread_seen two[] = {{.tid = 10, .wait = {.kind = THREAD_WAITS_OWNER, .tid = 11}},
                                              {.tid = 11, .wait = {.kind = THREAD_WAITS_END, .tid = 10}}};
     static const struct thread_seen condition[] = {{.tid = 10, .wait = {.kind = THREAD_WAITS_OTHERS}}};
+    static const struct thread_seen joins[] = {{.tid = 10, .wait = {.kind = THREAD_WAITS_END, .tid = 11}},
+                                               {.tid = 11, .wait = {.kind = THREAD_WAITS_OTHERS}}};
+    static const struct thread_seen works[] = {{.tid = 10, .wait = {.kind = THREAD_WAITS_OTHERS}}, {.tid = 11}};
     static const struct thread_seen beside[] = {{.tid = 10},
                                                 {.tid = 11, .wait = {.kind = THREAD_WAITS_OWNER, .tid = 11}}};
     static const struct {
@@ -76,10 +79,13 @@ static void test_blocked_outside(void **state)
         size_t count;
         const char *text; /* NULL: none */
         size_t stuck;
+        bool asleep;
     } cases[] = {
         {own, 1, "deadlock: rank 1 waits for a mutex that it holds itself", 2},
         {two, 2, "deadlock: 2 threads of rank 1 wait for each other", 2},
-        {condition, 1, NULL, 0},
+        {condition, 1, NULL, 0, true},
+        {joins, 2, NULL, 0, true},
+        {works, 2, NULL, 0, false},
         {beside, 2, "deadlock: thread 11 of rank 1 waits for a mutex that it holds itself", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -93,6 +99,7 @@ static void test_blocked_outside(void **state)
         assert_int_equal(finding->kind, cases[i].text ? MPI_WHY_DEADLOCK : MPI_WHY_STRAGGLER);
         assert_int_equal(mpi_why_is_stuck(&scene.why), cases[i].text != NULL);
         assert_int_equal(scene.why.stuck, cases[i].stuck);
+        assert_int_equal(scene.why.ranks[1].asleep, cases[i].asleep);
         if (cases[i].text) {
             assert_string_equal(finding->text, cases[i].text);
             assert_list(finding->ranks, finding->rank_count, "1");

@@ -64,6 +64,39 @@ static void test_two_clocks(void **state)
     }
 }
 
+/* One that is 100 s ahead, and gains 40 us in a second: what it gains is found, too. When clocks were compared is said on the
+ * time line of all. */
+static uint64_t of_far(uint64_t time)
+{
+    return time + 100 * UINT64_C(1000) * MS + (time - START) / 25000;
+}
+
+static void test_far_clock(void **state)
+{
+    struct fixture *fixture = *state;
+    struct made_rank *a = &fixture->ranks[0], *b = &fixture->ranks[1];
+    made_rank_begin(a, fixture->root, "a", 0, "w", START);
+    made_rank_begin(b, fixture->root, "b", 1, "w", of_far(START));
+    made_call(a, CALL_MPI_Init, START + 10 * US, START + 20 * US);
+    made_call(b, CALL_MPI_Init, of_far(START + 10 * US), of_far(START + 20 * US));
+    for (unsigned i = 0; i < 400; i++) {
+        uint64_t at = START + MS + (uint64_t)i * 5 * MS;
+        made_send(a, CALL_MPI_Send, at, at + US, 1, 1, 8);
+        made_receive(b, of_far(at - 50 * US), of_far(at + 5 * US), 0, 1, 8);
+        made_send(b, CALL_MPI_Send, of_far(at + 100 * US), of_far(at + 101 * US), 0, 1, 8);
+        made_receive(a, at + 2 * US, at + 105 * US, 1, 1, 8);
+    }
+    const struct mpi_messages *messages = load(fixture, 2, 0);
+    const struct timeline_host *host = &messages->timeline.hosts[1];
+    assert_int_equal(host->how, TIMELINE_BOTH_WAYS);
+    double first = timeline_compared_seconds(host, false), last = timeline_compared_seconds(host, true);
+    assert_true(first >= 0 && first < 0.5 && last > 1.5 && last < 2.1);
+    for (size_t k = 0; k < 400; k++) {
+        int64_t truth = MS + (int64_t)k * 5 * MS + 100 * US, error = messages->ranks[1].sent[k].begin - truth;
+        assert_true(error > -2 * US && error < 2 * US);
+    }
+}
+
 /* A clock that is set in the middle of the run: no line through start and end helps. */
 static void test_too_early(void **state)
 {
@@ -284,6 +317,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_two_clocks, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_far_clock, setup, teardown),
         cmocka_unit_test_setup_teardown(test_too_early, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_way, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_way_in_a_row, setup, teardown),

@@ -78,6 +78,12 @@ const char *timeline_how_name(enum timeline_how how)
     return names[how];
 }
 
+double timeline_compared_seconds(const struct timeline_host *host, bool last)
+{
+    double ns = last ? host->end_ns + host->offset_end_ns : host->start_ns + host->offset_start_ns;
+    return ns / 1e9;
+}
+
 /* ---- times ---- */
 
 int64_t timeline_raw(const struct timeline *timeline, size_t trace, uint64_t ticks)
@@ -135,14 +141,14 @@ int64_t timeline_map(const struct timeline *timeline, size_t trace, int64_t raw_
 
 struct least { /* of one direction, in a part of the time */
     bool known;
-    int64_t ns, at; /* and when it was sent */
+    int64_t ns, at; /* and when it was sent or received, by the clock of the lower host */
 };
 
 struct between {
     struct {
         uint32_t low, high; /* hosts */
     } key;
-    int64_t first, last;      /* when messages were sent; -1 in `last` < first: none */
+    int64_t first, last;      /* of messages in both directions, by the clock of the lower host; last < first: none */
     struct least least[3][2]; /* in the first part, the last part, at any time; towards high, towards low */
     uint64_t messages;
     bool used;
@@ -190,19 +196,20 @@ static void sample(struct estimate *estimate, uint32_t from, uint32_t to, int64_
     if (!pair)
         return;
     unsigned direction = from > to;
+    int64_t at = direction ? received : sent; /* one clock for both directions: they may be minutes apart */
     if (!estimate->windows) {
-        pair->first = sent < pair->first ? sent : pair->first;
-        pair->last = sent > pair->last ? sent : pair->last;
+        pair->first = at < pair->first ? at : pair->first;
+        pair->last = at > pair->last ? at : pair->last;
         pair->messages++;
-        note_least(&pair->least[EVER][direction], received - sent, sent);
+        note_least(&pair->least[EVER][direction], received - sent, at);
         return;
     }
     int64_t span = pair->last - pair->first, window = span / WINDOW_SHARE;
     window = window < WINDOW_MOST_NS ? window : WINDOW_MOST_NS;
-    if (sent <= pair->first + window)
-        note_least(&pair->least[FIRST][direction], received - sent, sent);
-    if (sent >= pair->last - window)
-        note_least(&pair->least[LAST][direction], received - sent, sent);
+    if (at <= pair->first + window)
+        note_least(&pair->least[FIRST][direction], received - sent, at);
+    if (at >= pair->last - window)
+        note_least(&pair->least[LAST][direction], received - sent, at);
 }
 
 /* Of an operation that nobody leaves before all have come: the last to come of a host is a message to each other one;
@@ -280,9 +287,18 @@ static double ahead(const struct between *pair, enum part part, bool host_is_hig
     return host_is_high ? high : -high;
 }
 
-static double moment(const struct between *pair, enum part part)
+/* When that was, by the clock of a host. */
+static double moment(const struct between *pair, enum part part, bool host_is_high)
 {
-    return ((double)pair->least[part][0].at + (double)pair->least[part][1].at) / 2;
+    double low = ((double)pair->least[part][0].at + (double)pair->least[part][1].at) / 2;
+    return host_is_high ? low + ahead(pair, part, true) : low;
+}
+
+/* When the message of one direction was at a host, by its clock. */
+static double moment_of(const struct least *least, unsigned direction, bool host_is_high)
+{
+    double passed = direction ? -(double)least->ns : (double)least->ns; /* from the lower host to the higher one */
+    return host_is_high ? (double)least->at + passed : (double)least->at;
 }
 
 /* How far that may be off: nothing arrives before it was sent, so no further than the least delays allow. */
@@ -296,9 +312,10 @@ static double bound(const struct between *pair, enum part part, const struct tim
 static double least_delay(const struct between *pair, const struct timeline_host *from, const struct timeline_host *to,
                           bool to_is_high)
 {
-    const struct least *least = &pair->least[EVER][pair->least[EVER][0].known ? 0 : 1];
-    bool towards = (least == &pair->least[EVER][0]) == to_is_high; /* the host receives */
-    double apart = to->offset_start_ns - offset_at(from, (double)least->at);
+    unsigned direction = pair->least[EVER][0].known ? 0 : 1;
+    const struct least *least = &pair->least[EVER][direction];
+    bool towards = (direction == 0) == to_is_high; /* the host receives */
+    double apart = to->offset_start_ns - offset_at(from, moment_of(least, direction, !to_is_high));
     return (double)least->ns + (towards ? apart : -apart);
 }
 
@@ -311,21 +328,21 @@ static void set_one_way(struct between *pair, const struct timeline_host *from, 
                           : towards                  ? TIMELINE_LEAST_NS - delay
                                                      : delay - TIMELINE_LEAST_NS;
     to->offset_end_ns = to->offset_start_ns;
-    to->start_ns = to->end_ns = (double)least->at;
+    to->start_ns = to->end_ns = moment_of(least, first ? 0 : 1, high);
     to->how = TIMELINE_ONE_WAY;
 }
 
 static void set_both_ways(struct between *pair, const struct timeline_host *from, struct timeline_host *to, bool high)
 {
-    double start = moment(pair, FIRST), end = moment(pair, LAST);
+    double start = moment(pair, FIRST, high), end = moment(pair, LAST, high);
     double drift = (ahead(pair, LAST, high) - ahead(pair, FIRST, high)) / (end > start ? end - start : 1);
     bool twice = both(pair, FIRST) && both(pair, LAST) && end > start && fabs(drift) < DRIFT_MOST;
     enum part first = twice ? FIRST : EVER, last = twice ? LAST : EVER;
     to->how = twice ? TIMELINE_BOTH_WAYS : TIMELINE_ONCE;
-    to->start_ns = moment(pair, first);
-    to->end_ns = moment(pair, last);
-    to->offset_start_ns = offset_at(from, to->start_ns) - ahead(pair, first, high);
-    to->offset_end_ns = offset_at(from, to->end_ns) - ahead(pair, last, high);
+    to->start_ns = moment(pair, first, high);
+    to->end_ns = moment(pair, last, high);
+    to->offset_start_ns = offset_at(from, moment(pair, first, !high)) - ahead(pair, first, high);
+    to->offset_end_ns = offset_at(from, moment(pair, last, !high)) - ahead(pair, last, high);
     to->bound_ns = fmax(bound(pair, first, from), bound(pair, last, from));
 }
 

@@ -87,6 +87,8 @@ static inline int64_t timeline_ns(const struct timeline *timeline, size_t trace,
     return timeline_map(timeline, trace, timeline_raw(timeline, trace, ticks));
 }
 
+/* When its clock was compared, first and last, on the common time line: seconds after the job's start. */
+double timeline_compared_seconds(const struct timeline_host *host, bool last);
 const char *timeline_how_name(enum timeline_how how); /* "both_ways" */
 
 /* ---- for mpi_messages.c: compares, by the matched messages whose times are raw, and makes these times common ---- */

@@ -336,6 +336,7 @@ static void find_stuck(struct why_work *work, bool *live)
         struct mpi_why_rank *rank = &why->ranks[i];
         if (!live[i] && rank->state == MPI_WHY_COMPUTES)
             rank->state = MPI_WHY_BLOCKED;
+        rank->asleep = rank->state == MPI_WHY_COMPUTES && why_rank_may_act(work, rank, live) && why_is_asleep(rank);
         rank->stuck = !live[i] && (rank->state == MPI_WHY_WAITS || rank->state == MPI_WHY_BLOCKED);
         why_block_threads(rank);
         why->stuck += rank->stuck;

@@ -65,6 +65,8 @@ struct mpi_why_condition {
     uint32_t call, comm;       /* of the operation; index in the rank's comms, MPI_WHY_NONE */
     uint64_t unmatched;        /* receives: messages that these ranks sent to it on this communicator, not received
                                   yet */
+    uint64_t elsewhere; /* receives from one rank: the same on another communicator, if there are none on this one, */
+    uint32_t elsewhere_comm; /* which is this one of its comms */
 };
 
 struct mpi_why_thread {
@@ -87,6 +89,8 @@ struct mpi_why_rank {
     const struct mpi_stats *stats; /* borrowed */
     enum mpi_why_state state;      /* of its thread `shown` */
     bool stuck;                    /* cannot move any more, whatever the others do */
+    bool asleep;                   /* all of its threads wait for each other, or for what only one of them could give
+                                      (a semaphore, a condition): only a signal's handler could wake one */
     bool in_vain;                  /* waits or polls, and could not move if those that poll did nothing else */
     const struct mpi_why_thread *threads;
     size_t thread_count, shown; /* shown: the rank's own (MPI_Init) thread, unless only another one waits */

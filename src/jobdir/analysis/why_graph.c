@@ -159,6 +159,34 @@ static bool is_under_way(const struct why_work *work, uint32_t index, const stru
     return false;
 }
 
+/* Whether a thread of that rank is just sending to the other one on a communicator. */
+static bool is_sending(const struct why_work *work, uint32_t from, uint32_t to, const struct why_group *group)
+{
+    const struct mpi_stats *sender = &work->set->ranks[from];
+    for (size_t i = 0; i < sender->thread_count; i++) {
+        const struct mpi_stats_now *now = &sender->threads[i].now;
+        if (!sender->threads[i].ended && call_info(now->call)->waits == CALL_WAITS_SEND &&
+            now->peer == work->set->ranks[to].rank && why_group_of(work, from, now->comm) == group)
+            return true;
+    }
+    return false;
+}
+
+/* A receive for which nothing lies there, while something lies on another communicator: mostly that was meant. */
+static void look_elsewhere(const struct why_work *work, struct mpi_why_condition *condition, uint32_t from, uint32_t to)
+{
+    const struct mpi_stats *receiver = &work->set->ranks[to];
+    for (uint32_t i = 0; i < receiver->comm_count && !condition->elsewhere; i++) {
+        const struct why_group *group = why_group_of(work, to, i);
+        if (!group || i == condition->comm || receiver->comms[i].kind > MPIA_COMM_INTER)
+            continue;
+        condition->elsewhere = under_way(work, from, to, group);
+        if (!condition->elsewhere && is_sending(work, from, to, group))
+            condition->elsewhere = 1;
+        condition->elsewhere_comm = i;
+    }
+}
+
 static void need_message(struct why_work *work, struct list *list, uint32_t index, uint32_t call, uint32_t comm,
                          int32_t peer, int32_t tag, bool receive)
 {
@@ -179,6 +207,8 @@ static void need_message(struct why_work *work, struct list *list, uint32_t inde
         wait_for_one(work, condition, rank_index(work, index, peer));
     for (uint32_t i = 0; receive && group && i < condition->for_count && !work->failed; i++)
         condition->unmatched += under_way(work, condition->for_ranks[i], index, group);
+    if (receive && group && condition->for_count == 1 && !condition->unmatched && !work->failed)
+        look_elsewhere(work, condition, condition->for_ranks[0], index);
 }
 
 bool why_has_waited(const struct why_work *work, const struct mpi_stats_thread *thread)

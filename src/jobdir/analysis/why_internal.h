@@ -68,6 +68,8 @@ bool why_has_waited(const struct why_work *work, const struct mpi_stats_thread *
 /* Given the ranks that may: may a thread that is in MPI act, or any of the rank's threads? */
 bool why_may_act(const struct why_work *work, const struct mpi_why_thread *thread, const bool *live);
 bool why_rank_may_act(const struct why_work *work, const struct mpi_why_rank *rank, const bool *live);
+/* None of its threads goes on by itself (mpi_why_rank.asleep); after why_rank_may_act. */
+bool why_is_asleep(const struct mpi_why_rank *rank);
 /* Sets the states of the threads of a stuck rank; otherwise of those in its circle. */
 void why_block_threads(struct mpi_why_rank *rank);
 

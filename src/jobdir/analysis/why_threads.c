@@ -144,6 +144,17 @@ bool why_rank_may_act(const struct why_work *work, const struct mpi_why_rank *ra
     return any || !is_held_up(work, rank, live);
 }
 
+bool why_is_asleep(const struct mpi_why_rank *rank)
+{
+    bool waits = false;
+    for (size_t i = 0; i < rank->actor_count; i++) {
+        if (rank->actors[i].free)
+            return false;
+        waits |= rank->actors[i].seen && rank->actors[i].seen->wait.kind == THREAD_WAITS_OTHERS;
+    }
+    return waits;
+}
+
 /* All of a rank that is stuck; else those of its circle. */
 void why_block_threads(struct mpi_why_rank *rank)
 {

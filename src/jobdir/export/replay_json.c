@@ -27,8 +27,12 @@ static void put_json_part(struct buf *out, const struct trace *trace, const char
 {
     size_t before = out->len;
     buf_printf(out, ",\"%s\":", name);
-    if (!call_put_json(out, trace, layout, part, bytes, size))
+    if (!call_put_json(out, trace, layout, part, bytes, size)) {
         out->len = before;
+        return;
+    }
+    buf_printf(out, ",\"%s_values\":", name);
+    call_put_json_values(out, trace, layout, part, bytes, size);
 }
 
 static void json_enter(void *ctx, struct call *call, const struct trace_event *event)

@@ -36,6 +36,7 @@ struct mpi_stats_row {
     uint64_t args_bytes, sent_bytes, got_bytes;
     uint64_t others_count, others_ns; /* of count and total_ns, by threads that are not the rank */
     uint64_t open, open_ns; /* further calls that have not ended, of total_ns; not in the file (report/mpi_open.c) */
+    bool got_unknown, got_least; /* what arrived later was not measured, or not of all; not in the file either */
 };
 
 struct mpi_stats_clock { /* total_ns = compute_ns + communicate_ns, to the nanosecond */
@@ -157,18 +158,21 @@ struct mpi_stats {
     bool running;   /* the process lives, and this is how far it is */
     bool aborted;
     int32_t abort_code;
-    bool status_known;                  /* of one that has ended: the monitor saw how, */
-    int32_t status;                     /* as from wait(2) */
-    bool spawned;                       /* by MPI_Comm_spawn: its MPI_COMM_WORLD has a parent */
-    bool uncounted;                     /* counting is switched off just now: what it is in is not known */
-    uint64_t resets;                    /* how often counting began anew: what was before is in no number */
-    uint64_t reset_ns;                  /* after MPI_Init's return, of the last time */
-    uint64_t paused_ns;                 /* between MPI_Init and MPI_Finalize, in which nothing was counted; but before a
+    bool status_known;             /* of one that has ended: the monitor saw how, */
+    int32_t status;                /* as from wait(2) */
+    bool spawned;                  /* by MPI_Comm_spawn: its MPI_COMM_WORLD has a parent */
+    bool uncounted;                /* counting is switched off just now: what it is in is not known */
+    uint64_t resets;               /* how often counting began anew: what was before is in no number */
+    uint64_t reset_ns;             /* after MPI_Init's return, of the last time */
+    uint64_t paused_ns;            /* between MPI_Init and MPI_Finalize, in which nothing was counted; but before a
                                            reset */
-    uint64_t started_wall_ns;           /* CLOCK_REALTIME at MPI_Init's return */
-    uint64_t taken_wall_ns;             /* of when this is */
-    uint64_t init_ns, finalize_ns;      /* how long those took */
-    uint64_t omitted;                   /* calls, requests, bytes of the pool that found no room: > 0 is said */
+    uint64_t started_wall_ns;      /* CLOCK_REALTIME at MPI_Init's return */
+    uint64_t taken_wall_ns;        /* of when this is */
+    uint64_t init_ns, finalize_ns; /* how long those took */
+    bool clocks_off, peers_off, requests_off; /* not measured at all (--mpi-metrics): what is 0 then is not known */
+    uint64_t omitted;          /* calls, requests, bytes of the pool that found no room: > 0 is said; of these: */
+    uint64_t requests_omitted; /* operations whose completion is not known, nor what they received */
+    uint64_t sites_omitted, peers_omitted; /* calls that are in no call site, in no row of a peer */
     bool late;                          /* MPI ran before its calls were watched: how many there were is not known; not
                                            in the file */
     uint64_t receives_freed;            /* given up by MPI_Request_free: what they got is in no number */

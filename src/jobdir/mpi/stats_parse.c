@@ -15,7 +15,7 @@
 
 enum {
     COMM_SIZE_MOST = 1 << 22, /* of a communicator whose ranks are not listed */
-    FIELDS_MOST = 32,         /* of an object or a table */
+    FIELDS_MOST = 40,         /* of an object or a table */
 };
 
 /* ---- fields ---- */

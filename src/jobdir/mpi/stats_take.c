@@ -366,11 +366,14 @@ static int take_threads(struct take *take, struct mpi_stats *stats)
         }
         if (!used && !shared) /* the shared one says, too, how many calls of threads found no room at all */
             continue;
-        stats->omitted = take_plus(stats->omitted, ONCE(live->sites_omitted));
-        stats->omitted = take_plus(stats->omitted, ONCE(live->peers_omitted));
-        stats->omitted = take_plus(stats->omitted, ONCE(live->requests_omitted));
+        stats->sites_omitted = take_plus(stats->sites_omitted, ONCE(live->sites_omitted));
+        stats->peers_omitted = take_plus(stats->peers_omitted, ONCE(live->peers_omitted));
+        stats->requests_omitted = take_plus(stats->requests_omitted, ONCE(live->requests_omitted));
         stats->receives_freed = take_plus(stats->receives_freed, ONCE(live->receives_freed));
     }
+    stats->omitted = take_plus(stats->omitted, stats->sites_omitted);
+    stats->omitted = take_plus(stats->omitted, stats->peers_omitted);
+    stats->omitted = take_plus(stats->omitted, stats->requests_omitted);
     return 0;
 }
 
@@ -472,6 +475,18 @@ static int take_begin(struct take *take, struct mpi_stats *stats, const void *ar
     return 0;
 }
 
+/* What is switched off, and was so all the time. */
+static void take_unmeasured(const struct take *take, struct mpi_stats *stats)
+{
+    uint32_t metrics = ORDERED(take->area->metrics);
+    stats->clocks_off = !(metrics & MPIA_METRIC_CLOCKS);
+    for (size_t i = 0; i < stats->thread_count; i++)
+        stats->clocks_off = stats->clocks_off && !stats->threads[i].outermost.total_ns;
+    stats->peers_off = !(metrics & MPIA_METRIC_PEERS) && !stats->peer_count;
+    stats->requests_off =
+        !(metrics & (MPIA_METRIC_REQUESTS | MPIA_METRIC_TELL | MPIA_METRIC_MESSAGES)) && !stats->span_count;
+}
+
 int mpi_stats_take_now(struct mpi_stats *ret_stats, const void *area, uint64_t now_ticks, struct arena *arena)
 {
     struct take take;
@@ -484,8 +499,10 @@ int mpi_stats_take_now(struct mpi_stats *ret_stats, const void *area, uint64_t n
         code = take_threads(&take, &stats);
     if (code == 0 && arena->failed)
         code = -ENOMEM;
-    if (code == 0)
+    if (code == 0) {
+        take_unmeasured(&take, &stats);
         *ret_stats = stats;
+    }
     return code;
 }
 
@@ -516,7 +533,9 @@ int mpi_stats_take(struct mpi_stats *ret_stats, const void *area, uint64_t now_t
         code = take_distributions(&take, &stats);
     if (code == 0 && arena->failed)
         code = -ENOMEM;
-    if (code == 0)
+    if (code == 0) {
+        take_unmeasured(&take, &stats);
         *ret_stats = stats;
+    }
     return code;
 }

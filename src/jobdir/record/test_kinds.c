@@ -54,11 +54,13 @@ static void test_lines(void **state)
                      "function", "f", "file", "a.py", "line", 3, "function", "g", "file", "", "line", 0);
     assert_said(RECORD(python_stack, .pid = 7, .threads = list), "7 thread 7 main: f (a.py:3) < g");
     json_decref(list);
-    struct system_fields system = {.load = 0.5, .memory_free_bytes = 1 << 20};
+    struct system_fields system = {.load = 0.5, .memory_free_bytes = 1 << 10, .memory_available_bytes = 1 << 20};
     struct sample_record sample = {.tree = {.processes = 1, .threads = 4, .rss = 4096}};
     assert_said(RECORD_sample, &sample, "1 process, 4 threads, 4.0 KB, 0 ns of CPU time");
     sample.system = &system;
-    assert_said(RECORD_sample, &sample, "1 process, 4 threads, 4.0 KB, 0 ns of CPU time; load 0.5, 1.0 MB free");
+    assert_said(RECORD_sample, &sample,
+                "1 process, 4 threads, 4.0 KB, 0 ns of CPU time; load 0.5, 1.0 MB of memory "
+                "available");
     assert_said(RECORD(end, .started = true, .wall_seconds = 1.5), "exit status 0, 1.50 s, 0.00 s of CPU time");
 }
 

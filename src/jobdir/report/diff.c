@@ -26,6 +26,10 @@ static void compare(const struct job_report *a, const struct job_report *b, stru
 static void put_value(struct buf *out, const void *at, const void *row, const void *all)
 {
     double value = *(const double *)at;
+    if (value < 0) {
+        buf_putc(out, '-');
+        return;
+    }
     switch (((const struct report_compared *)row)->kind) {
     case COMPARED_NS:
         text_ns(out, value);
@@ -46,21 +50,25 @@ static void put_value(struct buf *out, const void *at, const void *row, const vo
 
 static void put_change(struct buf *out, const void *at, const void *row, const void *all)
 {
-    report_change_text(out, ((const struct report_compared *)row)->a, ((const struct report_compared *)row)->b);
+    const struct report_compared *compared = row;
+    if (compared->a >= 0 && compared->b >= 0)
+        report_change_text(out, compared->a, compared->b);
 }
 
 static json_t *ratio_json(const void *row, const void *all)
 {
     const struct report_compared *compared = row;
-    return compared->a > 0 ? json_real(compared->b / compared->a) : json_null();
+    return compared->a > 0 && compared->b >= 0 ? json_real(compared->b / compared->a) : json_null();
 }
 
 const struct field report_compared_fields[] = {
     {.type = FIELD_TEXT, FIELD_AT(struct report_compared, label), .column = {1, 0, -22}},
-    {"a", FIELD_NUMBER, FIELD_AT(struct report_compared, a), .column = {2, 1, 14, "A", .text = put_value}},
-    {"b", FIELD_NUMBER, FIELD_AT(struct report_compared, b), .column = {3, 1, 14, "B", .text = put_value}},
-    {"ratio", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = ratio_json, .about = "b / a; null when a is 0",
-     .column = {4, 1, 10, "change", .text = put_change}},
+    {"a", FIELD_NUMBER, FIELD_AT(struct report_compared, a), FIELD_NEGATIVE_IS_NULL, .about = "null: not measured",
+     .column = {2, 1, 14, "A", .text = put_value}},
+    {"b", FIELD_NUMBER, FIELD_AT(struct report_compared, b), FIELD_NEGATIVE_IS_NULL,
+     .column = {3, 1, 14, "B", .text = put_value}},
+    {"ratio", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = ratio_json,
+     .about = "b / a; null when a is 0, or one is null", .column = {4, 1, 10, "change", .text = put_change}},
     {0}};
 
 static const struct field value_fields[] = {

@@ -34,7 +34,7 @@ void report_messages_json(json_t *object, const struct job_report *report);
 /* A value of two runs (report/diff.c): the lines of a table, and its members but for the name. */
 struct report_compared {
     const char *name, *label;
-    double a, b;
+    double a, b; /* < 0: not measured */
     enum { COMPARED_COUNT, COMPARED_SECONDS, COMPARED_NS, COMPARED_BYTES, COMPARED_SHARE } kind;
 };
 /* "+12.5%"; "new" if it was 0 before. */

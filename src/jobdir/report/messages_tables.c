@@ -50,12 +50,12 @@ static json_t *how_json(const void *row, const void *all)
 
 static json_t *start_json(const void *row, const void *all)
 {
-    return json_real(((const struct timeline_host *)row)->start_ns / 1e9);
+    return json_real(timeline_compared_seconds(row, false));
 }
 
 static json_t *end_json(const void *row, const void *all)
 {
-    return json_real(((const struct timeline_host *)row)->end_ns / 1e9);
+    return json_real(timeline_compared_seconds(row, true));
 }
 
 static json_t *bound_json(const void *row, const void *all)
@@ -68,10 +68,12 @@ static const struct field host_fields[] = {
     {"host", FIELD_TEXT, FIELD_AT(struct timeline_host, name)},
     {"how", FIELD_CHOICE, .json = how_json, .choices = "reference|both_ways|once|one_way|as_it_is|known",
      .about = "how the offset was found"},
-    {"start_seconds", FIELD_SECONDS, .json = start_json},
+    {"start_seconds", FIELD_NUMBER, .json = start_json,
+     .about =
+         "when its clock was first compared: since the job's start, by the reference's clock, whatever its own said"},
     {"start_offset_ns", FIELD_NUMBER, FIELD_AT(struct timeline_host, offset_start_ns),
-     .about = "added to its times at start_seconds"},
-    {"end_seconds", FIELD_SECONDS, .json = end_json},
+     .about = "what was added to its own times then"},
+    {"end_seconds", FIELD_NUMBER, .json = end_json, .about = "and last"},
     {"end_offset_ns", FIELD_NUMBER, FIELD_AT(struct timeline_host, offset_end_ns)},
     {"bound_ns", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = bound_json,
      .about = "so far the offsets may be off; null: nothing bounds that"},
@@ -432,7 +434,9 @@ static const struct field messages_fields[] = {
     {"messages", FIELD_COUNT, FIELD_AT(struct mpi_messages, matched), .about = "matched from send to receive"},
     {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_messages, matched_bytes), .about = "of them"},
     {"collectives", FIELD_COUNT, FIELD_AT(struct mpi_messages, collectives), .about = "operations"},
-    {"unreceived", FIELD_COUNT, FIELD_AT(struct mpi_messages, unreceived), .about = "sends without a receive"},
+    {"unreceived", FIELD_COUNT, FIELD_AT(struct mpi_messages, unreceived),
+     .about = "sends without a receive; a receive that failed, as one whose buffer was too short (MPI_ERR_TRUNCATE), "
+              "is none"},
     {"unsent", FIELD_COUNT, FIELD_AT(struct mpi_messages, unsent), .about = "receives without a send"},
     {"ambiguous_sent", FIELD_COUNT, FIELD_AT(struct mpi_messages, sent_unsure),
      .about = "sends whose receive cannot be told, for records are missing"},

@@ -56,6 +56,29 @@ static void put_bytes(struct buf *out, const void *at, const void *row, const vo
         text_size(out, *(const uint64_t *)at);
 }
 
+void mpi_report_put_received(struct buf *out, const struct mpi_stats_row *row)
+{
+    if (row->got_unknown) {
+        buf_putc(out, '-');
+        return;
+    }
+    buf_puts(out, row->got_least ? "> " : "");
+    text_size(out, row->got_bytes);
+}
+
+static void put_received(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct mpi_stats_row *of = row;
+    if (of->args_bytes || of->sent_bytes || of->got_bytes)
+        mpi_report_put_received(out, of);
+}
+
+static json_t *received_json(const void *row, const void *all)
+{
+    const struct mpi_stats_row *of = row;
+    return of->got_unknown ? json_null() : json_integer((json_int_t)of->got_bytes);
+}
+
 static void put_open(struct buf *out, const void *at, const void *row, const void *all)
 {
     mpi_report_put_open(out, ((const struct mpi_stats_row *)row)->open, ((const struct mpi_stats_row *)row)->open_ns);
@@ -71,8 +94,9 @@ const struct field mpi_call_fields[] = {
      .column = {7, 0, 10, "arguments", .text = put_bytes}},
     {"sent_bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, sent_bytes), .about = "transferred",
      .column = {8, 0, 10, "sent", .when = moves, .text = put_bytes}},
-    {"received_bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, got_bytes),
-     .column = {9, 0, 10, "received", .when = moves, .text = put_bytes}},
+    {"received_bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, got_bytes), .flags = FIELD_OR_NULL,
+     .json = received_json, .about = "null: what arrived later was not measured (requests of --mpi-metrics)",
+     .column = {9, 0, 10, "received", .when = moves, .text = put_received}},
     {"total_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, total_ns),
      .column = {5, 0, 12, "total", .none = "-", .zero = true}},
     {"min_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, min_ns), .column = {3, 0, 12, "min", .text = put_min}},
@@ -101,9 +125,10 @@ json_t *mpi_report_calls_json(const struct mpi_stats_row *rows, size_t count, co
 const struct field mpi_time_fields[] = {
     {"total_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, total_ns),
      .about = "computation and communication, to the nanosecond"},
-    {"computation_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, compute_ns), .column = {3, 0, 14, "computation"}},
+    {"computation_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, compute_ns),
+     .column = {3, 0, 14, "computation", .none = "-", .zero = true}},
     {"communication_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, communicate_ns),
-     .column = {4, 0, 14, "communication"}},
+     .column = {4, 0, 14, "communication", .none = "-", .zero = true}},
     {"count", FIELD_COUNT, FIELD_AT(struct mpi_stats_clock, count), .about = "intervals of communication",
      .column = {5, 1, 11, "calls"}},
     {"computation_min_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, compute_min_ns)},
@@ -114,6 +139,11 @@ const struct field mpi_time_fields[] = {
      .about = "of a running program: of the total, what goes on and has no length yet"},
     {"communication_open_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, communicate_open_ns)},
     {0}};
+
+json_t *mpi_report_time_json(const struct mpi_stats_clock *clock, const void *all)
+{
+    return clock->total_ns ? fields_json(mpi_time_fields, clock, all) : json_null();
+}
 
 /* ---- for people ---- */
 
@@ -157,6 +187,8 @@ static void put_sum(struct buf *out, const char *name, struct mpi_stats_row row)
 /* What goes on now, of a program that runs, has no length yet: it is in the totals, and in no average. */
 static void put_clock(struct buf *out, const struct mpi_stats_clock *clock, uint64_t finalized)
 {
+    if (!clock->total_ns)
+        return;
     put_sum(out, "computation granularity",
             (struct mpi_stats_row){.count = clock->count + finalized,
                                    .min_ns = clock->compute_min_ns,

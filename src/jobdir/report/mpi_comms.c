@@ -94,10 +94,23 @@ static bool is_one_sided(const void *all)
 {
     const struct mpi_report *report = all;
     for (size_t i = 0; i < report->comm_count; i++)
-        if (report->comms[i].one_sided)
+        if (report->comms[i].moved.one_sided)
             return true;
     return false;
 }
+
+static const struct field moved_fields[] = {
+    {"messages", FIELD_COUNT, FIELD_AT(struct mpi_report_moved, messages), .about = "of the user",
+     .column = {4, 1, 11, "messages", .none = "-"}},
+    {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_moved, bytes), .column = {5, 1, 11, "bytes", .none = "-"}},
+    {"collective_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_moved, coll_args)},
+    {"collective_sent_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_moved, coll_sent),
+     .column = {6, 0, 17, "of collectives", .none = "-"}},
+    {"collective_received_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_moved, coll_got)},
+    {"one_sided_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_moved, one_sided),
+     .about = "of one-sided operations on a window, put or got",
+     .column = {7, 0, 11, "one-sided", .when = is_one_sided}},
+    {0}};
 
 const struct field mpi_comm_fields[] = {
     {"name", FIELD_TEXT, .json = comm_name_json, .column = {1, 2, -38, "Communicators", .text = put_name}},
@@ -108,16 +121,7 @@ const struct field mpi_comm_fields[] = {
      .about = "of MPI_COMM_WORLD; null: all", .column = {8, 2, 0, "ranks", .text = put_ranks}},
     {"seen_by", FIELD_COUNT, FIELD_AT(struct mpi_report_comm, ranks), .about = "ranks that have it"},
     {"collectives", FIELD_COUNT, FIELD_AT(struct mpi_report_comm, collectives), .column = {3, 1, 12, "collectives"}},
-    {"messages", FIELD_COUNT, FIELD_AT(struct mpi_report_comm, messages), .about = "of the user",
-     .column = {4, 1, 11, "messages"}},
-    {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_comm, bytes), .column = {5, 1, 11, "bytes"}},
-    {"collective_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_comm, coll_args)},
-    {"collective_sent_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_comm, coll_sent),
-     .column = {6, 0, 17, "of collectives"}},
-    {"collective_received_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_comm, coll_got)},
-    {"one_sided_bytes", FIELD_BYTES, FIELD_AT(struct mpi_report_comm, one_sided),
-     .about = "of one-sided operations on a window, put or got",
-     .column = {7, 0, 11, "one-sided", .when = is_one_sided}},
+    {"", FIELD_PART, FIELD_AT(struct mpi_report_comm, measured), FIELD_POINTER | FIELD_OR_NULL, .of = moved_fields},
     {0}};
 
 void mpi_report_put_comms(struct buf *out, const struct mpi_report *report)

@@ -11,9 +11,20 @@
 
 enum { SHOWN_CALLS = 12, ROWS = 6 };
 
+static double clock_of(const struct mpi_report *report, uint64_t ns)
+{
+    return report->clocks_off ? -1 : (double)ns;
+}
+
 static double share_of(const struct mpi_report *report)
 {
-    return mpi_report_percent(report->outermost.communicate_ns, report->outermost.total_ns) / 100;
+    return report->clocks_off ? -1
+                              : mpi_report_percent(report->outermost.communicate_ns, report->outermost.total_ns) / 100;
+}
+
+static double moved_of(const struct mpi_report *report, uint64_t count)
+{
+    return report->peers_off ? -1 : (double)count;
 }
 
 static void compare(const struct mpi_report *a, const struct mpi_report *b, struct report_compared ret_rows[ROWS])
@@ -23,12 +34,13 @@ static void compare(const struct mpi_report *a, const struct mpi_report *b, stru
     b = b ? b : &none;
     const struct report_compared rows[ROWS] = {
         {"ranks", "ranks", (double)a->set.count, (double)b->set.count, COMPARED_COUNT},
-        {"run_ns", "run time of all", (double)a->outermost.total_ns, (double)b->outermost.total_ns, COMPARED_NS},
-        {"communication_ns", "communication", (double)a->outermost.communicate_ns, (double)b->outermost.communicate_ns,
+        {"run_ns", "run time of all", clock_of(a, a->outermost.total_ns), clock_of(b, b->outermost.total_ns),
          COMPARED_NS},
+        {"communication_ns", "communication", clock_of(a, a->outermost.communicate_ns),
+         clock_of(b, b->outermost.communicate_ns), COMPARED_NS},
         {"share", "in MPI", share_of(a), share_of(b), COMPARED_SHARE},
-        {"messages", "messages", (double)a->matrix.messages, (double)b->matrix.messages, COMPARED_COUNT},
-        {"bytes", "bytes of them", (double)a->matrix.bytes, (double)b->matrix.bytes, COMPARED_BYTES},
+        {"messages", "messages", moved_of(a, a->matrix.messages), moved_of(b, b->matrix.messages), COMPARED_COUNT},
+        {"bytes", "bytes of them", moved_of(a, a->matrix.bytes), moved_of(b, b->matrix.bytes), COMPARED_BYTES},
     };
     memcpy(ret_rows, rows, sizeof rows);
 }

@@ -55,7 +55,8 @@ static void put_share(struct buf *out, const struct mpi_report *report)
         high = !high || mpi_report_share(stats) > mpi_report_share(high) ? stats : high;
     }
     if (!report->outermost.total_ns) {
-        buf_puts(out, "their time in MPI is not known: no rank came out of MPI_Init");
+        buf_printf(out, "their time in MPI is not known: %s",
+                   report->clocks_off ? "it was not measured (--mpi-metrics)" : "no rank came out of MPI_Init");
         return;
     }
     buf_printf(out, "%.1f %% of the ranks' time in MPI",
@@ -357,11 +358,27 @@ static void put_problems_of(struct buf *out, size_t *shown, const struct mpi_rep
         put_problem(out, shown, report, stats, end.data);
     if (stats->fault && *stats->fault)
         put_problem(out, shown, report, stats, stats->fault);
-    if (stats->omitted) {
+    uint64_t calls = stats->sites_omitted, peers = stats->peers_omitted, requests = stats->requests_omitted;
+    if (requests) {
         snprintf(text, sizeof text,
-                 "%" PRIu64 " calls, requests or bytes found no room in its 8 MB: its sites, "
-                 "peers or distributions are incomplete",
-                 stats->omitted);
+                 "%" PRIu64 " non-blocking operations found no room, as more than %d were under way: what they "
+                 "received, and how long they took, is in no number",
+                 requests, MPIA_REQUESTS);
+        put_problem(out, shown, report, stats, text);
+    }
+    if (calls) {
+        snprintf(text, sizeof text, "%" PRIu64 " calls are of no call site, as there are too many", calls);
+        put_problem(out, shown, report, stats, text);
+    }
+    if (peers) {
+        snprintf(text, sizeof text,
+                 "what %" PRIu64 " calls sent or received is of no pair of ranks, as there are too many", peers);
+        put_problem(out, shown, report, stats, text);
+    }
+    if (stats->omitted > calls + peers + requests) {
+        snprintf(text, sizeof text,
+                 "%" PRIu64 " bytes found no room in its 8 MB: its sites, peers or distributions are incomplete",
+                 stats->omitted - calls - peers - requests);
         put_problem(out, shown, report, stats, text);
     }
 }

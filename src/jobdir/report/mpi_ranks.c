@@ -41,6 +41,16 @@ static void put_is_rank(struct buf *out, const void *at, const void *row, const 
     buf_puts(out, ((const struct mpi_stats_thread *)row)->is_main ? "the rank" : "");
 }
 
+static json_t *outermost_json(const void *row, const void *all)
+{
+    return mpi_report_time_json(&((const struct mpi_stats_thread *)row)->outermost, all);
+}
+
+static json_t *blocking_json(const void *row, const void *all)
+{
+    return mpi_report_time_json(&((const struct mpi_stats_thread *)row)->blocking, all);
+}
+
 static const struct field thread_fields[] = {
     {"tid", FIELD_INTEGER, FIELD_AT(struct mpi_stats_thread, tid), .column = {1, 2, 8, "Threads"}},
     {"is_rank", FIELD_BOOL, FIELD_AT(struct mpi_stats_thread, is_main), .about = "it called MPI_Init",
@@ -48,8 +58,10 @@ static const struct field thread_fields[] = {
     {"name", FIELD_TEXT, FIELD_AT(struct mpi_stats_thread, name), .column = {2, 2, -16}},
     {"errors", FIELD_COUNT, FIELD_AT(struct mpi_stats_thread, errors),
      .about = "calls that returned another than MPI_SUCCESS"},
-    {"time", FIELD_OBJECT, FIELD_AT(struct mpi_stats_thread, outermost), .of = mpi_time_fields, .column = {.place = 3}},
-    {"blocking", FIELD_OBJECT, FIELD_AT(struct mpi_stats_thread, blocking), .of = mpi_time_fields},
+    {"time", FIELD_OBJECT, FIELD_AT(struct mpi_stats_thread, outermost), .flags = FIELD_OR_NULL, .json = outermost_json,
+     .of = mpi_time_fields, .column = {.place = 3}, .about = "null: not measured"},
+    {"blocking", FIELD_OBJECT, FIELD_AT(struct mpi_stats_thread, blocking), .flags = FIELD_OR_NULL,
+     .json = blocking_json, .of = mpi_time_fields},
     {0}};
 
 /* ---- ranks ---- */
@@ -141,7 +153,13 @@ static const struct field stats_fields[] = {
     {"abort_code", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = abort_json},
     {"fault", FIELD_TEXT, FIELD_AT(struct mpi_stats, fault), FIELD_ZERO_IS_NULL, .about = "why counting stopped"},
     {"omitted", FIELD_COUNT, FIELD_AT(struct mpi_stats, omitted),
-     .about = "calls, requests and bytes that found no room"},
+     .about = "calls, requests and bytes that found no room; of these:"},
+    {"requests_omitted", FIELD_COUNT, FIELD_AT(struct mpi_stats, requests_omitted),
+     .about = "non-blocking operations: received_bytes of all calls are too low by what these received"},
+    {"sites_omitted", FIELD_COUNT, FIELD_AT(struct mpi_stats, sites_omitted),
+     .about = "calls that are of no call site"},
+    {"peers_omitted", FIELD_COUNT, FIELD_AT(struct mpi_stats, peers_omitted),
+     .about = "calls of which nothing is in matrix and communicators"},
     {"receives_freed", FIELD_COUNT, FIELD_AT(struct mpi_stats, receives_freed),
      .about = "receives given up by MPI_Request_free: what they got is in no number"},
     {"resets", FIELD_COUNT, FIELD_AT(struct mpi_stats, resets),
@@ -204,20 +222,21 @@ static void put_program(struct buf *out, const void *at, const void *row, const 
 
 const struct field mpi_rank_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct rank_row, stats), FIELD_POINTER, .of = stats_fields},
-    {"", FIELD_PART, FIELD_AT(struct rank_row, time), FIELD_POINTER, .of = share_fields},
+    {"", FIELD_PART, FIELD_AT(struct rank_row, time), FIELD_POINTER | FIELD_OR_NULL, .of = share_fields},
     {"world", FIELD_COUNT, FIELD_AT(struct rank_row, world), .about = "which MPI_COMM_WORLD of the job, from 0",
      .column = {1, 0, 4, "Prog", .when = has_programs, .text = put_program}},
-    {"blocking", FIELD_OBJECT, FIELD_AT(struct rank_row, blocking), FIELD_POINTER, .of = mpi_time_fields,
-     .about = "inside blocking calls only"},
-    {"time", FIELD_OBJECT, FIELD_AT(struct rank_row, time), FIELD_POINTER, .of = mpi_time_fields},
+    {"blocking", FIELD_OBJECT, FIELD_AT(struct rank_row, blocking), FIELD_POINTER | FIELD_OR_NULL,
+     .of = mpi_time_fields, .about = "inside blocking calls only"},
+    {"time", FIELD_OBJECT, FIELD_AT(struct rank_row, time), FIELD_POINTER | FIELD_OR_NULL, .of = mpi_time_fields,
+     .about = "null, as run_ns and so on: not measured (--mpi-metrics)"},
     {.type = FIELD_SHOWN, .column = {9, 1, 10, "blocking", .text = put_blocking}},
     {0}};
 
 static struct rank_row rank_row_of(const struct mpi_report *report, size_t index)
 {
     const struct mpi_stats *stats = &report->set.ranks[index];
-    return (struct rank_row){stats, mpi_report_clock(stats, false), mpi_report_clock(stats, true),
-                             report->world_of[index]};
+    return (struct rank_row){stats, stats->clocks_off ? NULL : mpi_report_clock(stats, false),
+                             stats->clocks_off ? NULL : mpi_report_clock(stats, true), report->world_of[index]};
 }
 
 json_t *mpi_report_ranks_json(const void *row, const void *all)
@@ -236,7 +255,7 @@ json_t *mpi_report_ranks_json(const void *row, const void *all)
 static void put_rank(struct buf *out, const struct mpi_report *report, size_t index)
 {
     struct rank_row row = rank_row_of(report, index);
-    row.time = row.time->total_ns ? row.time : NULL;
+    row.time = row.time && row.time->total_ns ? row.time : NULL;
     fields_row(out, mpi_rank_fields, &row, report);
 }
 
@@ -398,7 +417,7 @@ void mpi_report_put_balance(struct buf *out, const struct mpi_report *report)
         {.type = FIELD_TEXT, FIELD_AT(struct mpi_spread, name), .column = {1, 2, -15, "Balance over ranks"}},
         {.type = FIELD_PART, .of = values_fields},
         {0}};
-    enum { BALANCES = 5 };
+    enum { BALANCE_MESSAGES = 3 /* from here on of peers, the others of clocks */, BALANCES = 5 };
     struct mpi_spread balances[BALANCES] = {{.name = "run time"},
                                             {.name = "computation"},
                                             {.name = "communication"},
@@ -413,7 +432,8 @@ void mpi_report_put_balance(struct buf *out, const struct mpi_report *report)
         for (size_t k = 0; k < BALANCES; k++)
             mpi_spread_add(&balances[k], mpi_report_who(report, stats), values[k]);
     }
-    size_t count = report->set.count > 1 ? BALANCES : 0;
+    size_t first = report->clocks_off ? BALANCE_MESSAGES : 0, end = report->peers_off ? BALANCE_MESSAGES : BALANCES;
     bool programs = report->worlds > 1;
-    fields_table(out, &(struct field_table){fields}, balances, count, sizeof *balances, &programs);
+    if (report->set.count > 1 && first < end)
+        fields_table(out, &(struct field_table){fields}, balances + first, end - first, sizeof *balances, &programs);
 }

@@ -138,6 +138,8 @@ static void add_row(struct mpi_stats_row *into, const struct mpi_stats_row *row)
     into->args_bytes += row->args_bytes;
     into->sent_bytes += row->sent_bytes;
     into->got_bytes += row->got_bytes;
+    into->got_unknown |= row->got_unknown;
+    into->got_least |= row->got_least;
     into->others_count += row->others_count;
     into->others_ns += row->others_ns;
 }
@@ -327,14 +329,14 @@ static void add_use(struct mpi_report_comm *into, const struct mpi_stats *stats,
         if (peer->comm != index)
             continue;
         if (peer->call == CALL_NONE) {
-            into->messages += peer->sent_count;
-            into->bytes += peer->sent_bytes;
+            into->moved.messages += peer->sent_count;
+            into->moved.bytes += peer->sent_bytes;
         } else if (call_infos[peer->call].class == CALL_CLASS_ONESIDED) {
-            into->one_sided += peer->sent_bytes + peer->got_bytes;
+            into->moved.one_sided += peer->sent_bytes + peer->got_bytes;
         } else {
-            into->coll_sent += peer->sent_bytes;
-            into->coll_got += peer->got_bytes;
-            into->coll_args += peer->args_bytes;
+            into->moved.coll_sent += peer->sent_bytes;
+            into->moved.coll_got += peer->got_bytes;
+            into->moved.coll_args += peer->args_bytes;
         }
     }
 }
@@ -351,7 +353,8 @@ static int by_first_rank(const void *a, const void *b)
 static bool was_used(const struct mpi_report_comm *comm)
 {
     const struct mpi_stats_comm *own = &comm->stats->comms[comm->index];
-    bool idle = !comm->messages && !comm->coll_sent && !comm->coll_got && !comm->collectives && !comm->one_sided;
+    const struct mpi_report_moved *moved = &comm->moved;
+    bool idle = !moved->messages && !moved->coll_sent && !moved->coll_got && !comm->collectives && !moved->one_sided;
     return !idle || (own->kind <= MPIA_COMM_INTER && own->size + own->remote_size > 1);
 }
 
@@ -381,7 +384,20 @@ static int add_comms(struct mpi_report *report)
     }
     free(uses);
     qsort(report->comms, report->comm_count, sizeof *report->comms, by_first_rank);
+    for (size_t i = 0; i < report->comm_count && !report->peers_off; i++)
+        report->comms[i].measured = &report->comms[i].moved;
     return 0;
+}
+
+/* What a receive that is posted gets is known when its request is complete. */
+static bool posts_receives(uint32_t call)
+{
+    static const uint32_t calls[] = {CALL_MPI_Irecv,    CALL_MPI_Irecv_c, CALL_MPI_Imrecv,
+                                     CALL_MPI_Imrecv_c, CALL_MPI_Start,   CALL_MPI_Startall};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (call == calls[i])
+            return true;
+    return false;
 }
 
 int mpi_report_add_up(struct mpi_report *report)
@@ -393,8 +409,19 @@ int mpi_report_add_up(struct mpi_report *report)
     for (size_t i = 0; i < report->set.count; i++)
         if (mpi_report_add_open(&report->set.ranks[i], &report->arena) < 0)
             return -ENOMEM;
-    for (size_t i = 0; i < report->set.count; i++)
-        add_rows(report, &report->set.ranks[i]);
+    report->clocks_off = report->peers_off = report->requests_off = report->set.count > 0;
+    for (size_t i = 0; i < report->set.count; i++) {
+        struct mpi_stats *stats = &report->set.ranks[i];
+        for (size_t k = 0; k < stats->row_count; k++) {
+            bool later = posts_receives(stats->rows[k].call);
+            stats->rows[k].got_unknown = later && stats->requests_off;
+            stats->rows[k].got_least = later && stats->requests_omitted;
+        }
+        report->clocks_off &= stats->clocks_off;
+        report->peers_off &= stats->peers_off;
+        report->requests_off &= stats->requests_off;
+        add_rows(report, stats);
+    }
     int code = add_sites(report);
     if (code == 0)
         code = add_comms(report);

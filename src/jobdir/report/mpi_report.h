@@ -35,10 +35,12 @@ struct mpi_report_site {
 struct mpi_report_comm {           /* one over all ranks that have it */
     const struct mpi_stats *stats; /* the first rank that has it, and its index there */
     uint32_t index, ranks;
-    uint64_t collectives;                    /* begun on it, by the rank with the most */
-    uint64_t messages, bytes;                /* of the user, sent on it */
-    uint64_t coll_sent, coll_got, coll_args; /* bytes of collectives */
-    uint64_t one_sided;                      /* bytes of one-sided operations, put or got */
+    uint64_t collectives; /* begun on it, by the rank with the most */
+    struct mpi_report_moved {
+        uint64_t messages, bytes;                /* of the user, sent on it */
+        uint64_t coll_sent, coll_got, coll_args; /* bytes of collectives */
+        uint64_t one_sided;                      /* bytes of one-sided operations, put or got */
+    } moved, *measured;                          /* NULL: nobody counted that */
 };
 
 struct mpi_report {
@@ -52,8 +54,9 @@ struct mpi_report {
     struct mpi_stats_row calls[CALL_COUNT], spans[CALL_COUNT]; /* over all ranks */
     struct mpi_stats_clock outermost, blocking;                /* sums over the ranks' own threads */
     uint64_t others_count, others_ns; /* calls of threads that are not the rank, whose clocks these are not in */
-    uint64_t finalized;               /* ranks that called MPI_Finalize: each computed once more than it communicated */
-    struct mpi_report_site *sites;    /* by total time */
+    bool clocks_off, peers_off, requests_off; /* nothing of that was measured, on any rank (jobdir/mpi/stats.h) */
+    uint64_t finalized;            /* ranks that called MPI_Finalize: each computed once more than it communicated */
+    struct mpi_report_site *sites; /* by total time */
     size_t site_count;
     struct mpi_report_comm *comms;
     size_t comm_count;

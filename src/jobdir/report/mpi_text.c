@@ -10,14 +10,19 @@
 
 struct volume {
     const char *name;
-    uint64_t args_bytes, sent_bytes, got_bytes;
+    struct mpi_stats_row sum; /* only its bytes */
 };
+
+static void put_got(struct buf *out, const void *at, const void *row, const void *all)
+{
+    mpi_report_put_received(out, &((const struct volume *)row)->sum);
+}
 
 static const struct field volume_fields[] = {
     {.type = FIELD_TEXT, FIELD_AT(struct volume, name), .column = {1, 2, -22, "Volume"}},
-    {.type = FIELD_BYTES, FIELD_AT(struct volume, args_bytes), .column = {2, 1, 12, "as arguments"}},
-    {.type = FIELD_BYTES, FIELD_AT(struct volume, sent_bytes), .column = {3, 0, 11, "sent"}},
-    {.type = FIELD_BYTES, FIELD_AT(struct volume, got_bytes), .column = {4, 0, 11, "received"}},
+    {.type = FIELD_BYTES, FIELD_AT(struct volume, sum.args_bytes), .column = {2, 1, 12, "as arguments"}},
+    {.type = FIELD_BYTES, FIELD_AT(struct volume, sum.sent_bytes), .column = {3, 0, 11, "sent"}},
+    {.type = FIELD_SHOWN, .column = {4, 0, 11, "received", .text = put_got}},
     {0}};
 
 static void put_volume(struct buf *out, const struct mpi_report *report)
@@ -31,25 +36,29 @@ static void put_volume(struct buf *out, const struct mpi_report *report)
                    {CALL_CLASS_IO, "files"}};
     bool titled = false;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
-        struct volume sum = {.name = classes[i].name};
+        struct volume volume = {.name = classes[i].name};
+        struct mpi_stats_row *sum = &volume.sum;
         for (uint32_t call = 1; call < CALL_COUNT; call++)
             if (call_infos[call].class == classes[i].class) {
-                sum.args_bytes += report->calls[call].args_bytes;
-                sum.sent_bytes += report->calls[call].sent_bytes;
-                sum.got_bytes += report->calls[call].got_bytes;
+                sum->args_bytes += report->calls[call].args_bytes;
+                sum->sent_bytes += report->calls[call].sent_bytes;
+                sum->got_bytes += report->calls[call].got_bytes;
+                sum->got_unknown |= report->calls[call].got_unknown;
+                sum->got_least |= report->calls[call].got_least;
             }
-        if (classes[i].class == CALL_CLASS_P2P) { /* also what was received by non-blocking and persistent receives */
-            sum.sent_bytes = report->matrix.bytes;
-            sum.got_bytes = report->matrix.got_bytes;
+        /* also what was received by non-blocking and persistent receives */
+        if (classes[i].class == CALL_CLASS_P2P && !report->peers_off) {
+            sum->sent_bytes = report->matrix.bytes;
+            sum->got_bytes = report->matrix.got_bytes;
         }
-        if (!sum.args_bytes && !sum.sent_bytes && !sum.got_bytes)
+        if (!sum->args_bytes && !sum->sent_bytes && !sum->got_bytes)
             continue;
         if (!titled) {
             buf_putc(out, '\n');
             fields_title(out, volume_fields, report);
         }
         titled = true;
-        fields_row(out, volume_fields, &sum, report);
+        fields_row(out, volume_fields, &volume, report);
     }
 }
 
@@ -143,7 +152,10 @@ static const struct field cell_fields[] = {
     {"messages", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, sent_count),
      .about = "of the user, as the sender counted"},
     {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_matrix_cell, sent_bytes)},
-    {"received_messages", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, got_count), .about = "as the receiver counted"},
+    {"received_messages", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, got_count),
+     .about = "as the receiver counted; a receive that failed, as one whose buffer was too short (MPI_ERR_TRUNCATE), "
+              "is none: "
+              "it is among the errors"},
     {"received_bytes", FIELD_BYTES, FIELD_AT(struct mpi_matrix_cell, got_bytes)},
     {"one_sided", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, put_count), .about = "operations of `from` on `to`"},
     {"one_sided_bytes", FIELD_BYTES, FIELD_AT(struct mpi_matrix_cell, put_bytes)},
@@ -161,6 +173,29 @@ static json_t *all_spans_json(const void *row, const void *all)
     return mpi_report_calls_json(((const struct mpi_report *)row)->spans, CALL_COUNT, all);
 }
 
+static json_t *time_json(const void *row, const void *all)
+{
+    return mpi_report_time_json(&((const struct mpi_report *)row)->outermost, all);
+}
+
+static json_t *blocking_json(const void *row, const void *all)
+{
+    return mpi_report_time_json(&((const struct mpi_report *)row)->blocking, all);
+}
+
+static json_t *unmeasured_json(const void *row, const void *all)
+{
+    const struct mpi_report *report = row;
+    json_t *list = json_array();
+    if (report->clocks_off)
+        json_array_append_new(list, json_string("clocks"));
+    if (report->peers_off)
+        json_array_append_new(list, json_string("peers"));
+    if (report->requests_off)
+        json_array_append_new(list, json_string("requests"));
+    return list;
+}
+
 static const struct field others_fields[] = {{"calls", FIELD_COUNT, FIELD_AT(struct mpi_report, others_count)},
                                              {"total_ns", FIELD_NS, FIELD_AT(struct mpi_report, others_ns)},
                                              {0}};
@@ -169,8 +204,11 @@ static const struct field mpi_fields[] = {
     {"ranks", FIELD_LIST, .json = mpi_report_ranks_json, .of = mpi_rank_fields},
     {"calls", FIELD_LIST, .json = all_calls_json, .of = mpi_call_fields, .about = "of all ranks"},
     {"spans", FIELD_LIST, .json = all_spans_json, .of = mpi_call_fields},
-    {"time", FIELD_OBJECT, FIELD_AT(struct mpi_report, outermost), .of = mpi_time_fields},
-    {"blocking", FIELD_OBJECT, FIELD_AT(struct mpi_report, blocking), .of = mpi_time_fields},
+    {"time", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = time_json, .of = mpi_time_fields,
+     .about = "null: not measured, or no rank came out of MPI_Init"},
+    {"blocking", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = blocking_json, .of = mpi_time_fields},
+    {"unmeasured", FIELD_LIST, .json = unmeasured_json, .of = fields_texts,
+     .about = "what was switched off (--mpi-metrics): clocks, peers (matrix is empty then), requests"},
     {"sites", FIELD_LIST, FIELD_ROWS(struct mpi_report, sites, site_count), .of = mpi_site_fields},
     {"matrix", FIELD_LIST, FIELD_ROWS(struct mpi_report, matrix.cells, matrix.count), .of = cell_fields},
     {"communicators", FIELD_LIST, FIELD_ROWS(struct mpi_report, comms, comm_count), .of = mpi_comm_fields},

@@ -365,6 +365,57 @@ static void test_paused(void **state)
     buf_done(&text);
 }
 
+/* What was not measured is not 0. */
+static void test_unmeasured(void **state)
+{
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(2);
+    static struct mpi_stats_row rows[2][2];
+    for (size_t i = 0; i < 2; i++) {
+        struct mpi_stats *stats = &report->set.ranks[i];
+        rows[i][0] = (struct mpi_stats_row){.call = CALL_MPI_Send, .count = 1, .args_bytes = 100, .sent_bytes = 100};
+        rows[i][1] = (struct mpi_stats_row){.call = CALL_MPI_Irecv, .count = 1, .args_bytes = 100};
+        stats->rows = rows[i];
+        stats->row_count = 2;
+        stats->span_count = stats->peer_count = 0;
+        stats->clocks_off = stats->peers_off = stats->requests_off = true;
+        stats->threads[0].outermost = stats->threads[0].blocking = (struct mpi_stats_clock){0};
+    }
+    _cleanup_(buf_done) struct buf text = text_of(report, -1);
+    check_has(&text, "their time in MPI is not known: it was not measured (--mpi-metrics)\n");
+    check_has(&text, "\n  the user's messages           400 B      200 B          -\n");
+    check_has_not(&text, "Balance over ranks");
+    check_has_not(&text, "communication overhead");
+    json_t *all = json_object();
+    mpi_report_json(all, report);
+    const json_t *mpi = json_object_get(all, "mpi"), *rank = json_array_get(json_object_get(mpi, "ranks"), 0);
+    assert_true(json_is_null(json_object_get(mpi, "time")));
+    assert_int_equal(json_array_size(json_object_get(mpi, "unmeasured")), 3);
+    static const char *const names[] = {"run_ns", "communication_ns", "share", "time", "blocking"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_true(json_is_null(json_object_get(rank, names[i])));
+    const json_t *receive = json_array_get(json_object_get(mpi, "calls"), 0);
+    assert_string_equal(json_string_value(json_object_get(receive, "name")), "MPI_Irecv");
+    assert_true(json_is_null(json_object_get(receive, "received_bytes")));
+    json_decref(all);
+}
+
+/* More than there is room for: what they are, each by itself. */
+static void test_requests_omitted(void **state)
+{
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(2);
+    static struct mpi_stats_row row = {.call = CALL_MPI_Irecv, .count = 3, .args_bytes = 300, .got_bytes = 100};
+    report->set.ranks[1].rows = &row;
+    report->set.ranks[1].row_count = 1;
+    report->set.ranks[1].requests_omitted = 2;
+    report->set.ranks[1].sites_omitted = 5;
+    report->set.ranks[1].omitted = 7;
+    _cleanup_(buf_done) struct buf text = text_of(report, -1);
+    check_has(&text, "2 non-blocking operations found no room, as more than 8192 were under way: what they received,");
+    check_has(&text, "5 calls are of no call site, as there are too many\n");
+    check_has_not(&text, " bytes found no room");
+    check_has(&text, "> 100 B\n");
+}
+
 static void test_errors(void **state)
 {
     _cleanup_(mpi_report_freep) struct mpi_report *report = made(4);
@@ -506,6 +557,7 @@ int main(void)
         cmocka_unit_test(test_merged),        cmocka_unit_test(test_resets),
         cmocka_unit_test(test_freed),         cmocka_unit_test(test_freed_receives_may_have_got),
         cmocka_unit_test(test_completions),   cmocka_unit_test(test_deaths),
+        cmocka_unit_test(test_unmeasured),    cmocka_unit_test(test_requests_omitted),
         cmocka_unit_test(test_errors),        cmocka_unit_test(test_death_later_than_the_records),
         cmocka_unit_test(test_paused),        cmocka_unit_test(test_programs),
         cmocka_unit_test(test_sessions),      cmocka_unit_test(test_one_sided),

@@ -31,7 +31,7 @@ static struct buf comm_name(const struct mpi_stats *stats, uint32_t comm)
 /* ---- what a thread waits for ---- */
 
 struct condition_row {
-    const char *reason, *call, *communicator;
+    const char *reason, *call, *communicator, *elsewhere;
     json_t *peer, *tag, *for_ranks;
     bool all, maybe;
     uint64_t unreceived;
@@ -50,15 +50,21 @@ static const struct field condition_fields[] = {
     {"for_ranks", FIELD_LIST, CONDITION(for_ranks), .of = fields_integers},
     {"unreceived", FIELD_COUNT, CONDITION(unreceived),
      .about = "messages from there that were sent and not received: of another tag"},
+    {"unreceived_on", FIELD_TEXT, CONDITION(elsewhere), FIELD_ZERO_IS_NULL,
+     .about = "another communicator, on which there is something from there that was not received"},
     {0}};
 
 static json_t *condition_json(const struct mpi_why *why, const struct mpi_why_rank *rank,
                               const struct mpi_why_condition *condition)
 {
     struct buf comm = comm_name(rank->stats, condition->comm);
+    struct buf elsewhere = BUF_INIT;
+    if (condition->elsewhere)
+        elsewhere = comm_name(rank->stats, condition->elsewhere_comm);
     struct condition_row row = {.reason = mpi_why_reason_name(condition->reason),
                                 .call = mpi_text_call(condition->call),
                                 .communicator = comm.data,
+                                .elsewhere = elsewhere.data,
                                 .peer = number_or_any(condition->peer, MPIA_RANK_ANY),
                                 .tag = number_or_any(condition->tag, MPIA_TAG_ANY),
                                 .for_ranks = numbers_json(why, condition->for_ranks, condition->for_count),
@@ -69,6 +75,7 @@ static json_t *condition_json(const struct mpi_why *why, const struct mpi_why_ra
     json_decref(row.peer);
     json_decref(row.tag);
     json_decref(row.for_ranks);
+    buf_done(&elsewhere);
     buf_done(&comm);
     return json;
 }
@@ -220,6 +227,8 @@ static const struct field rank_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct mpi_why_rank, stats), FIELD_POINTER, .of = stats_fields},
     {"state", FIELD_CHOICE, .json = state_json, .choices = STATES},
     {"stuck", FIELD_BOOL, FIELD_AT(struct mpi_why_rank, stuck)},
+    {"asleep", FIELD_BOOL, FIELD_AT(struct mpi_why_rank, asleep),
+     .about = "all of its threads wait for each other, or for what only one of them could give, as a semaphore"},
     {"waits_in_the_end_for", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = root_json,
      .about = "the rank that goes on, and for which it waits over any number of others"},
     {"where", FIELD_TEXT, FIELD_AT(struct mpi_why_rank, where), FIELD_ZERO_IS_NULL,

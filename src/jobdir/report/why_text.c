@@ -51,6 +51,8 @@ void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct 
             buf_puts(out, ": ");
             buf_puts(out, rank->where);
         }
+        if (rank->asleep)
+            buf_puts(out, "; none of its threads can go on, if no signal's handler wakes one");
         return;
     }
     if (thread->state == MPI_WHY_POLLS)
@@ -58,7 +60,14 @@ void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct 
     mpi_text_now(out, rank->stats, now);
     for (size_t i = 0; i < thread->condition_count; i++) {
         const struct mpi_why_condition *condition = &thread->conditions[i];
-        if (!condition->unmatched || thread->condition_count != 1)
+        if (thread->condition_count != 1)
+            continue;
+        if (condition->elsewhere) {
+            buf_printf(out, "; rank %d has sent to it on ", condition->peer);
+            mpi_text_comm(out, rank->stats, condition->elsewhere_comm);
+            buf_puts(out, ", and that has not been received: another communicator?");
+        }
+        if (!condition->unmatched)
             continue;
         buf_printf(out, "; %llu message%s that ", (unsigned long long)condition->unmatched,
                    condition->unmatched == 1 ? "" : "s");

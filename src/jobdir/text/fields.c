@@ -112,10 +112,22 @@ static bool is_left_out(const struct field *field, const void *row)
     return !*(const void *const *)at;
 }
 
-void fields_add(json_t *object, const struct field *fields, const void *row, const void *all)
+/* Of a part that the row does not have. */
+static void add_nulls(json_t *object, const struct field *fields)
 {
     for (const struct field *field = fields; field->type != FIELD_END; field++)
         if (field->type == FIELD_PART)
+            add_nulls(object, field->of);
+        else if (field->name)
+            json_object_set_new(object, field->name, json_null());
+}
+
+void fields_add(json_t *object, const struct field *fields, const void *row, const void *all)
+{
+    for (const struct field *field = fields; field->type != FIELD_END; field++)
+        if (field->type == FIELD_PART && field->flags & FIELD_POINTER && !row_of(field, row))
+            add_nulls(object, field->of);
+        else if (field->type == FIELD_PART)
             fields_add(object, field->of, row_of(field, row), all);
         else if (field->name && !is_left_out(field, row))
             json_object_set_new(object, field->name, value_json(field, row, all));
@@ -160,12 +172,12 @@ static json_t *choices_schema(const char *choices, bool or_null)
     return list;
 }
 
-static void add_properties(json_t *properties, json_t *required, const struct field *fields);
+static void add_properties(json_t *properties, json_t *required, const struct field *fields, unsigned or_null);
 
 static void add_members(json_t *schema, const struct field *fields, bool open)
 {
     json_t *properties = json_object(), *required = json_array();
-    add_properties(properties, required, fields);
+    add_properties(properties, required, fields, 0);
     json_object_set_new(schema, "properties", properties);
     json_object_set_new(schema, "required", required);
     json_object_set_new(schema, "additionalProperties", json_boolean(open));
@@ -198,14 +210,17 @@ static json_t *field_schema(const struct field *field)
     return schema;
 }
 
-static void add_properties(json_t *properties, json_t *required, const struct field *fields)
+/* or_null: FIELD_OR_NULL, if they are of a part that a row may lack. */
+static void add_properties(json_t *properties, json_t *required, const struct field *fields, unsigned or_null)
 {
     for (const struct field *field = fields; field->type != FIELD_END; field++) {
         if (field->type == FIELD_PART)
-            add_properties(properties, required, field->of);
+            add_properties(properties, required, field->of, or_null | (field->flags & FIELD_OR_NULL));
         if (field->type == FIELD_PART || !field->name)
             continue;
-        json_object_set_new(properties, field->name, field_schema(field));
+        struct field own = *field;
+        own.flags |= or_null;
+        json_object_set_new(properties, field->name, field_schema(&own));
         if (!(field->flags & FIELD_OPTIONAL))
             json_array_append_new(required, json_string(field->name));
     }

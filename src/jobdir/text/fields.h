@@ -29,7 +29,7 @@ enum field_type {
     FIELD_SECONDS, /* an integer in the row is nanoseconds */
     FIELD_OBJECT,  /* of the fields `of`; NULL: of any */
     FIELD_LIST,    /* of such objects; of single values if `of` is one field whose name is ""; NULL: of any */
-    FIELD_PART,    /* the fields `of` stand in this object itself */
+    FIELD_PART,    /* the fields `of` stand in this object itself; null, all of them, where the row's pointer is NULL */
 };
 
 enum { /* what a field may lack: the schema says so */

@@ -206,10 +206,26 @@ static void test_lists(void **state)
     buf_done(&out);
 }
 
+/* A part that the row does not have: its members are null, and may be. */
+static void test_missing_part(void **state)
+{
+    static const struct field outer[] = {
+        {"name", FIELD_TEXT, FIELD_AT(struct row, name)},
+        {"", FIELD_PART, FIELD_AT(struct row, pointed), FIELD_POINTER | FIELD_OR_NULL, .of = inner_fields},
+        {0}};
+    struct row row = {.name = "x"};
+    json_t *json = fields_json(outer, &row, NULL), *schema = fields_schema(outer);
+    assert_true(json_is_null(json_object_get(json, "line")));
+    const json_t *type = json_object_get(json_object_get(json_object_get(schema, "properties"), "line"), "type");
+    assert_string_equal(json_string_value(json_array_get(type, 1)), "null");
+    json_decref(schema);
+    json_decref(json);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_json), cmocka_unit_test(test_schema),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_json),  cmocka_unit_test(test_schema),
                                        cmocka_unit_test(test_table), cmocka_unit_test(test_rows),
-                                       cmocka_unit_test(test_lists)};
+                                       cmocka_unit_test(test_lists), cmocka_unit_test(test_missing_part)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -342,6 +342,16 @@ bool call_put_json(struct buf *out, const struct trace *trace, const struct layo
     return true;
 }
 
+bool call_put_json_values(struct buf *out, const struct trace *trace, const struct layout *layout,
+                          enum layout_part part, const void *bytes, size_t size)
+{
+    if (!layout || !layout_has(layout, part))
+        return false;
+    struct layout_style style = style_for(trace);
+    layout_format_values(layout, part, bytes, size, &style, out);
+    return true;
+}
+
 /* Bytes of a valid UTF-8 character beyond ASCII, 0 if there is none (RFC 3629). */
 static size_t utf8_length(const unsigned char *at, size_t left)
 {

@@ -95,6 +95,9 @@ bool call_put_signature(struct buf *out, const struct trace *trace, const struct
                         const struct trace_event *end);
 bool call_put_json(struct buf *out, const struct trace *trace, const struct layout *layout, enum layout_part part,
                    const void *bytes, size_t size);
+/* As values of JSON: layout_format_values. */
+bool call_put_json_values(struct buf *out, const struct trace *trace, const struct layout *layout,
+                          enum layout_part part, const void *bytes, size_t size);
 /* A JSON string; what is not UTF-8 becomes \xNN. */
 void call_put_string(struct buf *out, const char *text, size_t len);
 /* In words, for people and the exports: "returned", "unwound", "lost", "open". */

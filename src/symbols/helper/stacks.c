@@ -20,7 +20,7 @@
 #include "base/system/clock.h"
 #include "base/system/proc_file.h"
 #include "symbols/client/helper.h"
-#include "symbols/helper/sample.h"
+#include "symbols/index/sample.h"
 #include "symbols/helper/stack_names.h"
 #include "symbols/helper/stack_values.h"
 #include "symbols/index/lines.h"

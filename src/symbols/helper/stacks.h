@@ -22,7 +22,7 @@
  *                       of the frame before it, with `values`. NAME "": TEXT says why nothing is known of them
  *
  * and `done`; or `failed REASON`. Nothing is stopped: a thread that waits is unwound from its stack pointer
- * (lines_callers), a thread that runs is sampled (sample.h), and Python's frames are read from memory (python.h).
+ * (lines_callers), a thread that runs is sampled (symbols/index/sample.h), and Python's frames are read from memory (python.h).
  */
 #ifndef SCRY_SYMBOLS_HELPER_STACKS_H
 #define SCRY_SYMBOLS_HELPER_STACKS_H

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
+#include "base/data/utf8.h"
 #include "shm/capture.h"
 #include "symbols/layout/internal.h"
 
@@ -32,6 +33,7 @@ struct printer {
     struct buf *out;
     size_t begin; /* length of out when the part began */
     bool cut;     /* there were not bytes enough, or too much text: nothing more comes */
+    bool silent;  /* that is not said in the text */
 };
 
 /* The next n bytes; NULL: there are none, and that is in the text. */
@@ -40,7 +42,8 @@ static const uint8_t *take(struct printer *printer, size_t n)
     if (printer->cut)
         return NULL;
     if ((size_t)(printer->end - printer->at) < n || printer->out->len - printer->begin > OUT_LIMIT) {
-        buf_puts(printer->out, "<cut>");
+        if (!printer->silent)
+            buf_puts(printer->out, "<cut>");
         printer->cut = true;
         return NULL;
     }
@@ -590,4 +593,335 @@ void layout_format_json(const struct layout *layout, enum layout_part part, cons
     buf_putc(out, '{');
     each_field(layout, part, bytes, size, style, out, put_json_field);
     buf_putc(out, '}');
+}
+
+/* ---- values for programs ---- */
+
+static void value_put(struct printer *printer, const struct layout_type *type);
+
+/* As it is; bytes that are no UTF-8 are U+FFFD. */
+static void value_text(struct buf *out, const uint8_t *bytes, size_t size)
+{
+    buf_putc(out, '"');
+    for (size_t i = 0; i < size;) {
+        size_t n = utf8_length(bytes + i, size - i);
+        if (n == 1 && (bytes[i] == '"' || bytes[i] == '\\'))
+            buf_printf(out, "\\%c", bytes[i]);
+        else if (n == 1 && (bytes[i] < 0x20 || bytes[i] == 0x7f))
+            buf_printf(out, "\\u%04x", bytes[i]);
+        else if (n)
+            buf_append(out, bytes + i, n);
+        else
+            buf_puts(out, "\\ufffd");
+        i += n ? n : 1;
+    }
+    buf_putc(out, '"');
+}
+
+/* What has no form of its own: its text for people. */
+static void value_shown(struct printer *printer, const struct layout_type *type)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct printer aside = *printer;
+    struct buf *out = printer->out;
+    aside.out = &text;
+    aside.begin = 0;
+    put_type(&aside, type);
+    printer->at = aside.at;
+    printer->cut = aside.cut;
+    if (printer->cut || !text.data)
+        buf_puts(out, "null");
+    else
+        put_quoted(out, text.data, text.len, true);
+    out->failed |= text.failed;
+}
+
+static void value_number(struct printer *printer, const struct layout_type *type)
+{
+    const uint8_t *bytes = take(printer, type->size);
+    struct buf *out = printer->out;
+    if (!bytes)
+        buf_puts(out, "null");
+    else if (type->kind == LAYOUT_BOOL)
+        buf_puts(out, *bytes == 0 ? "false" : *bytes == 1 ? "true" : "null");
+    else
+        layout_put_integer(out, bytes, type->size, type->kind == LAYOUT_SIGNED);
+}
+
+/* JSON has no number for infinity and the like. */
+static void value_float(struct buf *out, const uint8_t *bytes, size_t size)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    layout_put_float(&text, bytes, size);
+    if (!text.data || strpbrk(text.data, "nN<"))
+        put_quoted(out, text.data ? text.data : "", text.len, true);
+    else
+        buf_append(out, text.data, text.len);
+}
+
+static void value_floats(struct printer *printer, const struct layout_type *type)
+{
+    bool complex = type->kind == LAYOUT_COMPLEX;
+    const uint8_t *bytes = take(printer, complex ? 2 * (size_t)type->size : type->size);
+    if (!bytes) {
+        buf_puts(printer->out, "null");
+        return;
+    }
+    buf_puts(printer->out, complex ? "{\"re\":" : "");
+    value_float(printer->out, bytes, type->size);
+    if (complex) {
+        buf_puts(printer->out, ",\"im\":");
+        value_float(printer->out, bytes + type->size, type->size);
+        buf_putc(printer->out, '}');
+    }
+}
+
+/* One character is a text of it. */
+static void value_char(struct printer *printer, const struct layout_type *type)
+{
+    const uint8_t *bytes = take(printer, type->size);
+    if (bytes && type->size == 1 && *bytes < 0x80)
+        value_text(printer->out, bytes, 1);
+    else if (bytes)
+        layout_put_integer(printer->out, bytes, type->size, !type->flagged);
+    else
+        buf_puts(printer->out, "null");
+}
+
+static void value_enum(struct printer *printer, const struct layout_type *type)
+{
+    _cleanup_(buf_done) struct buf name = BUF_INIT;
+    const uint8_t *bytes = take(printer, type->size);
+    if (!bytes) {
+        buf_puts(printer->out, "null");
+        return;
+    }
+    layout_put_enum(&name, type, bytes);
+    buf_puts(printer->out, "{\"value\":");
+    layout_put_integer(printer->out, bytes, type->size, !type->flagged);
+    buf_puts(printer->out, ",\"name\":");
+    put_quoted(printer->out, name.data ? name.data : "", name.len, true);
+    buf_putc(printer->out, '}');
+}
+
+/* Its address, and what it points to: `to` is null where that could not be read. NULL itself is null. */
+static void value_pointer(struct printer *printer, const struct layout_type *type)
+{
+    bool followed = type->kind == LAYOUT_FOLLOWED || type->kind == LAYOUT_STRING;
+    const uint8_t *bytes = take(printer, followed ? 9 : 8);
+    uint64_t address = bytes ? layout_unsigned(bytes, 8) : 0;
+    struct buf *out = printer->out;
+    if (!address || (followed && bytes[8] == CAPTURE_NULL)) {
+        buf_puts(out, "null");
+        return;
+    }
+    buf_printf(out, "{\"address\":\"0x%" PRIx64 "\"", address);
+    _cleanup_(buf_done) struct buf name = BUF_INIT;
+    if (type->kind == LAYOUT_CODE_POINTER && name_of(printer, address, &name)) {
+        buf_puts(out, ",\"function\":");
+        put_quoted(out, name.data, name.len, true);
+    }
+    bool there = followed && (bytes[8] == CAPTURE_OK || bytes[8] == CAPTURE_PART);
+    bool part = there && bytes[8] == CAPTURE_PART;
+    if (followed)
+        buf_puts(out, ",\"to\":");
+    if (there && type->kind == LAYOUT_FOLLOWED) {
+        value_put(printer, type->inner);
+    } else if (there) {
+        const uint8_t *length = take(printer, 2);
+        const uint8_t *text = length ? take(printer, layout_unsigned(length, 2)) : NULL;
+        if (text)
+            value_text(out, text, layout_unsigned(length, 2));
+        else
+            buf_puts(out, "null");
+        buf_puts(out, part ? ",\"cut\":true" : "");
+    } else if (followed) {
+        buf_puts(out, "null");
+    }
+    buf_putc(out, '}');
+}
+
+/* A list, or a text. Of what is longer than was captured: {"first": it, "total": how many there are}. */
+static void value_list(struct printer *printer, const struct layout_type *type)
+{
+    struct buf *out = printer->out;
+    uint64_t total = type->total, count = type->count;
+    bool part = total > count, text = type->kind == LAYOUT_TEXT || type->kind == LAYOUT_BYTES;
+    if (type->kind == LAYOUT_VECTOR || type->kind == LAYOUT_BYTES) {
+        const uint8_t *status = take(printer, 1);
+        bool there = status && (*status == CAPTURE_OK || *status == CAPTURE_PART);
+        const uint8_t *counts = there ? take(printer, 6) : NULL;
+        if (!counts) {
+            buf_puts(out, "null");
+            return;
+        }
+        total = layout_unsigned(counts, 4);
+        count = layout_unsigned(counts + 4, 2);
+        part = *status == CAPTURE_PART;
+    }
+    const uint8_t *bytes = text ? take(printer, count) : NULL;
+    size_t length = bytes && type->kind == LAYOUT_TEXT ? strnlen((const char *)bytes, count) : count;
+    part &= !bytes || length == count;
+    buf_puts(out, part ? "{\"first\":" : "");
+    if (bytes) {
+        value_text(out, bytes, length);
+    } else if (text) {
+        buf_puts(out, "null");
+    } else {
+        buf_putc(out, '[');
+        for (uint64_t i = 0; i < count && !printer->cut && out->len - printer->begin < OUT_LIMIT; i++) {
+            buf_puts(out, i ? "," : "");
+            value_put(printer, type->inner);
+        }
+        buf_putc(out, ']');
+    }
+    if (part)
+        buf_printf(out, ",\"total\":%" PRIu64 "}", total);
+}
+
+static void value_key(struct buf *out, const struct layout_type *fields, size_t index, const char *unnamed)
+{
+    const struct layout_field *field = &fields->fields[index];
+    const char *name = *field->name ? field->name : field->type->name ? field->type->name : unnamed;
+    size_t same = same_names(fields, index);
+    put_quoted(out, name, strlen(name), true);
+    if (same > 1) {
+        out->len--; /* the quote */
+        buf_printf(out, "#%zu\"", same);
+    }
+    buf_putc(out, ':');
+}
+
+static void value_object(struct printer *printer, const struct layout_type *fields, const char *unnamed)
+{
+    size_t shown = 0;
+    buf_putc(printer->out, '{');
+    for (size_t i = 0; i < fields->field_count && !printer->cut && printer->out->len - printer->begin < OUT_LIMIT;
+         i++) {
+        if (fields->fields[i].type->kind == LAYOUT_PAD) {
+            printer->at += printer->at < printer->end;
+            continue;
+        }
+        buf_puts(printer->out, shown++ ? "," : "");
+        value_key(printer->out, fields, i, unnamed);
+        value_put(printer, fields->fields[i].type);
+    }
+    buf_putc(printer->out, '}');
+}
+
+/* The alternative that is there; null: none is. */
+static void value_choice(struct printer *printer, const struct layout_type *type)
+{
+    _cleanup_(buf_done) struct buf others = BUF_INIT;
+    struct buf *out = printer->out;
+    bool any = false;
+    for (size_t i = 0; i < type->field_count && !printer->cut; i++) {
+        const uint8_t *status = take(printer, 1);
+        if (!status || (*status != CAPTURE_OK && *status != CAPTURE_PART))
+            continue;
+        struct printer aside = *printer;
+        aside.out = any ? &others : out;
+        aside.begin = any ? 0 : printer->begin;
+        buf_clear(&others);
+        value_put(&aside, type->fields[i].type->inner);
+        printer->at = aside.at;
+        printer->cut = aside.cut;
+        any = true;
+    }
+    buf_puts(out, any ? "" : "null");
+}
+
+/* What the C++ library hides in a structure of one member, by a reserved name, is that member: a duration its number, a
+ * complex number both of its parts. */
+static const struct layout_type *value_inside(const struct layout_type *type)
+{
+    while (type->kind == LAYOUT_STRUCT && type->field_count == 1) {
+        const char *name = type->fields[0].name;
+        name += *name == '<';
+        if (name[0] != '_' || (name[1] != '_' && (name[1] < 'A' || name[1] > 'Z')))
+            break;
+        type = type->fields[0].type;
+    }
+    return type;
+}
+
+static void value_put(struct printer *printer, const struct layout_type *type)
+{
+    const uint8_t *status;
+    type = value_inside(type);
+    switch (type->kind) {
+    case LAYOUT_SIGNED:
+    case LAYOUT_UNSIGNED:
+    case LAYOUT_BOOL:
+        value_number(printer, type);
+        break;
+    case LAYOUT_FLOAT:
+    case LAYOUT_COMPLEX:
+        value_floats(printer, type);
+        break;
+    case LAYOUT_CHAR:
+        value_char(printer, type);
+        break;
+    case LAYOUT_ENUM:
+        value_enum(printer, type);
+        break;
+    case LAYOUT_POINTER:
+    case LAYOUT_CODE_POINTER:
+    case LAYOUT_FOLLOWED:
+    case LAYOUT_STRING:
+        value_pointer(printer, type);
+        break;
+    case LAYOUT_REFERENCE: /* is what it refers to */
+        status = take(printer, 9);
+        if (status && (status[8] == CAPTURE_OK || status[8] == CAPTURE_PART))
+            value_put(printer, type->inner);
+        else
+            buf_puts(printer->out, "null");
+        break;
+    case LAYOUT_CHECKED:
+        status = take(printer, 1);
+        if (status && (*status == CAPTURE_OK || *status == CAPTURE_PART))
+            value_put(printer, type->inner);
+        else
+            buf_puts(printer->out, "null");
+        break;
+    case LAYOUT_BYTES:
+    case LAYOUT_TEXT:
+    case LAYOUT_VECTOR:
+    case LAYOUT_ARRAY:
+        value_list(printer, type);
+        break;
+    case LAYOUT_STRUCT:
+    case LAYOUT_UNION:
+        value_object(printer, type, "");
+        break;
+    case LAYOUT_ENTRY:
+        buf_puts(printer->out, "{\"key\":");
+        value_put(printer, type->fields[0].type);
+        buf_puts(printer->out, ",\"value\":");
+        value_put(printer, type->fields[1].type);
+        buf_putc(printer->out, '}');
+        break;
+    case LAYOUT_CHOICE:
+        value_choice(printer, type);
+        break;
+    case LAYOUT_CALLABLE:
+    case LAYOUT_RAW:
+        value_shown(printer, type);
+        break;
+    default: /* what is not known takes no bytes */
+        buf_puts(printer->out, "null");
+    }
+}
+
+void layout_format_values(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
+                          const struct layout_style *style, struct buf *out)
+{
+    struct printer printer = printer_at(layout, part, bytes, size, style, out);
+    const struct layout_type *fields = &layout->parts[part];
+    printer.silent = true;
+    if (part == LAYOUT_RESULT && fields->field_count)
+        value_put(&printer, fields->fields[0].type);
+    else
+        value_object(&printer, fields, layout_part_names[part]);
 }

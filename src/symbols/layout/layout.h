@@ -64,6 +64,13 @@ void layout_format_list(const struct layout *layout, enum layout_part part, cons
 void layout_format_json(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
                         const struct layout_style *style, struct buf *out);
 
+/* The same as values, of LAYOUT_RESULT only the value: structures are objects, arrays and containers lists (of more elements
+ * than were captured {"first", "total"}), maps lists of {"key", "value"}, complex numbers {"re", "im"}, enumerators {"value",
+ * "name"}, pointers {"address", "to"} or null; what is not known is null. A structure of the C++ library with one member of a reserved
+ * name is that member. */
+void layout_format_values(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
+                          const struct layout_style *style, struct buf *out);
+
 /* The layout as a TSDL struct type (without name), whose fields are exactly the bytes, made of the types that
  * layout_tsdl_types() declares: those are to stand before it, once. */
 void layout_tsdl_types(struct buf *out);

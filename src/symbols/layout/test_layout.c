@@ -268,6 +268,61 @@ static void has_other_forms(void **state)
     layout_free(layout);
 }
 
+#define VALUES(type, bytes, expected) \
+    do { \
+        struct layout *layout_ = parsed("args(v:" type ")"); \
+        struct buf out_ = BUF_INIT; \
+        layout_format_values(layout_, LAYOUT_ARGS, bytes, sizeof(bytes) - 1, &style, &out_); \
+        assert_string_equal(out_.data, "{\"v\":" expected "}"); \
+        buf_done(&out_); \
+        layout_free(layout_); \
+    } while (0)
+
+static void gives_values(void **state)
+{
+    VALUES("i4", "\xff\xff\xff\xff", "-1");
+    VALUES("u8", "\xff\xff\xff\xff\xff\xff\xff\xff", "18446744073709551615");
+    VALUES("b1", "\1", "true");
+    VALUES("b1", "\7", "null");
+    VALUES("f8", "\0\0\0\0\0\0\4\x40", "2.5");
+    VALUES("f8", "\0\0\0\0\0\0\xf0\x7f", "\"inf\"");
+    VALUES("z4", "\0\0\x20\x40\0\0\x80\xbf", "{\"re\":2.5,\"im\":-1}");
+    VALUES("c1", "a", "\"a\"");
+    VALUES("E4{NONE=0,A=1,B=2,C=4}", "\5\0\0\0", "{\"value\":5,\"name\":\"A|C\"}");
+    VALUES("p", ADDRESS, "{\"address\":\"0x550010\"}");
+    VALUES("p", "\0\0\0\0\0\0\0\0", "null");
+    VALUES("x", "\0\x10\x40\0\0\0\0\0", "{\"address\":\"0x401000\",\"function\":\"solve\"}");
+    VALUES("*{x:i4,y:f8}", ADDRESS "\0\1\0\0\0\0\0\0\0\0\0\4\x40",
+           "{\"address\":\"0x550010\",\"to\":{\"x\":1,\"y\":2.5}}");
+    VALUES("*i4", "\0\0\0\0\0\0\0\0\2", "null");
+    VALUES("*i4", ADDRESS "\3", "{\"address\":\"0x550010\",\"to\":null}");
+    VALUES("&i4", ADDRESS "\0\5\0\0\0", "5");
+    VALUES("s", ADDRESS "\0\3\0a\"\n", "{\"address\":\"0x550010\",\"to\":\"a\\\"\\u000a\"}");
+    VALUES("s", ADDRESS "\1\3\0ab\xff", "{\"address\":\"0x550010\",\"to\":\"ab\\ufffd\",\"cut\":true}");
+    VALUES("S", "\0\3\0\0\0\3\0abc", "\"abc\"");
+    VALUES("S", "\1\x8\0\0\0\3\0abc", "{\"first\":\"abc\",\"total\":8}");
+    VALUES("t4/4", "ab\0c", "\"ab\"");
+    VALUES("t4/9", "ab\0c", "\"ab\"");
+    VALUES("t4/9", "abcd", "{\"first\":\"abcd\",\"total\":9}");
+    VALUES("a2/2a2/2i1", "\1\2\3\4", "[[1,2],[3,4]]");
+    VALUES("a3/9i1", "\1\2\3", "{\"first\":[1,2,3],\"total\":9}");
+    VALUES("vm{:i1,:c1}", "\0\2\0\0\0\2\0\1a\2b", "[{\"key\":1,\"value\":\"a\"},{\"key\":2,\"value\":\"b\"}]");
+    VALUES("^nullopt{:?i1}", "\0\5", "5");
+    VALUES("^nullopt{:?i1}", "\5", "null");
+    VALUES("?i4", "\3", "null");
+    VALUES("{<Base>:{a:i1},b:i1,:|{c:i1,d:u1}}", "\1\2\xff\xff",
+           "{\"<Base>\":{\"a\":1},\"b\":2,\"\":{\"c\":-1,\"d\":255}}");
+    VALUES("{_M_value:z4}", "\0\0\x20\x40\0\0\x80\xbf", "{\"re\":2.5,\"im\":-1}");
+    VALUES("{<_Base_bitset<1>>:{_M_w:i1}}", "\7", "7");
+    VALUES("{_own:i1}", "\7", "{\"_own\":7}");
+    VALUES("o", "", "null");
+    VALUES("r3", "\1\2\xff", "\"<bytes 0102ff>\"");
+    VALUES("{a:r1,b:r1}", "\1\2", "{\"a\":\"<bytes 01>\",\"b\":\"<bytes 02>\"}");
+    VALUES("^none{:?i1,:?r1}", "\0\1\0\2", "1");
+    VALUES("{a:i4,b:a2/2i4}", "\1\0\0\0\2\0\0\0\3", "{\"a\":1,\"b\":[2,null]}"); /* cut */
+    VALUES("s", ADDRESS "\0\4\0a", "{\"address\":\"0x550010\",\"to\":null}");
+}
+
 static void refuses_what_is_no_layout(void **state)
 {
     static const char *const texts[] = {
@@ -373,6 +428,7 @@ int main(void)
         cmocka_unit_test(shows_known_ones_first),
         cmocka_unit_test(shows_parts_apart),
         cmocka_unit_test(says_where_bytes_end),
+        cmocka_unit_test(gives_values),
         cmocka_unit_test(names_no_key_twice),
         cmocka_unit_test(has_other_forms),
         cmocka_unit_test(refuses_what_is_no_layout),

@@ -74,8 +74,8 @@ function Values({ diff }: { diff: ReportDiff }) {
     <PictureFrame title="The whole job" of={`${diff.a.id}-${diff.b.id}`} picture={{ name: 'values', svg: null, table: () => ({ columns: ['name', 'a', 'b', 'ratio'], rows: rows.map(row => [row.name, row.a, row.b, row.ratio]) }) }}>
       <Table label="Figures of both" rows={rows} rowKey={row => row.name} sortParam="vs" columns={[
         { key: 'name', title: 'Figure', cell: row => plain(row.name), value: row => row.name },
-        { key: 'a', title: 'First', number: true, cell: row => VALUE_TEXT(row.name, row.a) },
-        { key: 'b', title: 'Second', number: true, cell: row => VALUE_TEXT(row.name, row.b) },
+        { key: 'a', title: 'First', number: true, cell: row => row.a === null ? '–' : VALUE_TEXT(row.name, row.a) },
+        { key: 'b', title: 'Second', number: true, cell: row => row.b === null ? '–' : VALUE_TEXT(row.name, row.b) },
         { key: 'ratio', title: 'Ratio', number: true, cell: row => row.ratio === null ? '' : `${digits(row.ratio, 2)} ×`, value: row => row.ratio },
       ]} />
     </PictureFrame>

@@ -28,7 +28,9 @@ export function Matrix({ id }: ViewProps) {
   const answer = useAnswer<Report>(jobPath(id, 'report'));
   return (
     <Answered of={answer} wait="Asking for the report …">
-      {report => !report.mpi ? <NoMpi id={id} /> : report.mpi.matrix.length > 0 ? <Pairs id={id} report={report} /> : (
+      {report => !report.mpi ? <NoMpi id={id} /> : report.mpi.matrix.length > 0 ? <Pairs id={id} report={report} /> : report.mpi.unmeasured.includes('peers') ? (
+        <Empty title="Who sends to whom was not measured.">The job ran with --mpi-metrics without peers.</Empty>
+      ) : (
         <Empty title="No rank sent anything to another one by itself.">
           What collective operations move is no pair's: it is under <a href={href(['jobs', id, 'communication'])}>communication</a>.
         </Empty>

@@ -14,7 +14,7 @@ import type { Pen } from '../pictures';
 import { go, useNumber, useParam } from '../state';
 import { notesOf, useWithoutSetup } from './parts';
 import type { Process, Row } from './profile';
-import { barLength, greatest, imbalance, isSetup, processLabel, severalWorlds, sum, top, valueOf, whereGreatest } from './profile';
+import { barLength, beyondMean, greatest, imbalance, isSetup, processLabel, severalWorlds, sum, top, valueOf, whereGreatest } from './profile';
 import { Strip } from './strip';
 
 export interface Measure { key: string; title: string; unit: string; format: (value: number) => string; rows: Row[] }
@@ -110,7 +110,7 @@ function comparedColumns(id: string, measure: Measure, labels: string[], colours
     { key: 'value', title: 'All', number: true, value: row => row.key === '\0others' ? null : sum(row.values), cell: row => <span title={`${count(sum(row.values))} ${measure.unit}`} data-value={sum(row.values)}>{measure.format(sum(row.values))}</span> },
     { key: 'mean', title: 'Mean', number: true, wide: true, value: mean, cell: row => measure.format(mean(row)) },
     { key: 'max', title: 'Most', number: true, wide: true, value: row => greatest(row.values), cell: row => <>{measure.format(greatest(row.values))} <small>{labels[whereGreatest(row.values)]}</small></> },
-    { key: 'imbalance', title: 'Imbalance', about: 'the greatest over the mean: 1 is even', number: true, value: row => imbalance(row.values), cell: row => { const value = imbalance(row.values); return value === null ? '' : <span class={value > 1.5 ? 'measured-uneven' : ''}>{digits(value, 2)}</span>; } },
+    { key: 'imbalance', title: 'Imbalance', about: 'the greatest over the mean: 1 is even; sorted by what the greatest has more than the mean, which is what it costs', number: true, value: row => beyondMean(row.values), cell: row => { const value = imbalance(row.values); return value === null ? '' : <span class={value > 1.5 ? 'measured-uneven' : ''}>{digits(value, 2)}</span>; } },
   ];
 }
 

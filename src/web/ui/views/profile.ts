@@ -20,6 +20,9 @@ export function imbalance(values: readonly number[]): number | null {
   return all > 0 ? greatest(values) * values.length / all : null;
 }
 
+/** What the greatest has more than the mean: as long all others wait for it, as a rule. */
+export const beyondMean = (values: readonly number[]): number | null => values.length ? greatest(values) - sum(values) / values.length : null;
+
 export function greatest(values: readonly number[]): number {
   let most = 0;
   for (const value of values)

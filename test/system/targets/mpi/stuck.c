@@ -9,6 +9,7 @@
  *     ended      rank 0 receives from rank 1, which is done
  *     roots      MPI_Bcast of much, with different roots
  *     left       MPI_Reduce, in which rank 2 names rank 1 as the root, the others rank 0; who is not left in it goes on
+ *     clock      rank 1 looks at the clock all the time, the others wait for it
  *     read       all write to a pipe file nobody reads: rank 1 computes (reads a fifo), the others wait for it
  *     ibarrier   0 and 2 wait for the end of MPI_Ibarrier, 1 sleeps
  *     alone      rank 0 receives from anybody on a communicator that only it is in; the others wait in a barrier
@@ -41,6 +42,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static double numbers[300000];
@@ -308,6 +310,12 @@ static void file(const char *way, int rank)
         MPI_File_write_all(handle, numbers, 1000, MPI_DOUBLE, MPI_STATUS_IGNORE);
 }
 
+__attribute__((noinline)) static void look_at_clock(void)
+{
+    for (struct timespec now;;)
+        clock_gettime(CLOCK_MONOTONIC, &now);
+}
+
 int main(int argc, char **argv)
 {
     int rank, other;
@@ -349,6 +357,10 @@ int main(int argc, char **argv)
         MPI_Barrier(MPI_COMM_WORLD);
         double sum, one = 1;
         MPI_Reduce(&one, &sum, 1, MPI_DOUBLE, MPI_SUM, rank == 2 ? 1 : 0, MPI_COMM_WORLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else if (strcmp(way, "clock") == 0) {
+        if (rank == 1)
+            look_at_clock();
         MPI_Barrier(MPI_COMM_WORLD);
     } else if (strcmp(way, "read") == 0) {
         char byte;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbols/helper/sample.h"
+#include "symbols/index/sample.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

@@ -4,8 +4,8 @@
  * is, copies both, and lets it go on (perf_event_open(2): PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER). That takes
  * some microseconds, which nothing in the program sees: no signal, no interrupted system call.
  */
-#ifndef SCRY_SYMBOLS_HELPER_SAMPLE_H
-#define SCRY_SYMBOLS_HELPER_SAMPLE_H
+#ifndef SCRY_SYMBOLS_INDEX_SAMPLE_H
+#define SCRY_SYMBOLS_INDEX_SAMPLE_H
 
 #include <stdint.h>
 #include <sys/types.h>
