@@ -26,6 +26,7 @@ import schematest
 import scrytest
 from jobtest import JobCase
 
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
 TARGETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "targets", "mpi")
 # compilers, launcher, and what it needs on a machine with fewer processors than ranks
 MPIS = {
@@ -51,7 +52,7 @@ def compile_program(mpi, source, *options, name=None):
     if not shutil.which(compiler):
         return None
     rest = [] if not mpi or scrytest.THOROUGH or "-shared" in options else ["-Wl,--no-as-needed", compiled_rest()]
-    program = f"{name or os.path.splitext(source)[0]}.{mpi or 'plain'}" + (".so" if "-shared" in options else "")
+    program = f"{name or os.path.splitext(os.path.basename(source))[0]}.{mpi or 'plain'}" + (".so" if "-shared" in options else "")
     flags = ["-g", "-O0" if fortran else "-O1", "-fno-optimize-sibling-calls", *options]
     source = os.path.join(TARGETS, source)
     return scrytest.compiled(program, [compiler, *flags, source, *rest, "-lpthread", "-ldl"], source)
@@ -61,6 +62,13 @@ def compiled_rest():
     """The library with which ranks that wait leave the processor to others; not in a thorough run, nor in examples/."""
     source = os.path.join(TARGETS, "rest.c")
     return scrytest.compiled("rest.so", ["cc", "-O1", "-fPIC", "-shared", "-D_GNU_SOURCE", source, "-ldl"], source)
+
+
+def example(name, mpi):
+    """A program of examples/, whose ranks leave the processor to others; in a thorough run as it is built for users."""
+    if scrytest.THOROUGH:
+        return scrytest.example(name if mpi == "openmpi" else f"{name}_mpich")
+    return compile_program(mpi, os.path.join(EXAMPLES, f"{name}.c"), "-O2")
 
 
 def over_hosts(mpi, source, *hosts):

@@ -13,10 +13,6 @@ import mpitest
 import scrytest
 
 
-def example(name, mpi):
-    return scrytest.example(name if mpi == "openmpi" else f"{name}_mpich")
-
-
 class Why(mpitest.MpiCase):
     def command(self, ranks, *program):
         """Ranks that poll leave the processor to those who look at them."""
@@ -97,7 +93,7 @@ class Why(mpitest.MpiCase):
         self.assertRegex(text, r"sleeps, at exchange\s+\(wait.py:7\)")
 
     def test_deadlock(self):
-        answer, status, text = self.ask(self.only("deadlock", [0, 1, 2, 3], []), 4, example("mpi_deadlock", self.mpi))
+        answer, status, text = self.ask(self.only("deadlock", [0, 1, 2, 3], []), 4, mpitest.example("mpi_deadlock", self.mpi))
         (finding,) = answer["mpi"]["findings"]
         self.assertEqual((sorted(finding["ranks"]), finding["victims"], status), ([0, 1, 2, 3], [], 3))
         for rank in range(4):
@@ -111,7 +107,7 @@ class Why(mpitest.MpiCase):
         self.assertRegex(text, r"rank 2 \(\S+, process \d+\): MPI_Send of 7.6 MB to rank 3, tag 7 .*mpi_deadlock.c:\d+")
 
     def test_straggler(self):
-        answer, status, text = self.ask(self.only("straggler", [1], [0, 2, 3]), 4, example("mpi_straggler", self.mpi), 1, 1000,
+        answer, status, text = self.ask(self.only("straggler", [1], [0, 2, 3]), 4, mpitest.example("mpi_straggler", self.mpi), 1, 1000,
                                         1, shown="computes: in large_part")
         (finding,) = answer["mpi"]["findings"]
         self.assertEqual((finding["ranks"], finding["victims"], status), ([1], [0, 2, 3], 0))
@@ -121,7 +117,7 @@ class Why(mpitest.MpiCase):
         self.assertRegex(text, r"computes: in large_part \(mpi_straggler.c:\d+\)")
 
     def test_mismatch(self):
-        answer, status, text = self.ask(self.only("mismatch", [0, 1, 2, 3]), 4, example("mpi_mismatch", self.mpi))
+        answer, status, text = self.ask(self.only("mismatch", [0, 1, 2, 3]), 4, mpitest.example("mpi_mismatch", self.mpi))
         (finding,) = answer["mpi"]["findings"]
         self.assertEqual((finding["ranks"], status), ([0, 1, 2, 3], 3))
         self.assertEqual([self.thread(answer, rank)["call"] for rank in range(4)],
@@ -539,7 +535,7 @@ class Why(mpitest.MpiCase):
     def test_stall(self):
         """By default: a record of who waits for whom, and a warning."""
         path = self.box.path("work", "job")
-        job = self.start_job(4, example("mpi_deadlock", self.mpi), options=["--mpi-stall", "1", "--sample", "0.1"], stdout=subprocess.DEVNULL)
+        job = self.start_job(4, mpitest.example("mpi_deadlock", self.mpi), options=["--mpi-stall", "1", "--sample", "0.1"], stdout=subprocess.DEVNULL)
         spool = os.path.join(path, "spool", "records.jsonl")
 
         def told():

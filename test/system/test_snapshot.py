@@ -220,7 +220,7 @@ class Ranks(SnapshotCase, mpitest.MpiCase):
         self.lines(r"^no message of MPI is known", options=("--queues", "--rank", "1,2", "--thread", "main"))
 
     def program(self, name):
-        return scrytest.example(name if self.mpi == "openmpi" else f"{name}_mpich")
+        return mpitest.example(name, self.mpi)
 
 
 mpitest.for_each_mpi(Ranks, globals())
