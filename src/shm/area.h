@@ -323,6 +323,7 @@ enum area_packet_state { /* low 8 bits of a packet's word; above them the order 
                          AREA_PACKET_FULL,   /* may be written out; in flight mode also reused, oldest first */
                          AREA_PACKET_READ,   /* the monitor writes it out */
                          AREA_PACKET_UNMADE, /* it has no memory: writing to it could be a fault */
+                         AREA_PACKET_MAKING, /* a thread is about to have memory for it: nobody reads it */
 };
 
 enum area_policy { AREA_DROP, AREA_WAIT, AREA_FLIGHT };

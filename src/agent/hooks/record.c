@@ -62,10 +62,12 @@ static uint32_t packet_make(void)
     for (uint32_t i = 0; i < end && i < view->packet_count; i++) {
         uint64_t state = atomic_load_explicit(&view->states[i], memory_order_relaxed);
         if ((state & 0xff) != AREA_PACKET_UNMADE ||
-            !atomic_compare_exchange_strong(&view->states[i], &state, AREA_PACKET_TAKEN))
+            !atomic_compare_exchange_strong(&view->states[i], &state, AREA_PACKET_MAKING))
             continue;
-        if (sys_call4(SYS_madvise, (long)packet_at(i), (long)view->packet_size, MADV_POPULATE_WRITE, 0) == 0)
+        if (sys_call4(SYS_madvise, (long)packet_at(i), (long)view->packet_size, MADV_POPULATE_WRITE, 0) == 0) {
+            atomic_store(&view->states[i], AREA_PACKET_TAKEN);
             return i;
+        }
         atomic_store(&view->states[i], AREA_PACKET_UNMADE);
         atomic_store_explicit(&agent_hot.packets_refused, true, memory_order_relaxed);
         break;

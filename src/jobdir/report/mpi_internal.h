@@ -41,7 +41,7 @@ struct mpi_report_calls {
     uint64_t finalized, others_count, others_ns;
 };
 extern const struct field mpi_call_fields[], mpi_time_fields[];
-void mpi_report_put_received(struct buf *out, const struct mpi_stats_row *row); /* also where it is not known */
+void mpi_report_put_received(struct buf *out, const struct mpi_stats_row *row);     /* also where it is not known */
 json_t *mpi_report_time_json(const struct mpi_stats_clock *clock, const void *all); /* null: nothing was measured */
 json_t *mpi_report_calls_json(const struct mpi_stats_row *rows, size_t count, const void *all);
 void mpi_report_put_calls(struct buf *out, const struct mpi_report_calls *calls);

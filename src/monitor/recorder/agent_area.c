@@ -83,10 +83,9 @@ static void promise_packets(struct agent *agent)
     const struct area_view *view = &agent->view;
     uint32_t most = (agent->agents->count < MANY_AGENTS ? GROW_BYTES : PROMISED_FEW) / view->packet_size;
     uint32_t more = view->packet_count - agent->released;
-    more = more < most ? more : most;
-    while (more && !area_file_promise(agent, &agent->files[AREA_FUNCTIONS], (uint64_t)more * view->packet_size))
-        more /= 2;
-    agent->released += more;
+    uint64_t bytes = (uint64_t)(more < most ? more : most) * view->packet_size;
+    bytes = more ? area_file_promise(agent, &agent->files[AREA_FUNCTIONS], bytes) : 0;
+    agent->released += (uint32_t)(bytes / view->packet_size);
     atomic_store(&view->area->promised, agent->released);
 }
 
@@ -196,8 +195,11 @@ void agent_area_grow(struct agent *agent)
         return;
     }
     if (atomic_load(&view->area->policy) == AREA_FLIGHT) { /* it keeps the last of everything it has */
-        while (agent->made < view->packet_count && !agent->grow_failed)
-            release_packets(agent, view->packet_count - agent->made);
+        uint32_t before;
+        do { /* at first those that are promised */
+            before = agent->made;
+            release_packets(agent, view->packet_count - before);
+        } while (agent->made > before && agent->made < view->packet_count);
         return;
     }
     uint32_t unused = 0;

@@ -45,7 +45,11 @@ static void memory_look(struct agents *agents)
     uint64_t now = clock_now_ns();
     if (now - agents->memory_ns > (uint64_t)AGENT_FILES_LOOK_MS * 1000000 || !agents->memory_ns) {
         struct memory_room room;
+        size_t len;
         memory_room_read(&room);
+        free(agents->groups);
+        agents->groups = NULL;
+        file_read("/proc/self/cgroup", &agents->groups, &len);
         agents->memory_ns = now;
         agents->memory_limit = room.limit;
         agents->memory_left = room.left;
@@ -72,32 +76,39 @@ int area_file_have(struct area_file *file, uint64_t from, uint64_t size)
     return code == -EOPNOTSUPP ? 0 : code; /* such a file system has no holes to fall into */
 }
 
+/* What the control group of a process lets it have by itself. In ours, that is looked at anyway (memory_look). */
+static uint64_t memory_of_group(const struct agents *agents, pid_t pid)
+{
+    char path[40];
+    _cleanup_(freep) char *groups = NULL;
+    size_t len;
+    struct memory_room room;
+    snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
+    if (!agents->groups || file_read(path, &groups, &len) < 0)
+        return 0;
+    if (strcmp(groups, agents->groups) == 0)
+        return UINT64_MAX;
+    memory_room_of(groups, MEMORY_ROOM_ROOT, &room);
+    return room.left == UINT64_MAX ? room.left : room.left < room.limit / UNUSED_PART ? 0 : room.left / BUFFERS_PART;
+}
+
 /* A small part of what is left: else a few processes would have all of it, and use little. */
-bool area_file_promise(const struct agent *agent, struct area_file *file, uint64_t bytes)
+uint64_t area_file_promise(const struct agent *agent, struct area_file *file, uint64_t bytes)
 {
     struct agents *agents = agent->agents;
-    char path[40];
-    _cleanup_(freep) char *groups = NULL, *own = NULL;
-    size_t len;
-    snprintf(path, sizeof path, "/proc/%d/cgroup", agent->pid);
-    bool room_there = file->in_memory ? memory_dir_has_room(&agents->memory, bytes)
-                                      : !agents->spill && memory_dir_is_memory(agents->rings);
-    if (!room_there || file_read(path, &groups, &len) < 0 || file_read("/proc/self/cgroup", &own, &len) < 0)
-        return false;
-    struct memory_room room = {UINT64_MAX, UINT64_MAX};
-    if (strcmp(groups, own) != 0)
-        memory_room_of(groups, MEMORY_ROOM_ROOT, &room);
-    if (room.left != UINT64_MAX && (room.left < room.limit / UNUSED_PART || bytes > room.left / BUFFERS_PART))
-        return false;
     memory_look(agents);
-    uint64_t all = agents->memory_limit / BUFFERS_PART;
-    if (agents->memory_left != UINT64_MAX &&
-        (all < agents->memory_taken || bytes > (all - agents->memory_taken) / PROMISED_PART))
-        return false;
-    if (!memory_take(agents, bytes))
-        return false;
+    uint64_t group = memory_of_group(agents, agent->pid), all = agents->memory_limit / BUFFERS_PART;
+    bytes = bytes < group ? bytes : group;
+    if (agents->memory_left != UINT64_MAX) {
+        uint64_t part = all > agents->memory_taken ? (all - agents->memory_taken) / PROMISED_PART : 0;
+        bytes = bytes < part ? bytes : part;
+    }
+    bool there = file->in_memory ? memory_dir_has_room(&agents->memory, bytes)
+                                 : !agents->spill && memory_dir_is_memory(agents->rings);
+    if (!there || !memory_take(agents, bytes))
+        return 0;
     file->memory_taken += bytes;
-    return true;
+    return bytes;
 }
 
 int area_file_reserve(struct agents *agents, struct area_file *file, uint64_t from, uint64_t size)

@@ -41,10 +41,10 @@ typedef int area_fill_fn(struct agent *agent, void *ctx);
 int area_file_make(struct agent *agent, enum area_kind kind, area_fill_fn *fill, void *ctx);
 /* Allocates memory for a part of it. -ENOMEM or -ENOSPC if there is none, or if it could harm the job. */
 int area_file_reserve(struct agents *agents, struct area_file *file, uint64_t from, uint64_t size);
-/* May the program have so many bytes of its area by itself, later? Then they count as had, and area_file_have is enough
+/* How many of so many bytes of its area the program may have by itself, later. They count as had, and area_file_have is enough
  * for us to have them. A page belongs to the control group of who first touches it. So where the process is in another
  * one than we are, that must have plenty of memory left. */
-bool area_file_promise(const struct agent *agent, struct area_file *file, uint64_t bytes);
+uint64_t area_file_promise(const struct agent *agent, struct area_file *file, uint64_t bytes);
 /* area_file_reserve for what is promised. */
 int area_file_have(struct area_file *file, uint64_t from, uint64_t size);
 void area_file_give_back(struct agents *agents, struct area_file *file); /* frees all its memory */

@@ -452,6 +452,7 @@ void agents_free(struct agents *agents)
     agent_bell_close(agents);
     collect_free(agents);
     agent_rings_close(agents);
+    free(agents->groups);
     free(agents->runtime);
     free(agents);
 }

@@ -247,6 +247,7 @@ struct agents {
 
     /* what buffers may have: as it was found at memory_ns, less what was taken since; and all that was taken */
     uint64_t memory_ns, memory_limit, memory_left, memory_taken;
+    char *groups; /* our control groups, as /proc has them; NULL: not known */
 
     struct switch_feed *switches; /* agent_switches.c; NULL: none is watched */
 
