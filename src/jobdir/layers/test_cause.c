@@ -439,6 +439,12 @@ static void test_killed(void **state)
                    124, 0, NULL),
            NOTE_cause_limit, false,
            "sleep was killed by SIGTERM, probably because of a limit: the time that timeout(1) was given");
+    expect(ask_end("[{\"pid\": 20, \"name\": \"timeout\", \"end_seconds\": 99.9, \"exit_code\": 124, \"signal\": null,"
+                   " \"argv\": [\"timeout\", \"-k\", \"5\", \"--foreground\", \"60\", \"/usr/bin/solver\", \"x\"]},"
+                   " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 124, \"signal\": null}]",
+                   124, 0, NULL),
+           NOTE_cause_limit, false,
+           "solver was killed by SIGTERM, probably because of a limit: the time that timeout(1) was given");
 }
 
 /* A script that handles it ends with what it likes. */

@@ -44,6 +44,21 @@ static double last_start(const struct job_model *model, const struct job_process
     return last;
 }
 
+/* What others are ended by because somebody wants them to end, or does not read on. */
+static bool is_effect(const struct job_process *process)
+{
+    int signo = WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
+    return signo == SIGTERM || signo == SIGHUP || signo == SIGINT || signo == SIGPIPE;
+}
+
+/* It ended what it had started, as that took too long: nothing below it failed by itself. */
+static bool has_timed_out(const struct job_process *process)
+{
+    enum { TIMEOUT_STATUS = 124 };
+    return strcmp(process->name, "timeout") == 0 && WIFEXITED(process->status) &&
+           WEXITSTATUS(process->status) == TIMEOUT_STATUS;
+}
+
 /* The child that made it fail, or NULL. */
 static const struct job_process *culprit(const struct job_model *model, const struct job_process *parent)
 {
@@ -53,7 +68,8 @@ static const struct job_process *culprit(const struct job_model *model, const st
         const struct job_process *process = &model->ended[i];
         if (!has_failed(process) || !is_child(process, parent) || process->end > parent->end + TICK)
             continue;
-        if (process->end >= started && (!first || process->end < first->end))
+        bool before = !first || (is_effect(process) == is_effect(first) ? process->end < first->end : is_effect(first));
+        if (process->end >= started && before)
             first = process;
         if (shell_status(process) == shell_status(parent) && (!same || process->end > same->end))
             same = process;
@@ -113,7 +129,7 @@ static json_t *chain_from(const struct job_model *model, const struct job_proces
     json_t *chain = json_array();
     for (unsigned i = 0; command && has_failed(command) && i < CHAIN_MOST; i++) {
         json_array_insert_new(chain, 0, fields_json(failed_process_fields, command, model));
-        command = culprit(model, command);
+        command = has_timed_out(command) ? NULL : culprit(model, command);
     }
     return chain;
 }

@@ -80,6 +80,31 @@ static void test_make(void **state)
     json_decref(failed);
 }
 
+/* Of a pipeline the one that failed by itself, though another was ended before it; of what timeout ends, none. */
+static void test_effects(void **state)
+{
+    enum { EXIT_124 = 124 << 8, PIPE_GONE = 13, ENDED = 15 };
+    struct job_model model;
+    assert_int_equal(job_model_init(&model, 100), 0);
+    add(&model, 11, 10, "sort", 0.1, 0.4, PIPE_GONE);
+    add(&model, 12, 10, "cat", 0.1, 0.5, ENDED);
+    add(&model, 13, 10, "python3", 0.1, 0.6, EXIT_1);
+    add(&model, 10, SUPERVISOR, "bash", 0, 1, EXIT_1);
+    json_t *failed = failed_of(&model);
+    assert_string_equal(chain(failed), "13 10");
+    json_decref(failed);
+
+    assert_int_equal(job_model_init(&model, 100), 0);
+    add(&model, 13, 12, "cat", 0.1, 1, ENDED);
+    add(&model, 14, 12, "python3", 0.1, 1.1, EXIT_1);
+    add(&model, 12, 11, "sh", 0.1, 1.1, ENDED);
+    add(&model, 11, 10, "timeout", 0.1, 1.1, EXIT_124);
+    add(&model, 10, SUPERVISOR, "bash", 0, 1.2, EXIT_124);
+    failed = failed_of(&model);
+    assert_string_equal(chain(failed), "11 10");
+    json_decref(failed);
+}
+
 /* What a launcher's daemon leaves behind on a node: it ends well, and one of its ranks did not. */
 static void test_with_status(void **state)
 {
@@ -206,8 +231,9 @@ static void test_command(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_make),    cmocka_unit_test(test_with_status),  cmocka_unit_test(test_script),
-        cmocka_unit_test(test_unknown), cmocka_unit_test(test_number_again), cmocka_unit_test(test_command),
+        cmocka_unit_test(test_make),    cmocka_unit_test(test_effects), cmocka_unit_test(test_with_status),
+        cmocka_unit_test(test_script),  cmocka_unit_test(test_unknown), cmocka_unit_test(test_number_again),
+        cmocka_unit_test(test_command),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
 }
