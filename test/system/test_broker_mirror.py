@@ -6,7 +6,6 @@ import json
 import os
 import pwd
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -214,43 +213,6 @@ class Mirror(MirrorCase):
             run.wait()
             for reader, place in zip(readers, ("twice", "lossy", "cut")):
                 self.expect_lines(reader, place)
-
-    @scrytest.hasten(4)
-    def test_certificate_that_changes(self):
-        """A broker that has another certificate for a while, when it was reached before: that is said, and it is tried again. Who
-        comes meanwhile ends."""
-        tls, other = brokertest.Certificates(self.box), brokertest.Certificates(self.box, "other-tls")
-        with brokertest.Mosquitto(self.box, tls=tls) as broker:
-            run, _ = self.start_job(broker, "GO; exit 0")
-            url = f"{broker.tcp_url.split('?')[0]}/{self.user}/@last?ca={urllib.parse.quote(tls.path('ca.pem'), safe='')}"
-            errors = self.box.path("tmp", "errors")
-            with open(errors, "w", encoding="utf-8") as file:
-                reader = self.box.start(self.box.scry("watch", "--json", url), stderr=file)
-            self.assertIn('"seq":0', reader.stdout.readline())
-            def exchange(certificates):
-                broker.stop()
-                for name in ("server.pem", "server.key"):
-                    shutil.copy(certificates.path(name), tls.path(name))
-                broker.start()
-            own = brokertest.Certificates(self.box, "copy")
-            for name in ("server.pem", "server.key"):
-                shutil.copy(tls.path(name), own.path(name))
-            exchange(other)
-            def said():
-                with open(errors, encoding="utf-8") as file:
-                    return file.read()
-            wait_until(lambda: "verif" in said(), 30, "it is said")
-            self.assertRegex(self.scry("report", url, status=1).stderr, "verif")
-            exchange(own)
-            with open(os.path.join(self.own_directory(), "spool", "records.jsonl"), encoding="utf-8") as spool:
-                last, lines = sum(1 for _ in spool), [0]
-            while lines[-1] < last:  # what it missed, and what came since
-                lines.append(json.loads(reader.stdout.readline())["seq"])
-            self.go()
-            run.wait()
-            lines += [json.loads(line)["seq"] for line in reader.stdout.read().splitlines()]
-            self.assertEqual(lines[1:], list(range(1, len(self.records(self.own_directory())))))
-            self.assertEqual(said().count("verif"), 1)
 
     def test_broker_restarts(self):
         with brokertest.Mosquitto(self.box) as broker:
