@@ -36,7 +36,10 @@ static uint32_t packet_free(void)
     uint32_t freed = atomic_load(&agent_hot.area->freed);
     if (atomic_exchange_explicit(&agent_hot.packet_freed, freed, memory_order_relaxed) != freed)
         atomic_store_explicit(&agent_hot.packet_hint, 0, memory_order_relaxed);
-    uint32_t from = atomic_load_explicit(&agent_hot.packet_hint, memory_order_relaxed) % view->packet_count;
+    const uint32_t count = *(const volatile uint32_t *)&view->packet_count;
+    if (!count) /* a handler has forked just now, and this is the child */
+        return UINT32_MAX;
+    uint32_t from = atomic_load_explicit(&agent_hot.packet_hint, memory_order_relaxed) % count;
     for (uint32_t i = 0; i < view->packet_count; i++) {
         uint32_t index = from + i < view->packet_count ? from + i : from + i - view->packet_count;
         uint64_t state = atomic_load_explicit(&view->states[index], memory_order_relaxed);
@@ -282,8 +285,8 @@ void record_retire(struct agent_thread *self)
     agent_signal_fence();
     self->retiring = 0;
     uint32_t full = atomic_fetch_add_explicit(&agent_hot.area->full_packets, 1, memory_order_relaxed) + 1;
-    uint32_t quarter = agent_hot.view.packet_count / 4;
-    if (full % (quarter < RING_MOST ? quarter : RING_MOST) == 0)
+    uint32_t quarter = agent_hot.view.packet_count / 4, each = quarter < RING_MOST ? quarter : RING_MOST;
+    if (each && full % each == 0) /* 0: as in packet_free */
         agent_ring();
 }
 

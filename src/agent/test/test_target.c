@@ -284,7 +284,7 @@ APART void vforks(void)
 
 /* ---- fork-storm: handlers that fork at any moment, and children that go on there ---- */
 
-static volatile sig_atomic_t child_failures;
+static volatile sig_atomic_t child_status; /* of one that failed */
 
 static HIDDEN void fork_soon(void)
 {
@@ -301,7 +301,7 @@ static HIDDEN void forking_handler(int number)
         return;
     }
     waitpid(pid, &status, 0);
-    child_failures += status != 0;
+    child_status = status ? status : child_status;
     storms++;
     fork_soon();
 }
@@ -316,7 +316,7 @@ static HIDDEN int fork_storm(int n)
     signal(SIGALRM, SIG_IGN);
     if (storms == INT_MAX)
         _exit(0);
-    return child_failures;
+    return child_status;
 }
 
 /* ---- threads: n of them, `sink` calls each ---- */
