@@ -929,17 +929,22 @@ static void signals_abort(void)
 
 static void signals_stopped(void)
 {
+    int ends[2], status;
+    char byte;
+    if (pipe(ends))
+        return;
     pid_t pid = fork();
     if (!pid) {
+        close(ends[1]);
         raise(SIGSTOP);
-        _exit(6);
+        _exit(read(ends[0], &byte, 1) == 0 ? 6 : 1); /* not before its parent has seen that it goes on */
     }
-    int status;
     waitpid(pid, &status, WUNTRACED);
     SAY("stopped %d\n", WIFSTOPPED(status) ? WSTOPSIG(status) : -1);
     kill(pid, SIGCONT);
     waitpid(pid, &status, WCONTINUED);
     SAY("continued %d\n", WIFCONTINUED(status));
+    close(ends[1]);
     say_child("child", pid);
 }
 
