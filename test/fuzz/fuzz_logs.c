@@ -55,7 +55,7 @@ static void read_all(const uint8_t *data, size_t size, size_t piece, struct seen
 {
     struct lines lines = {0};
     seen->matcher =
-        (struct log_matcher){.file = "f", .expressions = &expressions, .rows = UINT64_MAX >> (64 - log_pattern_count)};
+        (struct log_matcher){.file = "f", .expressions = &expressions, .rows = LOG_PATTERNS_ALL};
     now_seen = seen;
     for (size_t at = 0; at < size;) {
         size_t room = 0;
@@ -70,7 +70,7 @@ static void read_all(const uint8_t *data, size_t size, size_t piece, struct seen
     lines_end(&lines, on_lines, seen);
     log_match_rest(&seen->matcher, 0, true);
     lines_done(&lines);
-    free(seen->matcher.found);
+    log_matcher_done(&seen->matcher);
 }
 
 static void check_words(const char *bytes, size_t len)

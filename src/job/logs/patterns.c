@@ -46,7 +46,7 @@ const struct log_pattern log_patterns[] = {
      "(?i)\\bout of memory\\b|\\bcannot allocate memory\\b|\\bstd::bad_alloc\\b|\\bMemoryError\\b|\\bOutOfMemoryError\\b|"
      "\\bmemory exhausted\\b|\\binsufficient virtual memory\\b|\\bnot enough memory\\b|\\bcould not allocate memory\\b",
      "memory could not be had"},
-    {"no_space", ERROR, "no space left|<disk full>|disk is full|kein speicherplatz|espace disponible|espacio en el dispositivo",
+    {"no_space", ERROR, "no space left|<disk full>|disk is full|kein speicherplatz|espace disponible|queda espacio",
      "(?i)\\bno space left on device\\b|\\bdisk (?:is )?full\\b|\\bkein Speicherplatz mehr|Aucun espace disponible|No queda espacio",
      "a disk is full"},
     {"disk_quota", ERROR, "quota exceeded|exceeded quota", "(?i)\\bquota exceeded\\b|\\bexceeded quota\\b",
@@ -60,7 +60,7 @@ const struct log_pattern log_patterns[] = {
      "cannot open shared object file|error while loading shared libraries|\\bundefined symbol: |\\bsymbol lookup error: |"
      "version [`'].+' not found \\(required by", "a library is missing, or is another version"},
     {"command_not_found", ERROR,
-     "command not found|: not found|unable to launch the|unable to find the specified|execvp error on|execve(): |befehl nicht gefunden|commande introuvable",
+     "command not found|: not found|unable to launch the|unable to find the specified|execvp error on|execve(): |nicht gefunden|commande introuvable",
      "\\bcommand not found\\b|: \\d+: [^ ]+: not found$|\\bunable to (?:launch the specified application|"
      "find the specified executable)|\\bexecvp error on file .+No such|\\berror: execve\\(\\): .+No such file|"
      ": (?:Befehl|Kommando) nicht gefunden|: commande introuvable",
@@ -76,7 +76,7 @@ const struct log_pattern log_patterns[] = {
      "noticed that process rank \\d+|\\bPrimary job +terminated normally, but", "an MPI program gave up"},
     {"gave_up", ERROR,
      "error termination|execution halted|collect2: |*** [|build stopped|rsync error: |exited with |exiting prematurely|"
-     "not been completed|not end normally|ended abnormally|terminated abnormally|abnormal termination|job execution failed|childfailederror|terminated with an error|could not be accomplished|errors occurred|fatal error:|srun: error: ",
+     "not been completed|not end normally|ended abnormally|terminated abnormally|abnormal termination|job execution failed|childfailederror|terminated with an error|could not be accomplished|configuring incomplete|fatal error|srun: error: ",
      "\\bError termination\\b(?! request)|^Execution halted|^collect2: error: ld|\\bmake(?:\\[\\d+\\])?: \\*\\*\\* \\[.*Error \\d+|"
      "^ninja: build stopped|^rsync error: |\\bexited with (?:an error|error\\(s\\)|exit code [1-9])|Exiting prematurely|"
      "\\bTHE ANALYSIS HAS NOT BEEN COMPLETED|\\ba job execution failed|\\bdid not end normally|\\b(?:ended|terminated) abnormally|\\b[Aa]bnormal termination|\\bChildFailedError\\b|^-- Configuring incomplete|^Charm\\+\\+ fatal error|"
@@ -90,7 +90,7 @@ const struct log_pattern log_patterns[] = {
     {"sanitizer", ERROR, "sanitizer|: runtime error: ",
      "(?:ERROR|WARNING): (?:Address|Leak|Memory|Thread|HWAddress)Sanitizer|:\\d+:\\d+: runtime error: ",
      "a sanitizer found an error"},
-    {"segfault", ERROR, "segmentation |segfault|sigsegv|speicherzugriffsfehler|segmentierungsfehler",
+    {"segfault", ERROR, "segmentation |segfault|sigsegv|speicherzugriffsfehler|de segmentation",
      "(?i:\\bsegmentation (?:fault|violation)\\b|\\bsegfault\\b|\\bSpeicherzugriffsfehler|\\berreur de segmentation)|\\bSIGSEGV\\b", "a segmentation fault"},
     {"bus_error", ERROR, "bus error|sigbus", "(?i:\\bbus error\\b)|\\bSIGBUS\\b", "a bus error"},
     {"illegal_instruction", ERROR, "illegal instruction|sigill>", "(?i:\\billegal instruction\\b)|\\bSIGILL\\b",
@@ -127,11 +127,11 @@ const struct log_pattern log_patterns[] = {
     {"killed", ERROR, "<killed>|sigkill|killed by signal|<get\xc3\xb6tet>", "(?:^|[\\d:)] +)(?:Killed|Get\xc3\xb6tet)\\b|\\bSIGKILL\\b|\\b[Kk]illed by signal", "killed"},
     {"scheduler_error", ERROR, "slurmstepd: error|srun: error", "\\b(?:slurmstepd|srun): error: ",
      "the batch system reports an error"},
-    {"exception", ERROR, "error: |exception: |notfound: |exception in rule|unhandled exception|exited with exception|exitedexception: |caused by: |error)|exception)|lua: |psiexception",
+    {"exception", ERROR, "error: |exception: |notfound: |exception in rule|error in rule|notfound in rule|unhandled exception|exited with exception|exitedexception: |caused by: |error)|exception)|lua|psiexception",
      "^(?:\\w+\\.)*\\w*(?:Error|Exception|NotFound)(?:: | in rule )" NO_NUMBER "|\\b[Uu]nhandled exception\\b|"
      "^Caused by: |^PSIEXCEPTION: |:\\d+:in [`'].*\\(\\w+(?:Error|Exception)\\)$|^\\S*lua[\\d.]*: \\S", "which exception it was, below its traceback"},
     {"error", ERROR,
-     "error|<fatal>|fatal:|<critical>|<severe>|<f>|<e>|e0|e1|e2|e3|f0|f1|f2|f3|[e::|[abort]|e r r o r|fehler|erreur|errore:|erro:|"
+     "error|<fatal>|fatal:|<critical>|<severe>|<f>|<e>|<e0|<e1|<e2|<e3|<e4|<e5|<e6|<e7|<e8|<e9|<f0|<f1|<f2|<f3|<f4|<f5|<f6|<f7|<f8|<f9|crit|panic|[e::|[abort]|e r r o r|fehler|erreur|errore:|erro:|"
      "\xd0\xbe\xd1\x88\xd0\xb8|\xe9\x94\x99\xe8|\xe3\x82\xa8\xe3\x83|"
      "no rule to make|enough slots|no module named|run terminated|cmiabort|can't open file|cannot be accomplished",
      /* in capitals: as a label, or before a text that is not in capitals as titles of columns are */

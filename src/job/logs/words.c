@@ -8,7 +8,7 @@
 
 #include "base/data/grow.h"
 
-enum { CLASSES = 64, STATES_MOST = 32000, HIT = 0x8000 };
+enum { CLASSES = 72, STATES_MOST = 32000, HIT = 0x8000 };
 
 struct word {
     uint16_t len, row;

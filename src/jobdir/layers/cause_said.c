@@ -322,31 +322,12 @@ bool cause_outlived(const struct job_end *end)
            record_seconds(record) >= cause_chain_end(end, 0) - CAUSE_AT_ONCE_SECONDS;
 }
 
-/* sys.exit("text"), which Python writes as it is: no pattern has it. */
-static bool find_exit(const struct job_end *end, struct cause *cause)
-{
-    const json_t *record;
-    struct python_exception_record row;
-    for (size_t i = 0; (record = cause_last(&end->model->layers.uncaught, i)) != NULL; i++) {
-        record_read(record, RECORD_python_exception, &row);
-        if (!row.name || strcmp(row.name, "SystemExit") != 0 || !row.message || !*row.message ||
-            row.message[strspn(row.message, "-0123456789")] == 0 || !cause_ended_its_process(end, record))
-            continue;
-        cause_cut(&cause->where, row.file ? text_base(row.file) : "?");
-        cause_cut(&cause->what, row.message);
-        cause_add(cause, record);
-        cause->note = NOTE(cause_log, .file = cause_text(&cause->where), .text = cause_text(&cause->what), .when = "");
-        return true;
-    }
-    return false;
-}
-
 bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
 {
     enum said said;
     const json_t *record = sure ? NULL : find_said(end, &said);
     if (!record)
-        return !sure && find_exit(end, cause);
+        return false;
     const char *file = json_string_value(json_object_get(record, "file"));
     cause_cut(&cause->where, file ? file : "?");
     cause_cut(&cause->what, json_string_value(json_object_get(record, "text")));
