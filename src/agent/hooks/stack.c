@@ -421,10 +421,12 @@ void stack_release(struct agent_thread *self)
     if (!store)
         return;
     kept_release(self);
-    if (self->frame_limit)
+    bool between =
+        self->switching == SWITCH_ENTERS; /* a handler never came back: `stack` and `frames` may not belong together */
+    if (self->frame_limit && !between)
         frames_unmap(self->frames, self->frame_limit);
     for (uint32_t i = 0; i < self->stack_count; i++)
-        if (i != self->stack)
+        if (i != self->stack || between)
             frames_unmap(stack_at(self, i)->frames, stack_at(self, i)->limit);
     self->frame_limit = 0;
     room_release(&store->stacks);
