@@ -78,7 +78,7 @@ static bool has_memory(const char *line)
     return false;
 }
 
-void memory_room_of(const char *groups, const char *root, struct memory_room *ret_room)
+bool memory_room_of(const char *groups, const char *root, struct memory_room *ret_room)
 {
     const char *first = NULL, *second = NULL;
     for (const char *line = groups; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
@@ -91,17 +91,18 @@ void memory_room_of(const char *groups, const char *root, struct memory_room *re
     const char *group = first ? first : second;
     *ret_room = (struct memory_room){UINT64_MAX, UINT64_MAX};
     if (!group)
-        return;
+        return false;
     int len = snprintf(path, sizeof path, "%s%s%.*s", root, first ? "/memory" : "", (int)strcspn(group, "\n"), group);
     if (len < 0 || (size_t)len >= sizeof path)
-        return;
+        return false;
+    bool seen = access(path, R_OK | X_OK) == 0;
     /* a limit of any group around it holds, too; inside of containers the path is not the one that is mounted */
     size_t top = strlen(root) + (first ? strlen("/memory") : 0);
     for (;;) {
         look_at(path, !first, ret_room);
         char *slash = strrchr(path, '/');
         if (!slash || (size_t)(slash - path) < top)
-            return;
+            return seen;
         *slash = 0;
     }
 }

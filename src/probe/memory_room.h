@@ -7,6 +7,7 @@
 #ifndef SCRY_PROBE_MEMORY_ROOM_H
 #define SCRY_PROBE_MEMORY_ROOM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct memory_room {
@@ -15,8 +16,9 @@ struct memory_room {
 };
 
 void memory_room_read(struct memory_room *ret_room);
-/* The same from other files: `groups` is the content of /proc/PID/cgroup, `root` where control groups are mounted. */
+/* The same from other files: `groups` is the content of /proc/PID/cgroup, `root` where control groups are mounted. false: the
+ * group itself is not to be seen there, so it may have limits that nobody knows. */
 #define MEMORY_ROOM_ROOT "/sys/fs/cgroup"
-void memory_room_of(const char *groups, const char *root, struct memory_room *ret_room);
+bool memory_room_of(const char *groups, const char *root, struct memory_room *ret_room);
 
 #endif

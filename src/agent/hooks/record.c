@@ -34,8 +34,10 @@ static uint32_t packet_free(void)
     const struct area_view *view = &agent_hot.view;
     /* the lowest that may be free: few pages are touched where few are needed */
     uint32_t freed = atomic_load(&agent_hot.area->freed);
-    if (atomic_exchange_explicit(&agent_hot.packet_freed, freed, memory_order_relaxed) != freed)
+    if (atomic_exchange_explicit(&agent_hot.packet_freed, freed, memory_order_relaxed) != freed) {
         atomic_store_explicit(&agent_hot.packet_hint, 0, memory_order_relaxed);
+        atomic_store_explicit(&agent_hot.packets_refused, false, memory_order_relaxed);
+    }
     const uint32_t count = *(const volatile uint32_t *)&view->packet_count;
     if (!count) /* a handler has forked just now, and this is the child */
         return UINT32_MAX;

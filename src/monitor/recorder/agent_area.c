@@ -58,14 +58,16 @@ static int release_some(struct agent *agent, uint32_t count)
     uint32_t from = agent->made, promised = agent->released - from;
     if (count > view->packet_count - from)
         count = view->packet_count - from;
-    if (promised && count > promised) /* at first those that count as had */
+    if (promised && count > promised) /* at first those that are promised */
         count = promised;
     int code = 0;
     for (; count; count /= 2) {
-        uint64_t at = packet_at(view, from), size = (uint64_t)count * view->packet_size;
-        code = promised ? area_file_have(&agent->files[AREA_FUNCTIONS], at, size) : reserve(agent, at, size);
-        if (code == 0)
+        uint64_t size = (uint64_t)count * view->packet_size;
+        code = reserve(agent, packet_at(view, from), size);
+        if (code == 0) {
+            area_file_kept(agent->agents, &agent->files[AREA_FUNCTIONS], promised ? size : 0);
             break;
+        }
     }
     for (uint32_t i = 0; i < count; i++) {
         uint64_t unmade = AREA_PACKET_UNMADE; /* else the program was faster */
@@ -203,8 +205,11 @@ void agent_area_grow(struct agent *agent)
         return;
     }
     uint32_t unused = 0;
-    for (uint32_t i = 0; i < agent->made; i++)
+    for (uint32_t i = 0; i < agent->made; i++) {
+        uint64_t unmade = AREA_PACKET_UNMADE; /* a thread was at it in vain when it was made */
+        atomic_compare_exchange_strong(&view->states[i], &unmade, AREA_PACKET_FREE);
         unused += (atomic_load_explicit(&view->states[i], memory_order_relaxed) & 0xff) == AREA_PACKET_FREE;
+    }
     if (2 * unused < agent->made) {
         uint32_t most = GROW_BYTES / view->packet_size;
         release_packets(agent, agent->made < most ? agent->made : most);
@@ -368,6 +373,9 @@ int agent_area_adopt(struct agent *agent, uint64_t size)
         if (state != AREA_PACKET_UNMADE && agent->released <= i)
             agent->released = i + 1;
     }
+    if (agent->released > agent->made)
+        area_file_promised(agent->agents, &agent->files[AREA_FUNCTIONS],
+                           (uint64_t)(agent->released - agent->made) * view->packet_size);
     agent->threads_reserved = THREADS_RESERVED;
     agent_demands_adopt(agent);
     agent->adopted = true;

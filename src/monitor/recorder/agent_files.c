@@ -32,7 +32,8 @@
 enum {
     BUFFERS_PART = 16,
     UNUSED_PART = 8,
-    PROMISED_PART = 8,
+    PROMISES_PART = 64, /* all that programs may have by themselves */
+    PROMISED_PART = 8,  /* one of them, of what is left of that */
     SIDECAR_LIMIT = 4 * 4096,
 };
 
@@ -70,14 +71,9 @@ static bool memory_take(struct agents *agents, uint64_t bytes)
     return true;
 }
 
-int area_file_have(struct area_file *file, uint64_t from, uint64_t size)
-{
-    int code = fallocate(file->fd, 0, (off_t)from, (off_t)size) < 0 ? -errno : 0;
-    return code == -EOPNOTSUPP ? 0 : code; /* such a file system has no holes to fall into */
-}
-
-/* What the control group of a process lets it have by itself. In ours, that is looked at anyway (memory_look). */
-static uint64_t memory_of_group(const struct agents *agents, pid_t pid)
+/* A page belongs to the control group of who first touches it. In ours, that is looked at (memory_look); in another one, all
+ * processes together might get beyond its limit, if it has any. */
+static bool may_touch_first(const struct agents *agents, pid_t pid)
 {
     char path[40];
     _cleanup_(freep) char *groups = NULL;
@@ -85,30 +81,55 @@ static uint64_t memory_of_group(const struct agents *agents, pid_t pid)
     struct memory_room room;
     snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
     if (!agents->groups || file_read(path, &groups, &len) < 0)
-        return 0;
-    if (strcmp(groups, agents->groups) == 0)
-        return UINT64_MAX;
-    memory_room_of(groups, MEMORY_ROOM_ROOT, &room);
-    return room.left == UINT64_MAX ? room.left : room.left < room.limit / UNUSED_PART ? 0 : room.left / BUFFERS_PART;
+        return false;
+    return strcmp(groups, agents->groups) == 0 ||
+           (memory_room_of(groups, MEMORY_ROOM_ROOT, &room) && room.left == UINT64_MAX);
 }
 
 /* A small part of what is left: else a few processes would have all of it, and use little. */
+static uint64_t promise_most(const struct agents *agents)
+{
+    uint64_t limit = agents->memory_limit, promised = agents->memory_promised;
+    uint64_t all = limit / PROMISES_PART, kept = limit / UNUSED_PART + promised;
+    if (agents->memory_left == UINT64_MAX)
+        return UINT64_MAX;
+    if (promised >= all || kept >= agents->memory_left)
+        return 0;
+    uint64_t part = (all - promised) / PROMISED_PART, left = agents->memory_left - kept;
+    return part < left ? part : left;
+}
+
 uint64_t area_file_promise(const struct agent *agent, struct area_file *file, uint64_t bytes)
 {
     struct agents *agents = agent->agents;
     memory_look(agents);
-    uint64_t group = memory_of_group(agents, agent->pid), all = agents->memory_limit / BUFFERS_PART;
-    bytes = bytes < group ? bytes : group;
-    if (agents->memory_left != UINT64_MAX) {
-        uint64_t part = all > agents->memory_taken ? (all - agents->memory_taken) / PROMISED_PART : 0;
-        bytes = bytes < part ? bytes : part;
-    }
+    uint64_t most = promise_most(agents);
+    bytes = bytes < most ? bytes : most;
     bool there = file->in_memory ? memory_dir_has_room(&agents->memory, bytes)
                                  : !agents->spill && memory_dir_is_memory(agents->rings);
-    if (!there || !memory_take(agents, bytes))
+    if (!bytes || !there || !may_touch_first(agents, agent->pid))
         return 0;
-    file->memory_taken += bytes;
+    area_file_promised(agents, file, bytes);
     return bytes;
+}
+
+void area_file_promised(struct agents *agents, struct area_file *file, uint64_t bytes)
+{
+    file->memory_promised += bytes;
+    agents->memory_promised += bytes;
+}
+
+void area_file_kept(struct agents *agents, struct area_file *file, uint64_t bytes)
+{
+    bytes = bytes < file->memory_promised ? bytes : file->memory_promised;
+    file->memory_promised -= bytes;
+    agents->memory_promised -= bytes;
+}
+
+static int have(struct area_file *file, uint64_t from, uint64_t size)
+{
+    int code = fallocate(file->fd, 0, (off_t)from, (off_t)size) < 0 ? -errno : 0;
+    return code == -EOPNOTSUPP ? 0 : code; /* such a file system has no holes to fall into */
 }
 
 int area_file_reserve(struct agents *agents, struct area_file *file, uint64_t from, uint64_t size)
@@ -118,7 +139,7 @@ int area_file_reserve(struct agents *agents, struct area_file *file, uint64_t fr
     if (!memory_take(agents, bytes))
         return -ENOMEM;
     bool room = !file->in_memory || memory_dir_has_room(&agents->memory, bytes);
-    int code = room ? area_file_have(file, start, bytes) : -ENOSPC;
+    int code = room ? have(file, start, bytes) : -ENOSPC;
     if (code == 0)
         file->memory_taken += bytes;
     else
@@ -130,6 +151,7 @@ void area_file_give_back(struct agents *agents, struct area_file *file)
 {
     agents->memory_taken -= file->memory_taken;
     file->memory_taken = 0;
+    area_file_kept(agents, file, UINT64_MAX);
 }
 
 /* ---- files ---- */

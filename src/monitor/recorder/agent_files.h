@@ -20,8 +20,8 @@ struct area_file {
     char *path; /* NULL: there is none, or it stays for the next monitor */
     int fd;     /* -1: there is none */
     uint64_t serial;
-    uint64_t memory_taken; /* bytes */
-    bool in_memory;        /* in agents.memory */
+    uint64_t memory_taken, memory_promised; /* bytes */
+    bool in_memory;                         /* in agents.memory */
 };
 
 /* agent_rings.c: where areas and the doorbell are */
@@ -41,15 +41,14 @@ typedef int area_fill_fn(struct agent *agent, void *ctx);
 int area_file_make(struct agent *agent, enum area_kind kind, area_fill_fn *fill, void *ctx);
 /* Allocates memory for a part of it. -ENOMEM or -ENOSPC if there is none, or if it could harm the job. */
 int area_file_reserve(struct agents *agents, struct area_file *file, uint64_t from, uint64_t size);
-/* How many of so many bytes of its area the program may have by itself, later. They count as had, and area_file_have is enough
- * for us to have them. A page belongs to the control group of who first touches it. So where the process is in another
- * one than we are, that must have plenty of memory left. */
+/* How many of so many bytes of its area the program may have by itself, later. They have an account of their own: what is
+ * promised and not used keeps nobody from area_file_reserve, which counts it when it is there. */
 uint64_t area_file_promise(const struct agent *agent, struct area_file *file, uint64_t bytes);
-/* area_file_reserve for what is promised. */
-int area_file_have(struct area_file *file, uint64_t from, uint64_t size);
-void area_file_give_back(struct agents *agents, struct area_file *file); /* frees all its memory */
-void area_file_end(struct agents *agents, struct area_file *file);       /* removes and closes it */
-void area_file_leave(struct agents *agents, struct area_file *file);     /* closes it, for the next monitor to find */
+void area_file_promised(struct agents *agents, struct area_file *file, uint64_t bytes); /* before, by another monitor */
+void area_file_kept(struct agents *agents, struct area_file *file, uint64_t bytes);     /* they are reserved by now */
+void area_file_give_back(struct agents *agents, struct area_file *file);                /* frees all its memory */
+void area_file_end(struct agents *agents, struct area_file *file);                      /* removes and closes it */
+void area_file_leave(struct agents *agents, struct area_file *file); /* closes it, for the next monitor to find */
 void agent_note(const struct agent *agent);   /* whose the areas are, for the next monitor; again when that changes */
 void agents_adopt_all(struct agents *agents); /* what a monitor before this one has left */
 

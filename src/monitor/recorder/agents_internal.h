@@ -246,7 +246,7 @@ struct agents {
     uint64_t first_ticks, first_ns, ticks_per_second, event_ticks;
 
     /* what buffers may have: as it was found at memory_ns, less what was taken since; and all that was taken */
-    uint64_t memory_ns, memory_limit, memory_left, memory_taken;
+    uint64_t memory_ns, memory_limit, memory_left, memory_taken, memory_promised;
     char *groups; /* our control groups, as /proc has them; NULL: not known */
 
     struct switch_feed *switches; /* agent_switches.c; NULL: none is watched */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/data/buf.h"
+#include "base/system/clock.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/recorder/test_area_fixture.h"
 #include "monitor/recorder/test_fake_agent.h"
@@ -41,6 +42,41 @@ static int start(void **state)
 static unsigned rings(void)
 {
     return fixture_rings("[0-9]");
+}
+
+/* What programs may have by themselves is a small part of the limit however many there are, and what they do not have keeps
+ * nobody from memory. */
+static void test_promises(void **state)
+{
+    enum { MANY = 100, MEGABYTE = 1 << 20 };
+    (void)state;
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    struct agent *agent = agents_find(agents, child.pid);
+    assert_non_null(agent);
+    struct area_file *file = &agent->files[AREA_FUNCTIONS];
+    uint64_t most = file->memory_promised, taken = agents->memory_taken;
+    assert_int_equal(agents->memory_promised, most);
+    agents->memory_limit = 1 << 30;
+    agents->memory_left = 900 << 20;
+    for (unsigned i = 0; i < MANY; i++) {
+        agents->memory_ns = clock_now_ns(); /* it was looked at just now */
+        area_file_promise(agent, file, 16 * MEGABYTE);
+    }
+    uint64_t limit = agents->memory_limit / 64;
+    most = most > limit ? most : limit;
+    assert_in_range(agents->memory_promised, 1, most);
+    assert_int_equal(agents->memory_taken, taken);
+    agents->memory_ns = clock_now_ns();
+    assert_int_equal(area_file_reserve(agents, file, 0, MEGABYTE), 0);
+    area_file_kept(agents, file, UINT64_MAX);
+    assert_int_equal(agents->memory_promised, 0);
+    free(agents->groups);
+    agents->groups = NULL; /* of a control group that is not known */
+    agents->memory_ns = clock_now_ns();
+    assert_int_equal(area_file_promise(agent, file, MEGABYTE), 0);
+    child_end(&child, SIGKILL);
+    step_until(agents_count(agents) == 0);
 }
 
 static void test_whole_life(void **state)
@@ -429,6 +465,7 @@ int main(void)
 {
 #define ROW(name) cmocka_unit_test_setup_teardown(name, start, fixture_stop)
     const struct CMUnitTest tests[] = {
+        ROW(test_promises),
         ROW(test_whole_life),
         ROW(test_pieces),
         ROW(test_discarded),
