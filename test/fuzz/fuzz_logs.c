@@ -54,8 +54,7 @@ static struct log_regex *regexes[WORDS_ROWS];
 static void read_all(const uint8_t *data, size_t size, size_t piece, struct seen *seen)
 {
     struct lines lines = {0};
-    seen->matcher =
-        (struct log_matcher){.file = "f", .expressions = &expressions, .rows = LOG_PATTERNS_ALL};
+    seen->matcher = (struct log_matcher){.file = "f", .expressions = &expressions, .rows = LOG_PATTERNS_ALL};
     now_seen = seen;
     for (size_t at = 0; at < size;) {
         size_t room = 0;

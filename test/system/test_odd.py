@@ -61,7 +61,7 @@ APART = {
     "signals_each_kills": (r"Sanitizer|gprof", "some are its own"),
     "limits_files": (r"Sanitizer", "it needs files"),
 }
-CORE = r"(threads|exec|limits|confined)_(?!cpu|semaphores|many)"
+CORE = r"(threads|exec|limits|confined)_(?!cpu|semaphores|many)|signals_bad_masks"
 PROGRAMS = {
     "perl": ["perl", "-e", "$SIG{ALRM}=sub{die 'late'};alarm 100;for(1..20){my$p=fork;if(!$p){exit $_}waitpid$p,0;print$?>>8,\"\\n\"}die 'end'"],
     "awk": ["awk", "BEGIN{while((\"seq 100\"|getline x)>0)s+=x;print s;print \"to sort\"|\"sort\";close(\"sort\");exit 3}"],

@@ -116,7 +116,8 @@ class Whole(CollectCase):
         recorded = sum(int(process[key][0]) for key in ("events", "discarded", "overwritten"))
         # at the limit records are to cost no more than they tell: most of these calls are only counted
         self.assertEqual(recorded + 2 * int(process["tallied"][0]), 6000000)
-        self.assertLess(recorded, 3000000 if scrytest.SCALE == 1 else 6000000)  # a slow monitor has packets fill slowly
+        if scrytest.SCALE == 1:  # a sanitized monitor on a busy machine may see the limit only when all is over
+            self.assertLess(recorded, 3000000)
         count_lines(self.box, self.traces())
 
     def test_flight_recorder(self):

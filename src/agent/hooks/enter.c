@@ -17,6 +17,8 @@ struct entry {
     uint64_t time; /* of the entry */
 };
 
+enum { STACK_TRIED_AT = 1024 }; /* calls that are only counted */
+
 static uint32_t frame_dropped(const struct agent_thread *self, enum guard guard)
 {
     return FRAME_DROPPED | (waited_in_vain(self, guard) ? FRAME_WAITED : 0);
@@ -260,8 +262,9 @@ void hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *regi
     if (!e.slot || !e.mode || (!self->block && !thread_attach(self)))
         return;
     if (e.mode & AREA_TALLY) {
-        atomic_fetch_add_explicit(&e.slot->thinned, 1, memory_order_relaxed);
-        if (e.mode == AREA_TALLY && self->size) /* else its stack is found: from then on it goes the short way */
+        uint64_t before = atomic_fetch_add_explicit(&e.slot->thinned, 1, memory_order_relaxed);
+        /* else its stack is found: from then on it goes the short way. That may fail, and is not tried at each call. */
+        if (e.mode == AREA_TALLY && (self->size || before % STACK_TRIED_AT))
             return;
     }
     if (e.mode == MODE_VALUES && !registers->has_result)

@@ -190,6 +190,7 @@ void agent_stack_jump(uint64_t mangled)
         bool left = there ? sp >= self->writer : here - self->stack_low < self->size && on_signal_stack(self);
         if (writer && left) {
             recover_all(self);
+            self->registers = NULL; /* of a hook that is left */
             self->writer = there ? sp : here;
             guard = GUARD_OUTER;
         } else if (guard != GUARD_STUCK && there) {

@@ -50,6 +50,12 @@ static uint64_t word_of(const sigset_t *set)
     return set->__val[0];
 }
 
+/* Where libc reads no mask itself: others the kernel refuses (EFAULT), and we must not read. */
+static bool is_mask(const sigset_t *set)
+{
+    return (uintptr_t)set >= 4096 && (intptr_t)set > 0;
+}
+
 static void word_to(sigset_t *set, uint64_t word)
 {
     set->__val[0] = word;
@@ -266,13 +272,15 @@ EXPORT int sigsetmask(int mask)
 SLOT(sigsuspend);
 EXPORT int sigsuspend(const sigset_t *mask)
 {
+    if (!is_mask(mask))
+        return NEXT(sigsuspend)(mask);
     WAITING(word_of(mask), sigsuspend, mask);
 }
 
 SLOT(ppoll);
 EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit, const sigset_t *mask)
 {
-    if (!mask)
+    if (!is_mask(mask))
         return NEXT(ppoll)(fds, count, limit, mask);
     WAITING(word_of(mask), ppoll, fds, count, limit, mask);
 }
@@ -283,7 +291,7 @@ SLOT(__ppoll_chk);
 EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *limit, const sigset_t *mask,
                        size_t size)
 {
-    if (!mask)
+    if (!is_mask(mask))
         return NEXT(__ppoll_chk)(fds, count, limit, mask, size);
     WAITING(word_of(mask), __ppoll_chk, fds, count, limit, mask, size);
 }
@@ -313,7 +321,7 @@ SLOT(pselect);
 EXPORT int pselect(int count, fd_set *restrict reading, fd_set *restrict writing, fd_set *restrict special,
                    const struct timespec *restrict limit, const sigset_t *restrict mask)
 {
-    if (!mask)
+    if (!is_mask(mask))
         return NEXT(pselect)(count, reading, writing, special, limit, mask);
     WAITING(word_of(mask), pselect, count, reading, writing, special, limit, mask);
 }
@@ -321,7 +329,7 @@ EXPORT int pselect(int count, fd_set *restrict reading, fd_set *restrict writing
 SLOT(epoll_pwait);
 EXPORT int epoll_pwait(int fd, struct epoll_event *events, int count, int limit, const sigset_t *mask)
 {
-    if (!mask)
+    if (!is_mask(mask))
         return NEXT(epoll_pwait)(fd, events, count, limit, mask);
     WAITING(word_of(mask), epoll_pwait, fd, events, count, limit, mask);
 }
@@ -330,7 +338,7 @@ SLOT(epoll_pwait2);
 EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int count, const struct timespec *limit,
                         const sigset_t *mask)
 {
-    if (!mask)
+    if (!is_mask(mask))
         return NEXT(epoll_pwait2)(fd, events, count, limit, mask);
     WAITING(word_of(mask), epoll_pwait2, fd, events, count, limit, mask);
 }
@@ -356,7 +364,8 @@ EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, 
 SLOT(signalfd);
 EXPORT int signalfd(int fd, const sigset_t *mask, int flags)
 {
-    signals_step_aside(word_of(mask));
+    if (is_mask(mask))
+        signals_step_aside(word_of(mask));
     return NEXT(signalfd)(fd, mask, flags);
 }
 

@@ -52,7 +52,7 @@
          "pid {pid}, {program}, is not traced: its limit of open files (ulimit -n) leaves no room for three more", \
          INTEGER(pid) STRING(program)) \
     NOTE(untraced_data, "trace", \
-         "pid {pid}, {program}, is not traced: its limit of data (ulimit -d) leaves no room for a megabyte more", \
+         "pid {pid}, {program}, is not traced: its limit of data (ulimit -d) is below 2 MB", \
          INTEGER(pid) STRING(program)) \
     NOTE(untraced_limit, "trace", \
          "pid {pid}, {program}, is not traced: its limit of address space (ulimit -v) leaves no more than {kilobytes} KB", \

@@ -33,6 +33,7 @@ static int start(struct observer_link *link)
 {
     int ends[2];
     link->fd = -1;
+    link->shut = false;
     link->starts++;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return -errno;
@@ -70,10 +71,12 @@ static void push(struct observer_link *link)
         ssize_t sent = send(link->fd, link->out.data, link->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR)
             continue;
-        if (sent <= 0)
-            return; /* if it is gone, reading finds out */
-        buf_drop(&link->out, (size_t)sent);
+        if (sent < 0 && errno == EAGAIN)
+            return;
+        buf_drop(&link->out, sent > 0 ? (size_t)sent : link->out.len); /* if it is gone, reading finds out */
     }
+    if (link->over && !link->shut && link->fd >= 0)
+        link->shut = shutdown(link->fd, SHUT_WR) == 0;
 }
 
 /* What it knew of processes goes to the next one. */
@@ -160,8 +163,8 @@ void observer_over(struct observer_link *link)
     if (link->fd < 0)
         return;
     kill(link->pid, SIGCONT); /* the group may have been stopped, and only scry run continued */
+    link->over = true;
     push(link);
-    shutdown(link->fd, SHUT_WR);
 }
 
 void observer_finish(struct observer_link *link)

@@ -21,7 +21,8 @@ struct observer_link {
     pid_t pid;
     struct buf in, out;
     unsigned starts;
-    bool ready; /* its sources have started */
+    bool ready;      /* its sources have started */
+    bool over, shut; /* it is to be told nothing more, once it has been told all; it has */
     struct recorder *recorder;
     const struct observe_source *const *sources; /* ends with NULL */
     struct observer given;                       /* what the process is started with */

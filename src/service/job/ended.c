@@ -9,6 +9,7 @@
 #include "base/system/clock.h"
 #include "probe/proc.h"
 #include "shm/waits.h"
+#include "service/job/exits.h"
 
 static struct job_ended *slot(const struct job_ended_list *list, uint64_t seq)
 {
@@ -133,10 +134,15 @@ void job_ended_event(struct job_ended_list *list, const struct exit_event *event
     for (uint64_t seq = list->next; left && seq-- > list->first;) {
         struct job_ended *ended = slot(list, seq);
         left -= ended->awaits;
-        if (ended->awaits && ended->pid == event->pid && event->time_ns >= ended->event_ns) {
-            know(list, ended, event->status, JOB_ENDED_BY_EVENT);
+        if (!ended->awaits || ended->pid != event->pid || event->time_ns < ended->start_ns)
+            continue;
+        int status = job_exits_status(ended->early_status, ended->early_ns, event);
+        if (event->time_ns >= ended->event_ns) {
+            know(list, ended, status, JOB_ENDED_BY_EVENT);
             return;
         }
+        ended->early_status = status;
+        ended->early_ns = event->time_ns;
     }
 }
 

@@ -30,7 +30,9 @@ struct job_ended {
     enum job_ended_source source;
     int pidfd;         /* to ask for the status; -1: none */
     bool awaits;       /* an event will bring the status, */
-    uint64_t event_ns; /* not before this time */
+    uint64_t event_ns; /* not before this time; what the last of its threads told before that, */
+    int early_status;
+    uint64_t early_ns; /* and when; 0: none did */
     uint64_t exec_ns;  /* of its program; 0: none of its own */
     struct job_command *command;
     char name[64];

@@ -35,6 +35,14 @@ static void take(void *ctx, const struct exit_event *event)
         exits->lost_ns = clock_now_ns();
 }
 
+#define JUST_THEN (UINT64_C(1) << 30) /* nanoseconds: threads take a while to end on a busy node */
+
+int job_exits_status(int known, uint64_t known_ns, const struct exit_event *event)
+{
+    bool is_group = known_ns && event->time_ns - known_ns < JUST_THEN;
+    return event->status == 0 && is_group ? known : event->status;
+}
+
 static int by_pid(const void *a, const void *b)
 {
     const struct exit_event *x = a, *y = b;
@@ -62,9 +70,13 @@ void job_exits_read(struct job_exits *exits)
     if (exits->count > 1)
         qsort(exits->list, exits->count, sizeof *exits->list, by_pid);
     size_t kept = 0;
-    for (size_t i = 0; i < exits->count; i++)
-        if (i + 1 == exits->count || exits->list[i].pid != exits->list[i + 1].pid)
-            exits->list[kept++] = exits->list[i];
+    for (size_t i = 0; i < exits->count; i++) {
+        struct exit_event event = exits->list[i], *last = kept ? &exits->list[kept - 1] : NULL;
+        bool again = last && last->pid == event.pid;
+        if (again)
+            event.status = job_exits_status(last->status, last->time_ns, &event);
+        exits->list[again ? kept - 1 : kept++] = event;
+    }
     exits->count = kept;
 }
 

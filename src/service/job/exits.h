@@ -27,6 +27,10 @@ void job_exits_close(struct job_exits *exits);
 void job_exits_hear(struct job_exits *exits);
 /* The same, and makes the list of all events since it was last emptied (count 0). */
 void job_exits_read(struct job_exits *exits);
+/* The status of a process after this event, of its last thread so far; `known` was it after the one at `known_ns`. If a
+ * thread ends all others (exit_group, a signal), each tells the same. But one that was ending by itself just then tells 0,
+ * maybe as the last. */
+int job_exits_status(int known, uint64_t known_ns, const struct exit_event *event);
 const struct exit_event *job_exits_find(const struct job_exits *exits, pid_t pid);
 /* Why there was no event for a process that ended then; valid as long as `exits`. */
 const char *job_exits_why(const struct job_exits *exits, uint64_t end_ns);

@@ -124,16 +124,18 @@ static uint64_t least_event_ns(const struct job_follow *follow, const struct tra
     return follow->polled ? process->start_ns : end_ns - EVENT_EARLY_NS;
 }
 
+/* What its threads' events tell until now; false: not yet its end. */
 static bool event_told(const struct job_follow *follow, const struct tracked *process, uint64_t least_ns,
-                       int *ret_status)
+                       int *ret_status, uint64_t *ret_ns)
 {
     const struct exit_event *event = job_exits_find(&follow->exits, process->pid);
-    if (event && event->time_ns >= least_ns && event->time_ns >= process->exit_ns) {
-        *ret_status = event->status;
-        return true;
-    }
     *ret_status = process->exit_status;
-    return process->exit_ns && process->exit_ns >= least_ns;
+    *ret_ns = process->exit_ns;
+    if (event && event->time_ns >= process->start_ns && event->time_ns >= process->exit_ns) {
+        *ret_status = job_exits_status(process->exit_status, process->exit_ns, event);
+        *ret_ns = event->time_ns;
+    }
+    return *ret_ns && *ret_ns >= least_ns;
 }
 
 static void tell_ended(struct job_follow *follow, struct tracked *process, uint64_t end_ns)
@@ -146,7 +148,8 @@ static void tell_ended(struct job_follow *follow, struct tracked *process, uint6
     follow->finished_cpu_ns += cpu_ns;
     uint64_t event_ns = least_event_ns(follow, process, end_ns);
     int status;
-    bool told = event_told(follow, process, event_ns, &status);
+    uint64_t told_ns;
+    bool told = event_told(follow, process, event_ns, &status, &told_ns);
     if (process->pidfd < 0 && !told)
         hold_late(follow, process);
     struct job_ended ended = {.pid = process->pid,
@@ -162,6 +165,8 @@ static void tell_ended(struct job_follow *follow, struct tracked *process, uint6
                               .pidfd = process->pidfd,
                               .awaits = !told && hears_exits(follow),
                               .event_ns = event_ns,
+                              .early_ns = told_ns,
+                              .early_status = status,
                               .exec_ns = process->exec_ns,
                               .command = process->command};
     process->command = NULL;
@@ -314,8 +319,8 @@ static void take_exits(struct job_follow *follow)
         const struct exit_event *event = &follow->exits.list[i];
         struct tracked *process = job_follow_find(follow, event->pid);
         if (process && !process->over && event->time_ns >= process->start_ns) {
+            process->exit_status = job_exits_status(process->exit_status, process->exit_ns, event);
             process->exit_ns = event->time_ns;
-            process->exit_status = event->status;
         } else {
             job_ended_event(&follow->ended, event);
         }

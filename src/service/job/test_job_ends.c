@@ -27,6 +27,7 @@
 #include "probe/proc.h"
 #include "service/job/command.h"
 #include "service/job/ended.h"
+#include "service/job/exits.h"
 #include "service/job/follow.h"
 #include "service/job/test_follow_support.h"
 
@@ -244,6 +245,16 @@ static void test_awaited(void **state)
         .pid = 2, .end_ns = now, .pidfd = -1, .status = SIGTERM, .source = JOB_ENDED_BY_EVENT};
     const struct job_ended stale = {.pid = 3, .end_ns = now - UINT64_C(4) * NS_PER_SECOND, .pidfd = -1, .awaits = true};
     struct exit_event event = {.pid = 1, .tid = 1, .status = 7 << 8, .time_ns = now};
+    /* a thread that ended by itself is the last, and what the one that ended all has told came too early */
+    struct job_ended_list both = {0};
+    job_ended_add(&both, &first);
+    event.time_ns = far - 1000;
+    job_ended_event(&both, &event);
+    assert_int_equal(job_ended_known(&both), 0);
+    job_ended_event(&both, &(struct exit_event){.pid = 1, .tid = 2, .status = 0, .time_ns = far});
+    assert_int_equal(job_ended_at(&both, 0)->status, 7 << 8);
+    job_ended_done(&both);
+    event.time_ns = now;
     job_ended_add(&list, &first);
     job_ended_add(&list, &second);
     job_ended_add(&list, &stale);
@@ -260,11 +271,40 @@ static void test_awaited(void **state)
     job_ended_done(&list);
 }
 
+/* A thread that ends by itself while another one ends all of them. */
+static void test_thread_beside_the_end(void **state)
+{
+    struct job_exits exits = {.fd = -1};
+    const uint64_t second = NS_PER_SECOND, now = 100 * second;
+    const struct exit_event told[] = {
+        {.pid = 7, .tid = 7, .status = 5 << 8, .time_ns = now},
+        {.pid = 7, .tid = 8, .status = 0, .time_ns = now + 1000},
+        {.pid = 8, .tid = 9, .status = 3 << 8, .time_ns = now},
+        {.pid = 8, .tid = 8, .status = 0, .time_ns = now + 2 * second},
+        {.pid = 9, .tid = 10, .status = 0, .time_ns = now},
+        {.pid = 9, .tid = 9, .status = SIGTERM, .time_ns = now + 1},
+        {.pid = 10, .tid = 10, .status = 6 << 8, .time_ns = now + 1},
+    };
+    exits.list = malloc(sizeof told);
+    assert_non_null(exits.list);
+    memcpy(exits.list, told, sizeof told);
+    exits.count = exits.room = sizeof told / sizeof *told;
+    job_exits_read(&exits);
+    assert_int_equal(exits.count, 4);
+    assert_int_equal(job_exits_find(&exits, 7)->status, 5 << 8);
+    assert_int_equal(job_exits_find(&exits, 7)->time_ns, now + 1000);
+    assert_int_equal(job_exits_find(&exits, 8)->status, 0);
+    assert_int_equal(job_exits_find(&exits, 9)->status, SIGTERM);
+    assert_int_equal(job_exits_find(&exits, 10)->status, 6 << 8);
+    job_exits_close(&exits);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ended_list),
         cmocka_unit_test(test_awaited),
+        cmocka_unit_test(test_thread_beside_the_end),
         cmocka_unit_test(test_all_statuses),
         cmocka_unit_test(test_commands),
     };

@@ -948,6 +948,19 @@ static void signals_stopped(void)
     say_child("child", pid);
 }
 
+/* The kernel says that it cannot read them. */
+static void signals_bad_masks(void)
+{
+    sigset_t *volatile bad[] = {(sigset_t *)16, (sigset_t *)-8};
+    struct timespec none = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        TELL(ppoll(NULL, 0, &none, bad[i]));
+        TELL(pselect(0, NULL, NULL, NULL, &none, bad[i]));
+        TELL(sigsuspend(bad[i]));
+        TELL(epoll_pwait(epoll_create1(0), &(struct epoll_event){0}, 1, 0, bad[i]));
+    }
+}
+
 static void signals_parent_death(void)
 {
     int ends[2];
@@ -1901,6 +1914,7 @@ static const struct odd {
     ODD(signals_abort),
     ODD(signals_stopped),
     ODD(signals_parent_death),
+    ODD(signals_bad_masks),
     ODD(limits_files),
     ODD(limits_cpu),
     ODD(limits_file_size),
