@@ -389,12 +389,14 @@ static void take_json(struct follow *follow, enum topic_kind kind, struct span p
 
 static void take_again(struct follow *follow, const struct topic *topic, struct span payload)
 {
-    question_moved(follow);
+    bool is_end = strcmp(topic->name, "end") == 0;
+    if (!is_end)
+        question_moved(follow);
     if (strcmp(topic->name, "records") == 0)
         take_records(follow, payload);
     else if (strcmp(topic->name, "file") == 0)
         take_file(follow, payload);
-    else if (strcmp(topic->name, "end") == 0 && strcmp(topic->rest, follow->question.id) == 0)
+    else if (is_end && strcmp(topic->rest, follow->question.id) == 0)
         question_end(follow, payload);
     was_heard(follow);
     came_back(follow);

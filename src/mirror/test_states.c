@@ -29,7 +29,7 @@ int reader_subscribe(struct reader *of, const char *job, const char *name, int q
     return 1;
 }
 
-void reader_question(struct reader *of, char ret_id[64])
+void reader_question(const struct reader *of, char ret_id[64])
 {
     snprintf(ret_id, 64, "q");
 }
