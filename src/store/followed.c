@@ -35,7 +35,8 @@ struct followed *followed_find(struct follower *follower, const char *owner, con
     followed->parts.shared_bytes = &follower->parts_bytes;
     followed->files_wanted = !job->row.complete;
     followed->told = job->row.complete;
-    followed->is_signed = job->row.is_signed == ROW_SIGNED || job->row.is_signed == ROW_SIGNED_LATE;
+    followed->is_signed = job->row.is_signed == ROW_SIGNED || job->row.is_signed == ROW_SIGNED_PARTLY;
+    followed->by = followed->is_signed ? SIGNED_JOB : SIGNED_UNKNOWN;
     job->user = follower->list = followed;
     return followed;
 }
