@@ -114,6 +114,41 @@ static void others_topics_are_refused(void **state)
     assert_true(topic_parse(made("a", level, "node", NULL), &topic));
 }
 
+/* The end of another question, which somebody has kept, ends none. */
+static void ends_are_of_a_question(void **state)
+{
+    static const struct {
+        const char *text;
+        bool is_end, is_signed_end;
+    } cases[] = {
+        {"{\"reader\":\"r1\",\"from\":3,\"to\":9}", true, true},
+        {"{\"from\":3,\"to\":9}", true, false}, /* of an older publisher */
+        {"{\"reader\":\"r2\",\"from\":3,\"to\":9}", false, false},
+        {"{\"reader\":1,\"from\":3,\"to\":9}", false, false},
+        {"{\"reader\":\"r1\",\"from\":2,\"to\":9}", false, false},
+        {"{\"reader\":\"r1\",\"to\":9}", false, false},
+        {"[]", false, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *json = json_loads(cases[i].text, 0, NULL);
+        assert_non_null(json);
+        assert_int_equal(topic_is_end_of(json, "r1", 3, false), cases[i].is_end);
+        assert_int_equal(topic_is_end_of(json, "r1", 3, true), cases[i].is_signed_end);
+        json_decref(json);
+    }
+    assert_false(topic_is_end_of(NULL, "r1", 3, false));
+}
+
+static void questions_have_names_of_their_own(void **state)
+{
+    char names[2][48];
+    for (size_t i = 0; i < 2; i++)
+        topic_name_question("me1", names[i], sizeof names[i]);
+    assert_int_equal(strlen(names[0]), 20);
+    assert_memory_equal(names[0], "me1x", 4);
+    assert_string_not_equal(names[0], names[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +156,8 @@ int main(void)
         cmocka_unit_test(what_is_made_is_read),
         cmocka_unit_test(kinds_are_told_apart),
         cmocka_unit_test(others_topics_are_refused),
+        cmocka_unit_test(questions_have_names_of_their_own),
+        cmocka_unit_test(ends_are_of_a_question),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

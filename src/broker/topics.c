@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
+
+#include "base/system/clock.h"
 
 static const char prefix[] = "scry/v1/";
 
@@ -76,6 +79,23 @@ const char *topic_signed(const struct topic *topic)
     default:
         return NULL;
     }
+}
+
+void topic_name_question(const char *self, char *ret_reader, size_t size)
+{
+    uint64_t chance;
+    if (getrandom(&chance, sizeof chance, 0) != sizeof chance)
+        chance = clock_wall_ns();
+    snprintf(ret_reader, size, "%sx%016llx", self, (unsigned long long)chance);
+}
+
+bool topic_is_end_of(const json_t *end, const char *reader, uint64_t from, bool is_signed)
+{
+    const json_t *said = json_object_get(end, "reader"), *first = json_object_get(end, "from");
+    if (!is_signed && !said)
+        return json_is_object(end);
+    return json_is_string(said) && strcmp(json_string_value(said), reader) == 0 && json_is_integer(first) &&
+           json_integer_value(first) == (json_int_t)from;
 }
 
 static int digit(char c)

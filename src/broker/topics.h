@@ -12,6 +12,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
 
 #include "base/data/buf.h"
 
@@ -48,6 +51,11 @@ void topic_put(struct buf *out, const char *owner, const char *job, const char *
 void topic_put_again(struct buf *out, const char *owner, const char *job, const char *reader, const char *name);
 /* false: it is none of ours, or badly encoded, or decodes to a level with a zero byte or longer than a level may be. */
 bool topic_parse(const char *text, struct topic *ret_topic);
+/* READER of a question: this name, and what nobody can guess, so that nobody has the job sign an end of it beforehand. */
+void topic_name_question(const char *self, char *ret_reader, size_t size);
+/* Whether `again/READER/end` is the end of this question, of records from `from` on. A topic is not signed: of a job that
+ * signs (is_signed), it is what the message itself says. Others may be older, and say nothing of the reader. */
+bool topic_is_end_of(const json_t *end, const char *reader, uint64_t from, bool is_signed);
 /* What kind of message a job signs there (keys/signed.h); NULL: none, or it is sealed, or no job's. */
 const char *topic_signed(const struct topic *topic);
 /* scry/v1/OWNER/keys/revoked, retained: the keys that their owner has revoked. */

@@ -15,6 +15,8 @@
 #include "jobdir/record/info.h"
 #include "shm/waits.h"
 
+enum { DOUBT_LOOKS = 5 }; /* so long is waited for what the job has signed, once something came that it has not */
+
 static double wall_seconds(void)
 {
     return (double)clock_wall_ns() / NS_PER_SECOND;
@@ -133,6 +135,7 @@ static bool is_believed(struct follow *follow, enum signed_by by)
             return false;
         follow->is_signed = true;
     }
+    follow->has_unsigned |= by == SIGNED_NOT;
     json_t *said = json_object_get(follow->remote, "signed");
     if (by == SIGNED_UNKNOWN ? said != NULL : !said || json_is_true(said) != follow->is_signed) {
         state_put_signed(follow->remote, by);
@@ -226,11 +229,21 @@ static void get_ready(struct follow *follow)
     reader_say("ready", follow->path);
 }
 
+/* The job itself may be about to say that it signs: nobody is to be shown what has to be taken back then. */
+static bool is_in_doubt(struct follow *follow)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (!follow->has_unsigned || follow->is_signed || follow->is_ready)
+        return false;
+    follow->doubt_ns = follow->doubt_ns ? follow->doubt_ns : now_ns;
+    return now_ns - follow->doubt_ns < time_hasten(DOUBT_LOOKS * MIRROR_FOLLOW_MS * UINT64_C(1000000));
+}
+
 static void look_if_ready(struct follow *follow)
 {
     bool has_all =
         follow->has_state && follow->has_files && follow->target && mirror_next(follow->mirror) >= follow->target;
-    if (has_all || (follow->gone && follow->has_state && !follow->looking_around))
+    if ((has_all || (follow->gone && follow->has_state && !follow->looking_around)) && !is_in_doubt(follow))
         get_ready(follow);
 }
 
@@ -389,12 +402,14 @@ static void take_json(struct follow *follow, enum topic_kind kind, struct span p
 
 static void take_again(struct follow *follow, const struct topic *topic, struct span payload)
 {
-    question_moved(follow);
+    bool is_end = strcmp(topic->name, "end") == 0;
+    if (!is_end)
+        question_moved(follow);
     if (strcmp(topic->name, "records") == 0)
         take_records(follow, payload);
     else if (strcmp(topic->name, "file") == 0)
         take_file(follow, payload);
-    else if (strcmp(topic->name, "end") == 0 && strcmp(topic->rest, follow->question.id) == 0)
+    else if (is_end && strcmp(topic->rest, follow->question.id) == 0)
         question_end(follow, payload);
     was_heard(follow);
     came_back(follow);

@@ -47,6 +47,8 @@ struct follow {
     int subscription;
     bool is_live, is_ready, is_dirty;
     bool is_signed;                         /* the job signs what it says: nothing else is taken */
+    bool has_unsigned;                      /* something that it has not signed was taken, though there is a key */
+    uint64_t doubt_ns;                      /* since when only that keeps it from being ready; 0: it did not yet */
     bool was_granted;                       /* a subscription, by this broker */
     uint64_t refused_ns;                    /* the last one; 0: none was */
     bool looking_around;                    /* whether the node was started again, by the states of other jobs */

@@ -81,10 +81,11 @@ void question_end(struct follow *follow, struct span payload)
     struct question *question = &follow->question;
     json_t *json = json_loadb(payload.ptr, payload.len, 0, NULL);
     uint64_t to = behind(json, "to", 0), end = behind(json, "last_seq", 1), next = mirror_next(follow->mirror);
-    bool is_end = json_is_object(json);
+    bool is_end = question->open && topic_is_end_of(json, question->id, question->from, follow->is_signed);
     json_decref(json);
-    if (!question->open || !is_end)
+    if (!is_end)
         return;
+    question_moved(follow);
     to = to < end ? to : end;
     follow->end = end > follow->end ? end : follow->end;
     follow->target = follow->target ? follow->target : end;

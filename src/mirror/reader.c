@@ -79,9 +79,9 @@ enum signed_by reader_check(const struct reader *reader, const struct topic *top
     return kind ? signed_check(reader->key, topic->owner, topic->job, kind, payload, ret_text) : SIGNED_UNKNOWN;
 }
 
-void reader_question(struct reader *reader, char ret_id[64])
+void reader_question(const struct reader *reader, char ret_id[64])
 {
-    snprintf(ret_id, 64, "%s%u", reader->client, reader->questions++);
+    topic_name_question(reader->client, ret_id, 64);
 }
 
 int reader_subscribe(struct reader *reader, const char *job, const char *name, int qos)

@@ -35,7 +35,6 @@ struct reader {
     char via[PATH_MAX];             /* the broker, without password, owner and job */
     char client[32];                /* our name there */
     struct signed_readers_key *key; /* to see what a job has signed; NULL: nobody can tell */
-    unsigned questions;             /* that were asked: each has a name of its own */
     char last_loss[256];            /* why the last attempt to connect failed; "": none has */
     int status;                     /* to exit with */
 };
@@ -54,7 +53,7 @@ void reader_read_key(struct reader *reader);
 enum signed_by reader_check(const struct reader *reader, const struct topic *topic, struct span payload,
                             struct span *ret_text);
 /* A name for a question: letters and digits. */
-void reader_question(struct reader *reader, char ret_id[64]);
+void reader_question(const struct reader *reader, char ret_id[64]);
 /* Subscribes to a topic of a job (NULL: of all jobs). Returns the subscription's number; < 0: -errno. */
 int reader_subscribe(struct reader *reader, const char *job, const char *name, int qos);
 void reader_publish_json(struct reader *reader, const char *topic, json_t *json_take);

@@ -50,29 +50,50 @@ static bool is_marker_of_now(const struct states *states, struct span payload)
     return is_now;
 }
 
-/* Asks for those that are missing, as long as that is of use. false: there are none, or it is not. */
-static bool ask_for_lacking(struct states *states)
+/* Those that were not asked in this pass. How many were now. */
+static size_t ask_some(struct states *states)
 {
-    size_t lacking = 0, beatless = 0, asked = 0;
+    size_t asked = 0;
+    for (struct state *job = states->jobs; job && asked < ASKED_AT_ONCE; job = job->hh.next) {
+        if (!job->state == !job->beat || job->asked == states->pass)
+            continue;
+        job->asked = states->pass;
+        asked += reader_subscribe(states->reader, job->job, job->state ? "beat" : "state", 1) >= 0;
+    }
+    return asked;
+}
+
+/* Asks for those that are missing, as long as that is of use. false: there are none, or it is not. The first ones may be
+ * such that nobody has published: all have their turn. Where no marker comes back, and each turn takes long, only as long
+ * as something came of the last one. */
+static bool ask_for_lacking(struct states *states, bool marked)
+{
+    size_t lacking = 0, beatless = 0;
     for (const struct state *job = states->jobs; states->beats_too && job; job = job->hh.next) {
         lacking += !job->state && job->beat;
         beatless += job->state && !job->beat;
-        if (!job->state != !job->beat && asked < ASKED_AT_ONCE)
-            asked += reader_subscribe(states->reader, job->job, job->state ? "beat" : "state", 1) >= 0;
     }
     size_t all = lacking + beatless;
-    bool more = all && (!states->asked_for || all < states->asked_for);
+    bool of_use = all && (marked || !states->asked_for || all < states->asked_for);
+    size_t asked = of_use ? ask_some(states) : 0;
+    if (!states->pass_began) {
+        states->pass_began = all;
+    } else if (of_use && !asked && all < states->pass_began) {
+        states->pass++;
+        states->pass_began = all;
+        asked = ask_some(states);
+    }
     states->unsure |= beatless > 0; /* publishers begin with a beat: some were dropped, perhaps also of other jobs */
     states->lacking = lacking;
     states->asked_for = all;
-    if (more)
+    if (asked)
         publish_marker(states);
-    return more;
+    return asked > 0;
 }
 
 static void settle(struct states *states, bool marked)
 {
-    if (!states->running || ask_for_lacking(states))
+    if (!states->running || ask_for_lacking(states, marked))
         return;
     if (!marked && ++states->silent < SILENT_MOST) { /* it may only be slow */
         publish_marker(states);
@@ -99,7 +120,8 @@ void states_start(struct states *states, const char *job)
     struct reader *reader = states->reader;
     states->running = true;
     states->silent = 0;
-    states->lacking = states->asked_for = 0;
+    states->lacking = states->asked_for = states->pass_began = 0;
+    states->pass++;
     HASH_FREE_ALL(states->nodes);
     reader_question(reader, states->marker);
     _cleanup_(buf_done) struct buf pattern = BUF_INIT;

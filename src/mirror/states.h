@@ -22,6 +22,7 @@ struct state {
     char *job;            /* the id, by the topic */
     json_t *state, *beat; /* the last of each; NULL: none */
     bool beats;           /* a beat came just now, and not from the broker's memory */
+    unsigned asked;       /* the pass in which it was last asked for what it lacks */
     enum signed_by state_by, beat_by;
     UT_hash_handle hh;
 };
@@ -44,6 +45,8 @@ struct states {
     unsigned round;     /* the number of the last marker */
     size_t lacking;     /* jobs with a beat and without a state, when that was last looked at */
     size_t asked_for;   /* the same, and those with a state and without a beat */
+    unsigned pass;      /* each asks once for all that lack something, some at a time; */
+    size_t pass_began;  /* with so many; 0: not yet */
     size_t forged;      /* messages in place of those that their jobs have signed */
     bool unsure;        /* in the end: there may be more, or the state of some is not known */
     struct node *nodes; /* hash by name */

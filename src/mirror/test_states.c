@@ -15,7 +15,7 @@
 
 static struct reader reader = {.owner = "ann", .via = "mqtt://host"};
 static struct states states;
-static char asked[4096];    /* "beat* state* beat:one ..." since it was looked at last */
+static char asked[16384];   /* "beat* state* beat:one ..." since it was looked at last */
 static char marker[16][64]; /* what was published as markers, as texts */
 static unsigned markers, ended;
 static enum signed_by signed_by;
@@ -29,7 +29,7 @@ int reader_subscribe(struct reader *of, const char *job, const char *name, int q
     return 1;
 }
 
-void reader_question(struct reader *of, char ret_id[64])
+void reader_question(const struct reader *of, char ret_id[64])
 {
     snprintf(ret_id, 64, "q");
 }
@@ -147,6 +147,34 @@ static void test_state_that_never_comes(void **state)
     assert_int_equal(states.lacking, 1);
 }
 
+/* However many beats somebody has invented, of a job that is there the state is asked for. */
+static void test_many_forged(void **state)
+{
+    enum { FORGED = 501 };
+    char job[16];
+    for (unsigned i = 0; i < FORGED; i++) {
+        snprintf(job, sizeof job, "forged%u", i);
+        come_beat(job);
+    }
+    come_beat("one");
+    come_marker(0);
+    assert_non_null(strstr(asked, "state:forged499:1"));
+    assert_null(strstr(asked, "state:forged500:1"));
+    asked[0] = 0;
+    come_marker(1);
+    assert_string_equal(asked, "state:forged500:1 state:one:1");
+    come_state("one");
+    asked[0] = 0;
+    come_marker(2); /* something came of it: once more */
+    assert_non_null(strstr(asked, "state:forged499:1"));
+    come_marker(3);
+    assert_int_equal(ended, 0);
+    come_marker(4);
+    assert_int_equal(ended, 1);
+    assert_true(states.unsure);
+    assert_int_equal(states.lacking, FORGED);
+}
+
 /* A broker may drop beats without a word, too: they are asked for, and others may be missing of which nobody knows. */
 static void test_lost_beats(void **state)
 {
@@ -188,6 +216,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_all, begin, end),
         cmocka_unit_test_setup_teardown(test_old_marker, begin, end),
         cmocka_unit_test_setup_teardown(test_state_that_never_comes, begin, end),
+        cmocka_unit_test_setup_teardown(test_many_forged, begin, end),
         cmocka_unit_test_setup_teardown(test_lost_beats, begin, end),
         cmocka_unit_test_setup_teardown(test_forged, begin, end),
     };

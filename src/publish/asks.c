@@ -141,8 +141,8 @@ bool asks_next(struct asks *asks, const struct follow *follow, const struct file
         asks->name = "file";
     }
     if (!asks->message.len) {
-        buf_printf(&asks->message, "{\"from\":%llu,\"to\":%llu,\"last_seq\":%lld}", (unsigned long long)ask->from,
-                   (unsigned long long)asks->next, (long long)follow->next_seq - 1);
+        buf_printf(&asks->message, "{\"reader\":\"%s\",\"from\":%llu,\"to\":%llu,\"last_seq\":%lld}", ask->reader,
+                   (unsigned long long)ask->from, (unsigned long long)asks->next, (long long)follow->next_seq - 1);
         asks->name = "end";
     }
     return true;

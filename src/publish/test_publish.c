@@ -306,7 +306,7 @@ static void test_answers(void **state)
     asks_sent(&asks);
     assert_true(asks_next(&asks, &place->follow, &files, 0, &due));
     assert_string_equal(asks.name, "end");
-    assert_string_equal(asks.message.data, "{\"from\":2,\"to\":4,\"last_seq\":5}");
+    assert_string_equal(asks.message.data, "{\"reader\":\"r\",\"from\":2,\"to\":4,\"last_seq\":5}");
     asks_sent(&asks);
     static const char *const names[] = {"records", "file", "end"};
     for (size_t i = 0; i < 3; i++) {

@@ -92,13 +92,15 @@ static void apply_state(struct op *op)
     }
 }
 
-static void apply_signed(struct job_row *row, bool is_signed)
+static void apply_signed(struct job_row *row, enum signed_by by)
 {
-    bool is_first = !row->records && row->is_signed != ROW_SIGNED_LATE;
-    if (is_signed)
-        row->is_signed = row->is_signed == ROW_SIGNED || is_first ? ROW_SIGNED : ROW_SIGNED_LATE;
-    else if (row->is_signed == ROW_NULL)
+    bool is_first = !row->records && row->is_signed != ROW_SIGNED_PARTLY;
+    if (by == SIGNED_JOB)
+        row->is_signed = row->is_signed == ROW_SIGNED || is_first ? ROW_SIGNED : ROW_SIGNED_PARTLY;
+    else if (by == SIGNED_NOT && row->is_signed == ROW_NULL)
         row->is_signed = ROW_UNSIGNED;
+    else if (by == SIGNED_UNKNOWN && row->is_signed == ROW_SIGNED) /* from now on without the key */
+        row->is_signed = ROW_SIGNED_PARTLY;
 }
 
 static void apply_beat(struct op *op)
@@ -200,7 +202,7 @@ static int apply(struct store *store, struct op *op, struct err *err)
         job->row.refused++;
         return 0;
     case OP_SIGNED:
-        apply_signed(&job->row, op->seq);
+        apply_signed(&job->row, (enum signed_by)op->seq);
         return 0;
     case OP_COMPLETE: {
         int64_t behind;

@@ -182,8 +182,8 @@ static bool is_believed(struct follower *follower, struct followed *followed, en
         PUT(follower, followed, store_put_refused(follower->store, followed->job));
         return false;
     }
-    if (by != followed->by && by != SIGNED_UNKNOWN)
-        PUT(follower, followed, store_put_signed(follower->store, followed->job, by == SIGNED_JOB));
+    if (by != followed->by)
+        PUT(follower, followed, store_put_signed(follower->store, followed->job, by));
     followed->by = by;
     if (by == SIGNED_JOB && !followed->is_signed)
         followed->over = false; /* so said somebody else */

@@ -35,7 +35,8 @@ struct followed *followed_find(struct follower *follower, const char *owner, con
     followed->parts.shared_bytes = &follower->parts_bytes;
     followed->files_wanted = !job->row.complete;
     followed->told = job->row.complete;
-    followed->is_signed = job->row.is_signed == ROW_SIGNED || job->row.is_signed == ROW_SIGNED_LATE;
+    followed->is_signed = job->row.is_signed == ROW_SIGNED || job->row.is_signed == ROW_SIGNED_PARTLY;
+    followed->by = followed->is_signed ? SIGNED_JOB : SIGNED_UNKNOWN;
     job->user = follower->list = followed;
     return followed;
 }
@@ -123,7 +124,7 @@ void followed_connected(struct follower *follower)
 static void ask(struct follower *follower, struct followed *followed, int64_t from, int64_t to, uint64_t now_ns)
 {
     bool sent;
-    snprintf(followed->reader, sizeof followed->reader, "%sx%x", follower->id, ++follower->questions);
+    topic_name_question(follower->id, followed->reader, sizeof followed->reader);
     follower->asking++;
     subscribe_answer(follower, followed, true);
     json_t *question = json_pack("{s:s, s:I, s:I, s:b}", "reader", followed->reader, "from", (json_int_t)from, "to",
@@ -143,6 +144,8 @@ void followed_answered(struct follower *follower, struct followed *followed, con
 {
     int64_t from = json_integer_value(json_object_get(end, "from")),
             to = json_integer_value(json_object_get(end, "to"));
+    if (!topic_is_end_of(end, followed->reader, (uint64_t)followed->asked_from, followed->is_signed))
+        return;
     followed->answered = true;
     followed->answered_to = from != followed->asked_from || to < from ? followed->asked_from
                             : to > followed->asked_to                 ? followed->asked_to

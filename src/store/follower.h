@@ -54,7 +54,7 @@ struct follower {
     char id[32], where[512], lost[256], trouble[ERR_TEXT_SIZE];
     bool flush_armed, refused;
     unsigned asked_for, granted; /* subscriptions of this connection */
-    unsigned asking, questions;
+    unsigned asking;
     uint64_t heard_ns, keep_ns, dropped;
     uint64_t again_ns;    /* until what was not written is written again */
     unsigned vain;        /* flushes in a row that failed */

@@ -16,7 +16,7 @@ struct op {
     char *text, *path; /* owned */
     const char *stream;
     enum record_type type;
-    int64_t seq, behind; /* of OP_FILE: the version; of OP_SIGNED: whether it was; of OP_STATE: likewise */
+    int64_t seq, behind; /* of OP_FILE: the version; of OP_SIGNED: by whom; of OP_STATE: whether it was */
     double t;            /* of a record; else our wall clock */
     size_t len, bytes;
 };

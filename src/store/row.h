@@ -27,7 +27,11 @@ struct job_row {
     int64_t is_signed; /* enum row_signed; ROW_NULL: nobody could tell */
 };
 
-enum row_signed { ROW_UNSIGNED, ROW_SIGNED, ROW_SIGNED_LATE /* and what came before was not */ };
+enum row_signed {
+    ROW_UNSIGNED,
+    ROW_SIGNED,
+    ROW_SIGNED_PARTLY /* and what came before was not, or nobody could tell */
+};
 
 /* What was added to a minute since it was last saved; -1: nothing of that. */
 struct minute {

@@ -261,9 +261,9 @@ int store_put_signed_state(struct store *store, struct stored_job *job, const js
     return put_state(store, job, state, now, true);
 }
 
-int store_put_signed(struct store *store, struct stored_job *job, bool is_signed)
+int store_put_signed(struct store *store, struct stored_job *job, enum signed_by by)
 {
-    return add_op(store, &(struct op){OP_SIGNED, job, .seq = is_signed}, 0);
+    return add_op(store, &(struct op){OP_SIGNED, job, .seq = by}, 0);
 }
 
 int store_put_refused(struct store *store, struct stored_job *job)

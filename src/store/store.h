@@ -18,6 +18,7 @@
 #include "base/data/err.h"
 #include "base/data/span.h"
 #include "jobdir/record/kinds.h"
+#include "keys/signed.h"
 #include "store/db.h"
 #include "store/ranges.h"
 #include "store/row.h"
@@ -74,8 +75,8 @@ int store_put_beat(struct store *store, struct stored_job *job, const json_t *be
 /* The same of a state that the job has signed. If it says that all is published, there are no records behind its last_seq:
  * such that were stored, before the job was known to sign, are forgotten. */
 int store_put_signed_state(struct store *store, struct stored_job *job, const json_t *state, double now);
-/* What follows was signed by the job, or was not. */
-int store_put_signed(struct store *store, struct stored_job *job, bool is_signed);
+/* Who has said what follows. SIGNED_UNKNOWN: of a job that signs, it need not be the job. */
+int store_put_signed(struct store *store, struct stored_job *job, enum signed_by by);
 /* A message that was not taken. */
 int store_put_refused(struct store *store, struct stored_job *job);
 int store_put_file(struct store *store, struct stored_job *job, const char *path, int64_t version, struct span bytes);

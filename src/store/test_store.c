@@ -179,13 +179,13 @@ static void test_signed_end(void **state)
             snprintf(line, sizeof line, "{\"seq\":%d,\"t\":0,\"type\":\"x\"}", many ? 100 + 2 * i : 2000000);
             assert_int_equal(put(store, job, line), 0);
         }
-        store_put_signed(store, job, false);
+        store_put_signed(store, job, SIGNED_NOT);
         json_t *said = json_pack("{s:s, s:i, s:b}", "state", "finished", "last_seq", 149, "complete", 1);
         store_put_state(store, job, said, 1000);
         assert_int_equal(store_flush(store, NULL), 0);
         assert_int_equal(job->row.is_signed, ROW_UNSIGNED);
         assert_true(job->row.known_seq > 2000);
-        store_put_signed(store, job, true);
+        store_put_signed(store, job, SIGNED_JOB);
         store_put_signed_state(store, job, said, 1000);
         for (int i = 0; i < 150; i++) {
             snprintf(line, sizeof line, "{\"seq\":%d,\"t\":0,\"type\":\"x\"}", i);
@@ -196,7 +196,7 @@ static void test_signed_end(void **state)
         assert_int_equal(job->row.known_seq, 149);
         assert_int_equal(job->row.last_seq, 149);
         assert_int_equal(job->row.complete, 1);
-        assert_int_equal(job->row.is_signed, ROW_SIGNED_LATE);
+        assert_int_equal(job->row.is_signed, ROW_SIGNED_PARTLY);
         assert_int_equal(ranges_missing(&job->ranges, 0, 150, &behind), 150);
         assert_int_equal(job->ranges.list[job->ranges.count - 1].behind, 150);
         json_decref(said);
@@ -204,11 +204,23 @@ static void test_signed_end(void **state)
     }
     struct store *store = open_store();
     struct stored_job *job = store_job(store, "ann", "signed");
-    store_put_signed(store, job, true);
+    store_put_signed(store, job, SIGNED_JOB);
     assert_int_equal(put(store, job, "{\"seq\":0,\"t\":0,\"type\":\"x\"}"), 0);
-    store_put_signed(store, job, true);
+    store_put_signed(store, job, SIGNED_JOB);
     assert_int_equal(store_flush(store, NULL), 0);
     assert_int_equal(job->row.is_signed, ROW_SIGNED);
+    store_put_signed(store, job, SIGNED_UNKNOWN); /* the recorder was started again, without its key */
+    assert_int_equal(put(store, job, "{\"seq\":1,\"t\":0,\"type\":\"x\"}"), 0);
+    assert_int_equal(store_flush(store, NULL), 0);
+    assert_int_equal(job->row.is_signed, ROW_SIGNED_PARTLY);
+    store_put_signed(store, job, SIGNED_JOB);
+    assert_int_equal(store_flush(store, NULL), 0);
+    assert_int_equal(job->row.is_signed, ROW_SIGNED_PARTLY);
+    job = store_job(store, "ann", "unknown");
+    assert_int_equal(put(store, job, "{\"seq\":0,\"t\":0,\"type\":\"x\"}"), 0);
+    store_put_signed(store, job, SIGNED_UNKNOWN);
+    assert_int_equal(store_flush(store, NULL), 0);
+    assert_int_equal(job->row.is_signed, ROW_NULL);
     store_close(store);
 }
 

@@ -663,6 +663,35 @@ class Signed(MirrorCase):
             nobody = self.box.run(self.box.scry("ps", broker.tcp_url), env=self.without_key)
             self.assertNotIn("unsigned", nobody.stdout + nobody.stderr)
 
+    @scrytest.hasten(4)
+    def test_forged_first(self):
+        """A stranger's state and answer come before what the job has signed: that is waited for, and nothing has to be taken back."""
+        with brokertest.Mosquitto(self.box) as broker:
+            run, watcher = self.start_job(broker, "GO; exit 3")
+            self.go()
+            run.wait()
+            wait_until(lambda: not list(self.box.processes("scry-publisher")), 20, "the publisher has left")
+            job = json.loads(watcher.of("/state")[-1].payload)["job"]
+            signed = [watcher.of("/" + kind)[-1] for kind in ("state", "beat")]
+            self.assertFalse(json.loads(signed[1].payload)["connected"])
+            stranger = FakePublisher(broker, job)
+            stranger.say_state()
+            stranger.beat()
+            reader = self.start_apart("report", "--json", self.url(broker, job))
+            wait_until(lambda: stranger.client.of("/ask"), 20, "the reader asks")
+            mirror, = self.box.processes("scry-mirror")
+            os.kill(mirror, signal.SIGSTOP)  # all of it lies there when it goes on
+            seen = len(watcher.messages)
+            stranger.answer()
+            for message in signed:
+                stranger.client.publish(message.topic, message.payload)
+            watcher.wait(lambda: [message.payload for message in watcher.messages[seen:]][-1:] == [signed[1].payload])
+            os.kill(mirror, signal.SIGCONT)
+            status, out, err = self.result(*reader)
+            self.assertEqual(status, 0, err)
+            report = json.loads(out)
+            self.assertEqual((report["exit_code"], report["mirror"]["signed"]), (3, True))
+
     def test_without_a_key(self):
         """Who has no key gets the same of a job that signs, to the byte; nobody says whether it is signed."""
         with brokertest.Mosquitto(self.box) as broker:
