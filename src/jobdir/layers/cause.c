@@ -137,10 +137,14 @@ static cause_rule *const rules[] = {
 
 void cause_find(const struct job_end *end, struct cause *ret_cause)
 {
+    struct job_end known = *end;
+    struct cause_said said;
     *ret_cause = (struct cause){.evidence = json_array()};
+    cause_look_at_said(end, &said);
+    known.said = &said;
     for (int sure = 1; sure >= 0; sure--)
         for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-            if (rules[i](end, ret_cause, sure)) {
+            if (rules[i](&known, ret_cause, sure)) {
                 ret_cause->sure = sure;
                 return;
             }
