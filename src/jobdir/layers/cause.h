@@ -35,6 +35,7 @@ struct job_rank {
 struct job_lost {
     const char *node, *ranks; /* ", with rank 2", or "" */
     double seconds;           /* when something was heard last */
+    double broke;             /* when the ssh that led there ended, or the last of them */
 };
 
 /* What is known of the end. The arrays may be NULL. */

@@ -20,6 +20,7 @@ struct told {
 };
 
 static const struct job_rank *first_rank; /* of the next question */
+static const struct job_lost *lost_node;
 
 static struct told ask_end(const char *chain_text, int exit_code, int signal, const char *reason)
 {
@@ -29,6 +30,7 @@ static struct told ask_end(const char *chain_text, int exit_code, int signal, co
                                 .crashes = model.crashes,
                                 .dir = "jobs/ID",
                                 .rank = first_rank,
+                                .lost = lost_node,
                                 .chain = chain,
                                 .exit_code = exit_code,
                                 .signal = signal,
@@ -593,6 +595,27 @@ static void test_rank(void **state)
     first_rank = NULL;
 }
 
+/* The launcher ends because of it; or much later something else fails, which does not make it the reason. */
+static void test_lost(void **state)
+{
+    static const char later[] =
+        "[{\"pid\": 20, \"name\": \"plot\", \"start_seconds\": 99.5, \"end_seconds\": 99.9, \"exit_code\": 1},"
+        " {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 1}]";
+    struct job_lost lost = {.node = "n3", .ranks = ", with rank 2", .seconds = 20, .broke = 98};
+    lost_node = &lost;
+    put_log(99.8, "error", "ERROR: the mesh is empty");
+    expect(ask(MPIRUN), NOTE_cause_node_lost, true,
+           "node n3 was lost at 20.0 s: nothing was heard from it any more, with rank 2");
+    expect(ask(later), NOTE_cause_log, false, "probably what stderr says: ERROR: the mesh is empty");
+    lost.broke = 60; /* mpirun went on with what it had */
+    expect(ask(MPIRUN), NOTE_cause_log, false, "probably what stderr says: ERROR: the mesh is empty");
+    job_model_done(&model);
+    assert_int_equal(job_model_init(&model, 100), 0);
+    expect(ask(later), NOTE_cause_node_lost, false,
+           "probably node n3 was lost at 20.0 s: nothing was heard from it any more, with rank 2");
+    lost_node = NULL;
+}
+
 /* Its launcher has passed a signal on, and it ends in its own way. */
 static void test_rank_asked(void **state)
 {
@@ -741,6 +764,7 @@ int main(void)
         ROW(test_disk_of_exception),
         ROW(test_log_of_script),
         ROW(test_rank),
+        ROW(test_lost),
         ROW(test_rank_asked),
         ROW(test_rank_killed),
         ROW(test_outlived),

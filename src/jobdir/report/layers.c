@@ -244,12 +244,16 @@ static bool is_broken_ssh(const struct job_process *process, const char *node)
     return false;
 }
 
-bool report_node_broke(const struct job_model *model, const char *node)
+bool report_node_broke(const struct job_model *model, const char *node, double *ret_seconds)
 {
-    for (size_t i = 0; i < model->ended_count; i++)
-        if (is_broken_ssh(&model->ended[i], node))
-            return true;
-    return false;
+    bool broke = false;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        if (!is_broken_ssh(&model->ended[i], node))
+            continue;
+        *ret_seconds = broke && *ret_seconds > model->ended[i].end ? *ret_seconds : model->ended[i].end;
+        broke = true;
+    }
+    return broke;
 }
 
 /* Those of it, and those that nothing is known of, as their statistics went with it. */
@@ -271,22 +275,25 @@ static void put_lost_ranks(struct buf *out, const struct job_report *report, con
         buf_printf(out, " and %d more", shown - RANKS_SHOWN);
 }
 
-/* NULL: none is known to be. Pass *ret_ranks to buf_done. */
+/* The one that was lost last; NULL: none is known to be. Pass *ret_ranks to buf_done. */
 static const struct job_lost *find_lost(const struct job_report *report, struct job_lost *ret_lost,
                                         struct buf *ret_ranks)
 {
+    *ret_lost = (struct job_lost){0};
     for (size_t i = 0; i < report->part_count; i++) {
         const struct job_report *part = &report->parts[i];
         const char *node = text_base(part->path);
-        if (part->info.ended || !report_node_broke(&report->model, node))
+        double broke;
+        if (part->info.ended || !report_node_broke(&report->model, node, &broke) ||
+            (ret_lost->node && broke <= ret_lost->broke))
             continue;
-        put_lost_ranks(ret_ranks, report, node);
-        *ret_lost = (struct job_lost){.node = node,
-                                      .ranks = ret_ranks->data ? ret_ranks->data : "",
-                                      .seconds = part->model.last_seconds + part->shift};
-        return ret_lost;
+        *ret_lost = (struct job_lost){.node = node, .seconds = part->model.last_seconds + part->shift, .broke = broke};
     }
-    return NULL;
+    if (!ret_lost->node)
+        return NULL;
+    put_lost_ranks(ret_ranks, report, ret_lost->node);
+    ret_lost->ranks = ret_ranks->data ? ret_ranks->data : "";
+    return ret_lost;
 }
 
 json_t *job_report_last(const struct job_report *report)
