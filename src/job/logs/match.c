@@ -12,7 +12,9 @@
 
 enum {
     TEXT_ROOM = LINE_MOST + 8,
+    ROWS_MOST = 4096, /* of a line that the built-in patterns look at: what they look for stands at its beginning */
     HEAD_MOST = 1024, /* of a line that announces a message */
+    OTHER_LINES = 4,  /* that may still be the message, after one that is taken if there is none */
     LABEL_MOST = 40,  /* "[node7:4711] " */
 };
 
@@ -102,9 +104,11 @@ struct line {
     uint64_t now_ns;
 };
 
+/* Without the expression of what is harmless, that would be errors: it is never switched off. */
 static bool does_match(struct log_matcher *matcher, struct log_expression *expression, const struct line *line)
 {
-    if (!expression->regex || expression->too_long >= TOO_LONG_MOST)
+    bool stays = expression == &matcher->expressions->harmless;
+    if (!expression->regex || (expression->too_long >= TOO_LONG_MOST && !stays))
         return false;
     enum log_match match = log_regex_match(expression->regex, line->bytes, line->len);
     if (match != LOG_MATCH_TOO_LONG)
@@ -112,7 +116,7 @@ static bool does_match(struct log_matcher *matcher, struct log_expression *expre
     const struct log_sink *sink = matcher->expressions->sink;
     if (++expression->too_long == 1)
         sink->note(sink->ctx, NOTE(log_pattern_slow, .pattern = expression->name, .file = matcher->file));
-    else if (expression->too_long == TOO_LONG_MOST)
+    else if (expression->too_long == TOO_LONG_MOST && !stays)
         sink->note(sink->ctx, NOTE(log_pattern_off, .pattern = expression->name, .lines = TOO_LONG_MOST));
     return false;
 }
@@ -322,11 +326,16 @@ static void match_rows(struct log_matcher *matcher, struct line line)
         line.bytes = expressions->plain;
         line.len = log_take_colours(expressions->plain, line.len);
     }
-    if (take_message(matcher, &line))
+    struct line begin = line;
+    if (begin.len > ROWS_MOST) {
+        begin.len = ROWS_MOST;
+        begin.cut = true;
+    }
+    if (take_message(matcher, &begin))
         return;
-    size_t row = find_row(matcher, &line);
-    if (row == log_pattern_count || does_match(matcher, compiled(&expressions->harmless, NULL, log_harmless), &line) ||
-        begin_head(matcher, row, &line))
+    size_t row = find_row(matcher, &begin);
+    if (row == log_pattern_count || does_match(matcher, compiled(&expressions->harmless, NULL, log_harmless), &begin) ||
+        begin_head(matcher, row, &begin))
         return;
     record(matcher, row, &line);
 }

@@ -192,6 +192,7 @@ static struct seen {
     bool cut;
     double left_seconds;
     json_t *fields;
+    size_t len;
 } seen;
 
 static void see(void *ctx, enum record_type type, const void *row)
@@ -204,6 +205,7 @@ static void see(void *ctx, enum record_type type, const void *row)
         seen.cut = record->text_cut;
         snprintf(seen.pattern, sizeof seen.pattern, "%s", record->pattern);
         snprintf(seen.text, sizeof seen.text, "%s", record->text);
+        seen.len = strlen(record->text);
         json_decref(seen.fields);
         seen.fields = json_incref(record->fields);
     } else if (type == RECORD_log_folded) {
@@ -318,6 +320,37 @@ static void test_messages(void **state)
     match_text(&matcher, 0, "\033[1;31mERROR\033[0m no grid\n");
     assert_int_equal(seen.records, 5);
     assert_string_equal(seen.text, "ERROR no grid");
+    log_matcher_done(&matcher);
+}
+
+/* What stands far behind the beginning of a line is data; all of the line is in the record. */
+static void test_long_line(void **state)
+{
+    enum { LINE = 10000, NEAR = 4000, FAR = 4200 };
+    static const char text[] = " ERROR: no grid";
+    struct log_matcher matcher = matcher_of(NULL);
+    char *line = malloc(LINE);
+    memset(line, 'a', LINE);
+    memcpy(line + FAR, text, sizeof text - 1);
+    log_match_lines(&matcher, 0, line, LINE, false);
+    assert_int_equal(seen.records, 0);
+    memcpy(line + NEAR, text, sizeof text - 1);
+    log_match_lines(&matcher, 0, line, LINE, false);
+    assert_int_equal(seen.records, 1);
+    assert_false(seen.cut);
+    assert_int_equal(seen.len, LINE);
+    free(line);
+    log_matcher_done(&matcher);
+}
+
+static void test_harmless_stays(void **state)
+{
+    struct log_matcher matcher = matcher_of(NULL);
+    expressions.harmless.too_long = 2 * TOO_LONG_MOST;
+    match_text(&matcher, 0, "ERROR: 0\nerror count: 0\n");
+    assert_int_equal(seen.records, 0);
+    match_text(&matcher, 0, "ERROR: no grid\n");
+    assert_int_equal(seen.records, 1);
     log_matcher_done(&matcher);
 }
 
@@ -436,6 +469,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lines_of_a_block, forget, forget),
         cmocka_unit_test_setup_teardown(test_messages, forget, forget),
         cmocka_unit_test_setup_teardown(test_severity, forget, forget),
+        cmocka_unit_test_setup_teardown(test_long_line, forget, forget),
+        cmocka_unit_test_setup_teardown(test_harmless_stays, forget, forget),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_selections),
         cmocka_unit_test_setup_teardown(test_folding, forget, forget),
