@@ -682,13 +682,13 @@ static void test_of_another(void **state)
  * processes and lines, a look at each of those for each of these would take minutes. */
 static void test_many_others(void **state)
 {
-    enum { FAILED = 40000, LINES = 150 };
+    enum { FAILED = 100000, LINES = 150 };
     job_model_done(&model);
     assert_int_equal(job_model_init(&model, FAILED + 10), 0);
-    for (int i = 0; i < FAILED; i++)
-        put_failed(90, 1000 + i, "bash");
     put_failed(90, 30, "cp");
     put_failed(90, 31, "kworker:x");
+    for (int i = 0; i < FAILED; i++)
+        put_failed(90, 1000 + i, "bash");
     put_failed(99.95, 32, "late");
     for (int i = 0; i < LINES; i++)
         put_log(99.85, "error", i % 2 ? "cp: no such file: x" : "kworker:x: nothing");
