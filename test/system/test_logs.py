@@ -132,12 +132,13 @@ class Logs(JobCase):
         def run(script):
             self.box.run(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry("run", "--", "bash", "-c", script)], cwd=self.work)
             with open(os.path.join(self.work, "job.err"), encoding="utf-8") as file:
-                found = re.search(r"(?m)^  but +(.*)$", file.read())
+                found = re.search(r"(?m)^  trouble +(.*)$", file.read())
             job = json.loads(self.scry("ps", "--json").stdout)["jobs"][0]
             self.assertEqual((job["exit_code"], job["cause"]), (0, found and found[1]))
             return found and found[1]
+        self.assertIsNone(run("echo 'ERROR: of a log that is shown'; true"))
         self.assertIsNone(run("seq 100000 | head -n 1; grep no /dev/null; true"))
-        self.assertEqual(run("echo 'ERROR: the mesh is empty'; true"), "the exit status is 0, but an error was said: ERROR: the mesh is empty")
+        self.assertEqual(run("echo 'ERROR: the mesh is empty' >&2; true"), "the exit status is 0, but an error was said: ERROR: the mesh is empty")
         self.assertRegex(run("gzip -dc missing.gz | sort | wc -l; true"), r"^the exit status is 0, but gzip \(pid \d+\) failed with 1: gzip: missing.gz: No such")
         self.assertRegex(run("(sh -c 'kill -SEGV $$'); true"), r"^the exit status is 0, but sh \(pid \d+\) crashed by SIGSEGV$")
         self.assertIn("  ! the exit status is 0, but sh", self.scry("ps").stdout)

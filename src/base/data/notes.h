@@ -347,8 +347,9 @@
          STRING(program) STRING(text) STRING(place) FLAG(sure)) \
     NOTE(cause_rank, "cause", "{sure?|probably }rank {rank} of {ranks}{node} {how}{said}", \
          INTEGER(rank) INTEGER(ranks) STRING(node) STRING(how) STRING(said) FLAG(sure)) \
-    NOTE(cause_node_lost, "cause", "node {node} was lost at {seconds.1} s: nothing was heard from it any more{ranks}", \
-         STRING(node) FLOATING(seconds) STRING(ranks)) \
+    NOTE(cause_node_lost, "cause", \
+         "{sure?|probably }node {node} was lost at {seconds.1} s: nothing was heard from it any more{ranks}", \
+         STRING(node) FLOATING(seconds) STRING(ranks) FLAG(sure)) \
     NOTE(cause_limit, "cause", "{program} was killed by {signal}, {sure?|probably }because of a limit: {reason}", \
          STRING(program) STRING(signal) STRING(reason) FLAG(sure)) \
     NOTE(cause_exception, "cause", \

@@ -12,7 +12,9 @@
 
 enum {
     TEXT_ROOM = LINE_MOST + 8,
+    ROWS_MOST = 4096, /* of a line that the built-in patterns look at: what they look for stands at its beginning */
     HEAD_MOST = 1024, /* of a line that announces a message */
+    OTHER_LINES = 4,  /* that may still be the message, after one that is taken if there is none */
     LABEL_MOST = 40,  /* "[node7:4711] " */
 };
 
@@ -48,7 +50,7 @@ void log_expressions_done(struct log_expressions *expressions)
         log_regex_free(expressions->given[i].regex);
     for (size_t i = 0; expressions->built_in && i < log_pattern_count; i++)
         log_regex_free(expressions->built_in[i].regex);
-    for (size_t i = 0; expressions->heads && i < 2 * log_pattern_count; i++)
+    for (size_t i = 0; expressions->heads && i < LOG_HEAD_PARTS * log_pattern_count; i++)
         log_regex_free(expressions->heads[i].regex);
     log_regex_free(expressions->harmless.regex);
     free(expressions->given);
@@ -70,7 +72,7 @@ static bool prepare(struct log_expressions *expressions, bool built_in)
     if (!expressions->built_in)
         expressions->built_in = calloc(log_pattern_count, sizeof *expressions->built_in);
     if (!expressions->heads)
-        expressions->heads = calloc(2 * log_pattern_count, sizeof *expressions->heads);
+        expressions->heads = calloc(LOG_HEAD_PARTS * log_pattern_count, sizeof *expressions->heads);
     if (built_in && !expressions->words) {
         const char *words[WORDS_ROWS];
         for (size_t i = 0; i < log_pattern_count; i++)
@@ -93,18 +95,11 @@ static struct log_expression *compiled(struct log_expression *expression, const 
     return expression;
 }
 
-/* A line that is looked at. */
-struct line {
-    const char *bytes;
-    size_t len;
-    bool cut;
-    int64_t number;
-    uint64_t now_ns;
-};
-
-static bool does_match(struct log_matcher *matcher, struct log_expression *expression, const struct line *line)
+/* Without the expression of what is harmless, that would be errors: it is never switched off. */
+static bool does_match(struct log_matcher *matcher, struct log_expression *expression, const struct log_line *line)
 {
-    if (!expression->regex || expression->too_long >= TOO_LONG_MOST)
+    bool stays = expression == &matcher->expressions->harmless;
+    if (!expression->regex || (expression->too_long >= TOO_LONG_MOST && !stays))
         return false;
     enum log_match match = log_regex_match(expression->regex, line->bytes, line->len);
     if (match != LOG_MATCH_TOO_LONG)
@@ -112,14 +107,14 @@ static bool does_match(struct log_matcher *matcher, struct log_expression *expre
     const struct log_sink *sink = matcher->expressions->sink;
     if (++expression->too_long == 1)
         sink->note(sink->ctx, NOTE(log_pattern_slow, .pattern = expression->name, .file = matcher->file));
-    else if (expression->too_long == TOO_LONG_MOST)
+    else if (expression->too_long == TOO_LONG_MOST && !stays)
         sink->note(sink->ctx, NOTE(log_pattern_off, .pattern = expression->name, .lines = TOO_LONG_MOST));
     return false;
 }
 
 /* NULs would end the text. They are written as other bytes are that are no text (jobdir/text).
  * Returns whether all has room. */
-static bool copy_text(char *text, const struct line *line)
+static bool copy_text(char *text, const struct log_line *line)
 {
     static const char nul[] = "\\x00";
     size_t used = 0, i = 0;
@@ -142,7 +137,7 @@ static void put_progress(struct log_matcher *matcher, struct log_found *found, u
                          .total = found->progress.total, .left_seconds = progress_left_seconds(&found->progress)));
 }
 
-static void record(struct log_matcher *matcher, size_t index, const struct line *line)
+static void record(struct log_matcher *matcher, size_t index, const struct log_line *line)
 {
     struct log_expressions *expressions = matcher->expressions;
     const struct log_expression *expression = expression_at(expressions, index);
@@ -165,7 +160,7 @@ static void record(struct log_matcher *matcher, size_t index, const struct line 
     json_decref(fields);
 }
 
-static void match_given(struct log_matcher *matcher, const struct line *line)
+static void match_given(struct log_matcher *matcher, const struct log_line *line)
 {
     for (uint64_t rest = matcher->given; rest; rest &= rest - 1) {
         size_t index = (size_t)__builtin_ctzll(rest);
@@ -176,7 +171,7 @@ static void match_given(struct log_matcher *matcher, const struct line *line)
 
 /* ---- the built-in patterns ---- */
 
-static bool matches_row(struct log_matcher *matcher, size_t row, const struct line *line)
+static bool matches_row(struct log_matcher *matcher, size_t row, const struct log_line *line)
 {
     return does_match(matcher,
                       compiled(&matcher->expressions->built_in[row], &log_patterns[row], log_patterns[row].expression),
@@ -184,7 +179,7 @@ static bool matches_row(struct log_matcher *matcher, size_t row, const struct li
 }
 
 /* What the line is about: of the rows that match, the first of the most severe ones. log_pattern_count: none. */
-static size_t find_row(struct log_matcher *matcher, const struct line *line)
+static size_t find_row(struct log_matcher *matcher, const struct log_line *line)
 {
     uint64_t rows = words_rows(matcher->expressions->words, line->bytes, line->len) & matcher->rows;
     size_t best = log_pattern_count;
@@ -198,7 +193,7 @@ static size_t find_row(struct log_matcher *matcher, const struct line *line)
 }
 
 /* What a launcher has put before the lines of a rank: "[2] ", "[node7:4711] ", "[1,0]<stderr>:", "2: ". */
-static size_t label_len(const struct line *line)
+static size_t label_len(const struct log_line *line)
 {
     size_t most = line->len < LABEL_MOST ? line->len : LABEL_MOST, at = 0;
     const char *bytes = line->bytes, *end = most && *bytes == '[' ? memchr(bytes, ']', most) : NULL;
@@ -217,15 +212,24 @@ static size_t label_len(const struct line *line)
     return at + (at < line->len && bytes[at] == ' ');
 }
 
+static bool matches_part(struct log_matcher *matcher, size_t row, enum log_head_part part, const struct log_line *line)
+{
+    const struct log_pattern *pattern = &log_patterns[row];
+    const char *const parts[LOG_HEAD_PARTS] = {pattern->head, pattern->then, pattern->otherwise};
+    return parts[part] &&
+           does_match(matcher,
+                      compiled(&matcher->expressions->heads[LOG_HEAD_PARTS * row + part], pattern, parts[part]), line);
+}
+
 /* It announces a message: then it is no record before that comes. */
-static bool begin_head(struct log_matcher *matcher, size_t row, const struct line *line)
+static bool begin_head(struct log_matcher *matcher, size_t row, const struct log_line *line)
 {
     const struct log_pattern *pattern = &log_patterns[row];
     struct log_head *head = &matcher->head;
-    if (!pattern->head || head->lines || line->len > HEAD_MOST || line->cut ||
-        !does_match(matcher, compiled(&matcher->expressions->heads[2 * row], pattern, pattern->head), line))
+    if (head->lines || line->len > HEAD_MOST || line->cut || !matches_part(matcher, row, LOG_HEAD, line))
         return false;
-    if (!head->text && !(head->text = malloc(2 * HEAD_MOST + 1)))
+    if (!head->text &&
+        !(head->text = malloc(3 * HEAD_MOST + 1))) /* its message stands behind it, another one behind that */
         return false;
     memcpy(head->text, line->bytes, line->len);
     head->len = line->len;
@@ -234,14 +238,18 @@ static bool begin_head(struct log_matcher *matcher, size_t row, const struct lin
     head->number = line->number;
     head->now_ns = line->now_ns;
     head->lines = pattern->lines;
+    head->other.len = 0;
+    head->other_recorded = false;
     return true;
 }
 
-/* With its message, or without. */
-static void end_head(struct log_matcher *matcher, const struct line *message)
+/* With its message, or what may be that, or without. Rows that nobody wants are none of it. */
+static void end_head(struct log_matcher *matcher, const struct log_line *message)
 {
     struct log_head *head = &matcher->head;
-    struct line line = {head->text, head->len, false, head->number, head->now_ns};
+    if (!message && head->other.len && !head->other_recorded)
+        message = &head->other;
+    struct log_line line = {head->text, head->len, false, head->number, head->now_ns};
     size_t row = head->row;
     head->lines = 0;
     if (message) {
@@ -264,29 +272,56 @@ static void end_head(struct log_matcher *matcher, const struct line *message)
         size_t found = find_row(matcher, &line), other = 0;
         while (log_patterns[row].message && strcmp(log_patterns[other].name, log_patterns[row].message) != 0)
             other++;
-        row = log_patterns[row].message ? other : row;
+        row = log_patterns[row].message && matcher->rows >> other & 1 ? other : row;
         row = found < log_pattern_count && log_patterns[found].severity <= log_patterns[row].severity ? found : row;
     }
     const struct log_expression *expression =
         compiled(&matcher->expressions->built_in[row], &log_patterns[row], log_patterns[row].expression);
-    record(matcher, expression->regex ? row : head->row, &line);
+    if (matcher->rows >> row & 1)
+        record(matcher, expression->regex ? row : head->row, &line);
 }
 
-/* Whether the line belongs to a message that is awaited. */
-static bool take_message(struct log_matcher *matcher, const struct line *line)
+static void keep_other(struct log_head *head, const struct log_line *line)
+{
+    char *room = head->text + 2 * HEAD_MOST;
+    head->other = *line;
+    head->other.len = line->len < HEAD_MOST ? line->len : HEAD_MOST;
+    head->other.cut = line->cut || head->other.len < line->len;
+    head->other.bytes = room;
+    memcpy(room, line->bytes, head->other.len);
+    head->lines = head->lines < OTHER_LINES ? head->lines : OTHER_LINES;
+}
+
+/* A line while a message is awaited: that, or a part of it; kept as what may be it; another one of this program, of which
+ * only errors of another kind count then; one of others. */
+enum awaited { AWAITED_TAKEN, AWAITED_KEPT, AWAITED_ANOTHER, AWAITED_NOTHING };
+
+static enum awaited take_message(struct log_matcher *matcher, const struct log_line *line)
 {
     struct log_head *head = &matcher->head;
     const struct log_pattern *pattern = &log_patterns[head->row];
     if (!head->lines || line->len < head->label_len || memcmp(line->bytes, head->text, head->label_len) != 0)
-        return false;
-    struct line rest = *line;
+        return AWAITED_NOTHING;
+    struct log_line rest = *line;
     rest.bytes += head->label_len;
     rest.len -= head->label_len;
-    if (does_match(matcher, compiled(&matcher->expressions->heads[2 * head->row + 1], pattern, pattern->then), &rest))
+    if (matches_part(matcher, head->row, LOG_HEAD_THEN, &rest)) {
         end_head(matcher, &rest);
-    else if (--head->lines == 0)
+        return AWAITED_TAKEN;
+    }
+    /* lines of a program's text stand in a traceback; a group of exceptions has tracebacks in it */
+    bool inside = pattern->otherwise && rest.len && memchr(" \t|+", *rest.bytes, 4);
+    if (pattern->otherwise && !inside && matches_part(matcher, head->row, LOG_HEAD, &rest)) {
+        end_head(matcher, NULL); /* the next one */
+        return AWAITED_NOTHING;
+    }
+    if (!head->other.len && matches_part(matcher, head->row, LOG_HEAD_OTHERWISE, &rest)) {
+        keep_other(head, &rest);
+        return AWAITED_KEPT;
+    }
+    if (--head->lines == 0)
         end_head(matcher, NULL);
-    return true;
+    return inside ? AWAITED_TAKEN : AWAITED_ANOTHER;
 }
 
 size_t log_take_colours(char *bytes, size_t len)
@@ -312,7 +347,7 @@ bool log_is_own(const char *bytes, size_t len)
     return false;
 }
 
-static void match_rows(struct log_matcher *matcher, struct line line)
+static void match_rows(struct log_matcher *matcher, struct log_line line)
 {
     struct log_expressions *expressions = matcher->expressions;
     if (log_is_own(line.bytes, line.len))
@@ -322,12 +357,24 @@ static void match_rows(struct log_matcher *matcher, struct line line)
         line.bytes = expressions->plain;
         line.len = log_take_colours(expressions->plain, line.len);
     }
-    if (take_message(matcher, &line))
+    struct log_line begin = line;
+    if (begin.len > ROWS_MOST) {
+        begin.len = ROWS_MOST;
+        begin.cut = true;
+    }
+    size_t head_row = matcher->head.row;
+    enum awaited awaited = take_message(matcher, &begin);
+    if (awaited == AWAITED_TAKEN)
         return;
-    size_t row = find_row(matcher, &line);
-    if (row == log_pattern_count || does_match(matcher, compiled(&expressions->harmless, NULL, log_harmless), &line) ||
-        begin_head(matcher, row, &line))
+    size_t row = find_row(matcher, &begin);
+    if (awaited != AWAITED_NOTHING && row < log_pattern_count &&
+        (row == head_row || log_patterns[row].severity != LOG_SEVERITY_ERROR ||
+         matches_part(matcher, row, LOG_HEAD, &begin))) /* "PETSC ERROR:" says nothing by itself */
         return;
+    if (row == log_pattern_count || does_match(matcher, compiled(&expressions->harmless, NULL, log_harmless), &begin) ||
+        begin_head(matcher, row, &begin))
+        return;
+    matcher->head.other_recorded |= awaited == AWAITED_KEPT;
     record(matcher, row, &line);
 }
 
@@ -351,7 +398,7 @@ void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *b
         if (!matcher->given && !matcher->head.lines && (at = find_next(expressions->words, bytes, len, at)) == len)
             break;
         struct line_place place = line_at(bytes, len, at);
-        struct line line = {place.start, place.len, cut, -1, now_ns};
+        struct log_line line = {place.start, place.len, cut, -1, now_ns};
         for (; line.len && !*line.bytes; line.len--)
             line.bytes++; /* a hole: the file was made empty, and its writer went on where it was */
         if (line.len > LINE_MOST) {

@@ -36,12 +36,15 @@ struct log_expression {
 };
 
 struct words;
+/* A line that announces a message, and what may be that (struct log_pattern). */
+enum log_head_part { LOG_HEAD, LOG_HEAD_THEN, LOG_HEAD_OTHERWISE, LOG_HEAD_PARTS };
+
 /* All expressions; the built-in ones are compiled when a line first needs them. */
 struct log_expressions {
     struct log_expression *given; /* of --log, in order; those without an expression are not used */
     size_t given_count;
     struct log_expression *built_in; /* one of each row */
-    struct log_expression *heads;    /* two of each row: its head, and what is awaited then */
+    struct log_expression *heads;    /* LOG_HEAD_PARTS of each row */
     struct log_expression harmless;
     struct words *words; /* NULL: none needed yet */
     char *text;          /* of a record */
@@ -55,15 +58,24 @@ struct log_found {
     struct progress progress;
 };
 
+struct log_line {
+    const char *bytes;
+    size_t len;
+    bool cut;
+    int64_t number; /* -1: unknown */
+    uint64_t now_ns;
+};
+
 /* A line that announces a message, until that comes. */
 struct log_head {
     unsigned lines; /* that are still looked at; 0: nothing is awaited */
     size_t row;
     char *text; /* with its label, which is so long; kept for the next one */
     size_t len, label_len;
-    bool cut;
     int64_t number;
     uint64_t now_ns;
+    struct log_line other; /* the message if no better one comes, in `text`; len 0: none */
+    bool other_recorded;   /* by itself: it is an error of another kind */
 };
 
 struct log_matcher {

@@ -16,6 +16,9 @@ const char log_harmless[] =
     /* nothing, in numbers */
     "(?i)^\\W*(?:==\\d+==\\s*)?(?:\\w+: )?(?:no|0|zero) (?:\\w+ )?(?:errors?|warnings?|failures?|Fehler|erreurs?)\\b|"
     "\\b(?:errors?|error summary|errors? count|error total|fatal|critical|failures?|Fehler|erreurs?)\\s*[:=]\\s*(?:0|none|no|null|off)(?:\\s*$|[,;)}]|\\s+errors?\\b)|"
+    "\\bError in [^:]{1,60}: +[-+]?(?:\\d+\\.\\d*|\\.\\d+|\\d+(?=e))(?:e[-+]?\\d+)?(?:\\s*[%(]|\\s*\\w{0,3}\\s*$)|"
+    /* tests that passed */
+    "\\btests?\\b.*:\\s*(?:passed|ok|success\\w*)[.!]?\\s*$|"
     /* settings and what they may be */
     "\\blog(?:ging)?[-_. ]?level\\b|\\blevels?\\b\\W{0,4}(?:to |is )?\\W{0,2}(?:error|fatal|critical)\\W*$|\\b(?:debug|warn|warning)\\W{1,3}error\\b|"
     "\\bFATAL, \\d+ = ERROR\\b|\"level\"\\s*:\\s*\"\\w+\"\\s*\\}\\}|"
@@ -26,6 +29,9 @@ const char log_harmless[] =
     "^\\s*(?:errno\\s+)?\\d+:?\\s+E(?!RROR)[A-Z]{2,14}\\s|^\\s*(?:#\\s*define\\s+)?E(?!RROR)[A-Z]{2,14}\\s*[=:]?\\s*\\d+\\b|"
     /* signals that are looked for */
     "\\b(?:install|register|enabl|catch|trap|will|handl|block)\\w*\\b.*(?:\\bSIG[A-Z]{2,}|exceptions? trapping)|\\bhandlers?\\b.*\\bSIG[A-Z]{2,}|"
+    "^(?!.*\\b(?:fail\\w*|cannot|can't|could|couldn't|unable|not)\\b).*(?:"
+    "\\b(?:segfault|segmentation (?:fault|violation)|bus error|floating point exception|illegal instruction) handlers?\\b.*\\b(?:install|register|enabl|activ)|"
+    "\\b(?:install|register|enabl|activat)\\w*\\b.*\\b(?:segfault|fault|error|violation|exception|instruction) handlers?\\b)|"
     /* what Perl only warns of */
     "^(?:Use of uninitialized|Argument .* isn't numeric|Odd number of elements|Deep recursion)";
 
@@ -106,7 +112,8 @@ const struct log_pattern log_patterns[] = {
      "an assertion failed"},
     {"abort", ERROR, "aborted|sigabrt|abgebrochen", "^(?:Aborted|Abgebrochen)\\b|: \\d+ Aborted\\b|\\bAborted \\(core dumped\\)|\\bSIGABRT\\b", "aborted"},
     {"traceback", ERROR, "traceback (most recent", "Traceback \\(most recent call last\\)", "an exception of Python",
-     "Traceback", "^(?!\\.\\.\\.)[^\\s|+]", 1000, "exception"},
+     "Traceback", "^(?:[\\w<>]+\\.)*\\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)(?:: |:?\\s*$)", 1000, "exception",
+     "^(?!\\.\\.\\.)[^\\s|+]"},
     {"java_exception", ERROR, "exception in thread", "\\bException in thread \"", "an exception of Java"},
     {"panic", ERROR, "panicked at|<panic: ", "\\bpanicked at\\b|^panic: ", "a Rust or Go program gave up",
      "panicked at \\S+:\\d+:\\d+:\\s*$", "\\S", 2},

@@ -24,6 +24,7 @@ struct log_pattern {
     unsigned lines; /* so many are looked at */
     const char *
         message; /* the head says nothing besides: the row that the message is of, if no other matches. NULL: it does */
+    const char *otherwise; /* the message if none of the lines right after it matches `then`. NULL: there is none */
 };
 /* Lines that match a pattern, and are harmless all the same: levels in settings, tables of errors, counts of 0. */
 extern const char log_harmless[];

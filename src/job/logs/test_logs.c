@@ -192,6 +192,7 @@ static struct seen {
     bool cut;
     double left_seconds;
     json_t *fields;
+    size_t len;
 } seen;
 
 static void see(void *ctx, enum record_type type, const void *row)
@@ -204,6 +205,7 @@ static void see(void *ctx, enum record_type type, const void *row)
         seen.cut = record->text_cut;
         snprintf(seen.pattern, sizeof seen.pattern, "%s", record->pattern);
         snprintf(seen.text, sizeof seen.text, "%s", record->text);
+        seen.len = strlen(record->text);
         json_decref(seen.fields);
         seen.fields = json_incref(record->fields);
     } else if (type == RECORD_log_folded) {
@@ -306,18 +308,112 @@ static void test_messages(void **state)
     assert_int_equal(seen.records, 2);
     assert_string_equal(seen.text, "[3] ERROR: x");
     assert_int_equal(seen.line, 4);
-    match_text(&matcher, 0, "Fatal error:\n\n  no grid\nmore\n");
+    match_text(&matcher, 0, "[3] model.GridError: no cells\n");
     assert_int_equal(seen.records, 3);
+    assert_string_equal(seen.text, "[3] model.GridError: no cells");
+    match_text(&matcher, 0, "Fatal error:\n\n  no grid\nmore\n");
+    assert_int_equal(seen.records, 4);
     assert_string_equal(seen.text, "Fatal error: no grid");
-    assert_int_equal(seen.line, 5);
+    assert_int_equal(seen.line, 6);
     match_text(&matcher, 0, "ERROR:\n");
     log_match_rest(&matcher, NS_PER_SECOND, false);
-    assert_int_equal(seen.records, 3);
-    log_match_rest(&matcher, 3 * (uint64_t)NS_PER_SECOND, false); /* it does not come */
     assert_int_equal(seen.records, 4);
-    match_text(&matcher, 0, "\033[1;31mERROR\033[0m no grid\n");
+    log_match_rest(&matcher, 3 * (uint64_t)NS_PER_SECOND, false); /* it does not come */
     assert_int_equal(seen.records, 5);
+    match_text(&matcher, 0, "\033[1;31mERROR\033[0m no grid\n");
+    assert_int_equal(seen.records, 6);
     assert_string_equal(seen.text, "ERROR no grid");
+    log_matcher_done(&matcher);
+}
+
+static void begin_traceback(struct log_matcher *matcher)
+{
+    seen.records = 0;
+    match_text(matcher, 0, "Traceback (most recent call last):\n  File \"x.py\", line 1\n    raise MemoryError\n");
+    assert_int_equal(seen.records, 0);
+}
+
+/* The name of an exception comes before what only stands there; errors of another kind are recorded meanwhile; the next
+ * traceback ends the one before. */
+static void test_tracebacks(void **state)
+{
+    struct log_matcher matcher = matcher_of(NULL);
+    begin_traceback(&matcher);
+    match_text(&matcher, 0, "all is well\nx: Permission denied\ncp: No space left on device\n");
+    assert_int_equal(seen.records, 1);
+    assert_string_equal(seen.pattern, "no_space");
+    match_text(&matcher, 0, "model.grid.EmptyError: no cells\n");
+    assert_int_equal(seen.records, 2);
+    assert_string_equal(seen.text, "model.grid.EmptyError: no cells");
+    begin_traceback(&matcher);
+    match_text(&matcher, 0, "model.Diverged: step 3\n");
+    assert_int_equal(seen.records, 0);
+    match_text(&matcher, 0, "\nTraceback (most recent call last):\n");
+    assert_int_equal(seen.records, 1);
+    assert_string_equal(seen.text, "model.Diverged: step 3");
+    match_text(&matcher, 0, "KeyboardInterrupt\n");
+    assert_int_equal(seen.records, 2);
+    assert_string_equal(seen.text, "KeyboardInterrupt");
+    begin_traceback(&matcher);
+    match_text(&matcher, 0, "model.Diverged: step 4\na\nb\nc\n");
+    assert_int_equal(seen.records, 0);
+    match_text(&matcher, 0, "d\n");
+    assert_int_equal(seen.records, 1);
+    assert_string_equal(seen.text, "model.Diverged: step 4");
+    begin_traceback(&matcher);
+    match_text(&matcher, 0, "MPI_ABORT was invoked on rank 1\n"); /* recorded once */
+    assert_int_equal(seen.records, 1);
+    log_match_rest(&matcher, 3 * (uint64_t)NS_PER_SECOND, true);
+    assert_int_equal(seen.records, 2);
+    assert_string_equal(seen.pattern, "traceback");
+    log_matcher_done(&matcher);
+}
+
+static void test_excluded_message(void **state)
+{
+    struct log_matcher matcher = matcher_of(NULL);
+    struct err err = {0};
+    assert_int_equal(log_patterns_select("!exception", &matcher.rows, &err), 0);
+    begin_traceback(&matcher);
+    match_text(&matcher, 0, "ValueError: no cells\n");
+    assert_int_equal(seen.records, 1);
+    assert_string_equal(seen.pattern, "traceback");
+    assert_string_equal(seen.text, "ValueError: no cells");
+    begin_traceback(&matcher);
+    matcher.rows = 0; /* scry set, meanwhile */
+    log_match_rest(&matcher, 3 * (uint64_t)NS_PER_SECOND, true);
+    assert_int_equal(seen.records, 0);
+    log_matcher_done(&matcher);
+}
+
+/* What stands far behind the beginning of a line is data; all of the line is in the record. */
+static void test_long_line(void **state)
+{
+    enum { LINE = 10000, NEAR = 4000, FAR = 4200 };
+    static const char text[] = " ERROR: no grid";
+    struct log_matcher matcher = matcher_of(NULL);
+    char *line = malloc(LINE);
+    memset(line, 'a', LINE);
+    memcpy(line + FAR, text, sizeof text - 1);
+    log_match_lines(&matcher, 0, line, LINE, false);
+    assert_int_equal(seen.records, 0);
+    memcpy(line + NEAR, text, sizeof text - 1);
+    log_match_lines(&matcher, 0, line, LINE, false);
+    assert_int_equal(seen.records, 1);
+    assert_false(seen.cut);
+    assert_int_equal(seen.len, LINE);
+    free(line);
+    log_matcher_done(&matcher);
+}
+
+static void test_harmless_stays(void **state)
+{
+    struct log_matcher matcher = matcher_of(NULL);
+    expressions.harmless.too_long = 2 * TOO_LONG_MOST;
+    match_text(&matcher, 0, "ERROR: 0\nerror count: 0\n");
+    assert_int_equal(seen.records, 0);
+    match_text(&matcher, 0, "ERROR: no grid\n");
+    assert_int_equal(seen.records, 1);
     log_matcher_done(&matcher);
 }
 
@@ -436,6 +532,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lines_of_a_block, forget, forget),
         cmocka_unit_test_setup_teardown(test_messages, forget, forget),
         cmocka_unit_test_setup_teardown(test_severity, forget, forget),
+        cmocka_unit_test_setup_teardown(test_tracebacks, forget, forget),
+        cmocka_unit_test_setup_teardown(test_excluded_message, forget, forget),
+        cmocka_unit_test_setup_teardown(test_long_line, forget, forget),
+        cmocka_unit_test_setup_teardown(test_harmless_stays, forget, forget),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_selections),
         cmocka_unit_test_setup_teardown(test_folding, forget, forget),

@@ -35,6 +35,7 @@ struct job_rank {
 struct job_lost {
     const char *node, *ranks; /* ", with rank 2", or "" */
     double seconds;           /* when something was heard last */
+    double broke;             /* when the ssh that led there ended, or the last of them */
 };
 
 /* What is known of the end. The arrays may be NULL. */
@@ -46,8 +47,9 @@ struct job_end {
     const struct job_lost *lost; /* NULL: none was */
     const json_t *chain;         /* .failed.chain: the process that failed first, then its parents up to the command */
     int exit_code, signal;
-    const char *reason; /* of the signal; "" or NULL: not known */
-    double seconds;     /* when it ended, or until when it was watched */
+    const char *reason;            /* of the signal; "" or NULL: not known */
+    double seconds;                /* when it ended, or until when it was watched */
+    const struct cause_said *said; /* cause_find sets it for its rules */
 };
 
 struct cause {

@@ -16,7 +16,17 @@ typedef bool cause_rule(const struct job_end *end, struct cause *cause, bool sur
 cause_rule cause_find_memory, cause_find_error, cause_find_credential, cause_find_crash, cause_find_limit,
     cause_find_exception, cause_find_full_disk, cause_find_mpi_stall, cause_find_memory_short, cause_find_standstill,
     cause_find_asked, cause_find_signal, cause_find_killed, cause_find_command, cause_find_log, cause_find_process,
-    cause_find_survived_crash, cause_find_task, cause_find_rank, cause_find_lost;
+    cause_find_survived_crash, cause_find_task, cause_find_rank, cause_find_lost, cause_find_lost_before;
+
+/* How much a line has to do with the failure. */
+enum said { SAID_NOTHING, SAID_CONSEQUENCE, SAID_HINT, SAID_OF_ANOTHER, SAID_ERROR, SAID_BY_ITSELF };
+
+/* The line that says most of it: many rules ask for it, and it takes a look at all lines and all processes that failed. */
+struct cause_said {
+    const json_t *record; /* NULL: none does */
+    enum said said;
+};
+void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said);
 
 /* Whether the process that failed first said itself why: with an error of the system, as of a full disk. */
 bool cause_says_why(const struct job_end *end);

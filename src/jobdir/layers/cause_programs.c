@@ -393,14 +393,30 @@ bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
 
 /* ---- nodes and ranks ---- */
 
+/* It happened while the process ran that failed first, and not long before that failed: else the job has gone on. */
+static bool is_of_end(const struct job_end *end, double seconds)
+{
+    const json_t *start = json_object_get(json_array_get(end->chain, 0), "start_seconds");
+    return seconds >= cause_chain_end(end, 0) - RANK_SECONDS && json_number_value(start) <= seconds;
+}
+
+static bool say_lost(const struct job_lost *lost, struct cause *cause, bool sure)
+{
+    cause->note =
+        NOTE(cause_node_lost, .node = lost->node, .seconds = lost->seconds, .ranks = lost->ranks, .sure = sure);
+    return true;
+}
+
 /* What its launcher, or ssh, then ends with says nothing of it. */
 bool cause_find_lost(const struct job_end *end, struct cause *cause, bool sure)
 {
-    if (!sure || !end->lost)
-        return false;
-    cause->note =
-        NOTE(cause_node_lost, .node = end->lost->node, .seconds = end->lost->seconds, .ranks = end->lost->ranks);
-    return true;
+    return sure && end->lost && is_of_end(end, end->lost->broke) && say_lost(end->lost, cause, sure);
+}
+
+/* The job went on without the node; what else is known of its end is more probable. */
+bool cause_find_lost_before(const struct job_end *end, struct cause *cause, bool sure)
+{
+    return !sure && end->lost && say_lost(end->lost, cause, sure);
 }
 
 /* Somebody or something asked the job to end: what the ranks do then is no failure of theirs. */
@@ -451,12 +467,10 @@ static void put_rank_said(struct buf *out, struct cause *cause, const struct job
 bool cause_find_rank(const struct job_end *end, struct cause *cause, bool sure)
 {
     const struct job_rank *rank = end->rank;
-    const json_t *start = json_object_get(json_array_get(end->chain, 0), "start_seconds");
     if (!sure || !rank || rank->status == JOB_STATUS_UNKNOWN || was_asked(end))
         return false;
     bool by_itself = rank->aborted || WIFEXITED(rank->status) || job_signal_is_fault(WTERMSIG(rank->status));
-    if (!by_itself || rank->seconds < cause_chain_end(end, 0) - RANK_SECONDS ||
-        json_number_value(start) > rank->seconds) /* the job went on */
+    if (!by_itself || !is_of_end(end, rank->seconds))
         return false;
     if (rank->node) {
         buf_puts(&cause->where, " on node ");

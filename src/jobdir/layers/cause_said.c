@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/data/cleanup.h"
 #include "jobdir/text/text.h"
 
 static const double FAILURE_SECONDS = 5, NEAR_SECONDS = 60; /* before it */
@@ -126,17 +128,48 @@ static bool begins_with_name(const struct job_end *end, size_t at, const char *t
     return false;
 }
 
-/* With the name of a process that has failed, and is none of those that made the command fail: the job has survived that. */
-static bool is_of_another(const struct job_end *end, const char *text)
+/* The names of processes that failed before, and are none of those that made the command fail: the job has survived that.
+ * There may be thousands. */
+struct others {
+    const char **names; /* sorted */
+    size_t count;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Without memory for them none is known. Free ret_others->names. */
+static void find_others(const struct job_end *end, struct others *ret_others)
 {
     const struct job_model *model = end->model;
+    double failed = cause_chain_end(end, 0);
+    *ret_others = (struct others){.names = calloc(model->ended_count + 1, sizeof(char *))};
+    for (size_t i = 0; ret_others->names && i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        if (process->status && process->end < failed && cause_chain_at(end, process->pid) < 0)
+            ret_others->names[ret_others->count++] = process->name;
+    }
+    if (ret_others->count)
+        qsort(ret_others->names, ret_others->count, sizeof(char *), by_name);
+}
+
+/* With the name of one of them, and of none of the chain. */
+static bool is_of_another(const struct job_end *end, const struct others *others, const char *text)
+{
+    char name[JOB_NAME_SIZE];
+    const char *key = name;
     for (size_t at = 0; at < json_array_size(end->chain); at++)
         if (begins_with_name(end, at, text))
             return false;
-    for (size_t i = model->ended_count; i-- > 0;)
-        if (model->ended[i].status && cause_chain_at(end, model->ended[i].pid) < 0 &&
-            model->ended[i].end < cause_chain_end(end, 0) && begins_with(text, model->ended[i].name))
+    /* a name may have a ':' itself */
+    for (size_t len = 0; text && others->count && len < sizeof name && text[len]; len++) {
+        name[len] = 0;
+        if (text[len] == ':' && len && bsearch(&key, others->names, others->count, sizeof(char *), by_name))
             return true;
+        name[len] = text[len];
+    }
     return false;
 }
 
@@ -148,10 +181,7 @@ static bool is_older(const struct job_end *end, double seconds)
            seconds < json_number_value(start) - SEEN_SECONDS;
 }
 
-/* How much a line has to do with the failure. */
-enum said { SAID_NOTHING, SAID_CONSEQUENCE, SAID_HINT, SAID_OF_ANOTHER, SAID_ERROR, SAID_BY_ITSELF };
-
-static enum said said_of(const struct job_end *end, const json_t *record)
+static enum said said_of(const struct job_end *end, const struct others *others, const json_t *record)
 {
     enum line_level level = line_level_of(json_string_value(json_object_get(record, "level")));
     const char *text = json_string_value(json_object_get(record, "text"));
@@ -164,10 +194,10 @@ static enum said said_of(const struct job_end *end, const json_t *record)
     if (begins_with_name(end, 0, text) && is_just_before(cause_chain_end(end, 0), seconds))
         return SAID_BY_ITSELF;
     if (level == LINE_ERROR)
-        return is_older(end, seconds) || is_of_another(end, text) ? SAID_OF_ANOTHER : SAID_ERROR;
+        return is_older(end, seconds) || is_of_another(end, others, text) ? SAID_OF_ANOTHER : SAID_ERROR;
     bool number = !pattern || strcmp(pattern, "nan") == 0; /* many programs go on with these */
     return level == LINE_WARNING && !number && seconds >= cause_chain_end(end, 0) - FAILURE_SECONDS &&
-                   !is_older(end, seconds) && !is_of_another(end, text)
+                   !is_older(end, seconds) && !is_of_another(end, others, text)
                ? SAID_HINT
                : SAID_NOTHING;
 }
@@ -189,25 +219,28 @@ static json_t *all_lines(const struct layers *layers)
 
 /* What programs said of the failure. Errors come in bursts: a program goes on after one, tells what follows of it, or others fail
  * because of it. So it is the first line of the last burst; of it one that names a cause outside the program, if it has one. */
-static const json_t *find_said(const struct job_end *end, enum said *ret_said)
+void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
 {
     json_t *lines = all_lines(&end->model->layers), *record;
+    size_t count = json_array_size(lines), index;
     const json_t *first = NULL, *outside = NULL;
     enum said most = SAID_NOTHING;
     const char *text;
     double burst = 0;
-    size_t index;
-    json_array_foreach(lines, index, record)
-    {
-        enum said said = said_of(end, record);
+    struct others others;
+    find_others(end, &others);
+    _cleanup_(freep) enum said *said = calloc(count + 1, sizeof *said);
+    for (index = 0; said && index < count; index++) {
+        record = json_array_get(lines, index);
+        said[index] = said_of(end, &others, record);
         double seconds = record_seconds(record);
-        burst = said > most || (said == most && seconds > burst) ? seconds : burst;
-        most = said > most ? said : most;
+        burst = said[index] > most || (said[index] == most && seconds > burst) ? seconds : burst;
+        most = said[index] > most ? said[index] : most;
     }
-    for (index = json_array_size(lines); most && index-- > 0;) {
+    for (index = count; most && index-- > 0;) {
         record = json_array_get(lines, index);
         double seconds = record_seconds(record);
-        if (said_of(end, record) != most || seconds < burst - CAUSE_AT_ONCE_SECONDS)
+        if (said[index] != most || seconds < burst - CAUSE_AT_ONCE_SECONDS)
             continue;
         int error = error_of(record, &text);
         burst = burst < seconds ? burst : seconds;
@@ -215,16 +248,15 @@ static const json_t *find_said(const struct job_end *end, enum said *ret_said)
         if (error >= 0 && (errors[error].error || !errors[error].once))
             outside = record;
     }
+    free(others.names);
     json_decref(lines); /* the layers have them, too */
-    *ret_said = most;
-    return outside ? outside : first;
+    *ret_said = (struct cause_said){.record = outside ? outside : first, .said = most};
 }
 
 void cause_put_said(struct buf *out, const struct job_end *end, double seconds)
 {
-    enum said said;
-    const json_t *record = find_said(end, &said);
-    if (record && said >= SAID_ERROR && is_just_before(seconds, record_seconds(record)))
+    const json_t *record = end->said->record;
+    if (record && end->said->said >= SAID_ERROR && is_just_before(seconds, record_seconds(record)))
         cause_cut(out, json_string_value(json_object_get(record, "text")));
 }
 
@@ -241,10 +273,9 @@ bool cause_find_error(const struct job_end *end, struct cause *cause, bool sure)
         if ((own || !sure) && cause_is_near(end, record_seconds(record)) && say_error(end, cause, record, sure))
             return true;
     }
-    enum said said;
     const char *text;
-    record = find_said(end, &said);
-    if (said == SAID_CONSEQUENCE && end->rank && end->rank->status != JOB_STATUS_UNKNOWN)
+    record = end->said->record;
+    if (end->said->said == SAID_CONSEQUENCE && end->rank && end->rank->status != JOB_STATUS_UNKNOWN)
         return false; /* it is known what of */
     bool seen = record && is_no_space(error_of(record, &text)) && cause_full_disk(end);
     return record && (seen || !sure) && say_error(end, cause, record, sure);
@@ -293,11 +324,10 @@ bool cause_find_credential(const struct job_end *end, struct cause *cause, bool 
 /* Whether an error of the system was said just before, and by the process that failed first, if that is asked for. */
 static bool says_why(const struct job_end *end, double seconds, bool itself)
 {
-    enum said said;
     const char *text;
-    const json_t *record = find_said(end, &said);
+    const json_t *record = end->said->record;
     int error = record ? error_of(record, &text) : -1;
-    return error >= 0 && errors[error].error && said >= (itself ? SAID_BY_ITSELF : SAID_ERROR) &&
+    return error >= 0 && errors[error].error && end->said->said >= (itself ? SAID_BY_ITSELF : SAID_ERROR) &&
            is_just_before(seconds, record_seconds(record));
 }
 
@@ -314,18 +344,15 @@ bool cause_says_why(const struct job_end *end)
 /* Whether what the parent said is why it ended, not that a process was killed which it had started: it lived on. */
 bool cause_outlived(const struct job_end *end)
 {
-    enum said said;
     const json_t *parent = json_array_get(end->chain, 1), *code = json_object_get(parent, "exit_code");
     int signo = cause_signal(end);
-    const json_t *record = find_said(end, &said);
-    return signo && json_is_integer(code) && json_integer_value(code) != 128 + signo && said >= SAID_ERROR &&
-           record_seconds(record) >= cause_chain_end(end, 0) - CAUSE_AT_ONCE_SECONDS;
+    return signo && json_is_integer(code) && json_integer_value(code) != 128 + signo && end->said->said >= SAID_ERROR &&
+           record_seconds(end->said->record) >= cause_chain_end(end, 0) - CAUSE_AT_ONCE_SECONDS;
 }
 
 bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
 {
-    enum said said;
-    const json_t *record = sure ? NULL : find_said(end, &said);
+    const json_t *record = sure ? NULL : end->said->record;
     if (!record)
         return false;
     const char *file = json_string_value(json_object_get(record, "file"));

@@ -451,14 +451,49 @@ json_t *last_reason_json(const struct job_end *end)
     return json ? json : json_null();
 }
 
-/* Where no line matched near the end, what standard error ended with is all that is known of what was said. */
-static json_t *said_last_json(const struct job_end *end)
+/* Whether one of two texts has the other. What is short stands in many. */
+static bool is_within(const char *one, const char *other)
+{
+    enum { LEAST = 8 };
+    one += strspn(one, " \t");
+    other += strspn(other, " \t");
+    return strcmp(one, other) == 0 ||
+           (strlen(one) >= LEAST && strlen(other) >= LEAST && (strstr(one, other) || strstr(other, one)));
+}
+
+/* Of a line of a log from which the reason follows. */
+static bool is_evidence(const struct layer_list *list, const json_t *evidence, const char *line)
+{
+    size_t index, at;
+    json_t *record, *seq;
+    json_array_foreach(list->records, index, record)
+    {
+        const char *text = json_string_value(json_object_get(record, "text"));
+        json_array_foreach(evidence, at, seq)
+        {
+            if (text && json_equal(seq, json_object_get(record, "seq")) && is_within(line, text))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* What standard error ended with, unless the reason is among that: then this says no more. */
+static json_t *said_last_json(const struct job_end *end, const json_t *reason)
 {
     const struct layers *layers = &end->model->layers;
-    const json_t *error = json_array_get(layers->errors.records, json_array_size(layers->errors.records) - 1);
-    const json_t *lines = json_object_get(layers->last_lines, "lines");
-    bool known = error && record_seconds(error) >= end->seconds - WINDOW_SECONDS;
-    return lines && !known ? json_deep_copy(lines) : json_array();
+    const json_t *lines = json_object_get(layers->last_lines, "lines"), *evidence = json_object_get(reason, "evidence");
+    const char *text = json_string_value(json_object_get(reason, "text"));
+    size_t index;
+    json_t *each;
+    json_array_foreach(lines, index, each)
+    {
+        const char *line = json_string_value(each);
+        if (line && ((text && is_within(text, line)) || is_evidence(&layers->logs, evidence, line) ||
+                     is_evidence(&layers->errors, evidence, line)))
+            return json_array();
+    }
+    return lines ? json_deep_copy(lines) : json_array();
 }
 
 json_t *last_json(const struct job_end *end)
@@ -477,8 +512,8 @@ json_t *last_json(const struct job_end *end)
         qsort(events.list, events.count, sizeof *events.list, by_time);
     for (size_t i = 0; i < events.count; i++)
         json_array_append_new(list, event_json(&events.list[i], end->seconds));
-    return json_pack("{s:o, s:o, s:o}", "reason", last_reason_json(end), "said_last", said_last_json(end), "events",
-                     list);
+    json_t *reason = last_reason_json(end), *said = said_last_json(end, reason);
+    return json_pack("{s:o, s:o, s:o}", "reason", reason, "said_last", said, "events", list);
 }
 
 const struct field last_reason_fields[] = {
@@ -501,8 +536,7 @@ const struct field last_fields[] = {
     {"reason", FIELD_OBJECT, .flags = FIELD_OR_NULL, .of = last_reason_fields,
      .about = "the most probable one, a [note](notes.md); null: nothing that was recorded says why"},
     {"said_last", FIELD_LIST, .of = fields_texts,
-     .about =
-         "the last lines of standard error, or else of standard output, where no line matched a pattern of errors"},
+     .about = "the last lines of standard error, or else of standard output, where the reason is not among them"},
     {"events", FIELD_LIST, .of = event_fields, .about = "in the order of their times"},
     {0}};
 

@@ -20,6 +20,7 @@ struct told {
 };
 
 static const struct job_rank *first_rank; /* of the next question */
+static const struct job_lost *lost_node;
 
 static struct told ask_end(const char *chain_text, int exit_code, int signal, const char *reason)
 {
@@ -29,6 +30,7 @@ static struct told ask_end(const char *chain_text, int exit_code, int signal, co
                                 .crashes = model.crashes,
                                 .dir = "jobs/ID",
                                 .rank = first_rank,
+                                .lost = lost_node,
                                 .chain = chain,
                                 .exit_code = exit_code,
                                 .signal = signal,
@@ -593,6 +595,27 @@ static void test_rank(void **state)
     first_rank = NULL;
 }
 
+/* The launcher ends because of it; or much later something else fails, which does not make it the reason. */
+static void test_lost(void **state)
+{
+    static const char later[] =
+        "[{\"pid\": 20, \"name\": \"plot\", \"start_seconds\": 99.5, \"end_seconds\": 99.9, \"exit_code\": 1},"
+        " {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 1}]";
+    struct job_lost lost = {.node = "n3", .ranks = ", with rank 2", .seconds = 20, .broke = 98};
+    lost_node = &lost;
+    put_log(99.8, "error", "ERROR: the mesh is empty");
+    expect(ask(MPIRUN), NOTE_cause_node_lost, true,
+           "node n3 was lost at 20.0 s: nothing was heard from it any more, with rank 2");
+    expect(ask(later), NOTE_cause_log, false, "probably what stderr says: ERROR: the mesh is empty");
+    lost.broke = 60; /* mpirun went on with what it had */
+    expect(ask(MPIRUN), NOTE_cause_log, false, "probably what stderr says: ERROR: the mesh is empty");
+    job_model_done(&model);
+    assert_int_equal(job_model_init(&model, 100), 0);
+    expect(ask(later), NOTE_cause_node_lost, false,
+           "probably node n3 was lost at 20.0 s: nothing was heard from it any more, with rank 2");
+    lost_node = NULL;
+}
+
 /* Its launcher has passed a signal on, and it ends in its own way. */
 static void test_rank_asked(void **state)
 {
@@ -637,17 +660,42 @@ static void test_outlived(void **state)
 }
 
 /* An error of a process after which the job went on is none of the one that failed later; nor is one from before that began. */
+static void put_failed(double seconds, int pid, const char *name)
+{
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:i, s:s, s:s}", "type", "process_end", "t", seconds, "pid", pid, "ppid", 10,
+        "name", name, "start", seconds - 0.1, "status", 1 << 8, "source", "event", "why", "");
+}
+
 static void test_of_another(void **state)
 {
     static const char chain[] = "[{\"pid\": 20, \"name\": \"model\", \"start_seconds\": 99.5, \"end_seconds\": 99.9, "
                                 "\"exit_code\": 1}, {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, "
                                 "\"end_seconds\": 100, \"exit_code\": 1}]";
-    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:i, s:s, s:s}", "type", "process_end", "t", 99.4, "pid", 15, "ppid", 10,
-        "name", "cp", "start", 99.3, "status", 1 << 8, "source", "event", "why", "");
+    put_failed(99.4, 15, "cp");
     put_matched(99.6, "no_space", "error", "cp: error writing 'x': No space left on device");
     assert_int_equal(ask(chain).kind, NOTE_cause_said);
     put_matched(99.8, "error", "error", "ERROR: the mesh is empty");
     expect(ask(chain), NOTE_cause_log, false, "probably what stderr says: ERROR: the mesh is empty");
+}
+
+/* Some have a ':' in their name; of the chain's names, and of what failed only later, is what the command failed of. With so many
+ * processes and lines, a look at each of those for each of these would take minutes. */
+static void test_many_others(void **state)
+{
+    enum { FAILED = 100000, LINES = 150 };
+    job_model_done(&model);
+    assert_int_equal(job_model_init(&model, FAILED + 10), 0);
+    put_failed(90, 30, "cp");
+    put_failed(90, 31, "kworker:x");
+    for (int i = 0; i < FAILED; i++)
+        put_failed(90, 1000 + i, "bash");
+    put_failed(99.95, 32, "late");
+    for (int i = 0; i < LINES; i++)
+        put_log(99.85, "error", i % 2 ? "cp: no such file: x" : "kworker:x: nothing");
+    put_log(99.8, "error", "late: the mesh is empty");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: late: the mesh is empty");
+    put_log(99.7, "error", "bash: no mesh");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: bash: no mesh");
 }
 
 /* It says how old it is; of those that come together the first one counts. */
@@ -716,10 +764,12 @@ int main(void)
         ROW(test_disk_of_exception),
         ROW(test_log_of_script),
         ROW(test_rank),
+        ROW(test_lost),
         ROW(test_rank_asked),
         ROW(test_rank_killed),
         ROW(test_outlived),
         ROW(test_of_another),
+        ROW(test_many_others),
         ROW(test_age),
     };
     return cmocka_run_group_tests_name("layers cause", tests, NULL, NULL);

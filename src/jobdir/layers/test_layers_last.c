@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -103,6 +104,39 @@ static void test_quiet(void **state)
     json_decref(last);
 }
 
+static void expect_said(const char *expected)
+{
+    json_t *last = last_of(TWO);
+    char *said = json_dumps(json_object_get(last, "said_last"), JSON_COMPACT);
+    assert_string_equal(said, expected);
+    free(said);
+    json_decref(last);
+}
+
+static void put_last(const char *first, const char *second)
+{
+    PUT("{s:s, s:f, s:s, s:[s, s]}", "type", "log_last", "t", 100.0, "file", "stderr", "lines", first, second);
+}
+
+/* An error that was handled does not hide what was said last; the reason is not said twice. */
+static void test_said_last(void **state)
+{
+    expect_said("[]");
+    put_last("worker", "bash");
+    expect_said("[\"worker\",\"bash\"]");
+    put_matched(60, "exception", "error", "ValueError: no cache, which is handled");
+    put_last("step 99", "giving up: the mesh has no cells");
+    expect_said("[\"step 99\",\"giving up: the mesh has no cells\"]");
+    put_matched(99.5, "error", "error", "[rank 2] Error in mesh(): it has no cells");
+    expect_said("[\"step 99\",\"giving up: the mesh has no cells\"]");
+    put_last("Error in mesh(): it has no cells", "99");
+    expect_said("[]");
+    put_exception(99.6, 20, "ValueError", "no such grid");
+    expect_said("[\"Error in mesh(): it has no cells\",\"99\"]");
+    put_last("  File \"steer.py\", line 12, in step", "ValueError: no such grid");
+    expect_said("[]");
+}
+
 /* What matters less goes where there is no room: there are many lines of logs, one of them an error. */
 static void test_room(void **state)
 {
@@ -191,7 +225,8 @@ static void test_section_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ROW(test_line), ROW(test_asides), ROW(test_room), ROW(test_quiet), ROW(test_sections), ROW(test_section_texts),
+        ROW(test_line),  ROW(test_said_last), ROW(test_asides),        ROW(test_room),
+        ROW(test_quiet), ROW(test_sections),  ROW(test_section_texts),
     };
     return cmocka_run_group_tests_name("layers last", tests, NULL, NULL);
 }

@@ -22,8 +22,9 @@ extern const struct field report_last_fields[], report_layer_fields[], report_he
     report_failed_fields[], report_rule_fields[], report_crash_fields[], report_warning_fields[], report_pause_fields[],
     report_trace_fields[], report_mpi_fields[], report_messages_fields[], report_command_fields[],
     report_process_fields[], report_gap_fields[], report_node_fields[];
-/* Whether the ssh that led to the node lost its connection: what ran there is gone, or out of reach for good. */
-bool report_node_broke(const struct job_model *model, const char *node);
+/* Whether the ssh that led to the node lost its connection: what ran there is gone, or out of reach for good. Then
+ * *ret_seconds is when, at last. */
+bool report_node_broke(const struct job_model *model, const char *node, double *ret_seconds);
 /* A line; nothing if it is NULL. */
 void report_batch_text(struct buf *out, const json_t *batch);
 void report_head_json(json_t *object, const struct job_report *report);

@@ -244,12 +244,16 @@ static bool is_broken_ssh(const struct job_process *process, const char *node)
     return false;
 }
 
-bool report_node_broke(const struct job_model *model, const char *node)
+bool report_node_broke(const struct job_model *model, const char *node, double *ret_seconds)
 {
-    for (size_t i = 0; i < model->ended_count; i++)
-        if (is_broken_ssh(&model->ended[i], node))
-            return true;
-    return false;
+    bool broke = false;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        if (!is_broken_ssh(&model->ended[i], node))
+            continue;
+        *ret_seconds = broke && *ret_seconds > model->ended[i].end ? *ret_seconds : model->ended[i].end;
+        broke = true;
+    }
+    return broke;
 }
 
 /* Those of it, and those that nothing is known of, as their statistics went with it. */
@@ -271,22 +275,25 @@ static void put_lost_ranks(struct buf *out, const struct job_report *report, con
         buf_printf(out, " and %d more", shown - RANKS_SHOWN);
 }
 
-/* NULL: none is known to be. Pass *ret_ranks to buf_done. */
+/* The one that was lost last; NULL: none is known to be. Pass *ret_ranks to buf_done. */
 static const struct job_lost *find_lost(const struct job_report *report, struct job_lost *ret_lost,
                                         struct buf *ret_ranks)
 {
+    *ret_lost = (struct job_lost){0};
     for (size_t i = 0; i < report->part_count; i++) {
         const struct job_report *part = &report->parts[i];
         const char *node = text_base(part->path);
-        if (part->info.ended || !report_node_broke(&report->model, node))
+        double broke;
+        if (part->info.ended || !report_node_broke(&report->model, node, &broke) ||
+            (ret_lost->node && broke <= ret_lost->broke))
             continue;
-        put_lost_ranks(ret_ranks, report, node);
-        *ret_lost = (struct job_lost){.node = node,
-                                      .ranks = ret_ranks->data ? ret_ranks->data : "",
-                                      .seconds = part->model.last_seconds + part->shift};
-        return ret_lost;
+        *ret_lost = (struct job_lost){.node = node, .seconds = part->model.last_seconds + part->shift, .broke = broke};
     }
-    return NULL;
+    if (!ret_lost->node)
+        return NULL;
+    put_lost_ranks(ret_ranks, report, ret_lost->node);
+    ret_lost->ranks = ret_ranks->data ? ret_ranks->data : "";
+    return ret_lost;
 }
 
 json_t *job_report_last(const struct job_report *report)
@@ -322,11 +329,27 @@ json_t *job_report_last(const struct job_report *report)
 
 /* ---- exit status 0 ---- */
 
-/* The last error of a log. */
-static const char *last_error(const struct layers *layers)
+/* Whether the line is of standard output, which may be data (`grep ERROR big.log >hits`), and which --log does not name. */
+static bool may_be_data(const struct layers *layers, const json_t *record)
 {
-    size_t count = json_array_size(layers->errors.records);
-    return json_string_value(json_object_get(json_array_get(layers->errors.records, count - 1), "text"));
+    static const char output[] = "stdout";
+    const char *file = json_string_value(json_object_get(record, "file"));
+    const struct layer_last *state;
+    HASH_FIND_STR(layers->log_files, output, state);
+    return file && strcmp(file, output) == 0 &&
+           !(state && json_array_size(json_object_get(state->record, "expressions")));
+}
+
+/* The last error of a log. The job has got over those of long before its end. */
+static const char *last_error(const struct layers *layers, double end)
+{
+    const json_t *record;
+    for (size_t i = json_array_size(layers->errors.records); i-- > 0;) {
+        record = json_array_get(layers->errors.records, i);
+        if (record_seconds(record) >= end - NEAR_SECONDS && !may_be_data(layers, record))
+            return json_string_value(json_object_get(record, "text"));
+    }
+    return NULL;
 }
 
 /* Of a process that failed, the line that begins with its name: what fails and says nothing may be a test, or end by SIGPIPE because
@@ -339,7 +362,8 @@ static const char *said_by(const struct layers *layers, const char *name)
     {
         const char *text = json_string_value(json_object_get(record, "text"));
         enum line_level level = line_level_of(json_string_value(json_object_get(record, "level")));
-        if (text && level <= LINE_WARNING && strncmp(text, name, len) == 0 && text[len] == ':')
+        if (text && level <= LINE_WARNING && strncmp(text, name, len) == 0 && text[len] == ':' &&
+            !may_be_data(layers, record))
             return text;
     }
     return NULL;
@@ -380,8 +404,8 @@ json_t *job_report_hidden(const struct job_report *report)
     } else if (layers->oom_kills) {
         buf_printf(&what, "the kernel killed %llu process%s for lack of memory", (unsigned long long)layers->oom_kills,
                    layers->oom_kills == 1 ? "" : "es");
-    } else if (!find_hidden_process(&report->model, &what) && last_error(layers)) {
-        const char *said = last_error(layers);
+    } else if (!find_hidden_process(&report->model, &what) && last_error(layers, result.wall_seconds)) {
+        const char *said = last_error(layers, result.wall_seconds);
         buf_printf(&what, "an error was said: %.*s", (int)text_fit(said, strlen(said), SAID_COLUMNS), said);
     }
     struct note note = NOTE(hidden_failure, .what = what.data);
@@ -392,7 +416,7 @@ void report_last_text(struct buf *out, const struct job_report *report, struct r
 {
     json_t *last = job_report_last(report);
     if (note_json_kind(report->info.cause) == NOTE_hidden_failure) {
-        text_label_in(out, "but", style.colour ? TEXT_RED : NULL);
+        text_label_in(out, "trouble", style.colour ? TEXT_RED : NULL);
         text_show(out, json_string_value(json_object_get(report->info.cause, "text")));
         buf_putc(out, '\n');
     }

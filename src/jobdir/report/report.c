@@ -96,7 +96,8 @@ static int load_part(void *ctx, const char *dir)
     part->model.keep_limit = REPORT_PROCESSES;
     if (job_model_read(&part->model, part->path, part->problems, &err) < 0)
         json_array_append_new(part->problems, json_string(err.text));
-    if (!part->info.ended && report_node_broke(&report->model, text_base(part->path)))
+    double broke;
+    if (!part->info.ended && report_node_broke(&report->model, text_base(part->path), &broke))
         part->state = JOB_LOST;
     part->snapshots = snapshots_json(part->path, part->info.started_ns);
     part->failed = report_failed_json(&part->model, part->info.supervisor);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "jobdir/report/failed.h"
+#include "jobdir/report/report.h"
 
 enum {
     SUPERVISOR = 1,
@@ -228,12 +229,53 @@ static void test_command(void **state)
     buf_done(&text);
 }
 
+static void say(struct job_model *model, double seconds, const char *file, const char *text)
+{
+    json_t *record = json_pack("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "log", "t", seconds, "file", file, "pattern",
+                               "error", "level", "error", "text", text);
+    assert_non_null(record);
+    job_model_apply(model, record);
+    json_decref(record);
+}
+
+/* What the exit status 0 hides of this job. */
+static void expect_hidden(const struct job_report *report, const char *what)
+{
+    json_t *hidden = job_report_hidden(report);
+    const char *text = json_string_value(json_object_get(json_object_get(hidden, "fields"), "what"));
+    assert_string_equal(text ? text : "", what);
+    json_decref(hidden);
+}
+
+/* Standard output may be data, unless --log names it. The job went on for long after the first try. */
+static void test_hidden(void **state)
+{
+    struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
+    assert_int_equal(job_model_init(&report.model, 100), 0);
+    say(&report.model, 60, "stderr", "error: first try failed");
+    say(&report.model, 99, "stdout", "ERROR: of a log that is shown");
+    add(&report.model, 11, 10, "gzip", 0.1, 0.4, EXIT_1);
+    say(&report.model, 99, "stdout", "gzip: of a log that is shown");
+    expect_hidden(&report, "");
+    json_t *named = json_pack("{s:s, s:f, s:s, s:s, s:[s]}", "type", "log_file", "t", 1.0, "file", "stdout", "state",
+                              "watched", "expressions", "ERROR");
+    job_model_apply(&report.model, named);
+    json_decref(named);
+    expect_hidden(&report, "gzip (pid 11) failed with 1: gzip: of a log that is shown");
+    job_model_done(&report.model);
+    assert_int_equal(job_model_init(&report.model, 100), 0);
+    say(&report.model, 80, "stderr", "ERROR: the mesh is empty");
+    say(&report.model, 99, "stdout", "ERROR: of a log that is shown");
+    expect_hidden(&report, "an error was said: ERROR: the mesh is empty");
+    job_model_done(&report.model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_make),    cmocka_unit_test(test_effects), cmocka_unit_test(test_with_status),
         cmocka_unit_test(test_script),  cmocka_unit_test(test_unknown), cmocka_unit_test(test_number_again),
-        cmocka_unit_test(test_command),
+        cmocka_unit_test(test_command), cmocka_unit_test(test_hidden),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
 }
