@@ -86,7 +86,8 @@ class Logs(JobCase):
         self.write("a=1.log", "x 0\n")
         self.run_job("for i in 1 2 3; do echo x $i >>n$i.log; mv n$i.log m$i.log; done; echo x 4 >>a=1.log",
                      "--log", "[nm]?.log=x", "--log", r"./a\=1.log=x")
-        self.assertEqual(sorted((line["file"], line["text"]) for line in self.records("log")),
+        # a line may be read before its file has its second name
+        self.assertEqual(sorted((re.sub("^n", "m", line["file"]), line["text"]) for line in self.records("log")),
                          [("./a=1.log", "x 4"), ("m1.log", "x 1"), ("m2.log", "x 2"), ("m3.log", "x 3")])
 
     def test_rotation_within_a_pattern(self):
