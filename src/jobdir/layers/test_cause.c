@@ -568,16 +568,21 @@ static void test_log(void **state)
 
 #define MPIRUN "[{\"pid\": 10, \"name\": \"mpirun\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 9}]"
 
+static struct job_rank rank_that_left(void)
+{
+    return (struct job_rank){.rank = 1,
+                             .ranks = 3,
+                             .pid = 21,
+                             .how = "exited with status 3 without MPI_Finalize",
+                             .status = 3 << 8,
+                             .seconds = 99,
+                             .model = &model};
+}
+
 /* Whatever its launcher's status is, and whoever it has killed then. What the rank said stands behind it. */
 static void test_rank(void **state)
 {
-    struct job_rank rank = {.rank = 1,
-                            .ranks = 3,
-                            .pid = 21,
-                            .how = "exited with status 3 without MPI_Finalize",
-                            .status = 3 << 8,
-                            .seconds = 99,
-                            .model = &model};
+    struct job_rank rank = rank_that_left();
     first_rank = &rank;
     put_matched(99.2, "mpi_abort", "error", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES");
     expect(ask(MPIRUN), NOTE_cause_rank, true, "rank 1 of 3 exited with status 3 without MPI_Finalize");
@@ -619,13 +624,7 @@ static void test_lost(void **state)
 /* Its launcher has passed a signal on, and it ends in its own way. */
 static void test_rank_asked(void **state)
 {
-    struct job_rank rank = {.rank = 1,
-                            .ranks = 3,
-                            .pid = 21,
-                            .how = "exited with status 3 without MPI_Finalize",
-                            .status = 3 << 8,
-                            .seconds = 99,
-                            .model = &model};
+    struct job_rank rank = rank_that_left();
     first_rank = &rank;
     put_warning(98, NOTE(signal_came, .signal = "SIGTERM", .sender = "slurmstepd (pid 7)"));
     assert_int_equal(ask(MPIRUN).kind, NOTE_cause_signal);
