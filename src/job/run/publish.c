@@ -223,6 +223,7 @@ void publish_warn(struct publish_link *link)
     bool again = link->was_connected && clock_now_ns() - link->lost_ns < time_hasten(PUBLISH_LOST_MS * WAITS_NS_PER_MS);
     if (link->url && !link->connected && link->why[0] && !again)
         note(link, link->why);
+    link->in_summary = link->warned;
 }
 
 /* While it gets on, and can: a broker that was never there is not waited for. */
@@ -266,7 +267,7 @@ void publish_finish(struct publish_link *link, struct buf *text)
     uint64_t records = link->recorder->scribe.next_seq, left = records - link->published;
     buf_printf(text, "scry: %llu of %llu records are not published", (unsigned long long)(left <= records ? left : 0),
                (unsigned long long)records);
-    if (!link->connected && !link->warned) { /* the warning has said it */
+    if (!link->connected && !link->in_summary) {
         buf_puts(text, " (");
         text_show(text, link->why[0] ? link->why : "the broker does not answer");
         buf_putc(text, ')');

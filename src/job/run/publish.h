@@ -30,6 +30,7 @@ struct publish_link {
     char owner[256], shown[1024]; /* shown: where the job is seen, for people */
     /* as it has told: */
     bool connected, complete, was_connected, warned;
+    bool in_summary;    /* the warning is early enough for the job's summary */
     bool dropped;       /* it is connected, and the broker drops what it sends */
     uint64_t published; /* behind the last record that the broker has */
     uint64_t lost_ns;   /* since when there is no connection */
