@@ -237,7 +237,7 @@ class Failures(NodesTest):
         for node in nodes:
             scrytest.wait_until(lambda pid=node.pid: scrytest.process_gone(pid), timeout=20)
 
-    @scrytest.hasten(5)
+    @scrytest.hasten(2)
     def test_one_that_is_stopped_behind_another(self):
         """The error names it by the token that the tool knows, and the others' answers come."""
         nodes = self.nodes(4)
@@ -256,7 +256,7 @@ class Failures(NodesTest):
         self.assertIn("n_3 (", failed[0]["result"])
         os.kill(nodes[2].pid, signal.SIGCONT)
 
-    @scrytest.hasten(5)
+    @scrytest.hasten(2)
     def test_a_monitor_that_is_stopped(self):
         nodes = self.nodes(3)
         names = self.reach(*nodes[1:])
