@@ -22,7 +22,10 @@ class Tasks(TaskCase):
         if not os.path.exists(os.path.join(scrytest.BUILD, "examples", "stommel")):
             self.skipTest("no MPI")
         many, = self.submit("-n", 24, "--trace", "all", "--wait", scrytest.example("stommel"), 48, 48, 2)
-        self.assertEqual(self.first_calls(many), dict.fromkeys(range(24), "main"))
+        found, untraced = self.first_calls(many), self.show(many)["runs"][0]["untraced_processes"]
+        self.assertEqual(found, dict.fromkeys(found, "main"))
+        # a monitor that is kept from the processors answers some too late, and says how many
+        self.assertEqual((len(found) + untraced, untraced < 8), (24, True), found)
         serial, = self.submit("--by", "plain", "--trace", "all", "--wait", scrytest.example("newton"))
         self.assertEqual(self.first_calls(serial), {None: "main"})
 
