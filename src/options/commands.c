@@ -17,48 +17,6 @@ const struct command_row command_rows[COMMANDS] = {
         "Exit status: the command's own; 128 + n if signal n killed it; 126 or 127 if it\n"
         "could not be executed or found; 125 if scry failed before the start.\n",
         "scry run --name build -- make -j4", WORDS_COMMAND, 1, SIZE_MAX, "no command"},
-    [COMMAND_EXEC] = {
-        "exec", "Run one program of a job inside any launcher",
-        {"[--] PROGRAM [ARGUMENT...]"},
-        "Becomes the program, and loads the library into it that traces its functions.\n"
-        "Programs of a job (scry run) have that library anyway. Use scry exec where a\n"
-        "launcher starts programs with an environment of its own, or to reach a program\n"
-        "without a job. Without a job nothing is recorded: the monitor is started if\n"
-        "needed, and tools can request calls and values.\n",
-        "SCRY_JOB names the job. SCRY_TRACE=off: functions are not traced. SCRY_MPI=off:\n"
-        "MPI calls are not counted. Both, or SCRY=off: nothing is loaded.\n"
-        "\n"
-        "Exit status: the program's own; 126, 127 when it could not be executed or found.\n",
-        "mpirun -n 4 scry exec ./a.out", WORDS_COMMAND, 1, SIZE_MAX, "name a program"},
-    [COMMAND_SUBMIT] = {
-        "submit", "Queue a program to be run and measured, some times or over many sizes",
-        {"[OPTION...] [--] PROGRAM [ARGUMENT...]"},
-        "Makes a task of a program, what to collect of it, and where it is to run, and\n"
-        "queues it. A runner of your own executes one task after the other, each run as\n"
-        "a job of scry run, and goes on when you log out. Prints the task's id.\n"
-        "\n"
-        "With several numbers of processes (-n 1,2,4,8) each becomes a task, and all a\n"
-        "series: scry task scaling shows speed-up and efficiency.\n",
-        "Exit status: 0; 1 if --wait was given and the task did not end well; 2 if it was\n"
-        "not queued.\n",
-        "scry submit -n 4 --repeat 3 --wait ./ocean 320 320", WORDS_COMMAND, 1, SIZE_MAX, "name a program"},
-    [COMMAND_TASK] = {
-        "task", "Show tasks, cancel and repeat them, compare their runs",
-        {"ls [--all] [--json]", "show [--json] TASK", "cancel TASK...", "rerun TASK...", "rm TASK...",
-         "compare [--json] TASK TASK", "scaling [--json] TASK..."},
-        "Shows what became of tasks that scry submit has queued.\n"
-        "\n"
-        "  ls        list the tasks, the newest first: the last 20\n"
-        "  show      show one: its phases, how far it is, its runs and their jobs\n"
-        "  cancel    end it: SIGTERM, and SIGKILL after 5 s\n"
-        "  rerun     queue it again; its earlier runs stay\n"
-        "  rm        remove tasks that are over, with their runs\n"
-        "  compare   compare the last runs of two tasks, as scry report --diff\n"
-        "  scaling   seconds, speed-up and efficiency over numbers of processes, of a\n"
-        "            series or of the tasks that you name\n"
-        "\n"
-        "TASK is an id, its unique beginning, a name (the newest of several) or @last.\n",
-        NULL, "scry task show @last", WORDS_TASKS, 1, SIZE_MAX, "ls, show, cancel, rerun, rm, compare or scaling"},
     [COMMAND_PS] = {
         "ps", "List jobs and their processes",
         {"[--all] [--json] [BROKER]"},
@@ -119,20 +77,20 @@ const struct command_row command_rows[COMMANDS] = {
         "one line. Nothing is stopped.\n",
         "Exit status: 0; 1 if nothing could be read of some process; 2 for errors.\n",
         "scry snapshot @last", WORDS_JOBS, 1, 1},
-    [COMMAND_SET] = {
-        "set", "Change what a running job records",
-        {"JOB KEY=VALUE...", "[--json] JOB"},
-        "Changes what a running job records, from now on and in all its processes,\n"
-        "without stopping it. Without KEY=VALUE: shows the settings.\n",
-        NULL, "scry set @last trace='file:ocean.c !fn:get_*' min-time=1ms", WORDS_SETTINGS, 1, SIZE_MAX},
     [COMMAND_REPORT] = {
         "report", "Show what a run was",
-        {"[--json] [--process PID] [--rank N] JOB", "[--json] --diff JOB JOB"},
+        {"[--json] [--process PID] [--rank N] JOB"},
         "Shows a run, also while it lasts: outcome, time, memory, processes, warnings.\n"
         "For traced programs: the functions that took the time, who calls whom, the\n"
         "slowest calls, and what tracing cost. For MPI programs: ranks, calls, call\n"
         "sites, volumes, and who sends how much to whom.\n",
-        NULL, "scry report @last", WORDS_JOBS, 1, 2},
+        NULL, "scry report @last", WORDS_JOBS, 1, 1, .excess = "two are compared by scry diff"},
+    [COMMAND_DIFF] = {
+        "diff", "Compare two runs",
+        {"[--json] JOB JOB"},
+        "Shows two runs side by side: outcome, time, memory, functions and MPI, and by how\n"
+        "much the second differs from the first. What differs most comes first.\n",
+        NULL, "scry diff yesterday @last", WORDS_JOBS, 2, 2, "two jobs are compared"},
     [COMMAND_REPLAY] = {
         "replay", "Show the recorded calls in the order of time",
         {"[OPTION...] JOB"},
@@ -160,6 +118,19 @@ const struct command_row command_rows[COMMANDS] = {
         "  messages     a line for each MPI message: where and when (RFC 4180)\n"
         "  spacetime    a picture (SVG) of the ranks of an MPI program over time\n",
         NULL, "scry export --format chrome -o trace.json @last", WORDS_JOBS, 1, 1},
+    [COMMAND_SET] = {
+        "set", "Change what a running job records",
+        {"JOB KEY=VALUE...", "[--json] JOB"},
+        "Changes what a running job records, from now on and in all its processes,\n"
+        "without stopping it. Without KEY=VALUE: shows the settings.\n",
+        NULL, "scry set @last trace='file:ocean.c !fn:get_*' min-time=1ms", WORDS_SETTINGS, 1, SIZE_MAX},
+    [COMMAND_STOP] = {
+        "stop", "End a running job",
+        {"[--kill] JOB"},
+        "Sends SIGTERM to the command of a running job, wherever it runs: programs that\n"
+        "handle it can write their results. The job's record says who asked for it.\n",
+        "Exit status: 0 if the signal was sent; 1, 2 for errors.\n",
+        "scry stop @last", WORDS_JOBS, 1, 1},
     [COMMAND_RM] = {
         "rm", "Remove what was recorded of jobs that are over",
         {"[OPTION...] JOB...", "[OPTION...] [--older-than AGE] [--keep-size SIZE]", "[OPTION...] --older-than AGE BROKER..."},
@@ -168,40 +139,6 @@ const struct command_row command_rows[COMMANDS] = {
         "given with -o, files that scry did not write stay. A name that several jobs have\n"
         "is refused. A broker is told to forget its job; a record of jobs keeps it.\n",
         NULL, "scry rm --older-than 30d --dry-run", WORDS_JOBS, 0, SIZE_MAX},
-    [COMMAND_PUBLISH] = {
-        "publish", "Send what was recorded of a job to a broker",
-        {"--broker URL JOB..."},
-        "Sends what was recorded of a job to an MQTT broker, as scry run --broker does\n"
-        "while a job runs: for jobs that ran without it, or while the broker was away.\n"
-        "A job that still runs is followed to its end.\n",
-        "Default: SCRY_BROKER for --broker.\n",
-        "scry publish --broker mqtt://broker.example @last", WORDS_JOBS, 1, SIZE_MAX},
-    [COMMAND_RECORD] = {
-        "record", "Keep what is known of jobs in a database",
-        {"[OPTION...] --broker URL", "[OPTION...] --import DIR...", "[OPTION...] --remove JOB..."},
-        "Follows all jobs of a user at a broker, or of a site (--owner all), and stores\n"
-        "what they publish, until it is ended. Or stores job directories (--import), also\n"
-        "again: what is there is not stored twice. Other commands find jobs there when\n"
-        "their directories are gone. The database is SQLite, or PostgreSQL by its URL;\n"
-        "its tables and views are for you, too: see scry-record(1).\n",
-        "Exit status: 0; 1 if something could not be stored; 2 for wrong arguments.\n",
-        "scry record --broker local --keep 30d", WORDS_JOBS, 0, SIZE_MAX},
-    [COMMAND_SITE] = {
-        "site", "Show all jobs of a site, and those that do not do what they should",
-        {"[OPTION...]"},
-        "Shows what a record (scry record) knows of all jobs: how many on which node, of\n"
-        "whom, in which state; nodes with problems; and jobs that do not do what they\n"
-        "should, with the figures that say so, and advice:\n"
-        "\n"
-        "  idle, unused       processors are reserved, and not used\n"
-        "  stalled            nothing of it moves\n"
-        "  thrashing          its node waits for memory\n"
-        "  one_rank           one rank does the work of all\n"
-        "  memory_short, memory_unused\n"
-        "                     far off the memory that it asked for\n"
-        "  throttled          more threads than processors\n"
-        "  overtime           needs more time than it asked for\n",
-        NULL, "scry site --since 7d --owner USER", WORDS_NONE, 0, 0},
     [COMMAND_SERVE] = {
         "serve", "Show jobs in a browser, and answer programs by HTTP",
         {"[OPTION...]", "--link [--rights LIST]", "--bearer [--rights LIST] [--for AGE]"},
@@ -215,77 +152,35 @@ const struct command_row command_rows[COMMANDS] = {
         "Rights: observe (see jobs), control (change and signal them), submit (tasks),\n"
         "site (all jobs of a site). All include observe.\n",
         "scry serve --port 8080", WORDS_NONE, 0, 0},
-    [COMMAND_OMIS] = {
-        "omis", "Speak the monitor's request language: one shot, a pipe, or a shell",
-        {"[OPTION...] [-c REQUEST]...", "--list-services"},
-        "Sends requests of the On-line Monitoring Interface Specification 2.0 to the\n"
-        "monitor and prints the replies. Without -c, it reads requests from standard\n"
-        "input, one a line, and skips empty lines and lines that start with #. On a\n"
-        "terminal it is a shell with history, completion (Tab) and help.\n",
-        "Exit status: 0 if no status in any reply was an error, 1 if one was, 2 if no\n"
-        "monitor could be asked.\n",
-        "attach process 4711, print a line when it ends\n"
+    [COMMAND_SUBMIT] = {
+        "submit", "Queue a program to be run and measured, some times or over many sizes",
+        {"[OPTION...] [--] PROGRAM [ARGUMENT...]"},
+        "Makes a task of a program, what to collect of it, and where it is to run, and\n"
+        "queues it. A runner of your own executes one task after the other, each run as\n"
+        "a job of scry run, and goes on when you log out. Prints the task's id.\n"
         "\n"
-        "  scry omis -c ': proc_attach3([], 4711, \"\")' -c ': proc_get_info([], 3)' \\\n"
-        "            -c 'proc_has_terminated([]) : print([\"ended\", $proc])' \\\n"
-        "            -c ': csr_enable([])' --wait 1",
-        .excess = "give requests with -c"},
-    [COMMAND_MONITOR] = {
-        "monitor", "Run the monitor of this node (started when needed)",
-        {"[--daemon] [--idle SECONDS] [--log-level LEVEL]", "--listen HOST:PORT... [OPTION...]", "--state", "--reference[=PAGE]"},
-        "Runs the monitor of this node. Tools and scry run start it when they need it,\n"
-        "and it ends when nobody has been connected for a while. Start it yourself to see\n"
-        "its messages, for instance.\n",
-        "Defaults: SCRY_IDLE for --idle, which is off with --listen; SCRY_LOG for\n"
-        "--log-level.\n",
-        "stay for an hour and log everything\n"
+        "With several numbers of processes (-n 1,2,4,8) each becomes a task, and all a\n"
+        "series: scry task scaling shows speed-up and efficiency.\n",
+        "Exit status: 0; 1 if --wait was given and the task did not end well; 2 if it was\n"
+        "not queued.\n",
+        "scry submit -n 4 --repeat 3 --wait ./ocean 320 320", WORDS_COMMAND, 1, SIZE_MAX, "name a program"},
+    [COMMAND_TASK] = {
+        "task", "Show tasks, cancel and repeat them, compare their runs",
+        {"ls [--all] [--json]", "show [--json] TASK", "cancel TASK...", "rerun TASK...", "rm TASK...",
+         "compare [--json] TASK TASK", "scaling [--json] TASK..."},
+        "Shows what became of tasks that scry submit has queued.\n"
         "\n"
-        "  scry monitor --log-level debug --idle 3600"},
-    [COMMAND_LINK] = {
-        "link", "Let other machines reach the monitor of this one",
-        {"serve [--listen HOST:PORT]...", "await [--listen HOST:PORT]...", "join", "bridge", "copy HOST"},
-        "Carries the connections of tools and monitors between machines. scry starts it\n"
-        "when it is needed. A connection that breaks is replaced by another one within a\n"
-        "minute, and nothing is lost.\n"
+        "  ls        list the tasks, the newest first: the last 20\n"
+        "  show      show one: its phases, how far it is, its runs and their jobs\n"
+        "  cancel    end it: SIGTERM, and SIGKILL after 5 s\n"
+        "  rerun     queue it again; its earlier runs stay\n"
+        "  rm        remove tasks that are over, with their runs\n"
+        "  compare   compare the last runs of two tasks, as scry diff\n"
+        "  scaling   seconds, speed-up and efficiency over numbers of processes, of a\n"
+        "            series or of the tasks that you name\n"
         "\n"
-        "  serve     be the end of such connections, beside a monitor that runs, or is\n"
-        "            started for them\n"
-        "  bridge    what ssh starts on the other machine\n"
-        "  await     take monitors that come by themselves, from a job's other machines\n"
-        "  join      bring the monitor here to the one that SCRY_JOIN names\n"
-        "  copy      put scry onto another machine by ssh, into your cache directory\n"
-        "            there\n"
-        "\n"
-        "Nothing listens on the network but serve --listen, which lets in those that\n"
-        "have a key of yours (scry keys), and await, which prints a secret for a job.\n",
-        NULL, "scry link serve --listen '*:7070'", WORDS_ACTIONS, 1, 2, "serve, await, join, bridge, or copy HOST"},
-    [COMMAND_KEYS] = {
-        "keys", "Say who may see and steer your jobs through a broker",
-        {"init", "issue [OPTION...] -o FILE", "revoke [--broker URL] SERIAL|NAME", "list [--json]", "show [--json] [FILE]"},
-        "Through a broker a job answers only to those that have a key of its user. Each\n"
-        "user is an authority of their own, which signs the keys: for yourself elsewhere,\n"
-        "for others, and for jobs that cannot read your home directory.\n"
-        "\n"
-        "  init      make your authority, once, and your own key with all rights\n"
-        "  issue     write a new key to FILE\n"
-        "  revoke    make a key useless, before its time\n"
-        "  list      list the keys that were issued\n"
-        "  show      show who a key is for, what it may do to which jobs, and how long\n",
-        "Rights: observe (see), control (change, stop, end), memory (read and write\n"
-        "values, call functions). All include observe.\n",
-        "a colleague may look at one group of jobs, for two weeks\n"
-        "\n"
-        "  scry keys init\n"
-        "  scry keys issue --name colleague --job 'climate-*' --for 2w -o colleague.pem",
-        WORDS_ACTIONS, 1, 2, "init, issue, revoke, list or show"},
-    [COMMAND_BROKER] = {
-        "broker", "Run a private MQTT broker (started when needed)",
-        {"[--start] [--tls [ADDRESS:]PORT --cert FILE --key FILE ...]", "--status | --stop"},
-        "Runs a mosquitto of your own, on a socket that nobody else can open. Jobs are\n"
-        "published to it with `scry run --broker local`, which starts it if it does not\n"
-        "run. Without --start it stays in the foreground.\n",
-        "Exit status: 0; 1 if it does not run (--status, --stop); 2 for errors.\n",
-        "scry broker --start"},
+        "TASK is an id, its unique beginning, a name (the newest of several) or @last.\n",
+        NULL, "scry task show @last", WORDS_TASKS, 1, SIZE_MAX, "ls, show, cancel, rerun, rm, compare or scaling"},
     [COMMAND_DOCTOR] = {
         "doctor", "Show what works on this machine, what does not, and why",
         {"[--json]", "--job JOB [--json]", "--node NAME [--json]"},
@@ -306,5 +201,123 @@ const struct command_row command_rows[COMMANDS] = {
         NULL, "scry help run", WORDS_COMMANDS, 0, 1, .excess = "one command at a time"},
     [COMMAND_VERSION] = {
         "version", "Show the version", {""}, "Shows the version.\n"},
+    [COMMAND_EXEC] = {
+        "exec", "Run one program of a job inside any launcher",
+        {"[--] PROGRAM [ARGUMENT...]"},
+        "Becomes the program, and loads the library into it that traces its functions.\n"
+        "Programs of a job (scry run) have that library anyway. Use scry exec where a\n"
+        "launcher starts programs with an environment of its own, or to reach a program\n"
+        "without a job. Without a job nothing is recorded: the monitor is started if\n"
+        "needed, and tools can request calls and values.\n",
+        "SCRY_JOB names the job. SCRY_TRACE=off: functions are not traced. SCRY_MPI=off:\n"
+        "MPI calls are not counted. Both, or SCRY=off: nothing is loaded.\n"
+        "\n"
+        "Exit status: the program's own; 126, 127 when it could not be executed or found.\n",
+        "mpirun -n 4 scry exec ./a.out", WORDS_COMMAND, 1, SIZE_MAX, "name a program"},
+    [COMMAND_SITE] = {
+        "site", "Show all jobs of a site, and those that do not do what they should",
+        {"[OPTION...]"},
+        "Shows what a record (scry record) knows of all jobs: how many on which node, of\n"
+        "whom, in which state; nodes with problems; and jobs that do not do what they\n"
+        "should, with the figures that say so, and advice:\n"
+        "\n"
+        "  idle, unused       processors are reserved, and not used\n"
+        "  stalled            nothing of it moves\n"
+        "  thrashing          its node waits for memory\n"
+        "  one_rank           one rank does the work of all\n"
+        "  memory_short, memory_unused\n"
+        "                     far off the memory that it asked for\n"
+        "  throttled          more threads than processors\n"
+        "  overtime           needs more time than it asked for\n",
+        NULL, "scry site --since 7d --owner USER", WORDS_NONE, 0, 0},
+    [COMMAND_RECORD] = {
+        "record", "Keep what is known of jobs in a database",
+        {"[OPTION...] --broker URL", "[OPTION...] --import DIR...", "[OPTION...] --remove JOB..."},
+        "Follows all jobs of a user at a broker, or of a site (--owner all), and stores\n"
+        "what they publish, until it is ended. Or stores job directories (--import), also\n"
+        "again: what is there is not stored twice. Other commands find jobs there when\n"
+        "their directories are gone. The database is SQLite, or PostgreSQL by its URL;\n"
+        "its tables and views are for you, too: see scry-record(1).\n",
+        "Exit status: 0; 1 if something could not be stored; 2 for wrong arguments.\n",
+        "scry record --broker local --keep 30d", WORDS_JOBS, 0, SIZE_MAX},
+    [COMMAND_PUBLISH] = {
+        "publish", "Send what was recorded of a job to a broker",
+        {"--broker URL JOB..."},
+        "Sends what was recorded of a job to an MQTT broker, as scry run --broker does\n"
+        "while a job runs: for jobs that ran without it, or while the broker was away.\n"
+        "A job that still runs is followed to its end.\n",
+        "Default: SCRY_BROKER for --broker.\n",
+        "scry publish --broker mqtt://broker.example @last", WORDS_JOBS, 1, SIZE_MAX},
+    [COMMAND_BROKER] = {
+        "broker", "Run a private MQTT broker (started when needed)",
+        {"[--start] [--tls [ADDRESS:]PORT --cert FILE --key FILE ...]", "--status | --stop"},
+        "Runs a mosquitto of your own, on a socket that nobody else can open. Jobs are\n"
+        "published to it with `scry run --broker local`, which starts it if it does not\n"
+        "run. Without --start it stays in the foreground.\n",
+        "Exit status: 0; 1 if it does not run (--status, --stop); 2 for errors.\n",
+        "scry broker --start"},
+    [COMMAND_KEYS] = {
+        "keys", "Say who may see and steer your jobs through a broker",
+        {"init", "issue [OPTION...] -o FILE", "revoke [--broker URL] SERIAL|NAME", "list [--json]", "show [--json] [FILE]"},
+        "Through a broker a job answers only to those that have a key of its user. Each\n"
+        "user is an authority of their own, which signs the keys: for yourself elsewhere,\n"
+        "for others, and for jobs that cannot read your home directory.\n"
+        "\n"
+        "  init      make your authority, once, and your own key with all rights\n"
+        "  issue     write a new key to FILE\n"
+        "  revoke    make a key useless, before its time\n"
+        "  list      list the keys that were issued\n"
+        "  show      show who a key is for, what it may do to which jobs, and how long\n",
+        "Rights: observe (see), control (change, stop, end), memory (read and write\n"
+        "values, call functions). All include observe.\n",
+        "a colleague may look at one group of jobs, for two weeks\n"
+        "\n"
+        "  scry keys init\n"
+        "  scry keys issue --name colleague --job 'climate-*' --for 2w -o colleague.pem",
+        WORDS_ACTIONS, 1, 2, "init, issue, revoke, list or show"},
+    [COMMAND_LINK] = {
+        "link", "Let other machines reach the monitor of this one",
+        {"serve [--listen HOST:PORT]...", "await [--listen HOST:PORT]...", "join", "bridge", "copy HOST"},
+        "Carries the connections of tools and monitors between machines. scry starts it\n"
+        "when it is needed. A connection that breaks is replaced by another one within a\n"
+        "minute, and nothing is lost.\n"
+        "\n"
+        "  serve     be the end of such connections, beside a monitor that runs, or is\n"
+        "            started for them\n"
+        "  bridge    what ssh starts on the other machine\n"
+        "  await     take monitors that come by themselves, from a job's other machines\n"
+        "  join      bring the monitor here to the one that SCRY_JOIN names\n"
+        "  copy      put scry onto another machine by ssh, into your cache directory\n"
+        "            there\n"
+        "\n"
+        "Nothing listens on the network but serve --listen, which lets in those that\n"
+        "have a key of yours (scry keys), and await, which prints a secret for a job.\n",
+        NULL, "scry link serve --listen '*:7070'", WORDS_ACTIONS, 1, 2, "serve, await, join, bridge, or copy HOST"},
+    [COMMAND_MONITOR] = {
+        "monitor", "Run the monitor of this node (started when needed)",
+        {"[--daemon] [--idle SECONDS] [--log-level LEVEL]", "--listen HOST:PORT... [OPTION...]", "--state", "--reference[=PAGE]"},
+        "Runs the monitor of this node. Tools and scry run start it when they need it,\n"
+        "and it ends when nobody has been connected for a while. Start it yourself to see\n"
+        "its messages, for instance.\n",
+        "Defaults: SCRY_IDLE for --idle, which is off with --listen; SCRY_LOG for\n"
+        "--log-level.\n",
+        "stay for an hour and log everything\n"
+        "\n"
+        "  scry monitor --log-level debug --idle 3600"},
+    [COMMAND_OMIS] = {
+        "omis", "Speak the monitor's request language: one shot, a pipe, or a shell",
+        {"[OPTION...] [-c REQUEST]...", "--list-services"},
+        "Sends requests of the On-line Monitoring Interface Specification 2.0 to the\n"
+        "monitor and prints the replies. Without -c, it reads requests from standard\n"
+        "input, one a line, and skips empty lines and lines that start with #. On a\n"
+        "terminal it is a shell with history, completion (Tab) and help.\n",
+        "Exit status: 0 if no status in any reply was an error, 1 if one was, 2 if no\n"
+        "monitor could be asked.\n",
+        "attach process 4711, print a line when it ends\n"
+        "\n"
+        "  scry omis -c ': proc_attach3([], 4711, \"\")' -c ': proc_get_info([], 3)' \\\n"
+        "            -c 'proc_has_terminated([]) : print([\"ended\", $proc])' \\\n"
+        "            -c ': csr_enable([])' --wait 1",
+        .excess = "give requests with -c"},
 };
 /* clang-format on */

@@ -38,7 +38,7 @@ static void put_form(struct buf *out, const struct option_row *row, bool setting
 
 static bool is_shown(const struct option_row *row, enum command command, bool setting)
 {
-    return setting ? row->flags & OPTION_SETTING : row->commands & 1u << command;
+    return (setting ? row->flags & OPTION_SETTING : row->commands & 1u << command) && !(row->flags & OPTION_EXPERT);
 }
 
 static void put_rows(struct buf *out, enum command command, bool setting)
@@ -80,6 +80,11 @@ void options_help(struct buf *out, enum command command)
     }
     buf_putc(out, '\n');
     put_rows(out, command, false);
+    for (size_t i = 0; i < option_row_count; i++)
+        if (option_rows[i].flags & OPTION_EXPERT && option_rows[i].commands & 1u << command) {
+            buf_printf(out, "\nMore options, which few need: scry-%s(1).\n", row->name);
+            break;
+        }
     if (row->notes)
         buf_printf(out, "\n%s", row->notes);
     if (row->example)

@@ -13,8 +13,10 @@
 #define SNAPSHOT (1u << COMMAND_SNAPSHOT)
 #define SET (1u << COMMAND_SET)
 #define REPORT (1u << COMMAND_REPORT)
+#define DIFF (1u << COMMAND_DIFF)
 #define REPLAY (1u << COMMAND_REPLAY)
 #define EXPORT (1u << COMMAND_EXPORT)
+#define STOP (1u << COMMAND_STOP)
 #define RM (1u << COMMAND_RM)
 #define PUBLISH (1u << COMMAND_PUBLISH)
 #define RECORD (1u << COMMAND_RECORD)
@@ -38,7 +40,7 @@ const struct option_row option_rows[] = {
     {"output", 'o', "DIR", OPTION_DIR, RUN, ENV, "write the job directory here"},
     {"name", 0, "NAME", OPTION_TEXT, RUN, ENV, "a name for people"},
     {"quiet", 'q', NULL, OPTION_SWITCH, RUN, ENV, "print no job id and no summary"},
-    {"anyway", 0, NULL, OPTION_SWITCH, RUN, 0, "run COMMAND without scry if another option is wrong"},
+    {"anyway", 0, NULL, OPTION_SWITCH, RUN, OPTION_EXPERT, "run COMMAND without scry if another option is wrong"},
     {"sample", 0, "SECONDS", OPTION_SECONDS, RUN, ENV | OPTION_SETTING, "between two samples of node and processes",
      "1", .least = 0.01, .most = 86400, .expected = "seconds, from 0.01 to 86400"},
     {"crash-stack", 0, NULL, OPTION_SWITCH, RUN, ENV, "a backtrace at a crash (ptrace: excludes gdb)"},
@@ -63,21 +65,21 @@ const struct option_row option_rows[] = {
      .expected = "a number (0: no limit)"},
     {"rate", 0, "N", OPTION_NUMBER, RUN, TRACE, "record at most N calls a second of a function", .most = UINT32_MAX,
      .expected = "a number (0: no limit)"},
-    {"buffer", 0, "SIZE", OPTION_SIZE, RUN, TRACE, "room for records before they are on disk", "64M",
+    {"buffer", 0, "SIZE", OPTION_SIZE, RUN, TRACE | OPTION_EXPERT, "room for records before they are on disk", "64M",
      .least = 1 << 20, .most = 64.0 * (1 << 30), .expected = "a size from 1M to 64G"},
-    {"overflow", 0, "HOW", OPTION_CHOICE, RUN, TRACE, "when that is full: drop, wait, flight", "drop", "drop wait flight"},
-    {"read-by", 0, "HOW", OPTION_CHOICE, RUN, TRACE, "read values: direct, syscall, victim", "direct",
+    {"overflow", 0, "HOW", OPTION_CHOICE, RUN, TRACE | OPTION_EXPERT, "when that is full: drop, wait, flight", "drop", "drop wait flight"},
+    {"read-by", 0, "HOW", OPTION_CHOICE, RUN, TRACE | OPTION_EXPERT, "read values: direct, syscall, victim", "direct",
      "direct syscall victim"},
     {"on", 0, NULL, OPTION_SWITCH, 0, OPTION_SETTING | OPTION_MONITOR, "no: record nothing until it is yes again"},
     {"loaded", 0, "WHAT", OPTION_CHOICE, 0, OPTION_MONITOR, "what was loaded into the job's processes", "all",
      "all functions nothing"},
     {"mpi", 0, "HOW", OPTION_CHOICE, RUN, TRACE, "of MPI: auto, off, stats, trace, messages", "auto",
      "auto off stats trace messages"},
-    {"mpi-metrics", 0, "LIST", OPTION_CHOICES, RUN, TRACE, "a list, see scry-run(1); all, none", "all",
+    {"mpi-metrics", 0, "LIST", OPTION_CHOICES, RUN, TRACE | OPTION_EXPERT, "a list, see scry-run(1); all, none", "all",
      "clocks distributions sites peers requests messages all none"},
-    {"mpi-resolution", 0, "N", OPTION_CHOICE, RUN, TRACE, "of distributions: steps per doubling", "8",
+    {"mpi-resolution", 0, "N", OPTION_CHOICE, RUN, TRACE | OPTION_EXPERT, "of distributions: steps per doubling", "8",
      "1 2 4 8 16 32 64"},
-    {"mpi-distributions", 0, "LIST", OPTION_LIST, RUN, TRACE, "calls: MPI_*send; all, none", "all",
+    {"mpi-distributions", 0, "LIST", OPTION_LIST, RUN, TRACE | OPTION_EXPERT, "calls: MPI_*send; all, none", "all",
      .expected = "all, none, or names of MPI calls with commas, such as MPI_Send,MPI_*reduce"},
     {"mpi-stall", 0, "SECONDS", OPTION_SECONDS, RUN, ENV, "report when ranks stand still so long", "60", .most = 86400,
      .expected = "seconds, up to 86400; 0: never"},
@@ -97,7 +99,7 @@ const struct option_row option_rows[] = {
     {"log-patterns", 0, "LIST", OPTION_LIST, RUN, ENV | OPTION_LISTS | OPTION_SETTING, "look for these errors in stdout, stderr: all, off, list", "all",
      "all off list", .expected = "all, off, list, or names of patterns with commas"},
     {"key", 0, "FILE", OPTION_TEXT, RUN, ENV, "the job's key, of scry keys issue --kind job"},
-    {"part-of", 0, "ID:DIR", OPTION_LIST, RUN, 0, "record what this node does for a job that another node began"},
+    {"part-of", 0, "ID:DIR", OPTION_LIST, RUN, OPTION_EXPERT, "record what this node does for a job that another node began"},
     {"broker", 0, "URL", OPTION_TEXT, RUN, ENV, "publish the job at this MQTT broker: mqtt://HOST, @NAME"},
 
     /* scry submit, scry task */
@@ -144,14 +146,14 @@ const struct option_row option_rows[] = {
     {"thread", 0, "NAME", OPTION_TEXT, SNAPSHOT, 0, "only threads of that name (* and ?), or main"},
     {"settled", 0, "MS", OPTION_NUMBER, WHY, 0, "regard shorter calls as going on", "200", .least = 1,
      .most = INT_MAX, .expected = "milliseconds"},
-    {"record", 0, "URL", OPTION_LIST, PS | TOP | WATCH | WHY | REPORT, OPTION_ENVIRONMENT,
+    {"record", 0, "URL", OPTION_LIST, PS | TOP | WATCH | WHY | REPORT | DIFF, OPTION_ENVIRONMENT,
      "find jobs that are gone in this record (scry record)"},
     {"once", 0, NULL, OPTION_SWITCH, TOP, 0, "print one picture and end (as output to a pipe does)"},
     {"stream", 0, "NAME", OPTION_CHOICE, WATCH, OPTION_MANY, "show only this stream; may be repeated", NULL,
      "job node process script python function log warning mpi rule setting"},
     {"since", 0, "T", OPTION_MOMENT, WATCH, 0, "begin so long after the job's start: seconds, or with a unit as in 20ms"},
     {"grep", 0, "REGEX", OPTION_TEXT, WATCH, 0, "show only lines that match (POSIX extended)"},
-    {"diff", 0, NULL, OPTION_SWITCH, REPORT, 0, "compare two runs"},
+    {"kill", 0, NULL, OPTION_SWITCH, STOP, 0, "send SIGKILL: it ends at once, and can do nothing about it"},
     {"format", 'f', "FORMAT", OPTION_CHOICE, EXPORT, 0, "as above", NULL, 
      "chrome speedscope folded folded-cpu folded-waiting csv messages spacetime"},
     {"output", 'o', "FILE", OPTION_FILE, EXPORT, 0, "write here; - is standard output"},
@@ -280,6 +282,7 @@ const struct option_row option_rows[] = {
     {"json", 0, NULL, OPTION_SWITCH, SNAPSHOT, 0, "print JSON (doc/reference/snapshot.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, WHY, 0, "print JSON (doc/reference/why.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, REPORT, 0, "print JSON (doc/reference/report.schema.json)"},
+    {"json", 0, NULL, OPTION_SWITCH, DIFF, 0, "print JSON (doc/reference/report-diff.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, TOP, 0, "print one picture as JSON (doc/reference/top.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, WATCH, 0, "print JSON: a line for each record (doc/reference/records.md)"},
     {"json", 0, NULL, OPTION_SWITCH, SET, 0, "print JSON: an object of keys and values"},

@@ -10,34 +10,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In the order of `scry help`. */
+/* In the order of `scry help`: what people need for their jobs, and what launchers, sites and tools need. */
 enum command {
     COMMAND_RUN,
-    COMMAND_EXEC,
-    COMMAND_SUBMIT,
-    COMMAND_TASK,
     COMMAND_PS,
     COMMAND_TOP,
     COMMAND_WATCH,
     COMMAND_WHY,
     COMMAND_SNAPSHOT,
-    COMMAND_SET,
     COMMAND_REPORT,
+    COMMAND_DIFF,
     COMMAND_REPLAY,
     COMMAND_EXPORT,
+    COMMAND_SET,
+    COMMAND_STOP,
     COMMAND_RM,
-    COMMAND_PUBLISH,
-    COMMAND_RECORD,
-    COMMAND_SITE,
     COMMAND_SERVE,
-    COMMAND_OMIS,
-    COMMAND_MONITOR,
-    COMMAND_LINK,
-    COMMAND_KEYS,
-    COMMAND_BROKER,
+    COMMAND_SUBMIT,
+    COMMAND_TASK,
     COMMAND_DOCTOR,
     COMMAND_HELP,
     COMMAND_VERSION,
+    COMMAND_EXEC, /* the first of the others */
+    COMMAND_SITE,
+    COMMAND_RECORD,
+    COMMAND_PUBLISH,
+    COMMAND_BROKER,
+    COMMAND_KEYS,
+    COMMAND_LINK,
+    COMMAND_MONITOR,
+    COMMAND_OMIS,
     COMMANDS
 };
 
@@ -92,6 +94,7 @@ enum option_flag {
     OPTION_OPTIONAL = 64, /* the value may be left out, and follows = */
     OPTION_IN_FILE = 128, /* also read from the file, but not from the environment */
     OPTION_LISTS = 256,   /* `list` on the command line prints the values there are, and needs no other words */
+    OPTION_EXPERT = 512,  /* few need it: the man page has it, --help says so */
 };
 
 struct option_row {

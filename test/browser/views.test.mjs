@@ -22,7 +22,7 @@ before(async () => {
   python = JSON.parse((await stage.run(['report', '--json', idOf(await stage.run(['run', '--name', 'python', '--script', 'calls', '--', 'python3', 'work.py']))])).out);
   failed = idOf(await stage.run(['run', '--name', 'failed', '--', 'sh', '-c', 'exit 3']));
   report = JSON.parse((await stage.run(['report', '--json', 'four'])).out);
-  diff = JSON.parse((await stage.run(['report', '--diff', '--json', 'two', 'four'])).out);
+  diff = JSON.parse((await stage.run(['diff', '--json', 'two', 'four'])).out);
   assert.equal(report.exit_code, 0);
   server = await serveStage(stage);
 });
@@ -350,7 +350,7 @@ test('values: each call with its arguments and result, sorted as numbers, and as
   assert.deepEqual(page.faults, []);
 });
 
-test('two runs side by side, as scry report --diff has them', async () => {
+test('two runs side by side, as scry diff has them', async () => {
   const page = await at(`#/compare?a=${diff.a.id}&b=${diff.b.id}`);
   const rows = page.getByRole('table', { name: 'Functions of both' }).locator('tbody tr');
   await until(async () => (await rows.count()) === diff.functions.length, 'all functions');

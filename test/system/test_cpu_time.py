@@ -139,7 +139,7 @@ class CpuTime(TracerCase):
             self.scry_run("-o", self.box.path("work", job), "--trace", "all", "--args", "--", program, "x" * 200, "last")
         for columns in (80, 132):
             env = {**self.box.env, "COLUMNS": str(columns)}
-            for command in (("report", "one"), ("report", "--diff", "one", "two"), ("replay", "one"), ("ps", "--all"),
+            for command in (("report", "one"), ("diff", "one", "two"), ("replay", "one"), ("ps", "--all"),
                             ("why", "one")):
                 text = self.scry(*command, env=env).stdout
                 self.assertTrue(text, command)

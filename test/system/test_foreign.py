@@ -112,7 +112,7 @@ class Foreign(JobCase):
         for words in [("report",), ("report", "--json"), ("why",), ("replay",), ("watch", "--json"), ("ps",), ("ps", "--json"),
                       ("set",)] + [("export", "-f", name, "-o", out) for name in FORMATS]:
             said[words] = self.box.run(self.box.scry(*words, self.job))
-        said["diff"] = self.box.run(self.box.scry("report", "--diff", self.box.path("work", "other"), self.job))
+        said["diff"] = self.box.run(self.box.scry("diff", self.box.path("work", "other"), self.job))
         self.box.run(self.box.scry("rm", "--dry-run", self.job))
         server = servetest.Server(self.box)
         server.log_in()

@@ -207,11 +207,11 @@ class Listing(CheckedCase):
         self.scry_run("-q", "-o", "a", "sleep", "0.1")
         twice = 2 * self.report("a")["wall_seconds"]  # which is more than 0.1 where processors are wanted
         self.scry_run("-q", "-o", "b", "sh", "-c", f"sleep {twice:.3f}; exit 2")
-        diff = self.checked("report-diff", "report", "--diff", "--json", "a", "b")
+        diff = self.checked("report-diff", "diff", "--json", "a", "b")
         wall, = [value for value in diff["values"] if value["name"] == "wall_seconds"]
         self.assertGreater(wall["ratio"], 1.5)
         self.assertEqual((diff["a"]["exit_code"], diff["b"]["exit_code"]), (0, 2))
-        text = self.box.run(self.box.scry("report", "--diff", "a", "b")).stdout
+        text = self.box.run(self.box.scry("diff", "a", "b")).stdout
         self.assertRegex(text, r"(?m)^end +exit +0 +exit +2$")
         self.assertRegex(text, r"(?m)^wall time .*\+\d+\.\d%$")
 
@@ -253,7 +253,7 @@ class Listing(CheckedCase):
                                         (("set", "@last", "depth=x"), 2, "depth: expected a number"),
                                         (("exec",), 2, "name a program"), (("exec", "-x"), 2, "unknown option"),
                                         (("ps", "x"), 2, "'x' is no broker"),
-                                        (("report", "--diff", "a"), 2, "--diff needs two"),
+                                        (("diff", "a"), 2, "two jobs are compared"),
                                         (("report", "--jsno", "a"), 2, "unknown option --jsno (did you mean --json?)"),
                                         (("ps", "--al"), 2, "unknown option --al (did you mean --all?)"),
                                         (("raport",), 2, 'no command "raport" (did you mean report?)'),
@@ -295,6 +295,25 @@ class Listing(CheckedCase):
                 done = self.box.run(self.box.scry("run", "-q", command), env=env)
                 self.assertEqual(done.returncode, status, command)
                 self.assertIn(said, done.stderr)
+
+
+class Stopped(CheckedCase):
+    def test_stop(self):
+        """SIGTERM, which the command may handle, then SIGKILL; who asked is the reason."""
+        job = self.start_run("-q", "--name", "stubborn", "sh", "-c", "trap 'echo asked' TERM; echo ready; while :; do sleep 0.1; done")
+        self.assertEqual(job.stdout.readline(), "ready\n")
+        done = self.box.run(self.box.scry("stop", "stubborn"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"^SIGTERM was sent to the command of job \S+; if it goes on: scry stop --kill\n$")
+        self.assertEqual(job.stdout.readline(), "asked\n")
+        self.assertEqual(self.box.run(self.box.scry("stop", "--kill", "@last")).returncode, 0)
+        self.assertEqual(job.wait(), 128 + signal.SIGKILL)
+        self.assertIn("somebody asked for it by scry stop", self.box.run(self.box.scry("report", "@last")).stdout)
+        done = self.box.run(self.box.scry("stop", "@last"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("only a running job can be ended", done.stderr)
+        for word, meant in (("kill", "stop"), ("status", "ps"), ("logs", "watch"), ("repot", "report")):
+            self.assertIn(f'no command "{word}" (did you mean {meant}?)', self.box.run(self.box.scry(word)).stderr)
 
 
 class OldAndNew(CheckedCase):

@@ -72,12 +72,12 @@ class Apart(mpitest.MpiCase):
             done = self.job(2, self.target("apart.c"), part, options=["-q", "-o", self.box.path("work", name)])
             self.assertEqual(done.returncode, 0, done.stderr)
         paths = [self.box.path("work", name) for name in "ab"]
-        diff = self.valid("report-diff", json.loads(self.shown("report", "--diff", "--json", *paths)))["mpi"]
+        diff = self.valid("report-diff", json.loads(self.shown("diff", "--json", *paths)))["mpi"]
         values = {row["name"]: (row["a"], row["b"]) for row in diff["values"]}
         self.assertEqual([values[name] for name in ("ranks", "messages", "bytes")], [(2, 2), (6, 40), (480, 320)])
         calls = {row["name"]: (row["a"]["calls"], row["b"]["calls"]) for row in diff["calls"]}
         self.assertEqual((calls["MPI_Startall"], calls["MPI_Wait"]), ((6, 0), (0, 40)))
-        text = self.shown("report", "--diff", *paths)
+        text = self.shown("diff", *paths)
         self.assertRegex(text, r"\nmessages +6 +40 +\+566\.7%\n")
         self.assertRegex(text, r" new +0 +40  MPI_Wait\n")
 

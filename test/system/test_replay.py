@@ -451,7 +451,7 @@ class Report(TraceCase):
         self.trace("calls", 10)
         first = os.listdir(self.box.path("jobs"))[0]
         self.trace("calls", 20)
-        text = self.scry("report", "--diff", first, "@last").stdout
+        text = self.scry("diff", first, "@last").stdout
         self.assertRegex(text, r" 10 +20  work  traced\.c")
 
     def test_crash(self):

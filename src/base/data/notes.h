@@ -286,8 +286,8 @@
          "{cpus.1}: start fewer threads, or ask for more", \
          FLOATING(percent) FLOATING(cpus)) \
     NOTE(processors_taken, "processors", \
-         "processes that are not of the job have {others.1} of the node's {cpus.0} processors: for {percent.0} % of the time " \
-         "in which the job could compute, in the last {seconds.0} s, it had none. Run it where it is alone, or later", \
+         "the node is shared: other processes use {others.1} of its {cpus.0} CPUs; in the last {seconds.0} s this job waited " \
+         "for a CPU {percent.0} % of the time. Run it where it is alone, or later", \
          FLOATING(percent) FLOATING(seconds) FLOATING(others) FLOATING(cpus)) \
     NOTE(open_files, "limit", "pid {pid}, {program}, has {open} open files of at most {limit} (ulimit -n)", \
          INTEGER(pid) STRING(program) INTEGER(open) INTEGER(limit)) \
@@ -312,8 +312,8 @@
     NOTE(credential_unreadable, "credential", "the {credential} {path} cannot be read: {reason}", \
          STRING(credential) STRING(path) STRING(reason)) \
     NOTE(stands_still, "stalled", \
-         "nothing has moved for {seconds.0} s: no process came, ended, computed, read or wrote; the last was pid {pid}, " \
-         "{program}, which {last}", \
+         "idle for {seconds.0} s: no process of the job computed, read or wrote; the last was {program} (pid {pid}), which " \
+         "{last}", \
          FLOATING(seconds) INTEGER(pid) STRING(program) STRING(last)) \
     /* about what programs write (job/logs) */ \
     NOTE(log_unwatched, "log", "{file} is not watched: {reason}", STRING(file) STRING(reason)) \

@@ -12,7 +12,7 @@
 
 static const char *nearest(const char *word)
 {
-    static const char *const words[] = {"report", "replay", "ps", "--json", "--diff", "--rank"};
+    static const char *const words[] = {"report", "replay", "ps", "--json", "--size", "--rank"};
     static struct near_word best;
     best = (struct near_word){.distance = NEAR_NONE};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)

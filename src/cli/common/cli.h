@@ -20,6 +20,7 @@ enum {
 
 /* Each gets the parsed options, with as many words as the table allows, and returns the exit status. */
 int cmd_broker(const struct options *options);
+int cmd_diff(const struct options *options);
 int cmd_doctor(const struct options *options);
 int cmd_exec(const struct options *options);
 int cmd_export(const struct options *options);
@@ -39,6 +40,7 @@ int cmd_run_alone(char **command);
 int cmd_site(const struct options *options);
 int cmd_serve(const struct options *options);
 int cmd_set(const struct options *options);
+int cmd_stop(const struct options *options);
 int cmd_submit(const struct options *options);
 int cmd_task(const struct options *options);
 int cmd_snapshot(const struct options *options);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry report: shows a run. */
+/* scry report, scry diff: show a run, or how two differ. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,15 +136,12 @@ static int report_two(const char *first, const char *second, bool json)
 
 int cmd_report(const struct options *options)
 {
-    bool diff = options_on(options, "diff"), json = options_on(options, "json");
-    bool of_rank = options_given(options, "rank"), of_process = options_given(options, "process");
-    char **jobs = options->words;
-    if (options->word_count != (diff ? 2 : 1))
-        return cli_usage_error(options, diff ? "--diff needs two jobs" : "one job at a time, or two with --diff");
-    if (diff && (of_process || of_rank))
-        return cli_usage_error(options, "--process and --rank cannot be used with --diff");
-    if (diff)
-        return report_two(jobs[0], jobs[1], json);
-    return report_one(jobs[0], (pid_t)options_number(options, "process"),
-                      of_rank ? (int)options_number(options, "rank") : -1, json);
+    bool of_rank = options_given(options, "rank");
+    return report_one(options->words[0], (pid_t)options_number(options, "process"),
+                      of_rank ? (int)options_number(options, "rank") : -1, options_on(options, "json"));
+}
+
+int cmd_diff(const struct options *options)
+{
+    return report_two(options->words[0], options->words[1], options_on(options, "json"));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry set: changes what a running job records. */
+/* scry set, scry stop: change what a running job records, and end it. */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,26 +161,34 @@ static bool is_here(const struct job_info *info)
     return strcmp(host, info->host) == 0;
 }
 
-static int change(const char *word, char **pairs, size_t count)
+/* A running job, and a session with its monitor. verb: what is to be done to it. false: that failed, and was said. */
+static bool reach_running(const char *word, const char *verb, const char *verbed, struct found_job *ret_job)
 {
-    struct found_job job;
     struct job_info info;
     enum job_state state;
     struct err err = {0};
-    struct buf text = BUF_INIT;
-    int code = find(word, &job, &info, &state, &err);
+    int code = find(word, ret_job, &info, &state, &err);
     if (code == 0 && state != JOB_RUNNING)
-        code = err_set(&err, -ESRCH, "job %s is %s: only a running job can be changed", info.id, job_state_name(state));
-    if (code == 0 && !job.remote && !is_here(&info))
-        code = err_set(&err, -EREMOTE, "job %s runs on %s: change it there", info.id, info.host);
+        code =
+            err_set(&err, -ESRCH, "job %s is %s: only a running job can be %s", info.id, job_state_name(state), verbed);
+    if (code == 0 && !ret_job->remote && !is_here(&info))
+        code = err_set(&err, -EREMOTE, "job %s runs on %s: %s it there", info.id, info.host, verb);
     if (code == 0)
-        code = reach_monitor(&job, &err);
+        code = reach_monitor(ret_job, &err);
     job_info_done(&info);
     if (code < 0) {
         cli_log_error(&err);
-        find_close(&job);
-        return EXIT_ERRORS;
+        find_close(ret_job);
     }
+    return code == 0;
+}
+
+static int change(const char *word, char **pairs, size_t count)
+{
+    struct found_job job;
+    struct buf text = BUF_INIT;
+    if (!reach_running(word, "change", "changed", &job))
+        return EXIT_ERRORS;
     for (size_t i = 0; i < count; i++) {
         size_t key_len = strcspn(pairs[i], "=");
         _cleanup_(freep) char *key = strndup(pairs[i], key_len);
@@ -327,4 +336,28 @@ int cmd_set(const struct options *options)
     if (!count)
         return show(options->words[0], json);
     return check(options, pairs, count) < 0 ? EXIT_USAGE : change(options->words[0], pairs, count);
+}
+
+/* By the job's monitor, which makes it a record of the job. */
+int cmd_stop(const struct options *options)
+{
+    struct found_job job;
+    struct buf text = BUF_INIT;
+    bool kill = options_on(options, "kill");
+    if (!reach_running(options->words[0], "end", "ended", &job))
+        return EXIT_ERRORS;
+    PUT_CALL(&text, "job_send_signal", job.dir, "stop", kill ? SIGKILL : SIGTERM);
+    Omis_reply reply = client_ask(&text);
+    char *none[] = {NULL};
+    int status = reply ? explain(reply, none) : EXIT_ERRORS;
+    if (status == 0) {
+        _cleanup_(buf_done) struct buf shown = BUF_INIT;
+        text_show(&shown, job.remote ? options->words[0] : text_base(job.dir));
+        printf("%s was sent to the command of job %s%s\n", kill ? "SIGKILL" : "SIGTERM", shown.data ? shown.data : "",
+               kill ? "" : "; if it goes on: scry stop --kill");
+    }
+    omis_reply_free(reply);
+    omis_finalize();
+    find_close(&job);
+    return status;
 }

@@ -30,7 +30,9 @@ static int (*const functions[COMMANDS])(const struct options *options) = {
     [COMMAND_WHY] = cmd_why,
     [COMMAND_SNAPSHOT] = cmd_snapshot,
     [COMMAND_SET] = cmd_set,
+    [COMMAND_STOP] = cmd_stop,
     [COMMAND_REPORT] = cmd_report,
+    [COMMAND_DIFF] = cmd_diff,
     [COMMAND_REPLAY] = cmd_replay,
     [COMMAND_EXPORT] = cmd_export,
     [COMMAND_RM] = cmd_rm,
@@ -55,8 +57,24 @@ static void print_usage(FILE *out)
           "See what a job does on machines that you cannot look into.\n\nCommands:\n",
           out);
     for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(out, "  %-9s %s\n", command_rows[i].name, command_rows[i].description);
+        fprintf(out, "%s  %-9s %s\n", i == COMMAND_EXEC ? "\nFor launchers, sites and tools:\n" : "",
+                command_rows[i].name, command_rows[i].description);
     fputs("\n`scry COMMAND --help` shows details and an example.\n", out);
+}
+
+/* What other tools call it. */
+static const char *command_meant(const char *name)
+{
+    static const char *const meant[][2] = {
+        {"attach", "top"},     {"cancel", "stop"}, {"compare", "diff"},   {"info", "report"}, {"jobs", "ps"},
+        {"kill", "stop"},      {"list", "ps"},     {"log", "watch"},      {"logs", "watch"},  {"ls", "ps"},
+        {"profile", "report"}, {"show", "report"}, {"stack", "snapshot"}, {"stat", "report"}, {"status", "ps"},
+        {"summary", "report"}, {"tail", "watch"},  {"trace", "run"},
+    };
+    for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
+        if (strcmp(meant[i][0], name) == 0)
+            return meant[i][1];
+    return NULL;
 }
 
 /* COMMANDS, after logging that there is no such command. */
@@ -69,6 +87,8 @@ static enum command find_command(const char *name)
             return (enum command)i;
         near_take(&meant, name, strlen(name), command_rows[i].name);
     }
+    if (command_meant(name))
+        snprintf(meant.text, sizeof meant.text, "%s", command_meant(name));
     text_show(&shown, name);
     fprintf(stderr, "scry: there is no command \"%s\"%s%s%s; `scry help` lists them\n", shown.data ? shown.data : "",
             *meant.text ? " (did you mean " : "", meant.text, *meant.text ? "?)" : "");

@@ -33,7 +33,7 @@ static const struct {
     {"site", "scry site --json", site_schema},
     {"snapshot", "scry snapshot --json", snapshot_schema},
     {"why", "scry why --json", why_schema},
-    {"report-diff", "scry report --diff --json", job_report_diff_schema},
+    {"report-diff", "scry diff --json", job_report_diff_schema},
     {"records", "scry watch --json, spool/records.jsonl", record_schema},
 };
 

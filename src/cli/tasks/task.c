@@ -212,15 +212,15 @@ static int scaling(const struct task_store *store, const struct options *options
     return 0;
 }
 
-/* Becomes scry report --diff. */
+/* Becomes scry diff. */
 static int compare(const struct task_store *store, const struct options *options, const char *const *ids)
 {
     char a[PATH_MAX], b[PATH_MAX];
     struct err err;
     if (task_last_run(store, ids[0], a, &err) < 0 || task_last_run(store, ids[1], b, &err) < 0)
         return fail(&err);
-    char scry[] = "scry", report[] = "report", diff[] = "--diff", json[] = "--json";
-    char *argv[] = {scry, report, diff, a, b, options_on(options, "json") ? json : NULL, NULL};
+    char scry[] = "scry", diff[] = "diff", json[] = "--json";
+    char *argv[] = {scry, diff, a, b, options_on(options, "json") ? json : NULL, NULL};
     execv("/proc/self/exe", argv);
     log_error("cannot run scry report: %s", strerror(errno));
     return EXIT_ERRORS;

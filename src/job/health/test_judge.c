@@ -276,8 +276,8 @@ static void test_taken(void **unused)
     tree_assert_said(&tree, "throttled");
     pass_busy(&judge, &tree, &node, &group, &motion, 0.5, 1.5);
     tree_assert_said(
-        &tree, "processors_taken: processes that are not of the job have 3.5 of the node's 4 processors: for 75 % of "
-               "the time in which the job could compute, in the last 10 s, it had none. Run it");
+        &tree, "processors_taken: the node is shared: other processes use 3.5 of its 4 CPUs; in the last 10 s this "
+               "job waited for a CPU 75 % of the time. Run it");
     pass_busy(&judge, &tree, &node, &group, &motion, 0.5, 1.5);
     tree_assert_said(&tree, "");
     pass_busy(&judge, &tree, &node, &group, &motion, 2, 0);
@@ -322,9 +322,9 @@ static void test_stall(void **unused)
     }
     tree_assert_said(&tree, "");
     stall_look(&stall, &tree.look, &motion, 100, 51);
-    tree_assert_said(
-        &tree, "stands_still: nothing has moved for 51 s: no process came, ended, computed, read or wrote; the last "
-               "was pid 12, solver, which began");
+    tree_assert_said(&tree,
+                     "stands_still: idle for 51 s: no process of the job computed, read or wrote; the last was solver "
+                     "(pid 12), which began");
     tree_pass(&tree, 100);
     stall_look(&stall, &tree.look, &motion, 100, 50);
     tree_assert_said(&tree, "");

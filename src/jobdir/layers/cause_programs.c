@@ -332,17 +332,17 @@ bool cause_find_task(const struct job_end *end, struct cause *cause, bool sure)
     return say_came(end, cause, came, cause_text(&cause->what));
 }
 
-/* What a request sends: the signal, of those that end what does not handle them (0: none), and whether a page did, which says
- * so before the signal (job_send_signal). */
+/* What a request sends: the signal, of those that end what does not handle them (0: none), and by what way of scry, which says
+ * so before the signal (job_send_signal); NULL: by a tool. */
 struct asked {
     int signo;
-    bool page;
+    const char *way;
 };
 
 static struct asked asked_of(const char *request)
 {
     static const int ending[] = {SIGTERM, SIGKILL, SIGINT, SIGHUP, SIGQUIT, SIGABRT};
-    static const char page[] = "\"page\"";
+    static const char page[] = "\"page\"", stop[] = "\"stop\"";
     const char *at = request ? strstr(request, "send_signal(") : NULL, *comma = NULL, *word = NULL;
     struct asked asked = {0};
     for (bool in = false; at && *at && (in || *at != ')'); at += 1 + (in && *at == '\\' && at[1])) {
@@ -354,7 +354,10 @@ static struct asked asked_of(const char *request)
     int signo = comma ? atoi(comma + 1) : 0;
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
         asked.signo = signo == ending[i] ? signo : asked.signo;
-    asked.page = word && comma && strncmp(word, page, sizeof page - 1) == 0;
+    if (word && comma && strncmp(word, page, sizeof page - 1) == 0)
+        asked.way = "somebody asked for it on a page of scry";
+    if (word && comma && strncmp(word, stop, sizeof stop - 1) == 0)
+        asked.way = "somebody asked for it by scry stop";
     return asked;
 }
 
@@ -362,7 +365,6 @@ static struct asked asked_of(const char *request)
  * ends its ranks as it likes. */
 bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
 {
-    static const char by_page[] = "somebody asked for it on a page of scry";
     const json_t *request = end->model->request;
     const char *who = json_string_value(json_object_get(request, "who"));
     const char *serial = json_string_value(json_object_get(request, "serial"));
@@ -376,13 +378,13 @@ bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
         cause_cut(&cause->where, who);
         text_signal(asked.signo, cause->signal, sizeof cause->signal);
         return say_signal(end, cause, request,
-                          asked.page ? by_page
-                          : remote   ? "it was sent through a broker"
-                                     : "it was sent by a tool on its node");
+                          asked.way ? asked.way
+                          : remote  ? "it was sent through a broker"
+                                    : "it was sent by a tool on its node");
     }
-    buf_puts(&cause->what, asked.page ? "because " : "by ");
-    cause_cut(&cause->what, asked.page ? by_page : who);
-    if (!asked.page)
+    buf_puts(&cause->what, asked.way ? "because " : "by ");
+    cause_cut(&cause->what, asked.way ? asked.way : who);
+    if (!asked.way)
         buf_puts(&cause->what, remote ? ", who sent it through a broker" : ", a tool on its node");
     else if (remote) {
         buf_puts(&cause->what, ", with the key ");

@@ -496,6 +496,10 @@ static void test_page(void **state)
         expect(ask_end("[]", 137, 9, NULL), NOTE_cause_asked, false,
                "the command was killed by SIGKILL, probably because somebody asked for it on a page of scry");
     }
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "request", "t", 99.5, "who", "scry", "serial", "", "status",
+        "OMIS_OK", "request", ":job_send_signal(\"\",\"stop\",15)");
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_asked, false,
+           "the command was killed by SIGTERM, probably because somebody asked for it by scry stop");
     PUT("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "request", "t", 99.5, "who", "laptop", "serial", "01", "status",
         "OMIS_OK", "request", ":job_send_signal(\"\",\"page\",15)");
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_asked, false,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What MPI programs did, for people: its head, and what went wrong. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,9 +172,10 @@ void mpi_report_put_head(struct buf *out, const struct mpi_report *report)
         buf_putc(out, '\n');
     buf_puts(out, "  ");
     put_share(out, report);
-    if (report->blocking.total_ns)
-        buf_printf(out, "; counting blocking calls only: %.1f %%",
-                   mpi_report_percent(report->blocking.communicate_ns, report->blocking.total_ns));
+    double all = mpi_report_percent(report->outermost.communicate_ns, report->outermost.total_ns);
+    double blocking = mpi_report_percent(report->blocking.communicate_ns, report->blocking.total_ns);
+    if (report->blocking.total_ns && fabs(all - blocking) >= 0.1)
+        buf_printf(out, "; counting blocking calls only: %.1f %%", blocking);
     buf_putc(out, '\n');
     if (!report->others_count)
         return;

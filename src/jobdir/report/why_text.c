@@ -426,10 +426,12 @@ static void put_head(struct buf *out, const struct mpi_why *why)
 {
     buf_printf(out, "%zu rank%s: ", why->count, why->count == 1 ? "" : "s");
     if (why->waiting || why->polling || why->computing) {
-        buf_printf(out, "%zu wait%s%s", why->waiting, why->waiting == 1 ? "s" : "",
-                   why->waiting && why->stuck == why->waiting ? " in vain" : "");
+        if (why->stuck && why->stuck == why->waiting)
+            buf_printf(out, "%zu stuck", why->stuck);
+        else
+            buf_printf(out, "%zu wait%s", why->waiting, why->waiting == 1 ? "s" : "");
         if (why->stuck && why->stuck != why->waiting)
-            buf_printf(out, " (%zu of them in vain)", why->stuck);
+            buf_printf(out, " (%zu of them stuck)", why->stuck);
         if (why->polling)
             buf_printf(out, ", %zu poll%s", why->polling, why->polling == 1 ? "s" : "");
         buf_printf(out, ", %zu compute%s", why->computing, why->computing == 1 ? "s" : "");

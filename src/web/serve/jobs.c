@@ -171,7 +171,7 @@ void answer_compare(struct visit *visit)
     }
     if (!job_named(visit, span_of(jobs, (size_t)(comma - jobs)), &one) || !job_named(visit, span_str(comma + 1), &two))
         return;
-    const char *argv[] = {"report", "--diff", "--json", one.word, two.word, NULL};
+    const char *argv[] = {"diff", "--json", one.word, two.word, NULL};
     question_ask(visit->server->questions, visit,
                  &(struct question_spec){.argv = argv, .fresh_ms = JOBS_LIVE_MS, .limit_s = JOBS_LIMIT_SECONDS});
 }

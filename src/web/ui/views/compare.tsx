@@ -23,7 +23,7 @@ export function Compare() {
     <>
       <h1>Two runs</h1>
       <Choose a={a} b={b} />
-      {a && b ? <Both key={`${a},${b}`} a={a} b={b} /> : <Empty title="Two jobs are compared." command="scry report --diff JOB JOB">Choose both above. On the command line, this says the same:</Empty>}
+      {a && b ? <Both key={`${a},${b}`} a={a} b={b} /> : <Empty title="Two jobs are compared." command="scry diff JOB JOB">Choose both above. On the command line, this says the same:</Empty>}
     </>
   );
 }
