@@ -88,7 +88,7 @@ const struct command_row command_rows[COMMANDS] = {
     [COMMAND_DIFF] = {
         "diff", "Compare two runs",
         {"[--json] JOB JOB"},
-        "Shows two runs side by side: outcome, time, memory, functions and MPI, and by how\n"
+        "Shows two runs side by side: outcome, time, memory, functions and MPI, and how\n"
         "much the second differs from the first. What differs most comes first.\n",
         NULL, "scry diff yesterday @last", WORDS_JOBS, 2, 2, "two jobs are compared"},
     [COMMAND_REPLAY] = {
