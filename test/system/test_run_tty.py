@@ -416,6 +416,9 @@ class Tools(scrytest.TestCase):
             self.assertRegex(lines[0], r"^PAGEDprocess \d+ ")
             self.assertEqual([line[:5] for line in lines], ["PAGED"] * 5)
             self.assertIn("\033[", lines[1])  # it is still for a terminal
+        for command in ("report small", "diff small large"):
+            lines = shown(f"SCRY_PAGER='sed s/^/PAGED/' scry {command}").splitlines()
+            self.assertEqual([line for line in lines if not line.startswith("PAGED")], [])
         self.assertEqual(len(shown("SCRY_PAGER='head -c 10' scry replay large")), 10)
         for setting in ("SCRY_PAGER=", "SCRY_PAGER=cat", "PAGER=cat"):  # none
             self.assertRegex(shown(f"{setting} scry replay small"), r"^process \d+")

@@ -11,6 +11,7 @@
 #include "base/system/log.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
+#include "cli/common/pager.h"
 #include "cli/common/progress.h"
 #include "job/places/mpi_names.h"
 #include "job/places/trace_names.h"
@@ -79,8 +80,9 @@ static int print_text(const struct buf *text)
         log_error("out of memory");
         return EXIT_ERRORS;
     }
+    pager_start();
     cli_print(text->data, text->len);
-    return 0;
+    return pager_end(0);
 }
 
 static int print_json(json_t *json_take)

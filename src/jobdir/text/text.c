@@ -287,7 +287,7 @@ size_t text_columns(int fd)
     if (isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col)
         return size.ws_col;
     unsigned long number = columns && !isatty(fd) ? strtoul(columns, NULL, 10) : 0;
-    return number ? number : 80;
+    return number ? number : isatty(fd) ? 80 : TEXT_WHOLE_LINES;
 }
 
 /* ---- numbers ---- */

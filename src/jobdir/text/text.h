@@ -50,7 +50,8 @@ void text_column(struct buf *out, const char *text, size_t columns);
 void text_wrap(struct buf *out, size_t start, size_t columns);
 /* On a terminal that has them, unless NO_COLOR is set. */
 bool text_has_colours(int fd);
-/* Columns for what goes to that stream: of its terminal; elsewhere of $COLUMNS, or 80. */
+enum { TEXT_WHOLE_LINES = 10000 };
+/* Columns for what goes to that stream: of its terminal; elsewhere of $COLUMNS, or TEXT_WHOLE_LINES. */
 size_t text_columns(int fd);
 
 /* "640 B", "12.3 MB", "2.0 GB": binary multiples, as tools for memory print them. */
