@@ -128,6 +128,18 @@ class Logs(JobCase):
         self.run_job("echo 'ERROR: no mesh' >&2; exit 3")
         self.assertEqual(self.report()["last"]["said_last"], [])
 
+    def test_last_words(self):
+        """The text with which a Python program gives up is the reason, whatever words it has, and whatever it said before."""
+        self.write("steer.py", 'import sys\nprint("step 7", file=sys.stderr)\nsys.exit("the mesh has no cells")\n')
+        self.run_job("python3 steer.py; exit $?", streams=">job.out 2>job.err")
+        last, = self.records("log_last")
+        report = self.report()["last"]
+        self.assertRegex(report["reason"]["text"],
+                         r"^probably python3[\d.]* \(pid \d+\), which ended with exit status 1.*; it said: the mesh has no cells$")
+        self.assertFalse(report["reason"]["sure"])
+        self.assertIn(last["seq"], report["reason"]["evidence"])
+        self.assertEqual(report["said_last"], ["step 7", "the mesh has no cells"])
+
     def test_exit_status_0(self):
         """What it hides stands in the summary and beside the command in lists; what nobody wants to read is none of it."""
         def run(script):

@@ -36,6 +36,8 @@ bool cause_explains_abort(const struct job_end *end, double seconds);
 bool cause_outlived(const struct job_end *end);
 /* What a program said that ended then; nothing if it said nothing. */
 void cause_put_said(struct buf *out, const struct job_end *end, double seconds);
+/* What the last line of standard error was, where the at-th of the chain may have given up with it. Its record; NULL: none. */
+const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at);
 
 /* Of the C library, those of C++ and of the compiler, or of Python: where programs end, but not why. */
 bool cause_is_library(const json_t *frame);

@@ -586,6 +586,8 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
         buf_puts(&cause->said, best.status == SHELL_SIGNAL + SIGPIPE ? " had nobody to read on (SIGPIPE)" : " failed");
     }
     cause_put_said(&said, end, record_seconds(found));
+    if (!said.len && script > 0)
+        cause_add(cause, cause_put_last_words(&said, end, script - 1));
     if (said.len) {
         buf_puts(&cause->said, ", which said: ");
         buf_append(&cause->said, said.data, said.len);
@@ -615,7 +617,9 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
 {
     const json_t *first = json_array_get(end->chain, 0), *code = json_object_get(first, "exit_code");
     const char *name = json_string_value(json_object_get(first, "name"));
-    if (sure || json_array_size(end->chain) < 2)
+    _cleanup_(buf_done) struct buf said = BUF_INIT;
+    const json_t *last = sure ? NULL : cause_put_last_words(&said, end, 0);
+    if (sure || (json_array_size(end->chain) < 2 && !last))
         return false;
     cause_cut(&cause->where, name ? name : "?");
     if (json_is_integer(code))
@@ -623,8 +627,12 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
     else
         buf_printf(&cause->what, "by %s", text_signal(cause_signal(end), cause->signal, sizeof cause->signal));
     put_started_by(cause, end);
-    cause->note =
-        NOTE(cause_process, .program = cause_text(&cause->where),
-             .pid = (uint64_t)json_integer_value(json_object_get(first, "pid")), .how = cause_text(&cause->what));
+    if (last) {
+        buf_printf(&cause->said, "; it said: %s", said.data);
+        cause_add(cause, last);
+    }
+    cause->note = NOTE(cause_process, .program = cause_text(&cause->where),
+                       .pid = (uint64_t)json_integer_value(json_object_get(first, "pid")),
+                       .how = cause_text(&cause->what), .said = cause_text(&cause->said));
     return true;
 }
