@@ -195,7 +195,7 @@ static void warn_traces(struct job *job)
     const struct watch *watch = &job->watch;
     const struct trace_info *traces = &watch->traces;
     bool told = traces->events || traces->problem_count, removed = !has_traces(job);
-    bool nothing = removed || (told && !crash_is_traced(job, 0));
+    bool nothing = removed || (told && !crash_any_traced(job));
     if (traces->events && nothing && job->dir[0])
         recorder_note(&job->recorder,
                       NOTE(traces_removed, .records = traces->events, .directory = job->dir, .emptied = !removed));
