@@ -14,8 +14,9 @@
 #include "jobdir/text/text.h"
 
 enum { SHELL_SIGNAL = 128, TIMEOUT_STATUS = 124 };
-static const double RANK_SECONDS = 30;   /* that its launcher may take to end the others, and itself */
-static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
+static const double RANK_SECONDS = 30;    /* that its launcher may take to end the others, and itself */
+static const double SILENT_SECONDS = 900; /* that a batch system may take to find a node off: Slurm 300, unless told */
+static const double SEEN_SECONDS = 0.05;  /* times of what was only seen are that coarse */
 
 /* ---- programs ---- */
 
@@ -400,6 +401,14 @@ static bool is_of_end(const struct job_end *end, double seconds)
     return seconds >= cause_chain_end(end, 0) - RANK_SECONDS && json_number_value(start) <= seconds;
 }
 
+/* A tool, or a page, asked for it. */
+static bool was_requested(const struct job_end *end)
+{
+    const json_t *request = end->model->request;
+    return asked_of(json_string_value(json_object_get(request, "request"))).signo &&
+           cause_is_near(end, record_seconds(request));
+}
+
 static bool say_lost(const struct job_lost *lost, struct cause *cause, bool sure)
 {
     cause->note =
@@ -410,7 +419,24 @@ static bool say_lost(const struct job_lost *lost, struct cause *cause, bool sure
 /* What its launcher, or ssh, then ends with says nothing of it. */
 bool cause_find_lost(const struct job_end *end, struct cause *cause, bool sure)
 {
-    return sure && end->lost && is_of_end(end, end->lost->broke) && say_lost(end->lost, cause, sure);
+    return sure && end->lost && !end->lost->silent && is_of_end(end, end->lost->broke) &&
+           say_lost(end->lost, cause, sure);
+}
+
+/* No ssh led there, as where a batch system starts the ranks. Nothing came from it before anything else failed, and before
+ * whoever starts programs there ended them all: that takes minutes where nothing says that a node is off. */
+bool cause_find_silent(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const struct job_lost *lost = end->lost;
+    const struct job_rank *rank = end->rank;
+    const json_t *came = signal_came(end), *start = json_object_get(json_array_get(end->chain, 0), "start_seconds");
+    double failed = cause_chain_end(end, 0);
+    failed = came && record_seconds(came) < failed ? record_seconds(came) : failed;
+    failed = rank && rank->status != JOB_STATUS_UNKNOWN && rank->seconds < failed ? rank->seconds : failed;
+    return !sure && lost && lost->silent && lost->seconds <= failed - lost->silent &&
+           lost->seconds >= failed - SILENT_SECONDS && lost->seconds >= json_number_value(start) &&
+           !cause_warning(end, NOTE_task_stopped) && !timed_out(end) && !was_requested(end) &&
+           say_lost(lost, cause, sure);
 }
 
 /* The job went on without the node; what else is known of its end is more probable. */
@@ -422,10 +448,7 @@ bool cause_find_lost_before(const struct job_end *end, struct cause *cause, bool
 /* Somebody or something asked the job to end: what the ranks do then is no failure of theirs. */
 static bool was_asked(const struct job_end *end)
 {
-    const json_t *request = end->model->request;
-    bool asked = asked_of(json_string_value(json_object_get(request, "request"))).signo &&
-                 cause_is_near(end, record_seconds(request));
-    return asked || signal_came(end) || cause_warning(end, NOTE_task_stopped) || timed_out(end);
+    return was_requested(end) || signal_came(end) || cause_warning(end, NOTE_task_stopped) || timed_out(end);
 }
 
 /* What it said: an exception of its own, its crash's place, or a log. */

@@ -601,6 +601,46 @@ static void test_rank(void **state)
 }
 
 /* The launcher ends because of it; or much later something else fails, which does not make it the reason. */
+static void put_came(double seconds)
+{
+    put_warning(seconds, NOTE(signal_came, .signal = "SIGTERM", .sender = "slurmstepd (pid 7)"));
+}
+
+/* No ssh led there. What the launcher says, and the signal that a batch system then sends, follow from it. */
+static void test_silent(void **state)
+{
+    static const char text[] = "probably node n3 was lost at 90.0 s: nothing was heard from it any more";
+    struct job_lost lost = {.node = "n3", .ranks = "", .seconds = 90, .broke = 90, .silent = 4};
+    lost_node = &lost;
+    put_log(99.8, "error", "srun: error: Node failure on n3");
+    expect(ask(MPIRUN), NOTE_cause_node_lost, false, text);
+    lost.seconds = lost.broke = 98; /* its monitor was ended with the others */
+    assert_int_equal(ask(MPIRUN).kind, NOTE_cause_log);
+    lost.seconds = lost.broke = 90;
+    put_came(99);
+    expect(ask(MPIRUN), NOTE_cause_node_lost, false, text);
+    put_came(93);
+    assert_int_equal(ask(MPIRUN).kind, NOTE_cause_signal);
+    job_model_done(&model);
+    assert_int_equal(job_model_init(&model, 100), 0);
+    struct job_rank rank = {.rank = 1,
+                            .ranks = 3,
+                            .pid = 31,
+                            .how = "exited with status 3",
+                            .status = 3 << 8,
+                            .seconds = 92,
+                            .model = &model};
+    first_rank = &rank;
+    assert_int_equal(ask(MPIRUN).kind, NOTE_cause_rank);
+    rank.status = 15; /* somebody ended it */
+    rank.seconds = 99;
+    expect(ask(MPIRUN), NOTE_cause_node_lost, false, text);
+    first_rank = NULL;
+    put_warning(99, NOTE(task_stopped, .why = "its task was cancelled"));
+    assert_int_equal(ask(KILLED).kind, NOTE_cause_asked);
+    lost_node = NULL;
+}
+
 static void test_lost(void **state)
 {
     static const char later[] =
@@ -824,6 +864,7 @@ int main(void)
         ROW(test_log_of_script),
         ROW(test_rank),
         ROW(test_lost),
+        ROW(test_silent),
         ROW(test_rank_asked),
         ROW(test_rank_killed),
         ROW(test_outlived),
