@@ -50,6 +50,7 @@ class Logs(JobCase):
                          [(f"step {n} of 3", "info", str(n)) for n in (1, 2, 3)])
         self.assertEqual([line["line"] for line in lines], [None, 1, 2])
         self.assertEqual((self.records("progress")[-1]["done"], self.records("progress")[-1]["total"]), (3, 3))
+        self.assertRegex(self.scry("ps", "--all").stdout, r"(?m)^JOB .* PROGRESS +COMMAND\n.* 100 %  sh ")
         self.assertEqual([(file["file"], file["state"]) for file in self.records("log_file")],
                          [("out.log", "watched"), ("stderr", "watched"), ("stdout", "watched"), ("out.log", "rotated")])
         schema = schematest.schema("records")
@@ -103,6 +104,17 @@ class Logs(JobCase):
             self.write(name, "go\n")
         self.assertEqual(run.wait(), 0)
         self.assertEqual(sorted(line["text"] for line in self.records("log")), ["x 1", "x 2", "x 3", "x 4"])
+
+    def test_progress_of_a_failed_job(self):
+        """How far it was stays there, and nothing is left to do."""
+        self.run_job("echo 'step 1 of 3' >>out.log; echo 'step 2 of 3' >>out.log; exit 3", "--log", STEPS)
+        whole = json.loads(self.scry("ps", "--all", "--json").stdout)
+        self.assertEqual(list(schematest.violations(whole, schematest.schema("ps"))), [])
+        job, = whole["jobs"]
+        self.assertAlmostEqual(job["progress"].pop("share"), 2 / 3)
+        self.assertEqual(job["progress"], {"source": "out.log", "done": 2, "total": 3, "left_seconds": None})
+        self.assertRegex(self.scry("ps", "--all").stdout, r"(?m)^JOB .* PROGRESS +COMMAND\n.* 66 %  sh ")
+        self.assertEqual(self.report()["logs"]["progress"][0]["done"], 2)
 
     def test_what_is_no_file(self):
         """A pipe loses nothing to scry, and the warning says why it is not watched; so for a file that never comes."""
