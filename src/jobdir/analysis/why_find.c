@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Findings: circles among those that are stuck, those they wait for in vain, and those that only take long. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -418,6 +419,12 @@ static void explain_mismatches(struct why_work *work, struct marks *marks, bool 
 
 /* ---- those that others wait for, and that go on ---- */
 
+/* Its node does not answer: what it is in now nobody knows. */
+static bool is_unheard(const struct why_work *work, uint32_t index)
+{
+    return work->why->ranks[index].stats->unheard_ns > 0;
+}
+
 /* The next rank on the way to who keeps a rank waiting: one that computes, if there is any. */
 static uint32_t next_on_the_way(const struct why_work *work, const struct mpi_why_rank *rank)
 {
@@ -427,7 +434,8 @@ static uint32_t next_on_the_way(const struct why_work *work, const struct mpi_wh
         enum mpi_why_state state = work->why->ranks[other].state;
         if (state != MPI_WHY_WAITS && state != MPI_WHY_ENDED && state != MPI_WHY_BLOCKED)
             return other;
-        if (best == MPI_WHY_NONE && !work->why->ranks[other].stuck)
+        if ((best == MPI_WHY_NONE || (is_unheard(work, other) && !is_unheard(work, best))) &&
+            !work->why->ranks[other].stuck)
             best = other;
     }
     return best;
@@ -439,14 +447,14 @@ static void find_roots(struct why_work *work)
     for (uint32_t i = 0; i < why->count; i++) {
         uint32_t at = i;
         if ((why->ranks[i].state != MPI_WHY_WAITS && why->ranks[i].state != MPI_WHY_POLLS) || why->ranks[i].stuck ||
-            why->ranks[i].in_vain)
+            why->ranks[i].in_vain || is_unheard(work, i))
             continue;
         for (size_t steps = 0; steps <= why->count && at != MPI_WHY_NONE; steps++) {
             if (at != i && why->ranks[at].root != MPI_WHY_NONE && why->ranks[at].state == MPI_WHY_WAITS) {
                 why->ranks[i].root = why->ranks[at].root;
                 break;
             }
-            if (at != i && why->ranks[at].state != MPI_WHY_WAITS) {
+            if (at != i && (why->ranks[at].state != MPI_WHY_WAITS || is_unheard(work, at))) {
                 why->ranks[i].root = at;
                 break;
             }
@@ -519,6 +527,15 @@ static const char *straggler_text(struct arena *arena, const struct mpi_why *why
     for (size_t i = 0; i < finding->victim_count; i++)
         if (why->ranks[finding->victims[i]].state != MPI_WHY_POLLS)
             wait = "wait";
+    if (rank->stats->unheard_ns) {
+        char ranks[32];
+        snprintf(ranks, sizeof ranks, finding->rank_count == 1 ? "rank %d" : "%d ranks",
+                 finding->rank_count == 1 ? rank->stats->rank : (int)finding->rank_count);
+        return arena_printf(
+            arena, "%zu rank%s %s%s for %s on node %s, which does not answer: for %.1f s nothing is known of %s",
+            finding->victim_count, plural ? "s" : "", wait, plural ? "" : "s", ranks, rank->stats->node,
+            (double)rank->stats->unheard_ns / 1e9, finding->rank_count == 1 ? "it" : "them");
+    }
     if (finding->rank_count == 1)
         return arena_printf(arena, "%zu rank%s %s%s for rank %d, which %s", finding->victim_count, plural ? "s" : "",
                             wait, plural ? "" : "s", rank->stats->rank, doing(arena, rank));
@@ -535,6 +552,30 @@ void mpi_why_found_where(struct mpi_why *why, struct arena *arena)
     }
 }
 
+/* Both on one node, and that does not answer. */
+static bool are_unheard_alike(const struct why_work *work, uint32_t a, uint32_t b)
+{
+    return a != MPI_WHY_NONE && b != MPI_WHY_NONE && is_unheard(work, a) && is_unheard(work, b) &&
+           strcmp(work->why->ranks[a].stats->node, work->why->ranks[b].stats->node) == 0;
+}
+
+/* Of a node that does not answer, all of its ranks for which these wait, but `root`: that is said once. */
+static size_t unheard_with(struct why_work *work, const uint32_t *victims, size_t count, uint32_t root, uint32_t *list)
+{
+    bool *seen = arena_zalloc(work->arena, work->why->count + 1, sizeof *seen);
+    size_t used = 0;
+    work->failed |= !seen;
+    for (size_t i = 0; i < count && seen; i++) {
+        struct needs needs = {.rank = &work->why->ranks[victims[i]], .weak = true};
+        for (uint32_t other; needs_next(&needs, &other);) {
+            if (other != root && !seen[other] && are_unheard_alike(work, other, root))
+                list[used++] = other;
+            seen[other] = true;
+        }
+    }
+    return used;
+}
+
 static void find_stragglers(struct why_work *work)
 {
     struct mpi_why *why = work->why;
@@ -549,10 +590,14 @@ static void find_stragglers(struct why_work *work)
         if (work->failed)
             return;
         ranks[0] = root;
-        finding.rank_count += late_with(work, &why->ranks[i], root, ranks + 1);
         for (uint32_t k = i; k < why->count; k++)
-            if (why->ranks[k].root == root)
+            if (why->ranks[k].root == root || are_unheard_alike(work, why->ranks[k].root, root)) {
                 victims[finding.victim_count++] = k;
+                told[why->ranks[k].root] = true;
+            }
+        finding.rank_count += is_unheard(work, root)
+                                  ? unheard_with(work, victims, finding.victim_count, root, ranks + 1)
+                                  : late_with(work, &why->ranks[i], root, ranks + 1);
         for (size_t k = 0; k < finding.rank_count; k++)
             told[ranks[k]] = true;
         finding.ranks = ranks;
