@@ -425,6 +425,34 @@ static bool is_unheard(const struct why_work *work, uint32_t index)
     return work->why->ranks[index].stats->unheard_ns > 0;
 }
 
+/* What another program has to call for the two to meet. */
+static uint32_t counterpart(uint32_t call)
+{
+    return call == CALL_MPI_Comm_accept    ? CALL_MPI_Comm_connect
+           : call == CALL_MPI_Comm_connect ? CALL_MPI_Comm_accept
+           : call == CALL_MPI_Comm_join    ? CALL_MPI_Comm_join
+                                           : CALL_NONE;
+}
+
+/* The call in which a rank waits for another program, where all of its own that belong to it do, and no program of this job comes;
+ * CALL_NONE. One of another job may. */
+static uint32_t unmet_call(const struct mpi_why *why, uint32_t index)
+{
+    const struct mpi_why_rank *rank = &why->ranks[index];
+    const struct mpi_why_thread *thread = rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
+    uint32_t call = thread ? thread->thread->now.call : CALL_NONE, other = counterpart(call);
+    if (rank->state != MPI_WHY_WAITS || rank->stuck || rank->stats->unheard_ns || other == CALL_NONE ||
+        thread->condition_count)
+        return CALL_NONE;
+    for (size_t i = 0; i < why->count; i++) {
+        const struct mpi_stats *stats = why->ranks[i].stats;
+        for (size_t k = 0; k < stats->thread_count && stats->running && i != index; k++)
+            if (!stats->threads[k].ended && stats->threads[k].now.call == other)
+                return CALL_NONE;
+    }
+    return call;
+}
+
 /* The next rank on the way to who keeps a rank waiting: one that computes, if there is any. */
 static uint32_t next_on_the_way(const struct why_work *work, const struct mpi_why_rank *rank)
 {
@@ -454,7 +482,8 @@ static void find_roots(struct why_work *work)
                 why->ranks[i].root = why->ranks[at].root;
                 break;
             }
-            if (at != i && (why->ranks[at].state != MPI_WHY_WAITS || is_unheard(work, at))) {
+            if (at != i &&
+                (why->ranks[at].state != MPI_WHY_WAITS || is_unheard(work, at) || unmet_call(why, at) != CALL_NONE)) {
                 why->ranks[i].root = at;
                 break;
             }
@@ -519,11 +548,29 @@ static const char *doing(struct arena *arena, const struct mpi_why_rank *rank)
     }
 }
 
+static const char *unmet_text(struct arena *arena, const struct mpi_why *why, const struct mpi_why_finding *finding,
+                              uint32_t call)
+{
+    size_t victims = finding->victim_count;
+    bool several = finding->rank_count > 1;
+    char wait[48] = "", ranks[32];
+    if (victims)
+        snprintf(wait, sizeof wait, victims == 1 ? "%zu rank waits for " : "%zu ranks wait for ", victims);
+    snprintf(ranks, sizeof ranks, several ? "%d ranks" : "rank %d",
+             several ? (int)finding->rank_count : why->ranks[finding->ranks[0]].stats->rank);
+    return arena_printf(arena, "%s%s%s wait%s in %s, and no program of this job calls %s", wait, ranks,
+                        victims ? ", which" : "", several ? "" : "s", call_infos[call].name,
+                        call_infos[counterpart(call)].name);
+}
+
 static const char *straggler_text(struct arena *arena, const struct mpi_why *why, const struct mpi_why_finding *finding)
 {
     bool plural = finding->victim_count != 1;
     const struct mpi_why_rank *rank = &why->ranks[finding->ranks[0]];
     const char *wait = "poll";
+    uint32_t unmet = unmet_call(why, finding->ranks[0]);
+    if (unmet != CALL_NONE)
+        return unmet_text(arena, why, finding, unmet);
     for (size_t i = 0; i < finding->victim_count; i++)
         if (why->ranks[finding->victims[i]].state != MPI_WHY_POLLS)
             wait = "wait";
@@ -576,11 +623,44 @@ static size_t unheard_with(struct why_work *work, const uint32_t *victims, size_
     return used;
 }
 
+/* Whether this rank waits for another program in that call, as `root` does, which is of the same one. */
+static bool is_unmet_with(const struct mpi_why *why, uint32_t index, uint32_t root, uint32_t call)
+{
+    return index != MPI_WHY_NONE && unmet_call(why, index) == call &&
+           strcmp(why->ranks[index].stats->namespace, why->ranks[root].stats->namespace) == 0;
+}
+
+/* Those that wait for another program, and who waits for these. */
+static void find_unmet(struct why_work *work, bool *told)
+{
+    struct mpi_why *why = work->why;
+    for (uint32_t i = 0; i < why->count && !work->failed; i++) {
+        uint32_t call = unmet_call(why, i);
+        if (call == CALL_NONE || told[i])
+            continue;
+        struct mpi_why_finding finding = {.kind = MPI_WHY_STRAGGLER};
+        uint32_t *ranks = indices(work, why->count), *victims = indices(work, why->count);
+        for (uint32_t k = 0; k < why->count && !work->failed; k++) {
+            if (is_unmet_with(why, k, i, call))
+                told[ranks[finding.rank_count++] = k] = true;
+            if (is_unmet_with(why, why->ranks[k].root, i, call))
+                victims[finding.victim_count++] = k;
+        }
+        finding.ranks = ranks;
+        finding.victims = victims;
+        if (!work->failed)
+            finding.text = straggler_text(work->arena, why, &finding);
+        why_add_finding(work, &finding);
+    }
+}
+
 static void find_stragglers(struct why_work *work)
 {
     struct mpi_why *why = work->why;
     bool *told = arena_zalloc(work->arena, why->count + 1, sizeof *told);
     work->failed |= !told;
+    if (told)
+        find_unmet(work, told);
     for (uint32_t i = 0; i < why->count && !work->failed; i++) {
         uint32_t root = why->ranks[i].root;
         if (root == MPI_WHY_NONE || told[root])
