@@ -155,7 +155,7 @@ static json_t *resolve_stack(const void *ctx)
             add_frames(list, pc, &where);
         line_location_done(&where);
     }
-    if (!python && entry->frame_count) /* the way to the interpreter is not known, but its functions are */
+    if (entry->frame_count) /* the way to the interpreter, or further out, is not known, but its functions are */
         while (python < entry->python_count && json_array_size(list) < FRAMES_KEPT)
             python = add_python(list, entry->frames[entry->frame_count - 1], entry, python);
     lines_close(lines);
