@@ -446,6 +446,8 @@ static uint32_t unmet_call(const struct mpi_why *why, uint32_t index)
         return CALL_NONE;
     for (size_t i = 0; i < why->count; i++) {
         const struct mpi_stats *stats = why->ranks[i].stats;
+        if (stats->unheard_ns && strcmp(stats->namespace, rank->stats->namespace) != 0)
+            return CALL_NONE; /* it may */
         for (size_t k = 0; k < stats->thread_count && stats->running && i != index; k++)
             if (!stats->threads[k].ended && stats->threads[k].now.call == other)
                 return CALL_NONE;
@@ -578,10 +580,12 @@ static const char *straggler_text(struct arena *arena, const struct mpi_why *why
         char ranks[32];
         snprintf(ranks, sizeof ranks, finding->rank_count == 1 ? "rank %d" : "%d ranks",
                  finding->rank_count == 1 ? rank->stats->rank : (int)finding->rank_count);
-        return arena_printf(
-            arena, "%zu rank%s %s%s for %s on node %s, which does not answer: for %.1f s nothing is known of %s",
-            finding->victim_count, plural ? "s" : "", wait, plural ? "" : "s", ranks, rank->stats->node,
-            (double)rank->stats->unheard_ns / 1e9, finding->rank_count == 1 ? "it" : "them");
+        char since[64] = "";
+        if (rank->stats->taken_wall_ns)
+            snprintf(since, sizeof since, ": for %.1f s nothing is known of %s", (double)rank->stats->unheard_ns / 1e9,
+                     finding->rank_count == 1 ? "it" : "them");
+        return arena_printf(arena, "%zu rank%s %s%s for %s on node %s, which does not answer%s", finding->victim_count,
+                            plural ? "s" : "", wait, plural ? "" : "s", ranks, rank->stats->node, since);
     }
     if (finding->rank_count == 1)
         return arena_printf(arena, "%zu rank%s %s%s for rank %d, which %s", finding->victim_count, plural ? "s" : "",

@@ -215,7 +215,8 @@ static json_t *state_json(const void *row, const void *all)
 
 static json_t *unheard_json(const void *row, const void *all)
 {
-    uint64_t ns = ((const struct mpi_why_rank *)row)->stats->unheard_ns;
+    const struct mpi_stats *stats = ((const struct mpi_why_rank *)row)->stats;
+    uint64_t ns = stats->taken_wall_ns ? stats->unheard_ns : 0;
     return ns ? json_real((double)ns / 1e9) : json_null();
 }
 
@@ -233,7 +234,7 @@ static const struct field rank_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct mpi_why_rank, stats), FIELD_POINTER, .of = stats_fields},
     {"state", FIELD_CHOICE, .json = state_json, .choices = STATES},
     {"unheard_seconds", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = unheard_json,
-     .about = "its node does not answer: all of this is so old; null: it was asked"},
+     .about = "its node does not answer: all of this is so old; null: it was asked, or that is not known"},
     {"stuck", FIELD_BOOL, FIELD_AT(struct mpi_why_rank, stuck)},
     {"asleep", FIELD_BOOL, FIELD_AT(struct mpi_why_rank, asleep),
      .about = "all of its threads wait for each other, or for what only one of them could give, as a semaphore"},
