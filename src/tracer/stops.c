@@ -188,10 +188,13 @@ static void handle_exit_event(struct thread *thread)
 static void describe_fault(struct thread *thread, struct tracer_event *event)
 {
     siginfo_t info;
-    if (ptrace(PTRACE_GETSIGINFO, thread->tid, NULL, &info) == 0 && siginfo_has_address(&info) &&
-        thread_load_regs(thread) == 0) {
+    if (ptrace(PTRACE_GETSIGINFO, thread->tid, NULL, &info) < 0)
+        return;
+    if (siginfo_has_address(&info) && thread_load_regs(thread) == 0) {
         event->args[event->arg_count++] = (uint64_t)(uintptr_t)info.si_addr;
         event->args[event->arg_count++] = thread->regs.rsp;
+    } else if (info.si_signo == SIGFPE && info.si_code > 0) {
+        event->args[event->arg_count++] = (uint64_t)info.si_code;
     }
 }
 

@@ -233,6 +233,41 @@ static void count_usr1(void)
         shared->counters[0]++;
 }
 
+static void divide_by_zero(void)
+{
+    volatile int zero = 0;
+    signal(SIGFPE, on_usr1);
+    shared->ready = 1;
+    while (!shared->stop)
+        continue;
+    signal(SIGFPE, SIG_DFL);
+    shared->counters[0] = 7 / zero;
+}
+
+/* Of one that was sent nothing is known. */
+static void arithmetic_errors_say_what_is_wrong(void **state)
+{
+    (void)state;
+    int status;
+    pid_t pid = target_start(divide_by_zero);
+    tracer_begin();
+    struct tracer_watch watch = {.signals = UINT64_C(1) << (SIGFPE - 1)};
+    assert_int_equal(tracer_seize(tracer, pid, NULL), 0);
+    assert_int_equal(tracer_watch(tracer, pid, &watch), 0);
+    kill(pid, SIGFPE);
+    struct tracer_event event = next_event(TRACER_SIGNAL, 0);
+    assert_int_equal(event.arg_count, 0);
+    tracer_release_hold(tracer, event.hold);
+    shared->stop = 1;
+    event = next_event(TRACER_SIGNAL, 0);
+    assert_int_equal(event.signo, SIGFPE);
+    assert_int_equal(event.arg_count, 1);
+    assert_int_equal(event.args[0], FPE_INTDIV);
+    tracer_release_hold(tracer, event.hold);
+    WAIT_FOR(waitpid(pid, &status, WNOHANG) == pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGFPE);
+}
+
 static void signals_are_reported_and_delivered(void **state)
 {
     (void)state;
@@ -510,17 +545,12 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_setup, test_teardown)
-        TEST(forked_children_are_clean),
-        TEST(children_are_reported_and_can_be_kept),
-        TEST(vfork_shares_breakpoints),
-        TEST(exec_replaces_everything),
-        TEST(signals_are_reported_and_delivered),
-        TEST(system_calls_are_reported),
-        TEST(killed_targets_are_gone),
-        TEST(dead_monitors_leave_nothing_behind),
-        TEST(dead_monitors_leave_no_idle_tracer),
-        TEST(a_dead_tracer_is_repaired),
-        TEST(programs_are_started),
+        TEST(forked_children_are_clean),          TEST(children_are_reported_and_can_be_kept),
+        TEST(vfork_shares_breakpoints),           TEST(exec_replaces_everything),
+        TEST(signals_are_reported_and_delivered), TEST(arithmetic_errors_say_what_is_wrong),
+        TEST(system_calls_are_reported),          TEST(killed_targets_are_gone),
+        TEST(dead_monitors_leave_nothing_behind), TEST(dead_monitors_leave_no_idle_tracer),
+        TEST(a_dead_tracer_is_repaired),          TEST(programs_are_started),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

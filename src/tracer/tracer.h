@@ -38,7 +38,7 @@ enum tracer_event_kind {
     TRACER_SYSCALL_ENTER, /* number, args */
     TRACER_SYSCALL_EXIT,  /* number, result */
     TRACER_SIGNAL,        /* signo is about to be delivered; args of a fault: the address (as siginfo has it) and the
-                             thread's stack pointer */
+                             thread's stack pointer; of SIGFPE, unless somebody sent it: its si_code */
     TRACER_NEW_PROCESS,   /* fork, vfork or clone without CLONE_THREAD: child; it is stopped, too, while held */
     TRACER_NEW_THREAD,    /* child is the new thread, stopped while held */
     TRACER_EXEC, /* the process has a new program; tid is now pid, the other threads are gone; breakpoints are gone */

@@ -218,6 +218,13 @@ def compiled(name, command, source):
     return _made_once(b"".join(what), name, make)
 
 
+def blind_library():
+    """The path of a library through which nobody can unwind a stack."""
+    source = os.path.join(SOURCE, "test", "system", "targets", "blind.c")
+    return compiled("blind.so", ["cc", "-shared", "-fPIC", "-O1", "-fomit-frame-pointer", "-fno-asynchronous-unwind-tables",
+                                 "-fno-unwind-tables", source], source)
+
+
 def readable_by_all(path):
     """Whether an ordinary user gets to a path: every folder above it must let others through."""
     path = os.path.realpath(path)

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 
 import mpitest
@@ -115,6 +116,25 @@ class OwnFiles(Nodes):
         self.assertNotIn("OMIS_", text)
         row, = json.loads(self.box.run(self.box.scry("ps", "--all", "--json")).stdout)["jobs"]
         self.assertEqual(row["cpu_seconds"], self.report()["all_nodes"]["cpu_seconds"])
+
+
+    @mpitest.only("openmpi")
+    def test_why_of_a_node_that_is_cut_off(self):
+        """Those that wait for its ranks are told once, and what these did before is not said to be so now."""
+        if self.mpi != "openmpi":
+            self.skipTest("MPICH may hang")
+        job = self.start_job(mpitest.target(self, "stuck.c", "-Wno-stringop-overflow"), "silent")
+        why = lambda: self.box.run(self.box.scry("why", self.job)).stdout
+        scrytest.wait_until(lambda: re.search(r"(?m)^3 ranks wait for rank 1, which is in sleep", why()), 60, why)
+        self.lab.cut("n2")
+        said = why()
+        self.lab.heal("n2")
+        self.assertRegex(said, r"(?m)^4 ranks: 3 wait, 0 compute, 1 is on nodes that do not answer$")
+        self.assertRegex(said, r"(?m)^3 ranks wait for rank 1 on node n2, which does not answer: for [\d.]+ s nothing is known of it$")
+        self.assertRegex(said, r"(?m)^  rank 1 \(n2, process \d+\): computes \(when it was heard of last\)")
+        self.assertRegex(said, r"(?m)^note: node n2 cannot be asked: [^;]*; node n2: what 1 rank is in is [\d.]+ s old$")
+        job.terminate()
+        job.wait(60)
 
 
 class OrdinaryUser(Nodes):

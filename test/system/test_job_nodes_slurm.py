@@ -3,6 +3,7 @@
 
 import json
 import os
+import time
 
 import labtest
 import mpitest
@@ -154,6 +155,25 @@ class Slurm(labtest.LabCase):
         self.assertRegex(self.box.run(self.box.scry("ps")).stdout, r"(?m)^ +0 +n1 +\d+ [A-Z] +\d+% ")
         self.slurm.run("scancel", str(number))
         self.slurm.ended(number, 60)
+
+    def test_lost_node(self):
+        """Nothing comes from a node any more, and Slurm ends the step: the reason is the node, not the signal that the others got."""
+        job = self.box.start(self.box.scry("run", "-q", "-o", self.job, "--", "srun", "--scry", "-N", 3, "-n", 3, "sleep", 600))
+        spool = self.box.path("work", "job", "parts", "n3", "spool", "records.jsonl")
+        def begun():
+            if not os.path.exists(spool):
+                return False
+            with open(spool, encoding="utf-8") as file:
+                return '"sleep"' in file.read()
+        scrytest.wait_until(begun, 60, self.slurm.said)
+        self.lab.cut("n3")
+        self.addCleanup(self.slurm.run, "scontrol", "update", "NodeName=n3", "State=RESUME")
+        self.addCleanup(self.lab.heal, "n3")
+        scrytest.wait_until(lambda: time.time() - os.path.getmtime(spool) > 6, 60, "nothing comes from n3")
+        self.slurm.run("scontrol", "update", "NodeName=n3", "State=DOWN", "Reason=power")
+        self.assertNotEqual(job.wait(120), 0)
+        reason = self.report()["last"]["reason"]
+        self.assertRegex(reason["text"], r"^probably node n3 was lost at [\d.]+ s: nothing was heard from it any more$")
 
     def test_step_with_jobs_of_its_own(self):
         done = self.run_job("srun", "--scry=each", "-N", 1, "-n", 3, "true")

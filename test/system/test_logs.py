@@ -50,6 +50,7 @@ class Logs(JobCase):
                          [(f"step {n} of 3", "info", str(n)) for n in (1, 2, 3)])
         self.assertEqual([line["line"] for line in lines], [None, 1, 2])
         self.assertEqual((self.records("progress")[-1]["done"], self.records("progress")[-1]["total"]), (3, 3))
+        self.assertRegex(self.scry("ps", "--all").stdout, r"(?m)^JOB .* PROGRESS +COMMAND\n.* 100 %  sh ")
         self.assertEqual([(file["file"], file["state"]) for file in self.records("log_file")],
                          [("out.log", "watched"), ("stderr", "watched"), ("stdout", "watched"), ("out.log", "rotated")])
         schema = schematest.schema("records")
@@ -104,6 +105,17 @@ class Logs(JobCase):
         self.assertEqual(run.wait(), 0)
         self.assertEqual(sorted(line["text"] for line in self.records("log")), ["x 1", "x 2", "x 3", "x 4"])
 
+    def test_progress_of_a_failed_job(self):
+        """How far it was stays there, and nothing is left to do."""
+        self.run_job("echo 'step 1 of 3' >>out.log; echo 'step 2 of 3' >>out.log; exit 3", "--log", STEPS)
+        whole = json.loads(self.scry("ps", "--all", "--json").stdout)
+        self.assertEqual(list(schematest.violations(whole, schematest.schema("ps"))), [])
+        job, = whole["jobs"]
+        self.assertAlmostEqual(job["progress"].pop("share"), 2 / 3)
+        self.assertEqual(job["progress"], {"source": "out.log", "done": 2, "total": 3, "left_seconds": None})
+        self.assertRegex(self.scry("ps", "--all").stdout, r"(?m)^JOB .* PROGRESS +COMMAND\n.* 66 %  sh ")
+        self.assertEqual(self.report()["logs"]["progress"][0]["done"], 2)
+
     def test_what_is_no_file(self):
         """A pipe loses nothing to scry, and the warning says why it is not watched; so for a file that never comes."""
         os.mkfifo(os.path.join(self.work, "pipe"))
@@ -127,6 +139,18 @@ class Logs(JobCase):
         self.assertEqual(self.report()["last"]["said_last"], ["line 2", "line 3", "no mesh here"])
         self.run_job("echo 'ERROR: no mesh' >&2; exit 3")
         self.assertEqual(self.report()["last"]["said_last"], [])
+
+    def test_last_words(self):
+        """The text with which a Python program gives up is the reason, whatever words it has, and whatever it said before."""
+        self.write("steer.py", 'import sys\nprint("step 7", file=sys.stderr)\nsys.exit("the mesh has no cells")\n')
+        self.run_job("python3 steer.py; exit $?", streams=">job.out 2>job.err")
+        last, = self.records("log_last")
+        report = self.report()["last"]
+        self.assertRegex(report["reason"]["text"],
+                         r"^probably python3[\d.]* \(pid \d+\), which ended with exit status 1.*; it said: the mesh has no cells$")
+        self.assertFalse(report["reason"]["sure"])
+        self.assertIn(last["seq"], report["reason"]["evidence"])
+        self.assertEqual(report["said_last"], ["step 7", "the mesh has no cells"])
 
     def test_exit_status_0(self):
         """What it hides stands in the summary and beside the command in lists; what nobody wants to read is none of it."""

@@ -428,6 +428,12 @@ class Why(mpitest.MpiCase):
         answer, _ = self.found("fifo", self.only("straggler", [1], [0, 2], expected))
         self.assertEqual(answer["mpi"]["findings"][0]["text"], expected)
 
+    def test_accept(self):
+        """Nobody of the job connects: somebody else may, so it is not stuck."""
+        text = "2 ranks wait for rank 0, which waits in MPI_Comm_accept, and no program of this job calls MPI_Comm_connect"
+        _, status = self.found("accept", self.only("straggler", [0], [1, 2], text))
+        self.assertEqual(status, 0)
+
     def test_dead_peer(self):
         """A rank is killed while others wait for it; the launcher, which would end them, is held meanwhile."""
         job = self.start_job(3, self.target("stuck.c", "-Wno-stringop-overflow"), "silent", stdout=subprocess.DEVNULL)

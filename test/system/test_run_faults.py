@@ -489,18 +489,30 @@ class Crashes(FaultCase):
         for command, number, reason in ((["null", "main"], signal.SIGSEGV, "a NULL pointer"),
                                         (["null", "thread"], signal.SIGSEGV, "a NULL pointer"),
                                         (["stack", "main"], signal.SIGSEGV, "stack overflow"),
+                                        (["fpe", "thread"], signal.SIGFPE, "an integer was divided by zero"),
                                         (["abort", "main"], signal.SIGABRT, None)):
             done = self.box.run(self.box.scry("run", "--crash-stack", "sh", "-c", 'ulimit -c 0; exec "$@"', "sh",
                                               scrytest.example("crash"), *command))
             report = self.report()
             self.assertEqual((report["signal"], report["reason"]), (number, reason), command)
             crash, = report["crashes"]
-            self.assertEqual((crash.get("reason"), "address" in crash), (reason, reason is not None))
+            self.assertEqual((crash.get("reason"), "address" in crash), (reason, number == signal.SIGSEGV))
             if reason:
                 self.assertIn(f": {reason}\n", done.stderr)
         self.box.run(self.box.scry("run", "--crash-stack", "sh", "-c", "ulimit -c 0; kill -SEGV $$"))
         crash, = self.report()["crashes"]
         self.assertFalse("reason" in crash or "address" in crash or "sp" in crash, crash)
+
+    def test_crash_stack_that_ends_between_python(self):
+        """In a library through which nobody can unwind: the functions of Python further out are there all the same."""
+        path = self.box.path("work", "blind.py")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"import ctypes\nlib = ctypes.CDLL({scrytest.blind_library()!r})\ndef inner():\n    ctypes.memmove(8, 16, 4)\n"
+                       "called = ctypes.CFUNCTYPE(None)(inner)\ndef outer():\n    lib.blind(called)\nouter()\n")
+        self.box.run(self.box.scry("run", "--crash-stack", "/usr/bin/python3", path))
+        crash, = self.report()["crashes"]
+        self.assertEqual([frame["function"] for frame in crash["frames"] if frame.get("language") == "python"], ["inner", "outer", "<module>"])
+        self.assertNotIn("language", crash["frames"][0])
 
     def test_crash_stack_of_a_child(self):
         """Of a process that lived for a millisecond, whose parent keeps its end to itself."""

@@ -167,6 +167,23 @@ class Snapshot(SnapshotCase, scrytest.TestCase):
         nodes = self.tree()["nodes"]
         self.assertEqual({node["language"] for node in nodes}, {"native", "python"})
 
+    def test_python_below_a_library_without_callers(self):
+        """The stack of C ends in it: what Python called before stands further out than all of it, in its order."""
+        path = self.box.path("work", "blind.py")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(textwrap.dedent(f"""\
+                import ctypes, time
+                lib = ctypes.CDLL({scrytest.blind_library()!r})
+                def inner():
+                    time.sleep(1000)
+                called = ctypes.CFUNCTYPE(None)(inner)
+                def outer():
+                    lib.blind(called)
+                outer()
+                """))
+        self.start(sys.executable, path)
+        self.lines(r"<module> \(blind.py:8\) > outer \(blind.py:7\) > \(callers are not known\) > .*inner \(blind.py:4\) > \S*nanosleep$")
+
     def test_ended(self):
         self.start("true")
         self.job.wait(60 * scrytest.SCALE)

@@ -103,6 +103,13 @@ class Whole(CollectCase):
         self.assertEqual(int(process["crash_address"][0], 16), 16)
         self.assertIn("deep", process["crash_stack"][0])
 
+    def test_reason_of_a_crash(self):
+        """What was wrong with the numbers, or the pointer, is known from the trace, without a core file."""
+        for arguments, reason in ((("divide", 0), "an integer was divided by zero"), (("crash", 5), "a NULL pointer")):
+            self.box.run(self.box.scry("run", "-q", "sh", "-c", 'ulimit -c 0; exec "$@"', "sh", target(), *arguments))
+            crash, = json.loads(self.box.run(self.box.scry("report", "--json", "@last")).stdout)["crashes"]
+            self.assertEqual(crash.get("reason"), reason, crash)
+
     def test_size_limit(self):
         calls = 3000000 * scrytest.SCALE  # so many that a slow monitor sees the limit while there are some
         done = self.scry_run("--max-size", "2M", "--trace", "fn:hot", "--", target(), "storm", calls)

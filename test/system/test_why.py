@@ -41,6 +41,37 @@ class Why(scrytest.TestCase):
         os.kill(job.pid, signal.SIGTERM)
         job.wait(60 * scrytest.SCALE)
 
+    def test_pool(self):
+        """Workers of Python wait for a lock that the parent holds: who shares it and does not wait for it is named, once for all."""
+        program, path, said = self.box.path("work", "pool.py"), self.box.path("work", "job"), []
+        with open(program, "w", encoding="ascii") as file:
+            file.write("import multiprocessing\n"
+                       "def begin(given):\n"
+                       "    global lock\n"
+                       "    lock = given\n"
+                       "def work(number):\n"
+                       "    with lock:\n"
+                       "        return number\n"
+                       "if __name__ == '__main__':\n"
+                       "    lock = multiprocessing.Lock()\n"
+                       "    lock.acquire()\n"
+                       "    multiprocessing.Pool(3, begin, (lock,)).map(work, range(3), 1)\n")
+        job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", sys.executable, program))
+
+        def blocked():
+            if not os.path.exists(os.path.join(path, "job.json")):
+                return False
+            said.append(self.box.run(self.box.scry("why", path)).stdout)
+            return said[-1].count("; 2 more processes wait for it, too, at work (pool.py:6)") == 3
+
+        scrytest.wait_until(blocked, 30, lambda: said[-1] if said else "it starts")
+        (parent,) = scrytest.children(job.pid)
+        self.assertEqual(said[-1].count(f"): waits for a lock or a semaphore in memory that it shares with process {parent} (python3); "), 3)
+        workers = [process for process in self.ask(path)["processes"] if process["pid"] != parent]
+        self.assertEqual([process["threads"][0]["waits_for"] for process in workers], [[parent]] * 3)
+        job.terminate()
+        job.wait(60 * scrytest.SCALE)
+
     def files(self, way, call):
         """Each of two processes waits for the lock that the other one holds, one of them by flock; a third one only waits."""
         program = self.box.path("work", "locks.py")

@@ -371,8 +371,8 @@
     NOTE(cause_command, "cause", "{sure?|probably }the command at {place}, which failed with {status}: {command}{said}", \
          STRING(place) INTEGER(status) STRING(command) STRING(said) FLAG(sure)) \
     NOTE(cause_log, "cause", "probably what {file} says: {text}{when}", STRING(file) STRING(text) STRING(when)) \
-    NOTE(cause_process, "cause", "probably {program} (pid {pid}), which ended {how}", \
-         STRING(program) INTEGER(pid) STRING(how)) \
+    NOTE(cause_process, "cause", "probably {program} (pid {pid}), which ended {how}{said}", \
+         STRING(program) INTEGER(pid) STRING(how) STRING(said)) \
     /* about writing */ \
     NOTE(disk_hangs, "disk_hangs", \
          "the disk with the job directory does not answer: the rest is written when it does",) \

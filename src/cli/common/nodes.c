@@ -189,6 +189,14 @@ const char *job_nodes_name(const struct job_nodes *nodes, const char *token)
     return NULL;
 }
 
+bool job_nodes_has_problem(const struct job_nodes *nodes, const char *host)
+{
+    for (size_t i = 0; i < nodes->count; i++)
+        if (!is_reached(&nodes->list[i]) && strcmp(host_of(nodes->list[i].name), host) == 0)
+            return true;
+    return false;
+}
+
 void job_nodes_put_problems(struct buf *out, const struct job_nodes *nodes)
 {
     for (size_t i = 0; i < nodes->count; i++) {

@@ -42,6 +42,8 @@ static inline bool job_nodes_has_others(const struct job_nodes *nodes)
 size_t job_nodes_put(struct buf *request, const struct job_nodes *nodes, size_t first);
 /* The name for people of an object's node, from its token ("n_3", "p_3_17"); NULL: it is none of these. */
 const char *job_nodes_name(const struct job_nodes *nodes, const char *token);
+/* Whether the node of this host could not be reached. */
+bool job_nodes_has_problem(const struct job_nodes *nodes, const char *host);
 /* Appends "node n3 cannot be asked: ..." for each, separated by "; ". */
 void job_nodes_put_problems(struct buf *out, const struct job_nodes *nodes);
 void job_nodes_done(struct job_nodes *nodes);

@@ -100,19 +100,11 @@ static const json_t *last_of(const json_t *list)
     return count ? json_array_get(list, count - 1) : NULL;
 }
 
-static const struct layer_last *last_progress(const struct job_model *model)
-{
-    const struct layer_last *last = model->layers.progress;
-    while (last && last->hh.next)
-        last = last->hh.next;
-    return last;
-}
-
 /* The last one of each source. */
 static size_t all_progress(const struct job_model *model, size_t each, struct now_line *ret_lines)
 {
     size_t used = 0;
-    for (const struct layer_last *last = last_progress(model); last && used < each; last = last->hh.prev)
+    for (const struct layer_last *last = layers_last(model->layers.progress); last && used < each; last = last->hh.prev)
         ret_lines[used++] = (struct now_line){NOW_PROGRESS, last->record};
     return used;
 }
@@ -214,7 +206,7 @@ void now_text(struct buf *out, const struct now_line *line, double seconds)
 
 const json_t *now_progress(const struct job_model *model)
 {
-    const struct layer_last *last = last_progress(model);
+    const struct layer_last *last = layers_last(model->layers.progress);
     return last ? last->record : NULL;
 }
 
@@ -230,7 +222,7 @@ double now_left(const json_t *progress, double seconds)
 {
     const json_t *left = json_object_get(progress, "left_seconds");
     double since = seconds - record_seconds(progress);
-    if (!json_is_number(left) || json_number_value(left) < 0)
+    if (!json_is_number(left) || json_number_value(left) < 0 || seconds < 0)
         return -1;
     double rest = json_number_value(left) - (since > 0 ? since : 0);
     return rest > 0 ? rest : 0;
@@ -273,10 +265,9 @@ static json_t *done_json(const json_t *record, double seconds)
     return fields_json(now_progress_fields, &row, NULL);
 }
 
-json_t *now_progress_json(const struct job_model *model, double seconds)
+json_t *now_progress_json(const json_t *progress, double seconds)
 {
-    const json_t *last = now_progress(model);
-    return last ? done_json(last, seconds) : json_null();
+    return progress ? done_json(progress, seconds) : json_null();
 }
 
 static json_t *progress_json(const void *row, const void *all)

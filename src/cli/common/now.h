@@ -37,7 +37,7 @@ size_t now_lines(const struct job_model *model, size_t each, struct now_line ret
 void now_text(struct buf *out, const struct now_line *line, double seconds);
 
 /* The source that told last how far the job is; NULL: none. And of such a record: the share that is done, 0 to 1, and
- * the seconds that are left; -1: unknown. */
+ * the seconds that are left; -1: unknown. `seconds`: now; -1: the job is over, and nothing is left to do. */
 const json_t *now_progress(const struct job_model *model);
 double now_share(const json_t *progress);
 double now_left(const json_t *progress, double seconds);
@@ -54,7 +54,7 @@ struct now_done {
     const char *source;
     double done, total, share, left_seconds;
 };
-/* The last one, as now_progress_fields have it, or null. A new reference. */
-json_t *now_progress_json(const struct job_model *model, double seconds);
+/* Of such a record, which may be NULL, as now_progress_fields have it, or null. A new reference. */
+json_t *now_progress_json(const json_t *progress, double seconds);
 
 #endif

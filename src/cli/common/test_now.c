@@ -94,6 +94,7 @@ static void other_layers(void **state)
     assert_now(3, "done   25 %, 88 s left  out.log\nlog    stderr:8 error: disk full\nwarn   beware\n");
     assert_now(200, "done   25 %, 0 s left  out.log\nlog    stderr:8 error: disk full  3 min 18 s ago\n"
                     "warn   beware  3 min 17 s ago\n");
+    assert_true(now_left(now_progress(&model), -1) < 0); /* it is over */
     put(4, RECORD(progress, .source = "/x/two.log", .done = 5, .total = 0, .left_seconds = -1));
     assert_true(now_share(now_progress(&model)) < 0);
     put(5, RECORD(progress, .source = "/x/out.log", .done = 8, .total = 4, .left_seconds = -1));

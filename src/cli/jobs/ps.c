@@ -188,8 +188,7 @@ static void add_job(struct table *table, const struct job_report *report, const 
         text_seconds(&cells[COLUMN_CPU], result.cpu_seconds);
         text_size(&cells[COLUMN_PEAK], result.peak_tree_rss_bytes);
     }
-    if (!is_over(report))
-        now_progress_text(&cells[COLUMN_PROGRESS], now_progress(&report->model), result.wall_seconds);
+    now_progress_text(&cells[COLUMN_PROGRESS], ps_progress(report), is_over(report) ? -1 : result.wall_seconds);
     command_line(report, &cells[COLUMN_COMMAND]);
     const char *reason = ps_reason(report);
     if (reason) {

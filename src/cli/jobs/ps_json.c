@@ -71,12 +71,16 @@ static json_t *its_ranks_json(const void *row, const void *all)
     return ranks_json(((const struct row *)row)->ranks, ((const struct row *)row)->rank_count);
 }
 
-/* Nobody works on it any more: how far it came is in its report. */
+const json_t *ps_progress(const struct job_report *report)
+{
+    return report->info.ended ? report->info.progress : now_progress(&report->model);
+}
+
 static json_t *progress_json(const void *row, const void *all)
 {
     const struct row *job = row;
     bool over = job->report->state == JOB_ENDED || job->report->state == JOB_LOST;
-    return over ? json_null() : now_progress_json(&job->report->model, job->result.wall_seconds);
+    return now_progress_json(ps_progress(job->report), over ? -1 : job->result.wall_seconds);
 }
 
 bool ps_is_signed(const struct job_report *report, bool *ret_known)
@@ -105,7 +109,7 @@ static const struct field result_fields[] = {
     {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct row, result.cpu_seconds), FIELD_OPTIONAL},
     {"peak_tree_rss_bytes", FIELD_BYTES, FIELD_AT(struct row, result.peak_tree_rss_bytes), FIELD_OPTIONAL},
     {"progress", FIELD_OBJECT, .flags = FIELD_OR_NULL | FIELD_OPTIONAL, .json = progress_json,
-     .of = now_progress_fields, .about = "how far the job says it is; null: it does not, or is over"},
+     .of = now_progress_fields, .about = "how far the job says it is, or was at its end; null: it does not"},
     {"signed", FIELD_BOOL, .flags = FIELD_OR_NULL | FIELD_OPTIONAL, .json = signed_json,
      .about = "of a job at a broker: as mirror.signed in report.schema.json"},
     {"processes", FIELD_LIST, .flags = FIELD_OPTIONAL, .json = processes_json, .of = process_fields,

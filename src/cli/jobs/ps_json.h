@@ -20,6 +20,8 @@ json_t *ps_job_json(const struct job_report *report, const struct rank_now *rank
 /* A job whose directory cannot be read. */
 /* Why it failed, or what its exit status of 0 hides, as far as is known; NULL: nothing. */
 const char *ps_reason(const struct job_report *report);
+/* How far it said last that it is; NULL: it did not. */
+const json_t *ps_progress(const struct job_report *report);
 json_t *ps_unreadable_json(const char *path, const char *reason);
 json_t *ps_schema(void);
 

@@ -50,6 +50,8 @@ static int take_answers(struct why_nodes *nodes, const struct job_nodes *asked, 
         const char *name = asked ? job_nodes_name(asked, looked->token) : NULL;
         if (!asked || (name && name == job_nodes_name(asked, asked->list[0].token)))
             return err_set(err, -EIO, "%s", looked->problem);
+        if (asked && !name && job_nodes_has_problem(asked, looked->node))
+            continue; /* it could not be asked, and that is said */
         buf_puts(&nodes->missing, nodes->missing.len ? "; node " : "node ");
         text_show(&nodes->missing, name ? name : looked->node);
         buf_puts(&nodes->missing, " does not answer: ");

@@ -355,6 +355,20 @@ static json_t *last_lines(const struct log_file *file)
     return NULL;
 }
 
+/* Since the last of them was written; -1: not known, for scry itself wrote behind it. */
+static double quiet_seconds(const struct tail *tail)
+{
+    uint64_t now_ns = clock_wall_ns();
+    size_t len = tail->last_len, start;
+    while (len && isspace((unsigned char)tail->last[len - 1]))
+        len--;
+    for (start = len; start && tail->last[start - 1] != '\n';)
+        start--;
+    if (log_is_own(tail->last + start, len - start))
+        return -1;
+    return now_ns > tail->last_ns ? (double)(now_ns - tail->last_ns) / NS_PER_SECOND : 0;
+}
+
 /* What is known where no pattern matches: of standard error, or else of standard output. */
 static void put_last(struct logs *logs)
 {
@@ -370,7 +384,8 @@ static void put_last(struct logs *logs)
         said = file;
     }
     if (lines)
-        observe_put(logs->observer, RECORD(log_last, .file = said->name, .lines = lines));
+        observe_put(logs->observer,
+                    RECORD(log_last, .file = said->name, .quiet_seconds = quiet_seconds(&said->tail), .lines = lines));
     json_decref(lines);
 }
 

@@ -53,12 +53,17 @@ static uint64_t size_now(const struct tail *tail)
 /* The end of what was written into a stream since it was opened. It stays when the process is gone, and its name with it. */
 static void keep_last(struct tail *tail)
 {
+    struct stat status;
     uint64_t size = size_now(tail), from = size > TAIL_LAST_BYTES ? size - TAIL_LAST_BYTES : 0;
     from = from > tail->start ? from : tail->start;
-    if (!tail->stream || size <= from || !(tail->last = tail->last ? tail->last : malloc(TAIL_LAST_BYTES)))
+    if (!tail->stream || size <= from || fstat(tail->fd, &status) < 0 ||
+        !(tail->last = tail->last ? tail->last : malloc(TAIL_LAST_BYTES)))
         return;
     ssize_t got = pread(tail->fd, tail->last, (size_t)(size - from), (off_t)from);
-    tail->last_len = got > 0 ? (size_t)got : tail->last_len;
+    if (got <= 0)
+        return;
+    tail->last_len = (size_t)got;
+    tail->last_ns = (uint64_t)status.st_mtim.tv_sec * NS_PER_SECOND + (uint64_t)status.st_mtim.tv_nsec;
 }
 
 static void close_file(struct tail *tail)

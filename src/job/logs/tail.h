@@ -61,6 +61,7 @@ struct tail {
     struct lines lines;
     char *last; /* of a stream: its last bytes when it was closed, or ended. The first line of them may be cut */
     size_t last_len;
+    uint64_t last_ns; /* when they were written; CLOCK_REALTIME, of the file system's node */
 };
 
 void tail_init(struct tail *tail, const char *path, struct tail_calls calls);

@@ -38,6 +38,18 @@ static void note_said(void *ctx, struct note note)
 {
 }
 
+/* The last line, whatever it says: of a program that is not said to have given up with it. */
+static void put_last(const struct buf *lines)
+{
+    const char *end = lines->data + lines->len - 1, *line = end;
+    while (line > lines->data && line[-1] != '\n')
+        line--;
+    json_t *list = json_pack("[s%]", line, (size_t)(end - line));
+    if (list) /* not of text that is none */
+        put_said(NULL, RECORD_log_last, &(struct log_last_record){.file = "stderr", .lines = list});
+    json_decref(list);
+}
+
 /* What the reason of a program is that wrote this and ended with 1; *ret_errors: lines that count as errors. */
 static void find_reason(struct buf *out, const struct buf *lines, uint64_t *ret_errors)
 {
@@ -47,6 +59,7 @@ static void find_reason(struct buf *out, const struct buf *lines, uint64_t *ret_
     assert_int_equal(job_model_init(&model, 100), 0);
     log_match_lines(&matcher, NS_PER_SECOND, lines->data, lines->len, false);
     log_match_rest(&matcher, NS_PER_SECOND, true);
+    put_last(lines);
     json_t *chain = json_pack("[{s:i, s:s, s:f, s:i, s:n}]", "pid", 10, "name", "model", "end_seconds", ENDED_SECONDS,
                               "exit_code", 1, "signal");
     const struct job_end end = {.model = &model, .chain = chain, .exit_code = 1, .seconds = ENDED_SECONDS};

@@ -336,7 +336,75 @@ static void put_thread(struct buf *out, struct blocked *thread, pid_t pid, pid_t
     add_waited(thread, tid);
 }
 
-static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, const char *syscall)
+/* Whether the only thread of a process waits there. */
+static bool waits_at(pid_t pid, uint64_t address)
+{
+    char path[64], text[256];
+    unsigned long long at;
+    long number;
+    snprintf(path, sizeof path, "/proc/%d/syscall", pid);
+    return proc_status_number(pid, 0, "Threads") == 1 && read_file(path, text, sizeof text) > 0 &&
+           sscanf(text, "%ld %llx", &number, &at) == 2 && number == SYS_futex && at == address;
+}
+
+/* Where a process has the same byte of a file or of shared memory; 0: it has not. */
+static uint64_t shares_at(pid_t pid, const struct proc_map *map, uint64_t offset)
+{
+    struct proc_maps maps;
+    uint64_t at = 0;
+    if (proc_maps_read(pid, &maps) < 0)
+        return 0;
+    for (size_t i = 0; i < maps.count && !at; i++) {
+        const struct proc_map *there = &maps.maps[i];
+        if (!there->private && there->inode == map->inode && there->device_major == map->device_major &&
+            there->device_minor == map->device_minor && offset >= there->offset &&
+            offset - there->offset < there->end - there->start)
+            at = there->start + (offset - there->offset);
+    }
+    proc_maps_done(&maps);
+    return at;
+}
+
+/* What processes share, as those of a Python pool do: it can be given by those that have it and do not wait for it themselves. Of
+ * the same session, which is quick to find. false: it is not shared. */
+static bool put_shared(struct buf *out, struct blocked *thread, pid_t own, uint64_t address)
+{
+    struct proc_maps maps;
+    size_t found = 0, waiting = 0;
+    if (proc_maps_read(own, &maps) < 0)
+        return false;
+    const struct proc_map *in = proc_maps_find(&maps, address);
+    const struct proc_map map = in ? *in : (struct proc_map){.private = true};
+    proc_maps_done(&maps); /* its path is gone */
+    if (map.private || !map.inode)
+        return false;
+    buf_puts(out, "waits for a lock or a semaphore in memory that it shares with ");
+    DIR *processes = opendir("/proc");
+    for (struct dirent *entry; processes && (entry = readdir(processes));) {
+        pid_t pid = (pid_t)atoi(entry->d_name);
+        uint64_t there = pid > 0 && pid != own && getsid(pid) == getsid(own)
+                             ? shares_at(pid, &map, address - map.start + map.offset)
+                             : 0;
+        if (!there)
+            continue;
+        if (waits_at(pid, there)) {
+            waiting++;
+        } else if (found < BLOCKED_WAITED) {
+            buf_puts(out, found++ ? ", " : "");
+            put_process(out, pid);
+            add_waited(thread, pid);
+        }
+    }
+    if (processes)
+        closedir(processes);
+    if (!found)
+        buf_puts(out, "nobody who could give it");
+    if (waiting)
+        buf_printf(out, "; %zu more process%s for it, too", waiting, waiting == 1 ? " waits" : "es wait");
+    return true;
+}
+
+static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, uint64_t address, const char *syscall)
 {
     struct thread_wait wait = thread_wait_of(pid, syscall);
     if (wait.kind == THREAD_WAITS_OWNER && wait.tid == thread->tid) {
@@ -345,7 +413,7 @@ static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, const 
     } else if (wait.kind == THREAD_WAITS_OWNER || wait.kind == THREAD_WAITS_END) {
         buf_puts(out, wait.kind == THREAD_WAITS_END ? "waits for the end of " : "waits for a mutex that is held by ");
         put_thread(out, thread, pid, wait.tid);
-    } else {
+    } else if (!put_shared(out, thread, pid, address)) {
         buf_puts(out, "waits for another thread (a condition, a semaphore, or a lock whose owner is not known)");
     }
 }
@@ -443,7 +511,7 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
         put_path(out, pid, args[1]);
         break;
     case ABOUT_FUTEX:
-        put_futex(out, thread, pid, syscall);
+        put_futex(out, thread, pid, args[0], syscall);
         break;
     case ABOUT_POLL:
         put_poll(out, thread, pid, args);

@@ -12,6 +12,8 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/file.h"
+#include "base/system/siginfo.h"
 #include "job/places/aside.h"
 #include "job/run/reason.h"
 #include "jobdir/text/text.h"
@@ -153,13 +155,15 @@ static json_t *resolve_stack(const void *ctx)
             add_frames(list, pc, &where);
         line_location_done(&where);
     }
-    if (!python && entry->frame_count) /* the way to the interpreter is not known, but its functions are */
+    if (entry->frame_count) /* the way to the interpreter, or further out, is not known, but its functions are */
         while (python < entry->python_count && json_array_size(list) < FRAMES_KEPT)
             python = add_python(list, entry->frames[entry->frame_count - 1], entry, python);
     lines_close(lines);
     json_t *found = json_pack("{s:o}", "frames", list);
     if (entry->faulted)
         put_fault(found, entry->address, entry->sp);
+    if (entry->code)
+        json_object_set_new(found, "code", json_integer(entry->code));
     return found;
 }
 
@@ -186,16 +190,57 @@ static void explain_core(const struct job *job, json_t *crash, pid_t pid)
     json_decref(found);
 }
 
-bool crash_is_traced(const struct job *job, pid_t pid)
+static const char *traced_value(const char *process, const char *key)
+{
+    const char *at = strstr(process, key);
+    return at ? at + strlen(key) : "0";
+}
+
+/* The si_code of its signal, and the address, as the trace's .process has them (jobdir/trace/trace.h). */
+static void take_traced(json_t *crash, const char *trace)
+{
+    char path[PATH_MAX + 16];
+    _cleanup_(freep) char *text = NULL;
+    snprintf(path, sizeof path, "%s/.process", trace);
+    if (file_read(path, &text, NULL) < 0)
+        return;
+    siginfo_t info = {.si_signo = atoi(traced_value(text, "\ncrash_signal\t")),
+                      .si_code = atoi(traced_value(text, "\ncrash_code\t"))};
+    if (info.si_code <= 0 || info.si_signo != json_integer_value(json_object_get(crash, "signal")))
+        return;
+    json_object_set_new(crash, "code", json_integer(info.si_code));
+    if (siginfo_has_address(&info))
+        put_fault(crash, strtoull(traced_value(text, "\ncrash_address\t"), NULL, 16), 0);
+}
+
+/* Its traces, or those of all (0). false: there are none, or it is not known. Pass *ret_found to globfree. */
+static bool find_traces(const struct job *job, pid_t pid, glob_t *ret_found)
 {
     char pattern[PATH_MAX + 64], number[16] = "*";
-    glob_t found;
+    *ret_found = (glob_t){0};
     if (strpbrk(job->dir, "*?[\\"))
-        return !pid;
+        return false;
     if (pid)
         snprintf(number, sizeof number, "%d", pid);
     snprintf(pattern, sizeof pattern, "%s/trace/*/%s-*", job->dir, number);
-    bool traced = glob(pattern, GLOB_NOSORT, NULL, &found) == 0;
+    return glob(pattern, 0, NULL, ret_found) == 0;
+}
+
+bool crash_any_traced(const struct job *job)
+{
+    glob_t found;
+    bool traced = find_traces(job, 0, &found) || strpbrk(job->dir, "*?[\\");
+    globfree(&found);
+    return traced;
+}
+
+/* Whether it was traced. */
+static bool explain_traced(const struct job *job, json_t *crash, pid_t pid)
+{
+    glob_t found;
+    bool traced = find_traces(job, pid, &found);
+    for (size_t i = 0; i < found.gl_pathc && traced; i++)
+        take_traced(crash, found.gl_pathv[i]);
     globfree(&found);
     return traced;
 }
@@ -230,13 +275,14 @@ static void explain_one(const struct job *job, json_t *crash, bool *advised)
 {
     pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
     const struct stacks_entry *stack = stacks_find(&job->watch.stacks, pid);
+    bool traced = !stack && explain_traced(job, crash, pid);
     if (stack) {
         json_t *found = aside_run(resolve_stack, stack, CRASH_TIMEOUT_MS);
         json_object_update(crash, found);
         json_decref(found);
     } else if (json_is_true(json_object_get(crash, "core_dumped"))) {
         explain_core(job, crash, pid);
-    } else if (crash_is_traced(job, pid)) {
+    } else if (traced) {
         json_object_set_new(crash, "note", json_string("`scry report` shows the calls that led to it"));
     } else if (!job->options->crash_stack && !*advised) {
         *advised = true;

@@ -9,7 +9,7 @@
 /* Completes the crashes of the model, before they are written. */
 void crash_explain(struct job *job);
 
-/* Does this process (0: any) have a trace? Its report shows the calls that led to the crash. */
-bool crash_is_traced(const struct job *job, pid_t pid);
+/* Whether any process has a trace; true where that is not known. */
+bool crash_any_traced(const struct job *job);
 
 #endif

@@ -195,7 +195,7 @@ static void warn_traces(struct job *job)
     const struct watch *watch = &job->watch;
     const struct trace_info *traces = &watch->traces;
     bool told = traces->events || traces->problem_count, removed = !has_traces(job);
-    bool nothing = removed || (told && !crash_is_traced(job, 0));
+    bool nothing = removed || (told && !crash_any_traced(job));
     if (traces->events && nothing && job->dir[0])
         recorder_note(&job->recorder,
                       NOTE(traces_removed, .records = traces->events, .directory = job->dir, .emptied = !removed));
@@ -392,6 +392,15 @@ static void put_nothing_recorded(struct buf *out, const struct job *job, const s
     }
 }
 
+/* How far it said last that it is. A new reference, or NULL. */
+static json_t *progress_of(const struct job_model *model)
+{
+    const struct layer_last *last = layers_last(model->layers.progress);
+    return last ? json_pack("{s:O, s:O, s:O}", "source", json_object_get(last->record, "source"), "done",
+                            json_object_get(last->record, "done"), "total", json_object_get(last->record, "total"))
+                : NULL;
+}
+
 void finish(struct job *job, int exit_code, struct buf *text)
 {
     struct recorder *recorder = &job->recorder;
@@ -411,7 +420,8 @@ void finish(struct job *job, int exit_code, struct buf *text)
     job->info.warnings_omitted = omitted;
     job->info.crashes = recorder->model.crashes;
     struct job_report report = {.path = job->dir, .info = job->info, .state = JOB_ENDED, .model = recorder->model};
-    json_t *cause = NULL;
+    json_t *cause = NULL, *progress = progress_of(&recorder->model);
+    job->info.progress = progress;
     scribe_close_spool(&recorder->scribe);
     finish_put_info(job);
     if (scribe_wait(&recorder->scribe)) {
@@ -444,7 +454,8 @@ void finish(struct job *job, int exit_code, struct buf *text)
     json_decref(report.last);
     json_decref(cause);
     json_decref(omitted);
-    job->info.warnings_omitted = job->info.cause = NULL;
+    json_decref(progress);
+    job->info.warnings_omitted = job->info.cause = job->info.progress = NULL;
 }
 
 void finish_put_info(struct job *job)

@@ -146,6 +146,7 @@ static void take_capture(struct stacks *stacks, Omis_reply reply)
     take_python(entry, python.stack);
     omis_reader_find(reader, ACTION_FAULT);
     const struct omis_value *fault = omis_item(omis_item(omis_reader_values(reader), 1), 0);
+    entry->code = omis_count(fault) == 1 ? (int)omis_unsigned(omis_item(fault, 0)) : 0;
     entry->faulted = omis_count(fault) == 2;
     entry->address = omis_unsigned(omis_item(fault, 0));
     entry->sp = omis_unsigned(omis_item(fault, 1));

@@ -41,6 +41,7 @@ struct stacks_entry {
     size_t python_count;
     bool faulted;         /* a memory access failed: */
     uint64_t address, sp; /* its address, and the stack pointer */
+    int code;             /* si_code of a SIGFPE; 0: of another, or it was sent */
     UT_hash_handle hh;
 };
 

@@ -472,9 +472,51 @@ static void test_any_numbers(void **state)
     }
 }
 
+/* A program that is to connect does not come: that is told, with who waits for those that wait for it. Another job's may come. */
+static void test_accept(void **state)
+{
+    struct scene scene = scene_of(5);
+    gathers(&scene, 0, CALL_MPI_Comm_accept, 1, 0);
+    gathers(&scene, 1, CALL_MPI_Comm_accept, 1, 0);
+    for (size_t i = 0; i < 2; i++) {
+        now_of(&scene, i)->comm = 1;
+        scene.set.ranks[i].comm_count = 2;
+        scene.set.ranks[i].comms[1] = (struct mpi_stats_comm){.kind = MPIA_COMM_INTRA,
+                                                              .number = 1,
+                                                              .ordinal = 1,
+                                                              .size = 2,
+                                                              .rank = (uint32_t)i,
+                                                              .collectives = 1,
+                                                              .name = "two"};
+    }
+    receives(&scene, 2, 1, 3);
+    receives(&scene, 3, 2, 3);
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_STRAGGLER);
+    assert_list(finding->ranks, finding->rank_count, "0 1");
+    assert_list(finding->victims, finding->victim_count, "2 3");
+    assert_string_equal(finding->text,
+                        "2 ranks wait for 2 ranks, which wait in MPI_Comm_accept, and no program of this job "
+                        "calls MPI_Comm_connect");
+    assert_int_equal(scene.why.stuck, 0);
+    done(&scene);
+    scene = scene_of(2);
+    gathers(&scene, 0, CALL_MPI_Comm_accept, 1, 0);
+    scene.set.ranks[1].namespace = "other";
+    scene.set.ranks[0].world_size = scene.set.ranks[1].world_size = 1;
+    look(&scene);
+    assert_string_equal(only(&scene, MPI_WHY_STRAGGLER)->text,
+                        "rank 0 waits in MPI_Comm_accept, and no program of this job calls MPI_Comm_connect");
+    gathers(&scene, 1, CALL_MPI_Comm_connect, 1, 0);
+    look(&scene);
+    assert_int_equal(scene.why.finding_count, 0); /* they are about to meet */
+    done(&scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_accept),
         cmocka_unit_test(test_two_receive),
         cmocka_unit_test(test_circle),
         cmocka_unit_test(test_calls_that_just_began),

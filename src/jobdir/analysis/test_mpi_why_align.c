@@ -68,14 +68,14 @@ static void test_late(void **state)
     const struct mpi_why_part parts[] = {{"/job", "a", 0, 0}, {"/job/parts/b", "b", 0, 0}};
     for (size_t i = 0; i < 4; i++)
         receives(&scene, i, (int)(i + 1) % 4, 7);
-    check(&scene, parts, 2, "node b: what 2 ranks are in is 39.0 s old", 0);
+    check(&scene, parts, 2, "node b: what 2 ranks are in is 40.0 s old", 0);
     done(&scene);
     scene = two_nodes(4, -40 * (int64_t)SECOND);
     for (size_t i = 0; i < 4; i++) {
         receives(&scene, i, (int)(i + 1) % 4, 7);
         now_of(&scene, i)->age_ns = 100 * SECOND;
     }
-    check(&scene, parts, 2, "node b: what 2 ranks are in is 39.0 s old", 4);
+    check(&scene, parts, 2, "node b: what 2 ranks are in is 40.0 s old", 4);
     done(&scene);
 }
 
@@ -124,10 +124,47 @@ static void test_straggler_over_nodes(void **state)
     done(&scene);
 }
 
+/* A node does not answer: those that wait for its ranks are told once, and not what these did when they were heard of last. */
+static void test_unheard(void **state)
+{
+    const struct mpi_why_part parts[] = {{"/job", "a", 0, 0}, {"/job/parts/b", "b", 0, 0}};
+    struct scene scene = two_nodes(4, -40 * (int64_t)SECOND);
+    struct buf text = BUF_INIT;
+    gathers(&scene, 0, CALL_MPI_Allreduce, 1, MPIA_RANK_NONE);
+    receives(&scene, 1, 3, 7);
+    receives(&scene, 3, 1, 7);
+    check(&scene, parts, 2, "node b: what 2 ranks are in is 40.0 s old", 0);
+    assert_int_equal(scene.why.finding_count, 1);
+    const struct mpi_why_finding *finding = &scene.why.findings[0];
+    assert_int_equal(finding->kind, MPI_WHY_STRAGGLER);
+    assert_list(finding->ranks, finding->rank_count, "2 3");
+    assert_list(finding->victims, finding->victim_count, "0 1");
+    assert_string_equal(
+        finding->text,
+        "2 ranks wait for 2 ranks on node b, which does not answer: for 40.0 s nothing is known of them");
+    assert_int_equal(scene.why.unheard, 2);
+    assert_int_equal(scene.why.computing, 0);
+    assert_int_equal(scene.why.still_ns, 0);
+    mpi_why_text(&text, &scene.why);
+    assert_non_null(strstr(text.data, "4 ranks: 2 wait, 0 compute, 2 are on nodes that do not answer\n"));
+    assert_non_null(strstr(text.data, "  rank 2 (b, process 102): computes (when it was heard of last)"));
+    buf_done(&text);
+    done(&scene);
+    scene = two_nodes(4, -40 * (int64_t)SECOND);
+    receives(&scene, 0, 2, 7);
+    check(&scene, parts, 2, "node b: what 2 ranks are in is 40.0 s old", 0);
+    assert_string_equal(scene.why.findings[0].text,
+                        "1 rank waits for rank 2 on node b, which does not answer: for 40.0 s nothing is known of it");
+    done(&scene);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_deadlock_over_nodes), cmocka_unit_test(test_clocks_matter),
-                                       cmocka_unit_test(test_late), cmocka_unit_test(test_missing),
-                                       cmocka_unit_test(test_straggler_over_nodes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_deadlock_over_nodes),
+                                       cmocka_unit_test(test_clocks_matter),
+                                       cmocka_unit_test(test_late),
+                                       cmocka_unit_test(test_missing),
+                                       cmocka_unit_test(test_straggler_over_nodes),
+                                       cmocka_unit_test(test_unheard)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

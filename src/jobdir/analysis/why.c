@@ -340,6 +340,10 @@ static void find_stuck(struct why_work *work, bool *live)
         rank->stuck = !live[i] && (rank->state == MPI_WHY_WAITS || rank->state == MPI_WHY_BLOCKED);
         why_block_threads(rank);
         why->stuck += rank->stuck;
+        if (rank->stats->unheard_ns && !rank->stuck) {
+            why->unheard++;
+            continue;
+        }
         why->waiting += rank->state == MPI_WHY_WAITS || rank->state == MPI_WHY_BLOCKED;
         why->polling += rank->state == MPI_WHY_POLLS;
         why->computing += rank->state == MPI_WHY_COMPUTES;
@@ -354,20 +358,33 @@ static uint64_t still_for(const struct mpi_why *why, uint64_t settled_ns)
         for (size_t j = 0; j < why->ranks[i].thread_count; j++)
             if (why->ranks[i].threads[j].thread->now.age_ns < least)
                 least = why->ranks[i].threads[j].thread->now.age_ns;
-    return least == UINT64_MAX || least < settled_ns ? 0 : least;
+    return least == UINT64_MAX || least < settled_ns || why->unheard ? 0 : least;
 }
 
-/* The processes were not all looked at at one moment. */
-static uint64_t spread_of(const struct mpi_stats_set *set)
+/* The processes were not all looked at at one moment. `all`: also those of nodes that do not answer. */
+static uint64_t spread_of(const struct mpi_stats_set *set, bool all)
 {
     uint64_t first = UINT64_MAX, last = 0;
     for (size_t i = 0; i < set->count; i++) {
-        uint64_t taken = set->ranks[i].running ? set->ranks[i].taken_wall_ns : 0;
+        bool counts = set->ranks[i].running && (all || !set->ranks[i].unheard_ns);
+        uint64_t taken = counts ? set->ranks[i].taken_wall_ns : 0;
         if (taken && taken < first)
             first = taken;
         last = taken > last ? taken : last;
     }
     return last > first ? last - first : 0;
+}
+
+/* Whether something that waits now did not yet when those were looked at last whose nodes do not answer: they may have gone on since. */
+static bool some_wait_since(const struct mpi_stats_set *set, uint64_t settled_ns, uint64_t before_ns)
+{
+    for (size_t i = 0; i < set->count; i++)
+        for (size_t j = 0; j < set->ranks[i].thread_count && set->ranks[i].running && !set->ranks[i].unheard_ns; j++) {
+            const struct mpi_stats_now *now = &set->ranks[i].threads[j].now;
+            if (now->call != CALL_NONE && now->age_ns >= settled_ns && now->age_ns < before_ns)
+                return true;
+        }
+    return false;
 }
 
 int mpi_why_find(struct mpi_why *ret_why, const struct mpi_stats_set *set, const struct mpi_why_options *options,
@@ -379,9 +396,10 @@ int mpi_why_find(struct mpi_why *ret_why, const struct mpi_stats_set *set, const
                             .settled_ns = options && options->settled_ns ? options->settled_ns : MPI_WHY_SETTLED_NS,
                             .table_size = 64 + 4 * set->count};
     *ret_why = (struct mpi_why){.count = set->count};
-    const uint64_t spread = spread_of(set) + (options ? options->apart_ns : 0);
+    const uint64_t apart = options ? options->apart_ns : 0, spread = spread_of(set, false) + apart;
     if (work.settled_ns < spread)
         work.settled_ns = spread;
+    work.unheard_move = some_wait_since(set, work.settled_ns, spread_of(set, true) + apart);
     ret_why->ranks = arena_zalloc(arena, set->count + 1, sizeof *ret_why->ranks);
     work.table = arena_zalloc(arena, work.table_size, sizeof(struct why_group *));
     work.comm_groups = arena_zalloc(arena, set->count + 1, sizeof(struct why_group **));

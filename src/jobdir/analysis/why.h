@@ -128,8 +128,9 @@ struct mpi_why {
     struct mpi_why_rank *ranks; /* in the order of the set */
     size_t count;
     size_t computing, waiting, polling, stuck; /* how many */
-    uint64_t still_ns;                         /* for so long no rank has begun or ended a call; 0: some move */
-    struct mpi_why_finding *findings;          /* gravest first */
+    size_t unheard;                   /* of nodes that do not answer: in none of these, unless stuck since before */
+    uint64_t still_ns;                /* for so long no rank has begun or ended a call; 0: some move */
+    struct mpi_why_finding *findings; /* gravest first */
     size_t finding_count;
 };
 

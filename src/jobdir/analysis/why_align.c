@@ -24,20 +24,30 @@ static void separate(struct buf *note)
     buf_puts(note, note->len ? "; " : "");
 }
 
-static void note_part(struct buf *note, const struct mpi_stats_set *set, const struct mpi_why_part *part,
-                      uint64_t since_ns)
+/* `now_ns`: when the others were looked at. */
+static void mark_unheard(struct mpi_stats_set *set, const struct mpi_why_part *part, uint64_t since_ns, uint64_t now_ns)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        struct mpi_stats *stats = &set->ranks[i];
+        if (is_of(stats, part) && stats->rank >= 0 && stats->running &&
+            stats->taken_wall_ns + part->bound_ns < since_ns)
+            stats->unheard_ns = now_ns - stats->taken_wall_ns;
+    }
+}
+
+static void note_part(struct buf *note, const struct mpi_stats_set *set, const struct mpi_why_part *part)
 {
     size_t ranks = 0, late = 0;
-    uint64_t oldest = UINT64_MAX;
+    uint64_t oldest_ns = 0;
+    bool timed = true;
     for (size_t i = 0; i < set->count; i++) {
         const struct mpi_stats *stats = &set->ranks[i];
         if (!is_of(stats, part) || stats->rank < 0)
             continue;
         ranks++;
-        if (!stats->running || stats->taken_wall_ns + part->bound_ns >= since_ns)
-            continue;
-        late++;
-        oldest = stats->taken_wall_ns < oldest ? stats->taken_wall_ns : oldest;
+        late += stats->unheard_ns > 0;
+        timed &= !stats->unheard_ns || stats->taken_wall_ns;
+        oldest_ns = stats->unheard_ns > oldest_ns ? stats->unheard_ns : oldest_ns;
     }
     if (ranks && !late)
         return;
@@ -49,9 +59,9 @@ static void note_part(struct buf *note, const struct mpi_stats_set *set, const s
         return;
     }
     buf_printf(note, ": what %zu rank%s in is ", late, late == 1 ? " is" : "s are");
-    if (oldest)
-        text_seconds(note, (double)(since_ns - oldest) / 1e9);
-    buf_puts(note, oldest ? " old" : "of an unknown time");
+    if (timed)
+        text_seconds(note, (double)oldest_ns / 1e9);
+    buf_puts(note, timed ? " old" : "of an unknown time");
 }
 
 static bool is_known(const struct mpi_stats_set *set, const char *namespace, int32_t rank)
@@ -101,7 +111,7 @@ static void note_missing(struct buf *note, const struct mpi_stats_set *set, size
 uint64_t mpi_why_align(struct mpi_stats_set *set, const struct mpi_why_part *parts, size_t count, uint64_t since_ns,
                        struct buf *note)
 {
-    uint64_t widest = 0, second = 0;
+    uint64_t widest = 0, second = 0, now_ns = since_ns;
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < set->count; k++)
             if (is_of(&set->ranks[k], &parts[i])) {
@@ -114,7 +124,12 @@ uint64_t mpi_why_align(struct mpi_stats_set *set, const struct mpi_why_part *par
         } else if (parts[i].bound_ns > second) {
             second = parts[i].bound_ns;
         }
-        note_part(note, set, &parts[i], since_ns);
+    }
+    for (size_t k = 0; k < set->count; k++)
+        now_ns = set->ranks[k].taken_wall_ns > now_ns ? set->ranks[k].taken_wall_ns : now_ns;
+    for (size_t i = 0; i < count; i++) {
+        mark_unheard(set, &parts[i], since_ns, now_ns);
+        note_part(note, set, &parts[i]);
     }
     for (size_t i = 0; i < set->count; i++)
         if (i == 0 || strcmp(set->ranks[i].namespace, set->ranks[i - 1].namespace) != 0)

@@ -22,7 +22,8 @@ struct mpi_why_part {
     uint64_t bound_ns; /* so far that may be off */
 };
 
-/* Takes the times of the ranks of each part to the reader's clock. Returns how far the times of two ranks may be off
+/* Takes the times of the ranks of each part to the reader's clock, and sets mpi_stats.unheard_ns of those that were looked at
+ * before `since_ns`. Returns how far the times of two ranks may be off
  * each other (for mpi_why_options). Appends to `note`, for people: parts of which no rank is known, those that were
  * looked at before `since_ns` (on the reader's clock; 0: any time is good), and ranks that nobody has told of; nothing
  * if there are none. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Findings: circles among those that are stuck, those they wait for in vain, and those that only take long. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -418,6 +419,42 @@ static void explain_mismatches(struct why_work *work, struct marks *marks, bool 
 
 /* ---- those that others wait for, and that go on ---- */
 
+/* Its node does not answer: what it is in now nobody knows. */
+static bool is_unheard(const struct why_work *work, uint32_t index)
+{
+    return work->why->ranks[index].stats->unheard_ns > 0;
+}
+
+/* What another program has to call for the two to meet. */
+static uint32_t counterpart(uint32_t call)
+{
+    return call == CALL_MPI_Comm_accept    ? CALL_MPI_Comm_connect
+           : call == CALL_MPI_Comm_connect ? CALL_MPI_Comm_accept
+           : call == CALL_MPI_Comm_join    ? CALL_MPI_Comm_join
+                                           : CALL_NONE;
+}
+
+/* The call in which a rank waits for another program, where all of its own that belong to it do, and no program of this job comes;
+ * CALL_NONE. One of another job may. */
+static uint32_t unmet_call(const struct mpi_why *why, uint32_t index)
+{
+    const struct mpi_why_rank *rank = &why->ranks[index];
+    const struct mpi_why_thread *thread = rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
+    uint32_t call = thread ? thread->thread->now.call : CALL_NONE, other = counterpart(call);
+    if (rank->state != MPI_WHY_WAITS || rank->stuck || rank->stats->unheard_ns || other == CALL_NONE ||
+        thread->condition_count)
+        return CALL_NONE;
+    for (size_t i = 0; i < why->count; i++) {
+        const struct mpi_stats *stats = why->ranks[i].stats;
+        if (stats->unheard_ns && strcmp(stats->namespace, rank->stats->namespace) != 0)
+            return CALL_NONE; /* it may */
+        for (size_t k = 0; k < stats->thread_count && stats->running && i != index; k++)
+            if (!stats->threads[k].ended && stats->threads[k].now.call == other)
+                return CALL_NONE;
+    }
+    return call;
+}
+
 /* The next rank on the way to who keeps a rank waiting: one that computes, if there is any. */
 static uint32_t next_on_the_way(const struct why_work *work, const struct mpi_why_rank *rank)
 {
@@ -427,7 +464,8 @@ static uint32_t next_on_the_way(const struct why_work *work, const struct mpi_wh
         enum mpi_why_state state = work->why->ranks[other].state;
         if (state != MPI_WHY_WAITS && state != MPI_WHY_ENDED && state != MPI_WHY_BLOCKED)
             return other;
-        if (best == MPI_WHY_NONE && !work->why->ranks[other].stuck)
+        if ((best == MPI_WHY_NONE || (is_unheard(work, other) && !is_unheard(work, best))) &&
+            !work->why->ranks[other].stuck)
             best = other;
     }
     return best;
@@ -439,14 +477,15 @@ static void find_roots(struct why_work *work)
     for (uint32_t i = 0; i < why->count; i++) {
         uint32_t at = i;
         if ((why->ranks[i].state != MPI_WHY_WAITS && why->ranks[i].state != MPI_WHY_POLLS) || why->ranks[i].stuck ||
-            why->ranks[i].in_vain)
+            why->ranks[i].in_vain || is_unheard(work, i))
             continue;
         for (size_t steps = 0; steps <= why->count && at != MPI_WHY_NONE; steps++) {
             if (at != i && why->ranks[at].root != MPI_WHY_NONE && why->ranks[at].state == MPI_WHY_WAITS) {
                 why->ranks[i].root = why->ranks[at].root;
                 break;
             }
-            if (at != i && why->ranks[at].state != MPI_WHY_WAITS) {
+            if (at != i &&
+                (why->ranks[at].state != MPI_WHY_WAITS || is_unheard(work, at) || unmet_call(why, at) != CALL_NONE)) {
                 why->ranks[i].root = at;
                 break;
             }
@@ -511,14 +550,43 @@ static const char *doing(struct arena *arena, const struct mpi_why_rank *rank)
     }
 }
 
+static const char *unmet_text(struct arena *arena, const struct mpi_why *why, const struct mpi_why_finding *finding,
+                              uint32_t call)
+{
+    size_t victims = finding->victim_count;
+    bool several = finding->rank_count > 1;
+    char wait[48] = "", ranks[32];
+    if (victims)
+        snprintf(wait, sizeof wait, victims == 1 ? "%zu rank waits for " : "%zu ranks wait for ", victims);
+    snprintf(ranks, sizeof ranks, several ? "%d ranks" : "rank %d",
+             several ? (int)finding->rank_count : why->ranks[finding->ranks[0]].stats->rank);
+    return arena_printf(arena, "%s%s%s wait%s in %s, and no program of this job calls %s", wait, ranks,
+                        victims ? ", which" : "", several ? "" : "s", call_infos[call].name,
+                        call_infos[counterpart(call)].name);
+}
+
 static const char *straggler_text(struct arena *arena, const struct mpi_why *why, const struct mpi_why_finding *finding)
 {
     bool plural = finding->victim_count != 1;
     const struct mpi_why_rank *rank = &why->ranks[finding->ranks[0]];
     const char *wait = "poll";
+    uint32_t unmet = unmet_call(why, finding->ranks[0]);
+    if (unmet != CALL_NONE)
+        return unmet_text(arena, why, finding, unmet);
     for (size_t i = 0; i < finding->victim_count; i++)
         if (why->ranks[finding->victims[i]].state != MPI_WHY_POLLS)
             wait = "wait";
+    if (rank->stats->unheard_ns) {
+        char ranks[32];
+        snprintf(ranks, sizeof ranks, finding->rank_count == 1 ? "rank %d" : "%d ranks",
+                 finding->rank_count == 1 ? rank->stats->rank : (int)finding->rank_count);
+        char since[64] = "";
+        if (rank->stats->taken_wall_ns)
+            snprintf(since, sizeof since, ": for %.1f s nothing is known of %s", (double)rank->stats->unheard_ns / 1e9,
+                     finding->rank_count == 1 ? "it" : "them");
+        return arena_printf(arena, "%zu rank%s %s%s for %s on node %s, which does not answer%s", finding->victim_count,
+                            plural ? "s" : "", wait, plural ? "" : "s", ranks, rank->stats->node, since);
+    }
     if (finding->rank_count == 1)
         return arena_printf(arena, "%zu rank%s %s%s for rank %d, which %s", finding->victim_count, plural ? "s" : "",
                             wait, plural ? "" : "s", rank->stats->rank, doing(arena, rank));
@@ -535,11 +603,68 @@ void mpi_why_found_where(struct mpi_why *why, struct arena *arena)
     }
 }
 
+/* Both on one node, and that does not answer. */
+static bool are_unheard_alike(const struct why_work *work, uint32_t a, uint32_t b)
+{
+    return a != MPI_WHY_NONE && b != MPI_WHY_NONE && is_unheard(work, a) && is_unheard(work, b) &&
+           strcmp(work->why->ranks[a].stats->node, work->why->ranks[b].stats->node) == 0;
+}
+
+/* Of a node that does not answer, all of its ranks for which these wait, but `root`: that is said once. */
+static size_t unheard_with(struct why_work *work, const uint32_t *victims, size_t count, uint32_t root, uint32_t *list)
+{
+    bool *seen = arena_zalloc(work->arena, work->why->count + 1, sizeof *seen);
+    size_t used = 0;
+    work->failed |= !seen;
+    for (size_t i = 0; i < count && seen; i++) {
+        struct needs needs = {.rank = &work->why->ranks[victims[i]], .weak = true};
+        for (uint32_t other; needs_next(&needs, &other);) {
+            if (other != root && !seen[other] && are_unheard_alike(work, other, root))
+                list[used++] = other;
+            seen[other] = true;
+        }
+    }
+    return used;
+}
+
+/* Whether this rank waits for another program in that call, as `root` does, which is of the same one. */
+static bool is_unmet_with(const struct mpi_why *why, uint32_t index, uint32_t root, uint32_t call)
+{
+    return index != MPI_WHY_NONE && unmet_call(why, index) == call &&
+           strcmp(why->ranks[index].stats->namespace, why->ranks[root].stats->namespace) == 0;
+}
+
+/* Those that wait for another program, and who waits for these. */
+static void find_unmet(struct why_work *work, bool *told)
+{
+    struct mpi_why *why = work->why;
+    for (uint32_t i = 0; i < why->count && !work->failed; i++) {
+        uint32_t call = unmet_call(why, i);
+        if (call == CALL_NONE || told[i])
+            continue;
+        struct mpi_why_finding finding = {.kind = MPI_WHY_STRAGGLER};
+        uint32_t *ranks = indices(work, why->count), *victims = indices(work, why->count);
+        for (uint32_t k = 0; k < why->count && !work->failed; k++) {
+            if (is_unmet_with(why, k, i, call))
+                told[ranks[finding.rank_count++] = k] = true;
+            if (is_unmet_with(why, why->ranks[k].root, i, call))
+                victims[finding.victim_count++] = k;
+        }
+        finding.ranks = ranks;
+        finding.victims = victims;
+        if (!work->failed)
+            finding.text = straggler_text(work->arena, why, &finding);
+        why_add_finding(work, &finding);
+    }
+}
+
 static void find_stragglers(struct why_work *work)
 {
     struct mpi_why *why = work->why;
     bool *told = arena_zalloc(work->arena, why->count + 1, sizeof *told);
     work->failed |= !told;
+    if (told)
+        find_unmet(work, told);
     for (uint32_t i = 0; i < why->count && !work->failed; i++) {
         uint32_t root = why->ranks[i].root;
         if (root == MPI_WHY_NONE || told[root])
@@ -549,10 +674,14 @@ static void find_stragglers(struct why_work *work)
         if (work->failed)
             return;
         ranks[0] = root;
-        finding.rank_count += late_with(work, &why->ranks[i], root, ranks + 1);
         for (uint32_t k = i; k < why->count; k++)
-            if (why->ranks[k].root == root)
+            if (why->ranks[k].root == root || are_unheard_alike(work, why->ranks[k].root, root)) {
                 victims[finding.victim_count++] = k;
+                told[why->ranks[k].root] = true;
+            }
+        finding.rank_count += is_unheard(work, root)
+                                  ? unheard_with(work, victims, finding.victim_count, root, ranks + 1)
+                                  : late_with(work, &why->ranks[i], root, ranks + 1);
         for (size_t k = 0; k < finding.rank_count; k++)
             told[ranks[k]] = true;
         finding.ranks = ranks;

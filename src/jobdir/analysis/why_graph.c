@@ -551,6 +551,11 @@ static void look_at(struct why_work *work, uint32_t index)
             thread->state = MPI_WHY_MOVES;
         else
             find_conditions(work, thread, index);
+        if (stats->unheard_ns && work->unheard_move &&
+            (thread->state == MPI_WHY_WAITS || thread->state == MPI_WHY_POLLS)) {
+            thread->state = MPI_WHY_MOVES;
+            thread->condition_count = 0;
+        }
         if (thread->thread->is_main || (stats->state == MPIA_LOADED && now->call != CALL_NONE))
             rank->shown = i;
     }

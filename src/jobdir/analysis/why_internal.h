@@ -38,9 +38,10 @@ struct why_work {
     size_t table_size;
     struct why_group ***comm_groups; /* by index of the set, by index in its comms */
     const struct why_world *
-        *world_of; /* by index of the set; NULL: an older process of the same number, or it has none */
-    bool late;     /* some rank's calls were not watched from the start: their numbers mean nothing */
-    bool weak;     /* a thread that polls counts as one that waits */
+        *world_of;     /* by index of the set; NULL: an older process of the same number, or it has none */
+    bool late;         /* some rank's calls were not watched from the start: their numbers mean nothing */
+    bool unheard_move; /* ranks of nodes that do not answer may have gone on since they were looked at */
+    bool weak;         /* a thread that polls counts as one that waits */
     bool failed;
 };
 

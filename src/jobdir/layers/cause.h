@@ -35,7 +35,8 @@ struct job_rank {
 struct job_lost {
     const char *node, *ranks; /* ", with rank 2", or "" */
     double seconds;           /* when something was heard last */
-    double broke;             /* when the ssh that led there ended, or the last of them */
+    double broke;             /* when the ssh that led there ended, or the last of them; `silent`: as seconds */
+    double silent; /* 0: its ssh broke; else only nothing came any more, and after so long that is no chance */
 };
 
 /* What is known of the end. The arrays may be NULL. */

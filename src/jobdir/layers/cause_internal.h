@@ -16,7 +16,8 @@ typedef bool cause_rule(const struct job_end *end, struct cause *cause, bool sur
 cause_rule cause_find_memory, cause_find_error, cause_find_credential, cause_find_crash, cause_find_limit,
     cause_find_exception, cause_find_full_disk, cause_find_mpi_stall, cause_find_memory_short, cause_find_standstill,
     cause_find_asked, cause_find_signal, cause_find_killed, cause_find_command, cause_find_log, cause_find_process,
-    cause_find_survived_crash, cause_find_task, cause_find_rank, cause_find_lost, cause_find_lost_before;
+    cause_find_survived_crash, cause_find_task, cause_find_rank, cause_find_lost, cause_find_silent,
+    cause_find_lost_before;
 
 /* How much a line has to do with the failure. */
 enum said { SAID_NOTHING, SAID_CONSEQUENCE, SAID_HINT, SAID_OF_ANOTHER, SAID_ERROR, SAID_BY_ITSELF };
@@ -36,6 +37,8 @@ bool cause_explains_abort(const struct job_end *end, double seconds);
 bool cause_outlived(const struct job_end *end);
 /* What a program said that ended then; nothing if it said nothing. */
 void cause_put_said(struct buf *out, const struct job_end *end, double seconds);
+/* What the last line of standard error was, where the at-th of the chain may have given up with it. Its record; NULL: none. */
+const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at);
 
 /* Of the C library, those of C++ and of the compiler, or of Python: where programs end, but not why. */
 bool cause_is_library(const json_t *frame);

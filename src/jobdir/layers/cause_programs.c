@@ -14,8 +14,9 @@
 #include "jobdir/text/text.h"
 
 enum { SHELL_SIGNAL = 128, TIMEOUT_STATUS = 124 };
-static const double RANK_SECONDS = 30;   /* that its launcher may take to end the others, and itself */
-static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
+static const double RANK_SECONDS = 30;    /* that its launcher may take to end the others, and itself */
+static const double SILENT_SECONDS = 900; /* that a batch system may take to find a node off: Slurm 300, unless told */
+static const double SEEN_SECONDS = 0.05;  /* times of what was only seen are that coarse */
 
 /* ---- programs ---- */
 
@@ -402,6 +403,14 @@ static bool is_of_end(const struct job_end *end, double seconds)
     return seconds >= cause_chain_end(end, 0) - RANK_SECONDS && json_number_value(start) <= seconds;
 }
 
+/* A tool, or a page, asked for it. */
+static bool was_requested(const struct job_end *end)
+{
+    const json_t *request = end->model->request;
+    return asked_of(json_string_value(json_object_get(request, "request"))).signo &&
+           cause_is_near(end, record_seconds(request));
+}
+
 static bool say_lost(const struct job_lost *lost, struct cause *cause, bool sure)
 {
     cause->note =
@@ -412,7 +421,24 @@ static bool say_lost(const struct job_lost *lost, struct cause *cause, bool sure
 /* What its launcher, or ssh, then ends with says nothing of it. */
 bool cause_find_lost(const struct job_end *end, struct cause *cause, bool sure)
 {
-    return sure && end->lost && is_of_end(end, end->lost->broke) && say_lost(end->lost, cause, sure);
+    return sure && end->lost && !end->lost->silent && is_of_end(end, end->lost->broke) &&
+           say_lost(end->lost, cause, sure);
+}
+
+/* No ssh led there, as where a batch system starts the ranks. Nothing came from it before anything else failed, and before
+ * whoever starts programs there ended them all: that takes minutes where nothing says that a node is off. */
+bool cause_find_silent(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const struct job_lost *lost = end->lost;
+    const struct job_rank *rank = end->rank;
+    const json_t *came = signal_came(end), *start = json_object_get(json_array_get(end->chain, 0), "start_seconds");
+    double failed = cause_chain_end(end, 0);
+    failed = came && record_seconds(came) < failed ? record_seconds(came) : failed;
+    failed = rank && rank->status != JOB_STATUS_UNKNOWN && rank->seconds < failed ? rank->seconds : failed;
+    return !sure && lost && lost->silent && lost->seconds <= failed - lost->silent &&
+           lost->seconds >= failed - SILENT_SECONDS && lost->seconds >= json_number_value(start) &&
+           !cause_warning(end, NOTE_task_stopped) && !timed_out(end) && !was_requested(end) &&
+           say_lost(lost, cause, sure);
 }
 
 /* The job went on without the node; what else is known of its end is more probable. */
@@ -424,10 +450,7 @@ bool cause_find_lost_before(const struct job_end *end, struct cause *cause, bool
 /* Somebody or something asked the job to end: what the ranks do then is no failure of theirs. */
 static bool was_asked(const struct job_end *end)
 {
-    const json_t *request = end->model->request;
-    bool asked = asked_of(json_string_value(json_object_get(request, "request"))).signo &&
-                 cause_is_near(end, record_seconds(request));
-    return asked || signal_came(end) || cause_warning(end, NOTE_task_stopped) || timed_out(end);
+    return was_requested(end) || signal_came(end) || cause_warning(end, NOTE_task_stopped) || timed_out(end);
 }
 
 /* What it said: an exception of its own, its crash's place, or a log. */
@@ -588,6 +611,8 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
         buf_puts(&cause->said, best.status == SHELL_SIGNAL + SIGPIPE ? " had nobody to read on (SIGPIPE)" : " failed");
     }
     cause_put_said(&said, end, record_seconds(found));
+    if (!said.len && script > 0)
+        cause_add(cause, cause_put_last_words(&said, end, script - 1));
     if (said.len) {
         buf_puts(&cause->said, ", which said: ");
         buf_append(&cause->said, said.data, said.len);
@@ -617,7 +642,9 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
 {
     const json_t *first = json_array_get(end->chain, 0), *code = json_object_get(first, "exit_code");
     const char *name = json_string_value(json_object_get(first, "name"));
-    if (sure || json_array_size(end->chain) < 2)
+    _cleanup_(buf_done) struct buf said = BUF_INIT;
+    const json_t *last = sure ? NULL : cause_put_last_words(&said, end, 0);
+    if (sure || (json_array_size(end->chain) < 2 && !last))
         return false;
     cause_cut(&cause->where, name ? name : "?");
     if (json_is_integer(code))
@@ -625,8 +652,12 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
     else
         buf_printf(&cause->what, "by %s", text_signal(cause_signal(end), cause->signal, sizeof cause->signal));
     put_started_by(cause, end);
-    cause->note =
-        NOTE(cause_process, .program = cause_text(&cause->where),
-             .pid = (uint64_t)json_integer_value(json_object_get(first, "pid")), .how = cause_text(&cause->what));
+    if (last) {
+        buf_printf(&cause->said, "; it said: %s", said.data);
+        cause_add(cause, last);
+    }
+    cause->note = NOTE(cause_process, .program = cause_text(&cause->where),
+                       .pid = (uint64_t)json_integer_value(json_object_get(first, "pid")),
+                       .how = cause_text(&cause->what), .said = cause_text(&cause->said));
     return true;
 }

@@ -2,6 +2,7 @@
 /* Reasons that programs say: errors in logs and of exceptions, credentials. */
 #include "jobdir/layers/cause_internal.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -258,6 +259,43 @@ void cause_put_said(struct buf *out, const struct job_end *end, double seconds)
     const json_t *record = end->said->record;
     if (record && end->said->said >= SAID_ERROR && is_just_before(seconds, record_seconds(record)))
         cause_cut(out, json_string_value(json_object_get(record, "text")));
+}
+
+/* Whether it ended as its language ends a program that gives up with a text: sys.exit("text") of Python, die of Perl. */
+static bool gives_up_with_text(const json_t *process)
+{
+    static const struct {
+        const char *language;
+        bool any; /* status, not only 1 */
+    } ways[] = {{"python", false}, {"perl", true}};
+    const char *name = json_string_value(json_object_get(process, "name"));
+    const char *program = json_string_value(json_array_get(json_object_get(process, "argv"), 0));
+    json_int_t status = json_integer_value(json_object_get(process, "exit_code"));
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        size_t len = strlen(ways[i].language);
+        bool is_it = (name && strncmp(name, ways[i].language, len) == 0) ||
+                     (program && strncmp(text_base(program), ways[i].language, len) == 0);
+        if (is_it && (status == 1 || (status && ways[i].any)))
+            return true;
+    }
+    return false;
+}
+
+/* What its last line was, if it came just before, and not after, from whatever started it. An indented one goes on with another. */
+const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at)
+{
+    const json_t *record = end->model->layers.last_lines;
+    struct log_last_record row;
+    if (!record || !gives_up_with_text(json_array_get(end->chain, (size_t)at)))
+        return NULL;
+    record_read(record, RECORD_log_last, &row);
+    const char *line = json_string_value(json_array_get(row.lines, json_array_size(row.lines) - 1));
+    double after = record_seconds(record) - row.quiet_seconds - cause_chain_end(end, at);
+    bool just_before = row.quiet_seconds >= 0 && after >= -FAILURE_SECONDS && after <= SEEN_SECONDS;
+    if (!just_before || !line || isspace((unsigned char)*line) || !row.file || strcmp(row.file, "stderr") != 0)
+        return NULL;
+    cause_cut(out, line);
+    return record;
 }
 
 /* An error that nobody caught is why its process ended. What a log says may have been dealt with: it is only sure where

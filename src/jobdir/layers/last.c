@@ -486,6 +486,11 @@ static json_t *said_last_json(const struct job_end *end, const json_t *reason)
     const char *text = json_string_value(json_object_get(reason, "text"));
     size_t index;
     json_t *each;
+    json_array_foreach(evidence, index, each)
+    {
+        if (json_array_size(lines) > 1 && json_equal(each, json_object_get(layers->last_lines, "seq")))
+            return json_deep_copy(lines); /* the last of them is the reason, and may have begun with the others */
+    }
     json_array_foreach(lines, index, each)
     {
         const char *line = json_string_value(each);

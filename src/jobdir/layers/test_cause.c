@@ -605,6 +605,46 @@ static void test_rank(void **state)
 }
 
 /* The launcher ends because of it; or much later something else fails, which does not make it the reason. */
+static void put_came(double seconds)
+{
+    put_warning(seconds, NOTE(signal_came, .signal = "SIGTERM", .sender = "slurmstepd (pid 7)"));
+}
+
+/* No ssh led there. What the launcher says, and the signal that a batch system then sends, follow from it. */
+static void test_silent(void **state)
+{
+    static const char text[] = "probably node n3 was lost at 90.0 s: nothing was heard from it any more";
+    struct job_lost lost = {.node = "n3", .ranks = "", .seconds = 90, .broke = 90, .silent = 4};
+    lost_node = &lost;
+    put_log(99.8, "error", "srun: error: Node failure on n3");
+    expect(ask(MPIRUN), NOTE_cause_node_lost, false, text);
+    lost.seconds = lost.broke = 98; /* its monitor was ended with the others */
+    assert_int_equal(ask(MPIRUN).kind, NOTE_cause_log);
+    lost.seconds = lost.broke = 90;
+    put_came(99);
+    expect(ask(MPIRUN), NOTE_cause_node_lost, false, text);
+    put_came(93);
+    assert_int_equal(ask(MPIRUN).kind, NOTE_cause_signal);
+    job_model_done(&model);
+    assert_int_equal(job_model_init(&model, 100), 0);
+    struct job_rank rank = {.rank = 1,
+                            .ranks = 3,
+                            .pid = 31,
+                            .how = "exited with status 3",
+                            .status = 3 << 8,
+                            .seconds = 92,
+                            .model = &model};
+    first_rank = &rank;
+    assert_int_equal(ask(MPIRUN).kind, NOTE_cause_rank);
+    rank.status = 15; /* somebody ended it */
+    rank.seconds = 99;
+    expect(ask(MPIRUN), NOTE_cause_node_lost, false, text);
+    first_rank = NULL;
+    put_warning(99, NOTE(task_stopped, .why = "its task was cancelled"));
+    assert_int_equal(ask(KILLED).kind, NOTE_cause_asked);
+    lost_node = NULL;
+}
+
 static void test_lost(void **state)
 {
     static const char later[] =
@@ -726,9 +766,69 @@ static void test_process(void **state)
     expect(told, NOTE_cause_process, false, "probably worker (pid 20), which ended with exit status 1");
 }
 
+static void put_last(double quiet_seconds, const char *line)
+{
+    PUT("{s:s, s:f, s:s, s:f, s:[s, s]}", "type", "log_last", "t", 100.0, "file", "stderr", "quiet_seconds",
+        quiet_seconds, "lines", "step 7", line);
+}
+
+/* sys.exit("text") of Python, and die of Perl: no word of it says that it is an error. */
+static void test_last_words(void **state)
+{
+#define OF_BASH ", {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 1, \"signal\": null}]"
+    static const char alone[] = "[{\"pid\": 10, \"name\": \"steer\", \"argv\": [\"/usr/bin/python3\", \"./steer\"], "
+                                "\"end_seconds\": 99.9, \"exit_code\": 1, \"signal\": null}]";
+    static const char perl[] = "[{\"pid\": 20, \"name\": \"perl\", \"end_seconds\": 99.9, \"exit_code\": 2}" OF_BASH;
+    static const char python[] =
+        "[{\"pid\": 20, \"name\": \"python3.11\", \"end_seconds\": 99.9, \"exit_code\": 1}" OF_BASH;
+    static const char other_status[] =
+        "[{\"pid\": 20, \"name\": \"python3.11\", \"end_seconds\": 99.9, \"exit_code\": 3}" OF_BASH;
+    put_last(0.15, "the mesh has no cells");
+    struct told told = ask(python);
+    expect(told, NOTE_cause_process, false,
+           "probably python3.11 (pid 20), which ended with exit status 1; it said: the mesh has no cells");
+    assert_string_equal(told.evidence, "[0]");
+    expect(ask(alone), NOTE_cause_process, false,
+           "probably steer (pid 10), which ended with exit status 1; it said: the mesh has no cells");
+    expect(ask(perl), NOTE_cause_process, false,
+           "probably perl (pid 20), which ended with exit status 2; it said: the mesh has no cells");
+    expect(ask(other_status), NOTE_cause_process, false,
+           "probably python3.11 (pid 20), which ended with exit status 3");
+    expect(ask(ONE), NOTE_NONE, false, ""); /* a program in C may end so after any line */
+    expect(ask(TWO), NOTE_cause_process, false, "probably worker (pid 20), which ended with exit status 1");
+    put_failure(99.95, 10, 4, 1);
+    told = ask(python);
+    expect(told, NOTE_cause_command, true,
+           "the command at job.sh:4, which failed with 1: make all, which said: the mesh has no cells");
+    assert_string_equal(told.evidence, "[1,0]");
+}
+
+/* Of long before, of the shell that started it, of a warning whose second line it is, and of who knows when. */
+static void test_no_last_words(void **state)
+{
+    static const char python[] = "[{\"pid\": 20, \"name\": \"python3\", \"end_seconds\": 99, \"exit_code\": 1}" OF_BASH;
+    static const char none[] = "probably python3 (pid 20), which ended with exit status 1";
+    put_last(7, "step 8");
+    expect(ask(python), NOTE_cause_process, false, none);
+    put_last(0.5, "the job failed");
+    expect(ask(python), NOTE_cause_process, false, none);
+    put_last(1.1, "  warnings.warn(text)");
+    expect(ask(python), NOTE_cause_process, false, none);
+    put_last(-1, "no mesh");
+    expect(ask(python), NOTE_cause_process, false, none);
+    PUT("{s:s, s:f, s:s, s:[s]}", "type", "log_last", "t", 100.0, "file", "stderr", "lines",
+        "no mesh"); /* an older version */
+    expect(ask(python), NOTE_cause_process, false, none);
+    PUT("{s:s, s:f, s:s, s:f, s:[s]}", "type", "log_last", "t", 100.0, "file", "stdout", "quiet_seconds", 1.1, "lines",
+        "no mesh");
+    expect(ask(python), NOTE_cause_process, false, none);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ROW(test_last_words),
+        ROW(test_no_last_words),
         ROW(test_nothing),
         ROW(test_memory),
         ROW(test_disk),
@@ -768,6 +868,7 @@ int main(void)
         ROW(test_log_of_script),
         ROW(test_rank),
         ROW(test_lost),
+        ROW(test_silent),
         ROW(test_rank_asked),
         ROW(test_rank_killed),
         ROW(test_outlived),

@@ -84,6 +84,37 @@ static void join(struct mpi_matrix *matrix)
     matrix->count = used;
 }
 
+struct receiver {
+    uint32_t world;
+    int32_t rank;
+};
+
+static int by_receiver(const void *a, const void *b)
+{
+    const struct receiver *left = a, *right = b;
+    if (left->world != right->world)
+        return left->world < right->world ? -1 : 1;
+    return left->rank < right->rank ? -1 : left->rank > right->rank;
+}
+
+/* Of what those ranks got, whose operations found no room. */
+static int mark_least(struct mpi_matrix *matrix, const struct mpi_stats_set *set, const uint32_t *world_of,
+                      struct arena *arena)
+{
+    struct receiver *list = arena_alloc(arena, (set->count + 1) * sizeof *list);
+    size_t count = 0;
+    for (size_t i = 0; i < set->count && list; i++)
+        if (set->ranks[i].requests_omitted)
+            list[count++] = (struct receiver){world_of[i], set->ranks[i].rank};
+    if (count)
+        qsort(list, count, sizeof *list, by_receiver);
+    for (size_t i = 0; i < matrix->count && count; i++) {
+        const struct receiver to = {matrix->cells[i].world, matrix->cells[i].to};
+        matrix->cells[i].got_least = bsearch(&to, list, count, sizeof *list, by_receiver) != NULL;
+    }
+    return list ? 0 : -ENOMEM;
+}
+
 int mpi_matrix_make(struct mpi_matrix *ret_matrix, const struct mpi_stats_set *set, const uint32_t *world_of,
                     struct arena *arena)
 {
@@ -96,6 +127,7 @@ int mpi_matrix_make(struct mpi_matrix *ret_matrix, const struct mpi_stats_set *s
         return -ENOMEM;
     for (size_t i = 0; i < set->count; i++) {
         ret_matrix->freed += set->ranks[i].receives_freed;
+        ret_matrix->omitted += set->ranks[i].requests_omitted;
         for (size_t j = 0; j < set->ranks[i].peer_count; j++)
             if (is_exchange(&set->ranks[i].peers[j]))
                 ret_matrix->count += put_cells(ret_matrix->cells + ret_matrix->count, &set->ranks[i], world_of[i],
@@ -104,7 +136,7 @@ int mpi_matrix_make(struct mpi_matrix *ret_matrix, const struct mpi_stats_set *s
     if (ret_matrix->count)
         qsort(ret_matrix->cells, ret_matrix->count, sizeof *ret_matrix->cells, by_place);
     join(ret_matrix);
-    return 0;
+    return mark_least(ret_matrix, set, world_of, arena);
 }
 
 /* ---- for people ---- */
@@ -297,16 +329,18 @@ static void put_foreign(struct buf *out, const struct mpi_matrix *matrix)
 static void put_lost(struct buf *out, const struct mpi_matrix *matrix)
 {
     uint64_t missing = matrix->messages > matrix->got_messages ? matrix->messages - matrix->got_messages : 0;
-    uint64_t lost = missing > matrix->freed ? missing - matrix->freed : 0, doubtful = missing - lost;
+    uint64_t untold = matrix->freed + matrix->omitted;
+    uint64_t lost = missing > untold ? missing - untold : 0, doubtful = missing - lost;
     if (!matrix->got_messages)
         return;
     if (lost)
         buf_printf(out, "  %" PRIu64 " message%s sent, but not received\n", lost, lost == 1 ? " was" : "s were");
     if (doubtful)
-        buf_printf(out,
-                   "  of %" PRIu64
-                   " message%s sent it is not known whether a receive got %s that MPI_Request_free gave up\n",
-                   doubtful, doubtful == 1 ? "" : "s", doubtful == 1 ? "it" : "them");
+        buf_printf(out, "  of %" PRIu64 " message%s sent it is not known whether a receive got %s that %s\n", doubtful,
+                   doubtful == 1 ? "" : "s", doubtful == 1 ? "it" : "them",
+                   !matrix->omitted ? "MPI_Request_free gave up"
+                   : matrix->freed  ? "MPI_Request_free gave up, or that found no room among the operations under way"
+                                    : "found no room among the operations under way");
 }
 
 void mpi_matrix_text(struct buf *out, const struct mpi_matrix *matrix, uint32_t worlds)

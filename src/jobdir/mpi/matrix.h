@@ -16,13 +16,15 @@ struct mpi_matrix_cell {
     int32_t from, to;                                      /* world ranks, or MPIA_RANK_FOREIGN */
     uint64_t sent_count, sent_bytes, got_count, got_bytes; /* as the sender, as the receiver counted */
     uint64_t put_count, put_bytes; /* one-sided, by caller: `from` called, whichever way the bytes went */
+    bool got_least; /* `to` got more: some of its operations found no room (mpi_stats.requests_omitted) */
 };
 
 struct mpi_matrix {
     struct mpi_matrix_cell *cells; /* those that are not empty, by world, from, to */
     size_t count;
     uint64_t messages, bytes, got_messages, got_bytes;
-    uint64_t freed; /* receives given up by MPI_Request_free: each may have got a message that nobody counted */
+    uint64_t freed;   /* receives given up by MPI_Request_free: each may have got a message that nobody counted, */
+    uint64_t omitted; /* as operations that found no room */
 };
 
 /* 0 or -ENOMEM. */

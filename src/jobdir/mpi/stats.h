@@ -173,7 +173,9 @@ struct mpi_stats {
     uint64_t omitted;          /* calls, requests, bytes of the pool that found no room: > 0 is said; of these: */
     uint64_t requests_omitted; /* operations whose completion is not known, nor what they received */
     uint64_t sites_omitted, peers_omitted; /* calls that are in no call site, in no row of a peer */
-    bool late;                          /* MPI ran before its calls were watched: how many there were is not known; not
+    uint64_t
+        unheard_ns; /* its node did not answer: so long before the question it was looked at last; not in the file */
+    bool late;      /* MPI ran before its calls were watched: how many there were is not known; not
                                            in the file */
     uint64_t receives_freed;            /* given up by MPI_Request_free: what they got is in no number */
     bool unrecorded;                    /* its last calls are not in its trace: recording was not, or no more, on */

@@ -98,8 +98,9 @@ static void take_fields(json_t *json, struct job_info *info)
         info->warnings = json_object_get(json, "warnings");
         info->warnings_omitted = json_object_get(json, "warnings_omitted");
         info->crashes = json_object_get(json, "crashes");
-        json_t *cause = json_object_get(json, "cause");
+        json_t *cause = json_object_get(json, "cause"), *progress = json_object_get(json, "progress");
         info->cause = json_is_object(cause) ? cause : NULL;
+        info->progress = json_is_object(progress) ? progress : NULL;
     }
 }
 
@@ -187,6 +188,8 @@ char *job_info_text(const struct job_info *info)
             json_object_set(json, "crashes", info->crashes);
         if (info->cause)
             json_object_set(json, "cause", info->cause);
+        if (info->progress)
+            json_object_set(json, "progress", info->progress);
     }
     char *text = json ? json_dumps(json, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(json);

@@ -40,6 +40,7 @@ struct job_info {
     json_t *warnings; /* array of {kind, text}; a borrowed reference, or NULL */
     json_t *warnings_omitted; /* how many are not among these (record/kept.h); borrowed, or NULL */
     json_t *crashes;          /* array, as in the records; a borrowed reference, or NULL */
+    json_t *progress;         /* how far it was: source, done, total; borrowed, or NULL: it never said */
     json_t *cause;            /* why it failed: a note (jobdir/layers/cause.h); borrowed, or NULL: not known */
     uint64_t started_ns;      /* wall clock */
     uint64_t began_ns;        /* the same by the monotonic clock of its node; 0: not known */

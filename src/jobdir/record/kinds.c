@@ -325,6 +325,7 @@ static const struct field log_file_fields[] = {
 #define ROW log_last_record
 static const struct field log_last_fields[] = {
     {"file", FIELD_TEXT, AT(file)},
+    {"quiet_seconds", FIELD_NUMBER, AT(quiet_seconds), UNKNOWN, .about = "since the last of the lines was written"},
     {"lines", FIELD_LIST, AT(lines), .of = fields_texts, .about = "whatever they say; long ones are cut"},
     {0}};
 #undef ROW

@@ -203,6 +203,7 @@ struct log_file_record {
 
 struct log_last_record { /* of what the job wrote, when it ended */
     const char *file;
+    double quiet_seconds; /* since it was written last; -1: unknown */
     json_t *lines;
 };
 

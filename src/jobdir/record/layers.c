@@ -378,6 +378,13 @@ static void apply_log(struct layers *layers, const json_t *record)
         list_add(&layers->errors, record, LAYER_FAILURES);
 }
 
+const struct layer_last *layers_last(const struct layer_last *hash)
+{
+    while (hash && hash->hh.next)
+        hash = hash->hh.next;
+    return hash;
+}
+
 /* The last record of each name. The name that was told longest ago goes where there are too many. */
 static void apply_last(struct layer_last **table, const char *name, const json_t *record)
 {

@@ -96,6 +96,9 @@ struct layer_last {
     char name[];
 };
 
+/* Of a hash of them the one that was told last; NULL: there is none. */
+const struct layer_last *layers_last(const struct layer_last *hash);
+
 struct layer_filesystem {
     int64_t total_bytes, free_bytes, least_free_bytes, inodes, free_inodes, least_free_inodes; /* -1: unknown */
     double least_at;                                                                           /* of bytes */

@@ -10,13 +10,15 @@
 #include "jobdir/layers/last.h"
 #include "jobdir/layers/sections.h"
 #include "jobdir/mpi/ends.h"
+#include "jobdir/record/mirror.h"
 #include "jobdir/report/failed.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/report/mpi_report.h"
 #include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
 
-enum { SAID_COLUMNS = 160 };
+enum { SAID_COLUMNS = 160, SILENT_SAMPLES = 4 };
+static const double LEAST_SILENT_SECONDS = 4; /* without any record of a node that takes samples each second */
 static const double NEAR_SECONDS = 30,
                     AT_ONCE_SECONDS = 1; /* before the end; before the last of those that failed alike */
 
@@ -188,9 +190,10 @@ static void look_elsewhere(const struct job_report *report, const struct job_end
 {
     json_t *chain = NULL, *said = json_object_get(last, "reason");
     bool rank = note_json_kind(said) == NOTE_cause_rank;
+    bool silent = note_json_kind(said) == NOTE_cause_node_lost && end->lost->silent;
     if (!report->part_count || !end->exit_code || end->signal ||
         (json_is_true(json_object_get(said, "sure")) && !rank) || note_json_kind(said) == NOTE_cause_signal ||
-        note_json_kind(said) == NOTE_cause_asked)
+        note_json_kind(said) == NOTE_cause_asked || silent)
         return;
     const struct job_report *part =
         rank ? part_of_rank(report, end->rank, &chain) : find_elsewhere(report, end, &chain);
@@ -275,19 +278,38 @@ static void put_lost_ranks(struct buf *out, const struct job_report *report, con
         buf_printf(out, " and %d more", shown - RANKS_SHOWN);
 }
 
-/* The one that was lost last; NULL: none is known to be. Pass *ret_ranks to buf_done. */
+/* Nothing comes from it any more: so its monitor is asked in vain, or its records, which are seen here, do not grow. In a mirror, that
+ * is said of what is mirrored. */
+static bool is_silent(const struct job_report *report, const struct job_report *part)
+{
+    json_t *own = mirror_read_remote(report->path), *remote = own ? NULL : mirror_read_remote(part->path);
+    bool silent =
+        !own && (remote ? json_is_false(json_object_get(remote, "connected")) : part->state == JOB_UNREACHABLE);
+    json_decref(own);
+    json_decref(remote);
+    return silent && part->info.host && report->info.host && strcmp(part->info.host, report->info.host) != 0;
+}
+
+/* The one that was lost last, to which an ssh led if there is one; NULL: none is known to be. Pass *ret_ranks to buf_done. */
 static const struct job_lost *find_lost(const struct job_report *report, struct job_lost *ret_lost,
                                         struct buf *ret_ranks)
 {
     *ret_lost = (struct job_lost){0};
     for (size_t i = 0; i < report->part_count; i++) {
         const struct job_report *part = &report->parts[i];
-        const char *node = text_base(part->path);
-        double broke;
-        if (part->info.ended || !report_node_broke(&report->model, node, &broke) ||
-            (ret_lost->node && broke <= ret_lost->broke))
+        double heard = part->model.last_seconds + part->shift;
+        struct job_lost lost = {.node = text_base(part->path), .seconds = heard, .broke = heard};
+        if (part->info.ended)
             continue;
-        *ret_lost = (struct job_lost){.node = node, .seconds = part->model.last_seconds + part->shift, .broke = broke};
+        if (!report_node_broke(&report->model, lost.node, &lost.broke)) {
+            double samples = SILENT_SAMPLES * part->info.sample_seconds;
+            lost.silent = samples > LEAST_SILENT_SECONDS ? samples : LEAST_SILENT_SECONDS;
+            if (!is_silent(report, part))
+                continue;
+        }
+        bool better = !ret_lost->node || (!lost.silent && ret_lost->silent) ||
+                      (!lost.silent == !ret_lost->silent && lost.broke > ret_lost->broke);
+        *ret_lost = better ? lost : *ret_lost;
     }
     if (!ret_lost->node)
         return NULL;

@@ -76,7 +76,7 @@ static void put_received(struct buf *out, const void *at, const void *row, const
 static json_t *received_json(const void *row, const void *all)
 {
     const struct mpi_stats_row *of = row;
-    return of->got_unknown ? json_null() : json_integer((json_int_t)of->got_bytes);
+    return of->got_unknown || of->got_least ? json_null() : json_integer((json_int_t)of->got_bytes);
 }
 
 static void put_open(struct buf *out, const void *at, const void *row, const void *all)
@@ -95,7 +95,10 @@ const struct field mpi_call_fields[] = {
     {"sent_bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, sent_bytes), .about = "transferred",
      .column = {8, 0, 10, "sent", .when = moves, .text = put_bytes}},
     {"received_bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, got_bytes), .flags = FIELD_OR_NULL,
-     .json = received_json, .about = "null: what arrived later was not measured (requests of --mpi-metrics)",
+     .json = received_json,
+     .about =
+         "null: what arrived later was not measured (requests of --mpi-metrics), or not of all of these operations "
+         "(requests_omitted)",
      .column = {9, 0, 10, "received", .when = moves, .text = put_received}},
     {"total_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, total_ns),
      .column = {5, 0, 12, "total", .none = "-", .zero = true}},

@@ -155,7 +155,8 @@ static const struct field stats_fields[] = {
     {"omitted", FIELD_COUNT, FIELD_AT(struct mpi_stats, omitted),
      .about = "calls, requests and bytes that found no room; of these:"},
     {"requests_omitted", FIELD_COUNT, FIELD_AT(struct mpi_stats, requests_omitted),
-     .about = "non-blocking operations: received_bytes of all calls are too low by what these received"},
+     .about = "non-blocking operations: what these received is in no number, and received_bytes and received_messages "
+              "that it would be in are null"},
     {"sites_omitted", FIELD_COUNT, FIELD_AT(struct mpi_stats, sites_omitted),
      .about = "calls that are of no call site"},
     {"peers_omitted", FIELD_COUNT, FIELD_AT(struct mpi_stats, peers_omitted),

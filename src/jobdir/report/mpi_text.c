@@ -144,6 +144,21 @@ static json_t *own_json(const void *row, const void *all)
 
 /* ---- who sends to whom ---- */
 
+static json_t *got_json(const void *row, uint64_t number)
+{
+    return ((const struct mpi_matrix_cell *)row)->got_least ? json_null() : json_integer((json_int_t)number);
+}
+
+static json_t *got_count_json(const void *row, const void *all)
+{
+    return got_json(row, ((const struct mpi_matrix_cell *)row)->got_count);
+}
+
+static json_t *got_bytes_json(const void *row, const void *all)
+{
+    return got_json(row, ((const struct mpi_matrix_cell *)row)->got_bytes);
+}
+
 static const struct field cell_fields[] = {
     {"world", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, world)},
     {"from", FIELD_INTEGER, FIELD_AT(struct mpi_matrix_cell, from), FIELD_NEGATIVE_IS_NULL,
@@ -152,11 +167,12 @@ static const struct field cell_fields[] = {
     {"messages", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, sent_count),
      .about = "of the user, as the sender counted"},
     {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_matrix_cell, sent_bytes)},
-    {"received_messages", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, got_count),
+    {"received_messages", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, got_count), .flags = FIELD_OR_NULL,
+     .json = got_count_json,
      .about = "as the receiver counted; a receive that failed, as one whose buffer was too short (MPI_ERR_TRUNCATE), "
-              "is none: "
-              "it is among the errors"},
-    {"received_bytes", FIELD_BYTES, FIELD_AT(struct mpi_matrix_cell, got_bytes)},
+              "is none: it is among the errors. null: some of its operations found no room (requests_omitted)"},
+    {"received_bytes", FIELD_BYTES, FIELD_AT(struct mpi_matrix_cell, got_bytes), .flags = FIELD_OR_NULL,
+     .json = got_bytes_json},
     {"one_sided", FIELD_COUNT, FIELD_AT(struct mpi_matrix_cell, put_count), .about = "operations of `from` on `to`"},
     {"one_sided_bytes", FIELD_BYTES, FIELD_AT(struct mpi_matrix_cell, put_bytes)},
     {0}};

@@ -250,7 +250,7 @@ static void test_freed(void **state)
 }
 
 /* Receives that were given up may have got messages: these are not said to be lost. */
-static void check_lost(uint64_t freed, const char *wanted)
+static void check_lost(uint64_t freed, uint64_t omitted, const char *wanted)
 {
     _cleanup_(mpi_report_freep) struct mpi_report *report = made(2);
     for (size_t i = 0; i < 2; i++) {
@@ -260,19 +260,33 @@ static void check_lost(uint64_t freed, const char *wanted)
             .peer = 1 - (int32_t)i, .sent_count = i ? 0 : 5, .sent_bytes = i ? 0 : 40, .got_count = i ? 1 : 0};
     }
     report->set.ranks[1].receives_freed = freed;
+    report->set.ranks[1].requests_omitted = omitted;
     _cleanup_(buf_done) struct buf text = text_of(report, -1);
     check_has(&text, wanted);
-    if (freed > 4)
+    if (freed + omitted > 4)
         check_has_not(&text, "but not received");
+    json_t *all = json_object();
+    mpi_report_json(all, report);
+    const json_t *cell = json_array_get(json_object_get(json_object_get(all, "mpi"), "matrix"), 0);
+    assert_int_equal(json_integer_value(json_object_get(cell, "messages")), 5);
+    assert_int_equal(json_is_null(json_object_get(cell, "received_messages")), omitted > 0);
+    assert_int_equal(json_is_null(json_object_get(cell, "received_bytes")), omitted > 0);
+    json_decref(all);
 }
 
 static void test_freed_receives_may_have_got(void **state)
 {
-    check_lost(0, "\n  4 messages were sent, but not received\n");
+    check_lost(0, 0, "\n  4 messages were sent, but not received\n");
     check_lost(
-        3,
+        3, 0,
         "\n  1 message was sent, but not received\n  of 3 messages sent it is not known whether a receive got them ");
-    check_lost(9, "\n  of 4 messages sent it is not known whether a receive got them that MPI_Request_free gave up\n");
+    check_lost(9, 0,
+               "\n  of 4 messages sent it is not known whether a receive got them that MPI_Request_free gave up\n");
+    check_lost(
+        0, 9,
+        "\n  of 4 messages sent it is not known whether a receive got them that found no room among the operations "
+        "under way\n");
+    check_lost(1, 9, " a receive got them that MPI_Request_free gave up, or that found no room among");
 }
 
 /* What is sent and received stands with the calls, and is not known of the time from begin to completion. */
@@ -414,6 +428,18 @@ static void test_requests_omitted(void **state)
     check_has(&text, "5 calls are of no call site, as there are too many\n");
     check_has_not(&text, " bytes found no room");
     check_has(&text, "> 100 B\n");
+    json_t *all = json_object();
+    mpi_report_json(all, report);
+    size_t index, found = 0;
+    json_t *each;
+    json_array_foreach(json_object_get(json_object_get(all, "mpi"), "calls"), index, each)
+    {
+        bool receive = strcmp(json_string_value(json_object_get(each, "name")), "MPI_Irecv") == 0;
+        found += receive;
+        assert_int_equal(json_is_null(json_object_get(each, "received_bytes")), receive);
+    }
+    assert_int_equal(found, 1);
+    json_decref(all);
 }
 
 static void test_errors(void **state)

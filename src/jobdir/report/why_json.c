@@ -213,6 +213,13 @@ static json_t *state_json(const void *row, const void *all)
     return json_string(mpi_why_state_name(((const struct mpi_why_rank *)row)->state));
 }
 
+static json_t *unheard_json(const void *row, const void *all)
+{
+    const struct mpi_stats *stats = ((const struct mpi_why_rank *)row)->stats;
+    uint64_t ns = stats->taken_wall_ns ? stats->unheard_ns : 0;
+    return ns ? json_real((double)ns / 1e9) : json_null();
+}
+
 static json_t *root_json(const void *row, const void *all)
 {
     uint32_t root = ((const struct mpi_why_rank *)row)->root;
@@ -226,6 +233,8 @@ static const struct field stats_fields[] = {{"rank", FIELD_INTEGER, FIELD_AT(str
 static const struct field rank_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct mpi_why_rank, stats), FIELD_POINTER, .of = stats_fields},
     {"state", FIELD_CHOICE, .json = state_json, .choices = STATES},
+    {"unheard_seconds", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = unheard_json,
+     .about = "its node does not answer: all of this is so old; null: it was asked, or that is not known"},
     {"stuck", FIELD_BOOL, FIELD_AT(struct mpi_why_rank, stuck)},
     {"asleep", FIELD_BOOL, FIELD_AT(struct mpi_why_rank, asleep),
      .about = "all of its threads wait for each other, or for what only one of them could give, as a semaphore"},
@@ -286,6 +295,8 @@ const struct field mpi_why_fields[] = {
     {"polling", FIELD_COUNT, FIELD_AT(struct mpi_why, polling), .about = "ranks that poll"},
     {"computing", FIELD_COUNT, FIELD_AT(struct mpi_why, computing)},
     {"stuck", FIELD_COUNT, FIELD_AT(struct mpi_why, stuck)},
+    {"unheard", FIELD_COUNT, FIELD_AT(struct mpi_why, unheard),
+     .about = "ranks on nodes that do not answer: in none of these, unless they are stuck since before"},
     {"still_seconds", FIELD_SECONDS, FIELD_AT(struct mpi_why, still_ns),
      .about = "for so long no rank has begun or ended a call; 0: some did"},
     {0}};

@@ -26,8 +26,8 @@ static const struct mpi_why_thread *shown_thread(const struct mpi_why_rank *rank
     return rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
 }
 
-void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct mpi_why_rank *rank,
-                       const struct mpi_why_thread *thread)
+static void put_call(struct buf *out, const struct mpi_why *why, const struct mpi_why_rank *rank,
+                     const struct mpi_why_thread *thread)
 {
     const struct mpi_stats_now *now = thread ? mpi_why_call_of(thread) : NULL;
     if (!now || now->call == CALL_NONE) {
@@ -89,6 +89,14 @@ void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct 
         buf_puts(out, "; stopped by ");
         text_show(out, mpi_why_stopper(thread));
     }
+}
+
+void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct mpi_why_rank *rank,
+                       const struct mpi_why_thread *thread)
+{
+    put_call(out, why, rank, thread);
+    if (rank->stats->unheard_ns)
+        buf_puts(out, " (when it was heard of last)");
 }
 
 static void put_where(struct buf *out, const struct mpi_why_rank *rank, const struct mpi_why_thread *thread)
@@ -371,7 +379,7 @@ static void put_unseen(struct buf *out, const struct mpi_why *why)
 {
     _cleanup_(freep) uint32_t *list = malloc((why->count + 1) * sizeof *list);
     size_t count = 0;
-    for (size_t i = 0; list && i < why->count && !why->computing && !why->polling; i++)
+    for (size_t i = 0; list && i < why->count && !why->computing && !why->polling && !why->unheard; i++)
         if (why->ranks[i].state == MPI_WHY_WAITS && !why->ranks[i].stuck && mpi_why_is_unseen(&why->ranks[i]))
             list[count++] = (uint32_t)i;
     if (!count)
@@ -413,7 +421,7 @@ static void put_other_states(struct buf *out, const struct mpi_why *why, const c
     for (size_t i = 0; i < sizeof other_states / sizeof *other_states; i++) {
         size_t count = 0;
         for (size_t k = 0; k < why->count; k++)
-            count += why->ranks[k].state == other_states[i].state;
+            count += why->ranks[k].state == other_states[i].state && !why->ranks[k].stats->unheard_ns;
         if (count) {
             buf_printf(out, "%s%zu %s", between, count, count == 1 ? other_states[i].one : other_states[i].several);
             between = ", ";
@@ -425,6 +433,7 @@ static void put_other_states(struct buf *out, const struct mpi_why *why, const c
 static void put_head(struct buf *out, const struct mpi_why *why)
 {
     buf_printf(out, "%zu rank%s: ", why->count, why->count == 1 ? "" : "s");
+    size_t before = out->len;
     if (why->waiting || why->polling || why->computing) {
         if (why->stuck && why->stuck == why->waiting)
             buf_printf(out, "%zu stuck", why->stuck);
@@ -439,6 +448,9 @@ static void put_head(struct buf *out, const struct mpi_why *why)
     } else {
         put_other_states(out, why, "");
     }
+    if (why->unheard)
+        buf_printf(out, "%s%zu %s on nodes that do not answer", out->len > before ? ", " : "", why->unheard,
+                   why->unheard == 1 ? "is" : "are");
     if (why->still_ns) {
         buf_puts(out, "; none has begun or ended a call for ");
         text_seconds(out, (double)why->still_ns / 1e9);

@@ -221,7 +221,7 @@ const struct scry_service thread_event_services[] = {
         "thread_received_signal", "token<t>* thread_list, integer* sig_list -> { integer sig; integer* fault }",
         SCRY_OPTIONAL | SCRY_CONTROL,
         "A thread is about to receive a signal of the list. fault: of a memory access that failed the address and "
-        "the stack pointer; else nothing.",
+        "the stack pointer; of an arithmetic error its si_code (sigaction(2)); else nothing.",
         &signal_ops),
     SWITCH_ROW("thread_has_blocked", "A thread has blocked (reported afterwards)."),
     SWITCH_ROW("thread_has_been_unblocked", "A blocked thread runs again (reported afterwards)."),

@@ -166,18 +166,20 @@ static void put_native(struct work *work, const struct stack *stack, size_t at, 
 /*
  * Both were not read at the same moment. What lies outside moves least, so calls of the interpreter are counted from
  * there: if the native frames show more of them, the innermost have no functions yet; if Python shows more, its
- * innermost ones stand before the native frames.
+ * innermost ones stand before the native frames. Where the native frames end before the outermost, as in a library without
+ * tables for unwinding, they are counted from inside: what Python called further out stands behind all of them.
  */
 static void put_stack(const struct work *work, struct buf *out, const struct stack *stack)
 {
     size_t at = 0, entries = count_entries(stack->python), interpreters = count_interpreters(stack);
-    for (; entries > interpreters && interpreters; entries--)
+    bool from_inside = !stack->whole && interpreters;
+    for (; !from_inside && entries > interpreters && interpreters; entries--)
         put_python(out, stack->python, &at, false);
     for (size_t i = 0; i < stack->count; i++) {
         const struct stack_name *name = stack->names[i];
         if (name && is_interpreter(name)) {
-            if (interpreters-- <= entries && stack->python)
-                put_python(out, stack->python, &at, interpreters == 0);
+            if ((interpreters-- <= entries || from_inside) && stack->python)
+                put_python(out, stack->python, &at, interpreters == 0 && !from_inside);
         } else if (name) {
             size_t from = i ? stack->ends[i - 1] : 0;
             buf_append(out, work->frames.data + from, stack->ends[i] - from);
@@ -185,12 +187,13 @@ static void put_stack(const struct work *work, struct buf *out, const struct sta
             put_note(out, "code in no file");
         }
     }
+    bool more = stack->python && at < stack->python->count;
     if (stack->note)
         put_note(out, stack->note);
-    if (stack->python && at < stack->python->count)
-        put_python(out, stack->python, &at, true); /* the interpreter has no names */
-    else if (!stack->note && !stack->whole)
+    else if (!stack->whole && (from_inside || !more))
         put_note(out, stack->cut ? "callers are left out" : "callers are not known");
+    if (more)
+        put_python(out, stack->python, &at, true); /* also where the interpreter has no names */
 }
 
 /* ---- threads ---- */

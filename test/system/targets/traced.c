@@ -14,6 +14,7 @@
  *   handle N    signal N to itself, with a handler, blocked and unblocked; says what it got
  *   storm N     hot(i) N times, as fast as it can
  *   crash N     leaf's descendants, N deep, write to address 16
+ *   divide N    7 is divided by N
  *   step N      step(i) once a millisecond until standard input ends
  *   nested      the same, all inside one call of nested()
  *   fds         its open descriptors and where they lead
@@ -255,6 +256,9 @@ QUIET int main(int argc, char **argv)
     } else if (strcmp(action, "crash") == 0) {
         do_work(2);
         deep(number);
+    } else if (strcmp(action, "divide") == 0) {
+        do_work(2);
+        sink = 7 / number;
     } else if (strcmp(action, "step") == 0) {
         return do_steps();
     } else if (strcmp(action, "nested") == 0) {

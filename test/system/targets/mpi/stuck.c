@@ -14,6 +14,7 @@
  *     ibarrier   0 and 2 wait for the end of MPI_Ibarrier, 1 sleeps
  *     alone      rank 0 receives from anybody on a communicator that only it is in; the others wait in a barrier
  *     silent     0 and 2 receive from 1, which never sends
+ *     accept     0 waits for a program to connect, which never comes; 1 and 2 receive from 0
  *     answer     0 receives from anybody and answers; 1 sends to it as soon as there is a file "go", and receives
  *     joined     threads of 0 and 1 receive from each other, and the first ones wait for them; 2 waits for 0
  *     threads    two threads of 0 receive from 1, which waits for 0; 2 is done
@@ -403,6 +404,14 @@ int main(int argc, char **argv)
         if (rank == 0)
             MPI_Recv(numbers, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
         MPI_Barrier(MPI_COMM_WORLD);
+    } else if (strcmp(way, "accept") == 0) {
+        char port[MPI_MAX_PORT_NAME];
+        MPI_Comm other;
+        if (rank == 0) {
+            MPI_Open_port(MPI_INFO_NULL, port);
+            MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &other);
+        }
+        MPI_Recv(numbers, 1, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else if (strcmp(way, "silent") == 0) {
         if (rank == 1)
             sleep(1000);
