@@ -225,6 +225,39 @@ class Mirror(MirrorCase):
             self.assertEqual(run.wait(), 0)
             self.expect_lines(reader)
 
+    def test_mirror_ends(self):
+        """The program that makes the mirror fails while the job runs, or is killed: who watches ends, and says why."""
+        program, broken = self.box.path("libexec", "scry-mirror"), self.box.path("work", "broken")
+        os.unlink(program)  # a link to the built one
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(f"""#!/usr/bin/python3
+import os, subprocess, sys, time
+real = subprocess.Popen([{scrytest.built("src", "mirror", "scry-mirror")!r}, *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+real.stdin.write(sys.stdin.readline())
+real.stdin.flush()
+line = ""
+while not line.startswith("ready "):
+    line = real.stdout.readline()
+    print(line, end="", flush=True)
+while not os.path.exists({broken!r}):
+    time.sleep(0.01)
+real.kill()
+if os.path.getsize({broken!r}):
+    print("error the disk\x1b is full", flush=True)
+""")
+        os.chmod(program, 0o755)
+        with brokertest.Mosquitto(self.box) as broker:
+            run, _ = self.start_job(broker, "GO")
+            for said in ("the disk\\x1b is full", "the job is not followed any more: scry-mirror has ended"):
+                watch = self.box.start(self.box.scry("watch", "--json", self.url(broker)), stderr=subprocess.PIPE)
+                self.assertIn('"seq":0', watch.stdout.readline())
+                with open(broken, "w", encoding="utf-8") as file:
+                    file.write("x" if said.startswith("the disk") else "")
+                self.assertEqual((watch.wait(scrytest.room(30)), watch.stderr.read()), (1, f"scry watch: {said}\n"))
+                os.unlink(broken)
+            self.go()
+            self.assertEqual(run.wait(), 0)
+
     def test_killed(self):
         """scry run is killed, and then the whole node: what was heard last is shown, and nothing is called dead."""
         with brokertest.Mosquitto(self.box) as broker:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,6 +62,24 @@ class Status(RunCase):
             self.assertEqual((done.stdout, done.stderr), ("", ""))
             self.assertEqual(self.report()["exit_code"], status)
             self.assertIsNone(self.report()["signal"])
+
+    def test_failed_job_waits_for_the_disk_once(self):
+        """At its end job.json is written twice, the second time with the cause."""
+        if not shutil.which("strace"):
+            self.skipTest("strace is not installed")
+        prefix = self.box.path("work", "synced")
+        done = self.box.run(["strace", "-D", "-ff", "-y", "-e", "trace=fsync", "-o", prefix,
+                             *self.box.scry("run", "-q", "sh", "-c", "/nowhere/program; exit 3")])
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(self.report()["exit_code"], 3)
+        self.box.stop_monitor()
+        wait_until(lambda: not list(self.box.processes("strace")))
+        synced = []
+        for path in glob.glob(f"{prefix}.*"):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                synced += re.findall(r"^fsync\(.*job\.json.*= 0$", file.read(), re.M)
+        # what is synced under its own name was written a second before, see SCRIBE_SYNC_NS
+        self.assertEqual(len([line for line in synced if "/job.json>" not in line]), 1, synced)
 
     def test_killed_by_a_signal(self):
         for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGSEGV, signal.SIGRTMIN):

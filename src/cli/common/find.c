@@ -163,18 +163,16 @@ static void told_done(struct told *told)
     free(told->ready);
 }
 
-void find_look(struct found_job *job)
+int find_look(struct found_job *job, struct err *err)
 {
     struct pollfd output = {.fd = job->output, .events = POLLIN};
     char line[4096];
     if (job->output < 0 || poll(&output, 1, 0) <= 0)
-        return;
+        return 0;
     ssize_t len = read(job->output, line, sizeof line - 1); /* its lines are written at once */
-    if (len <= 0) {
-        close_end(&job->output);
-        log_warning("the job is not followed any more: scry-mirror has ended");
-    }
-    line[len > 0 ? len : 0] = 0;
+    if (len <= 0)
+        return err_set(err, -EPIPE, "the job is not followed any more: scry-mirror has ended");
+    line[len] = 0;
     for (char *rest = line, *at; (at = strsep(&rest, "\n"));) {
         _cleanup_(buf_done) struct buf shown = BUF_INIT;
         char *text = at;
@@ -182,8 +180,11 @@ void find_look(struct found_job *job)
         if (!text || (strcmp(word, "note") != 0 && strcmp(word, "error") != 0))
             continue;
         text_show(&shown, text);
+        if (strcmp(word, "error") == 0)
+            return err_set(err, -EHOSTUNREACH, "%s", shown.data ? shown.data : "");
         log_warning("%s", shown.data ? shown.data : "");
     }
+    return 0;
 }
 
 /* ---- jobs ---- */

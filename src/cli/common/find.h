@@ -33,8 +33,9 @@ int find_job(struct found_job *ret_job, const char *word, struct err *err);
 int find_mirror(const char *url, char *ret_path, size_t size);
 /* For what needs the traces: -ENOTSUP of a remote job, with a line that says where they are. */
 int find_job_here(const struct found_job *job, struct err *err);
-/* Prints what the program that follows a remote job has said since; cheap. */
-void find_look(struct found_job *job);
+/* Prints what the program that follows a remote job has said since; cheap. 0, or -errno with err: it has ended, and nothing
+ * new comes. */
+int find_look(struct found_job *job, struct err *err);
 void find_close(struct found_job *job);
 
 /* The broker forgets a job there (an URL that names one), and *ret_job is its mirror here, which may not be there. A name that

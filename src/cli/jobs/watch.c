@@ -296,7 +296,8 @@ static bool wait_for_more(int changes)
     return !(inputs[1].revents & (POLLERR | POLLNVAL));
 }
 
-static void follow(struct watching *watching)
+/* 0, or -errno with watching->err: the job is not over, but nothing of it comes any more. */
+static int follow(struct watching *watching)
 {
     char file[PATH_MAX + 32];
     snprintf(file, sizeof file, "%s/spool/records.jsonl", watching->path);
@@ -304,14 +305,15 @@ static void follow(struct watching *watching)
     if (changes >= 0)
         inotify_add_watch(changes, file, IN_MODIFY);
     enum job_state state = JOB_ENDED;
+    int code = 0;
     bool over = is_over(watching, &state) || watching->still; /* before: what was recorded by then is read */
     if (!over && !watching->json)
         watch_status_start(&watching->status, STDOUT_FILENO, watching->colours);
     for (;;) {
         show_rest(watching);
-        if (over || ferror(stdout) || !wait_for_more(changes))
+        if (over || code < 0 || ferror(stdout) || !wait_for_more(changes))
             break;
-        find_look(watching->job);
+        code = find_look(watching->job, &watching->err);
         over = is_over(watching, &state);
     }
     watch_status_erase(&watching->status, &watching->out);
@@ -323,6 +325,7 @@ static void follow(struct watching *watching)
         log_warning("the record has no more of the job, which is %s", job_state_name(state));
     else if (state == JOB_ENDED && !watching->end_seen)
         log_warning("the last records of the job are missing");
+    return over ? 0 : code;
 }
 
 static int read_options(const struct options *options, struct watching *watching)
@@ -355,12 +358,15 @@ int cmd_watch(const struct options *options)
         status = EXIT_ERRORS;
     } else if (status == 0) {
         watching.still = job.still;
-        follow(&watching);
+        int code = follow(&watching);
         uint64_t unread = 0;
         for (size_t i = 0; i < watching.source_count; i++)
             unread += watching.sources[i].reader.unread;
         if (unread)
             log_warning("%llu lines of the spool cannot be read", (unsigned long long)unread);
+        if (code < 0)
+            cli_log_error(&watching.err);
+        status = code < 0 ? EXIT_ERRORS : 0;
     }
     find_close(&job);
     sources_done(&watching);

@@ -324,6 +324,22 @@ static void put_end(struct job *job)
                         .wall_seconds = result->wall_seconds, .cpu_seconds = result->cpu_seconds));
 }
 
+void finish_put_info(struct job *job, bool now)
+{
+    _cleanup_(freep) char *text = job_info_text(&job->info);
+    if (text)
+        scribe_replace(&job->recorder.scribe, "job.json", text, strlen(text), now);
+}
+
+/* Says if that went wrong. 0 or -errno. */
+static int note_unwritten(struct job *job)
+{
+    int code = job->recorder.scribe.told.replaced;
+    if (code < 0)
+        recorder_note(&job->recorder, NOTE(job_json_unwritten, .directory = job->dir, .reason = strerror(-code)));
+    return code;
+}
+
 /* Writes what `scry report` prints, with every process. Reading a long spool would take too long: then with what is
  * known here. *ret_cause: why it failed, or what its exit status of 0 hides; NULL: not known. */
 static void write_report(struct job *job, struct job_report *summary, json_t **ret_cause)
@@ -423,11 +439,11 @@ void finish(struct job *job, int exit_code, struct buf *text)
     json_t *cause = NULL, *progress = progress_of(&recorder->model);
     job->info.progress = progress;
     scribe_close_spool(&recorder->scribe);
-    finish_put_info(job);
+    bool failed = job->info.result.exit_code || job->info.result.signal;
+    finish_put_info(job, !failed); /* else once more, with the cause: one wait for the disk is enough */
+    int code = 0;
     if (scribe_wait(&recorder->scribe)) {
-        int code = recorder->scribe.told.replaced;
-        if (code < 0)
-            recorder_note(recorder, NOTE(job_json_unwritten, .directory = job->dir, .reason = strerror(-code)));
+        code = note_unwritten(job);
         struct job_info kept = {0};
         if (code < 0 && job_info_read(job->dir, &kept, NULL) < 0)
             report.path = ""; /* the directory was never written: scry report cannot read it */
@@ -438,9 +454,11 @@ void finish(struct job *job, int exit_code, struct buf *text)
         load_functions(job, &report); /* counts programs as the statistics do */
         write_report(job, &report, &cause);
     }
-    if (cause) { /* lists of jobs show it */
-        job->info.cause = cause;
-        finish_put_info(job);
+    if (cause || failed) {
+        job->info.cause = cause; /* lists of jobs show it */
+        finish_put_info(job, true);
+        if (failed && code == 0 && scribe_wait(&recorder->scribe) && note_unwritten(job) < 0)
+            report.model = recorder->model;
     }
     watch_gone(&job->watch);
     if (job->options->quiet)
@@ -456,13 +474,6 @@ void finish(struct job *job, int exit_code, struct buf *text)
     json_decref(omitted);
     json_decref(progress);
     job->info.warnings_omitted = job->info.cause = job->info.progress = NULL;
-}
-
-void finish_put_info(struct job *job)
-{
-    _cleanup_(freep) char *text = job_info_text(&job->info);
-    if (text)
-        scribe_replace(&job->recorder.scribe, "job.json", text, strlen(text), job->info.ended);
 }
 
 void finish_done(struct job *job)

@@ -10,8 +10,8 @@
 void finish(struct job *job, int exit_code, struct buf *text);
 /* The job was not started: removes its directory. */
 void finish_failed(struct job *job);
-/* Hands the current job.json to the process that writes it. */
-void finish_put_info(struct job *job);
+/* Hands the current job.json to the process that writes it; now: which waits until it is on disk. */
+void finish_put_info(struct job *job, bool now);
 void finish_done(struct job *job);
 
 #endif

@@ -84,7 +84,7 @@ static int refuse(struct job *job, const struct err *why, struct err *err)
 /* The job waits for this, unless the disk does not answer. */
 static void write_info(struct job *job)
 {
-    finish_put_info(job);
+    finish_put_info(job, false);
     scribe_wait(&job->recorder.scribe);
 }
 
@@ -105,7 +105,7 @@ static int open_directory(struct job *job, struct err *err)
     if (job->dir[0] && (code = scribe_start(&job->recorder.scribe, job->dir, job->id, job->options->max_bytes)) < 0)
         return err_errno(err, code, "watching takes one more process%s", code == -EAGAIN ? " (ulimit -u)" : "");
     if (job->dir[0]) {
-        finish_put_info(job); /* others may see the job from now on; its command waits for write_info */
+        finish_put_info(job, false); /* others may see the job from now on; its command waits for write_info */
         scribe_push(&job->recorder.scribe);
         return 0;
     }
