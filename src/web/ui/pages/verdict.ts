@@ -22,7 +22,7 @@ export function stillOf(stall: { t: number; seconds: number; why: string }, rank
   return { now: since <= stall.t, since: Math.max(0, since), finding, lines: lines.map((line) => line.trim()) };
 }
 
-const median = (values: number[]) => [...values].sort((a, b) => a - b)[values.length >> 1]!;
+const median = (values: number[]) => [...values].sort((a, b) => a - b)[(values.length - 1) >> 1]!;
 const named = (ranks: number[]) => (ranks.length === 1 ? `rank ${ranks[0]}` : ranks.length <= 4 ? `ranks ${ranks.slice(0, -1).join(', ')} and ${ranks[ranks.length - 1]}` : `${ranks.length} ranks`);
 const UNEVEN = 0.1; // of the time of a rank, that others wait for
 
