@@ -13,7 +13,7 @@ globalThis.addEventListener = () => {};
 globalThis.matchMedia = () => ({ matches: false });
 globalThis.document = { documentElement: { dataset: {} } };
 globalThis.localStorage = { getItem: () => null };
-const { format, state, status, pictures, series, curves, control, live } = await bundled({ format: './format', state: './state', status: './pages/status', pictures: './pictures', series: './pages/series', curves: './pages/curves', control: './pages/control', live: './pages/live' });
+const { format, state, status, pictures, series, curves, control, live, verdict } = await bundled({ format: './format', state: './state', status: './pages/status', pictures: './pictures', series: './pages/series', curves: './pages/curves', control: './pages/control', live: './pages/live', verdict: './pages/verdict' });
 
 test('figures are written as the command line writes them', () => {
   const rows = [...fs.readFileSync(path.join(source, 'src/jobdir/text/test_numbers.inc'), 'utf8').matchAll(/\{"(\w+)", ([\d.e+-]+), "([^"]+)"\}/g)];
@@ -169,3 +169,24 @@ for (const [mode, c] of Object.entries(colours)) {
     for (let i = 1; i < 6; i++) assert.ok(mode === 'light' ? light[i] < light[i - 1] : light[i] > light[i - 1], `heat${i}`);
   });
 }
+
+test('a standstill is one as long as no rank has moved since; its finding comes first, without what the ranks are in otherwise', () => {
+  const why = '2 ranks: 2 wait in vain, 0 compute\n\ndeadlock: 2 ranks wait for each other\n  rank 0: MPI_Recv\n  rank 1: MPI_Recv\n\nRanks\n  rank 0: MPI_Recv';
+  const stall = { t: 90, seconds: 75, why }, ranks = (...since) => since.map((since_seconds, rank) => ({ rank, since_seconds }));
+  assert.deepEqual(verdict.stillOf(stall, ranks(185, 190), 200), { now: true, since: 15, finding: 'deadlock: 2 ranks wait for each other', lines: ['rank 0: MPI_Recv', 'rank 1: MPI_Recv'] });
+  assert.equal(verdict.stillOf(stall, ranks(185, 100), 200).now, false, 'one has moved');
+  assert.deepEqual(verdict.stillOf({ ...stall, why: '2 ranks: 1 waits' }, [], 200), { now: true, since: 15, finding: '2 ranks: 1 waits', lines: [] });
+});
+
+test('what the time of ranks went into: who was waited for, else how much of it was MPI', () => {
+  const rank = (rank, computation, calls) => ({ rank, calls: [{ name: 'MPI_Init', class: 'env', total_ns: 1e12 }, ...Object.entries(calls).map(([name, s]) => ({ name, class: 'collective', total_ns: s * 1e9 }))],
+    time: { computation_ns: computation * 1e9, communication_ns: 0, total_ns: 60e9 } });
+  const text = (ranks, communication_ns = 0) => verdict.ranksText({ ranks, time: { communication_ns, total_ns: 240e9 } });
+  const three = [0, 2, 3].map((n) => rank(n, 0.1, { MPI_Allreduce: 60, MPI_Send: 1 }));
+  assert.equal(text([...three, rank(1, 60, { MPI_Allreduce: 0.1 })]), 'rank 1 computed for 60.0 s; the 3 others waited in MPI_Allreduce, for 60.0 s each');
+  assert.equal(text([three[0], rank(1, 60, {})]), 'rank 1 computed for 60.0 s; rank 0 waited in MPI_Allreduce, for 60.0 s');
+  assert.equal(text([...three, rank(1, 60, {}), rank(4, 50, {})]), 'ranks 1 and 4 computed for up to 60.0 s; the 3 others waited in MPI_Allreduce, for 60.0 s each');
+  assert.equal(text(three, 120e9), 'the 3 ranks were in MPI for 50 % of their time, most of it in MPI_Allreduce');
+  assert.equal(text([three[0]]), null);
+  assert.equal(verdict.ranksText(null), null);
+});

@@ -239,6 +239,8 @@ test('how it ended: with the share of time in MPI, as the report has it', async 
   const page = await at(''), { communication_ns, total_ns } = report.mpi.time;
   const figure = page.locator('.figure').filter({ hasText: 'ranks’ time in MPI' });
   assert.equal(parseFloat(await figure.locator('dd').innerText()), Number((100 * communication_ns / total_ns).toFixed(communication_ns / total_ns < 0.0995 ? 1 : 0)));
+  await page.getByText(/^(The 4 ranks were in MPI for .* % of their time|Ranks? .* computed for .* s; )/).waitFor(); // the sentence that comes first
+  assert.deepEqual(await page.locator('.tabs .without').allInnerTexts(), []);
   assert.deepEqual(page.faults, []);
 });
 
@@ -444,7 +446,7 @@ for (const [where, viewport] of [['a desk', { width: 1400, height: 900 }], ['a p
   for (const hash of [`#/jobs/${failed}`, job, ...['space', 'functions', 'communication', 'matrix', 'distributions', 'tree'].map((view) => `${job}/${view}`), `#/jobs/${counted}/space`, `#/compare?a=${counted}&b=${report.id}`]) {
     await page.goto('about:blank'); // another hash alone would load nothing
     await page.goto(server.first.replace(/#.*/, hash));
-    await page.locator('.picture').first().waitFor();
+    await page.locator('.picture, .sparks').first().waitFor();
     await page.locator('.waiting').waitFor({ state: 'detached' });
     await page.locator('.titled, .compare-choose').first().waitFor({ state: 'attached' });
     if (hash.endsWith('space')) await settled(page);

@@ -7,13 +7,13 @@ import { test } from 'node:test';
 
 const ui = path.join(import.meta.dirname, '../../src/web/ui');
 const esbuild = createRequire(path.join(ui, 'package.json'))('esbuild');
-const names = ['space/ticks', 'space/window', 'space/layout', 'space/tiles', 'space/colours', 'space/raster', 'space/data', 'space/scene', 'space/vector', 'views/flame', 'pages/marks'];
+const names = ['space/ticks', 'space/window', 'space/layout', 'space/tiles', 'space/colours', 'space/raster', 'space/data', 'space/scene', 'space/vector', 'views/flame'];
 const { outputFiles } = esbuild.buildSync({
   stdin: { contents: names.map((name) => `export * as ${path.basename(name)} from './${name}';`).join('\n'), resolveDir: ui, loader: 'ts' },
   bundle: true, format: 'esm', write: false,
 });
 globalThis.matchMedia = () => ({}); // colours of pages ask for it
-const { ticks, window, layout, tiles, colours, raster, data, scene, vector, flame, marks } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
+const { ticks, window, layout, tiles, colours, raster, data, scene, vector, flame } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
 
 test('marks are round, as many as fit, in the unit of the zoom', () => {
   for (let span = 100; span < 3e15; span *= 3.7)
@@ -239,10 +239,3 @@ test('a tree without some functions: their callers are shorter by them, others k
   assert.deepEqual(flame.without(tree, () => false), { nodes: tree, gone: new Uint8Array(5), time: 0 });
 });
 
-test('marks of what happened last stand side by side, and none beyond the ends of its lane', () => {
-  assert.deepEqual(marks.sideBySide([100, 300, 310, 500], 92, 509), [100, 290, 310, 500]);
-  assert.deepEqual(marks.sideBySide([92, 93, 94, 200], 92, 509), [92, 112, 132, 200]);
-  assert.deepEqual(marks.sideBySide([500, 505, 509], 92, 509), [469, 489, 509]);
-  const many = marks.sideBySide(Array.from({ length: 100 }, () => 300), 92, 509);
-  assert.ok(many[0] >= 92 && many[99] <= 509.001 && many.every((x, i) => !i || x > many[i - 1]), many.join());
-});

@@ -92,6 +92,20 @@ class Why(mpitest.MpiCase):
         self.assertEqual(ranks[0]["python"], "exchange (wait.py:5)")
         self.assertRegex(text, r"sleeps, at exchange\s+\(wait.py:7\)")
 
+    @scrytest.hasten(5)
+    def test_deadlock_that_was_ended(self):
+        """Long before that it stands still is recorded: the reason is what the ranks were in, not the signal."""
+        job = self.start_job(4, mpitest.example("mpi_deadlock", self.mpi), stdout=subprocess.DEVNULL)
+        path = self.box.path("work", "job")
+        scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")), 20, "the job starts")
+        scrytest.wait_until(lambda: (self.why(path)[0]["mpi"] or {"still_seconds": 0})["still_seconds"] > 3, 60, "it stands still")
+        (launcher,) = scrytest.children(job.pid)
+        os.kill(launcher, signal.SIGTERM)
+        job.wait(60 * scrytest.SCALE)
+        reason = self.report(path)["last"]["reason"]["text"]
+        self.assertRegex(reason, "^probably stuck in MPI until it was ended: deadlock: 4 ranks wait for each other")
+        self.assertIn(reason, self.box.run(self.box.scry("why", path)).stdout.replace("\n    ", " "))
+
     def test_deadlock(self):
         answer, status, text = self.ask(self.only("deadlock", [0, 1, 2, 3], []), 4, mpitest.example("mpi_deadlock", self.mpi))
         (finding,) = answer["mpi"]["findings"]

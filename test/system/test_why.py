@@ -102,6 +102,46 @@ class Why(scrytest.TestCase):
     def test_fcntl(self):
         self.files("lockf", "fcntl")
 
+    def test_pipes_of_each_other(self):
+        """Each of two processes writes more than its pipe holds before it reads; both have all ends. Then one can go on."""
+        program = self.box.path("work", "pipes.py")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write("import os, sys\n"
+                       "mine, other = os.pipe(), os.pipe()\n"
+                       "if os.fork() == 0:\n"
+                       "    mine, other = other, mine\n"
+                       "os.write(mine[1], b'x' * 1000000)\n"
+                       "os.read(other[0], 1)\n")
+        answer, text = self.deadlock(lambda answer: answer["deadlocks"], sys.executable, program)
+        (lock,) = answer["deadlocks"]
+        one, other = (thread["pid"] for thread in lock["threads"])
+        self.assertTrue(text.splitlines()[2].startswith("deadlock: 2 processes wait for each other"), text)
+        for pid in one, other:
+            self.assertRegex(text, rf"\n  process {pid} \([^)]*\): writes to a pipe that can be read by [^\n]*, at <module> \(pipes.py:5\)")
+
+    def test_pipes_of_a_third(self):
+        """It may write into both."""
+        path, program = self.box.path("work", "job"), self.box.path("work", "pipes.py")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write("import os, time\n"
+                       "mine, other = os.pipe(), os.pipe()\n"
+                       "if os.fork() == 0:\n"
+                       "    mine, other = other, mine\n"
+                       "elif os.fork() == 0:\n"
+                       "    time.sleep(1000)\n"
+                       "os.read(mine[0], 1)\n")
+        job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", sys.executable, program))
+
+        def read():
+            answer = self.ask(path) if os.path.exists(os.path.join(path, "job.json")) else {"processes": []}
+            calls = [thread["syscall"] for process in answer["processes"] for thread in process["threads"]]
+            return answer if sorted(calls) == ["clock_nanosleep", "read", "read"] else None
+
+        answer = scrytest.wait_until(read, 20, "two read, one sleeps")
+        self.assertEqual(answer["deadlocks"], [])
+        os.kill(job.pid, signal.SIGTERM)
+        job.wait(60 * scrytest.SCALE)
+
     def deadlock(self, until, *command):
         """Asks until there is one: the answer, and the text. Exit status 3."""
         path = self.box.path("work", "job")

@@ -331,8 +331,8 @@
     NOTE(hidden_failure, "hidden", "the exit status is 0, but {what}", STRING(what)) \
     /* why a job failed, from reports (jobdir/layers/cause.h) */ \
     NOTE(cause_memory, "cause", \
-         "{sure?|probably }out of memory: the kernel killed {processes} process{processes?|es}", \
-         INTEGER(processes) FLAG(sure)) \
+         "{sure?|probably }out of memory: the kernel killed {what}", \
+         INTEGER(processes) STRING(what) FLAG(sure)) \
     NOTE(cause_memory_short, "cause", "probably killed for lack of memory: {text}", STRING(text)) \
     NOTE(cause_credential, "cause", "{sure?|probably }the {credential} {path} had expired", \
          STRING(credential) STRING(path) FLAG(sure)) \

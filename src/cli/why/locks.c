@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/why/locks.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/data/cleanup.h"
 #include "base/system/proc_file.h"
@@ -14,7 +16,10 @@
 #include "jobdir/mpi/thread_wait.h"
 #include "shm/waits.h"
 
-enum { SHOWN_THREADS = 16 };
+enum {
+    SHOWN_THREADS = 16,
+    PROCESSES_MOST = 256 /* each is looked at, and who has the other end of its pipe */
+};
 
 /* ---- what its threads are blocked in ---- */
 
@@ -119,77 +124,129 @@ static bool look_again(struct process *process)
     return good;
 }
 
-/* ---- processes that wait for each other's locks of files ---- */
+/* ---- processes that wait for each other ---- */
 
-/* For whom a process of one thread waits, which can do nothing else meanwhile; 0: for nobody. */
-static pid_t waits_for(const struct file_lock *locks, size_t count, pid_t pid)
+/* A process of one thread, which can do nothing else meanwhile. Any of these may let it go on, and nobody else. */
+struct waiting {
+    pid_t pid, by[BLOCKED_WAITED];
+    size_t count;
+    uint64_t ran_ns; /* a process that has run between two looks has had what it waited for */
+    bool file, free; /* it waits for the lock of a file; it may go on */
+};
+
+static bool look_at(struct waiting *ret_waiting, pid_t pid)
 {
     struct proc_stat stat;
-    for (size_t i = 0; i < count; i++)
-        if (locks[i].waits == pid && proc_stat_of(pid, 0, &stat) == 0 && stat.threads == 1 && stat.state != 'R')
-            return locks[i].holds;
-    return 0;
+    struct blocked *threads;
+    size_t count;
+    struct wait_thread ran = wait_look_thread(pid, pid);
+    if (!ran.timed || proc_stat_of(pid, 0, &stat) < 0 || stat.threads != 1 || stat.state != 'S' ||
+        blocked_read(pid, &threads, &count, NULL) < 0)
+        return false;
+    const struct blocked *first = &threads[0];
+    bool good = count == 1 && first->only_these && first->waits_count;
+    *ret_waiting = (struct waiting){.pid = pid, .count = first->waits_count, .ran_ns = ran.ran_ns};
+    ret_waiting->file = strcmp(first->syscall, "flock") == 0 || strcmp(first->syscall, "fcntl") == 0;
+    memcpy(ret_waiting->by, first->waits_for, sizeof ret_waiting->by);
+    blocked_free(threads, count);
+    return good;
 }
 
-/* The circle that begins with this process, if it is the lowest in it: 0 if there is none. */
-static size_t file_circle(const struct file_lock *locks, size_t count, pid_t pid, pid_t *ret_circle, size_t room)
+static struct waiting *waiting_of(struct waiting *list, size_t count, pid_t pid)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i].pid == pid && !list[i].free)
+            return &list[i];
+    return NULL;
+}
+
+/* Those of which any other one may let it go on, may go on themselves. */
+static void set_free(struct waiting *list, size_t count)
+{
+    for (bool again = true; again;) {
+        again = false;
+        for (size_t i = 0; i < count; i++)
+            for (size_t k = 0; k < list[i].count && !list[i].free; k++)
+                if (!waiting_of(list, count, list[i].by[k]))
+                    again = list[i].free = true;
+    }
+}
+
+/* The circle that begins with the process, if that is the lowest in it: 0 if there is none. Nobody on the way may go on. */
+static size_t circle_from(struct waiting *list, size_t count, struct waiting *start, struct waiting **ret_circle)
 {
     size_t length = 0;
-    pid_t at = pid;
+    struct waiting *at = start;
     do {
         ret_circle[length++] = at;
-        at = waits_for(locks, count, at);
-    } while (at > pid && length < room);
-    return at == pid ? length : 0;
+        at = waiting_of(list, count, at->by[0]);
+    } while (at && at->pid > start->pid && length < count);
+    return at == start ? length : 0;
 }
 
-static bool is_one_of(const pid_t *pids, size_t count, pid_t pid)
-{
-    for (size_t i = 0; i < count; i++)
-        if (pids[i] == pid)
-            return true;
-    return false;
-}
-
-static void add_files(struct why_lock **locks, size_t *count, const pid_t *circle, size_t length)
+static void add_processes(struct why_lock **locks, size_t *count, struct waiting *const *circle, size_t length)
 {
     struct why_lock *larger = realloc(*locks, (*count + 1) * sizeof *larger);
-    struct why_lock lock = {
-        .files = true, .pid = circle[0], .threads = calloc(length, sizeof *lock.threads), .count = length};
+    struct why_lock lock = {.processes = true,
+                            .files = true,
+                            .pid = circle[0]->pid,
+                            .threads = calloc(length, sizeof *lock.threads),
+                            .count = length};
     *locks = larger ? larger : *locks;
     if (!larger || !lock.threads) {
         free(lock.threads);
         return;
     }
-    proc_comm(circle[0], 0, lock.name, sizeof lock.name);
+    proc_comm(lock.pid, 0, lock.name, sizeof lock.name);
     for (size_t i = 0; i < length; i++) {
-        lock.threads[i] = (struct why_lock_thread){.pid = circle[i], .tid = circle[i], .text = BUF_INIT};
-        proc_comm(circle[i], 0, lock.threads[i].name, sizeof lock.threads[i].name);
-        why_lock_threads_tell(&lock.threads[i], 1, circle[i]);
+        pid_t pid = circle[i]->pid;
+        lock.files &= circle[i]->file;
+        lock.threads[i] = (struct why_lock_thread){.pid = pid, .tid = pid, .text = BUF_INIT};
+        proc_comm(pid, 0, lock.threads[i].name, sizeof lock.threads[i].name);
+        why_lock_threads_tell(&lock.threads[i], 1, pid);
     }
     larger[(*count)++] = lock;
 }
 
-/* They are looked for twice: a lock may be given back in this moment. */
-static void find_files(struct why_lock **ret_locks, size_t *found, const pid_t *pids, size_t count)
+/* Both looks have found it as it is, and it has not run between them. */
+static bool is_unchanged(const struct waiting *before)
 {
-    _cleanup_(freep) struct file_lock *before = NULL, *now = NULL;
-    size_t before_count = file_locks_read(&before), now_count = 0;
-    _cleanup_(freep) pid_t *circle = calloc(before_count + 1, sizeof *circle);
-    _cleanup_(freep) pid_t *again = calloc(before_count + 1, sizeof *again);
-    for (size_t i = 0; circle && again && i < before_count; i++) {
-        pid_t first = before[i].waits;
-        size_t length =
-            is_one_of(pids, count, first) ? file_circle(before, before_count, first, circle, before_count) : 0;
-        if (!length)
-            continue;
-        if (!now) {
+    struct waiting now;
+    return look_at(&now, before->pid) && now.ran_ns == before->ran_ns && now.count == before->count &&
+           memcmp(now.by, before->by, before->count * sizeof *now.by) == 0;
+}
+
+/* The other end of a pipe may be in a process that we must not look at. */
+static bool are_all_seen(const pid_t *pids, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%d/fd", pids[i]);
+        if (access(path, R_OK) < 0 && errno == EACCES)
+            return false;
+    }
+    return true;
+}
+
+static void find_processes(struct why_lock **ret_locks, size_t *found, const pid_t *pids, size_t count)
+{
+    _cleanup_(freep) struct waiting *list = calloc(count + 1, sizeof *list);
+    _cleanup_(freep) struct waiting **circle = calloc(count + 1, sizeof *circle);
+    size_t waiting = 0;
+    if (count > PROCESSES_MOST || !are_all_seen(pids, count))
+        return;
+    for (size_t i = 0; list && circle && i < count; i++)
+        waiting += look_at(&list[waiting], pids[i]);
+    set_free(list, waiting);
+    for (size_t i = 0; i < waiting; i++) {
+        size_t length = list[i].free ? 0 : circle_from(list, waiting, &list[i], circle);
+        bool same = length;
+        if (length)
             wait_poll(NULL, 0, LOCKS_BETWEEN_MS);
-            now_count = file_locks_read(&now);
-        }
-        if (file_circle(now, now_count, first, again, before_count) == length &&
-            memcmp(circle, again, length * sizeof *circle) == 0)
-            add_files(ret_locks, found, circle, length);
+        for (size_t k = 0; k < length && same; k++)
+            same = is_unchanged(circle[k]);
+        if (same)
+            add_processes(ret_locks, found, circle, length);
     }
 }
 
@@ -216,7 +273,7 @@ size_t why_locks_find(struct why_lock **ret_locks, const pid_t *pids, size_t cou
             find_in(ret_locks, &found, &processes[i]);
         free(processes[i].threads);
     }
-    find_files(ret_locks, &found, pids, count);
+    find_processes(ret_locks, &found, pids, count);
     return found;
 }
 
@@ -233,8 +290,9 @@ void why_locks_free(struct why_lock *locks, size_t count)
 
 static void put_head(struct buf *out, const struct why_lock *lock)
 {
-    if (lock->files) {
-        buf_printf(out, "deadlock: %zu processes wait for each other's locks of files", lock->count);
+    if (lock->processes) {
+        buf_printf(out, "deadlock: %zu processes wait for each other%s", lock->count,
+                   lock->files ? "'s locks of files" : "");
         return;
     }
     if (lock->count == 1)
@@ -253,7 +311,7 @@ void why_locks_text(struct buf *out, const struct why_lock *locks, size_t count)
         put_head(out, lock);
         buf_putc(out, '\n');
         for (size_t k = 0; k < lock->count && k < SHOWN_THREADS; k++) {
-            buf_printf(out, "  %s %d (", lock->files ? "process" : "thread", lock->threads[k].tid);
+            buf_printf(out, "  %s %d (", lock->processes ? "process" : "thread", lock->threads[k].tid);
             text_show(out, lock->threads[k].name);
             buf_printf(out, "): %s\n", lock->threads[k].text.data ? lock->threads[k].text.data : "?");
         }
@@ -321,8 +379,7 @@ static json_t *threads_json(const void *row, const void *all)
     return fields_list(thread_fields, lock->threads, lock->count, sizeof *lock->threads, NULL);
 }
 
-const struct field why_lock_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct why_lock, pid),
-                                         .about = "of the first; of several processes, they wait for locks of files"},
+const struct field why_lock_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct why_lock, pid), .about = "of the first"},
                                         {"name", FIELD_TEXT, FIELD_AT(struct why_lock, name)},
                                         {"text", FIELD_TEXT, .json = head_json},
                                         {"threads", FIELD_LIST, .json = threads_json, .of = thread_fields,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads of one process that wait for each other in a circle, with and without MPI; and processes that do so by locks of
- * files (flock, fcntl). */
+/* Threads of one process that wait for each other in a circle, with and without MPI; and processes that do so: by locks of
+ * files (flock, fcntl), by pipes, and by waiting for the end of others. */
 #ifndef SCRY_CLI_WHY_LOCKS_H
 #define SCRY_CLI_WHY_LOCKS_H
 
@@ -21,10 +21,11 @@ struct why_lock_thread {
     json_t *place;   /* job/places/where.h; NULL: not known */
 };
 
-struct why_lock {  /* a circle, in its order */
-    bool files;    /* of processes, by locks of files; else of threads of one process */
-    pid_t pid;     /* of the first */
-    char name[32]; /* of the process */
+struct why_lock {   /* a circle, in its order */
+    bool processes; /* else of threads of one process */
+    bool files;     /* of processes: all by locks of files */
+    pid_t pid;      /* of the first */
+    char name[32];  /* of the process */
     struct why_lock_thread *threads;
     size_t count;
 };

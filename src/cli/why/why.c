@@ -55,6 +55,7 @@ struct why {
     uint64_t asked_ns; /* wall clock */
     struct err note;   /* why something is old or incomplete */
     json_t *cause;     /* why it failed: a note; NULL: it did not, or that is not known */
+    json_t *unknown;   /* then what would have shown it: a text; NULL: it did not fail, or it is known */
 };
 
 /* ---- what the ranks are in ---- */
@@ -331,6 +332,10 @@ static void find_cause(struct why *why)
     } else if (!runs(why)) {
         json_t *last = job_report_last(&why->report), *reason = json_object_get(last, "reason");
         why->cause = json_is_object(reason) ? json_incref(reason) : NULL;
+        json_t *unknown = json_object_get(last, "unknown");
+        why->unknown = json_is_string(unknown) ? json_incref(unknown)
+                       : last                  ? json_string("nothing that was recorded says why")
+                                               : NULL;
         json_decref(last);
     }
 }
@@ -410,6 +415,10 @@ static void put_text(struct buf *out, const struct why *why)
     else if (why->cause) {
         buf_puts(out, ": ");
         text_show(out, json_string_value(json_object_get(why->cause, "text")));
+        buf_putc(out, '\n');
+    } else if (json_is_string(why->unknown)) {
+        buf_puts(out, ": it failed, and the reason is not known: ");
+        text_show(out, json_string_value(why->unknown));
         buf_putc(out, '\n');
     } else
         buf_puts(out, runs(why) ? "\n" : ": nothing is left to go on\n");
@@ -509,6 +518,7 @@ static int why(const char *job, struct why *why, bool json)
     mpi_stats_set_done(&why->set);
     arena_done(&why->arena);
     json_decref(why->cause);
+    json_decref(why->unknown);
     job_report_done(&why->report);
     find_close(&found);
     return status;

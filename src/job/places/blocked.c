@@ -172,6 +172,7 @@ static void put_holder(struct buf *out, struct blocked *thread, pid_t pid, bool 
         put_process(out, locks[i].holds);
         add_waited(thread, locks[i].holds);
     }
+    thread->only_these = found > 0;
 }
 
 /* ---- descriptors ---- */
@@ -227,6 +228,7 @@ static void put_other_end(struct buf *out, struct blocked *thread, pid_t own, co
     }
     if (processes)
         closedir(processes);
+    thread->only_these = found < BLOCKED_WAITED;
     if (!found)
         buf_puts(out, writers ? " that no visible process writes" : " that no visible process reads");
 }
@@ -465,6 +467,7 @@ static void put_children(struct buf *out, struct blocked *thread, pid_t pid, int
     if (wanted > 0) {
         put_process(out, (pid_t)wanted);
         add_waited(thread, (pid_t)wanted);
+        thread->only_these = true;
         return;
     }
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
@@ -477,6 +480,7 @@ static void put_children(struct buf *out, struct blocked *thread, pid_t pid, int
         put_process(out, (pid_t)child);
         add_waited(thread, (pid_t)child);
     }
+    thread->only_these = shown < BLOCKED_WAITED;
     if (!shown)
         buf_puts(out, "a child");
 }
@@ -515,10 +519,12 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
         break;
     case ABOUT_POLL:
         put_poll(out, thread, pid, args);
+        thread->only_these = false; /* one of several, or a time */
         break;
     case ABOUT_EPOLL:
         thread->fd = (int)args[0];
         put_epoll(out, thread, pid, args);
+        thread->only_these = false;
         break;
     case ABOUT_CHILD:
         buf_printf(out, "%s ", call->text);

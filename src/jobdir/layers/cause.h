@@ -46,7 +46,9 @@ struct job_end {
     const char *dir;             /* the job directory; NULL: not known */
     const struct job_rank *rank; /* NULL: none is known */
     const struct job_lost *lost; /* NULL: none was */
-    const json_t *chain;         /* .failed.chain: the process that failed first, then its parents up to the command */
+    const char *stuck;           /* what its ranks waited for in vain when they were ended; NULL: they did not */
+    uint64_t stuck_ranks;
+    const json_t *chain; /* .failed.chain: the process that failed first, then its parents up to the command */
     int exit_code, signal;
     const char *reason;            /* of the signal; "" or NULL: not known */
     double seconds;                /* when it ended, or until when it was watched */

@@ -9,6 +9,33 @@
 
 static const double FULL_SHARE = 0.001; /* of a disk, that is left */
 
+/* The process, if only one was killed: "grid (pid 20), which had 98 MB: the job's control group may have 100 MB". */
+static void put_killed(struct buf *out, const struct job_end *end, uint64_t processes, bool own_group)
+{
+    const json_t *first = json_array_get(end->chain, 0), *name = json_object_get(first, "name");
+    const struct job_process *killed = NULL;
+    pid_t pid = (pid_t)json_integer_value(json_object_get(first, "pid"));
+    int64_t limit =
+        json_integer_value(json_object_get(json_object_get(end->model->layers.health, "cgroup"), "memory_limit_bytes"));
+    for (size_t i = end->model->ended_count; i-- > 0 && !killed;)
+        killed = end->model->ended[i].pid == pid ? &end->model->ended[i] : NULL;
+    if (processes != 1 || !own_group || !json_is_string(name) || cause_signal(end) != SIGKILL) {
+        buf_printf(out, "%llu process%s", (unsigned long long)processes, processes == 1 ? "" : "es");
+        return;
+    }
+    cause_cut(out, json_string_value(name));
+    buf_printf(out, " (pid %d)", (int)pid);
+    /* it may have grown after the last sample */
+    if (killed && killed->peak_rss && (limit <= 0 || killed->peak_rss > (uint64_t)limit / 2)) {
+        buf_puts(out, ", which had ");
+        text_size(out, killed->peak_rss);
+    }
+    if (limit > 0) {
+        buf_puts(out, ": the job's control group may have ");
+        text_size(out, (uint64_t)limit);
+    }
+}
+
 bool cause_find_memory(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *warning = cause_warning(end, NOTE_out_of_memory);
@@ -18,11 +45,9 @@ bool cause_find_memory(const struct job_end *end, struct cause *cause, bool sure
         return false;
     json_int_t counted = json_integer_value(cause_warning_field(warning, "processes"));
     cause_add(cause, warning ? warning : end->model->layers.health);
-    cause->note = NOTE(cause_memory,
-                       .processes = warning && counted > 0 ? (uint64_t)counted
-                                    : kills                ? kills
-                                                           : 1,
-                       .sure = sure);
+    uint64_t processes = warning && counted > 0 ? (uint64_t)counted : kills ? kills : 1;
+    put_killed(&cause->what, end, processes, own);
+    cause->note = NOTE(cause_memory, .processes = processes, .what = cause_text(&cause->what), .sure = sure);
     return true;
 }
 

@@ -25,6 +25,9 @@ bool cause_is_library(const json_t *frame)
     static const char *const names[] = {"libc.so",     "libc-2",   "libstdc++.so", "libc++.so", "libc++abi.so",
                                         "libgcc_s.so", "ld-linux", "libpthread",   "libpython", "python3"};
     const char *module = json_string_value(json_object_get(frame, "module"));
+    const char *file = json_string_value(json_object_get(frame, "file"));
+    if (file && strncmp(file, "/usr/include/", strlen("/usr/include/")) == 0)
+        return true; /* a template of the standard library is compiled into the program */
     for (size_t i = 0; module && i < sizeof names / sizeof *names; i++)
         if (strncmp(text_base(module), names[i], strlen(names[i])) == 0)
             return true;
@@ -185,8 +188,13 @@ bool cause_find_mpi_stall(const struct job_end *end, struct cause *cause, bool s
 {
     const json_t *stall = end->model->stall;
     struct stall_record row;
-    if (sure || !stall || !was_ended(end))
+    if (sure || !(stall || end->stuck) || !was_ended(end))
         return false;
+    if (!stall) { /* not for so long that it was recorded while it ran */
+        cause_cut(&cause->what, end->stuck);
+        cause->note = NOTE(cause_mpi_stall, .ranks = end->stuck_ranks, .why = cause_text(&cause->what));
+        return true;
+    }
     record_read(stall, RECORD_stall, &row);
     const json_t *warning = cause_warning(end, NOTE_mpi_stalled);
     const char *finding = json_string_value(cause_warning_field(warning, "finding"));

@@ -501,6 +501,23 @@ static json_t *said_last_json(const struct job_end *end, const json_t *reason)
     return lines ? json_deep_copy(lines) : json_array();
 }
 
+/* Without a reason: what would have shown it, if that is known. */
+static json_t *unknown_json(const struct job_end *end, const json_t *reason, const json_t *said)
+{
+    static const char name[] = "stderr", python[] = "python";
+    const char *first = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    const struct layer_last *log;
+    HASH_FIND_STR(end->model->layers.log_files, name, log);
+    const char *state = log ? json_string_value(json_object_get(log->record, "state")) : NULL;
+    if (json_is_object(reason) || json_array_size(said) || !state || strcmp(state, "unwatched") != 0)
+        return json_null();
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    buf_puts(&text, "what it wrote to standard error was not read, since that is no file: run it with 2>err.txt");
+    if (first && strncmp(first, python, sizeof python - 1) == 0)
+        buf_puts(&text, ", or with scry run --script calls, which records exceptions of Python");
+    return text_json(text.data ? text.data : "");
+}
+
 json_t *last_json(const struct job_end *end)
 {
     _cleanup_(events_done) struct events events = {.end = end};
@@ -518,7 +535,8 @@ json_t *last_json(const struct job_end *end)
     for (size_t i = 0; i < events.count; i++)
         json_array_append_new(list, event_json(&events.list[i], end->seconds));
     json_t *reason = last_reason_json(end), *said = said_last_json(end, reason);
-    return json_pack("{s:o, s:o, s:o}", "reason", reason, "said_last", said, "events", list);
+    json_t *unknown = unknown_json(end, reason, said);
+    return json_pack("{s:o, s:o, s:o, s:o}", "reason", reason, "unknown", unknown, "said_last", said, "events", list);
 }
 
 const struct field last_reason_fields[] = {
@@ -540,6 +558,8 @@ static const struct field event_fields[] = {
 const struct field last_fields[] = {
     {"reason", FIELD_OBJECT, .flags = FIELD_OR_NULL, .of = last_reason_fields,
      .about = "the most probable one, a [note](notes.md); null: nothing that was recorded says why"},
+    {"unknown", FIELD_TEXT, .flags = FIELD_OR_NULL,
+     .about = "of a job without a reason what would have shown it; null: nothing that is known"},
     {"said_last", FIELD_LIST, .of = fields_texts,
      .about = "the last lines of standard error, or else of standard output, where the reason is not among them"},
     {"events", FIELD_LIST, .of = event_fields, .about = "in the order of their times"},
@@ -621,16 +641,18 @@ void last_text(struct buf *out, const json_t *last, bool whole, const char *colo
 {
     const json_t *list = json_object_get(last, "events"), *reason = json_object_get(last, "reason");
     const char *text = json_string_value(json_object_get(reason, "text"));
+    const char *unknown = json_string_value(json_object_get(last, "unknown"));
     size_t index, shown = 0, left_out;
     json_t *event;
     int least = least_weight(list, whole, &left_out);
-    if (text) {
+    if (text || unknown) {
         text_label_in(out, "reason", colour);
-        text_show(out, text);
+        buf_puts(out, text ? "" : "not known: ");
+        text_show(out, text ? text : unknown);
         buf_putc(out, '\n');
-    } else if (!whole && !says_something(list) && !json_array_size(json_object_get(last, "said_last"))) {
-        return;
     }
+    if (!text && !whole && !says_something(list) && !json_array_size(json_object_get(last, "said_last")))
+        return;
     json_array_foreach(json_object_get(last, "said_last"), index, event)
     {
         text_label(out, index ? "" : "said last");

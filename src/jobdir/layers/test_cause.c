@@ -21,6 +21,7 @@ struct told {
 
 static const struct job_rank *first_rank; /* of the next question */
 static const struct job_lost *lost_node;
+static const char *stuck;
 
 static struct told ask_end(const char *chain_text, int exit_code, int signal, const char *reason)
 {
@@ -31,6 +32,7 @@ static struct told ask_end(const char *chain_text, int exit_code, int signal, co
                                 .dir = "jobs/ID",
                                 .rank = first_rank,
                                 .lost = lost_node,
+                                .stuck = stuck,
                                 .chain = chain,
                                 .exit_code = exit_code,
                                 .signal = signal,
@@ -83,6 +85,19 @@ static void test_memory(void **state)
     expect(told, NOTE_cause_memory, true, "out of memory: the kernel killed 2 processes");
     assert_string_equal(told.evidence, "[2]");
     expect(ask(TWO), NOTE_cause_memory, false, "probably out of memory: the kernel killed 2 processes");
+}
+
+/* Of one that was killed: which it was, how large, and what it may have had. */
+static void test_memory_of_one(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", 99.9, "pid", 20, "ppid",
+        10, "name", "worker", "start", 1.0, "end", 99.9, "cpu_ns", 1, "threads", 1, "peak_rss", 100 << 20, "status", 9);
+    put_warning(100, NOTE(out_of_memory, .processes = 1, .own_group = 1));
+    expect(ask(KILLED), NOTE_cause_memory, true, "out of memory: the kernel killed worker (pid 20), which had 100 MB");
+    PUT("{s:s, s:f, s:{s:i}}", "type", "health", "t", 100.0, "cgroup", "memory_limit_bytes", 128 << 20);
+    expect(
+        ask(KILLED), NOTE_cause_memory, true,
+        "out of memory: the kernel killed worker (pid 20), which had 100 MB: the job's control group may have 128 MB");
 }
 
 /* One that was full from the start says nothing, unless a program complains. */
@@ -304,6 +319,17 @@ static void test_crash_in_library(void **state)
         "grid gave up, in solve: terminate called after throwing an instance of 'std::runtime_error' what(): no mesh");
 }
 
+/* Nor in a header of the compiler, of which a template is compiled into the program. */
+static void test_crash_in_template(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:b, s:[{s:i, s:s, s:s, s:s, s:i}, {s:i, s:s, s:s, s:s, s:i}]}", "type", "crash",
+        "t", 99.9, "pid", 20, "name", "grid", "signal", 6, "core_dumped", 0, "frames", "pc", 1, "function",
+        "std::vector<int>::at(unsigned long)", "module", "/home/u/grid", "file",
+        "/usr/include/c++/12/bits/stl_vector.h", "line", 1175, "pc", 2, "function", "main", "module", "/home/u/grid",
+        "file", "/home/u/grid.cc", "line", 3);
+    expect(ask(ABORTED), NOTE_cause_crash, true, "grid crashed by SIGABRT, in main at grid.cc:3");
+}
+
 static void test_limit(void **state)
 {
     expect(ask_end(ONE, 152, 24, "its limit of processor time (ulimit -t 5)"), NOTE_cause_limit, true,
@@ -347,6 +373,16 @@ static void test_exception_of_thread(void **state)
     expect(ask("[{\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 4, \"signal\": null}]"),
            NOTE_cause_exception, false,
            "probably an exception of Python that nothing caught, at steer.py:12: KeyError");
+}
+
+/* It was ended before its standstill was recorded. */
+static void test_mpi_stuck(void **state)
+{
+    stuck = "deadlock: ranks 0 and 1 wait for each other";
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_mpi_stall, false,
+           "probably stuck in MPI until it was ended: deadlock: ranks 0 and 1 wait for each other");
+    expect(ask(ONE), NOTE_NONE, false, "");
+    stuck = NULL;
 }
 
 static void test_mpi_stall(void **state)
@@ -831,6 +867,7 @@ int main(void)
         ROW(test_no_last_words),
         ROW(test_nothing),
         ROW(test_memory),
+        ROW(test_memory_of_one),
         ROW(test_disk),
         ROW(test_disk_full),
         ROW(test_said),
@@ -839,10 +876,12 @@ int main(void)
         ROW(test_standstill),
         ROW(test_crash),
         ROW(test_crash_in_library),
+        ROW(test_crash_in_template),
         ROW(test_limit),
         ROW(test_exception),
         ROW(test_exception_elsewhere),
         ROW(test_exception_of_thread),
+        ROW(test_mpi_stuck),
         ROW(test_mpi_stall),
         ROW(test_asked),
         ROW(test_asked_of_mpirun),

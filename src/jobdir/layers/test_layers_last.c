@@ -118,6 +118,31 @@ static void put_last(const char *first, const char *second)
     PUT("{s:s, s:f, s:s, s:[s, s]}", "type", "log_last", "t", 100.0, "file", "stderr", "lines", first, second);
 }
 
+static void expect_text(const char *chain, const char *text)
+{
+    json_t *last = last_of(chain);
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    last_text(&out, last, false, NULL);
+    assert_string_equal(out.data ? out.data : "", text);
+    json_decref(last);
+}
+
+/* Where nothing says why, it says what would. */
+static void test_unknown(void **state)
+{
+    expect_text(ONE, "");
+    PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr", "state", "unwatched");
+    expect_text(ONE,
+                "  reason     not known: what it wrote to standard error was not read, since that is no file: run it "
+                "with 2>err.txt\n");
+    expect_text(
+        "[{\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 1}]",
+        "  reason     not known: what it wrote to standard error was not read, since that is no file: run it with "
+        "2>err.txt, or with scry run --script calls, which records exceptions of Python\n");
+    put_last("worker", "bash");
+    expect_text(ONE, "  said last  worker\n             bash\n");
+}
+
 /* An error that was handled does not hide what was said last; the reason is not said twice. */
 static void test_said_last(void **state)
 {
@@ -225,8 +250,8 @@ static void test_section_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ROW(test_line),  ROW(test_said_last), ROW(test_asides),        ROW(test_room),
-        ROW(test_quiet), ROW(test_sections),  ROW(test_section_texts),
+        ROW(test_line), ROW(test_said_last), ROW(test_unknown),  ROW(test_asides),
+        ROW(test_room), ROW(test_quiet),     ROW(test_sections), ROW(test_section_texts),
     };
     return cmocka_run_group_tests_name("layers last", tests, NULL, NULL);
 }

@@ -6,7 +6,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/data/arena.h"
 #include "base/data/cleanup.h"
+#include "base/system/pause.h"
+#include "jobdir/analysis/why.h"
 #include "jobdir/layers/last.h"
 #include "jobdir/layers/sections.h"
 #include "jobdir/mpi/ends.h"
@@ -17,7 +20,11 @@
 #include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
 
-enum { SAID_COLUMNS = 160, SILENT_SAMPLES = 4 };
+enum {
+    SAID_COLUMNS = 160,
+    SILENT_SAMPLES = 4,
+    STUCK_MS = 5000 /* ranks that were ended had waited for each other for so long at least */
+};
 static const double LEAST_SILENT_SECONDS = 4; /* without any record of a node that takes samples each second */
 static const double NEAR_SECONDS = 30,
                     AT_ONCE_SECONDS = 1; /* before the end; before the last of those that failed alike */
@@ -111,6 +118,32 @@ static const struct job_rank *find_rank(const struct job_report *report, struct 
                                   .model = &its->model,
                                   .crashes = report_longer(its->info.crashes, its->model.crashes)};
     return ret_rank;
+}
+
+/* Did the ranks wait for each other when they were ended from outside? All of them are looked at as if they lived, in what they
+ * were when they ended, and only what had lasted a while counts: then they waited at the same time. NULL: they did not. */
+static const char *find_stuck(const struct job_report *report, struct buf *ret_text, uint64_t *ret_ranks)
+{
+    struct arena arena = {0};
+    struct mpi_why why;
+    struct mpi_why_options options = {.settled_ns = time_hasten(STUCK_MS) * 1000000};
+    size_t count = report->mpi ? report->mpi->set.count : 0, ended = 0;
+    _cleanup_(freep) struct mpi_stats *ranks = calloc(count + 1, sizeof *ranks);
+    for (size_t i = 0; ranks && i < count; i++) {
+        const struct mpi_stats *stats = &report->mpi->set.ranks[i];
+        bool known = stats->end.known && stats->end.status != JOB_STATUS_UNKNOWN;
+        ended += known && mpi_ended_badly(stats) && !ended_by_itself(stats);
+        ranks[i] = *stats;
+        ranks[i].running = true;
+        ranks[i].end = (struct mpi_stats_end){0};
+    }
+    const struct mpi_stats_set set = {.ranks = ranks, .count = count};
+    if (count && ended == count && mpi_why_find(&why, &set, &options, &arena) == 0 && mpi_why_is_stuck(&why)) {
+        mpi_why_line(ret_text, &why);
+        *ret_ranks = why.stuck;
+    }
+    arena_done(&arena);
+    return ret_text->len && !ret_text->failed ? ret_text->data : NULL;
 }
 
 /* ---- over several nodes ---- */
@@ -330,10 +363,13 @@ json_t *job_report_last(const struct job_report *report)
     json_t *crashes = numbered_crashes(report);
     struct job_rank rank;
     struct job_lost lost;
-    _cleanup_(buf_done) struct buf how = BUF_INIT, ranks = BUF_INIT;
+    _cleanup_(buf_done) struct buf how = BUF_INIT, ranks = BUF_INIT, stuck = BUF_INIT;
+    uint64_t stuck_ranks = 0;
     const struct job_end end = {.model = &report->model,
                                 .rank = find_rank(report, &rank, &how),
                                 .lost = find_lost(report, &lost, &ranks),
+                                .stuck = find_stuck(report, &stuck, &stuck_ranks),
+                                .stuck_ranks = stuck_ranks,
                                 .dir = report->path,
                                 .warnings = job_report_warnings(report),
                                 .crashes = crashes,

@@ -65,6 +65,8 @@ export interface Tab {
   key: string;
   title: string;
   href: string;
+  /** There is nothing in it but how to get it. */
+  without?: boolean;
 }
 /** Links that show one of several parts of a page; arrows move between them. */
 export function Tabs({ tabs, chosen, label }: { tabs: Tab[]; chosen: string; label: string }) {
@@ -79,7 +81,7 @@ export function Tabs({ tabs, chosen, label }: { tabs: Tab[]; chosen: string; lab
   return (
     <nav class="tabs" aria-label={label} ref={nav} onKeyDown={keys}>
       {tabs.map((t) => (
-        <a key={t.key} href={t.href} aria-current={t.key === chosen ? 'page' : undefined}>
+        <a key={t.key} href={t.href} aria-current={t.key === chosen ? 'page' : undefined} class={t.without ? 'without' : undefined} title={t.without ? 'Nothing of it was recorded' : undefined}>
           {t.title}
         </a>
       ))}

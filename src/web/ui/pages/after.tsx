@@ -4,11 +4,12 @@ import { useMemo } from 'preact/hooks';
 import type { Report } from '../api';
 import { Figure, Figures, Notice } from '../design/parts';
 import * as format from '../format';
-import { Functions, JobCurves, Lines, modelOfReport } from './live';
+import { Functions, Health, Lines, modelOfReport, NotHere } from './live';
 import { logOf } from './series';
 import { signalName } from './status';
 import { Scripts } from './scripts';
-import { LastTimeline } from './timeline';
+import { LastEvents } from './timeline';
+import { ranksText } from './verdict';
 
 type Chain = NonNullable<Report['failed']>['chain'];
 
@@ -102,39 +103,58 @@ function Stack({ crash, open }: { crash: Crash; open: Report['crash_calls'] }) {
   );
 }
 
+/** Why it failed, or what its exit status hides; of one that ended well, what its time went into. */
+function Verdict({ report, cause }: { report: Report; cause: string | null }) {
+  const reason = report.last?.reason;
+  if (reason) return <Notice tone="bad" title={<span class="reason">{reason.sure ? 'The reason' : 'The most probable reason'}: {reason.text.replace(/^probably /, '')}</span>} advice={reason.sure ? undefined : 'This follows from what was recorded; it need not be the cause.'} />;
+  if (report.last) return <Notice tone="bad" title="It failed, and nothing that was recorded says why." advice={report.last.unknown ? format.sentence(report.last.unknown) : <>More is known of a run with <code>scry run --trace 'fn:*' --log FILE</code>.</>} />;
+  if (cause) return <Notice tone="warn" title={<span class="reason">{format.sentence(cause)}</span>} />;
+  const ranks = ranksText(report.mpi), first = report.functions[0], all = report.functions.reduce((sum, one) => sum + one.self_ns, 0);
+  const text = ranks ?? (first && first.self_ns > MUCH * all ? `${format.share(first.self_ns / all)} of the time of its functions had ${first.name}` : null);
+  return text ? <p class="reason">{format.sentence(text)}</p> : null;
+}
+const MUCH = 0.2;
+
 function PostMortem({ report, name }: { report: Report; name: string }) {
   const { last, failed, failed_elsewhere } = report;
-  const chain = failed_elsewhere?.chain ?? failed?.chain ?? [];
+  const chain = failed_elsewhere?.chain ?? failed?.chain ?? [], crashes = crashesOf(report);
   return (
     <>
-      {last?.reason && (
-        <Notice tone="bad" title={<span class="reason">{last.reason.sure ? 'The reason' : 'The most probable reason'}: {last.reason.text.replace(/^probably /, '')}</span>} advice={last.reason.sure ? undefined : 'This follows from what was recorded; it need not be the cause.'} />
+      {last && last.said_last.length > 0 && (
+        <section class="panel" aria-labelledby="said-title">
+          <h2 id="said-title">Said last</h2>
+          <pre class="said" tabIndex={0} aria-label="What it said last">{last.said_last.join('\n')}</pre>
+        </section>
       )}
-      {last && !last.reason && <Notice tone="bad" title="It failed, and nothing that was recorded says why." advice={<>More is known of a run with <code>scry run --trace 'fn:*' --log FILE</code>.</>} />}
-      {last && last.events.length > 0 && <LastTimeline last={last} of={name} />}
-      {chain.length > 0 && <Blame chain={chain} node={failed_elsewhere?.node} />}
-      <Crashes crashes={crashesOf(report)} calls={report.crash_calls} />
+      {last && last.events.length > 0 && <LastEvents last={last} of={name} stacks={!crashes.length} />}
+      {(chain.length > 1 || failed_elsewhere) && <Blame chain={chain} node={failed_elsewhere?.node} />}
+      <Crashes crashes={crashes} calls={report.crash_calls} />
     </>
   );
 }
 
-export function After({ report, name }: { report: Report; name: string }) {
+/** cause: as the list of jobs has it. */
+export function After({ report, name, cause }: { report: Report; name: string; cause: string | null }) {
   const model = useMemo(() => modelOfReport(report), [report]);
   const log = useMemo(() => logOf(report), [report]);
   const all = report.all_nodes, nodes = [report, ...report.parts];
   const ranks = report.mpi?.ranks.length ?? 0, inRanks = report.mpi?.time;
+  // of one that failed they stand among what happened last
+  const told = new Set(report.last?.events.filter((e) => e.stream === 'warning').map((e) => e.text));
+  const logged = log.lines.some((line) => !report.last?.events.some((e) => e.text.includes(line.text)));
+  const hasFunctions = report.functions.length > 0 || nodes.some((one) => one.scripts.python_functions.length > 0);
   return (
     <>
       {report.mirror?.note && <Notice title={report.mirror.note} advice={`As ${report.mirror.via} has it.`} />}
-      <PostMortem report={report} name={name} />
+      <Verdict report={report} cause={cause} />
       <div class="panel">
         <Figures>
           <Figure text={format.seconds(report.wall_seconds)} label="wall time" />
           <Figure text={format.seconds(all.cpu_seconds)} label="CPU time" />
           <Figure text={report.wall_seconds > 0 ? format.digits(all.cpu_seconds / report.wall_seconds, 2) : '–'} label="processors busy" />
           <Figure text={format.size(all.peak_rss_bytes)} label="largest process" />
-          <Figure text={format.size(all.sum_of_peaks_bytes)} label={report.parts.length ? 'memory, sum of nodes’ peaks' : 'memory, all at once'} />
-          <Figure text={format.count(all.process_count)} label="processes" />
+          {all.process_count > 1 && <Figure text={format.size(all.sum_of_peaks_bytes)} label={report.parts.length ? 'memory, sum of nodes’ peaks' : 'memory, all at once'} />}
+          <Figure text={format.count(all.process_count)} label={all.process_count === 1 ? 'process' : 'processes'} />
           {report.parts.length > 0 && <Figure text={format.count(report.parts.length + 1)} label="nodes" />}
           {ranks > 0 && <Figure text={format.count(ranks)} label="ranks" />}
           {!!inRanks?.total_ns && <Figure text={format.share(inRanks.communication_ns / inRanks.total_ns)} label="of ranks’ time in MPI" />}
@@ -142,14 +162,16 @@ export function After({ report, name }: { report: Report; name: string }) {
           {all.lost_records > 0 && <Figure text={format.count(all.lost_records)} label="records lost" />}
         </Figures>
       </div>
-      {report.warnings.map((w, i) => <Notice key={i} tone="warn" title={w.text} advice={`at ${format.seconds(w.t)}`} />)}
+      <PostMortem report={report} name={name} />
+      {report.warnings.filter((w) => !told.has(w.text)).map((w, i) => <Notice key={i} tone="warn" title={format.sentence(w.text)} advice={`At ${format.seconds(w.t)}.`} />)}
       {report.problems.map((p, i) => <Notice key={i} tone="warn" title={p} advice="A part of the job directory could not be read; the rest is shown." />)}
-      <JobCurves of={name} model={model} version={0} over />
       <div class="columns">
-        {(report.functions.length > 0 || nodes.every((one) => !one.scripts.python_functions.length)) && <Functions of="of all processes" rows={report.functions} />}
-        <Lines of={log} />
+        {report.functions.length > 0 && <Functions of="of all processes" rows={report.functions} />}
+        {(logged || !log.lines.length) && <Lines of={log} />}
       </div>
+      <Health of={name} model={model} version={0} over />
       <Scripts nodes={nodes} />
+      <NotHere model={log} functions={hasFunctions} />
     </>
   );
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job's page: what it does now, or how it ended, and a tab for each picture of it.
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { jobPath, query, taskPath, useAnswer, type Answer, type Job as Row, type Ps, type Report, type Session, type Task, type Top } from '../api';
 import { Answered, Empty, Tabs } from '../design/parts';
 import * as format from '../format';
@@ -21,7 +21,7 @@ function OfTask({ id, task }: { id: string; task: Answer<Task> }) {
   );
 }
 
-function Title({ id, row, top, task, stale }: { id: string; row: Row | undefined | null; top: Top | undefined; task: Answer<Task>; stale: boolean }) {
+function Title({ id, row, top, task, stale, cause }: { id: string; row: Row | undefined | null; top: Top | undefined; task: Answer<Task>; stale: boolean; cause: string | null }) {
   const state = stale ? null : top ? outcome({ status: top.status, exit_code: row?.exit_code, signal: row?.signal }) : row && outcome(row);
   return (
     <div class="job-title">
@@ -42,6 +42,7 @@ function Title({ id, row, top, task, stale }: { id: string; row: Row | undefined
         )}
       </div>
       <div class="argv" title={row?.argv && format.command(row.argv)}>{row?.argv && format.command(row.argv)}</div>
+      {cause && <p class="cause">{format.sentence(cause)}</p>}
     </div>
   );
 }
@@ -59,28 +60,35 @@ export function Job({ id, tab, session }: { id: string; tab: string; session: Se
     const timer = stale ? window.setTimeout(listed.again, 500) : 0;
     return () => clearTimeout(timer);
   }, [stale, listed.value]);
-  const own = views.filter((v) => v.of === 'job');
+  const runs = answer.value?.status === 'running', cause = row?.cause ?? null;
+  // it says which parts there are; it is read for the first one only
+  const over = answer.value !== undefined && answer.value.status !== 'running', read = useRef(false);
+  read.current ||= over && !tab;
+  const report = useAnswer<Report>(read.current ? jobPath(id, 'report') : null);
+  const own = views.filter((v) => v.of === 'job'), without = emptyViews(report.value, runs ? answer.value : undefined);
   const view = own.find((v) => v.name === tab);
-  const runs = answer.value?.status === 'running';
   const name = row?.name || id;
-  const tabs = [{ key: '', title: runs || !answer.value ? 'Now' : 'How it ended', href: href(['jobs', id]) }, ...own.map((v) => ({ key: v.name, title: v.title, href: href(['jobs', id, v.name]) }))];
+  const tabs = [{ key: '', title: runs || !answer.value ? 'Now' : 'How it ended', href: href(['jobs', id]) }, ...own.map((v) => ({ key: v.name, title: v.title, href: href(['jobs', id, v.name]), without: without.includes(v.name) }))];
   if (lost && listed.value && !row)
     return <Empty page title="There is no such job.">It may have been removed. <a href={href(['jobs'])}>All jobs</a></Empty>;
   return (
     <div class={row === undefined || task.waiting ? 'untitled' : 'titled'}>
-      <Title id={id} row={row} top={answer.value} task={task} stale={stale} />
+      <Title id={id} row={row} top={answer.value} task={task} stale={stale} cause={tab ? cause : null} />
       <Tabs label="Parts of the job" chosen={tab} tabs={tabs} />
       {view && !lost ? <view.draw key={view.name} id={id} session={session} /> : <Answered of={lost && listed.waiting ? { ...answer, error: undefined, waiting: true } : answer}>
         {(top) => {
           if (tab) return <Empty title="There is no such part of a job."><a href={href(['jobs', id])}>The job</a></Empty>;
-          return runs ? <Live id={id} top={top} session={session} name={name} /> : <Ended id={id} name={name} />;
+          return runs ? <Live id={id} top={top} session={session} name={name} /> : <Answered of={report} wait="Reading what was recorded …">{(value) => <After report={value} name={name} cause={cause} />}</Answered>;
         }}
       </Answered>}
     </div>
   );
 }
 
-function Ended({ id, name }: { id: string; name: string }) {
-  const answer = useAnswer<Report>(jobPath(id, 'report'));
-  return <Answered of={answer} wait="Reading what was recorded …">{(report) => <After report={report} name={name} />}</Answered>;
+/** Pictures of which nothing was recorded, as far as is known. */
+function emptyViews(report: Report | undefined, top: Top | undefined): string[] {
+  if (!report && !top) return [];
+  const functions = report ? report.functions.length > 0 || [report, ...report.parts].some((one) => one.scripts.python_functions.length > 0) : (top!.functions ?? []).length > 0;
+  const mpi = report ? (report.mpi?.ranks.length ?? 0) > 0 : top!.ranks.length > 0;
+  return [...(functions ? [] : ['functions', 'tree', 'values', 'source']), ...(mpi ? [] : ['communication', 'matrix', 'distributions']), ...(functions || mpi ? [] : ['space'])];
 }

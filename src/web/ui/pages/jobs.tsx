@@ -12,8 +12,11 @@ import { outcome, State } from './status';
 /** What a job is called: by its name, else by its program. */
 export const title = (job: Job) => job.name || (job.argv?.length ? format.base(job.argv[0]!) : job.id);
 /** As `scry top` says the time that is left. */
-const left = (job: Job) => (job.progress?.left_seconds != null ? `${format.seconds(job.progress.left_seconds)} left` : '');
+const left = (job: Job) => (job.progress?.left_seconds ? `${format.seconds(job.progress.left_seconds)} left` : '');
 const secondsOf = (job: Job) => job.wall_seconds ?? null;
+
+/** Why it failed, or cannot be read. */
+const why = (job: Job) => job.cause ?? job.reason ?? null;
 
 /** With a box before each, to choose some. */
 const columns = (chosen: string[], choose: (id: string, on: boolean) => void): Column<Job>[] => [
@@ -36,11 +39,14 @@ const columns = (chosen: string[], choose: (id: string, on: boolean) => void): C
   { key: 'host', title: 'Node', wide: true, cell: (j) => j.host, value: (j) => j.host ?? null },
   { key: 'user', title: 'User', wide: true, cell: (j) => j.user, value: (j) => j.user ?? null },
   { key: 'batch', title: 'Batch', wide: true, cell: (j) => j.batch && `${j.batch.system} ${j.batch.array ?? j.batch.id ?? ''}`, value: (j) => j.batch?.id ?? null },
-  { key: 'command', title: 'Command', wide: true, fill: true, cell: (j) => <span class="mono" title={format.command(j.argv ?? [])}>{j.reason ?? format.command(j.argv ?? [])}</span> },
+  { key: 'command', title: 'Command', wide: true, fill: true, cell: (j) => <span class="mono" title={format.command(j.argv ?? [])}>{format.command(j.argv ?? [])}</span>, value: (j) => format.command(j.argv ?? []) || null },
+  { key: 'cause', title: 'Reason', about: 'the most probable one why it failed', fill: true, cell: (j) => <span title={why(j) ?? undefined}>{why(j)}</span>, value: why },
 ];
 
 /** Columns that say nothing in most lists: of how many different values on, nothing among them. */
-const sparse: Record<string, number> = { progress: 1, batch: 1, user: 2 };
+const sparse: Record<string, number> = { progress: 1, batch: 1, user: 2, cause: 1 };
+/** Beside reasons others have less room, and on a phone none. */
+const besides: Record<string, Partial<Column<Job>>> = { time: { wide: true }, command: { fill: false } };
 const says = (column: Column<Job>, jobs: Job[]) => new Set(jobs.map(column.value!).filter((value) => value !== null)).size >= (sparse[column.key] ?? 0);
 
 /** Of jobs, in the order of their counts. */
@@ -48,7 +54,7 @@ const states = [['', 'All'], ['running', 'Running'], ['bad', 'Failed'], ['good',
 const PAGE = 500;
 
 /** What the filter looks in. */
-const textOf = (job: Job) => [job.id, job.name, job.host, job.user, job.batch?.id, ...(job.argv ?? [])].join(' ');
+const textOf = (job: Job) => [job.id, job.name, job.host, job.user, job.batch?.id, why(job), ...(job.argv ?? [])].join(' ');
 
 export function Jobs() {
   const [text, setText] = useParam('text');
@@ -81,10 +87,10 @@ export function Jobs() {
               </>
             );
           return (
-            <div class="panel jobs">
+            <div class={`panel jobs ${jobs.some(why) ? 'reasons' : ''}`}>
               {notes}
               {rows.length ? (
-                <Table label="Jobs" columns={columns(chosen, choose).filter((c) => !(c.key in sparse) || says(c, jobs))} rows={rows} rowKey={(j) => j.id} sort="-started" onOpen={(j) => go(['jobs', j.id])} />
+                <Table label="Jobs" columns={columns(chosen, choose).filter((c) => !(c.key in sparse) || says(c, jobs)).map((c) => (jobs.some(why) ? { ...c, ...besides[c.key] } : c))} rows={rows} rowKey={(j) => j.id} sort="-started" onOpen={(j) => go(['jobs', j.id])} />
               ) : (
                 <Empty title="No job is like that.">
                   Of {format.count(jobs.length)} jobs none has this state and these words. <a href={href(['jobs'])}>Show all</a>

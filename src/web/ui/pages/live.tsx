@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job that runs: where it is, how far, what it and its nodes do, and what to worry about.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { useRecords, type JobRecord, type Report, type Session, type Top } from '../api';
 import { Empty, Figure, Figures, More, Notice, Progress, Unit } from '../design/parts';
 import { Table, type Column } from '../design/table';
 import * as format from '../format';
 import { Control } from './control';
 import { Curves } from './curves';
-import { idle, Model, modelTypes, Series, unmatched, type CurveName } from './series';
+import { idle, Model, modelTypes, Series, unmatched, type Curve, type CurveName } from './series';
+import { stillOf } from './verdict';
 import { Why } from './why';
 
 /** The records of the job as they come; drawn again at most four times a second. */
@@ -25,36 +26,74 @@ function useModel(id: string) {
   return { model: model.current, version, state, skipped: skipped.current };
 }
 
-const curveKinds: { name: CurveName; title: string; value: (v: number) => string; unit: string; most?: number; /** not of the job alone */ node?: boolean }[] = [
+const curveKinds: { name: CurveName; title: string; value: (v: number) => string; unit: string; most?: number }[] = [
   { name: 'cpus', title: 'Processors the job uses', value: (v) => format.digits(v, v < 9.95 ? 2 : 1), unit: 'cpus' },
   { name: 'memory', title: 'Memory of the job', value: format.size, unit: 'bytes' },
-  { name: 'busy', title: 'Node: processors busy', value: format.share, unit: 'share', most: 1, node: true },
-  { name: 'used', title: 'Node: memory used', value: format.share, unit: 'share', most: 1, node: true },
-  { name: 'stall', title: 'Node: disk, memory waits', value: format.share, unit: 'share', most: 1, node: true },
-  { name: 'disk', title: 'Node: disks', value: format.rate, unit: 'bytes_per_second', node: true },
-  { name: 'network', title: 'Node: network', value: format.rate, unit: 'bytes_per_second', node: true },
+  { name: 'busy', title: 'Node: processors busy', value: format.share, unit: 'share', most: 1 },
+  { name: 'used', title: 'Node: memory used', value: format.share, unit: 'share', most: 1 },
+  { name: 'stall', title: 'Node: disk, memory waits', value: format.share, unit: 'share', most: 1 },
+  { name: 'disk', title: 'Node: disks', value: format.rate, unit: 'bytes_per_second' },
+  { name: 'network', title: 'Node: network', value: format.rate, unit: 'bytes_per_second' },
 ];
-/** `part`: of a running job, those of the job have their place before they come; those of nodes come much later, and stand farther below. */
-export function JobCurves({ of, model, version, over, part }: { of: string; model: Model; version: number; over?: boolean; part?: 'job' | 'node' }) {
-  // one point is no curve, and nothing but zeros says nothing
-  const shown = curveKinds.filter((k) => (!part || (part === 'node') === (k.node ?? false)) && [...(model.curves.get(k.name)?.values() ?? [])].some((s) => s.t.length > 1 && s.v.some((v) => v !== null && v > 0)));
-  if (!shown.length && part !== 'job') return null;
+
+/** A curve without axes, of all nodes together: its form, and where it is now, or the most of it. */
+function Spark({ title, name, curve, value, most, over }: (typeof curveKinds)[number] & { name: CurveName; curve: Curve; over?: boolean }) {
+  const width = 100, height = 26, nodes = [...curve.values()].filter((series) => series.t.length > 1);
+  const from = Math.min(...nodes.map((series) => series.t[0]!)), to = Math.max(...nodes.map((series) => series.t[series.t.length - 1]!));
+  const greatest = (values: readonly (number | null)[]) => values.reduce<number>((one, v) => Math.max(one, v ?? 0), 0);
+  const top = most ?? (Math.max(...nodes.map((series) => greatest(series.v))) || 1);
+  const points = (series: Series) => series.t.flatMap((t, i) => (series.v[i] == null ? [] : [`${((t - from) / (to - from || 1)) * width},${height - (series.v[i]! / top) * (height - 1)}`])).join(' ');
+  const said = over ? `most ${value(Math.max(...nodes.map((series) => greatest(series.v))))}` : value(Math.max(...nodes.map((series) => series.last ?? 0)));
   return (
-    <div class={`small-multiples ${part === 'job' ? 'coming' : ''}`}>
-      {shown.map((k) => <Curves key={k.name} {...k} of={of} curve={model.curves.get(k.name)!} version={version} over={over} />)}
+    <div class="spark">
+      <dt>{title}</dt>
+      <dd>
+        {said}
+        <svg viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" aria-hidden="true">
+          {nodes.slice(0, SPARK_NODES).map((series, i) => <polyline key={`${name} ${i}`} points={points(series)} />)}
+        </svg>
+      </dd>
     </div>
   );
 }
+const SPARK_NODES = 16;
 
-/** Lines of logs, commands that failed, what was changed: the last ones at the end. */
+/** How the job and its nodes are: a row of small curves, and those with axes for who opens it. */
+export function Health({ of, model, version, over }: { of: string; model: Model; version: number; over?: boolean }) {
+  const [open, setOpen] = useState(false);
+  // one point is no curve, and nothing but zeros says nothing
+  const shown = curveKinds.filter((k) => [...(model.curves.get(k.name)?.values() ?? [])].some((s) => s.t.length > 1 && s.v.some((v) => v !== null && v > 0)));
+  if (!shown.length) return null;
+  return (
+    <section class="panel" aria-labelledby="health-title">
+      <header>
+        <h2 id="health-title">Health</h2>
+        <button type="button" class="quiet no-print" aria-expanded={open} onClick={() => setOpen(!open)}>{open ? 'Smaller' : 'Larger, with axes'}</button>
+      </header>
+      <dl class="sparks">{shown.map((k) => <Spark key={k.name} {...k} curve={model.curves.get(k.name)!} over={over} />)}</dl>
+      {open && <div class="small-multiples">{shown.map((k) => <Curves key={k.name} {...k} of={of} curve={model.curves.get(k.name)!} version={version} over={over} />)}</div>}
+    </section>
+  );
+}
+
+const standard = (file: string) => file === 'stderr' || file === 'stdout';
+/** Is there something to say of logs that stands better in a part of its own? */
+const hasLog = ({ lines, logs }: Pick<Model, 'lines' | 'logs'>) => lines.length > 0 || [...logs.values()].some(({ file }) => !standard(file));
+
+/** Lines of logs, commands that failed, what was changed, in their order: a traceback is read from above. The last one is in sight. */
 export function Lines({ of: { lines, logs, matched } }: { of: Pick<Model, 'lines' | 'logs' | 'matched'> }) {
+  const list = useRef<HTMLOListElement>(null), above = useRef(false);
+  useLayoutEffect(() => {
+    if (list.current && !above.current) list.current.scrollTop = list.current.scrollHeight;
+  });
+  if (!hasLog({ lines, logs })) return null;
   return (
     <section class="panel" aria-labelledby="log-title">
       <h2 id="log-title">Log</h2>
       {lines.length ? (
-        <ol class="log" tabIndex={0} aria-label="Log of the job">
-          {lines.slice().reverse().map((line, i) => (
-            <li key={lines.length - i} class={line.level}>
+        <ol class="log" tabIndex={0} aria-label="Log of the job" ref={list} onScroll={({ currentTarget: one }) => void (above.current = one.scrollTop + one.clientHeight < one.scrollHeight - 4)}>
+          {lines.map((line, i) => (
+            <li key={i} class={line.level}>
               <time>{format.seconds(line.t)}</time>
               <span>
                 <span class="soft">{line.from}: </span>
@@ -63,17 +102,24 @@ export function Lines({ of: { lines, logs, matched } }: { of: Pick<Model, 'lines
             </li>
           ))}
         </ol>
-      ) : (
-        <p class="soft">
-          {unmatched(logs)}
-          {[...logs.values()].every(({ file }) => file === 'stderr') && <> To follow lines of your own: <code>scry run --log FILE=REGEX</code></>}
-        </p>
-      )}
+      ) : <p class="soft">{unmatched(logs)}</p>}
       {idle(logs, matched).map(({ name, expression }) => (
         <p class="soft" key={`${name} ${expression}`}>
           No line of {name} matched <code>{expression}</code>.
         </p>
       ))}
+    </section>
+  );
+}
+
+/** What the page has nothing of, and how the next run has it: no empty parts above. */
+export function NotHere({ model, functions }: { model: Pick<Model, 'lines' | 'logs'>; functions: boolean }) {
+  const log = !hasLog(model);
+  if (!log && functions) return null;
+  return (
+    <section class="not-here no-print" aria-label="What is not here">
+      {!functions && <p>No functions are recorded. The next run can have them: of a program compiled for it by <code>scry run --trace 'fn:*'</code>, of Python by <code>--script calls</code>.</p>}
+      {log && <p>{unmatched(model.logs)} To follow lines of your own: <code>scry run --log FILE=REGEX</code></p>}
     </section>
   );
 }
@@ -103,13 +149,7 @@ export function Functions({ of, rows }: { of: string; rows: FunctionRow[] }) {
         <h2>Hottest functions</h2>
         <span class="soft">{of}</span>
       </header>
-      {rows.length ? (
-        <Table label="Functions, most time of their own first" columns={columns} rows={rows.length > FEW + 3 ? rows.slice(0, most) : rows} rowKey={(f) => `${f.name} ${f.file} ${f.line}`} sortParam="functions" sort="-share" />
-      ) : (
-        <p class="soft">
-          No functions are recorded. The next run can have them: of a program compiled for it by <code>scry run --trace 'fn:*'</code>, of Python by <code>--script calls</code>
-        </p>
-      )}
+      <Table label="Functions, most time of their own first" columns={columns} rows={rows.length > FEW + 3 ? rows.slice(0, most) : rows} rowKey={(f) => `${f.name} ${f.file} ${f.line}`} sortParam="functions" sort="-share" />
       {rows.length > FEW + 3 && most === FEW && (
         <button type="button" class="quiet" onClick={() => setMost(Infinity)}>
           All {format.count(rows.length)} functions
@@ -170,10 +210,10 @@ function Places({ top, model }: { top: Top; model: Model }) {
   // until the records have come, what scry top said; of Python its stack has the line as well
   const scripts = model.seconds ? [...model.places].filter(([process]) => !model.pythons.has(process)).map(([, place]) => place) : (top.layers.scripts as ScriptLine[]);
   const pythons = model.seconds ? [...model.pythons.values()] : (top.layers.python as PythonStack[]).filter((p) => p.type === 'python_stack');
+  if (!scripts.length && !pythons.length) return null;
   return (
     <section class="panel" aria-labelledby="places-title">
       <h2 id="places-title">Where it is</h2>
-      {!scripts.length && !pythons.length && <p class="soft">No shell script or Python program is running.</p>}
       <ul class="places">
         {scripts.slice(-PLACES).reverse().map((s) => (
           <li key={`${s.node} ${s.pid}`}>
@@ -201,7 +241,7 @@ function Places({ top, model }: { top: Top; model: Model }) {
 function ProgressPanel({ top, model }: { top: Top; model: Model }) {
   const told = [...model.progress.values()];
   const rows = told.length
-    ? told.map((p) => ({ source: p.source, done: p.done, total: p.total, share: p.total > 0 ? p.done / p.total : null, left: p.left_seconds == null ? null : Math.max(0, p.left_seconds - (model.seconds - p.t)) }))
+    ? told.map((p) => ({ source: p.source, done: p.done, total: p.total, share: p.total > 0 ? p.done / p.total : null, left: p.left_seconds == null ? null : p.left_seconds - (Math.max(model.seconds, top.wall_seconds) - p.t) }))
     : top.layers.progress.map((p) => ({ ...p, left: p.left_seconds }));
   return (
     <>
@@ -210,7 +250,7 @@ function ProgressPanel({ top, model }: { top: Top; model: Model }) {
           <header>
             <h2>
               {p.share !== null ? format.share(p.share) : 'Progress'}
-              {p.left !== null && <span class="soft"> about {format.seconds(p.left)} left</span>}
+              {p.left !== null && p.left > 0 && <span class="soft"> about {format.seconds(p.left)} left</span>}
             </h2>
             <span class="soft">
               {p.total > 0 ? `${p.done} of ${p.total}` : p.done}, as {format.base(p.source)} says
@@ -223,14 +263,40 @@ function ProgressPanel({ top, model }: { top: Top; model: Model }) {
   );
 }
 
+type Warning = Extract<JobRecord, { type: 'warning' }>;
+const NO_CPU = 0.02; // of a processor, that a job needs which only waits
+
+/** That it stands still, and why; what else may be wrong. */
+function Verdict({ top, model, warnings, quiet }: { top: Top; model: Model; warnings: Warning[]; quiet: Warning | undefined }) {
+  const now = Math.max(top.wall_seconds, model.seconds);
+  const still = model.stall && stillOf(model.stall, top.ranks, now);
+  return (
+    <>
+      {still?.now && (
+        <Notice tone="bad" live title={<span class="reason">It stands still: {still.finding}</span>}>
+          {still.lines.length > 0 && <ul class="why">{still.lines.map((line, i) => <li key={i}>{line}</li>)}</ul>}
+          <p>No rank has moved for {format.seconds(now - still.since)}.</p>
+        </Notice>
+      )}
+      {still && !still.now && <Notice title={`It stood still for ${format.seconds(model.stall!.seconds)}, at ${format.seconds(model.stall!.t)}, and has moved since.`} advice={still.finding} />}
+      {quiet && <Notice tone="bad" live title={<span class="reason">It has stood still for {format.seconds(now - quiet.t + Number(quiet.fields?.seconds ?? 0))}</span>} advice={format.sentence(quiet.text.replace(/^nothing has moved for [^:]*: /, ''))} />}
+      {warnings.filter((w) => w !== quiet && (!still || w.kind !== 'stalled')).slice(-3).reverse().map((w) => <Notice key={`${w.t} ${w.note}`} tone="warn" title={format.sentence(w.text)} advice={`At ${format.seconds(w.t)}.`} />)}
+    </>
+  );
+}
+
 export function Live({ id, top, session, name }: { id: string; top: Top; session: Session; name: string }) {
   const { model, version, state, skipped } = useModel(id);
   const shares = top.ranks.map((r) => r.recent_mpi_share ?? r.mpi_share).filter((s) => s !== null);
-  const warnings = (model.seconds || !top.layers.warning ? model.warnings : [top.layers.warning as Extract<JobRecord, { type: 'warning' }>]).filter((w) => !model.stall || w.kind !== 'stalled');
   const functions = (top.functions ?? []) as TopFunction[];
+  const warnings = model.seconds || !top.layers.warning ? model.warnings : [top.layers.warning as Warning];
+  const quiet = top.tree.cpu_share < NO_CPU ? warnings.filter((w) => w.note === 'stands_still').pop() : undefined, looks = quiet && !top.ranks.length;
   if (!version) return <p class="waiting" role="status">Reading what it did so far …</p>; // what it has to say first comes with them
   return (
     <>
+      <Verdict top={top} model={model} warnings={warnings} quiet={quiet} />
+      {looks && <Why id={id} mpi={false} still />}
+      <ProgressPanel top={top} model={model} />
       <div class="panel">
         <Figures>
           <Figure text={format.seconds(Math.max(top.wall_seconds, model.seconds))} label="so far" />
@@ -244,24 +310,17 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
         {state === 'retrying' && model.seconds > 0 && <p class="soft" role="status">The stream of records broke; it goes on where it was.</p>}
         {skipped && <p class="soft">Not all records came to this page: curves and log have gaps. <code>scry report</code> has all.</p>}
       </div>
-      {model.stall && <Notice tone="bad" live title={`No rank has moved for ${format.seconds(model.stall.seconds)}, at ${format.seconds(model.stall.t)}`} advice={model.stall.why} />}
-      {warnings.slice(-3).reverse().map((w) => <Notice key={`${w.t} ${w.note}`} tone="warn" title={w.text} advice={`at ${format.seconds(w.t)}`} />)}
-      <ProgressPanel top={top} model={model} />
-      <JobCurves part="job" of={name} model={model} version={version} />
       <div class="columns">
-        <div class="stack">
-          <Places top={top} model={model} />
-          <Functions of="of processes that live" rows={functions} />
-        </div>
-        <div class="stack">
-          {top.ranks.length > 0 && <Ranks ranks={top.ranks} />}
-          <Lines of={model} />
-        </div>
+        <Places top={top} model={model} />
+        {top.ranks.length > 0 && <Ranks ranks={top.ranks} />}
+        {functions.length > 0 && <Functions of="of processes that live" rows={functions} />}
+        <Lines of={model} />
       </div>
-      <JobCurves part="node" of={name} model={model} version={version} />
-      <Why id={id} mpi={top.ranks.length > 0} />
-      {session.rights.includes('control') && <Control id={id} />}
+      <Health of={name} model={model} version={version} />
       {top.processes.length > 0 ? <Processes processes={top.processes} /> : <Empty title="No process lives at the moment." />}
+      {!looks && <Why id={id} mpi={top.ranks.length > 0} />}
+      {session.rights.includes('control') && <Control id={id} />}
+      <NotHere model={model} functions={functions.length > 0} />
     </>
   );
 }

@@ -24,7 +24,8 @@ const Waits = ({ of }: { of: WhyAnswer['processes'] }) => (
 
 function Findings({ why }: { why: WhyAnswer }) {
   const { mpi } = why;
-  const stuck = why.processes.filter((p) => p.threads.length);
+  const told = new Set(why.deadlocks.flatMap((d) => d.threads.map((t) => t.tid)));
+  const stuck = why.processes.filter((p) => p.threads.some((t) => !told.has(t.tid)));
   return (
     <>
       {why.note && <Notice title={why.note} />}
@@ -34,9 +35,8 @@ function Findings({ why }: { why: WhyAnswer }) {
         </Notice>
       ))}
       {why.deadlocks.map((d) => (
-        <Notice key={d.pid} tone="bad" title={`Threads of ${d.name} (${d.pid}) wait for each other`}>
-          <p>{d.text}</p>
-          <ul class="why">{d.threads.map((t) => <li key={t.tid}>{t.text}</li>)}</ul>
+        <Notice key={d.pid} tone="bad" title={format.sentence(d.text)}>
+          <ul class="why">{d.threads.map((t) => <li key={t.tid}><span class="soft">{t.name} ({t.tid})</span> {t.text}</li>)}</ul>
         </Notice>
       ))}
       {why.stall && <Notice tone="warn" title={`It stood still for ${format.seconds(why.stall.seconds)}, at ${format.seconds(why.stall.at)}`}><p>{why.stall.text}</p></Notice>}
@@ -58,13 +58,14 @@ function Findings({ why }: { why: WhyAnswer }) {
   );
 }
 
-export function Why({ id, mpi }: { id: string; mpi: boolean }) {
-  const [asked, setAsked] = useState(false);
+/** `still`: it is known to stand still, so that nobody need ask. */
+export function Why({ id, mpi, still }: { id: string; mpi: boolean; still?: boolean }) {
+  const [asked, setAsked] = useState(still ?? false);
   const answer = useAnswer<WhyAnswer>(asked ? jobPath(id, 'why') : null);
   return (
     <section class="panel no-print" aria-labelledby="why-title">
       <header>
-        <h2 id="why-title">Does it stand still?</h2>
+        <h2 id="why-title">{still ? 'What it waits for' : 'Does it stand still?'}</h2>
         <button type="button" onClick={() => (asked ? answer.again() : setAsked(true))}>{asked ? 'Look again' : 'Look why'}</button>
       </header>
       {asked ? <Answered of={answer} wait="Looking into each process …">{(why) => <Findings why={why} />}</Answered>

@@ -32,7 +32,7 @@ export function Functions({ id }: ViewProps) {
               { key: 'calls', title: 'Calls', unit: 'calls', format: count, rows: rows('calls') },
             ]}
             also={(row, process) => row.key === '\0others' ? [] : [{ title: 'Calls', text: count(calls(row, process)), value: calls(row, process) }]}
-            empty={<NoTrace id={id} />} />
+            empty={<NoTrace id={id} notes={profile.notes} />} />
         );
       }}
     </Answered>
