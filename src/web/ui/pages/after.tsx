@@ -19,7 +19,7 @@ function Blame({ chain, node }: { chain: Chain; node?: string }) {
   return (
     <section class="panel" aria-labelledby="blame-title">
       <header>
-        <h2 id="blame-title">What failed first{node ? ` on ${node}` : ''}, and what that made fail</h2>
+        <h2 id="blame-title">Order of failures{node ? ` on ${node}` : ''}</h2>
       </header>
       <ol class="blame">
         {chain.map((p, i) => (

@@ -37,7 +37,7 @@ export function Control({ id }: { id: string }) {
           </select>
         </label>
         <Danger button="Send …" title={`Send SIG${signal} to the job?`} sure={`Send SIG${signal}`} disabled={busy} act={() => doIt(async () => (await tell('POST', jobPath(id, 'signal'), { signal }), `SIG${signal} was sent.`))}>
-          It gets it at once. What it makes of it cannot be taken back.
+          It gets it at once, and the job may end.
         </Danger>
       </div>
       {said && <Notice live tone={said.tone} title={said.text} />}

@@ -50,7 +50,7 @@ const besides: Record<string, Partial<Column<Job>>> = { time: { wide: true }, co
 const says = (column: Column<Job>, jobs: Job[]) => new Set(jobs.map(column.value!).filter((value) => value !== null)).size >= (sparse[column.key] ?? 0);
 
 /** Of jobs, in the order of their counts. */
-const states = [['', 'All'], ['running', 'Running'], ['bad', 'Failed'], ['good', 'Finished'], ['warn', 'In doubt']] as const;
+const states = [['', 'All'], ['running', 'Running'], ['bad', 'Failed'], ['good', 'Finished'], ['warn', 'Unknown']] as const;
 const PAGE = 500;
 
 /** What the filter looks in. */

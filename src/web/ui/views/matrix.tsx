@@ -129,7 +129,7 @@ function Pairs({ id, report }: { id: string; report: Report }) {
           { key: 'to', title: 'To', number: true, cell: pair => pair.to, value: (pair: Pair) => pair.to },
           { key: 'messages', title: 'Messages', number: true, cell: pair => count(pair.messages), value: (pair: Pair) => pair.messages },
           { key: 'bytes', title: 'Sent', number: true, cell: pair => <span title={`${count(pair.bytes)} bytes`}>{size(pair.bytes)}</span>, value: (pair: Pair) => pair.bytes },
-          { key: 'received', title: 'Received', number: true, wide: true, cell: pair => <span class={pair.received_bytes !== pair.bytes ? 'measured-uneven' : ''}>{size(pair.received_bytes)}</span>, value: (pair: Pair) => pair.received_bytes },
+          { key: 'received', title: 'Received', number: true, wide: true, cell: pair => <span class={pair.received_bytes !== null && pair.received_bytes !== pair.bytes ? 'measured-uneven' : ''}>{pair.received_bytes === null ? '–' : size(pair.received_bytes)}</span>, value: (pair: Pair) => pair.received_bytes },
         ]} />
       </div>
     </PictureFrame>
