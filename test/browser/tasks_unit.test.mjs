@@ -55,33 +55,31 @@ test('tar unpacks the archive of a folder', async () => {
 });
 
 test('who does not answer is dialled once a minute after ten tries, and at once by who looks again', (t) => {
-  t.mock.timers.enable({ apis: ['setTimeout', 'Date'] });
-  const dialled = [], listeners = [];
-  globalThis.window = globalThis;
-  globalThis.document = { hidden: false, addEventListener: (_, look) => listeners.push(look), removeEventListener() {} };
+  let now = 0, source, timer, look;
+  t.mock.method(Date, 'now', () => now);
+  globalThis.window = { setTimeout: (dial, wait) => (timer = { dial, wait }) };
+  globalThis.document = { hidden: false, addEventListener: (_, listener) => (look = listener), removeEventListener() {} };
   globalThis.EventSource = class {
     static CLOSED = 2;
-    readyState = 0;
     constructor() {
-      dialled.push(Date.now());
-      globalThis.last = this;
+      source = this;
     }
     close() {}
   };
   const stop = api.keepDialled(() => 'api/x', () => {});
-  const breaks = (after) => {
-    t.mock.timers.tick(after);
-    globalThis.last.onerror();
-    const before = dialled.length;
-    let seconds = 0;
-    while (dialled.length === before && seconds++ < 100) t.mock.timers.tick(1000);
-    return seconds;
+  const pause = (lasted) => {
+    now += lasted;
+    source.onerror();
+    now += timer.wait;
+    timer.dial();
+    return timer.wait / 1000;
   };
-  const pauses = Array.from({ length: 12 }, () => breaks(100));
-  assert.deepEqual(pauses, [...Array(9).fill(2), 60, 60, 60]);
-  assert.equal(breaks(200_000), 2, 'it was there for long');
-  for (let i = 0; i < 10; i++) breaks(100);
-  listeners[0]();
-  assert.equal(breaks(100), 2, 'somebody looks');
+  assert.deepEqual(Array.from({ length: 12 }, () => pause(100)), [...Array(9).fill(2), 60, 60, 60]);
+  assert.equal(pause(200_000), 2, 'it was there for long');
+  for (let i = 0; i < 10; i++) pause(100);
+  assert.equal(pause(100), 60);
+  look();
+  assert.equal(pause(100), 2, 'somebody looks');
   stop();
+  for (const name of ['window', 'document', 'EventSource']) delete globalThis[name];
 });
