@@ -158,7 +158,8 @@ void collect_unlimit(struct agents *agents, struct trace_job *job)
             continue;
         if (agent->writer && trace_writer_again(agent->writer))
             go_on(agent);
-        agent->applies_soon = true; /* the switches of its area as they are set */
+        if (!agent->ended && agent->view.area)
+            agent->applies_soon = true; /* the switches of its area as they are set */
     }
     collect_soon(agents);
 }
