@@ -14,10 +14,8 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "base/system/pause.h"
 #include "monitor/recorder/agents_internal.h"
-
-#define REST_NS NS_PER_SECOND             /* before it is tried if a full disk has room again, */
-#define REST_MOST_NS (60 * NS_PER_SECOND) /* twice as long each time, up to this */
 
 struct ordered {
     uint64_t order, seq;
@@ -103,9 +101,8 @@ void collect_limit(struct agents *agents, struct trace_job *job, struct note why
     job->disk.looked_ns = 0; /* how much the last records may take is to be seen */
     job->disk.full = why.kind == NOTE_trace_disk_full;
     if (job->disk.full) { /* where the room does not last, as at a quota, it is tried less and less often */
-        uint64_t rest_ns = 2 * job->disk.rest_ns;
-        job->disk.rest_ns = rest_ns < REST_NS ? REST_NS : rest_ns > REST_MOST_NS ? REST_MOST_NS : rest_ns;
-        job->disk.rest_until_ns = clock_now_ns() + job->disk.rest_ns;
+        uint64_t rest_ns = waits_again_ns(++job->disk.rests, SPOOL_ROOM_NS, AGAIN_SELDOM_NS);
+        job->disk.rest_until_ns = clock_now_ns() + time_hasten(rest_ns);
     }
     if (job->problem.note.kind == NOTE_trace_disk_was_full)
         job->problem.note.kind = NOTE_NONE;
