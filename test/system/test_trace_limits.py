@@ -241,14 +241,11 @@ class LittleDisk(LimitsCase):
         rounds = 1000
         done = self.run_target(self.program(), rounds, limited, halfway, options=["--buffer", "1M"], timeout=100)
         self.assertRegex(done.stderr, "tracing +.*was full for a while")
+        self.check_counts(2 * (rounds * (self.FUNCTIONS - 20) + 20), done.stderr)
         report = self.report()
         calls = {row["name"].split("_")[-1]: row["calls"] for row in report["functions"]}
         self.assertEqual([calls.get(str(n)) for n in range(self.FUNCTIONS - 20, self.FUNCTIONS)], [1] * 20)
-        self.assertGreater(report["trace"]["overwritten"], 0, done.stderr)
         self.assertGreater(report["trace"]["events"], rounds * self.FUNCTIONS // 2)
-        if shutil.which("babeltrace2"):
-            self.assertEqual(count_lines(self.box, self.traces(), "<unknown>", " entry| exit")[0],
-                             [0, report["trace"]["events"]])
 
 
 class MemoryGroup:
