@@ -39,8 +39,10 @@ struct sealed_box {
 const char *sealed_refusal_name(enum sealed_refusal refusal)
 {
     static const char *const names[] = {
-        "fine",    "damaged",   "foreign",  "forged", "expired (or of another hour: clocks differ)",
-        "revoked", "other job", "repeated", "rights", "full"};
+        "fine",    "damaged",   "foreign",
+        "forged",  "expired",   "of another hour: the clocks differ, or it was kept back",
+        "revoked", "other job", "repeated",
+        "rights",  "full"};
     return refusal < SEALED_REFUSALS ? names[refusal] : "unknown";
 }
 
@@ -356,9 +358,9 @@ static enum sealed_refusal check_fresh(struct sealed_box *box, const char *seria
                                        time_t now)
 {
     if (now < 0 || expires < (uint64_t)now || expires > (uint64_t)now + SEALED_WINDOW_SECONDS)
-        return SEALED_EXPIRED;
+        return SEALED_HOUR;
     int code = nonces_add(&box->nonces, (const uint8_t *)nonce, number_of(serial), (time_t)expires, now, SEALED_NONCES);
-    return code == 0 ? SEALED_FINE : code == -EEXIST ? SEALED_REPEATED : code == -ESTALE ? SEALED_EXPIRED : SEALED_FULL;
+    return code == 0 ? SEALED_FINE : code == -EEXIST ? SEALED_REPEATED : code == -ESTALE ? SEALED_HOUR : SEALED_FULL;
 }
 
 /* The parts of a message that was decrypted, all of which point into the room. */

@@ -38,7 +38,8 @@ enum sealed_refusal {
     SEALED_DAMAGED, /* it is no message, or was not for us, or was changed */
     SEALED_FOREIGN, /* of another authority */
     SEALED_FORGED,  /* a signature is wrong */
-    SEALED_EXPIRED, /* the message, or its sender's certificate; or that is not valid yet; or it would be valid too long */
+    SEALED_EXPIRED, /* its sender's certificate; or that is not valid yet */
+    SEALED_HOUR,    /* the message has expired, or would be valid too long: the clocks differ, or it was kept back */
     SEALED_REVOKED,
     SEALED_OTHER_JOB, /* it is about another job, or its sender's key is not for this one */
     SEALED_REPEATED,  /* its nonce was seen */

@@ -64,7 +64,7 @@ static int setup(void **state)
     authority = authority_new("u123");
     stranger = authority_new("u123");
     job_key = issue(authority, KEY_JOB, 0, JOB, -60, 3600);
-    own = issue(authority, KEY_PERSON, KEY_RIGHTS, "*", -60, 3600);
+    own = issue(authority, KEY_PERSON, KEY_RIGHTS, "*", -3600, 3600);
     job = box_new(job_key, JOB);
     person = box_new(own, JOB);
     job_address = address_of(job, &addresses[0]);
@@ -213,8 +213,8 @@ static void test_when(void **state)
 {
     struct buf message = BUF_INIT;
     assert_int_equal(put(person, "x", now + 60, &message), 0);
-    assert_int_equal(open_by(job, &message, now + 61), SEALED_EXPIRED);
-    assert_int_equal(open_by(job, &message, now + 60 - SEALED_WINDOW_SECONDS - 1), SEALED_EXPIRED);
+    assert_int_equal(open_by(job, &message, now + 61), SEALED_HOUR);
+    assert_int_equal(open_by(job, &message, now + 60 - SEALED_WINDOW_SECONDS - 1), SEALED_HOUR);
     assert_int_equal(open_by(job, &message, now), SEALED_FINE);
     assert_int_equal(open_by(job, &message, now), SEALED_REPEATED);
     assert_int_equal(open_by(job, &message, now + 60), SEALED_REPEATED);

@@ -238,7 +238,8 @@ static void take_reply(struct relay *relay, struct span payload)
     struct span text;
     enum sealed_refusal refusal =
         sealed_open(relay->box, payload, job_time(relay), relay->channel.session, &room, &text, &sender);
-    if (refusal == SEALED_EXPIRED && !relay->answered) /* its clock is another one: by the beats */
+    if ((refusal == SEALED_EXPIRED || refusal == SEALED_HOUR) &&
+        !relay->answered) /* its clock is another one: by the beats */
         snprintf(relay->refused, sizeof relay->refused, "%s", sealed_refusal_name(refusal));
     if (refusal != SEALED_FINE || channel_parse(text, &header) < 0 ||
         memcmp(header.session, relay->channel.session, CHANNEL_SESSION) != 0)

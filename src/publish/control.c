@@ -51,7 +51,8 @@ struct control {
     uint64_t checked_ns; /* when the keys of the sessions were looked at last */
     uint8_t over[CONTROL_OVER][CHANNEL_SESSION];
     struct loop_source *timer;
-    uint64_t said_ns, said; /* refusals in the log: when, and how many there were */
+    uint64_t said_ns, said; /* refusals in the log: when, and how many there were, */
+    uint64_t said_hours;    /* and of those the ones of another hour */
 };
 
 static void pump_session(struct control_session *session);
@@ -336,10 +337,17 @@ static void tell_refusals(struct control *control)
     if (all == control->said ||
         (control->said_ns && now - control->said_ns < CONTROL_REFUSED_SECONDS * (uint64_t)NS_PER_SECOND))
         return;
+    uint64_t hours = sealed_box_count(control->box, SEALED_HOUR);
+    bool other = all - hours > control->said - control->said_hours;
+    if (hours > control->said_hours)
+        log_warning("%llu requests that came through the broker were %s", (unsigned long long)hours,
+                    sealed_refusal_name(SEALED_HOUR));
     control->said = all;
+    control->said_hours = hours;
     control->said_ns = now;
     control_refusals(control, text, sizeof text);
-    log_warning("requests that came through the broker were refused: %s", text);
+    if (other)
+        log_warning("requests that came through the broker were refused: %s", text);
 }
 
 void control_message(struct control *control, struct span payload)
@@ -523,7 +531,7 @@ void control_refusals(const struct control *control, char *ret_text, size_t size
     ret_text[0] = 0;
     for (enum sealed_refusal i = SEALED_FINE + 1; control && i < SEALED_REFUSALS && at < size; i++) {
         uint64_t count = sealed_box_count(control->box, i);
-        if (count)
+        if (count && i != SEALED_HOUR) /* of a person whose clock is wrong */
             at += (size_t)snprintf(ret_text + at, size - at, "%s%llu %s", at ? ", " : "", (unsigned long long)count,
                                    sealed_refusal_name(i));
     }

@@ -39,7 +39,7 @@ void control_message(struct control *control, struct span payload); /* of the to
 void control_revoked(struct control *control, struct span payload); /* of the topic `keys/revoked` */
 /* Sends what is due, as far as there is room. */
 void control_pump(struct control *control);
-/* What was refused since the start, "3 expired, 1 forged"; "": nothing. */
+/* What was refused since the start, "3 expired, 1 forged"; "": nothing. What is only of another hour is in the log. */
 void control_refusals(const struct control *control, char *ret_text, size_t size);
 
 #endif

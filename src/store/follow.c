@@ -252,7 +252,8 @@ static void on_connected(void *ctx, bool session_present)
 static void on_lost(void *ctx, const char *why)
 {
     struct follower *follower = ctx;
-    bool ends = follower->options->once && !follower->asked_for;
+    bool in_vain = link_is_in_vain(follower->link) && !link_has_been_up(follower->link);
+    bool ends = in_vain || (follower->options->once && !follower->asked_for);
     if (ends)
         log_error("%s: %s", follower->where, why);
     else if (strcmp(follower->lost, why) != 0)

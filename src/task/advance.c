@@ -447,16 +447,18 @@ static int set_killed(struct task *task, void *ctx, struct err *err)
 }
 
 /* The limit that it is over, or NULL. `job`: what is known of its job. */
-static const char *over_limit(const struct task *task, const struct job_info *job)
+static const char *over_limit(const struct task *task)
 {
-    uint64_t seconds = task_number(task->spec, "limits.seconds"), now = clock_wall_ns();
+    uint64_t seconds = task_number(task->spec, "limits.seconds"), now = boot_ns();
     uint64_t memory = task_number(task->spec, "limits.memory_bytes");
     json_t *process = current(task);
     const char *by = task_text(task->spec, "launch.by");
     bool here = strcmp(by, "mpirun") == 0 || strcmp(by, "plain") == 0;
     uint64_t lasted = lasted_ns(process);
-    if (is_slurms(task) && is(task, "running")) /* where somebody else queues it, the job says when it began */
-        lasted = job->started_ns && now > job->started_ns ? now - job->started_ns : 0;
+    if (is_slurms(task) && is(task, "running")) { /* not while it was queued: since it was seen to have begun */
+        uint64_t seen = get_ns(process, "seen_boot_ns");
+        lasted = seen && now > seen ? now - seen : 0;
+    }
     if (seconds && lasted / NS_PER_SECOND >= seconds)
         return "time";
     if (is_over_space(task))
@@ -469,7 +471,7 @@ static const char *over_limit(const struct task *task, const struct job_info *jo
 
 /* Why a run is to be stopped now, or NULL. What is brought from elsewhere is brought also of a run that was stopped: it says how
  * that ended. */
-static const char *why_stop(const struct task *task, const struct job_info *job)
+static const char *why_stop(const struct task *task)
 {
     bool cancelled = json_is_true(json_object_get(task->state, "cancel"));
     if (step_of(task) == TASK_GATHER) {
@@ -482,7 +484,7 @@ static const char *why_stop(const struct task *task, const struct job_info *job)
             return "space";
         return cancelled && !json_object_get(last_run(task), "stop") ? "cancelled" : NULL;
     }
-    return cancelled ? "cancelled" : over_limit(task, job);
+    return cancelled ? "cancelled" : over_limit(task);
 }
 
 static int set_waits(struct task *task, void *ctx, struct err *err)
@@ -511,12 +513,32 @@ static void look_why_it_waits(const struct task_store *store, const struct task 
         task_change(store, task->id, set_waits, reason, NULL);
 }
 
+static int set_seen(struct task *task, void *ctx, struct err *err)
+{
+    json_t *run = last_run(task);
+    uint64_t seen = get_ns(run, "seen_boot_ns");
+    (void)ctx, (void)err;
+    if (!is(task, "running") || (seen && seen <= boot_ns())) /* else the machine was started again */
+        return 1;
+    set_ns(run, "seen_boot_ns", boot_ns());
+    return 0;
+}
+
+/* Notes when a job that Slurm began was first seen to run. What it says itself is by another machine's clock, and either may be
+ * set meanwhile. */
+static void look_if_begun(const struct task_store *store, const struct task *task, const struct job_info *job)
+{
+    uint64_t seen = get_ns(last_run(task), "seen_boot_ns");
+    if (is_slurms(task) && is(task, "running") && job->started_ns && (!seen || seen > boot_ns()))
+        task_change(store, task->id, set_seen, NULL, NULL);
+}
+
 /* Stops it if it is to be stopped. */
-static void look_after(const struct task_store *store, const struct task *task, const struct job_info *job)
+static void look_after(const struct task_store *store, const struct task *task)
 {
     json_t *process = current(task);
     if (!json_object_get(process, "stop")) {
-        const char *stop = why_stop(task, job);
+        const char *stop = why_stop(task);
         if (stop && task_change(store, task->id, set_stop, (void *)stop, NULL) == 0)
             send_signal(task, "TERM", stop);
     } else if (boot_ns() - get_ns(process, "stop_boot_ns") >=
@@ -608,7 +630,8 @@ bool task_advance(const struct task_store *store, const char *id)
                 !left_goes_on(store, &task);
         if (process && !ended) {
             look_why_it_waits(store, &task, &job);
-            look_after(store, &task, &job);
+            look_if_begun(store, &task, &job);
+            look_after(store, &task);
         }
         if (ended && code == 0 && step_of(&task) != TASK_BUILD)
             known = task_ranks(dir, &job);

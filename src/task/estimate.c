@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
@@ -103,6 +104,21 @@ json_t *task_expect(const struct task_store *store, const char *id)
     return expected;
 }
 
+/* How long a phase lasts: by when its process began, if that is of this machine, for the time of day may be set. */
+static double phase_seconds(const struct task *task, const json_t *phase)
+{
+    const json_t *runs = json_object_get(task->state, "runs"), *process = json_object_get(task->state, "step");
+    if (is(phase, "phase", "run"))
+        process = json_array_get(runs, json_array_size(runs) - 1);
+    json_int_t ticks = json_integer_value(json_object_get(process, "ticks"));
+    double seconds = (double)clock_wall_ns() / NS_PER_SECOND - seconds_of(phase, "began_ns");
+    char boot[64];
+    job_boot_id(boot, sizeof boot);
+    if (ticks && *boot && is(process, "boot", boot))
+        seconds = (double)clock_ns(CLOCK_BOOTTIME) / NS_PER_SECOND - (double)ticks / (double)sysconf(_SC_CLK_TCK);
+    return seconds > 0 ? seconds : 0;
+}
+
 void task_note_took(struct task *task)
 {
     const json_t *phase = task_phase(task->state), *runs = json_object_get(task->state, "runs");
@@ -112,7 +128,7 @@ void task_note_took(struct task *task)
         json_object_set_new(task->state, "expected", expected = json_object());
     if (seconds > 0)
         json_object_set_new(expected, "run", json_real(seconds));
-    seconds = (double)clock_wall_ns() / NS_PER_SECOND - seconds_of(phase, "began_ns");
+    seconds = phase_seconds(task, phase);
     /* what is built once more has less to do, and says nothing of the first time */
     if (is(phase, "phase", "build") && !json_array_size(runs) && seconds > 0)
         json_object_set_new(expected, "build", json_real(seconds));
@@ -144,15 +160,16 @@ static double share_of_job(const char *dir)
     return share > 1 ? 1 : share < 0 ? -1 : share;
 }
 
-/* When a run began, in nanoseconds since 1970. 0: a batch system has not begun it, or nobody here knows. */
-static uint64_t run_began(const struct task *task, const json_t *phase, const char *dir)
+/* How long a run lasts. -1: a batch system has not begun it, or nobody here knows. */
+static double run_seconds(const struct task *task, const json_t *phase, const char *dir)
 {
     struct job_info info = {0};
-    uint64_t began = job_info_read(dir, &info, NULL) == 0 ? info.started_ns : 0;
+    bool began = job_info_read(dir, &info, NULL) == 0 && info.started_ns;
+    double seconds = began ? job_age_seconds(dir, &info, 0) : -1;
     job_info_done(&info);
     if (!began && strcmp(task_text(task->spec, "launch.by"), "slurm") != 0)
-        began = (uint64_t)json_integer_value(json_object_get(phase, "began_ns"));
-    return began;
+        seconds = phase_seconds(task, phase);
+    return seconds;
 }
 
 /* The last line that dd wrote of what it has passed on. The end of the file is enough, but for the number that it begins with. */
@@ -203,8 +220,7 @@ static void estimate_gather(const struct task *task, uint64_t run, double *ret_s
 void task_estimate(const struct task *task, const json_t *phase, double *ret_share, double *ret_left)
 {
     char dir[PATH_MAX];
-    uint64_t run = (uint64_t)json_integer_value(json_object_get(phase, "run")), now = clock_wall_ns();
-    uint64_t began = (uint64_t)json_integer_value(json_object_get(phase, "began_ns"));
+    uint64_t run = (uint64_t)json_integer_value(json_object_get(phase, "run"));
     const char *name = json_string_value(json_object_get(phase, "phase"));
     *ret_share = *ret_left = -1;
     if (!name || strcmp(name, "gather") == 0) {
@@ -212,15 +228,17 @@ void task_estimate(const struct task *task, const json_t *phase, double *ret_sha
             estimate_gather(task, run, ret_share, ret_left);
         return;
     }
+    double spent;
     if (strcmp(name, "run") == 0) {
         task_run_dir(task, run, dir);
-        began = run_began(task, phase, dir);
-        *ret_share = began ? share_of_job(dir) : -1;
+        spent = run_seconds(task, phase, dir);
+        *ret_share = spent >= 0 ? share_of_job(dir) : -1;
+    } else {
+        spent = phase_seconds(task, phase);
     }
-    double spent = now > began ? (double)(now - began) / NS_PER_SECOND : 0; /* it may be set back */
     double whole = *ret_share > 0 ? spent / *ret_share
                                   : json_number_value(json_object_get(json_object_get(task->state, "expected"), name));
-    if (!began || whole <= 0)
+    if (spent < 0 || whole <= 0)
         return;
     if (spent >= whole) /* what takes longer than the earlier one did may take ten times as long */
         return;

@@ -19,6 +19,7 @@
 #include "base/system/clock.h"
 #include "base/system/file.h"
 #include "jobdir/text/text.h"
+#include "jobdir/record/info.h"
 #include "task/answer.h"
 #include "task/estimate.h"
 #include "task/far.h"
@@ -412,6 +413,34 @@ static void test_estimate(void **state)
     assert_int_equal(task_remove(&store, id, true, NULL), 0);
 }
 
+/* The process of a phase began 100 s ago; the time of day was set since. */
+static void test_estimate_clock(void **state)
+{
+    (void)state;
+    static const long long set[] = {-3600, 3600};
+    char id[TASK_ID_SIZE], boot[64], text[256];
+    struct task task;
+    double share, left;
+    job_boot_id(boot, sizeof boot);
+    long long ticks = (long long)(clock_ns(CLOCK_BOOTTIME) / NS_PER_SECOND - 100) * sysconf(_SC_CLK_TCK);
+    make_task("{\"program\": \"a\", \"build\": \"make\"}", "{\"expected\": {\"build\": 400, \"run\": 400}}", id);
+    assert_int_equal(task_load(&store, id, &task, NULL), 0);
+    snprintf(text, sizeof text, "{\"boot\": \"%s\", \"ticks\": %lld}", boot, ticks);
+    json_object_set_new(task.state, "step", parse(text));
+    json_object_set_new(task.state, "runs", json_pack("[O]", json_object_get(task.state, "step")));
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(text, sizeof text, "{\"phase\": \"%s\", \"run\": 1, \"began_ns\": %lld, \"ended_ns\": null}",
+                 i % 2 ? "run" : "build", (long long)clock_wall_ns() + set[i / 2] * (long long)NS_PER_SECOND);
+        json_t *json = parse(text);
+        task_estimate(&task, json, &share, &left);
+        assert_float_equal(share, 0.25, 0.01);
+        assert_float_equal(left, 300, 4);
+        json_decref(json);
+    }
+    task_done(&task);
+    assert_int_equal(task_remove(&store, id, true, NULL), 0);
+}
+
 /* What comes home of a run, if this is what its host sends: a size, and an archive of what a line for a shell makes there. */
 static int gather(const struct task *task, uint64_t run, const char *size, const char *made, const char *packed)
 {
@@ -578,10 +607,10 @@ static void test_clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_refused),        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_python),       cmocka_unit_test(test_files),          cmocka_unit_test(test_names),
-        cmocka_unit_test(test_expected),     cmocka_unit_test(test_estimate),       cmocka_unit_test(test_clean),
-        cmocka_unit_test(test_hostile_host), cmocka_unit_test(test_mpi_of_library), cmocka_unit_test(test_far_start),
-        cmocka_unit_test(test_left_far)};
+        cmocka_unit_test(test_defaults),  cmocka_unit_test(test_refused),      cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_python),    cmocka_unit_test(test_files),        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_expected),  cmocka_unit_test(test_estimate),     cmocka_unit_test(test_estimate_clock),
+        cmocka_unit_test(test_clean),     cmocka_unit_test(test_hostile_host), cmocka_unit_test(test_mpi_of_library),
+        cmocka_unit_test(test_far_start), cmocka_unit_test(test_left_far)};
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the form of a task makes of what is typed, and the archive that a folder becomes.
+// What the form of a task makes of what is typed, the archive that a folder becomes, and how often a server is dialled that is away.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -8,7 +8,7 @@ import test from 'node:test';
 import { bundled } from './bundled.mjs';
 import { ownDirectory } from './harness.mjs';
 
-const { form, upload, unseen } = await bundled({ form: './tasks/form', upload: './tasks/upload', unseen: './tasks/unseen' });
+const { api, form, upload, unseen } = await bundled({ api: './api', form: './tasks/form', upload: './tasks/upload', unseen: './tasks/unseen' });
 
 test('ranks that nothing is known of', () => {
   const rows = [[4, 4, 4, 0, null], [4, 4, null, 0, null], [null, null, null, 0, null], [null, null, null, null, null], [4, 4, 3, 1, '1 of 4 ranks has no trace'], [4, 2, null, 2, '2 of 4 ranks have no statistics'],
@@ -52,4 +52,34 @@ test('tar unpacks the archive of a folder', async () => {
   fs.writeFileSync(path.join(directory, 'src.tar'), Buffer.from(await given.blob.arrayBuffer()));
   execFileSync('tar', ['-xf', 'src.tar'], { cwd: directory });
   for (const [name, text] of Object.entries(files)) assert.equal(fs.readFileSync(path.join(directory, name), 'utf8'), text);
+});
+
+test('who does not answer is dialled once a minute after ten tries, and at once by who looks again', (t) => {
+  let now = 0, source, timer, look;
+  t.mock.method(Date, 'now', () => now);
+  globalThis.window = { setTimeout: (dial, wait) => (timer = { dial, wait }) };
+  globalThis.document = { hidden: false, addEventListener: (_, listener) => (look = listener), removeEventListener() {} };
+  globalThis.EventSource = class {
+    static CLOSED = 2;
+    constructor() {
+      source = this;
+    }
+    close() {}
+  };
+  const stop = api.keepDialled(() => 'api/x', () => {});
+  const pause = (lasted) => {
+    now += lasted;
+    source.onerror();
+    now += timer.wait;
+    timer.dial();
+    return timer.wait / 1000;
+  };
+  assert.deepEqual(Array.from({ length: 12 }, () => pause(100)), [...Array(9).fill(2), 60, 60, 60]);
+  assert.equal(pause(200_000), 2, 'it was there for long');
+  for (let i = 0; i < 10; i++) pause(100);
+  assert.equal(pause(100), 60);
+  look();
+  assert.equal(pause(100), 2, 'somebody looks');
+  stop();
+  for (const name of ['window', 'document', 'EventSource']) delete globalThis[name];
 });

@@ -244,10 +244,50 @@ class Controls(JobCase):
                     lines = text.strip().split("\n") if file.endswith("l") else [text]
                     put(os.path.join(path, file), "".join(json.dumps(self.change(json.loads(line))) + "\n" for line in lines).encode())
             for words in (("report", path), ("report", "--all", path), ("ps",), ("ps", "--all"), ("watch", path), ("why", path),
-                          ("doctor", "--job", path), ("rm", "--dry-run", path), ("record", "--import", path), ("site",)):
+                          ("doctor", "--job", path), ("rm", "--dry-run", path), ("record", "--import", path), ("site",),
+                          ("top", "--once", path), ("snapshot", path), ("replay", path)):
                 done = self.box.run(self.box.scry(*words))
                 self.check(done.stdout + done.stderr, (changed, words))
                 self.assertTrue(done.stdout + done.stderr, words)
+
+    def test_functions(self):
+        """Names of functions, and of what is asked for in vain."""
+        self.scry_run("-q", "--trace", "all", "--", target(), "calls", "1")
+        path, = [entry.path for entry in os.scandir(self.box.path("jobs")) if entry.is_dir()]
+        escaped = self.CONTROLS.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
+        for trace in traces_of(path):
+            lines = [line.split("\t") for line in content(os.path.join(trace, ".functions")).decode().strip("\n").split("\n")]
+            put(os.path.join(trace, ".functions"),
+                "".join("\t".join([*line[:2], line[2] + escaped, line[3] + escaped, *line[4:]]) + "\n" for line in lines).encode())
+        name = self.CONTROLS.replace("\n", "")
+        for words in (("replay", path), ("report", "--all", path), ("top", "--once", path),
+                      ("replay", "--fn", f"no{name}", path), ("export", "-f", "folded", "--fn", f"no{name}", "-o", "-", path)):
+            done = self.box.run(self.box.scry(*words))
+            self.check(done.stdout + done.stderr, words)
+            self.assertTrue(done.stdout + done.stderr, words)
+
+    def at_a_terminal(self, *words):
+        main, side = pty.openpty()
+        process = self.box.start(self.box.scry(*words), stdout=side, stderr=side, env={"SCRY_PAGER": ""})
+        os.close(side)
+        text = b""
+        with contextlib.suppress(OSError):
+            while piece := os.read(main, 1 << 16):
+                text += piece
+        os.close(main)
+        process.wait(30)
+        return text.decode(errors="replace").replace("\r\n", "\n")
+
+    def test_json_at_a_terminal(self):
+        """Programs read JSON as it is; a person at a terminal gets it in ASCII."""
+        name = "n\x1b[31m\u202e\u200b\u2028\x9b\u061c\ufeff\U00013439"
+        program = self.box.path("work", f"p{name}")
+        shutil.copy2(target(), program)
+        self.scry_run("-q", "--name", name, "--trace", "all", "--", program, "calls", "1")
+        for words in (("report",), ("why",), ("replay",), ("watch",), ("top", "--once"), ("ps", "--all"), ("doctor", "--job")):
+            job = [] if words[0] == "ps" else ["@last"]
+            self.check(self.at_a_terminal(words[0], "--json", *words[1:], *job), words)
+        self.assertIn(name, json.loads(self.scry("report", "--json", "@last").stdout)["name"])
 
     def test_exports_at_a_terminal(self):
         """Programs read an export as it is; a person at a terminal gets its names escaped."""
@@ -255,16 +295,7 @@ class Controls(JobCase):
         shutil.copy2(target(), program)
         self.scry_run("-q", "--trace", "all", "--", program, "calls", "1")
         for style in ("folded", "folded-cpu", "folded-waiting", "csv", "chrome", "speedscope"):
-            main, side = pty.openpty()
-            process = self.box.start(self.box.scry("export", "-f", style, "-o", "-", "@last"), stdout=side, stderr=side)
-            os.close(side)
-            text = b""
-            with contextlib.suppress(OSError):
-                while piece := os.read(main, 1 << 16):
-                    text += piece
-            os.close(main)
-            process.wait(30)
-            self.check(text.decode(errors="replace").replace("\r\n", "\n"), style)
+            self.check(self.at_a_terminal("export", "-f", style, "-o", "-", "@last"), style)
         plain = self.scry("export", "-f", "folded-cpu", "-o", "-", "@last").stdout
         self.check(plain, "folded-cpu")
 

@@ -256,6 +256,15 @@ class Follow(RecordCase):
             self.assertEqual(recorder.wait(20), 0)
             self.assertIn("stored", recorder.stdout.read())
 
+    def test_wrong_certificate(self):
+        """What does not go away by itself ends it at once, with the reason."""
+        tls = brokertest.Certificates(self.box)
+        with brokertest.Mosquitto(self.box, tls=tls) as broker:
+            for ca, why in (("", "certificate verify failed"), ("?ca=/nothing.pem", "/nothing.pem: No such file")):
+                done = self.box.run(self.box.scry("record", "--broker", f"mqtts://localhost:{broker.port}{ca}"))
+                self.assertEqual(done.returncode, 1)
+                self.assertRegex(done.stderr, why)
+
     def test_node_burnt_down(self):
         """Publisher, scry run and job killed at once, and the directory gone: the record says what they did last."""
         with brokertest.Mosquitto(self.box) as broker:

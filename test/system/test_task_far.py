@@ -13,6 +13,28 @@ from tasktest import LONG, STOMMEL, TaskCase
 
 
 class Elsewhere(TaskCase):
+    def test_slurm_clock_that_is_set(self):
+        """How long Slurm may let a run go on is by a clock of this machine that nobody sets."""
+        slurm = slurmtest.Slurm(self.box)
+        self.addCleanup(slurm.close)
+        task, = self.submit("--by", "slurm", "--limit-time", "300s", "sleep", "1000")
+        scrytest.wait_until(lambda: (runs := self.show(task)["runs"]) and runs[0]["job"], LONG)
+        path = os.path.join(self.show(task)["runs"][0]["directory"], "job.json")
+        with open(path, encoding="utf-8") as file:
+            info = json.load(file)
+        info["started_ns"] -= 3600 * 10 ** 9
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(info, file)
+        os.rename(path + ".new", path)
+        for _ in range(2):
+            self.submit("--by", "plain", "--wait", "true")  # so the runner has looked again
+        shown = self.show(task)
+        self.assertEqual((shown["state"], shown["error"]), ("running", None))
+        self.assertEqual(self.task("cancel", task).returncode, 0)
+        self.waits_for(task, "cancelled")
+        task, = self.submit("--by", "slurm", "--limit-time", "1s", "--wait", "sleep", "1000")
+        self.assertEqual(self.show(task)["error"]["kind"], "time")
+
     def test_slurm(self):
         slurm = slurmtest.Slurm(self.box)
         self.addCleanup(slurm.close)

@@ -125,16 +125,20 @@ class LittleDisk(LimitsCase):
 
     def program(self):
         """Calls each of its functions, a given number of times. The last ones are first called at the end. With a path,
-        it waits early on until there is something."""
+        it waits early on until there is something; with another, it makes a directory of that name halfway, and waits
+        until that is gone."""
         source = self.box.path("work", "many.c")
         numbers = range(self.FUNCTIONS)
         with open(source, "w", encoding="ascii") as out:
-            out.write("#include <stdlib.h>\n#include <unistd.h>\nint sum;\n")
+            out.write("#include <stdlib.h>\n#include <sys/stat.h>\n#include <unistd.h>\nint sum;\n")
             out.writelines(f"void with_a_rather_long_name_{n}(void) {{ sum += {n}; }}\n" for n in numbers)
             out.write("__attribute__((no_instrument_function)) int main(int argc, char **argv) {\n"
                       "    int rounds = atoi(argv[1]);\n    for (int i = rounds; i; i--) {\n"
                       "        while (argc > 2 && i == rounds - rounds / 20 && access(argv[2], F_OK) != 0)\n"
-                      "            usleep(1000);\n")
+                      "            usleep(1000);\n"
+                      "        if (argc > 3 && i == rounds / 2)\n"
+                      "            for (mkdir(argv[3], 0700); access(argv[3], F_OK) == 0;)\n"
+                      "                usleep(1000);\n")
             out.writelines(f"        with_a_rather_long_name_{n}();\n" for n in numbers[:-20])
             out.write("    }\n")
             out.writelines(f"    with_a_rather_long_name_{n}();\n" for n in numbers[-20:])
@@ -203,6 +207,45 @@ class LittleDisk(LimitsCase):
         filler.start()
         self.addCleanup(filler.join)
         self.check_run(10000, said="tracing +.*(No space left on device|full)", waits_for=[filled])
+
+    def test_full_for_a_while(self):
+        """When there is room again the trace goes on, and says what is missing between."""
+        self.mount("16m")
+        limited, halfway, filler = self.box.path("work", "limited"), self.box.path("work", "half"), self.box.path("jobs", "filler")
+
+        def process_says(text):
+            for path in glob.glob(self.box.path("jobs", "2*", "trace", "*", "*", ".process")):
+                with open(path, encoding="utf-8") as file:
+                    if text in file.read():
+                        return True
+            return False
+
+        def fill():
+            try:
+                wait_until(lambda: glob.glob(self.box.path("jobs", "2*", "trace", "*", "*", "stream-*")), 20)
+                with open(filler, "wb", buffering=0) as file:
+                    while os.statvfs(self.disk).f_bavail * 4096 > 400 << 10:
+                        file.write(bytes(16384))
+                wait_until(lambda: process_says("limited\t1"), 30)
+            finally:
+                os.mkdir(limited)
+            try:
+                wait_until(lambda: os.path.isdir(halfway), 30)
+                os.remove(filler)
+                wait_until(lambda: process_says("trace_disk_was_full"), 30)
+            finally:
+                os.rmdir(halfway)
+        thread = threading.Thread(target=fill)
+        thread.start()
+        self.addCleanup(thread.join)
+        rounds = 1000
+        done = self.run_target(self.program(), rounds, limited, halfway, options=["--buffer", "1M"], timeout=100)
+        self.assertRegex(done.stderr, "tracing +.*was full for a while")
+        self.check_counts(2 * (rounds * (self.FUNCTIONS - 20) + 20), done.stderr)
+        report = self.report()
+        calls = {row["name"].split("_")[-1]: row["calls"] for row in report["functions"]}
+        self.assertEqual([calls.get(str(n)) for n in range(self.FUNCTIONS - 20, self.FUNCTIONS)], [1] * 20)
+        self.assertGreater(report["trace"]["events"], rounds * self.FUNCTIONS // 2)
 
 
 class MemoryGroup:

@@ -117,6 +117,9 @@
          "the disk with the job directory is {nearly?nearly |}full: from then on only the last records of each process " \
          "were kept", \
          FLAG(nearly)) \
+    NOTE(trace_disk_was_full, "trace", \
+         "the disk with the job directory was full for a while: in that time only the last records of each process were " \
+         "kept",) \
     NOTE(mpi_unwritten, "mpi", "{reason}", STRING(reason)) \
     /* from the monitor, if nothing was recorded */ \
     NOTE(nothing_recorded, "trace", "{reason}", STRING(reason)) \

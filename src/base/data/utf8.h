@@ -11,6 +11,9 @@
  * beyond U+10FFFF are invalid (RFC 3629). */
 size_t utf8_length(const void *bytes, size_t left);
 
+/* Of a valid sequence. */
+uint32_t utf8_character(const void *bytes, size_t len);
+
 /* What a terminal may obey instead of showing it, or what makes a line look like another one: controls (C0, DEL, C1), format
  * characters, among them all of writing from right to left, and separators of lines and paragraphs (Unicode: Cc, Cf, Zl, Zp). */
 bool utf8_is_control(uint32_t character);

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/data/utf8.h"
+
 enum { LOG_DEBUG_LIMIT = 64 << 20 }; /* bytes */
 
 enum log_level log_level_now = LOG_WARNING;
@@ -56,21 +58,30 @@ void log_open(const char *program, int dated)
         set_level(wanted);
 }
 
+/* Names of files and processes may contain anything, and the log may be a terminal. *ret_len: of the character, or byte. */
+static bool is_shown(const char *at, size_t left, size_t *ret_len)
+{
+    size_t len = utf8_length(at, left);
+    *ret_len = len ? len : 1;
+    return len && !utf8_starts_control(at, len);
+}
+
 struct log_quoted log_quote(const char *text, size_t len)
 {
     static const char more[] = "\"...";
     struct log_quoted quoted;
     size_t used = 0, room = sizeof quoted.text - sizeof more;
     quoted.text[used++] = '"';
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (used + 2 > room) {
+    for (size_t i = 0, size; i < len; i += size) {
+        bool shown = is_shown(text + i, len - i, &size);
+        if (used + 1 + size > room) {
             memcpy(quoted.text + used, more, sizeof more);
             return quoted;
         }
-        if (c == '"' || c == '\\')
+        if (text[i] == '"' || text[i] == '\\')
             quoted.text[used++] = '\\';
-        quoted.text[used++] = c < ' ' || c == 0x7f ? '?' : (char)c;
+        memcpy(quoted.text + used, shown ? text + i : "?", shown ? size : 1);
+        used += shown ? size : 1;
     }
     memcpy(quoted.text + used, "\"", 2);
     return quoted;
@@ -96,11 +107,10 @@ void log_write(enum log_level level, const char *format, ...)
     int room = (int)sizeof line - used - 1;
     int len = vsnprintf(line + used, (size_t)room, format, args);
     va_end(args);
-    int start = used;
-    used += len < 0 ? 0 : len >= room ? room - 1 : len;
-    for (int i = start; i < used; i++) /* names of files and processes may contain anything, also control characters */
-        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-            line[i] = '?';
+    int end = used + (len < 0 ? 0 : len >= room ? room - 1 : len);
+    for (size_t size; used < end; used += (int)size)
+        if (!is_shown(line + used, (size_t)(end - used), &size))
+            memset(line + used, '?', size);
     line[used++] = '\n';
     bool full = level == LOG_DEBUG && log_state.dated &&
                 atomic_fetch_add(&log_state.debug_bytes, (size_t)used) + (size_t)used > LOG_DEBUG_LIMIT;

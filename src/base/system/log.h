@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Logging of the programs (never of the libraries): one line to standard error, or to the file of a daemon. Whoever
- * stops an error logs it, once. Thread-safe (one write(2) a line).
+ * stops an error logs it, once. Thread-safe (one write(2) a line). What a terminal may obey (utf8.h) is `?` in it.
  *
  * A line of level debug is for grep: a word that says what happened, then fields `key=value`, of which texts are quoted
  * (LOG_TEXT). Its arguments are evaluated only if the line is written.
@@ -42,7 +42,7 @@ void log_write(enum log_level level, const char *format, ...) __attribute__((for
 #define log_info(...) log_at(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
 
-/* A text as the value of a field: quoted, with a backslash before `"` and `\`, `?` for control characters, and `...`
+/* A text as the value of a field: quoted, with a backslash before `"` and `\`, `?` for what a terminal may obey (utf8.h), and `...`
  * after it if it was shortened. The result lives until the end of the full expression. */
 struct log_quoted {
     char text[256];

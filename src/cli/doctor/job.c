@@ -377,8 +377,7 @@ static void check_limits(struct job_look *look)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         told += say_warnings(look, kinds[i], "limits", FINDING_WARN, "");
     if (functions->limited && functions->discarded + functions->overwritten) {
-        finding_set(&finding, FINDING_WARN,
-                    "%" PRIu64 " records are missing: the traces could not grow any more, see \"calls\"",
+        finding_set(&finding, FINDING_WARN, "%" PRIu64 " records are missing: the traces could not grow, see \"calls\"",
                     functions->discarded + functions->overwritten);
         finding_remedy(&finding, "make room on the disk, raise --max-size, or record less (--min-time, --trace)");
     } else if (functions->discarded || functions->overwritten) {

@@ -275,7 +275,7 @@ static void put_rules(const struct job_traces *traces, const struct choice *choi
             (choice->has_to && seconds * NS_PER_SECOND > (double)choice->to_ns))
             continue;
         if (choice->replay.json) {
-            json_dumpf(event, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15));
+            json_dumpf(event, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15) | text_json_flags());
             putchar('\n');
             continue;
         }

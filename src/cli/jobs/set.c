@@ -287,7 +287,7 @@ static int show(const char *word, bool json)
     job_info_done(&info);
     find_close(&job);
     if (json) {
-        json_dumpf(settings, stdout, JSON_INDENT(2));
+        json_dumpf(settings, stdout, JSON_INDENT(2) | text_json_flags());
         putchar('\n');
     } else {
         print_settings(settings);

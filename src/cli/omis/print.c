@@ -9,6 +9,7 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/data/utf8.h"
+#include "jobdir/text/text.h"
 #include "lang/reply.h"
 
 bool omis_reply_has_error(Omis_reply reply)
@@ -209,7 +210,7 @@ void omis_print_json(FILE *out, Omis_reply reply, uint32_t number)
     }
     json_t *root = json_pack("{s:I, s:o}", "request", (json_int_t)number, "services", services);
     if (root)
-        json_dumpf(root, out, JSON_COMPACT);
+        json_dumpf(root, out, JSON_COMPACT | text_json_flags());
     fputc('\n', out);
     json_decref(root);
 }

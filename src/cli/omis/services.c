@@ -13,6 +13,7 @@
 #include "cli/omis/print.h"
 #include "client/client.h"
 #include "client/decode.h"
+#include "jobdir/text/text.h"
 #include "lang/put.h"
 #include "lang/results.h"
 
@@ -156,7 +157,7 @@ static void list_one(void *ctx, const char *name)
     if (session->json) {
         json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", info.name, "kind", info.kind, "signature",
                                    info.signature, "class", info.class, "doc", info.doc, "state", info.unsupported);
-        json_dumpf(object, stdout, JSON_COMPACT);
+        json_dumpf(object, stdout, JSON_COMPACT | text_json_flags());
         putchar('\n');
         json_decref(object);
     } else {

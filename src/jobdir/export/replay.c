@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
@@ -525,6 +526,15 @@ void replay_show_threads(struct replay *replay)
     replay->options.threads = true;
 }
 
+static void show_json(struct buf *text)
+{
+    _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    text_show_json(&shown, text->data, text->len);
+    buf_clear(text);
+    buf_append(text, shown.data, shown.len);
+    text->failed |= shown.failed;
+}
+
 static int flush(struct replay *replay, size_t least)
 {
     if (replay->out.failed)
@@ -532,6 +542,8 @@ static int flush(struct replay *replay, size_t least)
     if (replay->out.len >= least && replay->out.len) {
         if (!replay->options.json)
             text_wrap(&replay->out, 0, replay->options.columns);
+        else if (isatty(fileno(replay->file)))
+            show_json(&replay->out);
         if (replay->options.before)
             replay->options.before(replay->options.ctx);
         replay->failed |= fwrite(replay->out.data, 1, replay->out.len, replay->file) != replay->out.len;

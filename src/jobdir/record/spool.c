@@ -243,6 +243,22 @@ void spool_close(struct spool *spool)
     buf_done(&spool->pending);
 }
 
+/* Drops what was read of a line that is too long, and passes over holes: there is no end of a line in them. */
+static void skip_on(struct spool_reader *reader)
+{
+    reader->unread += !reader->skips;
+    reader->skips = true;
+    reader->offset += reader->bytes.len;
+    buf_clear(&reader->bytes);
+    off_t at = lseek(reader->fd, (off_t)reader->offset, SEEK_DATA);
+    if (at < 0 && errno == ENXIO)
+        at = lseek(reader->fd, 0, SEEK_END);
+    if (at >= (off_t)reader->offset)
+        reader->offset = (uint64_t)at;
+    else
+        lseek(reader->fd, (off_t)reader->offset, SEEK_SET);
+}
+
 /* The start of the next line in *ret_line, or false when there is no whole one. */
 static bool next_line(struct spool_reader *reader, struct span *ret_line)
 {
@@ -272,11 +288,10 @@ static bool next_line(struct spool_reader *reader, struct span *ret_line)
             reader->used = 0;
         }
         if (have > reader->line_most) {
-            reader->unread += !reader->skips;
-            reader->skips = true;
-            reader->offset += have;
-            buf_clear(&reader->bytes);
-            return false;
+            skip_on(reader);
+            if (reader->in_pieces)
+                return false;
+            searched = 0;
         }
         char *room = buf_reserve(&reader->bytes, 64 << 10);
         ssize_t got = room ? read(reader->fd, room, 64 << 10) : -1;
@@ -327,7 +342,7 @@ static int read_header(struct spool_reader *reader, const char *file, struct err
 int spool_reader_open(struct spool_reader *ret_reader, const char *path, struct err *err)
 {
     char file[PATH_MAX];
-    *ret_reader = (struct spool_reader){.fd = -1, .line_most = HEADER_MOST};
+    *ret_reader = (struct spool_reader){.fd = -1, .line_most = HEADER_MOST, .in_pieces = true};
     if ((size_t)snprintf(file, sizeof file, "%s/spool/records.jsonl", path) >= sizeof file)
         return err_set(err, -ENAMETOOLONG, "%s: too long", path);
     ret_reader->fd = file_open_read(file);
@@ -337,6 +352,7 @@ int spool_reader_open(struct spool_reader *ret_reader, const char *path, struct 
         return err_set(err, -ENOMEM, "out of memory");
     int code = read_header(ret_reader, file, err);
     ret_reader->line_most = SPOOL_LINE_LIMIT;
+    ret_reader->in_pieces = false;
     return code;
 }
 

@@ -78,12 +78,13 @@ struct spool_reader {
     uint64_t offset;  /* in the file: where the next line begins */
     size_t line_most; /* bytes of a line; SPOOL_LINE_LIMIT, or what a reader of files of others sets after opening */
     bool skips;       /* in a line that is longer */
+    bool in_pieces;   /* a call reads no more than one line may have: for who has others to serve, set after opening */
 };
 
 /* 0, or -errno with err; -EPROTO: a newer version, named. */
 int spool_reader_open(struct spool_reader *ret_reader, const char *path, struct err *err);
-/* The next record, a new reference; NULL: no more whole line (now). Lines that are no records are skipped and counted. So are lines
- * that are too long, of which a call reads no more than one may have: then it is NULL as well. */
+/* The next record, a new reference; NULL: no more whole line (now). Lines that are no records, or too long, are skipped and counted.
+ * `in_pieces` it is NULL within a line that is too long as well. */
 json_t *spool_reader_next(struct spool_reader *reader);
 /* Adds "job", "node" and "stream" where the record has none, for readers without its file. */
 void spool_reader_complete(const struct spool_reader *reader, json_t *record);

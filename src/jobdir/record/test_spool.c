@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records on their way through the spool: read while it grows, cut off, damaged, limited. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "jobdir/report/report.h"
 #include "jobdir/record/spool.h"
@@ -127,7 +129,8 @@ static void test_spool_endless(void **state)
     struct buf bytes = BUF_INIT;
     struct spool_reader reader;
     make_job(*state, path, sizeof path);
-    for (int with_head = 0; with_head < 2; with_head++) {
+    for (int round = 0; round < 4; round++) {
+        bool with_head = round & 1, in_pieces = round & 2;
         size_t most = 0;
         json_t *found = NULL;
         buf_clear(&bytes);
@@ -140,9 +143,10 @@ static void test_spool_endless(void **state)
         write_file(path, "spool/records.jsonl", bytes.data, bytes.len);
         assert_int_equal(spool_reader_open(&reader, path, NULL), 0);
         reader.line_most = MOST;
+        reader.in_pieces = in_pieces;
         if (with_head)
             json_decref(spool_reader_next(&reader));
-        for (int i = 0; i < ROUNDS_MOST && !found; i++) {
+        for (int i = 0; i < (in_pieces ? ROUNDS_MOST : 1) && !found; i++) {
             found = spool_reader_next(&reader);
             most = spool_reader_rest(&reader) > most ? spool_reader_rest(&reader) : most;
         }
@@ -155,6 +159,33 @@ static void test_spool_endless(void **state)
         spool_reader_close(&reader);
     }
     buf_done(&bytes);
+}
+
+/* One that is only a hole is none to be read for seconds. */
+static void test_spool_hole(void **state)
+{
+    static const off_t hole = (off_t)64 << 30;
+    static const char head[] = "{\"seq\":0,\"t\":0,\"type\":\"spool\",\"format\":\"scry-spool\",\"version\":1}\n",
+                      record[] = "\n{\"t\":1,\"type\":\"x\",\"seq\":4}\n";
+    char path[256], file[512];
+    struct spool_reader reader;
+    make_job(*state, path, sizeof path);
+    write_file(path, "spool/records.jsonl", head, sizeof head - 1);
+    snprintf(file, sizeof file, "%s/spool/records.jsonl", path);
+    for (int with_record = 1; with_record >= 0; with_record--) {
+        assert_int_equal(truncate(file, hole), 0);
+        int fd = open(file, O_WRONLY | O_APPEND | O_CLOEXEC);
+        assert_int_equal(write(fd, record, with_record ? sizeof record - 1 : 0), with_record ? sizeof record - 1 : 0);
+        close(fd);
+        assert_int_equal(spool_reader_open(&reader, path, NULL), 0);
+        reader.line_most = 100000;
+        json_decref(spool_reader_next(&reader));
+        json_t *found = spool_reader_next(&reader);
+        assert_int_equal(json_integer_value(json_object_get(found, "seq")), with_record ? 4 : 0);
+        assert_int_equal(reader.unread, 1);
+        json_decref(found);
+        spool_reader_close(&reader);
+    }
 }
 
 static void test_spool_limit(void **state)
@@ -213,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_PLACE(test_spool),       IN_PLACE(test_spool_cut),     IN_PLACE(test_spool_damaged),
         IN_PLACE(test_spool_limit), IN_PLACE(test_spool_endless), IN_PLACE(test_spool_write_error),
+        IN_PLACE(test_spool_limit), IN_PLACE(test_spool_hole),    IN_PLACE(test_spool_write_error),
     };
     return cmocka_run_group_tests_name("spool", tests, NULL, NULL);
 }

@@ -165,7 +165,7 @@ struct job_functions {
     bool cost_bounded;                        /* cost_seconds cannot be true: it is cut to what the job used */
     size_t unfinished; /* traces that do not say that their process ended, which it did: counts are too low; a problem
                           each */
-    bool limited;      /* the traces could not grow any more: at --max-size, or on a full disk */
+    bool limited;      /* the traces could not grow: from --max-size on, or while the disk was full */
     bool incomplete;   /* there was no time to read all of them: functions are missing */
     size_t unread;     /* processes of which then nothing was read, nor what the monitor counted */
 };

@@ -51,6 +51,19 @@ static void test_controls(void **state)
     }
 }
 
+/* In text of JSON all of that is written as JSON has it, so that it stays JSON. */
+static void test_controls_json(void **state)
+{
+    static const char text[] =
+        "{\"a\x7f\":\"\xc2\x9b\xe2\x80\xae\xf3\xa0\x80\xa0\xf0\x93\x90\xb9|\xf0\x9f\x99\x82\xff\"}\n";
+    struct buf out = BUF_INIT;
+    text_show_json(&out, text, sizeof text - 1);
+    buf_putc(&out, '\0');
+    assert_string_equal(out.data,
+                        "{\"a\\u007f\":\"\\u009b\\u202e\\udb40\\udc20\\ud80d\\udc39|\xf0\x9f\x99\x82\\ufffd\"}\n");
+    buf_done(&out);
+}
+
 static void check_wrapped(const char *text, size_t columns, const char *wrapped)
 {
     struct buf out = BUF_INIT;
@@ -126,8 +139,8 @@ static void test_numbers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut), cmocka_unit_test(test_controls),
-                                       cmocka_unit_test(test_word), cmocka_unit_test(test_wrap),
-                                       cmocka_unit_test(test_numbers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut),           cmocka_unit_test(test_controls),
+                                       cmocka_unit_test(test_controls_json), cmocka_unit_test(test_word),
+                                       cmocka_unit_test(test_wrap),          cmocka_unit_test(test_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,13 @@ void text_clean(struct buf *out, const char *bytes);
 
 /* A JSON string; a new reference, or NULL when out of memory. NULL becomes JSON null. */
 json_t *text_json(const char *bytes);
-/* Appends the whole as people and programs read it, and a line feed. NULL is out of memory: `out.failed`. */
+/* For json_dumps and the like of what goes to standard output: at a terminal only ASCII, since it may obey other
+ * characters (base/data/utf8.h). */
+size_t text_json_flags(void);
+/* The same for text of JSON that is there already: \uXXXX for what a terminal may obey. Line feeds stay. */
+void text_show_json(struct buf *out, const char *json, size_t size);
+/* Appends the whole as people and programs read it at standard output, and a line feed. NULL is out of memory:
+ * `out.failed`. */
 void text_put_json(struct buf *out, json_t *json_take);
 
 /* Appends the text for a terminal or a report: control characters as \xNN. */

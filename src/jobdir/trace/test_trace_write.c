@@ -11,9 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/data/buf.h"
+#include "base/data/cleanup.h"
 #include "base/system/file.h"
 #include "jobdir/trace/write.h"
 
@@ -103,6 +106,44 @@ static size_t occurrences(const char *text, const char *what)
     for (; (text = strstr(text, what)); text += strlen(what))
         count++;
     return count;
+}
+
+static int fail_with; /* what the disk does */
+
+ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset)
+{
+    if (fail_with) {
+        errno = fail_with;
+        return -1;
+    }
+    return syscall(SYS_pwritev, fd, parts, count, offset, 0);
+}
+
+/* On a full disk it goes on when it is told that there is room again; whatever else failed is for good. */
+static void test_full_disk(void **state)
+{
+    static const int failures[] = {ENOSPC, EDQUOT, EIO};
+    (void)state;
+    for (unsigned i = 0; i < sizeof failures / sizeof *failures; i++) {
+        struct trace_writer *writer = new_writer();
+        struct packet_head head = {.time_begin = 1000, .time_end = 1000, .tid = 42, .thread_serial = 1};
+        uint32_t stream;
+        char path[256];
+        bool goes_on = failures[i] != EIO;
+        assert_int_equal(trace_writer_stream_new(writer, 1000, &stream), 0);
+        assert_int_equal(trace_writer_packet(writer, stream, &head, NULL, 0, 0), 0);
+        fail_with = failures[i];
+        assert_int_equal(trace_writer_packet(writer, stream, &head, NULL, 0, 0), -failures[i]);
+        fail_with = 0;
+        assert_int_equal(trace_writer_packet(writer, stream, &head, NULL, 0, 0), -EPIPE);
+        assert_int_equal(trace_writer_again(writer), goes_on);
+        assert_int_equal(trace_writer_failed(writer), !goes_on);
+        assert_int_equal(trace_writer_missing(writer, stream, &head, 3, 5), goes_on ? 0 : -EPIPE);
+        snprintf(path, sizeof path, "%s", trace_writer_path(writer));
+        trace_writer_free(writer);
+        _cleanup_(freep) char *text = babeltrace(path, "--clock-seconds");
+        assert_int_equal(occurrences(text, "discarded 5 events"), goes_on);
+    }
 }
 
 static void test_babeltrace(void **state)
@@ -265,6 +306,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_babeltrace, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_many_names, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_types_once, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_full_disk, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_failing, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_incarnations, make_dir, remove_dir),
     };

@@ -8,7 +8,7 @@
  *                        clock_offset_ns (wall time of tick 0) tick_offset end state(exited|crashed|running|lost|
  *                        continued: in the next trace of the process, which has the ends of the calls open here)
  *                        until (the tick up to which the process was there: when it ended, or executed another program)
- *                        limited (1: it could not grow any more: at --max-size, or on a full disk)
+ *                        limited (1: it could not grow: from --max-size on, or while the disk was full)
  *                        events discarded waits_ran_out waits_dropped (of discarded, because of them) bytes cost_ns
  *                        functions_omitted flight_overwritten ... problem (a note, base/data/note_line.h; may
  *                        repeat)

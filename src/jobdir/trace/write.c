@@ -150,7 +150,14 @@ const char *trace_writer_path(const struct trace_writer *writer)
 
 bool trace_writer_failed(const struct trace_writer *writer)
 {
-    return writer->failed;
+    return writer->failed != 0;
+}
+
+bool trace_writer_again(struct trace_writer *writer)
+{
+    if (writer->failed == -ENOSPC || writer->failed == -EDQUOT)
+        writer->failed = 0;
+    return !writer->failed;
 }
 
 uint64_t trace_writer_bytes(const struct trace_writer *writer)

@@ -44,8 +44,8 @@ void trace_writer_stream_end(struct trace_writer *writer, uint32_t stream);
 
 /* Appends one packet: of the head only times, tid, depth, stack and thread_serial are used; the rest, with the
  * cumulative count of discarded events of the file, is filled in here. `discarded` is new since the thread's last
- * packet. 0 or -errno (-ENOSPC, -EIO ...: the packet is not in the file;
- * nothing more is ever written to it, and -EPIPE returned from then on). */
+ * packet. 0 or -errno (-ENOSPC, -EIO ...: the packet is not in the file; no other is written, and -EPIPE returned from
+ * then on, but see trace_writer_again). */
 int trace_writer_packet(struct trace_writer *writer, uint32_t stream, const struct packet_head *head,
                         const void *records, size_t size, uint64_t discarded);
 /* Says that packets of the stream's thread are not in it, with `records` entries and exits: an empty packet with the
@@ -56,6 +56,8 @@ int trace_writer_missing(struct trace_writer *writer, uint32_t stream, const str
  * nothing more is written to it. 0 or -errno. */
 int trace_writer_switches(struct trace_writer *writer, const struct buf *entries, uint64_t from, uint64_t until);
 bool trace_writer_failed(const struct trace_writer *writer);
+/* If it was for want of room that it failed, it goes on. Whether it can write. */
+bool trace_writer_again(struct trace_writer *writer);
 
 /* Later calls for the same id win. `file` may be "". */
 int trace_writer_function(struct trace_writer *writer, uint32_t id, uint64_t address, const char *name,

@@ -254,9 +254,8 @@ int trace_writer_packet(struct trace_writer *writer, uint32_t number, const stru
         return -EPIPE;
     if (!writer->metadata_ns) { /* nobody is to find packets without what they mean */
         int first = sync_files(writer, true, !writer->ending);
-        writer->failed = first < 0;
         if (first < 0)
-            return first;
+            return writer->failed = first;
     }
     struct stream *stream = &writer->streams[number];
     struct packet_head ours = *head;
@@ -283,10 +282,8 @@ int trace_writer_packet(struct trace_writer *writer, uint32_t number, const stru
         code = open_stream(writer, number);
     if (code == 0)
         code = write_whole(stream->fd, parts, size ? 2 : 1, stream->bytes);
-    if (code < 0) {
-        writer->failed = true;
-        return code;
-    }
+    if (code < 0)
+        return writer->failed = code;
     stream->bytes += sizeof ours + size;
     writer->bytes += sizeof ours + size;
     stream->time_end = ours.time_end;

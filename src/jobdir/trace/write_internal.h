@@ -50,7 +50,8 @@ struct trace_writer {
     struct buf new_functions, new_places, new_layouts, new_modules; /* lines not yet in the files */
     uint64_t switches_bytes;
     bool switches_failed;
-    bool metadata_stale, process_stale, failed, ending;
+    bool metadata_stale, process_stale, ending;
+    int failed; /* -errno: no packet is written any more */
     uint64_t metadata_bytes, metadata_ns;
 };
 

@@ -57,6 +57,10 @@ struct trace_job {
         uint64_t looked_ns, looked_bytes; /* when, and how much the job had */
         uint64_t step;                    /* so much may be written until it is read again */
         uint64_t last;                    /* so much when the job is limited */
+        bool full;                        /* the job is limited for want of room: */
+        bool roomy;                       /* there is enough of it again, */
+        uint64_t rest_until_ns;           /* and it goes on, but not before that */
+        unsigned rests;                   /* how often it was full */
         int reserve;                      /* a file without a name that keeps room for names; -1: none */
     } disk;
     struct noted_program { /* that calls none of our hooks */

@@ -14,6 +14,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "base/system/pause.h"
 #include "monitor/recorder/agents_internal.h"
 
 struct ordered {
@@ -98,6 +99,13 @@ void collect_limit(struct agents *agents, struct trace_job *job, struct note why
         return;
     job->limited = true;
     job->disk.looked_ns = 0; /* how much the last records may take is to be seen */
+    job->disk.full = why.kind == NOTE_trace_disk_full;
+    if (job->disk.full) { /* where the room does not last, as at a quota, it is tried less and less often */
+        uint64_t rest_ns = waits_again_ns(++job->disk.rests, SPOOL_ROOM_NS, AGAIN_SELDOM_NS);
+        job->disk.rest_until_ns = clock_now_ns() + time_hasten(rest_ns);
+    }
+    if (job->problem.note.kind == NOTE_trace_disk_was_full)
+        job->problem.note.kind = NOTE_NONE;
     job_set_problem(job, why);
     for (struct agent *agent = agents->list; agent; agent = agent->next) {
         if (agent->job != job)
@@ -106,6 +114,51 @@ void collect_limit(struct agents *agents, struct trace_job *job, struct note why
             trace_writer_problem(agent->writer, &why);
         keep_last(agent);
     }
+}
+
+/* Below the limit of a job (--max-size) a quarter is kept for the last records, which are written at the end. */
+static uint64_t bytes_before_limit(const struct trace_job *job)
+{
+    if (!job->settings.max_bytes)
+        return UINT64_MAX;
+    uint64_t most = job->settings.max_bytes - job->settings.max_bytes / 4, so_far = job_bytes(job);
+    return so_far < most ? most - so_far : 0;
+}
+
+/* The agent can write again. What it says of the time before is true no more. */
+static void go_on(struct agent *agent)
+{
+    struct trace_writer *writer = agent->writer;
+    agent->limited = false;
+    trace_writer_set(writer, "limited", "1"); /* it was */
+    trace_writer_problem_over(writer, &NOTE(trace_disk_full));
+    trace_writer_problem_over(writer, &NOTE(trace_disk_full, .nearly = true));
+    if (agent->problem.note.kind == NOTE_trace_unwritten) {
+        trace_writer_problem_over(writer, &agent->problem.note);
+        agent->problem.note.kind = NOTE_NONE;
+    }
+    trace_writer_problem(writer, &NOTE(trace_disk_was_full));
+}
+
+/* What the buffers have kept is written, and what comes; what is between is a gap. Only the switches to and from
+ * processors stay off, since they are whole up to one time. */
+void collect_unlimit(struct agents *agents, struct trace_job *job)
+{
+    enum note_kind said = job->problem.note.kind;
+    if (!job->disk.full || !job->disk.roomy || clock_now_ns() < job->disk.rest_until_ns || !bytes_before_limit(job))
+        return;
+    job->limited = job->disk.full = false;
+    if (said == NOTE_trace_disk_full || said == NOTE_trace_unwritten)
+        note_keep(&job->problem, &NOTE(trace_disk_was_full));
+    for (struct agent *agent = agents->list; agent; agent = agent->next) {
+        if (agent->job != job)
+            continue;
+        if (agent->writer && trace_writer_again(agent->writer))
+            go_on(agent);
+        if (!agent->ended && agent->view.area)
+            agent->applies_soon = true; /* the switches of its area as they are set */
+    }
+    collect_soon(agents);
 }
 
 /* What the program goes on to do is not written, but it is counted: as overwritten. */
@@ -336,15 +389,6 @@ static void collect_one(struct agent *agent, const struct ordered *full, bool sk
     }
     /* only now: should this monitor be killed before it was written, the next one writes it */
     packet_free(agent, full->index);
-}
-
-/* Below the limit of a job (--max-size) a quarter is kept for the last records, which are written at the end. */
-static uint64_t bytes_before_limit(const struct trace_job *job)
-{
-    if (!job->settings.max_bytes)
-        return UINT64_MAX;
-    uint64_t most = job->settings.max_bytes - job->settings.max_bytes / 4, so_far = job_bytes(job);
-    return so_far < most ? most - so_far : 0;
 }
 
 /* How many packets of an agent may still be written: before the limit or the next look at the disk, or, when that was

@@ -44,7 +44,8 @@ uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool 
 void collect_note_missing(struct agent *agent, struct collect_thread *thread, const struct packet_head *head);
 void collect_note_skipped(struct agent *agent, struct collect_thread *thread, uint64_t events);
 int collect_put_missing(struct agent *agent, struct collect_thread *thread, const struct packet_head *head);
-void collect_limit(struct agents *agents, struct trace_job *job, struct note why); /* from here on the last only */
+void collect_limit(struct agents *agents, struct trace_job *job, struct note why); /* from here on the last only, */
+void collect_unlimit(struct agents *agents, struct trace_job *job); /* until there is room on the disk again */
 
 /* Of a thread, up to this time, records are on disk already. */
 struct collect_thread *collect_written(struct agent *agent, uint32_t serial, uint32_t tid, uint64_t to);

@@ -256,6 +256,7 @@ static void disk_check(const struct agents *agents, struct trace_job *job)
     disk->looked_ns = clock_now_ns();
     disk->looked_bytes = job->written;
     disk->step = disk->last = UINT64_MAX;
+    disk->roomy = false;
     if (statvfs(job->dir, &fs) < 0 || fs.f_blocks == 0)
         return;
     uint64_t size = (uint64_t)fs.f_blocks * fs.f_frsize;
@@ -271,6 +272,7 @@ static void disk_check(const struct agents *agents, struct trace_job *job)
     uint64_t left = free_bytes > kept ? free_bytes - kept : 0, kept_last = names > kept / 2 ? names : kept / 2;
     disk->step = left > LITTLE_STEP ? left / 4 : left;
     disk->last = free_bytes > kept_last ? free_bytes - kept_last : 0;
+    disk->roomy = left > kept / 2; /* else it would be full again at once */
 }
 
 uint64_t collect_disk_left(struct agents *agents, struct trace_job *job)
@@ -282,6 +284,7 @@ uint64_t collect_disk_left(struct agents *agents, struct trace_job *job)
         disk_check(agents, job);
         written = 0;
     }
+    collect_unlimit(agents, job);
     if (disk->step == 0 && !job->limited) {
         collect_limit(agents, job, NOTE(trace_disk_full, .nearly = true));
         disk_check(agents, job);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/data/buf.h"
@@ -402,6 +403,60 @@ static void test_limit(void **state)
     step_until(agents_count(agents) == 0);
 }
 
+/* What the monitor is told of the disk. */
+static uint64_t disk_free = UINT64_C(1) << 30;
+
+int statvfs(const char *path, struct statvfs *ret_fs)
+{
+    (void)path;
+    *ret_fs = (struct statvfs){.f_blocks = (1 << 30) / 4096, .f_frsize = 4096, .f_bavail = disk_free / 4096};
+    return 0;
+}
+
+static uint32_t policy_after(struct agent *agent, uint64_t free_bytes)
+{
+    disk_free = free_bytes;
+    agent->job->disk.looked_ns = agent->job->disk.rest_until_ns = 0;
+    agent_collect(agent);
+    loop_step(loop, 0);
+    return atomic_load(&agent_view(agent)->area->policy);
+}
+
+/* The trace goes on when there is room again, and says so; but not at a limit that was asked for. */
+static void test_disk_full_for_a_while(void **state)
+{
+    struct agents_job_state job_state;
+    struct err err;
+    (void)state;
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    struct agent *agent = agents_find(agents, child.pid);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(policy_after(agent, 0), AREA_FLIGHT);
+        child_tell(&child, 'n', 500);
+        assert_int_equal(policy_after(agent, 60 << 20), AREA_FLIGHT); /* hardly more than what is kept free */
+        assert_int_equal(agents_job_state(agents, job, &job_state), 0);
+        assert_int_equal(job_state.problems[0].kind, NOTE_trace_disk_full);
+        assert_int_equal(job_state.events, 1500 * i);
+        assert_int_equal(policy_after(agent, 1 << 30), AREA_DROP);
+        child_tell(&child, 'n', 250);
+        agent_collect(agent);
+        assert_int_equal(agents_job_state(agents, job, &job_state), 0);
+        assert_int_equal(job_state.problems[0].kind, NOTE_trace_disk_was_full);
+        assert_int_equal(job_state.events, 1500 * (i + 1));
+    }
+    assert_int_equal(policy_after(agent, 0), AREA_FLIGHT);
+    assert_int_equal(agents_job_set(agents, job, "max-size", "1K", &err), 0);
+    assert_int_equal(policy_after(agent, 1 << 30), AREA_FLIGHT);
+    child_end(&child, 0);
+    step_until(agents_count(agents) == 0);
+    char *text = process_file(child.pid, 0);
+    assert_int_equal(occurrences(text, "trace_disk_was_full"), 1);
+    assert_int_equal(occurrences(text, "trace_disk_full"), 1); /* the last time */
+    assert_int_equal(occurrences(text, "limited\t1"), 1);
+    free(text);
+}
+
 static void add_shown(void *ctx, const char *key, const char *value)
 {
     buf_printf(ctx, "%s=%s ", key, value);
@@ -477,6 +532,7 @@ int main(void)
         ROW(test_restart_keeps_settings),
         ROW(test_restart_after_death),
         ROW(test_limit),
+        ROW(test_disk_full_for_a_while),
         ROW(test_settings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,6 +128,7 @@ static int add_source(void *ctx, const char *dir)
     source.name = follow->source_count ? position_name(text_base(source.path)) : 0;
     source.shift = follow->source_count ? shift_of(follow, dir) : 0;
     source.reader.line_most = LINE_MOST;
+    source.reader.in_pieces = true;
     follow->cut |= skip_old(&source.reader);
     source.offset = source.reader.offset;
     follow->sources[follow->source_count++] = source;

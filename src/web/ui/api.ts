@@ -97,6 +97,9 @@ export interface Answer<T> {
   again: () => void;
 }
 
+/** Seconds until it is tried again, after so many tries in a row in vain: who stays away is asked once a minute. */
+export const untilAgain = (tries: number, seconds: number) => (tries < 10 ? seconds : 60);
+
 /** Asks while the component is shown; null asks nothing. every: again after so many seconds, as long as the page is visible; 0:
  * once. What was there stays until the next answer is. A server that is away is asked until it is back. */
 export function useAnswer<T>(path: string | null, every: number | ((value: T) => number) = 0): Answer<T> {
@@ -121,7 +124,7 @@ export function useAnswer<T>(path: string | null, every: number | ((value: T) =>
         if (stop.signal.aborted) return;
         const known = apiError(error);
         set((old) => (old.path === path ? { ...old, error: known } : { path, error: known }));
-        if (known.kind === 'offline') later(Math.min(30, 2 ** tries.current++));
+        if (known.kind === 'offline') later(untilAgain(tries.current, Math.min(30, 2 ** tries.current++)));
         else if (every && isForNow(known)) later(15);
       },
     );
@@ -140,25 +143,29 @@ export function useAnswer<T>(path: string | null, every: number | ((value: T) =>
 /** Dials an address of events until it is stopped, also when it is answered by no events, as by a proxy whose server starts anew:
  * then a browser would give up. Not while the page is hidden: a browser has six connections to a server for all its windows, and a few
  * that nobody looks at would let the others wait for ever. */
-function keepDialled(address: () => string, prepare: (source: EventSource) => void, broke: () => void = () => {}): () => void {
+export function keepDialled(address: () => string, prepare: (source: EventSource) => void, broke: () => void = () => {}): () => void {
   let source: EventSource | undefined;
   let timer = 0;
+  let tries = 0;
   const hangUp = () => {
     clearTimeout(timer);
     source?.close();
   };
   const dial = () => {
     const made = source = new EventSource(address());
+    const since = Date.now();
     made.onerror = () => {
       const seconds = made.readyState === EventSource.CLOSED ? 10 : 2;
       made.close();
       broke();
-      timer = window.setTimeout(dial, seconds * 1000);
+      tries = Date.now() - since > 120_000 ? 0 : tries + 1; // what breaks again and again is as if it had not been there
+      timer = window.setTimeout(dial, untilAgain(tries, seconds) * 1000);
     };
     prepare(made);
   };
   const look = () => {
     hangUp();
+    tries = 0;
     if (!document.hidden) dial();
   };
   document.addEventListener('visibilitychange', look);
@@ -234,6 +241,7 @@ export function useTasks(): Answer<TaskRow[]> {
   const [error, setError] = useState<ApiError>();
   const changed = useRef(new Map<string, { at: number; task: TaskRow | null }>());
   const [round, next] = useState(0);
+  const tries = useRef(0);
   const again = () => next((n) => n + 1);
   useTaskChanges((id, task) => {
     changed.current.set(id, { at: performance.now(), task });
@@ -255,12 +263,13 @@ export function useTasks(): Answer<TaskRow[]> {
         for (const [id, { task }] of newer) task ? known.set(id, task) : known.delete(id);
         setRows([...known.values()]);
         setError(undefined);
+        tries.current = 0;
         if ([...known.values()].some(taskIsActive)) later(4);
       },
       (fault: unknown) => {
         if (stop.signal.aborted) return;
         setError(apiError(fault));
-        later(10);
+        later(untilAgain(++tries.current, 10));
       },
     );
     return () => {

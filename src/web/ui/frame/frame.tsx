@@ -2,7 +2,7 @@
 // What stands around each page: navigation, who one is, whether the server is there, help.
 import { Component, type ComponentChild } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { apiError, sessionBegin, type ApiError, useLine, type Session } from '../api';
+import { apiError, sessionBegin, type ApiError, untilAgain, useLine, type Session } from '../api';
 import { themeNow, themeSet, type Theme } from '../design/colours';
 import { Command, Empty, Notice } from '../design/parts';
 import { Design } from '../design/page';
@@ -122,13 +122,14 @@ export function Frame() {
 
   useLayoutEffect(() => { // at once: nothing else can be asked before
     let timer = 0;
+    let tries = 0;
     const begin = () =>
       void sessionBegin().then(
         (value) => (setSession(value), setError(undefined)),
         (fault: unknown) => {
           const known = apiError(fault);
           setError(known);
-          if (known.kind === 'offline') timer = window.setTimeout(begin, 3000);
+          if (known.kind === 'offline') timer = window.setTimeout(begin, untilAgain(++tries, 3) * 1000);
         },
       );
     begin();
