@@ -38,7 +38,7 @@ static void put_form(struct buf *out, const struct option_row *row, bool setting
 
 static bool is_shown(const struct option_row *row, enum command command, bool setting)
 {
-    return (setting ? row->flags & OPTION_SETTING : row->commands & 1u << command) && !(row->flags & OPTION_EXPERT);
+    return setting ? row->flags & OPTION_SETTING : row->commands & 1u << command && !(row->flags & OPTION_EXPERT);
 }
 
 static void put_rows(struct buf *out, enum command command, bool setting)

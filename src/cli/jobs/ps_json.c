@@ -73,7 +73,7 @@ static json_t *its_ranks_json(const void *row, const void *all)
 
 const json_t *ps_progress(const struct job_report *report)
 {
-    return report->info.ended ? report->info.progress : now_progress(&report->model);
+    return report->info.progress ? report->info.progress : now_progress(&report->model);
 }
 
 static json_t *progress_json(const void *row, const void *all)

@@ -90,7 +90,7 @@ static void say_unmatched(const char *path, char **pairs, size_t count, bool oth
     }
 }
 
-/* Prints what was refused; the rest is in force. */
+/* Prints what was refused; the rest is in force. pairs: NULL if it is no setting. */
 static int explain(Omis_reply reply, char **pairs)
 {
     int status = 0;
@@ -101,8 +101,8 @@ static int explain(Omis_reply reply, char **pairs)
         struct err err = {0};
         size_t i = omis_reader_action(reader);
         const char *text = omis_reader_text(reader);
-        int key_len = i ? (int)strcspn(pairs[i - 1], "=") : 0;
-        err_set(&err, -EINVAL, "%.*s%s%s", key_len, i ? pairs[i - 1] : "", i ? ": " : "",
+        const char *pair = pairs && i ? pairs[i - 1] : NULL;
+        err_set(&err, -EINVAL, "%.*s%s%s", pair ? (int)strcspn(pair, "=") : 0, pair ? pair : "", pair ? ": " : "",
                 *text ? text : omis_status_name(omis_reader_status(reader)));
         cli_log_error(&err);
         status = EXIT_ERRORS;
@@ -348,8 +348,7 @@ int cmd_stop(const struct options *options)
         return EXIT_ERRORS;
     PUT_CALL(&text, "job_send_signal", job.dir, "stop", kill ? SIGKILL : SIGTERM);
     Omis_reply reply = client_ask(&text);
-    char *none[] = {NULL};
-    int status = reply ? explain(reply, none) : EXIT_ERRORS;
+    int status = reply ? explain(reply, NULL) : EXIT_ERRORS;
     if (status == 0) {
         _cleanup_(buf_done) struct buf shown = BUF_INIT;
         text_show(&shown, job.remote ? options->words[0] : text_base(job.dir));

@@ -222,7 +222,7 @@ static int compare(const struct task_store *store, const struct options *options
     char scry[] = "scry", diff[] = "diff", json[] = "--json";
     char *argv[] = {scry, diff, a, b, options_on(options, "json") ? json : NULL, NULL};
     execv("/proc/self/exe", argv);
-    log_error("cannot run scry report: %s", strerror(errno));
+    log_error("cannot run scry diff: %s", strerror(errno));
     return EXIT_ERRORS;
 }
 

@@ -53,6 +53,7 @@ struct why {
     struct why_nodes nodes; /* that have looked at their ranks */
     uint64_t settled_ns;
     uint64_t asked_ns; /* wall clock */
+    bool asked;        /* and all nodes of a job that is here were told to write what they know */
     struct err note;   /* why something is old or incomplete */
     json_t *cause;     /* why it failed: a note; NULL: it did not, or that is not known */
     json_t *unknown;   /* then what would have shown it: a text; NULL: it did not fail, or it is known */
@@ -84,7 +85,7 @@ static void ask(struct why *why)
     if (!client_connected() && !client_join())
         err_set(&err, -ENOTCONN, "%s", client_error());
     else
-        why_nodes_look(&why->nodes, why->report.path, &err);
+        why->asked = why_nodes_look(&why->nodes, why->report.path, &err) >= 0 && !err.code;
     if (err.code)
         err_set(&why->note, err.code, "this is the job's last report, and may be old: %s", err.text);
 }
@@ -281,7 +282,8 @@ static uint64_t align(struct why *why)
                                          .bound_ns = job_part_clock_bound(&clock, at_ns)};
     }
     if (parts && report->part_count)
-        apart_ns = mpi_why_align(&why->set, parts, report->part_count, runs(why) ? why->asked_ns : 0, &note);
+        apart_ns = mpi_why_align(&why->set, parts, report->part_count, runs(why) ? why->asked_ns : 0,
+                                 runs(why) && why->asked, &note);
     if (note.len && !note.failed && !why->note.code)
         err_set(&why->note, -ENODATA, "%s", note.data);
     buf_done(&note);

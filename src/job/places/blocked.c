@@ -349,12 +349,13 @@ static bool waits_at(pid_t pid, uint64_t address)
            sscanf(text, "%ld %llx", &number, &at) == 2 && number == SYS_futex && at == address;
 }
 
-/* Where a process has the same byte of a file or of shared memory; 0: it has not. */
-static uint64_t shares_at(pid_t pid, const struct proc_map *map, uint64_t offset)
+/* Where a process has the same byte of a file or of shared memory; 0: it has not. *ret_seen: it could be looked at. */
+static uint64_t shares_at(pid_t pid, const struct proc_map *map, uint64_t offset, bool *ret_seen)
 {
     struct proc_maps maps;
     uint64_t at = 0;
-    if (proc_maps_read(pid, &maps) < 0)
+    *ret_seen = proc_maps_read(pid, &maps) >= 0;
+    if (!*ret_seen)
         return 0;
     for (size_t i = 0; i < maps.count && !at; i++) {
         const struct proc_map *there = &maps.maps[i];
@@ -368,12 +369,15 @@ static uint64_t shares_at(pid_t pid, const struct proc_map *map, uint64_t offset
 }
 
 /* What processes share, as those of a Python pool do: it can be given by those that have it and do not wait for it themselves. Of
- * the same session, which is quick to find. false: it is not shared. */
+ * the same session, which is quick to find, and of so many that to read their maps costs nobody much. false: it is not shared, may
+ * be given by another thread of its own, or nothing is known of who could. */
 static bool put_shared(struct buf *out, struct blocked *thread, pid_t own, uint64_t address)
 {
+    enum { LOOKS = 64 };
     struct proc_maps maps;
-    size_t found = 0, waiting = 0;
-    if (proc_maps_read(own, &maps) < 0)
+    size_t found = 0, waiting = 0, looks = 0, start = out->len;
+    bool all = true;
+    if (proc_status_number(own, 0, "Threads") != 1 || proc_maps_read(own, &maps) < 0)
         return false;
     const struct proc_map *in = proc_maps_find(&maps, address);
     const struct proc_map map = in ? *in : (struct proc_map){.private = true};
@@ -384,9 +388,11 @@ static bool put_shared(struct buf *out, struct blocked *thread, pid_t own, uint6
     DIR *processes = opendir("/proc");
     for (struct dirent *entry; processes && (entry = readdir(processes));) {
         pid_t pid = (pid_t)atoi(entry->d_name);
-        uint64_t there = pid > 0 && pid != own && getsid(pid) == getsid(own)
-                             ? shares_at(pid, &map, address - map.start + map.offset)
-                             : 0;
+        bool seen = true;
+        if (pid <= 0 || pid == own || getsid(pid) != getsid(own))
+            continue;
+        uint64_t there = looks++ < LOOKS ? shares_at(pid, &map, address - map.start + map.offset, &seen) : 0;
+        all = all && seen && looks <= LOOKS;
         if (!there)
             continue;
         if (waits_at(pid, there)) {
@@ -399,8 +405,12 @@ static bool put_shared(struct buf *out, struct blocked *thread, pid_t own, uint6
     }
     if (processes)
         closedir(processes);
+    if (!found && (!all || !processes)) {
+        out->len = start;
+        return false;
+    }
     if (!found)
-        buf_puts(out, "nobody who could give it");
+        buf_puts(out, "no process of its session that could give it");
     if (waiting)
         buf_printf(out, "; %zu more process%s for it, too", waiting, waiting == 1 ? " waits" : "es wait");
     return true;

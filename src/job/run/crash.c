@@ -202,7 +202,7 @@ static void take_traced(json_t *crash, const char *trace)
     char path[PATH_MAX + 16];
     _cleanup_(freep) char *text = NULL;
     snprintf(path, sizeof path, "%s/.process", trace);
-    if (file_read(path, &text, NULL) < 0)
+    if (file_read_plain(path, &text, NULL) < 0)
         return;
     siginfo_t info = {.si_signo = atoi(traced_value(text, "\ncrash_signal\t")),
                       .si_code = atoi(traced_value(text, "\ncrash_code\t"))};
@@ -256,7 +256,7 @@ static void explain_fault(const struct job *job, json_t *crash)
     const char *reason = reason_of_arithmetic(signo, (int)json_integer_value(json_object_get(crash, "code")));
     json_object_del(crash, "sp");
     json_object_del(crash, "code");
-    if (!address && signo == SIGSEGV &&
+    if ((!address || !sp) && signo == SIGSEGV &&
         reason_find_logged(&logged, (pid_t)json_integer_value(json_object_get(crash, "pid")), name,
                            job->recorder.start_ns) &&
         !logged.out_of_memory) {

@@ -23,7 +23,7 @@ static void check(struct scene *scene, const struct mpi_why_part *parts, size_t 
                   size_t stuck)
 {
     struct buf note = BUF_INIT;
-    struct mpi_why_options options = {.apart_ns = mpi_why_align(&scene->set, parts, count, NOW - SECOND, &note)};
+    struct mpi_why_options options = {.apart_ns = mpi_why_align(&scene->set, parts, count, NOW - SECOND, true, &note)};
     assert_int_equal(mpi_why_find(&scene->why, &scene->set, &options, &scene->arena), 0);
     assert_string_equal(note.data ? note.data : "", expected);
     assert_int_equal(scene->why.stuck, stuck);

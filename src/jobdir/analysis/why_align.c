@@ -109,7 +109,7 @@ static void note_missing(struct buf *note, const struct mpi_stats_set *set, size
 }
 
 uint64_t mpi_why_align(struct mpi_stats_set *set, const struct mpi_why_part *parts, size_t count, uint64_t since_ns,
-                       struct buf *note)
+                       bool asked, struct buf *note)
 {
     uint64_t widest = 0, second = 0, now_ns = since_ns;
     for (size_t i = 0; i < count; i++) {
@@ -131,6 +131,8 @@ uint64_t mpi_why_align(struct mpi_stats_set *set, const struct mpi_why_part *par
         mark_unheard(set, &parts[i], since_ns, now_ns);
         note_part(note, set, &parts[i]);
     }
+    for (size_t k = 0; k < set->count && !asked; k++)
+        set->ranks[k].unheard_ns = 0;
     for (size_t i = 0; i < set->count; i++)
         if (i == 0 || strcmp(set->ranks[i].namespace, set->ranks[i - 1].namespace) != 0)
             note_missing(note, set, i);

@@ -28,6 +28,6 @@ struct mpi_why_part {
  * looked at before `since_ns` (on the reader's clock; 0: any time is good), and ranks that nobody has told of; nothing
  * if there are none. */
 uint64_t mpi_why_align(struct mpi_stats_set *set, const struct mpi_why_part *parts, size_t count, uint64_t since_ns,
-                       struct buf *note);
+                       bool asked, struct buf *note);
 
 #endif

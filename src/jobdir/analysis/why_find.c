@@ -446,8 +446,10 @@ static uint32_t unmet_call(const struct mpi_why *why, uint32_t index)
         return CALL_NONE;
     for (size_t i = 0; i < why->count; i++) {
         const struct mpi_stats *stats = why->ranks[i].stats;
-        if (stats->unheard_ns && strcmp(stats->namespace, rank->stats->namespace) != 0)
-            return CALL_NONE; /* it may */
+        /* those of which it is not known may call it; and who was not watched from the start may wait for its own */
+        if (stats->late ||
+            ((stats->unheard_ns || stats->uncounted) && strcmp(stats->namespace, rank->stats->namespace) != 0))
+            return CALL_NONE;
         for (size_t k = 0; k < stats->thread_count && stats->running && i != index; k++)
             if (!stats->threads[k].ended && stats->threads[k].now.call == other)
                 return CALL_NONE;
@@ -630,8 +632,9 @@ static size_t unheard_with(struct why_work *work, const uint32_t *victims, size_
 /* Whether this rank waits for another program in that call, as `root` does, which is of the same one. */
 static bool is_unmet_with(const struct mpi_why *why, uint32_t index, uint32_t root, uint32_t call)
 {
-    return index != MPI_WHY_NONE && unmet_call(why, index) == call &&
-           strcmp(why->ranks[index].stats->namespace, why->ranks[root].stats->namespace) == 0;
+    return index != MPI_WHY_NONE &&
+           strcmp(why->ranks[index].stats->namespace, why->ranks[root].stats->namespace) == 0 &&
+           unmet_call(why, index) == call;
 }
 
 /* Those that wait for another program, and who waits for these. */

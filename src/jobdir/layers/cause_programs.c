@@ -188,7 +188,9 @@ bool cause_find_mpi_stall(const struct job_end *end, struct cause *cause, bool s
 {
     const json_t *stall = end->model->stall;
     struct stall_record row;
-    if (sure || !(stall || end->stuck) || !was_ended(end))
+    if (sure ||
+        !(end->stuck ||
+          (stall && was_ended(end)))) /* who is known to be stuck was ended by a signal, whatever its launcher says */
         return false;
     if (!stall) { /* not for so long that it was recorded while it ran */
         cause_cut(&cause->what, end->stuck);
@@ -661,7 +663,7 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
         buf_printf(&cause->what, "by %s", text_signal(cause_signal(end), cause->signal, sizeof cause->signal));
     put_started_by(cause, end);
     if (last) {
-        buf_printf(&cause->said, "; it said: %s", said.data);
+        buf_printf(&cause->said, "; it said: %s", cause_text(&said));
         cause_add(cause, last);
     }
     cause->note = NOTE(cause_process, .program = cause_text(&cause->where),

@@ -201,7 +201,7 @@ static int align(struct asking *asking, struct buf *note, uint64_t *ret_apart_ns
         if (!here && !clock_offset_now(&node->clock, clock_wall_ns(), &part->offset_ns, &part->bound_ns))
             part->bound_ns = UINT64_MAX / 4; /* it is gone by now: its ranks wait at no known time */
     }
-    *ret_apart_ns = parts ? mpi_why_align(&asking->set, parts, count, 0, note) : 0;
+    *ret_apart_ns = parts ? mpi_why_align(&asking->set, parts, count, 0, false, note) : 0;
     return parts && !note->failed ? 0 : -ENOMEM;
 }
 

@@ -43,9 +43,13 @@ static void put_call(struct buf *out, const struct mpi_report *report, uint32_t 
     buf_printf(out, "{\"name\":\"%s\",\"class\":\"%s\"", mpi_text_call(call), view_class_name(view_class_of(call)));
     for (size_t k = 0; k < sizeof members / sizeof *members; k++) {
         buf_printf(out, ",\"%s\":[", members[k].name);
-        for (size_t i = 0; i < report->set.count; i++)
-            buf_printf(out, "%s%" PRIu64, i ? "," : "",
-                       *(const uint64_t *)((const char *)row_of(&report->set.ranks[i], call) + members[k].at));
+        for (size_t i = 0; i < report->set.count; i++) {
+            const struct mpi_stats_row *row = row_of(&report->set.ranks[i], call);
+            bool known =
+                members[k].at != offsetof(struct mpi_stats_row, got_bytes) || !(row->got_least || row->got_unknown);
+            buf_puts(out, i ? "," : "");
+            buf_printf(out, known ? "%" PRIu64 : "null", *(const uint64_t *)((const char *)row + members[k].at));
+        }
         buf_putc(out, ']');
     }
     buf_putc(out, '}');

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The communication matrix as a field of amounts. Pure.
 
-export interface Pair { from: number; to: number; messages: number; bytes: number; received_messages: number; received_bytes: number; one_sided: number; one_sided_bytes: number }
+export interface Pair { from: number; to: number; messages: number; bytes: number; received_messages: number | null; received_bytes: number | null; one_sided: number; one_sided_bytes: number }
 export interface Field { cells: number; ranksEach: number; values: Float64Array; most: number }
 
 /** The pairs of one program, and how many ranks it has at least. */
@@ -31,7 +31,7 @@ export function fieldOf(pairs: readonly Pair[], from: number, to: number, what: 
     if (pair.from < from || pair.from > to || pair.to < from || pair.to > to)
       continue;
     const at = Math.floor((pair.from - from) / ranksEach) * cells + Math.floor((pair.to - from) / ranksEach);
-    values[at]! += pair[what];
+    values[at]! += pair[what] ?? 0; // null: not known, which the table says
     greatest = Math.max(greatest, values[at]!);
   }
   return { cells, ranksEach, values, most: greatest };

@@ -6,7 +6,7 @@ export interface ProfileFunction { name: string; file: string; line: number; cal
 /** Of all processes together. */
 export interface PythonFunction { function: string; file: string; line: number; calls: number; total_ns: number; self_ns: number }
 export interface Profile { processes: Process[]; functions: ProfileFunction[]; python_functions: PythonFunction[]; incomplete?: boolean; notes?: unknown }
-export interface VolumeCall { name: string; class: string; calls: number[]; total_ns: number[]; sent_bytes: number[]; received_bytes: number[] }
+export interface VolumeCall { name: string; class: string; calls: number[]; total_ns: number[]; sent_bytes: number[]; received_bytes: (number | null)[] }
 export interface Volume { processes: Process[]; calls: VolumeCall[]; notes?: unknown }
 
 /** A row of a picture: a value for each process. `all`: only that of all together is known. */
