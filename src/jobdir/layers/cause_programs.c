@@ -180,6 +180,8 @@ static bool was_ended(const struct job_end *end)
     int signo = cause_signal(end), status = end_status(end);
     if (!signo && status > SHELL_SIGNAL)
         signo = status - SHELL_SIGNAL;
+    if (!signo && end->stuck && (status == SIGTERM || status == SIGKILL))
+        signo = status; /* mpiexec of MPICH ends with the number of the signal that ended its ranks */
     return signo == SIGTERM || signo == SIGKILL || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT ||
            signo == SIGABRT || status == TIMEOUT_STATUS;
 }
@@ -188,9 +190,7 @@ bool cause_find_mpi_stall(const struct job_end *end, struct cause *cause, bool s
 {
     const json_t *stall = end->model->stall;
     struct stall_record row;
-    if (sure ||
-        !(end->stuck ||
-          (stall && was_ended(end)))) /* who is known to be stuck was ended by a signal, whatever its launcher says */
+    if (sure || !(stall || end->stuck) || !was_ended(end))
         return false;
     if (!stall) { /* not for so long that it was recorded while it ran */
         cause_cut(&cause->what, end->stuck);
