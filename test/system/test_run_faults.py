@@ -483,6 +483,9 @@ class Crashes(FaultCase):
                 frame = crash["frames"][start]
                 self.assertTrue(frame["file"].endswith("examples/crash.c"))
                 self.assertRegex(done.stderr, rf"#{start} +inner at .*examples/crash.c:{frame['line']}\n")
+                if how == "abort":  # of the library, what the program called
+                    self.assertGreater(start, 1)
+                    self.assertRegex(done.stderr, rf"\n    #0(-{start - 2})? +in libraries \(--json\)\n    #{start - 1} +\w*abort ")
 
     def test_crash_stack_with_its_reason(self):
         """The kernel logs no faults of traced processes: the reason comes from what the tracer saw."""

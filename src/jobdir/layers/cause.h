@@ -69,6 +69,8 @@ void cause_done(struct cause *cause);
 
 /* The moment, but not after the process ended: records may be written a little later than what they tell of. */
 double cause_before_end(const struct job_end *end, pid_t pid, double seconds);
+/* Of the C library, those of C++ and of the compiler, or of Python: where programs end, but not why. */
+bool cause_is_library(const json_t *frame);
 /* 0 for the process that failed first, 1 for its parent...; -1: it is none of the chain. */
 int cause_chain_at(const struct job_end *end, pid_t pid);
 

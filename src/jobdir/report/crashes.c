@@ -3,17 +3,32 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "jobdir/layers/cause.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/text/text.h"
 
 enum { SHOWN_FRAMES = 16, SUMMARY_CALLS = 6 };
 
+/* Of abort and the like, what these called: how a program ends, and the same for all. The frame that the program itself called. */
+static size_t library_entry(const json_t *frames)
+{
+    size_t count = 0;
+    while (cause_is_library(json_array_get(frames, count)))
+        count++;
+    return count && count < json_array_size(frames) ? count - 1 : 0;
+}
+
 static void put_frames(struct buf *out, const json_t *frames)
 {
-    size_t index;
+    size_t index, first = library_entry(frames);
     json_t *frame;
+    if (first)
+        buf_printf(out, first == 1 ? "    #0  in libraries (--json)\n" : "    #0-%zu in libraries (--json)\n",
+                   first - 1);
     json_array_foreach(frames, index, frame)
     {
+        if (index < first)
+            continue;
         if (index == SHOWN_FRAMES && json_array_size(frames) > SHOWN_FRAMES + 1) {
             buf_printf(out, "    ... %zu more frames\n", json_array_size(frames) - index);
             return;
