@@ -197,18 +197,6 @@ class Foreign(JobCase):
         self.assertEqual(self.scry_run("-q", "-o", path, "true").returncode, 0)
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o750)
 
-    def test_record_below_there(self):
-        """-o: nor is one whose name others can give to a directory of theirs."""
-        parent, path = self.box.path("work", "theirs"), self.box.path("work", "theirs", "below")
-        os.makedirs(path, 0o700)
-        os.chown(parent, ATTACKER, ATTACKER)
-        self.refused(path, f"theirs belongs to user {ATTACKER}, not to you or root: name a job directory that others cannot exchange")
-        os.chown(parent, 0, 0)
-        os.chmod(parent, 0o777)
-        self.refused(path, "others can write to .*theirs")
-        os.chmod(parent, 0o1777)
-        self.assertEqual(self.scry_run("-q", "-o", path, "true").returncode, 0)
-
     def test_export(self):
         """Another's link in the place of the output, or of a file beside it, is not followed."""
         shared, dear = self.box.path("work", "shared"), self.box.path("work", "dear")

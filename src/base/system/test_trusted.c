@@ -130,29 +130,6 @@ static void what_is_another_s_is_refused(void **state)
     refused("dir", S_IFDIR, -EPERM, "dir belongs to user 12345");
 }
 
-/* Where files are written a group may write to what lies on the way; nobody else may. */
-static void a_way_may_be_a_group_s(void **state)
-{
-    char want[PATH_MAX];
-    mode("dir", 0775);
-    mode("", 0775);
-    assert_int_equal(mkdir(in_top("dir/job"), 0700), 0);
-    snprintf(want, sizeof want, "%s", path);
-    assert_int_equal(trusted_way(got, want, &err), 0);
-    assert_string_equal(got, want);
-    mode("dir", 01777);
-    assert_int_equal(trusted_way(got, want, &err), 0);
-    mode("dir", 0777);
-    assert_int_equal(trusted_way(got, want, &err), -EPERM);
-    assert_non_null(strstr(err.text, "others can write to"));
-    mode("dir", 0755);
-    if (geteuid() == 0) {
-        assert_int_equal(chown(in_top("dir"), 12345, 12345), 0);
-        assert_int_equal(trusted_way(got, want, &err), -EPERM);
-        assert_non_null(strstr(err.text, "dir belongs to user 12345"));
-    }
-}
-
 /* Whoever can change what the program lies in needs no extension. */
 static void what_the_program_lies_in_is_not_judged(void **state)
 {
@@ -177,7 +154,6 @@ int main(int argc, char **argv)
         EACH(what_others_write_to_is_refused),
         EACH(links_are_followed_and_looked_at),
         EACH(what_is_another_s_is_refused),
-        EACH(a_way_may_be_a_group_s),
         EACH(what_the_program_lies_in_is_not_judged),
     };
     return cmocka_run_group_tests_name("trusted", tests, NULL, NULL);

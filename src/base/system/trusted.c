@@ -19,8 +19,6 @@ struct walk {
     int at;
     struct stat st; /* of `at` */
     unsigned links;
-    mode_t writable;  /* the bits that are refused */
-    uid_t other_root; /* as which root is seen, or 0 */
 };
 
 static void walk_done(struct walk *walk)
@@ -34,9 +32,9 @@ static int judge(const struct walk *walk, const struct stat *st, const char *pat
     if (S_ISDIR(st->st_mode) && strncmp(walk->program, path, len) == 0 && walk->program[len] == '/')
         return 0;
     const char *name = len ? path : "/";
-    if (st->st_uid != 0 && st->st_uid != geteuid() && st->st_uid != walk->other_root)
+    if (st->st_uid != 0 && st->st_uid != geteuid())
         return err_set(err, -EPERM, "%s belongs to user %u, not to you or root", name, st->st_uid);
-    if (!S_ISLNK(st->st_mode) && (st->st_mode & walk->writable & ~allowed))
+    if (!S_ISLNK(st->st_mode) && (st->st_mode & 022 & ~allowed))
         return err_set(err, -EPERM, "others can write to %s (chmod go-w it)", name);
     return 0;
 }
@@ -112,23 +110,12 @@ static int begin(struct walk *walk, const char *path, struct err *err)
     return go_to_root(walk, err);
 }
 
-/* 0 where the root of the machine is known as such. */
-static uid_t other_root(void)
+int trusted_path(char ret_path[PATH_MAX], const char *path, mode_t type, struct err *err)
 {
-    unsigned inside, outside, count, overflow;
-    _cleanup_(fclosep) FILE *map = fopen("/proc/self/uid_map", "re");
-    _cleanup_(fclosep) FILE *none = fopen("/proc/sys/kernel/overflowuid", "re");
-    while (map && fscanf(map, "%u %u %u", &inside, &outside, &count) == 3)
-        if (outside == 0)
-            return 0;
-    return map && none && fscanf(none, "%u", &overflow) == 1 ? overflow : 0;
-}
-
-static int walk_to(struct walk *walk, char ret_path[PATH_MAX], const char *path, mode_t type, struct err *err)
-{
-    int code = begin(walk, path, err);
+    _cleanup_(walk_done) struct walk walk = {.at = -1};
+    int code = begin(&walk, path, err);
     while (code == 0) {
-        char name[NAME_MAX + 1], *from = walk->rest + strspn(walk->rest, "/");
+        char name[NAME_MAX + 1], *from = walk.rest + strspn(walk.rest, "/");
         size_t len = strcspn(from, "/");
         if (!len)
             break;
@@ -136,28 +123,16 @@ static int walk_to(struct walk *walk, char ret_path[PATH_MAX], const char *path,
             return err_errno(err, -ENAMETOOLONG, "%s", path);
         memcpy(name, from, len);
         name[len] = 0;
-        memmove(walk->rest, from + len, strlen(from + len) + 1);
+        memmove(walk.rest, from + len, strlen(from + len) + 1);
         if (strcmp(name, ".") != 0)
-            code = step(walk, name, err);
+            code = step(&walk, name, err);
     }
     if (code < 0)
         return code;
-    if ((walk->st.st_mode & S_IFMT) != type)
+    if ((walk.st.st_mode & S_IFMT) != type)
         return err_set(err, -EPERM, "%s is no %s", path, type == S_IFDIR ? "directory" : "file");
-    code = judge(walk, &walk->st, walk->done, 0, err);
+    code = judge(&walk, &walk.st, walk.done, 0, err);
     if (code == 0)
-        snprintf(ret_path, PATH_MAX, "%s", walk->done[0] ? walk->done : "/");
+        snprintf(ret_path, PATH_MAX, "%s", walk.done[0] ? walk.done : "/");
     return code;
-}
-
-int trusted_path(char ret_path[PATH_MAX], const char *path, mode_t type, struct err *err)
-{
-    _cleanup_(walk_done) struct walk walk = {.at = -1, .writable = 022};
-    return walk_to(&walk, ret_path, path, type, err);
-}
-
-int trusted_way(char ret_path[PATH_MAX], const char *path, struct err *err)
-{
-    _cleanup_(walk_done) struct walk walk = {.at = -1, .writable = 002, .other_root = other_root()};
-    return walk_to(&walk, ret_path, path, S_IFDIR, err);
 }

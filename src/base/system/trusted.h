@@ -21,8 +21,4 @@
  * by name. 0; -EPERM; -errno of what cannot be opened; both with err. */
 int trusted_path(char ret_path[PATH_MAX], const char *path, mode_t type, struct err *err);
 
-/* The same for where files are written, not run: groups may write to a directory, for theirs are projects, and under umask
- * 002 everybody's. In a user namespace without root what has no owner there passes for root's. */
-int trusted_way(char ret_path[PATH_MAX], const char *path, struct err *err);
-
 #endif

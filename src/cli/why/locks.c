@@ -216,27 +216,27 @@ static bool is_unchanged(const struct waiting *before)
            memcmp(now.by, before->by, before->count * sizeof *now.by) == 0;
 }
 
-/* The other end of a pipe may be in a process that we must not look at. */
+/* The other end of a pipe may be in a process that we must not look at, or in one of too many. */
 static bool are_all_seen(const pid_t *pids, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && count <= PROCESSES_MOST; i++) {
         char path[64];
         snprintf(path, sizeof path, "/proc/%d/fd", pids[i]);
         if (access(path, R_OK) < 0 && errno == EACCES)
             return false;
     }
-    return true;
+    return count <= PROCESSES_MOST;
 }
 
+/* Who holds the lock of a file stands in /proc/locks, whoever else there is. */
 static void find_processes(struct why_lock **ret_locks, size_t *found, const pid_t *pids, size_t count)
 {
     _cleanup_(freep) struct waiting *list = calloc(count + 1, sizeof *list);
     _cleanup_(freep) struct waiting **circle = calloc(count + 1, sizeof *circle);
     size_t waiting = 0;
-    if (count > PROCESSES_MOST || !are_all_seen(pids, count))
-        return;
+    bool all = are_all_seen(pids, count);
     for (size_t i = 0; list && circle && i < count; i++)
-        waiting += look_at(&list[waiting], pids[i]);
+        waiting += look_at(&list[waiting], pids[i]) && (all || list[waiting].file);
     set_free(list, waiting);
     for (size_t i = 0; i < waiting; i++) {
         size_t length = list[i].free ? 0 : circle_from(list, waiting, &list[i], circle);

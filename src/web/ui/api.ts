@@ -154,11 +154,13 @@ export function keepDialled(address: () => string, prepare: (source: EventSource
   const dial = () => {
     const made = source = new EventSource(address());
     const since = Date.now();
+    let came = false;
+    made.onopen = () => (came = true);
     made.onerror = () => {
       const seconds = made.readyState === EventSource.CLOSED ? 10 : 2;
       made.close();
       broke();
-      tries = Date.now() - since > 120_000 ? 0 : tries + 1; // what breaks again and again is as if it had not been there
+      tries = came && Date.now() - since > 10_000 ? 0 : tries + 1; // what breaks at once, again and again, is as if it had not been there
       timer = window.setTimeout(dial, untilAgain(tries, seconds) * 1000);
     };
     prepare(made);

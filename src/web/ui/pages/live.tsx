@@ -43,7 +43,9 @@ function Spark({ title, name, curve, value, most, over }: (typeof curveKinds)[nu
   const greatest = (values: readonly (number | null)[]) => values.reduce<number>((one, v) => Math.max(one, v ?? 0), 0);
   const top = most ?? (Math.max(...nodes.map((series) => greatest(series.v))) || 1);
   const points = (series: Series) => series.t.flatMap((t, i) => (series.v[i] == null ? [] : [`${((t - from) / (to - from || 1)) * width},${height - (series.v[i]! / top) * (height - 1)}`])).join(' ');
-  const said = over ? `most ${value(Math.max(...nodes.map((series) => greatest(series.v))))}` : value(Math.max(...nodes.map((series) => series.last ?? 0)));
+  const all = name === 'cpus' || name === 'memory'; // of the job: of all its nodes
+  const each = nodes.map((series) => (over ? Math.max(greatest(series.v), series.peak) : series.last ?? 0));
+  const said = `${over ? 'most ' : ''}${value(all && !over ? each.reduce((sum, one) => sum + one, 0) : Math.max(...each))}${nodes.length > 1 && !(all && !over) ? ', of a node' : ''}`;
   return (
     <div class="spark">
       <dt>{title}</dt>
@@ -264,7 +266,6 @@ function ProgressPanel({ top, model }: { top: Top; model: Model }) {
 }
 
 type Warning = Extract<JobRecord, { type: 'warning' }>;
-const NO_CPU = 0.02; // of a processor, that a job needs which only waits
 
 /** That it stands still, and why; what else may be wrong. */
 function Verdict({ top, model, warnings, quiet }: { top: Top; model: Model; warnings: Warning[]; quiet: Warning | undefined }) {
@@ -279,7 +280,7 @@ function Verdict({ top, model, warnings, quiet }: { top: Top; model: Model; warn
         </Notice>
       )}
       {still && !still.now && <Notice title={`It stood still for ${format.seconds(model.stall!.seconds)}, at ${format.seconds(model.stall!.t)}, and has moved since.`} advice={still.finding} />}
-      {quiet && <Notice tone="bad" live title={<span class="reason">It has stood still for {format.seconds(now - quiet.t + Number(quiet.fields?.seconds ?? 0))}</span>} advice={format.sentence(quiet.text.replace(/^nothing has moved for [^:]*: /, ''))} />}
+      {quiet && <Notice tone="bad" live title={<span class="reason">It has stood still for {format.seconds(now - quiet.t + Number(quiet.fields?.seconds ?? 0))}</span>} advice={format.sentence(quiet.text.replace(/^idle for [^:]*: /, ''))} />}
       {warnings.filter((w) => w !== quiet && (!still || w.kind !== 'stalled')).slice(-3).reverse().map((w) => <Notice key={`${w.t} ${w.note}`} tone="warn" title={format.sentence(w.text)} advice={`At ${format.seconds(w.t)}.`} />)}
     </>
   );
@@ -290,12 +291,14 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
   const shares = top.ranks.map((r) => r.recent_mpi_share ?? r.mpi_share).filter((s) => s !== null);
   const functions = (top.functions ?? []) as TopFunction[];
   const warnings = model.seconds || !top.layers.warning ? model.warnings : [top.layers.warning as Warning];
-  const quiet = top.tree.cpu_share < NO_CPU ? warnings.filter((w) => w.note === 'stands_still').pop() : undefined, looks = quiet && !top.ranks.length;
+  const last = warnings.filter((w) => w.note === 'stands_still').pop(), quiet = last && model.moved <= last.t ? last : undefined;
+  const looks = useRef(false);
+  looks.current ||= !!quiet && !top.ranks.length; // what was asked once stays to be read
   if (!version) return <p class="waiting" role="status">Reading what it did so far …</p>; // what it has to say first comes with them
   return (
     <>
       <Verdict top={top} model={model} warnings={warnings} quiet={quiet} />
-      {looks && <Why id={id} mpi={false} still />}
+      {looks.current && <Why id={id} mpi={false} still />}
       <ProgressPanel top={top} model={model} />
       <div class="panel">
         <Figures>

@@ -56,6 +56,9 @@ export interface Line {
 export type Logs = Map<string, Of<'log_file'>>;
 
 const LINES = 300;
+/** Of a processor: what a job needs that only waits. */
+const NO_CPU = 0.02;
+const MOVES: ReadonlySet<JobRecord['type']> = new Set(['script_line', 'process_end', 'log', 'progress']);
 
 /** The types of records that Model.take wants. */
 export const modelTypes = ['sample', 'health', 'script_line', 'script_end', 'process_end', 'python_stack', 'command_failed', 'python_exception', 'log', 'log_file', 'progress', 'warning', 'crash', 'stall', 'setting', 'request', 'rule', 'gap', 'end'];
@@ -74,6 +77,8 @@ export class Model {
   readonly matched = new Set<string>();
   stall: Of<'stall'> | undefined;
   seconds = 0;
+  /** When something of the job was last seen to move: it computed, wrote a line, came on in a script, or a process ended. */
+  moved = 0;
   private readonly cpu = new Map<string, { t: number; ns: number }>();
 
   /** node: the job's own, if it is known; of lines of others the log says where they are from. */
@@ -86,10 +91,15 @@ export class Model {
     const from = (file: string) => (node === this.node ? '' : `${node}: `) + base(file);
     const t = record.t;
     this.seconds = Math.max(this.seconds, t);
+    if (MOVES.has(record.type)) this.moved = Math.max(this.moved, t);
     switch (record.type) {
       case 'sample': {
         const before = this.cpu.get(node), ns = record.tree.cpu_ns;
-        if (before && t > before.t) this.curve('cpus', node).push(t, Math.max(0, (ns - before.ns) / 1e9 / (t - before.t)));
+        if (before && t > before.t) {
+          const cpus = Math.max(0, (ns - before.ns) / 1e9 / (t - before.t));
+          this.curve('cpus', node).push(t, cpus);
+          if (cpus >= NO_CPU) this.moved = Math.max(this.moved, t);
+        }
         if (!before || t > before.t) this.cpu.set(node, { t, ns });
         this.curve('memory', node).push(t, record.tree.rss);
         break;

@@ -42,7 +42,7 @@ function Findings({ why }: { why: WhyAnswer }) {
       {why.stall && <Notice tone="warn" title={`It stood still for ${format.seconds(why.stall.seconds)}, at ${format.seconds(why.stall.at)}`}><p>{why.stall.text}</p></Notice>}
       {mpi && (
         <p>
-          {mpi.ranks.length} ranks: {mpi.waiting} wait, {mpi.polling} poll, {mpi.computing} compute, {mpi.stuck} can never go on.
+          {mpi.ranks.length} ranks: {mpi.waiting} wait, {mpi.polling} poll, {mpi.computing} compute, {mpi.stuck} can never go on{mpi.unheard ? `, ${mpi.unheard} on nodes that do not answer` : ''}.
           {mpi.still_seconds > 0 && ` None has begun or ended a call for ${format.seconds(mpi.still_seconds)}.`}
         </p>
       )}
