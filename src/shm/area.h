@@ -39,7 +39,7 @@
 #include "shm/code.h"
 
 enum {
-    AREA_VERSION = 12,
+    AREA_VERSION = 11,
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
     AREA_THREAD_SIZE = 3 * AREA_PAGE,
@@ -370,7 +370,6 @@ struct area {
     _Atomic uint32_t messages;               /* 1: messages of MPI are recorded (RECORD_MESSAGE) */
     _Atomic uint32_t thin;     /* 1: a function whose records cost more than they tell is only tallied from then on */
     _Atomic uint32_t promised; /* the program itself may have memory for packets below this index, if none is free */
-    _Atomic uint64_t spare_until; /* ticks: children of fork that are made before ask for no area, see forks_spared */
 
     /* ---- the agent's side ---- */
     _Alignas(64) _Atomic uint32_t agent_state;
@@ -387,7 +386,6 @@ struct area {
                                        row nobody waits until packets are freed */
     _Atomic uint64_t waits_dropped; /* records discarded because of these */
     _Atomic uint32_t tallies;       /* functions that are AREA_TALLY, or were */
-    _Atomic uint64_t forks_spared;  /* children that asked for no area (spare_until), with forks that failed then */
     _Atomic uint32_t mpi; /* 1: MPI calls are reported; set before `modules` grows: then they get their slots */
     /* Closed libraries that called the hooks: their number, where the last ones lay (by their numbers, from 1), and the
      * calls of dlclose in progress, in which libraries may be gone that are not reported yet. */

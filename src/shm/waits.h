@@ -29,8 +29,7 @@
 #define AGENT_GUARD_US 200   /* between two looks whether another has left a guarded place */
 #define AGENT_SLICE_MS 20    /* of waiting for an answer */
 #define THIN_OWN_NS 500      /* a call that takes less itself tells little: its records cost a tenth of that */
-#define SPARE_NS (1 * WAITS_NS_PER_SECOND) /* few processes are traced in this of a program that is started so often */
-#define THIN_AFTER_MS 50 /* for so long, or for some packets, all calls of a process are recorded all the same */
+#define THIN_AFTER_MS 50     /* for so long, or for some packets, all calls of a process are recorded all the same */
 #define TALLY_REFILL_NS (10 * 1000 * 1000) /* one more line is recorded in this time */
 
 /* base, wire, client: how a monitor is found and spoken to */

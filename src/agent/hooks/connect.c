@@ -374,9 +374,6 @@ static void fork_comes(void)
 {
     static const char text[] = "it gave up its user's rights, so the processes that it starts are not traced";
     struct area *area = agent_hot.area;
-    agent_self.spared = area && agent_ticks() < atomic_load_explicit(&area->spare_until, memory_order_relaxed);
-    if (agent_self.spared)
-        atomic_fetch_add_explicit(&area->forks_spared, 1, memory_order_relaxed);
     if (area && !area->fault[0] && (uint32_t)sys_call0(SYS_geteuid) != connected_user)
         raw_copy(area->fault, text, sizeof text);
 }
@@ -467,7 +464,7 @@ void agent_connect(int how)
 
 /* ---- fork ---- */
 
-/* The areas are not inherited (MADV_DONTFORK). One of very many children is not traced at all (spare_until). The child connects when it first calls a traced function: many call none
+/* The areas are not inherited (MADV_DONTFORK). The child connects when it first calls a traced function: many call none
  * and execute something else. Which functions are traced may change until then, so each call comes through. */
 void fork_happened(void)
 {
@@ -475,11 +472,6 @@ void fork_happened(void)
         return;
     agent_signals_forked();
     thread_forget(&agent_self);
-    if (agent_self.spared) {
-        known_pid = 0; /* nor does it ask later */
-        agent_filter_clear();
-        return;
-    }
     long filter = sys_call6(SYS_mmap, (long)agent_filter, AREA_FILTER, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_POPULATE, -1, 0);
     if (filter == (long)agent_filter)

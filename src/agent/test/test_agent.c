@@ -192,25 +192,6 @@ static void follows_forks(void **state)
     follows_fork("clone");
 }
 
-static void spares_all(struct mini *mini, struct mini_area *area)
-{
-    atomic_store(&area->view.area->spare_until, UINT64_MAX);
-}
-
-/* While the monitor has enough of its children, they ask for nothing, and are counted. */
-static void spares_children(void **state)
-{
-    struct mini mini;
-    mini_init(&mini);
-    mini.prepare = spares_all;
-    mini_run(&mini, target(builds[0]), "fork", NULL);
-    ended_well(&mini);
-    assert_int_equal(mini.hellos, 1);
-    assert_int_equal(mini.areas[0].view.area->forks_spared, 1);
-    tree_is(&mini, 0, 1, "main(forks(in_parent(leaf())))");
-    mini_done(&mini);
-}
-
 /* A child that begins in the middle of a hook: nothing that the hook knows is there. */
 static void survives_forks_in_signals(void **state)
 {
@@ -689,7 +670,6 @@ int main(void)
         cmocka_unit_test(survives_signals_on_their_stack),
         cmocka_unit_test(survives_jumps_out_of_signals),
         cmocka_unit_test(follows_forks),
-        cmocka_unit_test(spares_children),
         cmocka_unit_test(survives_forks_in_signals),
         cmocka_unit_test(leaves_vfork_alone),
         cmocka_unit_test(follows_a_thousand_threads),

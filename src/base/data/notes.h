@@ -37,10 +37,6 @@
          "{processes} process{processes? was|es were} not traced: the monitor did not answer in time on this busy node, " \
          "or it was stopped", \
          INTEGER(processes)) \
-    NOTE(spared, "trace", \
-         "the functions of {processes} process{processes?|es} were not looked at: others of the same program were, and it is " \
-         "started so often that it would slow the job (`--trace all` looks at each)", \
-         INTEGER(processes)) \
     NOTE(mpi_no_room, "trace", \
          "MPI calls of {processes} process{processes?|es} were not counted: the limit of address space (ulimit -v) " \
          "leaves only {room_mb} MB, and MPI may need them", \

@@ -110,17 +110,32 @@ static void release_packets(struct agent *agent, uint32_t count)
 
 /* A program whose last process ended soon and recorded little begins with little: what it could have filled would take
  * longer to be had than it lives. */
+static uint32_t *brief_place(const struct agent *agent, uint32_t *ret_mark)
+{
+    uint32_t hash = agent->forked ? 16777619 : 2166136261;
+    for (const char *c = agent->exe; *c; c++)
+        hash = (hash ^ (uint8_t)*c) * 16777619;
+    *ret_mark = hash | 1;
+    return agent->job ? &agent->job->brief[(hash >> 8) % BRIEF_PROGRAMS] : NULL;
+}
+
 static bool is_brief(const struct agent *agent)
 {
-    return agent->job && job_seen(agent->job, agent->exe, agent->forked)->brief;
+    uint32_t mark;
+    const uint32_t *place = brief_place(agent, &mark);
+    return place && *place == mark;
 }
 
 void agent_area_learn(const struct agent *agent)
 {
-    if (agent->job)
-        job_seen(agent->job, agent->exe, agent->forked)->brief = agent->writer && !agent->discarded &&
-                                                                 agent->ended_ns - agent->opened_ns < AREA_BRIEF_NS &&
-                                                                 trace_writer_bytes(agent->writer) < BRIEF_BYTES;
+    uint32_t mark, *place = brief_place(agent, &mark);
+    if (!place)
+        return;
+    if (agent->writer && !agent->discarded && agent->ended_ns - agent->opened_ns < AREA_BRIEF_NS &&
+        trace_writer_bytes(agent->writer) < BRIEF_BYTES)
+        *place = mark;
+    else if (*place == mark)
+        *place = 0;
 }
 
 /* In steps, so that the first ones are of use while the others are had. */

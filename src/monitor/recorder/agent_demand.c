@@ -462,7 +462,6 @@ int agent_demand(struct agent *agent, const struct agent_demand *wanted,
     while (*at)
         at = &(*at)->next;
     *at = demand;
-    atomic_store(&agent->view.area->spare_until, 0); /* of its children, too */
     if (!demand->selection || agent_indexes_ready(agent))
         resolve(agent, demand);
     else

@@ -26,11 +26,6 @@
 #include "probe/proc.h"
 #include "shm/waits.h"
 
-enum {
-    SPARE_BEYOND = 100, /* processes of a program: so many are traced in any case */
-    SPARE_FEW = 5,      /* and later so many in SPARE_NS */
-};
-
 static void connection_free(struct agent_connection *connection)
 {
     struct agents *agents = connection->agents;
@@ -83,7 +78,6 @@ static int send_welcome(const struct agents *agents, int fd, const struct area_f
 struct greeting {
     uint32_t flags; /* enum agent_hello_flag */
     uint64_t fork_of, room, image;
-    pid_t ppid; /* as it says */
     const char *job, *exe;
     const struct hello_mpi *mpi; /* NULL: it is for the functions */
 };
@@ -103,7 +97,6 @@ static const char *check_hello(const struct agents *agents, const struct agent_h
                                       .fork_of = hello->fork_of,
                                       .room = hello->room,
                                       .image = hello->image,
-                                      .ppid = hello->ppid,
                                       .job = job,
                                       .exe = exe,
                                       .mpi = hello->flags & AGENT_COUNTS_MPI ? &hello->mpi : NULL};
@@ -239,36 +232,6 @@ static void refuse(struct trace_job *job, pid_t pid, const struct greeting *hell
         job_note_refused(job, pid, why->text);
 }
 
-/* To trace a process takes longer than many a process lives. So of a program that a job starts again and again only some
- * are traced: the first ones, and then a few each second. Where a tool or a user wants to know of each, all are. */
-static bool is_one_too_many(struct agents *agents, struct trace_job *job, const struct greeting *hello)
-{
-    const struct agent *parent = parent_of(agents, hello->ppid, hello);
-    if (!job || job->ended || job->settings.off || !trace_settings_plain(&job->settings) || job->rule_note_count ||
-        hello->mpi || hello->flags & (AGENT_HAS_MPI | AGENT_BY_MPI) ||
-        (parent && (parent->demands || parent->overrides)))
-        return false;
-    struct seen_program *seen = job_seen(job, hello->exe, hello->fork_of != 0);
-    uint64_t now = clock_now_ns();
-    if (now - seen->since_ns >= SPARE_NS || !seen->since_ns) {
-        seen->since_ns = now;
-        seen->come = 0;
-    }
-    seen->come++;
-    if (seen->count < SPARE_BEYOND || seen->come <= SPARE_FEW) {
-        seen->count++;
-        return false;
-    }
-    job->spared++;
-    if (parent) { /* it need not even have its children ask */
-        uint64_t rest_ns = SPARE_NS - (now - seen->since_ns);
-        atomic_store(&parent->view.area->spare_until,
-                     agent_clock_ticks() +
-                         (uint64_t)((double)rest_ns / NS_PER_SECOND * (double)agents->ticks_per_second));
-    }
-    return true;
-}
-
 static void take(struct agents *agents, int fd, pid_t pid, const struct greeting *hello, struct trace_job *job)
 {
     struct err err = {.text = ""};
@@ -356,8 +319,6 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
         send_welcome(agents, fd, NULL, -ENOMEM, "there is not enough address space");
     else if (!hello->mpi && has_gone(fd)) /* many came at once: those that still wait are to be answered in time */
         job_note_late(job);
-    else if (!before && is_one_too_many(agents, job, hello))
-        send_welcome(agents, fd, NULL, -EAGAIN, "others of its program are traced");
     else
         take(agents, fd, peer->pid, hello, job);
 }

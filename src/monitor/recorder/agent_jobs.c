@@ -369,12 +369,6 @@ static void describe_missing(const struct agents *agents, const struct trace_job
                              .reason = job->refused_why));
     if (job->late)
         add_note(state, NOTE(late, .processes = job->late));
-    uint64_t spared = job->spared;
-    for (const struct agent *agent = agents->list; agent; agent = agent->next)
-        if (agent->job == job && agent->view.area)
-            spared += atomic_load(&agent->view.area->forks_spared);
-    if (spared)
-        add_note(state, NOTE(spared, .processes = spared));
     if (job->mpi_no_room)
         add_note(state, NOTE(mpi_no_room, .processes = job->mpi_no_room, .room_mb = job->mpi_room >> 20));
     if (job->constructed && state->events)
@@ -442,17 +436,6 @@ unsigned agents_draining(struct agents *agents, const char *dir, unsigned *ret_l
     agents_job_state(agents, dir, &state);
     *ret_living = state.living;
     return state.draining;
-}
-
-struct seen_program *job_seen(struct trace_job *job, const char *exe, bool forked)
-{
-    uint32_t hash = forked ? 16777619 : 2166136261;
-    for (const char *c = exe; *c; c++)
-        hash = (hash ^ (uint8_t)*c) * 16777619;
-    struct seen_program *seen = &job->seen[(hash >> 8) % SEEN_PROGRAMS];
-    if (seen->hash != hash)
-        *seen = (struct seen_program){.hash = hash};
-    return seen;
 }
 
 void job_note_late(struct trace_job *job)

@@ -74,10 +74,14 @@ static void hold(struct agent *agent)
 
 /* ---- switches ---- */
 
-/* As few calls as cost the program little; also where there is hardly room for any more. */
+/* Nobody said which calls are to be recorded, or there is hardly room for any more: then only as many as cost the program
+ * little. */
 static bool thins(const struct agent *agent, const struct trace_settings *settings)
 {
-    return agent->limited || (agent->job && agent->job->limited) || trace_settings_plain(settings);
+    return agent->limited || (agent->job && agent->job->limited) ||
+           (!settings->enabled && !(settings->selection && *settings->selection) && !settings->args &&
+            !settings->locals && !(settings->statics && *settings->statics) && !settings->min_ns &&
+            !settings->max_depth && !settings->rate && settings->policy == AREA_DROP);
 }
 
 static void set_switches(struct agent *agent)
@@ -93,8 +97,6 @@ static void set_switches(struct agent *agent)
     atomic_store(&area->max_depth, settings->max_depth);
     atomic_store(&area->rate, settings->rate);
     atomic_store(&area->thin, thins(agent, settings));
-    if (!trace_settings_plain(settings))
-        atomic_store(&area->spare_until, 0);
     atomic_store(&area->wait_us, settings->wait_us);
     atomic_store(&area->ticks_per_second, agents->ticks_per_second);
     atomic_store(&area->min_ticks,

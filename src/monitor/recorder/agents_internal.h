@@ -31,7 +31,7 @@ enum {
     RULE_NOTES = 64,          /* demands of a job that are remembered until they are met */
     NOTED_LIMIT = 16,         /* programs of a job without hooks that are remembered by name */
     PROBLEM_SIZE = 512,
-    SEEN_PROGRAMS = 64,
+    BRIEF_PROGRAMS = 64,
     MODE_OWN = 0xff, /* in agent.modes: as the program has it */
 };
 
@@ -69,15 +69,8 @@ struct trace_job {
         enum noted_why why;
     } noted[NOTED_LIMIT];
     size_t noted_count;
-    bool hooked;          /* some process had them */
-    struct seen_program { /* of which processes were traced: job_seen */
-        uint32_t hash;
-        bool brief;           /* the last one ended soon and recorded little */
-        uint32_t count, come; /* processes: in all, and since then */
-        uint64_t since_ns;
-    } seen[SEEN_PROGRAMS];
-    uint64_t
-        spared; /* processes that are not traced, since there were so many; of agents that are gone, for their forks */
+    bool hooked;                    /* some process had them */
+    uint32_t brief[BRIEF_PROGRAMS]; /* agent_area.c */
     struct rule_note {
         uint32_t serial;     /* of a demand */
         bool met;            /* in some process */
@@ -316,8 +309,6 @@ void agent_exited(struct agent *agent);
 void agent_free(struct agent *agent);
 
 void job_note_program(struct trace_job *job, const char *exe);
-/* What is remembered of a program; of its children of fork by itself. */
-struct seen_program *job_seen(struct trace_job *job, const char *exe, bool forked);
 void job_note_late(struct trace_job *job); /* a process that was to be traced did not wait any longer; NULL: nothing */
 void job_note_refused(struct trace_job *job, pid_t pid, const char *why); /* why: an err.text */
 

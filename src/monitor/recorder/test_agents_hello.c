@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the monitor hears of agents: hellos that are refused or malformed, and commands. With an agent that is only a few
  * lines (test_fake_agent.h). */
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,65 +206,6 @@ static void test_refused_again(void **state)
     child_end(&child, 0);
 }
 
-/* The status of the answer to a hello of this process; parent: that it says it is forked from. */
-static int32_t ask(const struct child *parent)
-{
-    static struct agent_hello hello;
-    struct agent_welcome welcome = {.status = -1};
-    int fds[3], fd = hello_dial();
-    size_t size = hello_fill(&hello, AGENT_HAS_HOOKS, NULL);
-    if (parent) {
-        hello.ppid = parent->pid;
-        hello.fork_of = agents_find(agents, parent->pid)->files[AREA_FUNCTIONS].serial;
-    }
-    assert_int_equal(send(fd, &hello, size, 0), size);
-    step_until_readable(fd);
-    assert_true(hello_hear(fd, &welcome, sizeof welcome, fds, 3));
-    for (unsigned i = 0; i < 3; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
-    close(fd);
-    return welcome.status;
-}
-
-/* As if very many processes of this program had come just now. */
-static void come_often(const char *exe, bool forked)
-{
-    struct seen_program *seen = job_seen(job_get(agents, job), exe, forked);
-    seen->count = seen->come = 1000000;
-    seen->since_ns = clock_now_ns();
-}
-
-/* A program that is started again and again is not traced each time: only if nobody said what to record. */
-static void test_spared(void **state)
-{
-    (void)state;
-    struct agents_job_state job_state;
-    struct err err;
-    char exe[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    assert_true(length > 0);
-    exe[length] = 0;
-    assert_int_equal(agents_job_set(agents, job, NULL, NULL, &err), 0);
-    struct child child = child_new(fake_agent);
-    child_tell(&child, 'c', 0);
-    const struct area *area = agents_find(agents, child.pid)->view.area;
-    come_often(exe, false);
-    assert_int_equal(ask(NULL), -EAGAIN);
-    assert_int_equal(atomic_load(&area->spare_until), 0);
-    come_often(exe, true);
-    assert_int_equal(ask(&child), -EAGAIN);
-    assert_true(atomic_load(&area->spare_until) > 0); /* the next ones do not even ask */
-    assert_int_equal(agents_job_state(agents, job, &job_state), 0);
-    assert_int_equal(job_state.note_count, 1);
-    assert_int_equal(job_state.notes[0].kind, NOTE_spared);
-    assert_int_equal(job_state.notes[0].spared.processes, 2);
-    assert_int_equal(agents_job_set(agents, job, "trace", "all", &err), 0);
-    come_often(exe, false);
-    assert_int_equal(ask(NULL), 0);
-    child_end(&child, 0);
-}
-
 /* A program that writes over the area loses its trace, nothing else. */
 static void test_garbage(void **state)
 {
@@ -369,8 +308,8 @@ int main(void)
 {
 #define ROW(name) cmocka_unit_test_setup_teardown(name, start, fixture_stop)
     const struct CMUnitTest tests[] = {
-        ROW(test_refused),       ROW(test_long_texts), ROW(test_newline),  ROW(test_no_hooks), ROW(test_ends_at_once),
-        ROW(test_refused_again), ROW(test_garbage),    ROW(test_commands), ROW(test_spared),
+        ROW(test_refused),      ROW(test_long_texts),    ROW(test_newline), ROW(test_no_hooks),
+        ROW(test_ends_at_once), ROW(test_refused_again), ROW(test_garbage), ROW(test_commands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
