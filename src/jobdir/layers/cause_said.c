@@ -292,7 +292,8 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
     const char *line = json_string_value(json_array_get(row.lines, json_array_size(row.lines) - 1));
     double after = record_seconds(record) - row.quiet_seconds - cause_chain_end(end, at);
     bool just_before = row.quiet_seconds >= 0 && after >= -FAILURE_SECONDS && after <= SEEN_SECONDS;
-    if (!just_before || !line || !*line || isspace((unsigned char)*line) || !row.file || strcmp(row.file, "stderr") != 0)
+    if (!just_before || !line || !*line || isspace((unsigned char)*line) || !row.file ||
+        strcmp(row.file, "stderr") != 0)
         return NULL;
     cause_cut(out, line);
     return record;

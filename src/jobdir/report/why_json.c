@@ -195,7 +195,8 @@ static json_t *actors_json(const void *row, const void *all)
 {
     const struct mpi_why_rank *rank = row;
     json_t *list = json_array();
-    for (const struct mpi_why_actor *actor = rank->actors; actor < rank->actors + rank->actor_count; actor++) {
+    for (size_t i = 0; i < rank->actor_count; i++) {
+        const struct mpi_why_actor *actor = &rank->actors[i];
         struct buf text = BUF_INIT;
         if (actor->thread)
             continue;

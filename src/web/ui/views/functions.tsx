@@ -46,7 +46,7 @@ export function Communication({ id }: ViewProps) {
   return (
     <Answered of={answer}>
       {volume => {
-        const rows = (of: 'sent_bytes' | 'received_bytes' | 'calls' | 'total_ns'): Row[] => volume.calls.map((one, i) => ({ key: String(i), name: one.name, about: '', class: one.class, values: one[of] }));
+        const rows = (of: 'sent_bytes' | 'received_bytes' | 'calls' | 'total_ns'): Row[] => volume.calls.map((one, i) => ({ key: String(i), name: one.name, about: one[of].includes(null as never) ? 'not known of all ranks' : '', class: one.class, values: one[of].map((v) => v ?? 0) }));
         return (
           <Measured id={id} title="Communication" name="communication" what="Call" processes={volume.processes} notes={volume.notes}
             measures={[
