@@ -321,7 +321,7 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
       </div>
       <Health of={name} model={model} version={version} />
       {top.processes.length > 0 ? <Processes processes={top.processes} /> : <Empty title="No process lives at the moment." />}
-      {!looks && <Why id={id} mpi={top.ranks.length > 0} />}
+      {!looks.current && <Why id={id} mpi={top.ranks.length > 0} />}
       {session.rights.includes('control') && <Control id={id} />}
       <NotHere model={model} functions={functions.length > 0} />
     </>
