@@ -171,7 +171,7 @@ for (const [mode, c] of Object.entries(colours)) {
 }
 
 test('a standstill is one as long as no rank has moved since; its finding comes first, without what the ranks are in otherwise', () => {
-  const why = '2 ranks: 2 wait in vain, 0 compute\n\ndeadlock: 2 ranks wait for each other\n  rank 0: MPI_Recv\n  rank 1: MPI_Recv\n\nRanks\n  rank 0: MPI_Recv';
+  const why = '2 ranks: 2 stuck, 0 compute\n\ndeadlock: 2 ranks wait for each other\n  rank 0: MPI_Recv\n  rank 1: MPI_Recv\n\nRanks\n  rank 0: MPI_Recv';
   const stall = { t: 90, seconds: 75, why }, ranks = (...since) => since.map((since_seconds, rank) => ({ rank, since_seconds }));
   assert.deepEqual(verdict.stillOf(stall, ranks(185, 190), 200), { now: true, since: 15, finding: 'deadlock: 2 ranks wait for each other', lines: ['rank 0: MPI_Recv', 'rank 1: MPI_Recv'] });
   assert.equal(verdict.stillOf(stall, ranks(185, 100), 200).now, false, 'one has moved');

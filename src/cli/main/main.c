@@ -88,7 +88,7 @@ static enum command find_command(const char *name)
         near_take(&meant, name, strlen(name), command_rows[i].name);
     }
     if (command_meant(name))
-        snprintf(meant.text, sizeof meant.text, "%s", command_meant(name));
+        snprintf(meant.text, sizeof meant.text, "%s", command_meant(name)); /* better than what is spelled like it */
     text_show(&shown, name);
     fprintf(stderr, "scry: there is no command \"%s\"%s%s%s; `scry help` lists them\n", shown.data ? shown.data : "",
             *meant.text ? " (did you mean " : "", meant.text, *meant.text ? "?)" : "");

@@ -23,8 +23,8 @@ struct mpi_why_part {
 };
 
 /* Takes the times of the ranks of each part to the reader's clock, and sets mpi_stats.unheard_ns of those that were looked at
- * before `since_ns`. Returns how far the times of two ranks may be off
- * each other (for mpi_why_options). Appends to `note`, for people: parts of which no rank is known, those that were
+ * before `since_ns`, if they were `asked` then; else only the note says how old that is. Returns how far the times of two ranks
+ * may be off each other (for mpi_why_options). Appends to `note`, for people: parts of which no rank is known, those that were
  * looked at before `since_ns` (on the reader's clock; 0: any time is good), and ranks that nobody has told of; nothing
  * if there are none. */
 uint64_t mpi_why_align(struct mpi_stats_set *set, const struct mpi_why_part *parts, size_t count, uint64_t since_ns,

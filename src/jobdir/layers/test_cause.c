@@ -195,10 +195,10 @@ static void test_memory_short(void **state)
 
 static void test_standstill(void **state)
 {
-    put_named(40, "stands_still", "nothing has moved for 30 s");
+    put_named(40, "stands_still", "idle for 30 s: no process of the job computed, read or wrote");
     expect(ask(ONE), NOTE_NONE, false, "");
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_standstill, false,
-           "probably it stood still until it was ended: nothing has moved for 30 s");
+           "probably it stood still until it was ended: idle for 30 s: no process of the job computed, read or wrote");
 }
 
 static void put_crash(double seconds, int pid)
