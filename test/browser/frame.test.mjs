@@ -184,6 +184,7 @@ test('keys: help, jobs, up; colours by the switch, kept', async () => {
   assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Close');
   assert.deepEqual(await violations(page), []);
   await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'hidden' }); // until then keys are its own
   await page.keyboard.press('u');
   await page.getByRole('link', { name: 'long' }).waitFor();
   await page.keyboard.press('/');

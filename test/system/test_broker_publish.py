@@ -128,6 +128,7 @@ class Reference(PublishCase):
         self.run_job("sh", "-c", "exit 3", status=3)
         job = os.path.basename(self.directory())
         topic = f"scry/v1/{level(self.owner)}/{level(job)}"
+        self.reader.wait(lambda: self.reader.messages)  # the job may be over before the first of them is here
         self.assertEqual({message.topic.rsplit("/", 1)[0] for message in self.reader.messages}, {topic})
         self.reader.wait(lambda: not self.last("beat")["connected"])  # it stays a moment for readers
         late = self.broker.client("scry/v1/#")
