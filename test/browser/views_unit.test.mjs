@@ -74,6 +74,19 @@ test('lanes stand below each other and are found again', () => {
   assert.equal(layout.rowAt(made, 1, made.tops[1] + 21), 2);
 });
 
+test('a part with more messages is darker, whatever was left out of it', () => {
+  const dark = (messages, step) => (messages / step) * layout.messageShade(messages, messages / step, 400);
+  assert.ok(Math.abs(dark(4000, 4) - dark(4000, 8)) < 1e-6);
+  assert.ok(dark(40000, 40) > 1.2 * dark(4000, 4));
+  assert.equal(layout.messageShade(5, 5, 400), 0.8);
+});
+
+test('few lanes use the height', () => {
+  const made = layout.layoutOf([3, 3], true, 0, 500);
+  assert.ok(made.tops[2] > 180 && made.tops[2] <= 500);
+  assert.ok(layout.layoutOf(Array(1000).fill(3), true, 0, 500).rowHeight === 5);
+});
+
 test('many collectives are drawn as evenly whatever a tile left out', () => {
   const few = Array.from({ length: 300 }, (_, i) => i), many = Array.from({ length: 3000 }, (_, i) => i);
   assert.equal(layout.thinned(few, 400), few);

@@ -516,8 +516,8 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
          "{tree.cpu_ns} of CPU time[; load {system.load}][, {system.memory_available_bytes} of memory available]"},
     [RECORD_health] =
         {"health", STREAM_NODE, health_fields, "The node's health, and the limits of the job, at intervals.",
-         "[processors {load.cpu:percent} busy][, waiting for memory {pressure.memory:percent}][, for disks "
-         "{pressure.io:percent}][; {memory.available_bytes} of memory available]"},
+         "{memory.available_bytes} of memory available[, processors {load.cpu:percent} busy][, waiting for memory "
+         "{pressure.memory:percent}][, waiting for disks {pressure.io:percent}]"},
     [RECORD_script_line] = {"script_line", STREAM_SCRIPT, script_line_fields, "A script is at another line.",
                             "{pid} {file}[:{line}][-{last_line}][ in {function}][: {command}]"},
     [RECORD_command_failed] = {"command_failed", STREAM_SCRIPT, command_failed_fields, "A command of a script failed.",

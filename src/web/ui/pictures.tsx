@@ -162,6 +162,17 @@ export function download(name: string, type: string, text: string) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
+const phone = matchMedia('(max-width: 640px)'); // as in design.css
+function useNarrow(): boolean {
+  const [narrow, set] = useState(phone.matches);
+  useEffect(() => {
+    const changed = () => set(phone.matches);
+    phone.addEventListener('change', changed);
+    return () => phone.removeEventListener('change', changed);
+  }, []);
+  return narrow;
+}
+
 /** The frame: title, what it shows, its controls, the picture, and the links that take it away. */
 export function PictureFrame(props: {
   title: string;
@@ -174,14 +185,14 @@ export function PictureFrame(props: {
   controls?: ComponentChildren;
   children: ComponentChildren;
 }) {
-  const id = useId();
+  const id = useId(), narrow = useNarrow();
   const file = `${props.of}-${props.picture.name}`.replace(/[^\w.-]+/g, '_');
   const { svg, table } = props.picture;
   return (
     <section class="picture" aria-labelledby={id}>
       <header>
         <h2 id={id}>{props.title}</h2>
-        <div class="picture-controls">{props.controls}</div>
+        {narrow && props.controls ? <details class="picture-controls"><summary>Choices</summary><div>{props.controls}</div></details> : <div class="picture-controls">{props.controls}</div>}
         <div class="picture-take" role="group" aria-label={`Take away: ${props.title}`}>
           {svg && (
             <button type="button" class="quiet" onClick={() => download(`${file}.svg`, 'image/svg+xml', svg(lightColours()))}>

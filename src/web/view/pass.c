@@ -116,6 +116,13 @@ static void take_point(void *ctx, const struct trace_point *point)
         lane_add_point(pointing->view, lane, point);
 }
 
+static void mark_valued(struct view *view, size_t trace, uint32_t id)
+{
+    uint32_t function = view_function(view, trace, id);
+    if (function != UINT32_MAX)
+        view->function_list[function]->valued = 1;
+}
+
 static void take_event(struct view *view, size_t trace, const struct trace_event *event)
 {
     if (event->kind != TRACE_ENTRY && event->kind != TRACE_EXIT)
@@ -128,6 +135,8 @@ static void take_event(struct view *view, size_t trace, const struct trace_event
     view->until_ns = now > view->until_ns ? now : view->until_ns;
     view->pass->grown |= now > view->to_ns;
     lane->to_ns = now > lane->to_ns ? now : lane->to_ns;
+    if (event->layout)
+        mark_valued(view, trace, event->function);
     if (event->kind == TRACE_ENTRY) {
         struct open_call *call = open_calls_enter(open, event->stack, event->function, event->entry_time);
         uint32_t function = view_function(view, trace, event->function);

@@ -46,7 +46,8 @@ static void put_functions(struct buf *out, const struct view *view)
         view_put_text(out, function->name);
         buf_puts(out, ",\"file\":");
         view_put_text(out, function->file);
-        buf_printf(out, ",\"line\":%" PRIu32 ",\"class\":\"%s\"}", function->line, view_class_name(function->class));
+        buf_printf(out, ",\"line\":%" PRIu32 ",\"class\":\"%s\"%s}", function->line, view_class_name(function->class),
+                   function->valued ? ",\"values\":true" : "");
     }
     buf_putc(out, ']');
 }

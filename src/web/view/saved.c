@@ -14,7 +14,7 @@
 #include "jobdir/record/picture_file.h"
 
 #define SAVED_MAGIC "scrypict"
-enum { SAVED_VERSION = 2 };
+enum { SAVED_VERSION = 3 };
 
 struct saved_head { /* then the parts */
     char magic[8];
@@ -118,15 +118,18 @@ static void save_functions(struct saving *saving, struct view *view)
         _cleanup_(freep) char *name = saved_text(saving, as_saved.name), *file = saved_text(saving, as_saved.file);
         SAVED(saving, as_saved.line);
         SAVED(saving, as_saved.class);
-        saved_check(saving, as_saved.class < VIEW_CLASSES);
+        SAVED(saving, as_saved.valued);
+        saved_check(saving, as_saved.class < VIEW_CLASSES && as_saved.valued <= 1);
         if (saving->out) { /* nothing of it is ours */
             name = file = NULL;
             continue;
         }
         struct view_function *function = saving->failed ? NULL : view_function_named(view, name, file, as_saved.line);
         saved_check(saving, function && function->number == i);
-        if (function)
+        if (function) {
             function->class = as_saved.class;
+            function->valued = as_saved.valued;
+        }
     }
 }
 

@@ -66,6 +66,7 @@ struct view_function {
     const char *name, *file;
     uint32_t line, number; /* number: in the list */
     enum view_class class;
+    uint8_t valued; /* 1: some of its calls have arguments, locals or a result */
     UT_hash_handle hh;
 };
 

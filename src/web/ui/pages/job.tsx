@@ -47,7 +47,10 @@ function Title({ id, row, top, task, stale, cause }: { id: string; row: Row | un
   );
 }
 
-export function Job({ id, tab, session }: { id: string; tab: string; session: Session }) {
+const MOVED: Record<string, string> = { matrix: 'communication' }; // parts that stood under a name of their own
+
+export function Job({ id, tab: asked, session }: { id: string; tab: string; session: Session }) {
+  const tab = MOVED[asked] ?? asked;
   const answer = useAnswer<Top>(jobPath(id), (top) => (top.status === 'running' ? 2 : 0));
   const listed = useAnswer<Ps>(`jobs${query({ text: id, limit: 20 })}`);
   // its row of the list; undefined: not known yet; null: there is none
@@ -90,5 +93,5 @@ function emptyViews(report: Report | undefined, top: Top | undefined): string[] 
   if (!report && !top) return [];
   const functions = report ? report.functions.length > 0 || [report, ...report.parts].some((one) => one.scripts.python_functions.length > 0) : (top!.functions ?? []).length > 0;
   const mpi = report ? (report.mpi?.ranks.length ?? 0) > 0 : top!.ranks.length > 0;
-  return [...(functions ? [] : ['functions', 'tree', 'values', 'source']), ...(mpi ? [] : ['communication', 'matrix', 'distributions']), ...(functions || mpi ? [] : ['space'])];
+  return [...(functions ? [] : ['functions', 'tree', 'values', 'source']), ...(mpi ? [] : ['communication', 'distributions']), ...(functions || mpi ? [] : ['space'])];
 }

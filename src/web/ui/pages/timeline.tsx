@@ -5,11 +5,9 @@ import * as format from '../format';
 import { PictureFrame } from '../pictures';
 
 type Last = NonNullable<Report['last']>;
-type Event = Last['events'][number];
 
 const layers: Record<string, string> = { rule: 'rules', python: 'Python', warning: 'warnings', function: 'functions', mpi: 'MPI', process: 'processes' };
 const layerName = (stream: string) => layers[stream] ?? stream;
-const weights: Record<Event['weight'], string> = { failure: 'failed', trouble: 'trouble', hint: 'hint', place: '', aside: '' };
 
 /** `stacks`: those of crashes are not shown elsewhere. */
 export function LastEvents({ last, of, stacks }: { last: Last; of: string; stacks: boolean }) {
@@ -34,8 +32,8 @@ export function LastEvents({ last, of, stacks }: { last: Last; of: string; stack
                 <td class="number">{e.before_end_seconds < 0.0005 ? 'end' : format.seconds(e.before_end_seconds)}</td>
                 <td class="narrow">{layerName(e.stream)}</td>
                 <td>
-                  <span class={`event ${e.weight}`}>{e.text}</span> {weights[e.weight] && <span class={`tag ${e.weight}`}>{weights[e.weight]}</span>}{' '}
-                  {e.seq !== undefined && evidence.has(e.seq) && <span class="tag">evidence</span>}
+                  <span class={`event ${e.weight}`}>{e.text}</span>{' '}
+                  {e.seq !== undefined && evidence.has(e.seq) && <span class="tag">supports the reason</span>}
                   {e.stack && e.stack.length > 0 && (stacks || e.stream !== 'process') && <div class="mono soft">{e.stack.join(' ← ')}</div>}
                 </td>
               </tr>

@@ -5,7 +5,7 @@
 export interface LaneInfo {
   lane: number; label: string; rank: number | null; world: number | null; node: string; pid: number; thread: number; depth: number; calls: number;
 }
-export interface FunctionInfo { id: number; name: string; file: string; line: number; class: string }
+export interface FunctionInfo { id: number; name: string; file: string; line: number; class: string; /** Some of its calls have arguments, locals or a result. */ values?: boolean }
 export interface Picture {
   from_ns: number; to_ns: number; levels: number; columns: number; lanes: LaneInfo[]; functions: FunctionInfo[];
   messages: number; collectives: number; clock_bound_ns: number | null; complete: boolean; progress?: number; notes: unknown[];

@@ -15,10 +15,10 @@ export const ROWS_MOST = 24;
 
 const gapOf = (rowHeight: number) => Math.max(1, Math.min(6, Math.round(rowHeight / 4)));
 
-/** `row`: pixels of a row; 0: as high as lets all lanes fit into `height`, within what can be read. */
+/** `row`: pixels of a row; 0: as high as lets all lanes fit into `height`, within what can be read and what looks like a bar. */
 export function layoutOf(depths: readonly number[], stacked: boolean, row: number, height: number): Layout {
   const rows = Uint8Array.from(depths, depth => stacked ? Math.min(ROWS_MOST, Math.max(1, depth)) : 1);
-  const all = rows.reduce((sum, n) => sum + n, 0) || 1, [least, most] = stacked ? [5, 15] : [6, 22];
+  const all = rows.reduce((sum, n) => sum + n, 0) || 1, [least, most] = stacked ? [5, 30] : [6, 48];
   let rowHeight = Math.round(row) || most;
   while (!row && rowHeight > least && all * rowHeight + depths.length * gapOf(rowHeight) > height)
     rowHeight--;
@@ -75,6 +75,13 @@ export function outline(one: Collective, layout: Layout, x: (time: number) => nu
 export function thinned<T>(all: readonly T[], pixels: number): readonly T[] {
   const most = Math.max(1, Math.floor(pixels));
   return all.length <= most ? all : Array.from({ length: most }, (_, i) => all[Math.floor(i * all.length / most)]!);
+}
+
+/** How dark each line of messages is. `messages`: all of this part of the time, `wide` pixels of it, of which `lines` are drawn. Lines over each other add up: the more
+ * messages a pixel has, the darker it is, whatever was left out. */
+export function messageShade(messages: number, lines: number, wide: number): number {
+  const share = 0.5 + 0.25 * Math.log10(1 + messages / Math.max(1, wide));
+  return Math.max(0.02, Math.min(0.8, 0.15 * share * wide / Math.max(1, lines)));
 }
 
 /** How dark each of so many is: many only darken the picture. */

@@ -4,7 +4,7 @@
 import type { Picture, Tile } from './data';
 import { MESSAGE_FIELDS } from './data';
 import type { Layout } from './layout';
-import { laneMiddle, outline, shadeOf, thinned } from './layout';
+import { laneMiddle, messageShade, outline, shadeOf, thinned } from './layout';
 import type { Inks } from './raster';
 import { rasterCalls, rasterColumns } from './raster';
 import { LANES_EACH } from './tiles';
@@ -111,9 +111,11 @@ export class Strips {
     context.textBaseline = 'middle';
     for (let i = first; i < last; i++) {
       const lane = tile.lanes[i - offset];
+      const y = layout.tops[i]! - layout.tops[first]!;
+      if (lane?.columnFunction)
+        this.columnLabels(strip, lane, picture, layout.rows[i]!, y, tile.from <= picture.from_ns, look);
       if (!lane?.begin)
         continue;
-      const y = layout.tops[i]! - layout.tops[first]!;
       for (let k = 0; k < lane.count; k++) {
         const left = Math.max(0, (lane.begin[k]! - tile.from) * scale), right = Math.min(width, (lane.end![k]! - tile.from) * scale);
         const row = lane.callDepth![k]!, id = lane.callFunction![k]!;
@@ -128,6 +130,27 @@ export class Strips {
         context.fillText(text, left + 4 * look.ratio, y + (layout.stacked ? row : 0) * layout.rowHeight + layout.rowHeight / 2);
       }
     }
+  }
+
+  /** Where columns beside each other have nearly all of their time in the same function, they have its name once. What reaches the strip from
+   * its left has the name there. */
+  private columnLabels(strip: Strip, lane: Tile['lanes'][number], picture: Picture, rows: number, y: number, begins: boolean, look: Look): void {
+    const { context, width } = strip, { layout, ratio } = look, { columns, depth } = lane, functions = lane.columnFunction!, share = lane.columnShare!;
+    if (!layout.stacked)
+      return;
+    for (let row = 0; row < Math.min(rows, depth); row++)
+      for (let column = 0, next; column < columns; column = next) {
+        const id = functions[column * depth + row]!;
+        for (next = column + 1; next < columns && functions[next * depth + row] === id && share[next * depth + row]! >= 200; next++);
+        const left = column * width / columns, room = (next - column) * width / columns - 8 * ratio;
+        if (id < 0 || share[column * depth + row]! < 128 || room < 22 * ratio || column === 0 && !begins)
+          continue;
+        const text = this.cut(context, picture.functions[id]?.name ?? '', room);
+        if (!text)
+          continue;
+        context.fillStyle = look.labelCss[id] ?? look.inkCss;
+        context.fillText(text, left + 4 * ratio, y + row * layout.rowHeight + layout.rowHeight / 2);
+      }
   }
 
   /** Lanes that are one bar: the name of a call whose inner calls are drawn over it soon after its begin would lie under theirs. */
@@ -171,18 +194,20 @@ export class Strips {
 
   private messages(strip: Strip, tile: Tile, first: number, last: number, scale: number, look: Look): void {
     const { context } = strip, { layout } = look, all = tile.messages, top = layout.tops[first]!;
-    const count = all.length / MESSAGE_FIELDS;
+    const count = all.length / MESSAGE_FIELDS, many = count > 400;
+    let lines = 0;
     context.strokeStyle = look.messageCss;
-    context.lineWidth = look.ratio * (count > 400 ? 0.6 : 0.9);
-    context.globalAlpha = Math.max(0.05, Math.min(0.8, 0.15 * strip.width / Math.max(1, count))); // many only darken the picture
+    context.lineWidth = many ? Math.min(1, 0.6 * look.ratio) : 0.9 * look.ratio; // wider than a pixel, those over each other would not add up
     context.beginPath();
     for (let i = 0; i < count; i++) {
       const from = all[i * MESSAGE_FIELDS]!, to = all[i * MESSAGE_FIELDS + 1]!;
       if (Math.max(from, to) < first || Math.min(from, to) >= last)
         continue;
+      lines++;
       context.moveTo((all[i * MESSAGE_FIELDS + 2]! - tile.from) * scale, laneMiddle(layout, from) - top);
       context.lineTo((all[i * MESSAGE_FIELDS + 3]! - tile.from) * scale, laneMiddle(layout, to) - top);
     }
+    context.globalAlpha = messageShade(lines * tile.messageStep, lines, strip.width / look.ratio);
     context.stroke();
     if (layout.rowHeight >= 6 * look.ratio && count <= strip.width / 8) { // where they arrive
       const size = Math.min(4, layout.rowHeight / 4 / look.ratio + 1) * look.ratio;

@@ -9,7 +9,7 @@ import { inkOn } from '../design/colours';
 import type { Pen } from '../pictures';
 import type { Options } from './control';
 import type { Layout } from './layout';
-import { laneMiddle, layoutOf, outline, shadeOf, thinned } from './layout';
+import { laneMiddle, layoutOf, messageShade, outline, shadeOf, thinned } from './layout';
 import { FADE, fadedShade } from './raster';
 import { ticksOf } from './ticks';
 import { LANES_EACH, tileRange } from './tiles';
@@ -96,16 +96,18 @@ function tilesIn(shown: Shown): Tile[] {
 
 function drawMessages(pen: Pen, shown: Shown, layout: Layout, x: (time: number) => number, plot: number, ink: string): void {
   const there = new Set<string>(), ends: number[] = [];
-  for (const { messages } of tilesIn(shown))
+  let all = 0;
+  for (const { messages, messageStep } of tilesIn(shown))
     for (let i = 0; i < messages.length; i += MESSAGE_FIELDS) {
       const [from, to, sent, received] = messages.subarray(i, i + 4) as unknown as [number, number, number, number], key = `${from} ${to} ${sent} ${received}`;
       if (from >= shown.lanes || to >= shown.lanes || there.has(key))
         continue;
       there.add(key);
+      all += messageStep;
       ends.push(x(sent), TOP + laneMiddle(layout, from), x(received), TOP + laneMiddle(layout, to));
     }
   if (there.size)
-    pen.lines(ends, ink, there.size > 400 ? 0.4 : 0.6, Math.max(0.05, Math.min(0.8, 0.15 * plot / there.size))); // as on the screen
+    pen.lines(ends, ink, there.size > 400 ? 0.4 : 0.6, Math.round(1000 * messageShade(all, there.size, plot)) / 1000);
 }
 
 function drawCollectives(pen: Pen, shown: Shown, layout: Layout, x: (time: number) => number, plot: number, ink: string): void {

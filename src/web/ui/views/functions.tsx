@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running time and calls of functions, communication of calls of MPI: of one process, and compared over all.
+// Running time and calls of functions: of one process, and compared over all.
 import './views.css';
 import { jobPath, useAnswer } from '../api';
-import { Answered, Empty } from '../design/parts';
-import { base, count, ns, size } from '../format';
+import { Answered } from '../design/parts';
+import { base, count, ns } from '../format';
 import type { ViewProps } from '../frame/view';
 import { Measured } from './measured';
-import { NoMpi, NoTrace } from './parts';
-import type { Profile, Row, Volume } from './profile';
+import { NoTrace } from './parts';
+import type { Profile, Row } from './profile';
 import { kindOf, valueOf } from './profile';
 
 export function Functions({ id }: ViewProps) {
@@ -33,29 +33,6 @@ export function Functions({ id }: ViewProps) {
             ]}
             also={(row, process) => row.key === '\0others' ? [] : [{ title: 'Calls', text: count(calls(row, process)), value: calls(row, process) }]}
             empty={<NoTrace id={id} notes={profile.notes} />} />
-        );
-      }}
-    </Answered>
-  );
-}
-
-export function Communication({ id }: ViewProps) {
-  const answer = useAnswer<Volume>(jobPath(id, 'volume'));
-  if (answer.error?.kind === 'no_trace')
-    return <NoMpi id={id} />;
-  return (
-    <Answered of={answer}>
-      {volume => {
-        const rows = (of: 'sent_bytes' | 'received_bytes' | 'calls' | 'total_ns'): Row[] => volume.calls.map((one, i) => ({ key: String(i), name: one.name, about: one[of].includes(null as never) ? 'not known of all ranks' : '', class: one.class, values: one[of].map((v) => v ?? 0) }));
-        return (
-          <Measured id={id} title="Communication" name="communication" what="Call" processes={volume.processes} notes={volume.notes}
-            measures={[
-              { key: 'sent', title: 'Sent', unit: 'bytes', format: size, rows: rows('sent_bytes') },
-              { key: 'received', title: 'Received', unit: 'bytes', format: size, rows: rows('received_bytes') },
-              { key: 'calls', title: 'Calls', unit: 'calls', format: count, rows: rows('calls') },
-              { key: 'time', title: 'Time', unit: 'ns', format: ns, rows: rows('total_ns') },
-            ]}
-            empty={<Empty title="No call of MPI of this kind was counted in this job.">Another measure above may have some.</Empty>} />
         );
       }}
     </Answered>

@@ -4,8 +4,8 @@ import type { View } from '../frame/view';
 import { SpaceTime } from '../space/diagram';
 import { Compare } from './compare';
 import { Distributions } from './distributions';
-import { Communication, Functions } from './functions';
-import { Matrix } from './matrix';
+import { Communication } from './communication';
+import { Functions } from './functions';
 import { Scaling } from './scaling';
 import { SourceView } from './source';
 import { CallTree } from './tree';
@@ -21,8 +21,7 @@ export const views: View[] = [
     ],
   },
   { name: 'functions', title: 'Functions', of: 'job', draw: Functions },
-  { name: 'communication', title: 'Communication', of: 'job', draw: Communication },
-  { name: 'matrix', title: 'Matrix', of: 'job', draw: Matrix, keys: [['← ↑ → ↓', 'another pair'], ['+ −', 'fewer ranks, more']] },
+  { name: 'communication', title: 'Communication', of: 'job', draw: Communication, keys: [['← ↑ → ↓', 'another pair of ranks'], ['+ −', 'fewer ranks, more']] },
   { name: 'distributions', title: 'Distributions', of: 'job', draw: Distributions },
   {
     name: 'tree', title: 'Call tree', of: 'job', draw: CallTree,

@@ -9,13 +9,11 @@ import type { Colours } from '../design/colours';
 import { Answered, Choice, Empty } from '../design/parts';
 import { Table } from '../design/table';
 import { count, size } from '../format';
-import type { ViewProps } from '../frame/view';
 import { Drawn, PictureFrame, svgPen } from '../pictures';
 import type { Pen } from '../pictures';
-import { href, useParam } from '../state';
+import { useParam } from '../state';
 import type { Pair } from './pairs';
 import { cellAt, fieldOf, pairsOf, rangeOf } from './pairs';
-import { NoMpi } from './parts';
 
 type What = 'bytes' | 'messages' | 'received_bytes' | 'one_sided_bytes';
 const WHATS: readonly (readonly [What, string])[] = [['bytes', 'Bytes sent'], ['messages', 'Messages'], ['received_bytes', 'Bytes received'], ['one_sided_bytes', 'One-sided']];
@@ -24,15 +22,16 @@ const SIDE = 640, LEFT = 56, TOP = 30;
 /** Of the square, in pixels: of few ranks, fields are no larger than a hand needs. */
 const sideOf = (width: number, cells: number) => Math.min(SIDE, 80 * cells, Math.max(80, width - LEFT - 8));
 
-export function Matrix({ id }: ViewProps) {
+/** Below the calls, which say where there is no MPI at all. */
+export function Matrix({ id }: { id: string }) {
   const answer = useAnswer<Report>(jobPath(id, 'report'));
   return (
     <Answered of={answer} wait="Asking for the report …">
-      {report => !report.mpi ? <NoMpi id={id} /> : report.mpi.matrix.length > 0 ? <Pairs id={id} report={report} /> : report.mpi.unmeasured.includes('peers') ? (
+      {report => !report.mpi ? null : report.mpi.matrix.length > 0 ? <Pairs id={id} report={report} /> : report.mpi.unmeasured.includes('peers') ? (
         <Empty title="Who sends to whom was not measured.">The job ran with --mpi-metrics without peers.</Empty>
       ) : (
         <Empty title="No rank sent anything to another one by itself.">
-          What collective operations move is no pair's: it is under <a href={href(['jobs', id, 'communication'])}>communication</a>.
+          What collective operations move is no pair's: it is among the calls above.
         </Empty>
       )}
     </Answered>
@@ -41,8 +40,8 @@ export function Matrix({ id }: ViewProps) {
 
 function Pairs({ id, report }: { id: string; report: Report }) {
   const matrix = report.mpi!.matrix, worlds = [...new Set(matrix.map(pair => pair.world))].sort((a, b) => a - b);
-  const [what, setWhat] = useParam('m', 'bytes');
-  const [scale, setScale] = useParam('scale', 'linear');
+  const [what, setWhat] = useParam('pairs', 'bytes');
+  const [scale, setScale] = useParam('shades', 'linear');
   const [world, setWorld] = useParam('world', String(worlds[0] ?? 0));
   const [part, setPart] = useParam('ranks');
   const [at, setAt] = useState<[number, number] | null>(null);

@@ -5,7 +5,7 @@ import { jobPath, query, useAnswer } from '../api';
 import { Answered, Empty, Notice } from '../design/parts';
 import type { Column } from '../design/table';
 import { Table } from '../design/table';
-import { count, ns } from '../format';
+import { base, count, ns } from '../format';
 import type { ViewProps } from '../frame/view';
 import { PictureFrame } from '../pictures';
 import { go, useParam } from '../state';
@@ -37,6 +37,22 @@ export const namesOf = (calls: readonly ValuedCall[]): string[] => [...new Set(c
 const column = (key: string, title: string, value: (call: ValuedCall) => string | null): Column<ValuedCall> =>
   ({ key, title, cell: call => <span class="mono" title={value(call) ?? undefined}>{value(call)}</span>, value: call => sortable(value(call)) });
 const argumentOf = (call: ValuedCall, name: string) => call.arguments.find(one => one.name === name)?.value ?? null;
+
+/** What there is to be asked for. */
+function Recorded({ picture, again, choose }: { picture: Picture; again: (options: string) => string; choose: (name: string) => void }) {
+  const functions = picture.functions.filter(one => one.values);
+  if (!functions.length && picture.complete)
+    return <Empty title="No values were recorded." command={again("--trace 'fn:*' --args")}>Calls of functions that were compiled with <code>-g</code> have them if the job is run so:</Empty>;
+  return (
+    <>
+      <p>{functions.length ? 'Values of calls of these functions were recorded:' : 'Reading the trace …'}</p>
+      <Table label="Functions with values" rows={functions} rowKey={one => one.id} sort="name" onOpen={one => choose(one.name)} columns={[
+        { key: 'name', title: 'Function', cell: one => <span class="mono">{one.name}</span>, value: one => one.name },
+        { key: 'file', title: 'Defined', fill: true, cell: one => <span class="soft">{one.file && `${base(one.file)}:${one.line}`}</span>, value: one => `${one.file}:${one.line}` },
+      ]} />
+    </>
+  );
+}
 
 function Asked({ id, picture }: { id: string; picture: Picture }) {
   const [text, setText] = useParam('q');
@@ -72,7 +88,7 @@ function Asked({ id, picture }: { id: string; picture: Picture }) {
         {begins.length > 0 && <button type="button" onClick={() => setBegins(begins.slice(0, -1))}>The calls before</button>}
         {found.value?.complete === false && <button type="button" onClick={() => setBegins([...begins, found.value!.next_ns!])}>The next calls</button>}
       </form>
-      {!text ? <Empty title="Of which function?">Its name, or a part with <code>*</code>: each of its calls becomes a row, with its arguments and result.</Empty> : (
+      {!text ? <Recorded picture={picture} again={again} choose={setText} /> : (
         <Answered of={found} wait="Looking …">
           {() => calls.length ? (
             <>
