@@ -16,6 +16,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/clock.h"
+#include "base/system/file.h"
 #include "base/system/pause.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/parts.h"
@@ -200,11 +201,9 @@ bool files_load(const struct files *files, size_t at, struct file_load *ret_load
     snprintf(path, sizeof path, "%s", file->path);
     if (file->piece >= 0)
         *strrchr(path, '+') = 0;
-    _cleanup_(closep) int fd =
-        dir < 0 ? -1 : openat(dir, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    _cleanup_(closep) int fd = dir < 0 ? -1 : file_open_own(dir, path, O_RDONLY);
     struct stat st;
-    bool regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    if (!regular || (file->piece < 0 && st.st_size > FILES_BYTES_MOST) ||
+    if (fd < 0 || fstat(fd, &st) < 0 || (file->piece < 0 && st.st_size > FILES_BYTES_MOST) ||
         (file->piece >= 0 && (st.st_size <= file->piece || lseek(fd, (off_t)file->piece, SEEK_SET) < 0)))
         return false;
     size_t size = file->piece < 0                           ? (size_t)st.st_size

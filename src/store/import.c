@@ -14,6 +14,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "base/system/user.h"
 #include "jobdir/record/info.h"
@@ -119,7 +120,7 @@ static int put_pieces(struct import *import, int at, const char *name, struct er
     char piece[PATH_MAX], bytes[MIRROR_PIECE];
     struct stat st;
     int code = 0;
-    _cleanup_(closep) int fd = openat(at, "spool/records.jsonl", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    _cleanup_(closep) int fd = file_open_own(at, "spool/records.jsonl", O_RDONLY);
     if (fd < 0 || fstat(fd, &st) < 0 || !may_read(import, &st))
         return 0;
     int64_t version = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;

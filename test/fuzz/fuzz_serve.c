@@ -5,6 +5,7 @@
 
 #include "fuzz.h"
 #include "web/http/foreign.h"
+#include "web/http/head.h"
 #include "web/http/position.h"
 
 static void position(struct span text)
@@ -36,13 +37,27 @@ static void range(struct span text, uint64_t size)
         fuzz_expect(len > 0 && from < size && len <= size - from);
 }
 
+/* What passes in one piece passes in two, and whole requests that pass can be taken again from their beginning. */
+static void heads(struct span text)
+{
+    struct head whole = {0}, parts = {0}, again = {0};
+    const struct head_refusal *refusal, *first, *second = NULL;
+    size_t half = text.len / 2, passed = head_take(&whole, text.ptr, text.len, &refusal);
+    fuzz_expect(passed <= text.len && (refusal || passed == text.len));
+    head_take(&parts, text.ptr, half, &first);
+    if (!first)
+        head_take(&parts, text.ptr + half, text.len - half, &second);
+    fuzz_expect((first ? first : second) == refusal);
+    fuzz_expect(head_take(&again, text.ptr, passed, &first) == passed && !first);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!size)
         return 0;
     struct span text = {(const char *)data + 1, size - 1}, part;
     uint64_t number = 0;
-    switch (data[0] % 7) {
+    switch (data[0] == 'h' ? 7 : data[0] % 7) {
     case 0:
         part = foreign_cookie(text, "scry_8080");
         fuzz_expect(!part.len || (part.ptr >= text.ptr && part.ptr + part.len <= text.ptr + text.len));
@@ -63,6 +78,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 5:
         fuzz_expect(!foreign_is_path(text) || (*text.ptr != '/' && *text.ptr != '.' && !memchr(text.ptr, 0, text.len)));
         foreign_number(text, &number);
+        break;
+    case 7:
+        heads(text);
         break;
     default:
         position(text);

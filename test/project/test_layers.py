@@ -98,6 +98,15 @@ class Layers(unittest.TestCase):
         self.refused("src/tracer/requests.c", SPDX + two, "src/tracer/requests.c:3: calls open")
         self.refused("src/tracer/requests.c", SPDX, "src/tracer/requests.c:1: opens 0 files, and tools/check-layers allows 1")
 
+    def test_files_of_jobs_are_read_in_one_place(self):
+        for text in ("int x = open(path, O_RDONLY | O_CLOEXEC);", 'FILE *x = fopen(path, "re");', "int x = openat(dir, name, O_RDONLY);"):
+            self.refused("src/jobdir/trace/list.c", SPDX + text, "files of a job are read with base/system/file.h")
+            self.refused("src/web/view/lane.c", SPDX + text, "files of a job are read with base/system/file.h")
+            self.refused("src/probe/proc.c", SPDX + text, None)
+        for text in ("int x = openat(at, name, O_RDONLY | O_DIRECTORY);", 'int x = open("/proc/self/maps", O_RDONLY);', "int x = file_open_own(at, name, O_RDONLY);"):
+            self.refused("src/jobdir/trace/list.c", SPDX + text, None)
+        self.refused("src/cli/why/processes.c", SPDX, "opens 0 files to read, and tools/check-layers allows 1")
+
     def test_sentences(self):
         for call in ('strstr(note, "not traced")', 'strncmp(why,\n "no monitor runs", 15)', 'strcmp(f("a, (b"), " of it")'):
             self.refused("src/job/run/x.c", SPDX + f"bool x = {call};\n", "src/job/run/x.c:2: looks for")

@@ -7,8 +7,10 @@ import os
 import shutil
 import socket
 import stat
+import subprocess
 import unittest
 
+import brokertest
 import scrytest
 import servetest
 from jobtest import JobCase, target
@@ -18,6 +20,7 @@ ID = "20260101T000000-there-77-abcdef"
 # What a job directory may have beside what this job has, and what is next to it for a moment.
 ALSO = ("stats/sites.json", "stats/sites.json.tmp", "clock.json", "remote.json", "mirror.lock", ".reserve", "spool/reserve",
         "snapshots/0001.json", "parts/.hosts", "parts/.options", "parts/.brought", "parts/.unwatched", "stats/vm/1-0.json")
+SECONDS = 5  # for a command, on a machine that does nothing else
 FORMATS = ("chrome", "speedscope", "folded", "folded-cpu", "folded-waiting", "csv")
 
 
@@ -177,6 +180,92 @@ class Foreign(JobCase):
         self.scry("replay", self.job)
         with open(os.path.join(self.job, "stats", "sites.json"), encoding="utf-8") as file:
             self.assertIn("traced.c", file.read())
+
+    def names(self):
+        """Of every file that is in a job's directory, or may be."""
+        return sorted({*files(self.job), *ALSO, "spool/records.jsonl", "control", "keys.json", "report.json"})
+
+    def link_each(self, what):
+        """Each name becomes a link to something outside: a file of the same content, a directory, or a pipe. (Where job.json is one
+        of the latter, there is no job to be read: so it stays.)"""
+        for name in self.names():
+            if name == "job.json" and what != "file":
+                continue
+            path, there = os.path.join(self.job, name), os.path.join(self.victim, name.replace("/", "+"))
+            if os.path.exists(path) and what == "file":
+                shutil.move(path, there)
+            elif os.path.exists(path):
+                os.unlink(path)
+            if what == "directory":
+                os.mkdir(there)
+            elif what == "pipe":
+                os.mkfifo(there)
+            elif not os.path.exists(there):
+                with open(there, "w", encoding="ascii") as file:
+                    file.write("{}" if name.endswith(".json") else "dear\n")
+            self.link(name, there)
+
+    def commands(self, url, job):
+        """Everything that is given a job's directory, but scry serve."""
+        out = self.box.path("tmp", "out")
+        for words in (("report",), ("report", "--json"), ("why",), ("why", "--json"), ("replay",), ("replay", "--json"), ("watch", "--json"),
+                      ("top", "--once"), ("top", "--once", "--json"), ("snapshot",), ("snapshot", "--json"), ("set",),
+                      ("stop",), ("stop", "--kill"), ("publish", "--broker", url), ("rm", "--dry-run"), ("ps",),
+                      ("doctor", "--job"), ("task", "show"), ("task", "cancel"), ("record", "--store", self.box.path("tmp", "store"), "--import"),
+                      *(("export", "-f", name, "-o", out) for name in FORMATS)):
+            yield *words, job
+        other = self.box.path("work", "other")
+        yield "diff", job, other
+        yield "diff", "--json", other, job
+        yield "set", job, "trace=all"
+        yield "run", "-q", "-o", job, "true"
+
+    def run_each(self, url, running):
+        """Every command ends soon, by itself, and has changed nothing of the victim's."""
+        before = tree(self.victim)
+        for words in self.commands(url, self.job):
+            if running and words[0] in ("watch", "publish"):  # they follow a job that runs
+                continue
+            try:
+                done = self.box.run(self.box.scry(*words), timeout=scrytest.room(SECONDS) / scrytest.SCALE)
+            except subprocess.TimeoutExpired:
+                self.fail(f"scry {' '.join(words)} does not come to an end")
+            self.assertGreaterEqual(done.returncode, 0, f"scry {' '.join(words)}: {done.stderr}")
+            after = tree(self.victim)
+            self.assertEqual([name for name in {*before, *after} if before.get(name) != after.get(name)], [], f"scry {' '.join(words)}")
+        server = servetest.Server(self.box, "--jobs", os.path.dirname(self.job))
+        server.log_in()
+        for name in ("", "/report", "/why", "/files", "/files.tar", "/picture", *["/records"] * (not running)):
+            server.ask(f"api/jobs/{ID}{name}")
+        for path, body in (("set", {"trace": "all"}), ("signal", {"signal": "TERM"})):
+            server.ask(f"api/jobs/{ID}/{path}", "POST", body)
+        server.end()
+        done = self.box.run(self.box.scry("rm", "--force", self.job), timeout=scrytest.room(SECONDS) / scrytest.SCALE)
+        self.assertGreaterEqual(done.returncode, 0, done.stderr)
+        after = tree(self.victim)
+        self.assertEqual([name for name in {*before, *after} if before.get(name) != after.get(name)], [], "scry serve, scry rm")
+
+    def test_each_command(self):
+        """Every name is a link, to files, directories and pipes; and of one that says it runs, as a process of the reader's."""
+        living = self.start_run("-q", "--", "sleep", "600")
+        names = scrytest.wait_until(lambda: [name for name in os.listdir(self.box.path("jobs")) if name != ID and
+                                             os.path.exists(self.box.path("jobs", name, "job.json"))], message="the job begins")
+        with open(self.box.path("jobs", names[0], "job.json"), encoding="utf-8") as file:
+            runs = {**json.load(file), "id": ID}
+        with brokertest.Mosquitto(self.box) as broker:
+            for what, running in (("file", False), ("directory", False), ("pipe", False), ("file", True)):
+                with self.subTest(what, running=running):
+                    if running:
+                        with open(os.path.join(self.job, "job.json"), "w", encoding="utf-8") as file:
+                            json.dump(runs, file)
+                    self.link_each(what)
+                    self.give()
+                    self.run_each(broker.url, running)
+                    self.assertIsNone(living.poll(), "the reader's own job has ended")
+                shutil.rmtree(self.job, ignore_errors=True)
+                shutil.rmtree(self.victim)
+                os.mkdir(self.victim, 0o755)
+                shutil.copytree(self.box.path("work", "other"), self.job)
 
     def refused(self, path, said):
         before = tree(path)

@@ -3,7 +3,7 @@
 runtime directory that is emptied: each job's output and exit status are what they are without scry, and none hangs.
 
 A round is made from its number, which is said where it fails: SCRY_TEST_ROUND=17 runs that one alone, as nearly as the
-machine lets it be the same."""
+machine lets it be the same. SCRY_TEST_ROUNDS=200 runs so many; a thorough run has 200."""
 
 import os
 import random
@@ -11,12 +11,16 @@ import shutil
 import signal
 import subprocess
 import time
+import unittest
 
+import brokertest
 import scrytest
 from jobtest import JobCase, target
 
 SHELL = "i=0; while [ $i -lt 60 ]; do i=$((i+1)); /bin/true || echo wrong; done; (exit 5); echo $?; sh -c 'kill -TERM $$'; echo $?; exit 3"
 RULE = 'ct_function_called([], "leaf") : print(["x"])'
+PARTS = ("scry-monitor", "job-tracer", "job-writer", "job-observer", "job-publisher", "scry-symbols", "broker")
+PAUSES_SECONDS = 2  # what parts that do not answer may cost a job, all together
 
 
 def jobs():
@@ -126,6 +130,83 @@ class Kills(JobCase):
         only = os.environ.get("SCRY_TEST_ROUND")
         for number in [int(only)] if only else range(scrytest.rounds(6, 200)):
             self.one_round(number, expected)
+
+    # ---- two parts at once ----
+
+    def part_pids(self, part, broker):
+        """Of a part of scry, by what its processes are called (one program has several of them)."""
+        if part == "broker":
+            return [broker.process.pid]
+        found = []
+        for pid in self.of("scry"):
+            try:
+                if scrytest.process_status(pid)["Name"] == part:
+                    found.append(pid)
+            except (KeyError, OSError):
+                pass
+        return found
+
+    @staticmethod
+    def send(number, pids):
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+    def pair_round(self, number, expected, broker):
+        """Three jobs, and two parts of scry that are killed, stopped for a while, or stopped until the jobs are over."""
+        chance = random.Random(number)
+        names = chance.sample(sorted(expected), 3)
+        parts = chance.sample(PARTS, 2)
+        how = [chance.choice(("kill", "stop", "stop for good")) for _ in parts]
+        begun, started = time.monotonic(), {}
+        for name in names:
+            options, command = jobs()[name]
+            started[name] = self.start_run("-q", "--broker", broker.url, *options, "--", *self.timed(name, command), stderr=subprocess.DEVNULL)
+        time.sleep(chance.random() * 0.4)
+        hit = [self.part_pids(part, broker) for part in parts]
+        for pids, what in zip(hit, how):
+            self.send(signal.SIGKILL if what == "kill" else signal.SIGSTOP, pids)
+        time.sleep(chance.random() * 0.5)
+        for pids, what in zip(hit, how):
+            if what == "stop":
+                self.send(signal.SIGCONT, pids)
+        try:
+            for name, run in started.items():
+                with self.subTest(round=number, job=name, others=names, disturbed=list(zip(parts, how, hit))):
+                    status, said, seconds = expected[name]
+                    out, _ = run.communicate(timeout=60 * scrytest.SCALE)
+                    self.assertEqual((run.returncode, sorted(out.splitlines())), (status, said))
+                    self.assertLess(self.seconds_of(name), scrytest.room(2 * seconds + PAUSES_SECONDS), f"{seconds:.2f} s without scry")
+        finally:
+            for pids, what in zip(hit, how):
+                self.send(signal.SIGCONT, pids)
+        if broker.process.poll() is not None:
+            broker.stop()
+            broker.start()
+        return time.monotonic() - begun
+
+    @staticmethod
+    def timed(name, command):
+        """The command, which leaves in a file how long it took, whatever scry has to do before and behind it."""
+        return ["sh", "-c", 'b=$(date +%s%N); "$@"; s=$?; echo $(($(date +%s%N) - b)) >took-$0; exit $s', name, *map(str, command)]
+
+    def seconds_of(self, name):
+        with open(self.box.path("work", f"took-{name}"), encoding="ascii") as file:
+            return int(file.read()) / 1e9
+
+    @unittest.skipUnless(brokertest.MOSQUITTO, "needs mosquitto")
+    def test_pairs(self):
+        expected = {}
+        for name, (_, command) in jobs().items():
+            alone = self.box.run(self.timed(name, command))
+            expected[name] = (alone.returncode, sorted(alone.stdout.splitlines()), self.seconds_of(name))
+        only = os.environ.get("SCRY_TEST_ROUND")
+        count = int(os.environ.get("SCRY_TEST_ROUNDS", scrytest.rounds(6, 200)))
+        with brokertest.Mosquitto(self.box) as broker:
+            for number in [int(only)] if only else range(count):
+                self.pair_round(number, expected, broker)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,8 @@ enum {
 /* A page that fork wipes, whichever way it was made: a child has no area until it got its own. */
 struct read_process {
     int32_t pid;
-    _Atomic uint32_t *way; /* area.reader */
+    _Atomic int32_t signals; /* agent_read_wiped */
+    _Atomic uint32_t *way;   /* area.reader */
 };
 
 struct device_table {
@@ -77,6 +78,11 @@ static _Thread_local struct {
 int32_t agent_read_process(void)
 {
     return reader.process ? reader.process->pid : 0;
+}
+
+_Atomic int32_t *agent_read_wiped(void)
+{
+    return reader.process ? &reader.process->signals : NULL;
 }
 
 /* ---- the thread's own stack ---- */

@@ -56,6 +56,9 @@ void agent_read_rescan(void);
 
 /* The process that was initialised for; 0: none, or this is a child of it that was not yet. */
 int32_t agent_read_process(void);
+/* A word of signals.c in memory that fork wipes, whichever way it was made: in a child it is 0 until that writes it, area
+ * or none. NULL: nobody was initialised. */
+_Atomic int32_t *agent_read_wiped(void);
 
 /* This thread changed its alternate signal stack. */
 void agent_read_altstack(void);

@@ -32,7 +32,6 @@ struct disposition {
 
 static struct disposition dispositions[COUNT];
 static _Atomic uint32_t started, locked, repair;
-static _Atomic int32_t process; /* others with our memory (vfork) have dispositions of their own */
 /* Signals that masks keep open in the kernel: of FAULTS those whose handler is ours and that are not read by the
  * program. */
 static _Atomic uint64_t open_set, aside_set;
@@ -145,13 +144,14 @@ static long install(int signal, const struct kernel_action *program)
     return sigset_action(signal, &action, NULL);
 }
 
-/* False in a child that shares our memory. One that has a copy of it goes on with what it has inherited. */
+/* False in a child that shares our memory (vfork): it has dispositions of its own. One that has a copy of it (fork) goes
+ * on with what it has inherited; it is found out by the word, which is wiped there. */
 static bool in_process(void)
 {
-    int32_t self = (int32_t)sys_call0(__NR_getpid);
-    if (atomic_load_explicit(&process, memory_order_relaxed) != self && agent_read_process() == 0)
+    const _Atomic int32_t *process = agent_read_wiped();
+    if (process && atomic_load_explicit(process, memory_order_relaxed) == 0)
         agent_signals_forked();
-    return atomic_load_explicit(&process, memory_order_relaxed) == self;
+    return process && atomic_load_explicit(process, memory_order_relaxed) == (int32_t)sys_call0(__NR_getpid);
 }
 
 /* What the running process believes blocked, though it is open in the kernel. */
@@ -475,10 +475,10 @@ static bool sanitized(void)
 
 void agent_signals_start(void)
 {
-    if (atomic_load(&started) || sanitized())
+    if (atomic_load(&started) || !agent_read_wiped() || sanitized())
         return;
     uint64_t mask = lock();
-    atomic_store(&process, (int32_t)sys_call0(__NR_getpid));
+    atomic_store(agent_read_wiped(), (int32_t)sys_call0(__NR_getpid));
     for (int i = 0; i < COUNT; i++) {
         struct kernel_action now = {0};
         if (sigset_action(numbers[i], NULL, &now) != 0)
@@ -511,8 +511,10 @@ void agent_signals_stop(void)
 
 void agent_signals_forked(void)
 {
+    _Atomic int32_t *process = agent_read_wiped();
     atomic_store(&locked, 0);
-    atomic_store(&process, (int32_t)sys_call0(__NR_getpid));
+    if (process)
+        atomic_store(process, (int32_t)sys_call0(__NR_getpid));
 }
 
 void agent_signals_check(void)

@@ -43,7 +43,7 @@
 void agent_signals_start(void);
 /* Restores the dispositions, when the agent switches itself off. */
 void agent_signals_stop(void);
-/* In the child after fork. */
+/* In the child after fork, also in one that is not traced: from then on its children of vfork are told from it. */
 void agent_signals_forked(void);
 /* Checks whether the kernel still has our handlers (a runtime may set its own by system call). After dlopen. */
 void agent_signals_check(void);

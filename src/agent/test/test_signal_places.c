@@ -532,6 +532,33 @@ static void blocked_children(void)
     blocked_child("mask without another", SIG_UNBLOCK, &other);
 }
 
+/* A child of fork that is not traced itself, and its child of vfork, which puts all handlers back before it executes something. */
+static void untraced_child(void)
+{
+    int status;
+    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); /* so nobody is told of it */
+    if (child == 0) {
+        set(SIGSEGV, skip, 0);
+        child = vfork();
+        if (child == 0) {
+            sigset_t one;
+            sigemptyset(&one);
+            sigaddset(&one, SIGBUS);
+            signal(SIGSEGV, SIG_DFL);
+            sigprocmask(SIG_BLOCK, &one, NULL);
+            execl("/bin/sh", "sh", "-c", "kill -SEGV $$", (char *)NULL);
+            _exit(1);
+        }
+        waitpid(child, &status, 0);
+        say_number("child of the untraced", status);
+        mask("mask of the untraced");
+        fault(nowhere);
+        _exit(8);
+    }
+    waitpid(child, &status, 0);
+    say_number("untraced", status);
+}
+
 static int forks(void)
 {
     int status;
@@ -555,6 +582,7 @@ static int forks(void)
     }
     waitpid(child, &status, 0);
     say_number("child", status);
+    untraced_child();
     blocked_children();
     struct sigaction now;
     sigaction(SIGSEGV, NULL, &now);

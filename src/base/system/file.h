@@ -32,7 +32,7 @@ int file_open_read(const char *path);    /* its descriptor, or -errno */
 FILE *file_open_plain(const char *path); /* to read, of any size; NULL with errno */
 #define FILE_PLAIN_MOST ((size_t)256 << 20)
 
-/* Opens a file that is changed in place (a log, a lock, a stream), as openat(at, path, flags, 0600) does: regular, and no link
+/* Opens a file that is changed in place (a log, a lock, a stream), or read below a directory that is held, as openat(at, path, flags, 0600) does: regular, and no link
  * (else -ELOOP, -EISDIR or -EINVAL). O_TRUNC is for what was there. Safe after a fork. The descriptor or -errno. */
 int file_open_own(int at, const char *path, int flags);
 

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -244,17 +245,35 @@ static const char *state_of(const struct mpi_stats *stats, const struct mpi_stat
     return thread && thread->now.call != CALL_NONE ? "in_call" : "computing";
 }
 
-static void take_stats(struct rank_list *ranks, const char *job, const struct mpi_stats *stats, uint64_t now_ns)
+void rank_age_look(struct rank_age *age, uint64_t taken_wall_ns, double by_clock, double most, uint64_t now_ns)
+{
+    double passed = age->looked_ns ? (double)(now_ns - age->looked_ns) / NS_PER_SECOND : most;
+    if (age->looked_ns && age->taken_wall_ns == taken_wall_ns)
+        age->seconds += passed;
+    else
+        age->seconds = by_clock < passed ? by_clock : passed;
+    age->taken_wall_ns = taken_wall_ns;
+    age->looked_ns = now_ns;
+}
+
+static void take_stats(struct rank_list *ranks, const char *job, const struct mpi_stats *stats, uint64_t now_ns,
+                       double job_seconds)
 {
     static const struct mpi_stats_thread none;
     const struct mpi_stats_thread *main = mpi_report_main(stats), *thread = main ? main : &none;
     const char *state = state_of(stats, main);
     bool in_call = strcmp(state, "in_call") == 0;
     struct buf text = BUF_INIT, details = BUF_INIT;
-    double old_seconds = now_ns > stats->taken_wall_ns ? (double)(now_ns - stats->taken_wall_ns) / 1e9 : 0;
+    double by_clock = now_ns > stats->taken_wall_ns ? (double)(now_ns - stats->taken_wall_ns) / NS_PER_SECOND : 0;
     struct rank_now *rank = place_elsewhere(ranks, job, stats->node, stats->pid);
-    if (!rank || (rank->told_ns && rank->old_seconds <= old_seconds))
+    if (!rank)
         return;
+    struct rank_age age = rank->age;
+    rank_age_look(&age, stats->taken_wall_ns, by_clock, job_seconds, clock_now_ns());
+    if (rank->told_ns && rank->old_seconds <= age.seconds) {
+        rank->age = age;
+        return;
+    }
     if (in_call) {
         mpi_text_now(&text, stats, &thread->now);
         mpi_text_details(&details, stats, &thread->now);
@@ -279,7 +298,8 @@ static void take_stats(struct rank_list *ranks, const char *job, const struct mp
         .compute_ns = thread->outermost.compute_ns,
         .communicate_ns = thread->outermost.communicate_ns,
         .elsewhere = true,
-        .old_seconds = old_seconds,
+        .old_seconds = age.seconds,
+        .age = age,
         .recent = -1,
     };
     own_texts(rank, &ranks->arena);
@@ -296,10 +316,14 @@ void ranks_add_elsewhere(struct rank_list *ranks, const char *path)
     gethostname(here, sizeof here - 1);
     if (!real || !has_other_nodes(real, here) || mpi_stats_read(&set, real, &err) < 0)
         return;
+    struct job_info info = {0};
+    uint64_t now_ns = job_now_ns(real);
+    double job_seconds = job_info_read(real, &info, &err) == 0 ? job_age_seconds(real, &info, 0) : HUGE_VAL;
+    job_info_done(&info);
     ranks_age(ranks);
     for (size_t i = 0; i < set.count; i++)
         if (strcmp(set.ranks[i].node, here) != 0)
-            take_stats(ranks, real, &set.ranks[i], job_now_ns(real));
+            take_stats(ranks, real, &set.ranks[i], now_ns, job_seconds);
     sort(ranks);
     mpi_stats_set_done(&set);
 }

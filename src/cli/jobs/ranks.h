@@ -21,6 +21,15 @@
 #include "jobdir/report/report.h"
 #include "jobdir/text/fields.h"
 
+/* How long ago what a file of another node says was so. Its time is of the wall clock, which may have been set since. */
+struct rank_age {
+    uint64_t taken_wall_ns, looked_ns; /* looked_ns: CLOCK_MONOTONIC; 0: never */
+    double seconds;
+};
+/* A look: `by_clock` seconds by the wall clock, but not longer than since the look before, where the file is another one; before the
+ * first look, than `most`: for which the job runs. */
+void rank_age_look(struct rank_age *age, uint64_t taken_wall_ns, double by_clock, double most, uint64_t now_ns);
+
 struct rank_now {
     const char *job, *mpi_job, *host, *library, *fault;
     int32_t rank, ranks, pid; /* ranks: of its world; -1: not known */
@@ -35,7 +44,8 @@ struct rank_now {
     int32_t peer, tag;
     uint64_t compute_ns, communicate_ns; /* since MPI_Init */
     double old_seconds;
-    double recent; /* share of communication since the answer before; < 0: unknown */
+    struct rank_age age; /* of what is from the job directory */
+    double recent;       /* share of communication since the answer before; < 0: unknown */
 };
 
 struct rank_list {

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "cli/jobs/ranks.h"
 
 static void test_refused_by_all(void **state)
@@ -59,6 +60,23 @@ static double recent(uint64_t computed, uint64_t communicated, uint64_t then_com
     return ranks_recent(&now, &was);
 }
 
+/* A clock that is set by an hour makes nothing old or new. */
+static void test_age(void **state)
+{
+    enum { HOUR = 3600 };
+    struct rank_age age = {0};
+    rank_age_look(&age, 100, HOUR + 2, 28, UINT64_C(1000) * NS_PER_SECOND); /* of a job that runs for 28 s */
+    assert_true(age.seconds > 27.9 && age.seconds < 28.1);
+    rank_age_look(&age, 100, HOUR + 3, 29, UINT64_C(1001) * NS_PER_SECOND);
+    assert_true(age.seconds > 28.9 && age.seconds < 29.1);
+    rank_age_look(&age, 101, HOUR + 4, 30, UINT64_C(1002) * NS_PER_SECOND); /* it was written since the last look */
+    assert_true(age.seconds > 0.9 && age.seconds < 1.1);
+    rank_age_look(&age, 101, 0, 40, UINT64_C(1012) * NS_PER_SECOND); /* put back */
+    assert_true(age.seconds > 10.9 && age.seconds < 11.1);
+    rank_age_look(&age, 102, 0.5, 41, UINT64_C(1013) * NS_PER_SECOND);
+    assert_true(age.seconds > 0.4 && age.seconds < 0.6);
+}
+
 static void test_recent(void **state)
 {
     (void)state;
@@ -71,7 +89,8 @@ static void test_recent(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_recent), cmocka_unit_test(test_refused_by_all),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_age), cmocka_unit_test(test_recent),
+                                       cmocka_unit_test(test_refused_by_all),
                                        cmocka_unit_test(test_patience_is_for_all_jobs)};
     return cmocka_run_group_tests_name("ranks", tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "web/http/connection.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <netdb.h>
 #include <linux/tcp.h>
@@ -20,6 +21,7 @@
 #include "base/data/hash.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/pause.h"
 #include "base/system/trusted.h"
 #include "shm/waits.h"
 #include "web/http/allowance.h"
@@ -35,9 +37,14 @@ enum {
     BYTES_FIRST = 64 << 10, /* of TLS, and the first headers */
     BYTES_A_SECOND = 1 << 10,
     BYTES_OF_REQUEST = 2 << 10,
-    BYTES_OF_KNOWN = 16 << 10, /* of a request with a session */
-    BYTES_OF_SENT = 16,        /* one for so many that it got: it says how much more it takes */
+    BYTES_OF_KNOWN = 16 << 10,  /* of a request with a session */
+    BYTES_OF_SENT = 16,         /* one for so many that it got: it says how much more it takes */
+    BYTES_OF_REFUSED = 1 << 20, /* which are read and dropped */
+    ROUNDS_OF_REFUSED = 16,
 };
+
+/* All of them, by descriptor: recv and SSL_read know nothing else of who calls them. */
+static struct connection *by_descriptor;
 
 struct address {
     UT_hash_handle hh;
@@ -168,6 +175,7 @@ void connection_began(struct server *server, struct lws *wsi)
 
 static void drop(struct server *server, struct connection *connection)
 {
+    HASH_DEL(by_descriptor, connection);
     server->connections--;
     if (connection->address)
         connection->address->connections--;
@@ -212,7 +220,9 @@ static void let_in(struct server *server, int fd, size_t at)
         close(fd);
         return;
     }
-    *connection = (struct connection){way, address, .begun_ns = clock_now_ns()};
+    *connection = (struct connection){
+        .fd = fd, .way = way, .secure = server->listeners[at].secure, .address = address, .begun_ns = clock_now_ns()};
+    HASH_ADD_INT(by_descriptor, fd, connection);
     server->connections++;
     if (address)
         address->connections++;
@@ -222,6 +232,98 @@ static void let_in(struct server *server, int fd, size_t at)
         server->incoming = NULL;
         drop(server, connection);
     }
+}
+
+/* ---- what libwebsockets may read ---- */
+
+void connection_refuse(struct connection *connection)
+{
+    const struct head_refusal *refusal = connection->refusal;
+    const struct lws_protocol_vhost_options *header = server_headers;
+    SSL *tls = lws_get_ssl(connection->wsi);
+    char text[2048], body[256];
+    if (connection->visited || connection->refused)
+        return;
+    connection->refused = true;
+    connection->allowed += BYTES_OF_REFUSED;
+    int size = snprintf(body, sizeof body, "{\"error\": {\"kind\": \"%s\", \"text\": \"%s\"}}\n", refusal->kind,
+                        refusal->text);
+    int len = snprintf(text, sizeof text,
+                       "HTTP/1.1 %d %s\r\nconnection: close\r\ncontent-type: application/json\r\n"
+                       "content-length: %d\r\ncache-control: no-store\r\n",
+                       refusal->status, refusal->phrase, size);
+    for (; header; header = header->next)
+        len += snprintf(text + len, sizeof text - (size_t)len, "%s %s\r\n", header->name, header->value);
+    len += snprintf(text + len, sizeof text - (size_t)len, "\r\n%s", body);
+    /* So little has room at a socket to which nothing else is being written. */
+    if (tls) {
+        if (SSL_write(tls, text, len) <= 0 || SSL_shutdown(tls) < 0)
+            ERR_clear_error();
+    } else {
+        send(connection->fd, text, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    shutdown(connection->fd, SHUT_WR);
+    lws_set_timeout(connection->wsi, PENDING_TIMEOUT_USER_REASON_BASE, (int)time_hasten(HTTP_REQUEST_SECONDS));
+}
+
+static bool is_http1(const struct connection *connection)
+{
+    const unsigned char *protocol = NULL;
+    unsigned len = 0;
+    SSL *tls = connection && connection->wsi ? lws_get_ssl(connection->wsi) : NULL;
+    if (tls)
+        SSL_get0_alpn_selected(tls, &protocol, &len);
+    return connection && connection->wsi && len != 2; /* "h2" */
+}
+
+/* Which of the bytes that were read libwebsockets gets; 0: none, all are dropped. */
+static size_t let_through(struct connection *connection, const void *bytes, size_t len)
+{
+    size_t passes = connection->refusal ? 0 : head_take(&connection->head, bytes, len, &connection->refusal);
+    if (connection->refusal && !passes)
+        connection_refuse(connection);
+    return passes;
+}
+
+static struct connection *connection_by(int fd)
+{
+    struct connection *connection = NULL;
+    HASH_FIND_INT(by_descriptor, &fd, connection);
+    return is_http1(connection) ? connection : NULL;
+}
+
+/* These stand before those of the C library and of OpenSSL, for libwebsockets, which shows its users a request only when it has
+ * taken it apart. */
+__attribute__((visibility("default"))) ssize_t recv(int fd, void *room, size_t size, int flags)
+{
+    static ssize_t (*real)(int, void *, size_t, int);
+    if (!real)
+        real = (ssize_t(*)(int, void *, size_t, int))dlsym(RTLD_NEXT, "recv");
+    struct connection *connection = flags ? NULL : connection_by(fd);
+    ssize_t got = real(fd, room, size, flags);
+    for (int i = 0; connection && !connection->secure && got > 0; i++) {
+        size_t passes = let_through(connection, room, (size_t)got);
+        if (passes || i == ROUNDS_OF_REFUSED)
+            return (ssize_t)passes; /* 0: its end */
+        got = real(fd, room, size, flags);
+    }
+    return got;
+}
+
+__attribute__((visibility("default"))) int SSL_read(SSL *tls, void *room, int size)
+{
+    static int (*real)(SSL *, void *, int);
+    if (!real)
+        real = (int (*)(SSL *, void *, int))dlsym(RTLD_NEXT, "SSL_read");
+    struct connection *connection = connection_by(SSL_get_fd(tls));
+    int got = real(tls, room, size);
+    for (int i = 0; connection && got > 0; i++) {
+        size_t passes = let_through(connection, room, (size_t)got);
+        if (passes || i == ROUNDS_OF_REFUSED)
+            return (int)passes;
+        got = real(tls, room, size);
+    }
+    return got;
 }
 
 int on_listener(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)

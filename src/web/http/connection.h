@@ -13,15 +13,23 @@
 #include <libwebsockets.h>
 
 #include "base/data/err.h"
+#include "base/data/hash.h"
+#include "web/http/head.h"
 #include "web/http/server.h"
 
 struct connection {
+    UT_hash_handle hh; /* by fd */
+    int fd;
     enum way way;
+    bool secure;
     struct address *address; /* NULL: it came by a unix socket */
     struct lws *wsi;
     struct connection *prev, *next;
     uint64_t allowed;  /* bytes that it may send, beside those that answers and time allow */
     uint64_t begun_ns; /* CLOCK_MONOTONIC */
+    struct head head;
+    const struct head_refusal *refusal; /* of what came last; nothing more of it is read. NULL: none */
+    bool visited, refused;              /* a request is being answered; the refusal is written */
 };
 
 enum { CONNECTIONS_MOST = 1200, CONNECTIONS_OF_ADDRESS = 800, CONNECTIONS_OF_SOCKETS = 64 };
@@ -48,6 +56,10 @@ int on_listener(struct lws *wsi, enum lws_callback_reasons reason, void *user, v
 void connection_began(struct server *server, struct lws *wsi);
 void connection_ended(struct server *server, struct lws *wsi);
 struct connection *connection_of(struct lws *wsi);
+
+/* What has come is no request that libwebsockets may see: says so, unless a request before it is being answered, and lets the other
+ * end read that before it is cut off. */
+void connection_refuse(struct connection *connection);
 
 /* What it sends must be requests and their bodies: frames of HTTP/2 that are neither, which libwebsockets answers by itself,
  * would keep the server busy at next to no cost. So all bytes are counted at the socket, and those that nothing explains end

@@ -16,7 +16,6 @@
 #include "web/http/visit.h"
 
 enum {
-    HEADERS_MOST = 8 << 10,
     DESCRIPTORS_MORE = 512,
 };
 
@@ -131,15 +130,15 @@ static const struct lws_protocols protocols[] = {{"http", on_http, sizeof(struct
 
 /* Of every answer, also of those that libwebsockets gives. Pages load nothing from elsewhere, and nothing that a job has
  * written can run in them. */
-static const struct lws_protocol_vhost_options headers[] = {
-    {&headers[1], NULL, "content-security-policy:",
+const struct lws_protocol_vhost_options server_headers[] = {
+    {&server_headers[1], NULL, "content-security-policy:",
      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
      "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
-    {&headers[2], NULL, "x-content-type-options:", "nosniff"},
-    {&headers[3], NULL, "referrer-policy:", "no-referrer"},
-    {&headers[4], NULL, "x-frame-options:", "DENY"},
-    {&headers[5], NULL, "cross-origin-resource-policy:", "same-origin"},
-    {&headers[6], NULL, "cross-origin-opener-policy:", "same-origin"},
+    {&server_headers[2], NULL, "x-content-type-options:", "nosniff"},
+    {&server_headers[3], NULL, "referrer-policy:", "no-referrer"},
+    {&server_headers[4], NULL, "x-frame-options:", "DENY"},
+    {&server_headers[5], NULL, "cross-origin-resource-policy:", "same-origin"},
+    {&server_headers[6], NULL, "cross-origin-opener-policy:", "same-origin"},
     {NULL, NULL, "permissions-policy:", "camera=(), geolocation=(), microphone=()"},
 };
 
@@ -148,7 +147,7 @@ static struct lws_vhost *make_vhost(struct server *server, const char *name, boo
     struct lws_context_creation_info info = {.port = CONTEXT_PORT_NO_LISTEN_SERVER,
                                              .protocols = protocols,
                                              .vhost_name = name,
-                                             .headers = headers,
+                                             .headers = server_headers,
                                              .timeout_secs = (unsigned)time_hasten(HTTP_REQUEST_SECONDS),
                                              .keepalive_timeout = (int)time_hasten(HTTP_KEEP_SECONDS)};
     if (secure) {
@@ -187,7 +186,7 @@ int server_make(struct server *server, const struct lws_protocols *own_protocols
                                              .uid = (uid_t)-1,
                                              .fd_limit_per_thread = CONNECTIONS_MOST + DESCRIPTORS_MORE,
                                              .max_http_header_pool = CONNECTIONS_MOST + DESCRIPTORS_MORE,
-                                             .max_http_header_data = HEADERS_MOST,
+                                             .max_http_header_data = HEAD_ROOM_MOST,
                                              .pt_serv_buf_size = 16 << 10,
                                              .server_string = "scry"};
     bool tls = options_text(server->options, "tls-cert");

@@ -83,6 +83,9 @@ int server_listen(struct server *server, struct err *err);
 int server_make(struct server *server, const struct lws_protocols *own_protocols, struct err *err);
 int server_name_origins(struct server *server, struct err *err);
 
+/* Headers of every answer: a list, with their colons. */
+extern const struct lws_protocol_vhost_options server_headers[];
+
 /* Calls the protocol when the descriptor can be read; it is closed with the result, or when NULL is returned. */
 struct lws *server_watch(struct server *server, int fd, const char *protocol, void *opaque);
 

@@ -112,7 +112,7 @@ static void read_headers(struct visit *visit)
         visit->behind = strdup(*last ? last : behind);
 }
 
-/* A zero byte would end a value here, and not for a proxy. (libwebsockets tells nothing of headers that it does not know.) */
+/* A zero byte would end a value here, and not for a proxy: in HTTP/2. (HTTP/1: head.h.) */
 static void check_values(struct visit *visit)
 {
     char text[POSITION_TEXT];
@@ -499,12 +499,15 @@ static void read_path(struct visit *visit)
 
 static int begin(struct visit *visit, struct server *server, struct lws *wsi)
 {
+    struct connection *connection = connection_of(wsi);
     reset(visit);
+    if (connection)
+        connection->visited = true;
     visit->server = server;
     visit->wsi = wsi;
     read_path(visit);
     check_values(visit);
-    check_session(visit, connection_of(wsi));
+    check_session(visit, connection);
     check_origin(visit);
     read_arguments(visit);
     read_headers(visit);
@@ -543,8 +546,15 @@ static int on_body(struct visit *visit, const void *bytes, size_t len)
 static int finish(struct visit *visit)
 {
     struct lws *wsi = visit->wsi;
+    struct connection *connection = connection_of(wsi);
     bool close = visit->close;
     reset(visit);
+    if (connection)
+        connection->visited = false;
+    if (connection && connection->refusal && !close) { /* of the request behind this one */
+        connection_refuse(connection);
+        return 0;
+    }
     return close || lws_http_transaction_completed(wsi) ? -1 : 0;
 }
 

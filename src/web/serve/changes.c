@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/file.h"
 #include "shm/waits.h"
 #include "task/answer.h"
 #include "web/serve/routes.h"
@@ -47,7 +48,7 @@ static void read_changes(struct changes *changes)
     char path[PATH_MAX + 16], lines[AT_ONCE * TASK_ID_SIZE + 1], *rest = lines;
     struct stat st;
     snprintf(path, sizeof path, "%s/.changed", changes->store.dir);
-    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    _cleanup_(closep) int fd = file_open_own(AT_FDCWD, path, O_RDONLY);
     if (fd < 0 || fstat(fd, &st) < 0)
         return;
     if (st.st_size < changes->seen)

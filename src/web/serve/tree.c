@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/file.h"
 
 enum { LOOKS_MOST = 2 * TREE_MOST, BLOCK = 512, NAME_MOST = 100, END_BLOCKS = 2 };
 
@@ -101,7 +102,6 @@ void tree_done(struct tree *tree)
 int tree_open(int dir, const char *path)
 {
     int at = fcntl(dir, F_DUPFD_CLOEXEC, 3);
-    struct stat info;
     while (at >= 0) {
         char name[NAME_MAX + 1];
         size_t len = strcspn(path, "/");
@@ -110,16 +110,13 @@ int tree_open(int dir, const char *path)
         if (len && len <= NAME_MAX && !(len <= 2 && strncmp(path, "..", len) == 0)) {
             memcpy(name, path, len);
             name[len] = '\0';
-            next = openat(at, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (last ? 0 : O_DIRECTORY));
-            code = errno;
+            next = last ? file_open_own(at, name, O_RDONLY)
+                        : openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            code = last ? -next : errno;
         }
         close(at);
         if (next < 0)
-            return -code;
-        if (last && (fstat(next, &info) < 0 || !S_ISREG(info.st_mode))) {
-            close(next);
-            return -ENOENT;
-        }
+            return code == EISDIR || code == EINVAL ? -ENOENT : -code;
         if (last)
             return next;
         at = next;

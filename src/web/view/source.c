@@ -14,6 +14,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
+#include "base/system/file.h"
 #include "job/places/mpi_names.h"
 #include "job/places/trace_names.h"
 #include "jobdir/mpi/text.h"
@@ -101,8 +102,8 @@ static char *read_source(const struct view *view, const char *file, char *ret_pa
         *ret_why = "it has no name as sources have";
         return NULL;
     }
-    _cleanup_(closep) int fd = open(ret_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+    _cleanup_(closep) int fd = file_open_own(AT_FDCWD, ret_path, O_RDONLY);
+    if (fd < 0 || fstat(fd, &st) < 0)
         return NULL;
     if (!may_show(view->job, &st)) {
         *ret_why = "the job is somebody else's, and this file is neither theirs nor the system's";
