@@ -589,14 +589,15 @@ static bool is_shown(const json_t *event, bool whole)
     return !is_of(event, STREAM_JOB) && (whole || (weight_of(event) > WEIGHT_ASIDE && !is_of(event, STREAM_WARNING)));
 }
 
-/* Whether the reason, which stands above, says it already: the line of a log, the command of a script, or the end of a process, by its
+/* Whether the reason, which stands above, says it already: the line of a log, the command of a script, an exception, or the end of a process, by its
  * name and number. */
 static bool is_in_reason(const json_t *event, const char *reason, bool whole)
 {
     enum { ENOUGH = 150 }; /* of a long line, which the reason may have cut */
     const char *text = json_string_value(json_object_get(event, "text"));
     const char *end = text && is_of(event, STREAM_PROCESS) ? strchr(text, ')') : NULL; /* behind its number */
-    const char *rest = text && (is_of(event, STREAM_LOG) || is_of(event, STREAM_SCRIPT)) ? strstr(text, ": ") : NULL;
+    bool says = is_of(event, STREAM_LOG) || is_of(event, STREAM_SCRIPT) || is_of(event, STREAM_PYTHON);
+    const char *rest = text && says ? strstr(text, ": ") : NULL;
     const char *from = end ? text : rest ? rest + strlen(": ") : NULL;
     size_t size = end ? (size_t)(end + 1 - text) : from ? strnlen(from, ENOUGH) : 0;
     bool is_old = json_number_value(json_object_get(event, "before_end_seconds")) > SAID_SECONDS;
