@@ -13,7 +13,7 @@
 
 #include "bash/tally.h"
 
-enum { FRAMES = 512 };
+enum { FRAMES = 512, STAGES_TEXT = 128 };
 
 struct frame {
     const char *stack; /* it is there as long as the stack is deeper */
@@ -22,7 +22,7 @@ struct frame {
     bool counted;    /* place is set */
     bool has_status; /* what it returns is its status */
     bool ignored;    /* a failure means nothing: a condition, "!" */
-    bool pipeline;   /* it takes the time, its commands are counted */
+    bool pipeline;   /* it takes the time, its commands are counted; its place is that of the last one */
     bool piped;      /* one of a pipeline, in a process of its own */
     bool leaves;     /* exit, return: its status is not its own, */
     bool returns;    /* but of what called the function */
@@ -64,10 +64,12 @@ static void end_frame(int status, bool known)
     if (frame->counted) {
         uint64_t ns = now_ns() - frame->begin_ns;
         tally_ended(&frame->place, !frame->pipeline, frame->piped ? 0 : ns);
-        if (known && status && frame->has_status && !frame->ignored) {
-            if (failed != status && !frame->leaves)
-                tally_failed(&frame->place, frame->text, frame->size, status, ns);
-            if (!frame->returns)
+        char stages[STAGES_TEXT];
+        bool stage = known && frame->pipeline && frame->has_status && shell_stages(stages, sizeof stages);
+        if (known && (status || stage) && frame->has_status && !frame->ignored) {
+            if (!status || (failed != status && !frame->leaves))
+                tally_failed(&frame->place, frame->text, frame->size, status, stage ? stages : NULL, ns);
+            if (!frame->returns && status)
                 failed = status;
         }
     }
@@ -109,13 +111,12 @@ static void begin_frame(const struct shell_command *command, const char *stack, 
     frame->ignored |= (leaf->flags & (SHELL_IGNORED | SHELL_INVERTED)) != 0;
     frame->pipeline = leaf != command;
     frame->piped = piped;
-    frame->size = (uint32_t)shell_command_text(leaf, frame->text, sizeof frame->text);
+    frame->size = (uint32_t)(frame->pipeline ? shell_pipeline_text(command, frame->text, sizeof frame->text)
+                                             : shell_command_text(leaf, frame->text, sizeof frame->text));
     frame->returns = is_call_of(frame->text, frame->size, "return");
     frame->leaves = frame->returns || is_call_of(frame->text, frame->size, "exit");
     frame->counted = tally_place(shell_caller("BASH_SOURCE", 0), function, leaf->value.leaf->line, frame->text,
                                  frame->size, &frame->place);
-    if (frame->pipeline) /* where it is counted is its last command's place; any of them may fail */
-        frame->size = (uint32_t)shell_pipeline_text(command, frame->text, sizeof frame->text);
     frame->begin_ns = now_ns();
     if (!frame->counted || frame->pipeline)
         return;

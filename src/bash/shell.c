@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -96,6 +98,25 @@ const char *shell_caller(const char *array, long index)
     if (!variable || !(variable->attributes & ARRAY) || variable->attributes & INVISIBLE || !variable->value)
         return NULL;
     return shell.array_reference(variable->value, index);
+}
+
+bool shell_stages(char *out, size_t size)
+{
+    enum { SHELL_SIGNAL = 128 };
+    const char *status;
+    bool failed = false;
+    size_t used = 0;
+    for (long i = 0; (status = shell_caller("PIPESTATUS", i)) != NULL; i++) {
+        size_t len = strlen(status);
+        if (used + len + 2 > size)
+            return false;
+        if (i)
+            out[used++] = ' ';
+        memcpy(out + used, status, len + 1);
+        used += len;
+        failed = failed || (strcmp(status, "0") != 0 && atoi(status) != SHELL_SIGNAL + SIGPIPE);
+    }
+    return failed;
 }
 
 const struct shell_command *shell_command_leaf(const struct shell_command *command)

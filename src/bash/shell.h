@@ -64,6 +64,9 @@ extern struct shell shell;
 bool shell_find(const char **ret_why);
 /* Of FUNCNAME, BASH_SOURCE or BASH_LINENO; 0: the innermost. NULL: none. Valid until the shell executes something. */
 const char *shell_caller(const char *array, long index);
+/* The statuses of the last pipeline's commands, with spaces. false: none failed, nor was left by the one behind it
+ * (SIGPIPE), or they are not known. */
+bool shell_stages(char *out, size_t size);
 /* The words of a simple command as they are written, of a pipeline those of its last command. Returns the length; at
  * most `size`, *ret_cut: there is more. */
 size_t shell_command_text(const struct shell_command *command, char *out, size_t size);

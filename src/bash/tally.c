@@ -193,26 +193,28 @@ static uint32_t stack_of(const struct tally_place *place, struct script_frame fr
 }
 
 static void put(enum script_kind kind, const struct tally_place *place, const char *text, uint32_t size, int status,
-                uint64_t ns)
+                const char *message, uint64_t ns)
 {
     struct script_frame frames[SCRIPT_FRAMES_MOST];
     int before = errno;
     uint32_t frame_count = kind == SCRIPT_FAILED ? stack_of(place, frames) : 0;
-    script_put(writer, &(struct script_event){.kind = kind,
-                                              .line = place->line,
-                                              .status = status,
-                                              .duration_ns = ns,
-                                              .frames = frames,
-                                              .frame_count = frame_count,
-                                              .texts = {[SCRIPT_FILE] = kept(place->file),
-                                                        [SCRIPT_FUNCTION] = kept(place->function),
-                                                        [SCRIPT_COMMAND] = {size ? text : NULL, size}}});
+    script_put(writer, &(struct script_event){
+                           .kind = kind,
+                           .line = place->line,
+                           .status = status,
+                           .duration_ns = ns,
+                           .frames = frames,
+                           .frame_count = frame_count,
+                           .texts = {[SCRIPT_FILE] = kept(place->file),
+                                     [SCRIPT_FUNCTION] = kept(place->function),
+                                     [SCRIPT_COMMAND] = {size ? text : NULL, size},
+                                     [SCRIPT_MESSAGE] = {message, message ? (uint32_t)strlen(message) : 0}}});
     errno = before;
 }
 
 void tally_started(const struct tally_place *place)
 {
-    put(SCRIPT_STARTED, place, shell.version, (uint32_t)strlen(shell.version), 0, UINT64_MAX);
+    put(SCRIPT_STARTED, place, shell.version, (uint32_t)strlen(shell.version), 0, NULL, UINT64_MAX);
     script_ring_bell(writer);
 }
 
@@ -223,7 +225,7 @@ void tally_now(const struct tally_place *place, const char *text, uint32_t size,
     if (!put_it || allowed_ns > now_ns + (uint64_t)BURST * TALLY_REFILL_NS)
         return;
     allowed_ns = (allowed_ns > now_ns ? allowed_ns : now_ns) + TALLY_REFILL_NS;
-    put(SCRIPT_LINE, place, text, size, 0, UINT64_MAX);
+    put(SCRIPT_LINE, place, text, size, 0, NULL, UINT64_MAX);
 }
 
 void tally_ended(const struct tally_place *place, bool count, uint64_t ns)
@@ -234,8 +236,9 @@ void tally_ended(const struct tally_place *place, bool count, uint64_t ns)
     atomic_fetch_add_explicit(&place->sum->total_ns, ns, memory_order_relaxed);
 }
 
-void tally_failed(const struct tally_place *place, const char *text, uint32_t size, int status, uint64_t ns)
+void tally_failed(const struct tally_place *place, const char *text, uint32_t size, int status, const char *stages,
+                  uint64_t ns)
 {
     if (place->sum && atomic_fetch_add_explicit(&place->sum->failed, 1, memory_order_relaxed) < FAILURES)
-        put(SCRIPT_FAILED, place, text, size, status, ns);
+        put(SCRIPT_FAILED, place, text, size, status, stages, ns);
 }

@@ -33,7 +33,8 @@ void tally_started(const struct tally_place *place);
 /* The shell is there now; `put`: as a record, too, unless there were many lately. */
 void tally_now(const struct tally_place *place, const char *text, uint32_t size, uint64_t now_ns, bool put);
 void tally_ended(const struct tally_place *place, bool count, uint64_t ns);
-/* It failed: of each line only the first times come as records. */
-void tally_failed(const struct tally_place *place, const char *text, uint32_t size, int status, uint64_t ns);
+/* It failed: of each line only the first times come as records. stages: the statuses of a pipeline's commands, with spaces; NULL. */
+void tally_failed(const struct tally_place *place, const char *text, uint32_t size, int status, const char *stages,
+                  uint64_t ns);
 
 #endif

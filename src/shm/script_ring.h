@@ -44,9 +44,10 @@ enum {
 };
 
 enum script_kind {
-    SCRIPT_STARTED = 1,   /* texts: file, -, version, - */
-    SCRIPT_LINE,          /* a command or line begins; with duration_ns: it has ended. texts: file, function, command */
-    SCRIPT_FAILED,        /* a command failed: status; the same texts; frames, the innermost first */
+    SCRIPT_STARTED = 1, /* texts: file, -, version, - */
+    SCRIPT_LINE,        /* a command or line begins; with duration_ns: it has ended. texts: file, function, command */
+    SCRIPT_FAILED, /* a command failed: status; the same texts, and of a pipeline the statuses of its commands ("1 0");
+                            frames, the innermost first */
     SCRIPT_EXCEPTION,     /* status: enum script_caught. texts: file, function, name, message; frames: where it was
                             raised first */
     SCRIPT_ENTERED,       /* a function; texts: file, function */

@@ -305,6 +305,15 @@ class Ends(mpitest.MpiCase):
         self.check_first(1, "called MPI_Abort with 3", self.box.run(self.box.scry("report", "@last")).stdout)
         self.assertEqual(matrix_of(mpi)[1, 2], (STEPS, STEPS * 8))
 
+    @mpitest.both
+    def test_abort_with_0(self):
+        """The launcher may then end with 0: that hides nothing."""
+        done = self.job(3, self.target("ending.c"), "abort0")
+        what = "rank 1 of 3 called MPI_Abort with 0"
+        said = f"  trouble    the exit status is 0, but {what}\n" if done.returncode == 0 else f"  reason     {what}"
+        self.assertIn(said, done.stderr)
+        self.assertRegex(self.box.run(self.box.scry("ps")).stdout, rf"  (!|->) {what}")
+
     def test_exit_without_finalize(self):
         self.job(3, self.target("ending.c"), "exit", options=["-q"])
         mpi = self.mpi_report()

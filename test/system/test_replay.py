@@ -98,6 +98,12 @@ class Replay(TraceCase):
         self.assertEqual(done.stdout, "")
         self.assertIn("-finstrument-functions", done.stderr)
 
+    def test_nothing_selected(self):
+        """-q does not hide it."""
+        done = self.box.run(self.box.scry("run", "-q", "--trace", "fn:no_such_function", "--", target(), "calls", 3))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("no function of traced is meant by the selection 'fn:no_such_function'", done.stderr)
+
     def test_nothing_to_record(self):
         """If there was no program to compile with hooks, nobody is told to do so."""
         script = self.box.path("work", "script")

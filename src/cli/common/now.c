@@ -225,7 +225,7 @@ double now_left(const json_t *progress, double seconds)
     if (!json_is_number(left) || json_number_value(left) < 0 || seconds < 0)
         return -1;
     double rest = json_number_value(left) - (since > 0 ? since : 0);
-    return rest > 0 ? rest : 0;
+    return rest > 0 ? rest : -1; /* it takes longer than it looked like: nobody knows */
 }
 
 void now_progress_text(struct buf *out, const json_t *progress, double seconds)

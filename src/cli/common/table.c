@@ -7,7 +7,7 @@
 #include "base/data/grow.h"
 #include "jobdir/text/text.h"
 
-enum { GAP = 2, LEAST_OF_LAST = 8 };
+enum { GAP = 2, LEAST_OF_LAST = 8, LAST_SHARE = 3 /* eighths */ };
 
 struct table_row *table_add(struct table *table)
 {
@@ -55,10 +55,22 @@ static size_t last_of(const struct table *table)
     return count - 1;
 }
 
+/* Room for the last column: what its text needs, but no more than that share. */
+static size_t least_of_last(const struct table *table, size_t last)
+{
+    size_t most = table->width * LAST_SHARE / 8, least = (size_t)table->columns[last].least;
+    for (size_t i = 0; i < table->count && table->width < TEXT_WHOLE_LINES; i++) {
+        size_t width = width_of(cell_of(&table->rows[i], last));
+        width = width < most ? width : most;
+        least = width > least ? width : least;
+    }
+    return least;
+}
+
 /* The widths of all columns but the last; 0: it is left out. */
 static void measure(const struct table *table, size_t last, size_t ret_widths[TABLE_COLUMNS])
 {
-    size_t total = 0;
+    size_t total = 0, least = least_of_last(table, last);
     for (size_t column = 0; column < last; column++) {
         size_t widest = table->widths[column];
         for (size_t i = 0; i < table->count; i++) {
@@ -71,8 +83,7 @@ static void measure(const struct table *table, size_t last, size_t ret_widths[TA
     }
     for (int turn = 1; turn <= TABLE_COLUMNS; turn++)
         for (size_t column = 0; column < last; column++)
-            if (table->columns[column].omitted == turn && ret_widths[column] &&
-                total + (size_t)table->columns[last].least > table->width) {
+            if (table->columns[column].omitted == turn && ret_widths[column] && total + least > table->width) {
                 total -= ret_widths[column] + GAP;
                 ret_widths[column] = 0;
             }
@@ -93,8 +104,9 @@ static void put_row(struct buf *out, const struct table *table, size_t last, con
             text_column(out, cell, widths[column] + GAP);
         used += widths[column] + GAP;
     }
+    const char *text = row ? cell_of(row, last) : table->columns[last].title;
     if (table->width > used + LEAST_OF_LAST)
-        text_cut(out, row ? cell_of(row, last) : table->columns[last].title, table->width - used);
+        (table->columns[last].words ? text_cut_end : text_cut)(out, text, table->width - used);
     buf_putc(out, '\n');
     text_wrap(out, start, table->width);
 }

@@ -18,7 +18,8 @@ struct table_column {
     bool number; /* at the right */
     bool if_any; /* left out where no row has something in it */
     int omitted; /* on a narrow terminal: 1 first, then 2 ...; 0: never */
-    int least;   /* room that the last column is to have, in characters */
+    int least;   /* room that the last column is to have at least, in characters; it may need more */
+    bool words;  /* the last column: text, which is cut at its end; else it is cut in the middle */
 };
 
 struct table_row {

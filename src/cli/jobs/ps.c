@@ -25,10 +25,12 @@
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/remove.h"
 #include "jobdir/report/report.h"
+#include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
 enum {
+    COMMAND_SHARE = 8,      /* of the columns, beside a reason */
     PS_ENDED = LIST_NEWEST, /* ended jobs shown without --all */
     PS_PROCESSES = 10,      /* processes of a job shown without --all */
 };
@@ -166,7 +168,7 @@ static const struct table_column columns[] = {
     [COLUMN_CPU] = {"CPU", .number = true, .omitted = 1},
     [COLUMN_PEAK] = {"PEAK", .number = true, .omitted = 2},
     [COLUMN_PROGRESS] = {"PROGRESS", .number = true, .if_any = true}, /* few jobs say how far they are */
-    [COLUMN_COMMAND] = {"COMMAND", .least = 18},
+    [COLUMN_COMMAND] = {"COMMAND", .least = 18, .words = true},
     [COLUMNS] = {0},
 };
 
@@ -189,8 +191,14 @@ static void add_job(struct table *table, const struct job_report *report, const 
         text_size(&cells[COLUMN_PEAK], result.peak_tree_rss_bytes);
     }
     now_progress_text(&cells[COLUMN_PROGRESS], ps_progress(report), is_over(report) ? -1 : result.wall_seconds);
-    command_line(report, &cells[COLUMN_COMMAND]);
     const char *reason = ps_reason(report);
+    _cleanup_(buf_done) struct buf command = BUF_INIT;
+    command_line(report, &command);
+    text_cut_end(&cells[COLUMN_COMMAND], command.data ? command.data : "",
+                 reason ? table->width / COMMAND_SHARE : table->width);
+    const json_t *hidden = json_object_get(json_object_get(report->info.cause, "fields"), "what");
+    if (note_json_kind(report->info.cause) == NOTE_hidden_failure && json_is_string(hidden))
+        reason = json_string_value(hidden); /* the state says the rest */
     if (reason) {
         buf_puts(&cells[COLUMN_COMMAND], is_over(report) && !result.exit_code && !result.signal ? "  ! " : "  -> ");
         text_show(&cells[COLUMN_COMMAND], reason);

@@ -82,17 +82,29 @@ static void on_line(struct shell_inside *inside, struct script *script, const st
         free(texts[i]);
 }
 
+/* "1 0" as [1, 0]; NULL: none. A new reference. */
+static json_t *stages_of(const struct script_event *event)
+{
+    _cleanup_(freep) char *text = copy(&event->texts[SCRIPT_MESSAGE]);
+    json_t *stages = text ? json_array() : NULL;
+    char *rest = NULL;
+    for (const char *word = text ? strtok_r(text, " ", &rest) : NULL; word; word = strtok_r(NULL, " ", &rest))
+        json_array_append_new(stages, json_integer(atoi(word)));
+    return stages;
+}
+
 static void on_failed(struct shell_inside *inside, struct script *script, const struct script_event *event)
 {
     char *texts[3];
     if (script->failures++ >= FAILURES_MOST)
         return;
     struct line_fields at = line_of(event, texts);
-    json_t *stack = event->frame_count ? script_frames_json(event) : NULL;
+    json_t *stack = event->frame_count ? script_frames_json(event) : NULL, *stages = stages_of(event);
     observe_put(inside->observer, RECORD(command_failed, .at = at, .status = event->status, .stack = stack,
-                                         .seconds = (double)event->duration_ns / NS_PER_SECOND,
+                                         .stages = stages, .seconds = (double)event->duration_ns / NS_PER_SECOND,
                                          .time = observe_seconds(inside->observer, event->time_ns)));
     json_decref(stack);
+    json_decref(stages);
     for (int i = 0; i < 3; i++)
         free(texts[i]);
 }

@@ -17,7 +17,7 @@ cause_rule cause_find_memory, cause_find_error, cause_find_credential, cause_fin
     cause_find_exception, cause_find_full_disk, cause_find_mpi_stall, cause_find_memory_short, cause_find_standstill,
     cause_find_asked, cause_find_signal, cause_find_killed, cause_find_command, cause_find_log, cause_find_process,
     cause_find_survived_crash, cause_find_task, cause_find_rank, cause_find_lost, cause_find_silent,
-    cause_find_lost_before;
+    cause_find_lost_before, cause_find_timeout;
 
 /* How much a line has to do with the failure. */
 enum said { SAID_NOTHING, SAID_CONSEQUENCE, SAID_HINT, SAID_OF_ANOTHER, SAID_ERROR, SAID_BY_ITSELF };
@@ -35,6 +35,8 @@ bool cause_says_why(const struct job_end *end);
 bool cause_explains_abort(const struct job_end *end, double seconds);
 /* Whether the process that failed first was killed, and its parent went on to an error of its own. */
 bool cause_outlived(const struct job_end *end);
+/* Whether something is known to have failed that a launcher of MPI had started, which then says so in words of its own. */
+bool cause_launched_failed(const struct job_end *end);
 /* What a program said that ended then; nothing if it said nothing. */
 void cause_put_said(struct buf *out, const struct job_end *end, double seconds);
 /* What the last line of standard error was, where the at-th of the chain may have given up with it. Its record; NULL: none. */

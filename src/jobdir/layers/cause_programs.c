@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "base/data/cleanup.h"
+#include "jobdir/layers/starter.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 
@@ -83,15 +84,11 @@ static bool was_survived(const struct job_end *end, pid_t pid, double seconds)
  * end at once. */
 static bool ended_its_parent(const struct job_end *end, int at, int signo)
 {
-    static const char *const shells[] = {"bash", "sh", "dash", "ksh", "zsh"};
     const json_t *parent = json_array_get(end->chain, (size_t)at + 1), *code = json_object_get(parent, "exit_code");
-    const char *name = json_string_value(json_object_get(parent, "name"));
     if (!parent || (json_is_integer(code) && json_integer_value(code) == SHELL_SIGNAL + signo))
         return true;
-    for (size_t i = 0; name && i < sizeof shells / sizeof *shells; i++)
-        if (strcmp(name, shells[i]) == 0)
-            return false;
-    return cause_chain_end(end, at + 1) <= cause_chain_end(end, at) + CAUSE_AT_ONCE_SECONDS;
+    return starter_of(json_string_value(json_object_get(parent, "name"))) != STARTER_SHELL &&
+           cause_chain_end(end, at + 1) <= cause_chain_end(end, at) + CAUSE_AT_ONCE_SECONDS;
 }
 
 static bool find_crash(const struct job_end *end, struct cause *cause, bool sure, bool survived)
@@ -219,45 +216,78 @@ bool cause_find_standstill(const struct job_end *end, struct cause *cause, bool 
     return true;
 }
 
-/* It ends what it started, and then with a status of its own. The name of that; NULL: it was not. */
-static const char *timed_out(const struct job_end *end)
+/* As wait(2) has it. */
+static int chain_status(const json_t *process)
 {
-    const json_t *argv = json_object_get(json_array_get(end->chain, 0), "argv");
-    size_t index;
-    json_t *process;
-    json_array_foreach(end->chain, index, process)
-    {
-        const char *name = json_string_value(json_object_get(process, "name"));
-        if (!name || strcmp(name, "timeout") != 0 ||
-            json_integer_value(json_object_get(process, "exit_code")) != TIMEOUT_STATUS)
-            continue;
-        if (index)
-            return json_string_value(json_object_get(json_array_get(end->chain, index - 1), "name"));
-        size_t at = 1; /* behind its options is a time, then the program */
-        for (const char *word; (word = json_string_value(json_array_get(argv, at))) != NULL && *word == '-'; at++)
-            at += strcmp(word, "-k") == 0 || strcmp(word, "-s") == 0;
-        const char *program = json_string_value(json_array_get(argv, at + 1));
-        return program ? text_base(program) : "its program";
-    }
-    return NULL;
+    const json_t *code = json_object_get(process, "exit_code"), *signal = json_object_get(process, "signal");
+    if (json_is_integer(code))
+        return W_EXITCODE((int)json_integer_value(code), 0);
+    return json_is_integer(signal) ? (int)json_integer_value(signal) : JOB_STATUS_UNKNOWN;
 }
 
-/* The launcher of MPI that has ended what it had started, for a reason of its own; NULL. What a signal has ended it passes on
- * as its status, as shells do, or as the number alone. */
-static const json_t *launcher_of(const struct job_end *end, int signo)
+/* timeout(1) of the chain that ended what it had started: where it is there, and what that was; -1: none. */
+static int timed_out(const struct job_end *end, struct starter_timeout *ret_timeout)
 {
-    static const char *const names[] = {"mpirun", "mpiexec", "orterun", "prterun"};
     size_t index;
     json_t *process;
     json_array_foreach(end->chain, index, process)
     {
-        const char *name = json_string_value(json_object_get(process, "name"));
-        json_int_t status = json_integer_value(json_object_get(process, "exit_code"));
-        for (size_t i = 0; index && name && status && i < sizeof names / sizeof *names; i++)
-            if (strncmp(name, names[i], strlen(names[i])) == 0)
-                return status == signo || status == SHELL_SIGNAL + signo ? NULL : process;
+        double start = json_number_value(json_object_get(process, "start_seconds"));
+        if (!starter_timed_out(json_string_value(json_object_get(process, "name")), json_object_get(process, "argv"),
+                               cause_chain_end(end, (int)index) - start, chain_status(process), ret_timeout))
+            continue;
+        const json_t *child = index ? json_array_get(end->chain, index - 1) : NULL;
+        const char *name = json_string_value(json_object_get(child, "name"));
+        ret_timeout->program = name ? name : ret_timeout->program ? ret_timeout->program : "its program";
+        return (int)index;
     }
-    return NULL;
+    return -1;
+}
+
+static bool has_timed_out(const struct job_end *end)
+{
+    struct starter_timeout timeout;
+    return timed_out(end, &timeout) >= 0;
+}
+
+/* The launcher that has ended what it had started, for a reason of its own, rather than its daemon on that node; NULL. What a signal
+ * has ended it passes on as its status, as shells do, or as the number alone. */
+static const json_t *launcher_of(const struct job_end *end, int signo)
+{
+    const json_t *daemon = NULL;
+    size_t index;
+    json_t *process;
+    json_array_foreach(end->chain, index, process)
+    {
+        enum starter starter = starter_of(json_string_value(json_object_get(process, "name")));
+        json_int_t status = json_integer_value(json_object_get(process, "exit_code"));
+        if (!index || !status || (starter != STARTER_LAUNCHER && starter != STARTER_DAEMON))
+            continue;
+        if (status == signo || status == SHELL_SIGNAL + signo)
+            return NULL;
+        if (starter == STARTER_LAUNCHER)
+            return process;
+        daemon = daemon ? daemon : process;
+    }
+    return daemon;
+}
+
+bool cause_launched_failed(const struct job_end *end)
+{
+    const json_t *first = json_array_get(end->chain, 0), *process;
+    int status = chain_status(first);
+    enum starter starter = starter_of(json_string_value(json_object_get(first, "name")));
+    bool launched = false;
+    size_t index;
+    json_array_foreach(end->chain, index, process)
+    {
+        enum starter its = starter_of(json_string_value(json_object_get(process, "name")));
+        launched = launched || (index && (its == STARTER_LAUNCHER || its == STARTER_DAEMON));
+    }
+    bool by_launcher = WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
+    return (end->rank && end->rank->status != JOB_STATUS_UNKNOWN) ||
+           (launched && status != JOB_STATUS_UNKNOWN && !by_launcher && starter != STARTER_LAUNCHER &&
+            starter != STARTER_DAEMON);
 }
 
 /* The last signal from outside that came before the end; NULL: none, or long before. SIGUSR1 and SIGUSR2 announce things
@@ -447,7 +477,7 @@ bool cause_find_silent(const struct job_end *end, struct cause *cause, bool sure
     failed = rank && rank->status != JOB_STATUS_UNKNOWN && rank->seconds < failed ? rank->seconds : failed;
     return !sure && lost && lost->silent && lost->seconds <= failed - lost->silent &&
            lost->seconds >= failed - SILENT_SECONDS && lost->seconds >= json_number_value(start) &&
-           !cause_warning(end, NOTE_task_stopped) && !timed_out(end) && !was_requested(end) &&
+           !cause_warning(end, NOTE_task_stopped) && !has_timed_out(end) && !was_requested(end) &&
            say_lost(lost, cause, sure);
 }
 
@@ -460,7 +490,7 @@ bool cause_find_lost_before(const struct job_end *end, struct cause *cause, bool
 /* Somebody or something asked the job to end: what the ranks do then is no failure of theirs. */
 static bool was_asked(const struct job_end *end)
 {
-    return was_requested(end) || signal_came(end) || cause_warning(end, NOTE_task_stopped) || timed_out(end);
+    return was_requested(end) || signal_came(end) || cause_warning(end, NOTE_task_stopped) || has_timed_out(end);
 }
 
 /* What it said: an exception of its own, its crash's place, or a log. */
@@ -518,15 +548,36 @@ bool cause_find_rank(const struct job_end *end, struct cause *cause, bool sure)
     return true;
 }
 
+/* The time of timeout(1) was over: sure, unless it stood still, which is why it took so long. */
+bool cause_find_timeout(const struct job_end *end, struct cause *cause, bool sure)
+{
+    struct starter_timeout timeout;
+    bool stood_still = end->stuck || end->model->stall || cause_named(end, "stands_still");
+    if (timed_out(end, &timeout) < 0 || (sure && (timeout.seconds < 0 || stood_still)))
+        return false;
+    cause_cut(&cause->where, timeout.program);
+    if (timeout.seconds >= 0)
+        buf_printf(&cause->what, "the %g s that timeout(1) gave it", timeout.seconds);
+    else
+        buf_puts(&cause->what, "the time that timeout(1) was given");
+    if (timeout.more >= 0)
+        buf_printf(&cause->what, ", and %g s more after the first signal", timeout.more);
+    cause_add(cause, end->model->end);
+    cause->note = NOTE(cause_limit, .program = cause_text(&cause->where),
+                       .signal = text_signal(timeout.signo, cause->signal, sizeof cause->signal),
+                       .reason = cause_text(&cause->what), .sure = sure);
+    return true;
+}
+
 bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure)
 {
     int signo = cause_signal(end);
-    bool killed = end->rank && end->rank->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(end->rank->status);
-    if (sure || !(killed || timed_out(end) || (signo && was_ended(end))) || cause_outlived(end))
+    const struct job_rank *rank = end->rank;
+    bool killed = rank && rank->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(rank->status);
+    if (sure || !(killed || (signo && was_ended(end))) || cause_outlived(end))
         return false;
     const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
-    const struct job_rank *rank = end->rank;
-    if (rank && rank->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(rank->status) && WTERMSIG(rank->status) == SIGKILL) {
+    if (killed && WTERMSIG(rank->status) == SIGKILL) {
         signo = SIGKILL;
         buf_printf(&cause->where, "rank %d of %d", rank->rank, rank->ranks);
         if (rank->node) {
@@ -538,15 +589,6 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
         cause_cut(&cause->where, name ? name : "the command");
     }
     cause_add(cause, end->model->end);
-    if (timed_out(end)) { /* what that started is ended, too */
-        buf_clear(&cause->where);
-        signo = signo ? signo : SIGTERM;
-        cause_cut(&cause->where, timed_out(end));
-        cause->note = NOTE(cause_limit, .program = cause_text(&cause->where),
-                           .signal = text_signal(signo, cause->signal, sizeof cause->signal),
-                           .reason = "the time that timeout(1) was given");
-        return true;
-    }
     const json_t *launcher = rank ? NULL : launcher_of(end, signo);
     if (launcher) {
         cause_cut(&cause->what, json_string_value(json_object_get(launcher, "name")));
@@ -598,6 +640,8 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
         return false;
     for (size_t i = 0; (record = cause_last(&end->model->layers.failures, i)) != NULL; i++) {
         record_read(record, RECORD_command_failed, &row);
+        if (!row.status)
+            continue; /* the script knows nothing of it */
         bool fits =
             ended_with(end, &row, record_seconds(record)) && !was_interrupted(end, &row, record_seconds(record));
         if (sure ? !fits : !cause_is_near(end, record_seconds(record)) || found)
@@ -633,12 +677,12 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
 }
 
 /* Where the script was that started it. */
-static void put_started_by(struct cause *cause, const struct job_end *end)
+static void put_started_by(struct cause *cause, const struct job_end *end, size_t at)
 {
-    const json_t *parent = json_array_get(end->chain, 1);
+    const json_t *parent = json_array_get(end->chain, at + 1);
     const struct layer_place *place =
         layers_place(&end->model->layers, (pid_t)json_integer_value(json_object_get(parent, "pid")));
-    double started = json_number_value(json_object_get(json_array_get(end->chain, 0), "start_seconds"));
+    double started = json_number_value(json_object_get(json_array_get(end->chain, at), "start_seconds"));
     struct script_line_record row;
     if (!place || !place->line || record_seconds(place->line) < started - SEEN_SECONDS)
         return; /* it was there before, and may have gone on */
@@ -648,20 +692,50 @@ static void put_started_by(struct cause *cause, const struct job_end *end)
     cause_add(cause, place->line);
 }
 
+/* A child that a signal had ended just before. The process has sent it, or could not go on without it: nobody knows. */
+static bool put_ended_child(struct buf *out, const struct job_end *end, const json_t *process)
+{
+    char room[32];
+    const struct job_model *model = end->model;
+    pid_t pid = (pid_t)json_integer_value(json_object_get(process, "pid"));
+    double ended = json_number_value(json_object_get(process, "end_seconds"));
+    for (size_t i = model->ended_count; i-- > 0;) {
+        const struct job_process *child = &model->ended[i];
+        if (child->ppid != pid || child->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(child->status) ||
+            child->end > ended + SEEN_SECONDS || child->end < ended - CAUSE_AT_ONCE_SECONDS ||
+            !starter_lived_on(json_string_value(json_object_get(process, "name")), chain_status(process),
+                              WTERMSIG(child->status)))
+            continue;
+        buf_puts(out, ", after ");
+        cause_cut(out, child->name);
+        buf_printf(out, " (pid %d), which it had started, was ended by %s", (int)child->pid,
+                   text_signal(WTERMSIG(child->status), room, sizeof room));
+        return true;
+    }
+    return false;
+}
+
+/* What a launcher has on each node only passes on that a rank failed. */
 bool cause_find_process(const struct job_end *end, struct cause *cause, bool sure)
 {
-    const json_t *first = json_array_get(end->chain, 0), *code = json_object_get(first, "exit_code");
+    size_t at = 0;
+    while (starter_of(json_string_value(json_object_get(json_array_get(end->chain, at), "name"))) == STARTER_DAEMON)
+        at++;
+    const json_t *first = json_array_get(end->chain, at), *code = json_object_get(first, "exit_code");
     const char *name = json_string_value(json_object_get(first, "name"));
-    _cleanup_(buf_done) struct buf said = BUF_INIT;
-    const json_t *last = sure ? NULL : cause_put_last_words(&said, end, 0);
-    if (sure || (json_array_size(end->chain) < 2 && !last))
+    _cleanup_(buf_done) struct buf said = BUF_INIT, child = BUF_INIT;
+    const json_t *last = sure ? NULL : cause_put_last_words(&said, end, (int)at);
+    if (sure || !first || (at + 1 == json_array_size(end->chain) && !last && !put_ended_child(&child, end, first)))
         return false;
     cause_cut(&cause->where, name ? name : "?");
     if (json_is_integer(code))
         buf_printf(&cause->what, "with exit status %d", (int)json_integer_value(code));
     else
         buf_printf(&cause->what, "by %s", text_signal(cause_signal(end), cause->signal, sizeof cause->signal));
-    put_started_by(cause, end);
+    if (!child.len)
+        put_ended_child(&child, end, first);
+    buf_puts(&cause->what, cause_text(&child));
+    put_started_by(cause, end, at);
     if (last) {
         buf_printf(&cause->said, "; it said: %s", cause_text(&said));
         cause_add(cause, last);

@@ -21,6 +21,7 @@ enum {
     TEXT_COLUMNS = 200
 };
 static const double WINDOW_SECONDS = 60, AT_END_SECONDS = 2;
+static const double SAID_SECONDS = 5; /* before the end: what the reason says is told once, not when it was, too */
 
 /* What says more about a failure is shown where there is no room for all. */
 enum weight { WEIGHT_ASIDE, WEIGHT_PLACE, WEIGHT_HINT, WEIGHT_TROUBLE, WEIGHT_FAILURE };
@@ -576,12 +577,46 @@ static int weight_of(const json_t *event)
     return WEIGHT_ASIDE;
 }
 
-/* The summary says elsewhere how the command ended, and has the warnings; it shows nothing that is only aside. */
+static bool is_of(const json_t *event, enum record_stream stream)
+{
+    const char *name = json_string_value(json_object_get(event, "stream"));
+    return name && strcmp(name, record_stream_name(stream)) == 0;
+}
+
+/* How the command ended stands above. The summary has the warnings elsewhere; it shows nothing that is only aside. */
 static bool is_shown(const json_t *event, bool whole)
 {
-    const char *stream = json_string_value(json_object_get(event, "stream"));
-    return whole || (weight_of(event) > WEIGHT_ASIDE && stream && strcmp(stream, record_stream_name(STREAM_JOB)) != 0 &&
-                     strcmp(stream, record_stream_name(STREAM_WARNING)) != 0);
+    return !is_of(event, STREAM_JOB) && (whole || (weight_of(event) > WEIGHT_ASIDE && !is_of(event, STREAM_WARNING)));
+}
+
+/* Whether the reason, which stands above, says it already: the line of a log, the command of a script, an exception, or the end of a process, by its
+ * name and number. */
+static bool is_in_reason(const json_t *event, const char *reason, bool whole)
+{
+    enum { ENOUGH = 150 }; /* of a long line, which the reason may have cut */
+    const char *text = json_string_value(json_object_get(event, "text"));
+    const char *end = text && is_of(event, STREAM_PROCESS) ? strchr(text, ')') : NULL; /* behind its number */
+    bool says = is_of(event, STREAM_LOG) || is_of(event, STREAM_SCRIPT) || is_of(event, STREAM_PYTHON);
+    const char *rest = text && says ? strstr(text, ": ") : NULL;
+    const char *from = end ? text : rest ? rest + strlen(": ") : NULL;
+    size_t size = end ? (size_t)(end + 1 - text) : from ? strnlen(from, ENOUGH) : 0;
+    bool is_old = json_number_value(json_object_get(event, "before_end_seconds")) > SAID_SECONDS;
+    return reason && size && !is_old && memmem(reason, strlen(reason), from, size) &&
+           !(whole && json_object_get(event, "stack"));
+}
+
+/* Each is told once. A new reference. */
+static json_t *shown_events(const json_t *last, bool whole)
+{
+    const char *reason = json_string_value(json_object_get(json_object_get(last, "reason"), "text"));
+    json_t *list = json_array(), *event;
+    size_t index;
+    json_array_foreach(json_object_get(last, "events"), index, event)
+    {
+        if (is_shown(event, whole) && !is_in_reason(event, reason, whole))
+            json_array_append(list, event);
+    }
+    return list;
 }
 
 /* The least weight that is shown; of the events of it, the first *ret_left_out find no room. */
@@ -589,7 +624,7 @@ static int least_weight(const json_t *list, bool whole, size_t *ret_left_out)
 {
     size_t counts[WEIGHT_FAILURE + 1] = {0}, index, room = whole ? REPORT_EVENTS : SUMMARY_EVENTS;
     json_t *event;
-    json_array_foreach(list, index, event) counts[weight_of(event)] += is_shown(event, whole);
+    json_array_foreach(list, index, event) counts[weight_of(event)]++;
     int weight = WEIGHT_FAILURE;
     for (; weight > WEIGHT_ASIDE && counts[weight] < room; weight--)
         room -= counts[weight];
@@ -631,7 +666,7 @@ static bool says_something(const json_t *list)
     json_t *event;
     json_array_foreach(list, index, event)
     {
-        if (is_shown(event, false) && weight_of(event) > WEIGHT_PLACE)
+        if (weight_of(event) > WEIGHT_PLACE)
             return true;
     }
     return false;
@@ -639,7 +674,8 @@ static bool says_something(const json_t *list)
 
 void last_text(struct buf *out, const json_t *last, bool whole, const char *colour)
 {
-    const json_t *list = json_object_get(last, "events"), *reason = json_object_get(last, "reason");
+    const json_t *reason = json_object_get(last, "reason");
+    json_t *list = shown_events(last, whole);
     const char *text = json_string_value(json_object_get(reason, "text"));
     const char *unknown = json_string_value(json_object_get(last, "unknown"));
     size_t index, shown = 0, left_out;
@@ -652,7 +688,7 @@ void last_text(struct buf *out, const json_t *last, bool whole, const char *colo
         buf_putc(out, '\n');
     }
     if (!text && !whole && !says_something(list) && !json_array_size(json_object_get(last, "said_last")))
-        return;
+        json_array_clear(list);
     json_array_foreach(json_object_get(last, "said_last"), index, event)
     {
         text_label(out, index ? "" : "said last");
@@ -662,8 +698,9 @@ void last_text(struct buf *out, const json_t *last, bool whole, const char *colo
     json_array_foreach(list, index, event)
     {
         int weight = weight_of(event);
-        if (weight < least || !is_shown(event, whole) || (weight == least && left_out && left_out--))
+        if (weight < least || (weight == least && left_out && left_out--))
             continue;
         put_event(out, event, shown++ ? "" : "last", whole);
     }
+    json_decref(list);
 }

@@ -48,6 +48,23 @@ static void put_lasts(struct buf *out, const char *title, const struct layer_las
     }
 }
 
+/* Those that are not among the errors, which stand above. */
+static void put_other_lines(struct buf *out, const struct layers *layers)
+{
+    struct layer_list others = {.records = json_array(),
+                                .total = layers->levels[LINE_WARNING] + layers->levels[LINE_INFO] +
+                                         layers->levels[LINE_DEBUG]};
+    size_t index;
+    json_t *record;
+    json_array_foreach(layers->logs.records, index, record)
+    {
+        if (line_level_of(json_string_value(json_object_get(record, "level"))) != LINE_ERROR)
+            json_array_append(others.records, record);
+    }
+    sections_put_records(out, "Other lines of logs", &others, SHOWN_LINES);
+    json_decref(others.records);
+}
+
 void logs_text(struct buf *out, const struct layers *layers)
 {
     size_t count;
@@ -55,7 +72,7 @@ void logs_text(struct buf *out, const struct layers *layers)
     fields_table(out, &(struct field_table){pattern_fields, .most = SHOWN_PATTERNS, .more = " (--json lists them)"},
                  patterns, count, 0, layers);
     sections_put_records(out, "Errors in logs", &layers->errors, SHOWN_ERRORS);
-    sections_put_records(out, "The last lines of logs", &layers->logs, SHOWN_LINES);
+    put_other_lines(out, layers);
     put_lasts(out, "Progress", layers->progress);
     put_lasts(out, "Log files", layers->log_files);
 }

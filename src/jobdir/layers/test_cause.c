@@ -461,6 +461,12 @@ static void test_killed_by_launcher(void **state)
     snprintf(text, sizeof text, chain, 132);
     expect(ask_end(text, 132, 0, NULL), NOTE_cause_launcher, false,
            "tool was killed by SIGTERM, probably by mpirun.openmpi, which ended with exit status 132 and has said why");
+    struct told told = ask_end("[{\"pid\": 20, \"name\": \"tool\", \"end_seconds\": 97.5, \"signal\": 15}, "
+                               "{\"pid\": 15, \"name\": \"orted\", \"end_seconds\": 99, \"exit_code\": 1}, "
+                               "{\"pid\": 0, \"name\": \"srun\", \"end_seconds\": 100, \"exit_code\": 132}]",
+                               132, 0, NULL); /* not its daemon there */
+    expect(told, NOTE_cause_launcher, false,
+           "tool was killed by SIGTERM, probably by srun, which ended with exit status 132 and has said why");
     snprintf(text, sizeof text, chain, 143);
     expect(ask_end(text, 143, 0, NULL), NOTE_cause_killed, false,
            "tool was killed by SIGTERM, probably from outside: by a batch system's limit, or by somebody");
@@ -481,8 +487,8 @@ static void test_killed(void **state)
                    " \"argv\": [\"timeout\", \"-k\", \"5\", \"--foreground\", \"60\", \"/usr/bin/solver\", \"x\"]},"
                    " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 124, \"signal\": null}]",
                    124, 0, NULL),
-           NOTE_cause_limit, false,
-           "solver was killed by SIGTERM, probably because of a limit: the time that timeout(1) was given");
+           NOTE_cause_limit, true,
+           "solver was killed by SIGTERM, because of a limit: the 60 s that timeout(1) gave it");
 }
 
 /* A script that handles it ends with what it likes. */
@@ -725,11 +731,90 @@ static void test_rank_killed(void **state)
     first_rank = NULL;
 }
 
+/* What timeout(1) has ended: when, by its command line, and how long it had. */
+static void test_timeout(void **state)
+{
+    static const struct {
+        const char *argv, *end; /* of timeout */
+        bool sure;
+        const char *text;
+    } rows[] = {
+        {"\"2\", \"./solver\"", "\"exit_code\": 124", true,
+         "SIGTERM, because of a limit: the 2 s that timeout(1) gave it"},
+        {"\"-s\", \"KILL\", \"1m\", \"./solver\"", "\"signal\": 9", true,
+         "SIGKILL, because of a limit: the 60 s that timeout(1) gave it"},
+        {"\"-sKILL\", \"2\", \"./solver\"", "\"exit_code\": 137", true,
+         "SIGKILL, because of a limit: the 2 s that timeout(1) gave it"},
+        {"\"-k\", \"1\", \"2\", \"./solver\"", "\"exit_code\": 137", true,
+         "SIGKILL, because of a limit: the 2 s that timeout(1) gave it, and 1 s more after the first signal"},
+        {"\"--signal=SIGINT\", \"--preserve-status\", \"2\", \"./solver\"", "\"exit_code\": 7", true,
+         "SIGINT, because of a limit: the 2 s that timeout(1) gave it"},
+        {"", "\"exit_code\": 124", false, "SIGTERM, probably because of a limit: the time that timeout(1) was given"},
+        {"\"2h\", \"./solver\"", "\"exit_code\": 124", false, NULL}, /* it ended so itself, before that */
+        {"\"2\", \"./solver\"", "\"exit_code\": 3", false, NULL},
+        {"\"2\", \"./solver\"", "\"signal\": 9", false, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char chain[512], text[300];
+        snprintf(chain, sizeof chain,
+                 "[{\"pid\": 10, \"name\": \"timeout\", \"start_seconds\": 10, \"end_seconds\": 99, %s, \"argv\": "
+                 "[\"timeout\"%s%s]}]",
+                 rows[i].end, *rows[i].argv ? ", " : "", rows[i].argv);
+        struct told told = ask_end(chain, 124, 0, NULL);
+        snprintf(text, sizeof text, "%s was killed by %s", *rows[i].argv ? "solver" : "its program",
+                 rows[i].text ? rows[i].text : "");
+        if (rows[i].text)
+            expect(told, NOTE_cause_limit, rows[i].sure, text);
+        else
+            assert_int_not_equal(told.kind, NOTE_cause_limit);
+    }
+    put_warning(52, NOTE(stands_still, .seconds = 10, .pid = 20, .program = "solver", .last = "slept"));
+    assert_int_equal(ask_end("[{\"pid\": 10, \"name\": \"timeout\", \"start_seconds\": 10, \"end_seconds\": 99, "
+                             "\"exit_code\": 124, \"argv\": [\"timeout\", \"2\", \"./solver\"]}]",
+                             124, 0, NULL)
+                         .kind,
+                     NOTE_cause_standstill);
+}
+
+/* A program that goes on when its child was ended has done that, or could not do without it. */
+static void test_ended_child(void **state)
+{
+    static const char chain[] = "[{\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 1}]";
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i}", "type", "process_end", "t", 99.5, "pid", 20, "ppid", 10, "name",
+        "solver", "start", 1.0, "end", 99.5, "status", 9);
+    expect(
+        ask(chain), NOTE_cause_process, false,
+        "probably python3 (pid 10), which ended with exit status 1, after solver (pid 20), which it had started, was "
+        "ended by SIGKILL");
+    put_matched(99.9, "exception", "error", "subprocess.TimeoutExpired: Command 'solver' timed out after 2 seconds");
+    assert_int_equal(ask(chain).kind, NOTE_cause_log);
+}
+
+/* Without its statistics, too, the rank is the reason, not its launcher, nor what that says. */
+static void test_launched(void **state)
+{
+    static const char proxy[] =
+        "{\"pid\": 15, \"name\": \"hydra_pmi_proxy\", \"end_seconds\": 100, \"exit_code\": %d}, "
+        "{\"pid\": 10, \"name\": \"mpirun.mpich\", \"end_seconds\": 100, \"exit_code\": 3}]";
+    char rank[512], only[512], parents[400];
+    snprintf(parents, sizeof parents, proxy, 0);
+    snprintf(rank, sizeof rank, "[{\"pid\": 20, \"name\": \"ocean\", \"end_seconds\": 99.9, \"exit_code\": 3}, %s",
+             parents);
+    put_matched(99.95, "mpi_abort", "error", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES");
+    expect(ask(rank), NOTE_cause_process, false, "probably ocean (pid 20), which ended with exit status 3");
+    snprintf(parents, sizeof parents, proxy, 7);
+    snprintf(only, sizeof only, "[%s", parents);
+    assert_int_equal(ask(only).kind, NOTE_cause_said);
+    job_model_done(&model);
+    assert_int_equal(job_model_init(&model, 100), 0);
+    assert_int_equal(ask(only).kind, NOTE_NONE);
+}
+
 /* A program has ended what it had started, lived on, and then said why. */
 static void test_outlived(void **state)
 {
     static const char chain[] = "[{\"pid\": 20, \"name\": \"solver\", \"end_seconds\": 99, \"exit_code\": null, "
-                                "\"signal\": 9}, {\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, "
+                                "\"signal\": 9}, {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, "
                                 "\"exit_code\": 1, \"signal\": null}]";
     expect(ask_end(chain, 1, 0, NULL), NOTE_cause_killed, false,
            "solver was killed by SIGKILL, probably from outside: by a batch system's limit, or by somebody");
@@ -911,6 +996,9 @@ int main(void)
         ROW(test_rank_asked),
         ROW(test_rank_killed),
         ROW(test_outlived),
+        ROW(test_timeout),
+        ROW(test_ended_child),
+        ROW(test_launched),
         ROW(test_of_another),
         ROW(test_many_others),
         ROW(test_age),

@@ -63,8 +63,7 @@ static void test_asides(void **state)
                                    "script was at job.sh:7\n"
                                    "  last          -0.60 s  process   cat (pid 32) ended by SIGPIPE\n"
                                    "                -0.40 s  script    10 /home/u/job.sh:7\n"
-                                   "                -0.30 s  script    33 /home/u/job.sh:8\n"
-                                   "                -0.10 s  process   worker (pid 20) ended with exit status 1\n");
+                                   "                -0.30 s  script    33 /home/u/job.sh:8\n");
     json_decref(last);
 }
 
@@ -85,8 +84,7 @@ static void test_line(void **state)
                         "                -0.50 s  python    20 /home/u/steer.py:12 in step: ValueError: bad\n"
                         "                                     step at steer.py:12\n"
                         "                -0.20 s  process   wor ker (pid 20) ended with exit status 1\n"
-                        "                -0.10 s  script    10 /home/u/job.sh:4 failed with 1: make all\n"
-                        "                    end  job       the command ended with exit status 1\n");
+                        "                -0.10 s  script    10 /home/u/job.sh:4 failed with 1: make all\n");
     json_decref(last);
 }
 
@@ -100,7 +98,8 @@ static void test_quiet(void **state)
     last_text(&text, last, false, NULL);
     assert_int_equal(text.len, 0);
     last_text(&text, last, true, NULL);
-    assert_non_null(strstr(text.data, "end  job       the command ended with exit status 1\n"));
+    assert_null(strstr(text.data, "the command ended")); /* the head of the report says it */
+    assert_non_null(strstr(text.data, "  node  "));
     json_decref(last);
 }
 
@@ -176,8 +175,23 @@ static void test_room(void **state)
     for (const char *at = text.data; (at = strchr(at, '\n')) != NULL; at++)
         lines++;
     assert_int_equal(lines, 1 + 6);
-    assert_non_null(strstr(text.data, "stderr:7 error: the \\x1b[1mcause\n"));
+    assert_string_equal(strtok(text.data, "\n"), "  reason     probably what stderr says: the \\x1b[1mcause");
     assert_null(strstr(text.data, "info"));
+    json_decref(last);
+}
+
+/* What the reason says is told once: its line of a log, its command, its process; of long before the end it says when that was. */
+static void test_once(void **state)
+{
+    put_failure(99.9, 10, 4, 1);
+    put_log(99.5, "error", "make all");
+    put_log(80, "error", "make all");
+    json_t *last = last_of(TWO);
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    last_text(&text, last, true, NULL);
+    assert_string_equal(text.data,
+                        "  reason     the command at job.sh:4, which failed with 1: make all, which said: make all\n"
+                        "  last         -20.00 s  log       stderr:7 error: make all\n");
     json_decref(last);
 }
 
@@ -227,16 +241,18 @@ static void test_section_texts(void **state)
                                    "      50.00 s  10 /home/u/job.sh:3 failed with 1: make all\n");
     buf_clear(&text);
     put_log(60, "error", "bad");
+    put_matched(61, "other", "warning", "so what");
     logs_text(&text, &model.layers);
     assert_string_equal(text.data, "\n"
                                    "Patterns of logs                level        lines     last at\n"
                                    "  some                          error            1      60.0 s\n"
+                                   "  other                         warning          1      61.0 s\n"
                                    "\n"
                                    "Errors in logs\n"
                                    "      60.00 s  stderr:7 error: bad\n"
                                    "\n"
-                                   "The last lines of logs\n"
-                                   "      60.00 s  stderr:7 error: bad\n");
+                                   "Other lines of logs\n"
+                                   "      61.00 s  stderr:7 warning: so what\n");
     buf_clear(&text);
     put_disk(60, 100000, 5000);
     health_text(&text, &model.layers, true);
@@ -250,7 +266,7 @@ static void test_section_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ROW(test_line), ROW(test_said_last), ROW(test_unknown),  ROW(test_asides),
+        ROW(test_line), ROW(test_said_last), ROW(test_unknown),  ROW(test_asides),        ROW(test_once),
         ROW(test_room), ROW(test_quiet),     ROW(test_sections), ROW(test_section_texts),
     };
     return cmocka_run_group_tests_name("layers last", tests, NULL, NULL);

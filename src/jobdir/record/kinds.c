@@ -372,7 +372,9 @@ static const struct field script_line_fields[] = {
 #define ROW command_failed_record
 static const struct field command_failed_fields[] = {
     {"", FIELD_PART, AT(at), .of = line_fields},
-    {"status", FIELD_COUNT, AT(status), .about = "as $?"},
+    {"status", FIELD_COUNT, AT(status), .about = "as $?; 0: of a pipeline others failed than its last command"},
+    {"stages", FIELD_LIST, AT(stages), .of = fields_integers, .flags = FIELD_WHERE_KNOWN, .between = " | ",
+     .about = "of a pipeline, the statuses of its commands, as PIPESTATUS has them"},
     {"seconds", FIELD_SECONDS, AT(seconds), UNKNOWN, .about = "that the command took"},
     {"stack", FIELD_LIST, AT(stack), .of = frame_fields, .flags = FIELD_WHERE_KNOWN,
      .about = "the innermost first; of a file that is sourced and of the script itself, `source` and `main`",
@@ -521,7 +523,7 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
     [RECORD_script_line] = {"script_line", STREAM_SCRIPT, script_line_fields, "A script is at another line.",
                             "{pid} {file}[:{line}][-{last_line}][ in {function}][: {command}]"},
     [RECORD_command_failed] = {"command_failed", STREAM_SCRIPT, command_failed_fields, "A command of a script failed.",
-                               "{pid} {file}[:{line}][ in {function}] failed with {status}[: {command}]"},
+                               "{pid} {file}[:{line}][ in {function}] failed with {status}[ ({stages})][: {command}]"},
     [RECORD_script_end] = {"script_end", STREAM_SCRIPT, script_end_fields, "A script ended.",
                            "{pid} {file} ended[ with {status}] after {seconds}"},
     [RECORD_python_stack] = {"python_stack", STREAM_PYTHON, python_stack_fields,

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "jobdir/layers/starter.h"
 #include "jobdir/report/internal.h"
+#include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
 
 enum { CHAIN_MOST = 64, COMMAND_BYTES = 240, WHYS_SHOWN = 3 };
@@ -54,9 +56,49 @@ static bool is_effect(const struct job_process *process)
 /* It ended what it had started, as that took too long: nothing below it failed by itself. */
 static bool has_timed_out(const struct job_process *process)
 {
-    enum { TIMEOUT_STATUS = 124 };
-    return strcmp(process->name, "timeout") == 0 && WIFEXITED(process->status) &&
-           WEXITSTATUS(process->status) == TIMEOUT_STATUS;
+    struct starter_timeout timeout;
+    return starter_timed_out(process->name, process->argv, process->end - process->start, process->status, &timeout);
+}
+
+/* The kernel has ended something for lack of memory, of the job or of others on its node. */
+static bool was_short_of_memory(const struct job_model *model)
+{
+    size_t index;
+    json_t *warning;
+    json_array_foreach(model->warnings.records, index, warning)
+    {
+        if (note_json_kind(warning) == NOTE_out_of_memory)
+            return true;
+    }
+    return model->layers.oom_kills > 0;
+}
+
+/* Ended by its parent, as far as is known: that had an end of its own. */
+static bool is_of_parent(const struct job_process *process, const struct job_process *parent)
+{
+    int signo = WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
+    return (signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGKILL) &&
+           starter_lived_on(parent->name, parent->status, signo);
+}
+
+static const struct job_process *culprit(const struct job_model *model, const struct job_process *parent);
+
+/* A launcher's daemon on this node that ended well although what it had started failed, of several that of the first which did;
+ * NULL: there is none. */
+static const struct job_process *silent_daemon(const struct job_model *model, const struct job_process *launcher)
+{
+    const struct job_process *found = NULL, *first = NULL;
+    for (size_t i = 0; starter_of(launcher->name) == STARTER_LAUNCHER && i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        if (process->status || starter_of(process->name) != STARTER_DAEMON || !is_child(process, launcher))
+            continue;
+        const struct job_process *failed = culprit(model, process);
+        if (failed && (!first || failed->end < first->end)) {
+            first = failed;
+            found = process;
+        }
+    }
+    return found;
 }
 
 /* The child that made it fail, or NULL. */
@@ -64,9 +106,11 @@ static const struct job_process *culprit(const struct job_model *model, const st
 {
     const struct job_process *first = NULL, *same = NULL;
     double started = last_start(model, parent);
+    bool by_kernel = was_short_of_memory(model);
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
-        if (!has_failed(process) || !is_child(process, parent) || process->end > parent->end + TICK)
+        if (!has_failed(process) || !is_child(process, parent) || process->end > parent->end + TICK ||
+            (!by_kernel && is_of_parent(process, parent)))
             continue;
         bool before = !first || (is_effect(process) == is_effect(first) ? process->end < first->end : is_effect(first));
         if (process->end >= started && before)
@@ -74,7 +118,7 @@ static const struct job_process *culprit(const struct job_model *model, const st
         if (shell_status(process) == shell_status(parent) && (!same || process->end > same->end))
             same = process;
     }
-    return first ? first : same;
+    return first ? first : same ? same : silent_daemon(model, parent);
 }
 
 static const struct job_process *find_command(const struct job_model *model, pid_t supervisor)
@@ -127,7 +171,8 @@ static const struct field failed_process_fields[] = {
 static json_t *chain_from(const struct job_model *model, const struct job_process *command)
 {
     json_t *chain = json_array();
-    for (unsigned i = 0; command && has_failed(command) && i < CHAIN_MOST; i++) {
+    command = command && has_failed(command) ? command : NULL;
+    for (unsigned i = 0; command && i < CHAIN_MOST; i++) {
         json_array_insert_new(chain, 0, fields_json(failed_process_fields, command, model));
         command = has_timed_out(command) ? NULL : culprit(model, command);
     }

@@ -191,6 +191,8 @@ const struct field report_process_fields[] = {
 static void put_process_line(struct buf *out, const struct job_process *process, const struct job_report *report)
 {
     fields_row(out, job_process_fields, process, report);
+    if (process->argv && json_equal(process->argv, report->info.argv))
+        return; /* the head of the report says it */
     buf_puts(out, "    ");
     if (report_command(out, process->argv, process->argv_cut, COMMAND_BYTES))
         buf_putc(out, '\n');

@@ -106,6 +106,73 @@ static void test_effects(void **state)
     json_decref(failed);
 }
 
+/* timeout(1) with SIGKILL is killed with its child. */
+static void test_timeout_killed(void **state)
+{
+    struct job_model model;
+    json_t *record =
+        json_pack("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:[s, s, s, s, s], s:i, s:s}", "type", "process_end", "t", 2.0,
+                  "pid", 11, "ppid", 10, "name", "timeout", "start", 0.0, "end", 2.0, "argv", "timeout", "-s", "KILL",
+                  "2", "solver", "status", KILLED, "source", "event");
+    assert_int_equal(job_model_init(&model, 100), 0);
+    add(&model, 12, 11, "solver", 0.01, 1.99, KILLED);
+    job_model_apply(&model, record);
+    json_decref(record);
+    add(&model, 10, SUPERVISOR, "bash", 0, 2.1, EXIT_137);
+    json_t *failed = failed_of(&model);
+    assert_string_equal(chain(failed), "11 10");
+    json_decref(failed);
+}
+
+/* MPICH: its daemon on the node ends with 0 though a rank failed, before the others were killed. */
+static void test_hydra(void **state)
+{
+    enum { EXIT_3 = 3 << 8, EXIT_9 = 9 << 8 };
+    struct job_model model;
+    assert_int_equal(job_model_init(&model, 100), 0);
+    add(&model, 21, 20, "ocean", 0.1, 0.6, EXIT_3);
+    add(&model, 22, 20, "ocean", 0.1, 0.7, KILLED);
+    add(&model, 20, 10, "hydra_pmi_proxy", 0.1, 0.8, 0);
+    add(&model, 10, SUPERVISOR, "mpirun.mpich", 0, 0.9, EXIT_9);
+    json_t *failed = failed_of(&model);
+    assert_string_equal(chain(failed), "21 20 10");
+    json_decref(failed);
+
+    assert_int_equal(job_model_init(&model, 100), 0);
+    add(&model, 21, 20, "ocean", 0.1, 0.6, EXIT_3);
+    add(&model, 20, 10, "wrapper", 0.1, 0.8, 0);
+    add(&model, 10, SUPERVISOR, "mpirun.mpich", 0, 0.9, EXIT_9);
+    failed = failed_of(&model);
+    assert_string_equal(chain(failed), "10");
+    json_decref(failed);
+}
+
+/* What a program ended that then failed itself is none of its reasons; what the kernel ended, or what a shell ends with, may be. */
+static void test_ended_by_parent(void **state)
+{
+    enum { ENDED = 15 };
+    static const struct {
+        const char *parent;
+        int signo, status, memory;
+        const char *chain;
+    } rows[] = {
+        {"python3", KILLED, EXIT_1, 0, "10"},     {"python3", ENDED, EXIT_1, 0, "10"},
+        {"python3", KILLED, EXIT_1, 1, "11 10"},  {"python3", KILLED, EXIT_137, 0, "11 10"},
+        {"python3", CRASHED, EXIT_1, 0, "11 10"}, {"bash", KILLED, EXIT_1, 0, "11 10"},
+        {"mpirun", ENDED, EXIT_1, 0, "11 10"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_model model;
+        assert_int_equal(job_model_init(&model, 100), 0);
+        add(&model, 11, 10, "worker", 0.1, 0.6, rows[i].signo);
+        add(&model, 10, SUPERVISOR, rows[i].parent, 0, 0.7, rows[i].status);
+        model.layers.oom_kills = (uint64_t)rows[i].memory;
+        json_t *failed = failed_of(&model);
+        assert_string_equal(chain(failed), rows[i].chain);
+        json_decref(failed);
+    }
+}
+
 /* What a launcher's daemon leaves behind on a node: it ends well, and one of its ranks did not. */
 static void test_with_status(void **state)
 {
@@ -273,9 +340,12 @@ static void test_hidden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_make),    cmocka_unit_test(test_effects), cmocka_unit_test(test_with_status),
-        cmocka_unit_test(test_script),  cmocka_unit_test(test_unknown), cmocka_unit_test(test_number_again),
-        cmocka_unit_test(test_command), cmocka_unit_test(test_hidden),
+        cmocka_unit_test(test_make),           cmocka_unit_test(test_effects),
+        cmocka_unit_test(test_with_status),    cmocka_unit_test(test_script),
+        cmocka_unit_test(test_unknown),        cmocka_unit_test(test_number_again),
+        cmocka_unit_test(test_command),        cmocka_unit_test(test_hidden),
+        cmocka_unit_test(test_hydra),          cmocka_unit_test(test_ended_by_parent),
+        cmocka_unit_test(test_timeout_killed),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
 }

@@ -26,6 +26,23 @@ static void test_cut(void **state)
     }
 }
 
+static void test_cut_end(void **state)
+{
+    static const struct {
+        const char *text, *shown;
+    } cases[] = {{"short", "short"},
+                 {"twelve chars", "twelve chars"},
+                 {"out of memory: worker", "out of..."},
+                 {"out  of, memory", "out  of,..."},
+                 {"/a/path/without/words", "/a/path/w..."}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buf out = BUF_INIT;
+        text_cut_end(&out, cases[i].text, 12);
+        assert_string_equal(out.data, cases[i].shown);
+        buf_done(&out);
+    }
+}
+
 /* What a terminal would obey is shown as its bytes. */
 static void test_controls(void **state)
 {
@@ -139,8 +156,9 @@ static void test_numbers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut),           cmocka_unit_test(test_controls),
-                                       cmocka_unit_test(test_controls_json), cmocka_unit_test(test_word),
-                                       cmocka_unit_test(test_wrap),          cmocka_unit_test(test_numbers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut),      cmocka_unit_test(test_cut_end),
+                                       cmocka_unit_test(test_controls), cmocka_unit_test(test_controls_json),
+                                       cmocka_unit_test(test_word),     cmocka_unit_test(test_wrap),
+                                       cmocka_unit_test(test_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,6 +152,22 @@ void text_cut(struct buf *out, const char *text, size_t columns)
     cut(out, text, columns);
 }
 
+void text_cut_end(struct buf *out, const char *text, size_t columns)
+{
+    static const char mark[] = "...";
+    size_t used, len = strlen(text), keep = fit(text, len, columns, &used), word;
+    if (keep < len && columns > strlen(mark)) {
+        keep = fit(text, len, columns - strlen(mark), &used);
+        for (word = keep; word > keep / 2 && text[word] != ' '; word--)
+            ;
+        keep = text[word] == ' ' ? word : keep;
+        while (keep && text[keep - 1] == ' ')
+            keep--;
+    }
+    buf_append(out, text, keep);
+    buf_puts(out, keep < len && columns > strlen(mark) ? mark : "");
+}
+
 void text_column(struct buf *out, const char *text, size_t columns)
 {
     for (size_t used = cut(out, text, columns); used < columns; used++)

@@ -50,6 +50,8 @@ void text_function(struct buf *out, const char *name, const char *file);
  * which long names differ, are seen; text_column also pads to just so many. */
 size_t text_fit(const char *text, size_t len, size_t columns);
 void text_cut(struct buf *out, const char *text, size_t columns);
+/* The same at the end, behind a word where there is one. */
+void text_cut_end(struct buf *out, const char *text, size_t columns);
 void text_column(struct buf *out, const char *text, size_t columns);
 /* Breaks the lines from `start` on that are longer, at a space where there is one: what comes below is indented, as far
  * as the second column of a table or what follows a label. Colours take no room. 0 columns: leaves them. */

@@ -6,6 +6,7 @@
  *     kill        rank 1 is killed, the others wait for it
  *     wait        all wait for a file named "go" to appear, then as finalize
  *     abort       rank 1 calls MPI_Abort with 3
+ *     abort0      and with 0
  *     leave       rank 1 says why, and ends with 0 without MPI_Finalize, the others wait for it
  *     error       rank 1 sends to a rank that there is not
  *     exit        all end without MPI_Finalize, with status 0
@@ -79,9 +80,9 @@ int main(int argc, char **argv)
         if (rank == 1)
             MPI_Send(&out, 1, MPI_DOUBLE, 99, 1, MPI_COMM_WORLD);
         MPI_Barrier(MPI_COMM_WORLD);
-    } else if (strcmp(way, "abort") == 0) {
+    } else if (strcmp(way, "abort") == 0 || strcmp(way, "abort0") == 0) {
         if (rank == 1)
-            MPI_Abort(MPI_COMM_WORLD, 3);
+            MPI_Abort(MPI_COMM_WORLD, strcmp(way, "abort") == 0 ? 3 : 0);
         MPI_Barrier(MPI_COMM_WORLD);
     } else if (strcmp(way, "sealed") == 0) {
         char name[32];

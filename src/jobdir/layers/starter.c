@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/layers/starter.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "jobdir/text/text.h"
+
+enum { SHELL_SIGNAL = 128, TIMEOUT_STATUS = 124 };
+static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
+
+enum starter starter_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        enum starter starter;
+        bool more; /* may follow, as in mpirun.openmpi */
+    } rows[] = {
+        {"bash", STARTER_SHELL, false},
+        {"sh", STARTER_SHELL, false},
+        {"dash", STARTER_SHELL, false},
+        {"ksh", STARTER_SHELL, false},
+        {"zsh", STARTER_SHELL, false},
+        {"mpirun", STARTER_LAUNCHER, true},
+        {"mpiexec", STARTER_LAUNCHER, true},
+        {"orterun", STARTER_LAUNCHER, false},
+        {"prterun", STARTER_LAUNCHER, false},
+        {"srun", STARTER_LAUNCHER, false},
+        {"orted", STARTER_DAEMON, false},
+        {"prted", STARTER_DAEMON, false},
+        {"hydra_pmi_proxy", STARTER_DAEMON, false},
+    };
+    for (size_t i = 0; name && i < sizeof rows / sizeof *rows; i++) {
+        size_t len = strlen(rows[i].name);
+        if (strncmp(name, rows[i].name, len) == 0 && (!name[len] || rows[i].more))
+            return rows[i].starter;
+    }
+    return STARTER_NONE;
+}
+
+bool starter_lived_on(const char *name, int status, int signo)
+{
+    return starter_of(name) == STARTER_NONE && WIFEXITED(status) && WEXITSTATUS(status) != SHELL_SIGNAL + signo;
+}
+
+/* ---- timeout(1) ---- */
+
+static double seconds_in(const char *text)
+{
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+    char *end;
+    double seconds = strtod(text, &end);
+    for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++)
+        if (strcmp(end, units[i].unit) == 0)
+            return seconds * units[i].seconds;
+    return -1;
+}
+
+static int signal_in(const char *text)
+{
+    char *end;
+    long number = strtol(text, &end, 10);
+    if (end != text && !*end)
+        return (int)number;
+    text += strncasecmp(text, "SIG", strlen("SIG")) == 0 ? strlen("SIG") : 0;
+    for (int signo = 1; signo < NSIG; signo++)
+        if (sigabbrev_np(signo) && strcasecmp(text, sigabbrev_np(signo)) == 0)
+            return signo;
+    return 0;
+}
+
+struct command_line {
+    double seconds, more; /* < 0: none */
+    int signo;
+    bool keeps_status;
+    const char *program;
+};
+
+/* The value of an option in any of its forms, of which there may be one in the next word; NULL: it is another one. */
+static const char *value_of(const json_t *argv, size_t *at, char letter, const char *option)
+{
+    const char *word = json_string_value(json_array_get(argv, *at));
+    size_t len = strlen(option);
+    if (strncmp(word, option, len) == 0 && word[len] == '=')
+        return word + len + 1;
+    bool is_short = word[0] == '-' && word[1] == letter;
+    if (is_short && word[2])
+        return word + 2;
+    if (!is_short && strcmp(word, option) != 0)
+        return NULL;
+    const char *value = json_string_value(json_array_get(argv, ++*at));
+    return value ? value : "";
+}
+
+static struct command_line read_line(const json_t *argv)
+{
+    struct command_line line = {.seconds = -1, .more = -1, .signo = SIGTERM};
+    size_t at = 1;
+    for (const char *word, *value; (word = json_string_value(json_array_get(argv, at))) != NULL && *word == '-'; at++) {
+        if ((value = value_of(argv, &at, 'k', "--kill-after")) != NULL)
+            line.more = seconds_in(value);
+        else if ((value = value_of(argv, &at, 's', "--signal")) != NULL)
+            line.signo = signal_in(value);
+        else if (strcmp(word, "--preserve-status") == 0 || strcmp(word, "-p") == 0)
+            line.keeps_status = true;
+        else if (strcmp(word, "--") == 0) {
+            at++;
+            break;
+        }
+    }
+    const char *limit = json_string_value(json_array_get(argv, at));
+    const char *program = json_string_value(json_array_get(argv, at + 1));
+    line.seconds = limit ? seconds_in(limit) : -1;
+    line.program = program ? text_base(program) : NULL;
+    return line;
+}
+
+/* SIGKILL ends timeout(1) itself, too, which then has the status that a shell gives to that. */
+bool starter_timed_out(const char *name, const json_t *argv, double lived_seconds, int status,
+                       struct starter_timeout *ret_timeout)
+{
+    if (!name || strcmp(name, "timeout") != 0 || status < 0)
+        return false;
+    struct command_line line = read_line(argv);
+    int code = WIFSIGNALED(status) ? SHELL_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+    bool over = line.seconds > 0 && lived_seconds >= line.seconds - SEEN_SECONDS;
+    bool killed_later = line.more > 0 && lived_seconds >= line.seconds + line.more - SEEN_SECONDS;
+    bool killed = code == SHELL_SIGNAL + SIGKILL && (line.signo == SIGKILL || killed_later);
+    *ret_timeout = (struct starter_timeout){.seconds = line.seconds,
+                                            .more = killed && line.signo != SIGKILL ? line.more : -1,
+                                            .program = line.program,
+                                            .signo = killed ? SIGKILL : line.signo};
+    if (line.seconds < 0) /* its command line is not known, or not understood */
+        return WIFEXITED(status) && code == TIMEOUT_STATUS;
+    return over && (killed || code == TIMEOUT_STATUS || (line.keeps_status && code));
+}

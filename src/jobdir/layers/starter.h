@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs that start others and have an end of their own: launchers of MPI, shells, and timeout(1), which ends what it has
+ * started. By their names and command lines. Pure functions.
+ */
+#ifndef SCRY_JOBDIR_LAYERS_STARTER_H
+#define SCRY_JOBDIR_LAYERS_STARTER_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+enum starter {
+    STARTER_NONE,
+    STARTER_SHELL,
+    STARTER_LAUNCHER, /* of MPI, or of a batch system: it ends the other ranks when one has failed */
+    STARTER_DAEMON,   /* of such a launcher, on each node; whether a rank failed is not always in its status */
+};
+enum starter starter_of(const char *name); /* NULL: STARTER_NONE */
+
+/* Whether a parent that ended so lived on when its child was ended by a signal, and went on to an end of its own: then the parent
+ * has probably sent it, or has dealt with it. Shells and launchers end in their own ways in any case. status: of wait(2). */
+bool starter_lived_on(const char *name, int status, int signo);
+
+/* What timeout(1) has ended, for its time was over. */
+struct starter_timeout {
+    double seconds, more; /* its limit, or < 0: not known; what it waited more before SIGKILL, or < 0: it did not */
+    const char *program;  /* of argv; NULL: not known */
+    int signo;            /* that it sent last */
+};
+/* Of a process that lived so long. argv may be NULL. status: of wait(2). */
+bool starter_timed_out(const char *name, const json_t *argv, double lived_seconds, int status,
+                       struct starter_timeout *ret_timeout);
+
+#endif
