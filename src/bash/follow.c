@@ -56,7 +56,8 @@ static void in_child(void)
 
 /* ---- the end of a command ---- */
 
-static void end_frame(int status, bool known)
+/* `here`: it has come to its own end, and PIPESTATUS is its. */
+static void end_frame(int status, bool known, bool here)
 {
     struct frame *frame = &frames[--depth];
     struct frame *outer = depth ? &frames[depth - 1] : NULL;
@@ -65,11 +66,11 @@ static void end_frame(int status, bool known)
         uint64_t ns = now_ns() - frame->begin_ns;
         tally_ended(&frame->place, !frame->pipeline, frame->piped ? 0 : ns);
         char stages[STAGES_TEXT];
-        bool stage = known && frame->pipeline && frame->has_status && shell_stages(stages, sizeof stages);
-        if (known && (status || stage) && frame->has_status && !frame->ignored) {
-            if (!status || (failed != status && !frame->leaves))
+        if (known && status && frame->has_status && !frame->ignored) {
+            bool stage = here && frame->pipeline && shell_stages(stages, sizeof stages);
+            if (failed != status && !frame->leaves)
                 tally_failed(&frame->place, frame->text, frame->size, status, stage ? stages : NULL, ns);
-            if (!frame->returns && status)
+            if (!frame->returns)
                 failed = status;
         }
     }
@@ -81,7 +82,7 @@ static void end_frame(int status, bool known)
 static void end_left(const char *stack)
 {
     while (depth && frames[depth - 1].stack <= stack)
-        end_frame(*shell.last_command_exit_value, true);
+        end_frame(*shell.last_command_exit_value, true, false);
 }
 
 /* ---- its beginning ---- */
@@ -155,8 +156,8 @@ int follow_command(struct shell_command *command, int asynchronous, int pipe_in,
     before = errno;
     if (own < depth && frames[own].stack == stack) {
         while (depth > own + 1)
-            end_frame(0, false);
-        end_frame(status, true);
+            end_frame(0, false, false);
+        end_frame(status, true, true);
     }
     errno = before;
     return status;

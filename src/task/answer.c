@@ -123,7 +123,9 @@ json_t *task_scaling_schema(void)
         {"speedup", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "against the first with seconds"},
         {"efficiency", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "speed-up for each process more"},
         {0}};
-    static const struct field whole[] = {{"tasks", FIELD_LIST, .of = task, .about = "by their numbers of processes"},
+    static const struct field whole[] = {{"verdict", FIELD_TEXT, .flags = FIELD_OR_NULL,
+                                          .about = "how far it scales; null: one number of processes alone"},
+                                         {"tasks", FIELD_LIST, .of = task, .about = "by their numbers of processes"},
                                          {0}};
     return fields_schema(whole);
 }
@@ -359,6 +361,51 @@ static int compare(json_t **list)
     return base ? 0 : -EINVAL;
 }
 
+static double number_of(const json_t *task, const char *member)
+{
+    return json_number_value(json_object_get(task, member));
+}
+
+/* Of tasks as compare() leaves them, a sentence: up to which number of processes each of them does at least SCALES_LEAST
+ * of what one did at first, and what more of them bring. NULL: there is nothing to say. */
+static json_t *scaling_verdict(const json_t *sorted)
+{
+    static const double SCALES_LEAST = 0.7;
+    const json_t *base = NULL, *good = NULL, *most = NULL, *task;
+    bool falls = false;
+    size_t i;
+    json_array_foreach(sorted, i, task)
+    {
+        if (!json_is_number(json_object_get(task, "speedup")))
+            continue;
+        base = base ? base : task;
+        most = task;
+        falls |= number_of(task, "efficiency") < SCALES_LEAST;
+        good = falls ? good : task;
+    }
+    if (!base || number_of(most, "processes") <= number_of(base, "processes"))
+        return json_null();
+    double first = number_of(base, "processes"), last = number_of(most, "processes"),
+           speedup = number_of(most, "speedup");
+    if (good == most)
+        return json_sprintf("it scales to %.0f processes: %.1f times as fast as with %.0f, efficiency %.0f %%", last,
+                            speedup, first, 100 * number_of(most, "efficiency"));
+    if (good != base && speedup < number_of(good, "speedup"))
+        return json_sprintf("it scales to %.0f processes, efficiency %.0f %%; with %.0f it is slower than with these",
+                            number_of(good, "processes"), 100 * number_of(good, "efficiency"), last);
+    if (good != base)
+        return json_sprintf("it scales to %.0f processes, efficiency %.0f %%; with %.0f it is %.1f times as fast as "
+                            "with %.0f, efficiency %.0f %%",
+                            number_of(good, "processes"), 100 * number_of(good, "efficiency"), last, speedup, first,
+                            100 * number_of(most, "efficiency"));
+    if (speedup < 1)
+        return json_sprintf("more processes make it slower: with %.0f it takes %.1f times as long as with %.0f", last,
+                            1 / speedup, first);
+    return json_sprintf(
+        "more processes help little: with %.0f it is %.1f times as fast as with %.0f, efficiency %.0f %%", last,
+        speedup, first, 100 * number_of(most, "efficiency"));
+}
+
 json_t *task_answer_scaling(const struct task_store *store, const char *const *ids, size_t count, struct err *err)
 {
     json_t *list = json_array();
@@ -377,7 +424,7 @@ json_t *task_answer_scaling(const struct task_store *store, const char *const *i
         code = err_set(err, -EINVAL,
                        "none of these tasks has a run that ended well: wait for them, or see scry task show");
     if (code == 0)
-        return json_pack("{s:o}", "tasks", list);
+        return json_pack("{s:o, s:o}", "verdict", scaling_verdict(list), "tasks", list);
     json_decref(list);
     return NULL;
 }

@@ -271,7 +271,7 @@ test('a function whose name has spaces is found in the call tree; the pair that 
   const matrix = Array.from({ length: 8 }, (_, from) => ({ world: 0, from, to: 7 - from, messages: 1, bytes: 8, received_messages: 1, received_bytes: 8, one_sided: 0, one_sided_bytes: 0 }));
   const server = await fakeServer({
     ...api, [`jobs/${job.id}/profile`]: { processes: [], functions: [], python_functions: [] }, [`jobs/${job.id}/tree`]: { nodes: [node('main', null), node('operator new(unsigned long)', 0), node('operate', 0)] },
-    [`jobs/${job.id}/report`]: { mpi: { matrix } },
+    [`jobs/${job.id}/report`]: { mpi: { matrix } }, [`jobs/${job.id}/volume`]: { processes: [], calls: [], notes: [] },
   });
   const page = await openPage();
   await page.goto(`${server.url}#/jobs/${job.id}/tree`);

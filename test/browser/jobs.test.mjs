@@ -71,7 +71,7 @@ test('a job that failed: the reason, what happened last, and who failed first, a
     assert.deepEqual(await violations(page, { contrast: name !== 'phone' }), []);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: wider than its window`);
     await shoot(page, `failed-${name}`);
-    await page.getByRole('link', { name: 'Matrix' }).click();
+    await page.getByRole('link', { name: 'Communication' }).click();
     assert.ok((await page.locator('.job-title .cause').innerText()).includes(report.last.reason.text.slice(1)), 'and on the other parts, too');
     assert.deepEqual(page.faults, []);
     await page.context().close();

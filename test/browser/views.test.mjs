@@ -500,7 +500,7 @@ test('without a trace each picture says how to get one; narrow, dark and printed
   assert.deepEqual(await violations(page), []); // all three say the same
   for (const view of ['space', 'functions', 'matrix', 'tree', 'distributions', 'source']) {
     await page.evaluate((hash) => (location.hash = hash), `#/jobs/${report.id}/${view}${view === 'functions' ? '?setup=out' : ''}`);
-    await page.locator('section.picture').waitFor();
+    await page.locator('section.picture').last().waitFor();
     if (view === 'space') await settled(page);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${view} is no wider than a phone`);
     assert.deepEqual(await violations(page), [], view);

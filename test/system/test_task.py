@@ -39,6 +39,10 @@ class Tasks(TaskCase):
         self.assertEqual([(each["processes"], each["runs"], each["name"]) for each in figures["tasks"]],
                          [(1, 2, name), (2, 2, name)])
         self.assertEqual((figures["tasks"][0]["speedup"], figures["tasks"][0]["efficiency"]), (1, 1))
+        good = figures["tasks"][1]["efficiency"] >= 0.7
+        verdict = "it scales to 2 processes" if good else "more processes (make it slower|help little): with 2"
+        self.assertRegex(figures["verdict"], verdict)
+        self.assertEqual(self.task("scaling", ids[0]).stdout.lower().split("\n")[0], figures["verdict"] + ".")
         took = sorted(run["seconds"] for run in json.loads(self.task("show", "--json", ids[0]).stdout)["runs"])
         self.assertEqual([figures["tasks"][0]["least_seconds"], figures["tasks"][0]["most_seconds"]], took)
         self.assertNotIn("\x1b", self.task("ls").stdout)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scry task: what became of tasks, and what is to be done with them. */
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -196,6 +197,9 @@ static int scaling(const struct task_store *store, const struct options *options
         return fail(&err);
     if (options_on(options, "json"))
         return print_json(json);
+    const char *verdict = json_string_value(json_object_get(json, "verdict"));
+    if (verdict)
+        buf_printf(&out, "%c%s.\n\n", toupper((unsigned char)verdict[0]), verdict + 1);
     buf_puts(&out, "processes  runs    seconds      least       most   speed-up efficiency  task\n");
     json_array_foreach(json_object_get(json, "tasks"), i, each)
     {

@@ -83,6 +83,7 @@ static void push(struct observer_link *link)
 static void restart(struct observer_link *link)
 {
     int status = 0;
+    kill(link->pid, SIGKILL); /* it may live: there may have been no memory for what it says */
     waitpid(link->pid, &status, 0);
     link->pid = 0;
     drop(link);

@@ -361,6 +361,8 @@ void scribe_end(struct scribe *scribe)
 
 void scribe_reap(struct scribe *scribe)
 {
+    if (scribe->pid > 0)
+        kill(scribe->pid, SIGCONT); /* somebody may have stopped it since its last answer */
     while (scribe->pid > 0 && waitpid(scribe->pid, NULL, 0) < 0 && errno == EINTR)
         ;
     scribe->pid = 0;

@@ -263,11 +263,10 @@ static const json_t *launcher_of(const struct job_end *end, int signo)
         json_int_t status = json_integer_value(json_object_get(process, "exit_code"));
         if (!index || !status || (starter != STARTER_LAUNCHER && starter != STARTER_DAEMON))
             continue;
-        if (status == signo || status == SHELL_SIGNAL + signo)
-            return NULL;
+        bool passes = status == signo || status == SHELL_SIGNAL + signo;
         if (starter == STARTER_LAUNCHER)
-            return process;
-        daemon = daemon ? daemon : process;
+            return passes ? NULL : process;
+        daemon = daemon || passes ? daemon : process;
     }
     return daemon;
 }
@@ -284,7 +283,8 @@ bool cause_launched_failed(const struct job_end *end)
         enum starter its = starter_of(json_string_value(json_object_get(process, "name")));
         launched = launched || (index && (its == STARTER_LAUNCHER || its == STARTER_DAEMON));
     }
-    bool by_launcher = WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
+    /* what launchers end the other ranks by */
+    bool by_launcher = WIFSIGNALED(status) && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL);
     return (end->rank && end->rank->status != JOB_STATUS_UNKNOWN) ||
            (launched && status != JOB_STATUS_UNKNOWN && !by_launcher && starter != STARTER_LAUNCHER &&
             starter != STARTER_DAEMON);
@@ -692,7 +692,8 @@ static void put_started_by(struct cause *cause, const struct job_end *end, size_
     cause_add(cause, place->line);
 }
 
-/* A child that a signal had ended just before. The process has sent it, or could not go on without it: nobody knows. */
+/* A child that a signal had ended just before. The process has sent it, or could not go on without it: nobody knows. SIGTERM is what
+ * children get that a process ends with itself. */
 static bool put_ended_child(struct buf *out, const struct job_end *end, const json_t *process)
 {
     char room[32];
@@ -702,7 +703,7 @@ static bool put_ended_child(struct buf *out, const struct job_end *end, const js
     for (size_t i = model->ended_count; i-- > 0;) {
         const struct job_process *child = &model->ended[i];
         if (child->ppid != pid || child->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(child->status) ||
-            child->end > ended + SEEN_SECONDS || child->end < ended - CAUSE_AT_ONCE_SECONDS ||
+            WTERMSIG(child->status) == SIGTERM || child->end > ended || child->end < ended - CAUSE_AT_ONCE_SECONDS ||
             !starter_lived_on(json_string_value(json_object_get(process, "name")), chain_status(process),
                               WTERMSIG(child->status)))
             continue;
@@ -728,10 +729,12 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
     if (sure || !first || (at + 1 == json_array_size(end->chain) && !last && !put_ended_child(&child, end, first)))
         return false;
     cause_cut(&cause->where, name ? name : "?");
+    int status = chain_status(first);
+    int signo = status != JOB_STATUS_UNKNOWN && WIFSIGNALED(status) ? WTERMSIG(status) : cause_signal(end);
     if (json_is_integer(code))
         buf_printf(&cause->what, "with exit status %d", (int)json_integer_value(code));
     else
-        buf_printf(&cause->what, "by %s", text_signal(cause_signal(end), cause->signal, sizeof cause->signal));
+        buf_printf(&cause->what, "by %s", text_signal(signo, cause->signal, sizeof cause->signal));
     if (!child.len)
         put_ended_child(&child, end, first);
     buf_puts(&cause->what, cause_text(&child));

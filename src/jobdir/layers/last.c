@@ -593,7 +593,10 @@ static bool is_shown(const json_t *event, bool whole)
  * name and number. */
 static bool is_in_reason(const json_t *event, const char *reason, bool whole)
 {
-    enum { ENOUGH = 150 }; /* of a long line, which the reason may have cut */
+    enum {
+        ENOUGH = 150,
+        LEAST = 8
+    }; /* of a long line, which the reason may have cut; and of one that says something */
     const char *text = json_string_value(json_object_get(event, "text"));
     const char *end = text && is_of(event, STREAM_PROCESS) ? strchr(text, ')') : NULL; /* behind its number */
     bool says = is_of(event, STREAM_LOG) || is_of(event, STREAM_SCRIPT) || is_of(event, STREAM_PYTHON);
@@ -601,7 +604,7 @@ static bool is_in_reason(const json_t *event, const char *reason, bool whole)
     const char *from = end ? text : rest ? rest + strlen(": ") : NULL;
     size_t size = end ? (size_t)(end + 1 - text) : from ? strnlen(from, ENOUGH) : 0;
     bool is_old = json_number_value(json_object_get(event, "before_end_seconds")) > SAID_SECONDS;
-    return reason && size && !is_old && memmem(reason, strlen(reason), from, size) &&
+    return reason && size >= LEAST && !is_old && memmem(reason, strlen(reason), from, size) &&
            !(whole && json_object_get(event, "stack"));
 }
 

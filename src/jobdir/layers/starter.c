@@ -42,7 +42,10 @@ enum starter starter_of(const char *name)
 
 bool starter_lived_on(const char *name, int status, int signo)
 {
-    return starter_of(name) == STARTER_NONE && WIFEXITED(status) && WEXITSTATUS(status) != SHELL_SIGNAL + signo;
+    enum { STATUSES = 256 }; /* sys.exit(-signo) of Python ends with this less signo */
+    int code = WEXITSTATUS(status);
+    return starter_of(name) == STARTER_NONE && WIFEXITED(status) && code != SHELL_SIGNAL + signo && code != signo &&
+           code != STATUSES - signo;
 }
 
 /* ---- timeout(1) ---- */

@@ -372,7 +372,7 @@ static const struct field script_line_fields[] = {
 #define ROW command_failed_record
 static const struct field command_failed_fields[] = {
     {"", FIELD_PART, AT(at), .of = line_fields},
-    {"status", FIELD_COUNT, AT(status), .about = "as $?; 0: of a pipeline others failed than its last command"},
+    {"status", FIELD_COUNT, AT(status), .about = "as $?"},
     {"stages", FIELD_LIST, AT(stages), .of = fields_integers, .flags = FIELD_WHERE_KNOWN, .between = " | ",
      .about = "of a pipeline, the statuses of its commands, as PIPESTATUS has them"},
     {"seconds", FIELD_SECONDS, AT(seconds), UNKNOWN, .about = "that the command took"},

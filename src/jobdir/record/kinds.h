@@ -232,7 +232,7 @@ struct script_line_record { /* where it is now: when that changed, and as often 
 
 struct command_failed_record {
     struct line_fields at;
-    int32_t status; /* as $?; 0: of a pipeline only others failed than its last command */
+    int32_t status; /* as $? */
     double seconds; /* that the command took; -1: unknown */
     json_t *stack;  /* [{function, file, line}, ...], the innermost first; NULL: unknown */
     json_t *stages; /* of a pipeline, the statuses of its commands; NULL: it is none, or they are not known */

@@ -65,9 +65,11 @@ static bool ended_by_itself(const struct mpi_stats *stats)
 /* Without MPI_Finalize, or with another status than 0 behind it; not ended by its launcher. */
 static bool rank_failed(const struct mpi_stats *stats)
 {
+    if (stats->rank >= 0 && stats->aborted)
+        return true; /* whatever is known of its end */
     if (!stats->end.known || stats->end.status == JOB_STATUS_UNKNOWN || stats->rank < 0)
         return false;
-    return mpi_ended_badly(stats) ? stats->aborted || ended_by_itself(stats) || WTERMSIG(stats->end.status) == SIGKILL
+    return mpi_ended_badly(stats) ? ended_by_itself(stats) || WTERMSIG(stats->end.status) == SIGKILL
                                   : stats->state == MPIA_ENDED && stats->end.status != 0;
 }
 
@@ -107,16 +109,17 @@ static const struct job_rank *find_rank(const struct job_report *report, struct 
     }
     for (size_t i = 0; i < report->part_count; i++)
         its = found->dir && strcmp(found->dir, report->parts[i].path) == 0 ? &report->parts[i] : its;
-    *ret_rank = (struct job_rank){.rank = found->rank,
-                                  .ranks = found->world_size,
-                                  .pid = found->pid,
-                                  .node = report->part_count ? found->node : NULL,
-                                  .how = ret_how->data ? ret_how->data : "failed",
-                                  .status = found->end.status,
-                                  .aborted = found->aborted,
-                                  .seconds = found->end.seconds,
-                                  .model = &its->model,
-                                  .crashes = report_longer(its->info.crashes, its->model.crashes)};
+    *ret_rank =
+        (struct job_rank){.rank = found->rank,
+                          .ranks = found->world_size,
+                          .pid = found->pid,
+                          .node = report->part_count ? found->node : NULL,
+                          .how = ret_how->data ? ret_how->data : "failed",
+                          .status = found->end.known ? found->end.status : JOB_STATUS_UNKNOWN,
+                          .aborted = found->aborted,
+                          .seconds = found->end.known ? found->end.seconds : job_report_result(its).wall_seconds,
+                          .model = &its->model,
+                          .crashes = report_longer(its->info.crashes, its->model.crashes)};
     return ret_rank;
 }
 
@@ -449,58 +452,6 @@ static bool find_hidden_process(const struct job_model *model, struct buf *out)
     return false;
 }
 
-/* The command of a pipeline at `index`, where its text shows it: not if a word of it has a " | ", if it is cut, or no simple one. */
-static bool stage_of(const char *pipeline, size_t index, size_t count, const char **ret_text, int *ret_size)
-{
-    static const char between[] = " | ";
-    const char *at = pipeline, *found = NULL, *next;
-    for (size_t i = 0; i < count && at; i++, at = next) {
-        next = strstr(at, between);
-        if (!next != (i + 1 == count))
-            return false;
-        found = i == index ? at : found;
-        *ret_size = i == index ? (int)(next ? (size_t)(next - at) : strlen(at)) : *ret_size;
-        next = next ? next + strlen(between) : NULL;
-    }
-    *ret_text = found;
-    return found && strncmp(found, "...", (size_t)*ret_size) != 0;
-}
-
-/* With 1 these say that they found nothing, or a difference. */
-static bool says_no(const char *stage, json_int_t status)
-{
-    static const char *const names[] = {"grep ", "egrep ", "fgrep ", "zgrep ", "diff ", "cmp "};
-    for (size_t i = 0; status == 1 && i < sizeof names / sizeof *names; i++)
-        if (strncmp(stage, names[i], strlen(names[i])) == 0)
-            return true;
-    return false;
-}
-
-/* Of the last pipeline that went on, the first command that failed: the script knew nothing of it. */
-static bool find_hidden_stage(const struct layers *layers, struct buf *out)
-{
-    enum { SHELL_PIPE_GONE = 128 + SIGPIPE };
-    struct command_failed_record row;
-    for (size_t i = json_array_size(layers->failures.records); i-- > 0;) {
-        record_read(json_array_get(layers->failures.records, i), RECORD_command_failed, &row);
-        size_t count = json_array_size(row.stages);
-        for (size_t at = 0; !row.status && row.at.command && at < count; at++) {
-            json_int_t status = json_integer_value(json_array_get(row.stages, at));
-            const char *stage = NULL;
-            int size = 0;
-            bool known = stage_of(row.at.command, at, count, &stage, &size);
-            if (!status || status == SHELL_PIPE_GONE || (known && says_no(stage, status)))
-                continue;
-            buf_printf(out, "%s%.*s failed with %lld at %s:%lld, and its pipeline went on",
-                       known ? "" : "a command of ", known ? size : (int)strlen(row.at.command),
-                       known ? stage : row.at.command, (long long)status, row.at.file ? text_base(row.at.file) : "?",
-                       (long long)row.at.line);
-            return true;
-        }
-    }
-    return false;
-}
-
 json_t *job_report_hidden(const struct job_report *report)
 {
     struct job_result result = job_report_result(report);
@@ -514,8 +465,7 @@ json_t *job_report_hidden(const struct job_report *report)
     } else if (layers->oom_kills) {
         buf_printf(&what, "the kernel killed %llu process%s for lack of memory", (unsigned long long)layers->oom_kills,
                    layers->oom_kills == 1 ? "" : "es");
-    } else if (!find_hidden_process(&report->model, &what) && !find_hidden_stage(layers, &what) &&
-               last_error(layers, result.wall_seconds)) {
+    } else if (!find_hidden_process(&report->model, &what) && last_error(layers, result.wall_seconds)) {
         const char *said = last_error(layers, result.wall_seconds);
         buf_printf(&what, "an error was said: %.*s", (int)text_fit(said, strlen(said), SAID_COLUMNS), said);
     }

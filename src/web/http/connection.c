@@ -244,6 +244,10 @@ void connection_refuse(struct connection *connection)
     char text[2048], body[256];
     if (connection->visited || connection->refused)
         return;
+    if (lws_partial_buffered(connection->wsi)) { /* the end of an answer, which goes first */
+        lws_set_timeout(connection->wsi, PENDING_TIMEOUT_USER_REASON_BASE, (int)time_hasten(HTTP_REQUEST_SECONDS));
+        return;
+    }
     connection->refused = true;
     connection->allowed += BYTES_OF_REFUSED;
     int size = snprintf(body, sizeof body, "{\"error\": {\"kind\": \"%s\", \"text\": \"%s\"}}\n", refusal->kind,

@@ -6,7 +6,7 @@
 static const struct head_refusal bad_line = {400, "Bad Request", "request", "the first line is no request of HTTP/1"},
                                  bad_method = {501, "Not Implemented", "method", "there is no such method here"},
                                  bad_version = {505, "HTTP Version Not Supported", "version",
-                                                "without TLS only HTTP/1.0 and HTTP/1.1 are spoken"},
+                                                "only HTTP/1.0 and HTTP/1.1 are spoken here"},
                                  bad_end = {400, "Bad Request", "header", "a line does not end with CR and LF"},
                                  bad_byte = {400, "Bad Request", "header", "a header has a control character"},
                                  bad_name = {400, "Bad Request", "header",

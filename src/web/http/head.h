@@ -44,7 +44,7 @@ struct head_refusal {
 };
 
 /* The next bytes of a connection: how many of them may pass. *ret_refusal is NULL: all; otherwise those of whole requests before
- * the one that gets this answer, behind which the connection ends. */
+ * the one that gets this answer, behind which the connection ends; it ends behind an answer that is under way, and then without this one. */
 size_t head_take(struct head *head, const void *bytes, size_t len, const struct head_refusal **ret_refusal);
 
 #endif

@@ -215,6 +215,8 @@ static void check_route(struct visit *visit)
 static void read_body_size(struct visit *visit)
 {
     char text[32] = "";
+    const struct connection *connection = connection_of(visit->wsi);
+    visit->close |= connection && connection->head.state == HEAD_LAST; /* nothing behind this was looked at */
     if (lws_hdr_total_length(visit->wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0) {
         refuse(visit, 411, "length", "say the length of the body; it cannot be sent in chunks");
         visit->close = true;
@@ -551,10 +553,7 @@ static int finish(struct visit *visit)
     reset(visit);
     if (connection)
         connection->visited = false;
-    if (connection && connection->refusal && !close) { /* of the request behind this one */
-        connection_refuse(connection);
-        return 0;
-    }
+    close |= connection && connection->refusal; /* what stands behind this request is none: this is the last answer */
     return close || lws_http_transaction_completed(wsi) ? -1 : 0;
 }
 

@@ -10,34 +10,33 @@ import { Measured } from './measured';
 import { NoMpi } from './parts';
 import type { Row, Volume } from './profile';
 
+/** One below the other, in this order: what comes later moves nothing. */
 export function Communication({ id }: ViewProps) {
-  return (
-    <>
-      <Calls id={id} />
-      <Matrix id={id} />
-    </>
-  );
-}
-
-function Calls({ id }: { id: string }) {
   const answer = useAnswer<Volume>(jobPath(id, 'volume'));
   if (answer.error?.kind === 'no_trace')
     return <NoMpi id={id} />;
   return (
     <Answered of={answer}>
-      {volume => {
-        const rows = (of: 'sent_bytes' | 'received_bytes' | 'calls' | 'total_ns'): Row[] => volume.calls.map((one, i) => ({ key: String(i), name: one.name, about: one[of].includes(null as never) ? 'not known of all ranks' : '', class: one.class, values: one[of].map((v) => v ?? 0) }));
-        return (
-          <Measured id={id} title="Communication" name="communication" what="Call" processes={volume.processes} notes={volume.notes}
-            measures={[
-              { key: 'sent', title: 'Sent', unit: 'bytes', format: size, rows: rows('sent_bytes') },
-              { key: 'received', title: 'Received', unit: 'bytes', format: size, rows: rows('received_bytes') },
-              { key: 'calls', title: 'Calls', unit: 'calls', format: count, rows: rows('calls') },
-              { key: 'time', title: 'Time', unit: 'ns', format: ns, rows: rows('total_ns') },
-            ]}
-            empty={<Empty title="No call of MPI of this kind was counted in this job.">Another measure above may have some.</Empty>} />
-        );
-      }}
+      {volume => (
+        <>
+          <Calls id={id} volume={volume} />
+          <Matrix id={id} />
+        </>
+      )}
     </Answered>
+  );
+}
+
+function Calls({ id, volume }: { id: string; volume: Volume }) {
+  const rows = (of: 'sent_bytes' | 'received_bytes' | 'calls' | 'total_ns'): Row[] => volume.calls.map((one, i) => ({ key: String(i), name: one.name, about: one[of].includes(null as never) ? 'not known of all ranks' : '', class: one.class, values: one[of].map((v) => v ?? 0) }));
+  return (
+    <Measured id={id} title="Communication" name="communication" what="Call" processes={volume.processes} notes={volume.notes}
+      measures={[
+        { key: 'sent', title: 'Sent', unit: 'bytes', format: size, rows: rows('sent_bytes') },
+        { key: 'received', title: 'Received', unit: 'bytes', format: size, rows: rows('received_bytes') },
+        { key: 'calls', title: 'Calls', unit: 'calls', format: count, rows: rows('calls') },
+        { key: 'time', title: 'Time', unit: 'ns', format: ns, rows: rows('total_ns') },
+      ]}
+      empty={<Empty title="No call of MPI of this kind was counted in this job.">Another measure above may have some.</Empty>} />
   );
 }

@@ -7,7 +7,7 @@ import { useColours } from '../design/colours';
 import type { Colours } from '../design/colours';
 import { Answered, Empty } from '../design/parts';
 import { Table } from '../design/table';
-import { digits, moment, seconds } from '../format';
+import { digits, moment, seconds, sentence } from '../format';
 import type { ViewProps } from '../frame/view';
 import { FONT, PictureFrame, svgPen, useWidth } from '../pictures';
 import { href, useParam } from '../state';
@@ -142,6 +142,7 @@ function Curves({ series, of }: { series: Series; of: string }) {
       name: 'scaling', svg: paper => drawing(points, paper),
       table: () => ({ columns: ['task', 'processes', 'runs', 'seconds', 'least_seconds', 'most_seconds', 'speedup', 'efficiency'], rows: points.map(point => [point.id, point.processes, point.runs, point.seconds, point.least_seconds, point.most_seconds, point.speedup, point.efficiency]) }),
     }}>
+      {series.verdict && <p class="reason">{sentence(series.verdict)}</p>}
       <div class="scaling">
         <Curve log points={points} colours={colours} label="speed-up" value={point => point.speedup} ideal={point => point.processes / first} />
         <Curve points={points} colours={colours} label="efficiency in %" value={point => point.efficiency === null ? null : point.efficiency * 100} ideal={() => 100} />
