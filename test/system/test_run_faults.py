@@ -229,6 +229,14 @@ class Wanting(FaultCase):
             seen.add("unwatched" if "ulimit -u" in done.stderr else done.stderr)
         self.assertIn("unwatched", seen)
 
+    @unittest.skipIf(scrytest.sanitizers(), "sanitizers map more than that")
+    def test_little_memory_for_data(self):
+        """Where scry run starts at all, the command runs, and scry run ends with it: also when there is no room for what its observer
+        says."""
+        for size in (480, 500, 520, 550, 580, 700):
+            done = self.box.run(["bash", "-c", f'ulimit -d {size}; exec "$@"', "bash", *self.box.scry("run", "-q", "bash", "-c", "exit 3")])
+            self.assertEqual(done.returncode, 3, (size, done.stderr))
+
     def test_no_room_for_variables(self):
         """An environment near ARG_MAX: there the command gets what scry run was given."""
         def stack():
