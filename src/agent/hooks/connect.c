@@ -468,8 +468,10 @@ void agent_connect(int how)
  * and execute something else. Which functions are traced may change until then, so each call comes through. */
 void fork_happened(void)
 {
+    if (!known_pid)
+        return; /* no system call any more: agent_seal() */
     agent_signals_forked(); /* in each: a child of vfork, that one may make, is not to be taken for it */
-    if (agent_hot.area || !known_pid)
+    if (agent_hot.area)
         return;
     thread_forget(&agent_self);
     long filter = sys_call6(SYS_mmap, (long)agent_filter, AREA_FILTER, PROT_READ | PROT_WRITE,
