@@ -49,6 +49,7 @@ APART = {
     "signals_nested": (r"Thread", "hands signals on late"),
     "confined_strict": (r"Sanitizer|gprof", "it makes system calls of its own"),
     "confined_kill_works": (r"Sanitizer|gprof", "it makes system calls of its own"),
+    "confined_kill_forks": (r"Sanitizer|gprof", "it makes system calls of its own"),
     "confined_kill_dies": (r"Sanitizer|gprof", "it makes system calls of its own"),
     "confined_errno": (r"Sanitizer", "it needs memory"),
     "files_close_all": (r"Sanitizer", "it closes what is theirs"),

@@ -1444,6 +1444,27 @@ static void confined_kill_dies(void)
     syscall(SYS_getuid);
 }
 
+static void confined_kill_forks(void)
+{
+    static const struct sock_filter filter[] = {LOAD(nr),
+                                                ALLOW(write),
+                                                ALLOW(exit_group),
+                                                ALLOW(clone),
+                                                ALLOW(wait4),
+                                                ALLOW(set_robust_list),
+                                                ALLOW(rt_sigprocmask),
+                                                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+    SAY("fork alone\n");
+    install(filter, sizeof filter / sizeof *filter);
+    pid_t pid = fork();
+    int sum = work(1000), status = 0;
+    if (pid == 0)
+        syscall(SYS_exit_group, 1 + (sum & 1));
+    syscall(SYS_wait4, pid, &status, 0, NULL);
+    SAY("%d %d\n", sum, status);
+    syscall(SYS_exit_group, 4);
+}
+
 static void confined_errno(void)
 {
     static const struct sock_filter filter[] = {LOAD(nr),
@@ -1947,6 +1968,7 @@ static const struct odd {
     ODD(files_stdio),
     ODD(confined_strict),
     ODD(confined_kill_works),
+    ODD(confined_kill_forks),
     ODD(confined_kill_dies),
     ODD(confined_errno),
     ODD(confined_trap),
