@@ -469,7 +469,7 @@ void agent_connect(int how)
 void fork_happened(void)
 {
     if (!known_pid)
-        return; /* no system call any more: agent_seal() */
+        return;             /* no system call any more: agent_seal() */
     agent_signals_forked(); /* in each: a child of vfork, that one may make, is not to be taken for it */
     if (agent_hot.area)
         return;
