@@ -285,9 +285,7 @@ void raise_record(struct raises *raises, enum record_type type, const json_t *re
         raise_if_entered(raises, record);
         return;
     case RECORD_command_failed:
-        if (json_integer_value(
-                json_object_get(record, "status"))) /* else only others of a pipeline than its last one */
-            raise_event(raises, FAILED, record);
+        raise_event(raises, FAILED, record);
         return;
     case RECORD_python_calls:
         raise_calls(raises, record);

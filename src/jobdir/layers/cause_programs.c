@@ -640,8 +640,6 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
         return false;
     for (size_t i = 0; (record = cause_last(&end->model->layers.failures, i)) != NULL; i++) {
         record_read(record, RECORD_command_failed, &row);
-        if (!row.status)
-            continue; /* the script knows nothing of it */
         bool fits =
             ended_with(end, &row, record_seconds(record)) && !was_interrupted(end, &row, record_seconds(record));
         if (sure ? !fits : !cause_is_near(end, record_seconds(record)) || found)
