@@ -207,6 +207,8 @@ class Kills(JobCase):
         with brokertest.Mosquitto(self.box) as broker:
             for number in [int(only)] if only else range(count):
                 self.pair_round(number, expected, broker)
+            # They bring what the broker missed while it was away.
+            scrytest.wait_until(lambda: not self.part_pids("job-publisher", broker), 60, "publishers end once the broker has all")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,9 @@ static const struct head_refusal *take_line(struct head *head, unsigned char c)
             return NULL;
         }
         head->state = HEAD_LINE_END;
-        return word_is(head, "HTTP/1.1") || word_is(head, "HTTP/1.0") ? NULL : &bad_version;
+        if (word_is(head, "HTTP/1.1") || word_is(head, "HTTP/1.0"))
+            return NULL;
+        return head->word_len == strlen("HTTP/x.y") && memcmp(head->word, "HTTP/", 5) == 0 ? &bad_version : &bad_line;
     }
     if (c < ' ' || c == 0x7f)
         return &bad_line;

@@ -46,7 +46,8 @@ static void test_heads(void **state)
     assert_int_equal(status_of(GET ": b"), 400);
     assert_int_equal(status_of("\r\n"), 400);
     assert_int_equal(status_of("GET /\r\n"), 400);
-    assert_int_equal(status_of("GET /  HTTP/1.1\r\n"), 505);
+    assert_int_equal(status_of("GET /  HTTP/1.1\r\n"), 400);
+    assert_int_equal(status_of("GET /a b HTTP/1.1\r\n"), 400);
     assert_int_equal(status_of("GET / HTTP/2.0\r\n"), 505);
     assert_int_equal(status_of("CONNECT x:80 HTTP/1.1\r\n"), 501);
     assert_int_equal(status_of("get / HTTP/1.1\r\n"), 501);
