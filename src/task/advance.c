@@ -17,9 +17,9 @@
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "task/estimate.h"
-#include "task/internal.h"
+#include "task/store.h"
 #include "task/launch.h"
-#include "task/left.h"
+#include "task/process.h"
 #include "task/spec.h"
 
 enum {
@@ -585,7 +585,7 @@ static int set_left(struct task *task, void *ctx, struct err *err)
     return 0;
 }
 
-/* Its process is gone. Does something of it go on, for which there is time yet (left.h)? By Slurm that is Slurm's to end, and by ssh
+/* Its process is gone. Does something of it go on, for which there is time yet (process.h)? By Slurm that is Slurm's to end, and by ssh
  * what gathers ends it. */
 static bool left_goes_on(const struct task_store *store, const struct task *task)
 {

@@ -35,7 +35,7 @@ struct task_kin {
 };
 /* Do they have more memory resident together, without scry itself? What they share counts once. */
 bool task_takes_more(const struct task_kin *kin, uint64_t most_bytes);
-/* What of them is not scry's own (left.h), each of which gets the signal; 0: none. A new reference. */
+/* What of them is not scry's own (process.h), each of which gets the signal; 0: none. A new reference. */
 json_t *task_look_left(const struct task_kin *kin, int signal);
 /* SIGKILL for all of them, but for those by which scry run records how they end. */
 void task_kill_command(const struct task_kin *kin, pid_t supervisor);

@@ -13,9 +13,8 @@
 #include "jobdir/record/info.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
-#include "task/command.h"
-#include "task/estimate.h"
 #include "task/spec.h"
+#include "task/estimate.h"
 
 /* ---- schemas ---- */
 

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_TASK_LAUNCH_H
+#define SCRY_TASK_LAUNCH_H
+
+#include "base/data/arena.h"
+#include "base/data/err.h"
+#include "task/store.h"
+
+#include <limits.h>
+#include <stdbool.h>
+
 /*
  * The command lines of a task's processes. Each run is a `scry run`, wherever it is: so its end, its processes and what was
  * collected are in a job directory, and whoever reads that needs no part in starting it.
@@ -7,17 +17,6 @@
  * until its functions are hooked. Here `scry run` starts mpirun only when it watches, and the library in each rank waits
  * before main until the monitor has answered; MPI_Init joins the ranks, so none goes on before the last one is ready.
  */
-#ifndef SCRY_TASK_LAUNCH_H
-#define SCRY_TASK_LAUNCH_H
-
-#include <limits.h>
-#include <stdbool.h>
-
-#include "base/data/arena.h"
-#include "base/data/err.h"
-#include "task/store.h"
-
-enum { TASK_LAUNCH_WORDS = 16 << 10 };
 
 struct task_launch {
     struct arena memory;
@@ -51,9 +50,6 @@ int task_launch_ask(struct task_launch *ret_launch, const struct task *task, con
 /* Has this machine what a task is launched by (task.json's launch.by)? For people who choose: a task may have a PATH of its own.
  * *ret_root: variables that its environment needs before it starts something for this user, root, with a NULL behind them; or NULL. */
 bool task_launch_has(const char *by, const char *const **ret_root);
-
-/* The path of `scry`, from its own programs. -ENOENT. */
-int task_scry_path(char *ret_path, size_t size, struct err *err);
 
 /* Which MPI a program was linked with, as far as its file says it. */
 enum task_mpi { TASK_MPI_UNKNOWN, TASK_MPI_OPENMPI, TASK_MPI_MPICH };

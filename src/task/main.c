@@ -23,7 +23,7 @@
 #include "base/system/pause.h"
 #include "shm/waits.h"
 #include "task/advance.h"
-#include "task/internal.h"
+#include "task/store.h"
 #include "task/spec.h"
 
 struct runner {

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_TASK_SPEC_H
+#define SCRY_TASK_SPEC_H
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
 /*
  * What a task is: a program, what to collect of it, and where it is to run (doc/explain/pages.md). It is one JSON object,
  * task.json, which people, scripts and pages write: it is read strictly, by one table of its members. What is left out
@@ -6,15 +16,6 @@
  *
  * Texts are only texts: names like "<script>" or with line feeds are kept, and escaped by whoever shows them.
  */
-#ifndef SCRY_TASK_SPEC_H
-#define SCRY_TASK_SPEC_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include <jansson.h>
-
-#include "base/data/err.h"
 
 enum { TASK_TEXT_BYTES = 1 << 20 /* of task.json, at most */, TASK_FILE_NAME_BYTES = 200 };
 
@@ -34,5 +35,11 @@ json_t *task_member(const json_t *spec, const char *member); /* borrowed */
 
 /* May a file of a task be called so? One part of a path, not hidden, no option, printable. -EINVAL with err. */
 int task_file_name_check(const char *name, struct err *err);
+
+/* The `scry submit` that makes the same task again, as a line for a shell. */
+
+/* Of a checked task. `files`: the directory that has its files; NULL: they are where it is typed. It is of that task alone, also
+ * if it is one of a series. */
+void task_command(struct buf *out, const json_t *spec, const char *files);
 
 #endif

@@ -16,7 +16,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"
-#include "task/internal.h"
+#include "task/store.h"
 
 extern char **environ;
 

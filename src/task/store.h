@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_TASK_STORE_H
+#define SCRY_TASK_STORE_H
+
+#include "base/data/err.h"
+#include "jobdir/record/dir.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
 /*
  * The tasks of a user, in the state directory: tasks/ID/ with task.json (task/spec.h), files/ (uploads), state.json, and
  * runs/1, runs/2 ..., which are job directories; beside one that was stopped stands why (runs/1.stop). All of it is the user's
@@ -12,18 +24,6 @@
  * Where machines share a home, they share its store. A task belongs to the machine that queued it last (`host` in
  * state.json), for its processes are there; only the runner there begins and ends it.
  */
-#ifndef SCRY_TASK_STORE_H
-#define SCRY_TASK_STORE_H
-
-#include <limits.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include <jansson.h>
-
-#include "base/data/err.h"
-#include "jobdir/record/dir.h"
 
 enum { TASK_ID_SIZE = JOB_ID_SIZE, TASKS_MOST = 100000, TASK_MOST_FILES = 1000 };
 
@@ -102,5 +102,18 @@ int task_upload_copy(const struct task_store *store, const char *id, const char 
 /* Says to those who wait that a task has changed: its id is a line more of .changed. NULL: nothing did, but look. The file
  * begins anew when it has become long. */
 void task_store_touch(const struct task_store *store, const char *id);
+
+/* What the files of the store share. */
+
+/* A path in the directory that a machine has in the store: with the marks of its tasks, and its runner's lock. "" for
+ * `host`: this one. */
+enum { TASK_HOST_PATH_SIZE = PATH_MAX + 512 };
+void task_host_path(const struct task_store *store, const char *host, const char *name,
+                    char ret_path[TASK_HOST_PATH_SIZE]);
+#define TASK_RUNNER_LOCK ".runner"
+/* The job directories of a task are linked into the directory of jobs: removes the link of that one. */
+void task_unlink_job(const struct task *task, const char *job);
+/* Removes a directory with all that is in it, without following links. 0 or -errno. */
+int task_remove_tree(const char *dir);
 
 #endif

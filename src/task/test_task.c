@@ -23,9 +23,9 @@
 #include "task/answer.h"
 #include "task/estimate.h"
 #include "task/far.h"
-#include "task/internal.h"
+#include "task/store.h"
 #include "task/launch.h"
-#include "task/left.h"
+#include "task/process.h"
 #include "task/spec.h"
 #include "task/start.h"
 
